@@ -1,2 +1,27 @@
-//! Tasks.
-fn main() {}
+//! `cargo xtask`: the chores of this repository, the same on a laptop and in CI.
+
+mod args;
+mod bench;
+mod command;
+mod layering;
+mod nearest;
+mod test;
+mod tidy;
+
+use std::process::ExitCode;
+
+use crate::args::Task;
+
+fn main() -> ExitCode {
+    let done = match args::parse(std::env::args().skip(1)) {
+        Ok(Task::Help) => args::print_help(),
+        Ok(Task::Test(choice)) => test::run(choice),
+        Ok(Task::Tidy) => tidy::run(),
+        Ok(Task::Bench(choice)) => bench::run(choice),
+        Err(usage) => {
+            eprintln!("{usage}");
+            return ExitCode::from(2);
+        }
+    };
+    if done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

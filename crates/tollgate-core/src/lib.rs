@@ -1,1 +1,44 @@
-//! Pure.
+//! The engine of Tollgate: exact integer arithmetic, rules and keys, without clock, I/O or dependencies.
+//!
+//! Reading order follows a request: a [`Subject`] says who is asking, a [`Policy`] of [`Limit`]s turns it into
+//! [`Charge`]s, an [`algorithm`] answers each charge with an [`Outcome`], and a [`Decision`] holds them all.
+//!
+//! ```
+//! use tollgate_core::{algorithm, Outcome, Quota, Timestamp};
+//!
+//! let quota = Quota::from(Quota::per_second(1).burst(3));
+//! let start = Timestamp::from_nanos(0);
+//! let step = algorithm::decide(None, quota, 3, start);
+//! assert!(matches!(step.outcome, Outcome::Allowed { remaining: 0, .. }));
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod address;
+pub mod algorithm;
+mod charge;
+mod decision;
+mod factor;
+mod key;
+mod legacy;
+mod limit;
+mod list;
+mod path;
+mod policy;
+mod quota;
+mod rate;
+mod subject;
+mod time;
+
+pub use charge::Charge;
+pub use decision::{Decision, LimitOutcome, Outcome};
+pub use factor::{Factor, FactorError, FactorRule};
+pub use key::{Key, PartValue};
+pub use legacy::LegacyLimit;
+pub use limit::{HeaderMatch, HostPattern, KeyPart, Limit, Match, Mode, OnMissingKey, ParseRuleError};
+pub use list::List;
+pub use path::{AmbiguousPath, PathPattern, normalise as normalise_path};
+pub use policy::{MissingKey, MissingReason, Policy, PolicyError, PolicyErrors};
+pub use quota::{DripBucket, Quota, QuotaError, SlidingWindow, TokenBucket};
+pub use rate::{ParseRateError, parse_duration, parse_rate};
+pub use subject::{HeaderValue, Headers, NoHeaders, Principal, Subject};
+pub use time::{Nanos, Timestamp};

@@ -1,1 +1,30 @@
-//! The Tollgate library.
+//! Exact rate limits for Rust services.
+//!
+//! ```
+//! use tollgate::{Limit, Limiter, Quota, Subject};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+//! let limiter = Limiter::local([Limit::per_client("per-ip", Quota::per_second(20).burst(60))])?;
+//! let caller = Subject { client_ip: Some("203.0.113.7".parse()?), ..Subject::ANONYMOUS };
+//! assert!(limiter.check(&caller, 1).await.is_forwarded());
+//! # Ok(())
+//! # })
+//! # }
+//! ```
+//!
+//! **Invariant:** time enters in [`Clock::now`] and nowhere else; a denial is a value, never an error.
+#![forbid(unsafe_code)]
+
+mod clock;
+mod limiter;
+mod local;
+mod store;
+mod verdict;
+
+pub use clock::{Clock, ManualClock, MonotonicClock};
+pub use limiter::{Limiter, ResetError};
+pub use local::{LocalOptions, LocalStore};
+pub use store::{Store, StoreError};
+pub use tollgate_core::*;
+pub use verdict::{FailurePolicy, Verdict};

@@ -1,0 +1,186 @@
+//! Buckets that drain in whole drips: the leaky bucket, the fixed window, and limits too slow for the token bucket.
+//!
+//! The state is the instant at which the level reaches zero, in milliseconds, and the slack of the last drip: how many
+//! units it could drain beyond what is left. Both are packed into one [`Timestamp`], `end_ms · 10^6 + slack`, which is
+//! the end in nanoseconds but for a fraction of a millisecond. So every store keeps one number, and may treat it as the
+//! instant at which the entry is of no more use.
+
+use crate::algorithm::{MAX_CLOCK_STEP, Next, Step, nanos_to};
+use crate::decision::Outcome;
+use crate::quota::DripBucket;
+use crate::time::{Nanos, Timestamp};
+
+/// Decides one charge against the packed end of the bucket.
+#[inline]
+pub fn decide(packed: Option<Timestamp>, bucket: DripBucket, cost: u64, now: Timestamp) -> Step<Timestamp> {
+    let now_ms = now.as_millis();
+    let level = Level::read(packed, bucket, now_ms);
+    let remaining = bucket.size.saturating_sub(level.units);
+    let reset_after = nanos_to(level.reset_ms(now_ms), now);
+
+    if cost > bucket.size {
+        return Step::same(Outcome::TooLarge { remaining, reset_after });
+    }
+    if cost == 0 {
+        return Step::same(Outcome::Allowed { remaining, reset_after });
+    }
+    if level.units + cost > bucket.size {
+        let drips_needed = (level.units + cost - bucket.size).div_ceil(bucket.drip);
+        let passes_at_ms = level.end_ms - (level.drips - drips_needed) * bucket.interval_ms;
+        let retry_after = nanos_to(passes_at_ms - now_ms, now);
+        let next = if level.repaired { Next::Set(pack(level.end_ms, level.slack)) } else { Next::Same };
+        return Step { next, outcome: Outcome::Denied { remaining, retry_after, reset_after } };
+    }
+    let (end_ms, slack) = level.raised(bucket, cost, now_ms);
+    Step {
+        next: Next::Set(pack(end_ms, slack)),
+        outcome: Outcome::Allowed { remaining: remaining - cost, reset_after: nanos_to(end_ms - now_ms, now) },
+    }
+}
+
+/// Gives back `cost` units drawn `age` ago: each drip that fell since then has given back one drip's worth already.
+pub fn refund(packed: Option<Timestamp>, bucket: DripBucket, cost: u64, age: Nanos, now: Timestamp) -> Step<Timestamp> {
+    let now_ms = now.as_millis();
+    let level = Level::read(packed, bucket, now_ms);
+    let phase = level.end_ms % bucket.interval_ms;
+    let drips_by = |at_ms: u64| at_ms.saturating_sub(phase) / bucket.interval_ms;
+    let drips_since = drips_by(now_ms) - drips_by(now.before(age).as_millis());
+    let worth = cost.saturating_sub(drips_since.saturating_mul(bucket.drip));
+
+    let units = level.units.saturating_sub(worth);
+    if units == 0 {
+        return Step {
+            next: Next::Clear,
+            outcome: Outcome::Allowed { remaining: bucket.size, reset_after: Nanos::ZERO },
+        };
+    }
+    let drips = units.div_ceil(bucket.drip);
+    let end_ms = level.end_ms - (level.drips - drips) * bucket.interval_ms;
+    Step {
+        next: Next::Set(pack(end_ms, drips * bucket.drip - units)),
+        outcome: Outcome::Allowed {
+            remaining: bucket.size.saturating_sub(units),
+            reset_after: nanos_to(end_ms - now_ms, now),
+        },
+    }
+}
+
+/// The level of a bucket at one instant.
+struct Level {
+    units: u64,
+    /// Drips that must still fall until the bucket is empty.
+    drips: u64,
+    end_ms: u64,
+    slack: u64,
+    repaired: bool,
+}
+
+impl Level {
+    fn read(packed: Option<Timestamp>, bucket: DripBucket, now_ms: u64) -> Self {
+        let empty = Self { units: 0, drips: 0, end_ms: now_ms, slack: 0, repaired: false };
+        let Some((end_ms, slack)) = packed.map(unpack) else { return empty };
+        if end_ms <= now_ms {
+            return empty;
+        }
+        let drips_when_full = bucket.drips_when_full();
+        let drain_ms = drips_when_full * bucket.interval_ms;
+        if end_ms - now_ms > drain_ms + MAX_CLOCK_STEP.get() / Nanos::MILLISECOND.get() {
+            return Self {
+                units: bucket.size,
+                drips: drips_when_full,
+                end_ms: now_ms + drain_ms,
+                slack: drips_when_full * bucket.drip - bucket.size,
+                repaired: true,
+            };
+        }
+        // A slack of a whole drip or more was left by a larger drip size: taking it as none is the careful reading.
+        let slack = if slack >= bucket.drip { 0 } else { slack };
+        let drips = (end_ms - now_ms).div_ceil(bucket.interval_ms);
+        Self { units: drips * bucket.drip - slack, drips, end_ms, slack, repaired: false }
+    }
+
+    fn reset_ms(&self, now_ms: u64) -> u64 {
+        self.end_ms - now_ms
+    }
+
+    /// End and slack after `cost` more units.
+    fn raised(&self, bucket: DripBucket, cost: u64, now_ms: u64) -> (u64, u64) {
+        if self.units == 0 {
+            let start_ms = if bucket.aligned { now_ms - now_ms % bucket.interval_ms } else { now_ms };
+            let drips = cost.div_ceil(bucket.drip);
+            return (start_ms + drips * bucket.interval_ms, drips * bucket.drip - cost);
+        }
+        let drips = cost.saturating_sub(self.slack).div_ceil(bucket.drip);
+        (self.end_ms + drips * bucket.interval_ms, self.slack + drips * bucket.drip - cost)
+    }
+}
+
+/// Units of slack per millisecond of end.
+const SLACKS: u64 = 1_000_000;
+
+fn pack(end_ms: u64, slack: u64) -> Timestamp {
+    Timestamp::from_nanos(end_ms.saturating_mul(SLACKS).saturating_add(slack))
+}
+
+fn unpack(packed: Timestamp) -> (u64, u64) {
+    (packed.as_nanos() / SLACKS, packed.as_nanos() % SLACKS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Quota;
+
+    fn bucket(size: u64, drip_rate_ms: u64, drip_size: u64) -> DripBucket {
+        match Quota::leaky_bucket(size, Nanos::from_millis(drip_rate_ms), drip_size).unwrap() {
+            Quota::Drip(bucket) => bucket,
+            other => panic!("not a drip bucket: {other:?}"),
+        }
+    }
+
+    fn admitted(bucket: DripBucket, times_ms: impl Iterator<Item = u64>) -> u64 {
+        let mut state = None;
+        times_ms
+            .filter(|at| {
+                let step = decide(state, bucket, 1, Timestamp::from_millis(*at));
+                state = step.next.apply(state);
+                step.outcome.is_allowed()
+            })
+            .count() as u64
+    }
+
+    #[test]
+    fn an_idle_bucket_of_ten_passes_ten_of_a_flood() {
+        let bucket = bucket(10, 1_000, 1);
+        assert_eq!(admitted(bucket, std::iter::once(0).chain(std::iter::repeat_n(9_000, 50))), 11);
+        assert_eq!(admitted(bucket, std::iter::repeat_n(9_000, 50)), 10);
+    }
+
+    #[test]
+    fn size_10_with_2_a_second_at_20_a_second_passes_130_in_a_minute() {
+        let passed = admitted(bucket(10, 1_000, 2), (0..60_000).step_by(50));
+        assert!((128..=130).contains(&passed), "{passed} passed");
+    }
+
+    #[test]
+    fn a_refund_gives_back_no_drip_twice() {
+        let bucket = bucket(10, 1_000, 2);
+        let drawn = decide(None, bucket, 10, Timestamp::from_millis(0)).next.apply(None);
+        let at = Timestamp::from_millis(2_500);
+        let step = refund(drawn, bucket, 5, Nanos::from_millis(2_500), at);
+        assert_eq!(step.outcome.remaining(), 4 + 1, "two drips gave back four of the five already");
+        let administrative = refund(drawn, bucket, 5, Nanos::ZERO, at);
+        assert_eq!(administrative.outcome.remaining(), 9);
+    }
+
+    #[test]
+    fn a_refund_keeps_the_phase_of_the_drips() {
+        let bucket = bucket(10, 1_000, 2);
+        let drawn = decide(None, bucket, 10, Timestamp::from_millis(300)).next.apply(None);
+        let back = refund(drawn, bucket, 3, Nanos::ZERO, Timestamp::from_millis(400)).next.apply(drawn);
+        let before = decide(back, bucket, 5, Timestamp::from_millis(1_299));
+        let after = decide(back, bucket, 5, Timestamp::from_millis(1_300));
+        assert_eq!(before.outcome.retry_after(), Some(Nanos::MILLISECOND));
+        assert!(after.outcome.is_allowed());
+    }
+}

@@ -1,0 +1,116 @@
+//! The machines: each decides from stored state, quota, cost and time, and nothing else.
+//!
+//! **Invariant:** a machine never reads a clock, never writes, and gives the same digits as its Lua twin.
+
+pub mod drip;
+pub mod sliding_window;
+pub mod token_bucket;
+
+use crate::decision::Outcome;
+use crate::quota::Quota;
+use crate::time::{Nanos, Timestamp};
+
+/// The largest clock step that is believed. A stored time further ahead is a step or garbage, and is repaired.
+pub const MAX_CLOCK_STEP: Nanos = Nanos::from_secs(60);
+
+/// What a counter holds between two charges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// One instant: a token bucket's time of being full again, or a drip bucket's packed end.
+    Instant(Timestamp),
+    /// The counts of a sliding window.
+    Windows(sliding_window::Windows),
+}
+
+/// What to do with a counter's state after a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next<S> {
+    /// Leave it as it is: nothing is written.
+    Same,
+    /// Store this.
+    Set(S),
+    /// Remove it: the counter is full.
+    Clear,
+}
+
+impl<S> Next<S> {
+    /// The state after the step, given the state before it.
+    pub fn apply(self, before: Option<S>) -> Option<S> {
+        match self {
+            Self::Same => before,
+            Self::Set(state) => Some(state),
+            Self::Clear => None,
+        }
+    }
+
+    pub(crate) fn map<R>(self, wrap: impl FnOnce(S) -> R) -> Next<R> {
+        match self {
+            Self::Same => Next::Same,
+            Self::Set(state) => Next::Set(wrap(state)),
+            Self::Clear => Next::Clear,
+        }
+    }
+}
+
+/// The answer of a machine and the state it leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step<S = State> {
+    /// What to store.
+    pub next: Next<S>,
+    /// The answer.
+    pub outcome: Outcome,
+}
+
+impl<S> Step<S> {
+    pub(crate) fn same(outcome: Outcome) -> Self {
+        Self { next: Next::Same, outcome }
+    }
+
+    fn map<R>(self, wrap: impl FnOnce(S) -> R) -> Step<R> {
+        Step { next: self.next.map(wrap), outcome: self.outcome }
+    }
+}
+
+/// Decides one charge; a cost of 0 only looks.
+///
+/// A state left by another machine (the limit's algorithm was changed) is read as time where both keep one instant,
+/// and as a full counter otherwise.
+#[inline]
+pub fn decide(state: Option<State>, quota: Quota, cost: u64, now: Timestamp) -> Step {
+    match quota {
+        Quota::TokenBucket(bucket) => token_bucket::decide(instant(state), bucket, cost, now).map(State::Instant),
+        Quota::Drip(bucket) => drip::decide(instant(state), bucket, cost, now).map(State::Instant),
+        Quota::SlidingWindow(window) => sliding_window::decide(windows(state), window, cost, now).map(State::Windows),
+    }
+}
+
+/// Gives back `cost` units that were drawn `age` ago, never beyond full and never more than they are still worth.
+pub fn refund(state: Option<State>, quota: Quota, cost: u64, age: Nanos, now: Timestamp) -> Step {
+    match quota {
+        Quota::TokenBucket(bucket) => token_bucket::refund(instant(state), bucket, cost, age, now).map(State::Instant),
+        Quota::Drip(bucket) => drip::refund(instant(state), bucket, cost, age, now).map(State::Instant),
+        Quota::SlidingWindow(window) => {
+            sliding_window::refund(windows(state), window, cost, age, now).map(State::Windows)
+        }
+    }
+}
+
+fn instant(state: Option<State>) -> Option<Timestamp> {
+    match state {
+        Some(State::Instant(instant)) => Some(instant),
+        Some(State::Windows(_)) | None => None,
+    }
+}
+
+fn windows(state: Option<State>) -> Option<sliding_window::Windows> {
+    match state {
+        Some(State::Windows(windows)) => Some(windows),
+        Some(State::Instant(_)) | None => None,
+    }
+}
+
+/// The span in nanoseconds to an instant that lies `millis` after the current whole millisecond.
+fn nanos_to(millis: u64, now: Timestamp) -> Nanos {
+    let past_the_millisecond = now.as_nanos() % Nanos::MILLISECOND.get();
+    Nanos::new(Nanos::from_millis(millis).get().saturating_sub(past_the_millisecond))
+}

@@ -1,0 +1,149 @@
+//! The sliding-window counter: two counts per key, the older weighed by how much of its window is still in view.
+
+use crate::algorithm::{MAX_CLOCK_STEP, Next, Step, nanos_to};
+use crate::decision::Outcome;
+use crate::quota::SlidingWindow;
+use crate::time::{Nanos, Timestamp};
+
+/// The counts of one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Windows {
+    /// The window of `current`, counted from the epoch.
+    pub index: u64,
+    /// Units taken in the window before.
+    pub previous: u64,
+    /// Units taken in this window.
+    pub current: u64,
+}
+
+impl Windows {
+    /// The instant from which the counts no longer matter, for a window of this length.
+    pub fn expires_at(&self, window: SlidingWindow) -> Timestamp {
+        let windows_left = if self.current > 0 { 2 } else { 1 };
+        Timestamp::from_millis(self.index.saturating_add(windows_left).saturating_mul(window.window_ms))
+    }
+}
+
+/// Decides one charge against the stored counts.
+pub fn decide(stored: Option<Windows>, window: SlidingWindow, cost: u64, now: Timestamp) -> Step<Windows> {
+    let view = View::read(stored, window, now);
+    let remaining = view.room.max(0) as u64 / window.window_ms;
+    let reset_after = nanos_to(view.reset_ms(window), now);
+
+    if cost > window.limit {
+        return Step::same(Outcome::TooLarge { remaining, reset_after });
+    }
+    if cost == 0 {
+        return Step::same(Outcome::Allowed { remaining, reset_after });
+    }
+    // No overflow: cost ≤ limit, and limit · window is below 2^53.
+    let room_after = view.room - (cost * window.window_ms) as i64;
+    if room_after < 0 {
+        let retry_after = nanos_to(view.retry_ms(window, cost), now);
+        let next = if view.repaired { Next::Set(view.windows) } else { Next::Same };
+        return Step { next, outcome: Outcome::Denied { remaining, retry_after, reset_after } };
+    }
+    let windows = Windows { current: view.windows.current + cost, ..view.windows };
+    Step {
+        next: Next::Set(windows),
+        outcome: Outcome::Allowed {
+            remaining: room_after as u64 / window.window_ms,
+            reset_after: nanos_to(View { windows, ..view }.reset_ms(window), now),
+        },
+    }
+}
+
+/// Gives back `cost` units drawn `age` ago, out of the window they were drawn in.
+pub fn refund(stored: Option<Windows>, window: SlidingWindow, cost: u64, age: Nanos, now: Timestamp) -> Step<Windows> {
+    let view = View::read(stored, window, now);
+    let drawn_in = now.before(age).as_millis() / window.window_ms;
+    let mut windows = view.windows;
+    match windows.index.saturating_sub(drawn_in) {
+        0 => windows.current = windows.current.saturating_sub(cost),
+        1 => windows.previous = windows.previous.saturating_sub(cost),
+        _ => {}
+    }
+    let refunded = View { windows, ..view }.with_room(window);
+    Step {
+        next: if windows.current == 0 && windows.previous == 0 { Next::Clear } else { Next::Set(windows) },
+        outcome: Outcome::Allowed {
+            remaining: refunded.room.max(0) as u64 / window.window_ms,
+            reset_after: nanos_to(refunded.reset_ms(window), now),
+        },
+    }
+}
+
+/// The counts as seen at one instant.
+#[derive(Clone, Copy)]
+struct View {
+    windows: Windows,
+    /// Milliseconds of the current window that have passed.
+    elapsed_ms: u64,
+    /// Milliseconds until a stored window that lies ahead begins: the clock went back.
+    ahead_ms: u64,
+    /// Units free, times the window; negative when a lowered limit left too much.
+    room: i64,
+    repaired: bool,
+}
+
+impl View {
+    fn read(stored: Option<Windows>, window: SlidingWindow, now: Timestamp) -> Self {
+        let now_ms = now.as_millis();
+        let index = now_ms / window.window_ms;
+        let mut view = Self {
+            windows: Windows { index, previous: 0, current: 0 },
+            elapsed_ms: now_ms % window.window_ms,
+            ahead_ms: 0,
+            room: 0,
+            repaired: false,
+        };
+        match stored {
+            Some(stored) if stored.index > index => {
+                let ahead_ms = stored.index.saturating_mul(window.window_ms) - now_ms;
+                if ahead_ms > MAX_CLOCK_STEP.get() / Nanos::MILLISECOND.get() + window.window_ms {
+                    view.windows.previous = window.limit;
+                    view.repaired = true;
+                } else {
+                    view.windows = stored;
+                    view.elapsed_ms = 0;
+                    view.ahead_ms = ahead_ms;
+                }
+            }
+            Some(stored) if stored.index == index => view.windows = stored,
+            Some(stored) if stored.index + 1 == index => view.windows.previous = stored.current,
+            Some(_) | None => {}
+        }
+        view.windows.previous = view.windows.previous.min(window.limit);
+        view.windows.current = view.windows.current.min(window.limit);
+        view.with_room(window)
+    }
+
+    fn with_room(self, window: SlidingWindow) -> Self {
+        let weighed = self.windows.previous * (window.window_ms - self.elapsed_ms);
+        let spent = weighed + self.windows.current * window.window_ms;
+        Self { room: (window.limit * window.window_ms) as i64 - spent as i64, ..self }
+    }
+
+    fn reset_ms(&self, window: SlidingWindow) -> u64 {
+        let Windows { previous, current, .. } = self.windows;
+        let left_ms = window.window_ms - self.elapsed_ms;
+        let in_view_ms = match (current, previous) {
+            (1.., _) => window.window_ms + left_ms,
+            (0, 1..) => left_ms,
+            (0, 0) => 0,
+        };
+        self.ahead_ms + in_view_ms
+    }
+
+    /// The wait of a denied charge: until enough of the older window, or of this one, has gone out of view.
+    fn retry_ms(&self, window: SlidingWindow, cost: u64) -> u64 {
+        let Windows { previous, current, .. } = self.windows;
+        let left_ms = window.window_ms - self.elapsed_ms;
+        let wait_ms = if current + cost <= window.limit {
+            left_ms - (window.limit - current - cost) * window.window_ms / previous
+        } else {
+            left_ms + window.window_ms.saturating_sub((window.limit - cost) * window.window_ms / current)
+        };
+        self.ahead_ms + wait_ms
+    }
+}

@@ -1,0 +1,133 @@
+//! What was decided: one outcome per charge, and what they mean together.
+
+use std::sync::Arc;
+
+use crate::limit::{Limit, Mode};
+use crate::list::List;
+use crate::policy::Policy;
+use crate::quota::Quota;
+use crate::time::Nanos;
+
+/// The answer to one charge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The units were taken.
+    Allowed {
+        /// Units left for an immediate next charge.
+        remaining: u64,
+        /// The time until the counter is full again, counting the units just taken.
+        reset_after: Nanos,
+    },
+    /// The units were not taken; the same charge passes after `retry_after` and not a nanosecond earlier.
+    Denied {
+        /// Units left; fewer than the charge asked for.
+        remaining: u64,
+        /// The wait after which the same charge passes if nobody else spends.
+        retry_after: Nanos,
+        /// The time until the counter is full again.
+        reset_after: Nanos,
+    },
+    /// The charge is larger than the counter ever holds: no wait helps.
+    TooLarge {
+        /// Units left.
+        remaining: u64,
+        /// The time until the counter is full again.
+        reset_after: Nanos,
+    },
+}
+
+impl Outcome {
+    /// Whether the units were taken.
+    pub const fn is_allowed(&self) -> bool {
+        matches!(self, Self::Allowed { .. })
+    }
+
+    /// Units left for an immediate next charge.
+    pub const fn remaining(&self) -> u64 {
+        match *self {
+            Self::Allowed { remaining, .. } | Self::Denied { remaining, .. } | Self::TooLarge { remaining, .. } => {
+                remaining
+            }
+        }
+    }
+
+    /// The wait that makes the charge pass: zero when allowed, `None` when no wait helps.
+    pub const fn retry_after(&self) -> Option<Nanos> {
+        match *self {
+            Self::Allowed { .. } => Some(Nanos::ZERO),
+            Self::Denied { retry_after, .. } => Some(retry_after),
+            Self::TooLarge { .. } => None,
+        }
+    }
+
+    /// The time until the counter is full again.
+    pub const fn reset_after(&self) -> Nanos {
+        match *self {
+            Self::Allowed { reset_after, .. }
+            | Self::Denied { reset_after, .. }
+            | Self::TooLarge { reset_after, .. } => reset_after,
+        }
+    }
+}
+
+/// One charge of a decision and its outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LimitOutcome {
+    /// The place of the limit in its policy.
+    pub limit_index: usize,
+    /// The quota that was enforced, after factor or override.
+    pub quota: Quota,
+    /// The answer.
+    pub outcome: Outcome,
+}
+
+/// All outcomes of a request: either every charge was taken or none was.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    policy: Arc<Policy>,
+    outcomes: List<LimitOutcome>,
+}
+
+impl Decision {
+    /// Puts the outcomes of a request together; `policy` is the one whose limits they index.
+    pub fn new(policy: Arc<Policy>, outcomes: List<LimitOutcome>) -> Self {
+        Self { policy, outcomes }
+    }
+
+    /// Each limit that covered the request, with its outcome.
+    pub fn outcomes(&self) -> impl Iterator<Item = (&Limit, &LimitOutcome)> {
+        self.outcomes.iter().map(|outcome| (&self.policy.limits()[outcome.limit_index], outcome))
+    }
+
+    /// Whether the request may go on: no enforced limit denied it.
+    pub fn is_allowed(&self) -> bool {
+        self.denials().next().is_none()
+    }
+
+    /// The enforced limits that denied the request; shadow limits are left out.
+    pub fn denials(&self) -> impl Iterator<Item = (&Limit, &LimitOutcome)> {
+        self.outcomes().filter(|(limit, charged)| limit.mode == Mode::Enforce && !charged.outcome.is_allowed())
+    }
+
+    /// The enforced limit to tell the caller about: the denial with the longest wait, else the one with least left.
+    pub fn tightest(&self) -> Option<(&Limit, &LimitOutcome)> {
+        let longest_wait = |(_, charged): &(&Limit, &LimitOutcome)| wait(&charged.outcome);
+        self.denials().max_by_key(longest_wait).or_else(|| {
+            self.outcomes().filter(|(limit, _)| limit.mode == Mode::Enforce).min_by_key(|(_, charged)| {
+                (charged.outcome.remaining(), std::cmp::Reverse(charged.outcome.reset_after()))
+            })
+        })
+    }
+
+    /// The wait after which every denied charge passes: zero when allowed, `None` when no wait helps.
+    pub fn retry_after(&self) -> Option<Nanos> {
+        self.denials()
+            .map(|(_, charged)| charged.outcome.retry_after())
+            .try_fold(Nanos::ZERO, |longest, wait| wait.map(|wait| longest.max(wait)))
+    }
+}
+
+/// For comparing denials: no wait that helps counts as the longest.
+fn wait(outcome: &Outcome) -> Nanos {
+    outcome.retry_after().unwrap_or(Nanos::MAX)
+}

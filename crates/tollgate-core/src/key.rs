@@ -1,0 +1,254 @@
+//! Keys: the name of one counter, such that two different tuples never share one.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::net::IpAddr;
+
+use crate::address;
+use crate::limit::{KeyPart, Limit};
+use crate::path;
+use crate::policy::{MissingKey, MissingReason};
+use crate::subject::{HeaderValue, Subject};
+
+/// A limit and the values of its key parts, as a view on the request they come from.
+///
+/// Its [`Hash`] is unambiguous (every part is tagged and measured), and so is its text: `limit:part:part` with
+/// everything but plain characters escaped.
+#[derive(Clone, Copy)]
+pub struct Key<'a> {
+    limit: &'a Limit,
+    source: Source<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    Subject(&'a Subject<'a>),
+    Given(&'a [&'a str]),
+    /// In place of a missing part: the client address, apart from every real key.
+    AddressInstead(IpAddr),
+    /// In place of a missing part: one counter for all such requests.
+    Shared,
+}
+
+impl<'a> Key<'a> {
+    /// The key of a subject; every part must be there.
+    pub fn of_subject(limit: &'a Limit, subject: &'a Subject<'a>) -> Result<Self, MissingKey> {
+        for part in &limit.key {
+            part_of(part, limit, subject).map_err(|reason| MissingKey::new(limit, part, reason))?;
+        }
+        Ok(Self { limit, source: Source::Subject(subject) })
+    }
+
+    /// The key for parts given as text, one for each part of the limit's key.
+    pub fn of_parts(limit: &'a Limit, parts: &'a [&'a str]) -> Result<Self, MissingKey> {
+        for (index, part) in limit.key.iter().enumerate() {
+            let Some(text) = parts.get(index) else {
+                return Err(MissingKey::new(limit, part, MissingReason::Missing));
+            };
+            if *part == KeyPart::ClientIp && address::parse(text).is_none() {
+                return Err(MissingKey::new(limit, part, MissingReason::NotAnAddress));
+            }
+        }
+        match parts.get(limit.key.len()) {
+            None => Ok(Self { limit, source: Source::Given(parts) }),
+            Some(_) => Err(MissingKey::too_many(limit)),
+        }
+    }
+
+    pub(crate) fn address_instead(limit: &'a Limit, address: IpAddr) -> Self {
+        Self { limit, source: Source::AddressInstead(limit.prefixes.mask(address)) }
+    }
+
+    pub(crate) fn shared(limit: &'a Limit) -> Self {
+        Self { limit, source: Source::Shared }
+    }
+
+    /// The limit this key belongs to.
+    pub fn limit(&self) -> &'a Limit {
+        self.limit
+    }
+
+    /// The value of each part, in order.
+    pub fn parts(&self) -> impl Iterator<Item = PartValue<'a>> {
+        let Self { limit, source } = *self;
+        let instead = match source {
+            Source::AddressInstead(address) => Some(PartValue::AddressInstead(address)),
+            Source::Shared => Some(PartValue::Shared),
+            Source::Subject(_) | Source::Given(_) => None,
+        };
+        let own = if instead.is_some() { &[] } else { limit.key.as_slice() };
+        let own = own.iter().enumerate().map(move |(index, part)| match source {
+            // Both constructors have looked at every part, so none is missing here.
+            Source::Subject(subject) => part_of(part, limit, subject).unwrap_or(PartValue::Shared),
+            Source::Given(given) => given.get(index).map_or(PartValue::Shared, |text| given_part(part, limit, text)),
+            Source::AddressInstead(_) | Source::Shared => PartValue::Shared,
+        });
+        own.chain(instead)
+    }
+}
+
+impl Hash for Key<'_> {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_usize(self.limit.name.len());
+        state.write(self.limit.name.as_bytes());
+        for part in self.parts() {
+            part.hash(state);
+        }
+    }
+}
+
+impl fmt::Display for Key<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.limit.name)?;
+        for part in self.parts() {
+            write!(f, ":{part}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Key<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({self})")
+    }
+}
+
+/// The value of one key part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartValue<'a> {
+    /// Bytes of the request.
+    Text(&'a [u8]),
+    /// An address, cut to its prefix.
+    Address(IpAddr),
+    /// A key of all requests.
+    Global,
+    /// The address of a request that lacks a part.
+    AddressInstead(IpAddr),
+    /// Any request that lacks a part.
+    Shared,
+}
+
+impl Hash for PartValue<'_> {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let address = |state: &mut H, tag: u8, address: &IpAddr| match address {
+            IpAddr::V4(v4) => {
+                state.write_u8(tag);
+                state.write_u32(v4.to_bits());
+            }
+            IpAddr::V6(v6) => {
+                state.write_u8(tag + 1);
+                state.write_u128(v6.to_bits());
+            }
+        };
+        match self {
+            Self::Text(bytes) => {
+                state.write_u8(0);
+                state.write_usize(bytes.len());
+                state.write(bytes);
+            }
+            Self::Address(ip) => address(state, 1, ip),
+            Self::AddressInstead(ip) => address(state, 3, ip),
+            Self::Global => state.write_u8(5),
+            Self::Shared => state.write_u8(6),
+        }
+    }
+}
+
+/// `!` and brackets are escaped in text, so what they introduce here cannot be imitated by a caller.
+impl fmt::Display for PartValue<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(bytes) => write_escaped(f, bytes),
+            Self::Address(IpAddr::V4(v4)) => write!(f, "{v4}"),
+            Self::Address(IpAddr::V6(v6)) => write!(f, "[{v6}]"),
+            Self::AddressInstead(address) => write!(f, "!client:{}", Self::Address(*address)),
+            Self::Global => f.write_str("!all"),
+            Self::Shared => f.write_str("!missing"),
+        }
+    }
+}
+
+fn write_escaped(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/@+=,".contains(&byte);
+    let mut escaped = String::with_capacity(bytes.len());
+    for byte in bytes {
+        match is_plain(*byte) {
+            true => escaped.push(char::from(*byte)),
+            false => path::push_escape(&mut escaped, *byte),
+        }
+    }
+    f.write_str(&escaped)
+}
+
+/// The longest header value that may name a caller.
+const HEADER_MAX: usize = 4_096;
+
+#[inline]
+fn part_of<'a>(part: &'a KeyPart, limit: &Limit, subject: &Subject<'a>) -> Result<PartValue<'a>, MissingReason> {
+    let text = |text: Option<&'a str>| text.map(|text| PartValue::Text(text.as_bytes())).ok_or(MissingReason::Missing);
+    match part {
+        KeyPart::ClientIp => {
+            subject.client_ip.map(|ip| PartValue::Address(limit.prefixes.mask(ip))).ok_or(MissingReason::Missing)
+        }
+        KeyPart::Method => text(Some(subject.method)),
+        KeyPart::Host => text(subject.host),
+        KeyPart::Path => text(Some(without_trailing_slash(subject.path))),
+        KeyPart::PathSegment(number) => match path::segments(subject.path).nth(number - 1) {
+            Some(segment) => text(Some(segment)),
+            None if *number == 1 => text(Some("root")),
+            None => Err(MissingReason::Missing),
+        },
+        KeyPart::Header(name) => header(subject.headers.get(name)).map(PartValue::Text),
+        KeyPart::Principal => text(subject.principal.map(|principal| principal.id.as_str())),
+        KeyPart::Claim(name) => {
+            text(subject.principal.and_then(|principal| principal.claims.get(name)).map(String::as_str))
+        }
+        KeyPart::Descriptor(name) => {
+            text(subject.descriptors.iter().find(|(own, _)| own == name).map(|(_, value)| *value))
+        }
+        KeyPart::Global => Ok(PartValue::Global),
+    }
+}
+
+fn given_part<'a>(part: &KeyPart, limit: &Limit, text: &'a str) -> PartValue<'a> {
+    match part {
+        KeyPart::ClientIp => match address::parse(text) {
+            Some(ip) => PartValue::Address(limit.prefixes.mask(ip)),
+            None => PartValue::Shared,
+        },
+        KeyPart::Global => PartValue::Global,
+        KeyPart::Path => PartValue::Text(without_trailing_slash(text).as_bytes()),
+        _ => PartValue::Text(text.as_bytes()),
+    }
+}
+
+fn without_trailing_slash(path: &str) -> &str {
+    match path.strip_suffix('/') {
+        Some("") | None => path,
+        Some(shorter) => shorter,
+    }
+}
+
+/// A header names a caller only if it says one plain thing once.
+fn header(value: HeaderValue<'_>) -> Result<&[u8], MissingReason> {
+    let bytes = match value {
+        HeaderValue::Missing => return Err(MissingReason::Missing),
+        HeaderValue::Repeated => return Err(MissingReason::Repeated),
+        HeaderValue::One(bytes) => bytes.trim_ascii(),
+    };
+    if bytes.is_empty() {
+        return Err(MissingReason::Empty);
+    }
+    if bytes.len() > HEADER_MAX {
+        return Err(MissingReason::TooLong);
+    }
+    if bytes.contains(&b',') {
+        return Err(MissingReason::Repeated);
+    }
+    if !bytes.iter().all(|byte| matches!(byte, b' '..=b'~')) {
+        return Err(MissingReason::NotText);
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,238 @@
+//! Paths: one spelling per resource, and patterns on segment boundaries.
+
+use std::borrow::Cow;
+use std::error::Error;
+use std::fmt;
+use std::str::FromStr;
+
+use crate::limit::ParseRuleError;
+
+/// Brings a path (without query) to its one spelling, or refuses it.
+///
+/// Dot segments and duplicate slashes go, unreserved characters are decoded, escapes are upper case. A spelling that
+/// two servers could read differently (an encoded slash, a backslash, a `;`, a doubly encoded character) is refused.
+///
+/// ```
+/// use tollgate_core::normalise_path;
+///
+/// assert_eq!(normalise_path("/api//./x/../%6cogin").unwrap(), "/api/login");
+/// assert!(normalise_path("/api%2Flogin").is_err());
+/// ```
+pub fn normalise(path: &str) -> Result<Cow<'_, str>, AmbiguousPath> {
+    if !path.starts_with('/') {
+        return Err(AmbiguousPath { found: "no leading slash" });
+    }
+    if is_plain(path) {
+        return Ok(Cow::Borrowed(path));
+    }
+    let decoded = decode_unreserved(path)?;
+    let mut segments: Vec<&str> = Vec::new();
+    for segment in decoded.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => {
+                segments.pop();
+            }
+            other => segments.push(other),
+        }
+    }
+    let mut normal = String::with_capacity(decoded.len());
+    for segment in &segments {
+        normal.push('/');
+        normal.push_str(segment);
+    }
+    let names_a_folder = decoded.ends_with('/') || decoded.ends_with("/.") || decoded.ends_with("/..");
+    if normal.is_empty() || names_a_folder {
+        normal.push('/');
+    }
+    Ok(Cow::Owned(normal))
+}
+
+/// Most paths are in their one spelling already: unreserved characters and single slashes, no segment of dots.
+fn is_plain(path: &str) -> bool {
+    let plain_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_~".contains(&byte);
+    let mut before = 0;
+    path.bytes().all(|byte| {
+        let dot_inside = byte == b'.' && before != b'/' && before != b'.';
+        let plain = (plain_byte(byte) && !(byte == b'/' && before == b'/')) || dot_inside;
+        before = byte;
+        plain
+    })
+}
+
+fn decode_unreserved(path: &str) -> Result<String, AmbiguousPath> {
+    let refuse = |found| Err(AmbiguousPath { found });
+    let bytes = path.as_bytes();
+    let mut decoded = String::with_capacity(path.len());
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        at += 1;
+        match byte {
+            b'%' => {
+                let Some(value) = bytes.get(at..at + 2).and_then(hex_pair) else { return refuse("a broken escape") };
+                at += 2;
+                match value {
+                    b'/' | b'\\' => return refuse("an encoded slash"),
+                    0..0x20 | 0x7f => return refuse("an encoded control character"),
+                    b'%' if bytes.get(at..at + 2).is_some_and(|next| hex_pair(next).is_some()) => {
+                        return refuse("a doubly encoded character");
+                    }
+                    b'-' | b'.' | b'_' | b'~' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => decoded.push(value.into()),
+                    _ => push_escape(&mut decoded, value),
+                }
+            }
+            b'\\' => return refuse("a backslash"),
+            b';' => return refuse("a semicolon"),
+            b'?' | b'#' => return refuse("a query or fragment"),
+            0..=0x20 | 0x7f => return refuse("a control character or space"),
+            0x21..=0x7e => decoded.push(byte.into()),
+            0x80.. => push_escape(&mut decoded, byte),
+        }
+    }
+    Ok(decoded)
+}
+
+fn hex_pair(pair: &[u8]) -> Option<u8> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    match pair {
+        [high, low] => u8::try_from(digit(*high)? * 16 + digit(*low)?).ok(),
+        _ => None,
+    }
+}
+
+/// Appends `%XX`, upper case.
+pub(crate) fn push_escape(text: &mut String, byte: u8) {
+    const DIGITS: [char; 16] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'A', 'B', 'C', 'D', 'E', 'F'];
+    text.extend(['%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+}
+
+/// A path that two servers could read differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AmbiguousPath {
+    found: &'static str,
+}
+
+impl fmt::Display for AmbiguousPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the path has {}, which servers read differently", self.found)
+    }
+}
+
+impl Error for AmbiguousPath {}
+
+/// The segments of a path; empty ones do not count, so a trailing slash makes no difference.
+pub(crate) fn segments(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter(|segment| !segment.is_empty())
+}
+
+/// A path and all below it, on segment boundaries: `/api` covers `/api/x` and not `/apix`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathPattern {
+    pub(crate) segments: Vec<Segment>,
+}
+
+/// One segment of a pattern.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Segment {
+    /// This text.
+    Literal(String),
+    /// Any one segment, written `{name}`.
+    Any,
+}
+
+impl PathPattern {
+    /// For finding the longest: segments, then segments that are text.
+    pub(crate) fn length(&self) -> (usize, usize) {
+        let literals = self.segments.iter().filter(|segment| matches!(segment, Segment::Literal(_))).count();
+        (self.segments.len(), literals)
+    }
+}
+
+impl FromStr for PathPattern {
+    type Err = ParseRuleError;
+
+    fn from_str(text: &str) -> Result<Self, ParseRuleError> {
+        let refused = |expected| ParseRuleError::new(text, expected);
+        if !text.starts_with('/') {
+            return Err(refused("a path that starts with a slash"));
+        }
+        let parse_segment = |segment: &str| {
+            if let Some(name) = segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
+                let is_name = !name.is_empty() && !name.contains(['{', '}']);
+                return if is_name { Ok(Segment::Any) } else { Err(refused("a name between the braces")) };
+            }
+            if segment.contains(['{', '}', '*']) {
+                return Err(refused(
+                    "a template such as /users/{id}/orders; a pattern covers all paths below it without *",
+                ));
+            }
+            // Spelled as requests are, so that `/a%62c` in a rule means `/abc`.
+            let rooted = format!("/{segment}");
+            let normal = normalise(&rooted).map_err(|_| refused("a path without escapes of slashes or controls"))?;
+            match normal.strip_prefix('/') {
+                Some(normal) if !normal.is_empty() => Ok(Segment::Literal(normal.to_owned())),
+                _ => Err(refused("a path without dot segments")),
+            }
+        };
+        Ok(Self { segments: segments(text).map(parse_segment).collect::<Result<_, _>>()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spellings_of_one_path_become_one() {
+        for spelling in [
+            "/api/login",
+            "//api/login",
+            "/api//login",
+            "/./api/login",
+            "/api/./login",
+            "/x/../api/login",
+            "/../api/login",
+            "/api/x/../login",
+            "/%61pi/login",
+            "/api/%6Cogin",
+            "/api/%6cogin",
+            "/%2e/api/login",
+            "/x/%2E%2e/api/login",
+            "/api/login/x/..%2f..".strip_suffix("/x/..%2f..").unwrap(),
+        ] {
+            assert_eq!(normalise(spelling).unwrap(), "/api/login", "{spelling}");
+        }
+        assert_eq!(normalise("/api/login/.").unwrap(), "/api/login/");
+        assert_eq!(normalise("/api/x/..").unwrap(), "/api/");
+        assert_eq!(normalise("/..").unwrap(), "/");
+        assert_eq!(normalise("/a.b/.well-known/..c").unwrap(), "/a.b/.well-known/..c");
+        assert_eq!(normalise("/caf\u{e9}%c3%a9").unwrap(), "/caf%C3%A9%C3%A9");
+    }
+
+    #[test]
+    fn ambiguous_spellings_are_refused() {
+        for spelling in [
+            "", "api", "*", "/a%2Fb", "/a%5cb", "/a\\b", "/a;b", "/a%00", "/a%0d%0a", "/a%", "/a%4", "/a%zz",
+            "/%2561pi", "/a b", "/a\nb", "/a?b", "/a#b", "/a%7f",
+        ] {
+            assert!(normalise(spelling).is_err(), "{spelling}");
+        }
+    }
+
+    #[test]
+    fn normal_paths_stay_as_they_are() {
+        for path in ["/", "/api", "/api/", "/a-b_c.d~e/f", "/a%20b", "/x/%25", "/%C3%A9"] {
+            let normal = normalise(path).unwrap();
+            assert_eq!(normal, path);
+            assert_eq!(normalise(&normal).unwrap(), normal);
+        }
+    }
+
+    #[test]
+    fn patterns_that_cannot_be_matched_are_refused() {
+        for pattern in ["", "api", "/{", "/{}", "/a{b}", "/a/*", "/a/..", "/a/%2F", "/{a}b", "/{{a}}"] {
+            assert!(pattern.parse::<PathPattern>().is_err(), "{pattern}");
+        }
+        assert_eq!("/a/".parse::<PathPattern>(), "/%61".parse());
+    }
+}

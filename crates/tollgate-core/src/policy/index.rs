@@ -1,0 +1,122 @@
+//! Finds the limits that may cover a request without looking at all of them.
+//!
+//! Paths are a trie of segments; at each node, limits are filed under the rarest thing they ask for: a host, a domain, a
+//! header with its value, or nothing. A request looks into the few drawers it can match.
+
+use std::collections::HashMap;
+
+use crate::limit::{HostPattern, Limit};
+use crate::path::{self, Segment};
+use crate::subject::{HeaderValue, Subject};
+
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    nodes: Vec<Node>,
+}
+
+#[derive(Debug, Default)]
+struct Node {
+    literal: HashMap<String, usize>,
+    any: Option<usize>,
+    drawers: Drawers,
+}
+
+/// The limits of one node; each is in exactly the drawers of its hosts, or of one header, or in `rest`.
+#[derive(Debug, Default)]
+struct Drawers {
+    by_host: HashMap<String, Vec<usize>>,
+    by_domain: HashMap<String, Vec<usize>>,
+    by_header: HashMap<String, HashMap<Vec<u8>, Vec<usize>>>,
+    rest: Vec<usize>,
+}
+
+impl Index {
+    pub(super) fn new(limits: &[Limit]) -> Self {
+        let mut index = Self { nodes: vec![Node::default()] };
+        for (place, limit) in limits.iter().enumerate() {
+            let node = index.node_for(limit);
+            index.nodes[node].drawers.file(place, limit);
+        }
+        index
+    }
+
+    /// The places of limits whose path matches, and whose other conditions may.
+    pub(super) fn candidates(&self, subject: &Subject<'_>) -> Vec<usize> {
+        let mut found = Vec::with_capacity(4);
+        let mut reached = vec![0];
+        let mut segments = path::segments(subject.path);
+        loop {
+            for &node in &reached {
+                self.nodes[node].drawers.collect(subject, &mut found);
+            }
+            let Some(segment) = segments.next() else { return found };
+            reached = reached.iter().flat_map(|&node| self.nodes[node].below(segment)).collect();
+            if reached.is_empty() {
+                return found;
+            }
+        }
+    }
+
+    fn node_for(&mut self, limit: &Limit) -> usize {
+        let mut node = 0;
+        for segment in limit.matching.path.iter().flat_map(|pattern| &pattern.segments) {
+            let new = self.nodes.len();
+            let next = match segment {
+                Segment::Literal(text) => *self.nodes[node].literal.entry(text.clone()).or_insert(new),
+                Segment::Any => *self.nodes[node].any.get_or_insert(new),
+            };
+            if next == new {
+                self.nodes.push(Node::default());
+            }
+            node = next;
+        }
+        node
+    }
+}
+
+impl Node {
+    fn below(&self, segment: &str) -> impl Iterator<Item = usize> {
+        self.literal.get(segment).copied().into_iter().chain(self.any)
+    }
+}
+
+impl Drawers {
+    fn file(&mut self, place: usize, limit: &Limit) {
+        let matching = &limit.matching;
+        if !matching.hosts.is_empty() {
+            for host in &matching.hosts {
+                let drawer = match host {
+                    HostPattern::Exact(host) => self.by_host.entry(host.clone()),
+                    HostPattern::Below(domain) => self.by_domain.entry(domain.clone()),
+                };
+                drawer.or_default().push(place);
+            }
+            return;
+        }
+        let valued =
+            matching.headers.iter().find_map(|header| header.value.as_ref().map(|value| (&header.name, value)));
+        match valued {
+            Some((name, value)) => {
+                let values = self.by_header.entry(name.clone()).or_default();
+                values.entry(value.clone().into_bytes()).or_default().push(place);
+            }
+            None => self.rest.push(place),
+        }
+    }
+
+    fn collect(&self, subject: &Subject<'_>, found: &mut Vec<usize>) {
+        found.extend(&self.rest);
+        if let Some(host) = subject.host {
+            found.extend(self.by_host.get(host).into_iter().flatten());
+            if !self.by_domain.is_empty() {
+                let domains = host.match_indices('.').map(|(dot, _)| &host[dot + 1..]);
+                found.extend(domains.filter_map(|domain| self.by_domain.get(domain)).flatten());
+            }
+        }
+        for (name, values) in &self.by_header {
+            if let HeaderValue::One(value) = subject.headers.get(name) {
+                found.extend(values.get(value).into_iter().flatten());
+            }
+        }
+    }
+}

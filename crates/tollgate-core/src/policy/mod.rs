@@ -1,0 +1,188 @@
+//! The policy: all limits, indexed, and which of them a request is charged to.
+
+mod error;
+mod index;
+
+pub use error::{MissingKey, MissingReason, PolicyError, PolicyErrors};
+
+use std::collections::HashMap;
+
+use crate::charge::Charge;
+use crate::factor::Factor;
+use crate::key::Key;
+use crate::limit::{Limit, Mode, OnMissingKey};
+use crate::list::List;
+use crate::path::PathPattern;
+use crate::subject::Subject;
+use index::Index;
+
+/// All limits of a configuration, checked and ready to be matched.
+#[derive(Debug)]
+pub struct Policy {
+    limits: Vec<Limit>,
+    /// For each limit, the limits whose place it takes: the one it replaces, the one that replaces, and so on.
+    replaced: Vec<Vec<usize>>,
+    /// For each limit, the first of its chain of replacements: limits with the same base compete.
+    base: Vec<usize>,
+    index: Index,
+}
+
+impl Policy {
+    /// Checks all limits together and reports every mistake.
+    pub fn new(limits: impl IntoIterator<Item = Limit>) -> Result<Self, PolicyErrors> {
+        let limits: Vec<Limit> = limits.into_iter().collect();
+        let mut mistakes = Vec::new();
+        let mut by_name = HashMap::new();
+        for (place, limit) in limits.iter().enumerate() {
+            check_alone(place, limit, &mut mistakes);
+            if let Some(first) = by_name.insert(limit.name.as_str(), place) {
+                mistakes.push(PolicyError::new(
+                    place,
+                    "name",
+                    format!("{:?} is also the name of limits[{first}]", limit.name),
+                ));
+            }
+        }
+        let replaced =
+            (0..limits.len()).map(|place| chain(place, &limits, &by_name, &mut mistakes)).collect::<Vec<_>>();
+        if !mistakes.is_empty() {
+            return Err(PolicyErrors(mistakes));
+        }
+        let base = replaced.iter().enumerate().map(|(own, chain)| *chain.last().unwrap_or(&own)).collect();
+        let index = Index::new(&limits);
+        Ok(Self { limits, replaced, base, index })
+    }
+
+    /// All limits, in the order they were given.
+    pub fn limits(&self) -> &[Limit] {
+        &self.limits
+    }
+
+    /// The limit of this name and its place.
+    pub fn limit(&self, name: &str) -> Option<(usize, &Limit)> {
+        self.limits.iter().enumerate().find(|(_, limit)| limit.name == name)
+    }
+
+    /// The charges of a request: one for each limit that covers it, none for unlimited ones.
+    pub fn charges_for<'a>(&'a self, subject: &'a Subject<'a>, cost: u64) -> Result<List<Charge<'a>>, MissingKey> {
+        let mut charges = List::Empty;
+        for &place in self.covering(subject).iter() {
+            if let Some(charge) = self.charge_for(place, subject, cost)? {
+                charges.push(charge);
+            }
+        }
+        Ok(charges)
+    }
+
+    /// The charge on one limit by name and key parts, for callers that know both; `None` when it is unlimited.
+    pub fn charge_named<'a>(
+        &'a self,
+        name: &str,
+        parts: &'a [&'a str],
+        cost: u64,
+    ) -> Result<Option<Charge<'a>>, MissingKey> {
+        let (place, limit) = self.limit(name).ok_or_else(|| MissingKey::unknown_limit(name))?;
+        let key = Key::of_parts(limit, parts)?;
+        Ok(limit.quota.map(|quota| charge(place, key, quota, cost)))
+    }
+
+    /// The places of the limits that cover a request, after replacement, in order.
+    pub fn covering(&self, subject: &Subject<'_>) -> List<usize> {
+        let mut matched = self.index.candidates(subject);
+        matched.retain(|place| self.limits[*place].matching.covers_rest(subject));
+        matched.sort_unstable();
+        matched.dedup();
+        match matched.as_slice() {
+            [] => List::Empty,
+            [only] => List::One(*only),
+            several => several.iter().copied().filter(|place| self.stands(*place, several)).collect(),
+        }
+    }
+
+    /// Whether a matched limit is charged: nothing matched takes its place, and no rival has a longer path.
+    fn stands(&self, place: usize, matched: &[usize]) -> bool {
+        !matched.iter().any(|&other| {
+            let takes_its_place = self.replaced[other].contains(&place);
+            let is_rival = other != place
+                && self.base[other] == self.base[place]
+                && !self.replaced[place].contains(&other)
+                && self.rank(other) > self.rank(place);
+            takes_its_place || is_rival
+        })
+    }
+
+    /// Between limits that replace the same one: the longest path, then the most conditions, then the first.
+    fn rank(&self, place: usize) -> impl Ord + use<> {
+        let matching = &self.limits[place].matching;
+        let length = matching.path.as_ref().map_or((0, 0), PathPattern::length);
+        (length, matching.conditions(), std::cmp::Reverse(place))
+    }
+
+    fn charge_for<'a>(
+        &'a self,
+        place: usize,
+        subject: &'a Subject<'a>,
+        cost: u64,
+    ) -> Result<Option<Charge<'a>>, MissingKey> {
+        let limit = &self.limits[place];
+        let factor = limit.factor.as_ref().map_or(Factor::ONE, |rule| rule.factor_of(subject.principal));
+        let Some(quota) = limit.quota.and_then(|quota| factor.apply(quota)) else { return Ok(None) };
+        let key = match Key::of_subject(limit, subject) {
+            Ok(key) => key,
+            Err(missing) => match (limit.missing_key_rule(), subject.client_ip) {
+                (OnMissingKey::Skip, _) => return Ok(None),
+                (OnMissingKey::Shared, _) => Key::shared(limit),
+                (OnMissingKey::ClientIp, Some(address)) => Key::address_instead(limit, address),
+                (OnMissingKey::ClientIp, None) | (OnMissingKey::Reject, _) => return Err(missing),
+            },
+        };
+        Ok(Some(charge(place, key, quota, cost)))
+    }
+}
+
+fn charge(limit_index: usize, key: Key<'_>, quota: crate::Quota, cost: u64) -> Charge<'_> {
+    Charge { key, quota, cost, limit_index, enforced: key.limit().mode == Mode::Enforce }
+}
+
+/// What can be said of a limit without the others.
+fn check_alone(place: usize, limit: &Limit, mistakes: &mut Vec<PolicyError>) {
+    const NAME_MAX: usize = 64;
+    let is_name = (1..=NAME_MAX).contains(&limit.name.len())
+        && limit.name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+    if !is_name {
+        let message = format!("must be 1 to {NAME_MAX} of letters, digits, '.', '_' and '-' (got {:?})", limit.name);
+        mistakes.push(PolicyError::new(place, "name", message));
+    }
+    if limit.key.is_empty() {
+        mistakes.push(PolicyError::new(place, "key", "must have at least one part; use global for one counter".into()));
+    }
+}
+
+/// The places of the limits that `place` replaces, nearest first.
+fn chain(
+    place: usize,
+    limits: &[Limit],
+    by_name: &HashMap<&str, usize>,
+    mistakes: &mut Vec<PolicyError>,
+) -> Vec<usize> {
+    let mut chain = Vec::new();
+    let mut current = place;
+    while let Some(name) = &limits[current].replaces {
+        let Some(&next) = by_name.get(name.as_str()) else {
+            if current == place {
+                mistakes.push(PolicyError::new(place, "replaces", format!("there is no limit named {name:?}")));
+            }
+            break;
+        };
+        if next == place {
+            mistakes.push(PolicyError::new(place, "replaces", format!("{name:?} replaces this limit in turn")));
+            break;
+        }
+        if chain.contains(&next) {
+            break;
+        }
+        chain.push(next);
+        current = next;
+    }
+    chain
+}

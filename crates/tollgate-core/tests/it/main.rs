@@ -1,0 +1,1 @@
+//! Integration tests of the engine, in one binary.

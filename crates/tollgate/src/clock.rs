@@ -1,0 +1,106 @@
+//! The process's clock: read once per decision.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tollgate_core::{Nanos, Timestamp};
+
+/// Tells the time to stores that keep their own.
+pub trait Clock: Send + Sync + 'static {
+    /// The current instant.
+    fn now(&self) -> Timestamp;
+}
+
+/// Starts at the wall clock's time and then never goes back or jumps, whatever is done to the wall clock.
+///
+/// Reads the processor's time stamp counter where that is reliable, and the operating system's monotonic clock elsewhere.
+#[derive(Clone, Debug)]
+pub struct MonotonicClock {
+    counter: quanta::Clock,
+    started: quanta::Instant,
+    started_at: Timestamp,
+}
+
+impl MonotonicClock {
+    /// A clock that agrees with the wall clock now.
+    pub fn new() -> Self {
+        Self::starting_at(SystemTime::now())
+    }
+
+    fn starting_at(wall: SystemTime) -> Self {
+        let counter = quanta::Clock::new();
+        // A wall clock before 1970 is taken as 1970: only windows that are aligned to the clock would notice.
+        let since_epoch = wall.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let started_at = Timestamp::from_nanos(Nanos::from(since_epoch).get());
+        Self { started: counter.now(), counter, started_at }
+    }
+}
+
+impl Default for MonotonicClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for MonotonicClock {
+    #[inline]
+    fn now(&self) -> Timestamp {
+        self.started_at.after(Nanos::from(self.counter.now().duration_since(self.started)))
+    }
+}
+
+/// A clock that stands still until it is set: for tests and simulations. Clones show the same time.
+#[derive(Clone, Debug, Default)]
+pub struct ManualClock {
+    nanos: Arc<AtomicU64>,
+}
+
+impl ManualClock {
+    /// A clock that shows `now`.
+    pub fn new(now: Timestamp) -> Self {
+        let clock = Self::default();
+        clock.set(now);
+        clock
+    }
+
+    /// Shows `now`, which may be earlier than before.
+    pub fn set(&self, now: Timestamp) {
+        self.nanos.store(now.as_nanos(), Ordering::SeqCst);
+    }
+
+    /// Moves on by `span`.
+    pub fn advance(&self, span: Nanos) {
+        self.set(self.now().after(span));
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(self.nanos.load(Ordering::SeqCst))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_wall_clock_before_1970_is_taken_as_1970() {
+        let before = UNIX_EPOCH - Duration::from_secs(86_400);
+        let clock = MonotonicClock::starting_at(before);
+        assert!(clock.now() < Timestamp::from_millis(60_000));
+    }
+
+    #[test]
+    fn the_monotonic_clock_never_goes_back() {
+        let clock = MonotonicClock::new();
+        let mut last = clock.now();
+        for _ in 0..100_000 {
+            let now = clock.now();
+            assert!(now >= last);
+            last = now;
+        }
+    }
+}

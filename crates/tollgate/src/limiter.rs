@@ -1,0 +1,164 @@
+//! The one way through: every front door calls [`Limiter::check`].
+
+use std::fmt;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use tollgate_core::{
+    Charge, Decision, Limit, LimitOutcome, List, MissingKey, Nanos, Outcome, Policy, PolicyErrors, Subject,
+};
+
+use crate::clock::{Clock, MonotonicClock};
+use crate::local::LocalStore;
+use crate::store::{Store, StoreError};
+use crate::verdict::{FailurePolicy, Verdict, verdict};
+
+/// Decides requests against a policy. Cheap to clone; clones share the counters.
+pub struct Limiter<S = LocalStore, C = MonotonicClock> {
+    shared: Arc<Shared<S, C>>,
+}
+
+struct Shared<S, C> {
+    policy: ArcSwap<Policy>,
+    store: S,
+    clock: C,
+    on_failure: FailurePolicy,
+}
+
+impl Limiter {
+    /// Limits kept in this process, with room for a million callers.
+    pub fn local(limits: impl IntoIterator<Item = Limit>) -> Result<Self, PolicyErrors> {
+        Ok(Self::new(Policy::new(limits)?, LocalStore::default(), MonotonicClock::new()))
+    }
+}
+
+impl<S: Store, C: Clock> Limiter<S, C> {
+    /// Puts a policy, a store and a clock together.
+    pub fn new(policy: Policy, store: S, clock: C) -> Self {
+        Self::with_failure_policy(policy, store, clock, FailurePolicy::default())
+    }
+
+    /// The same, with what happens to requests while the store is away.
+    pub fn with_failure_policy(policy: Policy, store: S, clock: C, on_failure: FailurePolicy) -> Self {
+        let policy = ArcSwap::from_pointee(policy);
+        Self { shared: Arc::new(Shared { policy, store, clock, on_failure }) }
+    }
+
+    /// Charges a request to every limit that covers it, all or nothing.
+    pub async fn check(&self, subject: &Subject<'_>, cost: u64) -> Verdict {
+        let policy = self.policy();
+        let charges = match policy.charges_for(subject, cost) {
+            Ok(charges) => charges,
+            Err(missing) => return Verdict::Unidentified(missing),
+        };
+        let decided = self.shared.store.decide(&charges, &self.shared.clock).await;
+        let decided = decided.map(|outcomes| decision(&policy, &charges, &outcomes));
+        verdict(decided, self.shared.on_failure)
+    }
+
+    /// What a request would meet now, without charging it: every outcome says what remains.
+    pub async fn peek(&self, subject: &Subject<'_>) -> Verdict {
+        self.check(subject, 0).await
+    }
+
+    /// Charges one limit by its name and key parts, for callers that know both.
+    pub async fn check_named(&self, limit: &str, parts: &[&str], cost: u64) -> Verdict {
+        let policy = self.policy();
+        let charges: List<Charge<'_>> = match policy.charge_named(limit, parts, cost) {
+            Ok(charge) => charge.into_iter().collect(),
+            Err(missing) => return Verdict::Unidentified(missing),
+        };
+        let decided = self.shared.store.decide(&charges, &self.shared.clock).await;
+        let decided = decided.map(|outcomes| decision(&policy, &charges, &outcomes));
+        verdict(decided, self.shared.on_failure)
+    }
+
+    /// Gives back the units that a request was charged `age` ago; zero gives back all of them. Never beyond full.
+    pub async fn refund(&self, subject: &Subject<'_>, cost: u64, age: Nanos) -> Verdict {
+        let policy = self.policy();
+        let charges = match policy.charges_for(subject, cost) {
+            Ok(charges) => charges,
+            Err(missing) => return Verdict::Unidentified(missing),
+        };
+        let mut outcomes = List::Empty;
+        for charge in &charges {
+            match self.shared.store.refund(charge, age, &self.shared.clock).await {
+                Ok(outcome) => outcomes.push(outcome),
+                Err(error) => return verdict(Err(error), self.shared.on_failure),
+            }
+        }
+        verdict(Ok(decision(&policy, &charges, &outcomes)), self.shared.on_failure)
+    }
+
+    /// Forgets every counter that a request would be charged to.
+    pub async fn reset(&self, subject: &Subject<'_>) -> Result<(), ResetError> {
+        let policy = self.policy();
+        for charge in &policy.charges_for(subject, 0).map_err(ResetError::Unidentified)? {
+            self.shared.store.reset(&charge.key).await.map_err(ResetError::Store)?;
+        }
+        Ok(())
+    }
+
+    /// The policy in force.
+    pub fn policy(&self) -> Arc<Policy> {
+        self.shared.policy.load_full()
+    }
+
+    /// Puts another policy in force for the next request. Counters are kept: a debt stays a debt.
+    pub fn set_policy(&self, policy: Policy) {
+        self.shared.policy.store(Arc::new(policy));
+    }
+
+    /// The store.
+    pub fn store(&self) -> &S {
+        &self.shared.store
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &C {
+        &self.shared.clock
+    }
+}
+
+impl<S, C> Clone for Limiter<S, C> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<S, C> fmt::Debug for Limiter<S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let policy = self.shared.policy.load();
+        let names: Vec<&str> = policy.limits().iter().map(|limit| limit.name.as_str()).collect();
+        f.debug_struct("Limiter").field("limits", &names).finish_non_exhaustive()
+    }
+}
+
+/// Why a counter could not be reset.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ResetError {
+    /// The request does not say whose counter.
+    Unidentified(MissingKey),
+    /// The store could not say.
+    Store(StoreError),
+}
+
+impl fmt::Display for ResetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unidentified(missing) => missing.fmt(f),
+            Self::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ResetError {}
+
+fn decision(policy: &Arc<Policy>, charges: &[Charge<'_>], outcomes: &[Outcome]) -> Decision {
+    let outcomes = charges.iter().zip(outcomes).map(|(charge, outcome)| LimitOutcome {
+        limit_index: charge.limit_index,
+        quota: charge.quota,
+        outcome: *outcome,
+    });
+    Decision::new(Arc::clone(policy), outcomes.collect())
+}

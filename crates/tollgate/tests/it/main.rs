@@ -1,0 +1,6 @@
+//! Integration tests of the library, in one binary.
+
+mod conformance;
+#[cfg(feature = "tower")]
+mod http;
+mod local;

@@ -1,0 +1,168 @@
+//! The command line: words in, a [`Task`] or one line of advice out.
+
+use crate::bench::{self, BenchChoice};
+use crate::nearest::nearest;
+use crate::test::{self, TestChoice};
+
+/// What the caller asked for, with every name already checked.
+#[derive(Debug, PartialEq)]
+pub enum Task {
+    Help,
+    Test(TestChoice),
+    Tidy,
+    Bench(BenchChoice),
+}
+
+/// Reads the words after `cargo xtask`. The error is complete and ready to print.
+pub fn parse(words: impl Iterator<Item = String>) -> Result<Task, String> {
+    let words: Vec<String> = words.collect();
+    let Some((task, rest)) = words.split_first() else {
+        return Ok(Task::Help);
+    };
+    match task.as_str() {
+        "help" | "--help" | "-h" => Ok(Task::Help),
+        // What follows the name of a bench belongs to the bench, its `--help` too.
+        "bench" => parse_bench(rest),
+        "test" | "tidy" if asks_for_help(rest) => Ok(Task::Help),
+        "test" => parse_test(rest),
+        "tidy" => no_arguments("tidy", rest).map(|()| Task::Tidy),
+        unknown => Err(unknown_name("task", unknown, &TASKS, "cargo xtask --help")),
+    }
+}
+
+/// Prints what there is to run. Always succeeds, which is what the returned `true` means.
+pub fn print_help() -> bool {
+    print!("{HELP}");
+    true
+}
+
+const TASKS: [&str; 4] = ["test", "tidy", "bench", "help"];
+
+const HELP: &str = "\
+the chores of this repository
+
+usage: cargo xtask TASK
+
+  test                everything CI runs, in order, stopping at the first step that fails
+  test --list         the steps and what each of them does
+  test --only STEP    one step
+  tidy                sizes, leftovers, links, checklist and layering; prints every finding
+  bench               the benches there are
+  bench NAME [ARG…]   one bench; the arguments go to the bench
+  help                this text
+
+exit code: 0 fine, 1 something failed, 2 the command line was not understood
+";
+
+fn asks_for_help(words: &[String]) -> bool {
+    words.iter().any(|word| word == "--help" || word == "-h")
+}
+
+fn parse_test(words: &[String]) -> Result<Task, String> {
+    let choice = match words {
+        [] => TestChoice::Everything,
+        [flag] if flag == "--list" => TestChoice::List,
+        [flag] if flag == "--only" => {
+            return Err("--only: the name of a step is missing (`cargo xtask test --list` names them)".to_string());
+        }
+        [flag, name] if flag == "--only" => TestChoice::Only(known_step(name)?),
+        [flag, extra, ..] if flag == "--list" => return Err(unexpected("test --list", extra)),
+        [flag, _, extra, ..] if flag == "--only" => return Err(unexpected("test --only STEP", extra)),
+        [unknown, ..] => {
+            return Err(unknown_name("argument of test", unknown, &["--list", "--only"], "cargo xtask --help"));
+        }
+    };
+    Ok(Task::Test(choice))
+}
+
+fn known_step(name: &str) -> Result<&'static str, String> {
+    let names = test::step_names();
+    names
+        .iter()
+        .find(|known| **known == name)
+        .copied()
+        .ok_or_else(|| unknown_name("step", name, &names, "cargo xtask test --list"))
+}
+
+fn parse_bench(words: &[String]) -> Result<Task, String> {
+    let Some((name, arguments)) = words.split_first() else {
+        return Ok(Task::Bench(BenchChoice::List));
+    };
+    if name == "--help" || name == "-h" {
+        return Ok(Task::Bench(BenchChoice::List));
+    }
+    let names = bench::names();
+    let Some(known) = names.iter().find(|known| *known == name) else {
+        return Err(unknown_name("bench", name, &names, "cargo xtask bench"));
+    };
+    Ok(Task::Bench(BenchChoice::Run { name: known, arguments: arguments.to_vec() }))
+}
+
+fn no_arguments(task: &str, words: &[String]) -> Result<(), String> {
+    words.first().map_or(Ok(()), |extra| Err(unexpected(task, extra)))
+}
+
+fn unexpected(task: &str, extra: &str) -> String {
+    format!("{task}: takes nothing more (got `{extra}`)")
+}
+
+fn unknown_name(kind: &str, got: &str, known: &[&str], list_command: &str) -> String {
+    let guess = nearest(got, known);
+    format!("unknown {kind} `{got}`: the nearest is `{guess}` (`{list_command}` lists all)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Task, String> {
+        parse(line.split_whitespace().map(str::to_string))
+    }
+
+    #[test]
+    fn nothing_and_help_both_print_the_list() {
+        for line in ["", "help", "--help", "-h", "test --help", "tidy -h"] {
+            assert_eq!(parsed(line), Ok(Task::Help), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn each_task_is_understood() {
+        assert_eq!(parsed("test"), Ok(Task::Test(TestChoice::Everything)));
+        assert_eq!(parsed("test --list"), Ok(Task::Test(TestChoice::List)));
+        assert_eq!(parsed("test --only tidy"), Ok(Task::Test(TestChoice::Only("tidy"))));
+        assert_eq!(parsed("tidy"), Ok(Task::Tidy));
+        assert_eq!(parsed("bench"), Ok(Task::Bench(BenchChoice::List)));
+    }
+
+    #[test]
+    fn words_after_a_bench_belong_to_the_bench() {
+        let arguments = vec!["--threads".to_string(), "2".to_string(), "--help".to_string()];
+        assert_eq!(
+            parsed("bench local --threads 2 --help"),
+            Ok(Task::Bench(BenchChoice::Run { name: "local", arguments }))
+        );
+    }
+
+    #[test]
+    fn a_slip_is_answered_with_the_nearest_name() {
+        let cases = [
+            ("tset", "unknown task `tset`: the nearest is `test` (`cargo xtask --help` lists all)"),
+            (
+                "test --only clipy",
+                "unknown step `clipy`: the nearest is `clippy` (`cargo xtask test --list` lists all)",
+            ),
+            (
+                "test --lst",
+                "unknown argument of test `--lst`: the nearest is `--list` (`cargo xtask --help` lists all)",
+            ),
+            ("bench locl", "unknown bench `locl`: the nearest is `local` (`cargo xtask bench` lists all)"),
+            ("test --only", "--only: the name of a step is missing (`cargo xtask test --list` names them)"),
+            ("tidy now", "tidy: takes nothing more (got `now`)"),
+            ("test --only fmt docs", "test --only STEP: takes nothing more (got `docs`)"),
+        ];
+        for (line, advice) in cases {
+            assert_eq!(parsed(line), Err(advice.to_string()), "{line:?}");
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Which crate may depend on which. The table is the one in the design; a new arrow is a decision, not an accident.
+
+use serde_json::Value;
+
+use crate::command::{Command, root};
+use crate::tidy::{Finding, Tree};
+
+/// Finds arrows that the table does not have.
+pub fn check(tree: &Tree) -> Vec<Finding> {
+    match workspace() {
+        Ok(packages) => packages.iter().flat_map(|package| wrong_arrows(package, &packages, tree)).collect(),
+        Err(failure) => {
+            vec![Finding::new("Cargo.toml", 1, failure, "repair the manifests until `cargo metadata` works")]
+        }
+    }
+}
+
+/// A workspace crate and the workspace crates it may use, outside its tests.
+struct Layer {
+    name: &'static str,
+    may_use: &'static [&'static str],
+}
+
+const LAYERS: [Layer; 8] = [
+    Layer { name: CORE, may_use: &[] },
+    Layer { name: "tollgate-config", may_use: &[CORE] },
+    Layer { name: "tollgate", may_use: &[CORE] },
+    Layer { name: "tollgate-server", may_use: &[CORE, "tollgate-config", "tollgate"] },
+    Layer { name: "tollgate-sim", may_use: &[CORE, "tollgate-config", "tollgate"] },
+    Layer { name: "tollgate-cli", may_use: &[CORE, "tollgate-config", "tollgate", "tollgate-server", "tollgate-sim"] },
+    Layer { name: "tollgate-bench", may_use: &[CORE, "tollgate"] },
+    Layer { name: "xtask", may_use: &[] },
+];
+
+/// Has no dependencies at all, and tests itself without the rest of the workspace.
+const CORE: &str = "tollgate-core";
+/// Tools of this repository, of no use to anybody else.
+const NEVER_PUBLISHED: [&str; 2] = ["tollgate-bench", "xtask"];
+const THIS_FILE: &str = "xtask/src/layering.rs";
+
+/// A crate of the workspace, as far as the rules go.
+struct Package {
+    name: String,
+    manifest: String,
+    is_published: bool,
+    dependencies: Vec<Dependency>,
+}
+
+struct Dependency {
+    name: String,
+    is_for_tests: bool,
+}
+
+fn workspace() -> Result<Vec<Package>, String> {
+    let metadata = Command::cargo(["metadata", "--format-version", "1", "--no-deps"]).ask()?;
+    packages(&metadata).ok_or_else(|| "`cargo metadata` has an unknown form".to_string())
+}
+
+fn packages(metadata: &str) -> Option<Vec<Package>> {
+    let metadata: Value = serde_json::from_str(metadata).ok()?;
+    metadata["packages"].as_array()?.iter().map(package).collect()
+}
+
+fn package(value: &Value) -> Option<Package> {
+    let manifest = value["manifest_path"].as_str()?;
+    let dependencies = value["dependencies"].as_array()?.iter().map(|dependency| {
+        Some(Dependency { name: dependency["name"].as_str()?.to_string(), is_for_tests: dependency["kind"] == "dev" })
+    });
+    Some(Package {
+        name: value["name"].as_str()?.to_string(),
+        manifest: manifest
+            .strip_prefix(&*root().to_string_lossy())
+            .unwrap_or(manifest)
+            .trim_start_matches('/')
+            .to_string(),
+        is_published: value["publish"].as_array().is_none_or(|registries| !registries.is_empty()),
+        dependencies: dependencies.collect::<Option<_>>()?,
+    })
+}
+
+fn wrong_arrows(package: &Package, workspace: &[Package], tree: &Tree) -> Vec<Finding> {
+    let Some(layer) = LAYERS.iter().find(|layer| layer.name == package.name) else {
+        let what = format!("`{}` is not in the table of layers", package.name);
+        return vec![Finding::new(
+            &package.manifest,
+            1,
+            what,
+            format!("add it to LAYERS in {THIS_FILE} with what it may use"),
+        )];
+    };
+    let mut findings = Vec::new();
+    if package.is_published && NEVER_PUBLISHED.contains(&layer.name) {
+        findings.push(Finding::new(
+            &package.manifest,
+            1,
+            format!("`{}` could be published", layer.name),
+            "write `publish = false`",
+        ));
+    }
+    for dependency in &package.dependencies {
+        let is_internal = workspace.iter().any(|other| other.name == dependency.name);
+        let is_wrong = match (layer.name, dependency.is_for_tests) {
+            (CORE, true) => is_internal,
+            (CORE, false) => true,
+            (_, true) => false,
+            (_, false) => is_internal && !layer.may_use.contains(&dependency.name.as_str()),
+        };
+        if is_wrong {
+            let what = format!("`{}` must not depend on `{}`", layer.name, dependency.name);
+            let what_to_do = format!(
+                "move the code to a crate that may, or change LAYERS in {THIS_FILE} and give the reason in the commit"
+            );
+            findings.push(Finding::new(&package.manifest, line_of(dependency, package, tree), what, what_to_do));
+        }
+    }
+    findings
+}
+
+/// The line of the manifest that begins with the dependency, or the first one.
+fn line_of(dependency: &Dependency, package: &Package, tree: &Tree) -> usize {
+    let text = tree.file(&package.manifest).map_or("", |file| &file.text);
+    let is_named =
+        |line: &str| line.strip_prefix(dependency.name.as_str()).is_some_and(|rest| rest.starts_with(['.', ' ', '=']));
+    text.lines().position(is_named).map_or(1, |index| index + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Findings in a workspace of crates given as `(name, [dependency])`; `dev:name` is a dependency of the tests.
+    fn found(crates: &[(&str, &[&str])]) -> Vec<String> {
+        let packages: Vec<Package> = crates.iter().map(|(name, dependencies)| made_up(name, dependencies)).collect();
+        let tree = Tree::of(&[(
+            "crates/tollgate/Cargo.toml",
+            "[dependencies]\ntollgate-core = \"1\"\ntollgate-sim = \"1\"\n",
+        )]);
+        let findings = packages.iter().flat_map(|package| wrong_arrows(package, &packages, &tree));
+        findings.map(|finding| finding.to_string().splitn(4, ':').take(3).collect::<Vec<_>>().join(":")).collect()
+    }
+
+    fn made_up(name: &str, dependencies: &[&str]) -> Package {
+        let dependency = |word: &&str| match word.strip_prefix("dev:") {
+            Some(name) => Dependency { name: name.to_string(), is_for_tests: true },
+            None => Dependency { name: (*word).to_string(), is_for_tests: false },
+        };
+        Package {
+            name: name.to_string(),
+            manifest: format!("crates/{name}/Cargo.toml"),
+            is_published: name != "xtask",
+            dependencies: dependencies.iter().map(dependency).collect(),
+        }
+    }
+
+    #[test]
+    fn the_workspace_keeps_to_the_table() {
+        assert_eq!(check(&Tree::of(&[])), []);
+        assert!(workspace().expect("cargo metadata works here").iter().any(|package| package.name == "xtask"));
+    }
+
+    #[test]
+    fn arrows_of_the_table_are_left_alone() {
+        let crates: [(&str, &[&str]); 4] = [
+            ("tollgate-core", &["dev:proptest"]),
+            ("tollgate", &["tollgate-core", "redis", "dev:tollgate-sim"]),
+            ("tollgate-sim", &["tollgate-core", "tollgate"]),
+            ("xtask", &["serde_json"]),
+        ];
+        assert_eq!(found(&crates), [""; 0]);
+    }
+
+    #[test]
+    fn arrows_against_the_table_are_found() {
+        let crates: [(&str, &[&str]); 3] =
+            [("tollgate", &["tollgate-core", "tollgate-sim"]), ("tollgate-sim", &[]), ("xtask", &["tollgate"])];
+        let expected = [
+            "crates/tollgate/Cargo.toml:3: `tollgate` must not depend on `tollgate-sim`",
+            "crates/xtask/Cargo.toml:1: `xtask` must not depend on `tollgate`",
+        ];
+        assert_eq!(found(&crates), expected);
+    }
+
+    #[test]
+    fn the_core_depends_on_nothing() {
+        let crates: [(&str, &[&str]); 2] =
+            [("tollgate-core", &["serde", "dev:tollgate", "dev:proptest"]), ("tollgate", &[])];
+        let expected = ["serde", "tollgate"]
+            .map(|name| format!("crates/tollgate-core/Cargo.toml:1: `tollgate-core` must not depend on `{name}`"));
+        assert_eq!(found(&crates), expected);
+    }
+
+    #[test]
+    fn new_crates_must_be_placed_and_tools_stay_private() {
+        let crates: [(&str, &[&str]); 2] = [("tollgate-wasm", &[]), ("tollgate-bench", &["tollgate"])];
+        let expected = [
+            "crates/tollgate-wasm/Cargo.toml:1: `tollgate-wasm` is not in the table of layers",
+            "crates/tollgate-bench/Cargo.toml:1: `tollgate-bench` could be published",
+        ];
+        assert_eq!(found(&crates), expected);
+    }
+
+    #[test]
+    fn metadata_is_read_with_its_kinds() {
+        let json = r#"{"packages":[{"name":"a","manifest_path":"/x/Cargo.toml","publish":[],"dependencies":[
+            {"name":"b","kind":"dev"},{"name":"c","kind":"build"},{"name":"d","kind":null}]}]}"#;
+        let packages = packages(json).expect("the form of cargo metadata");
+        let kinds: Vec<_> = packages[0]
+            .dependencies
+            .iter()
+            .map(|dependency| (dependency.name.as_str(), dependency.is_for_tests))
+            .collect();
+        assert_eq!(kinds, [("b", true), ("c", false), ("d", false)]);
+        assert!(!packages[0].is_published);
+    }
+}

@@ -1,0 +1,89 @@
+//! The steps that run tests, and how many tests they ran.
+
+use crate::command::{Command, target_dir};
+
+use super::{Done, StepResult};
+
+/// Unit and integration tests. Plain `cargo test` stands in for nextest, without its time limit per test.
+pub fn tests() -> StepResult {
+    let everything = ["--workspace", "--all-features"];
+    if Command::cargo(["nextest", "--version"]).ask().is_ok() {
+        return count(&Command::cargo(["nextest", "run"]).args(everything)).map(passed);
+    }
+    let targets = ["--lib", "--bins", "--tests", "--examples"];
+    let tests = count(&Command::cargo(["test"]).args(everything).args(targets))?;
+    let note = "without nextest, so a test that hangs is not stopped (`cargo install cargo-nextest --locked`)";
+    Ok(Done::Passed { tests, note: Some(note.to_string()) })
+}
+
+/// The model checker replaces the atomics of every crate it is compiled into, hence its own target directory.
+pub fn loom() -> StepResult {
+    let target = target_dir().join("loom").to_string_lossy().into_owned();
+    let command = Command::cargo(["test", "--target-dir", &target])
+        .args(["-p", "tollgate", "--release", "--lib", "loom_"])
+        .env("RUSTFLAGS", "--cfg loom");
+    some_ran(count(&command)?, &command).map(passed)
+}
+
+/// The code in doc comments and, through `include_str!`, in README and guides.
+pub fn doctests() -> StepResult {
+    count(&Command::cargo(["test", "--workspace", "--all-features", "--doc"])).map(passed)
+}
+
+fn count(command: &Command) -> Result<u64, String> {
+    command.run_and_listen().map(|output| passed_tests(&output))
+}
+
+fn passed(tests: u64) -> Done {
+    Done::Passed { tests, note: None }
+}
+
+/// A filter that matches nothing succeeds in silence, which must not look like a proof.
+fn some_ran(tests: u64, command: &Command) -> Result<u64, String> {
+    if tests == 0 {
+        return Err(format!(
+            "`{command}` ran no test: the tests named loom_* were renamed, or their `cfg` is not `all(test, loom)`"
+        ));
+    }
+    Ok(tests)
+}
+
+/// Adds up `test result: ok. 3 passed; …` of libtest and `3 tests run: 3 passed, …` of nextest.
+fn passed_tests(output: &str) -> u64 {
+    let summaries = output.lines().filter(|line| {
+        let line = line.trim_start();
+        line.starts_with("test result: ") || line.starts_with("Summary [")
+    });
+    summaries.filter_map(number_before_passed).sum()
+}
+
+fn number_before_passed(line: &str) -> Option<u64> {
+    let (before, _) = line.split_once(" passed")?;
+    before.rsplit(' ').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libtest_results_are_added_up_over_all_binaries() {
+        let output = "running 3 tests\n...\ntest result: ok. 3 passed; 0 failed; 1 ignored; 0 measured\n\
+                      running 1 test\ntest result: ok. 1 passed; 0 failed\n";
+        assert_eq!(passed_tests(output), 4);
+    }
+
+    #[test]
+    fn nextest_results_are_read_from_its_summary() {
+        let output = "        PASS [   0.004s] tollgate 99 passed\n────────────\n     Summary [   0.015s] 21 tests run: 20 passed (1 slow), 1 failed, 2 skipped\n";
+        assert_eq!(passed_tests(output), 20);
+    }
+
+    #[test]
+    fn a_run_without_tests_is_not_a_proof() {
+        let command = Command::cargo(["test"]);
+        let none = passed_tests("running 0 tests\n\ntest result: ok. 0 passed; 0 failed; 9 filtered out\n");
+        assert!(some_ran(none, &command).expect_err("zero tests ran").contains("`cargo test` ran no test"));
+        assert_eq!(some_ran(1, &command), Ok(1));
+    }
+}

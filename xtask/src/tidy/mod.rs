@@ -1,0 +1,93 @@
+//! `cargo xtask tidy`: what the compiler and clippy do not see. Every finding is collected before any is printed.
+
+mod checklist;
+mod checklist_ids;
+mod compiled_docs;
+mod core_purity;
+mod exceptions;
+mod leftovers;
+mod links;
+mod machine_paths;
+mod markdown;
+mod required_files;
+mod rust_code;
+mod rust_source;
+mod size;
+mod sleeps;
+mod tree;
+
+use std::fmt;
+
+use crate::layering;
+
+pub use self::tree::Tree;
+
+/// Runs every check over the working tree and prints what they found; `true` when that is nothing.
+pub fn run() -> bool {
+    let tree = match Tree::read() {
+        Ok(tree) => tree,
+        Err(failure) => {
+            eprintln!("tidy: {failure}");
+            return false;
+        }
+    };
+    let mut findings: Vec<Finding> = CHECKS.iter().flat_map(|check| check(&tree)).collect();
+    findings.sort();
+    findings.iter().for_each(|finding| println!("{finding}"));
+    println!("tidy: {} files, {} findings", tree.files.len(), findings.len());
+    findings.is_empty()
+}
+
+/// Something to repair, printed as `path:line: what: what to do`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Finding {
+    path: String,
+    line: usize,
+    what: String,
+    what_to_do: String,
+}
+
+impl Finding {
+    /// Lines count from one; a finding about a whole file stands at line one.
+    pub fn new(path: &str, line: usize, what: impl Into<String>, what_to_do: impl Into<String>) -> Self {
+        Self { path: path.to_string(), line, what: what.into(), what_to_do: what_to_do.into() }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}: {}", self.path, self.line, self.what, self.what_to_do)
+    }
+}
+
+const CHECKS: [fn(&Tree) -> Vec<Finding>; 10] = [
+    size::check,
+    leftovers::check,
+    sleeps::check,
+    machine_paths::check,
+    links::check,
+    compiled_docs::check,
+    required_files::check,
+    checklist::check,
+    layering::check,
+    core_purity::check,
+];
+
+/// `path:line: what` of each finding of a check over files made up in a test.
+#[cfg(test)]
+fn found(check: fn(&Tree) -> Vec<Finding>, files: &[(&str, &str)]) -> Vec<String> {
+    let mut findings = check(&Tree::of(files));
+    findings.sort();
+    findings.iter().map(|finding| format!("{}:{}: {}", finding.path, finding.line, finding.what)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_names_place_fact_and_way_out() {
+        let finding = Finding::new("docs/a.md", 7, "no such file `b.md`", "correct the link");
+        assert_eq!(finding.to_string(), "docs/a.md:7: no such file `b.md`: correct the link");
+    }
+}
