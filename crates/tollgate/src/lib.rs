@@ -24,7 +24,7 @@ mod verdict;
 
 pub use clock::{Clock, ManualClock, MonotonicClock};
 pub use limiter::{Limiter, ResetError};
-pub use local::{LocalOptions, LocalStore};
+pub use local::{KeyedLimiter, LocalOptions, LocalStore};
 pub use store::{Store, StoreError};
 pub use tollgate_core::*;
 pub use verdict::{FailurePolicy, Verdict};

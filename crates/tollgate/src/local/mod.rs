@@ -1,81 +1,205 @@
-//! The in-process store.
+//! The in-process store: fixed memory, lock-free for known keys, nothing forgiven below its capacity.
+
+mod counters;
+mod keyed;
+#[cfg(all(test, tollgate_loom))]
+mod loom_tests;
+mod side;
+mod sync;
+mod table;
+mod word;
+
+pub use keyed::KeyedLimiter;
+
+use std::cell::Cell;
+use std::fmt;
+use std::future::{Future, ready};
+use std::hash::{BuildHasher, Hash};
+
+use foldhash::quality::RandomState;
+use tollgate_core::algorithm::{self, Next, State, Step};
+use tollgate_core::{Charge, Key, List, Nanos, Outcome, Quota, Timestamp};
+
 use crate::clock::Clock;
 use crate::store::{Store, StoreError};
-use std::collections::HashMap;
-use std::hash::BuildHasher;
-use std::sync::Mutex;
-use tollgate_core::algorithm::{self, State};
-use tollgate_core::{Charge, Key, List, Nanos, Outcome};
+use counters::Counters;
 
 /// How much a [`LocalStore`] holds.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalOptions {
-    /// Keys.
+    /// Keys that are kept for certain; memory is fixed at about 22 bytes for each. When more than these are spending
+    /// at the same time, the keys nearest to full make room. A million by default.
     pub max_keys: usize,
+    /// How often counters that are full again are removed from the maps beside the table. A minute by default.
+    pub sweep_interval: Nanos,
 }
 
 impl Default for LocalOptions {
     fn default() -> Self {
-        Self { max_keys: 1_000_000 }
+        Self { max_keys: 1_000_000, sweep_interval: Nanos::MINUTE }
     }
 }
 
 /// Counters in this process.
-#[derive(Debug, Default)]
+///
+/// A key that is full again equals one that was never seen, so its place is taken over without loss; a debt is never
+/// forgiven for being old. Hashing is seeded per store, so nobody outside can aim at a place.
 pub struct LocalStore {
-    seed: foldhash::quality::RandomState,
-    map: Mutex<HashMap<u64, State>>,
+    seed: RandomState,
+    counters: Counters,
 }
 
 impl LocalStore {
-    /// An empty store.
-    pub fn new(_options: LocalOptions) -> Self {
-        Self::default()
+    /// An empty store; its memory is set aside now.
+    pub fn new(options: LocalOptions) -> Self {
+        let seed = RandomState::default();
+        let counters = Counters::new(options, seed.hash_one("side maps"));
+        Self { seed, counters }
+    }
+
+    /// Counters that are not full now. Looks at every slot: for metrics, not for requests.
+    pub fn live_keys(&self, now: Timestamp) -> usize {
+        self.counters.live(now)
+    }
+
+    /// Bytes set aside for counters.
+    pub fn memory_bytes(&self) -> usize {
+        self.counters.memory_bytes()
+    }
+
+    /// Removes what is full again. Done by itself while requests come; a server may call it while none do.
+    pub fn sweep(&self, now: Timestamp) {
+        self.counters.sweep(now);
+    }
+
+    #[inline]
+    fn hash(&self, key: impl Hash) -> u64 {
+        self.seed.hash_one(key)
+    }
+
+    #[inline]
+    fn decide_one(&self, hash: u64, quota: Quota, cost: u64, now: Timestamp) -> Outcome {
+        self.counters.update(hash, quota, now, |state| algorithm::decide(state, quota, cost, now)).outcome
+    }
+
+    fn decide_all<C: Clock>(&self, charges: &[Charge<'_>], clock: &C) -> List<Outcome> {
+        let now = clock.now();
+        match charges {
+            [] => List::Empty,
+            [only] => List::One(self.decide_one(self.hash(only.key), only.quota, only.cost, now)),
+            several => self.decide_several(several, clock, now),
+        }
+    }
+
+    /// Looks at all charges first, so that a request denied by what is already spent writes nothing; then takes them one
+    /// by one, and gives back what it took when another request was quicker at one of them.
+    fn decide_several<C: Clock>(&self, charges: &[Charge<'_>], clock: &C, now: Timestamp) -> List<Outcome> {
+        let hashes: Vec<u64> = charges.iter().map(|charge| self.hash(charge.key)).collect();
+        if let Some(denied) = self.denied_already(charges, &hashes, now) {
+            return denied;
+        }
+        let mut outcomes = List::Empty;
+        let mut taken = Vec::with_capacity(charges.len());
+        for (charge, &hash) in charges.iter().zip(&hashes) {
+            let (outcome, before) = self.take(hash, charge, now);
+            if charge.enforced && !outcome.is_allowed() {
+                for (place, before) in taken {
+                    let charge: &Charge<'_> = &charges[place];
+                    self.give_back(hashes[place], charge, before, now, clock.now());
+                }
+                let denied_by = |place| if place == outcomes.len() { Some(outcome) } else { None };
+                let answer = |place| denied_by(place).unwrap_or_else(|| self.peek(hashes[place], &charges[place], now));
+                return (0..charges.len()).map(answer).collect();
+            }
+            if outcome.is_allowed() {
+                taken.push((outcomes.len(), before));
+            }
+            outcomes.push(outcome);
+        }
+        outcomes
+    }
+
+    /// The answers to a request of which some enforced charge does not fit: what would fit is only looked at.
+    fn denied_already(&self, charges: &[Charge<'_>], hashes: &[u64], now: Timestamp) -> Option<List<Outcome>> {
+        let look = |(charge, hash): (&Charge<'_>, &u64)| {
+            algorithm::decide(self.counters.read(*hash, charge.quota, now), charge.quota, charge.cost, now)
+        };
+        let steps: Vec<Step> = charges.iter().zip(hashes).map(look).collect();
+        if !charges.iter().zip(&steps).any(|(charge, step)| charge.enforced && !step.outcome.is_allowed()) {
+            return None;
+        }
+        let answer = |place: usize| match steps[place] {
+            Step { outcome: Outcome::Allowed { .. }, .. } => self.peek(hashes[place], &charges[place], now),
+            // A denied step that writes repairs a stored time that was absurdly far ahead.
+            Step { next: Next::Set(_), .. } => self.take(hashes[place], &charges[place], now).0,
+            Step { outcome, .. } => outcome,
+        };
+        Some((0..charges.len()).map(answer).collect())
+    }
+
+    fn peek(&self, hash: u64, charge: &Charge<'_>, now: Timestamp) -> Outcome {
+        self.decide_one(hash, charge.quota, 0, now)
+    }
+
+    /// Takes one charge if it fits; also says what the counter held before.
+    fn take(&self, hash: u64, charge: &Charge<'_>, now: Timestamp) -> (Outcome, Option<State>) {
+        let before = Cell::new(None);
+        let step = self.counters.update(hash, charge.quota, now, |state| {
+            before.set(state);
+            algorithm::decide(state, charge.quota, charge.cost, now)
+        });
+        (step.outcome, before.get())
+    }
+
+    /// Undoes a charge that was taken at `taken_at` from a counter that held `before`.
+    ///
+    /// Exact when nobody else came in between. Else never too much: without the charge, the counter would have been
+    /// idle since the later of both instants at most, and each idle nanosecond would have been lost to it.
+    fn give_back(&self, hash: u64, charge: &Charge<'_>, before: Option<State>, taken_at: Timestamp, now: Timestamp) {
+        let idle_from = match before {
+            Some(State::Instant(full_at)) => full_at.max(taken_at),
+            Some(State::Windows(_)) | None => taken_at,
+        };
+        let age = now.since(idle_from);
+        self.counters
+            .update(hash, charge.quota, now, |state| algorithm::refund(state, charge.quota, charge.cost, age, now));
+    }
+}
+
+impl Default for LocalStore {
+    fn default() -> Self {
+        Self::new(LocalOptions::default())
+    }
+}
+
+impl fmt::Debug for LocalStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalStore").field("memory_bytes", &self.memory_bytes()).finish_non_exhaustive()
     }
 }
 
 impl Store for LocalStore {
-    async fn decide<C: Clock>(&self, charges: &[Charge<'_>], clock: &C) -> Result<List<Outcome>, StoreError> {
+    fn decide<C: Clock>(
+        &self,
+        charges: &[Charge<'_>],
+        clock: &C,
+    ) -> impl Future<Output = Result<List<Outcome>, StoreError>> + Send {
+        ready(Ok(self.decide_all(charges, clock)))
+    }
+
+    fn refund<C: Clock>(
+        &self,
+        charge: &Charge<'_>,
+        age: Nanos,
+        clock: &C,
+    ) -> impl Future<Output = Result<Outcome, StoreError>> + Send {
         let now = clock.now();
-        let mut map = self.map.lock().expect("never poisoned");
-        let steps: Vec<_> = charges
-            .iter()
-            .map(|c| {
-                let h = self.seed.hash_one(c.key);
-                (h, algorithm::decide(map.get(&h).copied(), c.quota, c.cost, now), c.enforced)
-            })
-            .collect();
-        let ok = steps.iter().all(|(_, s, e)| !e || s.outcome.is_allowed());
-        for (h, s, _) in &steps {
-            if ok {
-                match s.next.apply(map.get(h).copied()) {
-                    Some(state) => {
-                        map.insert(*h, state);
-                    }
-                    None => {
-                        map.remove(h);
-                    }
-                }
-            }
-        }
-        Ok(steps.into_iter().map(|(_, s, _)| s.outcome).collect())
+        let refund = |state| algorithm::refund(state, charge.quota, charge.cost, age, now);
+        ready(Ok(self.counters.update(self.hash(charge.key), charge.quota, now, refund).outcome))
     }
-    async fn refund<C: Clock>(&self, charge: &Charge<'_>, age: Nanos, clock: &C) -> Result<Outcome, StoreError> {
-        let mut map = self.map.lock().expect("never poisoned");
-        let h = self.seed.hash_one(charge.key);
-        let s = algorithm::refund(map.get(&h).copied(), charge.quota, charge.cost, age, clock.now());
-        match s.next.apply(map.get(&h).copied()) {
-            Some(state) => {
-                map.insert(h, state);
-            }
-            None => {
-                map.remove(&h);
-            }
-        }
-        Ok(s.outcome)
-    }
-    async fn reset(&self, key: &Key<'_>) -> Result<(), StoreError> {
-        self.map.lock().expect("never poisoned").remove(&self.seed.hash_one(key));
-        Ok(())
+
+    fn reset(&self, key: &Key<'_>) -> impl Future<Output = Result<(), StoreError>> + Send {
+        self.counters.reset(self.hash(key));
+        ready(Ok(()))
     }
 }

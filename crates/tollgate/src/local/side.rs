@@ -1,0 +1,109 @@
+//! What the table cannot hold: sliding windows, slow quotas, and keys that found their window full.
+
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+use tollgate_core::algorithm::State;
+use tollgate_core::{Nanos, Timestamp};
+
+/// A bounded map from hash to state, one per stripe and always used under its lock.
+#[derive(Debug)]
+pub(super) struct SideMap {
+    places: HashMap<u64, usize, RandomState>,
+    entries: Vec<Entry>,
+    capacity: usize,
+    next_sweep: Timestamp,
+    /// No entry is full before then.
+    earliest_full: Timestamp,
+    random: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    hash: u64,
+    state: State,
+    /// From then on the counter is full, and the entry of no more use.
+    full_at: Timestamp,
+}
+
+impl SideMap {
+    pub(super) fn new(capacity: usize, seed: u64) -> Self {
+        Self {
+            places: HashMap::default(),
+            entries: Vec::new(),
+            capacity: capacity.max(1),
+            next_sweep: Timestamp::default(),
+            earliest_full: Timestamp::from_nanos(u64::MAX),
+            random: seed | 1,
+        }
+    }
+
+    pub(super) fn get(&self, hash: u64) -> Option<State> {
+        self.places.get(&hash).map(|place| self.entries[*place].state)
+    }
+
+    pub(super) fn remove(&mut self, hash: u64) {
+        let Some(place) = self.places.remove(&hash) else { return };
+        self.entries.swap_remove(place);
+        if let Some(moved) = self.entries.get(place) {
+            self.places.insert(moved.hash, place);
+        }
+    }
+
+    /// Whether a new key fits without pushing out a live one.
+    pub(super) fn has_room(&mut self, share: usize, now: Timestamp) -> bool {
+        if self.entries.len() >= share && now >= self.earliest_full {
+            self.sweep(now);
+        }
+        self.entries.len() < share
+    }
+
+    /// Stores a state; at capacity the nearest to full of eight goes.
+    pub(super) fn put(&mut self, hash: u64, state: State, full_at: Timestamp, now: Timestamp) {
+        let entry = Entry { hash, state, full_at };
+        self.earliest_full = self.earliest_full.min(full_at);
+        if let Some(place) = self.places.get(&hash) {
+            self.entries[*place] = entry;
+            return;
+        }
+        if !self.has_room(self.capacity, now) {
+            let samples = (0..8).map(|_| self.random_entry()).collect::<Vec<_>>();
+            if let Some(nearest) = samples.iter().min_by_key(|entry| entry.full_at) {
+                self.remove(nearest.hash);
+            }
+        }
+        self.places.insert(hash, self.entries.len());
+        self.entries.push(entry);
+    }
+
+    /// Removes what is full again, when it has not been done for a while.
+    pub(super) fn sweep_if_due(&mut self, now: Timestamp, interval: Nanos) {
+        if now >= self.next_sweep && !self.entries.is_empty() {
+            self.sweep(now);
+            self.next_sweep = now.after(interval);
+        }
+    }
+
+    pub(super) fn sweep(&mut self, now: Timestamp) {
+        self.entries.retain(|entry| entry.full_at > now);
+        self.earliest_full =
+            self.entries.iter().map(|entry| entry.full_at).min().unwrap_or(Timestamp::from_nanos(u64::MAX));
+        self.places.clear();
+        self.places.extend(self.entries.iter().enumerate().map(|(place, entry)| (entry.hash, place)));
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<Entry>() + self.places.capacity() * (size_of::<(u64, usize)>() + 1)
+    }
+
+    fn random_entry(&mut self) -> Entry {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.entries[(self.random % self.entries.len() as u64) as usize]
+    }
+}

@@ -1,0 +1,140 @@
+//! Fixed memory for many instants: open addressing over cache lines, found without a lock.
+
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+use tollgate_core::Timestamp;
+
+use super::sync::AtomicU64;
+use super::word::Word;
+
+/// Slots in lines of four; a key lives in one of the lines of its window, which starts where its hash points.
+///
+/// **Invariant:** a key is put into a slot only by the holder of its stripe's lock, after a look at the whole window.
+/// So a key is in at most one slot. Reading and charging a known key takes no lock.
+///
+/// **Invariant:** a slot that was never used ends every window search: nothing was ever put behind it.
+pub(super) struct Table {
+    lines: Box<[Line]>,
+    homes: usize,
+}
+
+#[repr(align(64))]
+struct Line([Slot; SLOTS]);
+
+const SLOTS: usize = 4;
+const WINDOW: usize = 4;
+
+impl Table {
+    /// At most three quarters of the slots are used when `max_keys` are live.
+    pub(super) fn new(max_keys: usize) -> Self {
+        let homes = max_keys.div_ceil(SLOTS - 1).max(1);
+        let lines = (0..homes + WINDOW - 1).map(|_| Line(std::array::from_fn(|_| Slot::vacant()))).collect();
+        Self { lines, homes }
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of_val(&*self.lines)
+    }
+
+    /// The slot that holds `hash`.
+    #[inline]
+    pub(super) fn find(&self, hash: u64) -> Option<&Slot> {
+        for line in self.window(hash) {
+            let mut ends_here = false;
+            for slot in &line.0 {
+                let found = slot.hash.load(Acquire);
+                if found == hash {
+                    return Some(slot);
+                }
+                ends_here |= found == VACANT;
+            }
+            if ends_here {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// A slot of the window that holds nothing of use, and what it holds.
+    pub(super) fn find_free(&self, hash: u64, now: Timestamp) -> Option<(&Slot, Word)> {
+        self.slots(hash).map(Slot::with_word).find(|(_, word)| !word.is_locked() && word.debt(now) == 0)
+    }
+
+    /// The slot of the window that is nearest to full, and what it holds.
+    pub(super) fn find_nearest_to_full(&self, hash: u64, now: Timestamp) -> Option<(&Slot, Word)> {
+        let candidates = self.slots(hash).map(Slot::with_word).filter(|(_, word)| !word.is_locked());
+        candidates.min_by_key(|(_, word)| word.debt(now))
+    }
+
+    /// Keys that are not full now.
+    pub(super) fn live(&self, now: Timestamp) -> usize {
+        let slots = self.lines.iter().flat_map(|line| &line.0);
+        slots.map(Slot::with_word).filter(|(_, word)| !word.is_locked() && word.debt(now) > 0).count()
+    }
+
+    fn slots(&self, hash: u64) -> impl Iterator<Item = &Slot> {
+        self.window(hash).iter().flat_map(|line| &line.0)
+    }
+
+    #[inline]
+    fn window(&self, hash: u64) -> &[Line] {
+        let home = ((u128::from(hash) * self.homes as u128) >> 64) as usize;
+        &self.lines[home..home + WINDOW]
+    }
+}
+
+/// One counter: the hash of its key and its state.
+pub(super) struct Slot {
+    hash: AtomicU64,
+    word: AtomicU64,
+}
+
+/// The hash of no key.
+const VACANT: u64 = 0;
+
+/// A key's hash as it is stored: never that of a vacant slot.
+pub(super) fn storable(hash: u64) -> u64 {
+    hash.max(1)
+}
+
+impl Slot {
+    fn vacant() -> Self {
+        Self { hash: AtomicU64::new(VACANT), word: AtomicU64::new(Word::from_bits(0).with(None).bits()) }
+    }
+
+    /// What the slot holds for `hash`; `None` when it is being given, or was given, to another key.
+    #[inline]
+    pub(super) fn read(&self, hash: u64) -> Option<Word> {
+        // The word first: if it was written for a later key, the hash that is read after it is that key's.
+        let word = Word::from_bits(self.word.load(Acquire));
+        let is_ours = self.hash.load(Acquire) == hash && !word.is_locked();
+        is_ours.then_some(word)
+    }
+
+    /// Whether the slot still holds `word`: then it held it all the time since it was read.
+    #[inline]
+    pub(super) fn still_holds(&self, word: Word) -> bool {
+        self.word.load(Acquire) == word.bits()
+    }
+
+    /// Writes another state of the same key, unless the slot has changed since `word` was read.
+    #[inline]
+    pub(super) fn advance(&self, word: Word, next: Word) -> bool {
+        self.word.compare_exchange(word.bits(), next.bits(), AcqRel, Relaxed).is_ok()
+    }
+
+    /// Gives the slot to another key, unless it has changed since `word` was read.
+    pub(super) fn give_to(&self, word: Word, hash: u64, state: Timestamp) -> bool {
+        if !self.advance(word, word.locked()) {
+            return false;
+        }
+        // The lock keeps every other writer out; readers that see either store find a locked word or the new key.
+        self.hash.store(hash, Release);
+        self.word.store(word.succeeded_by(state).bits(), Release);
+        true
+    }
+
+    fn with_word(&self) -> (&Self, Word) {
+        (self, Word::from_bits(self.word.load(Acquire)))
+    }
+}

@@ -1,0 +1,138 @@
+//! What a slot of the table holds beside a key's hash: one instant and the slot's generation, in 64 bits.
+
+use tollgate_core::{Nanos, Timestamp};
+
+/// Six bits of generation above 58 bits of time.
+///
+/// The time is an instant modulo 2^58 ns, read as the one nearest to now, so it is exact within 4.5 years of now in
+/// both directions. The generation changes whenever the slot gets another key: a decision that was held up between
+/// reading and writing a slot cannot charge the key that took it over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Word(u64);
+
+impl Word {
+    const GENERATION_BITS: u32 = 6;
+    const TIME_MASK: u64 = u64::MAX >> Self::GENERATION_BITS;
+    /// The slot is getting another key.
+    const LOCKED: u64 = Self::TIME_MASK;
+    /// The counter is full whatever the time.
+    const EMPTY: u64 = Self::TIME_MASK - 1;
+
+    /// Instants that lie this far from now still read as themselves, with years to spare.
+    pub(super) const SPAN_MAX: Nanos = Nanos::new(1 << 56);
+
+    pub(super) fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    pub(super) fn bits(self) -> u64 {
+        self.0
+    }
+
+    pub(super) fn is_locked(self) -> bool {
+        self.time() == Self::LOCKED
+    }
+
+    /// The stored instant; `None` when the counter is full whatever the time. Not for a locked word.
+    #[inline]
+    pub(super) fn instant(self, now: Timestamp) -> Option<Timestamp> {
+        if self.time() == Self::EMPTY {
+            return None;
+        }
+        let ahead = self.ahead(now);
+        Some(if ahead >= 0 {
+            now.after(Nanos::new(ahead.unsigned_abs()))
+        } else {
+            now.before(Nanos::new(ahead.unsigned_abs()))
+        })
+    }
+
+    /// The time until the counter is full; zero when it is.
+    pub(super) fn debt(self, now: Timestamp) -> u64 {
+        if self.time() == Self::EMPTY { 0 } else { self.ahead(now).max(0).unsigned_abs() }
+    }
+
+    /// The same key with another state.
+    #[inline]
+    pub(super) fn with(self, state: Option<Timestamp>) -> Self {
+        Self(self.generation() | field(state))
+    }
+
+    /// Held for another key; nobody else writes the slot until it is released by [`Word::succeeded_by`].
+    pub(super) fn locked(self) -> Self {
+        Self(self.generation() | Self::LOCKED)
+    }
+
+    /// Another key's state in the next generation.
+    pub(super) fn succeeded_by(self, state: Timestamp) -> Self {
+        let generation = self.generation().wrapping_add(Self::TIME_MASK + 1);
+        Self(generation | field(Some(state)))
+    }
+
+    fn time(self) -> u64 {
+        self.0 & Self::TIME_MASK
+    }
+
+    fn generation(self) -> u64 {
+        self.0 & !Self::TIME_MASK
+    }
+
+    /// Nanoseconds from now to the stored instant, negative in the past.
+    #[inline]
+    fn ahead(self, now: Timestamp) -> i64 {
+        let unsigned = self.0.wrapping_sub(now.as_nanos()) << Self::GENERATION_BITS;
+        unsigned.cast_signed() >> Self::GENERATION_BITS
+    }
+}
+
+/// The low bits of a state. The two reserved patterns are passed over by at most two nanoseconds, the careful way.
+#[inline]
+fn field(state: Option<Timestamp>) -> u64 {
+    let Some(instant) = state else { return Word::EMPTY };
+    let time = instant.as_nanos() & Word::TIME_MASK;
+    if time >= Word::EMPTY { 0 } else { time }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_nanos(1_800_000_000_000_000_000);
+
+    #[test]
+    fn instants_around_now_read_as_themselves() {
+        let year = Nanos::from_secs(365 * 86_400);
+        for instant in [NOW, NOW.after(Nanos::new(1)), NOW.before(Nanos::new(1)), NOW.after(year), NOW.before(year)] {
+            assert_eq!(Word::from_bits(0).with(Some(instant)).instant(NOW), Some(instant));
+        }
+        let early = Timestamp::from_nanos(5);
+        assert_eq!(Word::from_bits(0).with(Some(early)).instant(Timestamp::from_nanos(0)), Some(early));
+    }
+
+    #[test]
+    fn a_cleared_word_is_full_at_any_time() {
+        let word = Word::from_bits(0).with(None);
+        assert_eq!((word.instant(NOW), word.debt(NOW), word.is_locked()), (None, 0, false));
+    }
+
+    #[test]
+    fn no_instant_reads_as_locked_or_empty() {
+        for low in [Word::LOCKED, Word::EMPTY] {
+            let instant = Timestamp::from_nanos(low);
+            let read = Word::from_bits(0).with(Some(instant)).instant(instant).unwrap();
+            assert!(read > instant && read.since(instant) <= Nanos::new(2));
+        }
+    }
+
+    #[test]
+    fn every_successor_differs_from_what_came_before() {
+        let mut word = Word::from_bits(0);
+        let mut seen = Vec::new();
+        for _ in 0..64 {
+            word = word.succeeded_by(NOW);
+            assert!(!seen.contains(&word));
+            seen.push(word);
+            assert_eq!(word.locked().succeeded_by(NOW), word.succeeded_by(NOW));
+        }
+    }
+}
