@@ -129,6 +129,8 @@ pub struct TokenBucket {
     pub(crate) burst: u64,
     /// `burst * interval`: the debt of an empty bucket.
     pub(crate) tolerance: u64,
+    /// `2^64 / interval`, rounded down and at most 2^64 − 1: divides without a division.
+    reciprocal: u64,
 }
 
 impl TokenBucket {
@@ -140,7 +142,8 @@ impl TokenBucket {
         at_least("interval", interval.get(), 1)?;
         match interval.get().checked_mul(burst) {
             Some(tolerance) if tolerance <= Self::TOLERANCE_MAX => {
-                Ok(Self { interval: interval.get(), burst, tolerance })
+                let interval = interval.get();
+                Ok(Self { interval, burst, tolerance, reciprocal: reciprocal(interval) })
             }
             _ => Err(QuotaError::TooSlow { max: Nanos::new(Self::TOLERANCE_MAX) }),
         }
@@ -167,13 +170,26 @@ impl TokenBucket {
             interval * count as u64 - period.get() <= period.get() / RATE_ERROR_DEN,
             "rate: too fast to be represented exactly"
         );
-        Self { interval, burst: 0, tolerance: 0 }.burst(count)
+        Self { interval, burst: 0, tolerance: 0, reciprocal: reciprocal(interval) }.burst(count)
     }
 
     /// The time one unit takes to come back.
     pub const fn interval(&self) -> Nanos {
         Nanos::new(self.interval)
     }
+
+    /// Whole units that come back within `span`, which is at most the tolerance: `span / interval`, rounded down.
+    #[inline]
+    pub(crate) const fn units_in(&self, span: u64) -> u64 {
+        // The reciprocal is short of the true one by less than 2^-64, and the span is below 2^53: the product is short
+        // of the quotient by less than 2^-11, so its whole part is the quotient's or one less.
+        let units = ((span as u128 * self.reciprocal as u128) >> 64) as u64;
+        if span - units * self.interval >= self.interval { units + 1 } else { units }
+    }
+}
+
+const fn reciprocal(interval: u64) -> u64 {
+    if interval == 1 { u64::MAX } else { ((1_u128 << 64) / interval as u128) as u64 }
 }
 
 /// When the first drip of an empty bucket falls.
@@ -400,6 +416,20 @@ mod tests {
             let wanted = u128::from(period.get());
             assert!(spent >= wanted, "{count} per {period} admits too much");
             assert!(spent - wanted <= wanted / 1_000, "{count} per {period} admits too little");
+        }
+    }
+
+    #[test]
+    fn dividing_by_the_reciprocal_is_exact() {
+        let intervals =
+            [1, 2, 3, 7, 10, 999, 1_000, 142_857_143, 333_333_334, 1 << 31, (1 << 32) - 1, (1 << 52) - 1, 1 << 52];
+        for interval in intervals {
+            let bucket = TokenBucket::with_interval(Nanos::new(interval), (1 << 52) / interval).unwrap();
+            let edges = (0..64).flat_map(|bit| [(1_u64 << bit) - 1, 1 << bit, (1_u64 << bit).saturating_add(1)]);
+            let multiples = (0..100).flat_map(|units| [(units * interval).saturating_sub(1), units * interval]);
+            for span in edges.chain(multiples).filter(|span| *span <= bucket.tolerance) {
+                assert_eq!(bucket.units_in(span), span / interval, "{span} / {interval}");
+            }
         }
     }
 

@@ -17,11 +17,15 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+#[cfg(feature = "tower")]
+pub mod http;
 mod limiter;
 mod local;
 mod store;
 mod verdict;
 
+#[cfg(feature = "tower")]
+pub use self::http::RateLimitLayer;
 pub use clock::{Clock, ManualClock, MonotonicClock};
 pub use limiter::{Limiter, ResetError};
 pub use local::{KeyedLimiter, LocalOptions, LocalStore};

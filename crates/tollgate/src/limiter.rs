@@ -94,7 +94,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     pub async fn reset(&self, subject: &Subject<'_>) -> Result<(), ResetError> {
         let policy = self.policy();
         for charge in &policy.charges_for(subject, 0).map_err(ResetError::Unidentified)? {
-            self.shared.store.reset(&charge.key).await.map_err(ResetError::Store)?;
+            self.shared.store.reset(&charge.key, &self.shared.clock).await.map_err(ResetError::Store)?;
         }
         Ok(())
     }

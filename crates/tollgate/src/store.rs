@@ -31,7 +31,7 @@ pub trait Store: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Outcome, StoreError>> + Send;
 
     /// Forgets a counter: it is full again.
-    fn reset(&self, key: &Key<'_>) -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn reset<C: Clock>(&self, key: &Key<'_>, clock: &C) -> impl Future<Output = Result<(), StoreError>> + Send;
 }
 
 /// The store could not say.

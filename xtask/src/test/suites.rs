@@ -21,7 +21,7 @@ pub fn loom() -> StepResult {
     let target = target_dir().join("loom").to_string_lossy().into_owned();
     let command = Command::cargo(["test", "--target-dir", &target])
         .args(["-p", "tollgate", "--release", "--lib", "loom_"])
-        .env("RUSTFLAGS", "--cfg loom");
+        .env("RUSTFLAGS", "--cfg tollgate_loom");
     some_ran(count(&command)?, &command).map(passed)
 }
 

@@ -43,6 +43,7 @@ impl<S> Next<S> {
         }
     }
 
+    #[inline(always)]
     pub(crate) fn map<R>(self, wrap: impl FnOnce(S) -> R) -> Next<R> {
         match self {
             Self::Same => Next::Same,
@@ -61,12 +62,26 @@ pub struct Step<S = State> {
     pub outcome: Outcome,
 }
 
+impl Step {
+    /// The step of a machine that keeps one instant; a state of two windows counts as none.
+    pub fn instants(self) -> Step<Timestamp> {
+        let next = match self.next {
+            Next::Set(State::Instant(instant)) => Next::Set(instant),
+            Next::Same => Next::Same,
+            Next::Set(State::Windows(_)) | Next::Clear => Next::Clear,
+        };
+        Step { next, outcome: self.outcome }
+    }
+}
+
 impl<S> Step<S> {
     pub(crate) fn same(outcome: Outcome) -> Self {
         Self { next: Next::Same, outcome }
     }
 
-    fn map<R>(self, wrap: impl FnOnce(S) -> R) -> Step<R> {
+    /// The same step with its state in another form.
+    #[inline(always)]
+    pub fn map<R>(self, wrap: impl FnOnce(S) -> R) -> Step<R> {
         Step { next: self.next.map(wrap), outcome: self.outcome }
     }
 }

@@ -1,5 +1,7 @@
 //! The token bucket, which is GCRA: one instant per key, the time at which the bucket is full again.
 
+use std::num::NonZeroU32;
+
 use crate::algorithm::{MAX_CLOCK_STEP, Next, Step};
 use crate::decision::Outcome;
 use crate::quota::TokenBucket;
@@ -8,29 +10,47 @@ use crate::time::{Nanos, Timestamp};
 /// Decides one charge against `full_at`, the instant at which the bucket is full again.
 #[inline]
 pub fn decide(full_at: Option<Timestamp>, bucket: TokenBucket, cost: u64, now: Timestamp) -> Step<Timestamp> {
-    let Debt { debt, repaired } = Debt::read(full_at, bucket, now);
-    let reset_after = Nanos::new(debt);
+    // A stored time in the past means that the caller is idle: the bucket is full.
+    let debt = full_at.map_or(Nanos::ZERO, |full_at| full_at.since(now));
+    decide_debt(debt, &bucket, cost).map(|debt| now.after(debt))
+}
 
-    if cost > bucket.burst {
-        return Step::same(Outcome::TooLarge { remaining: remaining(bucket, debt), reset_after });
+/// The same, with the state as the time that the bucket still needs to be full.
+#[inline(always)]
+pub fn decide_debt(debt: Nanos, bucket: &TokenBucket, cost: u64) -> Step<Nanos> {
+    let fits_some_time = cost.wrapping_sub(1) < bucket.burst;
+    if !fits_some_time {
+        return only_look(debt, bucket, cost);
     }
-    if cost == 0 {
-        return Step::same(Outcome::Allowed { remaining: remaining(bucket, debt), reset_after });
-    }
-    // No overflow: cost ≤ burst, and burst · interval and the believed debt are far below 2^63.
-    let debt_after = debt + cost * bucket.interval;
+    // No overflow: cost ≤ burst, and burst · interval is at most 2^52.
+    let debt_after = debt.get().saturating_add(cost * bucket.interval);
     if debt_after > bucket.tolerance {
-        let retry_after = Nanos::new(debt_after - bucket.tolerance);
-        let next = if repaired { Next::Set(now.after(reset_after)) } else { Next::Same };
-        return Step {
-            next,
-            outcome: Outcome::Denied { remaining: remaining(bucket, debt), retry_after, reset_after },
-        };
+        return deny(debt, bucket, cost);
     }
     let reset_after = Nanos::new(debt_after);
     Step {
-        next: Next::Set(now.after(reset_after)),
-        outcome: Outcome::Allowed { remaining: remaining(bucket, debt_after), reset_after },
+        next: Next::Set(reset_after),
+        outcome: Outcome::Allowed { remaining: bucket.units_in(bucket.tolerance - debt_after), reset_after },
+    }
+}
+
+/// A cost of 0, or one that no wait makes fit.
+fn only_look(debt: Nanos, bucket: &TokenBucket, cost: u64) -> Step<Nanos> {
+    let Debt { debt, .. } = Debt::believe(debt, bucket);
+    let (remaining, reset_after) = (remaining(bucket, debt), Nanos::new(debt));
+    Step::same(match cost {
+        0 => Outcome::Allowed { remaining, reset_after },
+        _ => Outcome::TooLarge { remaining, reset_after },
+    })
+}
+
+fn deny(debt: Nanos, bucket: &TokenBucket, cost: u64) -> Step<Nanos> {
+    let Debt { debt, repaired } = Debt::believe(debt, bucket);
+    let reset_after = Nanos::new(debt);
+    let retry_after = Nanos::new(debt + cost * bucket.interval - bucket.tolerance);
+    Step {
+        next: if repaired { Next::Set(reset_after) } else { Next::Same },
+        outcome: Outcome::Denied { remaining: remaining(bucket, debt), retry_after, reset_after },
     }
 }
 
@@ -42,14 +62,61 @@ pub fn refund(
     age: Nanos,
     now: Timestamp,
 ) -> Step<Timestamp> {
-    let Debt { debt, .. } = Debt::read(full_at, bucket, now);
+    let Debt { debt, .. } = Debt::read(full_at, &bucket, now);
     let worth = cost.saturating_mul(bucket.interval).saturating_sub(age.get());
     let debt_after = debt.saturating_sub(worth);
     let reset_after = Nanos::new(debt_after);
     Step {
         next: if debt_after == 0 { Next::Clear } else { Next::Set(now.after(reset_after)) },
-        outcome: Outcome::Allowed { remaining: remaining(bucket, debt_after), reset_after },
+        outcome: Outcome::Allowed { remaining: remaining(&bucket, debt_after), reset_after },
     }
+}
+
+/// Hands out up to `want` units at once, for a replica to spend on its own.
+///
+/// Takes at most `share` of what is there, so that others find some too, but never less than `need`, the requests that
+/// wait already, and never less than one unit. A lease of nothing says how long to wait for one unit.
+pub fn lease(
+    full_at: Option<Timestamp>,
+    bucket: TokenBucket,
+    want: u64,
+    need: u64,
+    share: Share,
+    now: Timestamp,
+) -> Lease {
+    let Debt { debt, .. } = Debt::read(full_at, &bucket, now);
+    let available = remaining(&bucket, debt);
+    let granted = want.min(available).min(share.of(available).max(need).max(1));
+    // With nothing to grant, the answer is that to a charge of one unit: how long to wait for it.
+    Lease { granted, step: decide(full_at, bucket, granted.max(1).min(want), now) }
+}
+
+/// The part of what is left that one lease may take: `num / den`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Parts taken.
+    pub num: u32,
+    /// Parts there are.
+    pub den: NonZeroU32,
+}
+
+impl Share {
+    /// Half of what is left.
+    pub const HALF: Self = Self { num: 1, den: NonZeroU32::MIN.saturating_add(1) };
+
+    fn of(self, available: u64) -> u64 {
+        let part = u128::from(available) * u128::from(self.num) / u128::from(self.den.get());
+        u64::try_from(part).unwrap_or(u64::MAX)
+    }
+}
+
+/// Units handed out, and the answer as to a charge of so many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// Units that are the caller's now; 0 when nothing is left.
+    pub granted: u64,
+    /// What to store, and what remains for the others.
+    pub step: Step<Timestamp>,
 }
 
 /// The time the bucket still needs to be full.
@@ -60,21 +127,21 @@ struct Debt {
 }
 
 impl Debt {
-    #[inline]
-    fn read(full_at: Option<Timestamp>, bucket: TokenBucket, now: Timestamp) -> Self {
-        // A stored time in the past means that the caller is idle: the bucket is full.
-        let debt = full_at.map_or(0, |full_at| full_at.since(now).get());
-        if debt > bucket.tolerance + MAX_CLOCK_STEP.get() {
+    fn read(full_at: Option<Timestamp>, bucket: &TokenBucket, now: Timestamp) -> Self {
+        Self::believe(full_at.map_or(Nanos::ZERO, |full_at| full_at.since(now)), bucket)
+    }
+
+    fn believe(debt: Nanos, bucket: &TokenBucket) -> Self {
+        if debt.get() > bucket.tolerance + MAX_CLOCK_STEP.get() {
             return Self { debt: bucket.tolerance, repaired: true };
         }
-        Self { debt, repaired: false }
+        Self { debt: debt.get(), repaired: false }
     }
 }
 
 /// Whole units that fit between the debt and an empty bucket. The debt is not clamped: it may exceed a lowered burst.
-#[inline]
-fn remaining(bucket: TokenBucket, debt: u64) -> u64 {
-    bucket.tolerance.saturating_sub(debt) / bucket.interval
+fn remaining(bucket: &TokenBucket, debt: u64) -> u64 {
+    bucket.units_in(bucket.tolerance.saturating_sub(debt))
 }
 
 #[cfg(test)]

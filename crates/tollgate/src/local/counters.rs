@@ -2,13 +2,13 @@
 
 use std::cell::Cell;
 
-use tollgate_core::algorithm::{self, Next, State, Step};
-use tollgate_core::{Nanos, Quota, Timestamp};
+use tollgate_core::algorithm::{self, Next, State, Step, token_bucket};
+use tollgate_core::{Nanos, Outcome, Quota, Timestamp, TokenBucket};
 
 use super::LocalOptions;
 use super::side::SideMap;
 use super::sync::{Mutex, MutexGuard};
-use super::table::{Table, storable};
+use super::table::{Slot, Table, storable};
 use super::word::Word;
 
 /// All counters of a store, by the hash of their key.
@@ -34,89 +34,99 @@ impl Counters {
         }
     }
 
+    /// Decides one charge and stores what it leaves, as one atomic change.
+    #[inline]
+    pub(super) fn decide(&self, hash: u64, quota: &Quota, cost: u64, now: Timestamp) -> Outcome {
+        // The common machine first, with nothing but its own arithmetic between reading and writing.
+        if let Quota::TokenBucket(bucket) = quota
+            && let Some(slot) = self.table.find(storable(hash))
+            && let Some(outcome) = update_slot(slot, storable(hash), now, |word| decide_word(word, bucket, cost, now))
+        {
+            return outcome;
+        }
+        self.decide_elsewhere(hash, quota, cost, now)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn decide_elsewhere(&self, hash: u64, quota: &Quota, cost: u64, now: Timestamp) -> Outcome {
+        self.update(hash, *quota, now, &|state| algorithm::decide(state, *quota, cost, now))
+    }
+
+    /// Gives back units that were drawn `age` ago.
+    pub(super) fn refund(&self, hash: u64, quota: Quota, cost: u64, age: Nanos, now: Timestamp) -> Outcome {
+        self.update(hash, quota, now, &|state| algorithm::refund(state, quota, cost, age, now))
+    }
+
     /// Runs `step` on the state at `hash` and stores what it leaves, as one atomic change.
     ///
     /// `step` may run more than once; only the last run counts.
-    #[inline]
-    pub(super) fn update(&self, hash: u64, quota: Quota, now: Timestamp, step: impl Fn(Option<State>) -> Step) -> Step {
-        let hash = storable(hash);
-        if fits_in_table(quota)
-            && let Some(done) = self.update_known(hash, now, &step)
-        {
-            return done;
-        }
-        self.update_locked(hash, quota, now, &step)
-    }
-
-    /// The hot path: the key has a slot.
-    #[inline]
-    fn update_known(&self, hash: u64, now: Timestamp, step: &impl Fn(Option<State>) -> Step) -> Option<Step> {
-        let slot = self.table.find(hash)?;
-        loop {
-            let word = slot.read(hash)?;
-            let done = step(word.instant(now).map(State::Instant));
-            let stored = match done.next {
-                Next::Same => slot.still_holds(word),
-                Next::Set(state) => slot.advance(word, word.with(Some(instant(state)))),
-                Next::Clear => slot.advance(word, word.with(None)),
-            };
-            if stored {
-                return Some(done);
-            }
-            std::hint::spin_loop();
-        }
-    }
-
-    /// A new key, one in the side map, or one whose slot is changing hands.
-    #[cold]
     #[inline(never)]
-    fn update_locked(&self, hash: u64, quota: Quota, now: Timestamp, step: &dyn Fn(Option<State>) -> Step) -> Step {
+    pub(super) fn update(
+        &self,
+        hash: u64,
+        quota: Quota,
+        now: Timestamp,
+        step: &dyn Fn(Option<State>) -> Step,
+    ) -> Outcome {
+        let hash = storable(hash);
+        let in_table = fits_in_table(quota);
+        if in_table && let Some(outcome) = self.update_in_table(hash, now, step) {
+            return outcome;
+        }
         let mut side = self.stripe(hash);
         side.sweep_if_due(now, self.sweep_interval);
-        let in_table = fits_in_table(quota);
         loop {
-            if in_table && let Some(done) = self.update_known(hash, now, &|state| step(state)) {
-                return done;
+            // Again under the lock: from here on nobody else can bring this key into the table.
+            if in_table && let Some(outcome) = self.update_in_table(hash, now, step) {
+                return outcome;
             }
             let aside = side.get(hash);
-            let done = step(aside);
-            let state = match done.next {
-                Next::Same => return done,
+            let Step { next, outcome } = step(aside);
+            let full_at = now.after(outcome.reset_after());
+            match next {
+                Next::Same => return outcome,
                 Next::Clear => {
                     side.remove(hash);
-                    return done;
+                    return outcome;
                 }
-                Next::Set(state) => state,
-            };
-            if !in_table || aside.is_some() {
-                side.put(hash, state, now.after(done.outcome.reset_after()), now);
-                return done;
-            }
-            match self.table.find_free(hash, now) {
-                Some((slot, word)) => {
-                    if slot.give_to(word, hash, instant(state)) {
-                        return done;
+                Next::Set(State::Instant(instant)) if in_table && aside.is_none() => {
+                    if self.insert(hash, instant, full_at, &mut side, now) {
+                        return outcome;
                     }
+                    // Another key was quicker: look again.
                 }
-                None if side.has_room(self.overflow, now) => {
-                    side.put(hash, state, now.after(done.outcome.reset_after()), now);
-                    return done;
-                }
-                None => {
-                    let nearest = self.table.find_nearest_to_full(hash, now);
-                    if nearest.is_some_and(|(slot, word)| slot.give_to(word, hash, instant(state))) {
-                        return done;
-                    }
+                Next::Set(state) => {
+                    side.put(hash, state, full_at, now);
+                    return outcome;
                 }
             }
-            // Another key was quicker: look again.
         }
+    }
+
+    fn update_in_table(&self, hash: u64, now: Timestamp, step: &dyn Fn(Option<State>) -> Step) -> Option<Outcome> {
+        let step = |word: Word| step(Some(State::Instant(word.instant(now)))).instants();
+        update_slot(self.table.find(hash)?, hash, now, step)
+    }
+
+    /// Puts a new key into a free slot, or aside while there is room, or else in place of the key nearest to full.
+    /// `false` when the slot was taken by another key in the meantime.
+    fn insert(&self, hash: u64, instant: Timestamp, full_at: Timestamp, side: &mut SideMap, now: Timestamp) -> bool {
+        if let Some((slot, word)) = self.table.find_free(hash, now) {
+            return slot.give_to(word, hash, instant);
+        }
+        if side.has_room(self.overflow, now) {
+            side.put(hash, State::Instant(instant), full_at, now);
+            return true;
+        }
+        let nearest_to_full = self.table.find_nearest_to_full(hash, now);
+        nearest_to_full.is_some_and(|(slot, word)| slot.give_to(word, hash, instant))
     }
 
     /// The state at `hash`.
     pub(super) fn read(&self, hash: u64, quota: Quota, now: Timestamp) -> Option<State> {
         let seen = Cell::new(None);
-        self.update(hash, quota, now, |state| {
+        self.update(hash, quota, now, &|state| {
             seen.set(state);
             algorithm::decide(state, quota, 0, now)
         });
@@ -124,14 +134,12 @@ impl Counters {
     }
 
     /// Forgets a counter.
-    pub(super) fn reset(&self, hash: u64) {
+    pub(super) fn reset(&self, hash: u64, now: Timestamp) {
         let hash = storable(hash);
-        let mut side = self.stripe(hash);
-        side.remove(hash);
-        while let Some((slot, word)) = self.table.find(hash).and_then(|slot| Some((slot, slot.read(hash)?))) {
-            if slot.advance(word, word.with(None)) {
-                return;
-            }
+        self.stripe(hash).remove(hash);
+        if let Some(slot) = self.table.find(hash) {
+            let unchanged = Outcome::Allowed { remaining: 0, reset_after: Nanos::ZERO };
+            update_slot(slot, hash, now, |_| Step { next: Next::Clear, outcome: unchanged });
         }
     }
 
@@ -170,11 +178,26 @@ fn fits_in_table(quota: Quota) -> bool {
     }
 }
 
-/// The instant to store; only quotas that keep one get here.
-#[inline]
-fn instant(state: State) -> Timestamp {
-    match state {
-        State::Instant(instant) => instant,
-        State::Windows(_) => Timestamp::default(),
+#[inline(always)]
+fn decide_word(word: Word, bucket: &TokenBucket, cost: u64, now: Timestamp) -> Step<Timestamp> {
+    token_bucket::decide_debt(word.debt(now), bucket, cost).map(|debt| now.after(debt))
+}
+
+/// Runs `step` on what a key's slot holds until nobody came in between; `None` when the slot is another key's by now.
+#[inline(always)]
+fn update_slot(slot: &Slot, hash: u64, now: Timestamp, step: impl Fn(Word) -> Step<Timestamp>) -> Option<Outcome> {
+    let mut word = slot.read(hash)?;
+    loop {
+        let Step { next, outcome } = step(word);
+        let stored = match next {
+            Next::Same => slot.still_holds(word, hash),
+            Next::Set(instant) => slot.advance(word, word.with(instant), hash),
+            Next::Clear => slot.advance(word, word.cleared(now), hash),
+        };
+        // Whoever was quicker left the line in this core's cache: trying again at once is cheapest.
+        match stored {
+            Ok(()) => return Some(outcome),
+            Err(current) => word = current?,
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::hash::Hash;
 use std::marker::PhantomData;
 
-use tollgate_core::{Nanos, Outcome, Quota, algorithm};
+use tollgate_core::{Nanos, Outcome, Quota};
 
 use super::{LocalOptions, LocalStore};
 use crate::clock::{Clock, MonotonicClock};
@@ -45,19 +45,17 @@ impl<K: Hash + ?Sized, C: Clock> KeyedLimiter<K, C> {
     #[inline]
     pub fn check(&self, key: &K, cost: u64) -> Outcome {
         let hash = self.store.hash(key);
-        self.store.decide_one(hash, self.quota, cost, self.clock.now())
+        self.store.decide_one(hash, &self.quota, cost, self.clock.now())
     }
 
     /// Gives back units that were drawn `age` ago; zero gives back all of them.
     pub fn refund(&self, key: &K, cost: u64, age: Nanos) -> Outcome {
-        let now = self.clock.now();
-        let refund = |state| algorithm::refund(state, self.quota, cost, age, now);
-        self.store.counters.update(self.store.hash(key), self.quota, now, refund).outcome
+        self.store.counters.refund(self.store.hash(key), self.quota, cost, age, self.clock.now())
     }
 
     /// Forgets a key: its counter is full again.
     pub fn reset(&self, key: &K) {
-        self.store.counters.reset(self.store.hash(key));
+        self.store.counters.reset(self.store.hash(key), self.clock.now());
     }
 
     /// The counters.

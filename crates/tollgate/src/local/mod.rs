@@ -78,15 +78,15 @@ impl LocalStore {
     }
 
     #[inline]
-    fn decide_one(&self, hash: u64, quota: Quota, cost: u64, now: Timestamp) -> Outcome {
-        self.counters.update(hash, quota, now, |state| algorithm::decide(state, quota, cost, now)).outcome
+    fn decide_one(&self, hash: u64, quota: &Quota, cost: u64, now: Timestamp) -> Outcome {
+        self.counters.decide(hash, quota, cost, now)
     }
 
     fn decide_all<C: Clock>(&self, charges: &[Charge<'_>], clock: &C) -> List<Outcome> {
         let now = clock.now();
         match charges {
             [] => List::Empty,
-            [only] => List::One(self.decide_one(self.hash(only.key), only.quota, only.cost, now)),
+            [only] => List::One(self.decide_one(self.hash(only.key), &only.quota, only.cost, now)),
             several => self.decide_several(several, clock, now),
         }
     }
@@ -138,17 +138,17 @@ impl LocalStore {
     }
 
     fn peek(&self, hash: u64, charge: &Charge<'_>, now: Timestamp) -> Outcome {
-        self.decide_one(hash, charge.quota, 0, now)
+        self.decide_one(hash, &charge.quota, 0, now)
     }
 
     /// Takes one charge if it fits; also says what the counter held before.
     fn take(&self, hash: u64, charge: &Charge<'_>, now: Timestamp) -> (Outcome, Option<State>) {
         let before = Cell::new(None);
-        let step = self.counters.update(hash, charge.quota, now, |state| {
+        let outcome = self.counters.update(hash, charge.quota, now, &|state| {
             before.set(state);
             algorithm::decide(state, charge.quota, charge.cost, now)
         });
-        (step.outcome, before.get())
+        (outcome, before.get())
     }
 
     /// Undoes a charge that was taken at `taken_at` from a counter that held `before`.
@@ -161,8 +161,7 @@ impl LocalStore {
             Some(State::Windows(_)) | None => taken_at,
         };
         let age = now.since(idle_from);
-        self.counters
-            .update(hash, charge.quota, now, |state| algorithm::refund(state, charge.quota, charge.cost, age, now));
+        self.counters.refund(hash, charge.quota, charge.cost, age, now);
     }
 }
 
@@ -193,13 +192,11 @@ impl Store for LocalStore {
         age: Nanos,
         clock: &C,
     ) -> impl Future<Output = Result<Outcome, StoreError>> + Send {
-        let now = clock.now();
-        let refund = |state| algorithm::refund(state, charge.quota, charge.cost, age, now);
-        ready(Ok(self.counters.update(self.hash(charge.key), charge.quota, now, refund).outcome))
+        ready(Ok(self.counters.refund(self.hash(charge.key), charge.quota, charge.cost, age, clock.now())))
     }
 
-    fn reset(&self, key: &Key<'_>) -> impl Future<Output = Result<(), StoreError>> + Send {
-        self.counters.reset(self.hash(key));
+    fn reset<C: Clock>(&self, key: &Key<'_>, clock: &C) -> impl Future<Output = Result<(), StoreError>> + Send {
+        self.counters.reset(self.hash(key), clock.now());
         ready(Ok(()))
     }
 }

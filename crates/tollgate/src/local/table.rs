@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use tollgate_core::Timestamp;
+use tollgate_core::{Nanos, Timestamp};
 
 use super::sync::AtomicU64;
 use super::word::Word;
@@ -37,39 +37,32 @@ impl Table {
     }
 
     /// The slot that holds `hash`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(&self, hash: u64) -> Option<&Slot> {
-        for line in self.window(hash) {
-            let mut ends_here = false;
-            for slot in &line.0 {
-                let found = slot.hash.load(Acquire);
-                if found == hash {
-                    return Some(slot);
-                }
-                ends_here |= found == VACANT;
-            }
-            if ends_here {
-                return None;
-            }
+        let (home, beyond) = self.window(hash).split_first()?;
+        match home.find(hash) {
+            Search::Found(slot) => Some(slot),
+            Search::Absent => None,
+            Search::Full => find_beyond(beyond, hash),
         }
-        None
     }
 
     /// A slot of the window that holds nothing of use, and what it holds.
     pub(super) fn find_free(&self, hash: u64, now: Timestamp) -> Option<(&Slot, Word)> {
-        self.slots(hash).map(Slot::with_word).find(|(_, word)| !word.is_locked() && word.debt(now) == 0)
+        self.slots(hash).map(Slot::with_word).find(|(slot, word)| slot.debt(*word, now) == Some(Nanos::ZERO))
     }
 
     /// The slot of the window that is nearest to full, and what it holds.
     pub(super) fn find_nearest_to_full(&self, hash: u64, now: Timestamp) -> Option<(&Slot, Word)> {
-        let candidates = self.slots(hash).map(Slot::with_word).filter(|(_, word)| !word.is_locked());
-        candidates.min_by_key(|(_, word)| word.debt(now))
+        let debts =
+            self.slots(hash).map(Slot::with_word).filter_map(|(slot, word)| Some((slot.debt(word, now)?, slot, word)));
+        debts.min_by_key(|(debt, _, _)| *debt).map(|(_, slot, word)| (slot, word))
     }
 
     /// Keys that are not full now.
     pub(super) fn live(&self, now: Timestamp) -> usize {
         let slots = self.lines.iter().flat_map(|line| &line.0);
-        slots.map(Slot::with_word).filter(|(_, word)| !word.is_locked() && word.debt(now) > 0).count()
+        slots.map(Slot::with_word).filter(|(slot, word)| slot.debt(*word, now) > Some(Nanos::ZERO)).count()
     }
 
     fn slots(&self, hash: u64) -> impl Iterator<Item = &Slot> {
@@ -81,6 +74,42 @@ impl Table {
         let home = ((u128::from(hash) * self.homes as u128) >> 64) as usize;
         &self.lines[home..home + WINDOW]
     }
+}
+
+/// What a line says of a key.
+enum Search<'a> {
+    Found(&'a Slot),
+    /// Not in this line, and nothing was ever put behind it.
+    Absent,
+    /// Not in this line.
+    Full,
+}
+
+impl Line {
+    #[inline(always)]
+    fn find(&self, hash: u64) -> Search<'_> {
+        let mut ends_here = false;
+        for slot in &self.0 {
+            let found = slot.hash.load(Acquire);
+            if found == hash {
+                return Search::Found(slot);
+            }
+            ends_here |= found == VACANT;
+        }
+        if ends_here { Search::Absent } else { Search::Full }
+    }
+}
+
+#[inline(never)]
+fn find_beyond(lines: &[Line], hash: u64) -> Option<&Slot> {
+    for line in lines {
+        match line.find(hash) {
+            Search::Found(slot) => return Some(slot),
+            Search::Absent => return None,
+            Search::Full => {}
+        }
+    }
+    None
 }
 
 /// One counter: the hash of its key and its state.
@@ -99,39 +128,56 @@ pub(super) fn storable(hash: u64) -> u64 {
 
 impl Slot {
     fn vacant() -> Self {
-        Self { hash: AtomicU64::new(VACANT), word: AtomicU64::new(Word::from_bits(0).with(None).bits()) }
+        Self { hash: AtomicU64::new(VACANT), word: AtomicU64::new(0) }
     }
 
     /// What the slot holds for `hash`; `None` when it is being given, or was given, to another key.
-    #[inline]
+    #[inline(always)]
     pub(super) fn read(&self, hash: u64) -> Option<Word> {
-        // The word first: if it was written for a later key, the hash that is read after it is that key's.
-        let word = Word::from_bits(self.word.load(Acquire));
+        self.own(Word::from_bits(self.word.load(Acquire)), hash)
+    }
+
+    /// Whether the slot still holds `word`: then it held it all the time since it was read.
+    #[inline(always)]
+    pub(super) fn still_holds(&self, word: Word, hash: u64) -> Result<(), Option<Word>> {
+        let current = self.word.load(Acquire);
+        if current == word.bits() { Ok(()) } else { Err(self.own(Word::from_bits(current), hash)) }
+    }
+
+    /// Writes another state of the same key, unless the slot has changed since `word` was read; then says what it holds.
+    #[inline(always)]
+    pub(super) fn advance(&self, word: Word, next: Word, hash: u64) -> Result<(), Option<Word>> {
+        match self.word.compare_exchange(word.bits(), next.bits(), AcqRel, Acquire) {
+            Ok(_) => Ok(()),
+            Err(current) => Err(self.own(Word::from_bits(current), hash)),
+        }
+    }
+
+    /// The word just read, if it is that of `hash`.
+    #[inline(always)]
+    fn own(&self, word: Word, hash: u64) -> Option<Word> {
+        // The hash after the word: if the word was written for a later key, this reads that key's hash or a later one.
         let is_ours = self.hash.load(Acquire) == hash && !word.is_locked();
         is_ours.then_some(word)
     }
 
-    /// Whether the slot still holds `word`: then it held it all the time since it was read.
-    #[inline]
-    pub(super) fn still_holds(&self, word: Word) -> bool {
-        self.word.load(Acquire) == word.bits()
-    }
-
-    /// Writes another state of the same key, unless the slot has changed since `word` was read.
-    #[inline]
-    pub(super) fn advance(&self, word: Word, next: Word) -> bool {
-        self.word.compare_exchange(word.bits(), next.bits(), AcqRel, Relaxed).is_ok()
-    }
-
     /// Gives the slot to another key, unless it has changed since `word` was read.
     pub(super) fn give_to(&self, word: Word, hash: u64, state: Timestamp) -> bool {
-        if !self.advance(word, word.locked()) {
+        if self.word.compare_exchange(word.bits(), word.locked().bits(), AcqRel, Relaxed).is_err() {
             return false;
         }
         // The lock keeps every other writer out; readers that see either store find a locked word or the new key.
         self.hash.store(hash, Release);
         self.word.store(word.succeeded_by(state).bits(), Release);
         true
+    }
+
+    /// The time until this counter is full; `None` while the slot changes hands.
+    fn debt(&self, word: Word, now: Timestamp) -> Option<Nanos> {
+        if self.hash.load(Acquire) == VACANT {
+            return Some(Nanos::ZERO);
+        }
+        (!word.is_locked()).then(|| word.debt(now))
     }
 
     fn with_word(&self) -> (&Self, Word) {

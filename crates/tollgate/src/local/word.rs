@@ -15,8 +15,6 @@ impl Word {
     const TIME_MASK: u64 = u64::MAX >> Self::GENERATION_BITS;
     /// The slot is getting another key.
     const LOCKED: u64 = Self::TIME_MASK;
-    /// The counter is full whatever the time.
-    const EMPTY: u64 = Self::TIME_MASK - 1;
 
     /// Instants that lie this far from now still read as themselves, with years to spare.
     pub(super) const SPAN_MAX: Nanos = Nanos::new(1 << 56);
@@ -33,29 +31,29 @@ impl Word {
         self.time() == Self::LOCKED
     }
 
-    /// The stored instant; `None` when the counter is full whatever the time. Not for a locked word.
-    #[inline]
-    pub(super) fn instant(self, now: Timestamp) -> Option<Timestamp> {
-        if self.time() == Self::EMPTY {
-            return None;
-        }
+    /// The stored instant. Not for a locked word.
+    pub(super) fn instant(self, now: Timestamp) -> Timestamp {
         let ahead = self.ahead(now);
-        Some(if ahead >= 0 {
-            now.after(Nanos::new(ahead.unsigned_abs()))
-        } else {
-            now.before(Nanos::new(ahead.unsigned_abs()))
-        })
+        let span = Nanos::new(ahead.unsigned_abs());
+        if ahead >= 0 { now.after(span) } else { now.before(span) }
     }
 
-    /// The time until the counter is full; zero when it is.
-    pub(super) fn debt(self, now: Timestamp) -> u64 {
-        if self.time() == Self::EMPTY { 0 } else { self.ahead(now).max(0).unsigned_abs() }
+    /// The time until the counter is full; zero when it is. Not for a locked word.
+    #[inline(always)]
+    pub(super) fn debt(self, now: Timestamp) -> Nanos {
+        Nanos::new(self.ahead(now).max(0).unsigned_abs())
     }
 
     /// The same key with another state.
-    #[inline]
-    pub(super) fn with(self, state: Option<Timestamp>) -> Self {
+    #[inline(always)]
+    pub(super) fn with(self, state: Timestamp) -> Self {
         Self(self.generation() | field(state))
+    }
+
+    /// The same key with a full counter: an instant so long ago that no clock step brings it back.
+    pub(super) fn cleared(self, now: Timestamp) -> Self {
+        let long_ago = now.as_nanos().wrapping_sub(Self::SPAN_MAX.get());
+        self.with(Timestamp::from_nanos(long_ago))
     }
 
     /// Held for another key; nobody else writes the slot until it is released by [`Word::succeeded_by`].
@@ -66,7 +64,7 @@ impl Word {
     /// Another key's state in the next generation.
     pub(super) fn succeeded_by(self, state: Timestamp) -> Self {
         let generation = self.generation().wrapping_add(Self::TIME_MASK + 1);
-        Self(generation | field(Some(state)))
+        Self(generation | field(state))
     }
 
     fn time(self) -> u64 {
@@ -85,12 +83,11 @@ impl Word {
     }
 }
 
-/// The low bits of a state. The two reserved patterns are passed over by at most two nanoseconds, the careful way.
-#[inline]
-fn field(state: Option<Timestamp>) -> u64 {
-    let Some(instant) = state else { return Word::EMPTY };
+/// The low bits of an instant. The pattern of a locked word is passed over by a nanosecond, the careful way.
+#[inline(always)]
+fn field(instant: Timestamp) -> u64 {
     let time = instant.as_nanos() & Word::TIME_MASK;
-    if time >= Word::EMPTY { 0 } else { time }
+    if time == Word::LOCKED { 0 } else { time }
 }
 
 #[cfg(test)]
@@ -103,25 +100,28 @@ mod tests {
     fn instants_around_now_read_as_themselves() {
         let year = Nanos::from_secs(365 * 86_400);
         for instant in [NOW, NOW.after(Nanos::new(1)), NOW.before(Nanos::new(1)), NOW.after(year), NOW.before(year)] {
-            assert_eq!(Word::from_bits(0).with(Some(instant)).instant(NOW), Some(instant));
+            assert_eq!(Word::from_bits(0).with(instant).instant(NOW), instant);
         }
         let early = Timestamp::from_nanos(5);
-        assert_eq!(Word::from_bits(0).with(Some(early)).instant(Timestamp::from_nanos(0)), Some(early));
+        assert_eq!(Word::from_bits(0).with(early).instant(Timestamp::from_nanos(0)), early);
     }
 
     #[test]
-    fn a_cleared_word_is_full_at_any_time() {
-        let word = Word::from_bits(0).with(None);
-        assert_eq!((word.instant(NOW), word.debt(NOW), word.is_locked()), (None, 0, false));
-    }
-
-    #[test]
-    fn no_instant_reads_as_locked_or_empty() {
-        for low in [Word::LOCKED, Word::EMPTY] {
-            let instant = Timestamp::from_nanos(low);
-            let read = Word::from_bits(0).with(Some(instant)).instant(instant).unwrap();
-            assert!(read > instant && read.since(instant) <= Nanos::new(2));
+    fn a_cleared_word_is_full_within_years_of_now() {
+        let year = Nanos::from_secs(365 * 86_400);
+        for (cleared_at, read_at) in [(NOW, NOW), (NOW, NOW.before(year)), (NOW, NOW.after(year))] {
+            let word = Word::from_bits(0).cleared(cleared_at);
+            assert_eq!((word.debt(read_at), word.is_locked()), (Nanos::ZERO, false));
         }
+        assert_eq!(Word::from_bits(0).cleared(Timestamp::from_nanos(3)).debt(Timestamp::from_nanos(0)), Nanos::ZERO);
+    }
+
+    #[test]
+    fn no_instant_reads_as_locked() {
+        let instant = Timestamp::from_nanos(Word::LOCKED);
+        let word = Word::from_bits(0).with(instant);
+        assert!(!word.is_locked());
+        assert_eq!(word.instant(instant), instant.after(Nanos::new(1)));
     }
 
     #[test]

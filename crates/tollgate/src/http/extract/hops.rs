@@ -1,0 +1,94 @@
+//! The chain of addresses in a proxy header, read from the right.
+//!
+//! What stands right was written by the proxies we trust, what stands left by anybody. Reading from the right meets no
+//! byte of the caller's before every trusted hop is known, so that no spelling on the left can change what they say.
+
+use http::HeaderMap;
+
+use super::ProxyHeader;
+
+/// The text of each hop, last line first and right to left; `None` for an element that names no hop.
+pub(super) fn hops_from_the_right(header: ProxyHeader, headers: &HeaderMap) -> impl Iterator<Item = Option<&str>> {
+    let has_quotes = header == ProxyHeader::Forwarded;
+    let lines = headers.get_all(header.name()).iter().rev();
+    let elements = lines.flat_map(move |line| {
+        let mut quoted = false;
+        line.as_bytes().rsplit(move |byte| {
+            quoted ^= has_quotes && *byte == b'"';
+            *byte == b',' && !quoted
+        })
+    });
+    elements.map(move |element| {
+        let element = std::str::from_utf8(element).ok()?;
+        if has_quotes { forwarded_for(element) } else { Some(element) }
+    })
+}
+
+/// The node that an element of `Forwarded` is for: `for=192.0.2.60;proto=http`, `For="[2001:db8:cafe::17]:4711"`.
+fn forwarded_for(element: &str) -> Option<&str> {
+    // Escaped quotes would count as quotes above. No address needs one, so whoever sends them is not understood.
+    if element.contains('\\') {
+        return None;
+    }
+    let mut quoted = false;
+    let pairs = element.split(move |letter| {
+        quoted ^= letter == '"';
+        letter == ';' && !quoted
+    });
+    let mut nodes = pairs.filter_map(|pair| {
+        let (name, value) = pair.trim_matches([' ', '\t']).split_once('=')?;
+        name.eq_ignore_ascii_case("for").then_some(value)
+    });
+    match (nodes.next(), nodes.next()) {
+        (Some(node), None) => unquoted(node),
+        _ => None,
+    }
+}
+
+fn unquoted(value: &str) -> Option<&str> {
+    match value.strip_prefix('"') {
+        Some(rest) => rest.strip_suffix('"'),
+        None => Some(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_found_beside_other_pairs_in_any_case_and_quoting() {
+        for element in [
+            "for=192.0.2.60",
+            " for=192.0.2.60;proto=http;by=203.0.113.43",
+            "proto=http;FOR=192.0.2.60",
+            "host=\"a;for=9.9.9.9,b\"; For=\"192.0.2.60\"\t",
+        ] {
+            assert_eq!(forwarded_for(element), Some("192.0.2.60"), "{element}");
+        }
+        assert_eq!(forwarded_for("for=\"[2001:db8::1]:80\""), Some("[2001:db8::1]:80"));
+    }
+
+    #[test]
+    fn elements_that_name_no_node_or_two_have_none() {
+        for element in [
+            "",
+            "for",
+            "proto=http",
+            "for =192.0.2.60",
+            "for=192.0.2.60;for=192.0.2.61",
+            "for=\"192.0.2.60",
+            "for=\"192.0.2.\\60\"",
+            "fort=192.0.2.60",
+        ] {
+            assert_eq!(forwarded_for(element), None, "{element}");
+        }
+    }
+
+    #[test]
+    fn an_open_quote_on_the_left_does_not_swallow_what_a_proxy_appended() {
+        let mut headers = HeaderMap::new();
+        headers.insert("forwarded", "for=\"9.9.9.9, for=\"[2001:db8::1]\"".parse().unwrap());
+        assert_eq!(hops_from_the_right(ProxyHeader::Forwarded, &headers).next(), Some(Some("[2001:db8::1]")));
+    }
+}

@@ -1,0 +1,79 @@
+//! The host of a request, in one spelling.
+
+use std::borrow::Cow;
+
+use http::{HeaderMap, Uri, header};
+
+/// The host in the request's target, else in its `Host` line. Lines that disagree are worth nothing.
+pub(super) fn host_of<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<Cow<'a, str>> {
+    if let Some(host) = uri.host() {
+        return canonical(host);
+    }
+    let mut lines = headers.get_all(header::HOST).iter();
+    let first = lines.next()?;
+    if lines.any(|line| !line.as_bytes().eq_ignore_ascii_case(first.as_bytes())) {
+        return None;
+    }
+    canonical(first.to_str().ok()?)
+}
+
+/// Lower case, without port; `a.example.` is `a.example`, or a dot would lead around every rule for that host.
+fn canonical(text: &str) -> Option<Cow<'_, str>> {
+    let (host, port) = match text.rfind(']') {
+        Some(bracket) => text.split_at(bracket + 1),
+        None => text.split_at(text.find(':').unwrap_or(text.len())),
+    };
+    let is_port = port.is_empty() || port.strip_prefix(':')?.bytes().all(|byte| byte.is_ascii_digit());
+    let is_host = match host.strip_prefix('[') {
+        Some(rest) => rest.strip_suffix(']')?.bytes().all(|byte| byte.is_ascii_hexdigit() || b":.".contains(&byte)),
+        None => host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte)),
+    };
+    let host = host.strip_suffix('.').unwrap_or(host);
+    if !is_port || !is_host || host.is_empty() {
+        return None;
+    }
+    Some(match host.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        true => Cow::Owned(host.to_ascii_lowercase()),
+        false => Cow::Borrowed(host),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(target: &str, lines: &[&'static str]) -> Option<String> {
+        let mut headers = HeaderMap::new();
+        for line in lines {
+            headers.append(header::HOST, http::HeaderValue::from_static(line));
+        }
+        host_of(&target.parse().unwrap(), &headers).map(Cow::into_owned)
+    }
+
+    #[test]
+    fn a_host_has_one_spelling() {
+        for line in ["a.example", "A.Example", "a.example:80", "a.example.", "a.example.:443", "a.example:"] {
+            assert_eq!(host("/", &[line]).as_deref(), Some("a.example"), "{line}");
+        }
+        assert_eq!(host("/", &["[2001:DB8::1]:80"]).as_deref(), Some("[2001:db8::1]"));
+        assert_eq!(host("/", &["127.0.0.1:8080"]).as_deref(), Some("127.0.0.1"));
+        assert_eq!(host("/", &["A.example", "a.example"]).as_deref(), Some("a.example"));
+    }
+
+    #[test]
+    fn the_target_comes_before_the_host_line() {
+        assert_eq!(host("http://u@B.example:81/x", &["a.example"]).as_deref(), Some("b.example"));
+        assert_eq!(host("http://[::1]:81/", &[]).as_deref(), Some("[::1]"));
+    }
+
+    #[test]
+    fn what_is_no_host_is_none() {
+        for line in
+            ["", ":80", ".", "a b", "a,b", "a/b", "a@b", "a:b", "a:1:2", "[::1", "::1]", "[::1]x", "[a\"]", "a%41"]
+        {
+            assert_eq!(host("/", &[line]), None, "{line}");
+        }
+        assert_eq!(host("/", &[]), None);
+        assert_eq!(host("/", &["a.example", "b.example"]), None);
+    }
+}

@@ -1,0 +1,91 @@
+//! The line that is logged for each request over its limit.
+
+use std::fmt::{self, Write};
+use std::net::IpAddr;
+
+use http::StatusCode;
+use tollgate_core::Subject;
+
+/// Writes `RATE_LIMIT client_ip=203.0.113.50 host=a.example path=/x status=429`, for log readers that split on spaces.
+///
+/// The address is the caller's own, not the prefix it is counted by; `-` stands for what is not known. Whatever could
+/// break the line or its fields is escaped as in a URL.
+#[derive(Clone, Copy, Debug)]
+pub struct RateLimitLine<'a> {
+    /// The caller's address.
+    pub client_ip: Option<IpAddr>,
+    /// The host.
+    pub host: Option<&'a str>,
+    /// The path.
+    pub path: &'a str,
+    /// What the caller was answered.
+    pub status: StatusCode,
+}
+
+impl<'a> RateLimitLine<'a> {
+    /// The line for a request that was answered with `status`.
+    pub fn new(subject: &Subject<'a>, status: StatusCode) -> Self {
+        Self { client_ip: subject.client_ip, host: subject.host, path: subject.path, status }
+    }
+}
+
+impl fmt::Display for RateLimitLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.client_ip {
+            Some(address) => write!(f, "RATE_LIMIT client_ip={address} host=")?,
+            None => f.write_str("RATE_LIMIT client_ip=- host=")?,
+        }
+        write_field(f, self.host.unwrap_or_default())?;
+        f.write_str(" path=")?;
+        write_field(f, self.path)?;
+        write!(f, " status={}", self.status.as_u16())
+    }
+}
+
+fn write_field(f: &mut fmt::Formatter<'_>, value: &str) -> fmt::Result {
+    if value.is_empty() {
+        return f.write_char('-');
+    }
+    for byte in value.bytes() {
+        match byte {
+            b'"' | b'\'' | b'\\' => write!(f, "%{byte:02X}")?,
+            b'!'..=b'~' => f.write_char(byte.into())?,
+            _ => write!(f, "%{byte:02X}")?,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(host: Option<&str>, path: &str) -> String {
+        let client_ip = Some("203.0.113.50".parse().unwrap());
+        RateLimitLine { client_ip, host, path, status: StatusCode::TOO_MANY_REQUESTS }.to_string()
+    }
+
+    #[test]
+    fn the_line_is_the_documented_one() {
+        assert_eq!(line(Some("Y.Z"), "/W"), "RATE_LIMIT client_ip=203.0.113.50 host=Y.Z path=/W status=429");
+        assert_eq!(line(None, "/W"), "RATE_LIMIT client_ip=203.0.113.50 host=- path=/W status=429");
+        let nobody = RateLimitLine::new(&Subject::ANONYMOUS, StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(nobody.to_string(), "RATE_LIMIT client_ip=- host=- path=/ status=429");
+    }
+
+    #[test]
+    fn no_byte_in_host_or_path_breaks_the_line_or_its_fields() {
+        let letters = ('\0'..='\u{ff}').chain(['\u{2028}', '\u{1f600}', '\u{202e}']);
+        for letter in letters {
+            let value = format!("/a{letter}b");
+            let line = line(Some(&value), &value);
+            assert!(line.bytes().all(|byte| matches!(byte, b' '..=b'~')), "{line:?}");
+            let fields: Vec<&str> = line.split(' ').collect();
+            let [mark, client_ip, host, path, status] = fields[..] else { panic!("{line:?}") };
+            assert_eq!((mark, client_ip, status), ("RATE_LIMIT", "client_ip=203.0.113.50", "status=429"));
+            assert_eq!(host.strip_prefix("host="), path.strip_prefix("path="));
+            assert!(host.starts_with("host=/a") && host.ends_with('b'), "{line:?}");
+            assert!(!line.contains(['"', '\'', '\\']), "{line:?}");
+        }
+    }
+}
