@@ -38,16 +38,19 @@ pub fn decide(packed: Option<Timestamp>, bucket: DripBucket, cost: u64, now: Tim
     }
 }
 
-/// Gives back `cost` units drawn `age` ago: each drip that fell since then has given back one drip's worth already.
+/// Gives back `cost` units drawn `age` ago, less what has drained since then.
+///
+/// A fixed window gives back what the window it was drawn in still holds. A leaky bucket counts what drained as time,
+/// `drip` units per interval, and not as drips that fell: without the charge, the drips might have fallen later.
 pub fn refund(packed: Option<Timestamp>, bucket: DripBucket, cost: u64, age: Nanos, now: Timestamp) -> Step<Timestamp> {
     let now_ms = now.as_millis();
     let level = Level::read(packed, bucket, now_ms);
-    let phase = level.end_ms % bucket.interval_ms;
-    let drips_by = |at_ms: u64| at_ms.saturating_sub(phase) / bucket.interval_ms;
-    let drips_since = drips_by(now_ms) - drips_by(now.before(age).as_millis());
-    let worth = cost.saturating_sub(drips_since.saturating_mul(bucket.drip));
-
-    let units = level.units.saturating_sub(worth);
+    let drawn_ms = now.before(age).as_millis();
+    let back = match bucket.aligned {
+        true => Back::from_windows(&level, bucket, cost, drawn_ms, now_ms),
+        false => Back::from_time(&level, bucket, cost, now_ms - drawn_ms, now_ms),
+    };
+    let units = level.units.saturating_sub(back.units);
     if units == 0 {
         return Step {
             next: Next::Clear,
@@ -55,13 +58,49 @@ pub fn refund(packed: Option<Timestamp>, bucket: DripBucket, cost: u64, age: Nan
         };
     }
     let drips = units.div_ceil(bucket.drip);
-    let end_ms = level.end_ms - (level.drips - drips) * bucket.interval_ms;
+    let end_ms = level.end_ms - (level.drips - drips) * bucket.interval_ms - back.early_ms;
+    let end = pack(end_ms, drips * bucket.drip - units);
+    let remaining = bucket.size.saturating_sub(Level::read(Some(end), bucket, now_ms).units);
     Step {
-        next: Next::Set(pack(end_ms, drips * bucket.drip - units)),
-        outcome: Outcome::Allowed {
-            remaining: bucket.size.saturating_sub(units),
-            reset_after: nanos_to(end_ms - now_ms, now),
-        },
+        next: Next::Set(end),
+        outcome: Outcome::Allowed { remaining, reset_after: nanos_to(end_ms - now_ms, now) },
+    }
+}
+
+/// What a refund is still worth.
+struct Back {
+    /// Units that come off the level.
+    units: u64,
+    /// How much earlier every later drip falls: what is left of a unit that has drained in part.
+    early_ms: u64,
+}
+
+impl Back {
+    /// Each edge between then and now has emptied the window.
+    fn from_windows(level: &Level, bucket: DripBucket, cost: u64, drawn_ms: u64, now_ms: u64) -> Self {
+        let phase = level.end_ms % bucket.interval_ms;
+        let drips_by = |at_ms: u64| at_ms.saturating_sub(phase) / bucket.interval_ms;
+        let drips_since = drips_by(now_ms) - drips_by(drawn_ms);
+        Self { units: cost.saturating_sub(drips_since.saturating_mul(bucket.drip)), early_ms: 0 }
+    }
+
+    fn from_time(level: &Level, bucket: DripBucket, cost: u64, age_ms: u64, now_ms: u64) -> Self {
+        if age_ms == 0 {
+            return Self { units: cost, early_ms: 0 };
+        }
+        let (drip, interval_ms) = (u128::from(bucket.drip), u128::from(bucket.interval_ms));
+        let drained = (u128::from(age_ms) * drip).div_ceil(interval_ms);
+        if drained > u128::from(cost) {
+            return Self { units: 0, early_ms: 0 };
+        }
+        // The level, as if it fell evenly, is no more than the refund is worth: it was all this charge.
+        let since_drawn_ms = u128::from(level.end_ms - now_ms) + u128::from(age_ms);
+        if since_drawn_ms * drip <= (u128::from(cost) + u128::from(level.slack)) * interval_ms {
+            return Self { units: level.units, early_ms: 0 };
+        }
+        // No overflow: drained is at most cost, and its time exceeds the age by less than an interval.
+        let early_ms = (drained * interval_ms / drip - u128::from(age_ms)) as u64;
+        Self { units: cost - drained as u64, early_ms }
     }
 }
 
@@ -167,8 +206,8 @@ mod tests {
         let bucket = bucket(10, 1_000, 2);
         let drawn = decide(None, bucket, 10, Timestamp::from_millis(0)).next.apply(None);
         let at = Timestamp::from_millis(2_500);
-        let step = refund(drawn, bucket, 5, Nanos::from_millis(2_500), at);
-        assert_eq!(step.outcome.remaining(), 4 + 1, "two drips gave back four of the five already");
+        let step = refund(drawn, bucket, 6, Nanos::from_millis(2_500), at);
+        assert_eq!(step.outcome.remaining(), 4 + 1, "the time of five units of the six has passed");
         let administrative = refund(drawn, bucket, 5, Nanos::ZERO, at);
         assert_eq!(administrative.outcome.remaining(), 9);
     }

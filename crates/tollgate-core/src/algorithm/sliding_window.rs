@@ -101,7 +101,8 @@ impl View {
             Some(stored) if stored.index > index => {
                 let ahead_ms = stored.index.saturating_mul(window.window_ms) - now_ms;
                 if ahead_ms > MAX_CLOCK_STEP.get() / Nanos::MILLISECOND.get() + window.window_ms {
-                    view.windows.previous = window.limit;
+                    // Spent in this window, not in the one before: part of that may be out of view already.
+                    view.windows.current = window.limit;
                     view.repaired = true;
                 } else {
                     view.windows = stored;

@@ -109,18 +109,15 @@ impl Counters {
         update_slot(self.table.find(hash)?, hash, now, step)
     }
 
-    /// Puts a new key into a free slot, or aside while there is room, or else in place of the key nearest to full.
-    /// `false` when the slot was taken by another key in the meantime.
+    /// Puts a new key where nothing is lost, or aside while there is room, or else in place of the key nearest to full.
+    /// `false` when another key was quicker.
     fn insert(&self, hash: u64, instant: Timestamp, full_at: Timestamp, side: &mut SideMap, now: Timestamp) -> bool {
-        if let Some((slot, word)) = self.table.find_free(hash, now) {
-            return slot.give_to(word, hash, instant);
-        }
-        if side.has_room(self.overflow, now) {
+        let Some(place) = self.table.find_place(hash, now) else { return false };
+        if place.debt > Nanos::ZERO && side.has_room(self.overflow, now) {
             side.put(hash, State::Instant(instant), full_at, now);
             return true;
         }
-        let nearest_to_full = self.table.find_nearest_to_full(hash, now);
-        nearest_to_full.is_some_and(|(slot, word)| slot.give_to(word, hash, instant))
+        place.give_to(hash, instant)
     }
 
     /// The state at `hash`.

@@ -47,26 +47,27 @@ impl Table {
         }
     }
 
-    /// A slot of the window that holds nothing of use, and what it holds.
-    pub(super) fn find_free(&self, hash: u64, now: Timestamp) -> Option<(&Slot, Word)> {
-        self.slots(hash).map(Slot::with_word).find(|(slot, word)| slot.debt(*word, now) == Some(Nanos::ZERO))
-    }
-
-    /// The slot of the window that is nearest to full, and what it holds.
-    pub(super) fn find_nearest_to_full(&self, hash: u64, now: Timestamp) -> Option<(&Slot, Word)> {
-        let debts =
-            self.slots(hash).map(Slot::with_word).filter_map(|(slot, word)| Some((slot.debt(word, now)?, slot, word)));
-        debts.min_by_key(|(debt, _, _)| *debt).map(|(_, slot, word)| (slot, word))
+    /// The slot of the window that a new key may have at the least loss: one never used, else the one that has been
+    /// full for longest, else the one nearest to full.
+    pub(super) fn find_place(&self, hash: u64, now: Timestamp) -> Option<Place<'_>> {
+        let mut best: Option<(i64, Place<'_>)> = None;
+        for slot in self.window(hash).iter().flat_map(|line| &line.0) {
+            let word = Word::from_bits(slot.word.load(Acquire));
+            if slot.hash.load(Acquire) == VACANT {
+                return Some(Place { slot, word, debt: Nanos::ZERO });
+            }
+            let ahead = word.ahead(now);
+            if !word.is_locked() && best.as_ref().is_none_or(|(least, _)| ahead < *least) {
+                best = Some((ahead, Place { slot, word, debt: word.debt(now) }));
+            }
+        }
+        best.map(|(_, place)| place)
     }
 
     /// Keys that are not full now.
     pub(super) fn live(&self, now: Timestamp) -> usize {
         let slots = self.lines.iter().flat_map(|line| &line.0);
-        slots.map(Slot::with_word).filter(|(slot, word)| slot.debt(*word, now) > Some(Nanos::ZERO)).count()
-    }
-
-    fn slots(&self, hash: u64) -> impl Iterator<Item = &Slot> {
-        self.window(hash).iter().flat_map(|line| &line.0)
+        slots.filter(|slot| slot.is_live(now)).count()
     }
 
     #[inline]
@@ -88,15 +89,14 @@ enum Search<'a> {
 impl Line {
     #[inline(always)]
     fn find(&self, hash: u64) -> Search<'_> {
-        let mut ends_here = false;
-        for slot in &self.0 {
-            let found = slot.hash.load(Acquire);
-            if found == hash {
-                return Search::Found(slot);
-            }
-            ends_here |= found == VACANT;
+        // Which slot it is cannot be predicted, so all four are compared without a branch.
+        let hashes: [u64; SLOTS] = std::array::from_fn(|slot| self.0[slot].hash.load(Acquire));
+        let bits = |wanted: u64| (0..SLOTS).fold(0, |bits, slot| bits | usize::from(hashes[slot] == wanted) << slot);
+        let found = bits(hash);
+        if found != 0 {
+            return Search::Found(&self.0[found.trailing_zeros() as usize % SLOTS]);
         }
-        if ends_here { Search::Absent } else { Search::Full }
+        if bits(VACANT) != 0 { Search::Absent } else { Search::Full }
     }
 }
 
@@ -110,6 +110,21 @@ fn find_beyond(lines: &[Line], hash: u64) -> Option<&Slot> {
         }
     }
     None
+}
+
+/// A slot for a new key, and what would be lost with its present one.
+pub(super) struct Place<'a> {
+    slot: &'a Slot,
+    word: Word,
+    /// Zero when nothing is lost.
+    pub(super) debt: Nanos,
+}
+
+impl Place<'_> {
+    /// Gives the slot to another key, unless it has changed since it was found.
+    pub(super) fn give_to(&self, hash: u64, state: Timestamp) -> bool {
+        self.slot.give_to(self.word, hash, state)
+    }
 }
 
 /// One counter: the hash of its key and its state.
@@ -161,8 +176,7 @@ impl Slot {
         is_ours.then_some(word)
     }
 
-    /// Gives the slot to another key, unless it has changed since `word` was read.
-    pub(super) fn give_to(&self, word: Word, hash: u64, state: Timestamp) -> bool {
+    fn give_to(&self, word: Word, hash: u64, state: Timestamp) -> bool {
         if self.word.compare_exchange(word.bits(), word.locked().bits(), AcqRel, Relaxed).is_err() {
             return false;
         }
@@ -172,15 +186,8 @@ impl Slot {
         true
     }
 
-    /// The time until this counter is full; `None` while the slot changes hands.
-    fn debt(&self, word: Word, now: Timestamp) -> Option<Nanos> {
-        if self.hash.load(Acquire) == VACANT {
-            return Some(Nanos::ZERO);
-        }
-        (!word.is_locked()).then(|| word.debt(now))
-    }
-
-    fn with_word(&self) -> (&Self, Word) {
-        (self, Word::from_bits(self.word.load(Acquire)))
+    fn is_live(&self, now: Timestamp) -> bool {
+        let word = Word::from_bits(self.word.load(Acquire));
+        self.hash.load(Acquire) != VACANT && !word.is_locked() && word.debt(now) > Nanos::ZERO
     }
 }

@@ -75,9 +75,9 @@ impl Word {
         self.0 & !Self::TIME_MASK
     }
 
-    /// Nanoseconds from now to the stored instant, negative in the past.
-    #[inline]
-    fn ahead(self, now: Timestamp) -> i64 {
+    /// Nanoseconds from now to the stored instant, negative in the past. Not for a locked word.
+    #[inline(always)]
+    pub(super) fn ahead(self, now: Timestamp) -> i64 {
         let unsigned = self.0.wrapping_sub(now.as_nanos()) << Self::GENERATION_BITS;
         unsigned.cast_signed() >> Self::GENERATION_BITS
     }
