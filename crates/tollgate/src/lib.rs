@@ -17,8 +17,10 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+pub mod conformance;
 #[cfg(feature = "tower")]
 pub mod http;
+mod layout;
 mod limiter;
 mod local;
 mod store;
@@ -27,8 +29,9 @@ mod verdict;
 #[cfg(feature = "tower")]
 pub use self::http::RateLimitLayer;
 pub use clock::{Clock, ManualClock, MonotonicClock};
+pub use layout::KeyLayout;
 pub use limiter::{Limiter, ResetError};
 pub use local::{KeyedLimiter, LocalOptions, LocalStore};
-pub use store::{Store, StoreError};
+pub use store::{Store, StoreError, StoreKind, UnknownStore};
 pub use tollgate_core::*;
 pub use verdict::{FailurePolicy, Verdict};

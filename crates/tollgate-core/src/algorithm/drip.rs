@@ -61,10 +61,7 @@ pub fn refund(packed: Option<Timestamp>, bucket: DripBucket, cost: u64, age: Nan
     let end_ms = level.end_ms - (level.drips - drips) * bucket.interval_ms - back.early_ms;
     let end = pack(end_ms, drips * bucket.drip - units);
     let remaining = bucket.size.saturating_sub(Level::read(Some(end), bucket, now_ms).units);
-    Step {
-        next: Next::Set(end),
-        outcome: Outcome::Allowed { remaining, reset_after: nanos_to(end_ms - now_ms, now) },
-    }
+    Step { next: Next::Set(end), outcome: Outcome::Allowed { remaining, reset_after: nanos_to(end_ms - now_ms, now) } }
 }
 
 /// What a refund is still worth.

@@ -120,3 +120,72 @@ impl Drawers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limit::Match;
+    use crate::quota::Quota;
+
+    const MANY: usize = 10_000;
+
+    /// The most candidates that any of these requests finds among many limits, one of which is for it.
+    fn most_candidates(matching: impl Fn(usize) -> Match, ask: impl Fn(&Index, usize) -> Vec<usize>) -> usize {
+        let limit = |place| Limit::new(format!("limit-{place}"), Quota::per_second(1)).matching(matching(place));
+        let index = Index::new(&(0..MANY).map(limit).collect::<Vec<_>>());
+        let found = (0..MANY).step_by(97).map(|place| {
+            let candidates = ask(&index, place);
+            assert!(candidates.contains(&place), "the limit for request {place} was not found");
+            candidates.len()
+        });
+        found.max().expect("some requests were made")
+    }
+
+    #[test]
+    fn among_many_paths_one_is_looked_at() {
+        let ask = |index: &Index, place| {
+            let path = format!("/api/{place}/items/7");
+            index.candidates(&Subject { path: &path, ..Subject::ANONYMOUS })
+        };
+        assert_eq!(most_candidates(|place| Match::path(&format!("/api/{place}/items")).unwrap(), ask), 1);
+    }
+
+    #[test]
+    fn among_many_templates_one_is_looked_at() {
+        let ask = |index: &Index, place| {
+            let path = format!("/users/ann/{place}");
+            index.candidates(&Subject { path: &path, ..Subject::ANONYMOUS })
+        };
+        assert_eq!(most_candidates(|place| Match::path(&format!("/users/{{id}}/{place}")).unwrap(), ask), 1);
+    }
+
+    #[test]
+    fn among_many_hosts_one_is_looked_at() {
+        let ask = |index: &Index, place| {
+            let host = format!("tenant-{place}.example");
+            index.candidates(&Subject { host: Some(&host), ..Subject::ANONYMOUS })
+        };
+        let whole = |place| Match::default().host(&format!("tenant-{place}.example")).unwrap();
+        assert_eq!(most_candidates(whole, ask), 1);
+    }
+
+    #[test]
+    fn among_many_domains_one_is_looked_at() {
+        let ask = |index: &Index, place| {
+            let host = format!("www.tenant-{place}.example");
+            index.candidates(&Subject { host: Some(&host), ..Subject::ANONYMOUS })
+        };
+        let below = |place| Match::default().host(&format!("*.tenant-{place}.example")).unwrap();
+        assert_eq!(most_candidates(below, ask), 1);
+    }
+
+    #[test]
+    fn among_many_header_values_one_is_looked_at() {
+        let ask = |index: &Index, place: usize| {
+            let headers = [("x-tenant-id", place.to_string())];
+            index.candidates(&Subject { headers: &headers, ..Subject::ANONYMOUS })
+        };
+        let tenant = |place: usize| Match::default().header("X-Tenant-Id", place.to_string());
+        assert_eq!(most_candidates(tenant, ask), 1);
+    }
+}

@@ -99,16 +99,11 @@ impl Policy {
         }
     }
 
-    /// Whether a matched limit is charged: nothing matched takes its place, and no rival has a longer path.
+    /// Whether a matched limit is charged: nothing matched takes its place, and no rival that is left has a longer path.
     fn stands(&self, place: usize, matched: &[usize]) -> bool {
-        !matched.iter().any(|&other| {
-            let takes_its_place = self.replaced[other].contains(&place);
-            let is_rival = other != place
-                && self.base[other] == self.base[place]
-                && !self.replaced[place].contains(&other)
-                && self.rank(other) > self.rank(place);
-            takes_its_place || is_rival
-        })
+        let is_left = |place: usize| !matched.iter().any(|&other| self.replaced[other].contains(&place));
+        let is_better = |other: usize| self.base[other] == self.base[place] && self.rank(other) > self.rank(place);
+        is_left(place) && !matched.iter().any(|&other| is_better(other) && is_left(other))
     }
 
     /// Between limits that replace the same one: the longest path, then the most conditions, then the first.
@@ -175,7 +170,8 @@ fn chain(
             break;
         };
         if next == place {
-            mistakes.push(PolicyError::new(place, "replaces", format!("{name:?} replaces this limit in turn")));
+            let message = format!("{:?} replaces this limit in turn", limits[current].name);
+            mistakes.push(PolicyError::new(place, "replaces", message));
             break;
         }
         if chain.contains(&next) {

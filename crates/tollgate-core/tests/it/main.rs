@@ -1,1 +1,19 @@
 //! Integration tests of the engine, in one binary.
+
+mod agreement;
+mod backwards;
+mod bounds;
+mod cases;
+mod collisions;
+mod extremes;
+mod golden;
+mod history;
+mod keys;
+mod matching;
+mod model;
+mod numbers;
+mod policy;
+mod program;
+mod refunds;
+mod reload;
+mod texts;

@@ -61,3 +61,28 @@ impl<B: Body<Data = Bytes>> Body for RateLimitBody<B> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::{BodyExt, Empty};
+    use std::task::Waker;
+
+    #[test]
+    fn an_empty_body_has_ended_before_it_is_read() {
+        let mut empty = RateLimitBody::<Empty<Bytes>>::own(Bytes::new());
+        assert!(empty.is_end_stream(), "a gRPC status must travel in headers that end the stream");
+        let frame = Pin::new(&mut empty).poll_frame(&mut Context::from_waker(Waker::noop()));
+        assert!(matches!(frame, Poll::Ready(None)));
+    }
+
+    #[tokio::test]
+    async fn our_own_body_is_one_frame_of_known_length() {
+        let mut own = RateLimitBody::<Empty<Bytes>>::own(Bytes::from_static(b"no"));
+        assert_eq!((own.size_hint().exact(), own.is_end_stream()), (Some(2), false));
+        let frame = own.frame().await.unwrap().unwrap();
+        assert_eq!(frame.into_data().unwrap(), "no");
+        assert!(own.frame().await.is_none());
+        assert_eq!((own.size_hint().exact(), own.is_end_stream()), (Some(0), true));
+    }
+}

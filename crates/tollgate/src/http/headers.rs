@@ -100,9 +100,11 @@ impl ResponseHeaders {
             headers.remove(name);
         }
         let outcome = &charged.outcome;
-        headers.insert(X_REMAINING, outcome.remaining().into());
         if self.x_ratelimit {
             headers.insert(X_LIMIT, charged.quota.limit().into());
+        }
+        headers.insert(X_REMAINING, outcome.remaining().into());
+        if self.x_ratelimit {
             headers.insert(X_RESET, outcome.reset_after().as_secs_ceil().into());
         }
         if self.clear {

@@ -31,9 +31,18 @@ use crate::store::Store;
 /// feature `axum`, or put a [`PeerAddr`](super::PeerAddr) into each request. Requests without one are answered 400, never
 /// let through uncounted.
 ///
-/// axum looks up the route before layers of its `Router` run. Where limits match paths, wrap the whole router instead
-/// (`RateLimitLayer::new(limiter).layer(app)`), so that the path that was limited is the path that is routed: a path that is
-/// not in its one spelling is forwarded in that spelling.
+/// axum looks up the route before layers of that `Router` run. Where limits match paths, put the layer around the routes,
+/// so that the path that was limited is the path that is routed; one that is not in its one spelling is rewritten to it:
+///
+/// ```
+/// # use axum::{Router, routing::get};
+/// # use tollgate::{Limiter, RateLimitLayer};
+/// # let limiter = Limiter::local([])?;
+/// let routes: Router = Router::new().route("/login", get(|| async { "hello" }));
+/// let app: Router = Router::new().fallback_service(routes).layer(RateLimitLayer::new(limiter));
+/// # let _ = app;
+/// # Ok::<(), tollgate::PolicyErrors>(())
+/// ```
 pub struct RateLimitLayer<S = LocalStore, C = MonotonicClock> {
     limiter: Limiter<S, C>,
     settings: Settings,

@@ -162,11 +162,14 @@ impl Form {
         let content_type = headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
         let is =
             |prefix: &[u8]| content_type.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
-        match () {
-            () if is(b"application/grpc-web") => Self::GrpcWeb,
-            () if is(b"application/grpc") => Self::Grpc,
-            () if prefers_json(headers) => Self::Json,
-            () => Self::Text,
+        if is(b"application/grpc-web") {
+            Self::GrpcWeb
+        } else if is(b"application/grpc") {
+            Self::Grpc
+        } else if prefers_json(headers) {
+            Self::Json
+        } else {
+            Self::Text
         }
     }
 

@@ -6,7 +6,7 @@ use tollgate_core::algorithm::{self, Next, State, Step, token_bucket};
 use tollgate_core::{Nanos, Outcome, Quota, Timestamp, TokenBucket};
 
 use super::LocalOptions;
-use super::side::SideMap;
+use super::side::{Room, SideMap};
 use super::sync::{Mutex, MutexGuard};
 use super::table::{Slot, Table, storable};
 use super::word::Word;
@@ -14,22 +14,43 @@ use super::word::Word;
 /// All counters of a store, by the hash of their key.
 pub(super) struct Counters {
     table: Table,
-    stripes: Box<[Mutex<SideMap>]>,
-    /// Keys a stripe takes over from full windows of the table.
-    overflow: usize,
+    stripes: Box<[Mutex<Stripe>]>,
     sweep_interval: Nanos,
+}
+
+/// What is kept beside the table for the keys of one stripe. Its lock is also what makes a key new only once.
+struct Stripe {
+    /// Keys that found every slot of their window live.
+    overflow: SideMap,
+    /// Sliding windows and slow quotas, which no slot can hold.
+    apart: SideMap,
+}
+
+impl Stripe {
+    fn map_for(&mut self, in_table: bool) -> &mut SideMap {
+        if in_table { &mut self.overflow } else { &mut self.apart }
+    }
+
+    fn maps(&mut self) -> [&mut SideMap; 2] {
+        [&mut self.overflow, &mut self.apart]
+    }
 }
 
 impl Counters {
     pub(super) fn new(options: LocalOptions, seed: u64) -> Self {
         const STRIPES_MAX: usize = 256;
+        // With the table three quarters full, one key in 72 finds its window full: measured, with little variance.
+        const OVERFLOW_MIN: usize = if cfg!(tollgate_loom) { 1 } else { 64 };
+        let overflow = Room::new(options.max_keys / 64 + OVERFLOW_MIN);
+        let apart = Room::new(options.max_keys);
+        let stripe = |number: usize| {
+            let seed = seed ^ number as u64;
+            Mutex::new(Stripe { overflow: SideMap::new(&overflow, seed), apart: SideMap::new(&apart, seed) })
+        };
         let stripes = (options.max_keys / 64).next_power_of_two().clamp(1, STRIPES_MAX);
-        let capacity = options.max_keys.div_ceil(stripes);
-        let side = |stripe: usize| Mutex::new(SideMap::new(capacity, seed ^ stripe as u64));
         Self {
             table: Table::new(options.max_keys),
-            stripes: (0..stripes).map(side).collect(),
-            overflow: capacity.div_ceil(32),
+            stripes: (0..stripes).map(stripe).collect(),
             sweep_interval: options.sweep_interval,
         }
     }
@@ -74,7 +95,8 @@ impl Counters {
         if in_table && let Some(outcome) = self.update_in_table(hash, now, step) {
             return outcome;
         }
-        let mut side = self.stripe(hash);
+        let mut stripe = self.stripe(hash);
+        let side = stripe.map_for(in_table);
         side.sweep_if_due(now, self.sweep_interval);
         loop {
             // Again under the lock: from here on nobody else can bring this key into the table.
@@ -91,7 +113,7 @@ impl Counters {
                     return outcome;
                 }
                 Next::Set(State::Instant(instant)) if in_table && aside.is_none() => {
-                    if self.insert(hash, instant, full_at, &mut side, now) {
+                    if self.insert(hash, instant, full_at, side, now) {
                         return outcome;
                     }
                     // Another key was quicker: look again.
@@ -113,7 +135,7 @@ impl Counters {
     /// `false` when another key was quicker.
     fn insert(&self, hash: u64, instant: Timestamp, full_at: Timestamp, side: &mut SideMap, now: Timestamp) -> bool {
         let Some(place) = self.table.find_place(hash, now) else { return false };
-        if place.debt > Nanos::ZERO && side.has_room(self.overflow, now) {
+        if place.debt > Nanos::ZERO && side.has_room(now) {
             side.put(hash, State::Instant(instant), full_at, now);
             return true;
         }
@@ -133,7 +155,7 @@ impl Counters {
     /// Forgets a counter.
     pub(super) fn reset(&self, hash: u64, now: Timestamp) {
         let hash = storable(hash);
-        self.stripe(hash).remove(hash);
+        self.stripe(hash).maps().map(|map| map.remove(hash));
         if let Some(slot) = self.table.find(hash) {
             let unchanged = Outcome::Allowed { remaining: 0, reset_after: Nanos::ZERO };
             update_slot(slot, hash, now, |_| Step { next: Next::Clear, outcome: unchanged });
@@ -143,25 +165,29 @@ impl Counters {
     /// Removes what is full again from the side maps; the table needs no sweeping.
     pub(super) fn sweep(&self, now: Timestamp) {
         for stripe in &self.stripes {
-            lock(stripe).sweep(now);
+            lock(stripe).maps().map(|map| map.sweep(now));
         }
     }
 
     pub(super) fn live(&self, now: Timestamp) -> usize {
-        self.table.live(now) + self.stripes.iter().map(|stripe| lock(stripe).len()).sum::<usize>()
+        self.table.live(now) + self.sum_of_maps(|map| map.live(now))
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.table.memory_bytes() + self.stripes.iter().map(|stripe| lock(stripe).memory_bytes()).sum::<usize>()
+        self.table.memory_bytes() + self.sum_of_maps(SideMap::memory_bytes)
     }
 
-    fn stripe(&self, hash: u64) -> MutexGuard<'_, SideMap> {
+    fn sum_of_maps(&self, size: impl Fn(&SideMap) -> usize) -> usize {
+        self.stripes.iter().flat_map(|stripe| lock(stripe).maps().map(|map| size(map))).sum()
+    }
+
+    fn stripe(&self, hash: u64) -> MutexGuard<'_, Stripe> {
         lock(&self.stripes[hash as usize & (self.stripes.len() - 1)])
     }
 }
 
-/// A panic while a stripe was held left its map whole: every change to it is a single call.
-fn lock(stripe: &Mutex<SideMap>) -> MutexGuard<'_, SideMap> {
+/// A panic while a stripe was held left its maps whole: every change to them is a single call.
+fn lock(stripe: &Mutex<Stripe>) -> MutexGuard<'_, Stripe> {
     stripe.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 

@@ -1,1 +1,123 @@
+//! Every interleaving of the races that matter, on a table of one slot.
+//!
+//! Run by `cargo xtask test --only loom`.
 
+use loom::sync::Arc;
+use loom::thread;
+use tollgate_core::{Limit, Nanos, Policy, Quota, Subject, Timestamp};
+
+use super::counters::Counters;
+use super::{LocalOptions, LocalStore};
+use crate::clock::ManualClock;
+
+const NOW: Timestamp = Timestamp::from_nanos(1_000_000_000_000);
+const ONE_AN_HOUR: u64 = Nanos::HOUR.get();
+
+fn counters() -> Arc<Counters> {
+    Arc::new(Counters::new(LocalOptions { max_keys: 1, ..LocalOptions::default() }, 7))
+}
+
+fn per_hour(burst: u32) -> Quota {
+    Quota::from(Quota::per_hour(1).burst(burst))
+}
+
+fn spend(counters: &Counters, hash: u64, quota: Quota, now: Timestamp) -> bool {
+    counters.decide(hash, &quota, 1, now).is_allowed()
+}
+
+/// Units left at `hash` as a fresh look sees them.
+fn left(counters: &Counters, hash: u64, quota: Quota, now: Timestamp) -> u64 {
+    counters.decide(hash, &quota, 0, now).remaining()
+}
+
+#[test]
+fn loom_one_unit_of_a_known_key_is_spent_once() {
+    loom::model(|| {
+        let counters = counters();
+        let quota = per_hour(2);
+        assert!(spend(&counters, 1, quota, NOW));
+        let other = thread::spawn({
+            let counters = Arc::clone(&counters);
+            move || spend(&counters, 1, quota, NOW)
+        });
+        let here = spend(&counters, 1, quota, NOW);
+        assert!(here != other.join().unwrap(), "exactly one of two passes");
+    });
+}
+
+#[test]
+fn loom_a_new_key_gets_one_counter() {
+    loom::model(|| {
+        let counters = counters();
+        let quota = per_hour(1);
+        let other = thread::spawn({
+            let counters = Arc::clone(&counters);
+            move || spend(&counters, 1, quota, NOW)
+        });
+        let here = spend(&counters, 1, quota, NOW);
+        assert!(here != other.join().unwrap(), "exactly one of two passes");
+    });
+}
+
+#[test]
+fn loom_a_slot_that_changes_hands_charges_no_stranger() {
+    loom::model(|| {
+        let counters = counters();
+        let quota = per_hour(3);
+        // The slot is key 1's and full again: a second key may take it while the first is charged.
+        assert!(spend(&counters, 1, quota, NOW));
+        let later = NOW.after(Nanos::new(2 * ONE_AN_HOUR));
+        let newcomer = thread::spawn({
+            let counters = Arc::clone(&counters);
+            move || spend(&counters, 2, quota, later)
+        });
+        assert!(spend(&counters, 1, quota, later));
+        assert!(newcomer.join().unwrap());
+        assert_eq!((left(&counters, 1, quota, later), left(&counters, 2, quota, later)), (2, 2));
+    });
+}
+
+#[test]
+fn loom_an_evicted_key_takes_no_units_of_its_successor() {
+    loom::model(|| {
+        let counters = counters();
+        let quota = per_hour(3);
+        // Slot and side map hold live keys, so the third pushes out the one nearest to full: key 1.
+        assert!(spend(&counters, 1, quota, NOW));
+        assert!(spend(&counters, 2, quota, NOW.after(Nanos::new(1))));
+        let newcomer = thread::spawn({
+            let counters = Arc::clone(&counters);
+            move || spend(&counters, 3, quota, NOW)
+        });
+        let passed = spend(&counters, 1, quota, NOW);
+        assert!(passed && newcomer.join().unwrap());
+        assert!(left(&counters, 3, quota, NOW) >= 2, "its own unit is all the newcomer paid");
+        assert_eq!(left(&counters, 2, quota, NOW), 1, "the bystander keeps its debt");
+    });
+}
+
+#[test]
+fn loom_several_charges_are_taken_all_or_nothing() {
+    loom::model(|| {
+        let store = Arc::new(LocalStore::new(LocalOptions { max_keys: 64, ..LocalOptions::default() }));
+        let policy = |names: [&str; 2]| Policy::new(names.map(|name| Limit::new(name, per_hour(1)))).unwrap();
+        let decide = move |store: &LocalStore, names: [&str; 2]| {
+            let policy = policy(names);
+            let charges = policy.charges_for(&Subject::ANONYMOUS, 1).unwrap();
+            store.decide_all(&charges, &ManualClock::new(NOW)).iter().all(|outcome| outcome.is_allowed())
+        };
+        let other = thread::spawn({
+            let store = Arc::clone(&store);
+            move || decide(&store, ["b", "a"])
+        });
+        let here = decide(&store, ["a", "b"]);
+        let there = other.join().unwrap();
+        assert!(!(here && there), "never over-admission");
+        // Both may lose the race for the other's first unit; what was taken is then given back to the last digit.
+        let spent = u64::from(here || there);
+        let policy = policy(["a", "b"]);
+        let peeks = policy.charges_for(&Subject::ANONYMOUS, 0).unwrap();
+        let left = store.decide_all(&peeks, &ManualClock::new(NOW));
+        assert!(left.iter().all(|outcome| outcome.remaining() == 1 - spent));
+    });
+}

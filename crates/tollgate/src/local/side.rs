@@ -1,17 +1,37 @@
 //! What the table cannot hold: sliding windows, slow quotas, and keys that found their window full.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
 use foldhash::fast::RandomState;
 use tollgate_core::algorithm::State;
 use tollgate_core::{Nanos, Timestamp};
+
+/// How many keys the side maps of one kind hold together, and may hold.
+#[derive(Debug)]
+pub(super) struct Room {
+    taken: AtomicUsize,
+    capacity: usize,
+}
+
+impl Room {
+    pub(super) fn new(capacity: usize) -> Arc<Self> {
+        Arc::new(Self { taken: AtomicUsize::new(0), capacity })
+    }
+
+    fn is_left(&self) -> bool {
+        self.taken.load(Relaxed) < self.capacity
+    }
+}
 
 /// A bounded map from hash to state, one per stripe and always used under its lock.
 #[derive(Debug)]
 pub(super) struct SideMap {
     places: HashMap<u64, usize, RandomState>,
     entries: Vec<Entry>,
-    capacity: usize,
+    room: Arc<Room>,
     next_sweep: Timestamp,
     /// No entry is full before then.
     earliest_full: Timestamp,
@@ -27,11 +47,11 @@ struct Entry {
 }
 
 impl SideMap {
-    pub(super) fn new(capacity: usize, seed: u64) -> Self {
+    pub(super) fn new(room: &Arc<Room>, seed: u64) -> Self {
         Self {
             places: HashMap::default(),
             entries: Vec::new(),
-            capacity: capacity.max(1),
+            room: Arc::clone(room),
             next_sweep: Timestamp::default(),
             earliest_full: Timestamp::from_nanos(u64::MAX),
             random: seed | 1,
@@ -45,17 +65,18 @@ impl SideMap {
     pub(super) fn remove(&mut self, hash: u64) {
         let Some(place) = self.places.remove(&hash) else { return };
         self.entries.swap_remove(place);
+        self.room.taken.fetch_sub(1, Relaxed);
         if let Some(moved) = self.entries.get(place) {
             self.places.insert(moved.hash, place);
         }
     }
 
     /// Whether a new key fits without pushing out a live one.
-    pub(super) fn has_room(&mut self, share: usize, now: Timestamp) -> bool {
-        if self.entries.len() >= share && now >= self.earliest_full {
+    pub(super) fn has_room(&mut self, now: Timestamp) -> bool {
+        if !self.room.is_left() && now >= self.earliest_full {
             self.sweep(now);
         }
-        self.entries.len() < share
+        self.room.is_left()
     }
 
     /// Stores a state; at capacity the nearest to full of eight goes.
@@ -66,7 +87,8 @@ impl SideMap {
             self.entries[*place] = entry;
             return;
         }
-        if !self.has_room(self.capacity, now) {
+        // An empty stripe may go over by one key: there is nothing in it to push out.
+        if !self.has_room(now) && !self.entries.is_empty() {
             let samples = (0..8).map(|_| self.random_entry()).collect::<Vec<_>>();
             if let Some(nearest) = samples.iter().min_by_key(|entry| entry.full_at) {
                 self.remove(nearest.hash);
@@ -74,6 +96,7 @@ impl SideMap {
         }
         self.places.insert(hash, self.entries.len());
         self.entries.push(entry);
+        self.room.taken.fetch_add(1, Relaxed);
     }
 
     /// Removes what is full again, when it has not been done for a while.
@@ -85,15 +108,17 @@ impl SideMap {
     }
 
     pub(super) fn sweep(&mut self, now: Timestamp) {
+        let before = self.entries.len();
         self.entries.retain(|entry| entry.full_at > now);
+        self.room.taken.fetch_sub(before - self.entries.len(), Relaxed);
         self.earliest_full =
             self.entries.iter().map(|entry| entry.full_at).min().unwrap_or(Timestamp::from_nanos(u64::MAX));
         self.places.clear();
         self.places.extend(self.entries.iter().enumerate().map(|(place, entry)| (entry.hash, place)));
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.entries.len()
+    pub(super) fn live(&self, now: Timestamp) -> usize {
+        self.entries.iter().filter(|entry| entry.full_at > now).count()
     }
 
     pub(super) fn memory_bytes(&self) -> usize {

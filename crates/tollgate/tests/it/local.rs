@@ -1,1 +1,5 @@
-//! To be written.
+//! The local store as its users see it: bounded, exact under threads, and not to be bypassed by flooding.
+
+mod bounds;
+mod limiter;
+mod threads;

@@ -109,7 +109,8 @@ fn long_chains_are_walked_so_far_and_no_further() {
     for entries in [0, 1, 2, 63, 64, 65, 66, 500, 1_000] {
         let settings = behind_proxies();
         let chain = vec!["10.1.1.1"; entries].join(",");
-        let found = client_of(&settings, PROXY, if entries == 0 { &[] } else { std::slice::from_ref(&chain) });
+        let lines = [chain.as_str()];
+        let found = client_of(&settings, PROXY, if entries == 0 { &[] } else { &lines });
         let expected = if (1..=64).contains(&entries) { ip("10.1.1.1") } else { ip(PROXY) };
         assert_eq!(found, expected, "{entries} entries");
         assert_eq!(count(&settings, Unused::TooManyHops), u64::from(entries > 64), "{entries} entries");

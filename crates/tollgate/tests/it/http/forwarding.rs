@@ -26,7 +26,8 @@ fn hop() -> impl Strategy<Value = Hop> {
         any::<[u8; 3]>().prop_map(|[b, c, d]| IpAddr::from([198, b, c, d])),
         any::<u64>().prop_map(|low| IpAddr::from((0x2001_0db8_0001_0000_u128 << 64 | u128::from(low)).to_be_bytes())),
     ];
-    let nonsense = prop::sample::select(vec!["unknown", "_hidden", "999.1.1.1", "a.example", "", "198.051.100.001", "::g"]);
+    let nonsense =
+        prop::sample::select(vec!["unknown", "_hidden", "999.1.1.1", "a.example", "", "198.051.100.001", "::g"]);
     prop_oneof![
         6 => trusted.prop_map(Hop::Trusted),
         2 => untrusted.prop_map(Hop::Untrusted),

@@ -1,0 +1,133 @@
+//! Proves that a store keeps its promises: transcripts of charges and answers, played against it.
+//!
+//! ```text
+//! # One unit per second, three at once. A denied charge costs nothing.
+//! limit 1 per 1s burst 3
+//! at 0ms    spend 3 => allowed, 0 left
+//! at 999ms  spend 1 => denied, retry in 1ms
+//! at 1000ms spend 1 => allowed, 0 left
+//! ```
+//!
+//! The statements, one per line:
+//!
+//! | statement | meaning |
+//! |---|---|
+//! | `limit a: 1 per 1s burst 3` | a token bucket; a limit without a name is called `a` |
+//! | `leaky a: 2 per 1s size 5`, with `factor 2` for a caller's factor | a leaky bucket that drips 2 each second |
+//! | `fixed a: 100 per 1m`, `sliding a: 100 per 1m` | the window machines |
+//! | `legacy a: max 3 duration 1s min_interval 100ms` | the older words; each may be left out |
+//! | `shadow` before any of these | a limit that is watched and not enforced |
+//! | `now` before any of these | the policy is reloaded with other numbers for this limit |
+//! | `at 1s spend 2 => …` | 2 units of every limit, all or nothing |
+//! | `at 1s spend 1 of a and 2 of b => …` | units of some limits, all or nothing |
+//! | `at 1s peek => …` | a look, `of a` where there are several limits |
+//! | `at 1s refund 2 drawn 50ms ago => …` | units given back; without an age, all of them |
+//! | `at 1s reset` | the counters are forgotten |
+//! | `as ann: at …` | the same by another caller |
+//! | `at 1s 50 times spend 1 => 10 allowed` | many charges at one instant |
+//! | `from 0s to 1m every 50ms spend 1 => 128 allowed` | many charges over time, both ends included |
+//!
+//! Expectations are separated by commas, and compared exactly: `allowed`, `denied`, `denied by a and b`, `3 left`,
+//! `retry in 5ms`, `never`, `full in 2s`, `full`, and `b would deny` for a shadow limit. With several limits, `left` and
+//! `full` say `of a`. What is not mentioned is not compared, except who denies.
+
+mod ask;
+mod expect;
+mod parse;
+mod play;
+mod reference;
+
+use std::error::Error;
+use std::fmt;
+
+use crate::store::{Store, StoreError};
+
+pub use reference::ReferenceStore;
+
+/// Plays every transcript against a fresh store each; stops at the first that differs.
+pub async fn run<S: Store>(make: impl Fn() -> S) -> Result<Report, Failure> {
+    let mut report = Report::default();
+    for (file, text) in TRANSCRIPTS {
+        report.answers += run_text(file, text, make()).await?;
+        report.transcripts += 1;
+    }
+    Ok(report)
+}
+
+/// Plays one transcript against a store, and says how many answers were compared.
+pub async fn run_text<S: Store>(file: &str, text: &str, store: S) -> Result<usize, Failure> {
+    let failure = |line, problem| Failure { file: file.to_owned(), line, problem };
+    let mut player = play::Player::new(store);
+    for (index, line) in text.lines().enumerate() {
+        let statement = parse::statement(line).map_err(|wrong| failure(index + 1, Problem::Unreadable(wrong)))?;
+        let Some(statement) = statement else { continue };
+        player.play(statement).await.map_err(|problem| failure(index + 1, problem))?;
+    }
+    Ok(player.answers())
+}
+
+/// What was played.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Transcripts that were played to their end.
+    pub transcripts: usize,
+    /// Answers that were compared.
+    pub answers: usize,
+}
+
+/// The line at which a store and a transcript part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The transcript.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong there.
+    pub problem: Problem,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.file, self.line, self.problem)
+    }
+}
+
+impl Error for Failure {}
+
+/// What can be wrong with a line of a transcript.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// It is no statement, or it makes no sense where it stands.
+    Unreadable(String),
+    /// The store answered something else.
+    Differs {
+        /// What the transcript says.
+        expected: String,
+        /// What the store says, in the same words.
+        got: String,
+    },
+    /// The store could not say.
+    Store(StoreError),
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(wrong) => f.write_str(wrong),
+            Self::Differs { expected, got } => write!(f, "expected {expected}\n     got {got}"),
+            Self::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+/// Embeds the files of these names.
+macro_rules! embedded {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../transcripts/", $name)))),*]
+    };
+}
+
+/// Every file in `transcripts/`: its name and its text.
+pub const TRANSCRIPTS: &[(&str, &str)] = embedded![
+    "bursts.txt",
+];
