@@ -102,9 +102,13 @@ fn draw_legend(svg: &mut String) {
     for (place, who) in SHOWN.into_iter().enumerate() {
         let x = LEFT + place as f64 * 175.0;
         let name = escaped(who.name());
-        let key = if key_of(who) == KeyKind::IpAddr { "" } else { " (text keys)" };
+        let note = match who {
+            Who::Throttlecrab => " (text keys)",
+            Who::Pingora => " (sketch)",
+            _ => "",
+        };
         push(svg, format_args!("<rect x=\"{x}\" y=\"36\" width=\"11\" height=\"11\" fill=\"{}\"/>", colour(who)));
-        push(svg, format_args!("<text x=\"{}\" y=\"46\">{name}{key}</text>", x + 16.0));
+        push(svg, format_args!("<text x=\"{}\" y=\"46\">{name}{note}</text>", x + 16.0));
     }
 }
 

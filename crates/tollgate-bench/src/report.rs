@@ -104,7 +104,7 @@ impl Report {
         }
         let explanation = format!(
             "Processor time of the deciding thread in ns, wall time in brackets; medians of the rounds. The ratio is ours \
-             to governor's with the same key, at most {RATIO_MAX:.3}."
+             to governor's with the same key; the target is at most {RATIO_MAX:.3}."
         );
         self.add("Cost per decision", explanation, table);
     }
@@ -130,9 +130,8 @@ impl Report {
                 table.push(fields);
             }
         }
-        let explanation = format!(
-            "Processor time in ns, one thread, allowed. Ours with 10 M keys is at most {GROWTH_MAX} times ours with 10,000."
-        );
+        let explanation =
+            format!("Processor time in ns, one thread, allowed. The target for ours is at most {GROWTH_MAX} times.");
         self.add("Growth with the number of keys", explanation, table);
     }
 
@@ -153,8 +152,8 @@ impl Report {
             table.push(fields);
         }
         let explanation = format!(
-            "Bytes asked of the allocator and not given back, and the growth of the process, over the number of keys. Ours \
-             is allocated at most {BYTES_PER_KEY_MAX}; pingora-limits has one size, whatever the number of keys."
+            "Bytes asked of the allocator and not given back, and the growth of the process, over the number of keys. The \
+             target for ours is at most {BYTES_PER_KEY_MAX} allocated; pingora-limits has one size, whatever the number of keys."
         );
         self.add("Bytes per key", explanation, table);
     }
@@ -187,14 +186,11 @@ impl Report {
 
 fn wrong_answers(results: &Results) -> Vec<Wrong> {
     let cells = results.rows.iter().flat_map(|row| row.cells.iter().map(move |cell| (row, cell)));
-    let wrong = cells.filter(|(_, cell)| cell.who.is_exact() && cell.wrong_share() > 0.0);
-    let describe = |share: f64, what: String| Wrong { share, what };
-    wrong
-        .map(|(row, cell)| {
-            let share = cell.wrong_share();
-            describe(share, format!("{}, {}: {:.5} % of a round", cell.who.name(), row.title(), share * 100.0))
-        })
-        .collect()
+    let wrong = cells.filter(|(_, cell)| cell.who.is_exact() && cell.wrong_share() > 0.0).map(|(row, cell)| {
+        let share = cell.wrong_share();
+        Wrong { share, what: format!("{}, {}: {:.4} % of a round", cell.who.name(), row.title(), share * 100.0) }
+    });
+    wrong.collect()
 }
 
 fn cost(cell: &Cell) -> String {

@@ -50,6 +50,14 @@ impl<T> FromIterator<T> for List<T> {
     }
 }
 
+impl<'a, T: Copy + 'a> Extend<&'a T> for List<T> {
+    fn extend<I: IntoIterator<Item = &'a T>>(&mut self, items: I) {
+        for item in items {
+            self.push(*item);
+        }
+    }
+}
+
 impl<'a, T> IntoIterator for &'a List<T> {
     type Item = &'a T;
     type IntoIter = std::slice::Iter<'a, T>;

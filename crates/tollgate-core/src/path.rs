@@ -123,7 +123,7 @@ impl fmt::Display for AmbiguousPath {
 impl Error for AmbiguousPath {}
 
 /// The segments of a path; empty ones do not count, so a trailing slash makes no difference.
-pub(crate) fn segments(path: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn segments(path: &str) -> impl Iterator<Item = &str> + Clone {
     path.split('/').filter(|segment| !segment.is_empty())
 }
 

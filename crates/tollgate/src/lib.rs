@@ -17,6 +17,8 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+#[cfg(doctest)]
+mod docs;
 pub mod conformance;
 #[cfg(feature = "tower")]
 pub mod http;

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use crate::limit::{HostPattern, Limit};
+use crate::list::List;
 use crate::path::{self, Segment};
 use crate::subject::{HeaderValue, Subject};
 
@@ -40,20 +41,28 @@ impl Index {
         index
     }
 
-    /// The places of limits whose path matches, and whose other conditions may.
-    pub(super) fn candidates(&self, subject: &Subject<'_>) -> Vec<usize> {
-        let mut found = Vec::with_capacity(4);
-        let mut reached = vec![0];
-        let mut segments = path::segments(subject.path);
-        loop {
-            for &node in &reached {
-                self.nodes[node].drawers.collect(subject, &mut found);
-            }
-            let Some(segment) = segments.next() else { return found };
-            reached = reached.iter().flat_map(|&node| self.nodes[node].below(segment)).collect();
-            if reached.is_empty() {
-                return found;
-            }
+    /// The places of limits whose path matches, and whose other conditions may; a place may occur twice.
+    pub(super) fn candidates(&self, subject: &Subject<'_>) -> List<usize> {
+        let mut found = List::Empty;
+        self.collect_below(&self.nodes[0], path::segments(subject.path), subject, &mut found);
+        found
+    }
+
+    /// Goes down the trie as far as the path reaches; as deep as the longest pattern at most.
+    fn collect_below<'s>(
+        &self,
+        node: &Node,
+        mut segments: impl Iterator<Item = &'s str> + Clone,
+        subject: &Subject<'_>,
+        found: &mut List<usize>,
+    ) {
+        node.drawers.collect(subject, found);
+        if node.is_leaf() {
+            return;
+        }
+        let Some(segment) = segments.next() else { return };
+        for below in node.below(segment) {
+            self.collect_below(&self.nodes[below], segments.clone(), subject, found);
         }
     }
 
@@ -75,6 +84,10 @@ impl Index {
 }
 
 impl Node {
+    fn is_leaf(&self) -> bool {
+        self.literal.is_empty() && self.any.is_none()
+    }
+
     fn below(&self, segment: &str) -> impl Iterator<Item = usize> {
         self.literal.get(segment).copied().into_iter().chain(self.any)
     }
@@ -104,7 +117,7 @@ impl Drawers {
         }
     }
 
-    fn collect(&self, subject: &Subject<'_>, found: &mut Vec<usize>) {
+    fn collect(&self, subject: &Subject<'_>, found: &mut List<usize>) {
         found.extend(&self.rest);
         if let Some(host) = subject.host {
             found.extend(self.by_host.get(host).into_iter().flatten());
@@ -130,7 +143,7 @@ mod tests {
     const MANY: usize = 10_000;
 
     /// The most candidates that any of these requests finds among many limits, one of which is for it.
-    fn most_candidates(matching: impl Fn(usize) -> Match, ask: impl Fn(&Index, usize) -> Vec<usize>) -> usize {
+    fn most_candidates(matching: impl Fn(usize) -> Match, ask: impl Fn(&Index, usize) -> List<usize>) -> usize {
         let limit = |place| Limit::new(format!("limit-{place}"), Quota::per_second(1)).matching(matching(place));
         let index = Index::new(&(0..MANY).map(limit).collect::<Vec<_>>());
         let found = (0..MANY).step_by(97).map(|place| {

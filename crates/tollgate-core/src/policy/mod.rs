@@ -24,6 +24,7 @@ pub struct Policy {
     replaced: Vec<Vec<usize>>,
     /// For each limit, the first of its chain of replacements: limits with the same base compete.
     base: Vec<usize>,
+    by_name: HashMap<String, usize>,
     index: Index,
 }
 
@@ -50,7 +51,8 @@ impl Policy {
         }
         let base = replaced.iter().enumerate().map(|(own, chain)| *chain.last().unwrap_or(&own)).collect();
         let index = Index::new(&limits);
-        Ok(Self { limits, replaced, base, index })
+        let by_name = by_name.into_iter().map(|(name, place)| (name.to_owned(), place)).collect();
+        Ok(Self { limits, replaced, base, by_name, index })
     }
 
     /// All limits, in the order they were given.
@@ -60,7 +62,7 @@ impl Policy {
 
     /// The limit of this name and its place.
     pub fn limit(&self, name: &str) -> Option<(usize, &Limit)> {
-        self.limits.iter().enumerate().find(|(_, limit)| limit.name == name)
+        self.by_name.get(name).map(|place| (*place, &self.limits[*place]))
     }
 
     /// The charges of a request: one for each limit that covers it, none for unlimited ones.
@@ -88,14 +90,16 @@ impl Policy {
 
     /// The places of the limits that cover a request, after replacement, in order.
     pub fn covering(&self, subject: &Subject<'_>) -> List<usize> {
-        let mut matched = self.index.candidates(subject);
-        matched.retain(|place| self.limits[*place].matching.covers_rest(subject));
-        matched.sort_unstable();
-        matched.dedup();
-        match matched.as_slice() {
-            [] => List::Empty,
-            [only] => List::One(*only),
-            several => several.iter().copied().filter(|place| self.stands(*place, several)).collect(),
+        let covers = |place: &usize| self.limits[*place].matching.covers_rest(subject);
+        match self.index.candidates(subject) {
+            List::Empty => List::Empty,
+            List::One(only) => Some(only).filter(covers).into_iter().collect(),
+            List::Many(mut matched) => {
+                matched.retain(covers);
+                matched.sort_unstable();
+                matched.dedup();
+                matched.iter().copied().filter(|place| self.stands(*place, &matched)).collect()
+            }
         }
     }
 

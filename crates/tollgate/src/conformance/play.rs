@@ -107,7 +107,7 @@ impl<S: Store> Player<S> {
     async fn reset(&self, ask: &Ask) -> Result<(), Problem> {
         let parts = [ask.caller.as_str()];
         for charge in self.charges(&ask.verb, &parts).map_err(Problem::Unreadable)? {
-            self.store.reset(&charge.key).await.map_err(Problem::Store)?;
+            self.store.reset(&charge.key, &self.clock).await.map_err(Problem::Store)?;
         }
         Ok(())
     }

@@ -63,7 +63,7 @@ impl Store for ReferenceStore {
         Ok(step.outcome)
     }
 
-    async fn reset(&self, key: &Key<'_>) -> Result<(), StoreError> {
+    async fn reset<C: Clock>(&self, key: &Key<'_>, _clock: &C) -> Result<(), StoreError> {
         self.lock().remove(&key.to_string());
         Ok(())
     }

@@ -31,6 +31,9 @@ use crate::store::Store;
 /// feature `axum`, or put a [`PeerAddr`](super::PeerAddr) into each request. Requests without one are answered 400, never
 /// let through uncounted.
 ///
+/// Limits by principal apply where a [`Principal`](crate::Principal) is in the request's extensions: put this layer behind the
+/// one that verifies callers, or use two, one on each side of it.
+///
 /// axum looks up the route before layers of that `Router` run. Where limits match paths, put the layer around the routes,
 /// so that the path that was limited is the path that is routed; one that is not in its one spelling is rewritten to it:
 ///

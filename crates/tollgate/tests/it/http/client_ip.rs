@@ -164,7 +164,8 @@ fn a_header_that_is_not_used_is_counted_by_its_reason() {
 #[tokio::test]
 async fn a_hundred_thousand_addresses_of_one_network_are_one_caller() {
     for (prefix, spread) in [(64, 0), (56, 64), (48, 64)] {
-        let limit = per_ip(7).prefixes(Prefixes::new(32, prefix).unwrap());
+        // A /64 is the default.
+        let limit = if prefix == 64 { per_ip(7) } else { per_ip(7).prefixes(Prefixes::new(32, prefix).unwrap()) };
         let app = App::with([limit], |layer| layer.log_rejections(false));
         let network: u128 = 0x2001_0db8_0001_0000 << 64;
         // Addresses that differ in the lowest bits and, for wider networks, just below the prefix.

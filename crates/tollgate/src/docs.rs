@@ -1,0 +1,7 @@
+//! Compiles and runs the Rust examples of the guides.
+
+#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../../../docs/library.md")]
+#[doc = include_str!("../../../docs/limits.md")]
+#[doc = include_str!("../../../docs/migration.md")]
+pub struct Guides;
