@@ -113,7 +113,7 @@ mod tests {
         let long = [120, 200, 4_000].map(|length| "x".repeat(length));
         let tails = ["a", "b"].map(|tail| "x".repeat(500) + tail);
         let texts: Vec<String> =
-            odd.chain(long).chain(tails).chain(["{a}", "é", "a:b", "a%3Ab", "#"].map(String::from)).collect();
+            odd.chain(long).chain(tails).chain(["{a}", "é", "a:b", "a%3Ab"].map(String::from)).collect();
         let mut seen = HashSet::new();
         for first in &texts {
             for second in ["", "h", "h:1"] {

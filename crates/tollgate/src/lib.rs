@@ -17,9 +17,9 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+pub mod conformance;
 #[cfg(doctest)]
 mod docs;
-pub mod conformance;
 #[cfg(feature = "tower")]
 pub mod http;
 mod layout;

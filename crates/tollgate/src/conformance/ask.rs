@@ -91,6 +91,7 @@ impl When {
             let step = words.duration()?;
             return match step {
                 Nanos::ZERO => Err("expected a step longer than zero".to_owned()),
+                _ if to < from => Err("expected an end after the beginning".to_owned()),
                 step => Ok(Self::Every { from, to, step }),
             };
         }
@@ -111,7 +112,7 @@ impl When {
             Self::Times { at, times } => Box::new((0..times).map(move |_| at)),
             Self::Every { from, to, step } => {
                 let next = move |at: &Timestamp| Some(at.after(step)).filter(|next| *next <= to && next > at);
-                Box::new(std::iter::successors(Some(from).filter(|from| *from <= to), next))
+                Box::new(std::iter::successors(Some(from), next))
             }
         }
     }

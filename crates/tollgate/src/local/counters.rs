@@ -155,7 +155,9 @@ impl Counters {
     /// Forgets a counter.
     pub(super) fn reset(&self, hash: u64, now: Timestamp) {
         let hash = storable(hash);
-        self.stripe(hash).maps().map(|map| map.remove(hash));
+        for map in self.stripe(hash).maps() {
+            map.remove(hash);
+        }
         if let Some(slot) = self.table.find(hash) {
             let unchanged = Outcome::Allowed { remaining: 0, reset_after: Nanos::ZERO };
             update_slot(slot, hash, now, |_| Step { next: Next::Clear, outcome: unchanged });
@@ -165,7 +167,9 @@ impl Counters {
     /// Removes what is full again from the side maps; the table needs no sweeping.
     pub(super) fn sweep(&self, now: Timestamp) {
         for stripe in &self.stripes {
-            lock(stripe).maps().map(|map| map.sweep(now));
+            for map in lock(stripe).maps() {
+                map.sweep(now);
+            }
         }
     }
 
