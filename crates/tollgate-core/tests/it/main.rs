@@ -1,4 +1,5 @@
 //! Integration tests of the engine, in one binary.
+#![expect(clippy::unwrap_used, reason = "helpers of tests may unwrap like the tests themselves")]
 
 mod agreement;
 mod backwards;

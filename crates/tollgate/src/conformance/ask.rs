@@ -72,7 +72,9 @@ impl Ask {
             (When::At(_), Some(expected)) if expected.is_count() => {
                 Err("expected allowed or denied: a count is the answer to many charges".to_owned())
             }
-            (When::Times { .. } | When::Every { .. }, expected) if !expected.as_ref().is_some_and(Expected::is_count) => {
+            (When::Times { .. } | When::Every { .. }, expected)
+                if !expected.as_ref().is_some_and(Expected::is_count) =>
+            {
                 Err("expected a count of allowed charges".to_owned())
             }
             _ => Ok(Self { caller: caller.to_owned(), when, verb, expected }),

@@ -18,7 +18,9 @@ pub(super) struct Expected {
 enum Clause {
     Allowed,
     /// By nobody in particular when empty.
-    Denied { by: Vec<String> },
+    Denied {
+        by: Vec<String>,
+    },
     /// Units left, of the only limit or of this one.
     Left(u64, Option<String>),
     /// Time until full, of the only limit or of this one.
@@ -53,8 +55,10 @@ impl Expected {
 
     /// Whether this is the answer, in everything that is said of it. A shadow limit that denies has to be mentioned.
     pub(super) fn describes(&self, answer: &Answer) -> Result<bool, String> {
-        let mentioned =
-            self.clauses.iter().filter_map(|clause| if let Clause::WouldDeny(name) = clause { Some(name) } else { None });
+        let mentioned = self
+            .clauses
+            .iter()
+            .filter_map(|clause| if let Clause::WouldDeny(name) = clause { Some(name) } else { None });
         let mut fits = mentioned.eq(&answer.would_deny);
         for clause in &self.clauses {
             fits &= clause.describes(answer)?;

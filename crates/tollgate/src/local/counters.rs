@@ -10,6 +10,7 @@ use super::side::{Room, SideMap};
 use super::sync::{Mutex, MutexGuard};
 use super::table::{Slot, Table, storable};
 use super::word::Word;
+use crate::clock::Clock;
 
 /// All counters of a store, by the hash of their key.
 pub(super) struct Counters {
@@ -57,10 +58,12 @@ impl Counters {
 
     /// Decides one charge and stores what it leaves, as one atomic change.
     #[inline]
-    pub(super) fn decide(&self, hash: u64, quota: &Quota, cost: u64, now: Timestamp) -> Outcome {
-        // The common machine first, with nothing but its own arithmetic between reading and writing.
-        if let Quota::TokenBucket(bucket) = quota
-            && let Some(slot) = self.table.find(storable(hash))
+    pub(super) fn decide(&self, hash: u64, quota: &Quota, cost: u64, clock: &impl Clock) -> Outcome {
+        // The slot is asked for before the time, so that memory answers while the clock is read.
+        let slot = self.table.find(storable(hash));
+        let now = clock.now();
+        // The common machine has nothing but its own arithmetic between reading and writing.
+        if let (Quota::TokenBucket(bucket), Some(slot)) = (quota, slot)
             && let Some(outcome) = update_slot(slot, storable(hash), now, |word| decide_word(word, bucket, cost, now))
         {
             return outcome;

@@ -44,8 +44,7 @@ impl<K: Hash + ?Sized, C: Clock> KeyedLimiter<K, C> {
     /// Spends `cost` units at `key`; a cost of 0 only looks.
     #[inline]
     pub fn check(&self, key: &K, cost: u64) -> Outcome {
-        let hash = self.store.hash(key);
-        self.store.decide_one(hash, &self.quota, cost, self.clock.now())
+        self.store.counters.decide(self.store.hash(key), &self.quota, cost, &self.clock)
     }
 
     /// Gives back units that were drawn `age` ago; zero gives back all of them.

@@ -7,7 +7,7 @@ use loom::thread;
 use tollgate_core::{Limit, Nanos, Policy, Quota, Subject, Timestamp};
 
 use super::counters::Counters;
-use super::{LocalOptions, LocalStore};
+use super::{At, LocalOptions, LocalStore};
 use crate::clock::ManualClock;
 
 const NOW: Timestamp = Timestamp::from_nanos(1_000_000_000_000);
@@ -22,12 +22,12 @@ fn per_hour(burst: u32) -> Quota {
 }
 
 fn spend(counters: &Counters, hash: u64, quota: Quota, now: Timestamp) -> bool {
-    counters.decide(hash, &quota, 1, now).is_allowed()
+    counters.decide(hash, &quota, 1, &At(now)).is_allowed()
 }
 
 /// Units left at `hash` as a fresh look sees them.
 fn left(counters: &Counters, hash: u64, quota: Quota, now: Timestamp) -> u64 {
-    counters.decide(hash, &quota, 0, now).remaining()
+    counters.decide(hash, &quota, 0, &At(now)).remaining()
 }
 
 #[test]

@@ -18,7 +18,7 @@ use std::hash::{BuildHasher, Hash};
 
 use foldhash::quality::RandomState;
 use tollgate_core::algorithm::{self, Next, State, Step};
-use tollgate_core::{Charge, Key, List, Nanos, Outcome, Quota, Timestamp};
+use tollgate_core::{Charge, Key, List, Nanos, Outcome, Timestamp};
 
 use crate::clock::Clock;
 use crate::store::{Store, StoreError};
@@ -77,17 +77,11 @@ impl LocalStore {
         self.seed.hash_one(key)
     }
 
-    #[inline]
-    fn decide_one(&self, hash: u64, quota: &Quota, cost: u64, now: Timestamp) -> Outcome {
-        self.counters.decide(hash, quota, cost, now)
-    }
-
     fn decide_all<C: Clock>(&self, charges: &[Charge<'_>], clock: &C) -> List<Outcome> {
-        let now = clock.now();
         match charges {
             [] => List::Empty,
-            [only] => List::One(self.decide_one(self.hash(only.key), &only.quota, only.cost, now)),
-            several => self.decide_several(several, clock, now),
+            [only] => List::One(self.counters.decide(self.hash(only.key), &only.quota, only.cost, clock)),
+            several => self.decide_several(several, clock, clock.now()),
         }
     }
 
@@ -138,7 +132,7 @@ impl LocalStore {
     }
 
     fn peek(&self, hash: u64, charge: &Charge<'_>, now: Timestamp) -> Outcome {
-        self.decide_one(hash, &charge.quota, 0, now)
+        self.counters.decide(hash, &charge.quota, 0, &At(now))
     }
 
     /// Takes one charge if it fits; also says what the counter held before.
@@ -162,6 +156,15 @@ impl LocalStore {
         };
         let age = now.since(idle_from);
         self.counters.refund(hash, charge.quota, charge.cost, age, now);
+    }
+}
+
+/// A time that was read before.
+struct At(Timestamp);
+
+impl Clock for At {
+    fn now(&self) -> Timestamp {
+        self.0
     }
 }
 

@@ -43,7 +43,9 @@ async fn failure_of(text: &str) -> Failure {
 
 #[tokio::test]
 async fn a_different_answer_is_shown_with_its_place() {
-    let failure = failure_of("limit 1 per 1s burst 2\nat 0s spend 2 => allowed\n\nat 400ms spend 1 =>  denied,  retry in 1s").await;
+    let failure =
+        failure_of("limit 1 per 1s burst 2\nat 0s spend 2 => allowed\n\nat 400ms spend 1 =>  denied,  retry in 1s")
+            .await;
     let expected = "story.txt:4: expected denied, retry in 1s\n     got denied, retry in 600ms, 0 left, full in 1600ms";
     assert_eq!(failure.to_string(), expected);
 }
