@@ -10,7 +10,7 @@ use crate::model::Model;
 use crate::program::{Move, any_quota, leaky_bucket, program, start};
 
 proptest! {
-    #![proptest_config(cases(3_000))]
+    #![proptest_config(cases(2_000))]
 
     /// A1, A2, A9, A12: the same decision, remaining, retry_after and reset_after at every step.
     #[test]

@@ -10,7 +10,7 @@ use crate::cases::cases;
 use crate::program::{any_quota, log};
 
 proptest! {
-    #![proptest_config(cases(20_000))]
+    #![proptest_config(cases(12_000))]
 
     #[test]
     fn nothing_panics_whatever_is_stored(

@@ -6,6 +6,7 @@ mod backwards;
 mod bounds;
 mod cases;
 mod collisions;
+mod decision;
 mod extremes;
 mod golden;
 mod history;

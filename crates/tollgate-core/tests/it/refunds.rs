@@ -2,13 +2,14 @@
 
 use proptest::prelude::*;
 use tollgate_core::algorithm::{self, Next, State};
-use tollgate_core::{Nanos, Outcome, Quota, Timestamp};
+use tollgate_core::{Nanos, Outcome, Quota, Timestamp, TokenBucket};
 
 use crate::bounds::{in_millis, most_of_drips};
 use crate::cases::cases;
 use crate::history::{Admission, broken_span, state_after};
 use crate::program::{
-    END, Move, any_quota, fixed_window, leaky_bucket, program, sliding_window, small_leaky_bucket, start, token_bucket,
+    END, Move, any_quota, fixed_window, leaky_bucket, log, program, sliding_window, small_leaky_bucket, start,
+    token_bucket,
 };
 
 proptest! {
@@ -32,6 +33,41 @@ proptest! {
     ) {
         let kept = in_millis(net_admissions(quota, &moves, &which, start));
         prop_assert_eq!(broken_span(&kept, |span| most_of_drips(quota, span)), None);
+    }
+
+    /// A3: drips of one unit obey the law of the token bucket, refunds included. Quotas that are too slow for the one run
+    /// on the other.
+    #[test]
+    fn drips_of_one_unit_are_a_token_bucket_in_milliseconds(
+        size in log(1_000), millis in log(1 << 31), moves in program(1..60), which in refunded(), start_ms in 0_u64..1 << 40,
+    ) {
+        let interval = Nanos::from_millis(millis);
+        let Ok(bucket) = TokenBucket::with_interval(interval, size) else { return Ok(()) };
+        let (bucket, drips) = (Quota::from(bucket), Quota::leaky_bucket(size, interval, 1).unwrap());
+        let mut states = (None, None);
+        let (mut now_ms, mut drawn, mut last) = (start_ms, Vec::new(), None);
+        for (step, refund) in moves.iter().zip(&which) {
+            now_ms += step.wait(bucket, last) / Nanos::MILLISECOND.get();
+            let (now, cost) = (Timestamp::from_millis(now_ms), step.cost(bucket));
+            let steps = match refund {
+                Some(index) if !drawn.is_empty() => {
+                    let Admission { at, cost } = drawn.swap_remove(index.index(drawn.len()));
+                    let age = Nanos::from_millis(now_ms - at);
+                    let give_back = |state, quota| algorithm::refund(state, quota, cost, age, now);
+                    (give_back(states.0, bucket), give_back(states.1, drips))
+                }
+                _ => {
+                    let decide = |state, quota| algorithm::decide(state, quota, cost, now);
+                    (decide(states.0, bucket), decide(states.1, drips))
+                }
+            };
+            prop_assert_eq!(steps.0.outcome, steps.1.outcome);
+            if refund.is_none() && steps.0.next != Next::Same {
+                drawn.push(Admission { at: now_ms, cost });
+            }
+            last = Some(steps.0.outcome);
+            states = (steps.0.next.apply(states.0), steps.1.next.apply(states.1));
+        }
     }
 
     #[test]
@@ -73,6 +109,21 @@ proptest! {
         let drawn = taken.next.apply(state);
         let back = algorithm::refund(drawn, quota, free.remaining(), Nanos::ZERO, now);
         prop_assert_eq!(back.outcome, free);
+    }
+}
+
+/// The first of two charges is given back just before its drip: the second takes as long as it would have alone.
+#[test]
+fn the_refund_of_a_first_charge_does_not_hurry_the_second() {
+    let quota = Quota::leaky_bucket(3, Nanos::SECOND, 1).unwrap();
+    let at = Timestamp::from_millis;
+    let first = algorithm::decide(None, quota, 1, at(0)).next.apply(None);
+    let second = algorithm::decide(first, quota, 1, at(900)).next.apply(first);
+    let alone = algorithm::decide(None, quota, 1, at(900)).next.apply(None);
+    let left = algorithm::refund(second, quota, 1, Nanos::from_millis(950), at(950)).next.apply(second);
+    for now in (950..3_000).map(at) {
+        let [with, without] = [left, alone].map(|state| algorithm::decide(state, quota, 0, now).outcome.remaining());
+        assert!(with <= without, "{with} left instead of {without} at {now:?}");
     }
 }
 

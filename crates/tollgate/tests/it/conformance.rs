@@ -38,7 +38,7 @@ fn every_transcript_begins_with_a_sentence() {
 }
 
 async fn failure_of(text: &str) -> Failure {
-    conformance::run_text("story.txt", text, ReferenceStore::new()).await.unwrap_err()
+    conformance::run_text("story.txt", text, ReferenceStore::new()).await.expect_err("the story is wrong")
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
 //! Random programs: a store and the reference store answer alike, step by step (T-41).
+#![expect(clippy::unwrap_used, reason = "helpers of tests may unwrap like the tests themselves")]
 
 use tollgate::conformance::ReferenceStore;
 use tollgate::{
