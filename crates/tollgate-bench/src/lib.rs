@@ -11,6 +11,7 @@ mod contestants;
 mod keys;
 mod loads;
 mod local;
+mod matching;
 mod measure;
 mod memory;
 mod page;

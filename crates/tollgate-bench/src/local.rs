@@ -11,7 +11,7 @@ use crate::page::{self, Page};
 use crate::progress::Progress;
 use crate::report::Report;
 use crate::results::{Results, Row};
-use crate::{callgrind, measure, memory, plot};
+use crate::{callgrind, matching, measure, memory, plot};
 
 /// Measures the in-process engine beside its peers; `arguments` are the words after the program's name.
 pub fn local(arguments: impl Iterator<Item = String>) -> ExitCode {
@@ -90,6 +90,9 @@ fn measured(options: &Options) -> Result<Results, String> {
         if results.not_counted.is_none() {
             results.instructions.push(callgrind::counted(who, key, &load)?);
         }
+    }
+    if options.includes("matching") {
+        results.matching = matching::measured(options.rounds);
     }
     progress.finish();
     Ok(results)

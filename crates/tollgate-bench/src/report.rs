@@ -3,7 +3,8 @@
 use crate::contestants::Who;
 use crate::keys::KeyKind;
 use crate::loads::{Answer, LOADS, MILLION, TEN_MILLION};
-use crate::results::{BYTES_PER_KEY_MAX, Cell, GROWTH_MAX, MemoryUse, RATIO_MAX, Results, Sample};
+use crate::matching::{LIMITS, Matching};
+use crate::results::{BYTES_PER_KEY_MAX, Cell, GROWTH_MAX, MATCHING_NS_MAX, MemoryUse, RATIO_MAX, Results, Sample};
 use crate::table::Table;
 
 /// What a run has to say, ready to be printed or put into a page.
@@ -36,6 +37,7 @@ impl Report {
         report.add_growth(results);
         report.add_memory(results);
         report.add_instructions(results);
+        report.add_matching(results);
         report
     }
 
@@ -181,6 +183,22 @@ impl Report {
         let explanation = "Counted by callgrind, allowed, one thread. Reading the time stamp counter (tollgate, governor) counts as one \
                            instruction, and what the kernel does for the clocks of the others is not seen.";
         self.add("Instructions per decision", explanation, table);
+    }
+}
+
+impl Report {
+    fn add_matching(&mut self, results: &Results) {
+        let mut table = Table::new(2, &["limits told apart by", "verdict", "ns"]);
+        for Matching { told_apart_by, ns } in &results.matching {
+            let title = || format!("matching by {told_apart_by}: {ns:.0} ns, at most {MATCHING_NS_MAX:.0}");
+            let verdict = self.verdict(*ns, MATCHING_NS_MAX, title);
+            table.push(vec![(*told_apart_by).to_string(), verdict, format!("{ns:.0}")]);
+        }
+        let explanation = format!(
+            "From a request to its charges among {LIMITS} limits, the request's text in the cache. The target is at most \
+             {MATCHING_NS_MAX:.0} ns."
+        );
+        self.add("Finding a request's limits", explanation, table);
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::contestants::Who;
 use crate::keys::KeyKind;
 use crate::loads::Answer;
+use crate::matching::Matching;
 
 /// Everything one run found out.
 #[derive(Default)]
@@ -10,6 +11,7 @@ pub struct Results {
     pub rows: Vec<Row>,
     pub memory: Vec<MemoryUse>,
     pub instructions: Vec<Instructions>,
+    pub matching: Vec<Matching>,
     /// Why instructions were not counted.
     pub not_counted: Option<String>,
 }
@@ -20,6 +22,9 @@ pub const RATIO_MAX: f64 = 1.0 / 3.0;
 pub const BYTES_PER_KEY_MAX: f64 = 24.0;
 /// Our cost with 10 M keys at most so many times that with 10,000.
 pub const GROWTH_MAX: f64 = 8.0;
+
+/// Finding a request's charges among 10,000 limits takes at most so many nanoseconds.
+pub const MATCHING_NS_MAX: f64 = 2_000.0;
 
 /// One load, one type of key, one answer, one number of threads.
 pub struct Row {

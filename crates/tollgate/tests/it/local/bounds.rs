@@ -79,7 +79,7 @@ fn a_flood_of_ten_times_the_capacity_gives_no_extra_unit() {
 fn at_capacity_the_keys_nearest_to_full_go_first() {
     let (limiter, _clock) = limiter(Quota::per_hour(100).burst(100), 3_000);
     // A tenth owes fifty units, the rest one: the flood must push out the latter.
-    let owes_much = |key: u64| key % 10 == 0;
+    let owes_much = |key: u64| key.is_multiple_of(10);
     for key in 0..3_000 {
         limiter.check(&key, if owes_much(key) { 50 } else { 1 });
     }

@@ -8,11 +8,11 @@ use tollgate::{
 const START: Timestamp = Timestamp::from_nanos(1_800_000_000_000_000_000);
 
 fn limiter(limits: impl IntoIterator<Item = Limit>) -> Limiter<LocalStore, ManualClock> {
-    Limiter::new(Policy::new(limits).unwrap(), LocalStore::default(), ManualClock::new(START))
+    Limiter::new(Policy::new(limits).expect("well-formed limits"), LocalStore::default(), ManualClock::new(START))
 }
 
 fn caller(address: &str) -> Subject<'static> {
-    Subject { client_ip: Some(address.parse().unwrap()), ..Subject::ANONYMOUS }
+    Subject { client_ip: Some(address.parse().expect("an address")), ..Subject::ANONYMOUS }
 }
 
 async fn spend(limiter: &Limiter<LocalStore, ManualClock>, subject: &Subject<'_>, times: usize) -> usize {

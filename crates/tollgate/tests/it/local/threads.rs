@@ -24,7 +24,7 @@ fn total(work: impl Fn(usize) -> u64 + Sync) -> u64 {
             })
         };
         let threads: Vec<_> = (0..THREADS).map(spawn).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        threads.into_iter().map(|thread| thread.join().expect("no thread panics")).sum()
     })
 }
 
