@@ -18,9 +18,10 @@ pub trait Clock: Send + Sync + 'static {
 #[derive(Clone, Debug)]
 pub struct MonotonicClock {
     counter: quanta::Clock,
-    /// The counter's reading when the wall clock showed `started_at`.
+    /// The counter's reading when the wall clock showed `started_at`, in nanoseconds since the epoch; both may have
+    /// wrapped around below zero.
     started: u64,
-    started_at: Timestamp,
+    started_at: u64,
     /// Nanoseconds in 2^40 ticks of the counter: one multiplication instead of quanta's general scaling.
     nanos_per_2_40_ticks: u64,
 }
@@ -36,8 +37,16 @@ impl MonotonicClock {
         // A wall clock before 1970 is taken as 1970: only windows that are aligned to the clock would notice.
         let since_epoch = wall.duration_since(UNIX_EPOCH).unwrap_or_default();
         let started_at = Timestamp::from_nanos(Nanos::from(since_epoch).get());
-        let nanos_per_2_40_ticks = counter.delta_as_nanos(0, 1 << 40);
-        Self { started: counter.raw(), counter, started_at, nanos_per_2_40_ticks }
+        // As if started a second ago, so that a counter that lags on another core still reads as later than the start.
+        let nanos_per_2_40_ticks = counter.delta_as_nanos(0, 1 << 40).max(1);
+        let ticks_per_second = (u128::from(Nanos::SECOND.get()) << 40) / u128::from(nanos_per_2_40_ticks);
+        let started = counter.raw().wrapping_sub(ticks_per_second as u64);
+        Self {
+            started,
+            counter,
+            started_at: started_at.as_nanos().wrapping_sub(Nanos::SECOND.get()),
+            nanos_per_2_40_ticks,
+        }
     }
 }
 
@@ -50,10 +59,9 @@ impl Default for MonotonicClock {
 impl Clock for MonotonicClock {
     #[inline]
     fn now(&self) -> Timestamp {
-        // A counter that lags on another core reads as the start, not as an age.
-        let ticks = self.counter.raw().saturating_sub(self.started);
+        let ticks = self.counter.raw().wrapping_sub(self.started);
         let nanos = (u128::from(ticks) * u128::from(self.nanos_per_2_40_ticks)) >> 40;
-        self.started_at.after(Nanos::new(nanos as u64))
+        Timestamp::from_nanos(self.started_at.wrapping_add(nanos as u64))
     }
 }
 

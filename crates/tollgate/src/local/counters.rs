@@ -189,7 +189,8 @@ impl Counters {
     }
 
     fn stripe(&self, hash: u64) -> MutexGuard<'_, Stripe> {
-        lock(&self.stripes[hash as usize & (self.stripes.len() - 1)])
+        // The lowest bit is the same in every stored hash.
+        lock(&self.stripes[(hash >> 1) as usize & (self.stripes.len() - 1)])
     }
 }
 

@@ -41,12 +41,24 @@ impl Table {
     /// The slot that holds `hash`.
     #[inline(always)]
     pub(super) fn find(&self, hash: u64) -> Option<&Slot> {
-        let (home, beyond) = self.window(hash).split_first()?;
-        match home.find(hash) {
+        let home = self.home(hash);
+        match self.lines[home].find(hash) {
             Search::Found(slot) => Some(slot),
             Search::Absent => None,
-            Search::Full => find_beyond(beyond, hash),
+            Search::Full => self.find_beyond(home, hash),
         }
+    }
+
+    #[inline(never)]
+    fn find_beyond(&self, home: usize, hash: u64) -> Option<&Slot> {
+        for line in &self.lines[home + 1..home + WINDOW] {
+            match line.find(hash) {
+                Search::Found(slot) => return Some(slot),
+                Search::Absent => return None,
+                Search::Full => {}
+            }
+        }
+        None
     }
 
     /// The slot of the window that a new key may have at the least loss: one never used, else the one that has been
@@ -72,10 +84,15 @@ impl Table {
         slots.filter(|slot| slot.is_live(now)).count()
     }
 
-    #[inline]
     fn window(&self, hash: u64) -> &[Line] {
-        let home = ((u128::from(hash) * self.homes as u128) >> 64) as usize;
+        let home = self.home(hash);
         &self.lines[home..home + WINDOW]
+    }
+
+    /// Where the window of `hash` starts; its last line is there too.
+    #[inline(always)]
+    fn home(&self, hash: u64) -> usize {
+        ((u128::from(hash) * self.homes as u128) >> 64) as usize
     }
 }
 
@@ -100,18 +117,6 @@ impl Line {
         }
         if bits(VACANT) != 0 { Search::Absent } else { Search::Full }
     }
-}
-
-#[inline(never)]
-fn find_beyond(lines: &[Line], hash: u64) -> Option<&Slot> {
-    for line in lines {
-        match line.find(hash) {
-            Search::Found(slot) => return Some(slot),
-            Search::Absent => return None,
-            Search::Full => {}
-        }
-    }
-    None
 }
 
 /// A slot for a new key, and what would be lost with its present one.
@@ -139,8 +144,9 @@ pub(super) struct Slot {
 const VACANT: u64 = 0;
 
 /// A key's hash as it is stored: never that of a vacant slot.
+#[inline(always)]
 pub(super) fn storable(hash: u64) -> u64 {
-    hash.max(1)
+    hash | 1
 }
 
 impl Slot {
