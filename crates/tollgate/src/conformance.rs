@@ -156,6 +156,7 @@ pub const TRANSCRIPTS: &[(&str, &str)] = embedded![
     "rate-and-average.txt",
     "refund.txt",
     "reload-burst.txt",
+    "reload-leaky.txt",
     "reload-rate.txt",
     "reset.txt",
     "seven-per-second.txt",

@@ -23,14 +23,13 @@ pub fn decide_debt(debt: Nanos, bucket: &TokenBucket, cost: u64) -> Step<Nanos> 
         return only_look(debt, bucket, cost);
     }
     // No overflow: cost ≤ burst, and burst · interval is at most 2^52.
-    let debt_after = debt.get().saturating_add(cost * bucket.interval);
-    if debt_after > bucket.tolerance {
-        return deny(debt, bucket, cost);
-    }
-    let reset_after = Nanos::new(debt_after);
+    let time_needed = cost * bucket.interval;
+    let time_left = bucket.tolerance.checked_sub(debt.get()).and_then(|left| left.checked_sub(time_needed));
+    let Some(time_left) = time_left else { return deny(debt, bucket, cost) };
+    let reset_after = Nanos::new(debt.get() + time_needed);
     Step {
         next: Next::Set(reset_after),
-        outcome: Outcome::Allowed { remaining: bucket.units_in(bucket.tolerance - debt_after), reset_after },
+        outcome: Outcome::Allowed { remaining: bucket.units_in(time_left), reset_after },
     }
 }
 

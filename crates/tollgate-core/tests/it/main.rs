@@ -11,6 +11,7 @@ mod extremes;
 mod golden;
 mod history;
 mod keys;
+mod leases;
 mod matching;
 mod model;
 mod numbers;

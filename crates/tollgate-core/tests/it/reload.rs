@@ -92,6 +92,16 @@ proptest! {
     }
 }
 
+/// The slack of a larger drip cannot be told apart from garbage: it is taken as none, which is never too generous.
+#[test]
+fn a_lowered_drip_size_counts_the_last_drip_as_whole() {
+    let leaky = |drip| Quota::leaky_bucket(20, Nanos::SECOND, drip).unwrap();
+    let now = Timestamp::from_millis(0);
+    let spent = algorithm::decide(None, leaky(10), 11, now).next.apply(None);
+    assert_eq!(peek(spent, leaky(10), now).remaining(), 9);
+    assert_eq!(peek(spent, leaky(3), now).remaining(), 20 - 2 * 3, "two drips of three are still to fall");
+}
+
 fn peek(state: Option<State>, quota: Quota, now: Timestamp) -> Outcome {
     algorithm::decide(state, quota, 0, now).outcome
 }

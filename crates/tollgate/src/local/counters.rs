@@ -211,7 +211,9 @@ fn fits_in_table(quota: Quota) -> bool {
 
 #[inline(always)]
 fn decide_word(word: Word, bucket: &TokenBucket, cost: u64, now: Timestamp) -> Step<Timestamp> {
-    token_bucket::decide_debt(word.debt(now), bucket, cost).map(|debt| now.after(debt))
+    // Wrapping, because a slot keeps instants modulo 2^58 anyway.
+    let instant = |debt: Nanos| Timestamp::from_nanos(now.as_nanos().wrapping_add(debt.get()));
+    token_bucket::decide_debt(word.debt(now), bucket, cost).map(instant)
 }
 
 /// Runs `step` on what a key's slot holds until nobody came in between; `None` when the slot is another key's by now.

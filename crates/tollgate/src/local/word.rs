@@ -2,7 +2,7 @@
 
 use tollgate_core::{Nanos, Timestamp};
 
-/// Six bits of generation above 58 bits of time.
+/// A lock bit and five bits of generation above 58 bits of time.
 ///
 /// The time is an instant modulo 2^58 ns, read as the one nearest to now, so it is exact within 4.5 years of now in
 /// both directions. The generation changes whenever the slot gets another key: a decision that was held up between
@@ -11,10 +11,10 @@ use tollgate_core::{Nanos, Timestamp};
 pub(super) struct Word(u64);
 
 impl Word {
-    const GENERATION_BITS: u32 = 6;
-    const TIME_MASK: u64 = u64::MAX >> Self::GENERATION_BITS;
-    /// The slot is getting another key.
-    const LOCKED: u64 = Self::TIME_MASK;
+    const TIME_BITS: u32 = 58;
+    const TIME_MASK: u64 = (1 << Self::TIME_BITS) - 1;
+    const LOCK: u64 = 1 << 63;
+    const GENERATION: u64 = !(Self::TIME_MASK | Self::LOCK);
 
     /// Instants that lie this far from now still read as themselves, with years to spare.
     pub(super) const SPAN_MAX: Nanos = Nanos::new(1 << 56);
@@ -27,18 +27,20 @@ impl Word {
         self.0
     }
 
+    /// Whether the slot is getting another key.
+    #[inline(always)]
     pub(super) fn is_locked(self) -> bool {
-        self.time() == Self::LOCKED
+        self.0 & Self::LOCK != 0
     }
 
-    /// The stored instant. Not for a locked word.
+    /// The stored instant.
     pub(super) fn instant(self, now: Timestamp) -> Timestamp {
         let ahead = self.ahead(now);
         let span = Nanos::new(ahead.unsigned_abs());
         if ahead >= 0 { now.after(span) } else { now.before(span) }
     }
 
-    /// The time until the counter is full; zero when it is. Not for a locked word.
+    /// The time until the counter is full; zero when it is.
     #[inline(always)]
     pub(super) fn debt(self, now: Timestamp) -> Nanos {
         Nanos::new(self.ahead(now).max(0).unsigned_abs())
@@ -46,8 +48,8 @@ impl Word {
 
     /// The same key with another state.
     #[inline(always)]
-    pub(super) fn with(self, state: Timestamp) -> Self {
-        Self(self.generation() | field(state))
+    pub(super) fn with(self, instant: Timestamp) -> Self {
+        Self(self.0 & !Self::TIME_MASK | instant.as_nanos() & Self::TIME_MASK)
     }
 
     /// The same key with a full counter: an instant so long ago that no clock step brings it back.
@@ -58,36 +60,22 @@ impl Word {
 
     /// Held for another key; nobody else writes the slot until it is released by [`Word::succeeded_by`].
     pub(super) fn locked(self) -> Self {
-        Self(self.generation() | Self::LOCKED)
+        Self(self.0 | Self::LOCK)
     }
 
     /// Another key's state in the next generation.
-    pub(super) fn succeeded_by(self, state: Timestamp) -> Self {
-        let generation = self.generation().wrapping_add(Self::TIME_MASK + 1);
-        Self(generation | field(state))
+    pub(super) fn succeeded_by(self, instant: Timestamp) -> Self {
+        let generation = self.0.wrapping_add(1 << Self::TIME_BITS) & Self::GENERATION;
+        Self(generation).with(instant)
     }
 
-    fn time(self) -> u64 {
-        self.0 & Self::TIME_MASK
-    }
-
-    fn generation(self) -> u64 {
-        self.0 & !Self::TIME_MASK
-    }
-
-    /// Nanoseconds from now to the stored instant, negative in the past. Not for a locked word.
+    /// Nanoseconds from now to the stored instant, negative in the past.
     #[inline(always)]
     pub(super) fn ahead(self, now: Timestamp) -> i64 {
-        let unsigned = self.0.wrapping_sub(now.as_nanos()) << Self::GENERATION_BITS;
-        unsigned.cast_signed() >> Self::GENERATION_BITS
+        const OTHER_BITS: u32 = u64::BITS - Word::TIME_BITS;
+        let unsigned = self.0.wrapping_sub(now.as_nanos()) << OTHER_BITS;
+        unsigned.cast_signed() >> OTHER_BITS
     }
-}
-
-/// The low bits of an instant. The pattern of a locked word is passed over by a nanosecond, the careful way.
-#[inline(always)]
-fn field(instant: Timestamp) -> u64 {
-    let time = instant.as_nanos() & Word::TIME_MASK;
-    if time == Word::LOCKED { 0 } else { time }
 }
 
 #[cfg(test)]
@@ -118,21 +106,22 @@ mod tests {
 
     #[test]
     fn no_instant_reads_as_locked() {
-        let instant = Timestamp::from_nanos(Word::LOCKED);
-        let word = Word::from_bits(0).with(instant);
-        assert!(!word.is_locked());
-        assert_eq!(word.instant(instant), instant.after(Nanos::new(1)));
+        for instant in [0, 1 << 57, (1 << 58) - 1, 1 << 63, u64::MAX].map(Timestamp::from_nanos) {
+            let word = Word::from_bits(0).with(instant);
+            assert!(!word.is_locked() && word.locked().is_locked());
+            assert_eq!(word.instant(instant), instant);
+        }
     }
 
     #[test]
     fn every_successor_differs_from_what_came_before() {
         let mut word = Word::from_bits(0);
         let mut seen = Vec::new();
-        for _ in 0..64 {
+        for _ in 0..32 {
             word = word.succeeded_by(NOW);
             assert!(!seen.contains(&word));
             seen.push(word);
-            assert_eq!(word.locked().succeeded_by(NOW), word.succeeded_by(NOW));
+            assert_eq!(word.locked().succeeded_by(NOW), word.succeeded_by(NOW), "a new key's word is not locked");
         }
     }
 }
