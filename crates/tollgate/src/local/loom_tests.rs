@@ -11,6 +11,10 @@ use super::{At, LocalOptions, LocalStore};
 use crate::clock::ManualClock;
 
 const NOW: Timestamp = Timestamp::from_nanos(1_000_000_000_000);
+/// Hashes that stay apart when they are stored.
+const FIRST: u64 = 1;
+const SECOND: u64 = 3;
+const THIRD: u64 = 5;
 const ONE_AN_HOUR: u64 = Nanos::HOUR.get();
 
 fn counters() -> Arc<Counters> {
@@ -35,12 +39,12 @@ fn loom_one_unit_of_a_known_key_is_spent_once() {
     loom::model(|| {
         let counters = counters();
         let quota = per_hour(2);
-        assert!(spend(&counters, 1, quota, NOW));
+        assert!(spend(&counters, FIRST, quota, NOW));
         let other = thread::spawn({
             let counters = Arc::clone(&counters);
-            move || spend(&counters, 1, quota, NOW)
+            move || spend(&counters, FIRST, quota, NOW)
         });
-        let here = spend(&counters, 1, quota, NOW);
+        let here = spend(&counters, FIRST, quota, NOW);
         assert!(here != other.join().unwrap(), "exactly one of two passes");
     });
 }
@@ -52,9 +56,9 @@ fn loom_a_new_key_gets_one_counter() {
         let quota = per_hour(1);
         let other = thread::spawn({
             let counters = Arc::clone(&counters);
-            move || spend(&counters, 1, quota, NOW)
+            move || spend(&counters, FIRST, quota, NOW)
         });
-        let here = spend(&counters, 1, quota, NOW);
+        let here = spend(&counters, FIRST, quota, NOW);
         assert!(here != other.join().unwrap(), "exactly one of two passes");
     });
 }
@@ -64,16 +68,16 @@ fn loom_a_slot_that_changes_hands_charges_no_stranger() {
     loom::model(|| {
         let counters = counters();
         let quota = per_hour(3);
-        // The slot is key 1's and full again: a second key may take it while the first is charged.
-        assert!(spend(&counters, 1, quota, NOW));
+        // The slot is the first key's and full again: a second key may take it while the first is charged.
+        assert!(spend(&counters, FIRST, quota, NOW));
         let later = NOW.after(Nanos::new(2 * ONE_AN_HOUR));
         let newcomer = thread::spawn({
             let counters = Arc::clone(&counters);
-            move || spend(&counters, 2, quota, later)
+            move || spend(&counters, SECOND, quota, later)
         });
-        assert!(spend(&counters, 1, quota, later));
+        assert!(spend(&counters, FIRST, quota, later));
         assert!(newcomer.join().unwrap());
-        assert_eq!((left(&counters, 1, quota, later), left(&counters, 2, quota, later)), (2, 2));
+        assert_eq!((left(&counters, FIRST, quota, later), left(&counters, SECOND, quota, later)), (2, 2));
     });
 }
 
@@ -82,17 +86,17 @@ fn loom_an_evicted_key_takes_no_units_of_its_successor() {
     loom::model(|| {
         let counters = counters();
         let quota = per_hour(3);
-        // Slot and side map hold live keys, so the third pushes out the one nearest to full: key 1.
-        assert!(spend(&counters, 1, quota, NOW));
-        assert!(spend(&counters, 2, quota, NOW.after(Nanos::new(1))));
+        // Slot and side map hold live keys, so the third pushes out the one nearest to full: the first.
+        assert!(spend(&counters, FIRST, quota, NOW));
+        assert!(spend(&counters, SECOND, quota, NOW.after(Nanos::new(1))));
         let newcomer = thread::spawn({
             let counters = Arc::clone(&counters);
-            move || spend(&counters, 3, quota, NOW)
+            move || spend(&counters, THIRD, quota, NOW)
         });
-        let passed = spend(&counters, 1, quota, NOW);
+        let passed = spend(&counters, FIRST, quota, NOW);
         assert!(passed && newcomer.join().unwrap());
-        assert!(left(&counters, 3, quota, NOW) >= 2, "its own unit is all the newcomer paid");
-        assert_eq!(left(&counters, 2, quota, NOW), 1, "the bystander keeps its debt");
+        assert!(left(&counters, THIRD, quota, NOW) >= 2, "its own unit is all the newcomer paid");
+        assert_eq!(left(&counters, SECOND, quota, NOW), 1, "the bystander keeps its debt");
     });
 }
 
