@@ -15,8 +15,10 @@ use crate::clock::Clock;
 pub trait Store: Send + Sync + 'static {
     /// Takes all enforced charges or none of them, and answers each in order.
     ///
-    /// A denied request leaves no trace once it is answered. Charges that are not enforced are taken one by one when
-    /// they fit and the request goes on, and never stop it. `Err` means that nobody knows.
+    /// A denied request leaves no trace once it is answered, except that stored times which no clock step explains are
+    /// repaired; its charges that would have fitted are answered as if they had cost nothing. Charges that are not
+    /// enforced are taken one by one when they fit and the request goes on, and never stop it. `Err` means that nobody
+    /// knows.
     fn decide<C: Clock>(
         &self,
         charges: &[Charge<'_>],

@@ -28,8 +28,10 @@ struct Stripe {
 }
 
 impl Stripe {
-    fn map_for(&mut self, in_table: bool) -> &mut SideMap {
-        if in_table { &mut self.overflow } else { &mut self.apart }
+    /// The map that holds `hash`, or that it would go to. A quota that was changed may have left it in the other one.
+    fn map_for(&mut self, hash: u64, in_table: bool) -> &mut SideMap {
+        let [own, other] = if in_table { self.maps() } else { [&mut self.apart, &mut self.overflow] };
+        if own.get(hash).is_none() && other.get(hash).is_some() { other } else { own }
     }
 
     fn maps(&mut self) -> [&mut SideMap; 2] {
@@ -99,8 +101,12 @@ impl Counters {
             return outcome;
         }
         let mut stripe = self.stripe(hash);
-        let side = stripe.map_for(in_table);
+        let side = stripe.map_for(hash, in_table);
         side.sweep_if_due(now, self.sweep_interval);
+        if !in_table && let Some(instant) = self.table.take_out(hash, now) {
+            // The quota was changed to one that no slot can hold: the debt moves with it.
+            side.put(hash, State::Instant(instant), instant, now);
+        }
         loop {
             // Again under the lock: from here on nobody else can bring this key into the table.
             if in_table && let Some(outcome) = self.update_in_table(hash, now, step) {

@@ -78,6 +78,17 @@ impl Table {
         best.map(|(_, place)| place)
     }
 
+    /// Removes a key and says what it held. Under its stripe's lock, so that it does not come back meanwhile.
+    pub(super) fn take_out(&self, hash: u64, now: Timestamp) -> Option<Timestamp> {
+        loop {
+            let slot = self.find(hash)?;
+            let word = slot.read(hash)?;
+            if slot.give_to(word, NOBODY, Word::long_before(now)) {
+                return Some(word.instant(now));
+            }
+        }
+    }
+
     /// Keys that are not full now.
     pub(super) fn live(&self, now: Timestamp) -> usize {
         let slots = self.lines.iter().flat_map(|line| &line.0);
@@ -143,7 +154,10 @@ pub(super) struct Slot {
 /// The hash of no key.
 const VACANT: u64 = 0;
 
-/// A key's hash as it is stored: never that of a vacant slot.
+/// The hash of no key, in a slot that was used: searches go on behind it.
+const NOBODY: u64 = 2;
+
+/// A key's hash as it is stored: odd, so never that of a vacant or abandoned slot.
 #[inline(always)]
 pub(super) fn storable(hash: u64) -> u64 {
     hash | 1

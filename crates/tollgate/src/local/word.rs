@@ -52,10 +52,14 @@ impl Word {
         Self(self.0 & !Self::TIME_MASK | instant.as_nanos() & Self::TIME_MASK)
     }
 
-    /// The same key with a full counter: an instant so long ago that no clock step brings it back.
+    /// The same key with a full counter.
     pub(super) fn cleared(self, now: Timestamp) -> Self {
-        let long_ago = now.as_nanos().wrapping_sub(Self::SPAN_MAX.get());
-        self.with(Timestamp::from_nanos(long_ago))
+        self.with(Self::long_before(now))
+    }
+
+    /// An instant so long ago that no clock step brings it back; not a true time where the clock is near the epoch.
+    pub(super) fn long_before(now: Timestamp) -> Timestamp {
+        Timestamp::from_nanos(now.as_nanos().wrapping_sub(Self::SPAN_MAX.get()))
     }
 
     /// Held for another key; nobody else writes the slot until it is released by [`Word::succeeded_by`].

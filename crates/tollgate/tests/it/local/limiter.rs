@@ -44,6 +44,24 @@ async fn a_new_policy_keeps_debts_and_never_holds_more_than_its_burst() {
 }
 
 #[tokio::test]
+async fn debts_survive_a_change_to_a_quota_of_years_and_back() {
+    let year = Nanos::from_secs(365 * 86_400);
+    let (fast, slow) = (Quota::new(1, Nanos::DAY, 5).unwrap(), Quota::new(1, year, 5).unwrap());
+    let policy = |quota: Quota| Policy::new([Limit::per_client("per-ip", quota)]).unwrap();
+    let limiter = limiter([Limit::per_client("per-ip", fast)]);
+    let ann = caller("203.0.113.7");
+    assert_eq!(spend(&limiter, &ann, 9).await, 5);
+    // Five days are owed: of a quota of years that is less than one unit.
+    limiter.set_policy(policy(slow));
+    assert_eq!(spend(&limiter, &ann, 9).await, 4);
+    // Four years are owed: more than a quota of days can explain, so its bucket is empty.
+    limiter.set_policy(policy(fast));
+    assert_eq!(spend(&limiter, &ann, 9).await, 0);
+    limiter.clock().advance(Nanos::DAY);
+    assert_eq!(spend(&limiter, &ann, 9).await, 1);
+}
+
+#[tokio::test]
 async fn peek_refund_and_reset_do_what_they_say() {
     let limiter = limiter([Limit::per_client("per-ip", Quota::per_minute(60).burst(10))]);
     let ann = caller("203.0.113.7");
