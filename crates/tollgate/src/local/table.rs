@@ -171,35 +171,26 @@ impl Slot {
     /// What the slot holds for `hash`; `None` when it is being given, or was given, to another key.
     #[inline(always)]
     pub(super) fn read(&self, hash: u64) -> Option<Word> {
-        self.own(Word::from_bits(self.word.load(Acquire)), hash)
-    }
-
-    /// Whether the slot still holds `word`: then it held it all the time since it was read.
-    #[inline(always)]
-    pub(super) fn still_holds(&self, word: Word, hash: u64) -> Result<(), Option<Word>> {
-        let current = self.word.load(Acquire);
-        if current == word.bits() { Ok(()) } else { Err(self.own(Word::from_bits(current), hash)) }
-    }
-
-    /// Writes another state of the same key, unless the slot has changed since `word` was read; then says what it holds.
-    #[inline(always)]
-    pub(super) fn advance(&self, word: Word, next: Word, hash: u64) -> Result<(), Option<Word>> {
-        match self.word.compare_exchange(word.bits(), next.bits(), AcqRel, Acquire) {
-            Ok(_) => Ok(()),
-            Err(current) => Err(self.own(Word::from_bits(current), hash)),
-        }
-    }
-
-    /// The word just read, if it is that of `hash`.
-    #[inline(always)]
-    fn own(&self, word: Word, hash: u64) -> Option<Word> {
-        // The hash after the word: if the word was written for a later key, this reads that key's hash or a later one.
+        // The word first: if it was written for a later key, the hash that is read after it is that key's or a later one.
+        let word = Word::from_bits(self.word.load(Acquire));
         let is_ours = self.hash.load(Acquire) == hash && !word.is_locked();
         is_ours.then_some(word)
     }
 
+    /// Whether the slot still holds `word`: then it held it all the time since it was read.
+    #[inline(always)]
+    pub(super) fn still_holds(&self, word: Word) -> bool {
+        self.word.load(Acquire) == word.bits()
+    }
+
+    /// Writes another state of the same key, unless the slot has changed since `word` was read.
+    #[inline(always)]
+    pub(super) fn advance(&self, word: Word, next: Word) -> bool {
+        self.word.compare_exchange(word.bits(), next.bits(), AcqRel, Relaxed).is_ok()
+    }
+
     fn give_to(&self, word: Word, hash: u64, state: Timestamp) -> bool {
-        if self.word.compare_exchange(word.bits(), word.locked().bits(), AcqRel, Relaxed).is_err() {
+        if !self.advance(word, word.locked()) {
             return false;
         }
         // The lock keeps every other writer out; readers that see either store find a locked word or the new key.
