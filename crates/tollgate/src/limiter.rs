@@ -51,9 +51,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             Ok(charges) => charges,
             Err(missing) => return Verdict::Unidentified(missing),
         };
-        let decided = self.shared.store.decide(&charges, &self.shared.clock).await;
-        let decided = decided.map(|outcomes| decision(&policy, &charges, &outcomes));
-        verdict(decided, self.shared.on_failure)
+        self.decide(&policy, &charges).await
     }
 
     /// What a request would meet now, without charging it: every outcome says what remains.
@@ -68,9 +66,12 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             Ok(charge) => charge.into_iter().collect(),
             Err(missing) => return Verdict::Unidentified(missing),
         };
-        let decided = self.shared.store.decide(&charges, &self.shared.clock).await;
-        let decided = decided.map(|outcomes| decision(&policy, &charges, &outcomes));
-        verdict(decided, self.shared.on_failure)
+        self.decide(&policy, &charges).await
+    }
+
+    async fn decide(&self, policy: &Arc<Policy>, charges: &[Charge<'_>]) -> Verdict {
+        let decided = self.shared.store.decide(charges, &self.shared.clock).await;
+        verdict(decided.map(|outcomes| decision(policy, charges, &outcomes)), self.shared.on_failure)
     }
 
     /// Gives back the units that a request was charged `age` ago; zero gives back all of them. Never beyond full.

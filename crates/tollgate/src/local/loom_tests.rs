@@ -34,33 +34,28 @@ fn left(counters: &Counters, hash: u64, quota: Quota, now: Timestamp) -> u64 {
     counters.decide(hash, &quota, 0, &At(now)).remaining()
 }
 
+/// Two threads spend at one key of which one unit is left.
+fn race_for_the_last_unit(counters: &Arc<Counters>, quota: Quota) {
+    let other = thread::spawn({
+        let counters = Arc::clone(counters);
+        move || spend(&counters, FIRST, quota, NOW)
+    });
+    let here = spend(counters, FIRST, quota, NOW);
+    assert!(here != other.join().unwrap(), "exactly one of two passes");
+}
+
 #[test]
 fn loom_one_unit_of_a_known_key_is_spent_once() {
     loom::model(|| {
         let counters = counters();
-        let quota = per_hour(2);
-        assert!(spend(&counters, FIRST, quota, NOW));
-        let other = thread::spawn({
-            let counters = Arc::clone(&counters);
-            move || spend(&counters, FIRST, quota, NOW)
-        });
-        let here = spend(&counters, FIRST, quota, NOW);
-        assert!(here != other.join().unwrap(), "exactly one of two passes");
+        assert!(spend(&counters, FIRST, per_hour(2), NOW));
+        race_for_the_last_unit(&counters, per_hour(2));
     });
 }
 
 #[test]
 fn loom_a_new_key_gets_one_counter() {
-    loom::model(|| {
-        let counters = counters();
-        let quota = per_hour(1);
-        let other = thread::spawn({
-            let counters = Arc::clone(&counters);
-            move || spend(&counters, FIRST, quota, NOW)
-        });
-        let here = spend(&counters, FIRST, quota, NOW);
-        assert!(here != other.join().unwrap(), "exactly one of two passes");
-    });
+    loom::model(|| race_for_the_last_unit(&counters(), per_hour(1)));
 }
 
 #[test]
