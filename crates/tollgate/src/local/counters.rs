@@ -6,7 +6,7 @@ use tollgate_core::algorithm::{self, Next, State, Step, token_bucket};
 use tollgate_core::{Nanos, Outcome, Quota, Timestamp, TokenBucket};
 
 use super::LocalOptions;
-use super::side::{Room, SideMap};
+use super::side::{Room, SideMap, Worth};
 use super::sync::{Mutex, MutexGuard};
 use super::table::{Slot, Table, storable};
 use super::word::Word;
@@ -105,7 +105,7 @@ impl Counters {
         side.sweep_if_due(now, self.sweep_interval);
         if !in_table && let Some(instant) = self.table.take_out(hash, now) {
             // The quota was changed to one that no slot can hold: the debt moves with it.
-            side.put(hash, State::Instant(instant), instant, now);
+            side.put(hash, State::Instant(instant), Worth { full_at: instant, rank: instant }, now);
         }
         loop {
             // Again under the lock: from here on nobody else can bring this key into the table.
@@ -114,7 +114,7 @@ impl Counters {
             }
             let aside = side.get(hash);
             let Step { next, outcome } = step(aside);
-            let full_at = now.after(outcome.reset_after());
+            let worth = worth(quota, outcome, now);
             match next {
                 Next::Same => return outcome,
                 Next::Clear => {
@@ -122,13 +122,13 @@ impl Counters {
                     return outcome;
                 }
                 Next::Set(State::Instant(instant)) if in_table && aside.is_none() => {
-                    if self.insert(hash, instant, full_at, side, now) {
+                    if self.insert(hash, instant, worth, side, now) {
                         return outcome;
                     }
                     // Another key was quicker: look again.
                 }
                 Next::Set(state) => {
-                    side.put(hash, state, full_at, now);
+                    side.put(hash, state, worth, now);
                     return outcome;
                 }
             }
@@ -142,10 +142,10 @@ impl Counters {
 
     /// Puts a new key where nothing is lost, or aside while there is room, or else in place of the key nearest to full.
     /// `false` when another key was quicker.
-    fn insert(&self, hash: u64, instant: Timestamp, full_at: Timestamp, side: &mut SideMap, now: Timestamp) -> bool {
+    fn insert(&self, hash: u64, instant: Timestamp, worth: Worth, side: &mut SideMap, now: Timestamp) -> bool {
         let Some(place) = self.table.find_place(hash, now) else { return false };
         if place.debt > Nanos::ZERO && side.has_room(now) {
-            side.put(hash, State::Instant(instant), full_at, now);
+            side.put(hash, State::Instant(instant), worth, now);
             return true;
         }
         place.give_to(hash, instant)
@@ -220,6 +220,20 @@ fn decide_word(word: Word, bucket: &TokenBucket, cost: u64, now: Timestamp) -> S
     // Wrapping, because a slot keeps instants modulo 2^58 anyway.
     let instant = |debt: Nanos| Timestamp::from_nanos(now.as_nanos().wrapping_add(debt.get()));
     token_bucket::decide_debt(word.debt(now), bucket, cost).map(instant)
+}
+
+/// What a counter that answered so would be missed for.
+fn worth(quota: Quota, outcome: Outcome, now: Timestamp) -> Worth {
+    let full_at = now.after(outcome.reset_after());
+    let rank = match quota {
+        Quota::TokenBucket(_) | Quota::Drip(_) => full_at,
+        Quota::SlidingWindow(_) => {
+            let spent = quota.limit().saturating_sub(outcome.remaining());
+            let share = u128::from(outcome.reset_after().get()) * u128::from(spent) / u128::from(quota.limit());
+            now.after(Nanos::new(share as u64))
+        }
+    };
+    Worth { full_at, rank }
 }
 
 /// Runs `step` on what a key's slot holds until nobody came in between; `None` when the slot is another key's by now.

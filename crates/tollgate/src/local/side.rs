@@ -42,8 +42,16 @@ pub(super) struct SideMap {
 struct Entry {
     hash: u64,
     state: State,
+    worth: Worth,
+}
+
+/// What would be lost with an entry.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Worth {
     /// From then on the counter is full, and the entry of no more use.
-    full_at: Timestamp,
+    pub(super) full_at: Timestamp,
+    /// Of several that must go, the earliest goes. All sliding windows end alike, so there it depends on what was spent.
+    pub(super) rank: Timestamp,
 }
 
 impl SideMap {
@@ -80,9 +88,9 @@ impl SideMap {
     }
 
     /// Stores a state; at capacity the nearest to full of eight goes.
-    pub(super) fn put(&mut self, hash: u64, state: State, full_at: Timestamp, now: Timestamp) {
-        let entry = Entry { hash, state, full_at };
-        self.earliest_full = self.earliest_full.min(full_at);
+    pub(super) fn put(&mut self, hash: u64, state: State, worth: Worth, now: Timestamp) {
+        let entry = Entry { hash, state, worth };
+        self.earliest_full = self.earliest_full.min(worth.full_at);
         if let Some(place) = self.places.get(&hash) {
             self.entries[*place] = entry;
             return;
@@ -90,7 +98,7 @@ impl SideMap {
         // An empty stripe may go over by one key: there is nothing in it to push out.
         if !self.has_room(now) && !self.entries.is_empty() {
             let samples = (0..8).map(|_| self.random_entry()).collect::<Vec<_>>();
-            if let Some(nearest) = samples.iter().min_by_key(|entry| entry.full_at) {
+            if let Some(nearest) = samples.iter().min_by_key(|entry| entry.worth.rank) {
                 self.remove(nearest.hash);
             }
         }
@@ -109,16 +117,16 @@ impl SideMap {
 
     pub(super) fn sweep(&mut self, now: Timestamp) {
         let before = self.entries.len();
-        self.entries.retain(|entry| entry.full_at > now);
+        self.entries.retain(|entry| entry.worth.full_at > now);
         self.room.taken.fetch_sub(before - self.entries.len(), Relaxed);
         self.earliest_full =
-            self.entries.iter().map(|entry| entry.full_at).min().unwrap_or(Timestamp::from_nanos(u64::MAX));
+            self.entries.iter().map(|entry| entry.worth.full_at).min().unwrap_or(Timestamp::from_nanos(u64::MAX));
         self.places.clear();
         self.places.extend(self.entries.iter().enumerate().map(|(place, entry)| (entry.hash, place)));
     }
 
     pub(super) fn live(&self, now: Timestamp) -> usize {
-        self.entries.iter().filter(|entry| entry.full_at > now).count()
+        self.entries.iter().filter(|entry| entry.worth.full_at > now).count()
     }
 
     pub(super) fn memory_bytes(&self) -> usize {

@@ -145,6 +145,20 @@ fn sliding_windows_are_bounded_swept_and_exact() {
 }
 
 #[test]
+fn a_flood_gives_no_extra_unit_of_a_sliding_window() {
+    let (limiter, _clock) = limiter(Quota::sliding_window(10, Nanos::MINUTE).unwrap(), 10_000);
+    let callers = 1_000_000..1_000_020_u64;
+    for caller in callers.clone() {
+        assert_eq!((0..20).filter(|_| limiter.check(&caller, 1).is_allowed()).count(), 10);
+    }
+    for key in 0..100_000 {
+        limiter.check(&key, 1);
+    }
+    let refilled = callers.filter(|caller| limiter.check(caller, 1).is_allowed()).count();
+    assert_eq!(refilled, 0, "callers got a fresh window");
+}
+
+#[test]
 fn sweeping_happens_by_itself_after_its_interval() {
     let quota = Quota::sliding_window(10, Nanos::SECOND).unwrap();
     let clock = ManualClock::new(START);
