@@ -25,6 +25,8 @@ pub mod http;
 mod layout;
 mod limiter;
 mod local;
+#[cfg(feature = "redis")]
+mod redis;
 mod store;
 mod verdict;
 

@@ -1,0 +1,1 @@
+//! Real servers, faults and checks for the tests of this workspace.

@@ -1,0 +1,1 @@
+//! Scripts: what goes into a call, and what its answer means.

@@ -1,0 +1,1 @@
+//! The Redis protocol, as far as a client of ours needs it.
