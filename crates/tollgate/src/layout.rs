@@ -7,12 +7,14 @@ use sha2::{Digest, Sha256};
 use tollgate_core::{Key, KeyPart, PartValue};
 
 /// The form of stored keys. Whatever the form, distinct keys stay distinct, hold printable ASCII only, and have at most
-/// [`KeyLayout::LENGTH_MAX`] bytes.
+/// [`KeyLayout::LENGTH_MAX`] bytes, if the prefix holds no other and at most [`KeyLayout::PREFIX_MAX`] bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeyLayout {
     /// `<prefix>:<limit>:<part>:…`
     #[default]
     Readable,
+    /// `tg` and 72 bits of a digest, 14 bytes in all: least memory.
+    Compact,
     /// `rl:edgequota:<part>:…`, whatever the prefix. Limits with equal key parts share a counter, as they did there.
     EdgeQuota,
     /// `<prefix>:ip:<address>`, `<prefix>:route:<path>:<address>`, `<prefix>:key:<principal>`; readable for the rest.
@@ -22,16 +24,76 @@ pub enum KeyLayout {
 impl KeyLayout {
     /// Longer keys end in a digest instead of their tail.
     pub const LENGTH_MAX: usize = 128;
+    /// The longest prefix that leaves room for a tag and a digest.
+    pub const PREFIX_MAX: usize = 64;
 
     /// The name of `key` in the store.
     pub fn stored(self, prefix: &str, key: &Key<'_>) -> String {
         let whole = match self {
             Self::Readable => format!("{prefix}:{key}"),
+            Self::Compact => format!("tg{}", digest_of_key(prefix, key)),
             Self::EdgeQuota => format!("rl:edgequota:{}", bare_parts(key)),
             Self::EdgeGuard => edge_guard(prefix, key),
         };
-        if whole.len() <= Self::LENGTH_MAX { whole } else { shortened(&whole) }
+        at_most_length_max(whole)
     }
+
+    /// The name of `key` in a Redis Cluster, with a hash tag that keeps all limits of one owner on one slot:
+    /// `<prefix>:{tag}:<limit>:<part>:…`, or `tg{tag}` and 12 characters.
+    ///
+    /// The tag is a hash, so that nobody chooses a slot by what he writes. The owner is the first key part that is not
+    /// `global`; a limit without one is an owner of its own. The two older layouts reproduce names exactly and carry no
+    /// tag: there, the limits of one caller live on different slots.
+    pub fn stored_with_tag(self, prefix: &str, key: &Key<'_>) -> String {
+        let whole = match self {
+            Self::Readable => format!("{prefix}:{{{}}}:{key}", tag_of_owner(prefix, key)),
+            Self::Compact => format!("tg{{{}}}{}", tag_of_owner(prefix, key), digest_of_key(prefix, key)),
+            Self::EdgeQuota | Self::EdgeGuard => return self.stored(prefix, key),
+        };
+        at_most_length_max(whole)
+    }
+}
+
+/// 18 bits that are the same for all limits of one owner. Sixteen tags share a slot of a cluster.
+fn tag_of_owner(prefix: &str, key: &Key<'_>) -> String {
+    const TAG_LETTERS: usize = 3;
+    let owner = key.limit().key.iter().zip(key.parts()).find(|(_, value)| *value != PartValue::Global);
+    let (kind, value) = match owner {
+        Some((_, PartValue::AddressInstead(address))) => {
+            (KeyPart::ClientIp.to_string(), PartValue::Address(address).to_string())
+        }
+        Some((kind, value)) if value != PartValue::Shared => (kind.to_string(), value.to_string()),
+        _ => ("limit".to_owned(), key.limit().name.clone()),
+    };
+    letters(&digest("tollgate tag 1", [prefix, &kind, &value]), TAG_LETTERS)
+}
+
+/// 72 bits: nobody stores so many keys that two of them meet.
+fn digest_of_key(prefix: &str, key: &Key<'_>) -> String {
+    const KEY_LETTERS: usize = 12;
+    letters(&digest("tollgate key 1", [prefix, &key.to_string()]), KEY_LETTERS)
+}
+
+/// SHA-256 over measured texts: moving a letter from one to the next changes it. `purpose` keeps digests of one kind
+/// apart from all others.
+fn digest<const N: usize>(purpose: &str, texts: [&str; N]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for text in [purpose].into_iter().chain(texts) {
+        hash.update((text.len() as u64).to_le_bytes());
+        hash.update(text);
+    }
+    hash.finalize().into()
+}
+
+/// The first bits of a digest in letters of base64url, six bits each.
+fn letters(digest: &[u8; 32], count: usize) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let sextet = |index: usize| {
+        let (byte, shift) = (index * 6 / 8, index * 6 % 8);
+        let pair = u16::from_be_bytes([digest[byte], digest[byte + 1]]);
+        usize::from(pair >> (10 - shift)) & 63
+    };
+    (0..count).map(|index| char::from(ALPHABET[sextet(index)])).collect()
 }
 
 fn edge_guard(prefix: &str, key: &Key<'_>) -> String {
@@ -59,6 +121,10 @@ fn bare_parts(key: &Key<'_>) -> String {
     parts.join(":")
 }
 
+fn at_most_length_max(whole: String) -> String {
+    if whole.len() <= KeyLayout::LENGTH_MAX { whole } else { shortened(&whole) }
+}
+
 /// The head of a long key and 128 bits of its digest: nobody finds two keys that meet.
 fn shortened(whole: &str) -> String {
     const DIGEST_BYTES: usize = 16;
@@ -72,6 +138,9 @@ fn shortened(whole: &str) -> String {
     }
     short
 }
+
+#[cfg(all(test, feature = "redis"))]
+mod cluster_tests;
 
 #[cfg(test)]
 mod tests {
@@ -128,27 +197,49 @@ mod tests {
     }
 
     #[test]
-    fn callers_cannot_aim_at_a_cluster_slot() {
-        // Keys that would all carry one hash tag if braces were let through.
-        let limit = Limit::new("tenant", quota()).key([KeyPart::Descriptor("t".into())]);
-        let mut slots = HashSet::new();
-        for number in 0..2_000 {
-            let tenant = format!("{{aim}}{number}");
-            let descriptors = [("t", tenant.as_str())];
-            let subject = Subject { descriptors: &descriptors, ..Subject::ANONYMOUS };
-            let stored = KeyLayout::Readable.stored("tollgate", &Key::of_subject(&limit, &subject).unwrap());
-            slots.insert(cluster_slot(&stored));
+    fn compact_keys_have_fourteen_bytes_and_stay_apart() {
+        let limits = ["a", "b"].map(|name| Limit::new(name, quota()).key([KeyPart::Principal, KeyPart::Host]));
+        let mut seen = HashSet::new();
+        for number in 0..5_000 {
+            let id = format!("{number}{}", "x".repeat(number % 300));
+            let principal = Principal::new(&id);
+            for (limit, host) in limits.iter().zip(["h", "h:1"]) {
+                let subject = Subject { principal: Some(&principal), host: Some(host), ..Subject::ANONYMOUS };
+                let key = Key::of_subject(limit, &subject).unwrap();
+                for prefix in ["tollgate", "other"] {
+                    let stored = KeyLayout::Compact.stored(prefix, &key);
+                    assert_eq!(stored.len(), 14, "{stored}");
+                    assert!(stored.starts_with("tg"), "{stored}");
+                    assert!(seen.insert(stored), "{key:?} with {prefix} shares a key");
+                }
+            }
         }
-        assert!(slots.len() > 1_800, "2,000 keys fell into {} slots", slots.len());
     }
 
-    /// A Redis Cluster's slot of a key: CRC16 of the text between the first braces, or of the whole key.
-    fn cluster_slot(key: &str) -> u16 {
-        let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(tag, _)| tag);
-        let hashed = tag.filter(|tag| !tag.is_empty()).unwrap_or(key);
-        hashed.bytes().fold(0_u16, |crc, byte| {
-            (0..8)
-                .fold(crc ^ u16::from(byte) << 8, |crc, _| if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 })
-        }) % 16_384
+    /// Counters are found again after an upgrade only if these never change.
+    #[test]
+    fn digests_in_keys_are_the_same_in_every_process_and_version() {
+        let per_ip = Limit::per_client("per-ip", quota());
+        let all = Limit::new("all", quota()).key([KeyPart::Global]);
+        let (v4, v6) = (caller("203.0.113.7"), caller("2001:db8::1"));
+        let both = |limit: &Limit, subject: &Subject<'_>| {
+            let key = Key::of_subject(limit, subject).unwrap();
+            [KeyLayout::Readable, KeyLayout::Compact].map(|layout| layout.stored_with_tag("tollgate", &key))
+        };
+        assert_eq!(both(&per_ip, &v4), ["tollgate:{yfK}:per-ip:203.0.113.7", "tg{yfK}fb2VxMQLmHf9"]);
+        assert_eq!(both(&per_ip, &v6), ["tollgate:{dxN}:per-ip:[2001:db8::]", "tg{dxN}99C_3LA5xuA5"]);
+        assert_eq!(both(&all, &v4), ["tollgate:{xNk}:all:!all", "tg{xNk}1lso4XhFPUnV"]);
+        let untagged = KeyLayout::Compact.stored("tollgate", &Key::of_subject(&per_ip, &v4).unwrap());
+        assert_eq!(untagged, "tgfb2VxMQLmHf9");
+    }
+
+    #[test]
+    fn older_layouts_carry_no_tag() {
+        let per_ip = Limit::per_client("per-ip", quota());
+        let subject = caller("203.0.113.7");
+        let key = Key::of_subject(&per_ip, &subject).unwrap();
+        for layout in [KeyLayout::EdgeQuota, KeyLayout::EdgeGuard] {
+            assert_eq!(layout.stored_with_tag("eg", &key), layout.stored("eg", &key));
+        }
     }
 }

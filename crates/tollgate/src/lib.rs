@@ -32,6 +32,11 @@ mod verdict;
 
 #[cfg(feature = "tower")]
 pub use self::http::RateLimitLayer;
+#[cfg(feature = "redis")]
+pub use self::redis::{
+    ClientCert, Credentials, Endpoint, OptionsError, ParseEndpointError, Recovery, RedisClock, RedisMode, RedisOptions,
+    Secret, SecretError, TlsOptions,
+};
 pub use clock::{Clock, ManualClock, MonotonicClock};
 pub use layout::KeyLayout;
 pub use limiter::{Limiter, ResetError};
