@@ -1,5 +1,7 @@
 //! The store that all replicas share: counters in Redis or Valkey, one script call per decision.
 
+#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "the connection driver follows"))]
+mod dial;
 mod endpoint;
 mod options;
 mod options_error;

@@ -1,0 +1,117 @@
+//! From an endpoint to a connection that is ready for commands.
+
+mod error;
+mod greeting;
+mod link;
+#[cfg(test)]
+mod server;
+#[cfg(test)]
+mod tests;
+mod tls;
+
+pub(super) use error::{Blame, DialError};
+pub(super) use link::Link;
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use socket2::{SockRef, TcpKeepalive};
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use self::error::{Cause, Step};
+use self::tls::Tls;
+use super::endpoint::Endpoint;
+use super::options::RedisOptions;
+use super::options_error::OptionsError;
+use super::secret::Credentials;
+
+/// How to dial: prepared once, used for every connection.
+#[derive(Clone)]
+pub(super) struct Dialing {
+    credentials: Credentials,
+    database: u32,
+    tls: Option<Tls>,
+    timeout: Duration,
+}
+
+impl Dialing {
+    /// Checks the options and reads certificates. Nothing is dialed.
+    pub(super) fn prepare(options: &RedisOptions) -> Result<Self, OptionsError> {
+        options.validate()?;
+        Ok(Self {
+            credentials: options.credentials.clone(),
+            database: options.database,
+            tls: options.tls.as_ref().map(Tls::prepare).transpose()?,
+            timeout: options.connect_timeout.into(),
+        })
+    }
+
+    /// The same for sentinels, which have credentials of their own and no databases.
+    pub(super) fn to_sentinels(&self, credentials: &Credentials) -> Self {
+        Self { credentials: credentials.clone(), database: 0, ..self.clone() }
+    }
+}
+
+/// A connection to `endpoint`, encrypted, authenticated and on the right database, within the time that `how` gives.
+pub(super) async fn dial(endpoint: &Endpoint, how: &Dialing) -> Result<Link, DialError> {
+    let attempt = Attempt { endpoint, timeout: how.timeout, deadline: Instant::now() + how.timeout };
+    let lookup = async { Ok(lookup_host((endpoint.host(), endpoint.port())).await?.collect::<Vec<_>>()) };
+    let addresses = attempt.at(Step::Resolve, lookup).await?;
+    let stream = attempt.at(Step::Connect, connect(&addresses, attempt.deadline)).await?;
+    let mut link = match &how.tls {
+        Some(tls) => attempt.at(Step::Tls, tls.handshake(endpoint, stream)).await?,
+        None => Link::Plain(stream),
+    };
+    attempt.at(Step::Auth, greeting::authenticate(&mut link, &how.credentials)).await?;
+    attempt.at(Step::Select, greeting::select(&mut link, how.database)).await?;
+    Ok(link)
+}
+
+/// What all steps of one attempt share.
+struct Attempt<'a> {
+    endpoint: &'a Endpoint,
+    timeout: Duration,
+    deadline: Instant,
+}
+
+impl Attempt<'_> {
+    /// Does one step in the time that is left, and names it if it fails.
+    async fn at<T>(&self, step: Step, doing: impl Future<Output = Result<T, Cause>>) -> Result<T, DialError> {
+        let done = timeout_at(self.deadline, doing).await.unwrap_or(Err(Cause::TimedOut(self.timeout)));
+        done.map_err(|cause| DialError { endpoint: self.endpoint.clone(), step, cause })
+    }
+}
+
+/// The first address that answers. Each gets an equal share of the time that is left, so one that swallows packets does
+/// not keep us from the next.
+async fn connect(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream, Cause> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for (index, address) in addresses.iter().enumerate() {
+        let left = u32::try_from(addresses.len() - index).unwrap_or(u32::MAX);
+        let share = deadline.saturating_duration_since(Instant::now()) / left;
+        match timeout(share, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => {
+                tune(&stream)?;
+                return Ok(stream);
+            }
+            Ok(Err(error)) => last = error,
+            Err(_) => last = io::ErrorKind::TimedOut.into(),
+        }
+    }
+    Err(last.into())
+}
+
+/// Small writes leave at once, and a peer that is gone is noticed within seconds, idle or not.
+fn tune(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let socket = SockRef::from(stream);
+    let keepalive =
+        TcpKeepalive::new().with_time(Duration::from_secs(10)).with_interval(Duration::from_secs(5)).with_retries(3);
+    socket.set_tcp_keepalive(&keepalive)?;
+    // Without it, a connection whose packets are dropped can take half a minute to come back after the cut.
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_user_timeout(Some(Duration::from_secs(2)))?;
+    Ok(())
+}
