@@ -74,6 +74,11 @@ impl Backoff {
         self.failures = 0;
     }
 
+    /// A whole number below `bound`, for spreading other things than waits.
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
+        self.uniform(0, bound.saturating_sub(1)).get()
+    }
+
     fn uniform(&mut self, from: u64, to: u64) -> Nanos {
         let span = u128::from(to.saturating_sub(from)) + 1;
         let share = (u128::from(self.next_random()) * span) >> 64;

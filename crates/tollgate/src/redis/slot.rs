@@ -1,7 +1,7 @@
 //! Which slot of a Redis Cluster a key lives on.
 
 /// How many slots a cluster has.
-const SLOTS: u16 = 16_384;
+pub(crate) const SLOTS: u16 = 16_384;
 
 /// The slot of `key`: the checksum of its hash tag, or of the whole key when it has none.
 pub(crate) fn slot(key: &[u8]) -> u16 {

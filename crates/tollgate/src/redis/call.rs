@@ -1,0 +1,126 @@
+//! A call: one command on the wire and everybody who waits for its answer.
+
+use tokio::time::Instant;
+use tollgate_core::Timestamp;
+
+use super::ask::{Ask, Work};
+use super::options::RedisClock;
+use super::script::{self, Now, Script};
+use super::wire;
+
+/// One command that was written and not answered yet.
+pub(super) struct Call {
+    /// Calls that were written together have the same number.
+    pub(super) launch: u64,
+    pub(super) sent: Instant,
+    pub(super) asks: Vec<Ask>,
+    pub(super) kind: CallKind,
+    /// Everything after the script: written once, kept in case the script has to be sent again.
+    body: Vec<u8>,
+    strings: usize,
+    /// Times the node did not know the script.
+    pub(super) unknown: u8,
+}
+
+/// Which command it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CallKind {
+    /// The decide script, over the charges of all asks.
+    Decide,
+    /// The refund script, for one ask.
+    Refund,
+    /// `DEL`, for one ask.
+    Delete,
+    /// `ASKING`, which goes before a call to a node that a slot is on its way to. Nobody waits for it.
+    Asking,
+}
+
+/// How a script is named in a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// By its digest.
+    Digest,
+    /// By its text, which the node then remembers.
+    Text,
+}
+
+impl Call {
+    /// A call over all of `asks`, which are of the same kind.
+    pub(super) fn new(launch: u64, asks: Vec<Ask>, clock: RedisClock, sent: Instant) -> Self {
+        let mut body = Vec::new();
+        let kind = CallKind::of(&asks[0]);
+        let strings = match &asks[0].work {
+            Work::Decide(_) => {
+                let requests: Vec<&[_]> = asks.iter().filter_map(Ask::items).collect();
+                script::write_decide(&mut body, &requests, now(&asks, clock, sent))
+            }
+            Work::Refund { item, drawn } => script::write_refund(&mut body, item, *drawn, now(&asks, clock, sent)),
+            Work::Delete { key, .. } => {
+                wire::bulk(&mut body, key.as_bytes());
+                1
+            }
+        };
+        Self { launch, sent, asks, kind, body, strings, unknown: 0 }
+    }
+
+    pub(super) fn asking(launch: u64, sent: Instant) -> Self {
+        Self { launch, sent, asks: Vec::new(), kind: CallKind::Asking, body: Vec::new(), strings: 0, unknown: 0 }
+    }
+
+    /// Appends the command.
+    pub(super) fn write(&self, out: &mut Vec<u8>, form: Form) {
+        match (self.kind.script(), form) {
+            (Some(script), form) => {
+                wire::begin(out, 2 + self.strings);
+                match form {
+                    Form::Digest => wire::bulk(out, b"EVALSHA"),
+                    Form::Text => wire::bulk(out, b"EVAL"),
+                }
+                let name = if form == Form::Digest { script.sha.as_bytes() } else { script.source.as_bytes() };
+                wire::bulk(out, name);
+            }
+            (None, _) => {
+                wire::begin(out, 1 + self.strings);
+                wire::bulk(out, if self.kind == CallKind::Asking { b"ASKING" } else { b"DEL" });
+            }
+        }
+        out.extend_from_slice(&self.body);
+    }
+}
+
+impl CallKind {
+    fn of(ask: &Ask) -> Self {
+        match ask.work {
+            Work::Decide(_) => Self::Decide,
+            Work::Refund { .. } => Self::Refund,
+            Work::Delete { .. } => Self::Delete,
+        }
+    }
+
+    fn script(self) -> Option<&'static Script> {
+        match self {
+            Self::Decide => Some(script::decide_script()),
+            Self::Refund => Some(script::refund_script()),
+            Self::Delete | Self::Asking => None,
+        }
+    }
+}
+
+impl Ask {
+    pub(super) fn items(&self) -> Option<&[super::Item]> {
+        match &self.work {
+            Work::Decide(items) => Some(items),
+            Work::Refund { .. } | Work::Delete { .. } => None,
+        }
+    }
+}
+
+/// The time that the script goes by.
+fn now(asks: &[Ask], clock: RedisClock, sent: Instant) -> Now {
+    let by_callers_clock = |at: &dyn Fn(&Ask) -> Timestamp| asks.iter().map(at).max().unwrap_or_default();
+    match clock {
+        RedisClock::Server => Now::Server,
+        RedisClock::Replica => Now::Replica(by_callers_clock(&|ask| ask.by_callers_clock(sent))),
+        RedisClock::Given => Now::Given(by_callers_clock(&|ask| ask.asked_at)),
+    }
+}

@@ -1,0 +1,70 @@
+//! What an error of Redis asks us to do.
+
+/// An error, by what it means for the ask that met it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Complaint {
+    /// The script is not known there: send its text.
+    NoScript,
+    /// The slot belongs to this node now.
+    Moved { slot: u16, host: String, port: u16 },
+    /// The slot is on its way to this node, and the key may be there already.
+    Ask { host: String, port: u16 },
+    /// Some keys of the call are here, others on their way.
+    TryAgain,
+    /// A replica: the primary is elsewhere now.
+    ReadOnly,
+    /// The node cannot serve for the moment: still loading, or its cluster is down.
+    Away,
+    /// Anything else: the call failed, the node is fine.
+    Other,
+}
+
+impl Complaint {
+    pub(super) fn read(error: &str) -> Self {
+        let mut words = error.split_ascii_whitespace();
+        match words.next().unwrap_or_default() {
+            "NOSCRIPT" => Self::NoScript,
+            "MOVED" => match (words.next().and_then(|slot| slot.parse().ok()), words.next().and_then(address)) {
+                (Some(slot), Some((host, port))) => Self::Moved { slot, host, port },
+                _ => Self::Other,
+            },
+            "ASK" => match words.nth(1).and_then(address) {
+                Some((host, port)) => Self::Ask { host, port },
+                None => Self::Other,
+            },
+            "TRYAGAIN" => Self::TryAgain,
+            "READONLY" => Self::ReadOnly,
+            "LOADING" | "CLUSTERDOWN" | "MASTERDOWN" => Self::Away,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// `host:port`; an IPv6 address has colons of its own, and an empty host means the one that answered.
+fn address(text: &str) -> Option<(String, u16)> {
+    let (host, port) = text.rsplit_once(':')?;
+    Some((host.to_owned(), port.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn redirections_name_their_node() {
+        let moved = |slot, host: &str, port| Complaint::Moved { slot, host: host.to_owned(), port };
+        assert_eq!(Complaint::read("MOVED 3999 127.0.0.1:6381"), moved(3999, "127.0.0.1", 6381));
+        assert_eq!(Complaint::read("MOVED 3999 ::1:6381"), moved(3999, "::1", 6381));
+        assert_eq!(Complaint::read("MOVED 3999 :6381"), moved(3999, "", 6381));
+        assert_eq!(Complaint::read("ASK 1 rl-0:6379"), Complaint::Ask { host: "rl-0".to_owned(), port: 6379 });
+    }
+
+    #[test]
+    fn anything_malformed_is_just_an_error() {
+        for text in ["", "MOVED", "MOVED x y", "MOVED 1 nowhere", "ASK 1 a:b", "ERR wrong number of arguments"] {
+            assert_eq!(Complaint::read(text), Complaint::Other, "{text}");
+        }
+        assert_eq!(Complaint::read("LOADING Redis is loading the dataset in memory"), Complaint::Away);
+        assert_eq!(Complaint::read("READONLY You can't write against a read only replica."), Complaint::ReadOnly);
+    }
+}

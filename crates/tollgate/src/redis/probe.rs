@@ -1,0 +1,73 @@
+//! A connection is good when the node behind it answers in time and is the one we want.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::Instant;
+
+use super::context::Context;
+use super::dial::{Dialing, Link, dial};
+use super::endpoint::Endpoint;
+use super::options::RedisMode;
+use super::wire::{self, Reply};
+
+/// Dials a node and makes sure that it can decide: it answers in time, and is a primary where that matters.
+pub(super) async fn connect(endpoint: &Endpoint, context: &Context) -> Result<Link, String> {
+    let mut link = dial(endpoint, &context.dialing).await.map_err(|error| error.to_string())?;
+    if matches!(context.options.mode, RedisMode::Replication | RedisMode::Sentinel { .. }) {
+        let role = ask(&mut link, &[b"ROLE"]).await?;
+        if !is_primary(&role) {
+            return Err(format!("{endpoint} is not a primary"));
+        }
+    }
+    // The first answer of a node that was stopped may be late; the second shows how it is now.
+    for _ in 0..2 {
+        let started = Instant::now();
+        match ask(&mut link, &[b"PING"]).await? {
+            Reply::Error(error) if !error.starts_with("NOPERM") => return Err(format!("{endpoint}: {error}")),
+            _ if started.elapsed() <= context.deadline.max(LEAST) => return Ok(link),
+            _ => {}
+        }
+    }
+    Err(format!("{endpoint} answers later than the deadline of {:?}", context.deadline))
+}
+
+/// With deadlines of a millisecond or two, a ping may be late without harm.
+const LEAST: Duration = Duration::from_millis(20);
+
+/// Asks one thing over a connection of its own.
+pub(super) async fn ask_once(endpoint: &Endpoint, dialing: &Dialing, command: &[&[u8]]) -> Result<Reply, String> {
+    let mut link = dial(endpoint, dialing).await.map_err(|error| error.to_string())?;
+    match ask(&mut link, command).await? {
+        Reply::Error(error) => Err(format!("{endpoint}: {error}")),
+        reply => Ok(reply),
+    }
+}
+
+/// Asks one thing and waits for its answer; the caller minds the time.
+pub(super) async fn ask(link: &mut Link, command: &[&[u8]]) -> Result<Reply, String> {
+    let mut bytes = Vec::new();
+    wire::write_command(&mut bytes, command);
+    let io = |error: std::io::Error| error.to_string();
+    link.write_all(&bytes).await.map_err(io)?;
+    link.flush().await.map_err(io)?;
+    read(link, &mut Vec::new()).await
+}
+
+/// The next answer; what follows it stays in `buffer`.
+pub(super) async fn read(link: &mut Link, buffer: &mut Vec<u8>) -> Result<Reply, String> {
+    loop {
+        if let Some((reply, length)) = wire::parse(buffer).map_err(|wrong| wrong.to_string())? {
+            buffer.drain(..length);
+            return Ok(reply);
+        }
+        if link.read_buf(buffer).await.map_err(|error| error.to_string())? == 0 {
+            return Err("closed by the server".to_owned());
+        }
+    }
+}
+
+/// Whether the answer to `ROLE` is a primary's.
+pub(super) fn is_primary(role: &Reply) -> bool {
+    matches!(role, Reply::Array(parts) if matches!(parts.first(), Some(Reply::Bulk(name)) if name == b"master"))
+}

@@ -1,0 +1,210 @@
+//! The scout finds out which node owns what, and keeps finding out.
+
+mod cluster;
+mod replication;
+mod sentinel;
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+use super::ask::{Ask, Fault};
+use super::context::Context;
+use super::dial::Dialing;
+use super::endpoint::Endpoint;
+use super::health;
+use super::lane::Lane;
+use super::options::RedisMode;
+use super::probe;
+use super::recovery::Backoff;
+use super::router::Map;
+use super::wire::Reply;
+
+/// Finds the owners of all keys now, and again whenever somebody has reason to doubt them. Never ends by itself.
+pub(super) async fn scout(context: Arc<Context>, lobby: Arc<Lane>) {
+    let backoff = Backoff::random(context.options.recovery);
+    let mut scout = Scout { lobby: Lobby { lane: lobby, waiting: Vec::new() }, context, backoff };
+    if let RedisMode::Sentinel { .. } = scout.context.options.mode {
+        scout.context.spawn(sentinel::watch(Arc::clone(&scout.context)));
+    }
+    loop {
+        let found = scout.discover().await;
+        scout.take(found);
+        scout.rest().await;
+    }
+}
+
+struct Scout {
+    context: Arc<Context>,
+    lobby: Lobby,
+    backoff: Backoff,
+}
+
+/// Asks that came before any owner was known.
+struct Lobby {
+    lane: Arc<Lane>,
+    waiting: Vec<Ask>,
+}
+
+/// How long a node may take over a question about the topology, its dial included.
+const PATIENCE: Duration = Duration::from_millis(400);
+
+impl Scout {
+    /// Looks for the owners; whoever waits in the lobby is answered in time.
+    async fn discover(&mut self) -> Result<Map, String> {
+        let context = Arc::clone(&self.context);
+        let mut search = pin!(search(&context));
+        loop {
+            let next = self.lobby.expire();
+            tokio::select! {
+                found = &mut search => return found,
+                () = self.lobby.lane.rung() => {}
+                () = sleep_until(next) => {}
+            }
+        }
+    }
+
+    fn take(&mut self, found: Result<Map, String>) {
+        let is_unknown = matches!(&**self.context.router.map(), Map::Unknown(_));
+        match found {
+            Ok(map) => {
+                if is_unknown && let Map::Primary(lane) = &map {
+                    health::log_primary(&lane.endpoint);
+                }
+                self.context.router.publish(map);
+                self.lobby.lane.set_connecting();
+                self.lobby.expire();
+                for ask in self.lobby.waiting.drain(..) {
+                    self.context.submit(ask);
+                }
+            }
+            // With owners that were known before, asks go on to them: they may be fine.
+            Err(_) if !is_unknown => {}
+            Err(why) => {
+                if self.lobby.lane.set_away(&why) {
+                    health::log_no_primary(&why);
+                }
+                self.lobby.expire();
+                for ask in self.lobby.waiting.drain(..) {
+                    ask.tell(Err(Fault::Away(why.clone())));
+                }
+            }
+        }
+    }
+
+    /// Waits until it is worth looking again; whoever comes into the lobby meanwhile is a reason to.
+    async fn rest(&mut self) {
+        /// Several reasons to look come at once.
+        const SHORTEST: Duration = Duration::from_millis(20);
+        let (trouble, wait) = self.wait();
+        let (soonest, latest) = (Instant::now() + SHORTEST, Instant::now() + wait);
+        let mut wanted = false;
+        loop {
+            let next = self.lobby.expire();
+            wanted |= !self.lobby.waiting.is_empty();
+            let end = if wanted { soonest } else { latest };
+            if Instant::now() >= end {
+                return;
+            }
+            tokio::select! {
+                () = sleep_until(next.min(end)) => {}
+                () = self.lobby.lane.rung() => {}
+                // With something wrong already known, the pace is kept.
+                () = self.context.router.scout_woken(), if !trouble && !wanted => wanted = true,
+            }
+        }
+    }
+
+    /// Whether something is wrong with what is known, and how long to wait before the next look.
+    fn wait(&mut self) -> (bool, Duration) {
+        let map = self.context.router.map();
+        let trouble = matches!(&**map, Map::Unknown(_)) || map.lanes().iter().any(|lane| lane.is_away());
+        if trouble {
+            /// An election is noticed soon after it is over.
+            const LONGEST: Duration = Duration::from_millis(400);
+            return (true, Duration::from_nanos(self.backoff.next_wait().get()).min(LONGEST));
+        }
+        self.backoff.reset();
+        let (pace, spread) = match self.context.options.mode {
+            RedisMode::Standalone | RedisMode::Replication => (3_600_000, 1),
+            RedisMode::Sentinel { .. } => (1_000, 1_000),
+            RedisMode::Cluster => (15_000, 15_000),
+        };
+        (false, Duration::from_millis(pace + self.backoff.below(spread)))
+    }
+}
+
+impl Drop for Scout {
+    /// Also when the runtime goes away under the scout: whoever comes next finds the lobby closed and sends another.
+    fn drop(&mut self) {
+        let left = self.lobby.lane.close().into_iter().chain(self.lobby.waiting.drain(..));
+        left.for_each(|ask| ask.tell(Err(Fault::Away("the connection was closed".to_owned()))));
+        self.context.router.publish(Map::Unknown(Arc::clone(&self.lobby.lane)));
+    }
+}
+
+impl Lobby {
+    /// Answers those whose time is up, and says when to look again.
+    fn expire(&mut self) -> Instant {
+        const IDLE: Duration = Duration::from_millis(100);
+        let now = Instant::now();
+        self.lane.take_asks(&mut self.waiting);
+        for place in (0..self.waiting.len()).rev() {
+            if self.waiting[place].deadline <= now {
+                self.waiting.swap_remove(place).tell(Err(Fault::TimedOut));
+            }
+        }
+        self.waiting.iter().map(|ask| ask.deadline).min().unwrap_or(now + IDLE)
+    }
+}
+
+async fn search(context: &Arc<Context>) -> Result<Map, String> {
+    match &context.options.mode {
+        RedisMode::Standalone => Ok(Map::Primary(context.lane(context.options.endpoints[0].clone()))),
+        RedisMode::Replication => replication::search(context).await,
+        RedisMode::Sentinel { master, .. } => sentinel::search(context, master).await,
+        RedisMode::Cluster => cluster::search(context).await,
+    }
+}
+
+/// Asks several nodes the same question at once; answers come as they come.
+struct Poll {
+    answers: JoinSet<(Endpoint, Result<Reply, String>)>,
+}
+
+impl Poll {
+    fn new(endpoints: impl IntoIterator<Item = Endpoint>, dialing: &Dialing, command: &[&[u8]]) -> Self {
+        let command: Vec<Vec<u8>> = command.iter().map(|part| part.to_vec()).collect();
+        let mut answers = JoinSet::new();
+        for endpoint in endpoints {
+            let (dialing, command) = (dialing.clone(), command.clone());
+            answers.spawn(async move {
+                let command: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();
+                let asked = tokio::time::timeout(PATIENCE, probe::ask_once(&endpoint, &dialing, &command)).await;
+                let answer = asked.unwrap_or_else(|_| Err(format!("{endpoint} does not answer")));
+                (endpoint, answer)
+            });
+        }
+        Self { answers }
+    }
+
+    async fn next(&mut self) -> Option<(Endpoint, Result<Reply, String>)> {
+        loop {
+            match self.answers.join_next().await? {
+                Ok(answer) => return Some(answer),
+                Err(_) => continue,
+            }
+        }
+    }
+}
+
+/// The text of a bulk string.
+fn text(reply: &Reply) -> Option<&str> {
+    match reply {
+        Reply::Bulk(bytes) => std::str::from_utf8(bytes).ok(),
+        _ => None,
+    }
+}

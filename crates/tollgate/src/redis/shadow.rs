@@ -1,0 +1,279 @@
+//! Shadows: what this replica last saw of a counter. Enough to deny without a call, and to go on when the store is away.
+//!
+//! A counter's debt only grows by what others spend, so the state seen last, moved on by the time that has passed, is
+//! the least that the store would say now. If even that denies a charge, the store would deny it too.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use tollgate_core::algorithm::sliding_window::Windows;
+use tollgate_core::algorithm::{self, State};
+use tollgate_core::{List, Nanos, Outcome, Quota, Timestamp};
+
+/// The last sight of many counters, in bounded memory.
+pub(super) struct Shadows {
+    sets: Box<[Mutex<Vec<Shadow>>]>,
+    rates: ClockRates,
+    denials: AtomicU64,
+}
+
+/// How far the server's clock and the caller's may drift apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ClockRates {
+    /// Two clocks: a part in a thousand.
+    Apart,
+    /// The server is told the caller's time.
+    Same,
+}
+
+/// What was seen of one counter, and when.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sight {
+    pub(super) quota: Quota,
+    /// The state after the answer, by the server's clock.
+    pub(super) state: Option<State>,
+    /// The server's time of the answer. By the caller's clock, that was between the next two.
+    pub(super) server_now: Timestamp,
+    pub(super) asked_at: Timestamp,
+    pub(super) received_at: Timestamp,
+}
+
+/// A charge as shadows see it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Looked {
+    pub(super) hash: u64,
+    pub(super) quota: Quota,
+    pub(super) cost: u64,
+    pub(super) enforced: bool,
+}
+
+struct Shadow {
+    hash: u64,
+    sight: Sight,
+    /// When the counter is full again, by the caller's clock: the shadow is of no more use.
+    ends_at: Timestamp,
+}
+
+/// Longer than this nobody is denied from memory: somebody may have refunded or reset the counter elsewhere.
+const LIFE: Nanos = Nanos::from_secs(2);
+const WAYS: usize = 8;
+const SETS: usize = 65_536 / WAYS;
+
+impl Shadows {
+    pub(super) fn new(rates: ClockRates) -> Self {
+        let sets = (0..SETS).map(|_| Mutex::new(Vec::new())).collect();
+        Self { sets, rates, denials: AtomicU64::new(0) }
+    }
+
+    /// Keeps a sight; the shadow nearest to full makes room for it.
+    pub(super) fn remember(&self, hash: u64, sight: Sight) {
+        let ends_at = sight.ends_at();
+        let shadow = Shadow { hash, sight, ends_at };
+        let mut set = self.set(hash);
+        if let Some(old) = set.iter_mut().find(|old| old.hash == hash) {
+            *old = shadow;
+            return;
+        }
+        if set.len() < WAYS {
+            set.push(shadow);
+            return;
+        }
+        if let Some(least) = set.iter_mut().min_by_key(|shadow| shadow.ends_at)
+            && least.ends_at <= ends_at
+        {
+            *least = shadow;
+        }
+    }
+
+    /// Drops a sight: the counter was refunded or reset.
+    pub(super) fn forget(&self, hash: u64) {
+        self.set(hash).retain(|shadow| shadow.hash != hash);
+    }
+
+    /// The answers to a request that the store would deny for certain; `None` when it has to be asked.
+    pub(super) fn deny(&self, charges: impl IntoIterator<Item = Looked>, now: Timestamp) -> Option<List<Outcome>> {
+        let mut denied = false;
+        let mut outcomes = List::Empty;
+        for charge in charges {
+            let view = self.view(&charge, now)?;
+            let would_fit = algorithm::decide(view.state, charge.quota, charge.cost, view.latest).outcome.is_allowed();
+            denied |= charge.enforced && !would_fit;
+            // What would fit is not taken when another charge stops the request: it is answered as a look.
+            let cost = if would_fit { 0 } else { charge.cost };
+            outcomes.push(algorithm::decide(view.state, charge.quota, cost, view.earliest).outcome);
+        }
+        if !denied {
+            return None;
+        }
+        self.denials.fetch_add(1, Ordering::Relaxed);
+        Some(outcomes)
+    }
+
+    /// The state that a counter was seen in, as it would be by the caller's clock.
+    pub(super) fn remembered(&self, hash: u64, quota: Quota, now: Timestamp) -> Option<State> {
+        let sight = self.sight(hash).filter(|sight| sight.quota == quota && now >= sight.received_at)?;
+        let server_now = sight.server_now.after(now.since(sight.received_at));
+        sight.state.map(|state| moved(state, quota, server_now, now))
+    }
+
+    /// Requests that were denied from memory.
+    pub(super) fn denials(&self) -> u64 {
+        self.denials.load(Ordering::Relaxed)
+    }
+
+    fn view(&self, charge: &Looked, now: Timestamp) -> Option<View> {
+        let sight = self.sight(charge.hash)?;
+        let is_fresh = now >= sight.received_at && now.since(sight.received_at) <= LIFE;
+        if !is_fresh || sight.quota != charge.quota {
+            return None;
+        }
+        let (longest, shortest) = (now.since(sight.asked_at), now.since(sight.received_at));
+        let drift = |span: Nanos| match self.rates {
+            ClockRates::Apart => span.get().div_ceil(1_000),
+            ClockRates::Same => 0,
+        };
+        Some(View {
+            state: sight.state,
+            latest: sight.server_now.after(Nanos::new(longest.get() + drift(longest))),
+            earliest: sight.server_now.after(Nanos::new(shortest.get() - drift(shortest).min(shortest.get()))),
+        })
+    }
+
+    fn sight(&self, hash: u64) -> Option<Sight> {
+        self.set(hash).iter().find(|shadow| shadow.hash == hash).map(|shadow| shadow.sight)
+    }
+
+    fn set(&self, hash: u64) -> MutexGuard<'_, Vec<Shadow>> {
+        self.sets[hash as usize % SETS].lock().expect("no holder of this lock panics")
+    }
+}
+
+/// A state, and the two instants between which the server's clock is now.
+///
+/// Whether to deny is asked at the latest, so that no one is denied whom the store would let pass; how long to wait is
+/// answered for the earliest, so that no one comes back too early.
+struct View {
+    state: Option<State>,
+    latest: Timestamp,
+    earliest: Timestamp,
+}
+
+impl Sight {
+    fn ends_at(&self) -> Timestamp {
+        let reset_after = algorithm::decide(self.state, self.quota, 0, self.server_now).outcome.reset_after();
+        self.received_at.after(reset_after)
+    }
+}
+
+/// A state by one clock as the same state by another.
+fn moved(state: State, quota: Quota, from: Timestamp, to: Timestamp) -> State {
+    match (state, quota) {
+        (State::Instant(packed), Quota::Drip(_)) => {
+            // The end in whole milliseconds, with the slack in the digits below, which must stay as they are.
+            let slack = packed.as_nanos() % Nanos::MILLISECOND.get();
+            let left_ms = packed.as_millis().saturating_sub(from.as_millis());
+            State::Instant(Timestamp::from_millis(to.as_millis().saturating_add(left_ms)).after(Nanos::new(slack)))
+        }
+        (State::Instant(full_at), _) => State::Instant(to.after(full_at.since(from))),
+        (State::Windows(windows), quota) => {
+            let window_ms = (quota.window().get() / Nanos::MILLISECOND.get()).max(1);
+            let index = (windows.index + to.as_millis() / window_ms).saturating_sub(from.as_millis() / window_ms);
+            State::Windows(Windows { index, ..windows })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: fn(u64) -> Timestamp = Timestamp::from_millis;
+
+    fn looked(quota: Quota, cost: u64) -> Looked {
+        Looked { hash: 1, quota, cost, enforced: true }
+    }
+
+    /// Ten a second, two at once, empty at the server's second 100, which was between 5.000 and 5.010 here.
+    fn empty() -> (Shadows, Quota) {
+        let quota = Quota::from(Quota::per_second(10).burst(2));
+        let shadows = Shadows::new(ClockRates::Apart);
+        let state = Some(State::Instant(AT(100_200)));
+        let sight = Sight { quota, state, server_now: AT(100_000), asked_at: AT(5_000), received_at: AT(5_010) };
+        shadows.remember(1, sight);
+        (shadows, quota)
+    }
+
+    #[test]
+    fn denies_exactly_while_the_store_would() {
+        let (shadows, quota) = empty();
+        assert!(shadows.deny([looked(quota, 1)], AT(5_099)).is_some());
+        assert!(shadows.deny([looked(quota, 1)], AT(5_100)).is_none(), "the store may have a unit by now");
+        assert!(shadows.deny([looked(quota, 2)], AT(5_199)).is_some());
+        assert!(shadows.deny([looked(quota, 2)], AT(5_200)).is_none());
+        assert!(shadows.deny([looked(quota, 3)], AT(5_500)).is_some(), "more than it ever holds");
+    }
+
+    #[test]
+    fn the_wait_it_tells_is_never_too_short() {
+        let (shadows, quota) = empty();
+        let denied = shadows.deny([looked(quota, 1)], AT(5_050)).expect("denied");
+        let wait = denied[0].retry_after().expect("a wait helps");
+        assert!(wait >= Nanos::from_millis(60), "received at 5.010, so the unit comes at 5.110 at the latest: {wait}");
+        assert!(wait < Nanos::from_millis(61));
+    }
+
+    #[test]
+    fn a_request_is_denied_from_memory_only_if_all_its_counters_are_known() {
+        let (shadows, quota) = empty();
+        let unknown = Looked { hash: 2, ..looked(quota, 1) };
+        assert!(shadows.deny([looked(quota, 1), unknown], AT(5_050)).is_none());
+        let watched = Looked { enforced: false, ..looked(quota, 1) };
+        assert!(shadows.deny([watched], AT(5_050)).is_none(), "a limit that only watches stops nobody");
+    }
+
+    #[test]
+    fn an_old_sight_or_one_of_another_quota_denies_nobody() {
+        let quota = Quota::from(Quota::per_minute(1).burst(1));
+        let shadows = Shadows::new(ClockRates::Apart);
+        let state = Some(State::Instant(AT(160_000)));
+        let sight = Sight { quota, state, server_now: AT(100_000), asked_at: AT(5_000), received_at: AT(5_000) };
+        shadows.remember(1, sight);
+        assert!(shadows.deny([looked(quota, 1)], AT(7_000)).is_some());
+        assert!(shadows.deny([looked(quota, 1)], AT(7_001)).is_none(), "two seconds are its life");
+        assert!(shadows.deny([looked(quota, 1)], AT(4_999)).is_none(), "the clock went back");
+        let other = Quota::from(Quota::per_minute(1).burst(2));
+        assert!(shadows.deny([looked(other, 1)], AT(5_001)).is_none());
+        shadows.forget(1);
+        assert!(shadows.deny([looked(quota, 1)], AT(5_001)).is_none());
+    }
+
+    #[test]
+    fn a_flood_of_other_keys_does_not_wash_out_who_owes_most() {
+        let (shadows, quota) = empty();
+        for hash in (0..100 * SETS as u64).step_by(SETS).map(|at| at + 1).skip(1) {
+            let state = Some(State::Instant(AT(100_100)));
+            let sight = Sight { quota, state, server_now: AT(100_000), asked_at: AT(5_000), received_at: AT(5_010) };
+            shadows.remember(hash, sight);
+        }
+        assert!(shadows.deny([looked(quota, 1)], AT(5_050)).is_some());
+    }
+
+    #[test]
+    fn a_remembered_state_is_told_by_the_callers_clock() {
+        let (shadows, quota) = empty();
+        let state = shadows.remembered(1, quota, AT(5_110)).expect("remembered");
+        assert_eq!(state, State::Instant(AT(5_210)), "100 ms of the debt are left");
+
+        let leaky = Quota::leaky_bucket(5, Nanos::SECOND, 2).expect("a quota");
+        let packed = State::Instant(AT(103_000).after(Nanos::new(1)));
+        assert_eq!(
+            moved(packed, leaky, AT(100_000), AT(7_000)),
+            State::Instant(AT(10_000).after(Nanos::new(1))),
+            "slack kept"
+        );
+        let sliding = Quota::sliding_window(5, Nanos::SECOND).expect("a quota");
+        let windows = Windows { index: 100, previous: 1, current: 2 };
+        let there = moved(State::Windows(windows), sliding, AT(100_400), AT(7_400));
+        assert_eq!(there, State::Windows(Windows { index: 7, ..windows }));
+    }
+}

@@ -1,0 +1,213 @@
+//! The store: from charges to asks, and from answers to outcomes.
+
+use std::fmt;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use foldhash::quality::RandomState;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use tollgate_core::algorithm::State;
+use tollgate_core::{Charge, Key, List, Nanos, Outcome, Timestamp};
+
+use super::ask::{Ask, Drawn, Fault, Told, Work};
+use super::context::Context;
+use super::dial::Dialing;
+use super::health::RedisHealth;
+use super::options::{RedisMode, RedisOptions};
+use super::options_error::OptionsError;
+use super::shadow::Looked;
+use super::{Item, parts, scout, script, slot};
+use crate::clock::Clock;
+use crate::store::{Store, StoreError};
+
+/// Counters in Redis or Valkey, which all replicas share.
+///
+/// Nothing is dialled before the first decision, or [`RedisStore::start`]. Its connections belong to the tokio runtime
+/// that made that first call; when that runtime ends, the next call dials anew on its own.
+///
+/// Each decision is answered within the deadline of the options, whatever Redis does; while a node is known to be away,
+/// at once. See `docs/operations.md` for how to run Redis for this.
+pub struct RedisStore {
+    pub(super) context: Arc<Context>,
+    seed: RandomState,
+}
+
+impl RedisStore {
+    /// Checks the options, and reads certificates and passwords that they name. Nothing is dialled.
+    pub fn new(options: RedisOptions) -> Result<Self, OptionsError> {
+        let dialing = Dialing::prepare(&options)?;
+        let sentinels = match &options.mode {
+            RedisMode::Sentinel { credentials, .. } => Some(dialing.to_sentinels(credentials)),
+            RedisMode::Standalone | RedisMode::Replication | RedisMode::Cluster => None,
+        };
+        Ok(Self { context: Arc::new(Context::new(options, dialing, sentinels)), seed: RandomState::default() })
+    }
+
+    /// Begins to connect, so that the first decision finds a connection. Returns at once.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn start(&self) {
+        if let Some(lobby) = self.context.router.open() {
+            self.context.spawn(scout::scout(Arc::clone(&self.context), lobby));
+        }
+    }
+
+    /// What is known about the nodes.
+    pub fn health(&self) -> RedisHealth {
+        RedisHealth {
+            nodes: self.context.router.map().lanes().iter().map(|lane| lane.health()).collect(),
+            local_denials: self.context.shadows.denials(),
+            foreign_values: self.context.foreign_values.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The options it was made with.
+    pub fn options(&self) -> &RedisOptions {
+        &self.context.options
+    }
+
+    fn hash(&self, key: &Key<'_>) -> u64 {
+        self.seed.hash_one(key)
+    }
+
+    fn item(&self, charge: &Charge<'_>) -> Item {
+        let Charge { quota, cost, enforced, .. } = *charge;
+        Item { key: self.stored_key(&charge.key), hash: self.hash(&charge.key), quota, cost, enforced }
+    }
+
+    fn stored_key(&self, key: &Key<'_>) -> String {
+        let RedisOptions { key_prefix, key_layout, mode, .. } = &self.context.options;
+        match mode {
+            RedisMode::Cluster => key_layout.stored_with_tag(key_prefix, key),
+            RedisMode::Standalone | RedisMode::Replication | RedisMode::Sentinel { .. } => {
+                key_layout.stored(key_prefix, key)
+            }
+        }
+    }
+
+    fn slot(&self, key: &str) -> u16 {
+        if matches!(self.context.options.mode, RedisMode::Cluster) { slot::slot(key.as_bytes()) } else { 0 }
+    }
+
+    /// Something to be done, from now on.
+    pub(super) fn begin(&self, now: Timestamp) -> Errand<'_> {
+        self.start();
+        let asked = Instant::now();
+        Errand { store: self, asked_at: now, asked, deadline: asked + self.context.deadline }
+    }
+}
+
+/// Asks that share one deadline.
+#[derive(Clone, Copy)]
+pub(super) struct Errand<'a> {
+    store: &'a RedisStore,
+    asked_at: Timestamp,
+    asked: Instant,
+    deadline: Instant,
+}
+
+/// An answer that is on its way.
+pub(super) type Awaited = oneshot::Receiver<Result<Told, Fault>>;
+
+impl Errand<'_> {
+    /// Sends an ask; its answer comes within the deadline.
+    pub(super) fn send(&self, work: Work) -> Awaited {
+        let (sender, receiver) = oneshot::channel();
+        self.submit(work, Some(sender));
+        receiver
+    }
+
+    /// Sends an ask that nobody waits for.
+    pub(super) fn send_and_forget(&self, work: Work) {
+        self.submit(work, None);
+    }
+
+    fn submit(&self, work: Work, answer: Option<oneshot::Sender<Result<Told, Fault>>>) {
+        let key = match &work {
+            Work::Decide(items) => items.first().map_or("", |item| item.key.as_str()),
+            Work::Refund { item, .. } => item.key.as_str(),
+            Work::Delete { key, .. } => key.as_str(),
+        };
+        let slot = self.store.slot(key);
+        let Self { asked_at, asked, deadline, .. } = *self;
+        self.store.context.submit(Ask { work, slot, asked_at, asked, deadline, hops: 0, asking: false, answer });
+    }
+}
+
+/// Waits for an answer.
+pub(super) async fn answer(awaited: Awaited) -> Result<Told, Fault> {
+    awaited.await.unwrap_or_else(|_| Err(Fault::Away("the connection was closed".to_owned())))
+}
+
+impl Store for RedisStore {
+    async fn decide<C: Clock>(&self, charges: &[Charge<'_>], clock: &C) -> Result<List<Outcome>, StoreError> {
+        if charges.is_empty() {
+            return Ok(List::Empty);
+        }
+        let now = clock.now();
+        let looked = charges.iter().map(|charge| {
+            let Charge { quota, cost, enforced, .. } = *charge;
+            Looked { hash: self.hash(&charge.key), quota, cost, enforced }
+        });
+        if let Some(denied) = self.context.shadows.deny(looked, now) {
+            return Ok(denied);
+        }
+        let items: Vec<Item> = charges.iter().map(|charge| self.item(charge)).collect();
+        let errand = self.begin(now);
+        let first = self.slot(&items[0].key);
+        if items.iter().any(|item| self.slot(&item.key) != first) {
+            return Ok(parts::decide(&errand, items, |item| self.slot(&item.key)).await?);
+        }
+        match answer(errand.send(Work::Decide(items))).await {
+            Ok(Told::Decided { now, answers }) => {
+                let outcome = |(charge, answer): (&Charge<'_>, &script::Answer)| {
+                    script::outcome(charge.quota, charge.cost, answer, now)
+                };
+                Ok(charges.iter().zip(&answers).map(outcome).collect())
+            }
+            Ok(Told::Remembered(outcomes)) => Ok(outcomes),
+            Err(Fault::Split) => {
+                let items: Vec<Item> = charges.iter().map(|charge| self.item(charge)).collect();
+                Ok(parts::decide(&errand, items, |item| item.hash).await?)
+            }
+            Ok(Told::Refunded { .. } | Told::Deleted) => Err(StoreError::Unavailable("answers are mixed up".to_owned())),
+            Err(fault) => Err(fault.into()),
+        }
+    }
+
+    async fn refund<C: Clock>(&self, charge: &Charge<'_>, age: Nanos, clock: &C) -> Result<Outcome, StoreError> {
+        let item = self.item(charge);
+        self.context.shadows.forget(item.hash);
+        let awaited = self.begin(clock.now()).send(Work::Refund { item, drawn: Drawn::Ago(age) });
+        match answer(awaited).await? {
+            Told::Refunded { now, answer } => Ok(script::outcome(charge.quota, 0, &answer, now)),
+            _ => Err(StoreError::Unavailable("answers are mixed up".to_owned())),
+        }
+    }
+
+    async fn reset<C: Clock>(&self, key: &Key<'_>, clock: &C) -> Result<(), StoreError> {
+        let hash = self.hash(key);
+        self.context.shadows.forget(hash);
+        answer(self.begin(clock.now()).send(Work::Delete { key: self.stored_key(key), hash })).await?;
+        Ok(())
+    }
+
+    fn remembered(&self, charge: &Charge<'_>, now: Timestamp) -> Option<State> {
+        self.context.shadows.remembered(self.hash(&charge.key), charge.quota, now)
+    }
+}
+
+impl fmt::Debug for RedisStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisStore").field("options", &self.context.options).finish_non_exhaustive()
+    }
+}
+
+impl Drop for RedisStore {
+    fn drop(&mut self) {
+        self.context.stop();
+    }
+}
