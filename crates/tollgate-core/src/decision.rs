@@ -86,12 +86,25 @@ pub struct LimitOutcome {
 pub struct Decision {
     policy: Arc<Policy>,
     outcomes: List<LimitOutcome>,
+    degraded: bool,
 }
 
 impl Decision {
     /// Puts the outcomes of a request together; `policy` is the one whose limits they index.
     pub fn new(policy: Arc<Policy>, outcomes: List<LimitOutcome>) -> Self {
-        Self { policy, outcomes }
+        Self { policy, outcomes, degraded: false }
+    }
+
+    /// The same outcomes, decided without the store.
+    #[must_use]
+    pub fn degraded(self) -> Self {
+        Self { degraded: true, ..self }
+    }
+
+    /// Whether this replica decided on its own because the store is or was away. Limits that went unchecked have no
+    /// outcome.
+    pub fn is_degraded(&self) -> bool {
+        self.degraded
     }
 
     /// Each limit that covered the request, with its outcome.

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use crate::address::Prefixes;
 use crate::factor::FactorRule;
+use crate::failure::FailurePolicy;
 use crate::path::PathPattern;
 use crate::quota::Quota;
 use crate::subject::{HeaderValue, Subject};
@@ -40,6 +41,8 @@ pub struct Limit {
     pub mode: Mode,
     /// What to do when a key part is missing; `None` is the default for its parts, see [`Limit::missing_key_rule`].
     pub on_missing_key: Option<OnMissingKey>,
+    /// What to do while the store is away; `None` is what the limiter does by default.
+    pub on_failure: Option<FailurePolicy>,
     /// A caller's factor on the quota.
     pub factor: Option<FactorRule>,
     /// Which leading bits of an address make a caller.
@@ -57,6 +60,7 @@ impl Limit {
             replaces: None,
             mode: Mode::Enforce,
             on_missing_key: None,
+            on_failure: None,
             factor: None,
             prefixes: Prefixes::default(),
         }
@@ -104,6 +108,13 @@ impl Limit {
     #[must_use]
     pub fn on_missing_key(mut self, rule: OnMissingKey) -> Self {
         self.on_missing_key = Some(rule);
+        self
+    }
+
+    /// What to do while the store is away, whatever the limiter does by default.
+    #[must_use]
+    pub fn on_failure(mut self, policy: FailurePolicy) -> Self {
+        self.on_failure = Some(policy);
         self
     }
 

@@ -20,6 +20,8 @@ mod clock;
 pub mod conformance;
 #[cfg(doctest)]
 mod docs;
+mod fallback;
+mod health;
 #[cfg(feature = "tower")]
 pub mod http;
 mod layout;
@@ -38,9 +40,10 @@ pub use self::redis::{
     Secret, SecretError, TlsOptions,
 };
 pub use clock::{Clock, ManualClock, MonotonicClock};
+pub use health::FailureCounts;
 pub use layout::KeyLayout;
 pub use limiter::{Limiter, ResetError};
 pub use local::{KeyedLimiter, LocalOptions, LocalStore};
 pub use store::{Store, StoreError, StoreKind, UnknownStore};
 pub use tollgate_core::*;
-pub use verdict::{FailurePolicy, Verdict};
+pub use verdict::Verdict;

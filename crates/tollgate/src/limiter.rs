@@ -2,16 +2,20 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use arc_swap::ArcSwap;
 use tollgate_core::{
-    Charge, Decision, Limit, LimitOutcome, List, MissingKey, Nanos, Outcome, Policy, PolicyErrors, Subject,
+    Charge, Decision, FailurePolicy, Limit, LimitOutcome, List, MissingKey, Nanos, Outcome, Policy, PolicyErrors,
+    Subject,
 };
 
 use crate::clock::{Clock, MonotonicClock};
+use crate::fallback::{Fallback, Hold};
+use crate::health::{FailureCounts, Health};
 use crate::local::LocalStore;
 use crate::store::{Store, StoreError};
-use crate::verdict::{FailurePolicy, Verdict, verdict};
+use crate::verdict::{Instead, Verdict, instead};
 
 /// Decides requests against a policy. Cheap to clone; clones share the counters.
 pub struct Limiter<S = LocalStore, C = MonotonicClock> {
@@ -23,6 +27,8 @@ struct Shared<S, C> {
     store: S,
     clock: C,
     on_failure: FailurePolicy,
+    fallback: Fallback,
+    health: Health,
 }
 
 impl Limiter {
@@ -38,10 +44,11 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         Self::with_failure_policy(policy, store, clock, FailurePolicy::default())
     }
 
-    /// The same, with what happens to requests while the store is away.
+    /// The same, with what happens to requests while the store is away; a limit's own policy comes before it.
     pub fn with_failure_policy(policy: Policy, store: S, clock: C, on_failure: FailurePolicy) -> Self {
         let policy = ArcSwap::from_pointee(policy);
-        Self { shared: Arc::new(Shared { policy, store, clock, on_failure }) }
+        let (fallback, health) = (Fallback::default(), Health::default());
+        Self { shared: Arc::new(Shared { policy, store, clock, on_failure, fallback, health }) }
     }
 
     /// Charges a request to every limit that covers it, all or nothing.
@@ -70,8 +77,56 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     }
 
     async fn decide(&self, policy: &Arc<Policy>, charges: &[Charge<'_>]) -> Verdict {
-        let decided = self.shared.store.decide(charges, &self.shared.clock).await;
-        verdict(decided.map(|outcomes| decision(policy, charges, &outcomes)), self.shared.on_failure)
+        let Shared { store, clock, fallback, health, on_failure, .. } = &*self.shared;
+        let mut held = Vec::new();
+        if fallback.may_owe() {
+            match fallback.hold(charges, *on_failure, clock.now()) {
+                Hold::Taken(taken) => held = taken,
+                Hold::Denied(charges, outcomes) => return self.locally(policy, &charges, &outcomes),
+            }
+        }
+        match store.decide(charges, clock).await {
+            Ok(mut outcomes) => {
+                health.answered(charges, *on_failure);
+                if !held.is_empty() {
+                    outcomes = fallback.settle(&held, charges, outcomes, clock.now());
+                }
+                decision(policy, charges, &outcomes).into()
+            }
+            Err(error) => {
+                fallback.give_back(&held, clock.now());
+                self.without_store(policy, charges, error, |local| fallback.decide(local, store, clock))
+            }
+        }
+    }
+
+    /// Every request that the store could not decide comes here.
+    #[cold]
+    fn without_store(
+        &self,
+        policy: &Arc<Policy>,
+        charges: &[Charge<'_>],
+        error: StoreError,
+        on_fallback: impl FnOnce(&[Charge<'_>]) -> List<Outcome>,
+    ) -> Verdict {
+        let Shared { health, on_failure, .. } = &*self.shared;
+        health.failed(charges, &error, *on_failure);
+        match instead(charges, *on_failure) {
+            Instead::Refuse(status) => {
+                health.refused.fetch_add(1, Relaxed);
+                Verdict::Unavailable { status, error }
+            }
+            Instead::Pass => {
+                health.unchecked.fetch_add(1, Relaxed);
+                Verdict::ForwardUnchecked(error)
+            }
+            Instead::Local(local) => self.locally(policy, &local, &on_fallback(&local)),
+        }
+    }
+
+    fn locally(&self, policy: &Arc<Policy>, charges: &[Charge<'_>], outcomes: &[Outcome]) -> Verdict {
+        self.shared.health.local.fetch_add(1, Relaxed);
+        decision(policy, charges, outcomes).degraded().into()
     }
 
     /// Gives back the units that a request was charged `age` ago; zero gives back all of them. Never beyond full.
@@ -81,21 +136,30 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             Ok(charges) => charges,
             Err(missing) => return Verdict::Unidentified(missing),
         };
+        let Shared { store, clock, fallback, health, on_failure, .. } = &*self.shared;
         let mut outcomes = List::Empty;
-        for charge in &charges {
-            match self.shared.store.refund(charge, age, &self.shared.clock).await {
+        for (place, charge) in charges.iter().enumerate() {
+            match store.refund(charge, age, clock).await {
                 Ok(outcome) => outcomes.push(outcome),
-                Err(error) => return verdict(Err(error), self.shared.on_failure),
+                Err(error) => {
+                    let give_back = |local: &[Charge<'_>]| fallback.refund(local, age, store, clock);
+                    return self.without_store(&policy, &charges[place..], error, give_back);
+                }
             }
         }
-        verdict(Ok(decision(&policy, &charges, &outcomes)), self.shared.on_failure)
+        health.answered(&charges, *on_failure);
+        decision(&policy, &charges, &outcomes).into()
     }
 
     /// Forgets every counter that a request would be charged to.
     pub async fn reset(&self, subject: &Subject<'_>) -> Result<(), ResetError> {
         let policy = self.policy();
         for charge in &policy.charges_for(subject, 0).map_err(ResetError::Unidentified)? {
-            self.shared.store.reset(&charge.key, &self.shared.clock).await.map_err(ResetError::Store)?;
+            let Shared { store, clock, fallback, .. } = &*self.shared;
+            store.reset(&charge.key, clock).await.map_err(ResetError::Store)?;
+            if let Some(counters) = fallback.counters() {
+                counters.forget(&charge.key, clock.now());
+            }
         }
         Ok(())
     }
@@ -108,6 +172,21 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// Puts another policy in force for the next request. Counters are kept: a debt stays a debt.
     pub fn set_policy(&self, policy: Policy) {
         self.shared.policy.store(Arc::new(policy));
+    }
+
+    /// Whether the store failed to answer when it was last asked.
+    pub fn is_degraded(&self) -> bool {
+        self.shared.health.is_away()
+    }
+
+    /// How many requests the store did not decide, by what happened to them.
+    pub fn failures(&self) -> FailureCounts {
+        self.shared.health.counts()
+    }
+
+    /// The counters of local limits for the time without a store: none until they are first needed.
+    pub fn fallback(&self) -> Option<&LocalStore> {
+        self.shared.fallback.counters()
     }
 
     /// The store.

@@ -5,7 +5,8 @@ use std::fmt;
 use std::future::Future;
 use std::str::FromStr;
 
-use tollgate_core::{Charge, Key, List, Nanos, Outcome};
+use tollgate_core::algorithm::State;
+use tollgate_core::{Charge, Key, List, Nanos, Outcome, Timestamp};
 
 use crate::clock::Clock;
 
@@ -35,6 +36,12 @@ pub trait Store: Send + Sync + 'static {
 
     /// Forgets a counter: it is full again.
     fn reset<C: Clock>(&self, key: &Key<'_>, clock: &C) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// What this replica last saw of a charge's counter, as the state it would be on the clock that shows `now`; never
+    /// more than is owed. A replica that has to decide on its own starts from there. Nothing, unless a store remembers.
+    fn remembered(&self, _charge: &Charge<'_>, _now: Timestamp) -> Option<State> {
+        None
+    }
 }
 
 /// Which store a configuration asks for.

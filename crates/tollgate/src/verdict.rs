@@ -1,6 +1,6 @@
 //! What a front door does with a request.
 
-use tollgate_core::{Decision, MissingKey};
+use tollgate_core::{Charge, Decision, FailurePolicy, FailureStatus, List, MissingKey};
 
 use crate::store::StoreError;
 
@@ -11,8 +11,13 @@ pub enum Verdict {
     Forward(Decision),
     /// Answer 429: a limit is spent.
     Reject(Decision),
-    /// Answer 503: the store is away and the policy is closed.
-    Unavailable(StoreError),
+    /// Answer with this status: the store is away and the policy of a limit is closed.
+    Unavailable {
+        /// 503, or as the first closed limit has it.
+        status: FailureStatus,
+        /// Why nobody knows.
+        error: StoreError,
+    },
     /// Let it pass uncounted: the store is away and the policy is open.
     ForwardUnchecked(StoreError),
     /// Answer 400: the request lacks what a limit is keyed by.
@@ -29,27 +34,39 @@ impl Verdict {
     pub fn decision(&self) -> Option<&Decision> {
         match self {
             Self::Forward(decision) | Self::Reject(decision) => Some(decision),
-            Self::Unavailable(_) | Self::ForwardUnchecked(_) | Self::Unidentified(_) => None,
+            Self::Unavailable { .. } | Self::ForwardUnchecked(_) | Self::Unidentified(_) => None,
         }
     }
 }
 
-/// What happens to requests while the store is away.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FailurePolicy {
-    /// They pass uncounted.
-    Open,
-    /// They are answered with 503.
-    #[default]
-    Closed,
+impl From<Decision> for Verdict {
+    fn from(decision: Decision) -> Self {
+        if decision.is_allowed() { Self::Forward(decision) } else { Self::Reject(decision) }
+    }
 }
 
-/// Open or closed is decided here and nowhere else.
-pub(crate) fn verdict(decided: Result<Decision, StoreError>, on_failure: FailurePolicy) -> Verdict {
-    match (decided, on_failure) {
-        (Ok(decision), _) if decision.is_allowed() => Verdict::Forward(decision),
-        (Ok(decision), _) => Verdict::Reject(decision),
-        (Err(error), FailurePolicy::Open) => Verdict::ForwardUnchecked(error),
-        (Err(error), FailurePolicy::Closed) => Verdict::Unavailable(error),
+/// What happens to a request that the store could not decide.
+pub(crate) enum Instead<'a> {
+    Refuse(FailureStatus),
+    Pass,
+    /// These charges are decided on this replica; the others go unchecked.
+    Local(List<Charge<'a>>),
+}
+
+/// Open, closed or local is decided here and nowhere else. A limit that is not enforced refuses nobody.
+pub(crate) fn instead<'a>(charges: &[Charge<'a>], by_default: FailurePolicy) -> Instead<'a> {
+    let mut local = List::Empty;
+    for charge in charges {
+        match (policy_of(charge, by_default), charge.enforced) {
+            (FailurePolicy::Closed(status), true) => return Instead::Refuse(status),
+            (FailurePolicy::Local, _) => local.push(*charge),
+            (FailurePolicy::Open, _) | (FailurePolicy::Closed(_), false) => {}
+        }
     }
+    if local.is_empty() { Instead::Pass } else { Instead::Local(local) }
+}
+
+/// Whose policy holds: the limit's own before the limiter's.
+pub(crate) fn policy_of(charge: &Charge<'_>, by_default: FailurePolicy) -> FailurePolicy {
+    charge.key.limit().on_failure.unwrap_or(by_default)
 }

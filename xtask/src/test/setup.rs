@@ -39,7 +39,12 @@ enum Need {
 
 const TOOLS: [Tool; 4] = [
     Tool { binary: "git", debian_package: "git", needed_by: "test --only tidy", need: Need::Required },
-    Tool { binary: "redis-server", debian_package: "redis-server", needed_by: "test --only tests", need: Need::Required },
+    Tool {
+        binary: "redis-server",
+        debian_package: "redis-server",
+        needed_by: "test --only tests",
+        need: Need::Required,
+    },
     Tool { binary: "cc", debian_package: "gcc", needed_by: "test --only tests", need: Need::Required },
     Tool { binary: "valgrind", debian_package: "valgrind", needed_by: "bench local", need: Need::Optional },
 ];

@@ -64,6 +64,18 @@ pub fn refund(packed: Option<Timestamp>, bucket: DripBucket, cost: u64, age: Nan
     Step { next: Next::Set(end), outcome: Outcome::Allowed { remaining, reset_after: nanos_to(end_ms - now_ms, now) } }
 }
 
+/// The later of two packed ends. Ends within one interval of each other get the smaller slack: with it the bucket is
+/// never emptier than either.
+pub fn later(one: Timestamp, other: Timestamp, bucket: DripBucket) -> Timestamp {
+    let [(early_ms, early_slack), (late_ms, late_slack)] = {
+        let mut ends = [unpack(one), unpack(other)];
+        ends.sort_unstable();
+        ends
+    };
+    let is_same_drip = late_ms - early_ms < bucket.interval_ms;
+    pack(late_ms, if is_same_drip { late_slack.min(early_slack) } else { late_slack })
+}
+
 /// What a refund is still worth.
 struct Back {
     /// Units that come off the level.

@@ -110,6 +110,26 @@ pub fn refund(state: Option<State>, quota: Quota, cost: u64, age: Nanos, now: Ti
     }
 }
 
+/// The state of a counter that two have seen: each unit that either saw taken is still taken.
+///
+/// A state left by another machine counts as none.
+pub fn later(one: Option<State>, other: Option<State>, quota: Quota) -> Option<State> {
+    match quota {
+        Quota::TokenBucket(_) => instant(one).max(instant(other)).map(State::Instant),
+        Quota::Drip(bucket) => {
+            both(instant(one), instant(other), |one, other| drip::later(one, other, bucket)).map(State::Instant)
+        }
+        Quota::SlidingWindow(_) => both(windows(one), windows(other), sliding_window::later).map(State::Windows),
+    }
+}
+
+fn both<S>(one: Option<S>, other: Option<S>, later: impl FnOnce(S, S) -> S) -> Option<S> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(later(one, other)),
+        (one, other) => one.or(other),
+    }
+}
+
 fn instant(state: Option<State>) -> Option<Timestamp> {
     match state {
         Some(State::Instant(instant)) => Some(instant),

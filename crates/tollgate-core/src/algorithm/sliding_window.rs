@@ -73,6 +73,20 @@ pub fn refund(stored: Option<Windows>, window: SlidingWindow, cost: u64, age: Na
     }
 }
 
+/// The newer of two counts; whatever either saw taken in a window that is still in view counts.
+pub fn later(one: Windows, other: Windows) -> Windows {
+    let (old, new) = if one.index <= other.index { (one, other) } else { (other, one) };
+    match new.index - old.index {
+        0 => Windows {
+            index: new.index,
+            previous: new.previous.max(old.previous),
+            current: new.current.max(old.current),
+        },
+        1 => Windows { previous: new.previous.max(old.current), ..new },
+        _ => new,
+    }
+}
+
 /// The counts as seen at one instant.
 #[derive(Clone, Copy)]
 struct View {

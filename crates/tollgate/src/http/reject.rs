@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
-use tollgate_core::{AmbiguousPath, Decision, KeyPart, MissingKey, Outcome};
+use tollgate_core::{AmbiguousPath, Decision, FailureStatus, KeyPart, MissingKey, Outcome};
 
 use super::accept::prefers_json;
 use super::extract::TwinHeader;
@@ -14,8 +14,8 @@ use super::headers::{ResponseHeaders, retry_after_secs};
 pub enum Rejection<'a> {
     /// A limit is spent: 429.
     Limited(&'a Decision),
-    /// The store is away and the policy is closed: 503.
-    Unavailable,
+    /// The store is away and the policy is closed: 503, or as configured.
+    Unavailable(FailureStatus),
     /// The request lacks what a limit is keyed by: 400.
     Unidentified(&'a MissingKey),
     /// The request has a header that passes for one that a limit is keyed by: 400.
@@ -34,7 +34,7 @@ impl Rejection<'_> {
     pub fn status(&self) -> StatusCode {
         match self {
             Self::Limited(_) => StatusCode::TOO_MANY_REQUESTS,
-            Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Unavailable(status) => StatusCode::from_u16(status.get()).expect("400 to 599 are statuses"),
             Self::Unidentified(_) | Self::TwinHeader(_) | Self::AmbiguousPath(_) => StatusCode::BAD_REQUEST,
             Self::PathTooLong => StatusCode::URI_TOO_LONG,
         }
@@ -42,7 +42,7 @@ impl Rejection<'_> {
 
     /// The response, in the form that the request's headers ask for: gRPC, problem details in JSON, or plain text.
     ///
-    /// 429 and 503 carry `Retry-After`. A 400 names the limit and the part of its key, never what the caller sent.
+    /// A spent limit and an absent store carry `Retry-After`. A 400 names the limit and the part of its key, never what the caller sent.
     pub fn respond(&self, request_headers: &HeaderMap, headers: &ResponseHeaders) -> Response<Bytes> {
         let form = Form::for_caller(request_headers);
         let mut response = Response::new(self.body(form));
@@ -67,7 +67,7 @@ impl Rejection<'_> {
     fn retry_after_secs(&self) -> Option<u64> {
         match self {
             Self::Limited(decision) => Some(retry_after_secs(decision)),
-            Self::Unavailable => Some(Self::UNAVAILABLE_RETRY_SECS),
+            Self::Unavailable(_) => Some(Self::UNAVAILABLE_RETRY_SECS),
             Self::Unidentified(_) | Self::TwinHeader(_) | Self::AmbiguousPath(_) | Self::PathTooLong => None,
         }
     }
@@ -76,7 +76,7 @@ impl Rejection<'_> {
     fn grpc_status(&self) -> u16 {
         match self {
             Self::Limited(_) => 8,
-            Self::Unavailable => 14,
+            Self::Unavailable(_) => 14,
             Self::Unidentified(_) | Self::TwinHeader(_) | Self::AmbiguousPath(_) | Self::PathTooLong => 3,
         }
     }
@@ -84,7 +84,7 @@ impl Rejection<'_> {
     fn body(&self, form: Form) -> Bytes {
         match (form, self) {
             (Form::Grpc | Form::GrpcWeb, _) => Bytes::new(),
-            (Form::Text, Self::Limited(_) | Self::Unavailable) => Bytes::from_static(self.phrase().as_bytes()),
+            (Form::Text, Self::Limited(_) | Self::Unavailable(_)) => Bytes::from_static(self.phrase().as_bytes()),
             (Form::Text, _) => self.sentence().into(),
             (Form::Json, _) => self.problem().into(),
         }
@@ -92,12 +92,13 @@ impl Rejection<'_> {
 
     /// The words that belong to the status.
     fn phrase(&self) -> &'static str {
-        self.status().canonical_reason().unwrap_or_default()
+        // Only a status that was configured may have no words of its own.
+        self.status().canonical_reason().unwrap_or("Service Unavailable")
     }
 
     fn sentence(&self) -> String {
         match self {
-            Self::Limited(_) | Self::Unavailable | Self::PathTooLong => self.phrase().to_owned(),
+            Self::Limited(_) | Self::Unavailable(_) | Self::PathTooLong => self.phrase().to_owned(),
             Self::Unidentified(missing) => format!("{KEY_EXTRACTION_FAILED}: {missing}"),
             Self::TwinHeader(twin) => format!("{KEY_EXTRACTION_FAILED}: {twin}"),
             Self::AmbiguousPath(ambiguous) => format!("{AMBIGUOUS_PATH}: {ambiguous}"),
@@ -118,7 +119,7 @@ impl Rejection<'_> {
                     problem.text("detail", "the request costs more than the limit ever holds");
                 }
             }
-            Self::Unavailable | Self::PathTooLong => {}
+            Self::Unavailable(_) | Self::PathTooLong => {}
             Self::Unidentified(missing) => {
                 problem.text("code", KEY_EXTRACTION_FAILED);
                 problem.text("limit", &missing.limit);

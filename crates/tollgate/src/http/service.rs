@@ -132,7 +132,7 @@ impl<S: Store, C: Clock> Gate<S, C> {
                 }
                 self.refuse(rejection, &parts.headers)
             }
-            Verdict::Unavailable(_) => self.refuse(Rejection::Unavailable, &parts.headers),
+            Verdict::Unavailable { status, .. } => self.refuse(Rejection::Unavailable(status), &parts.headers),
             Verdict::Unidentified(missing) => {
                 self.warn_of_missing_peer(&missing);
                 self.refuse(Rejection::Unidentified(&missing), &parts.headers)

@@ -77,7 +77,8 @@ impl LocalStore {
         self.seed.hash_one(key)
     }
 
-    fn decide_all<C: Clock>(&self, charges: &[Charge<'_>], clock: &C) -> List<Outcome> {
+    /// Takes all charges or none.
+    pub(crate) fn decide_all<C: Clock>(&self, charges: &[Charge<'_>], clock: &C) -> List<Outcome> {
         match charges {
             [] => List::Empty,
             [only] => List::One(self.counters.decide(self.hash(only.key), &only.quota, only.cost, clock)),
@@ -99,7 +100,7 @@ impl LocalStore {
             if charge.enforced && !outcome.is_allowed() {
                 for (place, before) in taken {
                     let charge: &Charge<'_> = &charges[place];
-                    self.give_back(hashes[place], charge, before, now, clock.now());
+                    self.give_back(charge, before, now, clock.now());
                 }
                 let denied_by = |place| if place == outcomes.len() { Some(outcome) } else { None };
                 let answer = |place| denied_by(place).unwrap_or_else(|| self.peek(hashes[place], &charges[place], now));
@@ -149,18 +150,51 @@ impl LocalStore {
     ///
     /// Exact when nobody else came in between. Else never too much: without the charge, the counter would have been
     /// idle since the later of both instants at most, and each idle nanosecond would have been lost to it.
-    fn give_back(&self, hash: u64, charge: &Charge<'_>, before: Option<State>, taken_at: Timestamp, now: Timestamp) {
+    pub(crate) fn give_back(&self, charge: &Charge<'_>, before: Option<State>, taken_at: Timestamp, now: Timestamp) {
         let idle_from = match before {
             Some(State::Instant(full_at)) => full_at.max(taken_at),
             Some(State::Windows(_)) | None => taken_at,
         };
         let age = now.since(idle_from);
-        self.counters.refund(hash, charge.quota, charge.cost, age, now);
+        self.give(charge, age, now);
+    }
+
+    /// Gives back the units of a charge that was drawn `age` ago.
+    pub(crate) fn give(&self, charge: &Charge<'_>, age: Nanos, now: Timestamp) -> Outcome {
+        self.counters.refund(self.hash(charge.key), charge.quota, charge.cost, age, now)
+    }
+
+    /// Forgets a counter.
+    pub(crate) fn forget(&self, key: &Key<'_>, now: Timestamp) {
+        self.counters.reset(self.hash(key), now);
+    }
+
+    /// What a counter holds, if it is not full.
+    pub(crate) fn owed(&self, charge: &Charge<'_>, now: Timestamp) -> Option<State> {
+        let state = self.counters.read(self.hash(charge.key), charge.quota, now);
+        state.filter(|_| owes(state, charge, now))
+    }
+
+    /// Raises a counter to a state that was seen elsewhere, if that is later. Doing so again changes nothing.
+    pub(crate) fn raise(&self, charge: &Charge<'_>, seen: State, now: Timestamp) {
+        self.counters.update(self.hash(charge.key), charge.quota, now, &|state| {
+            let raised = algorithm::later(state, Some(seen), charge.quota);
+            let Step { outcome, .. } = algorithm::decide(raised, charge.quota, 0, now);
+            let next = match raised {
+                Some(raised) if outcome.reset_after() > Nanos::ZERO => Next::Set(raised),
+                _ => Next::Same,
+            };
+            Step { next, outcome }
+        });
     }
 }
 
+fn owes(state: Option<State>, charge: &Charge<'_>, now: Timestamp) -> bool {
+    algorithm::decide(state, charge.quota, 0, now).outcome.reset_after() > Nanos::ZERO
+}
+
 /// A time that was read before.
-struct At(Timestamp);
+pub(crate) struct At(pub(crate) Timestamp);
 
 impl Clock for At {
     fn now(&self) -> Timestamp {
@@ -195,11 +229,11 @@ impl Store for LocalStore {
         age: Nanos,
         clock: &C,
     ) -> impl Future<Output = Result<Outcome, StoreError>> + Send {
-        ready(Ok(self.counters.refund(self.hash(charge.key), charge.quota, charge.cost, age, clock.now())))
+        ready(Ok(self.give(charge, age, clock.now())))
     }
 
     fn reset<C: Clock>(&self, key: &Key<'_>, clock: &C) -> impl Future<Output = Result<(), StoreError>> + Send {
-        self.counters.reset(self.hash(key), clock.now());
+        self.forget(key, clock.now());
         ready(Ok(()))
     }
 }

@@ -133,7 +133,7 @@ impl Store for Away {
 /// F1, F2, D2
 #[tokio::test]
 async fn while_the_store_is_away_a_closed_policy_answers_503() {
-    let app = App::on_store(Away::default(), FailurePolicy::Closed);
+    let app = App::on_store(Away::default(), FailurePolicy::default());
     let response = app.send(get(CLIENT, "/")).await;
     assert_eq!((response.status().as_u16(), response.body().as_str()), (503, "Service Unavailable"));
     assert_eq!(header(&response, "content-type"), "text/plain; charset=utf-8");

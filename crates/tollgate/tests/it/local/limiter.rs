@@ -135,8 +135,8 @@ async fn open_and_closed_are_told_apart_when_the_store_is_away() {
     let limits = || Policy::new([Limit::per_client("per-ip", Quota::per_second(1))]).unwrap();
     let ann = caller("203.0.113.7");
     let closed = Limiter::new(limits(), Away, ManualClock::new(START));
-    assert!(matches!(closed.check(&ann, 1).await, Verdict::Unavailable(StoreError::TimedOut)));
-    assert!(matches!(closed.refund(&ann, 1, Nanos::ZERO).await, Verdict::Unavailable(_)));
+    assert!(matches!(closed.check(&ann, 1).await, Verdict::Unavailable { error: StoreError::TimedOut, .. }));
+    assert!(matches!(closed.refund(&ann, 1, Nanos::ZERO).await, Verdict::Unavailable { .. }));
     let refused = closed.reset(&ann).await.unwrap_err();
     assert_eq!(refused.to_string(), "the store is unavailable: down for repair");
     let open = Limiter::with_failure_policy(limits(), Away, ManualClock::new(START), FailurePolicy::Open);
