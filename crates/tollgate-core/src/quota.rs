@@ -178,6 +178,11 @@ impl TokenBucket {
         Nanos::new(self.interval)
     }
 
+    /// The time in which an empty bucket fills: a charge fits while the debt with it is no more than this.
+    pub const fn tolerance(&self) -> Nanos {
+        Nanos::new(self.tolerance)
+    }
+
     /// Whole units that come back within `span`, which is at most the tolerance: `span / interval`, rounded down.
     #[inline]
     pub(crate) const fn units_in(&self, span: u64) -> u64 {
@@ -215,11 +220,14 @@ impl DripBucket {
     const DRIP_MAX: u64 = 1_000_000;
     /// A full bucket drains within 139 years, so its end fits a signed 64-bit count of nanoseconds.
     const DRAIN_MAX_MS: u64 = 1 << 42;
+    /// Level and cost together stay exact in every store (Lua numbers hold 2^53).
+    const SIZE_MAX: u64 = 1 << 51;
 
     fn new(size: u64, interval: Nanos, drip: u64, phase: Phase) -> Result<Self, QuotaError> {
         let aligned = phase == Phase::Clock;
         at_least("size", size, 1)?;
         at_least("drip_size", drip, 1)?;
+        at_most("size", size, Self::SIZE_MAX)?;
         at_most(if aligned { "limit" } else { "drip_size" }, drip, Self::DRIP_MAX)?;
         let interval_ms = whole_millis(if aligned { "window" } else { "drip_rate" }, interval)?;
         match size.div_ceil(drip).checked_mul(interval_ms) {
@@ -264,6 +272,11 @@ impl SlidingWindow {
         let window_ms = whole_millis("window", window)?;
         at_most("limit", limit, Self::PRODUCT_MAX / window_ms)?;
         Ok(Self { window_ms, limit })
+    }
+
+    /// The length of a window.
+    pub const fn window(&self) -> Nanos {
+        Nanos::from_millis(self.window_ms)
     }
 }
 

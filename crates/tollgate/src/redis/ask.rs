@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use tollgate_core::{List, Nanos, Outcome, Timestamp};
 
 use super::Item;
-use super::script::Answer;
+use super::script::{Answer, Drawn, Refunded};
 use crate::store::StoreError;
 
 /// Something to be done, the time until which somebody waits for it, and where the answer goes.
@@ -37,15 +37,6 @@ pub(super) enum Work {
     Delete { key: String, hash: u64 },
 }
 
-/// When units that are given back were drawn.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Drawn {
-    /// So long ago.
-    Ago(Nanos),
-    /// At this instant of the server's clock.
-    At(Timestamp),
-}
-
 /// What Redis said.
 pub(super) enum Told {
     /// The answers to a request's charges, at this instant of the server's clock.
@@ -53,7 +44,7 @@ pub(super) enum Told {
     /// Denied for certain by what another answer on the same counters showed.
     Remembered(List<Outcome>),
     /// The state that a refund left.
-    Refunded { now: Timestamp, answer: Answer },
+    Refunded(Refunded),
     /// The counter is gone.
     Deleted,
 }

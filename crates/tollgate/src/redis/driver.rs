@@ -13,7 +13,6 @@ use super::dial::Link;
 use super::endpoint::Endpoint;
 use super::health;
 use super::lane::{Counters, Lane};
-use super::options::RedisMode;
 use super::probe;
 use super::recovery::Backoff;
 use super::traffic::{Event, Traffic};
@@ -21,8 +20,7 @@ use super::wire;
 
 /// Serves a lane until it is retired.
 pub(super) async fn drive(lane: Arc<Lane>, context: Arc<Context>) {
-    let by_slot = matches!(context.options.mode, RedisMode::Cluster);
-    let traffic = Traffic::new(context.options.clock, by_slot);
+    let traffic = Traffic::new(Arc::clone(&context), Arc::clone(&lane));
     let backoff = Backoff::random(context.options.recovery);
     let mut driver = Driver { traffic, inbox: Vec::new(), backoff, lane, context, first_dial: true };
     loop {
@@ -106,7 +104,7 @@ impl Driver {
         let mut attempt = pin!(attempt);
         loop {
             self.collect();
-            let tick = self.traffic.expire(Instant::now(), &self.lane.counters);
+            let tick = self.traffic.expire(Instant::now());
             let tick = tick.unwrap_or_else(|| Instant::now() + longest);
             tokio::select! {
                 dialled = &mut attempt => {
@@ -146,7 +144,7 @@ impl Driver {
                     return End::Retired;
                 }
             } else {
-                self.traffic.launch(&mut outgoing.bytes, now, &self.context, &self.lane.counters);
+                self.traffic.launch(&mut outgoing.bytes, now);
             }
             let sooner = arrived.into_iter().chain(self.traffic.next_retry()).min();
             if let Some(at) = sooner
@@ -173,7 +171,7 @@ impl Driver {
                 () = self.lane.rung() => {}
                 () = &mut tick, if tick_at.is_some() => {
                     let now = Instant::now();
-                    let next = self.traffic.expire(now, &self.lane.counters);
+                    let next = self.traffic.expire(now);
                     let look = (!self.traffic.is_quiet()).then_some(now + STALL_CHECK);
                     tick_at = next.into_iter().chain(look).min().map(|at| at.max(now + TICK));
                     if let Some(at) = tick_at {
@@ -209,8 +207,7 @@ impl Driver {
                 Ok(None) => break Ok(()),
                 Ok(Some((reply, length))) => {
                     taken += length;
-                    let counters = &self.lane.counters;
-                    let event = self.traffic.take_reply(reply, out, Instant::now(), &self.context, counters);
+                    let event = self.traffic.take_reply(reply, out, Instant::now());
                     if let Some(event) = event
                         && let Err(end) = self.handle(event)
                     {

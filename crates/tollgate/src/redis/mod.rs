@@ -10,6 +10,7 @@
 //! finds out which node owns which keys, and the [`router`] remembers it. Every ask carries its deadline and is answered
 //! by whoever holds it when that has come.
 
+mod answers;
 mod ask;
 mod call;
 mod complaint;

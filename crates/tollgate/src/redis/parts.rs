@@ -4,8 +4,8 @@ use tollgate_core::algorithm::State;
 use tollgate_core::{List, Nanos, Outcome, Quota, Timestamp};
 
 use super::Item;
-use super::ask::{Drawn, Fault, Told, Work};
-use super::script::{self, Answer};
+use super::ask::{Fault, Told, Work};
+use super::script::{self, Answer, Drawn};
 use super::store::{Errand, answer};
 
 /// Decides the charges in parallel, one call for all that `place` puts together.
@@ -92,7 +92,7 @@ fn note(told: Told, indices: &[usize], items: &[Item], results: &mut [Heard]) {
                 results[*index] = Heard::Remembered(*outcome);
             }
         }
-        Told::Refunded { .. } | Told::Deleted => {}
+        Told::Refunded(_) | Told::Deleted => {}
     }
 }
 
@@ -107,7 +107,7 @@ async fn give_back(errand: &Errand<'_>, items: &[Item], results: &[Heard]) -> Li
             None => None,
         };
         outcomes.push(match given_back {
-            Some(Told::Refunded { now, answer }) => script::outcome(item.quota, 0, &answer, now),
+            Some(Told::Refunded(refunded)) => refunded.outcome(item.quota),
             _ => result.outcome(item),
         });
     }

@@ -11,12 +11,13 @@ use tokio::time::Instant;
 use tollgate_core::algorithm::State;
 use tollgate_core::{Charge, Key, List, Nanos, Outcome, Timestamp};
 
-use super::ask::{Ask, Drawn, Fault, Told, Work};
+use super::ask::{Ask, Fault, Told, Work};
 use super::context::Context;
 use super::dial::Dialing;
 use super::health::RedisHealth;
 use super::options::{RedisMode, RedisOptions};
 use super::options_error::OptionsError;
+use super::script::Drawn;
 use super::shadow::Looked;
 use super::{Item, parts, scout, script, slot};
 use crate::clock::Clock;
@@ -173,7 +174,7 @@ impl Store for RedisStore {
                 let items: Vec<Item> = charges.iter().map(|charge| self.item(charge)).collect();
                 Ok(parts::decide(&errand, items, |item| item.hash).await?)
             }
-            Ok(Told::Refunded { .. } | Told::Deleted) => Err(StoreError::Unavailable("answers are mixed up".to_owned())),
+            Ok(Told::Refunded(_) | Told::Deleted) => Err(StoreError::Unavailable("answers are mixed up".to_owned())),
             Err(fault) => Err(fault.into()),
         }
     }
@@ -183,7 +184,7 @@ impl Store for RedisStore {
         self.context.shadows.forget(item.hash);
         let awaited = self.begin(clock.now()).send(Work::Refund { item, drawn: Drawn::Ago(age) });
         match answer(awaited).await? {
-            Told::Refunded { now, answer } => Ok(script::outcome(charge.quota, 0, &answer, now)),
+            Told::Refunded(refunded) => Ok(refunded.outcome(charge.quota)),
             _ => Err(StoreError::Unavailable("answers are mixed up".to_owned())),
         }
     }

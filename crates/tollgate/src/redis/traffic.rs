@@ -6,24 +6,25 @@
 //! goes out with the next call.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use tokio::time::Instant;
 
-use super::ask::{Ask, Fault, Told, Work};
+use super::answers;
+use super::ask::{Ask, Fault, Told};
 use super::call::{Call, CallKind, Form};
 use super::complaint::Complaint;
 use super::context::Context;
-use super::options::RedisClock;
-use super::script;
-use super::shadow::{Looked, Sight};
+use super::lane::{Counters, Lane};
+use super::options::{RedisClock, RedisMode};
 use super::wire::Reply;
 
 /// Everything under way to one node.
 pub(super) struct Traffic {
-    clock: RedisClock,
-    /// Whether a call may only hold keys of one slot.
-    by_slot: bool,
+    context: Arc<Context>,
+    lane: Arc<Lane>,
     pending: VecDeque<Ask>,
     /// Asks that wait for the answer to another one's call on the same counter.
     parked: HashMap<u64, Vec<Ask>, RandomState>,
@@ -55,10 +56,10 @@ const LAUNCHES_MAX: u64 = 2;
 const CHARGES_MAX: usize = 256;
 
 impl Traffic {
-    pub(super) fn new(clock: RedisClock, by_slot: bool) -> Self {
+    pub(super) fn new(context: Arc<Context>, lane: Arc<Lane>) -> Self {
         Self {
-            clock,
-            by_slot,
+            context,
+            lane,
             pending: VecDeque::new(),
             parked: HashMap::default(),
             busy: HashSet::default(),
@@ -74,18 +75,13 @@ impl Traffic {
         self.pending.push_back(ask);
     }
 
-    /// Nothing is under way and nothing waits.
-    pub(super) fn is_idle(&self) -> bool {
-        self.outstanding.is_empty() && self.pending.is_empty() && self.parked.is_empty() && self.later.is_empty()
-    }
-
     /// Nothing is under way.
     pub(super) fn is_quiet(&self) -> bool {
         self.outstanding.is_empty()
     }
 
     /// Writes everything that waits, as far as not too much is under way already.
-    pub(super) fn launch(&mut self, out: &mut Vec<u8>, now: Instant, context: &Context, counters: &super::lane::Counters) {
+    pub(super) fn launch(&mut self, out: &mut Vec<u8>, now: Instant) {
         while self.later.front().is_some_and(|(at, _)| *at <= now) {
             self.pending.extend(self.later.pop_front().map(|(_, ask)| ask));
         }
@@ -97,12 +93,12 @@ impl Traffic {
             self.launched += 1;
             for asks in self.grouped(load) {
                 let decisions = asks.iter().filter(|ask| ask.items().is_some()).count() as u64;
-                super::lane::Counters::add(&counters.calls, 1);
-                super::lane::Counters::add(&counters.decisions, decisions);
+                Counters::add(&self.lane.counters.calls, 1);
+                Counters::add(&self.lane.counters.decisions, decisions);
                 if asks[0].asking {
                     self.send(Call::asking(self.launched, now), Form::Digest, out);
                 }
-                self.send(Call::new(self.launched, asks, context.options.clock, now), Form::Digest, out);
+                self.send(Call::new(self.launched, asks, self.context.options.clock, now), Form::Digest, out);
             }
         }
     }
@@ -118,6 +114,7 @@ impl Traffic {
 
     /// The asks that go out now: those that are still wanted and whose counters are free.
     fn next_load(&mut self, now: Instant) -> Vec<Ask> {
+        let clock = self.context.options.clock;
         let mut load: Vec<Ask> = Vec::new();
         let mut charges = 0;
         while charges < CHARGES_MAX {
@@ -139,7 +136,7 @@ impl Traffic {
                 self.parked.entry(busy).or_default().push(ask);
                 continue;
             }
-            let at_another_time = |first: &Ask| self.clock == RedisClock::Given && first.asked_at != ask.asked_at;
+            let at_another_time = |first: &Ask| clock == RedisClock::Given && first.asked_at != ask.asked_at;
             if load.first().is_some_and(at_another_time) {
                 self.pending.push_front(ask);
                 break;
@@ -154,6 +151,7 @@ impl Traffic {
     /// One call for all decisions where one node owns all keys; one for each slot on a cluster. What was sent on from
     /// elsewhere goes alone, so that it meets no new trouble in company.
     fn grouped(&self, load: Vec<Ask>) -> Vec<Vec<Ask>> {
+        let by_slot = matches!(self.context.options.mode, RedisMode::Cluster);
         let mut groups: Vec<Vec<Ask>> = Vec::new();
         let mut group_of_slot: HashMap<u16, usize, RandomState> = HashMap::default();
         for ask in load {
@@ -161,7 +159,7 @@ impl Traffic {
                 groups.push(vec![ask]);
                 continue;
             }
-            let slot = if self.by_slot { ask.slot } else { 0 };
+            let slot = if by_slot { ask.slot } else { 0 };
             match group_of_slot.get(&slot) {
                 Some(group) => groups[*group].push(ask),
                 None => {
@@ -174,14 +172,7 @@ impl Traffic {
     }
 
     /// Gives the answer to the oldest call to everybody who waits for it.
-    pub(super) fn take_reply(
-        &mut self,
-        reply: Reply,
-        out: &mut Vec<u8>,
-        now: Instant,
-        context: &Context,
-        counters: &super::lane::Counters,
-    ) -> Option<Event> {
+    pub(super) fn take_reply(&mut self, reply: Reply, out: &mut Vec<u8>, now: Instant) -> Option<Event> {
         let Some(mut call) = self.outstanding.pop_front() else {
             return Some(Event::Away("the node answered what nobody asked".to_owned()));
         };
@@ -193,8 +184,8 @@ impl Traffic {
         let error = match reply {
             Reply::Error(error) => error,
             answer => {
-                let taken = answered(&mut call, answer, now, context);
-                self.release(&call, now, context);
+                let taken = answers::hand_out(&mut call, answer, now, &self.context);
+                self.release(&call, now);
                 let Err(wrong) = taken else { return None };
                 fail(call.asks, &Fault::Away(wrong.clone()));
                 return Some(Event::Away(wrong));
@@ -205,20 +196,20 @@ impl Traffic {
         }
         let complaint = Complaint::read(&error);
         if complaint == Complaint::NoScript {
-            self.send_again(call, out, counters);
+            self.send_again(call, out);
             return None;
         }
-        super::lane::Counters::add(&counters.errors, 1);
-        self.release(&call, now, context);
+        Counters::add(&self.lane.counters.errors, 1);
+        self.release(&call, now);
         self.complained(call, complaint, error, now)
     }
 
     /// The node does not know the script. One call brings it its text; the others wait behind that one.
-    fn send_again(&mut self, mut call: Call, out: &mut Vec<u8>, counters: &super::lane::Counters) {
+    fn send_again(&mut self, mut call: Call, out: &mut Vec<u8>) {
         let form = if self.reloading && call.unknown == 0 { Form::Digest } else { Form::Text };
         if form == Form::Text {
             self.reloading = true;
-            super::lane::Counters::add(&counters.reloads, 1);
+            Counters::add(&self.lane.counters.reloads, 1);
         }
         call.unknown = call.unknown.saturating_add(1);
         self.launched += 1;
@@ -252,7 +243,7 @@ impl Traffic {
 
     /// Keys of the call are on both ends of a move. Alone and a little later most asks pass; the rest goes key by key.
     fn try_again(&mut self, ask: Ask, now: Instant) {
-        const PAUSE: std::time::Duration = std::time::Duration::from_millis(2);
+        const PAUSE: Duration = Duration::from_millis(2);
         const TRIES: u8 = 3;
         let is_split = ask.hops >= TRIES && ask.items().is_some_and(|items| items.len() > 1);
         if is_split {
@@ -264,14 +255,14 @@ impl Traffic {
     }
 
     /// Frees the counters of a call. Who waited for them is answered from what the call saw, or goes out next.
-    fn release(&mut self, call: &Call, now: Instant, context: &Context) {
+    fn release(&mut self, call: &Call, now: Instant) {
         if call.kind != CallKind::Decide {
             return;
         }
         for hash in call.asks.iter().flat_map(Ask::hashes) {
             self.busy.remove(&hash);
             for ask in self.parked.remove(&hash).into_iter().flatten().rev() {
-                match denied_from_memory(&ask, now, context) {
+                match answers::from_memory(&ask, now, &self.context) {
                     Some(outcomes) => ask.tell(Ok(Told::Remembered(outcomes))),
                     None => self.pending.push_front(ask),
                 }
@@ -280,7 +271,7 @@ impl Traffic {
     }
 
     /// Answers everybody whose time is up, and says when to look again.
-    pub(super) fn expire(&mut self, now: Instant, counters: &super::lane::Counters) -> Option<Instant> {
+    pub(super) fn expire(&mut self, now: Instant) -> Option<Instant> {
         let mut expired = 0_u64;
         let mut keep = |ask: &mut Ask| {
             let is_up = ask.deadline <= now;
@@ -301,7 +292,7 @@ impl Traffic {
             keep(ask);
         });
         self.timeouts_in_row = self.timeouts_in_row.saturating_add(expired as u32);
-        super::lane::Counters::add(&counters.timeouts, expired);
+        Counters::add(&self.lane.counters.timeouts, expired);
         self.next_deadline()
     }
 
@@ -344,86 +335,4 @@ impl Traffic {
 
 fn fail(asks: Vec<Ask>, fault: &Fault) {
     asks.into_iter().for_each(|ask| ask.tell(Err(fault.clone())));
-}
-
-/// Tells every ask of a call its answer and remembers what was seen; an error says that the answer makes no sense.
-fn answered(call: &mut Call, reply: Reply, now: Instant, context: &Context) -> Result<(), String> {
-    match call.kind {
-        CallKind::Asking => Ok(()),
-        CallKind::Delete => {
-            for ask in call.asks.iter_mut() {
-                ask.hashes().for_each(|hash| context.shadows.forget(hash));
-                tell(ask, Ok(Told::Deleted));
-            }
-            Ok(())
-        }
-        CallKind::Refund => {
-            let ask = &mut call.asks[0];
-            let Work::Refund { item, .. } = &ask.work else { return Ok(()) };
-            context.shadows.forget(item.hash);
-            let told = script::read_refund(reply, item)?;
-            let told = told.map(|(now, answer)| Told::Refunded { now, answer }).map_err(Fault::Away);
-            tell(ask, told);
-            Ok(())
-        }
-        CallKind::Decide => {
-            let requests: Vec<&[super::Item]> = call.asks.iter().filter_map(Ask::items).collect();
-            let answers = script::read_decide(reply, &requests)?;
-            for (ask, answer) in call.asks.iter_mut().zip(answers.requests) {
-                match answer {
-                    Ok(list) => {
-                        remember(ask, &list, answers.now, now, context);
-                        tell(ask, Ok(Told::Decided { now: answers.now, answers: list }));
-                    }
-                    Err(error) => {
-                        context.foreign_value(ask, &error);
-                        tell(ask, Err(Fault::Away(error)));
-                    }
-                }
-            }
-            Ok(())
-        }
-    }
-}
-
-fn tell(ask: &mut Ask, told: Result<Told, Fault>) {
-    if let Some(answer) = ask.answer.take() {
-        let _ = answer.send(told);
-    }
-}
-
-fn remember(
-    ask: &Ask,
-    answers: &[script::Answer],
-    server_now: tollgate_core::Timestamp,
-    now: Instant,
-    context: &Context,
-) {
-    let received_at = match context.options.clock {
-        RedisClock::Given => ask.asked_at,
-        RedisClock::Server | RedisClock::Replica => ask.by_callers_clock(now),
-    };
-    for (item, answer) in ask.items().into_iter().flatten().zip(answers) {
-        let sight =
-            Sight { quota: item.quota, state: answer.state, server_now, asked_at: ask.asked_at, received_at };
-        context.shadows.remember(item.hash, sight);
-    }
-}
-
-fn denied_from_memory(
-    ask: &Ask,
-    now: Instant,
-    context: &Context,
-) -> Option<tollgate_core::List<tollgate_core::Outcome>> {
-    let looked = ask.items()?.iter().map(|item| Looked {
-        hash: item.hash,
-        quota: item.quota,
-        cost: item.cost,
-        enforced: item.enforced,
-    });
-    let at = match context.options.clock {
-        RedisClock::Given => ask.asked_at,
-        RedisClock::Server | RedisClock::Replica => ask.by_callers_clock(now),
-    };
-    context.shadows.deny(looked, at)
 }

@@ -1,6 +1,291 @@
-//! stub
-#[derive(Debug)] pub(super) enum Reply { Simple(String), Error(String), Integer(i64), Bulk(Vec<u8>), Nil, Array(Vec<Reply>) }
-pub(super) fn parse(_: &[u8]) -> Result<Option<(Reply, usize)>, String> { todo!() }
-pub(super) fn write_command(_: &mut Vec<u8>, _: &[&[u8]]) { todo!() }
-pub(super) fn begin(_: &mut Vec<u8>, _: usize) { todo!() }
-pub(super) fn bulk(_: &mut Vec<u8>, _: &[u8]) { todo!() }
+//! The Redis protocol, as far as a client of ours needs it: RESP2.
+
+use std::error::Error;
+use std::fmt;
+
+/// One reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Reply {
+    Simple(String),
+    Error(String),
+    Integer(i64),
+    Bulk(Vec<u8>),
+    /// A bulk string or an array that is not there.
+    Nil,
+    Array(Vec<Reply>),
+}
+
+/// Bytes that are no reply; the connection they came from is of no more use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WireError {
+    /// No reply starts with this byte.
+    Kind(u8),
+    /// A length or integer that is none.
+    Number,
+    /// A line without end, or a bulk string that does not end where it says.
+    Unterminated,
+    /// A line, bulk string, array or nesting beyond what any reply to us needs.
+    TooLong,
+}
+
+impl fmt::Display for WireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kind(byte) => write!(f, "no reply starts with byte {byte:#04x}"),
+            Self::Number => f.write_str("a number in a reply cannot be read"),
+            Self::Unterminated => f.write_str("a part of a reply does not end where it should"),
+            Self::TooLong => f.write_str("a reply is longer or deeper than any answer to us"),
+        }
+    }
+}
+
+impl Error for WireError {}
+
+const DEPTH_MAX: usize = 8;
+const LINE_MAX: usize = 64 * 1024;
+const BULK_MAX: usize = 1024 * 1024;
+const ARRAY_MAX: usize = 64 * 1024;
+
+/// The first reply in the buffer and how many bytes it takes; `None` while it is not there in full.
+///
+/// Nothing is built before all of it has come, so a reply that arrives in pieces costs a scan per piece.
+pub(super) fn parse(buffer: &[u8]) -> Result<Option<(Reply, usize)>, WireError> {
+    let Some(end) = Cursor { buffer, at: 0 }.skip(DEPTH_MAX)? else { return Ok(None) };
+    let mut cursor = Cursor { buffer, at: 0 };
+    let reply = cursor.build(DEPTH_MAX)?;
+    Ok(reply.map(|reply| (reply, end)))
+}
+
+/// Appends a command.
+pub(super) fn write_command(out: &mut Vec<u8>, args: &[&[u8]]) {
+    begin(out, args.len());
+    for arg in args {
+        bulk(out, arg);
+    }
+}
+
+/// Begins a command of so many strings, the name included; [`bulk`] appends them.
+pub(super) fn begin(out: &mut Vec<u8>, count: usize) {
+    length(out, b'*', count);
+}
+
+/// Appends one string of a command.
+pub(super) fn bulk(out: &mut Vec<u8>, bytes: &[u8]) {
+    length(out, b'$', bytes.len());
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn length(out: &mut Vec<u8>, kind: u8, length: usize) {
+    out.push(kind);
+    push_number(out, length as u64);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends decimal digits.
+pub(super) fn push_number(out: &mut Vec<u8>, number: u64) {
+    let mut digits = [0; 20];
+    let mut start = digits.len();
+    let mut rest = number;
+    loop {
+        start -= 1;
+        digits[start] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[start..]);
+}
+
+/// A place in the buffer. Each method returns `None` when the buffer ends before what it wants.
+struct Cursor<'b> {
+    buffer: &'b [u8],
+    at: usize,
+}
+
+impl<'b> Cursor<'b> {
+    /// Steps over one reply; returns where it ends.
+    fn skip(&mut self, depth: usize) -> Result<Option<usize>, WireError> {
+        let Some((kind, line)) = self.head()? else { return Ok(None) };
+        match kind {
+            b'$' => match length_of(line, BULK_MAX)? {
+                Some(length) if self.body(length)?.is_none() => return Ok(None),
+                _ => {}
+            },
+            b'*' => {
+                let count = length_of(line, ARRAY_MAX)?.unwrap_or(0);
+                if count > 0 && depth == 0 {
+                    return Err(WireError::TooLong);
+                }
+                for _ in 0..count {
+                    if self.skip(depth - 1)?.is_none() {
+                        return Ok(None);
+                    }
+                }
+            }
+            b':' => {
+                integer(line)?;
+            }
+            _ => {}
+        }
+        Ok(Some(self.at))
+    }
+
+    /// Builds one reply that has been stepped over already.
+    fn build(&mut self, depth: usize) -> Result<Option<Reply>, WireError> {
+        let Some((kind, line)) = self.head()? else { return Ok(None) };
+        Ok(Some(match kind {
+            b'+' => Reply::Simple(String::from_utf8_lossy(line).into_owned()),
+            b'-' => Reply::Error(String::from_utf8_lossy(line).into_owned()),
+            b':' => Reply::Integer(integer(line)?),
+            b'$' => {
+                let Some(length) = length_of(line, BULK_MAX)? else { return Ok(Some(Reply::Nil)) };
+                let Some(body) = self.body(length)? else { return Ok(None) };
+                Reply::Bulk(body.to_vec())
+            }
+            _ => {
+                let Some(count) = length_of(line, ARRAY_MAX)? else { return Ok(Some(Reply::Nil)) };
+                let mut items = Vec::with_capacity(count);
+                for _ in 0..count {
+                    let Some(item) = self.build(depth.saturating_sub(1))? else { return Ok(None) };
+                    items.push(item);
+                }
+                Reply::Array(items)
+            }
+        }))
+    }
+
+    /// The kind of the reply that begins here, and the rest of its first line.
+    fn head(&mut self) -> Result<Option<(u8, &'b [u8])>, WireError> {
+        let rest = &self.buffer[self.at..];
+        let Some(&kind) = rest.first() else { return Ok(None) };
+        if !matches!(kind, b'+' | b'-' | b':' | b'$' | b'*') {
+            return Err(WireError::Kind(kind));
+        }
+        let within = &rest[1..rest.len().min(LINE_MAX)];
+        let Some(length) = within.iter().position(|byte| *byte == b'\r') else {
+            return if rest.len() >= LINE_MAX { Err(WireError::TooLong) } else { Ok(None) };
+        };
+        match rest.get(length + 2) {
+            None => Ok(None),
+            Some(b'\n') => {
+                self.at += length + 3;
+                Ok(Some((kind, &within[..length])))
+            }
+            Some(_) => Err(WireError::Unterminated),
+        }
+    }
+
+    fn body(&mut self, length: usize) -> Result<Option<&'b [u8]>, WireError> {
+        let rest = &self.buffer[self.at..];
+        let Some(end) = rest.get(length..length + 2) else { return Ok(None) };
+        if end != b"\r\n" {
+            return Err(WireError::Unterminated);
+        }
+        self.at += length + 2;
+        Ok(Some(&rest[..length]))
+    }
+}
+
+/// The length in a head; `None` for -1, which stands for nothing.
+fn length_of(line: &[u8], max: usize) -> Result<Option<usize>, WireError> {
+    match integer(line)? {
+        -1 => Ok(None),
+        length => match usize::try_from(length) {
+            Ok(length) if length <= max => Ok(Some(length)),
+            Ok(_) => Err(WireError::TooLong),
+            Err(_) => Err(WireError::Number),
+        },
+    }
+}
+
+fn integer(line: &[u8]) -> Result<i64, WireError> {
+    std::str::from_utf8(line).ok().and_then(|text| text.parse().ok()).ok_or(WireError::Number)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn write_reply(out: &mut Vec<u8>, reply: &Reply) {
+        match reply {
+            Reply::Simple(text) => out.extend_from_slice(format!("+{text}\r\n").as_bytes()),
+            Reply::Error(text) => out.extend_from_slice(format!("-{text}\r\n").as_bytes()),
+            Reply::Integer(number) => out.extend_from_slice(format!(":{number}\r\n").as_bytes()),
+            Reply::Bulk(bytes) => bulk(out, bytes),
+            Reply::Nil => out.extend_from_slice(b"$-1\r\n"),
+            Reply::Array(items) => {
+                begin(out, items.len());
+                items.iter().for_each(|item| write_reply(out, item));
+            }
+        }
+    }
+
+    fn any_reply() -> impl Strategy<Value = Reply> {
+        let leaf = prop_oneof![
+            "[a-z A-Z]{0,12}".prop_map(Reply::Simple),
+            "[a-z A-Z]{0,12}".prop_map(Reply::Error),
+            any::<i64>().prop_map(Reply::Integer),
+            proptest::collection::vec(any::<u8>(), 0..20).prop_map(Reply::Bulk),
+            Just(Reply::Nil),
+        ];
+        leaf.prop_recursive(3, 24, 6, |inner| proptest::collection::vec(inner, 0..6).prop_map(Reply::Array))
+    }
+
+    proptest! {
+        #[test]
+        fn random_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = parse(&bytes);
+        }
+
+        #[test]
+        fn bytes_that_look_like_replies_never_panic(text in "[-+:$*0-9\r\n]{0,60}") {
+            if let Ok(Some((_, end))) = parse(text.as_bytes()) {
+                prop_assert!(end <= text.len());
+            }
+        }
+
+        #[test]
+        fn every_split_of_a_stream_parses_the_same(first in any_reply(), second in any_reply()) {
+            let mut stream = Vec::new();
+            write_reply(&mut stream, &first);
+            let border = stream.len();
+            write_reply(&mut stream, &second);
+            for split in 0..stream.len() {
+                let expected = (split >= border).then(|| (first.clone(), border));
+                prop_assert_eq!(parse(&stream[..split]).unwrap(), expected);
+            }
+            prop_assert_eq!(parse(&stream[border..]).unwrap(), Some((second, stream.len() - border)));
+        }
+    }
+
+    #[test]
+    fn a_command_is_an_array_of_strings() {
+        let mut out = Vec::new();
+        write_command(&mut out, &[b"SET", b"", b"a\r\nb"]);
+        assert_eq!(out, b"*3\r\n$3\r\nSET\r\n$0\r\n\r\n$4\r\na\r\nb\r\n");
+    }
+
+    #[test]
+    fn what_no_reply_to_us_needs_is_refused() {
+        assert_eq!(parse(b"$1048577\r\n"), Err(WireError::TooLong));
+        assert_eq!(parse(b"*65537\r\n"), Err(WireError::TooLong));
+        assert_eq!(parse("*1\r\n".repeat(9).as_bytes()), Err(WireError::TooLong));
+        assert_eq!(parse("*1\r\n".repeat(8).as_bytes()), Ok(None));
+        assert_eq!(parse(&vec![b'+'; LINE_MAX]), Err(WireError::TooLong));
+        assert_eq!(parse(b"$-2\r\n"), Err(WireError::Number));
+        assert_eq!(parse(b"%1\r\n"), Err(WireError::Kind(b'%')));
+        assert_eq!(parse(b"$1\r\nab\r\n"), Err(WireError::Unterminated));
+    }
+
+    #[test]
+    fn numbers_are_written_in_full() {
+        let mut out = Vec::new();
+        push_number(&mut out, u64::MAX);
+        push_number(&mut out, 0);
+        assert_eq!(out, b"184467440737095516150");
+    }
+}

@@ -1,0 +1,91 @@
+//! What the answer to a call means for everybody who waits for it.
+
+use tokio::time::Instant;
+use tollgate_core::{List, Outcome, Timestamp};
+
+use super::Item;
+use super::ask::{Ask, Fault, Told, Work};
+use super::call::{Call, CallKind};
+use super::context::Context;
+use super::options::RedisClock;
+use super::script::{self, Answer};
+use super::shadow::{Looked, Sight};
+use super::wire::Reply;
+
+/// Tells every ask of a call its answer and remembers what was seen; an error says that the answer makes no sense.
+pub(super) fn hand_out(call: &mut Call, reply: Reply, now: Instant, context: &Context) -> Result<(), String> {
+    match call.kind {
+        CallKind::Asking => Ok(()),
+        CallKind::Delete => {
+            for ask in call.asks.iter_mut() {
+                ask.hashes().for_each(|hash| context.shadows.forget(hash));
+                tell(ask, Ok(Told::Deleted));
+            }
+            Ok(())
+        }
+        CallKind::Refund => {
+            let ask = &mut call.asks[0];
+            let Work::Refund { item, .. } = &ask.work else { return Ok(()) };
+            context.shadows.forget(item.hash);
+            tell(ask, script::read_refund(reply).map(Told::Refunded).map_err(Fault::Away));
+            Ok(())
+        }
+        CallKind::Decide => {
+            let requests: Vec<&[Item]> = call.asks.iter().filter_map(Ask::items).collect();
+            let answers = script::read_decide(reply, &requests)?;
+            for (ask, answer) in call.asks.iter_mut().zip(answers.requests) {
+                match answer {
+                    Ok(list) => {
+                        remember(ask, &list, answers.now, now, context);
+                        tell(ask, Ok(Told::Decided { now: answers.now, answers: list }));
+                    }
+                    Err(error) => {
+                        context.foreign_value(ask, &error);
+                        tell(ask, Err(Fault::Away(error)));
+                    }
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+fn tell(ask: &mut Ask, told: Result<Told, Fault>) {
+    if let Some(answer) = ask.answer.take() {
+        let _ = answer.send(told);
+    }
+}
+
+fn remember(
+    ask: &Ask,
+    answers: &[Answer],
+    server_now: Timestamp,
+    now: Instant,
+    context: &Context,
+) {
+    let received_at = callers_time(ask, now, context);
+    for (item, answer) in ask.items().into_iter().flatten().zip(answers) {
+        let sight =
+            Sight { quota: item.quota, state: answer.state, server_now, asked_at: ask.asked_at, received_at };
+        context.shadows.remember(item.hash, sight);
+    }
+}
+
+/// The answers to a request that is denied for certain by what was seen a moment ago.
+pub(super) fn from_memory(ask: &Ask, now: Instant, context: &Context) -> Option<List<Outcome>> {
+    let looked = ask.items()?.iter().map(|item| Looked {
+        hash: item.hash,
+        quota: item.quota,
+        cost: item.cost,
+        enforced: item.enforced,
+    });
+    context.shadows.deny(looked, callers_time(ask, now, context))
+}
+
+/// A given clock stands still while we wait.
+fn callers_time(ask: &Ask, now: Instant, context: &Context) -> Timestamp {
+    match context.options.clock {
+        RedisClock::Given => ask.asked_at,
+        RedisClock::Server | RedisClock::Replica => ask.by_callers_clock(now),
+    }
+}

@@ -1,0 +1,1 @@
+//! The scripts through a real Redis.
