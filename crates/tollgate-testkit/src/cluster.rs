@@ -1,0 +1,210 @@
+//! A cluster of three masters with a replica each.
+
+use std::collections::HashMap;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use redis::{Connection, RedisResult, cmd};
+
+use crate::processes::wait_until;
+use crate::server::RedisServer;
+
+/// Six nodes. At the start 0, 1 and 2 are masters of a third of the slots each, and 3, 4 and 5 their replicas.
+#[derive(Debug)]
+pub struct RedisCluster {
+    nodes: Vec<RedisServer>,
+    ids: Vec<String>,
+}
+
+impl RedisCluster {
+    /// Returns when every node says that the cluster works and every replica has its link.
+    #[track_caller]
+    pub fn start() -> Self {
+        let nodes: Vec<RedisServer> = (0..2 * MASTERS).map(|_| start_node()).collect();
+        let ids = nodes.iter().map(|node| node.command(&["CLUSTER", "MYID"])).collect();
+        let cluster = Self { nodes, ids };
+        cluster.give_slots();
+        cluster.introduce_nodes();
+        cluster.assign_replicas();
+        wait_until(START_TIMEOUT, "all nodes call the cluster ok", || cluster.is_ok());
+        cluster
+    }
+
+    /// All nodes; their order never changes.
+    pub fn nodes(&self) -> &[RedisServer] {
+        &self.nodes
+    }
+
+    /// `redis://` addresses of all nodes.
+    pub fn urls(&self) -> Vec<String> {
+        self.nodes.iter().map(RedisServer::url).collect()
+    }
+
+    /// The slot of a key, by Redis.
+    pub fn slot_of_key(&self, key: &str) -> u16 {
+        self.a_running_node().command(&["CLUSTER", "KEYSLOT", key])
+    }
+
+    /// Index of the master of this slot, by the word of the first node that runs.
+    #[track_caller]
+    pub fn master_of_slot(&self, slot: u16) -> usize {
+        let masters = self.masters_known_to(self.a_running_node());
+        self.master_in(&masters, slot).unwrap_or_else(|| panic!("slot {slot} has no master"))
+    }
+
+    /// Index of the master of this key's slot.
+    #[track_caller]
+    pub fn owner_of_key(&self, key: &str) -> usize {
+        self.master_of_slot(self.slot_of_key(key))
+    }
+
+    /// Waits until all nodes that run name a node that runs as the master of this slot, and returns its index.
+    /// To be called after its master was killed or stopped.
+    #[track_caller]
+    pub fn wait_for_new_master(&self, slot: u16, timeout: Duration) -> usize {
+        let mut found = None;
+        wait_until(timeout, "another node is master of the slot", || {
+            let running = self.nodes.iter().filter(|node| node.is_running());
+            let words: Vec<_> = running.map(|node| self.master_in(&self.masters_known_to(node), slot)).collect();
+            found = words[0].filter(|master| self.nodes[*master].is_running());
+            found.is_some() && words.iter().all(|word| *word == found)
+        });
+        found.expect("set when the wait ended")
+    }
+
+    /// Waits until every node that runs calls the cluster ok, all others are known to be dead, and replicas have links.
+    #[track_caller]
+    pub fn wait_until_ok(&self, timeout: Duration) {
+        wait_until(timeout, "all nodes call the cluster ok", || self.is_ok());
+    }
+
+    /// Moves slots to this master one by one with all their keys, while clients go on: a key is asked for at the old
+    /// master until it has moved (then `ASK`), and the slot changes hands when it is empty (then `MOVED`).
+    #[track_caller]
+    pub fn move_slots(&self, slots: RangeInclusive<u16>, to: usize) {
+        let mut clients: Vec<Connection> = self.nodes.iter().map(RedisServer::client).collect();
+        for slot in slots {
+            let from = self.master_of_slot(slot);
+            if from != to {
+                let moved = self.move_slot(&mut clients, slot, from, to);
+                moved.unwrap_or_else(|error| panic!("moving slot {slot} from node {from} to node {to}: {error}"));
+            }
+        }
+    }
+
+    fn move_slot(&self, clients: &mut [Connection], slot: u16, from: usize, to: usize) -> RedisResult<()> {
+        let (from_id, to_id) = (&self.ids[from], &self.ids[to]);
+        let set_slot = |client: &mut Connection, state: &str, id: &str| {
+            cmd("CLUSTER").arg("SETSLOT").arg(slot).arg(state).arg(id).exec(client)
+        };
+        set_slot(&mut clients[to], "IMPORTING", from_id)?;
+        set_slot(&mut clients[from], "MIGRATING", to_id)?;
+        loop {
+            let keys: Vec<Vec<u8>> = cmd("CLUSTER").arg("GETKEYSINSLOT").arg(slot).arg(10).query(&mut clients[from])?;
+            if keys.is_empty() {
+                break;
+            }
+            let mut migrate = cmd("MIGRATE");
+            migrate.arg("127.0.0.1").arg(self.nodes[to].port()).arg("").arg(0).arg(5000).arg("KEYS").arg(keys);
+            migrate.exec(&mut clients[from])?;
+        }
+        // The new master learns it first: otherwise the old one would send clients to a node that sends them back.
+        set_slot(&mut clients[to], "NODE", to_id)?;
+        set_slot(&mut clients[from], "NODE", to_id)?;
+        for other in (0..clients.len()).filter(|node| *node != from && *node != to) {
+            // Replicas and killed masters do not take the order; they hear it from the others.
+            let _heard_later = set_slot(&mut clients[other], "NODE", to_id);
+        }
+        Ok(())
+    }
+
+    fn give_slots(&self) {
+        for (index, node) in self.nodes.iter().enumerate() {
+            node.command::<()>(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()]);
+        }
+        for (node, (first, last)) in self.nodes.iter().zip([(0, 5460), (5461, 10922), (10923, 16383)]) {
+            node.command::<()>(&["CLUSTER", "ADDSLOTSRANGE", &first.to_string(), &last.to_string()]);
+        }
+    }
+
+    fn introduce_nodes(&self) {
+        let (first, others) = self.nodes.split_first().expect("six nodes");
+        for node in others {
+            let bus_port = node.bus_port().expect("a cluster node").to_string();
+            first.command::<()>(&["CLUSTER", "MEET", "127.0.0.1", &node.port().to_string(), &bus_port]);
+        }
+        wait_until(START_TIMEOUT, "all nodes know each other", || {
+            self.nodes.iter().all(|node| {
+                let text: String = node.command(&["CLUSTER", "NODES"]);
+                self.ids.iter().all(|id| text.contains(id.as_str())) && !text.contains("handshake")
+            })
+        });
+    }
+
+    fn assign_replicas(&self) {
+        for (replica, master_id) in self.nodes[MASTERS..].iter().zip(&self.ids) {
+            replica.command::<()>(&["CLUSTER", "REPLICATE", master_id]);
+        }
+    }
+
+    fn is_ok(&self) -> bool {
+        let running = self.nodes.iter().filter(|node| node.is_running());
+        running.clone().all(|node| {
+            let info: String = node.command(&["CLUSTER", "INFO"]);
+            let replication = node.info("replication");
+            let is_linked = replication.get("master_link_status").is_none_or(|status| status == "up");
+            info.contains("cluster_state:ok") && info.contains("cluster_slots_ok:16384") && is_linked
+        }) && self.all_replicas_are_known(running.count())
+    }
+
+    /// A failover needs masters that have heard of their replicas.
+    fn all_replicas_are_known(&self, running: usize) -> bool {
+        self.nodes.iter().filter(|node| node.is_running()).all(|node| {
+            let text: String = node.command(&["CLUSTER", "NODES"]);
+            let alive = text.lines().filter(|line| !line.contains("fail") && !line.contains("noaddr"));
+            let (replicas, masters): (Vec<&str>, Vec<&str>) = alive.partition(|line| line.contains("slave"));
+            replicas.len() + masters.len() == running && masters.len() == MASTERS
+        })
+    }
+
+    /// Slot ranges and the id of their master, as this node knows them.
+    fn masters_known_to(&self, node: &RedisServer) -> Vec<(RangeInclusive<u16>, String)> {
+        let text: String = node.command(&["CLUSTER", "NODES"]);
+        let lines = text.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+        let slots = lines.flat_map(|fields| {
+            let id = fields[0].to_owned();
+            // From the ninth field on: `0-5460`, `7`, and `[93->-…]` for a slot on the move.
+            let ranges: Vec<_> = fields[8.min(fields.len())..].iter().filter_map(|field| parse_range(field)).collect();
+            ranges.into_iter().map(move |range| (range, id.clone()))
+        });
+        slots.collect()
+    }
+
+    fn master_in(&self, masters: &[(RangeInclusive<u16>, String)], slot: u16) -> Option<usize> {
+        let indices: HashMap<&str, usize> = self.ids.iter().map(String::as_str).zip(0..).collect();
+        let (_, id) = masters.iter().find(|(range, _)| range.contains(&slot))?;
+        indices.get(id.as_str()).copied()
+    }
+
+    #[track_caller]
+    fn a_running_node(&self) -> &RedisServer {
+        self.nodes.iter().find(|node| node.is_running()).expect("a node runs")
+    }
+}
+
+const MASTERS: usize = 3;
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+
+fn start_node() -> RedisServer {
+    RedisServer::builder()
+        .cluster_node()
+        .config("cluster-node-timeout 1000")
+        .config("cluster-require-full-coverage no")
+        .config("cluster-allow-replica-migration no")
+        .start()
+}
+
+fn parse_range(field: &str) -> Option<RangeInclusive<u16>> {
+    let (first, last) = field.split_once('-').unwrap_or((field, field));
+    Some(first.parse().ok()?..=last.parse().ok()?)
+}

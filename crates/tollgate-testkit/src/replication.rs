@@ -1,0 +1,71 @@
+//! A primary with replicas, and nobody who watches them.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::processes::wait_until;
+use crate::server::RedisServer;
+
+/// Servers of which one is the primary and the others follow it. Who is changes only by [`promote`](Self::promote).
+#[derive(Debug)]
+pub struct Replication {
+    servers: Vec<RedisServer>,
+    primary: Mutex<usize>,
+}
+
+impl Replication {
+    /// A primary (server 0) and so many replicas with their links up.
+    #[track_caller]
+    pub fn start(replicas: usize) -> Self {
+        let primary = RedisServer::start();
+        let followers: Vec<_> = (0..replicas).map(|_| RedisServer::builder().replica_of(&primary).start()).collect();
+        let servers = std::iter::once(primary).chain(followers).collect();
+        let replication = Self { servers, primary: Mutex::new(0) };
+        replication.wait_for_links();
+        replication
+    }
+
+    /// The present primary.
+    pub fn primary(&self) -> &RedisServer {
+        &self.servers[*self.primary.lock().unwrap_or_else(PoisonError::into_inner)]
+    }
+
+    /// All servers, in the order of their start.
+    pub fn servers(&self) -> &[RedisServer] {
+        &self.servers
+    }
+
+    /// Makes this server the primary; the others that run follow it, the old primary too, when their links are up.
+    /// Writes that had not reached it are lost.
+    #[track_caller]
+    pub fn promote(&self, index: usize) {
+        let new_primary = &self.servers[index];
+        new_primary.command::<()>(&["REPLICAOF", "NO", "ONE"]);
+        *self.primary.lock().unwrap_or_else(PoisonError::into_inner) = index;
+        let port = new_primary.port().to_string();
+        for follower in self.followers() {
+            follower.command::<()>(&["REPLICAOF", "127.0.0.1", &port]);
+        }
+        self.wait_for_links();
+    }
+
+    fn followers(&self) -> impl Iterator<Item = &RedisServer> {
+        let primary = self.primary().port();
+        self.servers.iter().filter(move |server| server.port() != primary && server.is_running())
+    }
+
+    #[track_caller]
+    fn wait_for_links(&self) {
+        let port = self.primary().port();
+        for follower in self.followers() {
+            wait_until(Duration::from_secs(15), "the link to the primary is up", || follows(follower, port));
+        }
+    }
+}
+
+/// Whether the server has a working link to the primary on this port.
+pub(crate) fn follows(server: &RedisServer, primary_port: u16) -> bool {
+    let info = server.info("replication");
+    let is = |name: &str, value: &str| info.get(name).is_some_and(|found| found == value);
+    is("master_link_status", "up") && is("master_port", &primary_port.to_string())
+}
