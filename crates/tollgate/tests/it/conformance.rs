@@ -1,6 +1,6 @@
 //! Every store answers as the transcripts say, and as the reference store does (A2, B11, T-41).
 
-mod random;
+pub mod random;
 
 use std::collections::BTreeSet;
 

@@ -4,3 +4,4 @@ mod conformance;
 #[cfg(feature = "tower")]
 mod http;
 mod local;
+mod redis;

@@ -14,11 +14,16 @@ const STEPS: usize = 250;
 #[tokio::test]
 async fn the_local_store_answers_as_the_reference_store_does() {
     let options = LocalOptions { max_keys: 1_000, ..LocalOptions::default() };
-    let wanted = std::env::var("TOLLGATE_CASES").ok().and_then(|text| text.parse().ok());
-    for seed in 0..wanted.unwrap_or(PROGRAMS).max(PROGRAMS) {
+    for seed in 0..programs(PROGRAMS) {
         let steps = compare(seed, &LocalStore::new(options)).await.unwrap_or_else(|wrong| panic!("{wrong}"));
         assert_eq!(steps, STEPS);
     }
+}
+
+/// How many programs to play: `usual`, or what `TOLLGATE_CASES` asks for if that is more.
+pub fn programs(usual: u64) -> u64 {
+    let wanted = std::env::var("TOLLGATE_CASES").ok().and_then(|text| text.parse().ok());
+    wanted.unwrap_or(usual).max(usual)
 }
 
 /// A reference store that charges what it denies is found out: the comparison can fail.
