@@ -139,7 +139,8 @@ fn shortened(whole: &str) -> String {
     short
 }
 
-#[cfg(all(test, feature = "redis"))]
+#[cfg(test)]
+#[cfg(feature = "redis")]
 mod cluster_tests;
 
 #[cfg(test)]
