@@ -150,4 +150,10 @@ mod tests {
         assert_eq!(unset, "the environment variable TOLLGATE_NO_SUCH_VARIABLE is not set");
         assert_eq!(Secret::from_env("CARGO_PKG_NAME").unwrap().read().unwrap(), "tollgate");
     }
+
+    #[test]
+    fn neither_user_nor_password_is_printed() {
+        let credentials = Credentials { username: Some("half".into()), password: Some(Secret::new("other")) };
+        assert_eq!(format!("{credentials:?}"), "Credentials { username: Some(***), password: Some(Secret(***)) }");
+    }
 }

@@ -1,10 +1,10 @@
 //! Dialing real servers, and some that never answer.
 
 use std::fs;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use socket2::SockRef;
+use socket2::{Domain, SockRef, Socket, Type};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tollgate_core::Nanos;
 
@@ -216,17 +216,41 @@ async fn a_server_that_never_answers_is_given_up_in_time() {
     }
 }
 
+/// An address that drops whoever knocks: its queue holds one, and is full.
+struct BlackHole {
+    address: SocketAddr,
+    _listener: Socket,
+    _queued: Vec<TcpStream>,
+}
+
+impl BlackHole {
+    fn open() -> Self {
+        let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        listener.listen(0).unwrap();
+        let address = listener.local_addr().unwrap().as_socket().unwrap();
+        let knock = || TcpStream::connect_timeout(&address, Duration::from_millis(50)).ok();
+        let queued = (0..100).map_while(|_| knock()).collect();
+        Self { address, _listener: listener, _queued: queued }
+    }
+}
+
 #[tokio::test]
-async fn an_address_that_swallows_packets_or_refuses_is_away() {
-    // TEST-NET-1 (RFC 5737): routed nowhere, or refused by the network at once.
-    let mut options = RedisOptions::standalone(Endpoint::new("192.0.2.1", 6_379));
+async fn an_address_that_swallows_packets_is_given_up_in_time() {
+    let hole = BlackHole::open();
+    let mut options = RedisOptions::standalone(Endpoint::new("127.0.0.1", hole.address.port()));
     options.connect_timeout = Nanos::from_millis(100);
     let start = Instant::now();
     let error = refused(&options).await;
-    assert!(start.elapsed() < Duration::from_millis(600), "{:?}", start.elapsed());
+    let took = start.elapsed();
+    assert!((Duration::from_millis(99)..Duration::from_millis(600)).contains(&took), "{took:?}");
     assert_eq!((error.step, error.blame()), (Step::Connect, Blame::Away), "{error}");
+}
+
+#[tokio::test]
+async fn a_closed_port_and_an_unknown_name_are_away() {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    options.endpoints = vec![Endpoint::new("127.0.0.1", closed)];
+    let mut options = RedisOptions::standalone(Endpoint::new("127.0.0.1", closed));
     let error = refused(&options).await;
     assert_eq!((error.step, error.blame()), (Step::Connect, Blame::Away), "{error}");
     options.endpoints = vec!["no-such-host.invalid".parse().unwrap()];
@@ -240,10 +264,27 @@ async fn the_next_address_is_tried_when_the_first_is_dead() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let live = listener.local_addr().unwrap();
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let black_hole = "192.0.2.1:6379".parse().unwrap();
+    let hole = BlackHole::open();
     let deadline = tokio::time::Instant::now() + Duration::from_millis(600);
-    let stream = super::connect(&[closed, black_hole, live], deadline).await.unwrap();
+    let stream = super::connect(&[closed, hole.address, live], deadline).await.unwrap();
     assert_eq!(stream.peer_addr().unwrap(), live);
+    assert!(tokio::time::Instant::now() < deadline);
+}
+
+#[tokio::test]
+async fn an_answer_that_no_redis_gives_is_not_taken_for_yes() {
+    for answer in ["HTTP/1.1 400 Bad Request\r\n", "+QUEUED\r\n", ":1\r\n", "\r\n"] {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut options = RedisOptions::standalone(Endpoint::new("127.0.0.1", listener.local_addr().unwrap().port()));
+        options.credentials = credentials(None, "hunter22");
+        let server = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            stream
+        };
+        let (error, _stream) = tokio::join!(refused(&options), server);
+        assert!(error.to_string().ends_with("the answer is not that of a Redis server"), "{error}");
+    }
 }
 
 #[tokio::test]
