@@ -65,10 +65,19 @@ fn remember(
 ) {
     let received_at = callers_time(ask, now, context);
     for (item, answer) in ask.items().into_iter().flatten().zip(answers) {
-        let sight =
-            Sight { quota: item.quota, state: answer.state, server_now, asked_at: ask.asked_at, received_at };
+        if is_only_told(item, answer, server_now) {
+            continue;
+        }
+        let sight = Sight { quota: item.quota, state: answer.state, server_now, asked_at: ask.asked_at, received_at };
         context.shadows.remember(item.hash, sight);
     }
+}
+
+/// An absurd state is told as an empty counter to whoever only looks, but stays until a denial repairs it: denying from
+/// memory would keep it there.
+fn is_only_told(item: &Item, answer: &Answer, server_now: Timestamp) -> bool {
+    let only_looks = item.cost == 0 || item.cost > item.quota.limit();
+    only_looks && script::outcome(item.quota, 0, answer, server_now).remaining() == 0
 }
 
 /// The answers to a request that is denied for certain by what was seen a moment ago.
