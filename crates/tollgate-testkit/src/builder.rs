@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::processes::free_port;
 use crate::server::RedisServer;
+use crate::watchdog;
 use crate::{ClientAuth, ShimClock, TlsFiles};
 
 /// Options of a server, started by [`start`](Self::start). Without any it listens on loopback and persists nothing.
@@ -37,8 +38,7 @@ impl RedisBuilder {
 
     /// Follows this primary. The link comes up some time after the start.
     pub fn replica_of(self, primary: &RedisServer) -> Self {
-        let delay = "repl-diskless-sync-delay 0";
-        self.config(format!("replicaof 127.0.0.1 {}", primary.port())).config(delay)
+        self.config(format!("replicaof 127.0.0.1 {}", primary.port()))
     }
 
     /// Demands this password of the default user; our own connections give it.
@@ -113,8 +113,9 @@ impl RedisBuilder {
             "daemonize no".to_owned(),
         ];
         if !self.is_sentinel {
-            // The watchdog of replicas and the default persistence would write dumps in the middle of a measurement.
+            // Nothing is written to disk in the middle of a measurement, and a replica need not wait for others.
             lines.extend(["save \"\"", "appendonly no", "repl-diskless-sync-delay 0"].map(str::to_owned));
+            // For tests that make Redis hang or crash by DEBUG.
             lines.push("enable-debug-command local".to_owned());
         }
         match &self.tls {
@@ -141,6 +142,7 @@ impl RedisBuilder {
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(directory.join("stderr"))?);
         let mut child = command.spawn().map_err(|error| io::Error::other(format!("redis-server: {error}")))?;
+        watchdog::watch(child.id());
         let deadline = Instant::now() + START_TIMEOUT;
         loop {
             if answers_ping() {
@@ -149,6 +151,7 @@ impl RedisBuilder {
             let ended = child.try_wait()?;
             if ended.is_some() || Instant::now() > deadline {
                 let _already_dead = child.kill();
+                watchdog::forget(child.id());
                 child.wait()?;
                 let what = ended.map_or("does not answer PING".to_owned(), |status| format!("ended with {status}"));
                 return Err(io::Error::other(format!(

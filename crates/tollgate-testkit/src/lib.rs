@@ -1,9 +1,10 @@
 //! Real servers, faults and checks for the tests of this workspace.
 //!
 //! Everything blocks, every wait has an end, and everything started here is killed when its value is dropped, also when
-//! the test panics. A helper that cannot do its work panics with the reason: a test has nothing better to do with it.
+//! the test panics or is killed. A helper that cannot do its work panics with the reason: a test has nothing better to do with it.
 
 mod processes;
+mod watchdog;
 
 mod builder;
 mod inspect;
@@ -24,7 +25,7 @@ pub use bound::{Admission, Bound, KeyReport, Report, Worst};
 pub use builder::RedisBuilder;
 pub use clock_shim::{ClockShim, ShimClock};
 pub use cluster::RedisCluster;
-// pub use fault_proxy::{Fault, FaultProxy};
+pub use fault_proxy::{Fault, FaultProxy};
 pub use latency::Latencies;
 pub use processes::{free_port, wait_until};
 pub use replication::Replication;

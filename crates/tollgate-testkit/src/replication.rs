@@ -58,10 +58,18 @@ impl Replication {
     fn wait_for_links(&self) {
         let port = self.primary().port();
         for follower in self.followers() {
-            wait_until(Duration::from_secs(15), "the link to the primary is up", || follows(follower, port));
+            wait_until(LINK_TIMEOUT, "the link to the primary is up", || follows(follower, port));
         }
+        // The primary counts a replica (for WAIT) some time after the replica calls its link up.
+        let followers = self.followers().count();
+        wait_until(LINK_TIMEOUT, "the primary counts its replicas", || {
+            let info = self.primary().info("replication");
+            info.values().filter(|value| value.contains("state=online")).count() >= followers
+        });
     }
 }
+
+const LINK_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Whether the server has a working link to the primary on this port.
 pub(crate) fn follows(server: &RedisServer, primary_port: u16) -> bool {

@@ -14,6 +14,7 @@ use tempfile::TempDir;
 
 use crate::builder::{RedisBuilder, SOCKET};
 use crate::processes::wait_until;
+use crate::watchdog;
 
 /// A running (or killed, or stopped) `redis-server` with a directory of its own. Dropping it kills it.
 #[derive(Debug)]
@@ -100,6 +101,8 @@ impl RedisServer {
     pub fn kill(&self) {
         let Some(mut child) = self.child().take() else { return };
         let _already_dead = child.kill();
+        // Until it is waited for, its number belongs to no other process.
+        watchdog::forget(child.id());
         child.wait().expect("a child of ours that nobody else waits for");
         self.is_stopped.store(false, Ordering::Relaxed);
     }
@@ -123,7 +126,7 @@ impl RedisServer {
             let mut child = self.child();
             child.as_mut().is_none_or(|child| child.try_wait().is_ok_and(|status| status.is_some()))
         });
-        self.child().take();
+        self.kill();
     }
 
     /// Starts it again on the same port with the same configuration, killing it first if it runs. Its data are gone.

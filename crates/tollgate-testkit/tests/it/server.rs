@@ -2,6 +2,8 @@ use std::time::{Duration, Instant};
 
 use tollgate_testkit::{RedisServer, free_port, wait_until};
 
+use crate::{ALONE, run_alone};
+
 #[test]
 fn a_server_answers_and_is_gone_after_drop() {
     let server = RedisServer::start();
@@ -24,6 +26,27 @@ fn a_server_is_killed_when_the_test_panics() {
     });
     assert!(panicked.join().is_err());
     assert!(std::net::TcpStream::connect(address).is_err());
+}
+
+#[test]
+fn a_server_is_killed_when_the_test_process_aborts() {
+    if std::env::var_os(ALONE).is_some() {
+        let stopped = RedisServer::start();
+        stopped.stop();
+        let (gone, running) = (RedisServer::start(), RedisServer::start());
+        drop(gone);
+        println!("\npids {} {}", stopped.process_id().unwrap(), running.process_id().unwrap());
+        std::process::abort();
+    }
+    let output = run_alone("server::a_server_is_killed_when_the_test_process_aborts");
+    assert!(!output.status.success());
+    let text = String::from_utf8(output.stdout).unwrap();
+    let pids = text.lines().find_map(|line| line.strip_prefix("pids ")).unwrap();
+    for pid in pids.split(' ') {
+        let is_redis =
+            || std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains("redis"));
+        wait_until(Duration::from_secs(5), "the server is gone", || !is_redis());
+    }
 }
 
 #[test]
