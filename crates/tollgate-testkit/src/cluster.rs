@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use redis::{Connection, RedisResult, cmd};
+use redis::{RedisResult, cmd};
 
 use crate::processes::wait_until;
 use crate::server::RedisServer;
@@ -45,11 +45,17 @@ impl RedisCluster {
         self.a_running_node().command(&["CLUSTER", "KEYSLOT", key])
     }
 
-    /// Index of the master of this slot, by the word of the first node that runs.
+    /// Index of the master of this slot: the node that runs and says so of itself, or when there is none, the dead one
+    /// that the others remember. A master that wakes after its replacement says so wrongly for a moment; after a
+    /// failover ask [`wait_for_new_master`](Self::wait_for_new_master).
     #[track_caller]
     pub fn master_of_slot(&self, slot: u16) -> usize {
-        let masters = self.masters_known_to(self.a_running_node());
-        self.master_in(&masters, slot).unwrap_or_else(|| panic!("slot {slot} has no master"))
+        let known_to = |node: &RedisServer| self.master_in(&self.masters_known_to(node), slot);
+        let running = self.nodes.iter().enumerate().filter(|(_, node)| node.is_running());
+        let claimed =
+            running.map(|(index, node)| (index, known_to(node))).find(|(index, known)| *known == Some(*index));
+        let master = claimed.map_or_else(|| known_to(self.a_running_node()), |(index, _)| Some(index));
+        master.unwrap_or_else(|| panic!("slot {slot} has no master"))
     }
 
     /// Index of the master of this key's slot.
@@ -82,38 +88,38 @@ impl RedisCluster {
     /// master until it has moved (then `ASK`), and the slot changes hands when it is empty (then `MOVED`).
     #[track_caller]
     pub fn move_slots(&self, slots: RangeInclusive<u16>, to: usize) {
-        let mut clients: Vec<Connection> = self.nodes.iter().map(RedisServer::client).collect();
         for slot in slots {
             let from = self.master_of_slot(slot);
             if from != to {
-                let moved = self.move_slot(&mut clients, slot, from, to);
+                let moved = self.move_slot(slot, from, to);
                 moved.unwrap_or_else(|error| panic!("moving slot {slot} from node {from} to node {to}: {error}"));
             }
         }
     }
 
-    fn move_slot(&self, clients: &mut [Connection], slot: u16, from: usize, to: usize) -> RedisResult<()> {
-        let (from_id, to_id) = (&self.ids[from], &self.ids[to]);
-        let set_slot = |client: &mut Connection, state: &str, id: &str| {
-            cmd("CLUSTER").arg("SETSLOT").arg(slot).arg(state).arg(id).exec(client)
+    fn move_slot(&self, slot: u16, from: usize, to: usize) -> RedisResult<()> {
+        let set_slot = |node: usize, state: &str, about: usize| {
+            self.nodes[node].try_command::<()>(&["CLUSTER", "SETSLOT", &slot.to_string(), state, &self.ids[about]])
         };
-        set_slot(&mut clients[to], "IMPORTING", from_id)?;
-        set_slot(&mut clients[from], "MIGRATING", to_id)?;
+        set_slot(to, "IMPORTING", from)?;
+        set_slot(from, "MIGRATING", to)?;
+        let mut old_master = self.nodes[from].try_client()?;
         loop {
-            let keys: Vec<Vec<u8>> = cmd("CLUSTER").arg("GETKEYSINSLOT").arg(slot).arg(10).query(&mut clients[from])?;
+            let keys: Vec<Vec<u8>> = cmd("CLUSTER").arg("GETKEYSINSLOT").arg(slot).arg(10).query(&mut old_master)?;
             if keys.is_empty() {
                 break;
             }
             let mut migrate = cmd("MIGRATE");
             migrate.arg("127.0.0.1").arg(self.nodes[to].port()).arg("").arg(0).arg(5000).arg("KEYS").arg(keys);
-            migrate.exec(&mut clients[from])?;
+            migrate.exec(&mut old_master)?;
         }
         // The new master learns it first: otherwise the old one would send clients to a node that sends them back.
-        set_slot(&mut clients[to], "NODE", to_id)?;
-        set_slot(&mut clients[from], "NODE", to_id)?;
-        for other in (0..clients.len()).filter(|node| *node != from && *node != to) {
-            // Replicas and killed masters do not take the order; they hear it from the others.
-            let _heard_later = set_slot(&mut clients[other], "NODE", to_id);
+        set_slot(to, "NODE", to)?;
+        set_slot(from, "NODE", to)?;
+        for other in (0..self.nodes.len()).filter(|node| *node != from && *node != to && self.nodes[*node].is_running())
+        {
+            // Replicas do not take the order; they hear of it from the others.
+            let _heard_later = set_slot(other, "NODE", to);
         }
         Ok(())
     }

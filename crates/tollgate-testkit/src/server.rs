@@ -40,7 +40,7 @@ impl RedisServer {
     }
 
     pub(crate) fn new(builder: RedisBuilder) -> io::Result<Self> {
-        let directory = tempfile::Builder::new().prefix("tollgate-redis-").tempdir()?;
+        let directory = watchdog::temporary_directory("redis-");
         let port = builder.port_or_free();
         builder.write_config(directory.path(), port)?;
         let server = Self { builder, port, child: Mutex::new(None), is_stopped: AtomicBool::new(false), directory };

@@ -10,6 +10,8 @@ use rcgen::{
 };
 use tempfile::TempDir;
 
+use crate::watchdog;
+
 /// Whether the server demands a certificate of its clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientAuth {
@@ -29,7 +31,7 @@ pub struct TlsFiles {
 impl TlsFiles {
     /// Makes new keys and writes the files.
     pub fn generate() -> Self {
-        let directory = tempfile::Builder::new().prefix("tollgate-tls-").tempdir().expect("a temporary directory");
+        let directory = watchdog::temporary_directory("tls-");
         write_files(directory.path()).expect("names and keys of ours are valid");
         Self { directory: Arc::new(directory) }
     }

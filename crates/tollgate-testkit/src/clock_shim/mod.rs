@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use tempfile::{NamedTempFile, TempDir};
+use tempfile::TempDir;
+
+use crate::watchdog;
 
 /// The shared library that is preloaded, compiled by `cc`. Clones share it; its file goes with the last of them.
 #[derive(Clone, Debug)]
@@ -29,9 +31,9 @@ impl ClockShim {
 
     /// A new clock, not yet stepped. Processes that are given the same clock are stepped together.
     pub fn clock(&self) -> ShimClock {
-        let offsets =
-            NamedTempFile::with_prefix("tollgate-clock-").expect("the directory for temporary files can be written");
-        let clock = ShimClock { shim: self.clone(), offsets: Arc::new(offsets) };
+        let directory = watchdog::temporary_directory("clock-");
+        let file = File::create(directory.path().join(OFFSETS)).expect("a directory of ours can be written");
+        let clock = ShimClock { shim: self.clone(), offsets: Arc::new(Offsets { file, directory }) };
         clock.set_realtime_offset(0);
         clock.set_monotonic_offset(0);
         clock
@@ -42,7 +44,7 @@ impl ClockShim {
 #[derive(Clone, Debug)]
 pub struct ShimClock {
     shim: ClockShim,
-    offsets: Arc<NamedTempFile>,
+    offsets: Arc<Offsets>,
 }
 
 impl ShimClock {
@@ -59,16 +61,26 @@ impl ShimClock {
     /// The environment by which a child process lives by this clock.
     pub fn env(&self) -> Vec<(String, String)> {
         let library = self.shim.library.path();
-        let variables = [("LD_PRELOAD", library.as_path()), ("TOLLGATE_CLOCK_OFFSET_FILE", self.offsets.path())];
+        let offsets = self.offsets.directory.path().join(OFFSETS);
+        let variables = [("LD_PRELOAD", library), ("TOLLGATE_CLOCK_OFFSET_FILE", offsets)];
         variables.map(|(name, path)| (name.to_owned(), path.display().to_string())).to_vec()
     }
 
     /// Eight bytes in their place, so the process that maps the file sees the old or the new number.
     fn write(&self, at: u64, nanoseconds: i64) {
-        let file: &File = self.offsets.as_file();
-        file.write_all_at(&nanoseconds.to_ne_bytes(), at).expect("an open file of sixteen bytes can be written");
+        let written = self.offsets.file.write_all_at(&nanoseconds.to_ne_bytes(), at);
+        written.expect("an open file of sixteen bytes can be written");
     }
 }
+
+/// The file that the library maps.
+#[derive(Debug)]
+struct Offsets {
+    file: File,
+    directory: TempDir,
+}
+
+const OFFSETS: &str = "offsets";
 
 static IN_USE: Mutex<Weak<Library>> = Mutex::new(Weak::new());
 
@@ -79,7 +91,7 @@ struct Library {
 
 impl Library {
     fn compile() -> io::Result<Self> {
-        let library = Self { directory: tempfile::Builder::new().prefix("tollgate-shim-").tempdir()? };
+        let library = Self { directory: watchdog::temporary_directory("shim-") };
         let source = library.directory.path().join("shim.c");
         fs::write(&source, include_str!("shim.c"))?;
         let output = Command::new("cc")

@@ -22,6 +22,8 @@ fn the_wall_clock_of_a_running_redis_steps_by_an_hour_both_ways_and_it_keeps_wor
         clock.set_realtime_offset(hours * HOUR * NANOSECONDS);
         let ahead = seconds_ahead(&server);
         assert!((ahead - hours * HOUR).abs() <= 1, "{ahead} s ahead after a step to {hours} h");
+        let (in_script, _): (i64, i64) = server.command(&["EVAL", "return redis.call('TIME')", "0"]);
+        assert!((in_script - server.command::<(i64, i64)>(&["TIME"]).0).abs() <= 1, "scripts see the same clock");
         server.command::<()>(&["SET", "now", "1", "PX", "60000"]);
         assert!(server.command::<bool>(&["EXISTS", "now"]));
         // Asked for when an hour has passed for it, it expires, and does not come back with the clock.

@@ -1,5 +1,5 @@
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use tollgate_testkit::{Fault, FaultProxy, RedisServer, wait_until};
@@ -74,14 +74,21 @@ fn latency_delays_each_byte_once_in_each_direction() {
 
 #[test]
 fn one_byte_passes_each_second() {
-    let server = RedisServer::start();
-    let proxy = FaultProxy::new(server.address());
-    let mut client = connect(&proxy, SHORT);
-    ping(&mut client).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let proxy = FaultProxy::new(listener.local_addr().unwrap());
+    let mut client = connect(&proxy, Duration::from_secs(3));
+    let (mut server, _) = listener.accept().unwrap();
     proxy.set(Fault::OneBytePerSecond);
-    assert!(is_timeout(ping(&mut client)));
+    server.write_all(b"answer").unwrap();
+    let mut answer = [0; 6];
+    assert_eq!(client.read(&mut answer).unwrap(), 1);
+    let start = Instant::now();
+    assert_eq!(client.read(&mut answer[1..]).unwrap(), 1);
+    let took = start.elapsed();
+    assert!(took > Duration::from_millis(900) && took < Duration::from_millis(1500), "{took:?}");
     proxy.set(Fault::None);
-    pong(&mut client).unwrap();
+    client.read_exact(&mut answer[2..]).unwrap();
+    assert_eq!(&answer, b"answer");
 }
 
 #[test]

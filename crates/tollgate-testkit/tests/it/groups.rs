@@ -90,6 +90,9 @@ fn slots_move_with_their_keys_while_clients_write() {
         }
         is_over.store(true, Ordering::Relaxed);
     });
+    let start = Instant::now();
+    cluster.move_slots(0..=99, 2);
+    println!("100 slots moved in {:?}", start.elapsed());
     let owner = &cluster.nodes()[cluster.owner_of_key(key)];
     assert_eq!(owner.command::<u64>(&["GET", key]), written.load(Ordering::Relaxed));
     cluster.wait_until_ok(LONG);

@@ -35,18 +35,22 @@ fn a_server_is_killed_when_the_test_process_aborts() {
         stopped.stop();
         let (gone, running) = (RedisServer::start(), RedisServer::start());
         drop(gone);
-        println!("\npids {} {}", stopped.process_id().unwrap(), running.process_id().unwrap());
+        println!("\ndirectory {}", running.socket().parent().unwrap().display());
+        println!("pids {} {}", stopped.process_id().unwrap(), running.process_id().unwrap());
         std::process::abort();
     }
     let output = run_alone("server::a_server_is_killed_when_the_test_process_aborts");
     assert!(!output.status.success());
     let text = String::from_utf8(output.stdout).unwrap();
-    let pids = text.lines().find_map(|line| line.strip_prefix("pids ")).unwrap();
+    let line = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    let (pids, directory) = (line("pids "), line("directory "));
     for pid in pids.split(' ') {
         let is_redis =
             || std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains("redis"));
         wait_until(Duration::from_secs(5), "the server is gone", || !is_redis());
     }
+    let directory = std::path::Path::new(directory);
+    wait_until(Duration::from_secs(5), "its directory is gone", || !directory.exists());
 }
 
 #[test]
