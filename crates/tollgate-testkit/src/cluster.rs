@@ -72,7 +72,7 @@ impl RedisCluster {
         wait_until(timeout, "another node is master of the slot", || {
             let running = self.nodes.iter().filter(|node| node.is_running());
             let words: Vec<_> = running.map(|node| self.master_in(&self.masters_known_to(node), slot)).collect();
-            found = words[0].filter(|master| self.nodes[*master].is_running());
+            found = words.first().copied().flatten().filter(|master| self.nodes[*master].is_running());
             found.is_some() && words.iter().all(|word| *word == found)
         });
         found.expect("set when the wait ended")
@@ -141,7 +141,7 @@ impl RedisCluster {
         }
         wait_until(START_TIMEOUT, "all nodes know each other", || {
             self.nodes.iter().all(|node| {
-                let text: String = node.command(&["CLUSTER", "NODES"]);
+                let text = nodes_known_to(node);
                 self.ids.iter().all(|id| text.contains(id.as_str())) && !text.contains("handshake")
             })
         });
@@ -154,28 +154,30 @@ impl RedisCluster {
     }
 
     fn is_ok(&self) -> bool {
-        let running = self.nodes.iter().filter(|node| node.is_running());
-        running.clone().all(|node| {
-            let info: String = node.command(&["CLUSTER", "INFO"]);
-            let replication = node.info("replication");
+        let calls_it_ok = |node: &RedisServer| {
+            let info: String = node.try_command(&["CLUSTER", "INFO"]).unwrap_or_default();
+            let replication = node.try_info("replication").unwrap_or_default();
             let is_linked = replication.get("master_link_status").is_none_or(|status| status == "up");
             info.contains("cluster_state:ok") && info.contains("cluster_slots_ok:16384") && is_linked
-        }) && self.all_replicas_are_known(running.count())
+        };
+        let mut running = self.nodes.iter().filter(|node| node.is_running());
+        running.all(calls_it_ok) && self.all_replicas_are_known()
     }
 
     /// A failover needs masters that have heard of their replicas.
-    fn all_replicas_are_known(&self, running: usize) -> bool {
-        self.nodes.iter().filter(|node| node.is_running()).all(|node| {
-            let text: String = node.command(&["CLUSTER", "NODES"]);
+    fn all_replicas_are_known(&self) -> bool {
+        let running: Vec<_> = self.nodes.iter().filter(|node| node.is_running()).collect();
+        running.iter().all(|node| {
+            let text = nodes_known_to(node);
             let alive = text.lines().filter(|line| !line.contains("fail") && !line.contains("noaddr"));
             let (replicas, masters): (Vec<&str>, Vec<&str>) = alive.partition(|line| line.contains("slave"));
-            replicas.len() + masters.len() == running && masters.len() == MASTERS
+            replicas.len() + masters.len() == running.len() && masters.len() == MASTERS
         })
     }
 
     /// Slot ranges and the id of their master, as this node knows them.
     fn masters_known_to(&self, node: &RedisServer) -> Vec<(RangeInclusive<u16>, String)> {
-        let text: String = node.command(&["CLUSTER", "NODES"]);
+        let text = nodes_known_to(node);
         let lines = text.lines().map(|line| line.split(' ').collect::<Vec<_>>());
         let slots = lines.flat_map(|fields| {
             let id = fields[0].to_owned();
@@ -208,6 +210,11 @@ fn start_node() -> RedisServer {
         .config("cluster-require-full-coverage no")
         .config("cluster-allow-replica-migration no")
         .start()
+}
+
+/// Empty when the node is away.
+fn nodes_known_to(node: &RedisServer) -> String {
+    node.try_command(&["CLUSTER", "NODES"]).unwrap_or_default()
 }
 
 fn parse_range(field: &str) -> Option<RangeInclusive<u16>> {

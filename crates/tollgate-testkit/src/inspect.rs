@@ -20,10 +20,14 @@ impl RedisServer {
     }
 
     /// The fields of one section of INFO.
+    #[track_caller]
     pub fn info(&self, section: &str) -> HashMap<String, String> {
-        let text: String = self.command(&["INFO", section]);
-        let fields = text.lines().filter_map(|line| line.split_once(':'));
-        fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+        fields(&self.command::<String>(&["INFO", section]))
+    }
+
+    /// As [`info`](Self::info) for a server that may be away.
+    pub fn try_info(&self, section: &str) -> redis::RedisResult<HashMap<String, String>> {
+        self.try_command(&["INFO", section]).map(|text: String| fields(&text))
     }
 
     /// How often Redis ran this command since its start or CONFIG RESETSTAT, by its own count, also inside scripts.
@@ -98,6 +102,11 @@ impl RedisServer {
     pub fn flush_all(&self) {
         self.command::<()>(&["FLUSHALL", "SYNC"]);
     }
+}
+
+fn fields(info: &str) -> HashMap<String, String> {
+    let fields = info.lines().filter_map(|line| line.split_once(':'));
+    fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 fn command_of(words: &[&str]) -> redis::Cmd {

@@ -71,9 +71,10 @@ impl Replication {
 
 const LINK_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Whether the server has a working link to the primary on this port.
+/// Whether the server has a working link to the primary on this port. A sentinel that makes it follow another kills its
+/// clients, the one that asks here too.
 pub(crate) fn follows(server: &RedisServer, primary_port: u16) -> bool {
-    let info = server.info("replication");
+    let Ok(info) = server.try_info("replication") else { return false };
     let is = |name: &str, value: &str| info.get(name).is_some_and(|found| found == value);
     is("master_link_status", "up") && is("master_port", &primary_port.to_string())
 }
