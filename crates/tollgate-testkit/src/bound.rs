@@ -58,7 +58,7 @@ impl Bound {
     ///
     /// Over all pairs i, j with send_i ≤ send_j it finds the largest excess of what was both sent at or after send_i and
     /// received at or before recv_j. Exact, in n log n steps: admissions are taken from the last sent to the first, and
-    /// a [`Tree`] over the times of receipt holds the excess of the intervals that begin at the present one.
+    /// a tree over the times of receipt holds the excess of the intervals that begin at the present one.
     pub fn worst(&self, history: &[Admission]) -> Option<Worst> {
         assert!(history.iter().all(|admission| admission.sent <= admission.received), "an answer before its question");
         let mut by_receipt: Vec<usize> = (0..history.len()).collect();

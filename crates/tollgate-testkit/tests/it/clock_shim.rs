@@ -1,7 +1,11 @@
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
 use std::process::Command;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tollgate_testkit::{ClockShim, RedisServer};
+
+use crate::{ALONE, run_alone};
 
 const HOUR: i64 = 3600;
 const NANOSECONDS: i64 = 1_000_000_000;
@@ -41,6 +45,26 @@ fn a_step_of_the_monotonic_clock_leaves_the_wall_clock_alone() {
         clock.set_monotonic_offset(seconds * NANOSECONDS);
         assert!(seconds_ahead(&server).abs() <= 1);
     }
+}
+
+#[test]
+fn both_clocks_of_a_program_of_ours_step_while_it_runs() {
+    let clock = ClockShim::build().clock();
+    if std::env::var_os(ALONE).is_none() {
+        let output = run_alone("clock_shim::both_clocks_of_a_program_of_ours_step_while_it_runs", clock.env());
+        return assert!(output.status.success(), "{output:?}");
+    }
+    let offsets = OpenOptions::new().write(true).open(std::env::var_os("TOLLGATE_CLOCK_OFFSET_FILE").unwrap()).unwrap();
+    let set = |at, seconds: i64| offsets.write_all_at(&(seconds * NANOSECONDS).to_ne_bytes(), at).unwrap();
+    let hour = Duration::from_secs(HOUR.unsigned_abs());
+    let (wall, monotonic) = (SystemTime::now(), Instant::now());
+    set(8, HOUR);
+    assert!(monotonic.elapsed() >= hour && monotonic.elapsed() < hour * 2);
+    assert!(wall.elapsed().unwrap() < hour);
+    set(0, -HOUR);
+    assert!(wall.duration_since(SystemTime::now()).unwrap() > hour / 2);
+    set(0, -100 * 365 * 24 * HOUR);
+    assert!(SystemTime::now() < UNIX_EPOCH);
 }
 
 #[test]

@@ -192,7 +192,7 @@ fn a_server_that_is_away_resets_the_client() {
 #[test]
 fn a_dropped_proxy_leaves_no_thread_whatever_its_fault() {
     if std::env::var_os(ALONE).is_none() {
-        let output = run_alone("fault_proxy::a_dropped_proxy_leaves_no_thread_whatever_its_fault");
+        let output = run_alone("fault_proxy::a_dropped_proxy_leaves_no_thread_whatever_its_fault", Vec::new());
         return assert!(output.status.success(), "{output:?}");
     }
     let before = threads();

@@ -12,7 +12,8 @@ use std::process::{Command, Output};
 /// Set in a process that runs one test, for what other tests would disturb or not survive.
 const ALONE: &str = "TOLLGATE_TESTKIT_ALONE";
 
-fn run_alone(test: &str) -> Output {
+fn run_alone(test: &str, environment: Vec<(String, String)>) -> Output {
     let program = std::env::current_exe().unwrap();
-    Command::new(program).args([test, "--exact", "--nocapture"]).env(ALONE, "1").output().unwrap()
+    let mut command = Command::new(program);
+    command.args([test, "--exact", "--nocapture"]).env(ALONE, "1").envs(environment).output().unwrap()
 }

@@ -39,7 +39,7 @@ fn a_server_is_killed_when_the_test_process_aborts() {
         println!("pids {} {}", stopped.process_id().unwrap(), running.process_id().unwrap());
         std::process::abort();
     }
-    let output = run_alone("server::a_server_is_killed_when_the_test_process_aborts");
+    let output = run_alone("server::a_server_is_killed_when_the_test_process_aborts", Vec::new());
     assert!(!output.status.success());
     let text = String::from_utf8(output.stdout).unwrap();
     let line = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
