@@ -56,13 +56,7 @@ fn tell(ask: &mut Ask, told: Result<Told, Fault>) {
     }
 }
 
-fn remember(
-    ask: &Ask,
-    answers: &[Answer],
-    server_now: Timestamp,
-    now: Instant,
-    context: &Context,
-) {
+fn remember(ask: &Ask, answers: &[Answer], server_now: Timestamp, now: Instant, context: &Context) {
     let received_at = callers_time(ask, now, context);
     for (item, answer) in ask.items().into_iter().flatten().zip(answers) {
         if is_only_told(item, answer, server_now) {

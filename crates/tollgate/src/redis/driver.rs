@@ -223,7 +223,8 @@ impl Driver {
 
     fn handle(&mut self, event: Event) -> Result<(), End> {
         let own = &self.lane.endpoint;
-        let named = |host: String, port| Endpoint::new(if host.is_empty() { own.host().to_owned() } else { host }, port);
+        let named =
+            |host: String, port| Endpoint::new(if host.is_empty() { own.host().to_owned() } else { host }, port);
         match event {
             Event::Moved { slot, host, port, asks } => {
                 let owner = self.context.moved(slot, named(host, port));

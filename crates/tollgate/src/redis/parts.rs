@@ -80,8 +80,7 @@ impl Heard {
 fn note(told: Told, indices: &[usize], items: &[Item], results: &mut [Heard]) {
     match told {
         Told::Decided { now, answers } => {
-            let goes_on =
-                indices.iter().zip(&answers).all(|(index, answer)| answer.allowed || !items[*index].enforced);
+            let goes_on = indices.iter().zip(&answers).all(|(index, answer)| answer.allowed || !items[*index].enforced);
             for (index, answer) in indices.iter().zip(&answers) {
                 let taken = goes_on && answer.allowed && items[*index].cost > 0;
                 results[*index] = Heard::Told { now, answer: *answer, taken };

@@ -77,7 +77,8 @@ impl<'r> Keys<'r> {
             }
             return keys;
         }
-        let mut places: HashMap<&str, usize, RandomState> = HashMap::with_capacity_and_hasher(count, RandomState::default());
+        let mut places: HashMap<&str, usize, RandomState> =
+            HashMap::with_capacity_and_hasher(count, RandomState::default());
         for name in names {
             let next = keys.unique.len();
             let place = *places.entry(name).or_insert(next);
