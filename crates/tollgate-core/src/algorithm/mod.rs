@@ -149,3 +149,42 @@ fn nanos_to(millis: u64, now: Timestamp) -> Nanos {
     let past_the_millisecond = now.as_nanos() % Nanos::MILLISECOND.get();
     Nanos::new(Nanos::from_millis(millis).get().saturating_sub(past_the_millisecond))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_later_of_two_counters_is_never_fuller_than_either() {
+        let quotas = [
+            Quota::from(Quota::per_second(10).burst(20)),
+            Quota::leaky_bucket(20, Nanos::from_millis(300), 3).unwrap(),
+            Quota::fixed_window(20, Nanos::SECOND).unwrap(),
+            Quota::sliding_window(20, Nanos::SECOND).unwrap(),
+        ];
+        let start = Timestamp::from_millis(1_800_000_000_000);
+        let spent =
+            |quota, cost, at_ms| decide(None, quota, cost, start.after(Nanos::from_millis(at_ms))).next.apply(None);
+        for quota in quotas {
+            for (first, second, at_ms) in pairs_of_charges(20, &[0, 1, 299, 300, 999, 1_000, 1_700]) {
+                let (one, other) = (spent(quota, first, 0), spent(quota, second, at_ms));
+                let both = later(one, other, quota);
+                assert_eq!(both, later(other, one, quota));
+                assert_eq!(both, later(both, one, quota), "{quota:?}: {first}, then {second} after {at_ms} ms");
+                for read_ms in (at_ms..at_ms + 2_000).step_by(50) {
+                    let left =
+                        |state| decide(state, quota, 0, start.after(Nanos::from_millis(read_ms))).outcome.remaining();
+                    assert!(left(both) <= left(one).min(left(other)), "{quota:?}: {first}, {second} after {at_ms} ms");
+                }
+                assert_eq!(later(None, one, quota), one);
+            }
+        }
+    }
+
+    fn pairs_of_charges(most: u64, times: &[u64]) -> Vec<(u64, u64, u64)> {
+        let costs = move || (1..=most).step_by(3);
+        costs()
+            .flat_map(|first| costs().flat_map(move |second| times.iter().map(move |at| (first, second, *at))))
+            .collect()
+    }
+}

@@ -1,6 +1,7 @@
 //! Integration tests of the library, in one binary.
 
 mod conformance;
+mod failure;
 #[cfg(feature = "tower")]
 mod http;
 mod local;

@@ -7,8 +7,8 @@ use std::task::{Context, Poll, Waker};
 
 use tollgate::http::{PeerAddr, extract};
 use tollgate::{
-    Charge, Clock, FailurePolicy, Key, Limit, Limiter, List, Nanos, Outcome, Quota, RateLimitLayer, Store, StoreError,
-    Subject, Verdict,
+    Charge, Clock, FailurePolicy, FailureStatus, Key, Limit, Limiter, List, Nanos, Outcome, Quota, RateLimitLayer,
+    Store, StoreError, Subject, Verdict,
 };
 use tower::{Layer, Service};
 
@@ -147,6 +147,20 @@ async fn while_the_store_is_away_a_closed_policy_answers_503() {
     let grpc = app.send(get(CLIENT, "/").header("content-type", "application/grpc")).await;
     assert_eq!((grpc.status().as_u16(), header(&grpc, "grpc-status")), (200, "14"));
     assert_eq!(app.handler.calls(), 0);
+}
+
+/// D2
+#[tokio::test]
+async fn a_closed_policy_answers_with_the_configured_status_and_its_words() {
+    for (status, words) in [(429, "Too Many Requests"), (500, "Internal Server Error"), (599, "Service Unavailable")] {
+        let on_failure = FailurePolicy::Closed(FailureStatus::new(status).unwrap());
+        let app = App::on_store(Away::default(), on_failure);
+        let response = app.send(get(CLIENT, "/")).await;
+        assert_eq!((response.status().as_u16(), response.body().as_str()), (status, words));
+        assert_eq!(header(&response, "retry-after"), "1");
+        let grpc = app.send(get(CLIENT, "/").header("content-type", "application/grpc")).await;
+        assert_eq!((grpc.status().as_u16(), header(&grpc, "grpc-status")), (200, "14"));
+    }
 }
 
 /// F3
