@@ -1,4 +1,5 @@
 //! What happens while the store is away, and after it is back.
+#![expect(clippy::unwrap_used, reason = "helpers of tests may unwrap like the tests themselves")]
 
 mod events;
 mod fallback;
