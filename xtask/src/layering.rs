@@ -21,7 +21,7 @@ struct Layer {
     may_use: &'static [&'static str],
 }
 
-const LAYERS: [Layer; 9] = [
+const LAYERS: [Layer; 10] = [
     Layer { name: CORE, may_use: &[] },
     Layer { name: "tollgate-config", may_use: &[CORE] },
     Layer { name: "tollgate", may_use: &[CORE] },
@@ -29,6 +29,7 @@ const LAYERS: [Layer; 9] = [
     Layer { name: "tollgate-sim", may_use: &[CORE, "tollgate-config", "tollgate"] },
     Layer { name: "tollgate-cli", may_use: &[CORE, "tollgate-config", "tollgate", "tollgate-server", "tollgate-sim"] },
     Layer { name: "tollgate-testkit", may_use: &[] },
+    Layer { name: "tollgate-chaos", may_use: &[CORE, "tollgate", "tollgate-testkit"] },
     Layer { name: "tollgate-bench", may_use: &[CORE, "tollgate", "tollgate-testkit"] },
     Layer { name: "xtask", may_use: &[] },
 ];
@@ -36,7 +37,7 @@ const LAYERS: [Layer; 9] = [
 /// Has no dependencies at all, and tests itself without the rest of the workspace.
 const CORE: &str = "tollgate-core";
 /// Tools of this repository, of no use to anybody else.
-const NEVER_PUBLISHED: [&str; 3] = ["tollgate-bench", "tollgate-testkit", "xtask"];
+const NEVER_PUBLISHED: [&str; 4] = ["tollgate-bench", "tollgate-chaos", "tollgate-testkit", "xtask"];
 const THIS_FILE: &str = "xtask/src/layering.rs";
 
 /// A crate of the workspace, as far as the rules go.

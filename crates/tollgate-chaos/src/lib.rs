@@ -1,0 +1,8 @@
+//! What happens to a limit when things go wrong, on real servers. Each scenario has a short form, which is a test, and
+//! a long form, which `cargo xtask chaos` runs and reports.
+
+pub mod load;
+pub mod report;
+
+pub use load::{Answers, Asked, Load, Run};
+pub use report::{Length, Report};
