@@ -22,7 +22,8 @@ use super::wire;
 pub(super) async fn drive(lane: Arc<Lane>, context: Arc<Context>) {
     let traffic = Traffic::new(Arc::clone(&context), Arc::clone(&lane));
     let backoff = Backoff::random(context.options.recovery);
-    let mut driver = Driver { traffic, inbox: Vec::new(), backoff, lane, context, first_dial: true };
+    let mut driver =
+        Driver { traffic, inbox: Vec::new(), backoff, lane, context, first_dial: true, announced: None };
     loop {
         let link = match driver.connect().await {
             Ok(link) => link,
@@ -40,7 +41,9 @@ pub(super) async fn drive(lane: Arc<Lane>, context: Arc<Context>) {
             }
         }
     }
-    // Dropping the driver closes the lane.
+    driver.inbox.extend(driver.lane.close());
+    driver.collect();
+    driver.hand_over();
 }
 
 struct Driver {
@@ -50,6 +53,8 @@ struct Driver {
     inbox: Vec<Ask>,
     backoff: Backoff,
     first_dial: bool,
+    /// What the log says last of the node: whether it is up.
+    announced: Option<bool>,
 }
 
 /// Nobody routes to this lane any more.
@@ -75,7 +80,8 @@ impl Driver {
             let wait = Duration::from_nanos(self.backoff.next_wait().get());
             match self.dial_once(wait).await {
                 Ok(link) => {
-                    if self.lane.set_up() {
+                    self.lane.set_up();
+                    if self.announced.replace(true) != Some(true) {
                         health::log_up(&self.lane.endpoint);
                     }
                     self.backoff.reset();
@@ -118,7 +124,8 @@ impl Driver {
 
     /// The node is away: whoever waits is told, and so is the log, once.
     fn away(&mut self, why: &str) {
-        if self.lane.set_away(why) {
+        self.lane.set_away(why);
+        if self.announced.replace(false) != Some(false) {
             health::log_away(&self.lane.endpoint, why);
         }
         for ask in self.traffic.take_unsent() {

@@ -106,13 +106,13 @@ impl Lane {
     }
 
     /// The node answers.
-    pub(super) fn set_up(&self) -> bool {
-        self.set(LaneState::Up)
+    pub(super) fn set_up(&self) {
+        self.set(LaneState::Up);
     }
 
     /// The connection is gone and a new one is being dialled: asks wait for it.
-    pub(super) fn set_connecting(&self) -> bool {
-        self.set(LaneState::Connecting)
+    pub(super) fn set_connecting(&self) {
+        self.set(LaneState::Connecting);
     }
 
     /// The node is away: asks in the lane and those to come are answered with `why`. Says whether that is news.

@@ -14,10 +14,14 @@ use super::wire::{self, Reply};
 /// Dials a node and makes sure that it can decide: it answers in time, and is a primary where that matters.
 pub(super) async fn connect(endpoint: &Endpoint, context: &Context) -> Result<Link, String> {
     let mut link = dial(endpoint, &context.dialing).await.map_err(|error| error.to_string())?;
-    if matches!(context.options.mode, RedisMode::Replication | RedisMode::Sentinel { .. }) {
-        let role = ask(&mut link, &[b"ROLE"]).await?;
-        if !is_primary(&role) {
-            return Err(format!("{endpoint} is not a primary"));
+    let is_standalone = matches!(context.options.mode, RedisMode::Standalone);
+    if !matches!(context.options.mode, RedisMode::Cluster) {
+        match ask(&mut link, &[b"ROLE"]).await? {
+            role if is_primary(&role) => {}
+            // Where there is only one node to ask, it need not be allowed to tell.
+            Reply::Error(error) if error.starts_with("NOPERM") && is_standalone => {}
+            Reply::Error(error) => return Err(format!("{endpoint}: {error}")),
+            _ => return Err(format!("{endpoint} is not a primary")),
         }
     }
     // The first answer of a node that was stopped may be late; the second shows how it is now.
