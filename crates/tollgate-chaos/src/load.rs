@@ -113,12 +113,7 @@ impl Load {
         tokio::join!(self.run_until(limiter, stop), timer).0
     }
 
-    async fn one_task<S: Store, C: Clock>(
-        self,
-        task: usize,
-        limiter: Limiter<S, C>,
-        stop: &AtomicBool,
-    ) -> Vec<Asked> {
+    async fn one_task<S: Store, C: Clock>(self, task: usize, limiter: Limiter<S, C>, stop: &AtomicBool) -> Vec<Asked> {
         let mut asked = Vec::new();
         for key in (0..self.keys.len()).cycle().skip(task % self.keys.len()) {
             if stop.load(Ordering::Relaxed) {

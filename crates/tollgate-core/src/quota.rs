@@ -459,6 +459,9 @@ mod tests {
         assert!(matches!(Quota::new(1, YEAR, 1_000), Err(QuotaError::TooSlow { .. })));
         assert!(matches!(Quota::fixed_window(1_000_001, Nanos::DAY), Err(QuotaError::TooLarge { .. })));
         assert!(matches!(Quota::sliding_window(u64::MAX, Nanos::DAY), Err(QuotaError::TooLarge { .. })));
+        assert!(Quota::leaky_bucket(1 << 51, Nanos::MILLISECOND, 1_000_000).is_ok());
+        let beyond_lua = Quota::leaky_bucket((1 << 51) + 1, Nanos::MILLISECOND, 1_000_000);
+        assert!(matches!(beyond_lua, Err(QuotaError::TooLarge { what: "size", .. })));
         assert!(matches!(Quota::leaky_bucket(1, Nanos::new(1_500_000), 1), Err(QuotaError::NotMillis { .. })));
         assert_eq!(Quota::new(1_000_000_000, Nanos::SECOND, 1).unwrap().limit(), 1);
     }

@@ -123,7 +123,8 @@ impl RedisBuilder {
             Some((files, client_auth)) => lines.extend(files.redis_config(port, *client_auth)),
         }
         if let Some(password) = &self.password {
-            lines.extend([format!("requirepass {password}"), format!("masterauth {password}")]);
+            let quoted = format!("\"{}\"", password.replace('\\', r"\\").replace('"', r#"\""#));
+            lines.extend([format!("requirepass {quoted}"), format!("masterauth {quoted}")]);
         }
         if let Some(bus_port) = self.cluster_bus_port {
             lines.extend(["cluster-enabled yes".to_owned(), format!("cluster-port {bus_port}")]);

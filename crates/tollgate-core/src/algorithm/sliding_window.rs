@@ -145,7 +145,8 @@ impl View {
         let in_view_ms = match (current, previous) {
             (1.., _) => window.window_ms + left_ms,
             (0, 1..) => left_ms,
-            (0, 0) => 0,
+            // Nothing was spent: there is nothing to wait for, wherever the window lies.
+            (0, 0) => return 0,
         };
         self.ahead_ms + in_view_ms
     }
@@ -160,5 +161,20 @@ impl View {
             left_ms + window.window_ms.saturating_sub((window.limit - cost) * window.window_ms / current)
         };
         self.ahead_ms + wait_ms
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Quota;
+
+    #[test]
+    fn a_refund_of_everything_leaves_nothing_to_wait_for_when_the_clock_went_back() {
+        let Quota::SlidingWindow(window) = Quota::sliding_window(5, Nanos::MINUTE).unwrap() else { panic!("a window") };
+        let spent = Windows { index: 1, previous: 5, current: 0 };
+        let refunded = refund(Some(spent), window, 5, Nanos::ZERO, Timestamp::from_millis(50_000));
+        assert_eq!(refunded.next, Next::Clear);
+        assert_eq!(refunded.outcome, Outcome::Allowed { remaining: 5, reset_after: Nanos::ZERO });
     }
 }

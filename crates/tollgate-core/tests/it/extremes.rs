@@ -167,7 +167,7 @@ fn extreme_quota() -> impl Strategy<Value = Quota> {
         Just(TokenBucket::with_interval(Nanos::new(1), 1 << 52).map(Quota::from)),
         Just(TokenBucket::with_interval(Nanos::new(1 << 52), 1).map(Quota::from)),
         Just(TokenBucket::with_interval(Nanos::MAX, 0).map(Quota::from)),
-        Just(Quota::leaky_bucket((1 << 42) * 1_000_000, Nanos::MILLISECOND, 1_000_000)),
+        Just(Quota::leaky_bucket(1 << 51, Nanos::MILLISECOND, 1_000_000)),
         Just(Quota::leaky_bucket(1 << 42, Nanos::MILLISECOND, 1)),
         Just(Quota::leaky_bucket(1, Nanos::from_millis(1 << 42), 1_000_000)),
         Just(Quota::fixed_window(1_000_000, Nanos::from_millis(1 << 42))),

@@ -61,7 +61,7 @@ impl Context {
     pub(super) fn foreign_value(&self, ask: &Ask, error: &str) {
         const REPEAT: u64 = 10_000;
         let seen = self.foreign_values.fetch_add(1, Ordering::Relaxed);
-        if seen % REPEAT == 0 {
+        if seen.is_multiple_of(REPEAT) {
             let key = ask.items().and_then(|items| items.first()).map_or("", |item| item.key.as_str());
             health::log_foreign(key, error);
         }

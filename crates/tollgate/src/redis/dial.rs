@@ -4,12 +4,10 @@ mod error;
 mod greeting;
 mod link;
 #[cfg(test)]
-mod server;
-#[cfg(test)]
 mod tests;
 mod tls;
 
-pub(super) use error::{Blame, DialError};
+pub(super) use error::Blame;
 pub(super) use link::Link;
 
 use std::io;
@@ -20,7 +18,7 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use self::error::{Cause, Step};
+use self::error::{Cause, DialError, Step};
 use self::tls::Tls;
 use super::endpoint::Endpoint;
 use super::options::RedisOptions;

@@ -22,8 +22,7 @@ use super::wire;
 pub(super) async fn drive(lane: Arc<Lane>, context: Arc<Context>) {
     let traffic = Traffic::new(Arc::clone(&context), Arc::clone(&lane));
     let backoff = Backoff::random(context.options.recovery);
-    let mut driver =
-        Driver { traffic, inbox: Vec::new(), backoff, lane, context, first_dial: true, announced: None };
+    let mut driver = Driver { traffic, inbox: Vec::new(), backoff, lane, context, first_dial: true, announced: None };
     loop {
         let link = match driver.connect().await {
             Ok(link) => link,

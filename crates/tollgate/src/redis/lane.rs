@@ -58,23 +58,24 @@ impl Lane {
         }
     }
 
-    /// Takes an ask, or answers it at once while the node is away. Gives it back when this lane has ended.
-    pub(super) fn submit(&self, ask: Ask) -> Result<(), Ask> {
+    /// Takes an ask, or answers it at once while the node is away. Returns it when this lane has ended.
+    #[must_use = "an ask that comes back has to be answered"]
+    pub(super) fn submit(&self, ask: Ask) -> Option<Ask> {
         let mut inbox = self.lock();
         match &inbox.state {
             LaneState::Connecting | LaneState::Up => {
                 inbox.asks.push(ask);
                 drop(inbox);
                 self.bell.notify_one();
-                Ok(())
+                None
             }
             LaneState::Away(why) => {
                 let why = why.clone();
                 drop(inbox);
                 ask.tell(Err(Fault::Away(why)));
-                Ok(())
+                None
             }
-            LaneState::Closed => Err(ask),
+            LaneState::Closed => Some(ask),
         }
     }
 

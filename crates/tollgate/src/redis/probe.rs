@@ -6,14 +6,17 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
 
 use super::context::Context;
-use super::dial::{Dialing, Link, dial};
+use super::dial::{Blame, Dialing, Link, dial};
 use super::endpoint::Endpoint;
 use super::options::RedisMode;
 use super::wire::{self, Reply};
 
 /// Dials a node and makes sure that it can decide: it answers in time, and is a primary where that matters.
 pub(super) async fn connect(endpoint: &Endpoint, context: &Context) -> Result<Link, String> {
-    let mut link = dial(endpoint, &context.dialing).await.map_err(|error| error.to_string())?;
+    let mut link = dial(endpoint, &context.dialing).await.map_err(|error| match error.blame() {
+        Blame::Settings => format!("{error}; check store.redis in the configuration"),
+        Blame::Away => error.to_string(),
+    })?;
     let is_standalone = matches!(context.options.mode, RedisMode::Standalone);
     if !matches!(context.options.mode, RedisMode::Cluster) {
         match ask(&mut link, &[b"ROLE"]).await? {

@@ -164,7 +164,7 @@ impl Context {
 
     /// Brings an ask to a node.
     pub(super) fn submit_to(self: &Arc<Self>, lane: &Arc<Lane>, ask: Ask) {
-        if let Err(ask) = lane.submit(ask) {
+        if let Some(ask) = lane.submit(ask) {
             self.router.wake_scout();
             ask.tell(Err(Fault::Away("the connection was closed".to_owned())));
         }

@@ -2,13 +2,17 @@
 
 mod answers;
 mod arguments;
+#[cfg(test)]
+mod tests;
 
 use std::sync::LazyLock;
 
 use sha1::{Digest, Sha1};
 use tollgate_core::{Nanos, Timestamp};
 
-pub(super) use answers::{Answer, Answers, Refunded, outcome, read_decide, read_refund};
+#[cfg(test)]
+pub(super) use answers::Answers;
+pub(super) use answers::{Answer, Refunded, outcome, read_decide, read_refund};
 pub(super) use arguments::{write_decide, write_refund};
 
 /// Whose clock a call goes by.

@@ -205,7 +205,7 @@ fn integer(line: &[u8]) -> Result<i64, WireError> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use proptest::prelude::*;
 
     use super::*;
@@ -224,7 +224,7 @@ mod tests {
         }
     }
 
-    fn any_reply() -> impl Strategy<Value = Reply> {
+    pub fn any_reply() -> impl Strategy<Value = Reply> {
         let leaf = prop_oneof![
             "[a-z A-Z]{0,12}".prop_map(Reply::Simple),
             "[a-z A-Z]{0,12}".prop_map(Reply::Error),

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, SockRef, Socket, Type};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tollgate_core::Nanos;
+use tollgate_testkit::{ClientAuth, RedisServer, TlsFiles};
 
-use super::super::{Credentials, Endpoint, RedisOptions, Secret, TlsOptions};
+use super::super::{ClientCert, Credentials, Endpoint, RedisOptions, Secret, TlsOptions};
 use super::error::Step;
-use super::server::{Authority, Server};
 use super::{Blame, DialError, Dialing, Link, dial};
 
 async fn dialed(options: &RedisOptions) -> Result<Link, DialError> {
@@ -36,8 +36,16 @@ async fn ask(link: &mut Link, command: &str) -> String {
     String::from_utf8(answer[..length].to_vec()).unwrap()
 }
 
-fn options(server: &Server) -> RedisOptions {
-    let mut options = RedisOptions::standalone(server.endpoint());
+fn endpoint(server: &RedisServer) -> Endpoint {
+    Endpoint::new("127.0.0.1", server.port())
+}
+
+fn client_cert(files: &TlsFiles) -> ClientCert {
+    ClientCert { cert_file: files.client_certificate(), key_file: files.client_key() }
+}
+
+fn options(server: &RedisServer) -> RedisOptions {
+    let mut options = RedisOptions::standalone(endpoint(server));
     options.connect_timeout = Nanos::from_secs(5);
     options
 }
@@ -48,7 +56,7 @@ fn credentials(username: Option<&str>, password: &str) -> Credentials {
 
 #[tokio::test]
 async fn a_plain_connection_is_tuned_and_ready_for_commands() {
-    let server = Server::start(&[]);
+    let server = RedisServer::start();
     let mut link = dialed(&options(&server)).await.unwrap();
     assert_eq!(ask(&mut link, "PING").await, "+PONG\r\n");
     let Link::Plain(stream) = &link else { panic!("encrypted") };
@@ -63,7 +71,7 @@ async fn a_plain_connection_is_tuned_and_ready_for_commands() {
 
 #[tokio::test]
 async fn the_database_is_selected_and_one_that_is_not_there_is_a_wrong_setting() {
-    let server = Server::start(&[]);
+    let server = RedisServer::start();
     let mut options = options(&server);
     options.database = 5;
     let mut link = dialed(&options).await.unwrap();
@@ -71,7 +79,7 @@ async fn the_database_is_selected_and_one_that_is_not_there_is_a_wrong_setting()
     options.database = 99;
     let error = refused(&options).await;
     assert_eq!((error.step, error.blame()), (Step::Select, Blame::Settings));
-    let endpoint = server.endpoint();
+    let endpoint = endpoint(&server);
     assert_eq!(
         error.to_string(),
         format!("{endpoint}: cannot select the database: the server has no such database (ERR)")
@@ -80,10 +88,10 @@ async fn the_database_is_selected_and_one_that_is_not_there_is_a_wrong_setting()
 
 #[tokio::test]
 async fn a_password_alone_or_with_a_user_opens_the_door() {
-    let server = Server::start(&["--requirepass", "p{w} \"1\"", "--user", "ann", "on", ">ann's", "~*", "+@all"]);
+    let server = RedisServer::builder().password("p{w} \"1\"").acl_user("ann on >ann-s ~* +@all").start();
     let mut options = options(&server);
     options.database = 1;
-    for (username, password, user) in [(None, "p{w} \"1\"", "default"), (Some("ann"), "ann's", "ann")] {
+    for (username, password, user) in [(None, "p{w} \"1\"", "default"), (Some("ann"), "ann-s", "ann")] {
         options.credentials = credentials(username, password);
         let mut link = dialed(&options).await.unwrap();
         assert!(ask(&mut link, "ACL WHOAMI").await.ends_with(&format!("{user}\r\n")));
@@ -92,7 +100,7 @@ async fn a_password_alone_or_with_a_user_opens_the_door() {
 
 #[tokio::test]
 async fn a_wrong_password_is_a_wrong_setting_and_is_not_printed() {
-    let server = Server::start(&["--requirepass", "right"]);
+    let server = RedisServer::builder().password("right").start();
     let mut options = options(&server);
     for username in [None, Some("somebody")] {
         options.credentials = credentials(username, "hunter22");
@@ -125,38 +133,38 @@ async fn a_server_that_quotes_the_password_does_not_make_us_print_it() {
 
 #[tokio::test]
 async fn a_rotated_password_file_needs_no_restart() {
-    let server = Server::start(&["--requirepass", "first"]);
+    let server = RedisServer::builder().password("first").start();
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("password");
     fs::write(&path, "first\n").unwrap();
     let mut options = options(&server);
     options.credentials.password = Some(Secret::from_file(&path).unwrap());
     let how = Dialing::prepare(&options).unwrap();
-    let mut link = dial(&server.endpoint(), &how).await.unwrap();
+    let mut link = dial(&endpoint(&server), &how).await.unwrap();
     assert_eq!(ask(&mut link, "CONFIG SET requirepass second").await, "+OK\r\n");
-    assert!(dial(&server.endpoint(), &how).await.is_err());
+    assert!(dial(&endpoint(&server), &how).await.is_err());
     fs::write(&path, "second\n").unwrap();
-    assert!(dial(&server.endpoint(), &how).await.is_ok());
+    assert!(dial(&endpoint(&server), &how).await.is_ok());
     fs::remove_file(&path).unwrap();
-    let error = dial(&server.endpoint(), &how).await.err().unwrap();
+    let error = dial(&endpoint(&server), &how).await.err().unwrap();
     assert_eq!((error.step, error.blame()), (Step::Auth, Blame::Settings));
 }
 
 #[tokio::test]
 async fn tls_trusts_the_given_authority_and_no_other() {
-    let (authority, stranger) = (Authority::new(), Authority::new());
-    let server = Server::start_with_tls(&authority, &["--tls-auth-clients", "no"]);
+    let (authority, stranger) = (TlsFiles::generate(), TlsFiles::generate());
+    let server = RedisServer::builder().tls(&authority, ClientAuth::None).start();
     let mut options = options(&server);
     options.database = 2;
-    let tls = TlsOptions { ca_file: Some(authority.ca_file.clone()), ..TlsOptions::default() };
-    for server_name in [None, Some("redis.test".to_owned())] {
+    let tls = TlsOptions { ca_file: Some(authority.authority()), ..TlsOptions::default() };
+    for server_name in [None, Some("localhost".to_owned())] {
         options.tls = Some(TlsOptions { server_name, ..tls.clone() });
         let mut link = dialed(&options).await.unwrap();
         assert!(matches!(link, Link::Tls(_)));
         assert_eq!(ask(&mut link, "PING").await, "+PONG\r\n");
     }
     let wrong_name = TlsOptions { server_name: Some("other.test".to_owned()), ..tls };
-    let wrong_authority = TlsOptions { ca_file: Some(stranger.ca_file.clone()), ..TlsOptions::default() };
+    let wrong_authority = TlsOptions { ca_file: Some(stranger.authority()), ..TlsOptions::default() };
     for wrong in [wrong_name, wrong_authority] {
         options.tls = Some(wrong);
         let error = refused(&options).await;
@@ -166,11 +174,11 @@ async fn tls_trusts_the_given_authority_and_no_other() {
 
 #[tokio::test]
 async fn a_server_that_asks_for_a_certificate_gets_ours() {
-    let authority = Authority::new();
-    let server = Server::start_with_tls(&authority, &["--tls-auth-clients", "yes"]);
+    let authority = TlsFiles::generate();
+    let server = RedisServer::builder().tls(&authority, ClientAuth::Required).start();
     let mut options = options(&server);
-    let tls = TlsOptions { ca_file: Some(authority.ca_file.clone()), ..TlsOptions::default() };
-    options.tls = Some(TlsOptions { client_cert: Some(authority.certify("client")), ..tls.clone() });
+    let tls = TlsOptions { ca_file: Some(authority.authority()), ..TlsOptions::default() };
+    options.tls = Some(TlsOptions { client_cert: Some(client_cert(&authority)), ..tls.clone() });
     let mut link = dialed(&options).await.unwrap();
     assert_eq!(ask(&mut link, "PING").await, "+PONG\r\n");
     // The server says so only after the handshake: at the first answer.
@@ -182,8 +190,8 @@ async fn a_server_that_asks_for_a_certificate_gets_ours() {
 
 #[tokio::test]
 async fn files_that_are_missing_or_wrong_are_named_with_their_field() {
-    let authority = Authority::new();
-    let key_file = authority.certify("client").key_file;
+    let authority = TlsFiles::generate();
+    let key_file = client_cert(&authority).key_file;
     let mut options = RedisOptions::standalone(Endpoint::new("rl-0", 6_379));
     options.tls = Some(TlsOptions { ca_file: Some("/no/such/ca.pem".into()), ..TlsOptions::default() });
     let error = Dialing::prepare(&options).err().unwrap().to_string();
@@ -203,8 +211,8 @@ async fn a_server_that_never_answers_is_given_up_in_time() {
     let mut options = RedisOptions::standalone(Endpoint::new("127.0.0.1", silent.local_addr().unwrap().port()));
     options.connect_timeout = Nanos::from_millis(100);
     options.credentials = credentials(None, "hunter22");
-    let authority = Authority::new();
-    let tls = TlsOptions { ca_file: Some(authority.ca_file.clone()), ..TlsOptions::default() };
+    let authority = TlsFiles::generate();
+    let tls = TlsOptions { ca_file: Some(authority.authority()), ..TlsOptions::default() };
     for (tls, step) in [(None, Step::Auth), (Some(tls), Step::Tls)] {
         options.tls = tls;
         let start = Instant::now();
@@ -322,20 +330,20 @@ async fn an_ipv6_endpoint_is_dialed_where_the_system_has_ipv6() {
     if TcpListener::bind("[::1]:0").is_err() {
         return;
     }
-    let server = Server::start(&["--bind", "127.0.0.1", "::1"]);
+    let server = RedisServer::builder().config("bind 127.0.0.1 ::1").start();
     let mut options = options(&server);
-    options.endpoints = vec![format!("[::1]:{}", server.port).parse().unwrap()];
+    options.endpoints = vec![format!("[::1]:{}", server.port()).parse().unwrap()];
     let mut link = dialed(&options).await.unwrap();
     assert_eq!(ask(&mut link, "PING").await, "+PONG\r\n");
 }
 
 #[tokio::test]
 async fn sentinels_have_credentials_of_their_own_and_no_database() {
-    let server = Server::start(&["--requirepass", "sentinel's"]);
+    let server = RedisServer::builder().password("sentinel's").start();
     let mut options = options(&server);
     options.credentials = credentials(Some("ann"), "another");
     options.database = 3;
     let how = Dialing::prepare(&options).unwrap().to_sentinels(&credentials(None, "sentinel's"));
-    let mut link = dial(&server.endpoint(), &how).await.unwrap();
+    let mut link = dial(&endpoint(&server), &how).await.unwrap();
     assert!(ask(&mut link, "CLIENT INFO").await.contains(" db=0 "));
 }

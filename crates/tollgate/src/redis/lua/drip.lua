@@ -1,4 +1,4 @@
--- Mirrors tollgate_core::algorithm::drip. bucket = { interval_ms, drip, size, aligned }, sizes below 2^52.
+-- Mirrors tollgate_core::algorithm::drip. bucket = { interval_ms, drip, size, aligned }, a size is at most 2^51.
 
 -- returns units, drips, end_ms, slack, repaired
 local function drip_level(k, bucket)

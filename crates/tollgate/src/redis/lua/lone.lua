@@ -5,6 +5,7 @@ if #ARGV == 2 and now_ms > 0 and now_ms < 2 ^ 43 then
   local tolerance, needed = match(ARGV[2], '^[tT](%d+):([1-9]%d*)$')
   if tolerance then
     early = redis.pcall('GET', KEYS[1])
+    tolerance = tolerance + 0
     local debt = 0
     if early then
       debt = -1
@@ -14,7 +15,7 @@ if #ARGV == 2 and now_ms > 0 and now_ms < 2 ^ 43 then
       end
     end
     local after = debt + needed
-    if debt >= 0 and after <= tolerance + 0 then
+    if debt >= 0 and after <= tolerance then
       local whole_ms = floor(after / 1000000)
       local ms, ns = now_ms + whole_ms, now_ns + (after - whole_ms * 1000000)
       if ns >= 1000000 then ms, ns = ms + 1, ns - 1000000 end

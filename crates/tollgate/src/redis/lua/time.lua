@@ -2,6 +2,7 @@
 -- ARGV[1] '' the server's clock   'r<ns>' the replica's, if it may be believed   '=<ns>' as given; tests pass it
 local KEYS, ARGV = KEYS, ARGV
 local call, floor, tonumber = redis.call, math.floor, tonumber
+local string = string
 local find, format, match, sub = string.find, string.format, string.match, string.sub
 
 local now_ms, now_ns
