@@ -111,9 +111,11 @@ impl Shadows {
 
     /// The state that a counter was seen in, as it would be by the caller's clock.
     pub(super) fn remembered(&self, hash: u64, quota: Quota, now: Timestamp) -> Option<State> {
-        let sight = self.sight(hash).filter(|sight| sight.quota == quota && now >= sight.received_at)?;
+        let sight = self.sight(hash).filter(|sight| now >= sight.received_at)?;
+        // An instant is a debt under any quota; counts are of windows of one length.
+        let state = sight.state.filter(|state| matches!(state, State::Instant(_)) || sight.quota == quota)?;
         let server_now = sight.server_now.after(now.since(sight.received_at));
-        sight.state.map(|state| moved(state, quota, server_now, now))
+        Some(moved(state, sight.quota, server_now, now))
     }
 
     /// Requests that were denied from memory.
@@ -263,6 +265,8 @@ mod tests {
         let (shadows, quota) = empty();
         let state = shadows.remembered(1, quota, AT(5_110)).expect("remembered");
         assert_eq!(state, State::Instant(AT(5_210)), "100 ms of the debt are left");
+        let reloaded = Quota::from(Quota::per_second(5).burst(2));
+        assert_eq!(shadows.remembered(1, reloaded, AT(5_110)), Some(state), "a debt stays one under other numbers");
 
         let leaky = Quota::leaky_bucket(5, Nanos::SECOND, 2).expect("a quota");
         let packed = State::Instant(AT(103_000).after(Nanos::new(1)));

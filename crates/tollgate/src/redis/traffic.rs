@@ -336,3 +336,6 @@ impl Traffic {
 fn fail(asks: Vec<Ask>, fault: &Fault) {
     asks.into_iter().for_each(|ask| ask.tell(Err(fault.clone())));
 }
+
+#[cfg(test)]
+mod tests;
