@@ -3,6 +3,7 @@
 
 pub mod load;
 pub mod report;
+pub mod scenarios;
 
 pub use load::{Answers, Asked, Load, Run};
 pub use report::{Length, Report};

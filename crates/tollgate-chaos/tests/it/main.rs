@@ -1,1 +1,3 @@
 //! Short forms of the scenarios.
+
+mod outages;

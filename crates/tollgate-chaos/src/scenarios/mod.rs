@@ -1,0 +1,3 @@
+//! Everything that is made to go wrong.
+
+pub mod outages;
