@@ -1,3 +1,4 @@
 //! Everything that is made to go wrong.
 
 pub mod outages;
+pub mod topologies;

@@ -1,3 +1,4 @@
 //! Short forms of the scenarios.
 
 mod outages;
+mod topologies;

@@ -1,6 +1,6 @@
 //! A Redis that goes away, is slow, is full or forgets, and what callers see of it meanwhile and afterwards.
 
-mod callers;
-mod stage;
+pub(super) mod callers;
+pub(super) mod stage;
 
 pub mod away;

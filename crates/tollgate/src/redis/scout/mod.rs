@@ -28,7 +28,9 @@ pub(super) async fn scout(context: Arc<Context>, lobby: Arc<Lane>) {
     let backoff = Backoff::random(context.options.recovery);
     let mut scout = Scout { lobby: Lobby { lane: lobby, waiting: Vec::new() }, context, backoff };
     if let RedisMode::Sentinel { .. } = scout.context.options.mode {
-        scout.context.spawn(sentinel::watch(Arc::clone(&scout.context)));
+        for sentinel in scout.context.options.endpoints.clone() {
+            scout.context.spawn(sentinel::watch(Arc::clone(&scout.context), sentinel));
+        }
     }
     loop {
         let found = scout.discover().await;
