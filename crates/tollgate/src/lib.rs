@@ -36,8 +36,8 @@ mod verdict;
 pub use self::http::RateLimitLayer;
 #[cfg(feature = "redis")]
 pub use self::redis::{
-    ClientCert, Credentials, Endpoint, NodeCounts, NodeHealth, NodeState, OptionsError, ParseEndpointError, Recovery,
-    RedisClock, RedisHealth, RedisMode, RedisOptions, RedisStore, Secret, SecretError, TlsOptions,
+    Advice, ClientCert, Credentials, Endpoint, NodeCounts, NodeHealth, NodeState, OptionsError, ParseEndpointError,
+    Recovery, RedisClock, RedisHealth, RedisMode, RedisOptions, RedisStore, Secret, SecretError, TlsOptions,
 };
 pub use clock::{Clock, ManualClock, MonotonicClock};
 pub use health::FailureCounts;

@@ -10,6 +10,7 @@
 //! finds out which node owns which keys, and the [`router`] remembers it. Every ask carries its deadline and is answered
 //! by whoever holds it when that has come.
 
+mod advice;
 mod answers;
 mod ask;
 mod call;
@@ -37,6 +38,7 @@ mod url;
 mod validate;
 mod wire;
 
+pub use advice::Advice;
 pub use endpoint::{Endpoint, ParseEndpointError};
 pub use health::{NodeCounts, NodeHealth, NodeState, RedisHealth};
 pub use options::{ClientCert, RedisClock, RedisMode, RedisOptions, TlsOptions};

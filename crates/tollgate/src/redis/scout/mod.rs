@@ -163,7 +163,8 @@ impl Lobby {
     }
 }
 
-async fn search(context: &Arc<Context>) -> Result<Map, String> {
+/// Looks once.
+pub(super) async fn search(context: &Arc<Context>) -> Result<Map, String> {
     match &context.options.mode {
         RedisMode::Standalone => Ok(Map::Primary(context.lane(context.options.endpoints[0].clone()))),
         RedisMode::Replication => replication::search(context).await,

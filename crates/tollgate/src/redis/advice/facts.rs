@@ -1,0 +1,88 @@
+//! What a server says about itself.
+
+use std::collections::HashMap;
+
+use crate::redis::dial::{Dialing, Link, dial};
+use crate::redis::endpoint::Endpoint;
+use crate::redis::probe;
+use crate::redis::wire::Reply;
+
+/// The answers of one server to `INFO` and `CONFIG GET`.
+#[derive(Debug, Default)]
+pub(super) struct Facts {
+    /// The fields of `INFO`; `None` when we may not ask.
+    info: Option<HashMap<String, String>>,
+    /// The settings in [`SETTINGS`]; `None` when we may not ask.
+    settings: Option<HashMap<String, String>>,
+}
+
+/// Every setting that a rule looks at. Never `*`: that would bring passwords along.
+const SETTINGS: [&str; 7] = [
+    "maxmemory",
+    "maxmemory-policy",
+    "save",
+    "appendonly",
+    "min-replicas-to-write",
+    "cluster-require-full-coverage",
+    "timeout",
+];
+
+impl Facts {
+    /// Asks over a connection of its own; an error means that there is none.
+    pub(super) async fn ask(node: &Endpoint, dialing: &Dialing) -> Result<Self, String> {
+        let mut link = dial(node, dialing).await.map_err(|error| error.to_string())?;
+        let told = |why: String| format!("{node}: {why}");
+        let info = match probe::ask(&mut link, &[b"INFO"]).await.map_err(told)? {
+            Reply::Bulk(text) => Some(fields(&String::from_utf8_lossy(&text))),
+            _ => None,
+        };
+        Ok(Self { info, settings: settings(&mut link).await.map_err(told)? })
+    }
+
+    pub(super) fn info(&self, field: &str) -> Option<&str> {
+        self.info.as_ref()?.get(field).map(String::as_str)
+    }
+
+    pub(super) fn setting(&self, name: &str) -> Option<&str> {
+        self.settings.as_ref()?.get(name).map(String::as_str)
+    }
+
+    /// Whether `INFO` was answered.
+    pub(super) fn has_info(&self) -> bool {
+        self.info.is_some()
+    }
+
+    /// Whether `CONFIG GET` was answered.
+    pub(super) fn has_settings(&self) -> bool {
+        self.settings.is_some()
+    }
+}
+
+/// One question for each setting: servers before 7.0 take no more in one.
+async fn settings(link: &mut Link) -> Result<Option<HashMap<String, String>>, String> {
+    let mut settings = HashMap::new();
+    for name in SETTINGS {
+        let Reply::Array(pair) = probe::ask(link, &[b"CONFIG", b"GET", name.as_bytes()]).await? else {
+            // Forbidden, renamed, or taken out by whoever runs the server for us.
+            return Ok(None);
+        };
+        if let [Reply::Bulk(_), Reply::Bulk(value)] = pair.as_slice() {
+            settings.insert(name.to_owned(), String::from_utf8_lossy(value).into_owned());
+        }
+    }
+    Ok(Some(settings))
+}
+
+fn fields(info: &str) -> HashMap<String, String> {
+    let fields = info.lines().filter_map(|line| line.trim_end().split_once(':'));
+    fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+#[cfg(test)]
+impl Facts {
+    /// Facts of a test: the text of `INFO`, and settings if they may be seen.
+    pub(super) fn of(info: Option<&str>, settings: Option<&[(&str, &str)]>) -> Self {
+        let owned = |pair: &(&str, &str)| (pair.0.to_owned(), pair.1.to_owned());
+        Self { info: info.map(fields), settings: settings.map(|pairs| pairs.iter().map(owned).collect()) }
+    }
+}
