@@ -17,21 +17,22 @@ pub(super) async fn connect(endpoint: &Endpoint, context: &Context) -> Result<Li
         Blame::Settings => format!("{error}; check store.redis in the configuration"),
         Blame::Away => error.to_string(),
     })?;
+    let told = |why: String| format!("{endpoint}: {why}");
     let is_standalone = matches!(context.options.mode, RedisMode::Standalone);
     if !matches!(context.options.mode, RedisMode::Cluster) {
-        match ask(&mut link, &[b"ROLE"]).await? {
+        match ask(&mut link, &[b"ROLE"]).await.map_err(told)? {
             role if is_primary(&role) => {}
             // Where there is only one node to ask, it need not be allowed to tell.
             Reply::Error(error) if error.starts_with("NOPERM") && is_standalone => {}
-            Reply::Error(error) => return Err(format!("{endpoint}: {error}")),
+            Reply::Error(error) => return Err(told(error)),
             _ => return Err(format!("{endpoint} is not a primary")),
         }
     }
     // The first answer of a node that was stopped may be late; the second shows how it is now.
     for _ in 0..2 {
         let started = Instant::now();
-        match ask(&mut link, &[b"PING"]).await? {
-            Reply::Error(error) if !error.starts_with("NOPERM") => return Err(format!("{endpoint}: {error}")),
+        match ask(&mut link, &[b"PING"]).await.map_err(told)? {
+            Reply::Error(error) if !error.starts_with("NOPERM") => return Err(told(error)),
             _ if started.elapsed() <= context.deadline.max(LEAST) => return Ok(link),
             _ => {}
         }
@@ -45,7 +46,7 @@ const LEAST: Duration = Duration::from_millis(20);
 /// Asks one thing over a connection of its own.
 pub(super) async fn ask_once(endpoint: &Endpoint, dialing: &Dialing, command: &[&[u8]]) -> Result<Reply, String> {
     let mut link = dial(endpoint, dialing).await.map_err(|error| error.to_string())?;
-    match ask(&mut link, command).await? {
+    match ask(&mut link, command).await.map_err(|why| format!("{endpoint}: {why}"))? {
         Reply::Error(error) => Err(format!("{endpoint}: {error}")),
         reply => Ok(reply),
     }
