@@ -1,10 +1,11 @@
 //! How a Redis server is to be started.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use std::{env, io};
 
 use crate::processes::free_port;
 use crate::server::RedisServer;
@@ -135,7 +136,7 @@ impl RedisBuilder {
 
     /// Starts the program on the written configuration and waits until it answers.
     pub(crate) fn spawn(&self, directory: &Path, answers_ping: impl Fn() -> bool) -> io::Result<Child> {
-        let mut command = Command::new("redis-server");
+        let mut command = Command::new(program());
         command.arg(directory.join(CONFIG));
         if self.is_sentinel {
             command.arg("--sentinel");
@@ -171,6 +172,11 @@ pub(crate) const SOCKET: &str = "redis.sock";
 
 const CONFIG: &str = "redis.conf";
 const LOG: &str = "redis.log";
+
+/// `redis-server`, or another program that speaks its language, such as Valkey's: its path in `TOLLGATE_REDIS_SERVER`.
+fn program() -> OsString {
+    env::var_os("TOLLGATE_REDIS_SERVER").unwrap_or_else(|| "redis-server".into())
+}
 
 /// Long enough for a machine that compiles at the same time.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
