@@ -1,7 +1,12 @@
 //! The store that replicas share, against real servers.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may unwrap like the tests themselves")]
 
+mod acl;
+mod advice;
 mod conformance;
+mod errands;
+mod passwords;
+mod tls;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
