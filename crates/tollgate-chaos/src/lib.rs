@@ -2,6 +2,8 @@
 //! a long form, which `cargo xtask chaos` runs and reports.
 
 pub mod load;
+pub mod replica;
+pub mod replicas;
 pub mod report;
 pub mod scenarios;
 

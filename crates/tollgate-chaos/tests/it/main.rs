@@ -1,4 +1,5 @@
 //! Short forms of the scenarios.
 
 mod outages;
+mod replicas;
 mod topologies;
