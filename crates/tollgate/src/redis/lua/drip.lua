@@ -28,8 +28,8 @@ local function drip_decide(k, bucket, cost)
     if repaired then drip_set(k, end_ms, slack) end
     return false
   end
-  if units == 0 then
-    local start_ms = bucket.aligned and now_ms - now_ms % bucket.interval_ms or now_ms
+  if end_ms <= spent_ms then
+    local start_ms = bucket.aligned and spent_ms - spent_ms % bucket.interval_ms or spent_ms
     local drips = ceil(cost / bucket.drip)
     drip_set(k, start_ms + drips * bucket.interval_ms, drips * bucket.drip - cost)
     return true

@@ -1,7 +1,7 @@
 -- One token bucket that is spent from, which is what goes out when nothing else waits. Mirrors token_bucket.lua for the
 -- plain cases, without its functions and tables: building those would cost more than the decision. The odd cases go on.
 local early -- what was read, for the case that it goes on
-if #ARGV == 2 and now_ms > 0 and now_ms < 2 ^ 43 then
+if #ARGV == 2 and lag_ns == 0 and now_ms > 0 and now_ms < 2 ^ 43 then
   local tolerance, needed = match(ARGV[2], '^[tT](%d+):([1-9]%d*)$')
   if tolerance then
     early = redis.pcall('GET', KEYS[1])

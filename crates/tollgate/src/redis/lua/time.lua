@@ -6,6 +6,9 @@ local string = string
 local find, format, match, sub = string.find, string.format, string.match, string.sub
 
 local now_ms, now_ns
+-- Units are spent by the server's clock, lag_ns after now: a replica that is behind would record them as older than they
+-- are, and they would come back early. 0 unless the replica's clock counts.
+local spent_ms, lag_ns
 -- Milliseconds that every key lives longer: a clock that is given may stand still while Redis' goes on.
 local grace_ms = 0
 local clock = ARGV[1]
@@ -16,6 +19,7 @@ if not given then
   now_ms = time[1] * 1000 + floor(micros / 1000)
   now_ns = micros % 1000 * 1000
 end
+local server_ms, server_ns = now_ms, now_ns
 if clock ~= '' then
   local digits = sub(clock, 2)
   local ms, ns = tonumber(sub(digits, 1, -7)) or 0, tonumber(sub(digits, -6))
@@ -28,6 +32,12 @@ if clock ~= '' then
     -- Never ahead of the server: units would come back early.
     now_ms, now_ns = ms, ns
   end
+end
+
+if given then
+  spent_ms, lag_ns = now_ms, 0
+else
+  spent_ms, lag_ns = server_ms, (server_ms - now_ms) * 1000000 + (server_ns - now_ns)
 end
 
 -- The largest clock step that is believed. A stored time further ahead is a step or garbage, and is repaired.

@@ -20,6 +20,7 @@ local function token_bucket_decide(full_ms, full_ns, tolerance, needed)
   end
   local after = debt + needed
   if after > tolerance then return -1 - debt, repaired and debt end
+  if debt < lag_ns then after = lag_ns + needed end
   return after, after
 end
 
