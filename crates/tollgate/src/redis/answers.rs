@@ -36,7 +36,7 @@ pub(super) fn hand_out(call: &mut Call, reply: Reply, now: Instant, context: &Co
             for (ask, answer) in call.asks.iter_mut().zip(answers.requests) {
                 match answer {
                     Ok(list) => {
-                        remember(ask, &list, answers.now, now, context);
+                        remember(ask, &list, answers.now, (call.sent, now), context);
                         tell(ask, Ok(Told::Decided { now: answers.now, answers: list }));
                     }
                     Err(error) => {
@@ -56,13 +56,20 @@ fn tell(ask: &mut Ask, told: Result<Told, Fault>) {
     }
 }
 
-fn remember(ask: &Ask, answers: &[Answer], server_now: Timestamp, now: Instant, context: &Context) {
-    let received_at = callers_time(ask, now, context);
+/// The server's time was between the sending of the call and its answer. The ask itself may have waited longer.
+fn remember(
+    ask: &Ask,
+    answers: &[Answer],
+    server_now: Timestamp,
+    (sent, received): (Instant, Instant),
+    context: &Context,
+) {
+    let (asked_at, received_at) = (callers_time(ask, sent, context), callers_time(ask, received, context));
     for (item, answer) in ask.items().into_iter().flatten().zip(answers) {
         if is_only_told(item, answer, server_now) {
             continue;
         }
-        let sight = Sight { quota: item.quota, state: answer.state, server_now, asked_at: ask.asked_at, received_at };
+        let sight = Sight { quota: item.quota, state: answer.state, server_now, asked_at, received_at };
         context.shadows.remember(item.hash, sight);
     }
 }
