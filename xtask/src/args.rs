@@ -1,6 +1,7 @@
 //! The command line: words in, a [`Task`] or one line of advice out.
 
 use crate::bench::{self, BenchChoice};
+use crate::chaos::ChaosChoice;
 use crate::nearest::nearest;
 use crate::test::{self, TestChoice};
 
@@ -11,6 +12,7 @@ pub enum Task {
     Test(TestChoice),
     Tidy,
     Bench(BenchChoice),
+    Chaos(ChaosChoice),
 }
 
 /// Reads the words after `cargo xtask`. The error is complete and ready to print.
@@ -23,9 +25,10 @@ pub fn parse(words: impl Iterator<Item = String>) -> Result<Task, String> {
         "help" | "--help" | "-h" => Ok(Task::Help),
         // What follows the name of a bench belongs to the bench, its `--help` too.
         "bench" => parse_bench(rest),
-        "test" | "tidy" if asks_for_help(rest) => Ok(Task::Help),
+        "test" | "tidy" | "chaos" if asks_for_help(rest) => Ok(Task::Help),
         "test" => parse_test(rest),
         "tidy" => no_arguments("tidy", rest).map(|()| Task::Tidy),
+        "chaos" => parse_chaos(rest).map(Task::Chaos),
         unknown => Err(unknown_name("task", unknown, &TASKS, "cargo xtask --help")),
     }
 }
@@ -36,7 +39,7 @@ pub fn print_help() -> bool {
     true
 }
 
-const TASKS: [&str; 4] = ["test", "tidy", "bench", "help"];
+const TASKS: [&str; 5] = ["test", "tidy", "bench", "chaos", "help"];
 
 const HELP: &str = "\
 the chores of this repository
@@ -49,6 +52,9 @@ usage: cargo xtask TASK
   tidy                sizes, leftovers, links, checklist and layering; prints every finding
   bench               the benches there are
   bench NAME [ARG…]   one bench; the arguments go to the bench
+  chaos               every long scenario with faults and replicas on real servers: about 25 minutes
+  chaos --list        the scenarios and the promises they prove
+  chaos --only NAME   one scenario
   help                this text
 
 exit code: 0 fine, 1 something failed, 2 the command line was not understood
@@ -98,6 +104,21 @@ fn parse_bench(words: &[String]) -> Result<Task, String> {
     Ok(Task::Bench(BenchChoice::Run { name: known, arguments: arguments.to_vec() }))
 }
 
+/// The scenarios' names are known to the program that plays them, so it answers a slip.
+fn parse_chaos(words: &[String]) -> Result<ChaosChoice, String> {
+    match words {
+        [] => Ok(ChaosChoice::Everything),
+        [flag] if flag == "--list" => Ok(ChaosChoice::List),
+        [flag] if flag == "--only" => {
+            Err("--only: the name of a scenario is missing (`cargo xtask chaos --list` names them)".to_string())
+        }
+        [flag, name] if flag == "--only" => Ok(ChaosChoice::Only(name.clone())),
+        [flag, extra, ..] if flag == "--list" => Err(unexpected("chaos --list", extra)),
+        [flag, _, extra, ..] if flag == "--only" => Err(unexpected("chaos --only NAME", extra)),
+        [unknown, ..] => Err(unknown_name("argument of chaos", unknown, &["--list", "--only"], "cargo xtask --help")),
+    }
+}
+
 fn no_arguments(task: &str, words: &[String]) -> Result<(), String> {
     words.first().map_or(Ok(()), |extra| Err(unexpected(task, extra)))
 }
@@ -121,7 +142,7 @@ mod tests {
 
     #[test]
     fn nothing_and_help_both_print_the_list() {
-        for line in ["", "help", "--help", "-h", "test --help", "tidy -h"] {
+        for line in ["", "help", "--help", "-h", "test --help", "tidy -h", "chaos --help"] {
             assert_eq!(parsed(line), Ok(Task::Help), "{line:?}");
         }
     }
@@ -133,6 +154,9 @@ mod tests {
         assert_eq!(parsed("test --only tidy"), Ok(Task::Test(TestChoice::Only("tidy"))));
         assert_eq!(parsed("tidy"), Ok(Task::Tidy));
         assert_eq!(parsed("bench"), Ok(Task::Bench(BenchChoice::List)));
+        assert_eq!(parsed("chaos"), Ok(Task::Chaos(ChaosChoice::Everything)));
+        assert_eq!(parsed("chaos --list"), Ok(Task::Chaos(ChaosChoice::List)));
+        assert_eq!(parsed("chaos --only soak"), Ok(Task::Chaos(ChaosChoice::Only("soak".to_string()))));
     }
 
     #[test]
@@ -158,6 +182,12 @@ mod tests {
             ),
             ("bench locl", "unknown bench `locl`: the nearest is `local` (`cargo xtask bench` lists all)"),
             ("test --only", "--only: the name of a step is missing (`cargo xtask test --list` names them)"),
+            ("chaos --only", "--only: the name of a scenario is missing (`cargo xtask chaos --list` names them)"),
+            (
+                "chaos --onyl soak",
+                "unknown argument of chaos `--onyl`: the nearest is `--only` (`cargo xtask --help` lists all)",
+            ),
+            ("chaos --list all", "chaos --list: takes nothing more (got `all`)"),
             ("tidy now", "tidy: takes nothing more (got `now`)"),
             ("test --only fmt docs", "test --only STEP: takes nothing more (got `docs`)"),
         ];

@@ -2,6 +2,7 @@
 
 mod args;
 mod bench;
+mod chaos;
 mod command;
 mod layering;
 mod nearest;
@@ -18,6 +19,7 @@ fn main() -> ExitCode {
         Ok(Task::Test(choice)) => test::run(choice),
         Ok(Task::Tidy) => tidy::run(),
         Ok(Task::Bench(choice)) => bench::run(choice),
+        Ok(Task::Chaos(choice)) => chaos::run(choice),
         Err(usage) => {
             eprintln!("{usage}");
             return ExitCode::from(2);

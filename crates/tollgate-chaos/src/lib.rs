@@ -5,6 +5,7 @@ pub mod load;
 pub mod replica;
 pub mod replicas;
 pub mod report;
+pub mod runner;
 pub mod scenarios;
 
 pub use load::{Answers, Asked, Load, Run};

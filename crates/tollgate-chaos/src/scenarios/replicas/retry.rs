@@ -55,8 +55,10 @@ pub async fn retry_after_in_real_time(length: Length) -> Report {
     }
     while Instant::now() < end {
         // Questions asked now are decided later than they were asked.
-        server.pause_clients(15);
-        tokio::time::sleep(Duration::from_millis(40)).await; // bounded wait: until the end of the run
+        server.stop();
+        tokio::time::sleep(Duration::from_millis(15)).await; // bounded wait: how much later
+        server.resume();
+        tokio::time::sleep(Duration::from_millis(15)).await; // bounded wait: until the end of the run
     }
     let (mut waits, mut early) = (0, 0);
     while let Some(seen) = callers.join_next().await {
