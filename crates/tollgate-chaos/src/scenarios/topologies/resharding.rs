@@ -47,7 +47,7 @@ pub async fn slots_move(length: Length) -> Report {
     report.promise(calls.admitted.len() > CALLERS * BURSTS[0] as usize, "the load was heavy enough");
     let bound = Bound::new(RATE, Duration::from_secs(1), BURSTS[0]).check(&calls.admitted);
     report.promise(bound.holds(), format!("admitted within the bound: {bound}"));
-    let met = apart(&nodes, |nodes| redirections(nodes)).await;
+    let met = apart(&nodes, redirections).await;
     for (kind, count) in met {
         let needed = kind != "TRYAGAIN";
         report.promise(count > 0 || !needed, format!("{kind} was met {count} times"));

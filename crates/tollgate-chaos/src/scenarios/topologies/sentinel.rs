@@ -46,6 +46,9 @@ pub async fn sentinels_lost(_length: Length) -> Report {
     report
 }
 
+/// Sentinels whose votes were split wait some time before they vote again.
+const ELECTION_MAX: Duration = Duration::from_secs(60);
+
 /// What becomes of the primary.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
@@ -75,7 +78,7 @@ async fn switch(name: &str, end: End, length: Length) -> Report {
             End::Killed => nodes.servers()[old].kill(),
             End::Hung => nodes.servers()[old].stop(),
         }
-        (old, nodes.wait_for_switch(Duration::from_secs(20)))
+        (old, nodes.wait_for_switch(ELECTION_MAX))
     })
     .await;
     fault.healed = now();
