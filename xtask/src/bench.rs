@@ -30,10 +30,16 @@ struct Bench {
     about: &'static str,
 }
 
-const BENCHES: [Bench; 1] = [Bench {
-    name: "local",
-    about: "the in-process store beside its peers, in one run (instructions too, where valgrind is installed)",
-}];
+const BENCHES: [Bench; 2] = [
+    Bench {
+        name: "local",
+        about: "the in-process store beside its peers, in one run (instructions too, where valgrind is installed)",
+    },
+    Bench {
+        name: "redis",
+        about: "the store in Redis beside scripts called through redis-rs, in one run (needs redis-server)",
+    },
+];
 
 fn print_list() {
     println!("usage: cargo xtask bench NAME [ARG…]\n");

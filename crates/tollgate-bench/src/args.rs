@@ -95,7 +95,8 @@ fn parse_options(words: Vec<String>) -> Result<Options, String> {
     Ok(options)
 }
 
-fn parse_rounds(word: Option<String>) -> Result<usize, String> {
+/// The number after `--rounds`.
+pub fn parse_rounds(word: Option<String>) -> Result<usize, String> {
     let word = word.ok_or_else(|| format!("--rounds: a number from 1 to {ROUNDS_MAX} is missing"))?;
     let rounds = word.parse().ok().filter(|rounds| (1..=ROUNDS_MAX).contains(rounds));
     rounds.ok_or_else(|| format!("--rounds: must be a number from 1 to {ROUNDS_MAX} (got `{word}`)"))
@@ -128,7 +129,8 @@ fn parse_n(words: &[String]) -> Result<u32, String> {
     number.parse().map_err(|_| format!("--n: must be a number (got `{number}`)"))
 }
 
-fn value<'a>(words: &'a [String], option: &str) -> Result<&'a str, String> {
+/// The word after `option`.
+pub fn value<'a>(words: &'a [String], option: &str) -> Result<&'a str, String> {
     let at = words.iter().position(|word| word == option);
     at.and_then(|at| words.get(at + 1)).map(String::as_str).ok_or_else(|| format!("{option}: is missing"))
 }

@@ -2,23 +2,30 @@
 //!
 //! ```text
 //! args ─▶ local ─▶ loads × keys × contestants ─measure─▶ Results ─report─▶ tables ─page─▶ docs/performance.md
+//!         redis ─▶ loads × callers × contestants, each in a process of its own ─▲
 //! ```
 
 mod args;
 mod callgrind;
 mod child;
 mod contestants;
+mod cpu;
+mod ending;
 mod keys;
 mod loads;
 mod local;
+mod local_plot;
+mod local_report;
 mod matching;
 mod measure;
 mod memory;
 mod page;
 mod plot;
 mod progress;
+mod redis;
 mod report;
 mod results;
 mod table;
 
 pub use local::local;
+pub use redis::redis;

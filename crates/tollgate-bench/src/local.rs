@@ -11,24 +11,11 @@ use crate::page::{self, Page};
 use crate::progress::Progress;
 use crate::report::Report;
 use crate::results::{Results, Row};
-use crate::{callgrind, matching, measure, memory, plot};
+use crate::{callgrind, ending, local_plot, matching, measure, memory};
 
 /// Measures the in-process engine beside its peers; `arguments` are the words after the program's name.
 pub fn local(arguments: impl Iterator<Item = String>) -> ExitCode {
-    let task = match args::parse(arguments) {
-        Ok(task) => task,
-        Err(advice) => {
-            eprintln!("{advice}");
-            return ExitCode::from(2);
-        }
-    };
-    match run(task) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("bench local: {failure}");
-            ExitCode::FAILURE
-        }
-    }
+    ending::of("local", args::parse(arguments), run)
 }
 
 fn run(task: Task) -> Result<(), String> {
@@ -51,13 +38,18 @@ fn run(task: Task) -> Result<(), String> {
 
 fn bench(options: &Options) -> Result<(), String> {
     let results = measured(options)?;
-    let report = Report::new(&results);
+    let report = Report::on_local(&results);
     print!("{}", report.to_text());
     if options.writes_page {
-        page::write(
-            &Page { report: &report, rounds: options.rounds, is_quick: options.is_quick },
-            &plot::svg(&results),
-        )?;
+        let page = Page {
+            bench: "local",
+            report: &report,
+            rounds: options.rounds,
+            note: if options.is_quick { ", a quick run: shorter rounds, nothing with 10 M keys" } else { "" },
+            peers: &["governor", "throttlecrab", "pingora-limits"],
+            caption: "Cost per decision, by load and contestant",
+        };
+        page::write(&page, &local_plot::svg(&results))?;
     }
     match report.failure() {
         Some(failure) => Err(failure),

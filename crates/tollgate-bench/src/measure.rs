@@ -1,11 +1,10 @@
 //! Times contestants in turns, so that whatever else the machine does hits all of them alike.
 
 use std::sync::Barrier;
-use std::time::{Duration, Instant};
-
-use rustix::time::{ClockId, clock_gettime};
+use std::time::Instant;
 
 use crate::contestants::{Contestant, Who};
+use crate::cpu;
 use crate::keys::Key;
 use crate::loads::{Answer, DENIED_FILL, Load, Pattern, Stream};
 use crate::results::{Cell, Row, Sample};
@@ -107,9 +106,9 @@ fn timed<K: Key>(contestant: &dyn Contestant<K>, chunks: &[&[K]], passes: usize,
 }
 
 fn timed_walk<K: Key>(contestant: &dyn Contestant<K>, chunk: &[K], passes: usize, answer: Answer) -> Sample {
-    let (cpu_start, wall_start) = (thread_cpu_time(), Instant::now());
+    let (cpu_start, wall_start) = (cpu::of_this_thread(), Instant::now());
     let allowed = contestant.walk(chunk, passes);
-    let (cpu, wall) = (thread_cpu_time() - cpu_start, wall_start.elapsed());
+    let (cpu, wall) = (cpu::of_this_thread() - cpu_start, wall_start.elapsed());
     let decisions = (chunk.len() * passes) as f64;
     let wrong = match answer {
         Answer::Allowed => decisions - allowed as f64,
@@ -120,11 +119,6 @@ fn timed_walk<K: Key>(contestant: &dyn Contestant<K>, chunk: &[K], passes: usize
         wall_ns: wall.as_nanos() as f64 / decisions,
         wrong_share: wrong / decisions,
     }
-}
-
-fn thread_cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
 }
 
 #[cfg(test)]

@@ -6,11 +6,18 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::report::Report;
 
-/// What goes between the markers.
+/// What goes between the markers of one bench.
 pub struct Page<'a> {
+    /// The bench, as it is called on the command line and in the markers.
+    pub bench: &'a str,
     pub report: &'a Report,
     pub rounds: usize,
-    pub is_quick: bool,
+    /// What else the reader must know about the run.
+    pub note: &'a str,
+    /// The packages whose versions matter.
+    pub peers: &'a [&'a str],
+    /// What the picture shows.
+    pub caption: &'a str,
 }
 
 /// Puts the figures into the page and the plot beside it; the rest of the page stays as it is.
@@ -18,43 +25,50 @@ pub fn write(page: &Page<'_>, plot: &str) -> Result<(), String> {
     let docs = root().join("docs");
     let path = docs.join("performance.md");
     let old = fs::read_to_string(&path).unwrap_or_else(|_| INTRODUCTION.to_string());
-    let new = replaced(&old, &page.to_markdown());
+    let new = replaced(&old, page.bench, &page.to_markdown());
     let failed = |error: std::io::Error| format!("docs/performance.md: cannot be written: {error}");
     fs::create_dir_all(&docs).map_err(failed)?;
-    fs::write(docs.join(PLOT), plot).map_err(failed)?;
+    fs::write(docs.join(page.plot()), plot).map_err(failed)?;
     fs::write(path, new).map_err(failed)
 }
-
-const PLOT: &str = "performance-local.svg";
-const BEGIN: &str = "<!-- bench local begin -->";
-const END: &str = "<!-- bench local end -->";
 
 const INTRODUCTION: &str = include_str!("introduction.md");
 
 impl Page<'_> {
     fn to_markdown(&self) -> String {
-        let quick = if self.is_quick { ", a quick run: shorter rounds, nothing with 10 M keys" } else { "" };
         format!(
-            "_{}. {}. {} rounds{quick}. {}._\n\n![Cost per decision, by load and contestant]({PLOT})\n\n{}",
+            "_{}. {}. {} rounds{}. {}._\n\n![{}]({})\n\n{}",
             date(SystemTime::now()),
             machine(),
             self.rounds,
-            versions(),
+            self.note,
+            versions(self.peers),
+            self.caption,
+            self.plot(),
             self.report.to_markdown()
         )
+    }
+
+    fn plot(&self) -> String {
+        format!("performance-{}.svg", self.bench)
     }
 }
 
 /// The page with another text between the markers; the markers go to the end of a page that has none.
-fn replaced(page: &str, text: &str) -> String {
-    let section = format!("{BEGIN}\n\n{}\n\n{END}", text.trim());
-    let (Some(begin), Some(end)) = (page.find(BEGIN), page.find(END)) else {
+fn replaced(page: &str, bench: &str, text: &str) -> String {
+    let [first, last] = markers(bench);
+    let section = format!("{first}\n\n{}\n\n{last}", text.trim());
+    let (Some(begin), Some(end)) = (page.find(&first), page.find(&last)) else {
         return format!("{}\n\n{section}\n", page.trim_end());
     };
     if end < begin {
         return format!("{}\n\n{section}\n", page.trim_end());
     }
-    format!("{}{section}{}", &page[..begin], &page[end + END.len()..])
+    format!("{}{section}{}", &page[..begin], &page[end + last.len()..])
+}
+
+fn markers(bench: &str) -> [String; 2] {
+    ["begin", "end"].map(|place| format!("<!-- bench {bench} {place} -->"))
 }
 
 fn root() -> PathBuf {
@@ -78,14 +92,13 @@ fn plain_version(release: &str) -> &str {
 }
 
 /// The peers' versions, from the lock file.
-fn versions() -> String {
+fn versions(peers: &[&str]) -> String {
     let lock = fs::read_to_string(root().join("Cargo.lock")).unwrap_or_default();
     let version = |name: &str| {
         let after = lock.split_once(&format!("name = \"{name}\"\nversion = \""))?.1;
         Some(format!("{name} {}", after.split('"').next()?))
     };
-    let versions: Vec<String> =
-        ["governor", "throttlecrab", "pingora-limits"].into_iter().filter_map(version).collect();
+    let versions: Vec<String> = peers.iter().copied().filter_map(version).collect();
     versions.join(", ")
 }
 
@@ -110,23 +123,29 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn only_what_is_between_the_markers_changes() {
-        let page = format!("# Title\n\nbefore\n\n{BEGIN}\nold\n{END}\n\nafter\n");
-        let expected = format!("# Title\n\nbefore\n\n{BEGIN}\n\nnew\n\n{END}\n\nafter\n");
-        assert_eq!(replaced(&page, "new"), expected);
-        assert_eq!(replaced(&expected, "new\n"), expected);
+    fn only_what_is_between_the_markers_of_the_bench_changes() {
+        let page = |text: &str| {
+            let [[begin, end], [other_begin, other_end]] = [markers("local"), markers("redis")];
+            format!("# Title\n\n{begin}\n{text}\n{end}\n\nbetween\n\n{other_begin}\nother\n{other_end}\n")
+        };
+        let expected = page("\nnew\n");
+        assert_eq!(replaced(&page("old"), "local", "new"), expected);
+        assert_eq!(replaced(&expected, "local", "new\n"), expected);
     }
 
     #[test]
     fn a_page_without_markers_gets_them_at_its_end() {
-        assert_eq!(replaced("# Title\n", "new"), format!("# Title\n\n{BEGIN}\n\nnew\n\n{END}\n"));
-        let swapped = format!("{END} {BEGIN}");
-        assert!(replaced(&swapped, "new").ends_with(&format!("{BEGIN}\n\nnew\n\n{END}\n")));
+        let [begin, end] = markers("redis");
+        assert_eq!(replaced("# Title\n", "redis", "new"), format!("# Title\n\n{begin}\n\nnew\n\n{end}\n"));
+        let swapped = format!("{end} {begin}");
+        assert!(replaced(&swapped, "redis", "new").ends_with(&format!("{begin}\n\nnew\n\n{end}\n")));
     }
 
     #[test]
-    fn the_introduction_has_a_place_for_the_figures() {
-        assert!(INTRODUCTION.contains(BEGIN) && INTRODUCTION.contains(END));
+    fn the_introduction_has_a_place_for_the_figures_of_every_bench() {
+        for marker in ["local", "redis"].map(markers).concat() {
+            assert!(INTRODUCTION.contains(&marker), "{marker}");
+        }
     }
 
     #[test]

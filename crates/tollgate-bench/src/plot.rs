@@ -2,58 +2,82 @@
 
 use std::fmt::Write;
 
-use crate::contestants::Who;
-use crate::keys::KeyKind;
-use crate::loads::Answer;
-use crate::results::{Cell, Results};
+/// What a picture shows.
+pub struct Chart {
+    pub title: &'static str,
+    /// For readers who do not see the picture.
+    pub description: &'static str,
+    /// In the order of the bars and of the legend.
+    pub series: Vec<Series>,
+    pub groups: Vec<Group>,
+}
 
-/// The figures with one thread and allowed, by address; throttlecrab by text, which is all it takes.
-pub fn svg(results: &Results) -> String {
-    draw(&groups(results))
+/// One contestant.
+pub struct Series {
+    pub name: &'static str,
+    /// Follows the name in the legend.
+    pub note: &'static str,
+    /// Stands out from white and from black.
+    pub colour: &'static str,
 }
 
 /// The bars of one load.
-struct Group {
-    load: &'static str,
-    bars: Vec<Bar>,
+pub struct Group {
+    pub name: String,
+    pub bars: Vec<Bar>,
 }
 
-struct Bar {
-    who: Who,
-    ns: f64,
+pub struct Bar {
+    /// The place of its contestant in the series.
+    pub series: usize,
+    pub ns: f64,
 }
 
-/// In the order of the bars and of the legend.
-const SHOWN: [Who; 5] = [Who::Tollgate, Who::Governor, Who::Throttlecrab, Who::Pingora, Who::MutexMap];
+impl Chart {
+    pub fn svg(&self) -> String {
+        let values = self.groups.iter().flat_map(|group| group.bars.iter().map(|bar| bar.ns));
+        let scale = Scale::around(values);
+        let mut svg = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\">\n\
+             <title>{}</title>\n<style>\n{STYLE}</style>\n<text class=\"title\" x=\"{LEFT}\" y=\"22\">{}</text>\n",
+            escaped(self.description),
+            escaped(self.title)
+        );
+        self.draw_legend(&mut svg);
+        draw_grid(&mut svg, &scale);
+        let group_width = (WIDTH - LEFT) / self.groups.len().max(1) as f64;
+        for (place, group) in self.groups.iter().enumerate() {
+            self.draw_group(&mut svg, group, LEFT + place as f64 * group_width, group_width, &scale);
+        }
+        svg + "</svg>\n"
+    }
 
-fn groups(results: &Results) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
-    for row in results.rows.iter().filter(|row| row.threads == 1 && row.answer == Answer::Allowed) {
-        let is_shown = |cell: &&Cell| SHOWN.contains(&cell.who) && key_of(cell.who) == row.key;
-        let bars = row.cells.iter().filter(is_shown).map(|cell| Bar { who: cell.who, ns: cell.cpu_ns() });
-        match groups.iter_mut().find(|group| group.load == row.load) {
-            Some(group) => group.bars.extend(bars),
-            None => groups.push(Group { load: row.load, bars: bars.collect() }),
+    fn draw_legend(&self, svg: &mut String) {
+        for (place, Series { name, note, colour }) in self.series.iter().enumerate() {
+            let x = LEFT + place as f64 * 175.0;
+            push(svg, format_args!("<rect x=\"{x}\" y=\"36\" width=\"11\" height=\"11\" fill=\"{colour}\"/>"));
+            push(svg, format_args!("<text x=\"{}\" y=\"46\">{}{}</text>", x + 16.0, escaped(name), escaped(note)));
         }
     }
-    for group in &mut groups {
-        group.bars.sort_by_key(|bar| SHOWN.iter().position(|who| *who == bar.who));
-    }
-    groups
-}
 
-fn key_of(who: Who) -> KeyKind {
-    if who == Who::Throttlecrab { KeyKind::String } else { KeyKind::IpAddr }
-}
-
-/// A colour that stands out from white and from black.
-fn colour(who: Who) -> &'static str {
-    match who {
-        Who::Tollgate => "#12a37f",
-        Who::Governor => "#4f83cc",
-        Who::Throttlecrab => "#d9792b",
-        Who::Pingora => "#9b72c7",
-        Who::MutexMap | Who::FullPath => "#8a9099",
+    fn draw_group(&self, svg: &mut String, group: &Group, left: f64, width: f64, scale: &Scale) {
+        let bar_width = (width - 16.0) / self.series.len() as f64;
+        for (place, bar) in group.bars.iter().enumerate() {
+            let Series { name, colour, .. } = &self.series[bar.series];
+            let (x, y) = (left + 8.0 + place as f64 * bar_width, scale.y(bar.ns));
+            let (wide, high) = (bar_width - 2.0, BOTTOM - y);
+            let title = format!("{}, {}: {:.1} ns", escaped(name), escaped(&group.name), bar.ns);
+            push(
+                svg,
+                format_args!(
+                    "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{wide:.1}\" height=\"{high:.1}\" fill=\"{colour}\"><title>{title}</title></rect>"
+                ),
+            );
+            let (middle, above) = (x + wide / 2.0, y - 4.0);
+            push(svg, format_args!("<text class=\"value\" x=\"{middle:.1}\" y=\"{above:.1}\">{:.0}</text>", bar.ns));
+        }
+        let (middle, below, name) = (left + width / 2.0, BOTTOM + 20.0, escaped(&group.name));
+        push(svg, format_args!("<text class=\"load\" x=\"{middle:.1}\" y=\"{below:.1}\">{name}</text>"));
     }
 }
 
@@ -78,65 +102,12 @@ text { fill: #e6edf3 }
 }
 ";
 
-fn draw(groups: &[Group]) -> String {
-    let scale = Scale::around(groups.iter().flat_map(|group| group.bars.iter().map(|bar| bar.ns)));
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\">\n\
-         <title>Processor time per decision in ns, by load and contestant</title>\n<style>\n{STYLE}</style>\n\
-         <text class=\"title\" x=\"{LEFT}\" y=\"22\">ns per decision (processor time, one thread, allowed; logarithmic)</text>\n"
-    );
-    draw_legend(&mut svg);
+fn draw_grid(svg: &mut String, scale: &Scale) {
     for tick in scale.ticks() {
         let y = scale.y(tick);
-        push(&mut svg, format_args!("<line class=\"grid\" x1=\"{LEFT}\" x2=\"{WIDTH}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>"));
-        push(&mut svg, format_args!("<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\">{tick}</text>", LEFT - 8.0, y + 4.0));
+        push(svg, format_args!("<line class=\"grid\" x1=\"{LEFT}\" x2=\"{WIDTH}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>"));
+        push(svg, format_args!("<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\">{tick}</text>", LEFT - 8.0, y + 4.0));
     }
-    let group_width = (WIDTH - LEFT) / groups.len().max(1) as f64;
-    for (place, group) in groups.iter().enumerate() {
-        draw_group(&mut svg, group, LEFT + place as f64 * group_width, group_width, &scale);
-    }
-    svg + "</svg>\n"
-}
-
-fn draw_legend(svg: &mut String) {
-    for (place, who) in SHOWN.into_iter().enumerate() {
-        let x = LEFT + place as f64 * 175.0;
-        let name = escaped(who.name());
-        let note = match who {
-            Who::Throttlecrab => " (text keys)",
-            Who::Pingora => " (sketch)",
-            _ => "",
-        };
-        push(svg, format_args!("<rect x=\"{x}\" y=\"36\" width=\"11\" height=\"11\" fill=\"{}\"/>", colour(who)));
-        push(svg, format_args!("<text x=\"{}\" y=\"46\">{name}{note}</text>", x + 16.0));
-    }
-}
-
-fn draw_group(svg: &mut String, group: &Group, left: f64, width: f64, scale: &Scale) {
-    let bar_width = (width - 16.0) / SHOWN.len() as f64;
-    for (place, bar) in group.bars.iter().enumerate() {
-        let (x, y) = (left + 8.0 + place as f64 * bar_width, scale.y(bar.ns));
-        let (wide, high) = (bar_width - 2.0, BOTTOM - y);
-        let title = format!("{}, {}: {:.1} ns", escaped(bar.who.name()), escaped(group.load), bar.ns);
-        push(
-            svg,
-            format_args!(
-                "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{wide:.1}\" height=\"{high:.1}\" fill=\"{}\"><title>{title}</title></rect>",
-                colour(bar.who)
-            ),
-        );
-        let middle = x + wide / 2.0;
-        push(svg, format_args!("<text class=\"value\" x=\"{middle:.1}\" y=\"{:.1}\">{:.0}</text>", y - 4.0, bar.ns));
-    }
-    let middle = left + width / 2.0;
-    push(
-        svg,
-        format_args!(
-            "<text class=\"load\" x=\"{middle:.1}\" y=\"{:.1}\">{}</text>",
-            BOTTOM + 20.0,
-            escaped(group.load)
-        ),
-    );
 }
 
 fn push(svg: &mut String, line: std::fmt::Arguments<'_>) {
@@ -183,9 +154,14 @@ fn steps() -> impl DoubleEndedIterator<Item = f64> {
 mod tests {
     use super::*;
 
-    fn example() -> Vec<Group> {
-        let bars = |factor: f64| SHOWN.iter().map(|who| Bar { who: *who, ns: factor * 7.0 }).collect();
-        vec![Group { load: "1 hot key", bars: bars(1.0) }, Group { load: "<10 M> & more", bars: bars(90.0) }]
+    fn example() -> Chart {
+        let series = ["a", "Mutex<HashMap>"].map(|name| Series { name, note: "", colour: "#12a37f" });
+        let group = |name: &str, factor: f64| {
+            let bars = (0..2).map(|series| Bar { series, ns: factor * 7.0 }).collect();
+            Group { name: name.to_string(), bars }
+        };
+        let groups = vec![group("1 hot key", 1.0), group("<10 M> & more", 90.0)];
+        Chart { title: "ns", description: "by load", series: series.into(), groups }
     }
 
     /// Every tag that is opened is closed, in order.
@@ -208,14 +184,14 @@ mod tests {
 
     #[test]
     fn the_picture_is_well_formed() {
-        assert!(is_well_formed(&draw(&example())));
-        assert!(is_well_formed(&draw(&[])));
+        assert!(is_well_formed(&example().svg()));
+        assert!(is_well_formed(&Chart { groups: Vec::new(), ..example() }.svg()));
         assert!(!is_well_formed("<a><b></a></b>"));
     }
 
     #[test]
     fn names_are_escaped() {
-        let svg = draw(&example());
+        let svg = example().svg();
         assert!(svg.contains("Mutex&lt;HashMap&gt;"));
         assert!(svg.contains("&lt;10 M&gt; &amp; more"));
     }

@@ -1,0 +1,69 @@
+//! A run: which turns are taken, in which order, and what becomes of them.
+
+use super::args::Options;
+use super::contestants::Who;
+use super::loads::{CALLERS, Load};
+use super::measure;
+use super::picture;
+use super::results::{Cell, Results, Row, row_title};
+use super::turn::{Amount, Threads};
+use crate::page::{self, Page};
+use crate::progress::Progress;
+use crate::report::Report;
+
+pub fn run(options: &Options) -> Result<(), String> {
+    let version = measure::redis_version()?;
+    let results = measured(options)?;
+    let report = Report::on_redis(&results);
+    print!("{}", report.to_text());
+    if options.writes_page {
+        let page = Page {
+            bench: "redis",
+            report: &report,
+            rounds: options.rounds,
+            note: &format!(". {version}"),
+            peers: &["redis"],
+            caption: "Processor time per decision of client and Redis, by load and contestant",
+        };
+        page::write(&page, &picture::svg(&results))?;
+    }
+    match report.failure() {
+        Some(failure) => Err(failure),
+        None => Ok(()),
+    }
+}
+
+fn measured(options: &Options) -> Result<Results, String> {
+    let loads = Load::ALL.into_iter().flat_map(|load| CALLERS.map(|callers| (load, callers)));
+    let loads: Vec<_> = loads.filter(|(load, callers)| options.includes(&row_title(*load, *callers))).collect();
+    let filled: &[Who] = if options.includes("bytes per key") { &Who::ALL } else { &[] };
+    if loads.is_empty() && filled.is_empty() {
+        return Err("--only: no load or section has this in its name (`--help` lists them)".to_string());
+    }
+    let mut progress = Progress::new(loads.len() * options.rounds * Who::TIMED.len() + filled.len());
+    let mut results = Results::default();
+    for (load, callers) in loads {
+        results.rows.push(row(load, callers, options, &mut progress)?);
+    }
+    for who in filled {
+        progress.step(&format!("bytes per key, {}", who.name()));
+        results.memory.push(measure::memory_use(*who)?);
+    }
+    progress.finish();
+    Ok(results)
+}
+
+/// The contestants take turns, in another order each round.
+fn row(load: Load, callers: usize, options: &Options, progress: &mut Progress) -> Result<Row, String> {
+    let mut cells = Who::TIMED.map(Cell::new);
+    let amount = Amount::Time(load.duration(options.is_quick));
+    let threads: Threads = options.threads;
+    for round in 0..options.rounds {
+        for place in 0..cells.len() {
+            let cell = &mut cells[(place + round) % Who::TIMED.len()];
+            progress.step(&format!("{}, round {}, {}", row_title(load, callers), round + 1, cell.who.name()));
+            cell.samples.push(measure::sample(&measure::turn(cell.who, load, callers, amount, threads))?);
+        }
+    }
+    Ok(Row { load, callers, cells: cells.into() })
+}
