@@ -1,7 +1,7 @@
 //! How keys are written in a store that other programs look into.
 
 use std::fmt::Write;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use sha2::{Digest, Sha256};
 use tollgate_core::{Key, KeyPart, PartValue};
@@ -30,7 +30,7 @@ impl KeyLayout {
     /// The name of `key` in the store.
     pub fn stored(self, prefix: &str, key: &Key<'_>) -> String {
         let whole = match self {
-            Self::Readable => format!("{prefix}:{key}"),
+            Self::Readable => readable(prefix, key),
             Self::Compact => format!("tg{}", digest_of_key(prefix, key)),
             Self::EdgeQuota => format!("rl:edgequota:{}", bare_parts(key)),
             Self::EdgeGuard => edge_guard(prefix, key),
@@ -51,6 +51,42 @@ impl KeyLayout {
             Self::EdgeQuota | Self::EdgeGuard => return self.stored(prefix, key),
         };
         at_most_length_max(whole)
+    }
+}
+
+/// As `{prefix}:{key}`, which every decision asks for: addresses are written digit by digit, not by the general way.
+fn readable(prefix: &str, key: &Key<'_>) -> String {
+    const PARTS: usize = 40;
+    let name = &key.limit().name;
+    let mut whole = String::with_capacity(prefix.len() + name.len() + PARTS);
+    whole.push_str(prefix);
+    whole.push(':');
+    whole.push_str(name);
+    for part in key.parts() {
+        whole.push(':');
+        match part {
+            PartValue::Address(IpAddr::V4(v4)) => push_v4(&mut whole, v4),
+            other => {
+                let _ = write!(whole, "{other}");
+            }
+        }
+    }
+    whole
+}
+
+fn push_v4(text: &mut String, address: Ipv4Addr) {
+    let digit = |number: u8| char::from(b'0' + number % 10);
+    for (place, octet) in address.octets().into_iter().enumerate() {
+        if place > 0 {
+            text.push('.');
+        }
+        if octet >= 100 {
+            text.push(digit(octet / 100));
+        }
+        if octet >= 10 {
+            text.push(digit(octet / 10));
+        }
+        text.push(digit(octet));
     }
 }
 
@@ -155,6 +191,16 @@ mod tests {
 
     fn caller(address: &str) -> Subject<'static> {
         Subject { client_ip: Some(address.parse().unwrap()), ..Subject::ANONYMOUS }
+    }
+
+    #[test]
+    fn readable_keys_are_what_prefix_and_key_display() {
+        let limit = Limit::new("mixed", quota()).key([KeyPart::ClientIp, KeyPart::Path, KeyPart::Global]);
+        for address in ["0.0.0.0", "9.10.99.100", "255.249.205.1", "203.0.113.7", "2001:db8::1"] {
+            let subject = Subject { path: "/a b/:c", ..caller(address) };
+            let key = Key::of_subject(&limit, &subject).unwrap();
+            assert_eq!(KeyLayout::Readable.stored("tollgate", &key), format!("tollgate:{key}"));
+        }
     }
 
     #[test]
