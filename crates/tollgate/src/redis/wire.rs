@@ -201,6 +201,15 @@ fn length_of(line: &[u8], max: usize) -> Result<Option<usize>, WireError> {
 }
 
 fn integer(line: &[u8]) -> Result<i64, WireError> {
+    /// So many digits always fit.
+    const SHORT: usize = 18;
+    let (sign, digits) = match line {
+        [b'-', digits @ ..] => (-1, digits),
+        digits => (1, digits),
+    };
+    if (1..=SHORT).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit) {
+        return Ok(sign * digits.iter().fold(0, |number, digit| number * 10 + i64::from(digit - b'0')));
+    }
     std::str::from_utf8(line).ok().and_then(|text| text.parse().ok()).ok_or(WireError::Number)
 }
 
@@ -279,6 +288,16 @@ pub(super) mod tests {
         assert_eq!(parse(b"$-2\r\n"), Err(WireError::Number));
         assert_eq!(parse(b"%1\r\n"), Err(WireError::Kind(b'%')));
         assert_eq!(parse(b"$1\r\nab\r\n"), Err(WireError::Unterminated));
+    }
+
+    #[test]
+    fn integers_are_read_up_to_the_largest() {
+        for number in [0, 7, -7, 999_999_999_999_999_999, -1_000_000_000_000_000_000, i64::MAX, i64::MIN] {
+            assert_eq!(integer(number.to_string().as_bytes()), Ok(number));
+        }
+        for wrong in ["", "-", "--1", "1-", "1 ", "0x1", "9223372036854775808", "999999999999999999x"] {
+            assert_eq!(integer(wrong.as_bytes()), Err(WireError::Number), "{wrong}");
+        }
     }
 
     #[test]
