@@ -12,7 +12,7 @@ use tollgate_core::{List, Nanos, Outcome, Quota, Timestamp};
 
 /// The last sight of many counters, in bounded memory.
 pub(super) struct Shadows {
-    sets: Box<[Mutex<Vec<Shadow>>]>,
+    sets: Box<[Mutex<Set>]>,
     rates: ClockRates,
     denials: AtomicU64,
 }
@@ -47,11 +47,14 @@ pub(super) struct Looked {
     pub(super) enforced: bool,
 }
 
-struct Shadow {
-    hash: u64,
-    sight: Sight,
-    /// When the counter is full again, by the caller's clock: the shadow is of no more use.
-    ends_at: Timestamp,
+/// The sights of the counters that share a place. What is searched lies together: most searches find nothing.
+#[derive(Default)]
+struct Set {
+    hashes: [u64; WAYS],
+    /// When each counter is full again, by the caller's clock: the sight is of no more use.
+    ends_at: [Timestamp; WAYS],
+    /// As many as the set has, at most [`WAYS`]; the two above belong to them.
+    sights: Vec<Sight>,
 }
 
 /// Longer than this nobody is denied from memory: somebody may have refunded or reset the counter elsewhere.
@@ -61,33 +64,19 @@ const SETS: usize = 65_536 / WAYS;
 
 impl Shadows {
     pub(super) fn new(rates: ClockRates) -> Self {
-        let sets = (0..SETS).map(|_| Mutex::new(Vec::new())).collect();
+        let sets = (0..SETS).map(|_| Mutex::default()).collect();
         Self { sets, rates, denials: AtomicU64::new(0) }
     }
 
     /// Keeps a sight; the shadow nearest to full makes room for it.
     pub(super) fn remember(&self, hash: u64, sight: Sight) {
         let ends_at = sight.ends_at();
-        let shadow = Shadow { hash, sight, ends_at };
-        let mut set = self.set(hash);
-        if let Some(old) = set.iter_mut().find(|old| old.hash == hash) {
-            *old = shadow;
-            return;
-        }
-        if set.len() < WAYS {
-            set.push(shadow);
-            return;
-        }
-        if let Some(least) = set.iter_mut().min_by_key(|shadow| shadow.ends_at)
-            && least.ends_at <= ends_at
-        {
-            *least = shadow;
-        }
+        self.set(hash).remember(hash, sight, ends_at);
     }
 
     /// Drops a sight: the counter was refunded or reset.
     pub(super) fn forget(&self, hash: u64) {
-        self.set(hash).retain(|shadow| shadow.hash != hash);
+        self.set(hash).forget(hash);
     }
 
     /// The answers to a request that the store would deny for certain; `None` when it has to be asked.
@@ -142,11 +131,46 @@ impl Shadows {
     }
 
     fn sight(&self, hash: u64) -> Option<Sight> {
-        self.set(hash).iter().find(|shadow| shadow.hash == hash).map(|shadow| shadow.sight)
+        let set = self.set(hash);
+        set.place_of(hash).map(|place| set.sights[place])
     }
 
-    fn set(&self, hash: u64) -> MutexGuard<'_, Vec<Shadow>> {
+    fn set(&self, hash: u64) -> MutexGuard<'_, Set> {
         self.sets[hash as usize % SETS].lock().expect("no holder of this lock panics")
+    }
+}
+
+impl Set {
+    fn place_of(&self, hash: u64) -> Option<usize> {
+        self.hashes[..self.sights.len()].iter().position(|known| *known == hash)
+    }
+
+    fn remember(&mut self, hash: u64, sight: Sight, ends_at: Timestamp) {
+        let place = match self.place_of(hash) {
+            Some(known) => known,
+            None if self.sights.len() < WAYS => {
+                self.sights.push(sight);
+                self.sights.len() - 1
+            }
+            None => {
+                let least = (0..WAYS).min_by_key(|place| self.ends_at[*place]).unwrap_or(0);
+                if self.ends_at[least] > ends_at {
+                    return;
+                }
+                least
+            }
+        };
+        self.hashes[place] = hash;
+        self.ends_at[place] = ends_at;
+        self.sights[place] = sight;
+    }
+
+    fn forget(&mut self, hash: u64) {
+        let Some(place) = self.place_of(hash) else { return };
+        let last = self.sights.len() - 1;
+        self.hashes.swap(place, last);
+        self.ends_at.swap(place, last);
+        self.sights.swap_remove(place);
     }
 }
 
