@@ -31,8 +31,8 @@ pub(super) struct Ask {
 pub(super) enum Work {
     /// Decide the charges of one request, all or nothing.
     Decide(Vec<Item>),
-    /// Give back the units of one charge.
-    Refund { item: Item, drawn: Drawn },
+    /// Give back the units of one charge. Rare, so it does not make every ask as large as a charge.
+    Refund { item: Box<Item>, drawn: Drawn },
     /// Forget a counter.
     Delete { key: String, hash: u64 },
 }

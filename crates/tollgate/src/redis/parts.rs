@@ -122,7 +122,7 @@ fn give_back_unheard(errand: &Errand<'_>, items: &[Item], results: &[Heard]) {
 fn refund_of(item: &Item, result: &Heard) -> Option<Work> {
     let Heard::Told { now, answer, taken: true } = result else { return None };
     let drawn = Drawn::At(idle_from(item, answer, *now));
-    Some(Work::Refund { item: item.clone(), drawn })
+    Some(Work::Refund { item: Box::new(item.clone()), drawn })
 }
 
 /// Without the charge, the counter would have been full, and idle, from here on at the earliest; what would have been

@@ -75,9 +75,13 @@ impl RedisStore {
         self.seed.hash_one(key)
     }
 
-    fn item(&self, charge: &Charge<'_>) -> Item {
+    fn item(&self, charge: &Charge<'_>, hash: u64) -> Item {
         let Charge { quota, cost, enforced, .. } = *charge;
-        Item { key: self.stored_key(&charge.key), hash: self.hash(&charge.key), quota, cost, enforced }
+        Item { key: self.stored_key(&charge.key), hash, quota, cost, enforced }
+    }
+
+    fn items(&self, charges: &[Charge<'_>], hashes: &[u64]) -> Vec<Item> {
+        charges.iter().zip(hashes).map(|(charge, hash)| self.item(charge, *hash)).collect()
     }
 
     fn stored_key(&self, key: &Key<'_>) -> String {
@@ -154,14 +158,15 @@ impl Store for RedisStore {
             return Ok(List::Empty);
         }
         let now = clock.now();
-        let looked = charges.iter().map(|charge| {
+        let hashes: List<u64> = charges.iter().map(|charge| self.hash(&charge.key)).collect();
+        let looked = charges.iter().zip(&hashes).map(|(charge, hash)| {
             let Charge { quota, cost, enforced, .. } = *charge;
-            Looked { hash: self.hash(&charge.key), quota, cost, enforced }
+            Looked { hash: *hash, quota, cost, enforced }
         });
         if let Some(denied) = self.context.shadows.deny(looked, now) {
             return Ok(denied);
         }
-        let items: Vec<Item> = charges.iter().map(|charge| self.item(charge)).collect();
+        let items = self.items(charges, &hashes);
         let errand = self.begin(now);
         let first = self.slot(&items[0].key);
         if items.iter().any(|item| self.slot(&item.key) != first) {
@@ -176,7 +181,7 @@ impl Store for RedisStore {
             }
             Ok(Told::Remembered(outcomes)) => Ok(outcomes),
             Err(Fault::Split) => {
-                let items: Vec<Item> = charges.iter().map(|charge| self.item(charge)).collect();
+                let items = self.items(charges, &hashes);
                 Ok(parts::decide(&errand, items, |item| item.hash).await?)
             }
             Ok(Told::Refunded(_) | Told::Deleted) => Err(StoreError::Unavailable("answers are mixed up".to_owned())),
@@ -185,7 +190,7 @@ impl Store for RedisStore {
     }
 
     async fn refund<C: Clock>(&self, charge: &Charge<'_>, age: Nanos, clock: &C) -> Result<Outcome, StoreError> {
-        let item = self.item(charge);
+        let item = Box::new(self.item(charge, self.hash(&charge.key)));
         self.context.shadows.forget(item.hash);
         let awaited = self.begin(clock.now()).send(Work::Refund { item, drawn: Drawn::Ago(age) });
         match answer(awaited).await? {
