@@ -47,7 +47,9 @@ pub(super) enum Form {
 impl Call {
     /// A call over all of `asks`, which are of the same kind.
     pub(super) fn new(launch: u64, asks: Vec<Ask>, clock: RedisClock, sent: Instant) -> Self {
-        let mut body = Vec::new();
+        /// A key, a charge and their lengths, as most are.
+        const CHARGE_BYTES: usize = 80;
+        let mut body = Vec::with_capacity(asks.len() * CHARGE_BYTES);
         let kind = CallKind::of(&asks[0]);
         let strings = match &asks[0].work {
             Work::Decide(_) => {

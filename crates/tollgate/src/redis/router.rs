@@ -94,6 +94,9 @@ impl Router {
 
     /// A new lobby, if there is no scout: whoever gets it has to send one.
     pub(super) fn open(&self) -> Option<Arc<Lane>> {
+        if !self.lobby.load().is_closed() {
+            return None;
+        }
         let _one_at_a_time = self.lanes();
         if !self.lobby.load().is_closed() {
             return None;

@@ -115,7 +115,7 @@ impl Traffic {
     /// The asks that go out now: those that are still wanted and whose counters are free.
     fn next_load(&mut self, now: Instant) -> Vec<Ask> {
         let clock = self.context.options.clock;
-        let mut load: Vec<Ask> = Vec::new();
+        let mut load: Vec<Ask> = Vec::with_capacity(self.pending.len().min(CHARGES_MAX));
         let mut charges = 0;
         while charges < CHARGES_MAX {
             let Some(ask) = self.pending.pop_front() else { break };
@@ -152,6 +152,9 @@ impl Traffic {
     /// elsewhere goes alone, so that it meets no new trouble in company.
     fn grouped(&self, load: Vec<Ask>) -> Vec<Vec<Ask>> {
         let by_slot = matches!(self.context.options.mode, RedisMode::Cluster);
+        if !by_slot && load.iter().all(|ask| ask.items().is_some() && ask.hops == 0) {
+            return vec![load];
+        }
         let mut groups: Vec<Vec<Ask>> = Vec::new();
         let mut group_of_slot: HashMap<u16, usize, RandomState> = HashMap::default();
         for ask in load {
@@ -261,6 +264,9 @@ impl Traffic {
         }
         for hash in call.asks.iter().flat_map(Ask::hashes) {
             self.busy.remove(&hash);
+            if self.parked.is_empty() {
+                continue;
+            }
             for ask in self.parked.remove(&hash).into_iter().flatten().rev() {
                 match answers::from_memory(&ask, now, &self.context) {
                     Some(outcomes) => ask.tell(Ok(Told::Remembered(outcomes))),
