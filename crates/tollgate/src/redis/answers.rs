@@ -1,7 +1,7 @@
 //! What the answer to a call means for everybody who waits for it.
 
 use tokio::time::Instant;
-use tollgate_core::{List, Outcome, Timestamp};
+use tollgate_core::Timestamp;
 
 use super::Item;
 use super::ask::{Ask, Fault, Told, Work};
@@ -9,7 +9,7 @@ use super::call::{Call, CallKind};
 use super::context::Context;
 use super::options::RedisClock;
 use super::script::{self, Answer};
-use super::shadow::{Looked, Sight};
+use super::shadow::{Foresight, Looked, Sight};
 use super::wire::Reply;
 
 /// Tells every ask of a call its answer and remembers what was seen; an error says that the answer makes no sense.
@@ -81,15 +81,15 @@ fn is_only_told(item: &Item, answer: &Answer, server_now: Timestamp) -> bool {
     only_looks && script::outcome(item.quota, 0, answer, server_now).remaining() == 0
 }
 
-/// The answers to a request that is denied for certain by what was seen a moment ago.
-pub(super) fn from_memory(ask: &Ask, now: Instant, context: &Context) -> Option<List<Outcome>> {
-    let looked = ask.items()?.iter().map(|item| Looked {
+/// What was seen a moment ago says of a request.
+pub(super) fn from_memory(ask: &Ask, now: Instant, context: &Context) -> Foresight {
+    let looked = ask.items().into_iter().flatten().map(|item| Looked {
         hash: item.hash,
         quota: item.quota,
         cost: item.cost,
         enforced: item.enforced,
     });
-    context.shadows.deny(looked, callers_time(ask, now, context))
+    context.shadows.foresee(looked, callers_time(ask, now, context))
 }
 
 /// A given clock stands still while we wait.

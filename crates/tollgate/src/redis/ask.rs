@@ -71,8 +71,10 @@ impl From<Fault> for StoreError {
 }
 
 impl Ask {
-    /// More nodes than a request meets unless something is wrong with the cluster.
-    const HOPS_MAX: u8 = 16;
+    /// More nodes than a request meets within its deadline unless something is wrong with the cluster.
+    const HOPS_MAX: u8 = 100;
+    /// After so many, two nodes disagree about a slot that changes hands; a moment later they will not.
+    pub(super) const HOPS_IN_A_ROW: u8 = 3;
 
     /// Answers; a caller who has gone away does not mind.
     pub(super) fn tell(mut self, told: Result<Told, Fault>) {

@@ -57,6 +57,18 @@ struct Set {
     sights: Vec<Sight>,
 }
 
+/// What is known of a request before the store is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Foresight {
+    /// Nothing that helps: ask.
+    Unsure,
+    /// The store may deny it now and would not after this wait, if nobody else spends. It is short: as long as it took
+    /// to hear from the store. Whoever asks before it may have to ask twice.
+    NotYet(Nanos),
+    /// The store would deny it.
+    Denied(List<Outcome>),
+}
+
 /// Longer than this nobody is denied from memory: somebody may have refunded or reset the counter elsewhere.
 const LIFE: Nanos = Nanos::from_secs(2);
 const WAYS: usize = 8;
@@ -81,21 +93,37 @@ impl Shadows {
 
     /// The answers to a request that the store would deny for certain; `None` when it has to be asked.
     pub(super) fn deny(&self, charges: impl IntoIterator<Item = Looked>, now: Timestamp) -> Option<List<Outcome>> {
+        match self.foresee(charges, now) {
+            Foresight::Denied(outcomes) => Some(outcomes),
+            Foresight::Unsure | Foresight::NotYet(_) => None,
+        }
+    }
+
+    /// What the store would say, as far as that is certain.
+    pub(super) fn foresee(&self, charges: impl IntoIterator<Item = Looked>, now: Timestamp) -> Foresight {
         let mut denied = false;
+        let mut not_yet = Nanos::ZERO;
         let mut outcomes = List::Empty;
         for charge in charges {
-            let view = self.view(&charge, now)?;
-            let would_fit = algorithm::decide(view.state, charge.quota, charge.cost, view.latest).outcome.is_allowed();
-            denied |= charge.enforced && !would_fit;
-            // What would fit is not taken when another charge stops the request: it is answered as a look.
-            let cost = if would_fit { 0 } else { charge.cost };
-            outcomes.push(algorithm::decide(view.state, charge.quota, cost, view.earliest).outcome);
+            let Some(view) = self.view(&charge, now) else { return Foresight::Unsure };
+            let decide = |cost, now| algorithm::decide(view.state, charge.quota, cost, now).outcome;
+            if decide(charge.cost, view.latest).is_allowed() {
+                not_yet = not_yet.max(decide(charge.cost, view.earliest).retry_after().unwrap_or(Nanos::ZERO));
+                // Not taken when another charge stops the request: it is answered as a look.
+                outcomes.push(decide(0, view.earliest));
+            } else {
+                denied |= charge.enforced;
+                outcomes.push(decide(charge.cost, view.earliest));
+            }
         }
-        if !denied {
-            return None;
+        match (denied, not_yet) {
+            (true, _) => {
+                self.denials.fetch_add(1, Ordering::Relaxed);
+                Foresight::Denied(outcomes)
+            }
+            (false, Nanos::ZERO) => Foresight::Unsure,
+            (false, wait) => Foresight::NotYet(wait),
         }
-        self.denials.fetch_add(1, Ordering::Relaxed);
-        Some(outcomes)
     }
 
     /// The state that a counter was seen in, as it would be by the caller's clock.
@@ -237,6 +265,15 @@ mod tests {
         assert!(shadows.deny([looked(quota, 2)], AT(5_199)).is_some());
         assert!(shadows.deny([looked(quota, 2)], AT(5_200)).is_none());
         assert!(shadows.deny([looked(quota, 3)], AT(5_500)).is_some(), "more than it ever holds");
+    }
+
+    #[test]
+    fn whoever_would_ask_too_early_is_told_to_wait() {
+        let (shadows, quota) = empty();
+        assert!(matches!(shadows.foresee([looked(quota, 1)], AT(5_099)), Foresight::Denied(_)));
+        let Foresight::NotYet(wait) = shadows.foresee([looked(quota, 1)], AT(5_100)) else { panic!("not yet") };
+        assert!(wait >= Nanos::from_millis(10) && wait < Nanos::from_millis(11), "received at 5.010: {wait}");
+        assert_eq!(shadows.foresee([looked(quota, 1)], AT(5_111)), Foresight::Unsure);
     }
 
     #[test]

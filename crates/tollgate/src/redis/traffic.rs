@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use tokio::time::Instant;
+use tollgate_core::Nanos;
 
 use super::answers;
 use super::ask::{Ask, Fault, Told};
@@ -19,6 +20,7 @@ use super::complaint::Complaint;
 use super::context::Context;
 use super::lane::{Counters, Lane};
 use super::options::{RedisClock, RedisMode};
+use super::shadow::Foresight;
 use super::wire::Reply;
 
 /// Everything under way to one node.
@@ -30,7 +32,7 @@ pub(super) struct Traffic {
     parked: HashMap<u64, Vec<Ask>, RandomState>,
     busy: HashSet<u64, RandomState>,
     /// Asks that will be tried again at an instant.
-    later: VecDeque<(Instant, Ask)>,
+    later: Vec<(Instant, Ask)>,
     outstanding: VecDeque<Call>,
     launched: u64,
     reloading: bool,
@@ -52,6 +54,8 @@ pub(super) enum Event {
 
 /// Calls that may be under way at the same time: while Redis works on one, the next is on its way.
 const LAUNCHES_MAX: u64 = 2;
+/// How long a slot that changes hands is given before a node is asked again.
+const PAUSE: Duration = Duration::from_millis(2);
 /// Charges that go out together: about a millisecond of Redis' time.
 const CHARGES_MAX: usize = 256;
 
@@ -63,7 +67,7 @@ impl Traffic {
             pending: VecDeque::new(),
             parked: HashMap::default(),
             busy: HashSet::default(),
-            later: VecDeque::new(),
+            later: Vec::new(),
             outstanding: VecDeque::new(),
             launched: 0,
             reloading: false,
@@ -82,9 +86,8 @@ impl Traffic {
 
     /// Writes everything that waits, as far as not too much is under way already.
     pub(super) fn launch(&mut self, out: &mut Vec<u8>, now: Instant) {
-        while self.later.front().is_some_and(|(at, _)| *at <= now) {
-            self.pending.extend(self.later.pop_front().map(|(_, ask)| ask));
-        }
+        let due = self.later.extract_if(.., |(at, _)| *at <= now).map(|(_, ask)| ask);
+        self.pending.extend(due);
         while !self.pending.is_empty() && self.launches_under_way() < LAUNCHES_MAX {
             let load = self.next_load(now);
             if load.is_empty() {
@@ -136,6 +139,9 @@ impl Traffic {
                 self.parked.entry(busy).or_default().push(ask);
                 continue;
             }
+            // An answer may have come since the caller looked.
+            let Some(ask) = self.unless_known(ask, now) else { continue };
+            let items = ask.items().unwrap_or_default();
             let at_another_time = |first: &Ask| clock == RedisClock::Given && first.asked_at != ask.asked_at;
             if load.first().is_some_and(at_another_time) {
                 self.pending.push_front(ask);
@@ -146,6 +152,18 @@ impl Traffic {
         }
         self.busy.extend(load.iter().filter(|ask| ask.items().is_some()).flat_map(Ask::hashes));
         load
+    }
+
+    /// The ask, unless it is answered from what was seen a moment ago, or is too early by no more than a call takes: then
+    /// it is sent when it is not.
+    fn unless_known(&mut self, ask: Ask, now: Instant) -> Option<Ask> {
+        const LONGEST: Nanos = Nanos::from_millis(5);
+        match answers::from_memory(&ask, now, &self.context) {
+            Foresight::Denied(outcomes) => ask.tell(Ok(Told::Remembered(outcomes))),
+            Foresight::NotYet(wait) if wait <= LONGEST => self.later.push((now + wait.into(), ask)),
+            Foresight::NotYet(_) | Foresight::Unsure => return Some(ask),
+        }
+        None
     }
 
     /// One call for all decisions where one node owns all keys; one for each slot on a cluster. What was sent on from
@@ -224,7 +242,10 @@ impl Traffic {
     }
 
     fn complained(&mut self, call: Call, complaint: Complaint, error: String, now: Instant) -> Option<Event> {
-        let asks = call.asks;
+        let mut asks = call.asks;
+        if matches!(complaint, Complaint::Moved { .. } | Complaint::Ask { .. }) {
+            self.pause_travellers(&mut asks, now);
+        }
         match complaint {
             Complaint::Moved { slot, host, port } => Some(Event::Moved { slot, host, port, asks }),
             Complaint::Ask { host, port } => Some(Event::Elsewhere { host, port, asks }),
@@ -244,9 +265,15 @@ impl Traffic {
         }
     }
 
+    /// Asks that were sent on again and again ask here once more, a little later, before they travel on.
+    fn pause_travellers(&mut self, asks: &mut Vec<Ask>, now: Instant) {
+        let is_tired = |ask: &mut Ask| ask.hops >= Ask::HOPS_IN_A_ROW && ask.hops % 2 == 1;
+        let tired = asks.extract_if(.., is_tired).filter_map(|ask| ask.sent_on(false));
+        self.later.extend(tired.map(|ask| (now + PAUSE, ask)));
+    }
+
     /// Keys of the call are on both ends of a move. Alone and a little later most asks pass; the rest goes key by key.
     fn try_again(&mut self, ask: Ask, now: Instant) {
-        const PAUSE: Duration = Duration::from_millis(2);
         const TRIES: u8 = 3;
         let is_split = ask.hops >= TRIES && ask.items().is_some_and(|items| items.len() > 1);
         if is_split {
@@ -268,9 +295,8 @@ impl Traffic {
                 continue;
             }
             for ask in self.parked.remove(&hash).into_iter().flatten().rev() {
-                match answers::from_memory(&ask, now, &self.context) {
-                    Some(outcomes) => ask.tell(Ok(Told::Remembered(outcomes))),
-                    None => self.pending.push_front(ask),
+                if let Some(ask) = self.unless_known(ask, now) {
+                    self.pending.push_front(ask);
                 }
             }
         }
@@ -311,7 +337,7 @@ impl Traffic {
 
     /// The instant of the next retry, if any.
     pub(super) fn next_retry(&self) -> Option<Instant> {
-        self.later.front().map(|(at, _)| *at)
+        self.later.iter().map(|(at, _)| *at).min()
     }
 
     /// When the oldest call that is not answered was sent, and how many decisions in a row have timed out since.

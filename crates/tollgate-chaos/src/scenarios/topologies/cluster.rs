@@ -26,6 +26,8 @@ pub async fn one_endpoint(_length: Length) -> Report {
     for endpoints in [vec![endpoint(&nodes.nodes()[4])], vec![dead, endpoint(&nodes.nodes()[1])]] {
         let mut options = RedisOptions::cluster(endpoints);
         options.key_prefix = format!("{PREFIX}-one");
+        // So long that a slow machine is not taken for a lost request.
+        options.deadline = tollgate::Nanos::from_millis(500);
         let callers = replica(options, FailurePolicy::default());
         warmed_up(&callers).await;
         let run = load().run_for(&callers, Duration::from_millis(500)).await;

@@ -125,6 +125,9 @@ fn whoever_comes_while_a_counter_is_asked_for_shares_its_denial() {
     bench.reply(&[-2]);
     assert!(!is_allowed(&mut first) && !waiting.iter_mut().any(is_allowed));
     assert_eq!(bench.launch().len(), 0, "nobody had to ask again");
+    let mut later = bench.ask("a");
+    assert_eq!(bench.launch().len(), 0, "nor somebody whose look was before the answer");
+    assert!(!is_allowed(&mut later));
 }
 
 #[test]
@@ -242,6 +245,28 @@ fn errors_send_asks_where_they_belong() {
     bench.launch();
     assert!(bench.error("OOM command not allowed").is_none(), "the node is fine");
     assert_eq!(fault(&mut other), Fault::Away("OOM command not allowed".to_owned()));
+}
+
+#[test]
+fn an_ask_that_nodes_send_to_and_fro_takes_a_rest() {
+    let mut bench = Bench::standalone();
+    let _answer = bench.ask("a");
+    let mut ask = bench.traffic.pending.pop_front().unwrap();
+    let mut rests = 0;
+    for _ in 0..8 {
+        bench.traffic.accept(ask);
+        bench.launch();
+        let event = bench.error("MOVED 5 10.0.0.1:6380");
+        let Some(Event::Moved { mut asks, .. }) = event else { panic!("sent on: {event:?}") };
+        ask = match asks.pop() {
+            Some(ask) => ask.sent_on(false).unwrap(),
+            None => {
+                rests += 1;
+                bench.traffic.later.pop().unwrap().1
+            }
+        };
+    }
+    assert_eq!((rests, ask.hops), (3, 8), "after the first three, every other time");
 }
 
 #[test]
