@@ -42,6 +42,11 @@ pub(crate) enum Hold<'a> {
     Denied(List<Charge<'a>>, List<Outcome>),
 }
 
+/// Whether a request with these answers is let pass.
+pub(crate) fn goes_on(charges: &[Charge<'_>], answers: &[Outcome]) -> bool {
+    charges.iter().zip(answers).all(|(charge, answer)| !charge.enforced || answer.is_allowed())
+}
+
 impl Fallback {
     const MAX_KEYS: usize = 65_536;
 
@@ -80,11 +85,18 @@ impl Fallback {
         self.owing_until.load(Relaxed) != 0
     }
 
-    /// Takes what a request is charged by local limits from those counters that still owe, all or nothing.
+    /// Takes what a request is charged by local limits from those counters that still owe, all or nothing, beyond what
+    /// is held already.
     ///
     /// A request that is cancelled meanwhile leaves what it held: nobody knows whether the store has let it pass.
     #[cold]
-    pub(crate) fn hold<'a>(&self, charges: &[Charge<'a>], by_default: FailurePolicy, now: Timestamp) -> Hold<'a> {
+    pub(crate) fn hold<'a>(
+        &self,
+        charges: &[Charge<'a>],
+        already: &[Held<'_>],
+        by_default: FailurePolicy,
+        now: Timestamp,
+    ) -> Hold<'a> {
         let owing_until = self.owing_until.load(Acquire);
         let Some(counters) = self.counters.get() else { return Hold::Taken(Vec::new()) };
         if now.as_nanos() >= owing_until {
@@ -93,7 +105,8 @@ impl Fallback {
             return Hold::Taken(Vec::new());
         }
         let is_local = |charge: &Charge<'_>| policy_of(charge, by_default) == FailurePolicy::Local;
-        let owing = charges.iter().enumerate().filter(|(_, charge)| is_local(charge));
+        let is_held = |place: usize| already.iter().any(|held| held.place == place);
+        let owing = charges.iter().enumerate().filter(|(place, charge)| is_local(charge) && !is_held(*place));
         let owing: Vec<(usize, Charge<'a>, State)> =
             owing.filter_map(|(place, charge)| Some((place, *charge, counters.owed(charge, now)?))).collect();
         let held: List<Charge<'a>> = owing.iter().map(|(_, charge, _)| *charge).collect();
@@ -122,8 +135,7 @@ impl Fallback {
         answers: List<Outcome>,
         now: Timestamp,
     ) -> List<Outcome> {
-        let goes_on = charges.iter().zip(&answers).all(|(charge, answer)| !charge.enforced || answer.is_allowed());
-        if !goes_on {
+        if !goes_on(charges, &answers) {
             self.give_back(held, now);
             return answers;
         }

@@ -11,7 +11,7 @@ use tollgate_core::{
 };
 
 use crate::clock::{Clock, MonotonicClock};
-use crate::fallback::{Fallback, Hold};
+use crate::fallback::{Fallback, Hold, goes_on};
 use crate::health::{FailureCounts, Health};
 use crate::local::LocalStore;
 use crate::store::{Store, StoreError};
@@ -80,7 +80,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         let Shared { store, clock, fallback, health, on_failure, .. } = &*self.shared;
         let mut held = Vec::new();
         if fallback.may_owe() {
-            match fallback.hold(charges, *on_failure, clock.now()) {
+            match fallback.hold(charges, &held, *on_failure, clock.now()) {
                 Hold::Taken(taken) => held = taken,
                 Hold::Denied(charges, outcomes) => return self.locally(policy, &charges, &outcomes),
             }
@@ -88,6 +88,16 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         match store.decide(charges, clock).await {
             Ok(mut outcomes) => {
                 health.answered(charges, *on_failure);
+                if fallback.may_owe() && goes_on(charges, &outcomes) {
+                    // Somebody may have come to owe while this request waited for the store.
+                    match fallback.hold(charges, &held, *on_failure, clock.now()) {
+                        Hold::Taken(more) => held.extend(more),
+                        Hold::Denied(local, outcomes) => {
+                            fallback.give_back(&held, clock.now());
+                            return self.locally(policy, &local, &outcomes);
+                        }
+                    }
+                }
                 if !held.is_empty() {
                     outcomes = fallback.settle(&held, charges, outcomes, clock.now());
                 }
