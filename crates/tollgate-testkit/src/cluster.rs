@@ -1,6 +1,6 @@
 //! A cluster of three masters with a replica each.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -89,11 +89,12 @@ impl RedisCluster {
     #[track_caller]
     pub fn move_slots(&self, slots: RangeInclusive<u16>, to: usize) {
         for slot in slots {
-            let from = self.master_of_slot(slot);
-            if from != to {
-                let moved = self.move_slot(slot, from, to);
-                moved.unwrap_or_else(|error| panic!("moving slot {slot} from node {from} to node {to}: {error}"));
-            }
+            // For a moment after a move, old news of it go round, and a node may be wrong about itself.
+            wait_until(Duration::from_secs(10), "the slot is with its new master", || {
+                let from = self.master_of_slot(slot);
+                let moved = if from == to { Ok(()) } else { self.move_slot(slot, from, to) };
+                moved.is_ok()
+            });
         }
     }
 
@@ -101,6 +102,8 @@ impl RedisCluster {
         let set_slot = |node: usize, state: &str, about: usize| {
             self.nodes[node].try_command::<()>(&["CLUSTER", "SETSLOT", &slot.to_string(), state, &self.ids[about]])
         };
+        // A new master that did not know how new the old one's word is would be overruled by it, and nobody own the slot.
+        wait_until(START_TIMEOUT, "all masters know each other's epochs", || self.epochs_are_known());
         set_slot(to, "IMPORTING", from)?;
         set_slot(from, "MIGRATING", to)?;
         let mut old_master = self.nodes[from].try_client()?;
@@ -122,6 +125,18 @@ impl RedisCluster {
             let _heard_later = set_slot(other, "NODE", to);
         }
         Ok(())
+    }
+
+    /// Whether no two masters have the same epoch and each knows those of all.
+    fn epochs_are_known(&self) -> bool {
+        let known_to = |node: &RedisServer| -> BTreeMap<String, String> {
+            let text = nodes_known_to(node);
+            let lines = text.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+            let masters = lines.filter(|fields| fields.len() > 8 && fields[2].contains("master"));
+            masters.map(|fields| (fields[6].to_owned(), fields[0].to_owned())).collect()
+        };
+        let words: Vec<_> = self.nodes.iter().filter(|node| node.is_running()).map(known_to).collect();
+        words.iter().all(|word| word.len() == MASTERS && *word == words[0])
     }
 
     fn give_slots(&self) {

@@ -1,6 +1,7 @@
 //! One thing asked of Redis, on its way through lanes and drivers.
 
 use std::fmt;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -83,9 +84,21 @@ impl Ask {
         }
     }
 
-    /// Whether somebody still waits, or nobody ever did.
+    /// Whether somebody still waits, or it has to be done for its own sake.
     pub(super) fn is_wanted(&self) -> bool {
-        self.answer.as_ref().is_none_or(|answer| !answer.is_closed())
+        self.is_give_back() || self.answer.as_ref().is_none_or(|answer| !answer.is_closed())
+    }
+
+    /// Whether it comes too late to be sent. Units are given back a little longer than anybody waits: otherwise a busy
+    /// moment would cost their owner units that nobody used.
+    pub(super) fn is_over(&self, now: Instant) -> bool {
+        const GRACE: Duration = Duration::from_secs(1);
+        if self.is_give_back() { self.deadline + GRACE <= now } else { self.deadline <= now }
+    }
+
+    /// A refund that is as right late as early: it knows the instant of its draw.
+    fn is_give_back(&self) -> bool {
+        matches!(self.work, Work::Refund { drawn: Drawn::At(_), .. })
     }
 
     /// The same ask on its way to another node; `None`, answered, when it has been round too often.
@@ -118,5 +131,39 @@ impl Ask {
 impl fmt::Debug for Ask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ask").field("slot", &self.slot).field("hops", &self.hops).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_core::Quota;
+
+    use super::*;
+
+    fn ask(work: Work) -> Ask {
+        let now = Instant::now();
+        // The caller has gone away already.
+        let answer = Some(oneshot::channel().0);
+        let asked_at = Timestamp::from_nanos(1);
+        Ask { work, slot: 0, asked_at, asked: now, deadline: now, hops: 0, asking: false, answer }
+    }
+
+    fn item() -> Item {
+        let quota = Quota::from(Quota::per_second(1).burst(1));
+        Item { key: "counter".to_owned(), hash: 1, quota, cost: 1, enforced: true }
+    }
+
+    #[test]
+    fn units_are_given_back_though_nobody_waits_any_more() {
+        let drawn = Drawn::At(Timestamp::from_nanos(1));
+        let give_back = ask(Work::Refund { item: Box::new(item()), drawn });
+        assert!(give_back.is_wanted() && !give_back.is_over(give_back.deadline));
+        assert!(give_back.is_over(give_back.deadline + Duration::from_secs(1)), "but not for ever");
+        for work in
+            [Work::Decide(vec![item()]), Work::Refund { item: Box::new(item()), drawn: Drawn::Ago(Nanos::SECOND) }]
+        {
+            let ask = ask(work);
+            assert!(!ask.is_wanted() && ask.is_over(ask.deadline), "late it would be wrong");
+        }
     }
 }

@@ -34,6 +34,8 @@ impl Complaint {
             },
             "TRYAGAIN" => Self::TryAgain,
             "READONLY" => Self::ReadOnly,
+            // Of one slot, not of the node: it serves its other slots as before.
+            "CLUSTERDOWN" if error.contains("Hash slot") => Self::Other,
             "LOADING" | "CLUSTERDOWN" | "MASTERDOWN" => Self::Away,
             _ => Self::Other,
         }
@@ -64,6 +66,8 @@ mod tests {
         for text in ["", "MOVED", "MOVED x y", "MOVED 1 nowhere", "ASK 1 a:b", "ERR wrong number of arguments"] {
             assert_eq!(Complaint::read(text), Complaint::Other, "{text}");
         }
+        assert_eq!(Complaint::read("CLUSTERDOWN The cluster is down"), Complaint::Away);
+        assert_eq!(Complaint::read("CLUSTERDOWN Hash slot not served"), Complaint::Other, "the node is fine");
         assert_eq!(Complaint::read("LOADING Redis is loading the dataset in memory"), Complaint::Away);
         assert_eq!(Complaint::read("READONLY You can't write against a read only replica."), Complaint::ReadOnly);
     }

@@ -40,9 +40,8 @@ pub(super) async fn drive(lane: Arc<Lane>, context: Arc<Context>) {
             }
         }
     }
-    driver.inbox.extend(driver.lane.close());
-    driver.collect();
-    driver.hand_over();
+    driver.leave();
+    // Dropping the driver closes the lane.
 }
 
 struct Driver {
@@ -86,6 +85,7 @@ impl Driver {
                     self.backoff.reset();
                     return Ok(link);
                 }
+                Err(_) if self.lane.is_retired() => return Err(Retired),
                 Err(why) => self.away(&why),
             }
             self.context.router.wake_scout();
@@ -109,6 +109,9 @@ impl Driver {
         let mut attempt = pin!(attempt);
         loop {
             self.collect();
+            if self.lane.is_retired() {
+                return Err("not needed any more".to_owned());
+            }
             let tick = self.traffic.expire(Instant::now());
             let tick = tick.unwrap_or_else(|| Instant::now() + longest);
             tokio::select! {
@@ -206,6 +209,14 @@ impl Driver {
         }
     }
 
+    /// The lane is not needed any more: who still knocked at it goes to the owner.
+    fn leave(&mut self) {
+        self.hand_over();
+        for ask in self.lane.close() {
+            self.context.submit(ask);
+        }
+    }
+
     fn take_replies(&mut self, incoming: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<(), End> {
         let mut taken = 0;
         let end = loop {
@@ -250,6 +261,10 @@ impl Driver {
                 self.context.router.demoted(&self.lane);
                 for ask in asks.into_iter().chain(self.traffic.take_unsent()).filter_map(|ask| ask.sent_on(false)) {
                     self.context.submit(ask);
+                }
+                // What else is under way there will be refused as well, and sent on: the lane ends after that.
+                if self.lane.is_retired() {
+                    return Ok(());
                 }
                 // Where nobody else can be found, the same node is dialled again: a name may lead elsewhere now.
                 Err(End::Lost(format!("{own} is a replica now")))

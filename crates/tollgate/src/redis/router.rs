@@ -113,16 +113,20 @@ impl Router {
 
     /// Puts another map in force; lanes that it does not lead to are retired.
     pub(super) fn publish(&self, map: Map) {
-        let mut lanes = self.lanes();
-        let kept = |lane: &Arc<Lane>| map.lanes().iter().any(|used| Arc::ptr_eq(used, lane));
+        self.put(&mut self.lanes(), map);
+    }
+
+    /// The map comes first: what a retired lane gives back must find its new owner.
+    fn put(&self, lanes: &mut HashMap<Endpoint, Arc<Lane>>, map: Map) {
+        let map = Arc::new(map);
+        self.map.store(Arc::clone(&map));
         lanes.retain(|_, lane| {
-            let keep = kept(lane);
+            let keep = map.lanes().iter().any(|used| Arc::ptr_eq(used, lane));
             if !keep {
                 lane.retire();
             }
             keep
         });
-        self.map.store(Arc::new(map));
     }
 
     /// Wakes whoever looks for the owners.
@@ -136,9 +140,11 @@ impl Router {
 
     /// A primary turned out to be one no more.
     pub(super) fn demoted(&self, lane: &Arc<Lane>) {
+        let mut lanes = self.lanes();
         if matches!(&**self.map(), Map::Primary(primary) if Arc::ptr_eq(primary, lane)) {
-            self.publish(Map::Unknown(self.lobby.load_full()));
+            self.put(&mut lanes, Map::Unknown(self.lobby.load_full()));
         }
+        drop(lanes);
         self.wake_scout();
     }
 
@@ -154,48 +160,131 @@ impl Router {
 
 impl Context {
     /// Brings an ask to the owner of its keys. Every ask is answered, sooner or later.
-    pub(super) fn submit(self: &Arc<Self>, ask: Ask) {
-        let map = self.router.map();
-        match map.lane(ask.slot) {
-            Some(lane) => self.submit_to(lane, ask),
-            None => {
+    pub(super) fn submit(self: &Arc<Self>, mut ask: Ask) {
+        /// A lane may end between our look at the map and our knock; then there is another map already.
+        const TRIES: usize = 3;
+        for _ in 0..TRIES {
+            let map = self.router.map();
+            let Some(lane) = map.lane(ask.slot) else {
                 self.router.wake_scout();
-                ask.tell(Err(Fault::Away("no node serves the slot of the key".to_owned())));
+                return ask.tell(Err(Fault::Away("no node serves the slot of the key".to_owned())));
+            };
+            match lane.submit(ask) {
+                None => return,
+                Some(back) => ask = back,
             }
         }
+        self.router.wake_scout();
+        ask.tell(Err(Fault::Away("the connection was closed".to_owned())));
     }
 
-    /// Brings an ask to a node.
+    /// Brings an ask to a node that another one named; to the owner of its keys if that lane has ended meanwhile.
     pub(super) fn submit_to(self: &Arc<Self>, lane: &Arc<Lane>, ask: Ask) {
         if let Some(ask) = lane.submit(ask) {
-            self.router.wake_scout();
-            ask.tell(Err(Fault::Away("the connection was closed".to_owned())));
+            self.submit(ask);
         }
     }
 
     /// The lane to a node; dialled when it is new.
     pub(super) fn lane(self: &Arc<Self>, endpoint: Endpoint) -> Arc<Lane> {
-        let mut lanes = self.router.lanes();
+        self.lane_among(&mut self.router.lanes(), endpoint)
+    }
+
+    fn lane_among(self: &Arc<Self>, lanes: &mut HashMap<Endpoint, Arc<Lane>>, endpoint: Endpoint) -> Arc<Lane> {
         if let Some(known) = lanes.get(&endpoint).filter(|lane| !lane.is_closed() && !lane.is_retired()) {
             return Arc::clone(known);
         }
         let lane = Arc::new(Lane::new(endpoint.clone()));
         lanes.insert(endpoint, Arc::clone(&lane));
-        drop(lanes);
         self.spawn(driver::drive(Arc::clone(&lane), Arc::clone(self)));
         lane
     }
 
     /// A slot has another owner: that is believed at once, and the rest of the map is asked for.
     pub(super) fn moved(self: &Arc<Self>, slot: u16, owner: Endpoint) -> Arc<Lane> {
-        let lane = self.lane(owner);
+        // Held throughout: a whole map that came between would retire the lane, or be overwritten by this older one.
+        let mut lanes = self.router.lanes();
+        let lane = self.lane_among(&mut lanes, owner);
         if let Map::Slots(slots) = &**self.router.map() {
             let mut slots = slots.clone();
             slots.assign(slot..=slot, &lane);
             // Nothing is retired here: lanes that lost their last slot go with the next whole map.
             self.router.map.store(Arc::new(Map::Slots(slots)));
         }
+        drop(lanes);
         self.router.wake_scout();
         lane
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::sync::oneshot;
+    use tokio::time::{Instant, timeout};
+    use tollgate_core::{Nanos, Timestamp};
+
+    use super::*;
+    use crate::redis::ask::Work;
+    use crate::redis::dial::Dialing;
+    use crate::redis::options::RedisOptions;
+
+    fn context() -> Arc<Context> {
+        let mut options = RedisOptions::standalone(Endpoint::new("127.0.0.1", 1));
+        options.connect_timeout = Nanos::from_secs(60);
+        let dialing = Dialing::prepare(&options).unwrap();
+        Arc::new(Context::new(options, dialing, None))
+    }
+
+    /// A lane without a driver: what comes in stays.
+    fn quiet_lane() -> Arc<Lane> {
+        Arc::new(Lane::new(Endpoint::new("127.0.0.1", 2)))
+    }
+
+    fn ask() -> Ask {
+        let now = Instant::now();
+        let (answer, _) = oneshot::channel();
+        let work = Work::Delete { key: "counter".to_owned(), hash: 1 };
+        let asked_at = Timestamp::from_nanos(1);
+        let deadline = now + Duration::from_secs(60);
+        Ask { work, slot: 0, asked_at, asked: now, deadline, hops: 0, asking: false, answer: Some(answer) }
+    }
+
+    fn asks_in(lane: &Lane) -> usize {
+        let mut asks = Vec::new();
+        lane.take_asks(&mut asks);
+        asks.len()
+    }
+
+    #[tokio::test]
+    async fn who_knocks_at_a_lane_that_has_ended_is_sent_to_the_owner() {
+        let (context, old, new) = (context(), quiet_lane(), quiet_lane());
+        context.router.publish(Map::Primary(Arc::clone(&new)));
+        old.close();
+        context.submit_to(&old, ask());
+        assert_eq!(asks_in(&new), 1);
+    }
+
+    #[tokio::test]
+    async fn what_waits_for_a_dial_goes_to_the_owner_when_the_lane_is_retired() {
+        // Takes the connection and never says a word.
+        let node = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (context, new) = (context(), quiet_lane());
+        let old = context.lane(Endpoint::new("127.0.0.1", node.local_addr().unwrap().port()));
+        context.router.publish(Map::Primary(Arc::clone(&old)));
+        context.submit(ask());
+        let _connection = node.accept().await.unwrap();
+        context.router.publish(Map::Primary(Arc::clone(&new)));
+        timeout(Duration::from_secs(10), new.rung()).await.expect("the ask comes over");
+        assert_eq!(asks_in(&new), 1);
+    }
+
+    #[tokio::test]
+    async fn a_demotion_that_comes_late_leaves_the_new_primary_alone() {
+        let (context, old, new) = (context(), quiet_lane(), quiet_lane());
+        context.router.publish(Map::Primary(Arc::clone(&new)));
+        context.router.demoted(&old);
+        assert!(matches!(&**context.router.map(), Map::Primary(lane) if Arc::ptr_eq(lane, &new)));
     }
 }

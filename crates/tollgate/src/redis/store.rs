@@ -4,7 +4,6 @@ use std::fmt;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use foldhash::quality::RandomState;
 use tokio::sync::oneshot;
@@ -138,11 +137,7 @@ impl Errand<'_> {
             Work::Delete { key, .. } => key.as_str(),
         };
         let slot = self.store.slot(key);
-        let Self { asked_at, asked, mut deadline, .. } = *self;
-        if answer.is_none() {
-            // Nobody waits, so it may take longer than anybody would.
-            deadline += Duration::from_secs(1);
-        }
+        let Self { asked_at, asked, deadline, .. } = *self;
         self.store.context.submit(Ask { work, slot, asked_at, asked, deadline, hops: 0, asking: false, answer });
     }
 }

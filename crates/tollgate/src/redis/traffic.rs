@@ -125,8 +125,8 @@ impl Traffic {
             if !ask.is_wanted() {
                 continue;
             }
-            if ask.deadline <= now && ask.answer.is_some() {
-                self.timeouts_in_row += 1;
+            if ask.is_over(now) {
+                self.timeouts_in_row += u32::from(ask.answer.is_some());
                 ask.tell(Err(Fault::TimedOut));
                 continue;
             }
@@ -306,12 +306,13 @@ impl Traffic {
     pub(super) fn expire(&mut self, now: Instant) -> Option<Instant> {
         let mut expired = 0_u64;
         let mut keep = |ask: &mut Ask| {
-            let is_up = ask.deadline <= now;
-            if is_up && let Some(answer) = ask.answer.take() {
+            if ask.deadline <= now
+                && let Some(answer) = ask.answer.take()
+            {
                 expired += 1;
                 let _ = answer.send(Err(Fault::TimedOut));
             }
-            !is_up
+            !ask.is_over(now)
         };
         self.pending.retain_mut(&mut keep);
         self.later.retain_mut(|(_, ask)| keep(ask));
@@ -329,9 +330,9 @@ impl Traffic {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        let sent = self.outstanding.iter().flat_map(|call| &call.asks).filter(|ask| ask.answer.is_some());
+        let sent = self.outstanding.iter().flat_map(|call| &call.asks);
         let waiting = self.pending.iter().chain(self.parked.values().flatten());
-        let deadlines = sent.chain(waiting).map(|ask| ask.deadline);
+        let deadlines = sent.chain(waiting).filter(|ask| ask.answer.is_some()).map(|ask| ask.deadline);
         deadlines.chain(self.later.iter().map(|(at, ask)| ask.deadline.min(*at))).min()
     }
 
