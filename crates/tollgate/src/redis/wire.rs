@@ -207,8 +207,11 @@ fn integer(line: &[u8]) -> Result<i64, WireError> {
         [b'-', digits @ ..] => (-1, digits),
         digits => (1, digits),
     };
-    if (1..=SHORT).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit) {
-        return Ok(sign * digits.iter().fold(0, |number, digit| number * 10 + i64::from(digit - b'0')));
+    let append = |number: i64, byte: &u8| byte.is_ascii_digit().then(|| number * 10 + i64::from(byte - b'0'));
+    if (1..=SHORT).contains(&digits.len())
+        && let Some(number) = digits.iter().try_fold(0, append)
+    {
+        return Ok(sign * number);
     }
     std::str::from_utf8(line).ok().and_then(|text| text.parse().ok()).ok_or(WireError::Number)
 }
