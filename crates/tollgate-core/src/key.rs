@@ -92,6 +92,13 @@ impl Hash for Key<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_usize(self.limit.name.len());
         state.write(self.limit.name.as_bytes());
+        // As below, without the ways that a request's own key does not take: every decision hashes one.
+        if let Source::Subject(subject) = self.source {
+            for part in &self.limit.key {
+                part_of(part, self.limit, subject).unwrap_or(PartValue::Shared).hash(state);
+            }
+            return;
+        }
         for part in self.parts() {
             part.hash(state);
         }
