@@ -13,7 +13,7 @@ use super::turn::{Amount, Threads, Told, Turn};
 use crate::child::Companion;
 
 /// Keys that are alive when bytes are counted.
-pub const KEYS: u32 = 200_000;
+pub const KEYS: u32 = 1_000_000;
 
 /// A turn whose server is started when it is taken.
 pub fn turn(who: Who, load: Load, callers: usize, amount: Amount, threads: Threads) -> Turn {
