@@ -8,12 +8,12 @@ use super::ask::{Ask, Fault, Told, Work};
 use super::call::{Call, CallKind};
 use super::context::Context;
 use super::options::RedisClock;
-use super::script::{self, Answer};
+use super::script::{self, Answer, Reading};
 use super::shadow::{Foresight, Looked, Sight};
 use super::wire::Reply;
 
 /// Tells every ask of a call its answer and remembers what was seen; an error says that the answer makes no sense.
-pub(super) fn hand_out(call: &mut Call, reply: Reply, now: Instant, context: &Context) -> Result<(), String> {
+pub(super) fn hand_out(call: &mut Call, reply: &mut Reply, now: Instant, context: &Context) -> Result<(), String> {
     match call.kind {
         CallKind::Asking => Ok(()),
         CallKind::Delete => {
@@ -31,13 +31,13 @@ pub(super) fn hand_out(call: &mut Call, reply: Reply, now: Instant, context: &Co
             Ok(())
         }
         CallKind::Decide => {
-            let requests: Vec<&[Item]> = call.asks.iter().filter_map(Ask::items).collect();
-            let answers = script::read_decide(reply, &requests)?;
-            for (ask, answer) in call.asks.iter_mut().zip(answers.requests) {
-                match answer {
-                    Ok(list) => {
-                        remember(ask, &list, answers.now, (call.sent, now), context);
-                        tell(ask, Ok(Told::Decided { now: answers.now, answers: list }));
+            let charges = call.asks.iter().filter_map(Ask::items).map(<[Item]>::len).sum();
+            let mut reading = Reading::new(reply, charges)?;
+            for ask in call.asks.iter_mut() {
+                match reading.request(ask.items().unwrap_or_default())? {
+                    Ok(answers) => {
+                        remember(ask, &answers, reading.now, (call.sent, now), context);
+                        tell(ask, Ok(Told::Decided { now: reading.now, answers }));
                     }
                     Err(error) => {
                         context.foreign_value(ask, &error);

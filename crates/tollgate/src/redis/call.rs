@@ -1,5 +1,6 @@
 //! A call: one command on the wire and everybody who waits for its answer.
 
+use smallvec::SmallVec;
 use tokio::time::Instant;
 use tollgate_core::Timestamp;
 
@@ -15,9 +16,6 @@ pub(super) struct Call {
     pub(super) sent: Instant,
     pub(super) asks: Vec<Ask>,
     pub(super) kind: CallKind,
-    /// Everything after the script: written once, kept in case the script has to be sent again.
-    body: Vec<u8>,
-    strings: usize,
     /// Times the node did not know the script.
     pub(super) unknown: u8,
 }
@@ -46,34 +44,22 @@ pub(super) enum Form {
 
 impl Call {
     /// A call over all of `asks`, which are of the same kind.
-    pub(super) fn new(launch: u64, asks: Vec<Ask>, clock: RedisClock, sent: Instant) -> Self {
-        /// A key, a charge and their lengths, as most are.
-        const CHARGE_BYTES: usize = 80;
-        let mut body = Vec::with_capacity(asks.len() * CHARGE_BYTES);
+    pub(super) fn new(launch: u64, asks: Vec<Ask>, sent: Instant) -> Self {
         let kind = CallKind::of(&asks[0]);
-        let strings = match &asks[0].work {
-            Work::Decide(_) => {
-                let requests: Vec<&[_]> = asks.iter().filter_map(Ask::items).collect();
-                script::write_decide(&mut body, &requests, now(&asks, clock, sent))
-            }
-            Work::Refund { item, drawn } => script::write_refund(&mut body, item, *drawn, now(&asks, clock, sent)),
-            Work::Delete { key, .. } => {
-                wire::bulk(&mut body, key.as_bytes());
-                1
-            }
-        };
-        Self { launch, sent, asks, kind, body, strings, unknown: 0 }
+        Self { launch, sent, asks, kind, unknown: 0 }
     }
 
     pub(super) fn asking(launch: u64, sent: Instant) -> Self {
-        Self { launch, sent, asks: Vec::new(), kind: CallKind::Asking, body: Vec::new(), strings: 0, unknown: 0 }
+        Self { launch, sent, asks: Vec::new(), kind: CallKind::Asking, unknown: 0 }
     }
 
-    /// Appends the command.
-    pub(super) fn write(&self, out: &mut Vec<u8>, form: Form) {
+    /// Appends the command; `body` is room for the part of it that has to be counted first.
+    pub(super) fn write(&self, out: &mut Vec<u8>, body: &mut Vec<u8>, form: Form, clock: RedisClock) {
+        body.clear();
+        let strings = self.write_body(body, clock);
         match (self.kind.script(), form) {
             (Some(script), form) => {
-                wire::begin(out, 2 + self.strings);
+                wire::begin(out, 2 + strings);
                 match form {
                     Form::Digest => wire::bulk(out, b"EVALSHA"),
                     Form::Text => wire::bulk(out, b"EVAL"),
@@ -82,11 +68,28 @@ impl Call {
                 wire::bulk(out, name);
             }
             (None, _) => {
-                wire::begin(out, 1 + self.strings);
+                wire::begin(out, 1 + strings);
                 wire::bulk(out, if self.kind == CallKind::Asking { b"ASKING" } else { b"DEL" });
             }
         }
-        out.extend_from_slice(&self.body);
+        out.extend_from_slice(body);
+    }
+
+    /// Everything after the script; returns how many strings that is.
+    fn write_body(&self, body: &mut Vec<u8>, clock: RedisClock) -> usize {
+        let now = now(&self.asks, clock, self.sent);
+        match self.asks.first().map(|ask| &ask.work) {
+            Some(Work::Decide(_)) => {
+                let requests: SmallVec<[&[_]; 256]> = self.asks.iter().filter_map(Ask::items).collect();
+                script::write_decide(body, &requests, now)
+            }
+            Some(Work::Refund { item, drawn }) => script::write_refund(body, item, *drawn, now),
+            Some(Work::Delete { key, .. }) => {
+                wire::bulk(body, key.as_bytes());
+                1
+            }
+            None => 0,
+        }
     }
 }
 

@@ -16,13 +16,22 @@ use super::lane::{Counters, Lane};
 use super::probe;
 use super::recovery::Backoff;
 use super::traffic::{Event, Traffic};
-use super::wire;
+use super::wire::{self, Reply};
 
 /// Serves a lane until it is retired.
 pub(super) async fn drive(lane: Arc<Lane>, context: Arc<Context>) {
     let traffic = Traffic::new(Arc::clone(&context), Arc::clone(&lane));
     let backoff = Backoff::random(context.options.recovery);
-    let mut driver = Driver { traffic, inbox: Vec::new(), backoff, lane, context, first_dial: true, announced: None };
+    let mut driver = Driver {
+        traffic,
+        inbox: Vec::new(),
+        spare_replies: Vec::new(),
+        backoff,
+        lane,
+        context,
+        first_dial: true,
+        announced: None,
+    };
     loop {
         let link = match driver.connect().await {
             Ok(link) => link,
@@ -49,6 +58,8 @@ struct Driver {
     context: Arc<Context>,
     traffic: Traffic,
     inbox: Vec<Ask>,
+    /// Room for the next reply.
+    spare_replies: Vec<Reply>,
     backoff: Backoff,
     first_dial: bool,
     /// What the log says last of the node: whether it is up.
@@ -220,11 +231,15 @@ impl Driver {
     fn take_replies(&mut self, incoming: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<(), End> {
         let mut taken = 0;
         let end = loop {
-            match wire::parse(&incoming[taken..]) {
+            match wire::parse_into(&incoming[taken..], &mut self.spare_replies) {
                 Ok(None) => break Ok(()),
-                Ok(Some((reply, length))) => {
+                Ok(Some((mut reply, length))) => {
                     taken += length;
-                    let event = self.traffic.take_reply(reply, out, Instant::now());
+                    let event = self.traffic.take_reply(&mut reply, out, Instant::now());
+                    if let Reply::Array(mut replies) = reply {
+                        replies.clear();
+                        self.spare_replies = replies;
+                    }
                     if let Some(event) = event
                         && let Err(end) = self.handle(event)
                     {

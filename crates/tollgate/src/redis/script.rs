@@ -10,9 +10,7 @@ use std::sync::LazyLock;
 use sha1::{Digest, Sha1};
 use tollgate_core::{Nanos, Timestamp};
 
-#[cfg(test)]
-pub(super) use answers::Answers;
-pub(super) use answers::{Answer, Refunded, outcome, read_decide, read_refund};
+pub(super) use answers::{Answer, Reading, Refunded, outcome, read_refund};
 pub(super) use arguments::{write_decide, write_refund};
 
 /// Whose clock a call goes by.

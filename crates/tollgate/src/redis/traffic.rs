@@ -34,6 +34,9 @@ pub(super) struct Traffic {
     /// Asks that will be tried again at an instant.
     later: Vec<(Instant, Ask)>,
     outstanding: VecDeque<Call>,
+    /// Room for the next call: what the last ones needed.
+    spare_asks: Vec<Vec<Ask>>,
+    spare_body: Vec<u8>,
     launched: u64,
     reloading: bool,
     timeouts_in_row: u32,
@@ -69,6 +72,8 @@ impl Traffic {
             busy: HashSet::default(),
             later: Vec::new(),
             outstanding: VecDeque::new(),
+            spare_asks: Vec::new(),
+            spare_body: Vec::new(),
             launched: 0,
             reloading: false,
             timeouts_in_row: 0,
@@ -91,6 +96,7 @@ impl Traffic {
         while !self.pending.is_empty() && self.launches_under_way() < LAUNCHES_MAX {
             let load = self.next_load(now);
             if load.is_empty() {
+                self.spare_asks.push(load);
                 continue;
             }
             self.launched += 1;
@@ -101,13 +107,13 @@ impl Traffic {
                 if asks[0].asking {
                     self.send(Call::asking(self.launched, now), Form::Digest, out);
                 }
-                self.send(Call::new(self.launched, asks, self.context.options.clock, now), Form::Digest, out);
+                self.send(Call::new(self.launched, asks, now), Form::Digest, out);
             }
         }
     }
 
     fn send(&mut self, call: Call, form: Form, out: &mut Vec<u8>) {
-        call.write(out, form);
+        call.write(out, &mut self.spare_body, form, self.context.options.clock);
         self.outstanding.push_back(call);
     }
 
@@ -118,7 +124,7 @@ impl Traffic {
     /// The asks that go out now: those that are still wanted and whose counters are free.
     fn next_load(&mut self, now: Instant) -> Vec<Ask> {
         let clock = self.context.options.clock;
-        let mut load: Vec<Ask> = Vec::with_capacity(self.pending.len().min(CHARGES_MAX));
+        let mut load: Vec<Ask> = self.spare_asks.pop().unwrap_or_default();
         let mut charges = 0;
         while charges < CHARGES_MAX {
             let Some(ask) = self.pending.pop_front() else { break };
@@ -193,21 +199,25 @@ impl Traffic {
     }
 
     /// Gives the answer to the oldest call to everybody who waits for it.
-    pub(super) fn take_reply(&mut self, reply: Reply, out: &mut Vec<u8>, now: Instant) -> Option<Event> {
+    pub(super) fn take_reply(&mut self, reply: &mut Reply, out: &mut Vec<u8>, now: Instant) -> Option<Event> {
         let Some(mut call) = self.outstanding.pop_front() else {
             return Some(Event::Away("the node answered what nobody asked".to_owned()));
         };
         self.timeouts_in_row = 0;
-        if call.unknown > 0 && self.reloading && !matches!(&reply, Reply::Error(error) if error.starts_with("NOSCRIPT"))
+        if call.unknown > 0 && self.reloading && !matches!(reply, Reply::Error(error) if error.starts_with("NOSCRIPT"))
         {
             self.reloading = false;
         }
         let error = match reply {
-            Reply::Error(error) => error,
+            Reply::Error(error) => std::mem::take(error),
             answer => {
                 let taken = answers::hand_out(&mut call, answer, now, &self.context);
                 self.release(&call, now);
-                let Err(wrong) = taken else { return None };
+                let Err(wrong) = taken else {
+                    call.asks.clear();
+                    self.spare_asks.push(call.asks);
+                    return None;
+                };
                 fail(call.asks, &Fault::Away(wrong.clone()));
                 return Some(Event::Away(wrong));
             }

@@ -4,13 +4,14 @@ use std::error::Error;
 use std::fmt;
 
 /// One reply.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Reply {
     Simple(String),
     Error(String),
     Integer(i64),
     Bulk(Vec<u8>),
     /// A bulk string or an array that is not there.
+    #[default]
     Nil,
     Array(Vec<Reply>),
 }
@@ -50,9 +51,14 @@ const ARRAY_MAX: usize = 64 * 1024;
 ///
 /// Nothing is built before all of it has come, so a reply that arrives in pieces costs a scan per piece.
 pub(super) fn parse(buffer: &[u8]) -> Result<Option<(Reply, usize)>, WireError> {
+    parse_into(buffer, &mut Vec::new())
+}
+
+/// The same, with the room of an array that is not needed any more.
+pub(super) fn parse_into(buffer: &[u8], room: &mut Vec<Reply>) -> Result<Option<(Reply, usize)>, WireError> {
     let Some(end) = Cursor { buffer, at: 0 }.skip(DEPTH_MAX)? else { return Ok(None) };
     let mut cursor = Cursor { buffer, at: 0 };
-    let reply = cursor.build(DEPTH_MAX)?;
+    let reply = cursor.build(DEPTH_MAX, room)?;
     Ok(reply.map(|reply| (reply, end)))
 }
 
@@ -133,7 +139,7 @@ impl<'b> Cursor<'b> {
     }
 
     /// Builds one reply that has been stepped over already.
-    fn build(&mut self, depth: usize) -> Result<Option<Reply>, WireError> {
+    fn build(&mut self, depth: usize, room: &mut Vec<Reply>) -> Result<Option<Reply>, WireError> {
         let Some((kind, line)) = self.head()? else { return Ok(None) };
         Ok(Some(match kind {
             b'+' => Reply::Simple(String::from_utf8_lossy(line).into_owned()),
@@ -146,9 +152,10 @@ impl<'b> Cursor<'b> {
             }
             _ => {
                 let Some(count) = length_of(line, ARRAY_MAX)? else { return Ok(Some(Reply::Nil)) };
-                let mut items = Vec::with_capacity(count);
+                let mut items = std::mem::take(room);
+                items.reserve(count);
                 for _ in 0..count {
-                    let Some(item) = self.build(depth.saturating_sub(1))? else { return Ok(None) };
+                    let Some(item) = self.build(depth.saturating_sub(1), room)? else { return Ok(None) };
                     items.push(item);
                 }
                 Reply::Array(items)

@@ -7,13 +7,25 @@ use tollgate_core::{List, Nanos, Outcome, Quota, Timestamp};
 use crate::redis::Item;
 use crate::redis::wire::Reply;
 
-/// The answers to one call.
-#[derive(Debug)]
-pub(in crate::redis) struct Answers {
+/// The reply to a call, read request by request.
+pub(in crate::redis) struct Reading<'r> {
     /// The instant at which everything was decided.
     pub now: Timestamp,
-    /// For each request its answers, or what is wrong with one of its keys.
-    pub requests: Vec<Result<List<Answer>, String>>,
+    replies: std::slice::IterMut<'r, Reply>,
+}
+
+impl<'r> Reading<'r> {
+    /// Begins with the reply to a call over so many charges.
+    pub(in crate::redis) fn new(reply: &'r mut Reply, charges: usize) -> Result<Self, String> {
+        let mut replies = array(reply, charges + 1)?.iter_mut();
+        let now = instant(replies.next().map(std::mem::take))?;
+        Ok(Self { now, replies })
+    }
+
+    /// The answers to the next request; the inner error is what is wrong with one of its keys.
+    pub(in crate::redis) fn request(&mut self, request: &[Item]) -> Result<Result<List<Answer>, String>, String> {
+        read_request(&mut self.replies.by_ref().map(std::mem::take), request, self.now)
+    }
 }
 
 /// The answer to one charge.
@@ -39,19 +51,9 @@ impl Refunded {
     }
 }
 
-/// Reads the reply to a call over these requests.
-pub(in crate::redis) fn read_decide(reply: Reply, requests: &[&[Item]]) -> Result<Answers, String> {
-    let count: usize = requests.iter().map(|request| request.len()).sum();
-    let replies = array(reply, count + 1)?;
-    let mut replies = replies.into_iter();
-    let now = instant(replies.next())?;
-    let requests = requests.iter().map(|request| read_request(&mut replies, request, now)).collect::<Result<_, _>>()?;
-    Ok(Answers { now, requests })
-}
-
 /// Reads the reply to a refund.
-pub(in crate::redis) fn read_refund(reply: Reply) -> Result<Refunded, String> {
-    let mut replies = array(reply, 2)?.into_iter();
+pub(in crate::redis) fn read_refund(reply: &mut Reply) -> Result<Refunded, String> {
+    let mut replies = array(reply, 2)?.iter_mut().map(std::mem::take);
     let now = instant(replies.next())?;
     match replies.next() {
         Some(Reply::Bulk(bytes)) => match bytes.split_first() {
@@ -121,11 +123,13 @@ fn read_answer(reply: Option<Reply>, item: &Item, now: Timestamp) -> Result<Resu
     }
 }
 
-fn array(reply: Reply, length: usize) -> Result<Vec<Reply>, String> {
+fn array(reply: &mut Reply, length: usize) -> Result<&mut Vec<Reply>, String> {
     match reply {
-        Reply::Array(replies) if replies.len() == length => Ok(replies),
-        Reply::Array(replies) => Err(format!("expected {length} replies, got {}", replies.len())),
-        Reply::Error(message) => Err(message),
+        Reply::Array(replies) if replies.len() != length => {
+            Err(format!("expected {length} replies, got {}", replies.len()))
+        }
+        Reply::Array(replies) => Ok(replies),
+        Reply::Error(message) => Err(std::mem::take(message)),
         other => Err(format!("expected an array, got {other:?}")),
     }
 }

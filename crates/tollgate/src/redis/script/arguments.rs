@@ -1,8 +1,6 @@
 //! What goes into a call: keys and charges in the words of `lua/decide.lua` and `lua/refund.lua`.
 
-use std::collections::HashMap;
-
-use foldhash::fast::RandomState;
+use smallvec::{SmallVec, smallvec};
 use tollgate_core::Quota;
 
 use super::{Drawn, Now};
@@ -57,38 +55,38 @@ pub(in crate::redis) fn write_refund(out: &mut Vec<u8>, item: &Item, drawn: Draw
 /// Lua numbers are exact up to here.
 const EXACT_MAX: u64 = 1 << 53;
 
-/// The keys of a call, each once, in the order of their first use.
+/// The keys of a call, each once, in the order of their first use. In place for calls of the usual size.
 struct Keys<'r> {
-    unique: Vec<&'r str>,
+    unique: SmallVec<[&'r str; USUAL]>,
     /// For each charge, the place of its key among them.
-    places: Vec<usize>,
+    places: SmallVec<[u32; USUAL]>,
 }
+
+/// As many charges as a call holds, unless the last request is a large one.
+const USUAL: usize = 256;
 
 impl<'r> Keys<'r> {
     fn of(requests: &[&'r [Item]]) -> Self {
-        let count = requests.iter().map(|request| request.len()).sum();
-        let mut keys = Self { unique: Vec::with_capacity(count), places: Vec::with_capacity(count) };
-        let names = requests.iter().flat_map(|request| request.iter().map(|item| item.key.as_str()));
-        // A few are found faster by looking at each.
-        if count <= 8 {
-            for name in names {
-                let place = keys.unique.iter().position(|known| *known == name);
-                keys.add(name, place);
+        const EMPTY: u32 = u32::MAX;
+        let mut keys = Self { unique: SmallVec::new(), places: SmallVec::new() };
+        let count: usize = requests.iter().map(|request| request.len()).sum();
+        // Open addressing, half full at most: a place among the keys for each hash.
+        let slots = (2 * count).next_power_of_two();
+        let mut table: SmallVec<[u32; 2 * USUAL]> = smallvec![EMPTY; slots];
+        for item in requests.iter().copied().flatten() {
+            let mut slot = item.hash as usize & (slots - 1);
+            while table[slot] != EMPTY && keys.unique[table[slot] as usize] != item.key {
+                slot = (slot + 1) & (slots - 1);
             }
-            return keys;
-        }
-        let mut places: HashMap<&str, usize, RandomState> =
-            HashMap::with_capacity_and_hasher(count, RandomState::default());
-        for name in names {
-            let next = keys.unique.len();
-            let place = *places.entry(name).or_insert(next);
-            keys.add(name, (place != next).then_some(place));
+            let known = (table[slot] != EMPTY).then_some(table[slot]);
+            table[slot] = known.unwrap_or(keys.unique.len() as u32);
+            keys.add(&item.key, known);
         }
         keys
     }
 
-    fn add(&mut self, name: &'r str, place: Option<usize>) {
-        self.places.push(place.unwrap_or(self.unique.len()));
+    fn add(&mut self, name: &'r str, place: Option<u32>) {
+        self.places.push(place.unwrap_or(self.unique.len() as u32));
         if place.is_none() {
             self.unique.push(name);
         }
@@ -109,7 +107,7 @@ fn write_charges(out: &mut Vec<u8>, requests: &[&[Item]], keys: &Keys<'_>) -> us
             if place == next_key {
                 next_key += 1;
             } else {
-                written += write_mark(out, &mut mark, b'@', place as u64 + 1);
+                written += write_mark(out, &mut mark, b'@', u64::from(place) + 1);
             }
             // Most charges of a call are alike.
             if !last.is_some_and(|last| alike(last, item)) {

@@ -78,12 +78,12 @@ impl Bench {
             let nanos = debt.abs() * 1_000_000_000;
             Reply::Integer(if *debt < 0 { -1 - nanos } else { nanos })
         };
-        let reply = Reply::Array(std::iter::once(now).chain(debts.iter().map(answer)).collect());
-        self.traffic.take_reply(reply, &mut self.out, self.start)
+        let mut reply = Reply::Array(std::iter::once(now).chain(debts.iter().map(answer)).collect());
+        self.traffic.take_reply(&mut reply, &mut self.out, self.start)
     }
 
     fn error(&mut self, error: &str) -> Option<Event> {
-        self.traffic.take_reply(Reply::Error(error.to_owned()), &mut self.out, self.start)
+        self.traffic.take_reply(&mut Reply::Error(error.to_owned()), &mut self.out, self.start)
     }
 }
 

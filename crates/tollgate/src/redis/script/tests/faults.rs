@@ -51,7 +51,7 @@ fn a_foreign_value_fails_its_own_request_only_and_stays() {
             let answers = redis.decide(&[&ours, &theirs, &group, &ours], Now::Server).unwrap();
             let failed: Vec<bool> = answers.requests.iter().map(Result::is_err).collect();
             assert_eq!(failed, [false, true, true, false], "{key}");
-            assert!(read_refund(redis.refund(&theirs[0], Drawn::Ago(Nanos::ZERO), Now::Server)).is_err(), "{key}");
+            assert!(read_refund(&mut redis.refund(&theirs[0], Drawn::Ago(Nanos::ZERO), Now::Server)).is_err(), "{key}");
             redis.call(&["DEL", "ours"]);
         }
     }

@@ -83,8 +83,8 @@ impl Row {
         let given = Now::Given(*now);
         let answer = match self.refund {
             Some(age) => {
-                let reply = connection.refund(item, Drawn::Ago(Nanos::new(age * self.unit)), given);
-                let refunded = read_refund(reply).unwrap();
+                let mut reply = connection.refund(item, Drawn::Ago(Nanos::new(age * self.unit)), given);
+                let refunded = read_refund(&mut reply).unwrap();
                 assert_eq!(refunded.now, *now);
                 Answer { allowed: true, state: refunded.state }
             }

@@ -151,7 +151,7 @@ impl Player {
             Drawn::Ago(age) => age,
             Drawn::At(instant) => now.since(instant),
         };
-        let refunded = read_refund(self.connection.refund(item, drawn, Now::Given(now))).unwrap();
+        let refunded = read_refund(&mut self.connection.refund(item, drawn, Now::Given(now))).unwrap();
         let (expected, write) = model.refund(item, age, now);
         let got = told(item, &Answer { allowed: true, state: refunded.state }, now);
         assert_eq!(got, expected, "{place}: refund of {item:?}, {drawn:?}");

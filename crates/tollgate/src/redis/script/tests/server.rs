@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use tollgate_testkit::RedisServer;
 
+use super::{Answers, read_decide};
 use crate::redis::Item;
-use crate::redis::script::{Answers, Drawn, Now, Script, decide_script, read_decide, refund_script};
+use crate::redis::script::{Drawn, Now, Script, decide_script, refund_script};
 use crate::redis::script::{write_decide, write_refund};
 use crate::redis::wire::{Reply, begin, bulk, parse, write_command};
 
@@ -64,7 +65,7 @@ impl Connection {
     }
 
     /// Decides these requests in one call.
-    pub fn decide(&mut self, requests: &[&[Item]], now: Now) -> Result<Answers, String> {
+    pub(super) fn decide(&mut self, requests: &[&[Item]], now: Now) -> Result<Answers, String> {
         let mut arguments = Vec::new();
         let count = write_decide(&mut arguments, requests, now);
         let reply = self.script(decide_script(), count, &arguments);

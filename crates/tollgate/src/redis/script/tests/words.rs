@@ -4,9 +4,10 @@ use proptest::prelude::*;
 use tollgate_core::algorithm::State;
 use tollgate_core::{Nanos, Quota, Timestamp};
 
+use super::read_decide;
 use super::told;
 use crate::redis::Item;
-use crate::redis::script::{Now, read_decide, read_refund, write_decide};
+use crate::redis::script::{Now, read_refund, write_decide};
 use crate::redis::wire::tests::any_reply;
 use crate::redis::wire::{Reply, begin, parse};
 
@@ -83,7 +84,7 @@ fn a_reply_of_the_wrong_shape_names_what_was_expected() {
     assert_eq!(read(vec![Reply::Integer(1), Reply::Integer(1)]), "expected the time in digits, got Some(Integer(1))");
     assert_eq!(read(vec![now, Reply::Nil]), "expected the answer to a charge, got Some(Nil)");
     assert_eq!(read_decide(Reply::Nil, &[&request]).unwrap_err(), "expected an array, got Nil");
-    assert_eq!(read_refund(Reply::Error("NOSCRIPT".to_owned())).unwrap_err(), "NOSCRIPT");
+    assert_eq!(read_refund(&mut Reply::Error("NOSCRIPT".to_owned())).unwrap_err(), "NOSCRIPT");
 }
 
 #[test]
@@ -108,7 +109,7 @@ proptest! {
         let bulk = |text: &String| Reply::Bulk(text.clone().into_bytes());
         let likely = vec![bulk(&texts[0]), Reply::Integer(numbers[0]), bulk(&texts[1]), Reply::Integer(numbers[1])];
         for reply in [Reply::Array(likely), Reply::Array(replies.clone()), replies[0].clone()] {
-            let _ = read_refund(reply.clone());
+            let _ = read_refund(&mut reply.clone());
             let Ok(answers) = read_decide(reply, &[&request]) else { continue };
             if let Ok(all) = &answers.requests[0] {
                 for (item, answer) in request.iter().zip(all) {
