@@ -1,5 +1,7 @@
 //! A request whose counters are not in one place: taken part by part, and given back if any part denies.
 
+use std::collections::VecDeque;
+
 use tollgate_core::algorithm::State;
 use tollgate_core::{List, Nanos, Outcome, Quota, Timestamp};
 
@@ -17,21 +19,18 @@ pub(super) async fn decide<P: PartialEq>(
     items: Vec<Item>,
     place: impl Fn(&Item) -> P,
 ) -> Result<List<Outcome>, Fault> {
-    let mut parts: Vec<(P, Vec<usize>)> = Vec::new();
-    for (index, item) in items.iter().enumerate() {
-        let place = place(item);
-        match parts.iter_mut().find(|(known, _)| *known == place) {
-            Some((_, indices)) => indices.push(index),
-            None => parts.push((place, vec![index])),
-        }
-    }
-    let part = |indices: &[usize]| Work::Decide(indices.iter().map(|index| items[*index].clone()).collect());
-    let awaited: Vec<_> = parts.iter().map(|(_, indices)| errand.send(part(indices))).collect();
+    let send = |indices: Vec<usize>| {
+        let part = indices.iter().map(|index| items[*index].clone()).collect();
+        (indices, errand.send(Work::Decide(part)))
+    };
+    let mut under_way: VecDeque<_> = together(0..items.len(), |index| place(&items[index])).map(send).collect();
     let mut results: Vec<Heard> = (0..items.len()).map(|_| Heard::Unknown).collect();
     let mut fault = None;
-    for ((_, indices), awaited) in parts.iter().zip(awaited) {
+    while let Some((indices, awaited)) = under_way.pop_front() {
         match answer(awaited).await {
-            Ok(told) => note(told, indices, &items, &mut results),
+            Ok(told) => note(told, &indices, &items, &mut results),
+            // The keys of this part are on two nodes for the moment: each goes alone.
+            Err(Fault::Split) => under_way.extend(together(indices, |index| items[index].hash).map(send)),
             Err(why) => fault = Some(why),
         }
     }
@@ -44,6 +43,22 @@ pub(super) async fn decide<P: PartialEq>(
         return Ok(give_back(errand, &items, &results).await);
     }
     Ok(results.iter().zip(&items).map(|(result, item)| result.outcome(item)).collect())
+}
+
+/// The indices, those with the same place together.
+fn together<P: PartialEq>(
+    indices: impl IntoIterator<Item = usize>,
+    place: impl Fn(usize) -> P,
+) -> impl Iterator<Item = Vec<usize>> {
+    let mut groups: Vec<(P, Vec<usize>)> = Vec::new();
+    for index in indices {
+        let place = place(index);
+        match groups.iter_mut().find(|(known, _)| *known == place) {
+            Some((_, group)) => group.push(index),
+            None => groups.push((place, vec![index])),
+        }
+    }
+    groups.into_iter().map(|(_, group)| group)
 }
 
 /// What is known of one charge.
