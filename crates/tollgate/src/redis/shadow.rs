@@ -177,6 +177,7 @@ impl Set {
         let place = match self.place_of(hash) {
             Some(known) => known,
             None if self.sights.len() < WAYS => {
+                self.sights.reserve_exact(WAYS - self.sights.len());
                 self.sights.push(sight);
                 self.sights.len() - 1
             }
