@@ -30,15 +30,17 @@ const KNOWN: [Group; 8] = [
 ];
 
 /// Grows as features arrive, until it equals [`KNOWN`].
-const DUE: [Group; 8] = [
+const DUE: [Group; 10] = [
     Group { prefix: "A", numbers: 1..=16 },
-    Group { prefix: "B", numbers: 1..=3 },
+    Group { prefix: "B", numbers: 1..=11 },
     Group { prefix: "C", numbers: 1..=8 },
+    Group { prefix: "D", numbers: 1..=7 },
     Group { prefix: "F", numbers: 1..=8 },
     Group { prefix: "G", numbers: 1..=1 },
     Group { prefix: "T-", numbers: 1..=12 },
-    Group { prefix: "T-", numbers: 26..=28 },
-    Group { prefix: "T-", numbers: 40..=42 },
+    Group { prefix: "T-", numbers: 26..=30 },
+    Group { prefix: "T-", numbers: 38..=56 },
+    Group { prefix: "T-", numbers: 67..=67 },
 ];
 
 /// `A1`, but `T-01`.
