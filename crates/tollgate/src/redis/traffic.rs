@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use tokio::time::Instant;
-use tollgate_core::Nanos;
 
 use super::answers;
 use super::ask::{Ask, Fault, Told};
@@ -163,10 +162,12 @@ impl Traffic {
     /// The ask, unless it is answered from what was seen a moment ago, or is too early by no more than a call takes: then
     /// it is sent when it is not.
     fn unless_known(&mut self, ask: Ask, now: Instant) -> Option<Ask> {
-        const LONGEST: Nanos = Nanos::from_millis(5);
         match answers::from_memory(&ask, now, &self.context) {
             Foresight::Denied(outcomes) => ask.tell(Ok(Told::Remembered(outcomes))),
-            Foresight::NotYet(wait) if wait <= LONGEST => self.later.push((now + wait.into(), ask)),
+            // As long as the wait is, the last call took; the next one needs that time too.
+            Foresight::NotYet(wait) if now + 2 * Duration::from(wait) <= ask.deadline => {
+                self.later.push((now + wait.into(), ask));
+            }
             Foresight::NotYet(_) | Foresight::Unsure => return Some(ask),
         }
         None
