@@ -64,7 +64,12 @@ fn remember(
     (sent, received): (Instant, Instant),
     context: &Context,
 ) {
-    let (asked_at, received_at) = (callers_time(ask, sent, context), callers_time(ask, received, context));
+    let asked_at = callers_time(ask, sent, context);
+    // A wait that is told counts from here, so rather too late than too early.
+    let received_at = match context.options.clock {
+        RedisClock::Given => ask.asked_at,
+        RedisClock::Server | RedisClock::Replica => ask.by_callers_clock_at_latest(received),
+    };
     for (item, answer) in ask.items().into_iter().flatten().zip(answers) {
         if is_only_told(item, answer, server_now) {
             continue;

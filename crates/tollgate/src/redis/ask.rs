@@ -19,6 +19,8 @@ pub(super) struct Ask {
     /// When it was asked: by the caller's clock, and by the runtime's.
     pub(super) asked_at: Timestamp,
     pub(super) asked: Instant,
+    /// The caller's clock once more, read after the runtime's.
+    pub(super) asked_by: Timestamp,
     pub(super) deadline: Instant,
     /// Nodes that sent it on to another one.
     pub(super) hops: u8,
@@ -122,9 +124,14 @@ impl Ask {
         items.iter().map(|item| item.hash).chain(single)
     }
 
-    /// The instant by the caller's clock at which something happened by the runtime's.
+    /// The instant by the caller's clock at which something happened by the runtime's, or a little earlier.
     pub(super) fn by_callers_clock(&self, instant: Instant) -> Timestamp {
         self.asked_at.after(Nanos::from(instant.saturating_duration_since(self.asked)))
+    }
+
+    /// The same, or a little later.
+    pub(super) fn by_callers_clock_at_latest(&self, instant: Instant) -> Timestamp {
+        self.asked_by.after(Nanos::from(instant.saturating_duration_since(self.asked)))
     }
 }
 
@@ -145,12 +152,21 @@ mod tests {
         // The caller has gone away already.
         let answer = Some(oneshot::channel().0);
         let asked_at = Timestamp::from_nanos(1);
-        Ask { work, slot: 0, asked_at, asked: now, deadline: now, hops: 0, asking: false, answer }
+        Ask { work, slot: 0, asked_at, asked: now, asked_by: asked_at, deadline: now, hops: 0, asking: false, answer }
     }
 
     fn item() -> Item {
         let quota = Quota::from(Quota::per_second(1).burst(1));
         Item { key: "counter".to_owned(), hash: 1, quota, cost: 1, enforced: true }
+    }
+
+    #[test]
+    fn what_happens_lies_between_two_readings_of_the_callers_clock() {
+        let read_again = Timestamp::from_nanos(8);
+        let ask = Ask { asked_by: read_again, ..ask(Work::Decide(vec![item()])) };
+        let later = ask.asked + Duration::from_nanos(100);
+        let between = (ask.by_callers_clock(later), ask.by_callers_clock_at_latest(later));
+        assert_eq!(between, (Timestamp::from_nanos(101), Timestamp::from_nanos(108)));
     }
 
     #[test]

@@ -248,7 +248,17 @@ mod tests {
         let work = Work::Delete { key: "counter".to_owned(), hash: 1 };
         let asked_at = Timestamp::from_nanos(1);
         let deadline = now + Duration::from_secs(60);
-        Ask { work, slot: 0, asked_at, asked: now, deadline, hops: 0, asking: false, answer: Some(answer) }
+        Ask {
+            work,
+            slot: 0,
+            asked_at,
+            asked: now,
+            asked_by: asked_at,
+            deadline,
+            hops: 0,
+            asking: false,
+            answer: Some(answer),
+        }
     }
 
     fn asks_in(lane: &Lane) -> usize {

@@ -98,10 +98,11 @@ impl RedisStore {
     }
 
     /// Something to be done, from now on.
-    pub(super) fn begin(&self, now: Timestamp) -> Errand<'_> {
+    pub(super) fn begin<C: Clock>(&self, now: Timestamp, clock: &C) -> Errand<'_> {
         self.start();
         let asked = Instant::now();
-        Errand { store: self, asked_at: now, asked, deadline: asked + self.context.deadline }
+        // Between the three readings this thread may have had to wait.
+        Errand { store: self, asked_at: now, asked, asked_by: clock.now(), deadline: asked + self.context.deadline }
     }
 }
 
@@ -111,6 +112,7 @@ pub(super) struct Errand<'a> {
     store: &'a RedisStore,
     asked_at: Timestamp,
     asked: Instant,
+    asked_by: Timestamp,
     deadline: Instant,
 }
 
@@ -137,8 +139,18 @@ impl Errand<'_> {
             Work::Delete { key, .. } => key.as_str(),
         };
         let slot = self.store.slot(key);
-        let Self { asked_at, asked, deadline, .. } = *self;
-        self.store.context.submit(Ask { work, slot, asked_at, asked, deadline, hops: 0, asking: false, answer });
+        let Self { asked_at, asked, asked_by, deadline, .. } = *self;
+        self.store.context.submit(Ask {
+            work,
+            slot,
+            asked_at,
+            asked,
+            asked_by,
+            deadline,
+            hops: 0,
+            asking: false,
+            answer,
+        });
     }
 }
 
@@ -162,7 +174,7 @@ impl Store for RedisStore {
             return Ok(denied);
         }
         let items = self.items(charges, &hashes);
-        let errand = self.begin(now);
+        let errand = self.begin(now, clock);
         let first = self.slot(&items[0].key);
         if items.iter().any(|item| self.slot(&item.key) != first) {
             return Ok(parts::decide(&errand, items, |item| self.slot(&item.key)).await?);
@@ -187,7 +199,7 @@ impl Store for RedisStore {
     async fn refund<C: Clock>(&self, charge: &Charge<'_>, age: Nanos, clock: &C) -> Result<Outcome, StoreError> {
         let item = Box::new(self.item(charge, self.hash(&charge.key)));
         self.context.shadows.forget(item.hash);
-        let awaited = self.begin(clock.now()).send(Work::Refund { item, drawn: Drawn::Ago(age) });
+        let awaited = self.begin(clock.now(), clock).send(Work::Refund { item, drawn: Drawn::Ago(age) });
         match answer(awaited).await? {
             Told::Refunded(refunded) => Ok(refunded.outcome(charge.quota)),
             _ => Err(StoreError::Unavailable("answers are mixed up".to_owned())),
@@ -197,7 +209,7 @@ impl Store for RedisStore {
     async fn reset<C: Clock>(&self, key: &Key<'_>, clock: &C) -> Result<(), StoreError> {
         let hash = self.hash(key);
         self.context.shadows.forget(hash);
-        answer(self.begin(clock.now()).send(Work::Delete { key: self.stored_key(key), hash })).await?;
+        answer(self.begin(clock.now(), clock).send(Work::Delete { key: self.stored_key(key), hash })).await?;
         Ok(())
     }
 

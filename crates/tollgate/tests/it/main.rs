@@ -5,4 +5,5 @@ mod failure;
 #[cfg(feature = "tower")]
 mod http;
 mod local;
+mod log;
 mod redis;

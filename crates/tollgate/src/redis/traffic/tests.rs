@@ -52,6 +52,7 @@ impl Bench {
             slot,
             asked_at: Timestamp::from_millis(1_000),
             asked: self.start,
+            asked_by: Timestamp::from_millis(1_000),
             deadline: self.start + Duration::from_millis(50),
             hops: 0,
             asking: false,

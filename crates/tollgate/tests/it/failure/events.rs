@@ -51,35 +51,11 @@ async fn under_every_policy_the_shared_counter_is_in_force_again() {
 
 #[cfg(feature = "tower")]
 mod log {
-    use std::io::Write;
-    use std::sync::{Arc, Mutex};
-
     use tollgate::{FailurePolicy, Nanos};
-    use tracing_subscriber::fmt::MakeWriter;
 
     use super::super::{Switch, ann, limiter, spend};
     use super::per_ip;
-
-    #[derive(Clone, Default)]
-    struct Log(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Log {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-
-    impl<'a> MakeWriter<'a> for Log {
-        type Writer = Self;
-
-        fn make_writer(&'a self) -> Self {
-            self.clone()
-        }
-    }
+    use crate::log::Log;
 
     /// D6
     #[tokio::test]

@@ -1,46 +1,9 @@
 //! The log: one line for each request over its limit.
 
-use std::io::Write;
-use std::sync::{Arc, Mutex};
-
 use tollgate::{Limit, Quota};
-use tracing_subscriber::fmt::MakeWriter;
 
 use super::{App, get};
-
-/// Keeps what is logged on this thread while it lives.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Log {
-    fn start(&self) -> tracing::subscriber::DefaultGuard {
-        let subscriber = tracing_subscriber::fmt().with_writer(self.clone()).with_ansi(false).without_time().finish();
-        tracing::subscriber::set_default(subscriber)
-    }
-
-    fn lines(&self) -> Vec<String> {
-        let text = String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap();
-        text.lines().map(|line| line.trim_start().to_owned()).collect()
-    }
-}
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Log {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
+use crate::log::Log;
 
 fn once() -> Limit {
     Limit::per_client("per-ip", Quota::per_hour(1))

@@ -1,15 +1,13 @@
 //! Passwords: changed while the store runs, wrong, and never printed (B10).
 
 use std::fs;
-use std::io::Write;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tollgate::{Credentials, Limiter, MonotonicClock, Nanos, NodeState, RedisOptions, RedisStore, Secret, StoreError};
 use tollgate_testkit::RedisServer;
-use tracing_subscriber::fmt::MakeWriter;
 
 use super::errands::{endpoint, limiter, patient, run};
+use crate::log::Log;
 
 /// Asks until the answer is as wanted; the runtime goes on meanwhile.
 async fn until(limiter: &Limiter<RedisStore, MonotonicClock>, is_so: impl Fn(Result<(), StoreError>) -> bool) {
@@ -51,27 +49,6 @@ async fn a_password_that_is_changed_in_its_file_needs_no_restart() {
     fs::write(file.path(), "second\n").unwrap();
     until(&limiter, |done| done.is_ok()).await;
     assert!(limiter.store().health().is_up());
-}
-
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Log {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
 }
 
 /// B10
