@@ -25,16 +25,19 @@ enum Source<'a> {
     Subject(&'a Subject<'a>),
     Given(&'a [&'a str]),
     /// In place of a missing part: the client address, apart from every real key.
-    AddressInstead(IpAddr),
+    AddressInstead(&'a Subject<'a>),
     /// In place of a missing part: one counter for all such requests.
     Shared,
 }
 
 impl<'a> Key<'a> {
     /// The key of a subject; every part must be there.
+    #[inline]
     pub fn of_subject(limit: &'a Limit, subject: &'a Subject<'a>) -> Result<Self, MissingKey> {
-        for part in &limit.key {
-            part_of(part, limit, subject).map_err(|reason| MissingKey::new(limit, part, reason))?;
+        // Most keys are an address, which is soon looked at.
+        let is_address = matches!(limit.key[..], [KeyPart::ClientIp]) && subject.client_ip.is_some();
+        if !is_address {
+            look_at_parts(limit, subject)?;
         }
         Ok(Self { limit, source: Source::Subject(subject) })
     }
@@ -55,8 +58,9 @@ impl<'a> Key<'a> {
         }
     }
 
-    pub(crate) fn address_instead(limit: &'a Limit, address: IpAddr) -> Self {
-        Self { limit, source: Source::AddressInstead(limit.prefixes.mask(address)) }
+    /// `None` when the address is missing too.
+    pub(crate) fn address_instead(limit: &'a Limit, subject: &'a Subject<'a>) -> Option<Self> {
+        subject.client_ip.map(|_| Self { limit, source: Source::AddressInstead(subject) })
     }
 
     pub(crate) fn shared(limit: &'a Limit) -> Self {
@@ -72,7 +76,10 @@ impl<'a> Key<'a> {
     pub fn parts(&self) -> impl Iterator<Item = PartValue<'a>> {
         let Self { limit, source } = *self;
         let instead = match source {
-            Source::AddressInstead(address) => Some(PartValue::AddressInstead(address)),
+            Source::AddressInstead(subject) => {
+                let masked = subject.client_ip.map(|address| limit.prefixes.mask(address));
+                Some(masked.map_or(PartValue::Shared, PartValue::AddressInstead))
+            }
             Source::Shared => Some(PartValue::Shared),
             Source::Subject(_) | Source::Given(_) => None,
         };
@@ -92,12 +99,11 @@ impl Hash for Key<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_usize(self.limit.name.len());
         state.write(self.limit.name.as_bytes());
-        // As below, without the ways that a request's own key does not take: every decision hashes one.
-        if let Source::Subject(subject) = self.source {
-            for part in &self.limit.key {
-                part_of(part, self.limit, subject).unwrap_or(PartValue::Shared).hash(state);
-            }
-            return;
+        // As below, without the ways that most keys do not take: every decision hashes one.
+        if let (Source::Subject(subject), [KeyPart::ClientIp]) = (self.source, &self.limit.key[..])
+            && let Some(address) = subject.client_ip
+        {
+            return hash_address(state, 1, &self.limit.prefixes.mask(address));
         }
         for part in self.parts() {
             part.hash(state);
@@ -139,26 +145,30 @@ pub enum PartValue<'a> {
 impl Hash for PartValue<'_> {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let address = |state: &mut H, tag: u8, address: &IpAddr| match address {
-            IpAddr::V4(v4) => {
-                state.write_u8(tag);
-                state.write_u32(v4.to_bits());
-            }
-            IpAddr::V6(v6) => {
-                state.write_u8(tag + 1);
-                state.write_u128(v6.to_bits());
-            }
-        };
         match self {
             Self::Text(bytes) => {
                 state.write_u8(0);
                 state.write_usize(bytes.len());
                 state.write(bytes);
             }
-            Self::Address(ip) => address(state, 1, ip),
-            Self::AddressInstead(ip) => address(state, 3, ip),
+            Self::Address(ip) => hash_address(state, 1, ip),
+            Self::AddressInstead(ip) => hash_address(state, 3, ip),
             Self::Global => state.write_u8(5),
             Self::Shared => state.write_u8(6),
+        }
+    }
+}
+
+#[inline(always)]
+fn hash_address<H: Hasher>(state: &mut H, tag: u8, address: &IpAddr) {
+    match address {
+        IpAddr::V4(v4) => {
+            state.write_u8(tag);
+            state.write_u32(v4.to_bits());
+        }
+        IpAddr::V6(v6) => {
+            state.write_u8(tag + 1);
+            state.write_u128(v6.to_bits());
         }
     }
 }
@@ -192,7 +202,13 @@ fn write_escaped(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
 /// The longest header value that may name a caller.
 const HEADER_MAX: usize = 4_096;
 
-#[inline]
+fn look_at_parts(limit: &Limit, subject: &Subject<'_>) -> Result<(), MissingKey> {
+    for part in &limit.key {
+        part_of(part, limit, subject).map_err(|reason| MissingKey::new(limit, part, reason))?;
+    }
+    Ok(())
+}
+
 fn part_of<'a>(part: &'a KeyPart, limit: &Limit, subject: &Subject<'a>) -> Result<PartValue<'a>, MissingReason> {
     let text = |text: Option<&'a str>| text.map(|text| PartValue::Text(text.as_bytes())).ok_or(MissingReason::Missing);
     match part {

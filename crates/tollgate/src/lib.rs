@@ -30,6 +30,9 @@ mod local;
 #[cfg(feature = "redis")]
 mod redis;
 mod store;
+mod sync;
+#[cfg(feature = "redis")]
+mod tally;
 mod verdict;
 
 #[cfg(feature = "tower")]

@@ -11,7 +11,7 @@ use crate::quota::DripBucket;
 use crate::time::{Nanos, Timestamp};
 
 /// Decides one charge against the packed end of the bucket.
-#[inline]
+#[inline(never)]
 pub fn decide(packed: Option<Timestamp>, bucket: DripBucket, cost: u64, now: Timestamp) -> Step<Timestamp> {
     let now_ms = now.as_millis();
     let level = Level::read(packed, bucket, now_ms);

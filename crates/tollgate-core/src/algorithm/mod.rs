@@ -90,7 +90,7 @@ impl<S> Step<S> {
 ///
 /// A state left by another machine (the limit's algorithm was changed) is read as time where both keep one instant,
 /// and as a full counter otherwise.
-#[inline]
+#[inline(always)]
 pub fn decide(state: Option<State>, quota: Quota, cost: u64, now: Timestamp) -> Step {
     match quota {
         Quota::TokenBucket(bucket) => token_bucket::decide(instant(state), bucket, cost, now).map(State::Instant),

@@ -25,6 +25,7 @@ impl Windows {
 }
 
 /// Decides one charge against the stored counts.
+#[inline(never)]
 pub fn decide(stored: Option<Windows>, window: SlidingWindow, cost: u64, now: Timestamp) -> Step<Windows> {
     let view = View::read(stored, window, now);
     let remaining = view.room.max(0) as u64 / window.window_ms;

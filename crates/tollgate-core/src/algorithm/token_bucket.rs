@@ -8,7 +8,7 @@ use crate::quota::TokenBucket;
 use crate::time::{Nanos, Timestamp};
 
 /// Decides one charge against `full_at`, the instant at which the bucket is full again.
-#[inline]
+#[inline(always)]
 pub fn decide(full_at: Option<Timestamp>, bucket: TokenBucket, cost: u64, now: Timestamp) -> Step<Timestamp> {
     // A stored time in the past means that the caller is idle: the bucket is full.
     let debt = full_at.map_or(Nanos::ZERO, |full_at| full_at.since(now));
@@ -34,6 +34,7 @@ pub fn decide_debt(debt: Nanos, bucket: &TokenBucket, cost: u64) -> Step<Nanos> 
 }
 
 /// A cost of 0, or one that no wait makes fit.
+#[inline(never)]
 fn only_look(debt: Nanos, bucket: &TokenBucket, cost: u64) -> Step<Nanos> {
     let Debt { debt, .. } = Debt::believe(debt, bucket);
     let (remaining, reset_after) = (remaining(bucket, debt), Nanos::new(debt));
@@ -43,6 +44,7 @@ fn only_look(debt: Nanos, bucket: &TokenBucket, cost: u64) -> Step<Nanos> {
     })
 }
 
+#[inline]
 fn deny(debt: Nanos, bucket: &TokenBucket, cost: u64) -> Step<Nanos> {
     let Debt { debt, repaired } = Debt::believe(debt, bucket);
     let reset_after = Nanos::new(debt);

@@ -128,11 +128,11 @@ impl Policy {
         let Some(quota) = limit.quota.and_then(|quota| factor.apply(quota)) else { return Ok(None) };
         let key = match Key::of_subject(limit, subject) {
             Ok(key) => key,
-            Err(missing) => match (limit.missing_key_rule(), subject.client_ip) {
-                (OnMissingKey::Skip, _) => return Ok(None),
-                (OnMissingKey::Shared, _) => Key::shared(limit),
-                (OnMissingKey::ClientIp, Some(address)) => Key::address_instead(limit, address),
-                (OnMissingKey::ClientIp, None) | (OnMissingKey::Reject, _) => return Err(missing),
+            Err(missing) => match limit.missing_key_rule() {
+                OnMissingKey::Skip => return Ok(None),
+                OnMissingKey::Shared => Key::shared(limit),
+                OnMissingKey::ClientIp => Key::address_instead(limit, subject).ok_or(missing)?,
+                OnMissingKey::Reject => return Err(missing),
             },
         };
         Ok(Some(charge(place, key, quota, cost)))

@@ -7,10 +7,10 @@ use tollgate_core::{Nanos, Outcome, Quota, Timestamp, TokenBucket};
 
 use super::LocalOptions;
 use super::side::{Room, SideMap, Worth};
-use super::sync::{Mutex, MutexGuard};
 use super::table::{Slot, Table, storable};
 use super::word::Word;
 use crate::clock::Clock;
+use crate::sync::{Mutex, MutexGuard};
 
 /// All counters of a store, by the hash of their key.
 pub(super) struct Counters {

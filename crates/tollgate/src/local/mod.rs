@@ -5,7 +5,6 @@ mod keyed;
 #[cfg(all(test, tollgate_loom))]
 mod loom_tests;
 mod side;
-mod sync;
 mod table;
 mod word;
 

@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use tollgate_core::{Nanos, Timestamp};
 
-use super::sync::AtomicU64;
 use super::word::Word;
+use crate::sync::AtomicU64;
 
 /// Slots in lines of four; a key lives in one of the lines of its window, which starts where its hash points.
 ///

@@ -75,7 +75,7 @@ fn remember(
             continue;
         }
         let sight = Sight { quota: item.quota, state: answer.state, server_now, asked_at, received_at };
-        context.shadows.remember(item.hash, sight);
+        context.shadows.remember(item.hash, &sight);
     }
 }
 
@@ -90,7 +90,7 @@ fn is_only_told(item: &Item, answer: &Answer, server_now: Timestamp) -> bool {
 pub(super) fn from_memory(ask: &Ask, now: Instant, context: &Context) -> Foresight {
     let looked = ask.items().into_iter().flatten().map(|item| Looked {
         hash: item.hash,
-        quota: item.quota,
+        quota: &item.quota,
         cost: item.cost,
         enforced: item.enforced,
     });

@@ -1,18 +1,22 @@
 //! One thing asked of Redis, on its way through lanes and drivers.
 
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tollgate_core::{List, Nanos, Outcome, Timestamp};
 
-use super::Item;
 use super::script::{Answer, Drawn, Refunded};
+use super::{Item, Items};
 use crate::store::StoreError;
 
-/// Something to be done, the time until which somebody waits for it, and where the answer goes.
-pub(super) struct Ask {
+/// Something to be done, on its way: passed from hand to hand as one pointer.
+pub(super) struct Ask(Box<Asked>);
+
+/// What is to be done, the time until which somebody waits for it, and where the answer goes.
+pub(super) struct Asked {
     pub(super) work: Work,
     /// The cluster's slot of all keys; 0 elsewhere.
     pub(super) slot: u16,
@@ -33,9 +37,9 @@ pub(super) struct Ask {
 /// What is to be done.
 pub(super) enum Work {
     /// Decide the charges of one request, all or nothing.
-    Decide(Vec<Item>),
-    /// Give back the units of one charge. Rare, so it does not make every ask as large as a charge.
-    Refund { item: Box<Item>, drawn: Drawn },
+    Decide(Items),
+    /// Give back the units of one charge.
+    Refund { item: Item, drawn: Drawn },
     /// Forget a counter.
     Delete { key: String, hash: u64 },
 }
@@ -70,6 +74,26 @@ impl From<Fault> for StoreError {
             Fault::Away(why) => Self::Unavailable(why),
             Fault::Split => Self::Unavailable("the keys of the request are moving between nodes".to_owned()),
         }
+    }
+}
+
+impl From<Asked> for Ask {
+    fn from(asked: Asked) -> Self {
+        Self(Box::new(asked))
+    }
+}
+
+impl Deref for Ask {
+    type Target = Asked;
+
+    fn deref(&self) -> &Asked {
+        &self.0
+    }
+}
+
+impl DerefMut for Ask {
+    fn deref_mut(&mut self) -> &mut Asked {
+        &mut self.0
     }
 }
 
@@ -118,7 +142,7 @@ impl Ask {
     pub(super) fn hashes(&self) -> impl Iterator<Item = u64> {
         let (items, single) = match &self.work {
             Work::Decide(items) => (items.as_slice(), None),
-            Work::Refund { item, .. } => (&[][..], Some(item.hash)),
+            Work::Refund { item, .. } => (std::slice::from_ref(item), None),
             Work::Delete { hash, .. } => (&[][..], Some(*hash)),
         };
         items.iter().map(|item| item.hash).chain(single)
@@ -143,6 +167,7 @@ impl fmt::Debug for Ask {
 
 #[cfg(test)]
 mod tests {
+    use smallvec::smallvec;
     use tollgate_core::Quota;
 
     use super::*;
@@ -152,7 +177,8 @@ mod tests {
         // The caller has gone away already.
         let answer = Some(oneshot::channel().0);
         let asked_at = Timestamp::from_nanos(1);
-        Ask { work, slot: 0, asked_at, asked: now, asked_by: asked_at, deadline: now, hops: 0, asking: false, answer }
+        Asked { work, slot: 0, asked_at, asked: now, asked_by: asked_at, deadline: now, hops: 0, asking: false, answer }
+            .into()
     }
 
     fn item() -> Item {
@@ -163,7 +189,8 @@ mod tests {
     #[test]
     fn what_happens_lies_between_two_readings_of_the_callers_clock() {
         let read_again = Timestamp::from_nanos(8);
-        let ask = Ask { asked_by: read_again, ..ask(Work::Decide(vec![item()])) };
+        let mut ask = ask(Work::Decide(smallvec![item()]));
+        ask.asked_by = read_again;
         let later = ask.asked + Duration::from_nanos(100);
         let between = (ask.by_callers_clock(later), ask.by_callers_clock_at_latest(later));
         assert_eq!(between, (Timestamp::from_nanos(101), Timestamp::from_nanos(108)));
@@ -172,12 +199,10 @@ mod tests {
     #[test]
     fn units_are_given_back_though_nobody_waits_any_more() {
         let drawn = Drawn::At(Timestamp::from_nanos(1));
-        let give_back = ask(Work::Refund { item: Box::new(item()), drawn });
+        let give_back = ask(Work::Refund { item: item(), drawn });
         assert!(give_back.is_wanted() && !give_back.is_over(give_back.deadline));
         assert!(give_back.is_over(give_back.deadline + Duration::from_secs(1)), "but not for ever");
-        for work in
-            [Work::Decide(vec![item()]), Work::Refund { item: Box::new(item()), drawn: Drawn::Ago(Nanos::SECOND) }]
-        {
+        for work in [Work::Decide(smallvec![item()]), Work::Refund { item: item(), drawn: Drawn::Ago(Nanos::SECOND) }] {
             let ask = ask(work);
             assert!(!ask.is_wanted() && ask.is_over(ask.deadline), "late it would be wrong");
         }

@@ -47,6 +47,7 @@ pub use recovery::Recovery;
 pub use secret::{Credentials, Secret, SecretError};
 pub use store::RedisStore;
 
+use smallvec::SmallVec;
 use tollgate_core::Quota;
 
 /// One charge on its way to Redis.
@@ -60,3 +61,6 @@ struct Item {
     cost: u64,
     enforced: bool,
 }
+
+/// The charges of one request, nearly always one.
+type Items = SmallVec<[Item; 1]>;

@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use tollgate_core::algorithm::State;
 use tollgate_core::{List, Nanos, Outcome, Quota, Timestamp};
 
-use super::Item;
 use super::ask::{Fault, Told, Work};
 use super::script::{self, Answer, Drawn};
 use super::store::{Errand, answer};
+use super::{Item, Items};
 
 /// Decides the charges in parallel, one call for all that `place` puts together.
 ///
@@ -16,7 +16,7 @@ use super::store::{Errand, answer};
 /// cannot say means that nobody can.
 pub(super) async fn decide<P: PartialEq>(
     errand: &Errand<'_>,
-    items: Vec<Item>,
+    items: Items,
     place: impl Fn(&Item) -> P,
 ) -> Result<List<Outcome>, Fault> {
     let send = |indices: Vec<usize>| {
@@ -137,7 +137,7 @@ fn give_back_unheard(errand: &Errand<'_>, items: &[Item], results: &[Heard]) {
 fn refund_of(item: &Item, result: &Heard) -> Option<Work> {
     let Heard::Told { now, answer, taken: true } = result else { return None };
     let drawn = Drawn::At(idle_from(item, answer, *now));
-    Some(Work::Refund { item: Box::new(item.clone()), drawn })
+    Some(Work::Refund { item: item.clone(), drawn })
 }
 
 /// Without the charge, the counter would have been full, and idle, from here on at the earliest; what would have been

@@ -226,7 +226,7 @@ mod tests {
     use tollgate_core::{Nanos, Timestamp};
 
     use super::*;
-    use crate::redis::ask::Work;
+    use crate::redis::ask::{Asked, Work};
     use crate::redis::dial::Dialing;
     use crate::redis::options::RedisOptions;
 
@@ -248,17 +248,9 @@ mod tests {
         let work = Work::Delete { key: "counter".to_owned(), hash: 1 };
         let asked_at = Timestamp::from_nanos(1);
         let deadline = now + Duration::from_secs(60);
-        Ask {
-            work,
-            slot: 0,
-            asked_at,
-            asked: now,
-            asked_by: asked_at,
-            deadline,
-            hops: 0,
-            asking: false,
-            answer: Some(answer),
-        }
+        let answer = Some(answer);
+        Asked { work, slot: 0, asked_at, asked: now, asked_by: asked_at, deadline, hops: 0, asking: false, answer }
+            .into()
     }
 
     fn asks_in(lane: &Lane) -> usize {

@@ -11,15 +11,15 @@ use tokio::time::Instant;
 use tollgate_core::algorithm::State;
 use tollgate_core::{Charge, Key, List, Nanos, Outcome, Timestamp};
 
-use super::ask::{Ask, Fault, Told, Work};
+use super::ask::{Ask, Asked, Fault, Told, Work};
 use super::context::Context;
 use super::dial::Dialing;
 use super::health::RedisHealth;
 use super::options::{RedisMode, RedisOptions};
 use super::options_error::OptionsError;
 use super::script::Drawn;
-use super::shadow::Looked;
-use super::{Item, parts, scout, script, slot};
+use super::shadow::{Foresight, Looked};
+use super::{Item, Items, parts, scout, script, slot};
 use crate::clock::Clock;
 use crate::store::{Store, StoreError};
 
@@ -79,7 +79,7 @@ impl RedisStore {
         Item { key: self.stored_key(&charge.key), hash, quota, cost, enforced }
     }
 
-    fn items(&self, charges: &[Charge<'_>], hashes: &[u64]) -> Vec<Item> {
+    fn items(&self, charges: &[Charge<'_>], hashes: &[u64]) -> Items {
         charges.iter().zip(hashes).map(|(charge, hash)| self.item(charge, *hash)).collect()
     }
 
@@ -103,6 +103,47 @@ impl RedisStore {
         let asked = Instant::now();
         // Between the three readings this thread may have had to wait.
         Errand { store: self, asked_at: now, asked, asked_by: clock.now(), deadline: asked + self.context.deadline }
+    }
+
+    /// The answer from memory to a request that is denied for certain, or the hashes of its keys.
+    fn look(&self, charges: &[Charge<'_>], now: Timestamp) -> Result<List<Outcome>, List<u64>> {
+        let hashes: List<u64> = charges.iter().map(|charge| self.hash(&charge.key)).collect();
+        let looked = charges.iter().zip(&hashes).map(|(charge, hash)| Looked::at(charge, *hash));
+        match self.context.shadows.foresee(looked, now) {
+            Foresight::Denied(outcomes) => Ok(outcomes),
+            Foresight::Unsure | Foresight::NotYet(_) => Err(hashes),
+        }
+    }
+
+    /// Asks Redis.
+    async fn ask<C: Clock>(
+        &self,
+        charges: &[Charge<'_>],
+        hashes: &[u64],
+        now: Timestamp,
+        clock: &C,
+    ) -> Result<List<Outcome>, StoreError> {
+        let items = self.items(charges, hashes);
+        let errand = self.begin(now, clock);
+        let first = self.slot(&items[0].key);
+        if items.iter().any(|item| self.slot(&item.key) != first) {
+            return Ok(parts::decide(&errand, items, |item| self.slot(&item.key)).await?);
+        }
+        match answer(errand.send(Work::Decide(items))).await {
+            Ok(Told::Decided { now, answers }) => {
+                let outcome = |(charge, answer): (&Charge<'_>, &script::Answer)| {
+                    script::outcome(charge.quota, charge.cost, answer, now)
+                };
+                Ok(charges.iter().zip(&answers).map(outcome).collect())
+            }
+            Ok(Told::Remembered(outcomes)) => Ok(outcomes),
+            Err(Fault::Split) => {
+                let items = self.items(charges, hashes);
+                Ok(parts::decide(&errand, items, |item| item.hash).await?)
+            }
+            Ok(Told::Refunded(_) | Told::Deleted) => Err(StoreError::Unavailable("answers are mixed up".to_owned())),
+            Err(fault) => Err(fault.into()),
+        }
     }
 }
 
@@ -140,7 +181,7 @@ impl Errand<'_> {
         };
         let slot = self.store.slot(key);
         let Self { asked_at, asked, asked_by, deadline, .. } = *self;
-        self.store.context.submit(Ask {
+        self.store.context.submit(Ask::from(Asked {
             work,
             slot,
             asked_at,
@@ -150,7 +191,7 @@ impl Errand<'_> {
             hops: 0,
             asking: false,
             answer,
-        });
+        }));
     }
 }
 
@@ -161,43 +202,24 @@ pub(super) async fn answer(awaited: Awaited) -> Result<Told, Fault> {
 
 impl Store for RedisStore {
     async fn decide<C: Clock>(&self, charges: &[Charge<'_>], clock: &C) -> Result<List<Outcome>, StoreError> {
-        if charges.is_empty() {
-            return Ok(List::Empty);
-        }
         let now = clock.now();
-        let hashes: List<u64> = charges.iter().map(|charge| self.hash(&charge.key)).collect();
-        let looked = charges.iter().zip(&hashes).map(|(charge, hash)| {
-            let Charge { quota, cost, enforced, .. } = *charge;
-            Looked { hash: *hash, quota, cost, enforced }
-        });
-        if let Some(denied) = self.context.shadows.deny(looked, now) {
-            return Ok(denied);
+        // A request of one charge does not pay for those of many.
+        if let [charge] = charges {
+            let hash = self.hash(&charge.key);
+            return match self.context.shadows.deny_one(Looked::at(charge, hash), now) {
+                Some(denied) => Ok(List::One(denied)),
+                None => self.ask(charges, &[hash], now, clock).await,
+            };
         }
-        let items = self.items(charges, &hashes);
-        let errand = self.begin(now, clock);
-        let first = self.slot(&items[0].key);
-        if items.iter().any(|item| self.slot(&item.key) != first) {
-            return Ok(parts::decide(&errand, items, |item| self.slot(&item.key)).await?);
-        }
-        match answer(errand.send(Work::Decide(items))).await {
-            Ok(Told::Decided { now, answers }) => {
-                let outcome = |(charge, answer): (&Charge<'_>, &script::Answer)| {
-                    script::outcome(charge.quota, charge.cost, answer, now)
-                };
-                Ok(charges.iter().zip(&answers).map(outcome).collect())
-            }
-            Ok(Told::Remembered(outcomes)) => Ok(outcomes),
-            Err(Fault::Split) => {
-                let items = self.items(charges, &hashes);
-                Ok(parts::decide(&errand, items, |item| item.hash).await?)
-            }
-            Ok(Told::Refunded(_) | Told::Deleted) => Err(StoreError::Unavailable("answers are mixed up".to_owned())),
-            Err(fault) => Err(fault.into()),
+        match self.look(charges, now) {
+            _ if charges.is_empty() => Ok(List::Empty),
+            Ok(denied) => Ok(denied),
+            Err(hashes) => self.ask(charges, &hashes, now, clock).await,
         }
     }
 
     async fn refund<C: Clock>(&self, charge: &Charge<'_>, age: Nanos, clock: &C) -> Result<Outcome, StoreError> {
-        let item = Box::new(self.item(charge, self.hash(&charge.key)));
+        let item = self.item(charge, self.hash(&charge.key));
         self.context.shadows.forget(item.hash);
         let awaited = self.begin(clock.now(), clock).send(Work::Refund { item, drawn: Drawn::Ago(age) });
         match answer(awaited).await? {
@@ -214,7 +236,13 @@ impl Store for RedisStore {
     }
 
     fn remembered(&self, charge: &Charge<'_>, now: Timestamp) -> Option<State> {
-        self.context.shadows.remembered(self.hash(&charge.key), charge.quota, now)
+        self.context.shadows.remembered(self.hash(&charge.key), &charge.quota, now)
+    }
+}
+
+impl<'a> Looked<'a> {
+    fn at(charge: &'a Charge<'_>, hash: u64) -> Self {
+        Self { hash, quota: &charge.quota, cost: charge.cost, enforced: charge.enforced }
     }
 }
 

@@ -49,17 +49,16 @@ const ARRAY_MAX: usize = 64 * 1024;
 
 /// The first reply in the buffer and how many bytes it takes; `None` while it is not there in full.
 ///
-/// Nothing is built before all of it has come, so a reply that arrives in pieces costs a scan per piece.
+/// A reply that arrives in pieces is read from its beginning with every piece: ours are short.
 pub(super) fn parse(buffer: &[u8]) -> Result<Option<(Reply, usize)>, WireError> {
     parse_into(buffer, &mut Vec::new())
 }
 
 /// The same, with the room of an array that is not needed any more.
 pub(super) fn parse_into(buffer: &[u8], room: &mut Vec<Reply>) -> Result<Option<(Reply, usize)>, WireError> {
-    let Some(end) = Cursor { buffer, at: 0 }.skip(DEPTH_MAX)? else { return Ok(None) };
     let mut cursor = Cursor { buffer, at: 0 };
-    let reply = cursor.build(DEPTH_MAX, room)?;
-    Ok(reply.map(|reply| (reply, end)))
+    let reply = cursor.reply(DEPTH_MAX, room)?;
+    Ok(reply.map(|reply| (reply, cursor.at)))
 }
 
 /// Appends a command.
@@ -111,35 +110,8 @@ struct Cursor<'b> {
 }
 
 impl<'b> Cursor<'b> {
-    /// Steps over one reply; returns where it ends.
-    fn skip(&mut self, depth: usize) -> Result<Option<usize>, WireError> {
-        let Some((kind, line)) = self.head()? else { return Ok(None) };
-        match kind {
-            b'$' => match length_of(line, BULK_MAX)? {
-                Some(length) if self.body(length)?.is_none() => return Ok(None),
-                _ => {}
-            },
-            b'*' => {
-                let count = length_of(line, ARRAY_MAX)?.unwrap_or(0);
-                if count > 0 && depth == 0 {
-                    return Err(WireError::TooLong);
-                }
-                for _ in 0..count {
-                    if self.skip(depth - 1)?.is_none() {
-                        return Ok(None);
-                    }
-                }
-            }
-            b':' => {
-                integer(line)?;
-            }
-            _ => {}
-        }
-        Ok(Some(self.at))
-    }
-
-    /// Builds one reply that has been stepped over already.
-    fn build(&mut self, depth: usize, room: &mut Vec<Reply>) -> Result<Option<Reply>, WireError> {
+    /// Reads one reply.
+    fn reply(&mut self, depth: usize, room: &mut Vec<Reply>) -> Result<Option<Reply>, WireError> {
         let Some((kind, line)) = self.head()? else { return Ok(None) };
         Ok(Some(match kind {
             b'+' => Reply::Simple(String::from_utf8_lossy(line).into_owned()),
@@ -152,13 +124,21 @@ impl<'b> Cursor<'b> {
             }
             _ => {
                 let Some(count) = length_of(line, ARRAY_MAX)? else { return Ok(Some(Reply::Nil)) };
-                let mut items = std::mem::take(room);
-                items.reserve(count);
-                for _ in 0..count {
-                    let Some(item) = self.build(depth.saturating_sub(1), room)? else { return Ok(None) };
-                    items.push(item);
+                if count > 0 && depth == 0 {
+                    return Err(WireError::TooLong);
                 }
-                Reply::Array(items)
+                // No more than can have come: the shortest reply has three bytes.
+                let mut replies = std::mem::take(room);
+                replies.reserve(count.min((self.buffer.len() - self.at) / 3));
+                for _ in 0..count {
+                    let Some(reply) = self.reply(depth - 1, room)? else {
+                        replies.clear();
+                        *room = replies;
+                        return Ok(None);
+                    };
+                    replies.push(reply);
+                }
+                Reply::Array(replies)
             }
         }))
     }

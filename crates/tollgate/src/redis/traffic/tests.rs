@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use smallvec::smallvec;
 use tokio::sync::oneshot::{self, Receiver};
 use tokio::time::Instant;
 use tollgate_core::{Quota, Timestamp};
 
 use super::{Event, Traffic};
-use crate::redis::ask::{Ask, Fault, Told, Work};
+use crate::redis::ask::{Ask, Asked, Fault, Told, Work};
 use crate::redis::context::Context;
 use crate::redis::dial::Dialing;
 use crate::redis::endpoint::Endpoint;
@@ -47,8 +48,8 @@ impl Bench {
         let quota = Quota::from(Quota::per_second(1).burst(2));
         let item = Item { key: name.to_owned(), hash, quota, cost: 1, enforced: true };
         let (sender, receiver) = oneshot::channel();
-        self.traffic.accept(Ask {
-            work: Work::Decide(vec![item]),
+        self.traffic.accept(Ask::from(Asked {
+            work: Work::Decide(smallvec![item]),
             slot,
             asked_at: Timestamp::from_millis(1_000),
             asked: self.start,
@@ -57,7 +58,7 @@ impl Bench {
             hops: 0,
             asking: false,
             answer: Some(sender),
-        });
+        }));
         receiver
     }
 
@@ -196,7 +197,7 @@ fn whose_time_is_up_is_told_so_and_a_late_answer_still_counts_for_the_next() {
     bench.reply(&[-2, 1]);
     let known = bench.traffic.context.shadows.remembered(
         u64::from(b'a'),
-        Quota::from(Quota::per_second(1).burst(2)),
+        &Quota::from(Quota::per_second(1).burst(2)),
         Timestamp::from_millis(60_000),
     );
     assert!(known.is_some(), "the debt was seen");
