@@ -75,7 +75,7 @@ fn remember(
             continue;
         }
         let sight = Sight { quota: item.quota, state: answer.state, server_now, asked_at, received_at };
-        context.shadows.remember(item.hash, &sight);
+        context.shadows.remember(item.hash, item.cost, &sight);
     }
 }
 

@@ -3,12 +3,14 @@
 //! A counter's debt only grows by what others spend, so the state seen last, moved on by the time that has passed, is
 //! the least that the store would say now. If even that denies a charge, the store would deny it too.
 
+mod marks;
 mod sight;
 mod table;
 
 use tollgate_core::algorithm::{self, State};
 use tollgate_core::{List, Nanos, Outcome, Quota, Timestamp};
 
+use self::marks::Marks;
 use self::sight::Kept;
 pub(super) use self::sight::Sight;
 use self::table::Table;
@@ -17,6 +19,7 @@ use crate::tally::Tally;
 /// The last sight of many counters, in bounded memory.
 pub(super) struct Shadows {
     table: Table<{ Kept::WORDS }>,
+    marks: Marks,
     rates: ClockRates,
     denials: Tally,
 }
@@ -57,13 +60,18 @@ const COUNTERS: usize = 65_536;
 
 impl Shadows {
     pub(super) fn new(rates: ClockRates) -> Self {
-        Self { table: Table::new(COUNTERS), rates, denials: Tally::default() }
+        Self { table: Table::new(COUNTERS), marks: Marks::new(), rates, denials: Tally::default() }
     }
 
-    /// Keeps a sight; the shadow nearest to full makes room for it.
-    pub(super) fn remember(&self, hash: u64, sight: &Sight) {
-        if let Some(words) = sight.words(hash) {
-            self.table.write(words, sight.now(), sight.end());
+    /// Keeps what the answer to a charge of `cost` showed; the shadow nearest to full makes room for it.
+    ///
+    /// Charges of at most that cost are denied by it from now on, where it says so. One that asks for more is sent to the
+    /// store if this one would still fit.
+    pub(super) fn remember(&self, hash: u64, cost: u64, sight: &Sight) {
+        let Some(words) = sight.words(hash) else { return };
+        self.table.write(words, sight.now(), sight.end());
+        if !algorithm::decide(sight.state, sight.quota, cost, sight.server_now).outcome.is_allowed() {
+            self.marks.set(hash, sight.received_at);
         }
     }
 
@@ -122,6 +130,9 @@ impl Shadows {
 
     #[inline]
     fn view(&self, charge: &Looked<'_>, now: Timestamp) -> Option<View> {
+        if !self.marks.is_set(charge.hash, now) {
+            return None;
+        }
         let kept = Kept(self.table.read(charge.hash)?);
         let is_fresh = now >= kept.received_at() && now.since(kept.received_at()) <= LIFE;
         if !is_fresh || !kept.is_of(charge.quota) {
@@ -189,7 +200,7 @@ mod tests {
         let shadows = Shadows::new(ClockRates::Apart);
         let state = Some(State::Instant(AT(100_200)));
         let sight = Sight { quota, state, server_now: AT(100_000), asked_at: AT(5_000), received_at: AT(5_010) };
-        shadows.remember(1, &sight);
+        shadows.remember(1, 1, &sight);
         (shadows, quota)
     }
 
@@ -236,7 +247,7 @@ mod tests {
         let shadows = Shadows::new(ClockRates::Apart);
         let state = Some(State::Instant(AT(160_000)));
         let sight = Sight { quota, state, server_now: AT(100_000), asked_at: AT(5_000), received_at: AT(5_000) };
-        shadows.remember(1, &sight);
+        shadows.remember(1, 1, &sight);
         assert!(deny(&shadows, [looked(&quota, 1)], AT(7_000)).is_some());
         assert!(deny(&shadows, [looked(&quota, 1)], AT(7_001)).is_none(), "two seconds are its life");
         assert!(deny(&shadows, [looked(&quota, 1)], AT(4_999)).is_none(), "the clock went back");
@@ -252,7 +263,7 @@ mod tests {
         for hash in (1..100_u64).map(|times| times * COUNTERS as u64 + 1) {
             let state = Some(State::Instant(AT(100_100)));
             let sight = Sight { quota, state, server_now: AT(100_000), asked_at: AT(5_000), received_at: AT(5_010) };
-            shadows.remember(hash, &sight);
+            shadows.remember(hash, 1, &sight);
         }
         assert!(deny(&shadows, [looked(&quota, 1)], AT(5_050)).is_some());
     }
