@@ -72,6 +72,17 @@ impl<'a> Key<'a> {
         self.limit
     }
 
+    /// The address, cut to its prefix, of a key that is nothing but the client's address, as most keys are.
+    #[inline]
+    pub fn only_address(&self) -> Option<IpAddr> {
+        match (self.source, &self.limit.key[..]) {
+            (Source::Subject(subject), [KeyPart::ClientIp]) => {
+                subject.client_ip.map(|address| self.limit.prefixes.mask(address))
+            }
+            _ => None,
+        }
+    }
+
     /// The value of each part, in order.
     pub fn parts(&self) -> impl Iterator<Item = PartValue<'a>> {
         let Self { limit, source } = *self;
@@ -100,10 +111,8 @@ impl Hash for Key<'_> {
         state.write_usize(self.limit.name.len());
         state.write(self.limit.name.as_bytes());
         // As below, without the ways that most keys do not take: every decision hashes one.
-        if let (Source::Subject(subject), [KeyPart::ClientIp]) = (self.source, &self.limit.key[..])
-            && let Some(address) = subject.client_ip
-        {
-            return hash_address(state, 1, &self.limit.prefixes.mask(address));
+        if let Some(address) = self.only_address() {
+            return hash_address(state, 1, &address);
         }
         for part in self.parts() {
             part.hash(state);

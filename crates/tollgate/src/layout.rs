@@ -62,14 +62,13 @@ fn readable(prefix: &str, key: &Key<'_>) -> String {
     whole.push_str(prefix);
     whole.push(':');
     whole.push_str(name);
-    for part in key.parts() {
+    if let Some(IpAddr::V4(v4)) = key.only_address() {
         whole.push(':');
-        match part {
-            PartValue::Address(IpAddr::V4(v4)) => push_v4(&mut whole, v4),
-            other => {
-                let _ = write!(whole, "{other}");
-            }
-        }
+        push_v4(&mut whole, v4);
+        return whole;
+    }
+    for part in key.parts() {
+        let _ = write!(whole, ":{part}");
     }
     whole
 }
@@ -195,11 +194,13 @@ mod tests {
 
     #[test]
     fn readable_keys_are_what_prefix_and_key_display() {
-        let limit = Limit::new("mixed", quota()).key([KeyPart::ClientIp, KeyPart::Path, KeyPart::Global]);
-        for address in ["0.0.0.0", "9.10.99.100", "255.249.205.1", "203.0.113.7", "2001:db8::1"] {
-            let subject = Subject { path: "/a b/:c", ..caller(address) };
-            let key = Key::of_subject(&limit, &subject).unwrap();
-            assert_eq!(KeyLayout::Readable.stored("tollgate", &key), format!("tollgate:{key}"));
+        let mixed = Limit::new("mixed", quota()).key([KeyPart::ClientIp, KeyPart::Path, KeyPart::Global]);
+        for limit in [mixed, Limit::per_client("per-ip", quota())] {
+            for address in ["0.0.0.0", "9.10.99.100", "255.249.205.1", "203.0.113.7", "2001:db8::1"] {
+                let subject = Subject { path: "/a b/:c", ..caller(address) };
+                let key = Key::of_subject(&limit, &subject).unwrap();
+                assert_eq!(KeyLayout::Readable.stored("tollgate", &key), format!("tollgate:{key}"));
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use super::call::{Call, CallKind};
 use super::context::Context;
 use super::options::RedisClock;
 use super::script::{self, Answer, Reading};
-use super::shadow::{Foresight, Looked, Sight};
+use super::shadow::{Foresight, Looked, Seen, Sight};
 use super::wire::Reply;
 
 /// Tells every ask of a call its answer and remembers what was seen; an error says that the answer makes no sense.
@@ -33,10 +33,11 @@ pub(super) fn hand_out(call: &mut Call, reply: &mut Reply, now: Instant, context
         CallKind::Decide => {
             let charges = call.asks.iter().filter_map(Ask::items).map(<[Item]>::len).sum();
             let mut reading = Reading::new(reply, charges)?;
+            let mut seen = Vec::with_capacity(charges);
             for ask in call.asks.iter_mut() {
                 match reading.request(ask.items().unwrap_or_default())? {
                     Ok(answers) => {
-                        remember(ask, &answers, reading.now, (call.sent, now), context);
+                        note(ask, &answers, reading.now, (call.sent, now), context, &mut seen);
                         tell(ask, Ok(Told::Decided { now: reading.now, answers }));
                     }
                     Err(error) => {
@@ -45,6 +46,8 @@ pub(super) fn hand_out(call: &mut Call, reply: &mut Reply, now: Instant, context
                     }
                 }
             }
+            // Whoever asks for one of these counters meanwhile waits for this call to be over.
+            context.shadows.remember_all(&seen);
             Ok(())
         }
     }
@@ -57,12 +60,13 @@ fn tell(ask: &mut Ask, told: Result<Told, Fault>) {
 }
 
 /// The server's time was between the sending of the call and its answer. The ask itself may have waited longer.
-fn remember(
+fn note(
     ask: &Ask,
     answers: &[Answer],
     server_now: Timestamp,
     (sent, received): (Instant, Instant),
     context: &Context,
+    seen: &mut Vec<Seen>,
 ) {
     let asked_at = callers_time(ask, sent, context);
     // A wait that is told counts from here, so rather too late than too early.
@@ -75,7 +79,7 @@ fn remember(
             continue;
         }
         let sight = Sight { quota: item.quota, state: answer.state, server_now, asked_at, received_at };
-        context.shadows.remember(item.hash, item.cost, &sight);
+        seen.push(Seen { hash: item.hash, cost: item.cost, sight });
     }
 }
 

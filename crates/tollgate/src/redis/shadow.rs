@@ -7,6 +7,8 @@ mod marks;
 mod sight;
 mod table;
 
+use std::hint::black_box;
+
 use tollgate_core::algorithm::{self, State};
 use tollgate_core::{List, Nanos, Outcome, Quota, Timestamp};
 
@@ -31,6 +33,14 @@ pub(super) enum ClockRates {
     Apart,
     /// The server is told the caller's time.
     Same,
+}
+
+/// What the answer to a charge showed of its counter.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    pub(super) hash: u64,
+    pub(super) cost: u64,
+    pub(super) sight: Sight,
 }
 
 /// A charge as shadows see it.
@@ -63,11 +73,21 @@ impl Shadows {
         Self { table: Table::new(COUNTERS), marks: Marks::new(), rates, denials: Tally::default() }
     }
 
+    /// Keeps what the answers to many charges showed.
+    pub(super) fn remember_all(&self, seen: &[Seen]) {
+        // A sight is far away in memory: one after the other, each would be waited for.
+        let touched = seen
+            .iter()
+            .fold(0, |sum, Seen { hash, sight, .. }| sum ^ self.table.touch(*hash, sight.now(), sight.end()));
+        black_box(touched);
+        seen.iter().for_each(|Seen { hash, cost, sight }| self.remember(*hash, *cost, sight));
+    }
+
     /// Keeps what the answer to a charge of `cost` showed; the shadow nearest to full makes room for it.
     ///
     /// Charges of at most that cost are denied by it from now on, where it says so. One that asks for more is sent to the
     /// store if this one would still fit.
-    pub(super) fn remember(&self, hash: u64, cost: u64, sight: &Sight) {
+    fn remember(&self, hash: u64, cost: u64, sight: &Sight) {
         let Some(words) = sight.words(hash) else { return };
         self.table.write(words, sight.now(), sight.end());
         if !algorithm::decide(sight.state, sight.quota, cost, sight.server_now).outcome.is_allowed() {
@@ -194,10 +214,14 @@ mod tests {
         denied
     }
 
-    /// Ten a second, two at once, empty at the server's second 100, which was between 5.000 and 5.010 here.
     fn empty() -> (Shadows, Quota) {
+        empty_by(ClockRates::Apart)
+    }
+
+    /// Ten a second, two at once, empty at the server's second 100, which was between 5.000 and 5.010 here.
+    fn empty_by(rates: ClockRates) -> (Shadows, Quota) {
         let quota = Quota::from(Quota::per_second(10).burst(2));
-        let shadows = Shadows::new(ClockRates::Apart);
+        let shadows = Shadows::new(rates);
         let state = Some(State::Instant(AT(100_200)));
         let sight = Sight { quota, state, server_now: AT(100_000), asked_at: AT(5_000), received_at: AT(5_010) };
         shadows.remember(1, 1, &sight);
@@ -221,6 +245,19 @@ mod tests {
         let Foresight::NotYet(wait) = shadows.foresee([looked(&quota, 1)], AT(5_100)) else { panic!("not yet") };
         assert!(wait >= Nanos::from_millis(10) && wait < Nanos::from_millis(11), "received at 5.010: {wait}");
         assert_eq!(shadows.foresee([looked(&quota, 1)], AT(5_111)), Foresight::Unsure);
+    }
+
+    #[test]
+    fn a_clock_that_may_run_faster_or_slower_is_given_the_benefit_of_the_doubt() {
+        let just_before = AT(5_100).before(Nanos::new(50_000));
+        for (rates, is_denied) in [(ClockRates::Apart, false), (ClockRates::Same, true)] {
+            let (shadows, quota) = empty_by(rates);
+            assert_eq!(deny(&shadows, [looked(&quota, 1)], just_before).is_some(), is_denied, "{rates:?}");
+            let denied = deny(&shadows, [looked(&quota, 1)], AT(5_060)).expect("denied");
+            let slack = if rates == ClockRates::Apart { Nanos::new(50_000) } else { Nanos::ZERO };
+            let told = denied[0].retry_after().expect("a wait helps");
+            assert_eq!(told.get(), Nanos::from_millis(50).get() + slack.get(), "50 ms after it was received");
+        }
     }
 
     #[test]

@@ -67,13 +67,19 @@ impl<const WORDS: usize> Table<WORDS> {
         let hash = words[0];
         let (head, lines) = self.set(hash);
         let writing = head.begin_to_write();
-        let place = head.find(hash, lines).or_else(|| (0..WAYS).find(|place| head.tag(*place) == 0));
-        if let Some(place) = place.or_else(|| head.nearest_end_before(now, end)) {
+        if let Some(place) = head.place_for(hash, now, end, lines) {
             lines[place].0.iter().zip(words).for_each(|(word, value)| word.store(value, Relaxed));
             head.set_tag(place, tag(hash));
             head.set_end(place, end);
         }
         head.version.store(writing + 1, Release);
+    }
+
+    /// Reads what [`Table::write`] will write to, so that the processor fetches it while others are touched.
+    pub(super) fn touch(&self, hash: u64, now: Coarse, end: Coarse) -> u64 {
+        let (head, lines) = self.set(hash);
+        let place = head.place_for(hash, now, end, lines);
+        place.map_or(0, |place| lines[place].0[0].load(Relaxed))
     }
 
     /// Keeps nothing for a hash any more.
@@ -114,6 +120,18 @@ impl Head {
     fn find<const WORDS: usize>(&self, hash: u64, lines: &[Line<WORDS>]) -> Option<usize> {
         let wanted = tag(hash);
         (0..WAYS).find(|place| self.tag(*place) == wanted && lines[*place].0[0].load(Relaxed) == hash)
+    }
+
+    /// Where words for a hash go, if there is room for them.
+    fn place_for<const WORDS: usize>(
+        &self,
+        hash: u64,
+        now: Coarse,
+        end: Coarse,
+        lines: &[Line<WORDS>],
+    ) -> Option<usize> {
+        let free = || (0..WAYS).find(|place| self.tag(*place) == 0);
+        self.find(hash, lines).or_else(free).or_else(|| self.nearest_end_before(now, end))
     }
 
     fn nearest_end_before(&self, now: Coarse, end: Coarse) -> Option<usize> {
