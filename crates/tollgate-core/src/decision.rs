@@ -101,6 +101,13 @@ impl Decision {
         Self { degraded: true, ..self }
     }
 
+    /// The outcomes of two stages of one request under one policy.
+    #[must_use]
+    pub fn and(mut self, later: &Self) -> Self {
+        self.outcomes.extend(&later.outcomes);
+        Self { degraded: self.degraded || later.degraded, ..self }
+    }
+
     /// Whether this replica decided on its own because the store is or was away. Limits that went unchecked have no
     /// outcome.
     pub fn is_degraded(&self) -> bool {

@@ -39,7 +39,7 @@ pub use legacy::LegacyLimit;
 pub use limit::{HeaderMatch, HostPattern, KeyPart, Limit, Match, Mode, OnMissingKey, ParseRuleError};
 pub use list::List;
 pub use path::{AmbiguousPath, PathPattern, normalise as normalise_path};
-pub use policy::{MissingKey, MissingReason, Policy, PolicyError, PolicyErrors};
+pub use policy::{MissingKey, MissingReason, Policy, PolicyError, PolicyErrors, Stage};
 pub use quota::{DripBucket, Quota, QuotaError, SlidingWindow, TokenBucket};
 pub use rate::{ParseRateError, parse_duration, parse_rate};
 pub use subject::{HeaderValue, Headers, NoHeaders, Principal, Subject};

@@ -132,9 +132,9 @@ impl Limit {
         self
     }
 
-    /// Whether the key can only be made once the caller is authenticated.
+    /// Whether key or quota are known only once the caller is authenticated.
     pub fn needs_principal(&self) -> bool {
-        self.key.iter().any(|part| matches!(part, KeyPart::Principal | KeyPart::Claim(_)))
+        self.factor.is_some() || self.key.iter().any(|part| matches!(part, KeyPart::Principal | KeyPart::Claim(_)))
     }
 
     /// The rule for a missing key part: as configured, else to reject, else, for parts that only some requests have

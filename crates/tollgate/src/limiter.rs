@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use arc_swap::ArcSwap;
 use tollgate_core::{
     Charge, Decision, FailurePolicy, Limit, LimitOutcome, List, MissingKey, Nanos, Outcome, Policy, PolicyErrors,
-    Subject,
+    Stage, Subject,
 };
 
 use crate::clock::{Clock, MonotonicClock};
@@ -53,12 +53,18 @@ impl<S: Store, C: Clock> Limiter<S, C> {
 
     /// Charges a request to every limit that covers it, all or nothing.
     pub async fn check(&self, subject: &Subject<'_>, cost: u64) -> Verdict {
-        let policy = self.policy();
-        let charges = match policy.charges_for(subject, cost) {
+        self.check_at(&self.policy(), Stage::Whole, subject, cost).await
+    }
+
+    /// Charges a request to the limits of one stage of a policy that the caller holds, all or nothing.
+    ///
+    /// For front doors that keep a policy together with other settings and change all of them at once.
+    pub async fn check_at(&self, policy: &Arc<Policy>, stage: Stage, subject: &Subject<'_>, cost: u64) -> Verdict {
+        let charges = match policy.charges_at(stage, subject, cost) {
             Ok(charges) => charges,
             Err(missing) => return Verdict::Unidentified(missing),
         };
-        self.decide(&policy, &charges).await
+        self.decide(policy, &charges).await
     }
 
     /// What a request would meet now, without charging it: every outcome says what remains.

@@ -16,6 +16,27 @@ use crate::path::PathPattern;
 use crate::subject::Subject;
 use index::Index;
 
+/// Which limits of a request are charged: a front door that authenticates callers charges in two stages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// All, at once.
+    Whole,
+    /// Those that need no principal, before anybody spends time on a credential.
+    BeforePrincipal,
+    /// Those that need one.
+    AfterPrincipal,
+}
+
+impl Stage {
+    fn has(self, limit: &Limit) -> bool {
+        match self {
+            Self::Whole => true,
+            Self::BeforePrincipal => !limit.needs_principal(),
+            Self::AfterPrincipal => limit.needs_principal(),
+        }
+    }
+}
+
 /// All limits of a configuration, checked and ready to be matched.
 #[derive(Debug)]
 pub struct Policy {
@@ -67,8 +88,21 @@ impl Policy {
 
     /// The charges of a request: one for each limit that covers it, none for unlimited ones.
     pub fn charges_for<'a>(&'a self, subject: &'a Subject<'a>, cost: u64) -> Result<List<Charge<'a>>, MissingKey> {
+        self.charges_at(Stage::Whole, subject, cost)
+    }
+
+    /// The same, for the limits of one stage only.
+    pub fn charges_at<'a>(
+        &'a self,
+        stage: Stage,
+        subject: &'a Subject<'a>,
+        cost: u64,
+    ) -> Result<List<Charge<'a>>, MissingKey> {
         let mut charges = List::Empty;
         for &place in self.covering(subject).iter() {
+            if !stage.has(&self.limits[place]) {
+                continue;
+            }
             if let Some(charge) = self.charge_for(place, subject, cost)? {
                 charges.push(charge);
             }

@@ -1,0 +1,3 @@
+//! The `tollgate` binary: arguments in, exit code out.
+
+fn main() {}

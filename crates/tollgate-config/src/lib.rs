@@ -1,0 +1,6 @@
+//! Tollgate's configuration: YAML in, every mistake named, typed values out.
+#![forbid(unsafe_code)]
+
+mod typed;
+
+pub use typed::*;
