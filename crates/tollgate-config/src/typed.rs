@@ -265,7 +265,7 @@ pub enum StoreKind {
         sweep: Nanos,
     },
     /// In Redis or Valkey.
-    Redis(Redis),
+    Redis(Box<Redis>),
 }
 
 /// Redis or Valkey.
