@@ -10,7 +10,7 @@ mod tls;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tollgate::{Endpoint, RedisClock, RedisOptions, RedisStore};
+use tollgate::{Endpoint, Nanos, RedisClock, RedisOptions, RedisStore};
 use tollgate_testkit::RedisServer;
 
 /// Options for a server of the test's own, with a key prefix that no other test has.
@@ -26,5 +26,7 @@ pub fn options(server: &RedisServer) -> RedisOptions {
 pub fn store_with_given_clock(server: &RedisServer) -> RedisStore {
     let mut options = options(server);
     options.clock = RedisClock::Given;
+    // What is compared is what is answered, not when.
+    options.deadline = Nanos::from_secs(30);
     RedisStore::new(options).unwrap()
 }
