@@ -1,3 +1,64 @@
 //! The `tollgate` binary: arguments in, exit code out.
 
-fn main() {}
+mod check;
+mod serve;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Exact rate limits for HTTP services: an edge proxy, and what operators need around it.
+#[derive(Parser)]
+#[command(name = "tollgate", version, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the proxy. Without a file: on 127.0.0.1:8080, in front of a built-in server, ten requests a second per client.
+    Serve {
+        /// The configuration; read again when it changes.
+        #[arg(short, long, env = "TOLLGATE_CONFIG", value_name = "FILE")]
+        config: Option<PathBuf>,
+    },
+    /// Look for mistakes in a configuration, and say what it would enforce.
+    Check {
+        /// The configuration; without one, the built-in default.
+        #[arg(env = "TOLLGATE_CONFIG", value_name = "FILE")]
+        config: Option<PathBuf>,
+    },
+    /// Print the JSON Schema of the configuration.
+    Schema,
+    /// Print completions for a shell.
+    Completions {
+        /// Which shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Everything went as asked.
+const FINE: u8 = 0;
+/// A configuration was refused, or something failed.
+const FAILED: u8 = 1;
+
+fn main() -> ExitCode {
+    let code = match Arguments::parse().command {
+        Command::Serve { config } => serve::run(config),
+        Command::Check { config } => check::run(config.as_deref()),
+        Command::Schema => {
+            println!("{:#}", tollgate_config::schema());
+            FINE
+        }
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Arguments::command(), "tollgate", &mut std::io::stdout());
+            FINE
+        }
+    };
+    ExitCode::from(code)
+}

@@ -143,6 +143,16 @@ pub(crate) enum Segment {
 }
 
 impl PathPattern {
+    /// Whether a path, as [`normalise_path`](crate::normalise_path) leaves it, is this one or lies below it.
+    pub fn covers(&self, path: &str) -> bool {
+        let mut rest = segments(path);
+        self.segments.iter().all(|own| match (own, rest.next()) {
+            (_, None) => false,
+            (Segment::Any, Some(_)) => true,
+            (Segment::Literal(text), Some(segment)) => text == segment,
+        })
+    }
+
     /// For finding the longest: segments, then segments that are text.
     pub(crate) fn length(&self) -> (usize, usize) {
         let literals = self.segments.iter().filter(|segment| matches!(segment, Segment::Literal(_))).count();
@@ -221,6 +231,16 @@ mod tests {
         assert_eq!(normalise("/..").unwrap(), "/");
         assert_eq!(normalise("/a.b/.well-known/..c").unwrap(), "/a.b/.well-known/..c");
         assert_eq!(normalise("/caf\u{e9}%c3%a9").unwrap(), "/caf%C3%A9%C3%A9");
+    }
+
+    #[test]
+    fn a_pattern_covers_its_path_and_what_lies_below() {
+        let covers = |pattern: &str, path: &str| pattern.parse::<PathPattern>().unwrap().covers(path);
+        for path in ["/api", "/api/", "/api/x"] {
+            assert!(covers("/api", path) && covers("/api/", path) && covers("/", path), "{path}");
+        }
+        assert!(!covers("/api", "/apix") && !covers("/api", "/") && !covers("/api/x", "/api"));
+        assert!(covers("/users/{id}/orders", "/users/7/orders/1") && !covers("/users/{id}/orders", "/users/7"));
     }
 
     #[test]

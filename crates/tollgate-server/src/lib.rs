@@ -1,6 +1,19 @@
 //! Tollgate's front doors: the edge proxy, and what operators see of it.
+//!
+//! Reading order follows a request: `proxy/connection.rs` takes it in, `proxy/service.rs` decides, `proxy/forward.rs` finds
+//! a server, and `proxy/exchange.rs` speaks to it.
 #![forbid(unsafe_code)]
 
+mod access;
+mod auth;
+mod echo;
+mod handover;
+mod live;
+mod program;
+mod proxy;
+mod request_id;
+mod server;
 mod store;
 
-pub use store::AnyStore;
+pub use live::Applied;
+pub use program::{Program, Ready};

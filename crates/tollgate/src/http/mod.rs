@@ -13,7 +13,9 @@ mod reject;
 mod service;
 
 pub use body::RateLimitBody;
-pub use extract::{ClientIp, Extracted, HeaderLines, KeyHeaders, PeerAddr, ProxyHeader, TwinHeader, Unused, extract};
+pub use extract::{
+    ClientIp, Extracted, HeaderLines, KeyHeaders, PeerAddr, ProxyHeader, TwinHeader, Unused, extract, host_of,
+};
 pub use headers::{HeaderStyle, IetfDraft, ResponseHeaders, retry_after_secs};
 pub use ipnet::IpNet;
 pub use layer::RateLimitLayer;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use http::{HeaderMap, Uri, header};
 
 /// The host in the request's target, else in its `Host` line. Lines that disagree are worth nothing.
-pub(super) fn host_of<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<Cow<'a, str>> {
+pub fn host_of<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<Cow<'a, str>> {
     if let Some(host) = uri.host() {
         return canonical(host);
     }

@@ -6,6 +6,7 @@ mod host;
 mod twin;
 
 pub use client_ip::{ClientIp, ProxyHeader, Unused};
+pub use host::host_of;
 pub use twin::{KeyHeaders, TwinHeader};
 
 use std::borrow::Cow;

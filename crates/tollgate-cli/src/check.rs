@@ -1,0 +1,30 @@
+//! `tollgate check`: looks for mistakes in a configuration, and says what it would enforce.
+
+use std::io::IsTerminal;
+use std::path::Path;
+
+use tollgate_config::{Config, Source, load};
+
+use crate::{FAILED, FINE};
+
+pub fn run(path: Option<&Path>) -> u8 {
+    match read(path) {
+        Ok(config) => {
+            config.in_words().iter().for_each(|sentence| println!("{sentence}"));
+            FINE
+        }
+        Err(words) => {
+            eprintln!("{words}");
+            FAILED
+        }
+    }
+}
+
+/// The configuration of a file, or the built-in one; else everything that is wrong with it.
+pub fn read(path: Option<&Path>) -> Result<Config, String> {
+    let source = match path {
+        None => Source::embedded(),
+        Some(path) => Source::read(path).map_err(|error| format!("{}: {error}", path.display()))?,
+    };
+    load(&source, &|name| std::env::var(name).ok()).map_err(|mistakes| mistakes.render(std::io::stderr().is_terminal()))
+}

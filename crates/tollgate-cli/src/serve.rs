@@ -1,0 +1,48 @@
+//! `tollgate serve`: runs until it is told to end.
+
+use std::path::PathBuf;
+
+use tollgate_server::{Program, Ready};
+
+use crate::{FAILED, FINE, check};
+
+pub fn run(path: Option<PathBuf>) -> u8 {
+    let config = match check::read(path.as_deref()) {
+        Ok(config) => config,
+        Err(words) => {
+            eprintln!("{words}");
+            return FAILED;
+        }
+    };
+    let read_again = {
+        let path = path.clone();
+        move || check::read(path.as_deref())
+    };
+    let program = Program { config, file: path.clone(), read_again: Box::new(read_again) };
+    match program.run(|ready| introduce(ready, path.as_deref())) {
+        Ok(()) => FINE,
+        Err(mistakes) => {
+            mistakes.iter().for_each(|mistake| eprintln!("tollgate: {mistake}"));
+            FAILED
+        }
+    }
+}
+
+/// Where everything is, and something to try.
+fn introduce(ready: &Ready, path: Option<&std::path::Path>) {
+    match path {
+        Some(path) => println!("tollgate: runs {}; changes to it are taken over", path.display()),
+        None => println!("tollgate: runs the built-in configuration; give it yours with --config FILE"),
+    }
+    for address in &ready.proxy {
+        println!("  proxy  {}://{address}", if ready.is_tls { "https" } else { "http" });
+    }
+    if let Some(address) = ready.admin {
+        println!("  admin  http://{address} (/healthz, /readyz, /metrics)");
+    }
+    ready.words.iter().for_each(|sentence| println!("  {sentence}"));
+    if let Some(address) = ready.proxy.first() {
+        let (scheme, insecure) = if ready.is_tls { ("https", " -k") } else { ("http", "") };
+        println!("try it: curl -i{insecure} {scheme}://{address}/");
+    }
+}

@@ -1,0 +1,177 @@
+//! A Tollgate of the test's own, on free ports, ended with the test.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// No step of a test takes longer than this, also on a busy machine.
+pub const LONGEST: Duration = Duration::from_secs(20);
+
+/// A running program.
+pub struct Tollgate {
+    child: Child,
+    directory: TempDir,
+    pub proxy: SocketAddr,
+    pub admin: Option<SocketAddr>,
+    /// Everything it has printed so far, by line.
+    pub printed: Arc<Mutex<Vec<String>>>,
+    pub logged: Arc<Mutex<Vec<String>>>,
+}
+
+impl Tollgate {
+    /// Starts it with a configuration, which should listen on port 0.
+    pub fn start(config: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("tollgate.yaml"), config).unwrap();
+        Self::start_in(directory)
+    }
+
+    /// The same, in a directory that holds `tollgate.yaml` and whatever that names.
+    pub fn start_in(directory: TempDir) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_tollgate"))
+            .args(["serve", "--config"])
+            .arg(directory.path().join("tollgate.yaml"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (printed, lines) = collect(child.stdout.take().unwrap());
+        let (logged, _) = collect(child.stderr.take().unwrap());
+        let deadline = Instant::now() + LONGEST;
+        let (mut proxy, mut admin) = (None, None);
+        // The line to try comes last.
+        loop {
+            match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(line) if line.starts_with("try it:") => break,
+                Ok(line) => {
+                    let mut words = line.split_whitespace();
+                    let (name, url) = (words.next(), words.next());
+                    let address = url.and_then(|url| url.split_once("://")).and_then(|(_, address)| address.parse().ok());
+                    match name {
+                        Some("proxy") => proxy = proxy.or(address),
+                        Some("admin") => admin = admin.or(address),
+                        _ => {}
+                    }
+                }
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    let _ = child.kill();
+                    panic!("it did not start: {:?} {:?}", printed.lock().unwrap(), logged.lock().unwrap());
+                }
+            }
+        }
+        let proxy = proxy.expect("it says where the proxy listens");
+        Self { child, directory, proxy, admin, printed, logged }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Sends a signal by its name.
+    pub fn signal(&self, name: &str) {
+        signal(self.pid(), name);
+    }
+
+    /// Waits until it has ended on its own.
+    pub fn wait(&mut self) -> ExitStatus {
+        let deadline = Instant::now() + LONGEST;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "it does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Waits until a line of its log holds `text`.
+    pub fn wait_for_log(&self, text: &str) {
+        let found = || self.logged.lock().unwrap().iter().any(|line| line.contains(text));
+        eventually(&format!("{text:?} in the log"), found);
+    }
+
+    /// A connection to the proxy.
+    pub fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.proxy).unwrap();
+        stream.set_read_timeout(Some(LONGEST)).unwrap();
+        stream.set_write_timeout(Some(LONGEST)).unwrap();
+        stream
+    }
+
+    /// Everything that comes back for these bytes until the proxy closes; the request should ask for that.
+    pub fn exchange(&self, request: &[u8]) -> String {
+        let mut stream = self.connect();
+        stream.write_all(request).unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    /// The answer to a GET of a path, with more header lines.
+    pub fn get(&self, path: &str, headers: &[&str]) -> String {
+        let lines: String = headers.iter().map(|line| format!("{line}\r\n")).collect();
+        self.exchange(format!("GET {path} HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n{lines}\r\n").as_bytes())
+    }
+}
+
+impl Drop for Tollgate {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("printed: {:#?}\nlogged: {:#?}", self.printed.lock().unwrap(), self.logged.lock().unwrap());
+        }
+    }
+}
+
+pub fn signal(pid: u32, name: &str) {
+    let sent = Command::new("kill").args(["-s", name, &pid.to_string()]).status().unwrap();
+    assert!(sent.success());
+}
+
+/// Waits until something holds.
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + LONGEST;
+    while !holds() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The status of an answer, 0 if there is none.
+pub fn status(answer: &str) -> u16 {
+    answer.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0)
+}
+
+/// The value of a header of an answer.
+pub fn header<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
+    let head = answer.split("\r\n\r\n").next()?;
+    head.split("\r\n").skip(1).find_map(|line| {
+        let (own, value) = line.split_once(':')?;
+        own.eq_ignore_ascii_case(name).then(|| value.trim())
+    })
+}
+
+fn collect(from: impl Read + Send + 'static) -> (Arc<Mutex<Vec<String>>>, Receiver<String>) {
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let (sender, receiver) = channel();
+    let kept = Arc::clone(&lines);
+    std::thread::spawn(move || {
+        for line in BufReader::new(from).lines().map_while(Result::ok) {
+            kept.lock().unwrap().push(line.clone());
+            let _ = sender.send(line);
+        }
+    });
+    (lines, receiver)
+}

@@ -1,0 +1,204 @@
+//! What a request needs to know, changed as one.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use arc_swap::{ArcSwap, Guard};
+use ipnet::IpNet;
+use rustls::ServerConfig;
+use tollgate::http::{ClientIp, HeaderStyle, KeyHeaders, ProxyHeader, ResponseHeaders};
+use tollgate::{Limiter, MonotonicClock};
+use tollgate_config::{self as config, BodyStyle, Bounds, Config, Timeouts};
+use tollgate_core::Policy;
+
+use crate::access::AccessLists;
+use crate::auth::Authenticator;
+use crate::proxy::tls;
+use crate::proxy::upstream::{Routes, Servers};
+use crate::store::AnyStore;
+
+/// A configuration in force.
+pub(crate) struct Live {
+    /// Counts from 1; every reload that is accepted adds one.
+    pub(crate) version: u64,
+    pub(crate) policy: Arc<Policy>,
+    pub(crate) key_headers: KeyHeaders,
+    pub(crate) client_ip: ClientIp,
+    trusted_proxies: Vec<IpNet>,
+    pub(crate) auth: Authenticator,
+    pub(crate) access: AccessLists,
+    pub(crate) headers: ResponseHeaders,
+    pub(crate) body: BodyStyle,
+    pub(crate) routes: Routes,
+    pub(crate) tls: Option<Arc<ServerConfig>>,
+    pub(crate) bounds: Bounds,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) log_access: bool,
+    pub(crate) log_rejections: bool,
+    /// Files that were read, besides the configuration itself.
+    pub(crate) files: Vec<PathBuf>,
+}
+
+impl Live {
+    pub(crate) fn trusts(&self, peer: IpAddr) -> bool {
+        let peer = peer.to_canonical();
+        self.trusted_proxies.iter().any(|net| net.contains(&peer))
+    }
+
+    pub(crate) fn request_timeout(&self) -> Duration {
+        self.timeouts.request.into()
+    }
+
+    pub(crate) fn connect_timeout(&self) -> Duration {
+        self.timeouts.connect.into()
+    }
+}
+
+/// The live configuration, and what outlives it: counters, connections, health.
+pub(crate) struct Gate {
+    live: ArcSwap<Live>,
+    pub(crate) limiter: Limiter<AnyStore, MonotonicClock>,
+    servers: Servers,
+    echo: Option<u16>,
+    versions: AtomicU64,
+    started_with: Fixed,
+}
+
+/// Settings that a running process keeps.
+#[derive(Debug, PartialEq)]
+struct Fixed {
+    listen: Vec<std::net::SocketAddr>,
+    admin: config::Admin,
+    store: config::StoreKind,
+    max_connections: usize,
+    workers: Option<usize>,
+    proxy_protocol_from: Vec<IpNet>,
+}
+
+impl Fixed {
+    fn of(config: &Config) -> Self {
+        let proxy = config.proxy.as_ref();
+        Self {
+            listen: proxy.map(|proxy| proxy.listen.clone()).unwrap_or_default(),
+            admin: config.admin.clone(),
+            store: config.store.kind.clone(),
+            max_connections: proxy.map_or(0, |proxy| proxy.max_connections),
+            workers: proxy.and_then(|proxy| proxy.workers),
+            proxy_protocol_from: proxy.map(|proxy| proxy.proxy_protocol_from.clone()).unwrap_or_default(),
+        }
+    }
+
+    /// What differs, by its name in the configuration.
+    fn differences(&self, other: &Self) -> Vec<&'static str> {
+        let pairs = [
+            ("proxy.listen", self.listen != other.listen),
+            ("admin", self.admin != other.admin),
+            ("store", self.store != other.store),
+            ("proxy.max_connections", self.max_connections != other.max_connections),
+            ("proxy.workers", self.workers != other.workers),
+            ("proxy.proxy_protocol_from", self.proxy_protocol_from != other.proxy_protocol_from),
+        ];
+        pairs.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
+    }
+}
+
+/// What a reload changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Applied {
+    /// The version now in force.
+    pub version: u64,
+    /// Settings that changed in the file and stay as they were until a restart.
+    pub needs_restart: Vec<&'static str>,
+}
+
+impl Gate {
+    /// Puts a first configuration in force; `echo` is the port of the built-in upstream, if it runs.
+    pub(crate) fn new(config: Config, echo: Option<u16>) -> Result<Self, Vec<String>> {
+        let store = AnyStore::new(&config.store.kind)?;
+        let servers = Servers::default();
+        let started_with = Fixed::of(&config);
+        let on_failure = config.store.on_failure;
+        let live = live(config, 1, &servers, echo)?;
+        let policy = Policy::new(live.policy.limits().to_vec()).map_err(|error| vec![error.to_string()])?;
+        let limiter = Limiter::with_failure_policy(policy, store, MonotonicClock::new(), on_failure);
+        let live = ArcSwap::from_pointee(live);
+        Ok(Self { live, limiter, servers, echo, versions: AtomicU64::new(1), started_with })
+    }
+
+    /// What is in force now; a request looks once and keeps what it saw.
+    pub(crate) fn live(&self) -> Guard<Arc<Live>> {
+        self.live.load()
+    }
+
+    /// Puts another configuration in force for the next request, or says why not and changes nothing.
+    pub(crate) fn apply(&self, config: Config) -> Result<Applied, Vec<String>> {
+        let needs_restart = self.started_with.differences(&Fixed::of(&config));
+        let version = self.versions.load(Ordering::Relaxed) + 1;
+        let live = live(config, version, &self.servers, self.echo)?;
+        self.versions.store(version, Ordering::Relaxed);
+        self.live.store(Arc::new(live));
+        Ok(Applied { version, needs_restart })
+    }
+}
+
+fn live(config: Config, version: u64, servers: &Servers, echo: Option<u16>) -> Result<Live, Vec<String>> {
+    let mut mistakes = Vec::new();
+    let auth = noted(Authenticator::load(&config.principals), &mut mistakes);
+    let (routes, tls, bounds, timeouts, mut files) = match &config.proxy {
+        None => (noted(servers.routes(&[], echo), &mut mistakes), Some(None), BOUNDS, TIMEOUTS, Vec::new()),
+        Some(proxy) => {
+            let routes = noted(servers.routes(&proxy.routes, echo), &mut mistakes);
+            let tls = match &proxy.tls {
+                None => Some(None),
+                Some(tls) => noted(tls::to_clients(tls).map_err(|mistake| vec![mistake]), &mut mistakes).map(Some),
+            };
+            let files = proxy.tls.iter().flat_map(|tls| [tls.cert.clone(), tls.key.clone()]).collect();
+            (routes, tls, proxy.bounds, proxy.timeouts, files)
+        }
+    };
+    let (Some(auth), Some(routes), Some(tls)) = (auth, routes, tls) else { return Err(mistakes) };
+    files.extend(auth.files());
+    let header = match config.client_ip.header {
+        config::ProxyHeader::XForwardedFor => ProxyHeader::XForwardedFor,
+        config::ProxyHeader::Forwarded => ProxyHeader::Forwarded,
+        config::ProxyHeader::XRealIp => ProxyHeader::XRealIp,
+    };
+    let styles = config.response.headers.iter().map(|style| match style {
+        config::HeaderStyle::Ietf => HeaderStyle::Ietf,
+        config::HeaderStyle::XRateLimit => HeaderStyle::XRateLimit,
+        config::HeaderStyle::Clear => HeaderStyle::Clear,
+    });
+    let policy = Arc::new(config.policy);
+    Ok(Live {
+        version,
+        key_headers: KeyHeaders::of(Arc::clone(&policy)),
+        policy,
+        client_ip: ClientIp::behind(config.client_ip.trusted_proxies.iter().copied()).header(header),
+        trusted_proxies: config.client_ip.trusted_proxies,
+        auth,
+        access: AccessLists::new(&config.access),
+        headers: ResponseHeaders::new(styles),
+        body: config.response.body,
+        routes,
+        tls,
+        bounds,
+        timeouts,
+        log_access: config.log.access,
+        log_rejections: config.log.rate_limit_line,
+        files,
+    })
+}
+
+/// Of a process without a proxy: nobody asks for them.
+const BOUNDS: Bounds = Bounds { header_bytes: 0, headers: 0, target_bytes: 0, body_bytes: None };
+const TIMEOUTS: Timeouts = {
+    let none = tollgate_core::Nanos::SECOND;
+    Timeouts { header: none, idle: none, connect: none, request: none, drain: none }
+};
+
+fn noted<T>(result: Result<T, Vec<String>>, mistakes: &mut Vec<String>) -> Option<T> {
+    result.map_err(|more| mistakes.extend(more)).ok()
+}

@@ -1,0 +1,154 @@
+//! Bodies on their way through: of requests to servers, and of answers to clients.
+
+use std::error::Error;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::{Buf, Bytes};
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+
+use super::exchange::ExchangeBody;
+use super::watch::Watch;
+
+/// The body of a request, streamed from the client.
+pub(super) struct RequestBody {
+    incoming: Option<Incoming>,
+    /// How much more may come.
+    left: Option<u64>,
+    watch: Arc<Watch>,
+}
+
+impl RequestBody {
+    pub(super) fn new(incoming: Incoming, most: Option<u64>, watch: Arc<Watch>) -> Self {
+        let incoming = if incoming.is_end_stream() { None } else { Some(incoming) };
+        Self { incoming, left: most, watch }
+    }
+
+    /// Without a byte.
+    pub(super) fn empty(watch: Arc<Watch>) -> Self {
+        Self { incoming: None, left: None, watch }
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let Some(incoming) = &mut self.incoming else { return Poll::Ready(None) };
+        let frame = Pin::new(incoming).poll_frame(cx);
+        self.watch.wants_body(frame.is_pending());
+        match frame {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(None) => {
+                self.incoming = None;
+                Poll::Ready(None)
+            }
+            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(BodyError::Client(error)))),
+            Poll::Ready(Some(Ok(frame))) => {
+                let length = frame.data_ref().map_or(0, |data| data.remaining() as u64);
+                if let Some(left) = &mut self.left {
+                    let Some(rest) = left.checked_sub(length) else {
+                        return Poll::Ready(Some(Err(BodyError::TooLarge)));
+                    };
+                    *left = rest;
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+    }
+}
+
+/// Why a request's body did not come to its end.
+#[derive(Debug)]
+pub(super) enum BodyError {
+    Client(hyper::Error),
+    TooLarge,
+}
+
+impl fmt::Display for BodyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Client(error) => error.fmt(f),
+            Self::TooLarge => f.write_str("the body is larger than proxy.max_body"),
+        }
+    }
+}
+
+impl Error for BodyError {}
+
+/// The body of an answer.
+pub(super) struct AnswerBody {
+    from: From,
+    /// Told when the answer is over, however it ends.
+    watch: Arc<Watch>,
+}
+
+enum From {
+    /// Our own words.
+    Us(Option<Bytes>),
+    /// A server over HTTP/1.
+    Exchange(ExchangeBody),
+    /// A server over HTTP/2.
+    Stream(Incoming),
+}
+
+impl AnswerBody {
+    pub(super) fn ours(bytes: Bytes, watch: Arc<Watch>) -> Self {
+        Self { from: From::Us(Some(bytes).filter(|bytes| !bytes.is_empty())), watch }
+    }
+
+    pub(super) fn exchange(body: ExchangeBody, watch: Arc<Watch>) -> Self {
+        Self { from: From::Exchange(body), watch }
+    }
+
+    pub(super) fn stream(body: Incoming, watch: Arc<Watch>) -> Self {
+        Self { from: From::Stream(body), watch }
+    }
+}
+
+impl Body for AnswerBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        match &mut self.from {
+            From::Us(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            From::Exchange(body) => Pin::new(body).poll_frame(cx),
+            From::Stream(body) => Pin::new(body).poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.from {
+            From::Us(bytes) => bytes.is_none(),
+            From::Exchange(body) => body.is_end_stream(),
+            From::Stream(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.from {
+            From::Us(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            From::Exchange(body) => body.size_hint(),
+            From::Stream(body) => body.size_hint(),
+        }
+    }
+}
+
+impl Drop for AnswerBody {
+    fn drop(&mut self) {
+        self.watch.end();
+    }
+}

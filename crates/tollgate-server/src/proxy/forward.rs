@@ -1,0 +1,211 @@
+//! From a request that may go on to a server's answer.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::HOST;
+use http::request::Parts;
+use http::uri::{Authority, Scheme};
+use http::{Method, Request, Response, StatusCode, Uri, Version};
+use hyper::body::Incoming;
+use tollgate_config::UpstreamHttp;
+
+use super::body::{AnswerBody, BodyError, RequestBody};
+use super::exchange::{Exchange, ExchangeBody};
+use super::link::Link;
+use super::service::{self, Caller};
+use super::streams;
+use super::upgrade;
+use super::upstream::Server;
+use crate::live::Live;
+
+/// What a request takes along on its way.
+pub(super) struct Forwarding<'a> {
+    pub(super) caller: &'a Arc<Caller>,
+    pub(super) live: &'a Arc<Live>,
+    pub(super) host: Option<&'a str>,
+    pub(super) is_upgrade: bool,
+}
+
+/// Why there is no answer of a server.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// No route covers the request.
+    NoRoute,
+    /// No server could be reached.
+    Unreachable(io::Error),
+    /// The connection broke before the answer came.
+    Broken(hyper::Error),
+    /// The answer did not come in time.
+    TooLate,
+    /// The request's body is larger than is allowed.
+    TooLarge,
+}
+
+impl Failure {
+    fn of(error: hyper::Error) -> Self {
+        let mut source = std::error::Error::source(&error);
+        while let Some(inner) = source {
+            if let Some(BodyError::TooLarge) = inner.downcast_ref() {
+                return Self::TooLarge;
+            }
+            source = inner.source();
+        }
+        Self::Broken(error)
+    }
+
+    pub(super) fn status(&self) -> StatusCode {
+        match self {
+            Self::NoRoute => StatusCode::NOT_FOUND,
+            Self::Unreachable(_) | Self::Broken(_) => StatusCode::BAD_GATEWAY,
+            Self::TooLate => StatusCode::GATEWAY_TIMEOUT,
+            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        }
+    }
+
+    /// Says no more than the caller needs to know.
+    pub(super) fn response(&self) -> Response<Bytes> {
+        let status = self.status();
+        service::sentence(status, status.canonical_reason().unwrap_or_default())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoRoute => f.write_str("no route covers the request"),
+            Self::Unreachable(error) => write!(f, "no server could be reached: {error}"),
+            Self::Broken(error) => write!(f, "the server broke off: {error}"),
+            Self::TooLate => f.write_str("the server did not answer in time"),
+            Self::TooLarge => f.write_str("the body is larger than proxy.max_body"),
+        }
+    }
+}
+
+/// Sends a request to one of its servers.
+pub(super) async fn forward(
+    forwarding: &Forwarding<'_>,
+    mut parts: Parts,
+    body: Incoming,
+) -> Result<Response<AnswerBody>, Failure> {
+    let Forwarding { caller, live, host, .. } = *forwarding;
+    let group = live.routes.group(host, parts.uri.path()).ok_or(Failure::NoRoute)?;
+    let is_repeatable = is_idempotent(&parts.method) && service::is_bodiless(&parts, &body);
+    let body = RequestBody::new(body, live.bounds.body_bytes, Arc::clone(&caller.watch));
+    let mut unreachable = None;
+    for server in group.in_turn() {
+        if let Some(sender) = streams::open(server) {
+            return streams::send(forwarding, server, sender, parts, body).await;
+        }
+        if let Some(exchange) = Exchange::reused(server.id) {
+            if !is_repeatable {
+                return send(forwarding, server, exchange, to_http1(parts, server), body).await;
+            }
+            let copy = parts.clone();
+            let empty = RequestBody::empty(Arc::clone(&caller.watch));
+            match send(forwarding, server, exchange, to_http1(copy, server), empty).await {
+                // The connection had been idle, and the server may have closed it at the same moment.
+                Err(Failure::Broken(_)) => {}
+                other => return other,
+            }
+        }
+        match Link::dial(server, live.connect_timeout()).await {
+            Ok(link) if link.chose_http2() || server.http == UpstreamHttp::Http2 => {
+                let sender = streams::start(link, server).await.map_err(Failure::Broken)?;
+                return streams::send(forwarding, server, sender, parts, body).await;
+            }
+            Ok(link) => {
+                let exchange = Exchange::start(link, server.id).await.map_err(Failure::Broken)?;
+                return send(forwarding, server, exchange, to_http1(parts, server), body).await;
+            }
+            Err(error) => {
+                server.failed();
+                unreachable = Some(error);
+            }
+        }
+        parts.version = Version::HTTP_11;
+    }
+    Err(unreachable.map_or(Failure::NoRoute, Failure::Unreachable))
+}
+
+async fn send(
+    forwarding: &Forwarding<'_>,
+    server: &Server,
+    exchange: Exchange,
+    parts: Parts,
+    body: RequestBody,
+) -> Result<Response<AnswerBody>, Failure> {
+    let Forwarding { caller, live, .. } = *forwarding;
+    let mut parts = parts;
+    let on_upgrade = parts.extensions.remove::<hyper::upgrade::OnUpgrade>();
+    let sent = in_time(forwarding, exchange.send(Request::from_parts(parts, body))).await;
+    let (response, exchange) = sent.inspect_err(|failure| blame(server, failure))?;
+    server.succeeded();
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        return match (forwarding.is_upgrade, on_upgrade) {
+            (true, Some(on_upgrade)) => Ok(upgrade::start(caller, live, response, exchange, on_upgrade)),
+            // Nobody asked for it.
+            _ => Err(Failure::Unreachable(io::ErrorKind::InvalidData.into())),
+        };
+    }
+    let watch = Arc::clone(&caller.watch);
+    Ok(response.map(|incoming| AnswerBody::exchange(ExchangeBody::new(incoming, exchange), watch)))
+}
+
+/// Waits for the head of an answer. While the client still sends, the server has nothing to answer yet.
+pub(super) async fn in_time<T>(
+    forwarding: &Forwarding<'_>,
+    answer: impl Future<Output = Result<T, hyper::Error>>,
+) -> Result<T, Failure> {
+    let longest: Duration = forwarding.live.request_timeout();
+    let mut answer = std::pin::pin!(answer);
+    loop {
+        let read = forwarding.caller.watch.bytes_read();
+        match tokio::time::timeout(longest, answer.as_mut()).await {
+            Ok(answered) => return answered.map_err(Failure::of),
+            Err(_) if forwarding.caller.watch.bytes_read() != read => {}
+            Err(_) => return Err(Failure::TooLate),
+        }
+    }
+}
+
+/// What the server has to answer for.
+pub(super) fn blame(server: &Server, failure: &Failure) {
+    match failure {
+        Failure::Broken(_) | Failure::TooLate => server.failed(),
+        Failure::NoRoute | Failure::Unreachable(_) | Failure::TooLarge => {}
+    }
+}
+
+/// The target in origin form, as a server expects it.
+fn to_http1(mut parts: Parts, server: &Server) -> Parts {
+    parts.version = Version::HTTP_11;
+    if !parts.headers.contains_key(HOST) {
+        parts.headers.insert(HOST, server.authority.clone());
+    }
+    if parts.uri.authority().is_some() {
+        let mut uri = std::mem::take(&mut parts.uri).into_parts();
+        (uri.scheme, uri.authority) = (None, None);
+        parts.uri = Uri::from_parts(uri).unwrap_or_default();
+    }
+    parts
+}
+
+/// The target with scheme and authority, which HTTP/2 sends as pseudo-headers.
+pub(super) fn to_http2(mut parts: Parts, server: &Server) -> Parts {
+    parts.version = Version::HTTP_2;
+    let host = parts.headers.remove(HOST);
+    let mut uri = std::mem::take(&mut parts.uri).into_parts();
+    uri.scheme = Some(if server.tls.is_some() { Scheme::HTTPS } else { Scheme::HTTP });
+    let named = host.and_then(|host| Authority::try_from(host.as_bytes()).ok()).or(uri.authority);
+    uri.authority = named.or_else(|| Authority::try_from(server.authority.as_bytes()).ok());
+    parts.uri = Uri::from_parts(uri).unwrap_or_default();
+    parts
+}
+
+fn is_idempotent(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS | Method::PUT | Method::DELETE)
+}

@@ -1,0 +1,170 @@
+//! Counts the frames that a client sends over HTTP/2, and ends connections that are nothing but trouble.
+//!
+//! Frames that carry requests and bodies earn credit, and so does what we send; frames that only make work cost some. A client
+//! that does what clients do never runs out; a flood of pings, settings, resets or empty frames does within milliseconds.
+
+use std::fmt;
+
+/// What a connection may still do.
+#[derive(Debug)]
+pub(super) struct FrameGuard {
+    /// Bytes of the client's preface that are to come.
+    preface_left: usize,
+    head: [u8; HEAD],
+    head_length: usize,
+    /// Bytes of the frame's payload that are to come.
+    payload_left: usize,
+    credit: i64,
+    /// Bytes sent to the client when credit was last given for that.
+    written: u64,
+    continuations: u32,
+}
+
+/// The client sends too many frames of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Flood {
+    kind: u8,
+}
+
+impl fmt::Display for Flood {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "too many HTTP/2 frames of type {}", self.kind)
+    }
+}
+
+impl std::error::Error for Flood {}
+
+const HEAD: usize = 9;
+const PREFACE: usize = 24;
+const CREDIT_AT_FIRST: i64 = 1_000;
+const CREDIT_MAX: i64 = 10_000;
+/// So many bytes to the client earn one.
+const BYTES_PER_CREDIT: u64 = 512;
+/// More header frames than this no request needs.
+const CONTINUATIONS_MAX: u32 = 16;
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
+const CONTINUATION: u8 = 9;
+/// End of stream, or acknowledgement.
+const FLAG_END: u8 = 1;
+
+impl FrameGuard {
+    pub(super) fn new() -> Self {
+        Self {
+            preface_left: PREFACE,
+            head: [0; HEAD],
+            head_length: 0,
+            payload_left: 0,
+            credit: CREDIT_AT_FIRST,
+            written: 0,
+            continuations: 0,
+        }
+    }
+
+    /// Looks at bytes from the client, to whom so many bytes have been sent so far.
+    pub(super) fn look(&mut self, mut bytes: &[u8], written: u64) -> Result<(), Flood> {
+        let earned = (written - self.written) / BYTES_PER_CREDIT;
+        self.written += earned * BYTES_PER_CREDIT;
+        self.credit = (self.credit + earned.min(CREDIT_MAX as u64) as i64).min(CREDIT_MAX);
+        while !bytes.is_empty() {
+            let skipped = (self.preface_left + self.payload_left).min(bytes.len());
+            let of_preface = self.preface_left.min(skipped);
+            self.preface_left -= of_preface;
+            self.payload_left -= skipped - of_preface;
+            bytes = &bytes[skipped..];
+            let part = (HEAD - self.head_length).min(bytes.len());
+            self.head[self.head_length..][..part].copy_from_slice(&bytes[..part]);
+            self.head_length += part;
+            bytes = &bytes[part..];
+            if self.head_length == HEAD {
+                self.head_length = 0;
+                self.count()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&mut self) -> Result<(), Flood> {
+        let [high, middle, low, kind, flags, ..] = self.head;
+        let length = u32::from_be_bytes([0, high, middle, low]) as usize;
+        self.payload_left = length;
+        let is_end = flags & FLAG_END != 0;
+        self.continuations = if kind == CONTINUATION { self.continuations + 1 } else { 0 };
+        self.credit += match kind {
+            DATA if length == 0 && !is_end => -10,
+            DATA => 1,
+            HEADERS => 4,
+            // A little more than the request earned.
+            RST_STREAM => -5,
+            SETTINGS | PING if is_end => -1,
+            SETTINGS | PING | GOAWAY => -10,
+            CONTINUATION => -20,
+            _ => -1,
+        };
+        if self.credit < 0 || self.continuations > CONTINUATIONS_MAX {
+            return Err(Flood { kind });
+        }
+        self.credit = self.credit.min(CREDIT_MAX);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(kind: u8, flags: u8, length: usize) -> Vec<u8> {
+        let [_, high, middle, low] = (length as u32).to_be_bytes();
+        let mut frame = vec![high, middle, low, kind, flags, 0, 0, 0, 1];
+        frame.resize(HEAD + length, 0);
+        frame
+    }
+
+    fn begun() -> FrameGuard {
+        let mut guard = FrameGuard::new();
+        guard.look(&[0; PREFACE], 0).unwrap();
+        guard
+    }
+
+    /// How many times frames are taken, up to a hundred thousand.
+    fn taken(frames: &[Vec<u8>], written_each: u64) -> usize {
+        let (mut guard, bytes) = (begun(), frames.concat());
+        (1..100_000).find(|time| guard.look(&bytes, *time as u64 * written_each).is_err()).unwrap_or(100_000)
+    }
+
+    #[test]
+    fn floods_of_frames_that_only_make_work_end_soon() {
+        assert!(taken(&[frame(PING, 0, 8)], 0) <= 101);
+        assert!(taken(&[frame(SETTINGS, 0, 0)], 0) <= 101);
+        assert!(taken(&[frame(DATA, 0, 0)], 0) <= 101);
+        assert!(taken(&[frame(CONTINUATION, 0, 1)], 0) <= 17);
+        assert!(taken(&[frame(2, 0, 5)], 0) <= 1_001, "priority");
+        assert!(taken(&[frame(HEADERS, FLAG_END, 20), frame(RST_STREAM, 0, 4)], 0) <= 1_001, "rapid reset");
+        assert!(taken(&[frame(200, 0, 0)], 0) <= 1_001, "of no known kind");
+    }
+
+    #[test]
+    fn what_clients_do_is_never_too_much() {
+        assert_eq!(taken(&[frame(HEADERS, FLAG_END, 20)], 0), 100_000, "requests");
+        assert_eq!(taken(&[frame(HEADERS, 0, 20), frame(DATA, 0, 100), frame(DATA, FLAG_END, 0)], 0), 100_000);
+        assert_eq!(taken(&[frame(8, 0, 4), frame(8, 0, 4)], 16 * 1_024), 100_000, "window updates during a download");
+        assert_eq!(taken(&[frame(PING, FLAG_END, 8)], 1_024), 100_000, "answers to our pings");
+        let half_cancelled = [frame(HEADERS, 5, 20), frame(HEADERS, 5, 20), frame(RST_STREAM, 0, 4)];
+        assert_eq!(taken(&half_cancelled, 0), 100_000);
+    }
+
+    #[test]
+    fn frames_are_counted_however_their_bytes_arrive() {
+        let flood = [&[0; PREFACE][..], &frame(PING, 0, 8).repeat(200)].concat();
+        for piece in [1, 2, 7, 9, 17, 1_000] {
+            let mut guard = FrameGuard::new();
+            let ended = flood.chunks(piece).position(|bytes| guard.look(bytes, 0).is_err()).expect("a flood");
+            assert!((ended * piece).abs_diff(PREFACE + 101 * 17) <= 1_000 + 17, "{piece}: {ended}");
+        }
+    }
+}

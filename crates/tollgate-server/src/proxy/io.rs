@@ -1,0 +1,113 @@
+//! A client's connection as bytes: with what was read before it was handed on, and under watch.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::server::TlsStream;
+
+use super::frame_guard::FrameGuard;
+use super::watch::Watch;
+
+/// A connection, encrypted or not.
+pub(super) enum Transport {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// A connection whose first bytes may have been read already.
+pub(super) struct ClientIo {
+    first: Bytes,
+    transport: Transport,
+    watch: Arc<Watch>,
+    /// Of a connection that speaks HTTP/2.
+    guard: Option<FrameGuard>,
+}
+
+impl ClientIo {
+    pub(super) fn new(first: Bytes, transport: Transport, watch: Arc<Watch>, is_http2: bool) -> Self {
+        Self { first, transport, watch, guard: is_http2.then(FrameGuard::new) }
+    }
+}
+
+impl AsyncRead for ClientIo {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if !self.first.is_empty() {
+            let length = self.first.len().min(buf.remaining());
+            let first = self.first.split_to(length);
+            buf.put_slice(&first);
+            return Poll::Ready(self.look(&first));
+        }
+        let before = buf.filled().len();
+        ready!(self.transport.poll_read(cx, buf))?;
+        let bytes = &buf.filled()[before..];
+        self.watch.has_read(bytes.len());
+        Poll::Ready(self.look(bytes))
+    }
+}
+
+impl AsyncWrite for ClientIo {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let wrote = self.transport.with(|io| io.poll_write(cx, bytes));
+        self.note(wrote)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let wrote = self.transport.with(|io| io.poll_write_vectored(cx, slices));
+        self.note(wrote)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        matches!(self.transport, Transport::Plain(_))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.transport.with(|io| io.poll_flush(cx))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.transport.with(|io| io.poll_shutdown(cx))
+    }
+}
+
+impl ClientIo {
+    fn look(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.guard {
+            None => Ok(()),
+            Some(guard) => guard.look(bytes, self.watch.bytes_written()).map_err(io::Error::other),
+        }
+    }
+
+    fn note(&self, wrote: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        match &wrote {
+            Poll::Ready(Ok(bytes)) => self.watch.has_written(*bytes),
+            Poll::Ready(Err(_)) => {}
+            Poll::Pending => self.watch.cannot_write(),
+        }
+        wrote
+    }
+}
+
+impl Transport {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
+            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
+        }
+    }
+
+    fn with<T>(&mut self, write: impl FnOnce(Pin<&mut (dyn AsyncWrite + Unpin)>) -> T) -> T {
+        match self {
+            Self::Plain(stream) => write(Pin::new(stream)),
+            Self::Tls(stream) => write(Pin::new(&mut **stream)),
+        }
+    }
+}

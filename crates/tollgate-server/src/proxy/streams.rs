@@ -1,0 +1,62 @@
+//! Servers that speak HTTP/2: one connection for each thread, many requests at a time.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use http::request::Parts;
+use http::{Request, Response};
+use hyper::client::conn::http2::SendRequest;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+
+use super::body::{AnswerBody, RequestBody};
+use super::forward::{Failure, Forwarding, blame, in_time, to_http2};
+use super::link::Link;
+use super::upstream::Server;
+
+thread_local! {
+    static OPEN: RefCell<HashMap<usize, SendRequest<RequestBody>>> = RefCell::new(HashMap::new());
+}
+
+/// An open connection to a server.
+pub(super) fn open(server: &Server) -> Option<SendRequest<RequestBody>> {
+    OPEN.with_borrow_mut(|open| match open.get(&server.id) {
+        Some(sender) if sender.is_closed() => {
+            open.remove(&server.id);
+            None
+        }
+        known => known.cloned(),
+    })
+}
+
+/// Speaks HTTP/2 over a new connection, which this thread's later requests share.
+pub(super) async fn start(link: Link, server: &Server) -> Result<SendRequest<RequestBody>, hyper::Error> {
+    const WINDOW: u32 = 1 << 20;
+    let (sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(4 * WINDOW)
+        .handshake(TokioIo::new(link))
+        .await?;
+    tokio::spawn(connection);
+    OPEN.with_borrow_mut(|open| open.insert(server.id, sender.clone()));
+    Ok(sender)
+}
+
+pub(super) async fn send(
+    forwarding: &Forwarding<'_>,
+    server: &Server,
+    mut sender: SendRequest<RequestBody>,
+    parts: Parts,
+    body: RequestBody,
+) -> Result<Response<AnswerBody>, Failure> {
+    let request = Request::from_parts(to_http2(parts, server), body);
+    let exchange = async {
+        sender.ready().await?;
+        sender.send_request(request).await
+    };
+    let response = in_time(forwarding, exchange).await.inspect_err(|failure| blame(server, failure))?;
+    server.succeeded();
+    let watch = Arc::clone(&forwarding.caller.watch);
+    Ok(response.map(|incoming| AnswerBody::stream(incoming, watch)))
+}

@@ -1,0 +1,93 @@
+//! A connection that goes on in another protocol, such as WebSocket: bytes both ways until one side ends.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Response;
+use hyper::body::Incoming;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::sleep;
+
+use super::body::AnswerBody;
+use super::exchange::Exchange;
+use super::service::Caller;
+use crate::live::Live;
+
+/// Hands the client the server's agreement, and then everything else.
+pub(super) fn start(
+    caller: &Arc<Caller>,
+    live: &Live,
+    response: Response<Incoming>,
+    exchange: Exchange,
+    on_upgrade: OnUpgrade,
+) -> Response<AnswerBody> {
+    let server = exchange.into_parts();
+    let (idle, watch) = (Duration::from(live.timeouts.idle), Arc::clone(&caller.watch));
+    // While bytes go to and fro, the connection is not between requests.
+    watch.begin();
+    tokio::spawn(async move {
+        if let Ok(client) = on_upgrade.await {
+            let _ = relay(TokioIo::new(client), server.io.into_inner(), server.read_buf, idle).await;
+        }
+        watch.end();
+    });
+    response.map(|_| AnswerBody::ours(Bytes::new(), Arc::clone(&caller.watch)))
+}
+
+/// Copies both ways; ends when both sides have ended, or nothing has moved for too long.
+async fn relay(
+    client: impl AsyncRead + AsyncWrite + Unpin,
+    server: impl AsyncRead + AsyncWrite + Unpin,
+    first: Bytes,
+    idle: Duration,
+) -> io::Result<()> {
+    let moved = AtomicU64::new(0);
+    let (mut from_client, mut to_client) = tokio::io::split(client);
+    let (mut from_server, mut to_server) = tokio::io::split(server);
+    let both = async {
+        to_client.write_all(&first).await?;
+        let up = pump(&mut from_client, &mut to_server, &moved);
+        let down = pump(&mut from_server, &mut to_client, &moved);
+        tokio::try_join!(up, down).map(|_| ())
+    };
+    tokio::select! {
+        ended = both => ended,
+        () = stillness(&moved, idle) => Err(io::ErrorKind::TimedOut.into()),
+    }
+}
+
+async fn pump(
+    from: &mut (impl AsyncRead + Unpin),
+    to: &mut (impl AsyncWrite + Unpin),
+    moved: &AtomicU64,
+) -> io::Result<()> {
+    const ROOM: usize = 16 * 1024;
+    let mut bytes = vec![0; ROOM];
+    loop {
+        let read = from.read(&mut bytes).await?;
+        if read == 0 {
+            return to.shutdown().await;
+        }
+        to.write_all(&bytes[..read]).await?;
+        moved.fetch_add(1, Relaxed);
+    }
+}
+
+/// Ends when nothing has moved for so long.
+async fn stillness(moved: &AtomicU64, idle: Duration) {
+    let mut seen = moved.load(Relaxed);
+    loop {
+        sleep(idle).await;
+        let now = moved.load(Relaxed);
+        if now == seen {
+            return;
+        }
+        seen = now;
+    }
+}

@@ -1,0 +1,169 @@
+//! The servers behind the proxy: which of them a request goes to, and how well they are.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use http::HeaderValue;
+use rustls::pki_types::ServerName;
+use tokio_rustls::TlsConnector;
+use tollgate_config::{Route, Upstream, UpstreamHttp};
+use tollgate_core::PathPattern;
+
+use super::tls;
+
+/// A server that requests are forwarded to.
+pub(crate) struct Server {
+    /// Which pool its connections are kept in; the same as long as it is configured in the same way.
+    pub(super) id: usize,
+    pub(super) host: String,
+    pub(super) port: u16,
+    pub(super) http: UpstreamHttp,
+    pub(super) tls: Option<(TlsConnector, ServerName<'static>)>,
+    /// `host:port`, for logs and for requests that say no host.
+    pub(super) authority: HeaderValue,
+    health: Health,
+}
+
+/// Left alone for a while after failures in a row.
+#[derive(Default)]
+struct Health {
+    failures: AtomicU32,
+    /// Milliseconds since the start of the process.
+    away_until: AtomicU64,
+}
+
+impl Server {
+    const FAILURES: u32 = 3;
+    const PAUSE: Duration = Duration::from_secs(5);
+
+    pub(super) fn succeeded(&self) {
+        if self.health.failures.load(Relaxed) != 0 {
+            self.health.failures.store(0, Relaxed);
+            self.health.away_until.store(0, Relaxed);
+        }
+    }
+
+    /// It refused a connection, broke one, or did not answer in time.
+    pub(super) fn failed(&self) {
+        if self.health.failures.fetch_add(1, Relaxed) + 1 >= Self::FAILURES {
+            self.health.away_until.store(millis() + Self::PAUSE.as_millis() as u64, Relaxed);
+        }
+    }
+
+    fn is_well(&self) -> bool {
+        let until = self.health.away_until.load(Relaxed);
+        until == 0 || millis() >= until
+    }
+}
+
+fn millis() -> u64 {
+    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_millis() as u64
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Server({}:{})", self.host, self.port)
+    }
+}
+
+/// All servers of this process, so that a reload keeps their connections and their health.
+#[derive(Default)]
+pub(crate) struct Servers {
+    known: Mutex<HashMap<Upstream, Arc<Server>>>,
+    next_id: AtomicUsize,
+}
+
+impl Servers {
+    /// The server for a configured one; `echo` is where the built-in one listens.
+    fn server(&self, upstream: &Upstream, echo: Option<u16>) -> Result<Arc<Server>, String> {
+        let mut known = self.known.lock().expect("no holder of this lock panics");
+        if let Some(server) = known.get(upstream) {
+            return Ok(Arc::clone(server));
+        }
+        let (host, port, http, tls) = match upstream {
+            Upstream::Echo => {
+                let port = echo.ok_or("the built-in upstream is not running")?;
+                ("127.0.0.1".to_owned(), port, UpstreamHttp::Http1, None)
+            }
+            Upstream::Server { tls, host, port, http, ca_file } => {
+                let tls = if *tls { Some(tls::to_upstream(host, *http, ca_file.as_deref())?) } else { None };
+                (host.clone(), *port, *http, tls)
+            }
+        };
+        let named = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        let authority = HeaderValue::try_from(named).map_err(|_| format!("{host:?} is no host"))?;
+        let id = self.next_id.fetch_add(1, Relaxed);
+        let server = Arc::new(Server { id, host, port, http, tls, authority, health: Health::default() });
+        known.insert(upstream.clone(), Arc::clone(&server));
+        Ok(server)
+    }
+
+    /// Routes over servers; every mistake is named.
+    pub(crate) fn routes(&self, routes: &[Route], echo: Option<u16>) -> Result<Routes, Vec<String>> {
+        let mut mistakes = Vec::new();
+        let mut made = Vec::new();
+        for route in routes {
+            let mut servers = Vec::new();
+            for upstream in &route.upstreams {
+                match self.server(upstream, echo) {
+                    Ok(server) => servers.push(server),
+                    Err(mistake) => mistakes.push(format!("proxy.upstream: {mistake}")),
+                }
+            }
+            made.push(Destination {
+                host: route.host.clone(),
+                path: route.path.clone(),
+                group: Arc::new(Group { servers, next: AtomicUsize::new(0) }),
+            });
+        }
+        if mistakes.is_empty() { Ok(Routes(made)) } else { Err(mistakes) }
+    }
+}
+
+/// Where requests go, the most particular first.
+pub(crate) struct Routes(Vec<Destination>);
+
+struct Destination {
+    host: Option<String>,
+    path: Option<PathPattern>,
+    group: Arc<Group>,
+}
+
+/// Servers that are as good as each other.
+pub(crate) struct Group {
+    servers: Vec<Arc<Server>>,
+    next: AtomicUsize,
+}
+
+impl Routes {
+    pub(super) fn group(&self, host: Option<&str>, path: &str) -> Option<&Arc<Group>> {
+        self.0.iter().find(|destination| destination.covers(host, path)).map(|destination| &destination.group)
+    }
+}
+
+impl Destination {
+    fn covers(&self, host: Option<&str>, path: &str) -> bool {
+        let host_covers = |own: &str| match (own.strip_prefix("*."), host) {
+            (_, None) => false,
+            (Some(domain), Some(host)) => host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.')),
+            (None, Some(host)) => own == host,
+        };
+        self.host.as_deref().is_none_or(host_covers) && self.path.as_ref().is_none_or(|own| own.covers(path))
+    }
+}
+
+impl Group {
+    /// The servers in the order in which a request should try them: turn by turn, those that are well first.
+    pub(super) fn in_turn(&self) -> impl Iterator<Item = &Arc<Server>> {
+        let count = self.servers.len();
+        let first = if count > 1 { self.next.fetch_add(1, Relaxed) } else { 0 };
+        let turn = move |place: usize| &self.servers[(first.wrapping_add(place)) % count.max(1)];
+        let well = (0..count).map(turn).filter(|server| server.is_well());
+        well.chain((0..count).map(turn).filter(|server| !server.is_well()))
+    }
+}

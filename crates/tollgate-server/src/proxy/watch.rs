@@ -1,0 +1,246 @@
+//! Watches one client's connection: who keeps it waiting, and for how long.
+//!
+//! No clock is read and no timer is set for a request. The connection looks at its watch once a tick, and a rule is broken
+//! when nothing has changed for as many ticks as the rule allows; so a timeout ends at most one tick late.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+use std::time::Duration;
+
+use tollgate_config::Timeouts;
+
+/// What the connection is doing, told by those who do it.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    phase: AtomicU8,
+    /// Requests that are being answered; several on HTTP/2.
+    requests: AtomicU32,
+    /// Bytes that came from the client, and went to it.
+    read: AtomicU64,
+    written: AtomicU64,
+    /// Whether somebody waits for the client to send a body, or to take what was sent.
+    body_wanted: AtomicU8,
+    write_blocked: AtomicU8,
+}
+
+/// Between requests or within one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Nothing of the next request has come.
+    Idle,
+    /// Some of a header has come, or a handshake is under way.
+    Header,
+    /// A request is being answered.
+    Busy,
+}
+
+impl Watch {
+    /// Of a connection that was just accepted: its first request is already late.
+    pub(super) fn new() -> Self {
+        let watch = Self::default();
+        watch.phase.store(Phase::Header as u8, Relaxed);
+        watch
+    }
+
+    pub(super) fn has_read(&self, bytes: usize) {
+        self.read.fetch_add(bytes as u64, Relaxed);
+        if self.requests.load(Relaxed) == 0 {
+            self.phase.store(Phase::Header as u8, Relaxed);
+        }
+    }
+
+    pub(super) fn has_written(&self, bytes: usize) {
+        self.written.fetch_add(bytes as u64, Relaxed);
+        self.write_blocked.store(0, Relaxed);
+    }
+
+    pub(super) fn cannot_write(&self) {
+        self.write_blocked.store(1, Relaxed);
+    }
+
+    /// Somebody waits for more of a request's body.
+    pub(super) fn wants_body(&self, wanted: bool) {
+        self.body_wanted.store(wanted.into(), Relaxed);
+    }
+
+    /// The header of a request is complete.
+    pub(super) fn begin(&self) {
+        self.requests.fetch_add(1, Relaxed);
+        self.phase.store(Phase::Busy as u8, Relaxed);
+    }
+
+    /// A request is answered to its last byte, or was given up.
+    pub(super) fn end(&self) {
+        if self.requests.fetch_sub(1, Relaxed) == 1 {
+            self.phase.store(Phase::Idle as u8, Relaxed);
+            self.wants_body(false);
+        }
+    }
+
+    /// Bytes that came from the client so far.
+    pub(super) fn bytes_read(&self) -> u64 {
+        self.read.load(Relaxed)
+    }
+
+    /// Bytes that went to the client so far.
+    pub(super) fn bytes_written(&self) -> u64 {
+        self.written.load(Relaxed)
+    }
+
+    fn phase(&self) -> Phase {
+        match self.phase.load(Relaxed) {
+            0 => Phase::Idle,
+            1 => Phase::Header,
+            _ => Phase::Busy,
+        }
+    }
+}
+
+/// Why a connection is ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Late {
+    /// Nobody sent a request for a while: nothing is wrong.
+    Idle,
+    /// A header or handshake took too long.
+    Header,
+    /// A body came too slowly.
+    Body,
+    /// The client does not read.
+    Read,
+}
+
+/// The rules, in ticks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    pub(super) tick: Duration,
+    header: u32,
+    idle: u32,
+    /// The least that must come of a body within the header's time.
+    body_bytes: u64,
+}
+
+impl Rules {
+    /// Slower than this nobody sends in earnest.
+    const BYTES_PER_SECOND: u64 = 100;
+
+    pub(super) fn new(timeouts: &Timeouts) -> Self {
+        const SHORTEST: Duration = Duration::from_millis(20);
+        let (header, idle) = (Duration::from(timeouts.header), Duration::from(timeouts.idle));
+        let tick = (header.min(idle) / 4).max(SHORTEST);
+        let ticks = |span: Duration| (span.as_nanos().div_ceil(tick.as_nanos())).clamp(1, u128::from(u32::MAX)) as u32;
+        let body_bytes = (Self::BYTES_PER_SECOND * header.as_millis() as u64 / 1_000).max(1);
+        Self { tick, header: ticks(header), idle: ticks(idle), body_bytes }
+    }
+}
+
+/// What was seen at the ticks before.
+#[derive(Debug)]
+pub(super) struct Patrol {
+    rules: Rules,
+    seen: Option<(Phase, u64, u64)>,
+    /// Ticks for which phase and bytes have stayed as they are; for which the header has not been complete.
+    still: u32,
+    header: u32,
+    /// Ticks for which a body has been waited for, and the bytes read when that began.
+    body: (u32, u64),
+}
+
+impl Patrol {
+    pub(super) fn new(rules: Rules) -> Self {
+        Self { rules, seen: None, still: 0, header: 0, body: (0, 0) }
+    }
+
+    /// Looks at the watch; once a tick.
+    pub(super) fn tick(&mut self, watch: &Watch) -> Option<Late> {
+        let (phase, read, written) = (watch.phase(), watch.read.load(Relaxed), watch.written.load(Relaxed));
+        self.still = if self.seen == Some((phase, read, written)) { self.still + 1 } else { 0 };
+        self.header = if phase == Phase::Header { self.header + 1 } else { 0 };
+        let is_slow = self.body_is_slow(watch, read);
+        self.seen = Some((phase, read, written));
+        let is_still = self.still >= self.rules.idle;
+        match phase {
+            Phase::Header if self.header > self.rules.header => Some(Late::Header),
+            Phase::Idle if is_still => Some(Late::Idle),
+            Phase::Busy if is_slow => Some(Late::Body),
+            Phase::Busy if is_still && watch.write_blocked.load(Relaxed) != 0 => Some(Late::Read),
+            Phase::Header | Phase::Idle | Phase::Busy => None,
+        }
+    }
+
+    fn body_is_slow(&mut self, watch: &Watch, read: u64) -> bool {
+        if watch.body_wanted.load(Relaxed) == 0 {
+            self.body = (0, read);
+            return false;
+        }
+        self.body.0 += 1;
+        if self.body.0 <= self.rules.header {
+            return false;
+        }
+        let came = read - self.body.1;
+        self.body = (0, read);
+        came < self.rules.body_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tollgate_core::Nanos;
+
+    /// Header four ticks, idle eight.
+    fn patrol() -> Patrol {
+        let second = Nanos::SECOND;
+        let idle = Nanos::from_secs(2);
+        Patrol::new(Rules::new(&Timeouts { header: second, idle, connect: second, request: second, drain: second }))
+    }
+
+    /// Ticks until it is late, at most fifty.
+    fn ticks(patrol: &mut Patrol, watch: &Watch, mut meanwhile: impl FnMut(&Watch)) -> Option<(usize, Late)> {
+        (1..=50).find_map(|tick| {
+            meanwhile(watch);
+            patrol.tick(watch).map(|late| (tick, late))
+        })
+    }
+
+    #[test]
+    fn a_header_must_be_complete_in_time_however_its_bytes_trickle() {
+        assert_eq!(ticks(&mut patrol(), &Watch::new(), |_| {}), Some((5, Late::Header)));
+        assert_eq!(ticks(&mut patrol(), &Watch::new(), |watch| watch.has_read(1)), Some((5, Late::Header)));
+    }
+
+    #[test]
+    fn between_requests_there_is_more_time() {
+        let (watch, mut patrol) = (Watch::new(), patrol());
+        watch.begin();
+        watch.end();
+        assert_eq!(ticks(&mut patrol, &watch, |_| {}), Some((9, Late::Idle)));
+    }
+
+    #[test]
+    fn an_answer_may_take_its_time_if_nobody_waits_for_the_client() {
+        let watch = Watch::new();
+        watch.begin();
+        assert_eq!(ticks(&mut patrol(), &watch, |_| {}), None);
+    }
+
+    #[test]
+    fn a_client_that_does_not_read_is_given_up_and_one_that_reads_a_little_is_not() {
+        let watch = Watch::new();
+        watch.begin();
+        assert_eq!(ticks(&mut patrol(), &watch, Watch::cannot_write), Some((9, Late::Read)));
+        let trickle = |watch: &Watch| {
+            watch.has_written(1);
+            watch.cannot_write();
+        };
+        assert_eq!(ticks(&mut patrol(), &watch, trickle), None);
+    }
+
+    #[test]
+    fn a_body_must_come_at_a_hundred_bytes_a_second() {
+        let watch = Watch::new();
+        watch.begin();
+        watch.wants_body(true);
+        assert_eq!(ticks(&mut patrol(), &watch, |watch| watch.has_read(5)), Some((5, Late::Body)));
+        assert_eq!(ticks(&mut patrol(), &watch, |watch| watch.has_read(30)), None);
+    }
+}
