@@ -99,14 +99,7 @@ fn redis_options(redis: &config::Redis) -> Result<RedisOptions, Vec<String>> {
     };
     options.credentials = Credentials { username: redis.username.clone(), password };
     options.database = redis.database;
-    options.tls = redis.tls.as_ref().map(|tls| TlsOptions {
-        ca_file: tls.ca_file.clone(),
-        client_cert: tls
-            .client
-            .as_ref()
-            .map(|own| ClientCert { cert_file: own.cert.clone(), key_file: own.key.clone() }),
-        server_name: tls.server_name.clone(),
-    });
+    options.tls = redis.tls.as_ref().map(tls_options);
     options.deadline = redis.deadline;
     options.connect_timeout = redis.connect_timeout;
     options.recovery = Recovery { base: redis.recovery_base, cap: redis.recovery_cap };
@@ -123,6 +116,15 @@ fn redis_options(redis: &config::Redis) -> Result<RedisOptions, Vec<String>> {
     };
     options.validate().map_err(|error| error.mistakes().to_vec())?;
     Ok(options)
+}
+
+fn tls_options(tls: &config::RedisTls) -> TlsOptions {
+    let client_cert = |own: &config::ServerTls| ClientCert { cert_file: own.cert.clone(), key_file: own.key.clone() };
+    TlsOptions {
+        ca_file: tls.ca_file.clone(),
+        client_cert: tls.client.as_ref().map(client_cert),
+        server_name: tls.server_name.clone(),
+    }
 }
 
 fn noted<T, E: std::fmt::Display>(place: &str, result: Result<T, E>, mistakes: &mut Vec<String>) -> Option<T> {

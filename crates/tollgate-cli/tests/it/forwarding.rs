@@ -21,7 +21,8 @@ limits:
 fn a_request_arrives_as_it_was_sent_and_the_answer_too() {
     let upstream = Upstream::start();
     let tollgate = in_front_of(&upstream);
-    let request = b"POST /a/b?c=d HTTP/1.1\r\nHost: a.example\r\nContent-Length: 5\r\nConnection: close\r\nX-Own: 1\r\n\r\nhello";
+    let request =
+        b"POST /a/b?c=d HTTP/1.1\r\nHost: a.example\r\nContent-Length: 5\r\nConnection: close\r\nX-Own: 1\r\n\r\nhello";
     let answer = tollgate.exchange(request);
     assert_eq!(status(&answer), 200, "{answer}");
     assert!(answer.ends_with("\r\n\r\nok"), "{answer}");

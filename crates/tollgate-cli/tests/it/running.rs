@@ -53,7 +53,8 @@ impl Tollgate {
                 Ok(line) => {
                     let mut words = line.split_whitespace();
                     let (name, url) = (words.next(), words.next());
-                    let address = url.and_then(|url| url.split_once("://")).and_then(|(_, address)| address.parse().ok());
+                    let address =
+                        url.and_then(|url| url.split_once("://")).and_then(|(_, address)| address.parse().ok());
                     match name {
                         Some("proxy") => proxy = proxy.or(address),
                         Some("admin") => admin = admin.or(address),
@@ -91,6 +92,7 @@ impl Tollgate {
                 return status;
             }
             assert!(Instant::now() < deadline, "it does not end");
+            // bounded wait: the deadline is above
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -129,6 +131,8 @@ impl Drop for Tollgate {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        // A successor runs with the same file.
+        let _ = Command::new("pkill").args(["-KILL", "-f"]).arg(self.directory.path()).status();
         if std::thread::panicking() {
             eprintln!("printed: {:#?}\nlogged: {:#?}", self.printed.lock().unwrap(), self.logged.lock().unwrap());
         }
@@ -145,6 +149,7 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + LONGEST;
     while !holds() {
         assert!(Instant::now() < deadline, "never: {what}");
+        // bounded wait: the deadline is above
         std::thread::sleep(Duration::from_millis(5));
     }
 }

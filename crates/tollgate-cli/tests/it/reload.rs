@@ -1,0 +1,77 @@
+//! Another configuration while requests go on (G2, T-62).
+
+use std::fs;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::load::Load;
+use super::running::{Tollgate, eventually, header, status};
+
+fn config(rate: &str, burst: u32) -> String {
+    format!(
+        "
+proxy: {{ listen: '127.0.0.1:0' }}
+admin: off
+limits:
+  - {{ name: per-client, key: [client_ip], rate: {rate}, burst: {burst} }}
+"
+    )
+}
+
+/// What the proxy says the limit is.
+fn limit(tollgate: &Tollgate) -> Option<String> {
+    header(&tollgate.get("/", &[]), "x-ratelimit-limit").map(str::to_owned)
+}
+
+#[test]
+fn a_changed_file_is_taken_over_and_counters_are_kept() {
+    let tollgate = Tollgate::start(&config("1/h", 10));
+    for _ in 0..4 {
+        assert_eq!(status(&tollgate.get("/", &[])), 200);
+    }
+    fs::write(tollgate.file("tollgate.yaml"), config("1/h", 5)).unwrap();
+    eventually("the new limit is in force", || limit(&tollgate).as_deref() == Some("5"));
+    assert_eq!(status(&tollgate.get("/", &[])), 429, "what was spent before stays spent");
+}
+
+#[test]
+fn a_signal_makes_it_read_the_file_again() {
+    let tollgate = Tollgate::start(&config("1/h", 10));
+    fs::write(tollgate.file("tollgate.yaml"), config("1/h", 7)).unwrap();
+    tollgate.signal("HUP");
+    eventually("the new limit is in force", || limit(&tollgate).as_deref() == Some("7"));
+}
+
+#[test]
+fn a_file_full_of_mistakes_changes_nothing_and_all_of_them_are_told() {
+    let tollgate = Tollgate::start(&config("1/h", 10));
+    let broken = "
+proxy: { listen: 'nowhere', timeuots: { idle: 60s } }
+limits:
+  - { name: per-client, key: [client_ipp], rate: 10/s, burst: 0 }
+  - { name: per-client, key: [client_ip], rate: ten/s }
+";
+    fs::write(tollgate.file("tollgate.yaml"), broken).unwrap();
+    tollgate.wait_for_log("the configuration in force stays");
+    let logged = tollgate.logged.lock().unwrap().join("\n");
+    for place in ["proxy.listen", "timeuots", "limits[0].key", "limits[0].burst", "limits[1].rate"] {
+        assert!(logged.contains(place), "{place} in {logged}");
+    }
+    assert_eq!(limit(&tollgate).as_deref(), Some("10"));
+}
+
+/// `cargo xtask chaos` does a thousand.
+#[test]
+fn reloads_under_load_fail_no_request() {
+    const RELOADS: u32 = 40;
+    let tollgate = Tollgate::start(&config("1000000/s", 1_000_000));
+    let load = Load::start(tollgate.proxy, 2);
+    for reload in 1..=RELOADS {
+        fs::write(tollgate.file("tollgate.yaml"), config("1000000/s", 1_000_000 - reload)).unwrap();
+        tollgate.signal("HUP");
+        let wanted = (1_000_000 - reload).to_string();
+        eventually("the new limit is in force", || limit(&tollgate).as_deref() == Some(wanted.as_str()));
+        load.go_on_for(5);
+    }
+    let counts = load.stop().unwrap();
+    assert_eq!(counts.limited.load(Relaxed), 0, "nobody was near the limit");
+}
