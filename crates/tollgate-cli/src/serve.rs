@@ -18,7 +18,8 @@ pub fn run(path: Option<PathBuf>) -> u8 {
         let path = path.clone();
         move || check::read(path.as_deref())
     };
-    let program = Program { config, file: path.clone(), read_again: Box::new(read_again) };
+    let log_filter = std::env::var("TOLLGATE_LOG").ok();
+    let program = Program { config, file: path.clone(), read_again: Box::new(read_again), log_filter };
     match program.run(|ready| introduce(ready, path.as_deref())) {
         Ok(()) => FINE,
         Err(mistakes) => {

@@ -5,15 +5,20 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod admin;
 mod auth;
 mod echo;
 mod handover;
 mod live;
 mod program;
 mod proxy;
+mod reload;
+mod reloading;
 mod request_id;
 mod server;
 mod store;
+mod telemetry;
 
 pub use live::Applied;
 pub use program::{Program, Ready};
+pub use reloading::ReadAgain;

@@ -1,5 +1,6 @@
 //! What a request needs to know, changed as one.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 use ipnet::IpNet;
+use http::HeaderName;
 use rustls::ServerConfig;
 use tollgate::http::{ClientIp, HeaderStyle, KeyHeaders, ProxyHeader, ResponseHeaders};
 use tollgate::{Limiter, MonotonicClock};
@@ -16,9 +18,10 @@ use tollgate_core::Policy;
 
 use crate::access::AccessLists;
 use crate::auth::Authenticator;
-use crate::proxy::tls;
+use crate::proxy::{rewrite, tls};
 use crate::proxy::upstream::{Routes, Servers};
 use crate::store::AnyStore;
+use crate::telemetry::{AccessLog, LimitCounts, Metrics};
 
 /// A configuration in force.
 pub(crate) struct Live {
@@ -26,6 +29,9 @@ pub(crate) struct Live {
     pub(crate) version: u64,
     pub(crate) policy: Arc<Policy>,
     pub(crate) key_headers: KeyHeaders,
+    /// The same and those that credentials come in, by name.
+    pub(crate) header_names: Vec<HeaderName>,
+    pub(crate) counts: LimitCounts,
     pub(crate) client_ip: ClientIp,
     trusted_proxies: Vec<IpNet>,
     pub(crate) auth: Authenticator,
@@ -61,6 +67,8 @@ impl Live {
 pub(crate) struct Gate {
     live: ArcSwap<Live>,
     pub(crate) limiter: Limiter<AnyStore, MonotonicClock>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) access_log: AccessLog,
     servers: Servers,
     echo: Option<u16>,
     versions: AtomicU64,
@@ -114,18 +122,32 @@ pub struct Applied {
     pub needs_restart: Vec<&'static str>,
 }
 
+impl fmt::Display for Applied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "version {} is in force", self.version)?;
+        if !self.needs_restart.is_empty() {
+            write!(f, "; these stay as they were until a restart: {}", self.needs_restart.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
 impl Gate {
     /// Puts a first configuration in force; `echo` is the port of the built-in upstream, if it runs.
     pub(crate) fn new(config: Config, echo: Option<u16>) -> Result<Self, Vec<String>> {
+        let metrics = Metrics::new();
+        let access_log = AccessLog::start(config.log.format, Arc::clone(&metrics))
+            .map_err(|error| vec![format!("log: {error}")])?;
         let store = AnyStore::new(&config.store.kind)?;
         let servers = Servers::default();
         let started_with = Fixed::of(&config);
         let on_failure = config.store.on_failure;
-        let live = live(config, 1, &servers, echo)?;
+        let live = live(config, 1, &servers, echo, &metrics)?;
+        metrics.set_config_version(1);
         let policy = Policy::new(live.policy.limits().to_vec()).map_err(|error| vec![error.to_string()])?;
         let limiter = Limiter::with_failure_policy(policy, store, MonotonicClock::new(), on_failure);
         let live = ArcSwap::from_pointee(live);
-        Ok(Self { live, limiter, servers, echo, versions: AtomicU64::new(1), started_with })
+        Ok(Self { live, limiter, metrics, access_log, servers, echo, versions: AtomicU64::new(1), started_with })
     }
 
     /// What is in force now; a request looks once and keeps what it saw.
@@ -137,14 +159,21 @@ impl Gate {
     pub(crate) fn apply(&self, config: Config) -> Result<Applied, Vec<String>> {
         let needs_restart = self.started_with.differences(&Fixed::of(&config));
         let version = self.versions.load(Ordering::Relaxed) + 1;
-        let live = live(config, version, &self.servers, self.echo)?;
+        let live = live(config, version, &self.servers, self.echo, &self.metrics)?;
+        self.metrics.set_config_version(version);
         self.versions.store(version, Ordering::Relaxed);
         self.live.store(Arc::new(live));
         Ok(Applied { version, needs_restart })
     }
 }
 
-fn live(config: Config, version: u64, servers: &Servers, echo: Option<u16>) -> Result<Live, Vec<String>> {
+fn live(
+    config: Config,
+    version: u64,
+    servers: &Servers,
+    echo: Option<u16>,
+    metrics: &Metrics,
+) -> Result<Live, Vec<String>> {
     let mut mistakes = Vec::new();
     let auth = noted(Authenticator::load(&config.principals), &mut mistakes);
     let (routes, tls, bounds, timeouts, mut files) = match &config.proxy {
@@ -175,6 +204,8 @@ fn live(config: Config, version: u64, servers: &Servers, echo: Option<u16>) -> R
     Ok(Live {
         version,
         key_headers: KeyHeaders::of(Arc::clone(&policy)),
+        header_names: rewrite::key_headers(&policy, &config.principals),
+        counts: metrics.limits(&policy),
         policy,
         client_ip: ClientIp::behind(config.client_ip.trusted_proxies.iter().copied()).header(header),
         trusted_proxies: config.client_ip.trusted_proxies,

@@ -9,7 +9,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tollgate_config::Config;
 
 use crate::handover::{self, Inherited};
+use crate::reloading::ReadAgain;
 use crate::server::Server;
+use crate::telemetry;
 
 /// What to run.
 pub struct Program {
@@ -17,8 +19,10 @@ pub struct Program {
     pub config: Config,
     /// Where it came from; `None` for the built-in one.
     pub file: Option<PathBuf>,
-    /// Reads it again; an error is every mistake, in words.
-    pub read_again: Box<dyn Fn() -> Result<Config, String> + Send + Sync>,
+    /// Reads it again.
+    pub read_again: ReadAgain,
+    /// What the process says about itself, such as `info` or `tollgate=debug`.
+    pub log_filter: Option<String>,
 }
 
 /// Where everything is, once it is there.
@@ -38,49 +42,37 @@ impl Program {
     /// Runs until told to end. `SIGTERM` and `SIGINT` end it after what is under way, `SIGHUP` reads the configuration
     /// again, `SIGUSR2` replaces the process by a new one without refusing a connection.
     pub fn run(self, introduce: impl FnOnce(&Ready)) -> Result<(), Vec<String>> {
-        let words = |what: &str| {
-            let what = what.to_owned();
-            move |error: std::io::Error| vec![format!("{what}: {error}")]
-        };
-        let inherited = Inherited::from_env().map_err(words("LISTEN_FDS"))?;
-        let executable = std::env::current_exe().map_err(words("this program cannot be found"))?;
+        let inherited = Inherited::from_env().map_err(|error| vec![format!("LISTEN_FDS: {error}")])?;
+        telemetry::init_tracing(self.config.log.format, self.log_filter.as_deref())
+            .map_err(|error| vec![error.to_string()])?;
+        let executable = std::env::current_exe().map_err(|error| vec![format!("this program: {error}")])?;
         let is_tls = self.config.proxy.as_ref().is_some_and(|proxy| proxy.tls.is_some());
-        let enforced = self.config.in_words();
-        let server = Arc::new(Server::start(self.config, inherited)?);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(words("no runtime"))?;
-        runtime
-            .block_on(async {
-                let mut signals = Signals::new().map_err(words("signals"))?;
-                let proxy = server.proxy_addresses().to_vec();
-                introduce(&Ready { proxy, is_tls, admin: server.admin_address(), words: enforced });
-                handover::end_predecessor();
-                let mut successor: Option<Child> = None;
-                loop {
-                    match signals.next().await {
-                        Told::End => return Ok::<(), Vec<String>>(()),
-                        Told::Reload => reload(&server, &self.read_again),
-                        Told::Replace => replace(&server, &executable, &mut successor),
+        let words = self.config.in_words();
+        let server = Server::start(self.config, self.file, self.read_again, inherited)?;
+        let told = server.background().block_on(async {
+            let mut signals = Signals::new()?;
+            introduce(&Ready {
+                proxy: server.proxy_addresses().to_vec(),
+                is_tls,
+                admin: server.admin_address(),
+                words,
+            });
+            handover::end_predecessor();
+            let mut successor: Option<Child> = None;
+            loop {
+                match signals.next().await {
+                    Told::End => return Ok::<(), std::io::Error>(()),
+                    Told::Reload => {
+                        // The log says how it went.
+                        let _ = server.reload();
                     }
+                    Told::Replace => replace(&server, &executable, &mut successor),
                 }
-            })
-            .map(|()| drop(runtime))?;
-        if let Some(server) = Arc::into_inner(server) {
-            server.drain();
-        }
-        Ok(())
-    }
-}
-
-fn reload(server: &Server, read_again: &dyn Fn() -> Result<Config, String>) {
-    match read_again().and_then(|config| server.reload(config).map_err(|mistakes| mistakes.join("\n"))) {
-        Ok(applied) => {
-            tracing::info!(version = applied.version, "the configuration was read again");
-            for name in applied.needs_restart {
-                tracing::warn!("{name} has changed in the file and stays as it was until a restart");
             }
-        }
-        Err(mistakes) => tracing::error!("the configuration in force stays: {mistakes}"),
+        });
+        told.map_err(|error| vec![format!("signals: {error}")])?;
+        server.drain();
+        Ok(())
     }
 }
 

@@ -1,54 +1,73 @@
-//! The whole program: everything that a configuration turns on, until it is told to end.
+//! Everything that a configuration turns on, until it is told to end.
 
 use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use tollgate_config::{Config, Upstream};
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+use tollgate_config::{self as config, Config, Upstream};
 
+use crate::admin::{self, AdminState, AdminToken, Readiness};
 use crate::echo;
 use crate::handover::Inherited;
 use crate::live::{Applied, Gate};
-use crate::proxy::Proxy;
+use crate::proxy::{Proxy, listen};
+use crate::reloading::{ReadAgain, Reloader};
 use crate::store::AnyStore;
+use crate::telemetry::Reading;
 
 /// A running Tollgate.
 pub(crate) struct Server {
     gate: Arc<Gate>,
     proxy: Option<Proxy>,
+    admin: Option<TcpListener>,
+    reloader: Arc<Reloader>,
+    /// Becomes true when the process is told to end.
+    ending: watch::Sender<bool>,
     /// Drives what is not tied to a request, such as connections to Redis.
-    background: tokio::runtime::Runtime,
+    background: Runtime,
 }
 
 impl Server {
     /// Starts everything, or says all that stands in the way.
-    pub(crate) fn start(config: Config, mut inherited: Inherited) -> Result<Self, Vec<String>> {
-        let wants_echo = |proxy: &tollgate_config::Proxy| {
-            proxy.routes.iter().flat_map(|route| &route.upstreams).any(|upstream| *upstream == Upstream::Echo)
-        };
-        let echo = match &config.proxy {
-            Some(proxy) if wants_echo(proxy) => Some(echo::start().map_err(|mistake| vec![mistake])?),
-            _ => None,
-        };
+    pub(crate) fn start(
+        config: Config,
+        file: Option<PathBuf>,
+        read_again: ReadAgain,
+        mut inherited: Inherited,
+    ) -> Result<Self, Vec<String>> {
+        let one = |mistake: String| vec![mistake];
+        let echo = if wants_echo(&config) { Some(echo::start().map_err(one)?) } else { None };
         let background = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("background")
             .enable_all()
             .build()
             .map_err(|error| vec![format!("no runtime: {error}")])?;
-        let proxy_config = config.proxy.clone();
+        let (proxy_config, admin_config) = (config.proxy.clone(), config.admin.clone());
         let gate = Arc::new(Gate::new(config, echo)?);
         if let AnyStore::Redis(store) = gate.limiter.store() {
             let _entered = background.enter();
             store.start();
         }
+        tell_metrics(&gate);
+        let reloader = Arc::new(Reloader::new(Arc::clone(&gate), file, read_again));
         let proxy = match &proxy_config {
             None => None,
-            Some(proxy) => Some(Proxy::start(proxy, &gate, &mut inherited).map_err(|mistake| vec![mistake])?),
+            Some(proxy) => Some(Proxy::start(proxy, &gate, &mut inherited).map_err(one)?),
         };
+        let (ending, is_ending) = watch::channel(false);
+        let admin = start_admin(&admin_config, &gate, &reloader, &background, is_ending, &mut inherited).map_err(one)?;
+        reloader.watch().map_err(|error| vec![format!("the configuration cannot be followed: {error}")])?;
         for address in inherited.addresses() {
             tracing::warn!("a socket was inherited on which nothing listens: {address}");
         }
-        Ok(Self { gate, proxy, background })
+        Ok(Self { gate, proxy, admin, reloader, ending, background })
+    }
+
+    pub(crate) fn background(&self) -> &Runtime {
+        &self.background
     }
 
     /// Where the proxy listens.
@@ -58,25 +77,100 @@ impl Server {
 
     /// Where operators ask.
     pub(crate) fn admin_address(&self) -> Option<SocketAddr> {
-        None
+        self.admin.as_ref().and_then(|listener| listener.local_addr().ok())
     }
 
     /// All listening sockets.
     pub(crate) fn sockets(&self) -> Vec<TcpListener> {
-        let own = self.proxy.iter().flat_map(Proxy::sockets);
+        let own = self.proxy.iter().flat_map(Proxy::sockets).chain(&self.admin);
         own.filter_map(|socket| socket.try_clone().ok()).collect()
     }
 
     /// Puts another configuration in force, or says why not and changes nothing.
-    pub(crate) fn reload(&self, config: Config) -> Result<Applied, Vec<String>> {
-        self.gate.apply(config)
+    pub(crate) fn reload(&self) -> Result<Applied, String> {
+        self.reloader.reload()
     }
 
     /// Ends when every request is answered, or the time for that is over.
     pub(crate) fn drain(self) {
+        self.ending.send_replace(true);
+        drop(self.admin);
         if let Some(proxy) = self.proxy {
             proxy.drain();
         }
+        self.gate.access_log.clone().close();
         self.background.shutdown_background();
     }
+}
+
+fn wants_echo(config: &Config) -> bool {
+    let routes = config.proxy.iter().flat_map(|proxy| &proxy.routes);
+    routes.flat_map(|route| &route.upstreams).any(|upstream| *upstream == Upstream::Echo)
+}
+
+/// What the store and the extraction of addresses count themselves is read when metrics are.
+fn tell_metrics(gate: &Arc<Gate>) {
+    let weak = Arc::downgrade(gate);
+    gate.metrics.read_from(move || match weak.upgrade() {
+        None => Reading::default(),
+        Some(gate) => Reading::of(gate.limiter.store(), gate.limiter.failures(), &gate.live().client_ip),
+    });
+}
+
+fn start_admin(
+    config: &config::Admin,
+    gate: &Arc<Gate>,
+    reloader: &Arc<Reloader>,
+    background: &Runtime,
+    mut is_ending: watch::Receiver<bool>,
+    inherited: &mut Inherited,
+) -> Result<Option<TcpListener>, String> {
+    let Some(address) = config.listen else { return Ok(None) };
+    let words = |error: std::io::Error| format!("admin.listen: {address}: {error}");
+    let socket = match inherited.take(address).pop() {
+        Some(socket) => socket,
+        None => listen::bind_one(address, false).map_err(words)?,
+    };
+    let token = match &config.token_file {
+        None => None,
+        Some(file) => Some(AdminToken::from_file(file).map_err(|error| format!("admin.token_file: {error}"))?),
+    };
+    let _entered = background.enter();
+    let listener = tokio::net::TcpListener::from_std(socket.try_clone().map_err(words)?).map_err(words)?;
+    let state = Arc::new(AdminState {
+        metrics: Arc::clone(&gate.metrics),
+        ready: Box::new({
+            let (gate, is_ending) = (Arc::clone(gate), is_ending.clone());
+            move || readiness(&gate, *is_ending.borrow())
+        }),
+        reload: Box::new({
+            let reloader = Arc::clone(reloader);
+            move || reloader.reload().map(|applied| applied.to_string())
+        }),
+        version: Box::new({
+            let reloader = Arc::clone(reloader);
+            move || reloader.version()
+        }),
+    });
+    background.spawn(async move {
+        let ended = async move {
+            let _ = is_ending.wait_for(|ending| *ending).await;
+        };
+        if let Err(error) = admin::serve(listener, token, state, ended).await {
+            tracing::error!("the admin door is closed: {error}");
+        }
+    });
+    Ok(Some(socket))
+}
+
+/// A store that is away is told, but requests are still answered, as its policy says.
+fn readiness(gate: &Gate, is_ending: bool) -> Readiness {
+    let mut reasons = Vec::new();
+    if is_ending {
+        reasons.push("the process is about to end".to_owned());
+    }
+    if gate.limiter.is_degraded() {
+        reasons.push("the store is away: its failure policy decides".to_owned());
+    }
+    Readiness { is_ready: !is_ending, reasons }
 }

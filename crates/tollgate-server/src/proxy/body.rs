@@ -10,6 +10,7 @@ use bytes::{Buf, Bytes};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
+use super::ending::Ending;
 use super::exchange::ExchangeBody;
 use super::watch::Watch;
 
@@ -88,14 +89,14 @@ impl fmt::Display for BodyError {
 
 impl Error for BodyError {}
 
-/// The body of an answer.
+/// The body of an answer, and the end of its request.
 pub(super) struct AnswerBody {
     from: From,
-    /// Told when the answer is over, however it ends.
-    watch: Arc<Watch>,
+    ending: Ending,
 }
 
-enum From {
+/// Where an answer comes from.
+pub(super) enum From {
     /// Our own words.
     Us(Option<Bytes>),
     /// A server over HTTP/1.
@@ -104,17 +105,15 @@ enum From {
     Stream(Incoming),
 }
 
+impl From {
+    pub(super) fn us(bytes: Bytes) -> Self {
+        Self::Us(Some(bytes).filter(|bytes| !bytes.is_empty()))
+    }
+}
+
 impl AnswerBody {
-    pub(super) fn ours(bytes: Bytes, watch: Arc<Watch>) -> Self {
-        Self { from: From::Us(Some(bytes).filter(|bytes| !bytes.is_empty())), watch }
-    }
-
-    pub(super) fn exchange(body: ExchangeBody, watch: Arc<Watch>) -> Self {
-        Self { from: From::Exchange(body), watch }
-    }
-
-    pub(super) fn stream(body: Incoming, watch: Arc<Watch>) -> Self {
-        Self { from: From::Stream(body), watch }
+    pub(super) fn new(from: From, ending: Ending) -> Self {
+        Self { from, ending }
     }
 }
 
@@ -123,11 +122,15 @@ impl Body for AnswerBody {
     type Error = hyper::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        match &mut self.from {
+        let frame = match &mut self.from {
             From::Us(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             From::Exchange(body) => Pin::new(body).poll_frame(cx),
             From::Stream(body) => Pin::new(body).poll_frame(cx),
+        };
+        if let Poll::Ready(Some(Ok(frame))) = &frame {
+            self.ending.bytes_out += frame.data_ref().map_or(0, |data| data.len() as u64);
         }
+        frame
     }
 
     fn is_end_stream(&self) -> bool {
@@ -144,11 +147,5 @@ impl Body for AnswerBody {
             From::Exchange(body) => body.size_hint(),
             From::Stream(body) => body.size_hint(),
         }
-    }
-}
-
-impl Drop for AnswerBody {
-    fn drop(&mut self) {
-        self.watch.end();
     }
 }

@@ -13,7 +13,7 @@ use http::{Method, Request, Response, StatusCode, Uri, Version};
 use hyper::body::Incoming;
 use tollgate_config::UpstreamHttp;
 
-use super::body::{AnswerBody, BodyError, RequestBody};
+use super::body::{BodyError, From, RequestBody};
 use super::exchange::{Exchange, ExchangeBody};
 use super::link::Link;
 use super::service::{self, Caller};
@@ -21,6 +21,7 @@ use super::streams;
 use super::upgrade;
 use super::upstream::Server;
 use crate::live::Live;
+use crate::telemetry::{Metrics, UpstreamFailure};
 
 /// What a request takes along on its way.
 pub(super) struct Forwarding<'a> {
@@ -28,6 +29,12 @@ pub(super) struct Forwarding<'a> {
     pub(super) live: &'a Arc<Live>,
     pub(super) host: Option<&'a str>,
     pub(super) is_upgrade: bool,
+}
+
+/// A server's answer, and which server.
+pub(super) struct Forwarded {
+    pub(super) response: Response<From>,
+    pub(super) server: Arc<Server>,
 }
 
 /// Why there is no answer of a server.
@@ -55,6 +62,16 @@ impl Failure {
             source = inner.source();
         }
         Self::Broken(error)
+    }
+
+    /// As it is counted.
+    fn reason(&self) -> Option<UpstreamFailure> {
+        match self {
+            Self::Broken(_) => Some(UpstreamFailure::Broken),
+            Self::TooLate => Some(UpstreamFailure::Timeout),
+            // Counted for each server that was tried.
+            Self::Unreachable(_) | Self::NoRoute | Self::TooLarge => None,
+        }
     }
 
     pub(super) fn status(&self) -> StatusCode {
@@ -90,39 +107,41 @@ pub(super) async fn forward(
     forwarding: &Forwarding<'_>,
     mut parts: Parts,
     body: Incoming,
-) -> Result<Response<AnswerBody>, Failure> {
+) -> Result<Forwarded, Failure> {
     let Forwarding { caller, live, host, .. } = *forwarding;
     let group = live.routes.group(host, parts.uri.path()).ok_or(Failure::NoRoute)?;
     let is_repeatable = is_idempotent(&parts.method) && service::is_bodiless(&parts, &body);
     let body = RequestBody::new(body, live.bounds.body_bytes, Arc::clone(&caller.watch));
     let mut unreachable = None;
     for server in group.in_turn() {
+        let of_server = |response| Forwarded { response, server: Arc::clone(server) };
         if let Some(sender) = streams::open(server) {
-            return streams::send(forwarding, server, sender, parts, body).await;
+            return streams::send(forwarding, server, sender, parts, body).await.map(of_server);
         }
         if let Some(exchange) = Exchange::reused(server.id) {
             if !is_repeatable {
-                return send(forwarding, server, exchange, to_http1(parts, server), body).await;
+                return send(forwarding, server, exchange, to_http1(parts, server), body).await.map(of_server);
             }
             let copy = parts.clone();
             let empty = RequestBody::empty(Arc::clone(&caller.watch));
             match send(forwarding, server, exchange, to_http1(copy, server), empty).await {
                 // The connection had been idle, and the server may have closed it at the same moment.
                 Err(Failure::Broken(_)) => {}
-                other => return other,
+                other => return other.map(of_server),
             }
         }
         match Link::dial(server, live.connect_timeout()).await {
             Ok(link) if link.chose_http2() || server.http == UpstreamHttp::Http2 => {
                 let sender = streams::start(link, server).await.map_err(Failure::Broken)?;
-                return streams::send(forwarding, server, sender, parts, body).await;
+                return streams::send(forwarding, server, sender, parts, body).await.map(of_server);
             }
             Ok(link) => {
                 let exchange = Exchange::start(link, server.id).await.map_err(Failure::Broken)?;
-                return send(forwarding, server, exchange, to_http1(parts, server), body).await;
+                return send(forwarding, server, exchange, to_http1(parts, server), body).await.map(of_server);
             }
             Err(error) => {
                 server.failed();
+                caller.gate.metrics.upstream_failed(UpstreamFailure::Connect);
                 unreachable = Some(error);
             }
         }
@@ -137,12 +156,12 @@ async fn send(
     exchange: Exchange,
     parts: Parts,
     body: RequestBody,
-) -> Result<Response<AnswerBody>, Failure> {
+) -> Result<Response<From>, Failure> {
     let Forwarding { caller, live, .. } = *forwarding;
     let mut parts = parts;
     let on_upgrade = parts.extensions.remove::<hyper::upgrade::OnUpgrade>();
     let sent = in_time(forwarding, exchange.send(Request::from_parts(parts, body))).await;
-    let (response, exchange) = sent.inspect_err(|failure| blame(server, failure))?;
+    let (response, exchange) = sent.inspect_err(|failure| blame(server, failure, &caller.gate.metrics))?;
     server.succeeded();
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         return match (forwarding.is_upgrade, on_upgrade) {
@@ -151,8 +170,7 @@ async fn send(
             _ => Err(Failure::Unreachable(io::ErrorKind::InvalidData.into())),
         };
     }
-    let watch = Arc::clone(&caller.watch);
-    Ok(response.map(|incoming| AnswerBody::exchange(ExchangeBody::new(incoming, exchange), watch)))
+    Ok(response.map(|incoming| From::Exchange(ExchangeBody::new(incoming, exchange))))
 }
 
 /// Waits for the head of an answer. While the client still sends, the server has nothing to answer yet.
@@ -173,10 +191,10 @@ pub(super) async fn in_time<T>(
 }
 
 /// What the server has to answer for.
-pub(super) fn blame(server: &Server, failure: &Failure) {
-    match failure {
-        Failure::Broken(_) | Failure::TooLate => server.failed(),
-        Failure::NoRoute | Failure::Unreachable(_) | Failure::TooLarge => {}
+pub(super) fn blame(server: &Server, failure: &Failure, metrics: &Metrics) {
+    if let Some(reason) = failure.reason() {
+        server.failed();
+        metrics.upstream_failed(reason);
     }
 }
 

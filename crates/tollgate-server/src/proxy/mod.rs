@@ -2,6 +2,7 @@
 
 mod body;
 mod connection;
+mod ending;
 mod exchange;
 mod forward;
 mod frame_guard;
@@ -9,7 +10,7 @@ mod io;
 mod link;
 pub(crate) mod listen;
 mod proxy_protocol;
-mod rewrite;
+pub(crate) mod rewrite;
 mod service;
 mod streams;
 pub(crate) mod tls;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -14,11 +14,12 @@ use http::{HeaderValue, Request, Response, StatusCode, Uri};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use tollgate::Verdict;
-use tollgate::http::{Extracted, HeaderLines, Rejection, host_of};
+use tollgate::http::{Extracted, HeaderLines, RateLimitLine, Rejection, host_of};
 use tollgate_config::BodyStyle;
 use tollgate_core::{Decision, Principal, Stage, normalise_path};
 
-use super::body::AnswerBody;
+use super::body::{AnswerBody, From};
+use super::ending::{Ending, Story};
 use super::forward::{self, Forwarding};
 use super::rewrite;
 use super::validate::{self, Refusal};
@@ -27,6 +28,7 @@ use crate::access::Ruling;
 use crate::auth::Identity;
 use crate::live::{Gate, Live};
 use crate::request_id;
+use crate::telemetry::RequestOutcome;
 
 /// One client's connection, as its requests see it.
 pub(super) struct Caller {
@@ -42,19 +44,24 @@ pub(super) async fn answer(
     caller: Arc<Caller>,
     request: Request<Incoming>,
 ) -> Result<Response<AnswerBody>, Infallible> {
-    caller.watch.begin();
     let live = Arc::clone(&caller.gate.live());
+    let mut ending = Ending::new(&caller, request_id::next());
     let (mut parts, body) = request.into_parts();
-    let response = match decide(&caller, &live, &mut parts).await {
-        Ok(passed) => forward_it(&caller, &live, parts, body, passed).await,
-        Err(refused) => refuse(&caller, &parts.headers, body, refused).await,
+    if live.log_access {
+        ending.story = Some(Box::new(Story::of(&parts)));
+    }
+    let mut response = match decide(&caller, &live, &mut parts, &mut ending).await {
+        Ok(passed) => forward_it(&caller, &live, parts, body, passed, &mut ending).await,
+        Err(refused) => refuse(&caller, &parts.headers, body, refused, &mut ending).await,
     };
-    Ok(response)
+    response.headers_mut().insert(request_id::HEADER, ending.request_id.clone());
+    ending.status = response.status().as_u16();
+    Ok(response.map(|from| AnswerBody::new(from, ending)))
 }
 
 /// A request that may go on.
 struct Passed {
-    client_ip: Option<std::net::IpAddr>,
+    client_ip: Option<IpAddr>,
     host: Option<String>,
     decision: Option<Decision>,
 }
@@ -62,46 +69,64 @@ struct Passed {
 /// A request that may not.
 struct Refused {
     response: Response<Bytes>,
+    outcome: RequestOutcome,
     /// Where the request ends is in doubt, so nothing after it is read.
     closes: bool,
 }
 
-impl From<Response<Bytes>> for Refused {
-    fn from(response: Response<Bytes>) -> Self {
-        Self { response, closes: false }
+impl Refused {
+    fn new(outcome: RequestOutcome, response: Response<Bytes>) -> Self {
+        Self { response, outcome, closes: false }
     }
 }
 
 /// Everything before a server is touched.
-async fn decide(caller: &Caller, live: &Live, parts: &mut Parts) -> Result<Passed, Refused> {
-    validate::validate(parts, &live.bounds, caller.is_http2).map_err(malformed)?;
-    let normal = match normalise_path(parts.uri.path()) {
+async fn decide(
+    caller: &Caller,
+    live: &Live,
+    parts: &mut Parts,
+    ending: &mut Ending,
+) -> Result<Passed, Refused> {
+    validate::validate(parts, &live.bounds, caller.is_http2).map_err(|refusal| malformed(&refusal))?;
+    let path = match normalise_path(parts.uri.path()) {
         Ok(path) => path,
-        Err(ambiguous) => return Err(reject(live, parts, &Rejection::AmbiguousPath(ambiguous))),
+        Err(ambiguous) => {
+            return Err(reject(live, parts, &Rejection::AmbiguousPath(ambiguous), RequestOutcome::Refused));
+        }
     };
     let extracted = Extracted {
         client_ip: live.client_ip.resolve(Some(caller.peer.ip()), &parts.headers),
         method: parts.method.as_str(),
         host: host_of(&parts.uri, &parts.headers),
-        path: normal,
+        path,
         headers: HeaderLines(&parts.headers),
         principal: None,
     };
-    if let Some(twin) = live.key_headers.twin_in(&live.policy, &parts.headers) {
-        return Err(reject(live, parts, &Rejection::TwinHeader(&twin)));
+    if let Some(story) = &mut ending.story {
+        story.know(&extracted);
     }
-    let decision = match ruling(caller, live, &extracted, &parts.headers).await {
+    if let Some(twin) = live.key_headers.twin_in(&live.policy, &parts.headers) {
+        return Err(reject(live, parts, &Rejection::TwinHeader(&twin), RequestOutcome::Refused));
+    }
+    let decision = match ruling(caller, live, &extracted, &parts.headers, ending).await {
         Ok(decision) => decision,
-        Err(Stop::Denied) => return Err(sentence(StatusCode::FORBIDDEN, "Forbidden").into()),
-        Err(Stop::Unauthorized(response)) => return Err(response.into()),
+        Err(Stop::Denied) => {
+            return Err(Refused::new(RequestOutcome::Denied, sentence(StatusCode::FORBIDDEN, "Forbidden")));
+        }
+        Err(Stop::Unauthorized(response)) => return Err(Refused::new(RequestOutcome::Unauthorized, response)),
         Err(Stop::Verdict(verdict)) => {
-            log_rejection(caller, live, &extracted, &verdict);
-            return Err(verdict_response(live, parts, &verdict));
+            let refused = verdict_response(live, parts, &verdict, ending);
+            if live.log_rejections {
+                let line = RateLimitLine::new(&extracted.subject(), refused.response.status());
+                caller.gate.access_log.rate_limit_line(&line);
+            }
+            return Err(refused);
         }
     };
     let (client_ip, host) = (extracted.client_ip, extracted.host.map(Cow::into_owned));
     if let Cow::Owned(path) = extracted.path {
-        parts.uri = with_path(&parts.uri, &path).map_err(|()| reject(live, parts, &Rejection::PathTooLong))?;
+        let too_long = |()| reject(live, parts, &Rejection::PathTooLong, RequestOutcome::Refused);
+        parts.uri = with_path(&parts.uri, &path).map_err(too_long)?;
     }
     Ok(Passed { client_ip, host, decision })
 }
@@ -119,6 +144,7 @@ async fn ruling(
     live: &Live,
     extracted: &Extracted<'_>,
     headers: &HeaderMap,
+    ending: &mut Ending,
 ) -> Result<Option<Decision>, Stop> {
     let by_address = extracted.client_ip.and_then(|address| live.access.of_address(address));
     if by_address == Some(Ruling::Deny) {
@@ -138,6 +164,9 @@ async fn ruling(
             return Err(Stop::Unauthorized(response));
         }
     };
+    if let (Some(story), Some(known)) = (&mut ending.story, &principal) {
+        story.principal = Some(known.id.clone());
+    }
     match principal.as_deref().and_then(|known| live.access.of_principal(&known.id)) {
         Some(Ruling::Deny) => return Err(Stop::Denied),
         Some(Ruling::Allow) => return Ok(first),
@@ -160,36 +189,52 @@ async fn charge(
 ) -> Result<Option<Decision>, Stop> {
     let mut subject = extracted.subject();
     subject.principal = principal;
-    match caller.gate.limiter.check_at(&live.policy, stage, &subject, 1).await {
+    let verdict = caller.gate.limiter.check_at(&live.policy, stage, &subject, 1).await;
+    if let Some(decision) = verdict.decision() {
+        live.counts.count(decision);
+    }
+    match verdict {
         Verdict::Forward(decision) => Ok(Some(decision)),
         Verdict::ForwardUnchecked(_) => Ok(None),
         verdict => Err(Stop::Verdict(verdict)),
     }
 }
 
-fn malformed(refusal: Refusal) -> Refused {
-    Refused { response: sentence(refusal.status(), refusal.to_string()), closes: refusal.closes() }
+fn malformed(refusal: &Refusal) -> Refused {
+    let response = sentence(refusal.status(), refusal.to_string());
+    Refused { response, outcome: RequestOutcome::Refused, closes: refusal.closes() }
 }
 
-fn verdict_response(live: &Live, parts: &Parts, verdict: &Verdict) -> Refused {
+fn verdict_response(live: &Live, parts: &Parts, verdict: &Verdict, ending: &mut Ending) -> Refused {
     match verdict {
-        Verdict::Reject(decision) => reject(live, parts, &Rejection::Limited(decision)),
-        Verdict::Unavailable { status, .. } => reject(live, parts, &Rejection::Unavailable(*status)),
-        Verdict::Unidentified(missing) => reject(live, parts, &Rejection::Unidentified(missing)),
-        Verdict::Forward(_) | Verdict::ForwardUnchecked(_) => sentence(StatusCode::OK, "").into(),
+        Verdict::Reject(decision) => {
+            if let Some(story) = &mut ending.story {
+                story.limit = decision.denials().next().map(|(limit, _)| limit.name.clone());
+            }
+            reject(live, parts, &Rejection::Limited(decision), RequestOutcome::Limited)
+        }
+        Verdict::Unavailable { status, .. } => {
+            reject(live, parts, &Rejection::Unavailable(*status), RequestOutcome::Unavailable)
+        }
+        Verdict::Unidentified(missing) => {
+            reject(live, parts, &Rejection::Unidentified(missing), RequestOutcome::Refused)
+        }
+        Verdict::Forward(_) | Verdict::ForwardUnchecked(_) => {
+            Refused::new(RequestOutcome::Refused, sentence(StatusCode::INTERNAL_SERVER_ERROR, ""))
+        }
     }
 }
 
 /// In the form that the caller prefers, or the operator.
-fn reject(live: &Live, parts: &Parts, rejection: &Rejection<'_>) -> Refused {
+fn reject(live: &Live, parts: &Parts, rejection: &Rejection<'_>, outcome: RequestOutcome) -> Refused {
     let preferred = match live.body {
-        BodyStyle::Auto => return rejection.respond(&parts.headers, &live.headers).into(),
+        BodyStyle::Auto => return Refused::new(outcome, rejection.respond(&parts.headers, &live.headers)),
         BodyStyle::Text => "text/plain",
         BodyStyle::Json => "application/problem+json",
     };
     let mut headers = parts.headers.clone();
     headers.insert(ACCEPT, HeaderValue::from_static(preferred));
-    rejection.respond(&headers, &live.headers).into()
+    Refused::new(outcome, rejection.respond(&headers, &live.headers))
 }
 
 /// A plain answer of ours.
@@ -201,14 +246,17 @@ pub(super) fn sentence(status: StatusCode, words: impl Into<Bytes>) -> Response<
     response
 }
 
-fn log_rejection(caller: &Caller, live: &Live, extracted: &Extracted<'_>, verdict: &Verdict) {
-    let _ = (caller, live, extracted, verdict);
-}
-
 /// Answers without a server. What is left of a small body is read, so that the connection can go on; a large one ends it.
-async fn refuse(caller: &Caller, headers: &HeaderMap, body: Incoming, refused: Refused) -> Response<AnswerBody> {
+async fn refuse(
+    caller: &Caller,
+    headers: &HeaderMap,
+    body: Incoming,
+    refused: Refused,
+    ending: &mut Ending,
+) -> Response<From> {
+    ending.outcome = refused.outcome;
     let goes_on = !refused.closes && (body.is_end_stream() || drained(headers, body).await);
-    let mut response = refused.response.map(|bytes| AnswerBody::ours(bytes, Arc::clone(&caller.watch)));
+    let mut response = refused.response.map(From::us);
     if !goes_on && !caller.is_http2 {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
@@ -240,28 +288,34 @@ async fn forward_it(
     mut parts: Parts,
     body: Incoming,
     passed: Passed,
-) -> Response<AnswerBody> {
-    let request_id = request_id::next();
+    ending: &mut Ending,
+) -> Response<From> {
     let upgrade = rewrite::upgrade_of(&parts);
     let hop = rewrite::Hop {
         client_ip: passed.client_ip,
         peer: caller.peer.ip(),
         peer_is_trusted: live.trusts(caller.peer.ip()),
         scheme: if caller.is_tls { "https" } else { "http" },
-        request_id: &request_id,
-        is_upgrade: upgrade.is_some(),
+        request_id: &ending.request_id,
+        upgrade: upgrade.as_ref(),
+        key_headers: &live.header_names,
     };
     rewrite::to_upstream(&mut parts, &hop);
     let forwarding = Forwarding { caller, live, host: passed.host.as_deref(), is_upgrade: upgrade.is_some() };
     let mut response = match forward::forward(&forwarding, parts, body).await {
-        Ok(mut response) => {
-            rewrite::to_client(&mut response, &request_id);
+        Ok(forwarded) => {
+            ending.outcome = RequestOutcome::Forwarded;
+            if let Some(story) = &mut ending.story {
+                story.upstream = Some(forwarded.server.authority.clone());
+            }
+            let mut response = forwarded.response;
+            rewrite::to_client(&mut response, &ending.request_id);
             response
         }
         Err(failure) => {
-            let mut response = failure.response().map(|bytes| AnswerBody::ours(bytes, Arc::clone(&caller.watch)));
-            response.headers_mut().insert(request_id::HEADER, request_id);
-            response
+            ending.outcome = RequestOutcome::UpstreamError;
+            tracing::debug!(request_id = ?ending.request_id, "{failure}");
+            failure.response().map(From::us)
         }
     };
     if let Some(decision) = &passed.decision {

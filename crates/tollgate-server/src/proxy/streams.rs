@@ -2,14 +2,13 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use http::request::Parts;
 use http::{Request, Response};
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 
-use super::body::{AnswerBody, RequestBody};
+use super::body::{From, RequestBody};
 use super::forward::{Failure, Forwarding, blame, in_time, to_http2};
 use super::link::Link;
 use super::upstream::Server;
@@ -49,14 +48,14 @@ pub(super) async fn send(
     mut sender: SendRequest<RequestBody>,
     parts: Parts,
     body: RequestBody,
-) -> Result<Response<AnswerBody>, Failure> {
+) -> Result<Response<From>, Failure> {
+    let metrics = &forwarding.caller.gate.metrics;
     let request = Request::from_parts(to_http2(parts, server), body);
     let exchange = async {
         sender.ready().await?;
         sender.send_request(request).await
     };
-    let response = in_time(forwarding, exchange).await.inspect_err(|failure| blame(server, failure))?;
+    let response = in_time(forwarding, exchange).await.inspect_err(|failure| blame(server, failure, metrics))?;
     server.succeeded();
-    let watch = Arc::clone(&forwarding.caller.watch);
-    Ok(response.map(|incoming| AnswerBody::stream(incoming, watch)))
+    Ok(response.map(From::Stream))
 }

@@ -14,7 +14,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::sleep;
 
-use super::body::AnswerBody;
+use super::body::From;
 use super::exchange::Exchange;
 use super::service::Caller;
 use crate::live::Live;
@@ -26,7 +26,7 @@ pub(super) fn start(
     response: Response<Incoming>,
     exchange: Exchange,
     on_upgrade: OnUpgrade,
-) -> Response<AnswerBody> {
+) -> Response<From> {
     let server = exchange.into_parts();
     let (idle, watch) = (Duration::from(live.timeouts.idle), Arc::clone(&caller.watch));
     // While bytes go to and fro, the connection is not between requests.
@@ -37,7 +37,7 @@ pub(super) fn start(
         }
         watch.end();
     });
-    response.map(|_| AnswerBody::ours(Bytes::new(), Arc::clone(&caller.watch)))
+    response.map(|_| From::us(Bytes::new()))
 }
 
 /// Copies both ways; ends when both sides have ended, or nothing has moved for too long.

@@ -1,0 +1,89 @@
+//! What is done when a request is over, however it ended: the watch, the metrics and the access log are told.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use http::request::Parts;
+use http::{HeaderValue, Method};
+use tollgate::http::Extracted;
+
+use super::service::Caller;
+use crate::telemetry::{Entry, Label, RequestOutcome};
+
+/// Lives as long as a request; its end is the request's.
+pub(super) struct Ending {
+    caller: Arc<Caller>,
+    started: Instant,
+    pub(super) request_id: HeaderValue,
+    pub(super) outcome: RequestOutcome,
+    pub(super) status: u16,
+    pub(super) bytes_out: u64,
+    /// For the access log, if there is one.
+    pub(super) story: Option<Box<Story>>,
+}
+
+/// What the access log says about a request.
+pub(super) struct Story {
+    pub(super) method: Method,
+    pub(super) path: String,
+    pub(super) host: Option<String>,
+    pub(super) client_ip: Option<IpAddr>,
+    pub(super) limit: Option<String>,
+    pub(super) principal: Option<String>,
+    pub(super) upstream: Option<HeaderValue>,
+}
+
+impl Story {
+    pub(super) fn of(parts: &Parts) -> Self {
+        let (method, path) = (parts.method.clone(), parts.uri.path().to_owned());
+        Self { method, path, host: None, client_ip: None, limit: None, principal: None, upstream: None }
+    }
+
+    /// Takes over what was read from the request.
+    pub(super) fn know(&mut self, extracted: &Extracted<'_>) {
+        self.client_ip = extracted.client_ip;
+        self.host = extracted.host.as_deref().map(str::to_owned);
+        extracted.path.clone_into(&mut self.path);
+    }
+}
+
+impl Ending {
+    /// Of a request whose header is complete.
+    pub(super) fn new(caller: &Arc<Caller>, request_id: HeaderValue) -> Self {
+        caller.watch.begin();
+        Self {
+            caller: Arc::clone(caller),
+            started: Instant::now(),
+            request_id,
+            outcome: RequestOutcome::Refused,
+            status: 0,
+            bytes_out: 0,
+            story: None,
+        }
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.caller.watch.end();
+        let took = self.started.elapsed();
+        self.caller.gate.metrics.request(self.outcome, took);
+        let Some(story) = &self.story else { return };
+        self.caller.gate.access_log.write(&Entry {
+            request_id: self.request_id.to_str().unwrap_or_default(),
+            client_ip: story.client_ip,
+            peer: self.caller.peer,
+            method: story.method.as_str(),
+            host: story.host.as_deref(),
+            path: &story.path,
+            status: self.status,
+            verdict: self.outcome.as_str(),
+            limit: story.limit.as_deref(),
+            principal: story.principal.as_deref(),
+            upstream: story.upstream.as_ref().and_then(|server| server.to_str().ok()),
+            took,
+            bytes_out: self.bytes_out,
+        });
+    }
+}
