@@ -4,10 +4,3 @@
 mod typed;
 
 pub use typed::*;
-// stand-in until the reader is there
-impl Config {
-    /// stand-in
-    pub fn in_words(&self) -> Vec<String> {
-        Vec::new()
-    }
-}

@@ -4,21 +4,22 @@
 //! a server, and `proxy/exchange.rs` speaks to it.
 #![forbid(unsafe_code)]
 
-mod access;
-mod admin;
-mod auth;
+pub mod access;
+pub mod admin;
+pub mod auth;
 mod echo;
 mod handover;
 mod live;
 mod program;
 mod proxy;
-mod reload;
+pub mod reload;
 mod reloading;
 mod request_id;
 mod server;
 mod store;
-mod telemetry;
+pub mod telemetry;
 
 pub use live::Applied;
 pub use program::{Program, Ready};
 pub use reloading::ReadAgain;
+pub use store::AnyStore;

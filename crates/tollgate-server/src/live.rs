@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
-use ipnet::IpNet;
 use http::HeaderName;
+use ipnet::IpNet;
 use rustls::ServerConfig;
 use tollgate::http::{ClientIp, HeaderStyle, KeyHeaders, ProxyHeader, ResponseHeaders};
 use tollgate::{Limiter, MonotonicClock};
@@ -18,10 +18,11 @@ use tollgate_core::Policy;
 
 use crate::access::AccessLists;
 use crate::auth::Authenticator;
-use crate::proxy::{rewrite, tls};
 use crate::proxy::upstream::{Routes, Servers};
+use crate::proxy::{rewrite, tls};
 use crate::store::AnyStore;
-use crate::telemetry::{AccessLog, LimitCounts, Metrics};
+use crate::telemetry::metrics::LimitCounts;
+use crate::telemetry::{AccessLog, Metrics};
 
 /// A configuration in force.
 pub(crate) struct Live {
@@ -136,8 +137,8 @@ impl Gate {
     /// Puts a first configuration in force; `echo` is the port of the built-in upstream, if it runs.
     pub(crate) fn new(config: Config, echo: Option<u16>) -> Result<Self, Vec<String>> {
         let metrics = Metrics::new();
-        let access_log = AccessLog::start(config.log.format, Arc::clone(&metrics))
-            .map_err(|error| vec![format!("log: {error}")])?;
+        let access_log =
+            AccessLog::start(config.log.format, Arc::clone(&metrics)).map_err(|error| vec![format!("log: {error}")])?;
         let store = AnyStore::new(&config.store.kind)?;
         let servers = Servers::default();
         let started_with = Fixed::of(&config);

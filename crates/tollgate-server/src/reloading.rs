@@ -11,7 +11,7 @@ use tollgate_config::Config;
 use crate::admin::ConfigVersion;
 use crate::live::{Applied, Gate};
 use crate::reload::Watcher;
-use crate::telemetry::ReloadResult;
+use crate::telemetry::metrics::ReloadResult;
 
 /// Reads the configuration; an error is every mistake, in words.
 pub type ReadAgain = Box<dyn Fn() -> Result<Config, String> + Send + Sync>;
@@ -58,9 +58,8 @@ impl Reloader {
     pub(crate) fn reload(&self) -> Result<Applied, String> {
         let mut running = self.running();
         let hash = hash(self.file.as_ref());
-        let applied = (self.read_again)().and_then(|config| {
-            self.gate.apply(config).map_err(|mistakes| mistakes.join("\n"))
-        });
+        let applied =
+            (self.read_again)().and_then(|config| self.gate.apply(config).map_err(|mistakes| mistakes.join("\n")));
         match &applied {
             Ok(applied) => {
                 self.gate.metrics.reloaded(ReloadResult::Applied);

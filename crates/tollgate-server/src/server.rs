@@ -15,7 +15,7 @@ use crate::live::{Applied, Gate};
 use crate::proxy::{Proxy, listen};
 use crate::reloading::{ReadAgain, Reloader};
 use crate::store::AnyStore;
-use crate::telemetry::Reading;
+use crate::telemetry::metrics::Reading;
 
 /// A running Tollgate.
 pub(crate) struct Server {
@@ -58,7 +58,8 @@ impl Server {
             Some(proxy) => Some(Proxy::start(proxy, &gate, &mut inherited).map_err(one)?),
         };
         let (ending, is_ending) = watch::channel(false);
-        let admin = start_admin(&admin_config, &gate, &reloader, &background, is_ending, &mut inherited).map_err(one)?;
+        let admin =
+            start_admin(&admin_config, &gate, &reloader, &background, is_ending, &mut inherited).map_err(one)?;
         reloader.watch().map_err(|error| vec![format!("the configuration cannot be followed: {error}")])?;
         for address in inherited.addresses() {
             tracing::warn!("a socket was inherited on which nothing listens: {address}");

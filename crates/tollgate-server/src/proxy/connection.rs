@@ -20,6 +20,7 @@ use super::proxy_protocol::{self, Parsed};
 use super::service::{self, Caller};
 use super::watch::{Late, Patrol, Rules, Watch};
 use crate::live::{Gate, Live};
+use crate::telemetry::metrics::ConnectionRefusal;
 
 /// What all connections share.
 pub(super) struct Door {
@@ -33,6 +34,7 @@ pub(super) struct Door {
 /// Serves a connection until it ends, is late, or the process is told to end.
 pub(super) async fn serve(door: Arc<Door>, stream: TcpStream, peer: SocketAddr) {
     let live = Arc::clone(&door.gate.live());
+    let _open = door.gate.metrics.connection();
     let watch = Arc::new(Watch::new());
     let rules = Rules::new(&live.timeouts);
     let mut patrol = Patrol::new(rules);
@@ -44,12 +46,18 @@ pub(super) async fn serve(door: Arc<Door>, stream: TcpStream, peer: SocketAddr) 
             tokio::select! {
                 biased;
                 opened = &mut opening => break opened,
-                _ = ticks.tick() => if patrol.tick(&watch).is_some() { return },
+                _ = ticks.tick() => if patrol.tick(&watch).is_some() {
+                    return door.gate.metrics.connection_refused(ConnectionRefusal::Slow);
+                },
                 _ = draining.wait_for(|draining| *draining) => return,
             }
         }
     };
-    let Ok(Opened { io, peer, is_tls, is_http2 }) = opened else { return };
+    let Opened { io, peer, is_tls, is_http2 } = match opened {
+        Ok(opened) => opened,
+        Err(Unopened::Gone) => return,
+        Err(Unopened::Refused(reason)) => return door.gate.metrics.connection_refused(reason),
+    };
     let caller = Arc::new(Caller { gate: Arc::clone(&door.gate), watch: Arc::clone(&watch), peer, is_tls, is_http2 });
     let service = service_fn(move |request| service::answer(Arc::clone(&caller), request));
     macro_rules! drive {
@@ -71,7 +79,11 @@ pub(super) async fn serve(door: Arc<Door>, stream: TcpStream, peer: SocketAddr) 
                             is_ending = true;
                             connection.as_mut().graceful_shutdown();
                         }
-                        Some(_) => break,
+                        Some(Late::Idle) => break,
+                        Some(Late::Header | Late::Body | Late::Read) => {
+                            door.gate.metrics.connection_refused(ConnectionRefusal::Slow);
+                            break;
+                        }
                     },
                 }
             }
@@ -111,6 +123,19 @@ fn http2_builder(live: &Live) -> http2::Builder<TokioExecutor> {
     builder
 }
 
+/// Why a connection is not ready for requests.
+enum Unopened {
+    /// The client ended it, or never said a word.
+    Gone,
+    Refused(ConnectionRefusal),
+}
+
+impl From<io::Error> for Unopened {
+    fn from(_: io::Error) -> Self {
+        Self::Gone
+    }
+}
+
 /// A connection that is ready for requests.
 struct Opened {
     io: ClientIo,
@@ -126,20 +151,21 @@ async fn open(
     mut stream: TcpStream,
     peer: SocketAddr,
     watch: Arc<Watch>,
-) -> io::Result<Opened> {
+) -> Result<Opened, Unopened> {
     stream.set_nodelay(true)?;
     let address = peer.ip().to_canonical();
     let (peer, first) = if door.proxy_protocol_from.iter().any(|net| net.contains(&address)) {
-        named_peer(&mut stream, peer).await?
+        named_peer(&mut stream, peer).await.map_err(|_| Unopened::Refused(ConnectionRefusal::ProxyProtocol))?
     } else {
         (peer, BytesMut::new())
     };
     if let Some(tls) = &live.tls {
         if !first.is_empty() {
             // A client sends nothing of its handshake in one packet with the balancer's line.
-            return Err(io::ErrorKind::InvalidData.into());
+            return Err(Unopened::Refused(ConnectionRefusal::ProxyProtocol));
         }
-        let stream = TlsAcceptor::from(Arc::clone(tls)).accept(stream).await?;
+        let accepted = TlsAcceptor::from(Arc::clone(tls)).accept(stream).await;
+        let stream = accepted.map_err(|_| Unopened::Refused(ConnectionRefusal::Tls))?;
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         let transport = Transport::Tls(Box::new(stream));
         return Ok(Opened {

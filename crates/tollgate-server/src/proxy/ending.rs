@@ -9,7 +9,8 @@ use http::{HeaderValue, Method};
 use tollgate::http::Extracted;
 
 use super::service::Caller;
-use crate::telemetry::{Entry, Label, RequestOutcome};
+use crate::telemetry::Entry;
+use crate::telemetry::metrics::{Label, RequestOutcome};
 
 /// Lives as long as a request; its end is the request's.
 pub(super) struct Ending {
@@ -44,7 +45,7 @@ impl Story {
     pub(super) fn know(&mut self, extracted: &Extracted<'_>) {
         self.client_ip = extracted.client_ip;
         self.host = extracted.host.as_deref().map(str::to_owned);
-        extracted.path.clone_into(&mut self.path);
+        self.path = extracted.path.to_string();
     }
 }
 

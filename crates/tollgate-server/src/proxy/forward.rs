@@ -21,7 +21,8 @@ use super::streams;
 use super::upgrade;
 use super::upstream::Server;
 use crate::live::Live;
-use crate::telemetry::{Metrics, UpstreamFailure};
+use crate::telemetry::Metrics;
+use crate::telemetry::metrics::UpstreamFailure;
 
 /// What a request takes along on its way.
 pub(super) struct Forwarding<'a> {
@@ -67,7 +68,8 @@ impl Failure {
     /// As it is counted.
     fn reason(&self) -> Option<UpstreamFailure> {
         match self {
-            Self::Broken(_) => Some(UpstreamFailure::Broken),
+            Self::Broken(error) if error.is_parse() => Some(UpstreamFailure::Protocol),
+            Self::Broken(_) => Some(UpstreamFailure::Closed),
             Self::TooLate => Some(UpstreamFailure::Timeout),
             // Counted for each server that was tried.
             Self::Unreachable(_) | Self::NoRoute | Self::TooLarge => None,
@@ -141,7 +143,7 @@ pub(super) async fn forward(
             }
             Err(error) => {
                 server.failed();
-                caller.gate.metrics.upstream_failed(UpstreamFailure::Connect);
+                caller.gate.metrics.upstream_failed(reason_of(&error));
                 unreachable = Some(error);
             }
         }
@@ -187,6 +189,15 @@ pub(super) async fn in_time<T>(
             Err(_) if forwarding.caller.watch.bytes_read() != read => {}
             Err(_) => return Err(Failure::TooLate),
         }
+    }
+}
+
+/// Why a connection could not be made, as it is counted.
+fn reason_of(error: &io::Error) -> UpstreamFailure {
+    match error.kind() {
+        io::ErrorKind::TimedOut => UpstreamFailure::ConnectTimeout,
+        io::ErrorKind::InvalidData => UpstreamFailure::Tls,
+        _ => UpstreamFailure::Connect,
     }
 }
 

@@ -32,6 +32,7 @@ use tollgate_config as config;
 use self::connection::Door;
 use crate::handover::Inherited;
 use crate::live::Gate;
+use crate::telemetry::metrics::ConnectionRefusal;
 
 /// A running proxy.
 pub(crate) struct Proxy {
@@ -147,7 +148,10 @@ async fn accept(
         };
         match accepted {
             Ok((stream, peer)) => {
-                let Some(place) = Place::take(&places) else { continue };
+                let Some(place) = Place::take(&places) else {
+                    door.gate.metrics.connection_refused(ConnectionRefusal::TooMany);
+                    continue;
+                };
                 let door = Arc::clone(&door);
                 let mut connections = connections.lock().await;
                 while connections.try_join_next().is_some() {}

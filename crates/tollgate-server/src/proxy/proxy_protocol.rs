@@ -1,10 +1,151 @@
-//! stand-in
-use std::net::SocketAddr;
-#[expect(dead_code)]
-pub(super) enum Parsed {
+//! The PROXY protocol, in which a balancer says before the first byte of a connection for whom it is.
+//!
+//! Version 1 is a line of text, version 2 is binary. A connection either begins with a header that is right in every byte,
+//! or ends: who guesses here could be led to believe a caller's own words.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// The longest header of version 1, with its line end.
+pub const V1_BYTES_MAX: usize = 107;
+/// The longest header of version 2 that is taken: addresses and a few hundred bytes of additions.
+pub const V2_BYTES_MAX: usize = 536;
+
+const V1_START: &[u8] = b"PROXY ";
+const V2_START: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
+/// The start, version and command, family, length.
+const V2_HEAD_BYTES: usize = 16;
+
+/// What the first bytes of a connection say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parsed {
+    /// Too little: at least so many more bytes belong to the header.
     Need(usize),
-    Done { source: Option<SocketAddr>, used: usize },
+    /// The header is over.
+    Done {
+        /// The address for which the connection was made; `None` is the peer itself.
+        source: Option<SocketAddr>,
+        /// The bytes of the header; what follows is the connection's.
+        used: usize,
+    },
 }
-pub(super) fn parse(_: &[u8]) -> Result<Parsed, String> {
-    Ok(Parsed::Done { source: None, used: 0 })
+
+/// The first bytes of a connection are no header of the PROXY protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    found: &'static str,
 }
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the PROXY protocol header has {}", self.found)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// Reads the header at the beginning of a connection, as far as it has come.
+///
+/// A connection that the balancer made for itself (`LOCAL`), or for somebody it cannot name (`UNKNOWN`, a socket in the
+/// file system), is the peer's. Additions of version 2 are skipped.
+pub fn parse(bytes: &[u8]) -> Result<Parsed, Refused> {
+    match bytes.first() {
+        None => Ok(Parsed::Need(1)),
+        Some(b'P') => parse_v1(bytes),
+        Some(_) => parse_v2(bytes),
+    }
+}
+
+fn refused<T>(found: &'static str) -> Result<T, Refused> {
+    Err(Refused { found })
+}
+
+fn parse_v1(bytes: &[u8]) -> Result<Parsed, Refused> {
+    let window = &bytes[..bytes.len().min(V1_BYTES_MAX)];
+    let start = window.len().min(V1_START.len());
+    if window[..start] != V1_START[..start] {
+        return refused("another start");
+    }
+    let Some(end) = window.iter().position(|byte| *byte == b'\n') else {
+        // The shortest line is `PROXY UNKNOWN`; a line end is missing in any case.
+        let least = "PROXY UNKNOWN\r\n".len().saturating_sub(window.len()).max(1);
+        return if window.len() < V1_BYTES_MAX { Ok(Parsed::Need(least)) } else { refused("no end") };
+    };
+    let line = window[..end].strip_suffix(b"\r").and_then(|line| str::from_utf8(line).ok());
+    let Some(words) = line.and_then(|line| line.strip_prefix("PROXY ")) else { return refused("a broken line") };
+    let used = end + 1;
+    if words == "UNKNOWN" || words.starts_with("UNKNOWN ") {
+        return Ok(Parsed::Done { source: None, used });
+    }
+    let mut words = words.split(' ');
+    let mut next = || words.next().unwrap_or_default();
+    let (family, source, destination, source_port, destination_port) = (next(), next(), next(), next(), next());
+    let read_address = |text: &str| match family {
+        "TCP4" => text.parse().map(IpAddr::V4).ok(),
+        "TCP6" => text.parse().map(IpAddr::V6).ok(),
+        _ => None,
+    };
+    let addresses = read_address(source).zip(read_address(destination));
+    let ports = read_port(source_port).zip(read_port(destination_port));
+    match (addresses, ports, words.next()) {
+        (Some((source, _)), Some((port, _)), None) => {
+            Ok(Parsed::Done { source: Some(SocketAddr::new(source, port)), used })
+        }
+        _ => refused("a broken line"),
+    }
+}
+
+/// Digits without a sign or leading zeros.
+fn read_port(text: &str) -> Option<u16> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
+    if is_number { text.parse().ok() } else { None }
+}
+
+fn parse_v2(bytes: &[u8]) -> Result<Parsed, Refused> {
+    let start = bytes.len().min(V2_START.len());
+    if bytes[..start] != V2_START[..start] {
+        return refused("another start");
+    }
+    let Some((head, _)) = bytes.split_first_chunk::<V2_HEAD_BYTES>() else {
+        return Ok(Parsed::Need(V2_HEAD_BYTES - bytes.len()));
+    };
+    let [.., version_and_command, family, length_high, length_low] = *head;
+    let used = V2_HEAD_BYTES + usize::from(u16::from_be_bytes([length_high, length_low]));
+    if used > V2_BYTES_MAX {
+        return refused("too many bytes");
+    }
+    let is_local = match version_and_command {
+        0x20 => true,
+        0x21 => false,
+        _ => return refused("another version or command"),
+    };
+    let address_bytes = match family {
+        0x00 => 0,
+        0x11 => 12,
+        0x21 => 36,
+        0x31 => 216,
+        // A connection is never made of datagrams.
+        _ if !is_local => return refused("another family"),
+        _ => 0,
+    };
+    if !is_local && used < V2_HEAD_BYTES + address_bytes {
+        return refused("too few bytes for its addresses");
+    }
+    let Some(addresses) = bytes.get(V2_HEAD_BYTES..used) else { return Ok(Parsed::Need(used - bytes.len())) };
+    let source = match (is_local, family) {
+        (false, 0x11) => source_of::<4, 12>(addresses).map(|(ip, port)| (Ipv4Addr::from(ip).into(), port)),
+        (false, 0x21) => source_of::<16, 36>(addresses).map(|(ip, port)| (Ipv6Addr::from(ip).into(), port)),
+        _ => None,
+    };
+    Ok(Parsed::Done { source: source.map(|(ip, port)| SocketAddr::new(ip, port)), used })
+}
+
+/// Source address, destination address, source port, destination port.
+fn source_of<const ADDRESS: usize, const ALL: usize>(addresses: &[u8]) -> Option<([u8; ADDRESS], u16)> {
+    let block: &[u8; ALL] = addresses.first_chunk()?;
+    let port = block.get(2 * ADDRESS..2 * ADDRESS + 2)?;
+    Some((*block.first_chunk()?, u16::from_be_bytes(*port.first_chunk()?)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -28,7 +28,7 @@ use crate::access::Ruling;
 use crate::auth::Identity;
 use crate::live::{Gate, Live};
 use crate::request_id;
-use crate::telemetry::RequestOutcome;
+use crate::telemetry::metrics::RequestOutcome;
 
 /// One client's connection, as its requests see it.
 pub(super) struct Caller {
@@ -81,12 +81,7 @@ impl Refused {
 }
 
 /// Everything before a server is touched.
-async fn decide(
-    caller: &Caller,
-    live: &Live,
-    parts: &mut Parts,
-    ending: &mut Ending,
-) -> Result<Passed, Refused> {
+async fn decide(caller: &Caller, live: &Live, parts: &mut Parts, ending: &mut Ending) -> Result<Passed, Refused> {
     validate::validate(parts, &live.bounds, caller.is_http2).map_err(|refusal| malformed(&refusal))?;
     let path = match normalise_path(parts.uri.path()) {
         Ok(path) => path,

@@ -1,0 +1,89 @@
+//! A histogram of durations without a lock.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+
+/// How many requests took how long. Clones share their counts.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Durations(Arc<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    /// One for each bound, and one for what is longer.
+    buckets: [AtomicU64; BOUNDS_US.len() + 1],
+    /// In microseconds: 10,000 requests at a time fill it in 58 years.
+    sum_us: AtomicU64,
+}
+
+/// The upper ends of the buckets in microseconds.
+const BOUNDS_US: [u64; 16] = [
+    250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000,
+    10_000_000, 60_000_000,
+];
+
+impl Durations {
+    pub(super) fn add(&self, took: Duration) {
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        let bucket = BOUNDS_US.partition_point(|bound| *bound < micros);
+        self.0.buckets[bucket].fetch_add(1, Ordering::Relaxed);
+        self.0.sum_us.fetch_add(micros, Ordering::Relaxed);
+    }
+}
+
+impl EncodeMetric for Durations {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        let bounds = BOUNDS_US.iter().map(|bound| seconds(*bound)).chain([f64::INFINITY]);
+        let counts = self.0.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed));
+        let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();
+        // The count is the sum of what was read, so that the buckets always add up to it.
+        let count = buckets.iter().map(|(_, count)| count).sum();
+        let sum = seconds(self.0.sum_us.load(Ordering::Relaxed));
+        encoder.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Histogram
+    }
+}
+
+fn seconds(micros: u64) -> f64 {
+    micros as f64 / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::encoding::text;
+    use prometheus_client::registry::Registry;
+
+    use super::*;
+
+    #[test]
+    fn a_duration_counts_in_its_bucket_and_in_all_above() {
+        let durations = Durations::default();
+        durations.add(Duration::from_micros(250));
+        durations.add(Duration::from_micros(251));
+        durations.add(Duration::from_secs(61));
+        durations.add(Duration::ZERO);
+        let mut registry = Registry::default();
+        registry.register("d", "D", durations);
+        let mut text = String::new();
+        text::encode(&mut text, &registry).unwrap();
+        let has = |line: &str| assert!(text.lines().any(|other| other == line), "{line}\n{text}");
+        has("d_bucket{le=\"0.00025\"} 2");
+        has("d_bucket{le=\"0.0005\"} 3");
+        has("d_bucket{le=\"60.0\"} 3");
+        has("d_bucket{le=\"+Inf\"} 4");
+        has("d_count 4");
+        has("d_sum 61.000501");
+    }
+
+    #[test]
+    fn no_duration_is_too_long() {
+        Durations::default().add(Duration::MAX);
+    }
+}
