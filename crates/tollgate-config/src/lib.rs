@@ -1,6 +1,55 @@
 //! Tollgate's configuration: YAML in, every mistake named, typed values out.
+//!
+//! A file goes three steps: `raw` reads the YAML into a tree that knows its places, `expand` fills in what comes from
+//! the environment and from other files, and `lower` makes the typed [`Config`], noting every mistake on the way.
+//!
+//! ```
+//! use tollgate_config::{Source, load};
+//!
+//! let config = load(&Source::embedded(), &|_| None).unwrap();
+//! assert_eq!(config.policy.limits()[0].name, "per-client");
+//!
+//! let mut source = Source::embedded();
+//! source.text = "limits:\n  - { name: a, key: [client_ip], rate: 1/s, burst: 0 }\n".to_owned();
+//! let mistakes = load(&source, &|_| None).unwrap_err();
+//! assert_eq!(mistakes.to_string(), "built-in default:2:55: limits[0].burst: must be at least 1 (got 0)");
+//! ```
 #![forbid(unsafe_code)]
 
+mod blot;
+mod expand;
+mod item;
+mod lower;
+mod mistakes;
+mod raw;
+mod schema;
+mod section;
+mod source;
+mod tree;
 mod typed;
+mod words;
 
+pub use mistakes::{Mistake, Mistakes};
+pub use schema::schema;
+pub use source::Source;
 pub use typed::*;
+
+use expand::Expander;
+use item::{Desk, Item};
+use tree::Notes;
+
+/// Reads a configuration, or tells everything that is wrong with it. `env` is asked for variables of the environment.
+///
+/// Files that the configuration names are not opened, except those in `${file:…}`.
+pub fn load(source: &Source, env: &dyn Fn(&str) -> Option<String>) -> Result<Config, Mistakes> {
+    let told = |list| Mistakes::new(&source.name, blot::blotted(&source.text), list);
+    let (raw, twice) = raw::parse(&source.text).map_err(|mistake| told(vec![mistake]))?;
+    let notes = Notes::new(twice.into_iter().collect());
+    let node = tree::grow(raw, "", &mut Expander::new(env, &source.base_dir), &notes);
+    let desk = Desk { base_dir: &source.base_dir, notes: &notes };
+    let config = lower::config(&Item { path: String::new(), node: &node, desk: &desk });
+    match (config, notes.take()) {
+        (Some(config), mistakes) if mistakes.is_empty() => Ok(config),
+        (_, mistakes) => Err(told(mistakes)),
+    }
+}

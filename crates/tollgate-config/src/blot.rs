@@ -1,0 +1,58 @@
+//! Passwords in the text of a file are blotted out before any of it is shown.
+
+/// The text, byte for byte as long, with what looks like a password as stars.
+pub(crate) fn blotted(text: &str) -> String {
+    text.split_inclusive('\n').map(blotted_line).collect()
+}
+
+fn blotted_line(line: &str) -> String {
+    let mut blots = Vec::new();
+    blots.extend(after_secret_key(line));
+    blots.extend(user_of_url(line));
+    // Whole characters become as many stars as they have bytes, so that places stay where they are.
+    let starred = |(at, letter): (usize, char)| match blots.iter().any(|(start, end)| (*start..*end).contains(&at)) {
+        true if !letter.is_whitespace() => "*".repeat(letter.len_utf8()),
+        _ => letter.to_string(),
+    };
+    line.char_indices().map(starred).collect()
+}
+
+/// What follows a key such as `password:`, to the end of the line; not where the secret is kept, as in `password_file:`.
+fn after_secret_key(line: &str) -> Option<(usize, usize)> {
+    const WORDS: [&str; 4] = ["passw", "secret", "token", "credential"];
+    let lower = line.to_ascii_lowercase();
+    let key_of = |(at, _): (usize, &str)| {
+        let colon = at + lower[at..].find(':')?;
+        let key = lower[at..colon].trim_end_matches(['"', '\'', ' ']);
+        (!key.ends_with("_file") && !key.ends_with("_env")).then_some((colon + 1, line.len()))
+    };
+    WORDS.iter().flat_map(|word| lower.match_indices(word)).filter_map(key_of).min()
+}
+
+/// What stands between `://` and `@`.
+fn user_of_url(line: &str) -> Option<(usize, usize)> {
+    let start = line.find("://")? + 3;
+    let end = start + line[start..].rfind('@')?;
+    Some((start, end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_stars_and_everything_else_stays_in_its_place() {
+        for (line, shown) in [
+            ("  password: hunter2 # old\n", "  password: ******* * ***\n"),
+            ("{ \"password\": \"hünter\", burst: 1 }", "{ \"password\": ********** ****** * *"),
+            ("  Passwrod: x\n", "  Passwrod: *\n"),
+            ("  password_file: redis.pw\n", "  password_file: redis.pw\n"),
+            ("  password_env: REDIS_PASSWORD\n", "  password_env: REDIS_PASSWORD\n"),
+            ("  url: redis://ann:p@ss@rl-0:6379\n", "  url: redis://********@rl-0:6379\n"),
+            ("  rate: 10/s\r\n", "  rate: 10/s\r\n"),
+        ] {
+            assert_eq!(blotted(line), shown);
+            assert_eq!(blotted(line).len(), line.len());
+        }
+    }
+}

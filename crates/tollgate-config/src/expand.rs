@@ -1,0 +1,132 @@
+//! `${NAME}`, `${NAME:-default}` and `${file:path}` inside values.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use crate::item::quoted;
+use crate::tree::Origin;
+
+/// What a `${…}` refers to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reference {
+    /// A variable of the environment.
+    Env(String),
+    /// The first line of a file.
+    File(PathBuf),
+}
+
+/// Fills in references. What it fills in is not looked at again.
+pub(crate) struct Expander<'a> {
+    env: &'a dyn Fn(&str) -> Option<String>,
+    base_dir: &'a Path,
+    /// Bytes that may still be filled in: a small file must not become a large one.
+    left: usize,
+}
+
+const HIDDEN_ENV: &str = "value from the environment";
+const HIDDEN_FILE: &str = "value from a file";
+
+impl<'a> Expander<'a> {
+    /// The longest value from outside, and all of them together.
+    const ONE_MAX: usize = 64 << 10;
+    const ALL_MAX: usize = 4 << 20;
+
+    pub(crate) fn new(env: &'a dyn Fn(&str) -> Option<String>, base_dir: &'a Path) -> Self {
+        Self { env, base_dir, left: Self::ALL_MAX }
+    }
+
+    /// The text with its references filled in, or why that is impossible. `$${` stands for `${`.
+    pub(crate) fn expand(&mut self, text: String) -> Result<(String, Origin), String> {
+        if !text.contains("${") {
+            return Ok((text, Origin::default()));
+        }
+        let mut origin = Origin { expanded: true, ..Origin::default() };
+        let mut expanded = String::with_capacity(text.len());
+        let mut rest = text.as_str();
+        while let Some(start) = rest.find("${") {
+            let (before, reference) = rest.split_at(start);
+            if let Some(before) = before.strip_suffix('$') {
+                expanded.push_str(before);
+                expanded.push_str("${");
+                rest = &reference[2..];
+                continue;
+            }
+            expanded.push_str(before);
+            let Some(end) = reference.find('}') else {
+                return Err("expected a } after ${; write $${ for ${ itself".to_owned());
+            };
+            let inside = &reference[2..end];
+            rest = &reference[end + 1..];
+            let filled = self.fill(inside)?;
+            origin.hidden = filled.hidden.or(origin.hidden);
+            origin.whole = filled.reference.filter(|_| reference.len() == text.len() && rest.is_empty());
+            expanded.push_str(&filled.text);
+        }
+        expanded.push_str(rest);
+        Ok((expanded, origin))
+    }
+
+    fn fill(&mut self, inside: &str) -> Result<Filled, String> {
+        let filled = match inside.strip_prefix("file:") {
+            Some(path) => self.first_line(path)?,
+            None => self.variable(inside)?,
+        };
+        self.left = self.left.checked_sub(filled.text.len()).ok_or("values from outside are more than 4 MiB in all")?;
+        Ok(filled)
+    }
+
+    fn variable(&self, inside: &str) -> Result<Filled, String> {
+        let (name, default) = inside.split_once(":-").map_or((inside, None), |(name, text)| (name, Some(text)));
+        let is_name = |name: &str| {
+            name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+                && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        };
+        if !is_name(name) {
+            let expected = "expected ${NAME}, ${NAME:-default} or ${file:path}";
+            return Err(format!("{expected} (got {})", quoted(&format!("${{{inside}}}"))));
+        }
+        // As in a shell: an empty variable is as good as none where there is a default.
+        let value = (self.env)(name).filter(|value| !value.is_empty() || default.is_none());
+        match (value, default) {
+            (Some(value), _) if value.len() > Self::ONE_MAX => Err(format!("{name} is longer than 64 KiB")),
+            (Some(text), _) => {
+                let reference = Some(Reference::Env(name.to_owned()));
+                Ok(Filled { text, hidden: Some(HIDDEN_ENV), reference })
+            }
+            (None, Some(default)) => Ok(Filled { text: default.to_owned(), hidden: None, reference: None }),
+            (None, None) => {
+                Err(format!("there is no variable {name} in the environment; ${{{name}:-default}} gives it a default"))
+            }
+        }
+    }
+
+    fn first_line(&self, path: &str) -> Result<Filled, String> {
+        let whole = self.base_dir.join(path);
+        let line = read_first_line(&whole, Self::ONE_MAX);
+        let text = line.map_err(|error| format!("cannot read {}: {error}", quoted(path)))?;
+        Ok(Filled { text, hidden: Some(HIDDEN_FILE), reference: Some(Reference::File(whole)) })
+    }
+}
+
+struct Filled {
+    text: String,
+    hidden: Option<&'static str>,
+    reference: Option<Reference>,
+}
+
+fn read_first_line(path: &Path, length_max: usize) -> io::Result<String> {
+    // A pipe or a device could keep us waiting.
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(length_max as u64 + 1).read_to_end(&mut bytes)?;
+    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    if line.len() > length_max {
+        return Err(io::Error::other("its first line is longer than 64 KiB"));
+    }
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    // The line stays out of the message.
+    String::from_utf8(line.to_vec()).map_err(|_| io::Error::other("its first line is not UTF-8"))
+}

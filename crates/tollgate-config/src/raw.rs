@@ -1,0 +1,149 @@
+//! The file as written: a tree in which everything knows its place.
+
+use std::fmt;
+
+use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::options::{DuplicateKeyPolicy, NonFiniteFloatPolicy};
+use serde_saphyr::{Error, Location, MessageFormatter, Spanned, UserMessageFormatter};
+
+use crate::mistakes::{At, Mistake};
+use crate::source::Source;
+
+/// A node of the tree.
+pub(crate) type Raw = Spanned<RawValue>;
+
+/// What a node is.
+#[derive(Debug)]
+pub(crate) enum RawValue {
+    Nothing,
+    Switch(bool),
+    Whole(u64),
+    Negative(i64),
+    Fraction(f64),
+    Text(String),
+    List(Vec<Raw>),
+    Section(Vec<(Spanned<String>, Raw)>),
+}
+
+/// Reads the text. What YAML itself forbids ends the reading; a key that stands there twice does not.
+pub(crate) fn parse(text: &str) -> Result<(Raw, Option<Mistake>), Mistake> {
+    if text.len() > Source::LENGTH_MAX {
+        return Err(Mistake::new(None, "", "is longer than 1 MiB"));
+    }
+    let once = serde_saphyr::from_str_with_options::<Raw>(text, options(DuplicateKeyPolicy::Error));
+    match once {
+        Ok(tree) => Ok((tree, None)),
+        Err(error @ Error::DuplicateMappingKey { .. }) => {
+            let twice = mistake(&error);
+            let tree = serde_saphyr::from_str_with_options(text, options(DuplicateKeyPolicy::FirstWins));
+            tree.map(|tree| (tree, Some(twice))).map_err(|error| mistake(&error))
+        }
+        Err(error) => Err(mistake(&error)),
+    }
+}
+
+/// Bounds that no honest configuration comes near, and that keep aliases of aliases small.
+fn options(duplicate_keys: DuplicateKeyPolicy) -> serde_saphyr::Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_depth: 32,
+            flow_nesting_limit: 32,
+            max_documents: 1,
+            max_aliases: 1_000,
+            max_anchors: 1_000,
+            max_merge_keys: 1_000,
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: 100_000,
+            max_replay_stack_depth: 16,
+        },
+        duplicate_keys: duplicate_keys,
+        strict_booleans: true,
+        non_finite_float_policy: NonFiniteFloatPolicy::PassThrough,
+        reject_unsupported_tags: true,
+        with_snippet: false,
+    }
+}
+
+fn mistake(error: &Error) -> Mistake {
+    let at = error.location().map(|location| At::from(&location));
+    match error {
+        Error::DuplicateMappingKey { key: Some(key), .. } => {
+            Mistake::new(at, "", format!("the key {} stands there twice", crate::item::quoted(key)))
+        }
+        error => Mistake::new(at, "", UserMessageFormatter.format_message(error).escape_debug().to_string()),
+    }
+}
+
+impl From<&Location> for At {
+    fn from(location: &Location) -> Self {
+        let start = location.span().byte_offset().and_then(|start| usize::try_from(start).ok());
+        let length = location.span().byte_len().and_then(|length| usize::try_from(length).ok());
+        let start = start.unwrap_or(usize::MAX);
+        Self {
+            line: location.line(),
+            column: location.column(),
+            span: (start, start.saturating_add(length.unwrap_or(0))),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for RawValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(RawVisitor)
+    }
+}
+
+struct RawVisitor;
+
+impl<'de> Visitor<'de> for RawVisitor {
+    type Value = RawValue;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value, a list or a section")
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<RawValue, E> {
+        Ok(RawValue::Nothing)
+    }
+
+    fn visit_none<E: de::Error>(self) -> Result<RawValue, E> {
+        Ok(RawValue::Nothing)
+    }
+
+    fn visit_bool<E: de::Error>(self, value: bool) -> Result<RawValue, E> {
+        Ok(RawValue::Switch(value))
+    }
+
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<RawValue, E> {
+        Ok(RawValue::Whole(value))
+    }
+
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<RawValue, E> {
+        Ok(u64::try_from(value).map_or(RawValue::Negative(value), RawValue::Whole))
+    }
+
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<RawValue, E> {
+        Ok(RawValue::Fraction(value))
+    }
+
+    fn visit_str<E: de::Error>(self, value: &str) -> Result<RawValue, E> {
+        Ok(RawValue::Text(value.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<RawValue, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(RawValue::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<RawValue, A::Error> {
+        let mut section = Vec::new();
+        while let Some(entry) = entries.next_entry()? {
+            section.push(entry);
+        }
+        Ok(RawValue::Section(section))
+    }
+}

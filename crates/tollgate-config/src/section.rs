@@ -1,0 +1,192 @@
+//! Reading a section: the keys that are known, and a word about those that are not.
+
+use crate::item::{Item, quoted};
+use crate::mistakes::Mistake;
+use crate::tree::{Entry, Value, below};
+
+/// A section that is being read.
+#[derive(Debug)]
+pub(crate) struct Section<'a> {
+    item: Item<'a>,
+    entries: &'a [Entry],
+    /// Every key that was asked for.
+    known: Vec<&'static str>,
+}
+
+impl<'a> Section<'a> {
+    pub(crate) fn new(item: Item<'a>, entries: &'a [Entry]) -> Self {
+        Self { item, entries, known: Vec::new() }
+    }
+
+    /// The value of a key; `None` when it is not there.
+    ///
+    /// A key without a value is a mistake, except where a section is expected: see [`Section::sub`].
+    pub(crate) fn get(&mut self, key: &'static str) -> Option<Item<'a>> {
+        let found = self.sub(key)?;
+        if matches!(found.node.value, Value::Nothing) {
+            found.note("has no value; leave the key out");
+            return None;
+        }
+        Some(found)
+    }
+
+    /// What a key says, or what holds without it. What cannot be read has been noted, and the default stands in for it.
+    pub(crate) fn read<T>(&mut self, key: &'static str, default: T, read: impl FnOnce(&Item<'a>) -> Option<T>) -> T {
+        self.get(key).and_then(|item| read(&item)).unwrap_or(default)
+    }
+
+    /// The same for a key that may be left out.
+    pub(crate) fn optional<T>(&mut self, key: &'static str, read: impl FnOnce(&Item<'a>) -> Option<T>) -> Option<T> {
+        self.get(key).and_then(|item| read(&item))
+    }
+
+    /// The same for text in which an empty one means that there is none.
+    pub(crate) fn text_or_none(&mut self, key: &'static str) -> Option<String> {
+        self.optional(key, |item| item.any_text()).filter(|text| !text.is_empty()).map(str::to_owned)
+    }
+
+    /// The same for a list, which may be one value without its brackets.
+    pub(crate) fn all<T>(&mut self, key: &'static str, read: impl FnMut(&Item<'a>) -> Option<T>) -> Vec<T> {
+        let items = self.get(key).map(|item| item.one_or_more()).unwrap_or_default();
+        items.iter().filter_map(read).collect()
+    }
+
+    /// The section of a key, which may stand there without a value.
+    pub(crate) fn sub(&mut self, key: &'static str) -> Option<Item<'a>> {
+        self.known.push(key);
+        let entry = self.entries.iter().find(|entry| entry.key == key)?;
+        Some(Item { path: below(&self.item.path, key), node: &entry.node, desk: self.item.desk })
+    }
+
+    /// The value of a key that must be there; `what` says what it is.
+    pub(crate) fn need(&mut self, key: &'static str, what: &str) -> Option<Item<'a>> {
+        self.tell_if_missing(key, what);
+        self.get(key)
+    }
+
+    /// The same for a section.
+    pub(crate) fn need_sub(&mut self, key: &'static str, what: &str) -> Option<Item<'a>> {
+        self.tell_if_missing(key, what);
+        self.sub(key)
+    }
+
+    fn tell_if_missing(&self, key: &'static str, what: &str) {
+        if !self.has(key) {
+            let at = Some(self.item.node.at.clone());
+            self.note(Mistake::new(at, below(&self.item.path, key), format!("is missing: {what}")));
+        }
+    }
+
+    /// Whether a key is there.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.entries.iter().any(|entry| entry.key == key)
+    }
+
+    /// Which of these keys are there.
+    pub(crate) fn among(&self, keys: &[&'static str]) -> Vec<&'static str> {
+        keys.iter().copied().filter(|key| self.has(key)).collect()
+    }
+
+    /// The first of these keys that is there, or the section itself.
+    pub(crate) fn first_of(&self, keys: &[&'static str]) -> Item<'a> {
+        let find = |key: &&str| self.entries.iter().find(|entry| entry.key == **key);
+        match keys.iter().find_map(find) {
+            Some(entry) => Item { path: below(&self.item.path, &entry.key), node: &entry.node, desk: self.item.desk },
+            None => self.item.clone(),
+        }
+    }
+
+    /// The section as a value.
+    pub(crate) fn item(&self) -> &Item<'a> {
+        &self.item
+    }
+
+    /// Notes that a key is there and must not be.
+    pub(crate) fn refuse(&mut self, key: &'static str, message: &str) {
+        self.known.push(key);
+        if let Some(entry) = self.entries.iter().find(|entry| entry.key == key) {
+            self.note(Mistake::new(Some(entry.at.clone()), below(&self.item.path, key), message));
+        }
+    }
+
+    /// Notes every key that nobody asked for, with the known key that is most like it.
+    pub(crate) fn tell_unknown_keys(&self) {
+        /// Looking for the key that was meant takes a while; nobody misspells this many.
+        const GUESSES_MAX: usize = 50;
+        let unknown = self.entries.iter().filter(|entry| !self.known.contains(&entry.key.as_str()));
+        for (number, entry) in unknown.enumerate() {
+            let meant = if number < GUESSES_MAX { nearest(&entry.key, &self.known) } else { None };
+            let message = match meant {
+                Some(known) => format!("unknown key `{}`, did you mean `{known}`?", plain(&entry.key)),
+                None => format!("unknown key `{}` (known: {})", plain(&entry.key), self.known.join(", ")),
+            };
+            self.note(Mistake::new(Some(entry.at.clone()), self.item.path.as_str(), message));
+        }
+    }
+
+    fn note(&self, mistake: Mistake) {
+        self.item.desk.notes.borrow_mut().push(mistake);
+    }
+}
+
+fn plain(key: &str) -> String {
+    quoted(key).trim_matches('"').to_owned()
+}
+
+/// The known key that takes the fewest changes, if they are few.
+fn nearest(key: &str, known: &[&'static str]) -> Option<&'static str> {
+    const KEY_MAX: usize = 40;
+    if key.len() > KEY_MAX {
+        return None;
+    }
+    let lower = key.to_ascii_lowercase().replace('-', "_");
+    let changes = known.iter().map(|known| (changes(&lower, known), *known));
+    let (fewest, nearest) = changes.min()?;
+    (fewest <= nearest.len().max(key.len()) / 3).then_some(nearest)
+}
+
+/// Letters to put in, leave out, replace or swap with their neighbour until one text is the other.
+fn changes(one: &str, other: &str) -> usize {
+    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
+    let mut rows = vec![vec![0; other.len() + 1]; one.len() + 1];
+    for (row, cells) in rows.iter_mut().enumerate() {
+        cells[0] = row;
+    }
+    for (column, cell) in rows[0].iter_mut().enumerate() {
+        *cell = column;
+    }
+    for i in 1..=one.len() {
+        for j in 1..=other.len() {
+            let differs = usize::from(one[i - 1] != other[j - 1]);
+            let mut fewest = (rows[i - 1][j] + 1).min(rows[i][j - 1] + 1).min(rows[i - 1][j - 1] + differs);
+            if i > 1 && j > 1 && one[i - 1] == other[j - 2] && one[i - 2] == other[j - 1] {
+                fewest = fewest.min(rows[i - 2][j - 2] + 1);
+            }
+            rows[i][j] = fewest;
+        }
+    }
+    rows[one.len()][other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_that_was_meant_is_found() {
+        let known = ["name", "burst", "rate", "max_connections", "on_failure"];
+        for (written, meant) in [
+            ("brust", Some("burst")),
+            ("burts", Some("burst")),
+            ("Burst", Some("burst")),
+            ("rat", Some("rate")),
+            ("max-connections", Some("max_connections")),
+            ("maxConnections", Some("max_connections")),
+            ("onfailure", Some("on_failure")),
+            ("colour", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(written, &known), meant, "{written:?}");
+        }
+    }
+}

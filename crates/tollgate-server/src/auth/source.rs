@@ -1,0 +1,47 @@
+//! Files with keys, as text of a bounded size.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// The text of a file of at most `bytes_max` bytes, or the one mistake about it.
+pub(super) fn read(path: &Path, bytes_max: u64) -> Result<String, String> {
+    let named = |what: String| format!("{}: {what}", path.display());
+    let bytes = bytes_of(path, bytes_max).map_err(|error| named(format!("cannot be read: {error}")))?;
+    if bytes.len() as u64 > bytes_max {
+        return Err(named(format!("expected at most {} MiB", bytes_max >> 20)));
+    }
+    String::from_utf8(bytes).map_err(|_| named("expected UTF-8 text".to_owned()))
+}
+
+/// One byte more than allowed, if there is more: files can grow while they are read.
+fn bytes_of(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(bytes_max + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_up_to_its_size_and_refused_beyond() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("keys");
+        std::fs::write(&path, vec![b'a'; 1 << 20]).unwrap();
+        assert_eq!(read(&path, 1 << 20).unwrap().len(), 1 << 20);
+        std::fs::write(&path, vec![b'a'; (1 << 20) + 1]).unwrap();
+        assert_eq!(read(&path, 1 << 20).unwrap_err(), format!("{}: expected at most 1 MiB", path.display()));
+    }
+
+    #[test]
+    fn what_is_missing_or_no_text_is_refused_by_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("keys");
+        let missing = read(&path, 1).unwrap_err();
+        assert!(missing.starts_with(&format!("{}: cannot be read: ", path.display())), "{missing}");
+        std::fs::write(&path, [0xff, 0xfe]).unwrap();
+        assert_eq!(read(&path, 9).unwrap_err(), format!("{}: expected UTF-8 text", path.display()));
+    }
+}
