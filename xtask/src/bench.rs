@@ -1,5 +1,7 @@
 //! `cargo xtask bench`: the long measurements, each a binary of `tollgate-bench`.
 
+mod proxy;
+
 use crate::command::Command;
 
 /// What `cargo xtask bench …` was asked to do.
@@ -28,16 +30,25 @@ pub fn names() -> Vec<&'static str> {
 struct Bench {
     name: &'static str,
     about: &'static str,
+    /// Gets ready what the bench needs, and returns the arguments it gets because of that.
+    prepare: fn() -> Result<Vec<String>, String>,
 }
 
-const BENCHES: [Bench; 2] = [
+const BENCHES: [Bench; 3] = [
     Bench {
         name: "local",
         about: "the in-process store beside its peers, in one run (instructions too, where valgrind is installed)",
+        prepare: || Ok(Vec::new()),
     },
     Bench {
         name: "redis",
         about: "the store in Redis beside scripts called through redis-rs, in one run (needs redis-server)",
+        prepare: || Ok(Vec::new()),
+    },
+    Bench {
+        name: "proxy",
+        about: "the proxy beside nginx, HAProxy and Envoy, in one run (installs what is missing, where it may)",
+        prepare: proxy::prepare,
     },
 ];
 
@@ -49,12 +60,27 @@ fn print_list() {
 }
 
 fn run_one(name: &str, arguments: Vec<String>) -> bool {
-    let command = Command::cargo(["run", "--release", "-p", "tollgate-bench", "--bin", name, "--"]).args(arguments);
-    match command.run() {
+    match prepared(name, &arguments).and_then(|prepared| run_with(name, prepared, arguments)) {
         Ok(()) => true,
         Err(failure) => {
             eprintln!("bench {name}: {failure}");
             false
         }
     }
+}
+
+/// Whoever only wants to read the help waits for nothing else.
+fn prepared(name: &str, arguments: &[String]) -> Result<Vec<String>, String> {
+    let asks_for_help = arguments.iter().any(|word| word == "--help" || word == "-h");
+    match BENCHES.iter().find(|bench| bench.name == name) {
+        Some(bench) if !asks_for_help => (bench.prepare)(),
+        _ => Ok(Vec::new()),
+    }
+}
+
+fn run_with(name: &str, prepared: Vec<String>, arguments: Vec<String>) -> Result<(), String> {
+    Command::cargo(["run", "--release", "-p", "tollgate-bench", "--bin", name, "--"])
+        .args(prepared)
+        .args(arguments)
+        .run()
 }

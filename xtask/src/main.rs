@@ -8,6 +8,7 @@ mod layering;
 mod nearest;
 mod test;
 mod tidy;
+mod tools;
 
 use std::process::ExitCode;
 

@@ -37,7 +37,7 @@ pub struct Options {
 impl Options {
     /// Whether a load or section of this name is to be measured.
     pub fn includes(&self, name: &str) -> bool {
-        self.only.as_ref().is_none_or(|only| name.to_lowercase().contains(&only.to_lowercase()))
+        is_chosen(self.only.as_deref(), name)
     }
 }
 
@@ -93,6 +93,11 @@ fn parse_options(words: Vec<String>) -> Result<Options, String> {
         options.rounds = if options.is_quick { ROUNDS_QUICK } else { ROUNDS };
     }
     Ok(options)
+}
+
+/// Whether `--only` leaves this load or section in.
+pub fn is_chosen(only: Option<&str>, name: &str) -> bool {
+    only.is_none_or(|only| name.to_lowercase().contains(&only.to_lowercase()))
 }
 
 /// The number after `--rounds`.

@@ -3,6 +3,7 @@
 //! ```text
 //! args ─▶ local ─▶ loads × keys × contestants ─measure─▶ Results ─report─▶ tables ─page─▶ docs/performance.md
 //!         redis ─▶ loads × callers × contestants, each in a process of its own ─▲
+//!         proxy ─▶ loads × contestants, each a program of its own between our client and our backend ─▲
 //! ```
 
 mod args;
@@ -22,10 +23,12 @@ mod memory;
 mod page;
 mod plot;
 mod progress;
+mod proxy;
 mod redis;
 mod report;
 mod results;
 mod table;
 
 pub use local::local;
+pub use proxy::proxy;
 pub use redis::redis;

@@ -3,7 +3,7 @@
 use crate::contestants::Who;
 use crate::keys::KeyKind;
 use crate::loads::Answer;
-use crate::plot::{Bar, Chart, Group, Series};
+use crate::plot::{Bar, Chart, Group, Series, Unit};
 use crate::results::{Cell, Results};
 
 /// The figures with one thread and allowed, by address; throttlecrab by text, which is all it takes.
@@ -11,6 +11,7 @@ pub fn svg(results: &Results) -> String {
     let chart = Chart {
         title: "ns per decision (processor time, one thread, allowed; logarithmic)",
         description: "Processor time per decision in ns, by load and contestant",
+        unit: Unit::Nanoseconds,
         series: SHOWN.map(|who| Series { name: who.name(), note: note(who), colour: colour(who) }).into(),
         groups: groups(results),
     };
@@ -37,7 +38,7 @@ fn groups(results: &Results) -> Vec<Group> {
 
 fn bar(cell: &Cell) -> Option<Bar> {
     let series = SHOWN.iter().position(|who| *who == cell.who)?;
-    Some(Bar { series, ns: cell.cpu_ns() })
+    Some(Bar { series, value: cell.cpu_ns() })
 }
 
 fn key_of(who: Who) -> KeyKind {

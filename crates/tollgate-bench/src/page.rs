@@ -37,7 +37,7 @@ const INTRODUCTION: &str = include_str!("introduction.md");
 impl Page<'_> {
     fn to_markdown(&self) -> String {
         format!(
-            "_{}. {}. {} rounds{}. {}._\n\n![{}]({})\n\n{}",
+            "_{}. {}. {} rounds{}.{}_\n\n![{}]({})\n\n{}",
             date(SystemTime::now()),
             machine(),
             self.rounds,
@@ -91,7 +91,7 @@ fn plain_version(release: &str) -> &str {
     &release[..end]
 }
 
-/// The peers' versions, from the lock file.
+/// The peers' versions, from the lock file, as a sentence of its own; nothing for peers that are no packages.
 fn versions(peers: &[&str]) -> String {
     let lock = fs::read_to_string(root().join("Cargo.lock")).unwrap_or_default();
     let version = |name: &str| {
@@ -99,7 +99,7 @@ fn versions(peers: &[&str]) -> String {
         Some(format!("{name} {}", after.split('"').next()?))
     };
     let versions: Vec<String> = peers.iter().copied().filter_map(version).collect();
-    versions.join(", ")
+    if versions.is_empty() { String::new() } else { format!(" {}.", versions.join(", ")) }
 }
 
 /// The day as year, month and day, in UTC.
@@ -143,9 +143,15 @@ mod tests {
 
     #[test]
     fn the_introduction_has_a_place_for_the_figures_of_every_bench() {
-        for marker in ["local", "redis"].map(markers).concat() {
+        for marker in ["local", "redis", "proxy"].map(markers).concat() {
             assert!(INTRODUCTION.contains(&marker), "{marker}");
         }
+    }
+
+    #[test]
+    fn versions_come_from_the_lock_file() {
+        assert!(versions(&["redis"]).starts_with(" redis "));
+        assert_eq!(versions(&[]), "");
     }
 
     #[test]

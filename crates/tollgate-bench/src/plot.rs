@@ -1,4 +1,4 @@
-//! A picture of the cost per decision: bars by load on a logarithmic scale.
+//! A picture of what something costs: bars by load on a logarithmic scale.
 
 use std::fmt::Write;
 
@@ -7,9 +7,17 @@ pub struct Chart {
     pub title: &'static str,
     /// For readers who do not see the picture.
     pub description: &'static str,
+    pub unit: Unit,
     /// In the order of the bars and of the legend.
     pub series: Vec<Series>,
     pub groups: Vec<Group>,
+}
+
+/// What the bars are counted in.
+#[derive(Clone, Copy)]
+pub enum Unit {
+    Nanoseconds,
+    Microseconds,
 }
 
 /// One contestant.
@@ -30,12 +38,12 @@ pub struct Group {
 pub struct Bar {
     /// The place of its contestant in the series.
     pub series: usize,
-    pub ns: f64,
+    pub value: f64,
 }
 
 impl Chart {
     pub fn svg(&self) -> String {
-        let values = self.groups.iter().flat_map(|group| group.bars.iter().map(|bar| bar.ns));
+        let values = self.groups.iter().flat_map(|group| group.bars.iter().map(|bar| bar.value));
         let scale = Scale::around(values);
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\">\n\
@@ -64,9 +72,10 @@ impl Chart {
         let bar_width = (width - 16.0) / self.series.len() as f64;
         for (place, bar) in group.bars.iter().enumerate() {
             let Series { name, colour, .. } = &self.series[bar.series];
-            let (x, y) = (left + 8.0 + place as f64 * bar_width, scale.y(bar.ns));
+            let (x, y) = (left + 8.0 + place as f64 * bar_width, scale.y(bar.value));
             let (wide, high) = (bar_width - 2.0, BOTTOM - y);
-            let title = format!("{}, {}: {:.1} ns", escaped(name), escaped(&group.name), bar.ns);
+            let unit = self.unit.name();
+            let title = format!("{}, {}: {:.1} {unit}", escaped(name), escaped(&group.name), bar.value);
             push(
                 svg,
                 format_args!(
@@ -74,10 +83,28 @@ impl Chart {
                 ),
             );
             let (middle, above) = (x + wide / 2.0, y - 4.0);
-            push(svg, format_args!("<text class=\"value\" x=\"{middle:.1}\" y=\"{above:.1}\">{:.0}</text>", bar.ns));
+            let number = self.unit.rounded(bar.value);
+            push(svg, format_args!("<text class=\"value\" x=\"{middle:.1}\" y=\"{above:.1}\">{number}</text>"));
         }
         let (middle, below, name) = (left + width / 2.0, BOTTOM + 20.0, escaped(&group.name));
         push(svg, format_args!("<text class=\"load\" x=\"{middle:.1}\" y=\"{below:.1}\">{name}</text>"));
+    }
+}
+
+impl Unit {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Nanoseconds => "ns",
+            Self::Microseconds => "µs",
+        }
+    }
+
+    /// As it stands above a bar, where there is little room.
+    fn rounded(self, value: f64) -> String {
+        match self {
+            Self::Microseconds if value < 100.0 => format!("{value:.1}"),
+            Self::Microseconds | Self::Nanoseconds => format!("{value:.0}"),
+        }
     }
 }
 
@@ -118,7 +145,7 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// Maps ns to a height, a decade always being as tall.
+/// Maps a value to a height, a decade always being as tall.
 struct Scale {
     low: f64,
     high: f64,
@@ -135,8 +162,8 @@ impl Scale {
         Self { low, high: steps().find(|step| *step >= high * 1.1).unwrap_or(high * 1.1) }
     }
 
-    fn y(&self, ns: f64) -> f64 {
-        let share = (ns.max(self.low) / self.low).ln() / (self.high / self.low).ln();
+    fn y(&self, value: f64) -> f64 {
+        let share = (value.max(self.low) / self.low).ln() / (self.high / self.low).ln();
         BOTTOM - share * (BOTTOM - TOP)
     }
 
@@ -157,11 +184,11 @@ mod tests {
     fn example() -> Chart {
         let series = ["a", "Mutex<HashMap>"].map(|name| Series { name, note: "", colour: "#12a37f" });
         let group = |name: &str, factor: f64| {
-            let bars = (0..2).map(|series| Bar { series, ns: factor * 7.0 }).collect();
+            let bars = (0..2).map(|series| Bar { series, value: factor * 7.0 }).collect();
             Group { name: name.to_string(), bars }
         };
         let groups = vec![group("1 hot key", 1.0), group("<10 M> & more", 90.0)];
-        Chart { title: "ns", description: "by load", series: series.into(), groups }
+        Chart { title: "ns", description: "by load", unit: Unit::Nanoseconds, series: series.into(), groups }
     }
 
     /// Every tag that is opened is closed, in order.
@@ -194,6 +221,13 @@ mod tests {
         let svg = example().svg();
         assert!(svg.contains("Mutex&lt;HashMap&gt;"));
         assert!(svg.contains("&lt;10 M&gt; &amp; more"));
+    }
+
+    #[test]
+    fn microseconds_keep_a_digit_where_there_is_room() {
+        assert_eq!(Unit::Microseconds.rounded(18.46), "18.5");
+        assert_eq!(Unit::Microseconds.rounded(337.2), "337");
+        assert_eq!(Unit::Nanoseconds.rounded(18.46), "18");
     }
 
     #[test]

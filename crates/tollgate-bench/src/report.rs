@@ -9,6 +9,8 @@ pub struct Report {
     checked: usize,
     /// Answers that were not what their load is made for.
     wrong: Vec<Wrong>,
+    /// What could not be measured, and why.
+    absent: Vec<String>,
 }
 
 struct Section {
@@ -36,7 +38,7 @@ const WRONG_SHARE_MAX: f64 = 0.01;
 impl Report {
     /// Nothing yet, except answers that were not what their load is made for.
     pub fn new(wrong: Vec<Wrong>) -> Self {
-        Self { sections: Vec::new(), misses: Vec::new(), checked: 0, wrong }
+        Self { sections: Vec::new(), misses: Vec::new(), checked: 0, wrong, absent: Vec::new() }
     }
 
     pub fn to_text(&self) -> String {
@@ -61,11 +63,13 @@ impl Report {
 
     fn summary(&self) -> String {
         let mut lines = vec![match self.misses.len() {
+            _ if self.checked == 0 => "targets: none was measured".to_string(),
             0 => format!("targets: all {} met", self.checked),
             missed => format!("targets: {} of {} met", self.checked - missed, self.checked),
         }];
         lines.extend(self.misses.iter().map(|miss| format!("MISS {miss}")));
         lines.extend(self.wrong.iter().map(|wrong| format!("wrong answers: {}", wrong.what)));
+        lines.extend(self.absent.iter().map(|absent| format!("not measured: {absent}")));
         lines.join("\n") + "\n"
     }
 
@@ -82,6 +86,11 @@ impl Report {
         }
         self.misses.push(title());
         "MISS".to_string()
+    }
+
+    /// Adds to the summary what could not be measured, and why.
+    pub fn add_absent(&mut self, what: String) {
+        self.absent.push(what);
     }
 
     /// Adds a section, unless it has no rows.

@@ -43,8 +43,7 @@ impl Row {
     /// Our cost over governor's: the median of the rounds' ratios, in which both met the same machine.
     pub fn ratio_to_governor(&self, cost: fn(&Sample) -> f64) -> Option<f64> {
         let (ours, theirs) = (self.cell(Who::Tollgate)?, self.cell(Who::Governor)?);
-        let ratios = ours.samples.iter().zip(&theirs.samples).map(|(ours, theirs)| cost(ours) / cost(theirs));
-        median(ratios)
+        median_ratio(&ours.samples, &theirs.samples, cost)
     }
 
     pub fn title(&self) -> String {
@@ -129,6 +128,11 @@ pub struct Instructions {
     pub key: KeyKind,
     pub load: &'static str,
     pub per_decision: f64,
+}
+
+/// The median of the rounds' ratios of these to those: in a round both met the same machine.
+pub fn median_ratio<S>(these: &[S], those: &[S], cost: fn(&S) -> f64) -> Option<f64> {
+    median(these.iter().zip(those).map(|(this, that)| cost(this) / cost(that)))
 }
 
 /// The middle value, or the mean of the two in the middle.

@@ -32,7 +32,10 @@ pub(crate) struct Item<'a> {
 impl<'a> Item<'a> {
     /// Notes a mistake that says what is wrong and what was found.
     pub(crate) fn wrong(&self, what: impl Display) {
-        self.note(format!("{what} (got {})", self.got()));
+        match self.node.origin.hidden {
+            Some(hidden) => self.note(format!("{what} ({hidden})")),
+            None => self.note(format!("{what} (got {})", self.got())),
+        }
     }
 
     /// Notes a mistake without saying what was found.
@@ -51,11 +54,8 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// What was found, in a few letters; never a value from outside.
-    pub(crate) fn got(&self) -> String {
-        if let Some(hidden) = self.node.origin.hidden {
-            return hidden.to_owned();
-        }
+    /// What was found, in a few letters. Not for values from outside.
+    fn got(&self) -> String {
         match &self.node.value {
             Value::Nothing => "nothing".to_owned(),
             Value::Switch(on) => on.to_string(),

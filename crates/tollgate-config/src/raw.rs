@@ -6,6 +6,7 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::options::{DuplicateKeyPolicy, NonFiniteFloatPolicy};
 use serde_saphyr::{Error, Location, MessageFormatter, Spanned, UserMessageFormatter};
 
+use crate::item::quoted;
 use crate::mistakes::{At, Mistake};
 use crate::source::Source;
 
@@ -67,11 +68,19 @@ fn options(duplicate_keys: DuplicateKeyPolicy) -> serde_saphyr::Options {
 
 fn mistake(error: &Error) -> Mistake {
     let at = error.location().map(|location| At::from(&location));
+    Mistake::new(at, "", message(error))
+}
+
+fn message(error: &Error) -> String {
     match error {
-        Error::DuplicateMappingKey { key: Some(key), .. } => {
-            Mistake::new(at, "", format!("the key {} stands there twice", crate::item::quoted(key)))
+        Error::AliasError { error, .. } => message(error),
+        Error::DuplicateMappingKey { key: Some(key), .. } => format!("the key {} stands there twice", quoted(key)),
+        Error::Budget { .. } => "has more, or deeper, than a configuration can have".to_owned(),
+        Error::AliasReplayLimitExceeded { .. } | Error::AliasReplayStackDepthExceeded { .. } => {
+            "has aliases that stand for too much".to_owned()
         }
-        error => Mistake::new(at, "", UserMessageFormatter.format_message(error).escape_debug().to_string()),
+        Error::RecursiveReferencesRequireWeakTypes { .. } => "has an alias that stands for itself".to_owned(),
+        error => UserMessageFormatter.format_message(error).escape_debug().to_string(),
     }
 }
 

@@ -143,7 +143,7 @@ impl Door {
             async move {
                 let answer = match door.guard.check(request.method(), request.uri(), request.headers()) {
                     Ok(()) => door.routes.answer(request).await,
-                    Err(refusal) => refusal,
+                    Err(refusal) => refusal.answer(),
                 };
                 Ok::<_, Infallible>(answer::protected(answer))
             }

@@ -8,6 +8,7 @@ pub mod access;
 pub mod admin;
 pub mod auth;
 mod echo;
+mod embedded;
 mod handover;
 mod live;
 mod program;
@@ -19,6 +20,7 @@ mod server;
 mod store;
 pub mod telemetry;
 
+pub use embedded::Embedded;
 pub use live::Applied;
 pub use program::{Program, Ready};
 pub use reloading::ReadAgain;

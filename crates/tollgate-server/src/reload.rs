@@ -79,6 +79,9 @@ impl Watcher {
                 }
             });
         }
+        let files = content::absolute(files);
+        // Watched first: what happens after a file was read is then told.
+        directories.watch(files.iter().map(PathBuf::as_path));
         let contents = Contents::of(files);
         let vigil = Vigil { patience, receiver, is_touched, directories, contents, on_change };
         let thread = thread::Builder::new().name("reload".to_owned()).spawn(move || vigil.keep())?;
@@ -89,7 +92,7 @@ impl Watcher {
     /// they are now. May be called while `on_change` runs, and by it.
     pub fn set_files(&self, files: Vec<PathBuf>) {
         // The thread ends only with this watcher.
-        let _ = self.messages.send(Message::Files(Contents::of(files)));
+        let _ = self.messages.send(Message::Files(Contents::of(content::absolute(files))));
     }
 }
 
@@ -116,15 +119,8 @@ struct Vigil<F> {
 
 impl<F: Fn()> Vigil<F> {
     fn keep(mut self) {
-        // What happened between the first look and the first watch counts.
-        let mut look = Look::AtContent;
         loop {
-            // Watched first: what happens after the look is then told.
-            self.directories.watch(self.contents.files());
-            if self.contents.look(look) {
-                (self.on_change)();
-            }
-            look = match self.receiver.recv_timeout(self.patience.poll) {
+            let look = match self.receiver.recv_timeout(self.patience.poll) {
                 Ok(Message::End) | Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) => Look::AtStamps,
                 Ok(message) => match self.settle(message) {
@@ -132,6 +128,11 @@ impl<F: Fn()> Vigil<F> {
                     None => return,
                 },
             };
+            // Watched first, as at the start: links and directories may lead elsewhere by now.
+            self.directories.watch(self.contents.files());
+            if self.contents.look(look) {
+                (self.on_change)();
+            }
         }
     }
 

@@ -4,7 +4,7 @@
 //! the test panics or is killed. A helper that cannot do its work panics with the reason: a test has nothing better to do with it.
 
 mod processes;
-mod watchdog;
+pub mod watchdog;
 
 mod builder;
 mod inspect;

@@ -1,7 +1,7 @@
 //! The command line of `bench redis`: words in, a [`Task`] or one line of advice out.
 
 use super::turn::{Threads, Turn};
-use crate::args::parse_rounds;
+use crate::args::{is_chosen, parse_rounds};
 
 /// What the caller asked for.
 #[derive(Debug, PartialEq)]
@@ -25,7 +25,7 @@ pub struct Options {
 impl Options {
     /// Whether a load or section of this name is to be measured.
     pub fn includes(&self, name: &str) -> bool {
-        self.only.as_ref().is_none_or(|only| name.to_lowercase().contains(&only.to_lowercase()))
+        is_chosen(self.only.as_deref(), name)
     }
 }
 

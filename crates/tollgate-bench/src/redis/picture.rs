@@ -4,7 +4,7 @@ use super::contestants::Who;
 use super::loads::CALLERS;
 use super::results::{Results, Row};
 use super::targets::Cost;
-use crate::plot::{Bar, Chart, Group, Series};
+use crate::plot::{Bar, Chart, Group, Series, Unit};
 
 pub fn svg(results: &Results) -> String {
     let busiest = CALLERS[CALLERS.len() - 1];
@@ -12,6 +12,7 @@ pub fn svg(results: &Results) -> String {
     let chart = Chart {
         title: "ns of processor time per decision (512 callers; logarithmic)",
         description: "Processor time per decision of client and Redis in ns, by load and contestant",
+        unit: Unit::Nanoseconds,
         series: Who::TIMED.map(|who| Series { name: who.name(), note: "", colour: colour(who) }).into(),
         groups: rows.flat_map(|row| [Cost::Client, Cost::Redis].map(|cost| group(row, cost))).collect(),
     };
@@ -21,7 +22,7 @@ pub fn svg(results: &Results) -> String {
 fn group(row: &Row, cost: Cost) -> Group {
     let bars = Who::TIMED.into_iter().enumerate().filter_map(|(series, who)| {
         let ns = row.cell(who)?.median(cost.of()) * 1e3;
-        Some(Bar { series, ns })
+        Some(Bar { series, value: ns })
     });
     Group { name: format!("{}: {}", row.load.name(), cost.name()), bars: bars.collect() }
 }

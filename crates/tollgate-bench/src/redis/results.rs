@@ -3,7 +3,7 @@
 use super::contestants::Who;
 use super::loads::Load;
 use super::turn::Told;
-use crate::results::median;
+use crate::results::{median, median_ratio};
 
 /// Everything one run found out.
 #[derive(Default)]
@@ -96,7 +96,7 @@ impl Row {
     /// How many times our cost the peer's is: the median of the rounds' ratios, in which both met the same machine.
     pub fn times_ours(&self, peer: Who, cost: fn(&Sample) -> f64) -> Option<f64> {
         let (ours, theirs) = (self.cell(Who::Tollgate)?, self.cell(peer)?);
-        median(ours.samples.iter().zip(&theirs.samples).map(|(ours, theirs)| cost(theirs) / cost(ours)))
+        median_ratio(&theirs.samples, &ours.samples, cost)
     }
 
     pub fn title(&self) -> String {

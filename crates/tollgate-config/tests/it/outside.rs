@@ -104,15 +104,15 @@ fn values_from_outside_are_not_shown() {
         ("store: { kind: ${X} }", "store.kind: unknown value from the environment (expected local or redis)"),
         (
             "proxy: { listen: ${X} }",
-            "proxy.listen: expected an IP address and port, such as 127.0.0.1:8080 (got value from the environment)",
+            "proxy.listen: expected an IP address and port, such as 127.0.0.1:8080 (value from the environment)",
         ),
         (
             "client_ip: { trusted_proxies: ${X} }",
-            "client_ip.trusted_proxies: expected addresses such as 10.0.0.0/8 or 2001:db8::/32 (got value from the environment)",
+            "client_ip.trusted_proxies: expected addresses such as 10.0.0.0/8 or 2001:db8::/32 (value from the environment)",
         ),
         (
             "store: { deadline: ${X} }",
-            "store.deadline: expected a whole number and a unit (ns, us, ms, s, m, h, d) (got value from the environment)",
+            "store.deadline: expected a whole number and a unit (ns, us, ms, s, m, h, d) (value from the environment)",
         ),
     ] {
         let text = value.replace("${X}", "\"${X}\"");

@@ -26,21 +26,18 @@ impl Guard {
         Self { own_address: own_address.to_canonical(), token }
     }
 
-    /// Lets a request in, or answers it.
-    pub(super) fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Answer> {
-        let host = host(uri, headers).ok_or_else(|| answer::error(StatusCode::BAD_REQUEST, "one Host, please"))?;
+    /// Lets a request in, or says why not.
+    pub(super) fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+        let host = host(uri, headers).ok_or(Refusal::UnclearHost)?;
         match &self.token {
-            None if !self.is_ours(&host) => {
-                let why = "this host is not served here: use a loopback address, or set admin.token_file";
-                return Err(answer::error(StatusCode::MISDIRECTED_REQUEST, why));
-            }
+            None if !self.is_ours(&host) => return Err(Refusal::ForeignHost),
             Some(token) if uri.path() != HEALTH && !shown(headers).is_some_and(|shown| token.admits(shown)) => {
-                return Err(unauthorized());
+                return Err(Refusal::NoToken);
             }
             _ => {}
         }
         if !matches!(*method, Method::GET | Method::HEAD) && is_cross_site(&host, headers) {
-            return Err(answer::error(StatusCode::FORBIDDEN, "requests from other sites do nothing here"));
+            return Err(Refusal::CrossSite);
         }
         Ok(())
     }
@@ -56,6 +53,35 @@ impl Guard {
         let Ok(address) = name.parse::<IpAddr>() else { return false };
         let address = address.to_canonical();
         address.is_loopback() || address == self.own_address
+    }
+}
+
+/// Why a request does not come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    UnclearHost,
+    ForeignHost,
+    NoToken,
+    CrossSite,
+}
+
+impl Refusal {
+    pub(super) fn answer(self) -> Answer {
+        let (status, why) = match self {
+            Self::UnclearHost => (StatusCode::BAD_REQUEST, "one Host, please"),
+            Self::ForeignHost => {
+                let why = "this host is not served here: use a loopback address, or set admin.token_file";
+                (StatusCode::MISDIRECTED_REQUEST, why)
+            }
+            Self::NoToken => (StatusCode::UNAUTHORIZED, "Authorization: Bearer with the token is required"),
+            Self::CrossSite => (StatusCode::FORBIDDEN, "requests from other sites do nothing here"),
+        };
+        let mut answer = answer::error(status, why);
+        if self == Self::NoToken {
+            let challenge = HeaderValue::from_static("Bearer realm=\"tollgate\"");
+            answer.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        answer
     }
 }
 
@@ -77,13 +103,6 @@ fn shown(headers: &HeaderMap) -> Option<&[u8]> {
     let value = only(headers, &header::AUTHORIZATION)?.as_bytes();
     let (scheme, token) = value.split_at_checked(b"Bearer ".len())?;
     scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
-}
-
-fn unauthorized() -> Answer {
-    let mut answer = answer::error(StatusCode::UNAUTHORIZED, "Authorization: Bearer with the token is required");
-    let challenge = HeaderValue::from_static("Bearer realm=\"tollgate\"");
-    answer.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
-    answer
 }
 
 /// Whether a browser sends this for a page of another site. Programs say neither of the two.
@@ -116,7 +135,7 @@ mod tests {
 
     fn status(guard: &Guard, method: Method, uri: &str, lines: &[(&'static str, &str)]) -> u16 {
         let result = guard.check(&method, &uri.parse().unwrap(), &headers(lines));
-        result.map_or_else(|refusal| refusal.status().as_u16(), |()| 200)
+        result.map_or_else(|refusal| refusal.answer().status().as_u16(), |()| 200)
     }
 
     #[test]

@@ -41,6 +41,7 @@ fn parse(text: &str) -> Result<Vec<Owner>, Vec<Mistake>> {
     for (index, entry) in raw.entries.into_iter().enumerate() {
         owners.extend(reader.owner(index, entry));
     }
+    reader.mistakes.sort_by_key(|mistake| (mistake.line, mistake.column));
     if reader.mistakes.is_empty() { Ok(owners) } else { Err(reader.mistakes) }
 }
 
@@ -138,18 +139,21 @@ impl fmt::Display for Mistake {
 /// What the YAML reader stumbled over, in words of ours: its own may repeat what is in the file.
 fn unreadable(error: &serde_saphyr::Error) -> Mistake {
     use serde_saphyr::Error;
-    let place = error.location().unwrap_or(Location::UNKNOWN);
     let what = match error {
         Error::SerdeInvalidType { expected, .. } | Error::SerdeInvalidValue { expected, .. } => {
             format!("expected {expected}")
         }
-        Error::Unexpected { expected, .. } => format!("expected {expected}"),
+        Error::Unexpected { expected: "mapping start", .. } => "expected fields with values".to_owned(),
+        Error::Unexpected { expected: "sequence start", .. } => "expected a list".to_owned(),
+        Error::Unexpected { expected: "string scalar" | "scalar", .. } => "expected a text".to_owned(),
         Error::Eof { .. } => format!("expected {A_LIST}"),
         Error::DuplicateMappingKey { .. } => "the same field again, expected it once".to_owned(),
         Error::MultipleDocuments { .. } => "expected one YAML document".to_owned(),
         _ => "expected valid YAML".to_owned(),
     };
-    Mistake { line: place.line(), column: place.column(), what }
+    // Without a place, it is about the file as a whole.
+    let (line, column) = error.location().map_or((1, 1), |place| (place.line(), place.column()));
+    Mistake { line: line.max(1), column: column.max(1), what }
 }
 
 /// The file as written, with the places of fields that it should not have.
@@ -297,32 +301,33 @@ mod tests {
              - sha256: {BOB}\n    key: plain\n    claims:\n      plan:\nversion: 1\n"
         );
         let expected = [
-            "12:10: unknown field, expected keys",
             "4:9: keys[1].id: is that of keys[0], expected another",
             "5:13: keys[1].sha256: is that of keys[0], expected another",
             "6:9: keys[2].id: expected 1 to 256 bytes without control characters",
             "7:13: keys[2].sha256: expected the SHA-256 of the key as 64 hexadecimal digits",
-            "9:10: keys[3]: unknown field, expected id, sha256 or claims",
             "8:5: keys[3].id: expected 1 to 256 bytes without control characters",
-            "11:12: keys[3].claims: expected a name and a value",
+            "9:10: keys[3]: unknown field, expected id, sha256 or claims",
+            "11:11: keys[3].claims: expected a name and a value",
+            "12:10: unknown field, expected keys",
         ];
         assert_eq!(mistakes(&text), expected);
     }
 
     #[test]
     fn what_has_another_form_is_refused_with_its_place() {
-        for (text, expected) in [
+        let cases = [
             ("", "1:1: expected a list of keys, or `keys:` with such a list"),
             ("plain-key", "1:1: expected a list of keys, or `keys:` with such a list"),
-            ("- plain-key", "1:3: expected id, sha256 and claims"),
+            ("- plain-key", "1:3: expected fields with values"),
+            ("keys: plain-key", "1:7: expected a list"),
             ("- {id: a, id: b}", "1:11: the same field again, expected it once"),
             ("- {id: [a]}", "1:8: expected a text"),
-            ("- {id: a", "1:9: expected valid YAML"),
+            ("- {id: a", "1:3: expected valid YAML"),
             ("- {id: a, claims: {a: {b: c}}}", "1:23: expected a text"),
-            ("--- []\n--- []", "2:1: expected one YAML document"),
-        ] {
-            assert_eq!(mistakes(text), [expected], "{text}");
-        }
+            ("--- []\n--- []", "2:5: expected one YAML document"),
+        ];
+        let found: Vec<_> = cases.iter().map(|(text, _)| (*text, mistakes(text).join("; "))).collect();
+        assert_eq!(found, cases.map(|(text, expected)| (text, expected.to_owned())));
     }
 
     #[test]

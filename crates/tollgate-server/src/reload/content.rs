@@ -7,6 +7,11 @@ use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
 
+/// Relative paths start where the program runs now.
+pub(super) fn absolute(files: Vec<PathBuf>) -> Vec<PathBuf> {
+    files.into_iter().map(|path| std::path::absolute(&path).unwrap_or(path)).collect()
+}
+
 /// How closely files are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
@@ -30,10 +35,9 @@ struct Seen {
 }
 
 impl Contents {
-    /// Reads the files. Relative paths start where the program runs now.
+    /// Reads the files.
     pub(super) fn of(files: Vec<PathBuf>) -> Self {
         let seen = files.into_iter().map(|path| {
-            let path = std::path::absolute(&path).unwrap_or(path);
             let mut seen = Seen { path, stamp: None, hash: None };
             seen.look(Look::AtContent);
             seen
@@ -41,7 +45,7 @@ impl Contents {
         Self(seen.collect())
     }
 
-    pub(super) fn files(&self) -> impl Iterator<Item = &Path> {
+    pub(super) fn files(&self) -> impl Iterator<Item = &Path> + Clone {
         self.0.iter().map(|seen| seen.path.as_path())
     }
 

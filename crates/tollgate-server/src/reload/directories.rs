@@ -32,6 +32,9 @@ struct Interest {
     lost: BTreeSet<PathBuf>,
 }
 
+/// Nobody makes directories faster than that, or else the slow look finds them.
+const ROUNDS_MAX: usize = 16;
+
 impl Directories {
     /// From now on calls `on_touch` when something happens on the way to a file. If the system cannot tell, nothing is told.
     pub(super) fn listen(&mut self, on_touch: impl Fn() + Send + 'static) {
@@ -52,9 +55,19 @@ impl Directories {
         }
     }
 
-    /// Watches where these files are now. Called after every look: links and directories may lead elsewhere by then.
-    pub(super) fn watch<'a>(&mut self, files: impl Iterator<Item = &'a Path>) {
-        let Some(watcher) = &mut self.watcher else { return };
+    /// Watches where these files are now. What appears on the way to a file just before its directory is watched is found by
+    /// going the way again, until nothing is new.
+    pub(super) fn watch<'a>(&mut self, files: impl Iterator<Item = &'a Path> + Clone) {
+        for _ in 0..ROUNDS_MAX {
+            if !self.watches_more(files.clone()) {
+                return;
+            }
+        }
+    }
+
+    /// Goes the way to each file once. Whether there is a directory that was not watched before.
+    fn watches_more<'a>(&mut self, files: impl Iterator<Item = &'a Path>) -> bool {
+        let Some(watcher) = &mut self.watcher else { return false };
         let mut trail = Trail::default();
         files.for_each(|file| trail.add(file));
         let wanted: BTreeMap<PathBuf, Place> =
@@ -75,11 +88,13 @@ impl Directories {
             }
             stays
         });
+        let known = self.watched.len();
         for (path, place) in wanted {
             if !self.watched.contains_key(&path) && is_watched_now(watcher, &path) {
                 self.watched.insert(path, place);
             }
         }
+        self.watched.len() > known
     }
 }
 

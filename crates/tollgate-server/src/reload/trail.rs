@@ -86,7 +86,8 @@ fn steps(path: &Path) -> Vec<Step> {
     steps
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
 

@@ -1,4 +1,5 @@
 //! The access log with a reader, without one, and with one that has stopped.
+#![expect(clippy::unwrap_used, reason = "helpers of tests may unwrap like the tests themselves")]
 
 use std::io::{self, Write};
 use std::net::SocketAddr;

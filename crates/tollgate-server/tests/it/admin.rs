@@ -1,4 +1,5 @@
 //! The operator's door over real sockets.
+#![expect(clippy::unwrap_used, reason = "helpers of tests may unwrap like the tests themselves")]
 
 use std::future::Future;
 use std::net::SocketAddr;

@@ -1,4 +1,5 @@
 //! The number of series follows from the configuration alone.
+#![expect(clippy::unwrap_used, reason = "helpers of tests may unwrap like the tests themselves")]
 
 use std::io;
 use std::net::Ipv4Addr;

@@ -1,4 +1,5 @@
 //! The guide names every series there is, with its labels, and no other.
+#![expect(clippy::unwrap_used, reason = "helpers of tests may unwrap like the tests themselves")]
 
 use std::collections::BTreeMap;
 

@@ -1,0 +1,100 @@
+//! A run: which turns are taken, in which order, and what becomes of them.
+
+use std::time::Duration;
+
+use super::args::Options;
+use super::backend::Backend;
+use super::loads::{IDLE, IDLE_CONNECTIONS, LOADS, Load, Protocol};
+use super::measure::{self, Course};
+use super::open_files;
+use super::picture;
+use super::programs::{Program, Programs};
+use super::results::{Cell, IdleCell, Results, Row};
+use crate::page::{self, Page};
+use crate::progress::Progress;
+use crate::report::Report;
+
+pub fn run(options: &Options) -> Result<(), String> {
+    open_files::make_room_for(OPEN_FILES)?;
+    let programs = Programs::find(options);
+    for absent in &programs.absent {
+        eprintln!("left out: {absent}");
+    }
+    let results = measured(options, &programs)?;
+    let report = Report::on_proxy(&results);
+    print!("{}", report.to_text());
+    if options.writes_page && programs.absent.is_empty() {
+        let page = Page {
+            bench: "proxy",
+            report: &report,
+            rounds: options.rounds,
+            note: &format!(". {}", programs.versions()),
+            peers: &[],
+            caption: "Processor time of the proxy per request, by load and contestant",
+        };
+        page::write(&page, &picture::svg(&results))?;
+    }
+    match report.failure() {
+        Some(failure) => Err(failure),
+        None => Ok(()),
+    }
+}
+
+/// The client's side of the idle connections, the backend's side of those that a contestant opens meanwhile, and
+/// whatever else is open.
+const OPEN_FILES: u64 = IDLE_CONNECTIONS as u64 + 3_000;
+
+fn measured(options: &Options, programs: &Programs) -> Result<Results, String> {
+    let has_client = |load: &Load| load.protocol == Protocol::Http1 || programs.h2load.is_ok();
+    let chosen: Vec<Load> = LOADS.into_iter().filter(|load| options.includes(load.name)).collect();
+    let measures_idle = options.includes(IDLE);
+    if chosen.is_empty() && !measures_idle {
+        return Err("--only: no load or section has this in its name (`--help` lists them)".to_string());
+    }
+    let loads: Vec<Load> = chosen.into_iter().filter(has_client).collect();
+    let backend = Backend::start()?;
+    let course = Course {
+        backend: &backend,
+        h2load: programs.h2load.as_deref().ok(),
+        duration: Duration::from_secs(if options.is_quick { 1 } else { 2 }),
+    };
+    let turns = loads.len() + usize::from(measures_idle);
+    let mut progress = Progress::new(turns * options.rounds * programs.contestants.len());
+    let mut results = Results { absent: programs.absent.clone(), ..Results::default() };
+    for load in loads {
+        let mut cells: Vec<Cell> = programs.contestants.iter().map(|program| Cell::new(program.who)).collect();
+        in_turns(options.rounds, &programs.contestants, load.name, &mut progress, |place, program| {
+            cells[place].samples.push(measure::sample(&course, program, &load)?);
+            Ok(())
+        })?;
+        results.rows.push(Row { load, cells });
+    }
+    if measures_idle {
+        results.idle = programs.contestants.iter().map(|program| IdleCell::new(program.who)).collect();
+        in_turns(options.rounds, &programs.contestants, IDLE, &mut progress, |place, program| {
+            results.idle[place].samples.push(measure::idle_sample(&course, program)?);
+            Ok(())
+        })?;
+    }
+    progress.finish();
+    Ok(results)
+}
+
+/// The contestants take turns, in another order each round.
+fn in_turns(
+    rounds: usize,
+    contestants: &[Program],
+    what: &str,
+    progress: &mut Progress,
+    mut turn: impl FnMut(usize, &Program) -> Result<(), String>,
+) -> Result<(), String> {
+    for round in 0..rounds {
+        for place in 0..contestants.len() {
+            let place = (place + round) % contestants.len();
+            let program = &contestants[place];
+            progress.step(&format!("{what}, round {}, {}", round + 1, program.who.name()));
+            turn(place, program).map_err(|error| format!("{what}, {}: {error}", program.who.name()))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,189 @@
+//! The client of HTTP/1.1: a crowd of connections that each wait for one answer at a time.
+
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::loads::Request;
+use super::results::Tally;
+use super::wire::{BUFFER_MIN, Wire};
+
+/// Connections to one contestant, on a runtime of one thread.
+pub struct Crowd {
+    runtime: Runtime,
+    target: SocketAddr,
+    connections: Vec<Wire>,
+}
+
+/// Connections that are opened at the same time, so that no queue of the contestant overflows.
+const OPENED_AT_A_TIME: usize = 64;
+const BUFFER_BYTES: usize = 64 << 10;
+/// Whoever takes longer than this beyond the time it was given does not answer.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+impl Crowd {
+    /// Opens the connections without a request.
+    pub fn open(target: SocketAddr, count: usize) -> Result<Self, String> {
+        let mut crowd = Self::nobody(target)?;
+        crowd.grow(count, |target| async move { connect(target, BUFFER_BYTES).await })?;
+        Ok(crowd)
+    }
+
+    /// Opens the connections, asks once on each, and leaves them idle.
+    pub fn open_idle(target: SocketAddr, count: usize, request: Request) -> Result<Self, String> {
+        let mut crowd = Self::nobody(target)?;
+        let bytes: Arc<[u8]> = request.to_bytes().into();
+        crowd.grow(count, |target| {
+            let bytes = Arc::clone(&bytes);
+            async move {
+                let mut wire = connect(target, BUFFER_MIN).await?;
+                match exchange(&mut wire, &bytes).await? {
+                    Exchange { status, is_last: false, .. } if status == "200" => Ok(wire),
+                    Exchange { status, .. } => Err(io::Error::other(format!("answered with {status}, or closed"))),
+                }
+            }
+        })?;
+        Ok(crowd)
+    }
+
+    /// Asks on all connections until the time is over, and waits for the answers that are on their way.
+    pub fn ask(&mut self, request: Request, duration: Duration) -> Result<Tally, String> {
+        let bytes: Arc<[u8]> = request.to_bytes().into();
+        let (target, started) = (self.target, Instant::now());
+        let connections = &mut self.connections;
+        let asking = async {
+            let mut tasks = JoinSet::new();
+            for wire in connections.drain(..) {
+                let asker = Asker { target, bytes: Arc::clone(&bytes), answer_bytes: request.answer_bytes() };
+                tasks.spawn(async move { asker.ask(wire, started + duration).await });
+            }
+            let mut total = Tally::default();
+            while let Some(ended) = tasks.join_next().await {
+                let (wire, tally) = ended.map_err(io::Error::other)??;
+                connections.push(wire);
+                total.add(&tally);
+            }
+            Ok(total)
+        };
+        let tally = self.runtime.block_on(async { timeout(duration + PATIENCE, asking).await });
+        let tally = in_time(tally).map_err(|error| format!("asking: {error}"))?;
+        Ok(Tally { wall: started.elapsed(), ..tally })
+    }
+
+    fn nobody(target: SocketAddr) -> Result<Self, String> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| format!("the client cannot be started: {error}"))?;
+        Ok(Self { runtime, target, connections: Vec::new() })
+    }
+
+    fn grow<F>(&mut self, count: usize, open: impl Fn(SocketAddr) -> F) -> Result<(), String>
+    where
+        F: Future<Output = io::Result<Wire>> + Send + 'static,
+    {
+        let (target, connections) = (self.target, &mut self.connections);
+        let opening = async {
+            while connections.len() < count {
+                let mut tasks = JoinSet::new();
+                for _ in 0..OPENED_AT_A_TIME.min(count - connections.len()) {
+                    tasks.spawn(open(target));
+                }
+                while let Some(ended) = tasks.join_next().await {
+                    connections.push(ended.map_err(io::Error::other)??);
+                }
+            }
+            Ok(())
+        };
+        let opened = self.runtime.block_on(async { timeout(PATIENCE, opening).await });
+        in_time(opened).map_err(|error| format!("{count} connections: {error}"))
+    }
+}
+
+/// One connection's share of the asking.
+struct Asker {
+    target: SocketAddr,
+    bytes: Arc<[u8]>,
+    /// What an allowed answer has as its body.
+    answer_bytes: usize,
+}
+
+impl Asker {
+    async fn ask(&self, mut wire: Wire, until: Instant) -> io::Result<(Wire, Tally)> {
+        let mut tally = Tally::default();
+        while Instant::now() < until {
+            let asked = Instant::now();
+            let exchange = exchange(&mut wire, &self.bytes).await?;
+            match exchange.status.as_str() {
+                "200" if exchange.body_bytes == self.answer_bytes => tally.allowed += 1,
+                "429" => tally.rejected += 1,
+                _ => tally.other += 1,
+            }
+            tally.latencies.record(asked.elapsed());
+            if exchange.is_last {
+                wire = connect(self.target, BUFFER_BYTES).await?;
+                tally.reconnects += 1;
+            }
+        }
+        Ok((wire, tally))
+    }
+}
+
+/// A request that was answered.
+struct Exchange {
+    status: String,
+    body_bytes: usize,
+    /// The contestant closes the connection after it.
+    is_last: bool,
+}
+
+async fn exchange(wire: &mut Wire, request: &[u8]) -> io::Result<Exchange> {
+    wire.write(request).await?;
+    let head = wire.head().await?;
+    let head = head.ok_or_else(|| io::Error::new(ErrorKind::UnexpectedEof, "closed instead of answered"))?;
+    wire.skip(head.content_length).await?;
+    Ok(Exchange { status: head.word, body_bytes: head.content_length, is_last: head.is_last })
+}
+
+async fn connect(target: SocketAddr, buffer_bytes: usize) -> io::Result<Wire> {
+    Wire::new(TcpStream::connect(target).await?, buffer_bytes)
+}
+
+fn in_time<T>(result: Result<io::Result<T>, tokio::time::error::Elapsed>) -> Result<T, String> {
+    match result {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("no end of it in time".to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::backend::Backend;
+    use super::*;
+
+    #[test]
+    fn every_request_is_answered_as_the_backend_answers_it() {
+        let backend = Backend::start().unwrap();
+        for request in [Request::Small, Request::Post, Request::Large] {
+            let before = backend.served();
+            let mut crowd = Crowd::open(backend.address(), 3).unwrap();
+            let tally = crowd.ask(request, Duration::from_millis(30)).unwrap();
+            assert!(tally.allowed >= 3, "{request:?}: {tally:?}");
+            assert_eq!((tally.rejected, tally.other, tally.reconnects), (0, 0, 0), "{request:?}");
+            assert_eq!(tally.done(), tally.latencies.count());
+            assert_eq!(backend.served() - before, tally.allowed);
+        }
+    }
+
+    #[test]
+    fn idle_connections_have_all_been_answered_once() {
+        let backend = Backend::start().unwrap();
+        let crowd = Crowd::open_idle(backend.address(), 100, Request::Small).unwrap();
+        assert_eq!((crowd.connections.len(), backend.served()), (100, 100));
+    }
+}

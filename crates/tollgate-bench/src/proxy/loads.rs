@@ -1,0 +1,166 @@
+//! What is asked of every contestant: which requests, over how many connections, and what is to become of them.
+
+use std::time::Duration;
+
+use super::results::Tally;
+use crate::loads::{Answer, Rate};
+
+/// A pattern of requests, all from one client address. A connection waits for one answer at a time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Load {
+    pub name: &'static str,
+    pub protocol: Protocol,
+    pub request: Request,
+    pub answer: Answer,
+    pub connections: usize,
+}
+
+/// What the client speaks. The backend is always spoken to in HTTP/1.1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    Http1,
+    /// In clear text, by prior knowledge, with several streams in each connection.
+    Http2,
+}
+
+/// A request and what the backend answers to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// A GET that is answered with 1 KiB.
+    Small,
+    /// A POST of 64 KiB that is answered with 1 KiB.
+    Post,
+    /// A GET that is answered with 1 MiB.
+    Large,
+}
+
+pub const LOADS: [Load; 8] = [
+    http1("allowed, 64 connections", Request::Small, Answer::Allowed, 64),
+    http1("allowed, 256 connections", Request::Small, Answer::Allowed, 256),
+    http1("rejected, 64 connections", Request::Small, Answer::Denied, 64),
+    http1("rejected, 256 connections", Request::Small, Answer::Denied, 256),
+    http1("64 KiB POST", Request::Post, Answer::Allowed, 64),
+    http1("1 MiB answer", Request::Large, Answer::Allowed, 64),
+    http2("h2, allowed", Answer::Allowed),
+    http2("h2, rejected", Answer::Denied),
+];
+
+/// The section about memory, as `--only` knows it.
+pub const IDLE: &str = "idle connections";
+/// Connections that are open and silent when memory is measured.
+pub const IDLE_CONNECTIONS: usize = 5_000;
+/// Streams in each connection of HTTP/2.
+pub const H2_STREAMS: usize = 16;
+
+const fn http1(name: &'static str, request: Request, answer: Answer, connections: usize) -> Load {
+    Load { name, protocol: Protocol::Http1, request, answer, connections }
+}
+
+const fn http2(name: &'static str, answer: Answer) -> Load {
+    Load { name, protocol: Protocol::Http2, request: Request::Small, answer, connections: 16 }
+}
+
+impl Load {
+    /// The limit of the one client address.
+    pub const fn rate(&self) -> Rate {
+        rate(self.answer)
+    }
+
+    /// Answers that are not what the load is made for. `served` is what the backend has answered meanwhile.
+    pub fn wrong(&self, tally: &Tally, served: u64) -> u64 {
+        match self.answer {
+            // Whoever answers without the backend has it easier than the others.
+            Answer::Allowed => (tally.done() - tally.allowed).max(tally.allowed.saturating_sub(served)),
+            Answer::Denied => {
+                let admissible = u64::from(self.rate().count) * (tally.wall.as_secs() + 2);
+                tally.other + tally.allowed.max(served).saturating_sub(admissible)
+            }
+        }
+    }
+}
+
+/// A limit that lets everything pass, and one that lets next to nothing pass.
+pub const fn rate(answer: Answer) -> Rate {
+    let period = Duration::from_secs(1);
+    match answer {
+        Answer::Allowed => Rate { count: 1_000_000, period, burst: 1_000_000 },
+        Answer::Denied => Rate { count: 1, period, burst: 1 },
+    }
+}
+
+impl Request {
+    pub const fn path(self) -> &'static str {
+        match self {
+            Self::Small => "/1k",
+            Self::Post => "/64k",
+            Self::Large => "/1m",
+        }
+    }
+
+    pub fn of_path(path: &str) -> Option<Self> {
+        [Self::Small, Self::Post, Self::Large].into_iter().find(|request| request.path() == path)
+    }
+
+    /// What the client sends as a body.
+    pub const fn body_bytes(self) -> usize {
+        match self {
+            Self::Small | Self::Large => 0,
+            Self::Post => 64 << 10,
+        }
+    }
+
+    /// What the backend sends as a body.
+    pub const fn answer_bytes(self) -> usize {
+        match self {
+            Self::Small | Self::Post => 1 << 10,
+            Self::Large => 1 << 20,
+        }
+    }
+
+    /// The request as it goes over an HTTP/1.1 connection.
+    pub fn to_bytes(self) -> Vec<u8> {
+        let (path, length) = (self.path(), self.body_bytes());
+        let mut bytes = match self {
+            Self::Small | Self::Large => format!("GET {path} HTTP/1.1\r\nHost: bench.test\r\n\r\n"),
+            Self::Post => format!("POST {path} HTTP/1.1\r\nHost: bench.test\r\nContent-Length: {length}\r\n\r\n"),
+        }
+        .into_bytes();
+        bytes.resize(bytes.len() + length, b'x');
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally(allowed: u64, rejected: u64, other: u64) -> Tally {
+        Tally { allowed, rejected, other, wall: Duration::from_secs(3), ..Tally::default() }
+    }
+
+    #[test]
+    fn an_allowed_load_is_right_when_the_backend_answered_all_of_it() {
+        let load = LOADS[0];
+        assert_eq!(load.wrong(&tally(1_000, 0, 0), 1_000), 0);
+        assert_eq!(load.wrong(&tally(900, 90, 10), 900), 100);
+        assert_eq!(load.wrong(&tally(1_000, 0, 0), 400), 600, "somebody answers from memory");
+    }
+
+    #[test]
+    fn a_rejected_load_may_admit_what_its_limit_admits() {
+        let load = LOADS[2];
+        assert_eq!(load.answer, Answer::Denied);
+        assert_eq!(load.wrong(&tally(4, 1_000, 0), 4), 0);
+        assert_eq!(load.wrong(&tally(105, 1_000, 0), 105), 100);
+        assert_eq!(load.wrong(&tally(0, 1_000, 7), 0), 7);
+        assert_eq!(load.wrong(&tally(0, 1_000, 0), 1_000), 995, "rejected after the backend was asked");
+    }
+
+    #[test]
+    fn paths_name_requests() {
+        for request in [Request::Small, Request::Post, Request::Large] {
+            assert_eq!(Request::of_path(request.path()), Some(request));
+        }
+        assert_eq!(Request::of_path("/"), None);
+    }
+}

@@ -1,0 +1,48 @@
+//! `bench proxy`: what a request costs the proxy itself, beside nginx, HAProxy and Envoy.
+//!
+//! ```text
+//! bench ─▶ for each load, round, contestant: a fresh proxy with a configuration of its own
+//!            client ──▶ proxy ──▶ backend       client and backend are ours and the same for everybody
+//!                         └─ tree: processor time and memory of its processes, read from outside
+//! ```
+
+mod args;
+mod bench;
+
+mod contestants;
+mod loads;
+mod programs;
+mod running;
+mod tree;
+
+mod backend;
+mod client;
+mod h2load;
+mod open_files;
+mod wire;
+
+mod measure;
+mod picture;
+mod report;
+mod results;
+mod targets;
+
+use std::process::ExitCode;
+
+use self::args::{HELP, Task};
+use crate::ending;
+
+/// Measures the proxy beside its peers; `arguments` are the words after the program's name.
+pub fn proxy(arguments: impl Iterator<Item = String>) -> ExitCode {
+    ending::of("proxy", args::parse(arguments), run)
+}
+
+fn run(task: Task) -> Result<(), String> {
+    match task {
+        Task::Help => {
+            print!("{HELP}");
+            Ok(())
+        }
+        Task::Bench(options) => bench::run(&options),
+    }
+}

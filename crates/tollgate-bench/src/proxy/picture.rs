@@ -1,0 +1,37 @@
+//! The picture of `bench proxy`: processor time per request.
+
+use super::contestants::Who;
+use super::results::{Results, Row, Sample};
+use crate::plot::{Bar, Chart, Group, Series, Unit};
+
+/// All loads but those that differ from another only by more connections.
+pub fn svg(results: &Results) -> String {
+    let rows = results.rows.iter().filter(|row| row.load.connections <= CONNECTIONS_SHOWN_MAX);
+    let chart = Chart {
+        title: "µs of processor time of the proxy per request (logarithmic)",
+        description: "Processor time of the proxy per request in µs, by load and contestant",
+        unit: Unit::Microseconds,
+        series: Who::ALL.map(|who| Series { name: who.name(), note: "", colour: colour(who) }).into(),
+        groups: rows.map(group).collect(),
+    };
+    chart.svg()
+}
+
+const CONNECTIONS_SHOWN_MAX: usize = 64;
+
+fn group(row: &Row) -> Group {
+    let bars = Who::ALL.into_iter().enumerate().filter_map(|(series, who)| {
+        let value = row.cell(who)?.median(Sample::cpu_us);
+        Some(Bar { series, value })
+    });
+    Group { name: row.load.name.to_string(), bars: bars.collect() }
+}
+
+const fn colour(who: Who) -> &'static str {
+    match who {
+        Who::Tollgate => "#12a37f",
+        Who::Nginx => "#4f83cc",
+        Who::Haproxy => "#d9792b",
+        Who::Envoy => "#9b72c7",
+    }
+}

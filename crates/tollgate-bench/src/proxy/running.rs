@@ -1,0 +1,132 @@
+//! A contestant that runs: its own process, its own directory, gone when dropped.
+
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use tollgate_testkit::{free_port, watchdog};
+
+use super::contestants::{Setting, Who};
+use super::loads::Protocol;
+use super::programs::Program;
+use super::tree::Tree;
+use crate::loads::Rate;
+
+/// A proxy before the backend. Dropping it kills it and its workers.
+pub struct Running {
+    who: Who,
+    child: Child,
+    address: SocketAddr,
+    directory: TempDir,
+}
+
+/// What a contestant is started for.
+#[derive(Clone, Copy)]
+pub struct Purpose {
+    pub protocol: Protocol,
+    pub rate: Rate,
+    pub backend: SocketAddr,
+}
+
+/// The file with everything the contestant prints.
+const LOG: &str = "log";
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+
+impl Running {
+    /// Returns when it accepts connections and has all its processes.
+    pub fn start(program: &Program, purpose: &Purpose) -> Result<Self, String> {
+        let who = program.who;
+        let directory = watchdog::temporary_directory("proxy-");
+        let address = on_loopback(free_port());
+        let setting = Setting {
+            listen: address,
+            protocol: purpose.protocol,
+            upstream: purpose.backend,
+            admin: on_loopback(free_port()),
+            rate: purpose.rate,
+            directory: directory.path(),
+        };
+        let failed = |error: std::io::Error| format!("{} cannot be started: {error}", who.name());
+        let config = directory.path().join(who.config_name());
+        fs::write(&config, who.config(&setting)).map_err(failed)?;
+        let log = File::create(directory.path().join(LOG)).map_err(failed)?;
+        let mut command = Command::new(&program.path);
+        command.args(who.arguments(&config)).current_dir(directory.path());
+        command.stdin(Stdio::null()).stdout(log.try_clone().map_err(failed)?).stderr(log);
+        let child = command.spawn().map_err(failed)?;
+        watchdog::watch(child.id());
+        let mut running = Self { who, child, address, directory };
+        running.wait_until_ready()?;
+        Ok(running)
+    }
+
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub fn tree(&self) -> Tree {
+        Tree::of(self.child.id())
+    }
+
+    fn wait_until_ready(&mut self) -> Result<(), String> {
+        let deadline = Instant::now() + START_TIMEOUT;
+        loop {
+            let processes = self.tree().processes();
+            if processes.len() >= self.who.processes() && TcpStream::connect(self.address).is_ok() {
+                processes.iter().skip(1).for_each(|process| watchdog::watch(*process));
+                return Ok(());
+            }
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(format!("{} ended with {status}: {}", self.who.name(), self.last_words()));
+            }
+            if Instant::now() > deadline {
+                return Err(format!("{} does not listen: {}", self.who.name(), self.last_words()));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// The end of what it printed, for a message.
+    fn last_words(&self) -> String {
+        let text = fs::read(self.directory.path().join(LOG)).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        let last = &lines[lines.len().saturating_sub(3)..];
+        if last.is_empty() { "it says nothing".to_string() } else { last.join("; ") }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let tree = self.tree();
+        let processes = tree.processes();
+        tree.kill();
+        processes.iter().for_each(|process| watchdog::forget(*process));
+        let _nothing_to_learn = self.child.wait();
+    }
+}
+
+pub fn on_loopback(port: u16) -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, port).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::super::loads::rate;
+    use super::*;
+    use crate::loads::Answer;
+
+    #[test]
+    fn a_contestant_that_ends_is_reported_with_its_last_words() {
+        // A shell does not know the options of HAProxy, and says so.
+        let program = Program { who: Who::Haproxy, path: PathBuf::from("/bin/sh") };
+        let purpose = Purpose { protocol: Protocol::Http1, rate: rate(Answer::Allowed), backend: on_loopback(1) };
+        let failure = Running::start(&program, &purpose).map(|_| ()).unwrap_err();
+        assert!(failure.starts_with("HAProxy ended with exit status: "), "{failure}");
+        assert!(failure.contains("sh: "), "{failure}");
+    }
+}

@@ -1,0 +1,39 @@
+//! What Tollgate is to reach beside its peers.
+
+use super::contestants::Who;
+
+/// Our processor time per request is to be at most so many times the peer's.
+pub struct Target {
+    /// The load's name.
+    pub load: &'static str,
+    pub peer: Who,
+    pub ratio_max: f64,
+}
+
+pub const TARGETS: [Target; 8] = [
+    Target { load: "allowed, 64 connections", peer: Who::Nginx, ratio_max: 1.0 },
+    Target { load: "allowed, 64 connections", peer: Who::Haproxy, ratio_max: 1.0 },
+    Target { load: "allowed, 64 connections", peer: Who::Envoy, ratio_max: 0.45 },
+    Target { load: "allowed, 256 connections", peer: Who::Nginx, ratio_max: 1.0 },
+    Target { load: "allowed, 256 connections", peer: Who::Haproxy, ratio_max: 1.0 },
+    Target { load: "allowed, 256 connections", peer: Who::Envoy, ratio_max: 0.45 },
+    Target { load: "rejected, 64 connections", peer: Who::Nginx, ratio_max: 0.9 },
+    Target { load: "rejected, 256 connections", peer: Who::Nginx, ratio_max: 0.9 },
+];
+
+/// Our memory with idle connections is to be at most so many times that of nginx.
+pub const IDLE_RATIO_MAX: f64 = 2.0;
+
+#[cfg(test)]
+mod tests {
+    use super::super::loads::LOADS;
+    use super::*;
+
+    #[test]
+    fn every_target_names_a_load_and_a_peer() {
+        for target in &TARGETS {
+            assert!(LOADS.iter().any(|load| load.name == target.load), "{}", target.load);
+            assert_ne!(target.peer, Who::Tollgate);
+        }
+    }
+}
