@@ -4,9 +4,9 @@
 //! a server, and `proxy/exchange.rs` speaks to it.
 #![forbid(unsafe_code)]
 
-pub mod access;
+mod access;
 pub mod admin;
-pub mod auth;
+mod auth;
 mod echo;
 mod embedded;
 mod handover;
@@ -21,6 +21,8 @@ mod store;
 pub mod telemetry;
 
 pub use embedded::Embedded;
+pub use access::{AccessLists, Ruling};
+pub use auth::{Authenticator, Identity, Reason, Unauthorized};
 pub use live::Applied;
 pub use program::{Program, Ready};
 pub use reloading::ReadAgain;

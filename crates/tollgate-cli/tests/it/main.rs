@@ -6,5 +6,7 @@ mod upstream;
 
 mod first_minute;
 mod forwarding;
+mod protocols;
+mod redis;
 mod reload;
 mod restart;

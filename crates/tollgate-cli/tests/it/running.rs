@@ -120,6 +120,17 @@ impl Tollgate {
         String::from_utf8_lossy(&answer).into_owned()
     }
 
+    /// What the operator's door says about a path.
+    pub fn ask_admin(&self, path: &str) -> String {
+        let address = self.admin.expect("the admin door is open");
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(LONGEST)).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        answer
+    }
+
     /// The answer to a GET of a path, with more header lines.
     pub fn get(&self, path: &str, headers: &[&str]) -> String {
         let lines: String = headers.iter().map(|line| format!("{line}\r\n")).collect();
