@@ -1,9 +1,19 @@
-//! Behaviour of the front doors' parts, seen from outside, in one binary.
+//! Behaviour of the front doors, seen from outside, in one binary.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may unwrap like the tests themselves")]
 
 mod access;
 mod access_log;
 mod admin;
 mod auth;
+mod corpus;
+mod edge;
+mod frames;
+mod framing;
+mod identity;
+mod malformed_frames;
 mod metrics;
 mod metrics_docs;
+mod paths;
+mod raw;
+mod recorder;
+mod smuggling;
