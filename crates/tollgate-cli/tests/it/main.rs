@@ -1,4 +1,5 @@
 //! The running program, asked by real clients over real sockets.
+#![expect(clippy::unwrap_used, reason = "helpers of tests may unwrap like the tests themselves")]
 
 mod load;
 mod running;
