@@ -200,8 +200,12 @@ mod tests {
     #[test]
     fn a_pipe_or_directory_in_place_of_a_file_is_not_waited_for() {
         let directory = tempfile::tempdir().unwrap();
-        let _socket = std::os::unix::net::UnixListener::bind(directory.path().join("socket")).unwrap();
-        let mut contents = Contents::of(vec![directory.path().to_owned(), directory.path().join("socket")]);
-        assert!(!contents.look(Look::AtContent));
+        let pipe = directory.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let (looked, has_looked) = std::sync::mpsc::channel();
+        let files = vec![directory.path().to_owned(), pipe];
+        // A pipe without a writer holds up whoever opens it, so that is somebody else.
+        std::thread::spawn(move || looked.send(Contents::of(files).look(Look::AtContent)));
+        assert_eq!(has_looked.recv_timeout(std::time::Duration::from_secs(20)), Ok(false));
     }
 }

@@ -126,7 +126,7 @@ fn push_json_or_null(line: &mut Vec<u8>, value: Option<&str>) {
 fn push_json(line: &mut Vec<u8>, value: &str) {
     let (value, is_cut) = cut(value);
     quoted(line, |line| {
-        if value.bytes().all(is_plain_in_json) {
+        if is_all(value, is_plain_in_json) {
             line.extend_from_slice(value.as_bytes());
         } else {
             value.chars().for_each(|letter| push_json_char(line, letter));
@@ -162,7 +162,7 @@ fn push_word(line: &mut Vec<u8>, value: &str) {
     if value.is_empty() {
         return line.push(b'-');
     }
-    if value.bytes().all(is_plain_in_text) {
+    if is_all(value, is_plain_in_text) {
         line.extend_from_slice(value.as_bytes());
     } else {
         for byte in value.bytes() {
@@ -181,6 +181,11 @@ fn push_word(line: &mut Vec<u8>, value: &str) {
 
 fn is_plain_in_text(byte: u8) -> bool {
     matches!(byte, b'!'..=b'~') && !matches!(byte, b'"' | b'\'' | b'\\')
+}
+
+/// Looks at every byte instead of stopping early: many are looked at in one step then.
+fn is_all(value: &str, is_plain: impl Fn(u8) -> bool) -> bool {
+    value.bytes().fold(true, |all, byte| all & is_plain(byte))
 }
 
 fn push_hex(line: &mut Vec<u8>, byte: u8, digits: &[u8; 16]) {
