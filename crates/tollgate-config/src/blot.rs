@@ -1,14 +1,17 @@
 //! Passwords in the text of a file are blotted out before any of it is shown.
 
+use std::borrow::Cow;
+
 /// The text, byte for byte as long, with what looks like a password as stars.
 pub(crate) fn blotted(text: &str) -> String {
     text.split_inclusive('\n').map(blotted_line).collect()
 }
 
-fn blotted_line(line: &str) -> String {
-    let mut blots = Vec::new();
-    blots.extend(after_secret_key(line));
-    blots.extend(user_of_url(line));
+fn blotted_line(line: &str) -> Cow<'_, str> {
+    let blots: Vec<(usize, usize)> = after_secret_key(line).into_iter().chain(user_of_url(line)).collect();
+    if blots.is_empty() {
+        return Cow::Borrowed(line);
+    }
     // Whole characters become as many stars as they have bytes, so that places stay where they are.
     let starred = |(at, letter): (usize, char)| match blots.iter().any(|(start, end)| (*start..*end).contains(&at)) {
         true if !letter.is_whitespace() => "*".repeat(letter.len_utf8()),

@@ -42,6 +42,9 @@ use tree::Notes;
 ///
 /// Files that the configuration names are not opened, except those in `${file:…}`.
 pub fn load(source: &Source, env: &dyn Fn(&str) -> Option<String>) -> Result<Config, Mistakes> {
+    if source.text.len() > Source::LENGTH_MAX {
+        return Err(Mistakes::whole(&source.name, "is longer than 1 MiB"));
+    }
     let told = |list| Mistakes::new(&source.name, blot::blotted(&source.text), list);
     let (raw, twice) = raw::parse(&source.text).map_err(|mistake| told(vec![mistake]))?;
     let notes = Notes::new(twice.into_iter().collect());

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::ops::Range;
 
-use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
 /// Where something stands in the text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -106,9 +106,9 @@ impl Mistakes {
     }
 
     fn render_one(&self, mistake: &Mistake, renderer: &Renderer) -> String {
-        let title = Level::ERROR.primary_title(mistake.to_string());
         let Some((at, line)) = mistake.at.as_ref().and_then(|at| Some((at, self.line_of(at)?))) else {
-            return renderer.render(&[annotate_snippets::Group::with_title(title)]);
+            let title = Level::ERROR.primary_title(self.told(mistake));
+            return renderer.render(&[Group::with_title(title)]);
         };
         let text = &self.source_text[line.clone()];
         let end = at.span.1.clamp(at.span.0, line.end) - line.start;
@@ -116,17 +116,27 @@ impl Mistakes {
         let line_start = usize::try_from(at.line).unwrap_or(usize::MAX);
         let snippet =
             Snippet::source(text).line_start(line_start).path(self.source_name.as_str()).annotation(annotation);
-        renderer.render(&[title.element(snippet)])
+        renderer.render(&[Level::ERROR.primary_title(mistake.to_string()).element(snippet)])
     }
 
-    /// The line that a place begins in, without its end.
+    /// `tollgate.yaml:12:7: limits[2].burst: must be at least 1 (got 0)`
+    fn told(&self, mistake: &Mistake) -> String {
+        match mistake.place() {
+            Some((line, column)) => format!("{}:{line}:{column}: {mistake}", self.source_name),
+            None => format!("{}: {mistake}", self.source_name),
+        }
+    }
+
+    /// The line that a place begins in, without its end; `None` when it is too long to be shown.
     fn line_of(&self, at: &At) -> Option<Range<usize>> {
+        const LENGTH_MAX: usize = 400;
         let before = self.source_text.get(..at.span.0)?;
         let start = before.rfind('\n').map_or(0, |end| end + 1);
         let length = self.source_text[at.span.0..].find(['\n', '\r']).unwrap_or(self.source_text.len() - at.span.0);
         let end = at.span.0 + length;
-        // The end of a span may be within a character when the text was blotted; then there is nothing to underline.
-        self.source_text.is_char_boundary(at.span.1.clamp(at.span.0, end)).then_some(start..end)
+        // The end of a span could be within a character if the text is not what was read; then nothing is underlined.
+        let is_sound = self.source_text.is_char_boundary(at.span.1.clamp(at.span.0, end));
+        (is_sound && end - start <= LENGTH_MAX).then_some(start..end)
     }
 }
 
@@ -134,14 +144,8 @@ impl Mistakes {
 impl fmt::Display for Mistakes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, mistake) in self.list.iter().enumerate() {
-            if number > 0 {
-                writeln!(f)?;
-            }
-            f.write_str(&self.source_name)?;
-            if let Some((line, column)) = mistake.place() {
-                write!(f, ":{line}:{column}")?;
-            }
-            write!(f, ": {mistake}")?;
+            let end = if number == 0 { "" } else { "\n" };
+            write!(f, "{end}{}", self.told(mistake))?;
         }
         Ok(())
     }

@@ -8,7 +8,6 @@ use serde_saphyr::{Error, Location, MessageFormatter, Spanned, UserMessageFormat
 
 use crate::item::quoted;
 use crate::mistakes::{At, Mistake};
-use crate::source::Source;
 
 /// A node of the tree.
 pub(crate) type Raw = Spanned<RawValue>;
@@ -28,9 +27,6 @@ pub(crate) enum RawValue {
 
 /// Reads the text. What YAML itself forbids ends the reading; a key that stands there twice does not.
 pub(crate) fn parse(text: &str) -> Result<(Raw, Option<Mistake>), Mistake> {
-    if text.len() > Source::LENGTH_MAX {
-        return Err(Mistake::new(None, "", "is longer than 1 MiB"));
-    }
     let once = serde_saphyr::from_str_with_options::<Raw>(text, options(DuplicateKeyPolicy::Error));
     match once {
         Ok(tree) => Ok((tree, None)),

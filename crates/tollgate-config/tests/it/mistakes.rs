@@ -53,6 +53,14 @@ fn mistakes_are_shown_in_the_text_and_counted() {
 }
 
 #[test]
+fn a_line_that_is_too_long_to_be_shown_is_told_by_its_place() {
+    let text = format!("{{ log: {{ format: xml }}, access: {{ allow: {{ keys: [{}] }} }} }}", "a, ".repeat(500));
+    let shown = try_load(&text).unwrap_err().render(false);
+    let expected = "error: tollgate.yaml:1:18: log.format: unknown value \"xml\" (expected text or json)";
+    assert!(shown.starts_with(expected) && shown.len() < 300, "{shown}");
+}
+
+#[test]
 fn places_are_right_behind_letters_of_several_bytes() {
     let text = "limits: [{ name: a, key: \"header:ä\", rate: 1/s, burst: 0 }] # ü\n";
     let mistakes = try_load(text).unwrap_err();
