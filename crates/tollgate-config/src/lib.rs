@@ -12,7 +12,7 @@
 //! let mut source = Source::embedded();
 //! source.text = "limits:\n  - { name: a, key: [client_ip], rate: 1/s, burst: 0 }\n".to_owned();
 //! let mistakes = load(&source, &|_| None).unwrap_err();
-//! assert_eq!(mistakes.to_string(), "built-in default:2:55: limits[0].burst: must be at least 1 (got 0)");
+//! assert_eq!(mistakes.to_string(), "built-in default:2:52: limits[0].burst: must be at least 1 (got 0)");
 //! ```
 #![forbid(unsafe_code)]
 

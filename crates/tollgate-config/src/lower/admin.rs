@@ -3,8 +3,9 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use crate::item::Item;
+use crate::section::Section;
 use crate::tree::Value;
-use crate::typed::Admin;
+use crate::typed::{Admin, Config};
 
 const PORT: u16 = 9090;
 
@@ -25,6 +26,18 @@ pub(super) fn admin(item: Option<&Item<'_>>) -> Admin {
         Admin { listen: listen.or(by_default.listen), token_file }
     });
     read.unwrap_or(by_default)
+}
+
+/// Notes that the proxy listens where the operator's door is: requests of strangers could end up there.
+pub(super) fn tell_if_shared(config: &Config, top: &Section<'_>) {
+    let Some(admin) = config.admin.listen.filter(|listen| listen.port() != 0) else { return };
+    let is_shared = |listen: &SocketAddr| {
+        let is_same_host = listen.ip() == admin.ip() || listen.ip().is_unspecified() || admin.ip().is_unspecified();
+        listen.port() == admin.port() && is_same_host
+    };
+    if config.proxy.iter().flat_map(|proxy| &proxy.listen).any(is_shared) {
+        top.first_of(&["admin", "proxy"]).note("the proxy and admin listen at the same address and port");
+    }
 }
 
 fn is_off(item: &Item<'_>) -> bool {

@@ -37,6 +37,7 @@ pub(crate) fn config(item: &Item<'_>) -> Option<Config> {
             response: response::response(top.sub("response").as_ref()),
             log: response::log(top.sub("log").as_ref()),
         };
+        admin::tell_if_shared(&config, top);
         for section in ["decisions", "external"] {
             top.refuse(section, "is not available in this version");
         }

@@ -161,7 +161,7 @@ proptest! {
     /// Wherever a value from outside stands, no message and no snippet shows it.
     #[test]
     fn no_value_from_outside_is_ever_shown(
-        place in 0..40_usize,
+        place in 0..46_usize,
         secret in "[a-z]{3}[ -~]{0,8}(#|/s|:1)?[a-z0-9]{6}",
     ) {
         let keys = [
@@ -173,6 +173,7 @@ proptest! {
             "store.redis.sentinel.master", "store.redis.tls.server_name", "store.local.max_keys", "limits.name",
             "limits.key", "limits.rate", "limits.burst", "limits.replaces", "limits.match.path", "limits.match.hosts",
             "limits.match.methods", "limits.factor.default", "limits.mode", "response.headers", "log.format", "limits",
+            "store.redis.recovery.base", "store.redis.username", "proxy.routes.host", "limits.max", "limits.drip_rate", "limits.period",
         ];
         let mut text = "\"${SECRET}\"".to_owned();
         for key in keys[place].rsplit('.') {

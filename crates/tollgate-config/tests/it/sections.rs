@@ -193,6 +193,12 @@ fn admin_is_on_at_loopback_and_asks_for_a_token_elsewhere() {
             "admin.token_file: is missing: an address that is not loopback needs a token"
         );
     }
+    for proxy in ["127.0.0.1:9090", "0.0.0.0:9090", "[::]:9090"] {
+        let told = wrong(&format!("proxy: {{ listen: \"{proxy}\" }}"));
+        assert_eq!(told, "proxy: the proxy and admin listen at the same address and port");
+    }
+    good("proxy: { listen: \"127.0.0.2:9090\" }");
+    good("proxy: { listen: \"127.0.0.1:0\" }\nadmin: { listen: \"127.0.0.1:0\" }");
     assert_eq!(wrong("admin: on"), "admin: expected a section (got \"on\")");
     assert_eq!(wrong("admin: true"), "admin: expected a section (got true)");
     assert_eq!(wrong("admin: { listen: \"0.0.0.0:1\", token_file: \"\" }"), "admin.token_file: must not be empty");

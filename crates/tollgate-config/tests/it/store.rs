@@ -157,10 +157,7 @@ fn what_is_wrong_with_redis_is_told() {
             "mode: ring, endpoints: [a]",
             "store.redis.mode: unknown value \"ring\" (expected standalone, replication, sentinel or cluster)",
         ),
-        (
-            "endpoints: [a], recovery: { base: 2s, cap: 1s }",
-            "store.redis.recovery: base must be at most cap (got 2s and 1s)",
-        ),
+        ("endpoints: [a], recovery: { base: 2s, cap: 1s }", "store.redis.recovery: base must be at most cap"),
         ("endpoints: [a], recovery: { base: 0s }", "store.redis.recovery.base: must be 1ms to 1h (got \"0s\")"),
         ("endpoints: [a], connect_timeout: 2m", "store.redis.connect_timeout: must be 1ms to 1m (got \"2m\")"),
         ("endpoints: [a], tls: { cert: x }", "store.redis.tls.key: is missing: the file with the private key"),
