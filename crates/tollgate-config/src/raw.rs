@@ -45,7 +45,7 @@ fn options(duplicate_keys: DuplicateKeyPolicy) -> serde_saphyr::Options {
         budget: serde_saphyr::budget! {
             max_depth: 32,
             flow_nesting_limit: 32,
-            max_documents: 1,
+            max_documents: 2,
             max_aliases: 1_000,
             max_anchors: 1_000,
             max_merge_keys: 1_000,
@@ -76,8 +76,17 @@ fn message(error: &Error) -> String {
             "has aliases that stand for too much".to_owned()
         }
         Error::RecursiveReferencesRequireWeakTypes { .. } => "has an alias that stands for itself".to_owned(),
-        error => UserMessageFormatter.format_message(error).escape_debug().to_string(),
+        error => visible(&UserMessageFormatter.format_message(error)),
     }
+}
+
+/// The text with line ends and other controls as escapes.
+fn visible(text: &str) -> String {
+    let shown = |letter: char| match letter.is_control() {
+        true => letter.escape_debug().to_string(),
+        false => letter.to_string(),
+    };
+    text.chars().map(shown).collect()
 }
 
 impl From<&Location> for At {

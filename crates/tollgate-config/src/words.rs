@@ -47,13 +47,14 @@ fn proxy_in_words(proxy: &Proxy) -> Vec<String> {
     if !proxy.proxy_protocol_from.is_empty() {
         words.push(format!("{} must speak the PROXY protocol", and(&proxy.proxy_protocol_from)));
     }
-    words.extend(proxy.routes.iter().map(route_in_words));
+    let rest = if proxy.routes.len() == 1 { "everything" } else { "everything else" };
+    words.extend(proxy.routes.iter().map(|route| route_in_words(route, rest)));
     words
 }
 
-fn route_in_words(route: &Route) -> String {
+fn route_in_words(route: &Route, rest: &str) -> String {
     let what = match (&route.host, &route.path) {
-        (None, None) => "everything else".to_owned(),
+        (None, None) => rest.to_owned(),
         (Some(host), None) => format!("requests for {host}"),
         (None, Some(path)) => format!("requests below {path}"),
         (Some(host), Some(path)) => format!("requests for {host} below {path}"),

@@ -43,12 +43,10 @@ fn numbers(quota: Quota) -> String {
         Quota::Drip(bucket) if bucket.is_fixed_window() => {
             format!("at most {} in each {} of the clock", requests(quota.limit()), bucket.interval())
         }
-        Quota::Drip(bucket) => format!(
-            "at most {} at once, of which {} comes back every {}",
-            requests(quota.limit()),
-            bucket.drip(),
-            bucket.interval()
-        ),
+        Quota::Drip(bucket) => {
+            let come = if bucket.drip() == 1 { "1 comes".to_owned() } else { format!("{} come", bucket.drip()) };
+            format!("at most {} at once, of which {come} back every {}", requests(quota.limit()), bucket.interval())
+        }
         Quota::SlidingWindow(window) => format!("at most {} in any {}", requests(quota.limit()), window.window()),
     }
 }

@@ -88,7 +88,10 @@ fn what_is_no_yaml_is_refused_with_its_place() {
     }
     assert_eq!(wrong("- a"), "expected a section (got a list)");
     assert_eq!(wrong("just text"), "expected a section (got \"just text\")");
-    assert!(try_load("a: 1\n---\nb: 2\n").is_err());
+    let control = try_load("log: \"\u{1b}\"").unwrap_err();
+    assert!(!(control.to_string() + &control.render(false)).contains('\u{1b}'), "{control}");
+    let several = wrong("limits: []\n---\nlimits: []\n");
+    assert!(several.contains("multiple"), "{several}");
 }
 
 #[test]
