@@ -321,6 +321,8 @@ fn parse_size(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mistakes::At;
+    use crate::tree::Origin;
 
     #[test]
     fn sizes_are_bytes_or_have_a_binary_unit() {
@@ -331,6 +333,18 @@ mod tests {
         for text in ["", "KiB", "1KB", "1MB", "1.5MiB", "-1", "1e3", "99999999999GiB", "1kib"] {
             assert_eq!(parse_size(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn an_error_that_repeats_a_value_from_outside_is_not_passed_on() {
+        let notes = Notes::default();
+        let desk = Desk { base_dir: Path::new(""), notes: &notes };
+        let origin = Origin { hidden: Some("value from a file"), ..Origin::default() };
+        let at = At { line: 1, column: 1, span: (0, 0) };
+        let node = Node { value: Value::Text("hunter2".into()), at, origin };
+        let item = Item { path: "a".into(), node: &node, desk: &desk };
+        assert_eq!(item.parsed(|text| Err::<(), _>(format!("{text} is odd"))), None);
+        assert_eq!(notes.take()[0].to_string(), "a: is refused (value from a file)");
     }
 
     #[test]
