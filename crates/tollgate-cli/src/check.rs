@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::path::Path;
 
-use tollgate_config::{Config, Source, load};
+use tollgate_config::{Config, Mistakes, Source, load};
 
 use crate::{FAILED, FINE};
 
@@ -13,18 +13,23 @@ pub fn run(path: Option<&Path>) -> u8 {
             config.in_words().iter().for_each(|sentence| println!("{sentence}"));
             FINE
         }
-        Err(words) => {
-            eprintln!("{words}");
+        Err(mistakes) => {
+            show(&mistakes);
             FAILED
         }
     }
 }
 
 /// The configuration of a file, or the built-in one; else everything that is wrong with it.
-pub fn read(path: Option<&Path>) -> Result<Config, String> {
+pub fn read(path: Option<&Path>) -> Result<Config, Mistakes> {
     let source = match path {
         None => Source::embedded(),
-        Some(path) => Source::read(path).map_err(|error| format!("{}: {error}", path.display()))?,
+        Some(path) => Source::read(path)?,
     };
-    load(&source, &|name| std::env::var(name).ok()).map_err(|mistakes| mistakes.render(std::io::stderr().is_terminal()))
+    load(&source, &|name| std::env::var(name).ok())
+}
+
+/// Shows what is wrong, with the lines it is in.
+pub fn show(mistakes: &Mistakes) {
+    eprintln!("{}", mistakes.render(std::io::stderr().is_terminal()));
 }

@@ -9,14 +9,14 @@ use crate::{FAILED, FINE, check};
 pub fn run(path: Option<PathBuf>) -> u8 {
     let config = match check::read(path.as_deref()) {
         Ok(config) => config,
-        Err(words) => {
-            eprintln!("{words}");
+        Err(mistakes) => {
+            check::show(&mistakes);
             return FAILED;
         }
     };
     let read_again = {
         let path = path.clone();
-        move || check::read(path.as_deref())
+        move || check::read(path.as_deref()).map_err(|mistakes| mistakes.to_string())
     };
     let log_filter = std::env::var("TOLLGATE_LOG").ok();
     let program = Program { config, file: path.clone(), read_again: Box::new(read_again), log_filter };

@@ -20,9 +20,9 @@ mod server;
 mod store;
 pub mod telemetry;
 
-pub use embedded::Embedded;
 pub use access::{AccessLists, Ruling};
 pub use auth::{Authenticator, Identity, Reason, Unauthorized};
+pub use embedded::Embedded;
 pub use live::Applied;
 pub use program::{Program, Ready};
 pub use reloading::ReadAgain;

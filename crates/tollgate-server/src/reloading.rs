@@ -13,7 +13,7 @@ use crate::live::{Applied, Gate};
 use crate::reload::Watcher;
 use crate::telemetry::metrics::ReloadResult;
 
-/// Reads the configuration; an error is every mistake, in words.
+/// Reads the configuration; an error is every mistake, one on each line.
 pub type ReadAgain = Box<dyn Fn() -> Result<Config, String> + Send + Sync>;
 
 /// Reads and applies configurations, one at a time, whoever asks for it.
@@ -50,7 +50,14 @@ impl Reloader {
             }
         };
         let watcher = Watcher::start(self.files(), on_change)?;
-        self.running().watcher = Some(watcher);
+        let mut running = self.running();
+        running.watcher = Some(watcher);
+        let changed_meanwhile = running.hash != hash(self.file.as_ref());
+        drop(running);
+        if changed_meanwhile {
+            // The log says how it went.
+            let _ = self.reload();
+        }
         Ok(())
     }
 

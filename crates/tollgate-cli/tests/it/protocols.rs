@@ -94,7 +94,9 @@ fn events_arrive_when_they_are_sent() {
     let (go_on, next) = channel::<()>();
     let url = server(move |mut stream| {
         read_head(&mut stream);
-        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap();
+        stream
+            .write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+            .unwrap();
         for number in 0..3 {
             let event = format!("data: {number}\n\n");
             stream.write_all(format!("{:x}\r\n{event}\r\n", event.len()).as_bytes()).unwrap();
@@ -154,7 +156,10 @@ fn large_bodies_stream_through_flat_memory() {
     let mut stream = tollgate.connect();
     let mut upload = stream.try_clone().unwrap();
     thread::spawn(move || {
-        let head = format!("PUT / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", MEBIBYTES << 20);
+        let head = format!(
+            "PUT / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+            MEBIBYTES << 20
+        );
         upload.write_all(head.as_bytes()).unwrap();
         let bytes = vec![1; 1 << 16];
         for _ in 0..(MEBIBYTES << 4) {
@@ -239,5 +244,7 @@ limits:
     std::fs::write(path.join("second.pem"), signed.cert.pem()).unwrap();
     std::fs::write(path.join("key.pem"), signed.signing_key.serialize_pem()).unwrap();
     std::fs::write(path.join("cert.pem"), signed.cert.pem()).unwrap();
-    super::running::eventually("the new certificate is shown", || ask("second.pem", "--http2").starts_with("HTTP/2 200"));
+    super::running::eventually("the new certificate is shown", || {
+        ask("second.pem", "--http2").starts_with("HTTP/2 200")
+    });
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -13,6 +13,7 @@ use ipnet::IpNet;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
+use tokio::time::Interval;
 use tokio_rustls::TlsAcceptor;
 
 use super::io::{ClientIo, Transport};
@@ -36,63 +37,74 @@ pub(super) async fn serve(door: Arc<Door>, stream: TcpStream, peer: SocketAddr) 
     let live = Arc::clone(&door.gate.live());
     let _open = door.gate.metrics.connection();
     let watch = Arc::new(Watch::new());
-    let rules = Rules::new(&live.timeouts);
-    let mut patrol = Patrol::new(rules);
-    let mut ticks = tokio::time::interval(rules.tick);
-    let mut draining = door.draining.clone();
-    let opened = {
-        let mut opening = pin!(open(&door, &live, stream, peer, Arc::clone(&watch)));
-        loop {
-            tokio::select! {
-                biased;
-                opened = &mut opening => break opened,
-                _ = ticks.tick() => if patrol.tick(&watch).is_some() {
-                    return door.gate.metrics.connection_refused(ConnectionRefusal::Slow);
-                },
-                _ = draining.wait_for(|draining| *draining) => return,
-            }
-        }
-    };
+    let mut attendant = Attendant::new(&door, Arc::clone(&watch), Rules::new(&live.timeouts));
+    let opening = open(&door, &live, stream, peer, Arc::clone(&watch));
+    let Some(opened) = attendant.attend(pin!(opening), |_| {}, |_| true).await else { return };
     let Opened { io, peer, is_tls, is_http2 } = match opened {
         Ok(opened) => opened,
         Err(Unopened::Gone) => return,
         Err(Unopened::Refused(reason)) => return door.gate.metrics.connection_refused(reason),
     };
-    let caller = Arc::new(Caller { gate: Arc::clone(&door.gate), watch: Arc::clone(&watch), peer, is_tls, is_http2 });
+    let caller = Arc::new(Caller { gate: Arc::clone(&door.gate), watch, peer, is_tls, is_http2 });
     let service = service_fn(move |request| service::answer(Arc::clone(&caller), request));
-    macro_rules! drive {
-        ($connection:expr) => {{
-            let mut connection = pin!($connection);
-            let mut is_ending = false;
-            loop {
-                tokio::select! {
-                    biased;
-                    _ = connection.as_mut() => break,
-                    _ = draining.wait_for(|draining| *draining), if !is_ending => {
-                        is_ending = true;
-                        connection.as_mut().graceful_shutdown();
-                    }
-                    _ = ticks.tick() => match patrol.tick(&watch) {
-                        None => {}
-                        // Whoever is between requests is told, where the protocol can.
-                        Some(Late::Idle) if is_http2 && !is_ending => {
-                            is_ending = true;
-                            connection.as_mut().graceful_shutdown();
-                        }
-                        Some(Late::Idle) => break,
-                        Some(Late::Header | Late::Body | Late::Read) => {
-                            door.gate.metrics.connection_refused(ConnectionRefusal::Slow);
-                            break;
-                        }
-                    },
-                }
-            }
-        }};
-    }
+    // An error ends the connection, and is nobody's business but the client's.
     if is_http2 {
-        drive!(http2_builder(&live).serve_connection(TokioIo::new(io), service));
+        let connection = pin!(http2_builder(&live).serve_connection(TokioIo::new(io), service));
+        // Whoever is between requests is told before the end.
+        let ends_at_once = |late| late != Late::Idle;
+        let _ = attendant.attend(connection, |connection| connection.graceful_shutdown(), ends_at_once).await;
     } else {
-        drive!(http1_builder(&live).serve_connection(TokioIo::new(io), service).with_upgrades());
+        let connection = pin!(http1_builder(&live).serve_connection(TokioIo::new(io), service).with_upgrades());
+        let _ = attendant.attend(connection, |connection| connection.graceful_shutdown(), |_| true).await;
+    }
+}
+
+/// Sees to it that a connection ends in time.
+struct Attendant<'a> {
+    door: &'a Door,
+    watch: Arc<Watch>,
+    patrol: Patrol,
+    ticks: Interval,
+    draining: watch::Receiver<bool>,
+}
+
+impl<'a> Attendant<'a> {
+    fn new(door: &'a Door, watch: Arc<Watch>, rules: Rules) -> Self {
+        let (patrol, ticks) = (Patrol::new(rules), tokio::time::interval(rules.tick));
+        Self { door, watch, patrol, ticks, draining: door.draining.clone() }
+    }
+
+    /// Waits for what is under way; `None` if it was late. It is asked to `end` when the process is told to, or when it
+    /// is late and does not end at once.
+    async fn attend<F: Future>(
+        &mut self,
+        mut under_way: Pin<&mut F>,
+        end: impl Fn(Pin<&mut F>),
+        ends_at_once: impl Fn(Late) -> bool,
+    ) -> Option<F::Output> {
+        let mut is_ending = false;
+        loop {
+            tokio::select! {
+                biased;
+                ended = under_way.as_mut() => return Some(ended),
+                _ = self.draining.wait_for(|draining| *draining), if !is_ending => {
+                    is_ending = true;
+                    end(under_way.as_mut());
+                }
+                _ = self.ticks.tick() => match self.patrol.tick(&self.watch) {
+                    None => {}
+                    Some(late) if !is_ending && !ends_at_once(late) => {
+                        is_ending = true;
+                        end(under_way.as_mut());
+                    }
+                    Some(Late::Idle) => return None,
+                    Some(Late::Header | Late::Body | Late::Read) => {
+                        self.door.gate.metrics.connection_refused(ConnectionRefusal::Slow);
+                        return None;
+                    }
+                },
+            }
+        }
     }
 }
 
