@@ -60,7 +60,8 @@ usage: cargo xtask TASK
 exit code: 0 fine, 1 something failed, 2 the command line was not understood
 ";
 
-fn asks_for_help(words: &[String]) -> bool {
+/// Whether one of the words is a call for help.
+pub fn asks_for_help(words: &[String]) -> bool {
     words.iter().any(|word| word == "--help" || word == "-h")
 }
 

@@ -2,6 +2,7 @@
 
 mod proxy;
 
+use crate::args;
 use crate::command::Command;
 
 /// What `cargo xtask bench …` was asked to do.
@@ -60,7 +61,8 @@ fn print_list() {
 }
 
 fn run_one(name: &str, arguments: Vec<String>) -> bool {
-    match prepared(name, &arguments).and_then(|prepared| run_with(name, prepared, arguments)) {
+    let bench = BENCHES.iter().find(|bench| bench.name == name).expect("the command line was checked against the list");
+    match bench.prepared(&arguments).and_then(|prepared| run_with(name, prepared, arguments)) {
         Ok(()) => true,
         Err(failure) => {
             eprintln!("bench {name}: {failure}");
@@ -69,12 +71,10 @@ fn run_one(name: &str, arguments: Vec<String>) -> bool {
     }
 }
 
-/// Whoever only wants to read the help waits for nothing else.
-fn prepared(name: &str, arguments: &[String]) -> Result<Vec<String>, String> {
-    let asks_for_help = arguments.iter().any(|word| word == "--help" || word == "-h");
-    match BENCHES.iter().find(|bench| bench.name == name) {
-        Some(bench) if !asks_for_help => (bench.prepare)(),
-        _ => Ok(Vec::new()),
+impl Bench {
+    /// Whoever only wants to read the help waits for nothing else.
+    fn prepared(&self, arguments: &[String]) -> Result<Vec<String>, String> {
+        if args::asks_for_help(arguments) { Ok(Vec::new()) } else { (self.prepare)() }
     }
 }
 
@@ -83,4 +83,16 @@ fn run_with(name: &str, prepared: Vec<String>, arguments: Vec<String>) -> Result
         .args(prepared)
         .args(arguments)
         .run()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_is_had_without_preparation() {
+        let bench = Bench { name: "x", about: "", prepare: || Ok(vec!["prepared".to_string()]) };
+        assert_eq!(bench.prepared(&["--help".to_string()]), Ok(Vec::new()));
+        assert_eq!(bench.prepared(&["--quick".to_string()]), Ok(vec!["prepared".to_string()]));
+    }
 }

@@ -23,7 +23,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     let results = measured(options, &programs)?;
     let report = Report::on_proxy(&results);
     print!("{}", report.to_text());
-    if options.writes_page && programs.absent.is_empty() {
+    if may_write(options, &results) {
         let page = Page {
             bench: "proxy",
             report: &report,
@@ -38,6 +38,11 @@ pub fn run(options: &Options) -> Result<(), String> {
         Some(failure) => Err(failure),
         None => Ok(()),
     }
+}
+
+/// Figures that somebody is missing from never replace whole ones.
+fn may_write(options: &Options, results: &Results) -> bool {
+    options.writes_page && results.absent.is_empty()
 }
 
 /// The client's side of the idle connections, the backend's side of those that a contestant opens meanwhile, and
@@ -97,4 +102,31 @@ fn in_turns(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::args::{self, Task};
+    use super::super::contestants::Who;
+    use super::*;
+
+    #[test]
+    fn a_run_without_everybody_leaves_the_page_alone() {
+        let Ok(Task::Bench(options)) = args::parse(std::iter::empty()) else { panic!("no words are fine") };
+        assert!(may_write(&options, &Results::default()));
+        let absent = vec!["Envoy: not found".to_string()];
+        assert!(!may_write(&options, &Results { absent, ..Results::default() }));
+    }
+
+    #[test]
+    fn the_order_changes_from_round_to_round() {
+        let programs = [Who::Nginx, Who::Haproxy, Who::Envoy].map(|who| Program { who, path: "x".into() });
+        let mut order = Vec::new();
+        let turn = |place, _: &Program| {
+            order.push(place);
+            Ok(())
+        };
+        in_turns(3, &programs, "x", &mut Progress::new(9), turn).unwrap();
+        assert_eq!(order, [0, 1, 2, 1, 2, 0, 2, 0, 1]);
+    }
 }

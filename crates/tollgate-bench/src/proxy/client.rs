@@ -19,12 +19,13 @@ pub struct Crowd {
     runtime: Runtime,
     target: SocketAddr,
     connections: Vec<Wire>,
+    /// Whoever takes longer than this beyond the time it was given does not answer.
+    patience: Duration,
 }
 
 /// Connections that are opened at the same time, so that no queue of the contestant overflows.
 const OPENED_AT_A_TIME: usize = 64;
 const BUFFER_BYTES: usize = 64 << 10;
-/// Whoever takes longer than this beyond the time it was given does not answer.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Crowd {
@@ -71,7 +72,7 @@ impl Crowd {
             }
             Ok(total)
         };
-        let tally = self.runtime.block_on(async { timeout(duration + PATIENCE, asking).await });
+        let tally = self.runtime.block_on(async { timeout(duration + self.patience, asking).await });
         let tally = in_time(tally).map_err(|error| format!("asking: {error}"))?;
         Ok(Tally { wall: started.elapsed(), ..tally })
     }
@@ -79,7 +80,7 @@ impl Crowd {
     fn nobody(target: SocketAddr) -> Result<Self, String> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| format!("the client cannot be started: {error}"))?;
-        Ok(Self { runtime, target, connections: Vec::new() })
+        Ok(Self { runtime, target, connections: Vec::new(), patience: PATIENCE })
     }
 
     fn grow<F>(&mut self, count: usize, open: impl Fn(SocketAddr) -> F) -> Result<(), String>
@@ -99,7 +100,7 @@ impl Crowd {
             }
             Ok(())
         };
-        let opened = self.runtime.block_on(async { timeout(PATIENCE, opening).await });
+        let opened = self.runtime.block_on(async { timeout(self.patience, opening).await });
         in_time(opened).map_err(|error| format!("{count} connections: {error}"))
     }
 }
@@ -178,6 +179,26 @@ mod tests {
             assert_eq!(tally.done(), tally.latencies.count());
             assert_eq!(backend.served() - before, tally.allowed);
         }
+    }
+
+    #[test]
+    fn whoever_never_answers_is_given_up() {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut crowd = Crowd::open(silent.local_addr().unwrap(), 2).unwrap();
+        crowd.patience = Duration::from_millis(20);
+        let failure = crowd.ask(Request::Small, Duration::from_millis(1)).unwrap_err();
+        assert_eq!(failure, "asking: no end of it in time");
+    }
+
+    #[test]
+    fn an_answer_of_another_length_is_not_counted_as_allowed() {
+        let backend = Backend::start().unwrap();
+        let mut crowd = Crowd::open(backend.address(), 1).unwrap();
+        let asker = Asker { target: backend.address(), bytes: Request::Small.to_bytes().into(), answer_bytes: 7 };
+        let wire = crowd.connections.remove(0);
+        let until = Instant::now() + Duration::from_millis(5);
+        let (_, tally) = crowd.runtime.block_on(asker.ask(wire, until)).unwrap();
+        assert!(tally.other > 0 && tally.allowed == 0, "{tally:?}");
     }
 
     #[test]

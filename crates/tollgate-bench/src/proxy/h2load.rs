@@ -3,8 +3,8 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Command;
-use std::time::Duration;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use tollgate_testkit::watchdog;
 
@@ -16,23 +16,41 @@ pub fn ask(h2load: &Path, target: SocketAddr, load: &Load, duration: Duration) -
     let directory = watchdog::temporary_directory("h2load-");
     let log = directory.path().join("log");
     let seconds = duration.as_secs().max(1);
-    let output = Command::new(h2load)
+    let mut command = Command::new(h2load);
+    command
         .args(["--threads", "1", "--clients", &load.connections.to_string()])
         .args(["--max-concurrent-streams", &H2_STREAMS.to_string(), "--duration", &seconds.to_string()])
         .arg(format!("--log-file={}", log.display()))
-        .arg(format!("http://{target}{}", load.request.path()))
-        .output()
-        .map_err(|error| format!("h2load: {error}"))?;
-    if !output.status.success() {
-        let complaint = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("h2load: {} ({})", output.status, complaint.lines().last().unwrap_or("no message")));
-    }
+        .arg(format!("http://{target}{}", load.request.path()));
+    finish(&mut command, Duration::from_secs(seconds) + PATIENCE)?;
     let text = fs::read_to_string(&log).map_err(|error| format!("h2load: its log: {error}"))?;
     let tally = Tally { wall: Duration::from_secs(seconds), ..tally_of(&text)? };
     if tally.done() == 0 {
         return Err("h2load: nothing was answered".to_string());
     }
     Ok(tally)
+}
+
+/// Whoever takes longer than this beyond the time it was given does not answer.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn finish(command: &mut Command, timeout: Duration) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("h2load: {error}");
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().map_err(failed)?;
+    watchdog::watch(child.id());
+    let deadline = Instant::now() + timeout;
+    let ended = loop {
+        match child.try_wait().map_err(failed)? {
+            Some(status) if status.success() => break Ok(()),
+            Some(status) => break Err(format!("h2load: {status}")),
+            None if Instant::now() > deadline => break Err("h2load: no end of it in time".to_string()),
+            None => std::thread::sleep(Duration::from_millis(1)),
+        }
+    };
+    watchdog::forget(child.id());
+    let _already_ended = child.kill();
+    let _nothing_to_learn = child.wait();
+    ended
 }
 
 /// Counts lines of `start time`, `status` and `response time`, both times in µs.
@@ -56,6 +74,14 @@ fn tally_of(log: &str) -> Result<Tally, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_client_that_does_not_end_is_given_up() {
+        let failure = finish(Command::new("sleep").arg("60"), Duration::from_millis(20));
+        assert_eq!(failure, Err("h2load: no end of it in time".to_string()));
+        assert_eq!(finish(&mut Command::new("false"), PATIENCE), Err("h2load: exit status: 1".to_string()));
+        assert_eq!(finish(&mut Command::new("true"), PATIENCE), Ok(()));
+    }
 
     #[test]
     fn the_log_is_counted_by_status() {

@@ -58,7 +58,7 @@ impl Running {
         let child = command.spawn().map_err(failed)?;
         watchdog::watch(child.id());
         let mut running = Self { who, child, address, directory };
-        running.wait_until_ready()?;
+        running.wait_until_ready(START_TIMEOUT)?;
         Ok(running)
     }
 
@@ -70,8 +70,8 @@ impl Running {
         Tree::of(self.child.id())
     }
 
-    fn wait_until_ready(&mut self) -> Result<(), String> {
-        let deadline = Instant::now() + START_TIMEOUT;
+    fn wait_until_ready(&mut self, timeout: Duration) -> Result<(), String> {
+        let deadline = Instant::now() + timeout;
         loop {
             let processes = self.tree().processes();
             if processes.len() >= self.who.processes() && TcpStream::connect(self.address).is_ok() {
@@ -119,6 +119,19 @@ mod tests {
     use super::super::loads::rate;
     use super::*;
     use crate::loads::Answer;
+
+    #[test]
+    fn a_contestant_that_never_listens_is_given_up_and_killed() {
+        let child = Command::new("sleep").arg("60").spawn().unwrap();
+        let (process, address) = (child.id(), on_loopback(free_port()));
+        watchdog::watch(process);
+        let directory = watchdog::temporary_directory("proxy-");
+        let mut running = Running { who: Who::Haproxy, child, address, directory };
+        let failure = running.wait_until_ready(Duration::from_millis(50)).unwrap_err();
+        assert_eq!(failure, "HAProxy does not listen: it says nothing");
+        drop(running);
+        assert!(!fs::exists(format!("/proc/{process}")).unwrap());
+    }
 
     #[test]
     fn a_contestant_that_ends_is_reported_with_its_last_words() {
