@@ -34,6 +34,8 @@ pub struct Hop<'a> {
     pub request_id: &'a HeaderValue,
     /// The change of protocol, if the server agrees; see [`upgrade_of`].
     pub upgrade: Option<&'a Upgrade>,
+    /// Whether a body follows, be it announced or not.
+    pub has_body: bool,
     /// The headers that callers are told apart by, as [`key_headers`] lists them: they cannot be taken away, and have no twins.
     pub key_headers: &'a [HeaderName],
 }
@@ -47,7 +49,7 @@ pub fn to_upstream(parts: &mut Parts, hop: &Hop<'_>) {
     let host = host(parts);
     let headers = &mut parts.headers;
     let takes_trailers = hop_by_hop::lists(headers, &header::TE, "trailers");
-    let is_chunked = headers.contains_key(header::TRANSFER_ENCODING);
+    let is_unsized = hop.has_body && !headers.contains_key(header::CONTENT_LENGTH);
 
     hop_by_hop::strip(headers, hop.key_headers);
     twins::drop_from(headers, hop.key_headers);
@@ -62,8 +64,8 @@ pub fn to_upstream(parts: &mut Parts, hop: &Hop<'_>) {
     if takes_trailers {
         headers.insert(header::TE, HeaderValue::from_static("trailers"));
     }
-    if is_chunked {
-        // Without it, a GET would lose its body: clients do not expect one there.
+    if is_unsized {
+        // Without it, a GET would lose its body: clients do not expect one there. HTTP/2 connections leave it out.
         headers.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
     }
     if let Some(upgrade) = hop.upgrade {

@@ -293,6 +293,7 @@ async fn forward_it(
         scheme: if caller.is_tls { "https" } else { "http" },
         request_id: &ending.request_id,
         upgrade: upgrade.as_ref(),
+        has_body: !body.is_end_stream(),
         key_headers: &live.header_names,
     };
     rewrite::to_upstream(&mut parts, &hop);

@@ -13,6 +13,7 @@ const HOP: Hop<'static> = Hop {
     scheme: "http",
     request_id: &ID,
     upgrade: None,
+    has_body: false,
     key_headers: &KEYS,
 };
 
@@ -176,8 +177,16 @@ fn via_and_trailers_go_on() {
     let headers = sent(&HOP, &[("via", "1.0 before"), ("te", "gzip, Trailers;q=1"), ("te", "x, TRAILERS")]);
     assert_eq!(all(&headers, "via"), ["1.0 before", "1.1 tollgate"]);
     assert_eq!(all(&headers, "te"), ["trailers"]);
-    let headers = sent(&HOP, &[("transfer-encoding", "Chunked")]);
-    assert_eq!(all(&headers, "transfer-encoding"), ["chunked"]);
+}
+
+#[test]
+fn a_body_without_a_length_is_announced() {
+    let hop = Hop { has_body: true, ..HOP };
+    for lines in [&[][..], &[("transfer-encoding", "Chunked")]] {
+        assert_eq!(all(&sent(&hop, lines), "transfer-encoding"), ["chunked"]);
+        assert!(!sent(&HOP, lines).contains_key("transfer-encoding"));
+    }
+    assert!(!sent(&hop, &[("content-length", "5")]).contains_key("transfer-encoding"));
 }
 
 #[test]
