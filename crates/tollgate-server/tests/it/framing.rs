@@ -121,6 +121,45 @@ fn a_connection_goes_on_after_a_refusal_where_the_body_ended() {
     assert_eq!(raw::exchange(edge.address, post.repeat(3).as_bytes()).statuses(), [429, 429, 429]);
 }
 
+/// Clients of HTTP expect no body in a GET and leave it out unless they are told.
+#[test]
+fn a_body_in_chunks_arrives_whatever_the_method() {
+    let recorder = Recorder::start();
+    let edge = Edge::start(recorder.address, Vec::new());
+    for method in ["GET", "HEAD", "DELETE", "OPTIONS", "POST", "PURGE"] {
+        let head = format!(
+            "{method} / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+        );
+        let answers = raw::exchange(edge.address, [&head, "5\r\nhello\r\n0\r\n\r\n"].concat().as_bytes());
+        assert_eq!(answers.status(), 200, "{method}");
+        let fields = [(":method", method), (":scheme", "http"), (":authority", "a.example"), (":path", "/")];
+        let fields = fields.map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()));
+        let outcome = frames::exchange(edge.address, &fields, Some(b"hello"));
+        assert!(matches!(outcome, Outcome::Answer { status: 200, .. }), "{method}: {outcome:?}");
+        let seen = recorder.seen();
+        let [.., in_chunks, in_frames] = &seen[..] else { panic!("{seen:?}") };
+        assert_eq!((&in_chunks.body[..], &in_frames.body[..]), (&b"hello"[..], &b"hello"[..]), "{method}");
+    }
+}
+
+/// T-33
+#[test]
+fn requests_over_the_bounds_are_refused() {
+    let recorder = Recorder::start();
+    let edge = Edge::with(recorder.address, Vec::new(), |config| {
+        let bounds =
+            config::Bounds { header_bytes: 16 << 10, headers: 20, target_bytes: 1 << 10, body_bytes: Some(100) };
+        config.proxy.as_mut().unwrap().bounds = bounds;
+    });
+    let status = |target: &str, lines: &[&str]| raw::request(edge.address, "GET", target, lines).status();
+    assert_eq!(status(&format!("/{}", "x".repeat(1023)), &["X: y"; 18]), 200);
+    assert_eq!(status(&format!("/{}", "x".repeat(1024)), &[]), 414);
+    assert_eq!(status("/", &["X: y"; 19]), 431);
+    assert_eq!(status("/", &[&format!("X: {}", "y".repeat(16 << 10))]), 431);
+    assert_eq!(status("/", &["Content-Length: 101"]), 413);
+    assert_eq!(recorder.seen().len(), 1);
+}
+
 /// T-23
 #[test]
 fn connect_trace_and_other_hosts_are_refused() {

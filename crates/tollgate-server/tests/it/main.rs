@@ -5,6 +5,7 @@ mod access;
 mod access_log;
 mod admin;
 mod auth;
+mod balancer;
 mod corpus;
 mod edge;
 mod frames;
