@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONNECTION, CONTENT_LENGTH, EXPECT, HeaderMap, WWW_AUTHENTICATE};
+use http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_LENGTH, EXPECT, HeaderMap, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Request, Response, StatusCode, Uri};
@@ -196,7 +196,11 @@ async fn charge(
 }
 
 fn malformed(refusal: &Refusal) -> Refused {
-    let response = sentence(refusal.status(), refusal.to_string());
+    let mut response = sentence(refusal.status(), refusal.to_string());
+    if refusal.status() == StatusCode::METHOD_NOT_ALLOWED {
+        let usual = HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+        response.headers_mut().insert(ALLOW, usual);
+    }
     Refused { response, outcome: RequestOutcome::Refused, closes: refusal.closes() }
 }
 
