@@ -42,8 +42,8 @@ fn config(upstream: SocketAddr, limits: Vec<Limit>) -> config::Config {
             routes: vec![config::Route { host: None, path: None, upstreams: vec![server] }],
             tls: None,
             timeouts: config::Timeouts {
-                header: millis(1000),
-                idle: millis(1000),
+                header: millis(2000),
+                idle: millis(2000),
                 connect: millis(5000),
                 request: millis(10_000),
                 drain: millis(100),

@@ -102,9 +102,12 @@ fn the_body_of_a_refused_request_never_becomes_a_request() {
         let chunked = format!("{head}Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
         let waiting = format!("{head}Expect: 100-continue\r\nContent-Length: {}\r\n\r\n{body}", body.len());
         for request in [sized, chunked, waiting] {
-            let statuses = raw::exchange(edge.address, request.as_bytes()).statuses();
-            // A connection that is reset while the body comes may lose the answer.
-            assert!(statuses == [429] || (copies == 10_000 && statuses.is_empty()), "{copies} copies: {statuses:?}");
+            let last = "GET /last HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n";
+            let statuses = raw::exchange(edge.address, [&request, last].concat().as_bytes()).statuses();
+            // One for the request, and one for the last if the body was read to its end. A connection that is reset while a
+            // large body comes may lose the answer.
+            let is_fine = matches!(statuses[..], [429] | [429, 429]) || (copies == 10_000 && statuses.is_empty());
+            assert!(is_fine, "{copies} copies: {statuses:?}");
         }
     }
     assert_eq!(recorder.seen().len(), 1);
@@ -166,7 +169,8 @@ fn connect_trace_and_other_hosts_are_refused() {
     let recorder = Recorder::start();
     let edge = Edge::start(recorder.address, Vec::new());
     let status = |method: &str, target: &str| raw::request(edge.address, method, target, &[]).status();
-    assert_eq!(status("CONNECT", "a.example:443"), 405);
+    let refused = raw::request(edge.address, "CONNECT", "a.example:443", &[]);
+    assert_eq!((refused.status(), refused.field("allow")), (405, Some("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")));
     assert_eq!(status("CONNECT", "127.0.0.1:22"), 405);
     assert_eq!(status("TRACE", "/"), 405);
     assert_eq!(status("GET", "http://b.example/"), 400);

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::thread;
 
+use tollgate_core::address::Prefixes;
 use tollgate_core::{KeyPart, Limit, Quota};
 
 use super::edge::Edge;
@@ -25,8 +26,10 @@ fn trusting(recorder: &Recorder, limits: Vec<Limit>) -> Edge {
 /// Many requests on one connection, each with its lines; the statuses in order.
 fn pipeline(address: SocketAddr, all_lines: impl Iterator<Item = String>) -> Vec<u16> {
     let mut requests = Vec::new();
-    for lines in all_lines {
-        requests.extend_from_slice(format!("GET / HTTP/1.1\r\nHost: a.example\r\n{lines}\r\n").as_bytes());
+    let mut all_lines = all_lines.peekable();
+    while let Some(lines) = all_lines.next() {
+        let end = if all_lines.peek().is_none() { "Connection: close\r\n" } else { "" };
+        requests.extend_from_slice(format!("GET / HTTP/1.1\r\nHost: a.example\r\n{end}{lines}\r\n").as_bytes());
     }
     let stream = raw::connect(address);
     let mut writer = stream.try_clone().unwrap();
@@ -143,6 +146,16 @@ fn a_network_of_ipv6_is_one_caller() {
     assert_eq!(statuses.len(), 10_000);
     assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 1);
     assert_eq!(raw::request(edge.address, "GET", "/", &["X-Forwarded-For: 2001:db8:1:3::1"]).status(), 200);
+    for (prefix, inside, outside) in
+        [(56, "2001:db8:0:ff::", "2001:db8:0:100::"), (48, "2001:db8:0:ffff::", "2001:db8:1::")]
+    {
+        let limits = one_a_day().into_iter().map(|limit| limit.prefixes(Prefixes::new(32, prefix).unwrap())).collect();
+        let edge = trusting(&recorder, limits);
+        let callers = ["2001:db8::1", inside, outside];
+        let statuses = callers
+            .map(|caller| raw::request(edge.address, "GET", "/", &[&format!("X-Forwarded-For: {caller}")]).status());
+        assert_eq!(statuses, [200, 429, 200], "/{prefix}");
+    }
 }
 
 /// T-07

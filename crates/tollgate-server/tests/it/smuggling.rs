@@ -12,7 +12,7 @@ use super::raw;
 use super::recorder::Recorder;
 
 /// Cases under way at a time; most of their time is spent waiting for the proxy to end a connection.
-const THREADS: usize = 32;
+const THREADS: usize = 128;
 
 struct Case {
     expected: Expected,
