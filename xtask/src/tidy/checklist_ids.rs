@@ -30,16 +30,19 @@ const KNOWN: [Group; 8] = [
 ];
 
 /// Grows as features arrive, until it equals [`KNOWN`].
-const DUE: [Group; 10] = [
+const DUE: [Group; 13] = [
     Group { prefix: "A", numbers: 1..=16 },
     Group { prefix: "B", numbers: 1..=11 },
     Group { prefix: "C", numbers: 1..=8 },
     Group { prefix: "D", numbers: 1..=7 },
     Group { prefix: "F", numbers: 1..=8 },
-    Group { prefix: "G", numbers: 1..=1 },
-    Group { prefix: "T-", numbers: 1..=12 },
+    Group { prefix: "G", numbers: 1..=4 },
+    Group { prefix: "T-", numbers: 1..=23 },
+    Group { prefix: "T-", numbers: 25..=25 },
     Group { prefix: "T-", numbers: 26..=30 },
-    Group { prefix: "T-", numbers: 38..=56 },
+    Group { prefix: "T-", numbers: 31..=31 },
+    Group { prefix: "T-", numbers: 37..=56 },
+    Group { prefix: "T-", numbers: 62..=65 },
     Group { prefix: "T-", numbers: 67..=67 },
 ];
 
