@@ -128,6 +128,9 @@ pub(crate) fn segments(path: &str) -> impl Iterator<Item = &str> + Clone {
 }
 
 /// A path and all below it, on segment boundaries: `/api` covers `/api/x` and not `/apix`.
+///
+/// Letters match in either case: where a server tells `/API` from `/api` the limit covers both, and where it does not,
+/// nobody gets around the limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathPattern {
     pub(crate) segments: Vec<Segment>,
@@ -149,7 +152,7 @@ impl PathPattern {
         self.segments.iter().all(|own| match (own, rest.next()) {
             (_, None) => false,
             (Segment::Any, Some(_)) => true,
-            (Segment::Literal(text), Some(segment)) => text == segment,
+            (Segment::Literal(text), Some(segment)) => text.eq_ignore_ascii_case(segment),
         })
     }
 
@@ -239,6 +242,7 @@ mod tests {
         for path in ["/api", "/api/", "/api/x"] {
             assert!(covers("/api", path) && covers("/api/", path) && covers("/", path), "{path}");
         }
+        assert!(covers("/api/Login", "/API/login"), "in either case");
         assert!(!covers("/api", "/apix") && !covers("/api", "/") && !covers("/api/x", "/api"));
         assert!(covers("/users/{id}/orders", "/users/7/orders/1") && !covers("/users/{id}/orders", "/users/7"));
     }

@@ -17,6 +17,7 @@ pub(super) struct Index {
 
 #[derive(Debug, Default)]
 struct Node {
+    /// In lower case.
     literal: HashMap<String, usize>,
     any: Option<usize>,
     drawers: Drawers,
@@ -71,7 +72,7 @@ impl Index {
         for segment in limit.matching.path.iter().flat_map(|pattern| &pattern.segments) {
             let new = self.nodes.len();
             let next = match segment {
-                Segment::Literal(text) => *self.nodes[node].literal.entry(text.clone()).or_insert(new),
+                Segment::Literal(text) => *self.nodes[node].literal.entry(text.to_ascii_lowercase()).or_insert(new),
                 Segment::Any => *self.nodes[node].any.get_or_insert(new),
             };
             if next == new {
@@ -89,7 +90,12 @@ impl Node {
     }
 
     fn below(&self, segment: &str) -> impl Iterator<Item = usize> {
-        self.literal.get(segment).copied().into_iter().chain(self.any)
+        let literal = if segment.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            self.literal.get(segment.to_ascii_lowercase().as_str())
+        } else {
+            self.literal.get(segment)
+        };
+        literal.copied().into_iter().chain(self.any)
     }
 }
 
