@@ -1,4 +1,4 @@
-//! `cargo xtask chaos`: the long scenarios of `tollgate-chaos`, and random programs by the million.
+//! `cargo xtask chaos`: the long scenarios of `tollgate-chaos`, and tests that are played many more times than usual.
 
 use crate::command::Command;
 
@@ -14,16 +14,19 @@ pub enum ChaosChoice {
 pub fn run(choice: ChaosChoice) -> bool {
     let done = match &choice {
         ChaosChoice::List => {
-            println!("  {PROGRAMS:<28} T-41: a million random steps and more, the same in Rust and in Redis");
+            LONG_TESTS.iter().for_each(|test| println!("  {:<28} {}", test.name, test.about));
             scenarios(&["--list"])
         }
-        ChaosChoice::Only(name) if name == PROGRAMS => programs(),
-        ChaosChoice::Only(name) => scenarios(&["--only", name]),
-        // Both, whatever the first one found.
-        ChaosChoice::Everything => match (programs(), scenarios(&[])) {
-            (Err(first), Err(second)) => Err(format!("{first}\nchaos: {second}")),
-            (first, second) => first.and(second),
+        ChaosChoice::Only(name) => match LONG_TESTS.iter().find(|test| test.name == name) {
+            Some(test) => test.run(),
+            None => scenarios(&["--only", name]),
         },
+        // All, whatever the first ones found.
+        ChaosChoice::Everything => {
+            let found = LONG_TESTS.iter().map(LongTest::run).chain([scenarios(&[])]);
+            let failures: Vec<String> = found.filter_map(Result::err).collect();
+            if failures.is_empty() { Ok(()) } else { Err(failures.join("\nchaos: ")) }
+        }
     };
     match done {
         Ok(()) => true,
@@ -34,19 +37,62 @@ pub fn run(choice: ChaosChoice) -> bool {
     }
 }
 
-const PROGRAMS: &str = "programs";
+/// Tests that are played many more times than `cargo xtask test` does.
+struct LongTest {
+    name: &'static str,
+    about: &'static str,
+    /// What `cargo test --release` is told; several runs.
+    runs: &'static [&'static [&'static str]],
+    /// How many times.
+    cases: &'static str,
+}
 
-/// Programs of 250 steps each.
-const PROGRAMS_COUNT: &str = "4000";
+const LONG_TESTS: [LongTest; 4] = [
+    LongTest {
+        name: "programs",
+        about: "T-41: a million random steps and more, the same in Rust and in Redis",
+        runs: &[
+            &["-p", "tollgate", "--test", "it", "--", "as_the_reference_store_does"],
+            &["-p", "tollgate", "--features", "redis", "--lib", "--", "random"],
+        ],
+        // Programs of 250 steps each.
+        cases: "4000",
+    },
+    LongTest {
+        name: "reloads",
+        about: "T-62: a thousand reloads under load",
+        runs: &[&["-p", "tollgate-cli", "--test", "it", "--", "reloads_under_load_fail_no_request"]],
+        cases: "1000",
+    },
+    LongTest {
+        name: "replacements",
+        about: "T-63: a hundred processes replace each other under load",
+        runs: &[&[
+            "-p",
+            "tollgate-cli",
+            "--test",
+            "it",
+            "--",
+            "replacements_under_load_refuse_reset_and_cut_off_nothing",
+        ]],
+        cases: "100",
+    },
+    LongTest {
+        name: "large-bodies",
+        about: "G4: a gibibyte up and a gibibyte down through flat memory",
+        runs: &[&["-p", "tollgate-cli", "--test", "it", "--", "large_bodies_stream_through_flat_memory"]],
+        // Mebibytes.
+        cases: "1024",
+    },
+];
 
-/// The tests that play random programs, with more of them.
-fn programs() -> Result<(), String> {
-    Command::cargo(["test", "--release", "-p", "tollgate", "--test", "it", "--", "as_the_reference_store_does"])
-        .env("TOLLGATE_CASES", PROGRAMS_COUNT)
-        .run()?;
-    Command::cargo(["test", "--release", "-p", "tollgate", "--features", "redis", "--lib", "--", "random"])
-        .env("TOLLGATE_CASES", PROGRAMS_COUNT)
-        .run()
+impl LongTest {
+    fn run(&self) -> Result<(), String> {
+        let mut runs = self.runs.iter();
+        runs.try_for_each(|run| {
+            Command::cargo(["test", "--release"]).args(run.iter().copied()).env("TOLLGATE_CASES", self.cases).run()
+        })
+    }
 }
 
 /// The replicas are a program of their own, which `cargo run` alone would not build.

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::mpsc::channel;
 use std::thread;
 
-use super::running::{LONGEST, Tollgate, status};
+use super::running::{LONGEST, Tollgate, status, times};
 use super::upstream::Upstream;
 
 fn config(upstream: &str, more: &str) -> String {
@@ -138,16 +138,16 @@ fn chunks_and_trailers_pass_both_ways() {
 /// `cargo xtask chaos` streams a gibibyte.
 #[test]
 fn large_bodies_stream_through_flat_memory() {
-    const MEBIBYTES: usize = 96;
-    let url = server(|mut stream| {
+    let mebibytes = times(96) as usize;
+    let url = server(move |mut stream| {
         read_head(&mut stream);
-        let mut left = MEBIBYTES << 20;
+        let mut left = mebibytes << 20;
         let mut bytes = vec![0; 1 << 16];
         while left > 0 {
             left -= stream.read(&mut bytes).unwrap();
         }
-        stream.write_all(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", MEBIBYTES << 20).as_bytes()).unwrap();
-        for _ in 0..(MEBIBYTES << 4) {
+        stream.write_all(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", mebibytes << 20).as_bytes()).unwrap();
+        for _ in 0..(mebibytes << 4) {
             stream.write_all(&bytes).unwrap();
         }
     });
@@ -158,11 +158,11 @@ fn large_bodies_stream_through_flat_memory() {
     thread::spawn(move || {
         let head = format!(
             "PUT / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
-            MEBIBYTES << 20
+            mebibytes << 20
         );
         upload.write_all(head.as_bytes()).unwrap();
         let bytes = vec![1; 1 << 16];
-        for _ in 0..(MEBIBYTES << 4) {
+        for _ in 0..(mebibytes << 4) {
             upload.write_all(&bytes).unwrap();
         }
     });
@@ -180,7 +180,7 @@ fn large_bodies_stream_through_flat_memory() {
             most = most.max(resident_kib(tollgate.pid()));
         }
     }
-    assert_eq!(came, MEBIBYTES << 20);
+    assert_eq!(came, mebibytes << 20);
     assert!(most < before + 16 * 1024, "grew from {before} to {most} KiB");
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::load::Load;
-use super::running::{Tollgate, eventually, header, status};
+use super::running::{Tollgate, eventually, header, status, times};
 
 fn config(rate: &str, burst: u32) -> String {
     format!(
@@ -62,10 +62,10 @@ limits:
 /// `cargo xtask chaos` does a thousand.
 #[test]
 fn reloads_under_load_fail_no_request() {
-    const RELOADS: u32 = 40;
+    let reloads = times(40);
     let tollgate = Tollgate::start(&config("1000000/s", 1_000_000));
     let load = Load::start(tollgate.proxy, 2);
-    for reload in 1..=RELOADS {
+    for reload in 1..=reloads {
         fs::write(tollgate.file("tollgate.yaml"), config("1000000/s", 1_000_000 - reload)).unwrap();
         tollgate.signal("HUP");
         let wanted = (1_000_000 - reload).to_string();

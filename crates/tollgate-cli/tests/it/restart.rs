@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{Read, Write};
 
 use super::load::Load;
-use super::running::{LONGEST, Tollgate, eventually, signal, status};
+use super::running::{LONGEST, Tollgate, eventually, signal, status, times};
 use super::upstream::Upstream;
 
 const PLENTY: &str = "
@@ -17,7 +17,6 @@ limits:
 /// `cargo xtask chaos` does twenty and more.
 #[test]
 fn replacements_under_load_refuse_reset_and_cut_off_nothing() {
-    const REPLACEMENTS: usize = 3;
     // The port has to stay the same for the successors.
     let probe = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = probe.local_addr().unwrap();
@@ -25,7 +24,7 @@ fn replacements_under_load_refuse_reset_and_cut_off_nothing() {
     let mut tollgate = Tollgate::start(&PLENTY.replace("127.0.0.1:0", &address.to_string()));
     let load = Load::start(tollgate.proxy, 2);
     let mut pid = tollgate.pid();
-    for _ in 0..REPLACEMENTS {
+    for _ in 0..times(3) {
         load.go_on_for(50);
         signal(pid, "USR2");
         let before = pid;

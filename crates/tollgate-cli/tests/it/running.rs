@@ -155,6 +155,12 @@ pub fn signal(pid: u32, name: &str) {
     assert!(sent.success());
 }
 
+/// How many times something is done: as usual, or as often as `cargo xtask chaos` wants.
+pub fn times(usual: u32) -> u32 {
+    let wanted = std::env::var("TOLLGATE_CASES").ok().and_then(|text| text.parse().ok());
+    wanted.unwrap_or(usual).max(usual)
+}
+
 /// Waits until something holds.
 pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + LONGEST;
