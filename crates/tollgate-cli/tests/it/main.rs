@@ -5,9 +5,12 @@ mod load;
 mod running;
 mod upstream;
 
+mod commands;
 mod first_minute;
 mod forwarding;
+mod logs;
 mod protocols;
 mod redis;
 mod reload;
 mod restart;
+mod upstreams;

@@ -19,7 +19,7 @@ use tokio_rustls::TlsAcceptor;
 use super::io::{ClientIo, Transport};
 use super::proxy_protocol::{self, Parsed};
 use super::service::{self, Caller};
-use super::watch::{Late, Patrol, Rules, Watch};
+use super::watch::{Late, Notice, Patrol, Rules, Watch};
 use crate::live::{Gate, Live};
 use crate::telemetry::metrics::ConnectionRefusal;
 
@@ -33,29 +33,68 @@ pub(super) struct Door {
 }
 
 /// Serves a connection until it ends, is late, or the process is told to end.
+///
+/// What is large lies in boxes: thousands of connections wait for their next request, and wait in little memory.
 pub(super) async fn serve(door: Arc<Door>, stream: TcpStream, peer: SocketAddr) {
     let live = Arc::clone(&door.gate.live());
     let _open = door.gate.metrics.connection();
     let watch = Arc::new(Watch::new());
     let mut attendant = Attendant::new(&door, Arc::clone(&watch), Rules::new(&live.timeouts));
-    let opening = open(&door, &live, stream, peer, Arc::clone(&watch));
-    let Some(opened) = attendant.attend(pin!(opening), |_| {}, |_| true).await else { return };
+    let mut opening = Box::pin(open(&door, &live, stream, peer, Arc::clone(&watch)));
+    // Who has connected may have sent a request already, which is answered also if the process ends.
+    let Attended::Ended(opened) = attendant.attend(opening.as_mut(), |_| End::Await, |_| End::AtOnce).await else {
+        return;
+    };
+    drop(opening);
     let Opened { io, peer, is_tls, is_http2 } = match opened {
         Ok(opened) => opened,
         Err(Unopened::Gone) => return,
         Err(Unopened::Refused(reason)) => return door.gate.metrics.connection_refused(reason),
     };
     let caller = Arc::new(Caller { gate: Arc::clone(&door.gate), watch, peer, is_tls, is_http2 });
-    let service = service_fn(move |request| service::answer(Arc::clone(&caller), request));
-    // An error ends the connection, and is nobody's business but the client's.
     if is_http2 {
-        let connection = pin!(http2_builder(&live).serve_connection(TokioIo::new(io), service));
-        // Whoever is between requests is told before the end.
-        let ends_at_once = |late| late != Late::Idle;
-        let _ = attendant.attend(connection, |connection| connection.graceful_shutdown(), ends_at_once).await;
+        serve_http2(&mut attendant, &live, io, caller).await;
     } else {
-        let connection = pin!(http1_builder(&live).serve_connection(TokioIo::new(io), service).with_upgrades());
-        let _ = attendant.attend(connection, |connection| connection.graceful_shutdown(), |_| true).await;
+        serve_http1(&mut attendant, &live, io, caller).await;
+    }
+}
+
+async fn serve_http2(attendant: &mut Attendant<'_>, live: &Live, io: ClientIo, caller: Arc<Caller>) {
+    let service = service_fn(move |request| service::answer(Arc::clone(&caller), request));
+    let mut connection = Box::pin(http2_builder(live).serve_connection(TokioIo::new(io), service));
+    let end = |connection: Pin<&mut _>| {
+        http2::Connection::graceful_shutdown(connection);
+        End::Await
+    };
+    // Whoever is between requests is told before the end. An error is nobody's business but the client's.
+    let when_late = |late| if late == Late::Idle { End::Await } else { End::AtOnce };
+    while let Attended::Resting = attendant.attend(connection.as_mut(), end, when_late).await {}
+}
+
+/// While nothing is under way for a while, there is nothing but the socket: the rest is made anew for the next request.
+async fn serve_http1(attendant: &mut Attendant<'_>, live: &Live, mut io: ClientIo, caller: Arc<Caller>) {
+    loop {
+        let caller = Arc::clone(&caller);
+        let service = service_fn(move |request| service::answer(Arc::clone(&caller), request));
+        let mut connection = Box::new(http1_builder(live).serve_connection(TokioIo::new(io), service).with_upgrades());
+        let end = |connection: Pin<&mut _>| {
+            http1::UpgradeableConnection::graceful_shutdown(connection);
+            End::Await
+        };
+        let Attended::Resting = attendant.attend(Pin::new(&mut *connection), end, |_| End::AtOnce).await else {
+            return;
+        };
+        let Some(parts) = connection.into_parts() else { return };
+        io = parts.io.into_inner();
+        io.put_back(parts.read_buf);
+        loop {
+            let next = attendant.attend(pin!(io.readable()), |_| End::AtOnce, |_| End::AtOnce).await;
+            match next {
+                Attended::Ended(Ok(())) => break,
+                Attended::Resting => {}
+                Attended::Ended(Err(_)) | Attended::Over => return,
+            }
+        }
     }
 }
 
@@ -68,39 +107,60 @@ struct Attendant<'a> {
     draining: watch::Receiver<bool>,
 }
 
+/// How something ends that should.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// On its own, soon: it was told.
+    Await,
+    AtOnce,
+}
+
+/// What became of something that was attended.
+enum Attended<T> {
+    Ended(T),
+    /// Nothing is under way, and has not been for a while.
+    Resting,
+    /// It was late, or the process ends.
+    Over,
+}
+
 impl<'a> Attendant<'a> {
     fn new(door: &'a Door, watch: Arc<Watch>, rules: Rules) -> Self {
         let (patrol, ticks) = (Patrol::new(rules), tokio::time::interval(rules.tick));
         Self { door, watch, patrol, ticks, draining: door.draining.clone() }
     }
 
-    /// Waits for what is under way; `None` if it was late. It is asked to `end` when the process is told to, or when it
-    /// is late and does not end at once.
+    /// Waits for what is under way, and asks it to `end` when the process is told to, or when it is late and need not end
+    /// at once.
     async fn attend<F: Future>(
         &mut self,
         mut under_way: Pin<&mut F>,
-        end: impl Fn(Pin<&mut F>),
-        ends_at_once: impl Fn(Late) -> bool,
-    ) -> Option<F::Output> {
+        end: impl Fn(Pin<&mut F>) -> End,
+        when_late: impl Fn(Late) -> End,
+    ) -> Attended<F::Output> {
         let mut is_ending = false;
         loop {
             tokio::select! {
                 biased;
-                ended = under_way.as_mut() => return Some(ended),
+                ended = under_way.as_mut() => return Attended::Ended(ended),
                 _ = self.draining.wait_for(|draining| *draining), if !is_ending => {
                     is_ending = true;
-                    end(under_way.as_mut());
+                    if end(under_way.as_mut()) == End::AtOnce {
+                        return Attended::Over;
+                    }
                 }
                 _ = self.ticks.tick() => match self.patrol.tick(&self.watch) {
-                    None => {}
-                    Some(late) if !is_ending && !ends_at_once(late) => {
+                    Notice::Fine => {}
+                    Notice::Resting if is_ending => {}
+                    Notice::Resting => return Attended::Resting,
+                    Notice::Late(late) if !is_ending && when_late(late) == End::Await => {
                         is_ending = true;
                         end(under_way.as_mut());
                     }
-                    Some(Late::Idle) => return None,
-                    Some(Late::Header | Late::Body | Late::Read) => {
+                    Notice::Late(Late::Idle) => return Attended::Over,
+                    Notice::Late(Late::Header | Late::Body | Late::Read) => {
                         self.door.gate.metrics.connection_refused(ConnectionRefusal::Slow);
-                        return None;
+                        return Attended::Over;
                     }
                 },
             }

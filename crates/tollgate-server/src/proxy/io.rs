@@ -34,6 +34,26 @@ impl ClientIo {
     }
 }
 
+impl ClientIo {
+    /// Bytes that were read too early.
+    pub(super) fn put_back(&mut self, bytes: Bytes) {
+        if !bytes.is_empty() {
+            self.first = bytes;
+        }
+    }
+
+    /// Waits until there is something to read, or the client has ended, without taking it.
+    pub(super) async fn readable(&self) -> io::Result<()> {
+        if !self.first.is_empty() {
+            return Ok(());
+        }
+        match &self.transport {
+            Transport::Plain(stream) => stream.readable().await,
+            Transport::Tls(stream) => stream.get_ref().0.readable().await,
+        }
+    }
+}
+
 impl AsyncRead for ClientIo {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if !self.first.is_empty() {

@@ -109,6 +109,15 @@ pub(super) enum Late {
     Read,
 }
 
+/// What a look at a watch tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Notice {
+    Fine,
+    /// Nothing is under way since the last look.
+    Resting,
+    Late(Late),
+}
+
 /// The rules, in ticks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
@@ -151,19 +160,20 @@ impl Patrol {
     }
 
     /// Looks at the watch; once a tick.
-    pub(super) fn tick(&mut self, watch: &Watch) -> Option<Late> {
+    pub(super) fn tick(&mut self, watch: &Watch) -> Notice {
         let (phase, read, written) = (watch.phase(), watch.read.load(Relaxed), watch.written.load(Relaxed));
         self.still = if self.seen == Some((phase, read, written)) { self.still + 1 } else { 0 };
         self.header = if phase == Phase::Header { self.header + 1 } else { 0 };
         let is_slow = self.body_is_slow(watch, read);
         self.seen = Some((phase, read, written));
-        let is_still = self.still >= self.rules.idle;
+        let (is_still, is_blocked) = (self.still >= self.rules.idle, watch.write_blocked.load(Relaxed) != 0);
         match phase {
-            Phase::Header if self.header > self.rules.header => Some(Late::Header),
-            Phase::Idle if is_still => Some(Late::Idle),
-            Phase::Busy if is_slow => Some(Late::Body),
-            Phase::Busy if is_still && watch.write_blocked.load(Relaxed) != 0 => Some(Late::Read),
-            Phase::Header | Phase::Idle | Phase::Busy => None,
+            Phase::Header if self.header > self.rules.header => Notice::Late(Late::Header),
+            Phase::Idle if is_still => Notice::Late(Late::Idle),
+            Phase::Idle if self.still > 0 && !is_blocked => Notice::Resting,
+            Phase::Busy if is_slow => Notice::Late(Late::Body),
+            Phase::Busy if is_still && is_blocked => Notice::Late(Late::Read),
+            Phase::Header | Phase::Idle | Phase::Busy => Notice::Fine,
         }
     }
 
@@ -198,7 +208,10 @@ mod tests {
     fn ticks(patrol: &mut Patrol, watch: &Watch, mut meanwhile: impl FnMut(&Watch)) -> Option<(usize, Late)> {
         (1..=50).find_map(|tick| {
             meanwhile(watch);
-            patrol.tick(watch).map(|late| (tick, late))
+            match patrol.tick(watch) {
+                Notice::Late(late) => Some((tick, late)),
+                Notice::Fine | Notice::Resting => None,
+            }
         })
     }
 
@@ -214,6 +227,21 @@ mod tests {
         watch.begin();
         watch.end();
         assert_eq!(ticks(&mut patrol, &watch, |_| {}), Some((9, Late::Idle)));
+    }
+
+    #[test]
+    fn a_connection_rests_when_nothing_is_under_way_and_everything_is_sent() {
+        let (watch, mut patrol) = (Watch::new(), patrol());
+        assert_eq!(patrol.tick(&watch), Notice::Fine, "its first request is to come");
+        watch.begin();
+        assert_eq!(patrol.tick(&watch), Notice::Fine);
+        watch.end();
+        assert_eq!(patrol.tick(&watch), Notice::Fine, "a moment ago it was not");
+        assert_eq!(patrol.tick(&watch), Notice::Resting);
+        watch.cannot_write();
+        assert_eq!(patrol.tick(&watch), Notice::Fine, "the client has yet to take its answer");
+        watch.has_read(1);
+        assert_eq!(patrol.tick(&watch), Notice::Fine, "a request has begun");
     }
 
     #[test]

@@ -1,0 +1,102 @@
+//! The commands that do not stay: `check`, `schema`, `completions`, and what is said to wrong ones.
+
+use std::process::{Command, Output};
+
+fn tollgate(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tollgate")).args(arguments).env_remove("TOLLGATE_CONFIG").output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn check_says_in_words_what_is_enforced() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("good.yaml");
+    let config = "
+limits:
+  - { name: per-ip, key: [client_ip], rate: 300/s, burst: 300 }
+  - { name: sign-in, replaces: per-ip, match: { path: /signin, methods: [POST] }, key: [client_ip], rate: 5/m, burst: 5 }
+";
+    std::fs::write(&file, config).unwrap();
+    let output = tollgate(&["check", file.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let words = text(&output.stdout);
+    for wanted in ["per-ip: at most 300 requests", "for each client address", "sign-in", "/signin"] {
+        assert!(words.contains(wanted), "{wanted} in {words}");
+    }
+}
+
+#[test]
+fn check_prints_every_mistake_with_its_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("bad.yaml");
+    let config = "\
+proxy:
+  listen: 'nowhere'
+  timeuots: { idle: 60s }
+limits:
+  - name: one
+    key: [client_ipp]
+    rate: 10/s
+    burst: 0
+  - name: one
+    key: [client_ip]
+    rate: ten/s
+client_ip: { trusted_proxies: ['10.0.0.0/33'] }
+";
+    std::fs::write(&file, config).unwrap();
+    let output = tollgate(&["check", file.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(text(&output.stdout), "", "nothing is enforced");
+    let told = text(&output.stderr);
+    for (line, word) in [
+        (2, "proxy.listen"),
+        (3, "timeouts"),
+        (6, "limits[0].key"),
+        (8, "burst"),
+        (11, "limits[1].rate"),
+        (12, "trusted_proxies"),
+    ] {
+        assert!(told.contains(word), "{word} in {told}");
+        assert!(told.contains(&format!(":{line}:")), "line {line} in {told}");
+    }
+}
+
+#[test]
+fn a_missing_file_is_named_and_a_wrong_command_is_usage() {
+    let output = tollgate(&["check", "/nowhere/tollgate.yaml"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("/nowhere/tollgate.yaml"));
+    for wrong in [&["sreve"][..], &["serve", "--confg", "x"], &[]] {
+        let output = tollgate(wrong);
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}");
+        assert!(text(&output.stderr).contains("Usage"), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn the_schema_is_json_and_completions_are_for_a_shell() {
+    let schema = text(&tollgate(&["schema"]).stdout);
+    let schema: serde_json::Value = serde_json::from_str(&schema).unwrap();
+    assert!(schema["properties"]["limits"].is_object());
+    let completions = text(&tollgate(&["completions", "bash"]).stdout);
+    assert!(completions.contains("_tollgate"), "{completions}");
+}
+
+#[test]
+fn a_port_that_is_taken_is_named() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("tollgate.yaml");
+    let config = format!(
+        "proxy: {{ listen: '{address}' }}\nadmin: off\nlimits:\n  - {{ name: a, key: [client_ip], rate: 1/s }}\n"
+    );
+    std::fs::write(&file, config).unwrap();
+    let output = tollgate(&["serve", "--config", file.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    let told = text(&output.stderr);
+    assert!(told.contains("proxy.listen") && told.contains(&address.to_string()), "{told}");
+}

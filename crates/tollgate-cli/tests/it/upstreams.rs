@@ -1,0 +1,97 @@
+//! Several servers: who gets a request, and what happens when one is away.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::thread;
+
+use super::running::{Tollgate, status};
+use super::upstream::Upstream;
+
+fn named(name: &'static str) -> Upstream {
+    Upstream::answering(move |_| http::Response::new(name.into()))
+}
+
+fn config(proxy: &str) -> String {
+    format!(
+        "
+proxy:
+  listen: '127.0.0.1:0'
+{proxy}
+admin: off
+limits:
+  - {{ name: per-client, key: [client_ip], rate: 1000/s, burst: 1000 }}
+"
+    )
+}
+
+fn body(answer: &str) -> &str {
+    answer.split_once("\r\n\r\n").map_or("", |(_, body)| body)
+}
+
+#[test]
+fn host_and_path_say_where_a_request_goes() {
+    let (api, admin, rest) = (named("api"), named("admin"), named("rest"));
+    let tollgate = Tollgate::start(&config(&format!(
+        "  upstream: 'http://{}'
+  routes:
+    - {{ path: /api, upstream: 'http://{}' }}
+    - {{ host: admin.example, upstream: 'http://{}' }}",
+        rest.address, api.address, admin.address
+    )));
+    assert_eq!(body(&tollgate.get("/api/x", &[])), "api");
+    assert_eq!(body(&tollgate.get("/apix", &[])), "rest");
+    let to_admin = b"GET /x HTTP/1.1\r\nHost: ADMIN.example\r\nConnection: close\r\n\r\n";
+    assert_eq!(body(&tollgate.exchange(to_admin)), "admin");
+}
+
+#[test]
+fn servers_take_turns_and_one_that_is_away_costs_nobody_an_answer() {
+    let (one, other) = (named("one"), named("other"));
+    let away = TcpListener::bind("127.0.0.1:0").unwrap();
+    let nobody = away.local_addr().unwrap();
+    drop(away);
+    let tollgate = Tollgate::start(&config(&format!(
+        "  upstream: ['http://{}', 'http://{nobody}', 'http://{}']",
+        one.address, other.address
+    )));
+    let answers: Vec<String> = (0..30).map(|_| tollgate.get("/", &[])).collect();
+    assert!(answers.iter().all(|answer| status(answer) == 200), "{answers:?}");
+    for name in ["one", "other"] {
+        assert!(answers.iter().filter(|answer| body(answer) == name).count() >= 5, "{name}");
+    }
+}
+
+#[test]
+fn nobody_to_ask_is_502_and_nobody_answering_is_504() {
+    let away = TcpListener::bind("127.0.0.1:0").unwrap();
+    let nobody = away.local_addr().unwrap();
+    drop(away);
+    let tollgate = Tollgate::start(&config(&format!("  upstream: 'http://{nobody}'")));
+    assert_eq!(status(&tollgate.get("/", &[])), 502);
+
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    let tollgate =
+        Tollgate::start(&config(&format!("  upstream: 'http://{address}'\n  timeouts: {{ request: 300ms }}")));
+    assert_eq!(status(&tollgate.get("/", &[])), 504);
+}
+
+/// A server that answers once on each connection and then closes it without a word.
+#[test]
+fn a_connection_that_was_closed_while_idle_costs_a_repeatable_request_nothing() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut head = [0; 4096];
+            let _ = stream.read(&mut head);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        }
+    });
+    let tollgate = Tollgate::start(&config(&format!("  upstream: 'http://{address}'\n  workers: 1")));
+    for _ in 0..50 {
+        let answer = tollgate.get("/", &[]);
+        assert_eq!(status(&answer), 200, "{answer}");
+    }
+}
