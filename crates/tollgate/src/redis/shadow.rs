@@ -7,8 +7,6 @@ mod marks;
 mod sight;
 mod table;
 
-use std::hint::black_box;
-
 use tollgate_core::algorithm::{self, State};
 use tollgate_core::{List, Nanos, Outcome, Quota, Timestamp};
 
@@ -76,10 +74,7 @@ impl Shadows {
     /// Keeps what the answers to many charges showed.
     pub(super) fn remember_all(&self, seen: &[Seen]) {
         // A sight is far away in memory: one after the other, each would be waited for.
-        let touched = seen
-            .iter()
-            .fold(0, |sum, Seen { hash, sight, .. }| sum ^ self.table.touch(*hash, sight.now(), sight.end()));
-        black_box(touched);
+        self.table.touch_all(seen.iter().map(|Seen { hash, sight, .. }| (*hash, sight.now(), sight.end())));
         seen.iter().for_each(|Seen { hash, cost, sight }| self.remember(*hash, *cost, sight));
     }
 

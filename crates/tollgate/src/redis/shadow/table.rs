@@ -3,7 +3,10 @@
 //! **Invariant:** a set's version is odd while somebody writes to it. A reader who finds the same even version before
 //! and after has read what one writer left.
 
+use std::hint::black_box;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use smallvec::SmallVec;
 
 use crate::sync::{AtomicU64, fence, spin_loop, yield_now};
 
@@ -75,11 +78,16 @@ impl<const WORDS: usize> Table<WORDS> {
         head.version.store(writing + 1, Release);
     }
 
-    /// Reads what [`Table::write`] will write to, so that the processor fetches it while others are touched.
-    pub(super) fn touch(&self, hash: u64, now: Coarse, end: Coarse) -> u64 {
-        let (head, lines) = self.set(hash);
-        let place = head.place_for(hash, now, end, lines);
-        place.map_or(0, |place| lines[place].0[0].load(Relaxed))
+    /// Reads what [`Table::write`] will write to, so that the processor fetches all of it at the same time.
+    pub(super) fn touch_all(&self, writes: impl Iterator<Item = (u64, Coarse, Coarse)> + Clone) {
+        let heads = writes.clone().fold(0, |sum, (hash, ..)| sum ^ self.set(hash).0.version.load(Relaxed));
+        let place = |(hash, now, end)| {
+            let (head, lines) = self.set(hash);
+            head.place_for(hash, now, end, lines).map(|place| &lines[place].0[0])
+        };
+        // A list before the loads: between one and the next the processor would have too much else to do to look ahead.
+        let places: SmallVec<[&AtomicU64; 256]> = writes.filter_map(place).collect();
+        black_box(places.iter().fold(heads, |sum, word| sum ^ word.load(Relaxed)));
     }
 
     /// Keeps nothing for a hash any more.
