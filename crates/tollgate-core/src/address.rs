@@ -31,6 +31,24 @@ impl Default for Prefixes {
     }
 }
 
+/// Tells the text of an address byte by byte: many times faster than the general way, for paths that need that.
+#[inline]
+pub fn spell_v4(address: Ipv4Addr, mut say: impl FnMut(u8)) {
+    let digit = |number: u8| b'0' + number % 10;
+    for (place, octet) in address.octets().into_iter().enumerate() {
+        if place > 0 {
+            say(b'.');
+        }
+        if octet >= 100 {
+            say(digit(octet / 100));
+        }
+        if octet >= 10 {
+            say(digit(octet / 10));
+        }
+        say(digit(octet));
+    }
+}
+
 /// Reads an address as proxies write it: bare, in brackets, with a port or a zone, in any case, mapped or not.
 ///
 /// Spellings that two readers could take for different addresses (octets with leading zeros) are refused.
@@ -94,6 +112,15 @@ mod tests {
 
     fn ip(text: &str) -> IpAddr {
         text.parse().unwrap()
+    }
+
+    #[test]
+    fn addresses_are_spelled_as_usual() {
+        for bits in (0..=u32::MAX).step_by(16_777_619).chain([0, u32::MAX, 0x0a01_640a, 0x6363_0909]) {
+            let (address, mut text) = (Ipv4Addr::from_bits(bits), String::new());
+            spell_v4(address, |byte| text.push(byte.into()));
+            assert_eq!(text, address.to_string());
+        }
     }
 
     #[test]

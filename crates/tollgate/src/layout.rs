@@ -1,9 +1,10 @@
 //! How keys are written in a store that other programs look into.
 
 use std::fmt::Write;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use sha2::{Digest, Sha256};
+use tollgate_core::address::spell_v4;
 use tollgate_core::{Key, KeyPart, PartValue};
 
 /// The form of stored keys. Whatever the form, distinct keys stay distinct, hold printable ASCII only, and have at most
@@ -64,29 +65,13 @@ fn readable(prefix: &str, key: &Key<'_>) -> String {
     whole.push_str(name);
     if let Some(IpAddr::V4(v4)) = key.only_address() {
         whole.push(':');
-        push_v4(&mut whole, v4);
+        spell_v4(v4, |byte| whole.push(byte.into()));
         return whole;
     }
     for part in key.parts() {
         let _ = write!(whole, ":{part}");
     }
     whole
-}
-
-fn push_v4(text: &mut String, address: Ipv4Addr) {
-    let digit = |number: u8| char::from(b'0' + number % 10);
-    for (place, octet) in address.octets().into_iter().enumerate() {
-        if place > 0 {
-            text.push('.');
-        }
-        if octet >= 100 {
-            text.push(digit(octet / 100));
-        }
-        if octet >= 10 {
-            text.push(digit(octet / 10));
-        }
-        text.push(digit(octet));
-    }
 }
 
 /// 18 bits that are the same for all limits of one owner. Sixteen tags share a slot of a cluster.

@@ -11,7 +11,7 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
 use super::ending::Ending;
-use super::exchange::ExchangeBody;
+use super::exchange::{Broken, ExchangeBody};
 use super::watch::Watch;
 
 /// The body of a request, streamed from the client.
@@ -76,6 +76,8 @@ impl Body for RequestBody {
 pub(super) enum BodyError {
     Client(hyper::Error),
     TooLarge,
+    /// It is not as long as was said.
+    Length,
 }
 
 impl fmt::Display for BodyError {
@@ -83,11 +85,30 @@ impl fmt::Display for BodyError {
         match self {
             Self::Client(error) => error.fmt(f),
             Self::TooLarge => f.write_str("the body is larger than proxy.max_body"),
+            Self::Length => f.write_str("the body is not as long as was said"),
         }
     }
 }
 
 impl Error for BodyError {}
+
+/// Why an answer did not come to its end.
+#[derive(Debug)]
+pub(super) enum AnswerError {
+    Exchange(Broken),
+    Stream(hyper::Error),
+}
+
+impl fmt::Display for AnswerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exchange(error) => error.fmt(f),
+            Self::Stream(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for AnswerError {}
 
 /// The body of an answer, and the end of its request.
 pub(super) struct AnswerBody {
@@ -119,13 +140,13 @@ impl AnswerBody {
 
 impl Body for AnswerBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = AnswerError;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, AnswerError>>> {
         let frame = match &mut self.from {
             From::Us(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            From::Exchange(body) => Pin::new(body).poll_frame(cx),
-            From::Stream(body) => Pin::new(body).poll_frame(cx),
+            From::Exchange(body) => Pin::new(body).poll_frame(cx).map_err(AnswerError::Exchange),
+            From::Stream(body) => Pin::new(body).poll_frame(cx).map_err(AnswerError::Stream),
         };
         if let Poll::Ready(Some(Ok(frame))) = &frame {
             self.ending.bytes_out += frame.data_ref().map_or(0, |data| data.len() as u64);

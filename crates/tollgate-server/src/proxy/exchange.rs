@@ -2,153 +2,247 @@
 //!
 //! **Invariant:** a connection in the pool has nothing under way, and is looked at once more before it is used again.
 
+mod answer;
+mod chunks;
+mod framing;
+mod outgoing;
+
 use std::cell::RefCell;
-use std::collections::HashMap;
-use std::future::{Future, poll_fn};
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
-use bytes::Bytes;
-use http::{Request, Response};
+use bytes::{Bytes, BytesMut};
+use http::Response;
+use http::request::Parts;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
-use hyper::client::conn::http1::{Connection, Parts, SendRequest};
-use hyper_util::rt::TokioIo;
+use tokio::io::AsyncReadExt;
 
-use super::body::RequestBody;
+use self::answer::Head;
+use self::framing::{Decoded, Framing};
+use self::outgoing::{Outgoing, Unsent};
+use super::body::{BodyError, RequestBody};
 use super::link::Link;
+use super::rewrite::Hop;
 
-/// A connection to a server, and our end of it.
-pub(super) struct Exchange {
-    sender: SendRequest<RequestBody>,
-    connection: Pin<Box<Connection<TokioIo<Link>, RequestBody>>>,
+/// A connection to a server.
+pub(super) struct Exchange(Box<Wire>);
+
+struct Wire {
+    link: Link,
     /// Which server it leads to.
     server: usize,
+    /// What has come and is not taken yet.
+    input: BytesMut,
+    outgoing: Outgoing,
+    /// Whether the server takes another request after this one.
+    stays_open: bool,
 }
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) enum Broken {
+    /// The connection ended before a byte of the answer: it may have been closed before the request came.
+    Unanswered(io::Error),
+    /// The connection ended within the answer.
+    Closed(io::Error),
+    /// What came is no answer.
+    Protocol(&'static str),
+    /// The client's body did not come to its end.
+    Body(BodyError),
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unanswered(error) => write!(f, "the connection ended before the answer: {error}"),
+            Self::Closed(error) => write!(f, "the connection ended within the answer: {error}"),
+            Self::Protocol(what) => write!(f, "no answer in HTTP/1: {what}"),
+            Self::Body(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Broken {}
 
 /// Idle connections of one server that each thread keeps.
 const IDLE_MAX: usize = 256;
 
 thread_local! {
-    /// Each thread has connections of its own, so no two wait for a lock.
-    static POOL: RefCell<HashMap<usize, Vec<Exchange>>> = RefCell::new(HashMap::new());
+    /// For each server. Each thread has connections of its own, so no two wait for a lock.
+    static POOL: RefCell<Vec<Vec<Exchange>>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Exchange {
     /// Speaks HTTP/1 over a new connection.
-    pub(super) async fn start(link: Link, server: usize) -> Result<Self, hyper::Error> {
-        let (sender, connection) = hyper::client::conn::http1::Builder::new()
-            .max_headers(256)
-            .max_buf_size(256 * 1024)
-            .handshake(TokioIo::new(link))
-            .await?;
-        Ok(Self { sender, connection: Box::pin(connection), server })
+    pub(super) fn start(link: Link, server: usize) -> Self {
+        let wire = Wire { link, server, input: BytesMut::new(), outgoing: Outgoing::default(), stays_open: false };
+        Self(Box::new(wire))
     }
 
     /// An idle connection to a server that is still open.
     pub(super) fn reused(server: usize) -> Option<Self> {
         loop {
-            let mut exchange = POOL.with_borrow_mut(|pool| pool.get_mut(&server)?.pop())?;
-            if exchange.is_idle() {
+            let mut exchange = POOL.with_borrow_mut(|pool| pool.get_mut(server)?.pop())?;
+            if exchange.0.is_quiet() {
                 return Some(exchange);
             }
         }
     }
 
-    /// Lets the connection notice what has come; whether it can take a request.
-    fn is_idle(&mut self) -> bool {
-        let mut context = Context::from_waker(Waker::noop());
-        self.connection.as_mut().poll(&mut context).is_pending() && self.sender.is_ready()
-    }
-
-    /// Keeps the connection for the next request, if it can take one.
-    fn recycle(mut self) {
-        if !self.is_idle() {
-            return;
-        }
+    /// Keeps the connection for the next request.
+    fn recycle(self) {
+        let server = self.0.server;
         POOL.with_borrow_mut(|pool| {
-            let idle = pool.entry(self.server).or_default();
+            if pool.len() <= server {
+                pool.resize_with(server + 1, Vec::new);
+            }
+            let idle = &mut pool[server];
             if idle.len() < IDLE_MAX {
                 idle.push(self);
             }
         });
     }
 
-    /// Sends a request and waits for the head of the answer.
+    /// Sends a request, and waits for the head of the answer: as the client may see it, but for its body.
     pub(super) async fn send(
         mut self,
-        request: Request<RequestBody>,
-    ) -> Result<(Response<Incoming>, Self), hyper::Error> {
-        let mut answer = pin!(self.sender.send_request(request));
-        let connection = &mut self.connection;
-        let response = poll_fn(|cx| {
-            if let Poll::Ready(answered) = answer.as_mut().poll(cx) {
-                return Poll::Ready(answered);
+        parts: &Parts,
+        hop: &Hop<'_>,
+        body: RequestBody,
+    ) -> Result<(Response<()>, ExchangeBody), Broken> {
+        let wire = &mut *self.0;
+        wire.outgoing.begin(parts, hop, body);
+        let is_head = parts.method == http::Method::HEAD;
+        let Head { response, framing, stays_open } = poll_fn(|cx| wire.poll_answer(cx, is_head)).await?;
+        wire.stays_open = stays_open;
+        Ok((response, ExchangeBody::new(framing, self)))
+    }
+}
+
+impl Wire {
+    /// Whether nothing has come, not even the end.
+    fn is_quiet(&mut self) -> bool {
+        let mut context = Context::from_waker(Waker::noop());
+        self.input.is_empty() && pin!(self.link.read_buf(&mut self.input)).poll(&mut context).is_pending()
+    }
+
+    /// Sends what can be sent, and reads until the head of an answer is complete.
+    fn poll_answer(&mut self, cx: &mut Context<'_>, is_head: bool) -> Poll<Result<Head, Broken>> {
+        self.send_on(cx)?;
+        loop {
+            while let Some(head) = answer::take(&mut self.input, is_head).map_err(Broken::Protocol)? {
+                // Others, such as `100 Continue`, come before the answer.
+                if !head.response.status().is_informational() || head.is_switch() {
+                    return Poll::Ready(Ok(head));
+                }
             }
-            // Whether it ends here or not, whoever asked is told.
-            let _ = Pin::new(&mut **connection).poll_without_shutdown(cx);
-            answer.as_mut().poll(cx)
-        })
-        .await?;
-        Ok((response, self))
+            let nothing_yet = self.input.is_empty();
+            match ready!(self.poll_read(cx, answer::ROOM)) {
+                Ok(0) if nothing_yet => {
+                    return Poll::Ready(Err(Broken::Unanswered(io::ErrorKind::UnexpectedEof.into())));
+                }
+                Ok(0) => return Poll::Ready(Err(Broken::Closed(io::ErrorKind::UnexpectedEof.into()))),
+                Ok(_) => {}
+                Err(error) if nothing_yet => return Poll::Ready(Err(Broken::Unanswered(error))),
+                Err(error) => return Poll::Ready(Err(Broken::Closed(error))),
+            }
+        }
     }
 
-    /// The bare connection after the server has agreed to speak something else.
-    pub(super) fn into_parts(self) -> Parts<TokioIo<Link>> {
-        Pin::into_inner(self.connection).into_parts()
+    /// A server that takes no more of a body may have answered all the same.
+    fn send_on(&mut self, cx: &mut Context<'_>) -> Result<(), Broken> {
+        match self.outgoing.poll_send(&mut self.link, cx) {
+            Poll::Pending | Poll::Ready(Ok(()) | Err(Unsent::Refused)) => Ok(()),
+            Poll::Ready(Err(Unsent::Body(error))) => Err(Broken::Body(error)),
+        }
     }
 
-    fn drive(&mut self, cx: &mut Context<'_>) {
-        let _ = Pin::new(&mut *self.connection).poll_without_shutdown(cx);
+    fn poll_read(&mut self, cx: &mut Context<'_>, room: usize) -> Poll<io::Result<usize>> {
+        self.input.reserve(room);
+        pin!(self.link.read_buf(&mut self.input)).poll(cx)
+    }
+
+    /// Whether the connection can take another request.
+    fn is_free(&self) -> bool {
+        self.stays_open && self.outgoing.is_sent() && self.input.is_empty()
     }
 }
 
 /// The body of an answer; whoever reads it drives the connection that it comes from.
 pub(super) struct ExchangeBody {
-    incoming: Incoming,
+    framing: Framing,
+    /// Until the last byte has come.
     exchange: Option<Exchange>,
 }
 
 impl ExchangeBody {
-    pub(super) fn new(incoming: Incoming, exchange: Exchange) -> Self {
-        Self { incoming, exchange: Some(exchange) }
+    fn new(framing: Framing, exchange: Exchange) -> Self {
+        let mut body = Self { framing, exchange: Some(exchange) };
+        body.recycle_at_end();
+        body
+    }
+
+    /// The bare connection after the server has agreed to speak something else, and what came already.
+    pub(super) fn into_link(mut self) -> Option<(Link, Bytes)> {
+        self.exchange.take().map(|exchange| (exchange.0.link, exchange.0.input.freeze()))
+    }
+
+    fn recycle_at_end(&mut self) {
+        if self.framing.is_over()
+            && let Some(exchange) = self.exchange.take_if(|exchange| exchange.0.is_free())
+        {
+            exchange.recycle();
+        }
+    }
+
+    fn poll_decoded(&mut self, cx: &mut Context<'_>) -> Poll<Result<Decoded, Broken>> {
+        let Some(Exchange(wire)) = &mut self.exchange else { return Poll::Ready(Ok(Decoded::End)) };
+        wire.send_on(cx)?;
+        loop {
+            match self.framing.decode(&mut wire.input).map_err(Broken::Protocol)? {
+                Decoded::Incomplete => {}
+                decoded => return Poll::Ready(Ok(decoded)),
+            }
+            match ready!(wire.poll_read(cx, self.framing.room())) {
+                Ok(0) if self.framing.ends_with_connection() => return Poll::Ready(Ok(Decoded::End)),
+                Ok(0) => return Poll::Ready(Err(Broken::Closed(io::ErrorKind::UnexpectedEof.into()))),
+                Ok(_) => {}
+                Err(error) => return Poll::Ready(Err(Broken::Closed(error))),
+            }
+        }
     }
 }
 
 impl Body for ExchangeBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = Broken;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let mut frame = Pin::new(&mut self.incoming).poll_frame(cx);
-        if frame.is_pending() {
-            if let Some(exchange) = &mut self.exchange {
-                exchange.drive(cx);
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        let decoded = ready!(self.poll_decoded(cx));
+        if decoded.is_ok() {
+            self.recycle_at_end();
+        } else {
+            self.exchange = None;
+        }
+        Poll::Ready(match decoded {
+            Ok(Decoded::Data(data)) => Some(Ok(Frame::data(data))),
+            Ok(Decoded::Trailers(trailers)) => Some(Ok(Frame::trailers(trailers))),
+            Ok(Decoded::End | Decoded::Incomplete) => {
+                self.exchange = None;
+                None
             }
-            frame = Pin::new(&mut self.incoming).poll_frame(cx);
-        }
-        match &frame {
-            Poll::Ready(None) => self.exchange.take().into_iter().for_each(Exchange::recycle),
-            Poll::Ready(Some(Err(_))) => self.exchange = None,
-            Poll::Ready(Some(Ok(_))) | Poll::Pending => {}
-        }
-        frame
+            Err(broken) => Some(Err(broken)),
+        })
     }
 
     fn is_end_stream(&self) -> bool {
-        self.incoming.is_end_stream()
+        self.framing.is_over()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.incoming.size_hint()
-    }
-}
-
-impl Drop for ExchangeBody {
-    /// A body whose end is known is not read to it: the connection is as good as after reading.
-    fn drop(&mut self) {
-        if self.incoming.is_end_stream() {
-            self.exchange.take().into_iter().for_each(Exchange::recycle);
-        }
+        self.framing.size_hint()
     }
 }

@@ -9,13 +9,14 @@ use bytes::Bytes;
 use http::header::HOST;
 use http::request::Parts;
 use http::uri::{Authority, Scheme};
-use http::{Method, Request, Response, StatusCode, Uri, Version};
+use http::{Method, Response, StatusCode, Uri, Version};
 use hyper::body::Incoming;
 use tollgate_config::UpstreamHttp;
 
 use super::body::{BodyError, From, RequestBody};
-use super::exchange::{Exchange, ExchangeBody};
+use super::exchange::{Broken, Exchange, ExchangeBody};
 use super::link::Link;
+use super::rewrite::{self, Hop};
 use super::service::{self, Caller};
 use super::streams;
 use super::upgrade;
@@ -29,7 +30,7 @@ pub(super) struct Forwarding<'a> {
     pub(super) caller: &'a Arc<Caller>,
     pub(super) live: &'a Arc<Live>,
     pub(super) host: Option<&'a str>,
-    pub(super) is_upgrade: bool,
+    pub(super) hop: &'a Hop<'a>,
 }
 
 /// A server's answer, and which server.
@@ -45,41 +46,63 @@ pub(super) enum Failure {
     NoRoute,
     /// No server could be reached.
     Unreachable(io::Error),
+    /// An idle connection ended before the answer came: the request may never have arrived.
+    Unanswered(io::Error),
     /// The connection broke before the answer came.
-    Broken(hyper::Error),
+    Broken { reason: UpstreamFailure, words: String },
+    /// The client's body did not come to its end.
+    Client,
     /// The answer did not come in time.
     TooLate,
     /// The request's body is larger than is allowed.
     TooLarge,
 }
 
-impl Failure {
-    fn of(error: hyper::Error) -> Self {
+impl std::convert::From<Broken> for Failure {
+    fn from(broken: Broken) -> Self {
+        let words = broken.to_string();
+        match broken {
+            Broken::Unanswered(error) => Self::Unanswered(error),
+            Broken::Closed(_) => Self::Broken { reason: UpstreamFailure::Closed, words },
+            Broken::Protocol(_) => Self::Broken { reason: UpstreamFailure::Protocol, words },
+            Broken::Body(BodyError::TooLarge) => Self::TooLarge,
+            Broken::Body(BodyError::Client(_) | BodyError::Length) => Self::Client,
+        }
+    }
+}
+
+impl std::convert::From<hyper::Error> for Failure {
+    fn from(error: hyper::Error) -> Self {
         let mut source = std::error::Error::source(&error);
         while let Some(inner) = source {
-            if let Some(BodyError::TooLarge) = inner.downcast_ref() {
-                return Self::TooLarge;
+            match inner.downcast_ref() {
+                Some(BodyError::TooLarge) => return Self::TooLarge,
+                Some(BodyError::Client(_) | BodyError::Length) => return Self::Client,
+                None => source = inner.source(),
             }
-            source = inner.source();
         }
-        Self::Broken(error)
+        let reason = if error.is_parse() { UpstreamFailure::Protocol } else { UpstreamFailure::Closed };
+        Self::Broken { reason, words: error.to_string() }
     }
+}
 
+impl Failure {
     /// As it is counted.
     fn reason(&self) -> Option<UpstreamFailure> {
         match self {
-            Self::Broken(error) if error.is_parse() => Some(UpstreamFailure::Protocol),
-            Self::Broken(_) => Some(UpstreamFailure::Closed),
+            Self::Broken { reason, .. } => Some(*reason),
+            Self::Unanswered(_) => Some(UpstreamFailure::Closed),
             Self::TooLate => Some(UpstreamFailure::Timeout),
-            // Counted for each server that was tried.
-            Self::Unreachable(_) | Self::NoRoute | Self::TooLarge => None,
+            // Counted for each server that was tried, or nothing that a server has done.
+            Self::Unreachable(_) | Self::NoRoute | Self::TooLarge | Self::Client => None,
         }
     }
 
     pub(super) fn status(&self) -> StatusCode {
         match self {
             Self::NoRoute => StatusCode::NOT_FOUND,
-            Self::Unreachable(_) | Self::Broken(_) => StatusCode::BAD_GATEWAY,
+            Self::Unreachable(_) | Self::Unanswered(_) | Self::Broken { .. } => StatusCode::BAD_GATEWAY,
+            Self::Client => StatusCode::BAD_REQUEST,
             Self::TooLate => StatusCode::GATEWAY_TIMEOUT,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         }
@@ -97,7 +120,9 @@ impl fmt::Display for Failure {
         match self {
             Self::NoRoute => f.write_str("no route covers the request"),
             Self::Unreachable(error) => write!(f, "no server could be reached: {error}"),
-            Self::Broken(error) => write!(f, "the server broke off: {error}"),
+            Self::Unanswered(error) => write!(f, "the server ended the connection without an answer: {error}"),
+            Self::Broken { words, .. } => write!(f, "the server broke off: {words}"),
+            Self::Client => f.write_str("the client's body did not come to its end"),
             Self::TooLate => f.write_str("the server did not answer in time"),
             Self::TooLarge => f.write_str("the body is larger than proxy.max_body"),
         }
@@ -105,11 +130,7 @@ impl fmt::Display for Failure {
 }
 
 /// Sends a request to one of its servers.
-pub(super) async fn forward(
-    forwarding: &Forwarding<'_>,
-    mut parts: Parts,
-    body: Incoming,
-) -> Result<Forwarded, Failure> {
+pub(super) async fn forward(forwarding: &Forwarding<'_>, parts: Parts, body: Incoming) -> Result<Forwarded, Failure> {
     let Forwarding { caller, live, host, .. } = *forwarding;
     let group = live.routes.group(host, parts.uri.path()).ok_or(Failure::NoRoute)?;
     let is_repeatable = is_idempotent(&parts.method) && service::is_bodiless(&parts, &body);
@@ -122,24 +143,23 @@ pub(super) async fn forward(
         }
         if let Some(exchange) = Exchange::reused(server.id) {
             if !is_repeatable {
-                return send(forwarding, server, exchange, to_http1(parts, server), body).await.map(of_server);
+                return send(forwarding, server, exchange, parts, body).await.map(of_server);
             }
-            let copy = parts.clone();
             let empty = RequestBody::empty(Arc::clone(&caller.watch));
-            match send(forwarding, server, exchange, to_http1(copy, server), empty).await {
+            match in_time(forwarding, exchange.send(&parts, forwarding.hop, empty)).await {
                 // The connection had been idle, and the server may have closed it at the same moment.
-                Err(Failure::Broken(_)) => {}
-                other => return other.map(of_server),
+                Err(Failure::Unanswered(_)) => {}
+                answered => return answer(forwarding, server, parts, answered).map(of_server),
             }
         }
         match Link::dial(server, live.connect_timeout()).await {
             Ok(link) if link.chose_http2() || server.http == UpstreamHttp::Http2 => {
-                let sender = streams::start(link, server).await.map_err(Failure::Broken)?;
+                let sender = streams::start(link, server).await?;
                 return streams::send(forwarding, server, sender, parts, body).await.map(of_server);
             }
             Ok(link) => {
-                let exchange = Exchange::start(link, server.id).await.map_err(Failure::Broken)?;
-                return send(forwarding, server, exchange, to_http1(parts, server), body).await.map(of_server);
+                let exchange = Exchange::start(link, server.id);
+                return send(forwarding, server, exchange, parts, body).await.map(of_server);
             }
             Err(error) => {
                 server.failed();
@@ -147,7 +167,6 @@ pub(super) async fn forward(
                 unreachable = Some(error);
             }
         }
-        parts.version = Version::HTTP_11;
     }
     Err(unreachable.map_or(Failure::NoRoute, Failure::Unreachable))
 }
@@ -159,33 +178,42 @@ async fn send(
     parts: Parts,
     body: RequestBody,
 ) -> Result<Response<From>, Failure> {
+    let answered = in_time(forwarding, exchange.send(&parts, forwarding.hop, body)).await;
+    answer(forwarding, server, parts, answered)
+}
+
+/// Makes what came of an exchange into the client's answer.
+fn answer(
+    forwarding: &Forwarding<'_>,
+    server: &Server,
+    mut parts: Parts,
+    answered: Result<(Response<()>, ExchangeBody), Failure>,
+) -> Result<Response<From>, Failure> {
     let Forwarding { caller, live, .. } = *forwarding;
-    let mut parts = parts;
-    let on_upgrade = parts.extensions.remove::<hyper::upgrade::OnUpgrade>();
-    let sent = in_time(forwarding, exchange.send(Request::from_parts(parts, body))).await;
-    let (response, exchange) = sent.inspect_err(|failure| blame(server, failure, &caller.gate.metrics))?;
+    let (response, body) = answered.inspect_err(|failure| blame(server, failure, &caller.gate.metrics))?;
     server.succeeded();
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        return match (forwarding.is_upgrade, on_upgrade) {
-            (true, Some(on_upgrade)) => Ok(upgrade::start(caller, live, response, exchange, on_upgrade)),
+        let on_upgrade = parts.extensions.remove::<hyper::upgrade::OnUpgrade>();
+        return match (forwarding.hop.upgrade, on_upgrade, body.into_link()) {
+            (Some(_), Some(on_upgrade), Some(link)) => Ok(upgrade::start(caller, live, response, link, on_upgrade)),
             // Nobody asked for it.
             _ => Err(Failure::Unreachable(io::ErrorKind::InvalidData.into())),
         };
     }
-    Ok(response.map(|incoming| From::Exchange(ExchangeBody::new(incoming, exchange))))
+    Ok(response.map(|()| From::Exchange(body)))
 }
 
 /// Waits for the head of an answer. While the client still sends, the server has nothing to answer yet.
 pub(super) async fn in_time<T>(
     forwarding: &Forwarding<'_>,
-    answer: impl Future<Output = Result<T, hyper::Error>>,
+    answer: impl Future<Output = Result<T, impl Into<Failure>>>,
 ) -> Result<T, Failure> {
     let longest: Duration = forwarding.live.request_timeout();
     let mut answer = std::pin::pin!(answer);
     loop {
         let read = forwarding.caller.watch.bytes_read();
         match tokio::time::timeout(longest, answer.as_mut()).await {
-            Ok(answered) => return answered.map_err(Failure::of),
+            Ok(answered) => return answered.map_err(Into::into),
             Err(_) if forwarding.caller.watch.bytes_read() != read => {}
             Err(_) => return Err(Failure::TooLate),
         }
@@ -209,22 +237,9 @@ pub(super) fn blame(server: &Server, failure: &Failure, metrics: &Metrics) {
     }
 }
 
-/// The target in origin form, as a server expects it.
-fn to_http1(mut parts: Parts, server: &Server) -> Parts {
-    parts.version = Version::HTTP_11;
-    if !parts.headers.contains_key(HOST) {
-        parts.headers.insert(HOST, server.authority.clone());
-    }
-    if parts.uri.authority().is_some() {
-        let mut uri = std::mem::take(&mut parts.uri).into_parts();
-        (uri.scheme, uri.authority) = (None, None);
-        parts.uri = Uri::from_parts(uri).unwrap_or_default();
-    }
-    parts
-}
-
 /// The target with scheme and authority, which HTTP/2 sends as pseudo-headers.
-pub(super) fn to_http2(mut parts: Parts, server: &Server) -> Parts {
+pub(super) fn to_http2(mut parts: Parts, hop: &Hop<'_>, server: &Server) -> Parts {
+    rewrite::to_upstream(&mut parts, hop);
     parts.version = Version::HTTP_2;
     let host = parts.headers.remove(HOST);
     let mut uri = std::mem::take(&mut parts.uri).into_parts();

@@ -6,6 +6,7 @@ mod key_headers;
 mod twins;
 mod upgrade;
 
+pub use hop_by_hop::{drop_named, has_option, is_hop_by_hop, trailers};
 pub use key_headers::key_headers;
 pub use upgrade::{Upgrade, upgrade_of};
 
@@ -13,11 +14,9 @@ use std::net::IpAddr;
 
 use http::header::{self, HeaderName, HeaderValue};
 use http::request::Parts;
-use http::{HeaderMap, Response, StatusCode, Uri, Version};
+use http::{HeaderMap, Response, Uri, Version};
 
 static X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// Where CGI programs look for `HTTP_PROXY`; no client has reason to send it.
-static PROXY: HeaderName = HeaderName::from_static("proxy");
 
 /// What is known about a request besides its own words.
 #[derive(Clone, Copy, Debug)]
@@ -40,77 +39,103 @@ pub struct Hop<'a> {
     pub key_headers: &'a [HeaderName],
 }
 
-/// Makes a request that was validated into the one that a server gets.
+/// Where the lines of a request go: bytes of HTTP/1, or the map that connections of HTTP/2 take.
+pub trait Lines {
+    /// A line that the client sent.
+    fn sent(&mut self, name: &HeaderName, value: &HeaderValue);
+    /// A line of ours.
+    fn ours(&mut self, name: &HeaderName, value: &[u8]);
+}
+
+/// Writes the lines that a server gets of a request that was validated.
 ///
 /// What belongs to the client's connection goes. `X-Forwarded-For`, `-Proto`, `-Host`, `-Port`, `X-Real-IP`, `Forwarded`,
 /// `Via`, `X-Request-Id` and `Host` are ours; what a trusted peer said in the first six is kept or added to. `Expect` was
-/// answered already. The target becomes a path, the version HTTP/1.1.
-pub fn to_upstream(parts: &mut Parts, hop: &Hop<'_>) {
-    let host = host(parts);
-    let headers = &mut parts.headers;
-    let takes_trailers = hop_by_hop::lists(headers, &header::TE, "trailers");
-    let is_unsized = hop.has_body && !headers.contains_key(header::CONTENT_LENGTH);
-
-    hop_by_hop::strip(headers, hop.key_headers);
-    twins::drop_from(headers, hop.key_headers);
-    headers.remove(header::EXPECT);
-    headers.remove(&PROXY);
-
-    forwarded::set(headers, hop, &host);
-    headers.append(header::VIA, via(parts.version));
-    headers.insert(header::HOST, host);
-    headers.insert(&X_REQUEST_ID, hop.request_id.clone());
-
-    if takes_trailers {
-        headers.insert(header::TE, HeaderValue::from_static("trailers"));
+/// answered already.
+pub fn write_lines(parts: &Parts, hop: &Hop<'_>, lines: &mut impl Lines) {
+    let named = hop_by_hop::named(&parts.headers, hop.key_headers);
+    let mut said = forwarded::Said::default();
+    let (mut takes_trailers, mut has_length) = (false, false);
+    for (name, value) in &parts.headers {
+        match name.as_str() {
+            "te" => takes_trailers |= hop_by_hop::has_option(value, "trailers"),
+            "content-length" => {
+                has_length = true;
+                lines.sent(name, value);
+            }
+            "host" | "expect" | "x-request-id" | "x-real-ip" => {}
+            // Where CGI programs look for `HTTP_PROXY`; no client has reason to send it.
+            "proxy" => {}
+            other if hop_by_hop::is_hop_by_hop(other) => {}
+            other if forwarded::is_family(other) => {
+                if hop.peer_is_trusted && !said.take(other, value) {
+                    lines.sent(name, value);
+                }
+            }
+            other if named.contains(&other) || twins::is_twin(other, hop.key_headers) => {}
+            _ => lines.sent(name, value),
+        }
     }
-    if is_unsized {
-        // Without it, a GET would lose its body: clients do not expect one there. HTTP/2 connections leave it out.
-        headers.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+    let host = host(parts);
+    lines.ours(&header::HOST, host);
+    forwarded::write(&said, hop, host, lines);
+    lines.ours(&header::VIA, via(parts.version));
+    lines.ours(&X_REQUEST_ID, hop.request_id.as_bytes());
+    if takes_trailers {
+        lines.ours(&header::TE, b"trailers");
+    }
+    if hop.has_body && !has_length {
+        lines.ours(&header::TRANSFER_ENCODING, b"chunked");
     }
     if let Some(upgrade) = hop.upgrade {
-        announce_upgrade(headers, upgrade.protocol.clone());
+        lines.ours(&header::UPGRADE, upgrade.protocol.as_bytes());
+        lines.ours(&header::CONNECTION, b"upgrade");
     }
+}
+
+/// Makes a request that was validated into the one that a server of HTTP/2 gets; see [`write_lines`].
+pub fn to_upstream(parts: &mut Parts, hop: &Hop<'_>) {
+    const OURS: usize = 12;
+    let mut headers = HeaderMap::with_capacity(parts.headers.len() + OURS);
+    write_lines(parts, hop, &mut headers);
+    parts.headers = headers;
     if let Some(path) = parts.uri.path_and_query() {
         parts.uri = Uri::from(path.clone());
     }
-    // Bodies without a length exist from HTTP/1.1 on, and HTTP/2 connections do not look at it.
-    parts.version = Version::HTTP_11;
 }
 
-/// Makes a server's answer into the one that the client gets: what belongs to the server's connection goes.
-pub fn to_client<B>(response: &mut Response<B>, request_id: &HeaderValue) {
-    let switches = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+/// Makes the answer of a server of HTTP/2 into the one that the client gets: what belongs to a connection goes.
+pub fn to_client<B>(response: &mut Response<B>) {
     *response.version_mut() = Version::HTTP_11;
-    let headers = response.headers_mut();
-    let upgrade = if switches { headers.remove(header::UPGRADE) } else { None };
-    hop_by_hop::strip(headers, &[]);
-    headers.insert(&X_REQUEST_ID, request_id.clone());
-    if let Some(protocol) = upgrade {
-        announce_upgrade(headers, protocol);
+    hop_by_hop::strip(response.headers_mut());
+}
+
+impl Lines for HeaderMap {
+    fn sent(&mut self, name: &HeaderName, value: &HeaderValue) {
+        self.append(name.clone(), value.clone());
+    }
+
+    fn ours(&mut self, name: &HeaderName, value: &[u8]) {
+        if let Ok(value) = HeaderValue::from_bytes(value) {
+            self.append(name.clone(), value);
+        }
     }
 }
 
-fn announce_upgrade(headers: &mut HeaderMap, protocol: HeaderValue) {
-    headers.insert(header::UPGRADE, protocol);
-    headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
-}
-
 /// The version in which the request reached us, and our name.
-fn via(version: Version) -> HeaderValue {
-    HeaderValue::from_static(match version {
-        Version::HTTP_2 => "2 tollgate",
-        Version::HTTP_11 => "1.1 tollgate",
-        _ => "1.0 tollgate",
-    })
+fn via(version: Version) -> &'static [u8] {
+    match version {
+        Version::HTTP_2 => b"2 tollgate",
+        Version::HTTP_11 => b"1.1 tollgate",
+        _ => b"1.0 tollgate",
+    }
 }
 
 /// The host that was asked for, with its port if it was sent. Empty if HTTP/1.0 sent none: HTTP/1.1 has the line in every
 /// request.
-fn host(parts: &Parts) -> HeaderValue {
-    let authority = parts.uri.authority().and_then(|authority| HeaderValue::from_str(authority.as_str()).ok());
-    let line = || parts.headers.get(header::HOST).cloned();
-    authority.or_else(line).unwrap_or_else(|| HeaderValue::from_static(""))
+fn host(parts: &Parts) -> &[u8] {
+    let line = || parts.headers.get(header::HOST).map(HeaderValue::as_bytes);
+    parts.uri.authority().map(|authority| authority.as_str().as_bytes()).or_else(line).unwrap_or_default()
 }
 
 #[cfg(test)]

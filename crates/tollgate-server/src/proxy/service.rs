@@ -284,33 +284,31 @@ async fn drained(headers: &HeaderMap, mut body: Incoming) -> bool {
 async fn forward_it(
     caller: &Arc<Caller>,
     live: &Arc<Live>,
-    mut parts: Parts,
+    parts: Parts,
     body: Incoming,
     passed: Passed,
     ending: &mut Ending,
 ) -> Response<From> {
-    let upgrade = rewrite::upgrade_of(&parts);
+    let (upgrade, request_id) = (rewrite::upgrade_of(&parts), ending.request_id.clone());
     let hop = rewrite::Hop {
         client_ip: passed.client_ip,
         peer: caller.peer.ip(),
         peer_is_trusted: live.trusts(caller.peer.ip()),
         scheme: if caller.is_tls { "https" } else { "http" },
-        request_id: &ending.request_id,
+        request_id: &request_id,
         upgrade: upgrade.as_ref(),
         has_body: !body.is_end_stream(),
         key_headers: &live.header_names,
     };
-    rewrite::to_upstream(&mut parts, &hop);
-    let forwarding = Forwarding { caller, live, host: passed.host.as_deref(), is_upgrade: upgrade.is_some() };
-    let mut response = match forward::forward(&forwarding, parts, body).await {
+    let forwarding = Forwarding { caller, live, host: passed.host.as_deref(), hop: &hop };
+    let forwarded = forward::forward(&forwarding, parts, body).await;
+    let mut response = match forwarded {
         Ok(forwarded) => {
             ending.outcome = RequestOutcome::Forwarded;
             if let Some(story) = &mut ending.story {
                 story.upstream = Some(forwarded.server.authority.clone());
             }
-            let mut response = forwarded.response;
-            rewrite::to_client(&mut response, &ending.request_id);
-            response
+            forwarded.response
         }
         Err(failure) => {
             ending.outcome = RequestOutcome::UpstreamError;

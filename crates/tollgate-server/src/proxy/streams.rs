@@ -11,6 +11,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use super::body::{From, RequestBody};
 use super::forward::{Failure, Forwarding, blame, in_time, to_http2};
 use super::link::Link;
+use super::rewrite;
 use super::upstream::Server;
 
 thread_local! {
@@ -50,12 +51,13 @@ pub(super) async fn send(
     body: RequestBody,
 ) -> Result<Response<From>, Failure> {
     let metrics = &forwarding.caller.gate.metrics;
-    let request = Request::from_parts(to_http2(parts, server), body);
+    let request = Request::from_parts(to_http2(parts, forwarding.hop, server), body);
     let exchange = async {
         sender.ready().await?;
         sender.send_request(request).await
     };
-    let response = in_time(forwarding, exchange).await.inspect_err(|failure| blame(server, failure, metrics))?;
+    let mut response = in_time(forwarding, exchange).await.inspect_err(|failure| blame(server, failure, metrics))?;
     server.succeeded();
+    rewrite::to_client(&mut response);
     Ok(response.map(From::Stream))
 }

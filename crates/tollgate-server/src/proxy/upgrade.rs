@@ -8,14 +8,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
-use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::sleep;
 
 use super::body::From;
-use super::exchange::Exchange;
+use super::link::Link;
 use super::service::Caller;
 use crate::live::Live;
 
@@ -23,21 +22,20 @@ use crate::live::Live;
 pub(super) fn start(
     caller: &Arc<Caller>,
     live: &Live,
-    response: Response<Incoming>,
-    exchange: Exchange,
+    response: Response<()>,
+    (server, first): (Link, Bytes),
     on_upgrade: OnUpgrade,
 ) -> Response<From> {
-    let server = exchange.into_parts();
     let (idle, watch) = (Duration::from(live.timeouts.idle), Arc::clone(&caller.watch));
     // While bytes go to and fro, the connection is not between requests.
     watch.begin();
     tokio::spawn(async move {
         if let Ok(client) = on_upgrade.await {
-            let _ = relay(TokioIo::new(client), server.io.into_inner(), server.read_buf, idle).await;
+            let _ = relay(TokioIo::new(client), server, first, idle).await;
         }
         watch.end();
     });
-    response.map(|_| From::us(Bytes::new()))
+    response.map(|()| From::us(Bytes::new()))
 }
 
 /// Copies both ways; ends when both sides have ended, or nothing has moved for too long.

@@ -3,15 +3,13 @@
 //! A peer that is not trusted has said nothing: whatever it sent here is replaced. A trusted one is believed, and added to
 //! the chain.
 
-use std::fmt::Write as _;
-use std::io::Write as _;
 use std::net::IpAddr;
 
-use http::HeaderMap;
 use http::header::{self, HeaderName, HeaderValue};
 use smallvec::SmallVec;
+use tollgate_core::address::spell_v4;
 
-use super::Hop;
+use super::{Hop, Lines};
 
 static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 static X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -19,71 +17,83 @@ static X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host"
 static X_FORWARDED_PORT: HeaderName = HeaderName::from_static("x-forwarded-port");
 static X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 
-/// Sets `X-Forwarded-For`, `-Proto`, `-Host`, `-Port`, `X-Real-IP` and `Forwarded`.
-pub(super) fn set(headers: &mut HeaderMap, hop: &Hop<'_>, host: &HeaderValue) {
-    if !hop.peer_is_trusted {
-        forget(headers);
-    }
-    let peer = address(hop.peer);
-    let client = match hop.client_ip {
-        Some(client) if client != hop.peer => address(client),
-        _ => peer.clone(),
-    };
-    let host = if is_host(host.as_bytes()) { host.to_str().unwrap_or_default() } else { "" };
-    headers.insert(&X_REAL_IP, client);
-    extend(headers, &X_FORWARDED_FOR, peer);
-    extend(headers, &header::FORWARDED, element(hop, host));
-    keep_or(headers, &X_FORWARDED_PROTO, is_scheme, || Some(HeaderValue::from_static(hop.scheme)));
-    keep_or(headers, &X_FORWARDED_HOST, is_host, || HeaderValue::from_str(host).ok());
-    keep_or(headers, &X_FORWARDED_PORT, is_port, || Some(port(hop.scheme, host)));
+/// Whether a header is a proxy's word, also one that we do not set, such as `X-Forwarded-Prefix`.
+pub(super) fn is_family(name: &str) -> bool {
+    name == "forwarded" || name.starts_with("x-forwarded-")
 }
 
-/// Also those that we do not set, such as `X-Forwarded-Prefix`: servers that read them expect a proxy's word.
-fn forget(headers: &mut HeaderMap) {
-    let is_family = |name: &&HeaderName| name.as_str().starts_with("x-forwarded-");
-    let names: SmallVec<[HeaderName; 6]> = headers.keys().filter(is_family).cloned().collect();
-    for name in names {
-        headers.remove(name);
+/// What a trusted peer said about those before it.
+#[derive(Default)]
+pub(super) struct Said<'a> {
+    chain: SmallVec<[&'a [u8]; 2]>,
+    forwarded: SmallVec<[&'a [u8]; 2]>,
+    proto: SmallVec<[&'a [u8]; 1]>,
+    host: SmallVec<[&'a [u8]; 1]>,
+    port: SmallVec<[&'a [u8]; 1]>,
+}
+
+impl<'a> Said<'a> {
+    /// Takes a line over; `false` if it is none of those that we write.
+    pub(super) fn take(&mut self, name: &str, value: &'a HeaderValue) -> bool {
+        let value = value.as_bytes();
+        match name {
+            "x-forwarded-for" => self.chain.push(value),
+            "forwarded" => self.forwarded.push(value),
+            "x-forwarded-proto" => self.proto.push(value),
+            "x-forwarded-host" => self.host.push(value),
+            "x-forwarded-port" => self.port.push(value),
+            _ => return false,
+        }
+        true
     }
-    headers.remove(header::FORWARDED);
+}
+
+/// Text of a line, seldom longer than this.
+type Text = SmallVec<[u8; 128]>;
+
+/// Writes `X-Forwarded-For`, `-Proto`, `-Host`, `-Port`, `X-Real-IP` and `Forwarded`.
+pub(super) fn write(said: &Said<'_>, hop: &Hop<'_>, host: &[u8], lines: &mut impl Lines) {
+    let mut peer = Text::new();
+    push_address(&mut peer, hop.peer.to_canonical());
+    match hop.client_ip {
+        Some(client) if client != hop.peer => {
+            let mut text = Text::new();
+            push_address(&mut text, client.to_canonical());
+            lines.ours(&X_REAL_IP, &text);
+        }
+        _ => lines.ours(&X_REAL_IP, &peer),
+    }
+    let host = if is_host(host) { host } else { b"" };
+    chain(&said.chain, &X_FORWARDED_FOR, &peer, lines);
+    chain(&said.forwarded, &header::FORWARDED, &element(hop, host), lines);
+    let port = port(hop.scheme, host);
+    kept_or(&said.proto, &X_FORWARDED_PROTO, is_scheme, hop.scheme.as_bytes(), lines);
+    kept_or(&said.host, &X_FORWARDED_HOST, is_host, host, lines);
+    kept_or(&said.port, &X_FORWARDED_PORT, is_port, port, lines);
 }
 
 /// Adds an element to a list, in one line: some servers read only the first or the last.
-fn extend(headers: &mut HeaderMap, name: &HeaderName, last: HeaderValue) {
-    let value = match headers.contains_key(name) {
-        false => last,
-        true => {
-            let mut list = Vec::with_capacity(128);
-            let lines = headers.get_all(name).iter().filter(|line| !line.is_empty());
-            for line in lines.chain([&last]) {
-                if !list.is_empty() {
-                    list.extend_from_slice(b", ");
-                }
-                list.extend_from_slice(line.as_bytes());
-            }
-            HeaderValue::from_maybe_shared(bytes::Bytes::from(list)).unwrap_or(last)
+fn chain(said: &[&[u8]], name: &HeaderName, last: &[u8], lines: &mut impl Lines) {
+    if said.is_empty() {
+        return lines.ours(name, last);
+    }
+    let mut list = Text::new();
+    for part in said.iter().copied().filter(|part| !part.is_empty()).chain([last]) {
+        if !list.is_empty() {
+            list.extend_from_slice(b", ");
         }
-    };
-    headers.insert(name, value);
+        list.extend_from_slice(part);
+    }
+    lines.ours(name, &list);
 }
 
-/// Keeps what a trusted peer said if it is one line that makes sense, else writes ours.
-fn keep_or(
-    headers: &mut HeaderMap,
-    name: &HeaderName,
-    makes_sense: fn(&[u8]) -> bool,
-    ours: impl FnOnce() -> Option<HeaderValue>,
-) {
-    let mut lines = headers.get_all(name).iter();
-    if let (Some(line), None) = (lines.next(), lines.next())
-        && makes_sense(line.as_bytes())
-    {
-        return;
+/// Keeps what a trusted peer said if it is one line that makes sense, else writes ours, if there is any.
+fn kept_or(said: &[&[u8]], name: &HeaderName, makes_sense: fn(&[u8]) -> bool, ours: &[u8], lines: &mut impl Lines) {
+    match said {
+        [line] if makes_sense(line) => lines.ours(name, line),
+        _ if ours.is_empty() => {}
+        _ => lines.ours(name, ours),
     }
-    match ours() {
-        Some(value) if !value.is_empty() => headers.insert(name, value),
-        _ => headers.remove(name),
-    };
 }
 
 fn is_scheme(value: &[u8]) -> bool {
@@ -99,35 +109,36 @@ fn is_port(value: &[u8]) -> bool {
 }
 
 /// The port that was asked for, or the usual one.
-fn port(scheme: &str, host: &str) -> HeaderValue {
-    let after_name = host.rsplit(']').next().unwrap_or_default();
-    match after_name.split_once(':').and_then(|(_, port)| port.parse::<u16>().ok()) {
-        Some(port) => HeaderValue::from(port),
-        None => HeaderValue::from_static(if scheme == "https" { "443" } else { "80" }),
+fn port<'a>(scheme: &str, host: &'a [u8]) -> &'a [u8] {
+    let after_name = host.rsplit(|byte| *byte == b']').next().unwrap_or_default();
+    match after_name.iter().position(|byte| *byte == b':').map(|colon| &after_name[colon + 1..]) {
+        Some(port) if is_port(port) && str::from_utf8(port).is_ok_and(|port| port.parse::<u16>().is_ok()) => port,
+        _ if scheme == "https" => b"443",
+        _ => b"80",
     }
 }
 
-fn address(ip: IpAddr) -> HeaderValue {
-    // The longest spelling of an address has 45 bytes.
-    let mut text = [0; 48];
-    let mut rest = &mut text[..];
-    write!(rest, "{}", ip.to_canonical()).expect("48 bytes hold any address");
-    let used = 48 - rest.len();
-    HeaderValue::from_bytes(&text[..used]).expect("an address is visible ASCII")
+fn push_address(text: &mut Text, address: IpAddr) {
+    match address {
+        IpAddr::V4(v4) => spell_v4(v4, |byte| text.push(byte)),
+        IpAddr::V6(v6) => text.extend_from_slice(v6.to_string().as_bytes()),
+    }
 }
 
 /// An element of `Forwarded` (RFC 7239): `for=192.0.2.60;host=a.example;proto=http`. What has a colon is quoted.
-fn element(hop: &Hop<'_>, host: &str) -> HeaderValue {
-    let mut text = String::with_capacity(96);
-    let written = match hop.peer.to_canonical() {
-        IpAddr::V4(v4) => write!(text, "for={v4}"),
-        IpAddr::V6(v6) => write!(text, "for=\"[{v6}]\""),
-    };
-    written.expect("a string takes any text");
+fn element(hop: &Hop<'_>, host: &[u8]) -> Text {
+    let mut text = Text::new();
+    text.extend_from_slice(b"for=");
+    let peer = hop.peer.to_canonical();
+    let (before, after): (&[u8], &[u8]) = if peer.is_ipv6() { (b"\"[", b"]\"") } else { (b"", b"") };
+    text.extend_from_slice(before);
+    push_address(&mut text, peer);
+    text.extend_from_slice(after);
     if !host.is_empty() {
-        let quote = if host.contains([':', '[', ']']) { "\"" } else { "" };
-        text.extend([";host=", quote, host, quote]);
+        let quote: &[u8] = if host.iter().any(|byte| b":[]".contains(byte)) { b"\"" } else { b"" };
+        [b";host=", quote, host, quote].into_iter().for_each(|part| text.extend_from_slice(part));
     }
-    text.extend([";proto=", hop.scheme]);
-    HeaderValue::try_from(text).expect("addresses, checked hosts and schemes are visible ASCII")
+    text.extend_from_slice(b";proto=");
+    text.extend_from_slice(hop.scheme.as_bytes());
+    text
 }

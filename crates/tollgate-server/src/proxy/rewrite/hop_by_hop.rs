@@ -1,34 +1,60 @@
 //! Headers that belong to one connection (RFC 9110, section 7.6.1).
 
 use http::HeaderMap;
-use http::header::{self, HeaderName};
+use http::header::{self, HeaderName, HeaderValue};
 use smallvec::SmallVec;
 
-/// Removes the headers of a connection: these, and what `Connection` names unless it is [protected](is_protected).
-pub(super) fn strip(headers: &mut HeaderMap, key_headers: &[HeaderName]) {
-    let mut named: SmallVec<[HeaderName; 4]> = SmallVec::new();
-    for line in headers.get_all(header::CONNECTION) {
-        for option in options(line.as_bytes()) {
-            // Most options, such as `close`, name no header that is there.
-            if !str::from_utf8(option).is_ok_and(|option| headers.contains_key(option)) {
-                continue;
-            }
-            match HeaderName::from_bytes(option) {
-                Ok(name) if !is_protected(name.as_str(), key_headers) => named.push(name),
-                _ => {}
-            }
-        }
-    }
-    for name in named {
-        headers.remove(name);
-    }
+/// Removes the headers of a connection.
+pub(super) fn strip(headers: &mut HeaderMap) {
     for name in HOP_BY_HOP {
         headers.remove(name);
     }
 }
 
+/// Removes from an answer what its `Connection` lines name, unless it is [protected](is_protected).
+pub fn drop_named(headers: &mut HeaderMap, connection: &[HeaderValue]) {
+    for option in connection.iter().flat_map(|line| options(line.as_bytes())).filter(|option| !is_usual(option)) {
+        match HeaderName::from_bytes(option) {
+            Ok(name) if !is_protected(name.as_str(), &[]) => drop(headers.remove(name)),
+            _ => {}
+        }
+    }
+}
+
+/// The trailers that a message announces and that may go on: none that says where the message ends or who sent it.
+pub fn trailers(headers: &HeaderMap) -> impl Iterator<Item = HeaderName> {
+    let names = headers.get_all(header::TRAILER).into_iter().flat_map(|line| options(line.as_bytes()));
+    let names = names.filter_map(|name| HeaderName::from_bytes(name).ok());
+    names.filter(|name| !is_protected(name.as_str(), &[]) && !is_hop_by_hop(name.as_str()))
+}
+
+/// The headers that `Connection` names and that are there, unless they are [protected](is_protected).
+pub(super) fn named<'a>(headers: &'a HeaderMap, key_headers: &[HeaderName]) -> SmallVec<[&'a str; 4]> {
+    let mut named = SmallVec::new();
+    for line in headers.get_all(header::CONNECTION) {
+        for option in options(line.as_bytes()) {
+            if is_usual(option) {
+                continue;
+            }
+            let name = headers.keys().find(|name| option.eq_ignore_ascii_case(name.as_str().as_bytes()));
+            named.extend(name.map(HeaderName::as_str).filter(|name| !is_protected(name, key_headers)));
+        }
+    }
+    named
+}
+
+/// Most options name no header.
+fn is_usual(option: &[u8]) -> bool {
+    [b"close".as_slice(), b"keep-alive", b"upgrade"].iter().any(|usual| option.eq_ignore_ascii_case(usual))
+}
+
+/// Whether a header belongs to one connection.
+pub fn is_hop_by_hop(name: &str) -> bool {
+    HOP_BY_HOP.contains(&name)
+}
+
 /// `Trailer` is not among them: it says which of the trailers that follow are meant to go on.
-pub(super) const HOP_BY_HOP: [&str; 8] = [
+const HOP_BY_HOP: [&str; 8] = [
     "connection",
     "keep-alive",
     "proxy-authenticate",
@@ -88,8 +114,12 @@ const PROTECTED_FAMILIES: [&str; 9] =
 
 /// Whether a header that is a list has this option, in any case.
 pub(super) fn lists(headers: &HeaderMap, name: &HeaderName, wanted: &str) -> bool {
-    let mut lines = headers.get_all(name).iter();
-    lines.any(|line| options(line.as_bytes()).any(|option| option.eq_ignore_ascii_case(wanted.as_bytes())))
+    headers.get_all(name).iter().any(|line| has_option(line, wanted))
+}
+
+/// Whether one line of a list has this option, in any case.
+pub fn has_option(line: &HeaderValue, wanted: &str) -> bool {
+    options(line.as_bytes()).any(|option| option.eq_ignore_ascii_case(wanted.as_bytes()))
 }
 
 fn options(line: &[u8]) -> impl Iterator<Item = &[u8]> {

@@ -162,13 +162,12 @@ fn twins_of_ours_and_of_key_headers_are_dropped() {
 }
 
 #[test]
-fn the_target_becomes_a_path_and_the_version_the_one_that_knows_chunks() {
+fn the_target_becomes_a_path() {
     let mut parts = parts("http://b.example:81/x?y=z", &[]);
     parts.version = Version::HTTP_2;
     to_upstream(&mut parts, &HOP);
     assert_eq!(all(&parts.headers, "host"), ["b.example:81"]);
     assert_eq!(parts.uri, "/x?y=z");
-    assert_eq!(parts.version, Version::HTTP_11);
     assert_eq!(all(&parts.headers, "via"), ["2 tollgate"]);
 }
 
@@ -190,41 +189,26 @@ fn a_body_without_a_length_is_announced() {
 }
 
 #[test]
-fn an_upgrade_is_announced_to_both_sides() {
+fn an_upgrade_is_announced_to_the_server() {
     let lines = [("connection", "keep-alive, Upgrade"), ("upgrade", "websocket"), ("sec-websocket-key", "x")];
     let upgrade = upgrade_of(&parts("/", &lines)).unwrap();
     let headers = sent(&Hop { upgrade: Some(&upgrade), ..HOP }, &lines);
     assert_eq!((all(&headers, "connection"), all(&headers, "upgrade")), (vec!["upgrade"], vec!["websocket"]));
     let headers = sent(&HOP, &lines);
     assert!(!headers.contains_key("connection") && !headers.contains_key("upgrade"));
-
-    let switching = |status: u16| {
-        let response =
-            Response::builder().status(status).header("connection", "upgrade").header("upgrade", "websocket");
-        let mut response = response.body(()).unwrap();
-        to_client(&mut response, &ID);
-        (response.headers().contains_key("connection"), response.headers().contains_key("upgrade"))
-    };
-    assert_eq!(switching(101), (true, true));
-    assert_eq!(switching(200), (false, false));
 }
 
 #[test]
-fn an_answer_loses_what_belongs_to_the_servers_connection() {
+fn an_answer_of_http2_loses_what_belongs_to_a_connection() {
     let response = Response::builder()
-        .header("connection", "close, x-mine, set-cookie, content-length")
-        .header("x-mine", "1")
-        .header("keep-alive", "timeout=5")
-        .header("transfer-encoding", "chunked")
-        .header("set-cookie", "a=b")
-        .header("content-length", "5")
-        .header("x-request-id", "theirs");
+        .version(Version::HTTP_2)
+        .header("te", "trailers")
+        .header("proxy-authenticate", "Basic")
+        .header("set-cookie", "a=b");
     let mut response = response.body(()).unwrap();
-    to_client(&mut response, &ID);
-    let mut names: Vec<_> = response.headers().keys().map(HeaderName::as_str).collect();
-    names.sort_unstable();
-    assert_eq!(names, ["content-length", "set-cookie", "x-request-id"]);
-    assert_eq!(all(response.headers(), "x-request-id"), ["0123456789abcdef"]);
+    to_client(&mut response);
+    assert_eq!(response.headers().keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["set-cookie"]);
+    assert_eq!(response.version(), Version::HTTP_11);
 }
 
 const OURS: [&str; 9] = [

@@ -1,32 +1,22 @@
 //! Headers that many servers take for others: `X_Forwarded_For` for `X-Forwarded-For`, as CGI cannot tell them apart.
 
-use http::HeaderMap;
 use http::header::HeaderName;
-use smallvec::SmallVec;
 
-use super::hop_by_hop::{HOP_BY_HOP, is_protected};
+use super::hop_by_hop::{is_hop_by_hop, is_protected};
 
-/// Removes every header that passes for one which is protected, belongs to a connection, or tells callers apart.
-pub(super) fn drop_from(headers: &mut HeaderMap, key_headers: &[HeaderName]) {
-    let is_twin = |name: &&HeaderName| is_twin(name.as_str(), key_headers);
-    let twins: SmallVec<[HeaderName; 4]> = headers.keys().filter(is_twin).cloned().collect();
-    for name in twins {
-        headers.remove(name);
-    }
-}
-
-fn is_twin(sent: &str, key_headers: &[HeaderName]) -> bool {
+/// Whether a header passes for one which is protected, belongs to a connection, or tells callers apart.
+pub(super) fn is_twin(sent: &str, key_headers: &[HeaderName]) -> bool {
     if key_headers.iter().any(|key| key == sent) {
         return false;
     }
     if key_headers.iter().any(|key| with_dashes(key.as_str()).eq(with_dashes(sent))) {
         return true;
     }
-    if !sent.contains('_') {
+    if !sent.bytes().any(|byte| byte == b'_') {
         return false;
     }
     let dashed = sent.replace('_', "-");
-    is_protected(&dashed, &[]) || HOP_BY_HOP.contains(&dashed.as_str())
+    is_protected(&dashed, &[]) || is_hop_by_hop(&dashed)
 }
 
 fn with_dashes(name: &str) -> impl Iterator<Item = u8> {
