@@ -1,9 +1,12 @@
 //! One client's connection from its first byte to its last.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use hyper::server::conn::{http1, http2};
@@ -13,9 +16,10 @@ use ipnet::IpNet;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio::time::Interval;
+use tokio::time::{Interval, Sleep, sleep};
 use tokio_rustls::TlsAcceptor;
 
+use super::bell::Bell;
 use super::io::{ClientIo, Transport};
 use super::proxy_protocol::{self, Parsed};
 use super::service::{self, Caller};
@@ -39,7 +43,7 @@ pub(super) async fn serve(door: Arc<Door>, stream: TcpStream, peer: SocketAddr) 
     let live = Arc::clone(&door.gate.live());
     let _open = door.gate.metrics.connection();
     let watch = Arc::new(Watch::new());
-    let mut attendant = Attendant::new(&door, Arc::clone(&watch), Rules::new(&live.timeouts));
+    let mut attendant = Attendant::new(&door, Arc::clone(&watch), Rules::new(&live.timeouts)).await;
     let mut opening = Box::pin(open(&door, &live, stream, peer, Arc::clone(&watch)));
     // Who has connected may have sent a request already, which is answered also if the process ends.
     let Attended::Ended(opened) = attendant.attend(opening.as_mut(), |_| End::Await, |_| End::AtOnce).await else {
@@ -68,7 +72,7 @@ async fn serve_http2(attendant: &mut Attendant<'_>, live: &Live, io: ClientIo, c
     };
     // Whoever is between requests is told before the end. An error is nobody's business but the client's.
     let when_late = |late| if late == Late::Idle { End::Await } else { End::AtOnce };
-    while let Attended::Resting = attendant.attend(connection.as_mut(), end, when_late).await {}
+    attendant.attend(connection.as_mut(), end, when_late).await;
 }
 
 /// While nothing is under way for a while, there is nothing but the socket: the rest is made anew for the next request.
@@ -81,20 +85,16 @@ async fn serve_http1(attendant: &mut Attendant<'_>, live: &Live, mut io: ClientI
             http1::UpgradeableConnection::graceful_shutdown(connection);
             End::Await
         };
+        attendant.can_rest = true;
         let Attended::Resting = attendant.attend(Pin::new(&mut *connection), end, |_| End::AtOnce).await else {
             return;
         };
         let Some(parts) = connection.into_parts() else { return };
         io = parts.io.into_inner();
         io.put_back(parts.read_buf);
-        loop {
-            let next = attendant.attend(pin!(io.readable()), |_| End::AtOnce, |_| End::AtOnce).await;
-            match next {
-                Attended::Ended(Ok(())) => break,
-                Attended::Resting => {}
-                Attended::Ended(Err(_)) | Attended::Over => return,
-            }
-        }
+        attendant.can_rest = false;
+        let next = attendant.attend(pin!(io.readable()), |_| End::AtOnce, |_| End::AtOnce).await;
+        let Attended::Ended(Ok(())) = next else { return };
     }
 }
 
@@ -104,7 +104,14 @@ struct Attendant<'a> {
     watch: Arc<Watch>,
     patrol: Patrol,
     ticks: Interval,
-    draining: watch::Receiver<bool>,
+    /// Ends when no request may begin any more.
+    draining: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// When a connection that is quiet has been so for long enough, and what had been read when it began to be.
+    rest: Option<(Pin<Box<Sleep>>, u64)>,
+    /// Whether what is attended can be put to rest.
+    can_rest: bool,
+    /// For all of the above.
+    bell: Bell,
 }
 
 /// How something ends that should.
@@ -125,9 +132,22 @@ enum Attended<T> {
 }
 
 impl<'a> Attendant<'a> {
-    fn new(door: &'a Door, watch: Arc<Watch>, rules: Rules) -> Self {
+    async fn new(door: &'a Door, watch: Arc<Watch>, rules: Rules) -> Self {
         let (patrol, ticks) = (Patrol::new(rules), tokio::time::interval(rules.tick));
-        Self { door, watch, patrol, ticks, draining: door.draining.clone() }
+        let mut draining = door.draining.clone();
+        let draining = Box::pin(async move {
+            let _ = draining.wait_for(|draining| *draining).await;
+        });
+        Self {
+            door,
+            watch,
+            patrol,
+            ticks,
+            draining: Some(draining),
+            rest: None,
+            can_rest: false,
+            bell: Bell::for_this_task().await,
+        }
     }
 
     /// Waits for what is under way, and asks it to `end` when the process is told to, or when it is late and need not end
@@ -138,34 +158,83 @@ impl<'a> Attendant<'a> {
         end: impl Fn(Pin<&mut F>) -> End,
         when_late: impl Fn(Late) -> End,
     ) -> Attended<F::Output> {
-        let mut is_ending = false;
-        loop {
-            tokio::select! {
-                biased;
-                ended = under_way.as_mut() => return Attended::Ended(ended),
-                _ = self.draining.wait_for(|draining| *draining), if !is_ending => {
-                    is_ending = true;
-                    if end(under_way.as_mut()) == End::AtOnce {
-                        return Attended::Over;
-                    }
+        poll_fn(|cx| {
+            loop {
+                if let Poll::Ready(ended) = under_way.as_mut().poll(cx) {
+                    return Poll::Ready(Attended::Ended(ended));
                 }
-                _ = self.ticks.tick() => match self.patrol.tick(&self.watch) {
-                    Notice::Fine => {}
-                    Notice::Resting if is_ending => {}
-                    Notice::Resting => return Attended::Resting,
-                    Notice::Late(late) if !is_ending && when_late(late) == End::Await => {
-                        is_ending = true;
+                if self.can_rest && self.rest.is_none() && self.watch.is_quiet() {
+                    self.begin_to_rest();
+                }
+                if !self.bell.has_rung() {
+                    return Poll::Pending;
+                }
+                match self.look() {
+                    Look::Fine => {}
+                    Look::Resting => return Poll::Ready(Attended::Resting),
+                    Look::ToEnd if end(under_way.as_mut()) == End::AtOnce => return Poll::Ready(Attended::Over),
+                    Look::ToEnd => {}
+                    Look::Late(late) if !self.is_ending() && when_late(late) == End::Await => {
+                        self.draining = None;
                         end(under_way.as_mut());
                     }
-                    Notice::Late(Late::Idle) => return Attended::Over,
-                    Notice::Late(Late::Header | Late::Body | Late::Read) => {
-                        self.door.gate.metrics.connection_refused(ConnectionRefusal::Slow);
-                        return Attended::Over;
+                    Look::Late(late) => {
+                        if late != Late::Idle {
+                            self.door.gate.metrics.connection_refused(ConnectionRefusal::Slow);
+                        }
+                        return Poll::Ready(Attended::Over);
                     }
-                },
+                }
+            }
+        })
+        .await
+    }
+
+    fn is_ending(&self) -> bool {
+        self.draining.is_none()
+    }
+
+    /// What has changed since the bell rang.
+    fn look(&mut self) -> Look {
+        let mut cx = self.bell.context();
+        if let Some(draining) = &mut self.draining
+            && draining.as_mut().poll(&mut cx).is_ready()
+        {
+            self.draining = None;
+            // The clock is asked next.
+            cx.waker().wake_by_ref();
+            return Look::ToEnd;
+        }
+        while self.ticks.poll_tick(&mut cx).is_ready() {
+            if let Notice::Late(late) = self.patrol.tick(&self.watch) {
+                cx.waker().wake_by_ref();
+                return Look::Late(late);
             }
         }
+        match self.rest.take_if(|(until, _)| until.as_mut().poll(&mut cx).is_ready()) {
+            Some((_, read)) if !self.is_ending() && self.watch.is_quiet() && self.watch.bytes_read() == read => {
+                Look::Resting
+            }
+            _ => Look::Fine,
+        }
     }
+
+    fn begin_to_rest(&mut self) {
+        const SOON: Duration = Duration::from_millis(100);
+        let mut until = Box::pin(sleep(SOON));
+        // Not ready yet: it will ring.
+        let _ = until.as_mut().poll(&mut self.bell.context());
+        self.rest = Some((until, self.watch.bytes_read()));
+    }
+}
+
+/// What is seen when the bell has rung.
+enum Look {
+    Fine,
+    Resting,
+    /// The process is told to end.
+    ToEnd,
+    Late(Late),
 }
 
 fn http1_builder(live: &Live) -> http1::Builder {

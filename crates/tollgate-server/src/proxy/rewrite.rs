@@ -43,8 +43,8 @@ pub struct Hop<'a> {
 pub trait Lines {
     /// A line that the client sent.
     fn sent(&mut self, name: &HeaderName, value: &HeaderValue);
-    /// A line of ours.
-    fn ours(&mut self, name: &HeaderName, value: &[u8]);
+    /// A line of ours, whose value comes in parts.
+    fn ours(&mut self, name: &HeaderName, parts: &[&[u8]]);
 }
 
 /// Writes the lines that a server gets of a request that was validated.
@@ -77,19 +77,19 @@ pub fn write_lines(parts: &Parts, hop: &Hop<'_>, lines: &mut impl Lines) {
         }
     }
     let host = host(parts);
-    lines.ours(&header::HOST, host);
+    lines.ours(&header::HOST, &[host]);
     forwarded::write(&said, hop, host, lines);
-    lines.ours(&header::VIA, via(parts.version));
-    lines.ours(&X_REQUEST_ID, hop.request_id.as_bytes());
+    lines.ours(&header::VIA, &[via(parts.version)]);
+    lines.ours(&X_REQUEST_ID, &[hop.request_id.as_bytes()]);
     if takes_trailers {
-        lines.ours(&header::TE, b"trailers");
+        lines.ours(&header::TE, &[b"trailers"]);
     }
     if hop.has_body && !has_length {
-        lines.ours(&header::TRANSFER_ENCODING, b"chunked");
+        lines.ours(&header::TRANSFER_ENCODING, &[b"chunked"]);
     }
     if let Some(upgrade) = hop.upgrade {
-        lines.ours(&header::UPGRADE, upgrade.protocol.as_bytes());
-        lines.ours(&header::CONNECTION, b"upgrade");
+        lines.ours(&header::UPGRADE, &[upgrade.protocol.as_bytes()]);
+        lines.ours(&header::CONNECTION, &[b"upgrade"]);
     }
 }
 
@@ -115,8 +115,8 @@ impl Lines for HeaderMap {
         self.append(name.clone(), value.clone());
     }
 
-    fn ours(&mut self, name: &HeaderName, value: &[u8]) {
-        if let Ok(value) = HeaderValue::from_bytes(value) {
+    fn ours(&mut self, name: &HeaderName, parts: &[&[u8]]) {
+        if let Ok(value) = HeaderValue::from_maybe_shared(bytes::Bytes::from(parts.concat())) {
             self.append(name.clone(), value);
         }
     }

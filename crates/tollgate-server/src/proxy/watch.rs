@@ -87,6 +87,11 @@ impl Watch {
         self.written.load(Relaxed)
     }
 
+    /// Whether nothing is under way and everything is sent.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.phase() == Phase::Idle && self.write_blocked.load(Relaxed) == 0
+    }
+
     fn phase(&self) -> Phase {
         match self.phase.load(Relaxed) {
             0 => Phase::Idle,
@@ -113,8 +118,6 @@ pub(super) enum Late {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Notice {
     Fine,
-    /// Nothing is under way since the last look.
-    Resting,
     Late(Late),
 }
 
@@ -170,7 +173,6 @@ impl Patrol {
         match phase {
             Phase::Header if self.header > self.rules.header => Notice::Late(Late::Header),
             Phase::Idle if is_still => Notice::Late(Late::Idle),
-            Phase::Idle if self.still > 0 && !is_blocked => Notice::Resting,
             Phase::Busy if is_slow => Notice::Late(Late::Body),
             Phase::Busy if is_still && is_blocked => Notice::Late(Late::Read),
             Phase::Header | Phase::Idle | Phase::Busy => Notice::Fine,
@@ -210,7 +212,7 @@ mod tests {
             meanwhile(watch);
             match patrol.tick(watch) {
                 Notice::Late(late) => Some((tick, late)),
-                Notice::Fine | Notice::Resting => None,
+                Notice::Fine => None,
             }
         })
     }
@@ -230,18 +232,19 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_rests_when_nothing_is_under_way_and_everything_is_sent() {
-        let (watch, mut patrol) = (Watch::new(), patrol());
-        assert_eq!(patrol.tick(&watch), Notice::Fine, "its first request is to come");
+    fn a_connection_is_quiet_when_nothing_is_under_way_and_everything_is_sent() {
+        let watch = Watch::new();
+        assert!(!watch.is_quiet(), "its first request is to come");
         watch.begin();
-        assert_eq!(patrol.tick(&watch), Notice::Fine);
+        assert!(!watch.is_quiet());
         watch.end();
-        assert_eq!(patrol.tick(&watch), Notice::Fine, "a moment ago it was not");
-        assert_eq!(patrol.tick(&watch), Notice::Resting);
+        assert!(watch.is_quiet());
         watch.cannot_write();
-        assert_eq!(patrol.tick(&watch), Notice::Fine, "the client has yet to take its answer");
+        assert!(!watch.is_quiet(), "the client has yet to take its answer");
+        watch.has_written(1);
+        assert!(watch.is_quiet());
         watch.has_read(1);
-        assert_eq!(patrol.tick(&watch), Notice::Fine, "a request has begun");
+        assert!(!watch.is_quiet(), "a request has begun");
     }
 
     #[test]

@@ -4,16 +4,29 @@ use http::{HeaderMap, header};
 
 /// Whether JSON is accepted with more weight than text. Text wins ties, and so it answers `*/*` and silence.
 pub(super) fn prefers_json(headers: &HeaderMap) -> bool {
-    let json = weight(headers, "application", "json").max(weight(headers, "application", "problem+json"));
-    json > weight(headers, "text", "plain")
+    const JSON: [(&str, &str); 2] = [("application", "json"), ("application", "problem+json")];
+    const TEXT: (&str, &str) = ("text", "plain");
+    let mut lines = headers.get_all(header::ACCEPT).iter();
+    // What most callers say, or nothing.
+    let is_anything = |line: &http::HeaderValue| line == "*/*";
+    if lines.all(is_anything) {
+        return false;
+    }
+    let lines = headers.get_all(header::ACCEPT).iter().filter_map(|line| line.to_str().ok());
+    let [mut json, mut problem, mut text] = [None; 3];
+    for range in lines.flat_map(|line| line.split(',')).filter_map(Range::parse) {
+        for (best, wanted) in [(&mut json, JSON[0]), (&mut problem, JSON[1]), (&mut text, TEXT)] {
+            *best = (*best).max(range.weight(wanted));
+        }
+    }
+    thousandths(json).max(thousandths(problem)) > thousandths(text)
 }
 
-/// The weight of a media type in thousandths: that of the most particular range that covers it, as RFC 9110 has it.
-fn weight(headers: &HeaderMap, kind: &str, subtype: &str) -> u16 {
-    let lines = headers.get_all(header::ACCEPT).iter().filter_map(|line| line.to_str().ok());
-    let ranges = lines.flat_map(|line| line.split(',')).filter_map(Range::parse);
-    let covering = ranges.filter_map(|range| Some((range.precision(kind, subtype)?, range.thousandths)));
-    covering.max().map_or(0, |(_, thousandths)| thousandths)
+/// How particularly a range names a type, and its weight: the most particular one counts, as RFC 9110 has it.
+type Weight = Option<(u8, u16)>;
+
+fn thousandths(weight: Weight) -> u16 {
+    weight.map_or(0, |(_, thousandths)| thousandths)
 }
 
 struct Range<'a> {
@@ -31,14 +44,15 @@ impl<'a> Range<'a> {
         Some(Self { kind, subtype, thousandths })
     }
 
-    /// How particularly this range names a type; `None` if it does not cover it.
-    fn precision(&self, kind: &str, subtype: &str) -> Option<u8> {
-        match (self.kind, self.subtype) {
+    /// `None` if it does not cover the type.
+    fn weight(&self, (kind, subtype): (&str, &str)) -> Weight {
+        let precision = match (self.kind, self.subtype) {
             ("*", "*") => Some(0),
             (own, "*") if own.eq_ignore_ascii_case(kind) => Some(1),
             (own, sub) if own.eq_ignore_ascii_case(kind) && sub.eq_ignore_ascii_case(subtype) => Some(2),
             _ => None,
-        }
+        };
+        Some((precision?, self.thousandths))
     }
 }
 

@@ -96,23 +96,23 @@ impl ResponseHeaders {
     }
 
     fn write_x(&self, charged: &LimitOutcome, headers: &mut HeaderMap) {
-        for name in [X_LIMIT, X_REMAINING, X_RESET, X_CLEAR] {
-            headers.remove(name);
-        }
         let outcome = &charged.outcome;
-        if self.x_ratelimit {
-            headers.insert(X_LIMIT, charged.quota.limit().into());
-        }
-        headers.insert(X_REMAINING, outcome.remaining().into());
-        if self.x_ratelimit {
-            headers.insert(X_RESET, outcome.reset_after().as_secs_ceil().into());
-        }
-        if self.clear {
-            headers.insert(X_CLEAR, decimal_seconds(outcome.reset_after()));
-            if !self.x_ratelimit && !outcome.is_allowed() {
-                headers.insert(X_RESET, decimal_seconds(wait(charged)));
-            }
-        }
+        // Each is replaced or taken away: none may speak of another limit.
+        let mut put = |name: HeaderName, value: Option<HeaderValue>| match value {
+            Some(value) => drop(headers.insert(name, value)),
+            None => drop(headers.remove(name)),
+        };
+        put(X_LIMIT, self.x_ratelimit.then(|| charged.quota.limit().into()));
+        put(X_REMAINING, Some(outcome.remaining().into()));
+        put(X_CLEAR, self.clear.then(|| decimal_seconds(outcome.reset_after())));
+        put(
+            X_RESET,
+            match (self.x_ratelimit, outcome.is_allowed()) {
+                (true, _) => Some(outcome.reset_after().as_secs_ceil().into()),
+                (false, true) => None,
+                (false, false) => Some(decimal_seconds(wait(charged))),
+            },
+        );
     }
 }
 

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use http::StatusCode;
 use tollgate_core::Subject;
+use tollgate_core::address::spell_v4;
 
 /// Writes `RATE_LIMIT client_ip=203.0.113.50 host=a.example path=/x status=429`, for log readers that split on spaces.
 ///
@@ -31,14 +32,22 @@ impl<'a> RateLimitLine<'a> {
 
 impl fmt::Display for RateLimitLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RATE_LIMIT client_ip=")?;
         match self.client_ip {
-            Some(address) => write!(f, "RATE_LIMIT client_ip={address} host=")?,
-            None => f.write_str("RATE_LIMIT client_ip=- host=")?,
+            Some(IpAddr::V4(address)) => {
+                let mut told = Ok(());
+                spell_v4(address, |byte| told = told.and_then(|()| f.write_char(byte.into())));
+                told?;
+            }
+            Some(address) => write!(f, "{address}")?,
+            None => f.write_char('-')?,
         }
+        f.write_str(" host=")?;
         write_field(f, self.host.unwrap_or_default())?;
         f.write_str(" path=")?;
         write_field(f, self.path)?;
-        write!(f, " status={}", self.status.as_u16())
+        f.write_str(" status=")?;
+        f.write_str(self.status.as_str())
     }
 }
 
@@ -46,12 +55,12 @@ fn write_field(f: &mut fmt::Formatter<'_>, value: &str) -> fmt::Result {
     if value.is_empty() {
         return f.write_char('-');
     }
+    let is_plain = |byte: u8| matches!(byte, b'!'..=b'~') && !matches!(byte, b'"' | b'\'' | b'\\');
+    if value.bytes().all(is_plain) {
+        return f.write_str(value);
+    }
     for byte in value.bytes() {
-        match byte {
-            b'"' | b'\'' | b'\\' => write!(f, "%{byte:02X}")?,
-            b'!'..=b'~' => f.write_char(byte.into())?,
-            _ => write!(f, "%{byte:02X}")?,
-        }
+        if is_plain(byte) { f.write_char(byte.into())? } else { write!(f, "%{byte:02X}")? }
     }
     Ok(())
 }

@@ -47,6 +47,7 @@ impl Rejection<'_> {
         let form = Form::for_caller(request_headers);
         let mut response = Response::new(self.body(form));
         let fields = response.headers_mut();
+        fields.reserve(FIELDS);
         fields.insert(CONTENT_TYPE, form.content_type());
         if let Some(seconds) = self.retry_after_secs() {
             fields.insert(RETRY_AFTER, seconds.into());
@@ -143,6 +144,8 @@ impl Rejection<'_> {
     }
 }
 
+/// About as many headers as a response has.
+const FIELDS: usize = 12;
 const KEY_EXTRACTION_FAILED: &str = "key_extraction_failed";
 const AMBIGUOUS_PATH: &str = "ambiguous_path";
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");

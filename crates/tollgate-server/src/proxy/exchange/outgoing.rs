@@ -166,13 +166,13 @@ struct Text<'a>(&'a mut Vec<u8>);
 
 impl Lines for Text<'_> {
     fn sent(&mut self, name: &HeaderName, value: &HeaderValue) {
-        self.ours(name, value.as_bytes());
+        self.ours(name, &[value.as_bytes()]);
     }
 
-    fn ours(&mut self, name: &HeaderName, value: &[u8]) {
+    fn ours(&mut self, name: &HeaderName, parts: &[&[u8]]) {
         self.0.extend_from_slice(name.as_str().as_bytes());
         self.0.extend_from_slice(b": ");
-        self.0.extend_from_slice(value);
+        parts.iter().for_each(|part| self.0.extend_from_slice(part));
         self.0.extend_from_slice(b"\r\n");
     }
 }

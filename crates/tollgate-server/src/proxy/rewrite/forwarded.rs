@@ -48,51 +48,47 @@ impl<'a> Said<'a> {
     }
 }
 
-/// Text of a line, seldom longer than this.
-type Text = SmallVec<[u8; 128]>;
-
 /// Writes `X-Forwarded-For`, `-Proto`, `-Host`, `-Port`, `X-Real-IP` and `Forwarded`.
 pub(super) fn write(said: &Said<'_>, hop: &Hop<'_>, host: &[u8], lines: &mut impl Lines) {
-    let mut peer = Text::new();
-    push_address(&mut peer, hop.peer.to_canonical());
+    let peer_ip = hop.peer.to_canonical();
+    let peer = Address::of(peer_ip);
     match hop.client_ip {
-        Some(client) if client != hop.peer => {
-            let mut text = Text::new();
-            push_address(&mut text, client.to_canonical());
-            lines.ours(&X_REAL_IP, &text);
-        }
-        _ => lines.ours(&X_REAL_IP, &peer),
+        Some(client) if client != hop.peer => lines.ours(&X_REAL_IP, &[Address::of(client.to_canonical()).text()]),
+        _ => lines.ours(&X_REAL_IP, &[peer.text()]),
     }
     let host = if is_host(host) { host } else { b"" };
-    chain(&said.chain, &X_FORWARDED_FOR, &peer, lines);
-    chain(&said.forwarded, &header::FORWARDED, &element(hop, host), lines);
-    let port = port(hop.scheme, host);
-    kept_or(&said.proto, &X_FORWARDED_PROTO, is_scheme, hop.scheme.as_bytes(), lines);
+    chain(&said.chain, &X_FORWARDED_FOR, &[peer.text()], lines);
+    // An element of `Forwarded` (RFC 7239): `for=192.0.2.60;host=a.example;proto=http`. What has a colon is quoted.
+    let (before, after): (&[u8], &[u8]) = if peer_ip.is_ipv6() { (b"\"[", b"]\"") } else { (b"", b"") };
+    let (host_is, quote): (&[u8], &[u8]) = match host {
+        [] => (b"", b""),
+        _ if host.iter().any(|byte| b":[]".contains(byte)) => (b";host=", b"\""),
+        _ => (b";host=", b""),
+    };
+    let proto = hop.scheme.as_bytes();
+    let element = [b"for=", before, peer.text(), after, host_is, quote, host, quote, b";proto=", proto];
+    chain(&said.forwarded, &header::FORWARDED, &element, lines);
+    kept_or(&said.proto, &X_FORWARDED_PROTO, is_scheme, proto, lines);
     kept_or(&said.host, &X_FORWARDED_HOST, is_host, host, lines);
-    kept_or(&said.port, &X_FORWARDED_PORT, is_port, port, lines);
+    kept_or(&said.port, &X_FORWARDED_PORT, is_port, port(hop.scheme, host), lines);
 }
 
 /// Adds an element to a list, in one line: some servers read only the first or the last.
-fn chain(said: &[&[u8]], name: &HeaderName, last: &[u8], lines: &mut impl Lines) {
+fn chain(said: &[&[u8]], name: &HeaderName, last: &[&[u8]], lines: &mut impl Lines) {
     if said.is_empty() {
         return lines.ours(name, last);
     }
-    let mut list = Text::new();
-    for part in said.iter().copied().filter(|part| !part.is_empty()).chain([last]) {
-        if !list.is_empty() {
-            list.extend_from_slice(b", ");
-        }
-        list.extend_from_slice(part);
-    }
+    let before = said.iter().copied().filter(|part| !part.is_empty()).flat_map(|part| [part, b", "]);
+    let list: SmallVec<[&[u8]; 16]> = before.chain(last.iter().copied()).collect();
     lines.ours(name, &list);
 }
 
 /// Keeps what a trusted peer said if it is one line that makes sense, else writes ours, if there is any.
 fn kept_or(said: &[&[u8]], name: &HeaderName, makes_sense: fn(&[u8]) -> bool, ours: &[u8], lines: &mut impl Lines) {
     match said {
-        [line] if makes_sense(line) => lines.ours(name, line),
+        [line] if makes_sense(line) => lines.ours(name, &[line]),
         _ if ours.is_empty() => {}
-        _ => lines.ours(name, ours),
+        _ => lines.ours(name, &[ours]),
     }
 }
 
@@ -118,27 +114,30 @@ fn port<'a>(scheme: &str, host: &'a [u8]) -> &'a [u8] {
     }
 }
 
-fn push_address(text: &mut Text, address: IpAddr) {
-    match address {
-        IpAddr::V4(v4) => spell_v4(v4, |byte| text.push(byte)),
-        IpAddr::V6(v6) => text.extend_from_slice(v6.to_string().as_bytes()),
-    }
+/// The text of an address.
+struct Address {
+    bytes: [u8; Self::LONGEST],
+    length: usize,
 }
 
-/// An element of `Forwarded` (RFC 7239): `for=192.0.2.60;host=a.example;proto=http`. What has a colon is quoted.
-fn element(hop: &Hop<'_>, host: &[u8]) -> Text {
-    let mut text = Text::new();
-    text.extend_from_slice(b"for=");
-    let peer = hop.peer.to_canonical();
-    let (before, after): (&[u8], &[u8]) = if peer.is_ipv6() { (b"\"[", b"]\"") } else { (b"", b"") };
-    text.extend_from_slice(before);
-    push_address(&mut text, peer);
-    text.extend_from_slice(after);
-    if !host.is_empty() {
-        let quote: &[u8] = if host.iter().any(|byte| b":[]".contains(byte)) { b"\"" } else { b"" };
-        [b";host=", quote, host, quote].into_iter().for_each(|part| text.extend_from_slice(part));
+impl Address {
+    const LONGEST: usize = 45;
+
+    fn of(address: IpAddr) -> Self {
+        let mut own = Self { bytes: [0; Self::LONGEST], length: 0 };
+        match address {
+            IpAddr::V4(v4) => spell_v4(v4, |byte| own.push(byte)),
+            IpAddr::V6(v6) => v6.to_string().bytes().for_each(|byte| own.push(byte)),
+        }
+        own
     }
-    text.extend_from_slice(b";proto=");
-    text.extend_from_slice(hop.scheme.as_bytes());
-    text
+
+    fn push(&mut self, byte: u8) {
+        self.bytes[self.length] = byte;
+        self.length += 1;
+    }
+
+    fn text(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
 }

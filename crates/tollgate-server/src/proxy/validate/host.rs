@@ -42,9 +42,9 @@ struct Host<'a> {
 
 impl<'a> Host<'a> {
     fn parse(text: &'a str) -> Option<Self> {
-        let (name, port) = match text.rfind(']') {
+        let (name, port) = match text.bytes().rposition(|byte| byte == b']') {
             Some(bracket) => text.split_at(bracket + 1),
-            None => text.split_at(text.find(':').unwrap_or(text.len())),
+            None => text.split_at(text.bytes().position(|byte| byte == b':').unwrap_or(text.len())),
         };
         let is_host = match name.strip_prefix('[') {
             Some(rest) => rest.strip_suffix(']')?.parse::<Ipv6Addr>().is_ok(),
@@ -68,11 +68,12 @@ impl<'a> Host<'a> {
 
 /// Labels with dots between them, and perhaps one at the end.
 fn is_name(name: &str) -> bool {
-    let labels = name.strip_suffix('.').unwrap_or(name);
-    let is_label = |label: &str| {
-        !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
-    };
-    name.len() <= HOST_BYTES && labels.split('.').all(is_label)
+    let mut last = b'.';
+    let is_fine = name.bytes().all(|byte| {
+        let before = std::mem::replace(&mut last, byte);
+        byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_') || byte == b'.' && before != b'.'
+    });
+    is_fine && !name.is_empty() && name.len() <= HOST_BYTES
 }
 
 #[cfg(test)]

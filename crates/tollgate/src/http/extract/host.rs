@@ -19,9 +19,9 @@ pub fn host_of<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<Cow<'a, str>>
 
 /// Lower case, without port; `a.example.` is `a.example`, or a dot would lead around every rule for that host.
 fn canonical(text: &str) -> Option<Cow<'_, str>> {
-    let (host, port) = match text.rfind(']') {
+    let (host, port) = match text.bytes().rposition(|byte| byte == b']') {
         Some(bracket) => text.split_at(bracket + 1),
-        None => text.split_at(text.find(':').unwrap_or(text.len())),
+        None => text.split_at(text.bytes().position(|byte| byte == b':').unwrap_or(text.len())),
     };
     let is_port = port.is_empty() || port.strip_prefix(':')?.bytes().all(|byte| byte.is_ascii_digit());
     let is_host = match host.strip_prefix('[') {
