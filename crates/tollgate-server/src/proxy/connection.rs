@@ -57,13 +57,13 @@ pub(super) async fn serve(door: Arc<Door>, stream: TcpStream, peer: SocketAddr) 
     };
     let caller = Arc::new(Caller { gate: Arc::clone(&door.gate), watch, peer, is_tls, is_http2 });
     if is_http2 {
-        serve_http2(&mut attendant, &live, io, caller).await;
+        Box::pin(serve_http2(&mut attendant, &live, io, caller)).await;
     } else {
         serve_http1(&mut attendant, &live, io, caller).await;
     }
 }
 
-async fn serve_http2(attendant: &mut Attendant<'_>, live: &Live, io: ClientIo, caller: Arc<Caller>) {
+async fn serve_http2(attendant: &mut Attendant<'_>, live: &Live, io: Box<ClientIo>, caller: Arc<Caller>) {
     let service = service_fn(move |request| service::answer(Arc::clone(&caller), request));
     let mut connection = Box::pin(http2_builder(live).serve_connection(TokioIo::new(io), service));
     let end = |connection: Pin<&mut _>| {
@@ -76,7 +76,7 @@ async fn serve_http2(attendant: &mut Attendant<'_>, live: &Live, io: ClientIo, c
 }
 
 /// While nothing is under way for a while, there is nothing but the socket: the rest is made anew for the next request.
-async fn serve_http1(attendant: &mut Attendant<'_>, live: &Live, mut io: ClientIo, caller: Arc<Caller>) {
+async fn serve_http1(attendant: &mut Attendant<'_>, live: &Live, mut io: Box<ClientIo>, caller: Arc<Caller>) {
     loop {
         let caller = Arc::clone(&caller);
         let service = service_fn(move |request| service::answer(Arc::clone(&caller), request));
@@ -220,7 +220,7 @@ impl<'a> Attendant<'a> {
     }
 
     fn begin_to_rest(&mut self) {
-        const SOON: Duration = Duration::from_millis(100);
+        const SOON: Duration = Duration::from_millis(25);
         let mut until = Box::pin(sleep(SOON));
         // Not ready yet: it will ring.
         let _ = until.as_mut().poll(&mut self.bell.context());
@@ -279,7 +279,7 @@ impl From<io::Error> for Unopened {
 
 /// A connection that is ready for requests.
 struct Opened {
-    io: ClientIo,
+    io: Box<ClientIo>,
     peer: SocketAddr,
     is_tls: bool,
     is_http2: bool,
@@ -310,14 +310,14 @@ async fn open(
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         let transport = Transport::Tls(Box::new(stream));
         return Ok(Opened {
-            io: ClientIo::new(Bytes::new(), transport, watch, is_http2),
+            io: Box::new(ClientIo::new(Bytes::new(), transport, watch, is_http2)),
             peer,
             is_tls: true,
             is_http2,
         });
     }
     let (is_http2, first) = is_http2_preface(&mut stream, first).await?;
-    let io = ClientIo::new(first.freeze(), Transport::Plain(stream), watch, is_http2);
+    let io = Box::new(ClientIo::new(first.freeze(), Transport::Plain(stream), watch, is_http2));
     Ok(Opened { io, peer, is_tls: false, is_http2 })
 }
 
