@@ -17,4 +17,5 @@ mod metrics_docs;
 mod paths;
 mod raw;
 mod recorder;
+mod servers;
 mod smuggling;
