@@ -126,7 +126,7 @@ impl Wire {
     /// Whether nothing has come, not even the end.
     fn is_quiet(&mut self) -> bool {
         let mut context = Context::from_waker(Waker::noop());
-        self.input.is_empty() && pin!(self.link.read_buf(&mut self.input)).poll(&mut context).is_pending()
+        pin!(self.link.read_buf(&mut self.input)).poll(&mut context).is_pending()
     }
 
     /// Sends what can be sent, and reads until the head of an answer is complete.
