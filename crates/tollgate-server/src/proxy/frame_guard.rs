@@ -18,6 +18,8 @@ pub(super) struct FrameGuard {
     /// Bytes sent to the client when credit was last given for that.
     written: u64,
     continuations: u32,
+    /// Some of a request's header has come, and more is to come.
+    in_header: bool,
 }
 
 /// The client sends too many frames of one kind.
@@ -52,6 +54,7 @@ const GOAWAY: u8 = 7;
 const CONTINUATION: u8 = 9;
 /// End of stream, or acknowledgement.
 const FLAG_END: u8 = 1;
+const FLAG_END_HEADERS: u8 = 4;
 
 impl FrameGuard {
     pub(super) fn new() -> Self {
@@ -63,6 +66,7 @@ impl FrameGuard {
             credit: CREDIT_AT_FIRST,
             written: 0,
             continuations: 0,
+            in_header: false,
         }
     }
 
@@ -89,12 +93,20 @@ impl FrameGuard {
         Ok(())
     }
 
+    /// Whether what has come so far ends within a frame, or within the frames of a header.
+    pub(super) fn is_within(&self) -> bool {
+        self.in_header || self.preface_left + self.payload_left + self.head_length > 0
+    }
+
     fn count(&mut self) -> Result<(), Flood> {
         let [high, middle, low, kind, flags, ..] = self.head;
         let length = u32::from_be_bytes([0, high, middle, low]) as usize;
         self.payload_left = length;
         let is_end = flags & FLAG_END != 0;
         self.continuations = if kind == CONTINUATION { self.continuations + 1 } else { 0 };
+        if matches!(kind, HEADERS | CONTINUATION) {
+            self.in_header = flags & FLAG_END_HEADERS == 0;
+        }
         self.credit += match kind {
             DATA if length == 0 && !is_end => -10,
             DATA => 1,
@@ -156,6 +168,26 @@ mod tests {
         assert_eq!(taken(&[frame(PING, FLAG_END, 8)], 1_024), 100_000, "answers to our pings");
         let half_cancelled = [frame(HEADERS, 5, 20), frame(HEADERS, 5, 20), frame(RST_STREAM, 0, 4)];
         assert_eq!(taken(&half_cancelled, 0), 100_000);
+    }
+
+    #[test]
+    fn it_is_known_when_a_header_or_frame_is_to_go_on() {
+        let mut guard = FrameGuard::new();
+        assert!(guard.is_within(), "the preface is to come");
+        guard.look(&[0; PREFACE], 0).unwrap();
+        assert!(!guard.is_within());
+        for (bytes, is_within) in [
+            (&frame(PING, 0, 8)[..], false),
+            (&frame(PING, 0, 8)[..5], true),
+            (&frame(PING, 0, 8)[5..15], true),
+            (&frame(PING, 0, 8)[15..], false),
+            (&frame(HEADERS, FLAG_END, 20), true),
+            (&frame(CONTINUATION, 0, 20), true),
+            (&frame(CONTINUATION, FLAG_END_HEADERS, 20), false),
+        ] {
+            guard.look(bytes, 0).unwrap();
+            assert_eq!(guard.is_within(), is_within, "{bytes:?}");
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
 use super::frame_guard::FrameGuard;
-use super::watch::Watch;
+use super::watch::{Part, Watch};
 
 /// A connection, encrypted or not.
 pub(super) enum Transport {
@@ -47,10 +47,7 @@ impl ClientIo {
         if !self.first.is_empty() {
             return Ok(());
         }
-        match &self.transport {
-            Transport::Plain(stream) => stream.readable().await,
-            Transport::Tls(stream) => stream.get_ref().0.readable().await,
-        }
+        self.transport.socket().readable().await
     }
 }
 
@@ -65,8 +62,10 @@ impl AsyncRead for ClientIo {
         let before = buf.filled().len();
         ready!(self.transport.poll_read(cx, buf))?;
         let bytes = &buf.filled()[before..];
-        self.watch.has_read(bytes.len());
-        Poll::Ready(self.look(bytes))
+        let looked = self.look(bytes);
+        let is_whole = self.guard.as_ref().is_some_and(|guard| !guard.is_within());
+        self.watch.has_read(bytes.len(), if is_whole { Part::Frames } else { Part::Unfinished });
+        Poll::Ready(looked)
     }
 }
 
@@ -116,7 +115,23 @@ impl ClientIo {
     }
 }
 
+impl Drop for ClientIo {
+    /// The system would keep what is unread, and offer it to the client again and again.
+    fn drop(&mut self) {
+        if self.watch.is_given_up() {
+            let _ = self.transport.socket().set_zero_linger();
+        }
+    }
+}
+
 impl Transport {
+    fn socket(&self) -> &TcpStream {
+        match self {
+            Self::Plain(stream) => stream,
+            Self::Tls(stream) => stream.get_ref().0,
+        }
+    }
+
     fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Plain(stream) => Pin::new(stream).poll_read(cx, buf),

@@ -4,7 +4,7 @@
 //! when nothing has changed for as many ticks as the rule allows; so a timeout ends at most one tick late.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
 use std::time::Duration;
 
 use tollgate_config::Timeouts;
@@ -15,12 +15,25 @@ pub(super) struct Watch {
     phase: AtomicU8,
     /// Requests that are being answered; several on HTTP/2.
     requests: AtomicU32,
+    has_begun: AtomicBool,
     /// Bytes that came from the client, and went to it.
     read: AtomicU64,
     written: AtomicU64,
     /// Whether somebody waits for the client to send a body, or to take what was sent.
     body_wanted: AtomicU8,
     write_blocked: AtomicU8,
+    /// Answers over HTTP/2 that wait until the client makes room for them.
+    without_room: AtomicU32,
+    is_given_up: AtomicBool,
+}
+
+/// What the last bytes from a client belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Something that is to go on, such as a header; if no request is under way, the next one has begun.
+    Unfinished,
+    /// Frames of HTTP/2, all of them complete: no request is waited for.
+    Frames,
 }
 
 /// Between requests or within one.
@@ -42,11 +55,16 @@ impl Watch {
         watch
     }
 
-    pub(super) fn has_read(&self, bytes: usize) {
+    pub(super) fn has_read(&self, bytes: usize, part: Part) {
         self.read.fetch_add(bytes as u64, Relaxed);
-        if self.requests.load(Relaxed) == 0 {
-            self.phase.store(Phase::Header as u8, Relaxed);
+        if self.requests.load(Relaxed) > 0 {
+            return;
         }
+        let phase = match part {
+            Part::Frames if self.has_begun.load(Relaxed) => Phase::Idle,
+            Part::Frames | Part::Unfinished => Phase::Header,
+        };
+        self.phase.store(phase as u8, Relaxed);
     }
 
     pub(super) fn has_written(&self, bytes: usize) {
@@ -58,6 +76,20 @@ impl Watch {
         self.write_blocked.store(1, Relaxed);
     }
 
+    /// An answer waits until the client makes room for it, or no longer does.
+    pub(super) fn wants_room(&self, wanted: bool) {
+        if wanted {
+            self.without_room.fetch_add(1, Relaxed);
+        } else {
+            self.without_room.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// Whether the client does not read, so that nothing more need be sent to it.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.is_given_up.load(Relaxed)
+    }
+
     /// Somebody waits for more of a request's body.
     pub(super) fn wants_body(&self, wanted: bool) {
         self.body_wanted.store(wanted.into(), Relaxed);
@@ -66,6 +98,7 @@ impl Watch {
     /// The header of a request is complete.
     pub(super) fn begin(&self) {
         self.requests.fetch_add(1, Relaxed);
+        self.has_begun.store(true, Relaxed);
         self.phase.store(Phase::Busy as u8, Relaxed);
     }
 
@@ -110,7 +143,7 @@ pub(super) enum Late {
     Header,
     /// A body came too slowly.
     Body,
-    /// The client does not read.
+    /// The client does not read, or hardly.
     Read,
 }
 
@@ -127,12 +160,13 @@ pub(super) struct Rules {
     pub(super) tick: Duration,
     header: u32,
     idle: u32,
-    /// The least that must come of a body within the header's time.
+    /// The least that must come of a body within the header's time, and go of an answer within the idle time.
     body_bytes: u64,
+    answer_bytes: u64,
 }
 
 impl Rules {
-    /// Slower than this nobody sends in earnest.
+    /// Slower than this nobody sends or reads in earnest.
     const BYTES_PER_SECOND: u64 = 100;
 
     pub(super) fn new(timeouts: &Timeouts) -> Self {
@@ -140,8 +174,9 @@ impl Rules {
         let (header, idle) = (Duration::from(timeouts.header), Duration::from(timeouts.idle));
         let tick = (header.min(idle) / 4).max(SHORTEST);
         let ticks = |span: Duration| (span.as_nanos().div_ceil(tick.as_nanos())).clamp(1, u128::from(u32::MAX)) as u32;
-        let body_bytes = (Self::BYTES_PER_SECOND * header.as_millis() as u64 / 1_000).max(1);
-        Self { tick, header: ticks(header), idle: ticks(idle), body_bytes }
+        let least = |span: Duration| (Self::BYTES_PER_SECOND * span.as_millis() as u64 / 1_000).max(1);
+        let (body_bytes, answer_bytes) = (least(header), least(idle));
+        Self { tick, header: ticks(header), idle: ticks(idle), body_bytes, answer_bytes }
     }
 }
 
@@ -155,11 +190,13 @@ pub(super) struct Patrol {
     header: u32,
     /// Ticks for which a body has been waited for, and the bytes read when that began.
     body: (u32, u64),
+    /// Ticks for which the client has been waited for to read, and the bytes written when that began.
+    answer: (u32, u64),
 }
 
 impl Patrol {
     pub(super) fn new(rules: Rules) -> Self {
-        Self { rules, seen: None, still: 0, header: 0, body: (0, 0) }
+        Self { rules, seen: None, still: 0, header: 0, body: (0, 0), answer: (0, 0) }
     }
 
     /// Looks at the watch; once a tick.
@@ -167,14 +204,19 @@ impl Patrol {
         let (phase, read, written) = (watch.phase(), watch.read.load(Relaxed), watch.written.load(Relaxed));
         self.still = if self.seen == Some((phase, read, written)) { self.still + 1 } else { 0 };
         self.header = if phase == Phase::Header { self.header + 1 } else { 0 };
-        let is_slow = self.body_is_slow(watch, read);
+        let is_unread = watch.write_blocked.load(Relaxed) != 0 || watch.without_room.load(Relaxed) > 0;
+        let body_is_slow = self.body_is_slow(watch, read);
+        let answer_is_slow = self.answer_is_slow(is_unread, written);
         self.seen = Some((phase, read, written));
-        let (is_still, is_blocked) = (self.still >= self.rules.idle, watch.write_blocked.load(Relaxed) != 0);
+        let is_still = self.still >= self.rules.idle;
         match phase {
             Phase::Header if self.header > self.rules.header => Notice::Late(Late::Header),
+            _ if answer_is_slow => {
+                watch.is_given_up.store(true, Relaxed);
+                Notice::Late(Late::Read)
+            }
             Phase::Idle if is_still => Notice::Late(Late::Idle),
-            Phase::Busy if is_slow => Notice::Late(Late::Body),
-            Phase::Busy if is_still && is_blocked => Notice::Late(Late::Read),
+            Phase::Busy if body_is_slow => Notice::Late(Late::Body),
             Phase::Header | Phase::Idle | Phase::Busy => Notice::Fine,
         }
     }
@@ -191,6 +233,20 @@ impl Patrol {
         let came = read - self.body.1;
         self.body = (0, read);
         came < self.rules.body_bytes
+    }
+
+    fn answer_is_slow(&mut self, is_unread: bool, written: u64) -> bool {
+        if !is_unread {
+            self.answer = (0, written);
+            return false;
+        }
+        self.answer.0 += 1;
+        if self.answer.0 <= self.rules.idle {
+            return false;
+        }
+        let went = written - self.answer.1;
+        self.answer = (0, written);
+        went < self.rules.answer_bytes
     }
 }
 
@@ -220,7 +276,22 @@ mod tests {
     #[test]
     fn a_header_must_be_complete_in_time_however_its_bytes_trickle() {
         assert_eq!(ticks(&mut patrol(), &Watch::new(), |_| {}), Some((5, Late::Header)));
-        assert_eq!(ticks(&mut patrol(), &Watch::new(), |watch| watch.has_read(1)), Some((5, Late::Header)));
+        assert_eq!(ticks(&mut patrol(), &Watch::new(), trickle), Some((5, Late::Header)));
+    }
+
+    fn trickle(watch: &Watch) {
+        watch.has_read(1, Part::Unfinished);
+    }
+
+    #[test]
+    fn frames_between_requests_begin_no_request_and_half_a_frame_does() {
+        let (watch, mut patrol) = (Watch::new(), patrol());
+        let ping = |watch: &Watch| watch.has_read(17, Part::Frames);
+        assert_eq!(ticks(&mut patrol, &watch, ping), Some((5, Late::Header)), "the first request is to come");
+        watch.begin();
+        watch.end();
+        assert_eq!(ticks(&mut patrol, &watch, ping), None);
+        assert_eq!(ticks(&mut patrol, &watch, trickle), Some((5, Late::Header)));
     }
 
     #[test]
@@ -243,7 +314,7 @@ mod tests {
         assert!(!watch.is_quiet(), "the client has yet to take its answer");
         watch.has_written(1);
         assert!(watch.is_quiet());
-        watch.has_read(1);
+        trickle(&watch);
         assert!(!watch.is_quiet(), "a request has begun");
     }
 
@@ -255,15 +326,33 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_does_not_read_is_given_up_and_one_that_reads_a_little_is_not() {
+    fn an_answer_must_be_taken_at_a_hundred_bytes_a_second() {
+        let read = |bytes: usize| {
+            move |watch: &Watch| {
+                watch.has_written(bytes);
+                watch.cannot_write();
+            }
+        };
+        for requests in [0, 1] {
+            let watch = Watch::new();
+            (0..=requests).for_each(|_| watch.begin());
+            watch.end();
+            assert_eq!(ticks(&mut patrol(), &watch, Watch::cannot_write), Some((9, Late::Read)));
+            assert_eq!(ticks(&mut patrol(), &watch, read(5)), Some((9, Late::Read)));
+            assert!(watch.is_given_up());
+            assert_eq!(ticks(&mut patrol(), &watch, read(30)), None);
+        }
+    }
+
+    #[test]
+    fn an_answer_without_room_is_given_up_whatever_frames_come_meanwhile() {
         let watch = Watch::new();
         watch.begin();
-        assert_eq!(ticks(&mut patrol(), &watch, Watch::cannot_write), Some((9, Late::Read)));
-        let trickle = |watch: &Watch| {
-            watch.has_written(1);
-            watch.cannot_write();
-        };
-        assert_eq!(ticks(&mut patrol(), &watch, trickle), None);
+        watch.wants_room(true);
+        let ping = |watch: &Watch| watch.has_read(17, Part::Frames);
+        assert_eq!(ticks(&mut patrol(), &watch, ping), Some((9, Late::Read)));
+        watch.wants_room(false);
+        assert_eq!(ticks(&mut patrol(), &watch, ping), None);
     }
 
     #[test]
@@ -271,7 +360,7 @@ mod tests {
         let watch = Watch::new();
         watch.begin();
         watch.wants_body(true);
-        assert_eq!(ticks(&mut patrol(), &watch, |watch| watch.has_read(5)), Some((5, Late::Body)));
-        assert_eq!(ticks(&mut patrol(), &watch, |watch| watch.has_read(30)), None);
+        assert_eq!(ticks(&mut patrol(), &watch, |watch| watch.has_read(5, Part::Unfinished)), Some((5, Late::Body)));
+        assert_eq!(ticks(&mut patrol(), &watch, |watch| watch.has_read(30, Part::Unfinished)), None);
     }
 }
