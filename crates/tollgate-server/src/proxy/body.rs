@@ -148,6 +148,7 @@ impl Body for AnswerBody {
             From::Exchange(body) => Pin::new(body).poll_frame(cx).map_err(AnswerError::Exchange),
             From::Stream(body) => Pin::new(body).poll_frame(cx).map_err(AnswerError::Stream),
         };
+        self.ending.has_part(matches!(frame, Poll::Ready(Some(Ok(_)))));
         if let Poll::Ready(Some(Ok(frame))) = &frame {
             self.ending.bytes_out += frame.data_ref().map_or(0, |data| data.len() as u64);
         }

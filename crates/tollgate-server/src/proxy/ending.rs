@@ -20,6 +20,8 @@ pub(super) struct Ending {
     pub(super) outcome: RequestOutcome,
     pub(super) status: u16,
     pub(super) bytes_out: u64,
+    /// Whether the client is to make room for what was last read of the answer; only over HTTP/2.
+    wants_room: bool,
     /// For the access log, if there is one.
     pub(super) story: Option<Box<Story>>,
 }
@@ -60,13 +62,24 @@ impl Ending {
             outcome: RequestOutcome::Refused,
             status: 0,
             bytes_out: 0,
+            wants_room: false,
             story: None,
+        }
+    }
+
+    /// Some of the answer was read for the client, or there is nothing to read for the moment. Over HTTP/1 the socket tells
+    /// whether the client reads.
+    pub(super) fn has_part(&mut self, wants_room: bool) {
+        if self.caller.is_http2 && self.wants_room != wants_room {
+            self.wants_room = wants_room;
+            self.caller.watch.wants_room(wants_room);
         }
     }
 }
 
 impl Drop for Ending {
     fn drop(&mut self) {
+        self.has_part(false);
         self.caller.watch.end();
         let took = self.started.elapsed();
         self.caller.gate.metrics.request(self.outcome, took);
