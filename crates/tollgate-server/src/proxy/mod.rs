@@ -142,6 +142,7 @@ async fn accept(
         Err(error) => return tracing::error!("a listening socket cannot be used: {error}"),
     };
     let mut draining = door.draining.clone();
+    let mut is_short = false;
     loop {
         let accepted = tokio::select! {
             accepted = socket.accept() => accepted,
@@ -149,6 +150,7 @@ async fn accept(
         };
         match accepted {
             Ok((stream, peer)) => {
+                is_short = false;
                 let Some(place) = Place::take(&places) else {
                     door.gate.metrics.connection_refused(ConnectionRefusal::TooMany);
                     continue;
@@ -165,7 +167,9 @@ async fn accept(
             Err(error) if is_of_one_connection(&error) => {}
             // No more descriptors or memory: they come back when connections end.
             Err(error) => {
-                tracing::warn!("no connection can be taken for the moment: {error}");
+                if !std::mem::replace(&mut is_short, true) {
+                    tracing::warn!("no connection can be taken for the moment: {error}");
+                }
                 tokio::time::sleep(PAUSE).await;
             }
         }
