@@ -152,7 +152,7 @@ fn large_bodies_stream_through_flat_memory() {
         }
     });
     let tollgate = Tollgate::start(&config(&url, ""));
-    let before = resident_kib(tollgate.pid());
+    let before = tollgate.resident_kib();
     let mut stream = tollgate.connect();
     let mut upload = stream.try_clone().unwrap();
     thread::spawn(move || {
@@ -177,17 +177,11 @@ fn large_bodies_stream_through_flat_memory() {
         }
         came += read;
         if came % (8 << 20) < read {
-            most = most.max(resident_kib(tollgate.pid()));
+            most = most.max(tollgate.resident_kib());
         }
     }
     assert_eq!(came, mebibytes << 20);
     assert!(most < before + 16 * 1024, "grew from {before} to {most} KiB");
-}
-
-fn resident_kib(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.split_whitespace().next().unwrap().parse().unwrap()
 }
 
 fn curl(arguments: &[&str]) -> String {

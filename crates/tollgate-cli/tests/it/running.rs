@@ -131,6 +131,29 @@ impl Tollgate {
         answer
     }
 
+    /// The value of a series, as the operator's door tells it.
+    pub fn metric(&self, series: &str) -> u64 {
+        let metrics = self.ask_admin("/metrics");
+        let value = metrics.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {series} in {metrics}"))
+    }
+
+    /// The memory that the process holds.
+    pub fn resident_kib(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.split_whitespace().next().unwrap().parse().unwrap()
+    }
+
+    /// The time that the process has spent on a processor.
+    pub fn cpu_time(&self) -> Duration {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
+        // After the name, which ends with the last bracket; a hundred ticks are a second on every Linux.
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+        let ticks: u64 = fields[11..13].iter().map(|field| field.parse::<u64>().unwrap()).sum();
+        Duration::from_millis(ticks * 10)
+    }
+
     /// The answer to a GET of a path, with more header lines.
     pub fn get(&self, path: &str, headers: &[&str]) -> String {
         let lines: String = headers.iter().map(|line| format!("{line}\r\n")).collect();
