@@ -18,4 +18,5 @@ mod redis;
 mod reload;
 mod restart;
 mod slow_clients;
+mod slowhttptest;
 mod upstreams;

@@ -18,9 +18,9 @@ const GONE: Duration = Duration::from_secs(5);
 /// Dawdlers add a byte in each.
 const BEAT: Duration = Duration::from_millis(50);
 const CROWD: usize = 200;
-const SLOW: &str = "tollgate_connections_refused_total{reason=\"slow\"}";
+pub const SLOW: &str = "tollgate_connections_refused_total{reason=\"slow\"}";
 
-fn start(upstream: &Upstream) -> Tollgate {
+pub fn start(upstream: &Upstream) -> Tollgate {
     Tollgate::start(&format!(
         "
 proxy: {{ listen: '127.0.0.1:0', upstream: 'http://{}', timeouts: {{ header: 1s, idle: 1s }} }}
@@ -63,7 +63,7 @@ fn has_ended(stream: &mut TcpStream) -> bool {
 }
 
 /// Asks again and again; as long as `crowd` is busy, and some times at least.
-fn with_good_client(tollgate: &Tollgate, crowd: impl FnOnce() + Send) {
+pub fn with_good_client(tollgate: &Tollgate, crowd: impl FnOnce() + Send) {
     thread::scope(|scope| {
         let crowd = scope.spawn(crowd);
         let mut times = Vec::new();
@@ -160,7 +160,7 @@ fn bodies_that_trickle_end_in_time_and_nobody_waits_for_them() {
 }
 
 /// Answers `/large` with more than sockets hold.
-fn large_upstream() -> Upstream {
+pub fn large_upstream() -> Upstream {
     let large = Bytes::from(vec![7; 16 << 20]);
     Upstream::answering(move |seen| match seen.head.uri.path() {
         "/large" => Response::new(Full::from(large.clone())),
