@@ -1,6 +1,7 @@
 //! `cargo xtask chaos`: the long scenarios of `tollgate-chaos`, and tests that are played many more times than usual.
 
 use crate::command::Command;
+use crate::tools::{self, Need, Tool};
 
 /// What `cargo xtask chaos …` was asked to do.
 #[derive(Debug, PartialEq)]
@@ -45,9 +46,18 @@ struct LongTest {
     runs: &'static [&'static [&'static str]],
     /// How many times.
     cases: &'static str,
+    /// Programs that it needs beside those of `cargo xtask test`.
+    tools: &'static [Tool],
 }
 
-const LONG_TESTS: [LongTest; 4] = [
+const SLOWHTTPTEST: Tool = Tool {
+    binary: "slowhttptest",
+    debian_package: "slowhttptest",
+    needed_by: "chaos --only slow-clients",
+    need: Need::Required,
+};
+
+const LONG_TESTS: [LongTest; 5] = [
     LongTest {
         name: "programs",
         about: "T-41: a million random steps and more, the same in Rust and in Redis",
@@ -57,12 +67,14 @@ const LONG_TESTS: [LongTest; 4] = [
         ],
         // Programs of 250 steps each.
         cases: "4000",
+        tools: &[],
     },
     LongTest {
         name: "reloads",
         about: "T-62: a thousand reloads under load",
         runs: &[&["-p", "tollgate-cli", "--test", "it", "--", "reloads_under_load_fail_no_request"]],
         cases: "1000",
+        tools: &[],
     },
     LongTest {
         name: "replacements",
@@ -76,6 +88,7 @@ const LONG_TESTS: [LongTest; 4] = [
             "replacements_under_load_refuse_reset_and_cut_off_nothing",
         ]],
         cases: "100",
+        tools: &[],
     },
     LongTest {
         name: "large-bodies",
@@ -83,11 +96,30 @@ const LONG_TESTS: [LongTest; 4] = [
         runs: &[&["-p", "tollgate-cli", "--test", "it", "--", "large_bodies_stream_through_flat_memory"]],
         // Mebibytes.
         cases: "1024",
+        tools: &[],
+    },
+    LongTest {
+        name: "slow-clients",
+        about: "T-32: slowhttptest keeps no connection open and slows nobody",
+        runs: &[&[
+            "-p",
+            "tollgate-cli",
+            "--test",
+            "it",
+            "--",
+            "--ignored",
+            "--nocapture",
+            "slowhttptest_keeps_no_connection_open_and_slows_nobody",
+        ]],
+        // Connections, each with one to the server behind; few enough for the usual limit of open files.
+        cases: "400",
+        tools: &[SLOWHTTPTEST],
     },
 ];
 
 impl LongTest {
     fn run(&self) -> Result<(), String> {
+        tools::install_missing(self.tools)?;
         let mut runs = self.runs.iter();
         runs.try_for_each(|run| {
             Command::cargo(["test", "--release"]).args(run.iter().copied()).env("TOLLGATE_CASES", self.cases).run()
