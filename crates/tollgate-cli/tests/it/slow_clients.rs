@@ -193,7 +193,7 @@ fn clients_that_do_not_read_or_hardly_are_given_up_in_time_and_nobody_waits_for_
         // What the system still holds for them is of no use to anybody.
         for mut stream in crowd {
             let mut rest = Vec::new();
-            assert!(stream.read_to_end(&mut rest).is_err() || rest.len() < 16 << 20);
+            assert!(stream.read_to_end(&mut rest).is_err(), "{} bytes and an end like any other", rest.len());
         }
     });
 }
