@@ -218,6 +218,7 @@ fn streams_without_room_for_their_answer_are_given_up_in_time_whatever_else_is_s
             thread::sleep(BEAT * 10);
         }
     }
+    assert_eq!(tollgate.metric(SLOW), 2);
     eventually("all is given back", || tollgate.metric("tollgate_connections") == 0);
     let after = tollgate.resident_kib();
     assert!(after < before + 64 * 1024, "grew from {before} to {after} KiB");
