@@ -59,6 +59,10 @@ impl Live {
         self.timeouts.request.into()
     }
 
+    pub(crate) fn header_timeout(&self) -> Duration {
+        self.timeouts.header.into()
+    }
+
     pub(crate) fn connect_timeout(&self) -> Duration {
         self.timeouts.connect.into()
     }

@@ -12,25 +12,32 @@ use hyper::body::Incoming;
 
 use super::ending::Ending;
 use super::exchange::{Broken, ExchangeBody};
-use super::watch::Watch;
+use super::upload::Upload;
 
 /// The body of a request, streamed from the client.
 pub(super) struct RequestBody {
     incoming: Option<Incoming>,
     /// How much more may come.
     left: Option<u64>,
-    watch: Arc<Watch>,
+    upload: Option<Arc<Upload>>,
 }
 
 impl RequestBody {
-    pub(super) fn new(incoming: Incoming, most: Option<u64>, watch: Arc<Watch>) -> Self {
-        let incoming = if incoming.is_end_stream() { None } else { Some(incoming) };
-        Self { incoming, left: most, watch }
+    pub(super) fn new(incoming: Incoming, most: Option<u64>) -> Self {
+        if incoming.is_end_stream() {
+            return Self::empty();
+        }
+        Self { incoming: Some(incoming), left: most, upload: Some(Arc::default()) }
     }
 
     /// Without a byte.
-    pub(super) fn empty(watch: Arc<Watch>) -> Self {
-        Self { incoming: None, left: None, watch }
+    pub(super) fn empty() -> Self {
+        Self { incoming: None, left: None, upload: None }
+    }
+
+    /// How it comes along; `None` if there is nothing to come.
+    pub(super) fn upload(&self) -> Option<Arc<Upload>> {
+        self.upload.clone()
     }
 }
 
@@ -41,7 +48,9 @@ impl Body for RequestBody {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let Some(incoming) = &mut self.incoming else { return Poll::Ready(None) };
         let frame = Pin::new(incoming).poll_frame(cx);
-        self.watch.wants_body(frame.is_pending());
+        if let Some(upload) = &self.upload {
+            upload.wants_more(frame.is_pending());
+        }
         match frame {
             Poll::Pending => Poll::Pending,
             Poll::Ready(None) => {
@@ -51,6 +60,9 @@ impl Body for RequestBody {
             Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(BodyError::Client(error)))),
             Poll::Ready(Some(Ok(frame))) => {
                 let length = frame.data_ref().map_or(0, |data| data.remaining() as u64);
+                if let Some(upload) = &self.upload {
+                    upload.has_come(length);
+                }
                 if let Some(left) = &mut self.left {
                     let Some(rest) = left.checked_sub(length) else {
                         return Poll::Ready(Some(Err(BodyError::TooLarge)));

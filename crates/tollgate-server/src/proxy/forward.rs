@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::Instant;
 
 use bytes::Bytes;
 use http::header::HOST;
@@ -20,10 +20,11 @@ use super::rewrite::{self, Hop};
 use super::service::{self, Caller};
 use super::streams;
 use super::upgrade;
+use super::upload::{Inspector, Turn, Upload};
 use super::upstream::Server;
 use crate::live::Live;
 use crate::telemetry::Metrics;
-use crate::telemetry::metrics::UpstreamFailure;
+use crate::telemetry::metrics::{ConnectionRefusal, UpstreamFailure};
 
 /// What a request takes along on its way.
 pub(super) struct Forwarding<'a> {
@@ -54,6 +55,8 @@ pub(super) enum Failure {
     Client,
     /// The answer did not come in time.
     TooLate,
+    /// The client's body did not come in time.
+    TooSlow,
     /// The request's body is larger than is allowed.
     TooLarge,
 }
@@ -94,7 +97,7 @@ impl Failure {
             Self::Unanswered(_) => Some(UpstreamFailure::Closed),
             Self::TooLate => Some(UpstreamFailure::Timeout),
             // Counted for each server that was tried, or nothing that a server has done.
-            Self::Unreachable(_) | Self::NoRoute | Self::TooLarge | Self::Client => None,
+            Self::Unreachable(_) | Self::NoRoute | Self::TooLarge | Self::TooSlow | Self::Client => None,
         }
     }
 
@@ -104,6 +107,7 @@ impl Failure {
             Self::Unreachable(_) | Self::Unanswered(_) | Self::Broken { .. } => StatusCode::BAD_GATEWAY,
             Self::Client => StatusCode::BAD_REQUEST,
             Self::TooLate => StatusCode::GATEWAY_TIMEOUT,
+            Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         }
     }
@@ -124,6 +128,7 @@ impl fmt::Display for Failure {
             Self::Broken { words, .. } => write!(f, "the server broke off: {words}"),
             Self::Client => f.write_str("the client's body did not come to its end"),
             Self::TooLate => f.write_str("the server did not answer in time"),
+            Self::TooSlow => f.write_str("the client's body did not come in time"),
             Self::TooLarge => f.write_str("the body is larger than proxy.max_body"),
         }
     }
@@ -134,7 +139,7 @@ pub(super) async fn forward(forwarding: &Forwarding<'_>, parts: Parts, body: Inc
     let Forwarding { caller, live, host, .. } = *forwarding;
     let group = live.routes.group(host, parts.uri.path()).ok_or(Failure::NoRoute)?;
     let is_repeatable = is_idempotent(&parts.method) && service::is_bodiless(&parts, &body);
-    let body = RequestBody::new(body, live.bounds.body_bytes, Arc::clone(&caller.watch));
+    let body = RequestBody::new(body, live.bounds.body_bytes);
     let mut unreachable = None;
     for server in group.in_turn() {
         let of_server = |response| Forwarded { response, server: Arc::clone(server) };
@@ -145,8 +150,7 @@ pub(super) async fn forward(forwarding: &Forwarding<'_>, parts: Parts, body: Inc
             if !is_repeatable {
                 return send(forwarding, server, exchange, parts, body).await.map(of_server);
             }
-            let empty = RequestBody::empty(Arc::clone(&caller.watch));
-            match in_time(forwarding, exchange.send(&parts, forwarding.hop, empty)).await {
+            match in_time(forwarding, None, exchange.send(&parts, forwarding.hop, RequestBody::empty())).await {
                 // The connection had been idle, and the server may have closed it at the same moment.
                 Err(Failure::Unanswered(_)) => {}
                 answered => return answer(forwarding, server, parts, answered).map(of_server),
@@ -178,7 +182,8 @@ async fn send(
     parts: Parts,
     body: RequestBody,
 ) -> Result<Response<From>, Failure> {
-    let answered = in_time(forwarding, exchange.send(&parts, forwarding.hop, body)).await;
+    let upload = body.upload();
+    let answered = in_time(forwarding, upload, exchange.send(&parts, forwarding.hop, body)).await;
     answer(forwarding, server, parts, answered)
 }
 
@@ -206,16 +211,29 @@ fn answer(
 /// Waits for the head of an answer. While the client still sends, the server has nothing to answer yet.
 pub(super) async fn in_time<T>(
     forwarding: &Forwarding<'_>,
+    upload: Option<Arc<Upload>>,
     answer: impl Future<Output = Result<T, impl Into<Failure>>>,
 ) -> Result<T, Failure> {
-    let longest: Duration = forwarding.live.request_timeout();
+    let longest = forwarding.live.request_timeout();
     let mut answer = std::pin::pin!(answer);
+    let Some(upload) = upload else {
+        let answered = tokio::time::timeout(longest, answer).await;
+        return answered.map_err(|_| Failure::TooLate)?.map_err(Into::into);
+    };
+    let mut inspector = Inspector::new(forwarding.live.header_timeout());
+    let mut since = Instant::now();
     loop {
-        let read = forwarding.caller.watch.bytes_read();
-        match tokio::time::timeout(longest, answer.as_mut()).await {
-            Ok(answered) => return answered.map_err(Into::into),
-            Err(_) if forwarding.caller.watch.bytes_read() != read => {}
-            Err(_) => return Err(Failure::TooLate),
+        if let Ok(answered) = tokio::time::timeout(inspector.pause.min(longest), answer.as_mut()).await {
+            return answered.map_err(Into::into);
+        }
+        match inspector.look(&upload) {
+            Turn::Client => since = Instant::now(),
+            Turn::Server if since.elapsed() < longest => {}
+            Turn::Server => return Err(Failure::TooLate),
+            Turn::Missed => {
+                forwarding.caller.gate.metrics.connection_refused(ConnectionRefusal::Slow);
+                return Err(Failure::TooSlow);
+            }
         }
     }
 }

@@ -16,6 +16,7 @@ mod service;
 mod streams;
 pub(crate) mod tls;
 mod upgrade;
+mod upload;
 pub(crate) mod upstream;
 mod validate;
 mod watch;

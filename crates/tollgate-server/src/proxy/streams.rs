@@ -51,12 +51,14 @@ pub(super) async fn send(
     body: RequestBody,
 ) -> Result<Response<From>, Failure> {
     let metrics = &forwarding.caller.gate.metrics;
+    let upload = body.upload();
     let request = Request::from_parts(to_http2(parts, forwarding.hop, server), body);
     let exchange = async {
         sender.ready().await?;
         sender.send_request(request).await
     };
-    let mut response = in_time(forwarding, exchange).await.inspect_err(|failure| blame(server, failure, metrics))?;
+    let mut response =
+        in_time(forwarding, upload, exchange).await.inspect_err(|failure| blame(server, failure, metrics))?;
     server.succeeded();
     rewrite::to_client(&mut response);
     Ok(response.map(From::Stream))

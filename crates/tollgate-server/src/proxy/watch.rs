@@ -19,8 +19,7 @@ pub(super) struct Watch {
     /// Bytes that came from the client, and went to it.
     read: AtomicU64,
     written: AtomicU64,
-    /// Whether somebody waits for the client to send a body, or to take what was sent.
-    body_wanted: AtomicU8,
+    /// Whether somebody waits for the client to take what was sent.
     write_blocked: AtomicU8,
     /// Answers over HTTP/2 that wait until the client makes room for them.
     without_room: AtomicU32,
@@ -90,11 +89,6 @@ impl Watch {
         self.is_given_up.load(Relaxed)
     }
 
-    /// Somebody waits for more of a request's body.
-    pub(super) fn wants_body(&self, wanted: bool) {
-        self.body_wanted.store(wanted.into(), Relaxed);
-    }
-
     /// The header of a request is complete.
     pub(super) fn begin(&self) {
         self.requests.fetch_add(1, Relaxed);
@@ -106,7 +100,6 @@ impl Watch {
     pub(super) fn end(&self) {
         if self.requests.fetch_sub(1, Relaxed) == 1 {
             self.phase.store(Phase::Idle as u8, Relaxed);
-            self.wants_body(false);
         }
     }
 
@@ -141,8 +134,6 @@ pub(super) enum Late {
     Idle,
     /// A header or handshake took too long.
     Header,
-    /// A body came too slowly.
-    Body,
     /// The client does not read, or hardly.
     Read,
 }
@@ -160,13 +151,12 @@ pub(super) struct Rules {
     pub(super) tick: Duration,
     header: u32,
     idle: u32,
-    /// The least that must come of a body within the header's time, and go of an answer within the idle time.
-    body_bytes: u64,
+    /// The least that must go of an answer within the idle time.
     answer_bytes: u64,
 }
 
 impl Rules {
-    /// Slower than this nobody sends or reads in earnest.
+    /// Slower than this nobody reads in earnest.
     const BYTES_PER_SECOND: u64 = 100;
 
     pub(super) fn new(timeouts: &Timeouts) -> Self {
@@ -174,9 +164,8 @@ impl Rules {
         let (header, idle) = (Duration::from(timeouts.header), Duration::from(timeouts.idle));
         let tick = (header.min(idle) / 4).max(SHORTEST);
         let ticks = |span: Duration| (span.as_nanos().div_ceil(tick.as_nanos())).clamp(1, u128::from(u32::MAX)) as u32;
-        let least = |span: Duration| (Self::BYTES_PER_SECOND * span.as_millis() as u64 / 1_000).max(1);
-        let (body_bytes, answer_bytes) = (least(header), least(idle));
-        Self { tick, header: ticks(header), idle: ticks(idle), body_bytes, answer_bytes }
+        let answer_bytes = (Self::BYTES_PER_SECOND * idle.as_millis() as u64 / 1_000).max(1);
+        Self { tick, header: ticks(header), idle: ticks(idle), answer_bytes }
     }
 }
 
@@ -188,15 +177,13 @@ pub(super) struct Patrol {
     /// Ticks for which phase and bytes have stayed as they are; for which the header has not been complete.
     still: u32,
     header: u32,
-    /// Ticks for which a body has been waited for, and the bytes read when that began.
-    body: (u32, u64),
     /// Ticks for which the client has been waited for to read, and the bytes written when that began.
     answer: (u32, u64),
 }
 
 impl Patrol {
     pub(super) fn new(rules: Rules) -> Self {
-        Self { rules, seen: None, still: 0, header: 0, body: (0, 0), answer: (0, 0) }
+        Self { rules, seen: None, still: 0, header: 0, answer: (0, 0) }
     }
 
     /// Looks at the watch; once a tick.
@@ -205,7 +192,6 @@ impl Patrol {
         self.still = if self.seen == Some((phase, read, written)) { self.still + 1 } else { 0 };
         self.header = if phase == Phase::Header { self.header + 1 } else { 0 };
         let is_unread = watch.write_blocked.load(Relaxed) != 0 || watch.without_room.load(Relaxed) > 0;
-        let body_is_slow = self.body_is_slow(watch, read);
         let answer_is_slow = self.answer_is_slow(is_unread, written);
         self.seen = Some((phase, read, written));
         let is_still = self.still >= self.rules.idle;
@@ -216,23 +202,8 @@ impl Patrol {
                 Notice::Late(Late::Read)
             }
             Phase::Idle if is_still => Notice::Late(Late::Idle),
-            Phase::Busy if body_is_slow => Notice::Late(Late::Body),
             Phase::Header | Phase::Idle | Phase::Busy => Notice::Fine,
         }
-    }
-
-    fn body_is_slow(&mut self, watch: &Watch, read: u64) -> bool {
-        if watch.body_wanted.load(Relaxed) == 0 {
-            self.body = (0, read);
-            return false;
-        }
-        self.body.0 += 1;
-        if self.body.0 <= self.rules.header {
-            return false;
-        }
-        let came = read - self.body.1;
-        self.body = (0, read);
-        came < self.rules.body_bytes
     }
 
     fn answer_is_slow(&mut self, is_unread: bool, written: u64) -> bool {
@@ -353,14 +324,5 @@ mod tests {
         assert_eq!(ticks(&mut patrol(), &watch, ping), Some((9, Late::Read)));
         watch.wants_room(false);
         assert_eq!(ticks(&mut patrol(), &watch, ping), None);
-    }
-
-    #[test]
-    fn a_body_must_come_at_a_hundred_bytes_a_second() {
-        let watch = Watch::new();
-        watch.begin();
-        watch.wants_body(true);
-        assert_eq!(ticks(&mut patrol(), &watch, |watch| watch.has_read(5, Part::Unfinished)), Some((5, Late::Body)));
-        assert_eq!(ticks(&mut patrol(), &watch, |watch| watch.has_read(30, Part::Unfinished)), None);
     }
 }
