@@ -66,7 +66,10 @@ fn headers_that_are_too_large_or_too_many_are_refused_in_bounded_memory() {
 #[test]
 fn a_target_of_a_mebibyte_is_refused_in_bounded_memory() {
     let path = "a".repeat(1 << 20);
+    let long = "a".repeat(12 << 10);
     let attacks = [
+        // No longer than a header may be.
+        format!("GET /{long} HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n"),
         format!("GET /{path} HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n"),
         format!("GET /?{path} HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n"),
         format!("GET http://{path}/ HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n"),

@@ -21,7 +21,7 @@ limits:
 }
 
 /// A server that does with its one connection what it is told.
-fn server(serve: impl FnOnce(TcpStream) + Send + 'static) -> String {
+pub fn server(serve: impl FnOnce(TcpStream) + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
@@ -33,7 +33,7 @@ fn server(serve: impl FnOnce(TcpStream) + Send + 'static) -> String {
 }
 
 /// Reads up to the end of a head.
-fn read_head(stream: &mut TcpStream) -> String {
+pub fn read_head(stream: &mut TcpStream) -> String {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];

@@ -1,7 +1,7 @@
 //! Clients that dawdle, by the hundred, beside one that does not (T-32).
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,10 @@ use bytes::Bytes;
 use http::Response;
 use http_body_util::Full;
 
-use super::frames::{CONTINUATION, END_HEADERS, END_STREAM, HEADERS, PING, SETTINGS, Session, frame, request};
+use super::frames::{
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PING, SETTINGS, Session, frame, post, request,
+};
+use super::protocols::{read_head, server};
 use super::running::{Tollgate, eventually, status};
 use super::upstream::Upstream;
 
@@ -159,9 +162,99 @@ fn bodies_that_trickle_end_in_time_and_nobody_waits_for_them() {
     assert!(upstream.seen().iter().all(|seen| seen.head.uri == "/good"), "half a body was taken for a whole one");
 }
 
-/// Answers `/large` with more than sockets hold.
-pub fn large_upstream() -> Upstream {
-    let large = Bytes::from(vec![7; 16 << 20]);
+/// A stream is as slow as its own body, however much comes beside it.
+#[test]
+fn a_stream_whose_body_trickles_is_refused_and_the_others_go_on() {
+    let upstream = Upstream::start();
+    let tollgate = start(&upstream);
+    let mut session = Session::start(&tollgate, &[]);
+    let slow = session.next();
+    session.send(&frame(HEADERS, END_HEADERS, slow, &post("/slow")));
+    let since = Instant::now();
+    while !session.heard().statuses.contains_key(&slow) {
+        assert!(since.elapsed() < GONE, "it still goes on");
+        session.send(&frame(DATA, 0, slow, b"a"));
+        assert_eq!(session.ask("/beside"), 200);
+        // bounded wait: the deadline is above
+        thread::sleep(BEAT);
+    }
+    assert_eq!(session.heard().statuses[&slow], 408);
+    assert_eq!(session.ask("/beside"), 200);
+}
+
+/// Both may speak in turn, and for as long as they like.
+#[test]
+fn who_is_being_answered_may_pause() {
+    let url = server(|mut stream| {
+        read_head(&mut stream);
+        stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n").unwrap();
+        let mut came = Vec::new();
+        while !came.ends_with(b"0\r\n\r\n") {
+            let mut bytes = [0; 256];
+            let read = stream.read(&mut bytes).unwrap();
+            assert!(read > 0, "cut off after {}", String::from_utf8_lossy(&came));
+            came.extend_from_slice(&bytes[..read]);
+        }
+        stream.write_all(b"4\r\nlast\r\n0\r\n\r\n").unwrap();
+    });
+    let tollgate = Tollgate::start(&format!(
+        "
+proxy: {{ listen: '127.0.0.1:0', upstream: '{url}', timeouts: {{ header: 100ms }} }}
+admin: off
+limits:
+  - {{ name: per-client, key: [client_ip], rate: 1000/s, burst: 1000 }}
+"
+    ));
+    let mut stream = tollgate.connect();
+    let head = b"POST /talk HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
+    stream.write_all(&[&head[..], b"2\r\nhi\r\n"].concat()).unwrap();
+    let mut answer = read_head(&mut stream);
+    // bounded wait: much longer than a header may take
+    thread::sleep(Duration::from_millis(700));
+    stream.write_all(b"3\r\nbye\r\n0\r\n\r\n").unwrap();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("first") && answer.contains("last"), "{answer}");
+}
+
+/// A server that is silent is not excused by what else the client does.
+#[test]
+fn a_silent_server_is_too_late_however_busy_the_connection_is() {
+    let upstream = Upstream::start();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let tollgate = Tollgate::start(&format!(
+        "
+proxy:
+  listen: '127.0.0.1:0'
+  timeouts: {{ request: 500ms }}
+  routes:
+    - {{ path: /silent, upstream: 'http://{}' }}
+  upstream: 'http://{}'
+admin: off
+limits:
+  - {{ name: per-client, key: [client_ip], rate: 1000/s, burst: 1000 }}
+",
+        silent.local_addr().unwrap(),
+        upstream.address
+    ));
+    let mut session = Session::start(&tollgate, &[]);
+    let (bare, posted) = (session.next(), session.next());
+    session.send(&frame(HEADERS, END_HEADERS | END_STREAM, bare, &request("/silent")));
+    session.send(&frame(HEADERS, END_HEADERS, posted, &post("/silent")));
+    session.send(&frame(DATA, END_STREAM, posted, b"all of it"));
+    let since = Instant::now();
+    while ![bare, posted].iter().all(|stream| session.heard().statuses.contains_key(stream)) {
+        assert!(since.elapsed() < GONE, "it still waits");
+        assert_eq!(session.ask("/beside"), 200);
+        // bounded wait: the deadline is above
+        thread::sleep(BEAT);
+    }
+    let heard = session.heard();
+    assert_eq!((heard.statuses[&bare], heard.statuses[&posted]), (504, 504));
+}
+
+/// Answers `/large` with so many mebibytes. Sockets hold some, but not sixteen.
+pub fn large_upstream(mebibytes: usize) -> Upstream {
+    let large = Bytes::from(vec![7; mebibytes << 20]);
     Upstream::answering(move |seen| match seen.head.uri.path() {
         "/large" => Response::new(Full::from(large.clone())),
         _ => Response::new(Full::from("ok")),
@@ -171,7 +264,7 @@ pub fn large_upstream() -> Upstream {
 #[test]
 fn clients_that_do_not_read_or_hardly_are_given_up_in_time_and_nobody_waits_for_them() {
     const READERS: usize = 40;
-    let upstream = large_upstream();
+    let upstream = large_upstream(16);
     let tollgate = start(&upstream);
     with_good_client(&tollgate, || {
         let mut crowd: Vec<TcpStream> = (0..READERS)
@@ -201,7 +294,7 @@ fn clients_that_do_not_read_or_hardly_are_given_up_in_time_and_nobody_waits_for_
 #[test]
 fn streams_without_room_for_their_answer_are_given_up_in_time_whatever_else_is_sent() {
     const INITIAL_WINDOW_SIZE: u16 = 4;
-    let upstream = large_upstream();
+    let upstream = large_upstream(16);
     let tollgate = start(&upstream);
     let before = tollgate.resident_kib();
     for window in [0, 1] {
