@@ -112,7 +112,7 @@ const LONG_TESTS: [LongTest; 5] = [
             "slowhttptest_keeps_no_connection_open_and_slows_nobody",
         ]],
         // Connections, each with one to the server behind; few enough for the usual limit of open files.
-        cases: "400",
+        cases: "250",
         tools: &[SLOWHTTPTEST],
     },
 ];
