@@ -3,14 +3,15 @@
 use std::io::IsTerminal;
 use std::path::Path;
 
-use tollgate_config::{Config, Mistakes, Source, load};
+use tollgate_config::{Mistakes, Source, load};
+use tollgate_server::Loaded;
 
 use crate::{FAILED, FINE};
 
 pub fn run(path: Option<&Path>) -> u8 {
     match read(path) {
-        Ok(config) => {
-            config.in_words().iter().for_each(|sentence| println!("{sentence}"));
+        Ok(loaded) => {
+            loaded.config.in_words().iter().for_each(|sentence| println!("{sentence}"));
             FINE
         }
         Err(mistakes) => {
@@ -21,12 +22,13 @@ pub fn run(path: Option<&Path>) -> u8 {
 }
 
 /// The configuration of a file, or the built-in one; else everything that is wrong with it.
-pub fn read(path: Option<&Path>) -> Result<Config, Mistakes> {
+pub fn read(path: Option<&Path>) -> Result<Loaded, Mistakes> {
     let source = match path {
         None => Source::embedded(),
         Some(path) => Source::read(path)?,
     };
-    load(&source, &|name| std::env::var(name).ok())
+    let config = load(&source, &|name| std::env::var(name).ok())?;
+    Ok(Loaded { config, text: source.text })
 }
 
 /// Shows what is wrong, with the lines it is in.

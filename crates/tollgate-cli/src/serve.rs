@@ -7,8 +7,8 @@ use tollgate_server::{Program, Ready};
 use crate::{FAILED, FINE, check};
 
 pub fn run(path: Option<PathBuf>) -> u8 {
-    let config = match check::read(path.as_deref()) {
-        Ok(config) => config,
+    let loaded = match check::read(path.as_deref()) {
+        Ok(loaded) => loaded,
         Err(mistakes) => {
             check::show(&mistakes);
             return FAILED;
@@ -19,7 +19,7 @@ pub fn run(path: Option<PathBuf>) -> u8 {
         move || check::read(path.as_deref()).map_err(|mistakes| mistakes.to_string())
     };
     let log_filter = std::env::var("TOLLGATE_LOG").ok();
-    let program = Program { config, file: path.clone(), read_again: Box::new(read_again), log_filter };
+    let program = Program { loaded, file: path.clone(), read_again: Box::new(read_again), log_filter };
     match program.run(|ready| introduce(ready, path.as_deref())) {
         Ok(()) => FINE,
         Err(mistakes) => {

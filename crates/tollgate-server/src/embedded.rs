@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use tollgate_config::Config;
 
 use crate::handover::Inherited;
+use crate::reloading::Loaded;
 use crate::server::Server;
 
 /// A running server. It ends when dropped, after what is under way or the time for that.
@@ -14,7 +15,8 @@ impl Embedded {
     /// Starts everything that the configuration turns on, or says all that stands in the way.
     pub fn start(config: Config) -> Result<Self, Vec<String>> {
         let read_again = Box::new(|| Err("there is no file to read again".to_owned()));
-        Server::start(config, None, read_again, Inherited::default()).map(|server| Self(Some(server)))
+        let loaded = Loaded { config, text: String::new() };
+        Server::start(loaded, None, read_again, Inherited::default()).map(|server| Self(Some(server)))
     }
 
     /// Where the proxy listens.

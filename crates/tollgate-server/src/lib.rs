@@ -23,7 +23,6 @@ pub mod telemetry;
 pub use access::{AccessLists, Ruling};
 pub use auth::{Authenticator, Identity, Reason, Unauthorized};
 pub use embedded::Embedded;
-pub use live::Applied;
 pub use program::{Program, Ready};
-pub use reloading::ReadAgain;
+pub use reloading::{Loaded, ReadAgain};
 pub use store::AnyStore;

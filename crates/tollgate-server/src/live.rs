@@ -118,13 +118,13 @@ impl Fixed {
     }
 }
 
-/// What a reload changed.
+/// A configuration that was put in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Applied {
-    /// The version now in force.
-    pub version: u64,
+pub(crate) struct Applied {
+    /// Its version.
+    pub(crate) version: u64,
     /// Settings that changed in the file and stay as they were until a restart.
-    pub needs_restart: Vec<&'static str>,
+    pub(crate) needs_restart: Vec<&'static str>,
 }
 
 impl fmt::Display for Applied {
@@ -181,20 +181,19 @@ fn live(
 ) -> Result<Live, Vec<String>> {
     let mut mistakes = Vec::new();
     let auth = noted(Authenticator::load(&config.principals), &mut mistakes);
-    let (routes, tls, bounds, timeouts, mut files) = match &config.proxy {
-        None => (noted(servers.routes(&[], echo), &mut mistakes), Some(None), BOUNDS, TIMEOUTS, Vec::new()),
+    let (routes, tls, bounds, timeouts) = match &config.proxy {
+        None => (noted(servers.routes(&[], echo), &mut mistakes), Some(None), BOUNDS, TIMEOUTS),
         Some(proxy) => {
             let routes = noted(servers.routes(&proxy.routes, echo), &mut mistakes);
             let tls = match &proxy.tls {
                 None => Some(None),
                 Some(tls) => noted(tls::to_clients(tls).map_err(|mistake| vec![mistake]), &mut mistakes).map(Some),
             };
-            let files = proxy.tls.iter().flat_map(|tls| [tls.cert.clone(), tls.key.clone()]).collect();
-            (routes, tls, proxy.bounds, proxy.timeouts, files)
+            (routes, tls, proxy.bounds, proxy.timeouts)
         }
     };
     let (Some(auth), Some(routes), Some(tls)) = (auth, routes, tls) else { return Err(mistakes) };
-    files.extend(auth.files());
+    let files = files_of(&config);
     let header = match config.client_ip.header {
         config::ProxyHeader::XForwardedFor => ProxyHeader::XForwardedFor,
         config::ProxyHeader::Forwarded => ProxyHeader::Forwarded,
@@ -226,6 +225,15 @@ fn live(
         log_rejections: config.log.rate_limit_line,
         files,
     })
+}
+
+/// The files that a configuration names and that are read with it.
+pub(crate) fn files_of(config: &Config) -> Vec<PathBuf> {
+    let tls = config.proxy.iter().filter_map(|proxy| proxy.tls.as_ref());
+    let certificates = tls.flat_map(|tls| [tls.cert.clone(), tls.key.clone()]);
+    let api_keys = config.principals.api_keys.iter().map(|settings| settings.file.clone());
+    let tokens = config.principals.jwt.iter().map(|settings| settings.jwks_file.clone());
+    certificates.chain(api_keys).chain(tokens).collect()
 }
 
 /// Of a process without a proxy: nobody asks for them.

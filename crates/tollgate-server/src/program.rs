@@ -5,17 +5,16 @@ use std::path::PathBuf;
 use std::process::Child;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tollgate_config::Config;
 
 use crate::handover::{self, Inherited};
-use crate::reloading::ReadAgain;
+use crate::reloading::{Loaded, ReadAgain};
 use crate::server::Server;
 use crate::telemetry;
 
 /// What to run.
 pub struct Program {
     /// The configuration to begin with.
-    pub config: Config,
+    pub loaded: Loaded,
     /// Where it came from; `None` for the built-in one.
     pub file: Option<PathBuf>,
     /// Reads it again.
@@ -42,12 +41,13 @@ impl Program {
     /// again, `SIGUSR2` replaces the process by a new one without refusing a connection.
     pub fn run(self, introduce: impl FnOnce(&Ready)) -> Result<(), Vec<String>> {
         let inherited = Inherited::from_env().map_err(|error| vec![format!("LISTEN_FDS: {error}")])?;
-        telemetry::init_tracing(self.config.log.format, self.log_filter.as_deref())
+        let config = &self.loaded.config;
+        telemetry::init_tracing(config.log.format, self.log_filter.as_deref())
             .map_err(|error| vec![error.to_string()])?;
         let executable = std::env::current_exe().map_err(|error| vec![format!("this program: {error}")])?;
-        let is_tls = self.config.proxy.as_ref().is_some_and(|proxy| proxy.tls.is_some());
-        let words = self.config.in_words();
-        let server = Server::start(self.config, self.file, self.read_again, inherited)?;
+        let is_tls = config.proxy.as_ref().is_some_and(|proxy| proxy.tls.is_some());
+        let words = config.in_words();
+        let server = Server::start(self.loaded, self.file, self.read_again, inherited)?;
         let told = server.background().block_on(async {
             let mut signals = Signals::new()?;
             introduce(&Ready {

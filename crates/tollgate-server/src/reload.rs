@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 use content::{Contents, Look};
 use directories::Directories;
 
+pub(crate) use content::hash_of;
+
 /// Watches files and says when the content of one is another.
 ///
 /// Start it before the files are read for the first time: what changes in between is then noticed. A file that disappears is

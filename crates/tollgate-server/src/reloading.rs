@@ -1,7 +1,7 @@
 //! Another configuration for a running process: read, checked, put in force, told.
 
-use std::fmt::Write;
-use std::path::PathBuf;
+use std::fmt::{self, Write};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
@@ -9,12 +9,20 @@ use sha2::{Digest, Sha256};
 use tollgate_config::Config;
 
 use crate::admin::ConfigVersion;
-use crate::live::{Applied, Gate};
-use crate::reload::Watcher;
+use crate::live::{self, Applied, Gate};
+use crate::reload::{self, Watcher};
 use crate::telemetry::metrics::ReloadResult;
 
+/// A configuration, and the text that says it.
+pub struct Loaded {
+    /// What is to be in force.
+    pub config: Config,
+    /// The YAML it was read from.
+    pub text: String,
+}
+
 /// Reads the configuration; an error is every mistake, one on each line.
-pub type ReadAgain = Box<dyn Fn() -> Result<Config, String> + Send + Sync>;
+pub type ReadAgain = Box<dyn Fn() -> Result<Loaded, String> + Send + Sync>;
 
 /// Reads and applies configurations, one at a time, whoever asks for it.
 pub(crate) struct Reloader {
@@ -25,23 +33,71 @@ pub(crate) struct Reloader {
 }
 
 struct Running {
-    hash: String,
+    content: Content,
+    applied: Applied,
     since: SystemTime,
     /// Follows the files that were read; none for the built-in configuration.
     watcher: Option<Watcher>,
 }
 
+/// What a configuration is made of: two that are equal say the same.
+///
+/// Made of a text that was read and of files that will be: a file that changes in between is then read as another.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Content {
+    text: [u8; 32],
+    /// Of the files that the text names; `None` for one that cannot be read.
+    named: Vec<Option<[u8; 32]>>,
+}
+
+impl Content {
+    pub(crate) fn of(loaded: &Loaded) -> Self {
+        Self::new(loaded.text.as_bytes(), &live::files_of(&loaded.config))
+    }
+
+    fn new(text: &[u8], named: &[PathBuf]) -> Self {
+        let named = named.iter().map(|file| reload::hash_of(file).ok()).collect();
+        Self { text: Sha256::digest(text).into(), named }
+    }
+
+    fn text_in_digits(&self) -> String {
+        let mut digits = String::with_capacity(64);
+        for byte in self.text {
+            let _ = write!(digits, "{byte:02x}");
+        }
+        digits
+    }
+}
+
+/// How an attempt to read the configuration again went well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reloaded {
+    /// Another configuration is in force.
+    Applied(Applied),
+    /// The files say what is in force already.
+    Unchanged(Applied),
+}
+
+impl fmt::Display for Reloaded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Applied(applied) => applied.fmt(f),
+            Self::Unchanged(applied) => write!(f, "unchanged: {applied}"),
+        }
+    }
+}
+
 impl Reloader {
-    pub(crate) fn new(gate: Arc<Gate>, file: Option<PathBuf>, read_again: ReadAgain) -> Self {
-        let running = Running { hash: hash(file.as_ref()), since: SystemTime::now(), watcher: None };
+    /// For a gate with a configuration of this content.
+    pub(crate) fn new(gate: Arc<Gate>, content: Content, file: Option<PathBuf>, read_again: ReadAgain) -> Self {
+        let applied = Applied { version: gate.live().version, needs_restart: Vec::new() };
+        let running = Running { content, applied, since: SystemTime::now(), watcher: None };
         Self { gate, file, read_again, running: Mutex::new(running) }
     }
 
     /// Reads the configuration again whenever one of its files changes.
     pub(crate) fn watch(self: &Arc<Self>) -> std::io::Result<()> {
-        if self.file.is_none() {
-            return Ok(());
-        }
+        let Some(file) = &self.file else { return Ok(()) };
         let weak = Arc::downgrade(self);
         let on_change = move || {
             if let Some(reloader) = weak.upgrade() {
@@ -52,7 +108,7 @@ impl Reloader {
         let watcher = Watcher::start(self.files(), on_change)?;
         let mut running = self.running();
         running.watcher = Some(watcher);
-        let changed_meanwhile = running.hash != hash(self.file.as_ref());
+        let changed_meanwhile = running.content != self.content_now(file);
         drop(running);
         if changed_meanwhile {
             // The log says how it went.
@@ -62,53 +118,63 @@ impl Reloader {
     }
 
     /// Reads the configuration again and puts it in force, or leaves everything as it is and says why.
-    pub(crate) fn reload(&self) -> Result<Applied, String> {
+    pub(crate) fn reload(&self) -> Result<Reloaded, String> {
         let mut running = self.running();
-        let hash = hash(self.file.as_ref());
-        let applied =
-            (self.read_again)().and_then(|config| self.gate.apply(config).map_err(|mistakes| mistakes.join("\n")));
-        match &applied {
-            Ok(applied) => {
+        let reloaded = self.read_and_apply(&mut running);
+        match &reloaded {
+            Ok(Reloaded::Applied(applied)) => {
                 self.gate.metrics.reloaded(ReloadResult::Applied);
-                running.hash = hash;
-                running.since = SystemTime::now();
-                if let Some(watcher) = &running.watcher {
-                    watcher.set_files(self.files());
-                }
                 tracing::info!(version = applied.version, "the configuration was read again");
                 for name in &applied.needs_restart {
                     tracing::warn!("{name} has changed in the file and stays as it was until a restart");
                 }
+            }
+            Ok(Reloaded::Unchanged(applied)) => {
+                self.gate.metrics.reloaded(ReloadResult::Unchanged);
+                tracing::info!(version = applied.version, "the configuration was read again and is the same");
             }
             Err(mistakes) => {
                 self.gate.metrics.reloaded(ReloadResult::Refused);
                 tracing::error!("the configuration in force stays: {mistakes}");
             }
         }
-        applied
+        reloaded
+    }
+
+    fn read_and_apply(&self, running: &mut Running) -> Result<Reloaded, String> {
+        let loaded = (self.read_again)()?;
+        let content = Content::of(&loaded);
+        // Several may ask for the same change: the watcher, a signal, an operator.
+        if content == running.content {
+            return Ok(Reloaded::Unchanged(running.applied.clone()));
+        }
+        let applied = self.gate.apply(loaded.config).map_err(|mistakes| mistakes.join("\n"))?;
+        running.content = content;
+        running.applied = applied.clone();
+        running.since = SystemTime::now();
+        if let Some(watcher) = &running.watcher {
+            watcher.set_files(self.files());
+        }
+        Ok(Reloaded::Applied(applied))
     }
 
     /// Which configuration runs.
     pub(crate) fn version(&self) -> ConfigVersion {
         let running = self.running();
-        ConfigVersion { number: self.gate.live().version, hash: running.hash.clone(), loaded_at: running.since }
+        let hash = running.content.text_in_digits();
+        ConfigVersion { number: running.applied.version, hash, loaded_at: running.since }
     }
 
     fn files(&self) -> Vec<PathBuf> {
         self.file.iter().cloned().chain(self.gate.live().files.iter().cloned()).collect()
     }
 
+    /// What the files of the running configuration hold now.
+    fn content_now(&self, file: &Path) -> Content {
+        Content::new(&std::fs::read(file).unwrap_or_default(), &self.gate.live().files)
+    }
+
     fn running(&self) -> std::sync::MutexGuard<'_, Running> {
         self.running.lock().expect("no holder of this lock panics")
     }
-}
-
-/// Of what the file holds now.
-fn hash(file: Option<&PathBuf>) -> String {
-    let bytes = file.and_then(|file| std::fs::read(file).ok()).unwrap_or_default();
-    let mut digits = String::new();
-    for byte in Sha256::digest(bytes) {
-        let _ = write!(digits, "{byte:02x}");
-    }
-    digits
 }

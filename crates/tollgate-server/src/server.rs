@@ -11,9 +11,9 @@ use tollgate_config::{self as config, Config, Upstream};
 use crate::admin::{self, AdminState, AdminToken, Readiness};
 use crate::echo;
 use crate::handover::Inherited;
-use crate::live::{Applied, Gate};
+use crate::live::Gate;
 use crate::proxy::{Proxy, listen};
-use crate::reloading::{ReadAgain, Reloader};
+use crate::reloading::{Content, Loaded, ReadAgain, Reloaded, Reloader};
 use crate::store::AnyStore;
 use crate::telemetry::metrics::Reading;
 
@@ -32,12 +32,14 @@ pub(crate) struct Server {
 impl Server {
     /// Starts everything, or says all that stands in the way.
     pub(crate) fn start(
-        config: Config,
+        loaded: Loaded,
         file: Option<PathBuf>,
         read_again: ReadAgain,
         mut inherited: Inherited,
     ) -> Result<Self, Vec<String>> {
         let one = |mistake: String| vec![mistake];
+        let content = Content::of(&loaded);
+        let config = loaded.config;
         let echo = if wants_echo(&config) { Some(echo::start().map_err(one)?) } else { None };
         let background = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -52,7 +54,7 @@ impl Server {
             store.start();
         }
         tell_metrics(&gate);
-        let reloader = Arc::new(Reloader::new(Arc::clone(&gate), file, read_again));
+        let reloader = Arc::new(Reloader::new(Arc::clone(&gate), content, file, read_again));
         let proxy = match &proxy_config {
             None => None,
             Some(proxy) => Some(Proxy::start(proxy, &gate, &mut inherited).map_err(one)?),
@@ -88,7 +90,7 @@ impl Server {
     }
 
     /// Puts another configuration in force, or says why not and changes nothing.
-    pub(crate) fn reload(&self) -> Result<Applied, String> {
+    pub(crate) fn reload(&self) -> Result<Reloaded, String> {
         self.reloader.reload()
     }
 
@@ -146,7 +148,7 @@ fn start_admin(
         }),
         reload: Box::new({
             let reloader = Arc::clone(reloader);
-            move || reloader.reload().map(|applied| applied.to_string())
+            move || reloader.reload().map(|reloaded| reloaded.to_string())
         }),
         version: Box::new({
             let reloader = Arc::clone(reloader);

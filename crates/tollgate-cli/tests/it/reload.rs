@@ -59,6 +59,51 @@ limits:
     assert_eq!(limit(&tollgate).as_deref(), Some("10"));
 }
 
+fn with_admin(burst: u32) -> String {
+    config("1/h", burst).replace("admin: off", "admin: { listen: '127.0.0.1:0' }")
+}
+
+fn reloads(tollgate: &Tollgate, result: &str) -> Option<u64> {
+    tollgate.metric(&format!("tollgate_config_reloads_total{{result=\"{result}\"}}"))
+}
+
+/// The operator asks at once, and what follows the file notices the change a little later.
+#[test]
+fn a_change_that_several_ask_for_is_applied_once() {
+    let tollgate = Tollgate::start(&with_admin(10));
+    fs::write(tollgate.file("tollgate.yaml"), with_admin(7)).unwrap();
+    let told = tollgate.tell_admin("POST", "/v1/reload");
+    assert_eq!(status(&told), 200, "{told}");
+    eventually("the change was noticed as well", || reloads(&tollgate, "unchanged") == Some(1));
+    assert_eq!(reloads(&tollgate, "applied"), Some(1));
+    assert_eq!(tollgate.metric("tollgate_config_version"), Some(2));
+    let told = tollgate.tell_admin("POST", "/v1/reload");
+    assert!(told.contains("unchanged: version 2 is in force"), "{told}");
+    assert_eq!(limit(&tollgate).as_deref(), Some("7"));
+}
+
+#[test]
+fn nothing_new_is_told_as_such_from_the_start() {
+    let tollgate = Tollgate::start(&with_admin(10));
+    let told = tollgate.tell_admin("POST", "/v1/reload");
+    assert!(status(&told) == 200 && told.contains("unchanged: version 1 is in force"), "{told}");
+    assert_eq!(reloads(&tollgate, "applied"), Some(0));
+}
+
+/// The configuration is the same, but not what it names.
+#[test]
+fn another_file_of_keys_is_a_change() {
+    let directory = tempfile::tempdir().unwrap();
+    let keys = |id: &str| format!("- {{ id: {id}, sha256: {} }}\n", "ab".repeat(32));
+    fs::write(directory.path().join("keys.yaml"), keys("ann")).unwrap();
+    let config = with_admin(10) + "principals: { api_keys: { file: keys.yaml } }\n";
+    fs::write(directory.path().join("tollgate.yaml"), config).unwrap();
+    let tollgate = Tollgate::start_in(directory);
+    fs::write(tollgate.file("keys.yaml"), keys("bob")).unwrap();
+    let told = tollgate.tell_admin("POST", "/v1/reload");
+    assert!(told.contains("\"version 2 is in force\""), "{told}");
+}
+
 /// `cargo xtask chaos` does a thousand.
 #[test]
 fn reloads_under_load_fail_no_request() {

@@ -122,10 +122,15 @@ impl Tollgate {
 
     /// What the operator's door says about a path.
     pub fn ask_admin(&self, path: &str) -> String {
+        self.tell_admin("GET", path)
+    }
+
+    /// The same, with another method.
+    pub fn tell_admin(&self, method: &str, path: &str) -> String {
         let address = self.admin.expect("the admin door is open");
         let mut stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(LONGEST)).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+        write!(stream, "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
         let mut answer = String::new();
         let _ = stream.read_to_string(&mut answer);
         answer

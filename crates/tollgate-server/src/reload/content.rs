@@ -119,8 +119,8 @@ impl Place {
     }
 }
 
-/// Of regular files only: a pipe would never end.
-fn hash_of(path: &Path) -> io::Result<[u8; 32]> {
+/// What a file holds, in 32 bytes. Of regular files only: a pipe would never end.
+pub(crate) fn hash_of(path: &Path) -> io::Result<[u8; 32]> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
