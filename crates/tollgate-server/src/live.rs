@@ -164,7 +164,8 @@ impl Gate {
     pub(crate) fn apply(&self, config: Config) -> Result<Applied, Vec<String>> {
         let needs_restart = self.started_with.differences(&Fixed::of(&config));
         let version = self.versions.load(Ordering::Relaxed) + 1;
-        let live = live(config, version, &self.servers, self.echo, &self.metrics)?;
+        let mut live = live(config, version, &self.servers, self.echo, &self.metrics)?;
+        live.client_ip = live.client_ip.counting_on_from(&self.live().client_ip);
         self.metrics.set_config_version(version);
         self.versions.store(version, Ordering::Relaxed);
         self.live.store(Arc::new(live));

@@ -104,6 +104,20 @@ fn another_file_of_keys_is_a_change() {
     assert!(told.contains("\"version 2 is in force\""), "{told}");
 }
 
+#[test]
+fn counters_of_the_process_go_on_over_a_reload() {
+    let with = |burst| with_admin(burst) + "client_ip: { trusted_proxies: ['127.0.0.0/8'] }\n";
+    let tollgate = Tollgate::start(&with(10));
+    tollgate.get("/", &[]);
+    let unused = || tollgate.metric("tollgate_client_ip_unused_total{reason=\"missing\"}");
+    assert_eq!(unused(), Some(1));
+    fs::write(tollgate.file("tollgate.yaml"), with(7)).unwrap();
+    assert_eq!(status(&tollgate.tell_admin("POST", "/v1/reload")), 200);
+    assert_eq!(unused(), Some(1));
+    tollgate.get("/", &[]);
+    assert_eq!(unused(), Some(2));
+}
+
 /// `cargo xtask chaos` does a thousand.
 #[test]
 fn reloads_under_load_fail_no_request() {

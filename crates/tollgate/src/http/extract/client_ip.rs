@@ -52,6 +52,13 @@ impl ClientIp {
         self
     }
 
+    /// Counts where the other one counts, so that counts go on under other settings.
+    #[must_use]
+    pub fn counting_on_from(mut self, other: &Self) -> Self {
+        self.counts = Arc::clone(&other.counts);
+        self
+    }
+
     /// The caller's address; `None` only when the peer's is not known. IPv4-mapped addresses are IPv4.
     pub fn resolve(&self, peer: Option<IpAddr>, headers: &HeaderMap) -> Option<IpAddr> {
         let peer = peer?.to_canonical();
@@ -183,6 +190,16 @@ mod tests {
         assert!(!trusts(&["::ffff:10.0.0.0/104"], "11.1.2.3"));
         assert!(trusts(&["::ffff:0.0.0.0/96"], "203.0.113.7"));
         assert!(!trusts(&["::/0"], "203.0.113.7"));
+    }
+
+    #[test]
+    fn counts_go_on_under_other_settings() {
+        let peer = Some("10.0.0.1".parse().unwrap());
+        let before = ClientIp::behind(["10.0.0.0/8".parse().unwrap()]);
+        before.resolve(peer, &HeaderMap::new());
+        let after = ClientIp::behind(["10.0.0.0/16".parse().unwrap()]).counting_on_from(&before);
+        after.resolve(peer, &HeaderMap::new());
+        assert_eq!(after.counts()[Unused::Missing as usize], (Unused::Missing, 2));
     }
 
     #[test]
