@@ -47,7 +47,7 @@ fn proxy_in_words(proxy: &Proxy) -> Vec<String> {
     if !proxy.proxy_protocol_from.is_empty() {
         words.push(format!("{} must speak the PROXY protocol", and(&proxy.proxy_protocol_from)));
     }
-    let rest = if proxy.routes.len() == 1 { "everything" } else { "everything else" };
+    let rest = if proxy.routes.len() == 1 { "all requests" } else { "all other requests" };
     words.extend(proxy.routes.iter().map(|route| route_in_words(route, rest)));
     words
 }
@@ -59,8 +59,7 @@ fn route_in_words(route: &Route, rest: &str) -> String {
         (None, Some(path)) => format!("requests below {path}"),
         (Some(host), Some(path)) => format!("requests for {host} below {path}"),
     };
-    let verb = if what.starts_with("requests") { "go" } else { "goes" };
-    format!("{what} {verb} to {}", and(&route.upstreams.iter().map(upstream_in_words).collect::<Vec<_>>()))
+    format!("{what} go to {}", and(&route.upstreams.iter().map(upstream_in_words).collect::<Vec<_>>()))
 }
 
 fn upstream_in_words(upstream: &Upstream) -> String {

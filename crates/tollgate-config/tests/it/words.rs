@@ -30,7 +30,7 @@ limits:
         "the proxy listens at 0.0.0.0:443 with TLS",
         "10.0.0.0/8 must speak the PROXY protocol",
         "requests for *.example below /api go to the built-in echo",
-        "everything else goes to http://a:80 and h2c://b:81",
+        "all other requests go to http://a:80 and h2c://b:81",
         "admin listens at 0.0.0.0:9090 and asks for a token",
         "counters are in the Redis cluster of rl-0:6379 and rl-1; a decision takes at most 50ms",
         "while the store is away, requests are refused with 502",
@@ -63,4 +63,15 @@ fn what_is_off_is_told_too() {
         "there are no limits: every request passes",
     ];
     assert_eq!(words, expected);
+}
+
+#[test]
+fn without_routes_all_requests_go_to_one_place() {
+    let of_proxy = |settings: &str| {
+        let words = good(&format!("proxy: {{ listen: '127.0.0.1:8080'{settings} }}\nadmin: off")).in_words();
+        words[1].clone()
+    };
+    assert_eq!(of_proxy(""), "all requests go to the built-in echo");
+    assert_eq!(of_proxy(", upstream: 'http://a'"), "all requests go to http://a:80");
+    assert_eq!(of_proxy(", upstream: ['http://a', 'http://b']"), "all requests go to http://a:80 and http://b:80");
 }
