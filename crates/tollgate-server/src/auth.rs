@@ -24,6 +24,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use tollgate_config::{OnInvalid, Principals};
 use tollgate_core::Principal;
 
+use crate::telemetry::Metrics;
 use api_keys::ApiKeys;
 use token::Tokens;
 
@@ -41,6 +42,8 @@ pub struct Authenticator {
     files: Vec<PathBuf>,
     credential_headers: Vec<HeaderName>,
     challenges: Challenges,
+    /// Where wrong and missing credentials are counted, if they are.
+    metrics: Option<Arc<Metrics>>,
 }
 
 impl Authenticator {
@@ -79,7 +82,16 @@ impl Authenticator {
             files,
             credential_headers,
             challenges,
+            metrics: None,
         })
+    }
+
+    /// Counts every credential that is not accepted, and every one that is missing where it is required. Who passes as
+    /// anonymous with a wrong one is counted too.
+    #[must_use]
+    pub fn counted_in(mut self, metrics: Arc<Metrics>) -> Self {
+        self.metrics = Some(metrics);
+        self
     }
 
     /// Whether callers can say who they are at all. If not, everybody is anonymous.
@@ -104,7 +116,13 @@ impl Authenticator {
 
     /// Who the caller is, by the rules of the configuration: `required` and `on_invalid` are applied.
     pub fn authenticate(&self, headers: &HeaderMap, now: SystemTime) -> Identity {
-        match (self.verify(headers, now), self.on_invalid) {
+        let verified = self.verify(headers, now);
+        match &verified {
+            Err(refusal) => self.count(refusal.reason),
+            Ok(None) if self.is_required => self.count(Reason::Missing),
+            Ok(_) => {}
+        }
+        match (verified, self.on_invalid) {
             (Ok(Some(principal)), _) => Identity::Known(principal),
             (Err(refusal), OnInvalid::Reject) => Identity::Refused(refusal),
             (Ok(None), _) | (Err(_), OnInvalid::Anonymous) if self.is_required => {
@@ -126,6 +144,12 @@ impl Authenticator {
             (_, Ok(Some(principal))) => Ok(Some(principal)),
             (Err(reason), _) | (Ok(_), Err(reason)) => Err(self.challenges.refusal(reason)),
             (Ok(_), Ok(None)) => Ok(None),
+        }
+    }
+
+    fn count(&self, reason: Reason) {
+        if let Some(metrics) = &self.metrics {
+            metrics.auth_refused(reason);
         }
     }
 }

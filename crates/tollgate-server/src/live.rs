@@ -178,7 +178,7 @@ fn live(
     version: u64,
     servers: &Servers,
     echo: Option<u16>,
-    metrics: &Metrics,
+    metrics: &Arc<Metrics>,
 ) -> Result<Live, Vec<String>> {
     let mut mistakes = Vec::new();
     let auth = noted(Authenticator::load(&config.principals), &mut mistakes);
@@ -214,7 +214,7 @@ fn live(
         policy,
         client_ip: ClientIp::behind(config.client_ip.trusted_proxies.iter().copied()).header(header),
         trusted_proxies: config.client_ip.trusted_proxies,
-        auth,
+        auth: auth.counted_in(Arc::clone(metrics)),
         access: AccessLists::new(&config.access),
         headers: ResponseHeaders::new(styles),
         body: config.response.body,

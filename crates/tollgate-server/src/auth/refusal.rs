@@ -5,6 +5,8 @@ use std::fmt;
 
 use http::header::HeaderValue;
 
+use crate::telemetry::metrics::Label;
+
 /// A request that does not pass for lack of a good credential.
 ///
 /// Its text is for the caller and helps nobody to guess: only times are named, because a caller can do something about them.
@@ -97,6 +99,19 @@ impl Reason {
             Self::KeyId => "key_id",
             Self::Repeated => "repeated",
         }
+    }
+}
+
+impl Label for Reason {
+    const NAME: &'static str = "reason";
+    const ALL: &'static [Self] = &Self::ALL;
+
+    fn as_str(self) -> &'static str {
+        self.as_str()
+    }
+
+    fn index(self) -> usize {
+        self as usize
     }
 }
 

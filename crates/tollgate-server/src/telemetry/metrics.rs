@@ -15,6 +15,8 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use tollgate_core::Policy;
 
+use crate::auth::Reason;
+
 use durations::Durations;
 use elsewhere::Elsewhere;
 use labels::Counts;
@@ -34,6 +36,7 @@ pub struct Metrics {
     upstream_failures: Counts<UpstreamFailure>,
     connections: Gauge,
     connections_refused: Counts<ConnectionRefusal>,
+    auth_refused: Counts<Reason>,
     config_version: Gauge,
     config_reloads: Counts<ReloadResult>,
     access_log_dropped: Counter,
@@ -62,6 +65,7 @@ impl Metrics {
         registry.register("tollgate_connections", "Connections of clients that are open", connections.clone());
         let connections_refused =
             Counts::new("tollgate_connections_refused", "Connections of clients that we ended", &mut registry);
+        let auth_refused = Counts::new("tollgate_auth_refused", "Credentials that were not accepted", &mut registry);
         let config_version = Gauge::default();
         registry.register(
             "tollgate_config_version",
@@ -87,6 +91,7 @@ impl Metrics {
             upstream_failures,
             connections,
             connections_refused,
+            auth_refused,
             config_version,
             config_reloads,
             access_log_dropped,
@@ -129,6 +134,11 @@ impl Metrics {
     /// A connection was refused or ended by us.
     pub fn connection_refused(&self, reason: ConnectionRefusal) {
         self.connections_refused.add(reason);
+    }
+
+    /// A credential was not accepted, or none was shown where one is required.
+    pub fn auth_refused(&self, reason: Reason) {
+        self.auth_refused.add(reason);
     }
 
     /// This version of the configuration runs now.

@@ -163,5 +163,6 @@ mod tests {
         check::<UpstreamFailure>();
         check::<ConnectionRefusal>();
         check::<ReloadResult>();
+        check::<crate::auth::Reason>();
     }
 }

@@ -1,6 +1,9 @@
 //! API keys and tokens side by side, and what the configuration makes of them.
 
+use std::sync::Arc;
+
 use tollgate_config::OnInvalid;
+use tollgate_server::telemetry::Metrics;
 use tollgate_server::{Authenticator, Identity, Reason, Unauthorized};
 
 use super::api_keys::sha256;
@@ -134,4 +137,31 @@ fn reasons_have_stable_words() {
     ];
     assert_eq!(words, expected);
     assert_eq!(Reason::KeyId.to_string(), "key_id");
+}
+
+#[test]
+fn whatever_is_not_accepted_is_counted_by_its_reason() {
+    let metrics = Metrics::new();
+    let mut desk = desk(&Signer::ed25519("ed"));
+    let lines: [&[(&str, &str)]; 4] =
+        [&[], &[("x-api-key", "bob's key")], &[("x-api-key", "no key")], &[("authorization", "Bearer x")]];
+    for (is_required, on_invalid) in
+        [(false, OnInvalid::Reject), (false, OnInvalid::Anonymous), (true, OnInvalid::Anonymous)]
+    {
+        desk.principals.required = is_required;
+        desk.principals.on_invalid = on_invalid;
+        let authenticator = desk.load().counted_in(Arc::clone(&metrics));
+        lines.iter().for_each(|lines| drop(ask(&authenticator, lines)));
+    }
+    let text = metrics.encode();
+    for reason in Reason::ALL {
+        let count = match reason {
+            Reason::UnknownKey | Reason::Malformed => 3,
+            // Only where one is required.
+            Reason::Missing => 1,
+            _ => 0,
+        };
+        let line = format!("tollgate_auth_refused_total{{reason=\"{reason}\"}} {count}\n");
+        assert!(text.contains(&line), "{line} in {text}");
+    }
 }
