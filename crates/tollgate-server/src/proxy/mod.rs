@@ -7,6 +7,7 @@ mod ending;
 mod exchange;
 mod forward;
 mod frame_guard;
+mod grpc;
 mod io;
 mod link;
 pub(crate) mod listen;

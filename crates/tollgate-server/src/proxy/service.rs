@@ -21,6 +21,7 @@ use tollgate_core::{Decision, Principal, Stage, normalise_path};
 use super::body::{AnswerBody, From};
 use super::ending::{Ending, Story};
 use super::forward::{self, Forwarding};
+use super::grpc;
 use super::rewrite;
 use super::validate::{self, Refusal};
 use super::watch::Watch;
@@ -255,7 +256,9 @@ async fn refuse(
 ) -> Response<From> {
     ending.outcome = refused.outcome;
     let goes_on = !refused.closes && (body.is_end_stream() || drained(headers, body).await);
-    let mut response = refused.response.map(From::us);
+    let is_call = grpc::is_call(headers);
+    let response = if is_call { grpc::in_words(refused.response) } else { refused.response };
+    let mut response = response.map(From::us);
     if !goes_on && !caller.is_http2 {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
@@ -289,6 +292,7 @@ async fn forward_it(
     passed: Passed,
     ending: &mut Ending,
 ) -> Response<From> {
+    let is_call = grpc::is_call(&parts.headers);
     let (upgrade, request_id) = (rewrite::upgrade_of(&parts), ending.request_id.clone());
     let hop = rewrite::Hop {
         client_ip: passed.client_ip,
@@ -313,7 +317,8 @@ async fn forward_it(
         Err(failure) => {
             ending.outcome = RequestOutcome::UpstreamError;
             tracing::debug!(request_id = ?ending.request_id, "{failure}");
-            failure.response().map(From::us)
+            let response = failure.response();
+            if is_call { grpc::in_words(response) } else { response }.map(From::us)
         }
     };
     if let Some(decision) = &passed.decision {
