@@ -84,7 +84,12 @@ impl Refused {
 /// Everything before a server is touched.
 async fn decide(caller: &Caller, live: &Live, parts: &mut Parts, ending: &mut Ending) -> Result<Passed, Refused> {
     validate::validate(parts, &live.bounds, caller.is_http2).map_err(|refusal| malformed(&refusal))?;
-    let path = match normalise_path(parts.uri.path()) {
+    let path = match parts.uri.path() {
+        // `OPTIONS *` is about the server as a whole: it counts as its root, and goes on as it is.
+        "*" => Ok(Cow::Borrowed("/")),
+        path => normalise_path(path),
+    };
+    let path = match path {
         Ok(path) => path,
         Err(ambiguous) => {
             return Err(reject(live, parts, &Rejection::AmbiguousPath(ambiguous), RequestOutcome::Refused));
