@@ -184,7 +184,7 @@ fn large_bodies_stream_through_flat_memory() {
     assert!(most < before + 16 * 1024, "grew from {before} to {most} KiB");
 }
 
-fn curl(arguments: &[&str]) -> String {
+pub fn curl(arguments: &[&str]) -> String {
     let output = Command::new("curl").args(["-sS", "-i", "--max-time", "20"]).args(arguments).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()

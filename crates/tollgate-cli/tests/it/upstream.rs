@@ -8,10 +8,10 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, Request, Response};
 use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
+use hyper::body::{Body, Incoming};
+use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 
 /// A request as it arrived.
 #[derive(Clone, Debug)]
@@ -21,9 +21,17 @@ pub struct Seen {
     pub trailers: Option<HeaderMap>,
 }
 
+/// Which version a server speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speaks {
+    Http1,
+    Http2,
+}
+
 /// Answers everything with 200 and `ok`.
 pub struct Upstream {
     pub address: SocketAddr,
+    speaks: Speaks,
     seen: Arc<Mutex<Vec<Seen>>>,
     _runtime: tokio::runtime::Runtime,
 }
@@ -34,6 +42,13 @@ impl Upstream {
     }
 
     pub fn answering(answer: impl Fn(&Seen) -> Response<Full<Bytes>> + Send + Sync + 'static) -> Self {
+        Self::speaking(Speaks::Http1, answer)
+    }
+
+    pub fn speaking<B>(speaks: Speaks, answer: impl Fn(&Seen) -> Response<B> + Send + Sync + 'static) -> Self
+    where
+        B: Body<Data = Bytes, Error = Infallible> + Send + 'static,
+    {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let seen = Arc::new(Mutex::new(Vec::new()));
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
@@ -46,20 +61,35 @@ impl Upstream {
                     let (kept, answer) = (Arc::clone(&kept), Arc::clone(&answer));
                     async move {
                         let (head, body) = request.into_parts();
-                        let Ok(body) = body.collect().await else {
-                            return Ok::<_, Infallible>(Response::new(Full::from("a body that breaks off")));
-                        };
+                        let body = body.collect().await?;
                         let trailers = body.trailers().cloned();
                         let seen = Seen { head, trailers, body: body.to_bytes() };
                         let response = answer(&seen);
                         kept.lock().unwrap().push(seen);
-                        Ok(response)
+                        Ok::<_, hyper::Error>(response)
                     }
                 });
-                tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+                let stream = TokioIo::new(stream);
+                tokio::spawn(async move {
+                    match speaks {
+                        Speaks::Http1 => http1::Builder::new().serve_connection(stream, service).await,
+                        Speaks::Http2 => {
+                            http2::Builder::new(TokioExecutor::new()).serve_connection(stream, service).await
+                        }
+                    }
+                });
             }
         });
-        Self { address, seen, _runtime: runtime }
+        Self { address, speaks, seen, _runtime: runtime }
+    }
+
+    /// As a configuration names it.
+    pub fn url(&self) -> String {
+        let scheme = match self.speaks {
+            Speaks::Http1 => "http",
+            Speaks::Http2 => "h2c",
+        };
+        format!("{scheme}://{}", self.address)
     }
 
     /// The requests that came so far.
