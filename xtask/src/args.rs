@@ -11,6 +11,7 @@ pub enum Task {
     Help,
     Test(TestChoice),
     Tidy,
+    Audit,
     Bench(BenchChoice),
     Chaos(ChaosChoice),
 }
@@ -25,9 +26,10 @@ pub fn parse(words: impl Iterator<Item = String>) -> Result<Task, String> {
         "help" | "--help" | "-h" => Ok(Task::Help),
         // What follows the name of a bench belongs to the bench, its `--help` too.
         "bench" => parse_bench(rest),
-        "test" | "tidy" | "chaos" if asks_for_help(rest) => Ok(Task::Help),
+        "test" | "tidy" | "audit" | "chaos" if asks_for_help(rest) => Ok(Task::Help),
         "test" => parse_test(rest),
         "tidy" => no_arguments("tidy", rest).map(|()| Task::Tidy),
+        "audit" => no_arguments("audit", rest).map(|()| Task::Audit),
         "chaos" => parse_chaos(rest).map(Task::Chaos),
         unknown => Err(unknown_name("task", unknown, &TASKS, "cargo xtask --help")),
     }
@@ -39,7 +41,7 @@ pub fn print_help() -> bool {
     true
 }
 
-const TASKS: [&str; 5] = ["test", "tidy", "bench", "chaos", "help"];
+const TASKS: [&str; 6] = ["test", "tidy", "audit", "bench", "chaos", "help"];
 
 const HELP: &str = "\
 the chores of this repository
@@ -50,6 +52,7 @@ usage: cargo xtask TASK
   test --list         the steps and what each of them does
   test --only STEP    one step
   tidy                sizes, leftovers, links, checklist and layering; prints every finding
+  audit               licences, sources and advisories of all dependencies; builds cargo-deny the first time
   bench               the benches there are
   bench NAME [ARG…]   one bench; the arguments go to the bench
   chaos               every long scenario with faults and replicas on real servers: about 25 minutes
@@ -154,6 +157,7 @@ mod tests {
         assert_eq!(parsed("test --list"), Ok(Task::Test(TestChoice::List)));
         assert_eq!(parsed("test --only tidy"), Ok(Task::Test(TestChoice::Only("tidy"))));
         assert_eq!(parsed("tidy"), Ok(Task::Tidy));
+        assert_eq!(parsed("audit"), Ok(Task::Audit));
         assert_eq!(parsed("bench"), Ok(Task::Bench(BenchChoice::List)));
         assert_eq!(parsed("chaos"), Ok(Task::Chaos(ChaosChoice::Everything)));
         assert_eq!(parsed("chaos --list"), Ok(Task::Chaos(ChaosChoice::List)));

@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         Ok(Task::Help) => args::print_help(),
         Ok(Task::Test(choice)) => test::run(choice),
         Ok(Task::Tidy) => tidy::run(),
+        Ok(Task::Audit) => test::audit(),
         Ok(Task::Bench(choice)) => bench::run(choice),
         Ok(Task::Chaos(choice)) => chaos::run(choice),
         Err(usage) => {

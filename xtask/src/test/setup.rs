@@ -13,7 +13,7 @@ pub fn run() -> StepResult {
 }
 
 /// A new program is one more line.
-const TOOLS: [Tool; 4] = [
+const TOOLS: [Tool; 6] = [
     Tool { binary: "git", debian_package: "git", needed_by: "test --only tidy", need: Need::Required },
     Tool {
         binary: "redis-server",
@@ -21,6 +21,8 @@ const TOOLS: [Tool; 4] = [
         needed_by: "test --only tests",
         need: Need::Required,
     },
+    Tool { binary: "curl", debian_package: "curl", needed_by: "test --only tests", need: Need::Required },
+    Tool { binary: "h2load", debian_package: "nghttp2-client", needed_by: "test --only tests", need: Need::Required },
     Tool { binary: "cc", debian_package: "gcc", needed_by: "test --only tests", need: Need::Required },
     Tool { binary: "valgrind", debian_package: "valgrind", needed_by: "bench local", need: Need::Optional },
 ];
