@@ -13,7 +13,7 @@ use ipnet::IpNet;
 use rustls::ServerConfig;
 use tollgate::http::{ClientIp, HeaderStyle, KeyHeaders, ProxyHeader, ResponseHeaders};
 use tollgate::{Limiter, MonotonicClock};
-use tollgate_config::{self as config, BodyStyle, Bounds, Config, Timeouts};
+use tollgate_config::{self as config, BodyStyle, Bounds, Config, Timeouts, Upstream};
 use tollgate_core::Policy;
 
 use crate::access::AccessLists;
@@ -232,9 +232,16 @@ fn live(
 pub(crate) fn files_of(config: &Config) -> Vec<PathBuf> {
     let tls = config.proxy.iter().filter_map(|proxy| proxy.tls.as_ref());
     let certificates = tls.flat_map(|tls| [tls.cert.clone(), tls.key.clone()]);
+    let upstreams = config.proxy.iter().flat_map(|proxy| &proxy.routes).flat_map(|route| &route.upstreams);
+    let authorities = upstreams.filter_map(|upstream| match upstream {
+        Upstream::Server { ca_file, .. } => ca_file.clone(),
+        Upstream::Echo => None,
+    });
     let api_keys = config.principals.api_keys.iter().map(|settings| settings.file.clone());
     let tokens = config.principals.jwt.iter().map(|settings| settings.jwks_file.clone());
-    certificates.chain(api_keys).chain(tokens).collect()
+    let mut files: Vec<PathBuf> = certificates.chain(authorities).chain(api_keys).chain(tokens).collect();
+    files.dedup();
+    files
 }
 
 /// Of a process without a proxy: nobody asks for them.

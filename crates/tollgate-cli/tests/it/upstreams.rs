@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::thread;
 
-use super::running::{Tollgate, status};
+use super::running::{Tollgate, eventually, status};
 use super::upstream::Upstream;
 
 fn named(name: &'static str) -> Upstream {
@@ -94,4 +94,27 @@ fn a_connection_that_was_closed_while_idle_costs_a_repeatable_request_nothing() 
         let answer = tollgate.get("/", &[]);
         assert_eq!(status(&answer), 200, "{answer}");
     }
+}
+
+/// The server behind is another Tollgate with a certificate of its own.
+#[test]
+fn another_file_of_authorities_is_taken_over() {
+    let directory = tempfile::tempdir().unwrap();
+    let signed =
+        ["server", "somebody else"].map(|_| rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap());
+    let [own, other] = signed;
+    std::fs::write(directory.path().join("cert.pem"), own.cert.pem()).unwrap();
+    std::fs::write(directory.path().join("key.pem"), own.signing_key.serialize_pem()).unwrap();
+    std::fs::write(directory.path().join("tollgate.yaml"), config("  tls: { cert: cert.pem, key: key.pem }")).unwrap();
+    let server = Tollgate::start_in(directory);
+
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("ca.pem"), other.cert.pem()).unwrap();
+    let port = server.proxy.port();
+    let trusting = config(&format!("  upstream: 'https://localhost:{port}'\n  upstream_ca_file: ca.pem"));
+    std::fs::write(directory.path().join("tollgate.yaml"), trusting).unwrap();
+    let tollgate = Tollgate::start_in(directory);
+    assert_eq!(status(&tollgate.get("/", &[])), 502, "it is signed by nobody we know");
+    std::fs::write(tollgate.file("ca.pem"), own.cert.pem()).unwrap();
+    eventually("its certificate is trusted", || status(&tollgate.get("/", &[])) == 200);
 }

@@ -14,6 +14,7 @@ use tollgate_config::{Route, Upstream, UpstreamHttp};
 use tollgate_core::PathPattern;
 
 use super::tls;
+use crate::reload;
 
 /// A server that requests are forwarded to.
 pub(crate) struct Server {
@@ -74,15 +75,23 @@ impl fmt::Debug for Server {
 /// All servers of this process, so that a reload keeps their connections and their health.
 #[derive(Default)]
 pub(crate) struct Servers {
-    known: Mutex<HashMap<Upstream, Arc<Server>>>,
+    known: Mutex<HashMap<Known, Arc<Server>>>,
     next_id: AtomicUsize,
 }
+
+/// A server as it is configured, and what the file of its authorities holds: with other ones it is another server.
+type Known = (Upstream, Option<[u8; 32]>);
 
 impl Servers {
     /// The server for a configured one; `echo` is where the built-in one listens.
     fn server(&self, upstream: &Upstream, echo: Option<u16>) -> Result<Arc<Server>, String> {
         let mut known = self.known.lock().expect("no holder of this lock panics");
-        if let Some(server) = known.get(upstream) {
+        let authorities = match upstream {
+            Upstream::Server { ca_file: Some(file), .. } => reload::hash_of(file).ok(),
+            _ => None,
+        };
+        let key = (upstream.clone(), authorities);
+        if let Some(server) = known.get(&key) {
             return Ok(Arc::clone(server));
         }
         let (host, port, http, tls) = match upstream {
@@ -99,7 +108,7 @@ impl Servers {
         let authority = HeaderValue::try_from(named).map_err(|_| format!("{host:?} is no host"))?;
         let id = self.next_id.fetch_add(1, Relaxed);
         let server = Arc::new(Server { id, host, port, http, tls, authority, health: Health::default() });
-        known.insert(upstream.clone(), Arc::clone(&server));
+        known.insert(key, Arc::clone(&server));
         Ok(server)
     }
 
