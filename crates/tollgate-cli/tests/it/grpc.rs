@@ -193,41 +193,47 @@ fn a_deadline_is_told_to_the_server_and_ends_the_call() {
     assert_eq!(service.seen.lock().unwrap()[0]["grpc-timeout"], "300000u");
 }
 
-/// A header and a handshake have very little time.
-fn hasty(service: &Service) -> Tollgate {
-    Tollgate::start(&config(service, 1000).replace("upstream:", "timeouts: { header: 200ms }, upstream:"))
+/// Not everything may take its time.
+fn hasty(service: &Service, timeouts: &str) -> Tollgate {
+    let timeouts = format!("timeouts: {{ {timeouts} }}, upstream:");
+    Tollgate::start(&config(service, 1000).replace("upstream:", &timeouts))
 }
 
-const LONGER_THAN_A_HEADER: Duration = Duration::from_secs(1);
+const LONG: Duration = Duration::from_secs(1);
 
 #[test]
 fn a_stream_may_be_quiet_for_longer_than_a_header_may_take() {
     let service = Service::start();
-    let tollgate = hasty(&service);
+    let tollgate = hasty(&service, "header: 200ms");
     client(&tollgate, async |mut client| {
         let (messages, mut answers) = client.stream(ECHO).await;
         for _ in 0..2 {
             messages.send(b"x".to_vec()).await.unwrap();
             assert_eq!(answers.message().await.unwrap(), Some(b"x".to_vec()));
             // bounded wait: nothing must happen meanwhile
-            tokio::time::sleep(LONGER_THAN_A_HEADER).await;
+            tokio::time::sleep(LONG).await;
         }
     });
 }
 
+/// What it had to say is waited for no longer, so nobody is late.
 #[test]
-fn a_call_that_is_given_up_leaves_the_others_of_its_connection_alone() {
+fn a_call_that_was_refused_early_leaves_the_others_of_its_connection_alone() {
     let service = Service::start();
-    let tollgate = hasty(&service);
+    let tollgate = hasty(&service, "header: 200ms, idle: 200ms");
     client(&tollgate, async |mut client| {
         client.0.ready().await.unwrap();
         let path = PathAndQuery::from_static(HANG);
         let response = client.0.server_streaming(Request::new(Vec::new()), path, Plain).await.unwrap();
         let mut answers = response.into_inner();
         assert_eq!(answers.message().await.unwrap(), Some(b"one".to_vec()));
-        drop(client.stream(ECHO).await);
+        let (_open, messages) = mpsc::channel::<Vec<u8>>(1);
+        let request = Request::new(ReceiverStream::new(messages));
+        client.0.ready().await.unwrap();
+        let refused = client.0.streaming(request, PathAndQuery::from_static(REFUSE), Plain).await;
+        assert_eq!(refused.unwrap_err().code(), Code::Aborted);
         // bounded wait: nothing must happen meanwhile
-        tokio::time::sleep(LONGER_THAN_A_HEADER).await;
+        tokio::time::sleep(LONG).await;
         assert!(service.ended.try_recv().is_err(), "it is still under way");
     });
 }
