@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 
 use super::ending::Ending;
 use super::exchange::{Broken, ExchangeBody};
-use super::upload::Upload;
+use super::upload::{Pace, Upload};
 
 /// The body of a request, streamed from the client.
 pub(super) struct RequestBody {
@@ -23,11 +23,15 @@ pub(super) struct RequestBody {
 }
 
 impl RequestBody {
-    pub(super) fn new(incoming: Incoming, most: Option<u64>) -> Self {
+    pub(super) fn new(incoming: Incoming, most: Option<u64>, pace: Pace) -> Self {
         if incoming.is_end_stream() {
             return Self::empty();
         }
-        Self { incoming: Some(incoming), left: most, upload: Some(Arc::default()) }
+        let upload = match pace {
+            Pace::Steady => Some(Arc::default()),
+            Pace::Messages => None,
+        };
+        Self { incoming: Some(incoming), left: most, upload }
     }
 
     /// Without a byte.
@@ -35,7 +39,7 @@ impl RequestBody {
         Self { incoming: None, left: None, upload: None }
     }
 
-    /// How it comes along; `None` if there is nothing to come.
+    /// How it comes along; `None` if there is nothing to come, or nobody looks.
     pub(super) fn upload(&self) -> Option<Arc<Upload>> {
         self.upload.clone()
     }

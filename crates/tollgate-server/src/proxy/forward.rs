@@ -15,12 +15,13 @@ use tollgate_config::UpstreamHttp;
 
 use super::body::{BodyError, From, RequestBody};
 use super::exchange::{Broken, Exchange, ExchangeBody};
+use super::grpc;
 use super::link::Link;
 use super::rewrite::{self, Hop};
 use super::service::{self, Caller};
 use super::streams;
 use super::upgrade;
-use super::upload::{Inspector, Turn, Upload};
+use super::upload::{Inspector, Pace, Turn, Upload};
 use super::upstream::Server;
 use crate::live::Live;
 use crate::telemetry::Metrics;
@@ -139,7 +140,9 @@ pub(super) async fn forward(forwarding: &Forwarding<'_>, parts: Parts, body: Inc
     let Forwarding { caller, live, host, .. } = *forwarding;
     let group = live.routes.group(host, parts.uri.path()).ok_or(Failure::NoRoute)?;
     let is_repeatable = is_idempotent(&parts.method) && service::is_bodiless(&parts, &body);
-    let body = RequestBody::new(body, live.bounds.body_bytes);
+    // A call may be quiet for as long as it is used; over HTTP/1 there are none.
+    let pace = if caller.is_http2 && grpc::is_call(&parts.headers) { Pace::Messages } else { Pace::Steady };
+    let body = RequestBody::new(body, live.bounds.body_bytes, pace);
     let mut unreachable = None;
     for server in group.in_turn() {
         let of_server = |response| Forwarded { response, server: Arc::clone(server) };

@@ -4,6 +4,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
+/// How the bytes of a body come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pace {
+    /// One after the other, as fast as they can.
+    Steady,
+    /// In messages, when there is something to say, as in gRPC.
+    Messages,
+}
+
 /// Told by the body, looked at by whoever waits for the answer.
 #[derive(Debug, Default)]
 pub(super) struct Upload {
