@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use http::header::{CONNECTION, CONTENT_LENGTH, HeaderName, HeaderValue, TRANSFER_ENCODING, UPGRADE};
 use http::{Response, StatusCode, Version};
 use smallvec::SmallVec;
@@ -38,6 +38,19 @@ pub(super) fn take(input: &mut BytesMut, is_head: bool) -> Result<Option<Head>, 
     if input.is_empty() {
         return Ok(None);
     }
+    read(input)?.map(|text| text.understood(is_head)).transpose()
+}
+
+/// A head as text.
+struct Text {
+    status: StatusCode,
+    is_http11: bool,
+    bytes: Bytes,
+    /// Where in the bytes names and values are.
+    lines: SmallVec<[(Range<usize>, Range<usize>); 24]>,
+}
+
+fn read(input: &mut BytesMut) -> Result<Option<Text>, &'static str> {
     let start = input.as_ptr() as usize;
     let place = |part: &[u8]| {
         let begin = part.as_ptr() as usize - start;
@@ -55,46 +68,50 @@ pub(super) fn take(input: &mut BytesMut, is_head: bool) -> Result<Option<Head>, 
     };
     let status = parsed.code.and_then(|code| StatusCode::from_u16(code).ok()).ok_or("its status is none")?;
     let is_http11 = parsed.version == Some(1);
-    let lines: SmallVec<[(Range<usize>, Range<usize>); 24]> =
-        parsed.headers.iter().map(|line| (place(line.name.as_bytes()), place(line.value))).collect();
-    let bytes = input.split_to(length).freeze();
+    let lines = parsed.headers.iter().map(|line| (place(line.name.as_bytes()), place(line.value))).collect();
+    Ok(Some(Text { status, is_http11, lines, bytes: input.split_to(length).freeze() }))
+}
 
-    let mut response = Response::new(());
-    *response.status_mut() = status;
-    *response.version_mut() = Version::HTTP_11;
-    let mut said = Said::default();
-    let headers = response.headers_mut();
-    headers.reserve(lines.len() + OURS);
-    for (name, value) in lines {
-        let name = HeaderName::from_bytes(&bytes[name]).map_err(|_| "a header's name")?;
-        let value = HeaderValue::from_maybe_shared(bytes.slice(value)).map_err(|_| "a header's value")?;
-        match name {
-            CONNECTION => said.connection.push(value),
-            TRANSFER_ENCODING => said.codings.push(value),
-            CONTENT_LENGTH if said.length.is_some() => said.take_length(&value)?,
-            CONTENT_LENGTH => {
-                said.take_length(&value)?;
-                headers.append(name, value);
-            }
-            UPGRADE if status == StatusCode::SWITCHING_PROTOCOLS => {
-                headers.append(name, value);
-                headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
-            }
-            name if rewrite::is_hop_by_hop(name.as_str()) => {}
-            name => {
-                headers.append(name, value);
+impl Text {
+    fn understood(self, is_head: bool) -> Result<Head, &'static str> {
+        let Self { status, is_http11, bytes, lines } = self;
+        let mut response = Response::new(());
+        *response.status_mut() = status;
+        *response.version_mut() = Version::HTTP_11;
+        let mut said = Said::default();
+        let headers = response.headers_mut();
+        headers.reserve(lines.len() + OURS);
+        for (name, value) in lines {
+            let name = HeaderName::from_bytes(&bytes[name]).map_err(|_| "a header's name")?;
+            let value = HeaderValue::from_maybe_shared(bytes.slice(value)).map_err(|_| "a header's value")?;
+            match name {
+                CONNECTION => said.connection.push(value),
+                TRANSFER_ENCODING => said.codings.push(value),
+                CONTENT_LENGTH if said.length.is_some() => said.take_length(&value)?,
+                CONTENT_LENGTH => {
+                    said.take_length(&value)?;
+                    headers.append(name, value);
+                }
+                UPGRADE if status == StatusCode::SWITCHING_PROTOCOLS => {
+                    headers.append(name, value);
+                    headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+                }
+                name if rewrite::is_hop_by_hop(name.as_str()) => {}
+                name => {
+                    headers.append(name, value);
+                }
             }
         }
+        let framing = said.framing(status, is_head, is_http11)?;
+        if matches!(framing, Framing::Chunked(_)) {
+            headers.remove(CONTENT_LENGTH);
+        }
+        let closes = said.connection.iter().any(|line| rewrite::has_option(line, "close"));
+        rewrite::drop_named(headers, &said.connection);
+        let is_last = closes || status == StatusCode::SWITCHING_PROTOCOLS || said.is_doubtful();
+        let stays_open = is_http11 && !is_last && !framing.ends_with_connection();
+        Ok(Head { response, framing, stays_open })
     }
-    let framing = said.framing(status, is_head, is_http11)?;
-    if matches!(framing, Framing::Chunked(_)) {
-        headers.remove(CONTENT_LENGTH);
-    }
-    let closes = said.connection.iter().any(|line| rewrite::has_option(line, "close"));
-    rewrite::drop_named(headers, &said.connection);
-    let is_last = closes || status == StatusCode::SWITCHING_PROTOCOLS || said.is_doubtful();
-    let stays_open = is_http11 && !is_last && !framing.ends_with_connection();
-    Ok(Some(Head { response, framing, stays_open }))
 }
 
 /// Lines that are added before the client sees the answer.
