@@ -98,9 +98,12 @@ impl Outgoing {
             if text.len() + self.data.len() + self.tail.len() == 0 {
                 break;
             }
-            let parts = [IoSlice::new(text), IoSlice::new(&self.data), IoSlice::new(self.tail)];
-            let count = if self.data.is_empty() && self.tail.is_empty() { 1 } else { 3 };
-            let mut wrote = ready!(link.as_mut().poll_write_vectored(cx, &parts[..count]))?;
+            let mut wrote = if self.data.is_empty() && self.tail.is_empty() {
+                ready!(link.as_mut().poll_write(cx, text))?
+            } else {
+                let parts = [IoSlice::new(text), IoSlice::new(&self.data), IoSlice::new(self.tail)];
+                ready!(link.as_mut().poll_write_vectored(cx, &parts))?
+            };
             if wrote == 0 {
                 return Poll::Ready(Err(std::io::ErrorKind::WriteZero.into()));
             }
