@@ -59,6 +59,8 @@ pub fn write_lines(parts: &Parts, hop: &Hop<'_>, lines: &mut impl Lines) {
     for (name, value) in &parts.headers {
         match name.as_str() {
             "te" => takes_trailers |= hop_by_hop::has_option(value, "trailers"),
+            // A length without a body would make the next request a part of this one.
+            "content-length" if !hop.has_body && value != "0" => {}
             "content-length" => {
                 has_length = true;
                 lines.sent(name, value);

@@ -80,7 +80,8 @@ fn connection_takes_away_neither_ours_nor_what_is_meant_for_the_server() {
     let ours = ["host", "x-forwarded-for", "x-real-ip", "forwarded", "via", "x-request-id", "x-forwarded-proto"];
     let named: Vec<_> = kept.iter().map(|(name, _)| *name).chain(ours).collect();
     let connection = named.join(", ").to_uppercase();
-    let headers = sent(&HOP, &[&kept[..], &[("connection", &connection)]].concat());
+    let hop = Hop { has_body: true, ..HOP };
+    let headers = sent(&hop, &[&kept[..], &[("connection", &connection)]].concat());
     for name in named {
         assert!(headers.contains_key(name), "{name}");
     }
@@ -186,6 +187,14 @@ fn a_body_without_a_length_is_announced() {
         assert!(!sent(&HOP, lines).contains_key("transfer-encoding"));
     }
     assert!(!sent(&hop, &[("content-length", "5")]).contains_key("transfer-encoding"));
+}
+
+#[test]
+fn a_length_is_told_only_with_a_body() {
+    assert!(!sent(&HOP, &[("content-length", "5")]).contains_key("content-length"));
+    assert_eq!(all(&sent(&HOP, &[("content-length", "0")]), "content-length"), ["0"]);
+    let with_body = Hop { has_body: true, ..HOP };
+    assert_eq!(all(&sent(&with_body, &[("content-length", "5")]), "content-length"), ["5"]);
 }
 
 #[test]
