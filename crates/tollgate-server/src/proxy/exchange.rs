@@ -246,3 +246,6 @@ impl Body for ExchangeBody {
         self.framing.size_hint()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+use bytes::BytesMut;
+use proptest::prelude::*;
+
+use super::answer;
+use super::framing::{Decoded, Framing};
+
+/// What a client would be told of these bytes, when they come in parts of this length.
+#[derive(Debug, PartialEq)]
+struct Told {
+    status: u16,
+    headers: Vec<(String, Vec<u8>)>,
+    body: Vec<u8>,
+    trailers: usize,
+    is_whole: bool,
+}
+
+fn told(bytes: &[u8], part: usize) -> Result<Option<Told>, &'static str> {
+    let mut parts = bytes.chunks(part.max(1));
+    let mut input = BytesMut::new();
+    let head = loop {
+        match answer::take(&mut input, false)? {
+            Some(head) => break head,
+            None => match parts.next() {
+                Some(part) => input.extend_from_slice(part),
+                None => return Ok(None),
+            },
+        }
+    };
+    let headers = head.response.headers().iter();
+    let mut told = Told {
+        status: head.response.status().as_u16(),
+        headers: headers.map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect(),
+        body: Vec::new(),
+        trailers: 0,
+        is_whole: false,
+    };
+    let mut framing: Framing = head.framing;
+    loop {
+        match framing.decode(&mut input)? {
+            Decoded::Data(data) => told.body.extend_from_slice(&data),
+            Decoded::Trailers(trailers) => told.trailers = trailers.len(),
+            Decoded::End => {
+                told.is_whole = true;
+                return Ok(Some(told));
+            }
+            Decoded::Incomplete => match parts.next() {
+                Some(part) => input.extend_from_slice(part),
+                None => return Ok(Some(told)),
+            },
+        }
+    }
+}
+
+/// Bytes that come near to an answer.
+fn answer_like() -> impl Strategy<Value = Vec<u8>> {
+    let line = prop_oneof![
+        Just("Content-Length: 5\r\n".to_owned()),
+        Just("Transfer-Encoding: chunked\r\n".to_owned()),
+        Just("Connection: close, x-a\r\n".to_owned()),
+        Just("X-A: b\r\n".to_owned()),
+        "[ -~\r\n]{0,12}",
+    ];
+    let body = prop_oneof![Just("5\r\nhello\r\n0\r\n\r\n".to_owned()), "[0-9a-fx;:\r\n ]{0,24}"];
+    let status =
+        prop_oneof![Just("HTTP/1.1 200 OK\r\n"), Just("HTTP/1.0 404 No\r\n"), Just("HTTP/1.1 103\r\n"), Just("")];
+    (status, proptest::collection::vec(line, 0..4), body)
+        .prop_map(|(status, lines, body)| format!("{status}{}\r\n{body}", lines.concat()).into_bytes())
+}
+
+proptest! {
+    #[test]
+    fn whatever_a_server_sends_means_the_same_in_one_piece_and_in_many(
+        bytes in prop_oneof![answer_like(), proptest::collection::vec(any::<u8>(), 0..64)],
+        part in 1..40_usize,
+    ) {
+        prop_assert_eq!(told(&bytes, part), told(&bytes, bytes.len()));
+    }
+}
