@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -55,11 +55,17 @@ pub(super) async fn serve(door: Arc<Door>, stream: TcpStream, peer: SocketAddr) 
         Err(Unopened::Gone) => return,
         Err(Unopened::Refused(reason)) => return door.gate.metrics.connection_refused(reason),
     };
-    let caller = Arc::new(Caller { gate: Arc::clone(&door.gate), watch, peer, is_tls, is_http2 });
+    let gate = Arc::clone(&door.gate);
+    let caller = Arc::new(Caller { gate, watch, peer, is_tls, is_http2, relay: Mutex::default() });
     if is_http2 {
         Box::pin(serve_http2(&mut attendant, &live, io, caller)).await;
     } else {
-        serve_http1(&mut attendant, &live, io, caller).await;
+        serve_http1(&mut attendant, &live, io, Arc::clone(&caller)).await;
+        // It keeps its place among the connections, and is waited for when the process ends.
+        let relay = caller.relay.lock().ok().and_then(|mut relay| relay.take());
+        if let Some(relay) = relay {
+            let _ = relay.await;
+        }
     }
 }
 

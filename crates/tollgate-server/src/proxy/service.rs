@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -13,6 +13,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderValue, Request, Response, StatusCode, Uri};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
+use tokio::task::JoinHandle;
 use tollgate::Verdict;
 use tollgate::http::{Extracted, HeaderLines, RateLimitLine, Rejection, host_of};
 use tollgate_config::BodyStyle;
@@ -38,6 +39,8 @@ pub(super) struct Caller {
     pub(super) peer: SocketAddr,
     pub(super) is_tls: bool,
     pub(super) is_http2: bool,
+    /// What goes on in another protocol after the last request.
+    pub(super) relay: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// Answers a request, whatever it is.

@@ -29,12 +29,15 @@ pub(super) fn start(
     let (idle, watch) = (Duration::from(live.timeouts.idle), Arc::clone(&caller.watch));
     // While bytes go to and fro, the connection is not between requests.
     watch.begin();
-    tokio::spawn(async move {
+    let relay = tokio::spawn(async move {
         if let Ok(client) = on_upgrade.await {
             let _ = relay(TokioIo::new(client), server, first, idle).await;
         }
         watch.end();
     });
+    if let Ok(mut kept) = caller.relay.lock() {
+        *kept = Some(relay);
+    }
     response.map(|()| From::us(Bytes::new()))
 }
 
