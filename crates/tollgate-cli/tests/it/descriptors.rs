@@ -1,11 +1,13 @@
-//! More connections than the process may have open files (T-35).
+//! More connections than the process may have (T-35).
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::process::Command;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use super::running::{Tollgate, eventually, status};
+use super::protocols::read_head;
+use super::running::{LONGEST, Tollgate, eventually, status};
 
 const MOST: usize = 64;
 
@@ -43,7 +45,7 @@ limits:
 
         let (cpu, since) = (tollgate.cpu_time(), Instant::now());
         // bounded wait: what is measured is a second of shortage
-        std::thread::sleep(Duration::from_secs(1));
+        thread::sleep(Duration::from_secs(1));
         let (spent, elapsed) = (tollgate.cpu_time() - cpu, since.elapsed());
         assert!(spent < elapsed / 4, "{spent:?} of processor in {elapsed:?} of shortage");
         let lines = tollgate.logged.lock().unwrap().len();
@@ -56,4 +58,66 @@ limits:
     }
     tollgate.signal("TERM");
     assert!(tollgate.wait().success());
+}
+
+/// Agrees to speak another protocol, and then says nothing more until the client ends; answers everything else.
+fn switching_server() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            thread::spawn(move || {
+                stream.set_read_timeout(Some(LONGEST)).unwrap();
+                let head = read_head(&mut stream);
+                let is_switch = head.to_ascii_lowercase().contains("upgrade: websocket");
+                let answer: &[u8] = if is_switch {
+                    b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+                } else {
+                    b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+                };
+                stream.write_all(answer).unwrap();
+                while is_switch && stream.read(&mut [0; 64]).is_ok_and(|read| read > 0) {}
+            });
+        }
+    });
+    format!("http://{address}")
+}
+
+#[test]
+fn connections_that_go_on_in_another_protocol_keep_their_places() {
+    let tollgate = Tollgate::start(&format!(
+        "
+proxy: {{ listen: '127.0.0.1:0', workers: 1, max_connections: 2, upstream: '{}' }}
+admin: {{ listen: '127.0.0.1:0' }}
+limits:
+  - {{ name: per-client, key: [client_ip], rate: 1000/s, burst: 1000 }}
+",
+        switching_server()
+    ));
+    let mut talking: Vec<TcpStream> = (0..2)
+        .map(|_| {
+            let mut stream = tollgate.connect();
+            let request = b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+            stream.write_all(request).unwrap();
+            let head = read_head(&mut stream);
+            assert_eq!(status(&head), 101, "{head}");
+            stream
+        })
+        .collect();
+    eventually("both are counted", || tollgate.metric("tollgate_connections") == 2);
+    for _ in 0..3 {
+        let mut third = tollgate.connect();
+        let _ = third.write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n");
+        let mut answer = String::new();
+        let _ = third.read_to_string(&mut answer);
+        assert_eq!(answer, "", "a third connection was taken");
+    }
+    talking.pop();
+    eventually("a place is free again", || {
+        let mut next = tollgate.connect();
+        let _ = next.write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n");
+        let mut answer = String::new();
+        let _ = next.read_to_string(&mut answer);
+        status(&answer) == 200
+    });
 }
