@@ -226,7 +226,7 @@ impl<'a> Attendant<'a> {
     }
 
     fn begin_to_rest(&mut self) {
-        const SOON: Duration = Duration::from_millis(25);
+        const SOON: Duration = Duration::from_millis(10);
         let mut until = Box::pin(sleep(SOON));
         // Not ready yet: it will ring.
         let _ = until.as_mut().poll(&mut self.bell.context());

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::header::HOST;
 use http::request::Parts;
 use http::uri::{Authority, Scheme};
-use http::{Method, Response, StatusCode, Uri, Version};
+use http::{Method, Request, Response, StatusCode, Uri, Version};
 use hyper::body::Incoming;
 use tollgate_config::UpstreamHttp;
 
@@ -136,10 +136,16 @@ impl fmt::Display for Failure {
 }
 
 /// Sends a request to one of its servers.
-pub(super) async fn forward(forwarding: &Forwarding<'_>, parts: Parts, body: Incoming) -> Result<Forwarded, Failure> {
+///
+/// What is seldom needed lies in boxes: the whole way of a request is memory that each connection touches.
+pub(super) async fn forward(
+    forwarding: &Forwarding<'_>,
+    parts: &mut Parts,
+    body: Incoming,
+) -> Result<Forwarded, Failure> {
     let Forwarding { caller, live, host, .. } = *forwarding;
     let group = live.routes.group(host, parts.uri.path()).ok_or(Failure::NoRoute)?;
-    let is_repeatable = is_idempotent(&parts.method) && service::is_bodiless(&parts, &body);
+    let is_repeatable = is_idempotent(&parts.method) && service::is_bodiless(parts, &body);
     // A call may be quiet for as long as it is used; over HTTP/1 there are none.
     let pace = if caller.is_http2 && grpc::is_call(&parts.headers) { Pace::Messages } else { Pace::Steady };
     let body = RequestBody::new(body, live.bounds.body_bytes, pace);
@@ -147,22 +153,22 @@ pub(super) async fn forward(forwarding: &Forwarding<'_>, parts: Parts, body: Inc
     for server in group.in_turn() {
         let of_server = |response| Forwarded { response, server: Arc::clone(server) };
         if let Some(sender) = streams::open(server) {
-            return streams::send(forwarding, server, sender, parts, body).await.map(of_server);
+            return Box::pin(streams::send(forwarding, server, sender, parts, body)).await.map(of_server);
         }
         if let Some(exchange) = Exchange::reused(server.id) {
             if !is_repeatable {
                 return send(forwarding, server, exchange, parts, body).await.map(of_server);
             }
-            match in_time(forwarding, None, exchange.send(&parts, forwarding.hop, RequestBody::empty())).await {
+            match in_time(forwarding, None, exchange.send(parts, forwarding.hop, RequestBody::empty())).await {
                 // The connection had been idle, and the server may have closed it at the same moment.
                 Err(Failure::Unanswered(_)) => {}
                 answered => return answer(forwarding, server, parts, answered).map(of_server),
             }
         }
-        match Link::dial(server, live.connect_timeout()).await {
+        match Box::pin(Link::dial(server, live.connect_timeout())).await {
             Ok(link) if link.chose_http2() || server.http == UpstreamHttp::Http2 => {
-                let sender = streams::start(link, server).await?;
-                return streams::send(forwarding, server, sender, parts, body).await.map(of_server);
+                let sender = Box::pin(streams::start(link, server)).await?;
+                return Box::pin(streams::send(forwarding, server, sender, parts, body)).await.map(of_server);
             }
             Ok(link) => {
                 let exchange = Exchange::start(link, server.id);
@@ -182,11 +188,11 @@ async fn send(
     forwarding: &Forwarding<'_>,
     server: &Server,
     exchange: Exchange,
-    parts: Parts,
+    parts: &mut Parts,
     body: RequestBody,
 ) -> Result<Response<From>, Failure> {
     let upload = body.upload();
-    let answered = in_time(forwarding, upload, exchange.send(&parts, forwarding.hop, body)).await;
+    let answered = in_time(forwarding, upload, exchange.send(parts, forwarding.hop, body)).await;
     answer(forwarding, server, parts, answered)
 }
 
@@ -194,7 +200,7 @@ async fn send(
 fn answer(
     forwarding: &Forwarding<'_>,
     server: &Server,
-    mut parts: Parts,
+    parts: &mut Parts,
     answered: Result<(Response<()>, ExchangeBody), Failure>,
 ) -> Result<Response<From>, Failure> {
     let Forwarding { caller, live, .. } = *forwarding;
@@ -259,7 +265,8 @@ pub(super) fn blame(server: &Server, failure: &Failure, metrics: &Metrics) {
 }
 
 /// The target with scheme and authority, which HTTP/2 sends as pseudo-headers.
-pub(super) fn to_http2(mut parts: Parts, hop: &Hop<'_>, server: &Server) -> Parts {
+pub(super) fn to_http2(parts: &mut Parts, hop: &Hop<'_>, server: &Server) -> Parts {
+    let mut parts = std::mem::replace(parts, Request::new(()).into_parts().0);
     rewrite::to_upstream(&mut parts, hop);
     parts.version = Version::HTTP_2;
     let host = parts.headers.remove(HOST);

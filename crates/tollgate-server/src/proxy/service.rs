@@ -55,7 +55,7 @@ pub(super) async fn answer(
         ending.story = Some(Box::new(Story::of(&parts)));
     }
     let mut response = match decide(&caller, &live, &mut parts, &mut ending).await {
-        Ok(passed) => forward_it(&caller, &live, parts, body, passed, &mut ending).await,
+        Ok(passed) => forward_it(&caller, &live, &mut parts, body, passed, &mut ending).await,
         Err(refused) => refuse(&caller, &parts.headers, body, refused, &mut ending).await,
     };
     response.headers_mut().insert(request_id::HEADER, ending.request_id.clone());
@@ -158,6 +158,17 @@ async fn ruling(
     if !live.auth.is_configured() {
         return if is_exempt { Ok(None) } else { charge(caller, live, extracted, Stage::Whole, None).await };
     }
+    Box::pin(ruling_with_principal(caller, live, extracted, headers, ending, is_exempt)).await
+}
+
+async fn ruling_with_principal(
+    caller: &Caller,
+    live: &Live,
+    extracted: &Extracted<'_>,
+    headers: &HeaderMap,
+    ending: &mut Ending,
+    is_exempt: bool,
+) -> Result<Option<Decision>, Stop> {
     let first = if is_exempt { None } else { charge(caller, live, extracted, Stage::BeforePrincipal, None).await? };
     let principal = match live.auth.authenticate(headers, SystemTime::now()) {
         Identity::Anonymous => None,
@@ -263,7 +274,7 @@ async fn refuse(
     ending: &mut Ending,
 ) -> Response<From> {
     ending.outcome = refused.outcome;
-    let goes_on = !refused.closes && (body.is_end_stream() || drained(headers, body).await);
+    let goes_on = !refused.closes && (body.is_end_stream() || Box::pin(drained(headers, body)).await);
     let is_call = grpc::is_call(headers);
     let response = if is_call { grpc::in_words(refused.response) } else { refused.response };
     let mut response = response.map(From::us);
@@ -295,13 +306,13 @@ async fn drained(headers: &HeaderMap, mut body: Incoming) -> bool {
 async fn forward_it(
     caller: &Arc<Caller>,
     live: &Arc<Live>,
-    parts: Parts,
+    parts: &mut Parts,
     body: Incoming,
     passed: Passed,
     ending: &mut Ending,
 ) -> Response<From> {
     let is_call = grpc::is_call(&parts.headers);
-    let (upgrade, request_id) = (rewrite::upgrade_of(&parts), ending.request_id.clone());
+    let (upgrade, request_id) = (rewrite::upgrade_of(parts), ending.request_id.clone());
     let hop = rewrite::Hop {
         client_ip: passed.client_ip,
         peer: caller.peer.ip(),

@@ -47,7 +47,7 @@ pub(super) async fn send(
     forwarding: &Forwarding<'_>,
     server: &Server,
     mut sender: SendRequest<RequestBody>,
-    parts: Parts,
+    parts: &mut Parts,
     body: RequestBody,
 ) -> Result<Response<From>, Failure> {
     let metrics = &forwarding.caller.gate.metrics;
