@@ -107,7 +107,7 @@ pub struct ServerTls {
 pub struct Timeouts {
     /// From the first byte of a connection or request to the end of its header; also the TLS handshake.
     pub header: Nanos,
-    /// Without any progress: a connection between requests, and a body in either direction.
+    /// A connection between requests; also the time in which a client must take some of its answer.
     pub idle: Nanos,
     /// A new connection to a server.
     pub connect: Nanos,

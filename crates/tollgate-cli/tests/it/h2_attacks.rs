@@ -1,5 +1,7 @@
 //! Floods of frames: the connection is ended, memory stays, others are served, and whatever began is charged (T-34).
 
+use std::io::Write;
+
 use super::frames::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PING, RST_STREAM, SETTINGS, Session, WINDOW_UPDATE, field,
     frame, post, push_number, request,
@@ -60,6 +62,20 @@ fn repeat(session: &mut Session, bytes: &[u8]) {
 #[test]
 fn a_flood_of_pings_ends_its_connection() {
     play(|session| repeat(session, &frame(PING, 0, 0, &[0; 8])));
+}
+
+#[test]
+fn a_flood_and_what_is_no_http_are_counted() {
+    let upstream = Upstream::start();
+    let tollgate = start_unlimited(&upstream);
+    let counted = || tollgate.metric("tollgate_connections_refused_total{reason=\"protocol\"}");
+    let mut session = Session::start(&tollgate, &[]);
+    assert_eq!((session.ask("/"), counted()), (200, 0));
+    repeat(&mut session, &frame(PING, 0, 0, &[0; 8]));
+    eventually("the flood is counted", || counted() == 1);
+    let mut other = tollgate.connect();
+    other.write_all(b"SSH-2.0-client\r\n\r\n").unwrap();
+    eventually("so is another protocol", || counted() == 2);
 }
 
 #[test]

@@ -76,9 +76,10 @@ async fn serve_http2(attendant: &mut Attendant<'_>, live: &Live, io: Box<ClientI
         http2::Connection::graceful_shutdown(connection);
         End::Await
     };
-    // Whoever is between requests is told before the end. An error is nobody's business but the client's.
+    // Whoever is between requests is told before the end.
     let when_late = |late| if late == Late::Idle { End::Await } else { End::AtOnce };
-    attendant.attend(connection.as_mut(), end, when_late).await;
+    let attended = attendant.attend(connection.as_mut(), end, when_late).await;
+    attendant.count(&attended);
 }
 
 /// While nothing is under way for a while, there is nothing but the socket: the rest is made anew for the next request.
@@ -92,9 +93,8 @@ async fn serve_http1(attendant: &mut Attendant<'_>, live: &Live, mut io: Box<Cli
             End::Await
         };
         attendant.can_rest = true;
-        let Attended::Resting = attendant.attend(Pin::new(&mut *connection), end, |_| End::AtOnce).await else {
-            return;
-        };
+        let attended = attendant.attend(Pin::new(&mut *connection), end, |_| End::AtOnce).await;
+        let Attended::Resting = attended else { return attendant.count(&attended) };
         let Some(parts) = connection.into_parts() else { return };
         io = parts.io.into_inner();
         io.put_back(parts.read_buf);
@@ -194,6 +194,15 @@ impl<'a> Attendant<'a> {
             }
         })
         .await
+    }
+
+    /// Counts a client that does not speak HTTP, or too much of it. Other errors are nobody's business but the client's.
+    fn count<T>(&self, attended: &Attended<hyper::Result<T>>) {
+        if let Attended::Ended(Err(error)) = attended
+            && (error.is_parse() || self.watch.is_flooded())
+        {
+            self.door.gate.metrics.connection_refused(ConnectionRefusal::Protocol);
+        }
     }
 
     fn is_ending(&self) -> bool {

@@ -101,7 +101,10 @@ impl ClientIo {
     fn look(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.guard {
             None => Ok(()),
-            Some(guard) => guard.look(bytes, self.watch.bytes_written()).map_err(io::Error::other),
+            Some(guard) => guard.look(bytes, self.watch.bytes_written()).map_err(|flood| {
+                self.watch.has_flooded();
+                io::Error::other(flood)
+            }),
         }
     }
 

@@ -24,6 +24,7 @@ pub(super) struct Watch {
     /// Answers over HTTP/2 that wait until the client makes room for them.
     without_room: AtomicU32,
     is_given_up: AtomicBool,
+    is_flooded: AtomicBool,
 }
 
 /// What the last bytes from a client belong to.
@@ -87,6 +88,15 @@ impl Watch {
     /// Whether the client does not read, so that nothing more need be sent to it.
     pub(super) fn is_given_up(&self) -> bool {
         self.is_given_up.load(Relaxed)
+    }
+
+    /// The client sends more frames than anybody has use for.
+    pub(super) fn has_flooded(&self) {
+        self.is_flooded.store(true, Relaxed);
+    }
+
+    pub(super) fn is_flooded(&self) -> bool {
+        self.is_flooded.load(Relaxed)
     }
 
     /// The header of a request is complete.
