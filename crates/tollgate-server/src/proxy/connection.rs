@@ -235,12 +235,19 @@ impl<'a> Attendant<'a> {
     }
 
     fn begin_to_rest(&mut self) {
-        const SOON: Duration = Duration::from_millis(10);
-        let mut until = Box::pin(sleep(SOON));
+        let mut until = Box::pin(sleep(before_rest(self.door.gate.metrics.connections())));
         // Not ready yet: it will ring.
         let _ = until.as_mut().poll(&mut self.bell.context());
         self.rest = Some((until, self.watch.bytes_read()));
     }
+}
+
+/// How long a connection stays awake without a request: the more there are, the less. With few there is memory enough, and
+/// waking up is work; many have longer pauses between their requests anyway.
+fn before_rest(connections: u64) -> Duration {
+    const LONGEST: Duration = Duration::from_millis(100);
+    const FEW: u64 = 256;
+    LONGEST.mul_f64(FEW as f64 / connections.max(FEW) as f64)
 }
 
 /// What is seen when the bell has rung.
@@ -372,5 +379,17 @@ async fn is_http2_preface(stream: &mut TcpStream, mut first: BytesMut) -> io::Re
         if stream.read_buf(&mut first).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_more_connections_there_are_the_sooner_each_rests() {
+        assert_eq!(before_rest(0), before_rest(256));
+        assert_eq!(before_rest(512), before_rest(256) / 2);
+        assert!(before_rest(1_000_000) < Duration::from_millis(1));
     }
 }

@@ -131,6 +131,11 @@ impl Metrics {
         OpenConnection(self.connections.clone())
     }
 
+    /// Connections that are open.
+    pub(crate) fn connections(&self) -> u64 {
+        u64::try_from(self.connections.get()).unwrap_or(0)
+    }
+
     /// A connection was refused or ended by us.
     pub fn connection_refused(&self, reason: ConnectionRefusal) {
         self.connections_refused.add(reason);
