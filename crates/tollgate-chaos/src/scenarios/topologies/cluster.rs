@@ -26,8 +26,7 @@ pub async fn one_endpoint(_length: Length) -> Report {
     for endpoints in [vec![endpoint(&nodes.nodes()[4])], vec![dead, endpoint(&nodes.nodes()[1])]] {
         let mut options = RedisOptions::cluster(endpoints);
         options.key_prefix = format!("{PREFIX}-one");
-        // So long that a slow machine is not taken for a lost request.
-        options.deadline = tollgate::Nanos::from_millis(500);
+        options.deadline = PATIENT;
         let callers = replica(options, FailurePolicy::default());
         warmed_up(&callers).await;
         let run = load().run_for(&callers, Duration::from_millis(500)).await;
@@ -49,13 +48,19 @@ async fn lost(name: &str, lose: fn(&RedisServer), length: Length) -> Report {
     const BEFORE: Duration = Duration::from_millis(500);
     let mut report = Report::new(name);
     let nodes = started(RedisCluster::start).await;
+    // The long form has the machine to itself, and is held to the deadline of every day.
+    let deadline = length.pick(PATIENT, Nanos::from(DEADLINE));
     let options = |policy: FailurePolicy| {
         let mut options = RedisOptions::cluster(nodes.nodes().iter().map(endpoint));
         options.key_prefix = format!("{PREFIX}-{policy}");
+        options.deadline = deadline;
         options
     };
     let policies = [FailurePolicy::default(), FailurePolicy::Local];
     let replicas = policies.map(|policy| (policy, replica(options(policy), policy)));
+    for (_, replica) in &replicas {
+        warmed_up(replica).await;
+    }
     let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let running = replicas.map(|(policy, replica)| {
         let (stop, load) = (Arc::clone(&stop), load());
@@ -82,7 +87,7 @@ async fn lost(name: &str, lose: fn(&RedisServer), length: Length) -> Report {
         let run = running.await.expect("callers do not panic");
         let mut about = Report::new(policy.to_string());
         about.fact(format!("{:?}", run.answers()));
-        judge_times(&fault, &run, length, &mut about);
+        judge_times(&fault, &run, deadline.into(), length, &mut about);
         judge_bound(&run, 1, &mut about);
         let prefix = format!("{PREFIX}-{policy}");
         let hit: Vec<bool> = load().keys.iter().map(|key| slot(&nodes, &prefix, key) <= 5460).collect();

@@ -9,16 +9,20 @@ pub mod sentinel;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::Endpoint;
+use tollgate::{Endpoint, Nanos};
 use tollgate_testkit::RedisServer;
 
 use super::outages::callers::{Callers, Fault, begins_now, is_failure};
-use super::outages::stage::{Replica, bound, policies, replica};
+use super::outages::stage::{DEADLINE, Replica, bound, policies, replica};
 use crate::load::now;
 use crate::{Length, Report, Run};
 
 /// Every key of these scenarios begins so.
 const PREFIX: &str = "chaos";
+
+/// A deadline so long that a busy machine is not taken for a lost node: beside 24 busy processes a share of the
+/// processor comes after 60 ms.
+const PATIENT: Nanos = Nanos::from_millis(500);
 
 /// The endpoint of a server.
 fn endpoint(server: &RedisServer) -> Endpoint {
@@ -67,12 +71,13 @@ fn leaves_nothing<'a>(servers: impl IntoIterator<Item = &'a RedisServer>, report
 }
 
 /// Notes how long answers took since the fault began, and when the last one without the store came after it healed.
-fn judge_times(fault: &Fault, run: &Run, length: Length, report: &mut Report) {
-    const LONGEST: Duration = Duration::from_millis(300);
+fn judge_times(fault: &Fault, run: &Run, deadline: Duration, length: Length, report: &mut Report) {
+    // Everybody else on this machine has a share in the longest wait.
+    let longest = deadline + Duration::from_millis(250);
     let took = run.between(fault.began, u64::MAX).latencies();
     let (p99, max) = (took.per_mille(990), took.max());
     report.fact(format!("{} answers, p99 {p99:.1?}, longest {max:.1?}", took.count()));
-    report.promise(max <= LONGEST, format!("the longest answer took {max:.1?}, at most {LONGEST:?}"));
+    report.promise(max <= longest, format!("the longest answer took {max:.1?}, at most {longest:?}"));
     let (back, longest) = (fault.time_to_normal(run), length.pick(Duration::from_secs(5), Duration::from_secs(3)));
     report.promise(back <= longest, format!("normal {back:.0?} after the election, at most {longest:?}"));
     let after = run.between(fault.healed, u64::MAX).answers();

@@ -110,7 +110,7 @@ fn limiter(nodes: &RedisCluster, layout: KeyLayout, round: u32) -> Limiter<Redis
     let mut options = RedisOptions::cluster(nodes.nodes().iter().map(endpoint));
     options.key_prefix = format!("{PREFIX}-owners-{round}");
     options.key_layout = layout;
-    options.deadline = tollgate::Nanos::from_millis(500);
+    options.deadline = PATIENT;
     let store = RedisStore::new(options).expect("options that are as they should be");
     Limiter::new(Policy::new(limits).expect("limits that are as they should be"), store, MonotonicClock::new())
 }

@@ -31,7 +31,7 @@ pub async fn promotion(length: Length) -> Report {
     let after = apart(&nodes, |nodes| script_calls(&nodes.servers()[0])).await;
     report.promise(before == after, "the demoted primary is asked no more");
     for (_, run) in callers.stop(&mut report).await {
-        judge_times(&fault, &run, length, &mut report);
+        judge_times(&fault, &run, DEADLINE, length, &mut report);
         judge_bound(&run, 1, &mut report);
     }
     leaves_nothing(nodes.servers(), &mut report);

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tollgate::{
-    FailurePolicy, Key, KeyLayout, KeyPart, Limit, Limiter, MonotonicClock, Nanos, Policy, Quota, RedisOptions,
-    RedisStore,
+    FailurePolicy, Key, KeyLayout, KeyPart, Limit, Limiter, MonotonicClock, Policy, Quota, RedisOptions, RedisStore,
 };
 use tollgate_testkit::{Admission, Bound, RedisCluster};
 
@@ -116,8 +115,7 @@ fn limits() -> [Limit; 2] {
 fn limiter(nodes: &RedisCluster) -> Limiter<RedisStore> {
     let mut options = RedisOptions::cluster(nodes.nodes().iter().map(endpoint));
     options.key_prefix = format!("{PREFIX}-moving");
-    // So long that a slow machine is not taken for a lost request.
-    options.deadline = Nanos::from_millis(500);
+    options.deadline = PATIENT;
     let store = RedisStore::new(options).expect("options that are as they should be");
     let policy = Policy::new(limits()).expect("limits that are as they should be");
     Limiter::with_failure_policy(policy, store, MonotonicClock::new(), FailurePolicy::default())

@@ -31,7 +31,9 @@ pub async fn sentinels_lost(_length: Length) -> Report {
     let told = format!("{verdict:?}");
     report.promise(told.contains("knows no primary named") && told.contains("nobody"), format!("told: {told}"));
 
-    let served = replica(options(&nodes, SentinelGroup::NAME), FailurePolicy::default());
+    let mut options = options(&nodes, SentinelGroup::NAME);
+    options.deadline = PATIENT;
+    let served = replica(options, FailurePolicy::default());
     warmed_up(&served).await;
     let callers = Callers::start([(FailurePolicy::default(), served)]);
     callers.go_on(Duration::from_millis(400)).await;
@@ -99,7 +101,7 @@ async fn switch(name: &str, end: End, length: Length) -> Report {
     for (policy, run) in callers.stop(&mut report).await {
         let mut about = Report::new(policy.to_string());
         about.fact(format!("{:?}", run.answers()));
-        judge_times(&fault, &run, length, &mut about);
+        judge_times(&fault, &run, DEADLINE, length, &mut about);
         judge_bound(&run, 1, &mut about);
         report.include(about);
     }
