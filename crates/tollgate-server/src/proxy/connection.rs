@@ -1,15 +1,18 @@
 //! One client's connection from its first byte to its last.
 
+use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use hyper::server::conn::{http1, http2};
+use http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use ipnet::IpNet;
@@ -20,6 +23,8 @@ use tokio::time::{Interval, Sleep, sleep};
 use tokio_rustls::TlsAcceptor;
 
 use super::bell::Bell;
+use super::body::ClientBody;
+use super::http1::{Client, Over};
 use super::io::{ClientIo, Transport};
 use super::proxy_protocol::{self, Parsed};
 use super::service::{self, Caller};
@@ -56,21 +61,20 @@ pub(super) async fn serve(door: Arc<Door>, stream: TcpStream, peer: SocketAddr) 
         Err(Unopened::Refused(reason)) => return door.gate.metrics.connection_refused(reason),
     };
     let gate = Arc::clone(&door.gate);
-    let caller = Arc::new(Caller { gate, watch, peer, is_tls, is_http2, relay: Mutex::default() });
+    let caller = Arc::new(Caller { gate, watch, peer, is_tls, is_http2 });
     if is_http2 {
         Box::pin(serve_http2(&mut attendant, &live, io, caller)).await;
     } else {
-        serve_http1(&mut attendant, &live, io, Arc::clone(&caller)).await;
-        // It keeps its place among the connections, and is waited for when the process ends.
-        let relay = caller.relay.lock().ok().and_then(|mut relay| relay.take());
-        if let Some(relay) = relay {
-            let _ = relay.await;
-        }
+        serve_http1(&mut attendant, &live, Client::new(io), &caller).await;
     }
 }
 
 async fn serve_http2(attendant: &mut Attendant<'_>, live: &Live, io: Box<ClientIo>, caller: Arc<Caller>) {
-    let service = service_fn(move |request| service::answer(Arc::clone(&caller), request));
+    let service = service_fn(move |request: Request<Incoming>| {
+        let caller = Arc::clone(&caller);
+        let (parts, body) = request.into_parts();
+        async move { Ok::<_, Infallible>(service::answer(&caller, parts, ClientBody::Stream(body)).await) }
+    });
     let mut connection = Box::pin(http2_builder(live).serve_connection(TokioIo::new(io), service));
     let end = |connection: Pin<&mut _>| {
         http2::Connection::graceful_shutdown(connection);
@@ -78,29 +82,34 @@ async fn serve_http2(attendant: &mut Attendant<'_>, live: &Live, io: Box<ClientI
     };
     // Whoever is between requests is told before the end.
     let when_late = |late| if late == Late::Idle { End::Await } else { End::AtOnce };
-    let attended = attendant.attend(connection.as_mut(), end, when_late).await;
-    attendant.count(&attended);
+    // Other errors are nobody's business but the client's.
+    if let Attended::Ended(Err(error)) = attendant.attend(connection.as_mut(), end, when_late).await
+        && (error.is_parse() || attendant.watch.is_flooded())
+    {
+        attendant.door.gate.metrics.connection_refused(ConnectionRefusal::Protocol);
+    }
 }
 
 /// While nothing is under way for a while, there is nothing but the socket: the rest is made anew for the next request.
-async fn serve_http1(attendant: &mut Attendant<'_>, live: &Live, mut io: Box<ClientIo>, caller: Arc<Caller>) {
+async fn serve_http1(attendant: &mut Attendant<'_>, live: &Live, client: Client, caller: &Arc<Caller>) {
+    let end = || {
+        client.end();
+        End::Await
+    };
     loop {
-        let caller = Arc::clone(&caller);
-        let service = service_fn(move |request| service::answer(Arc::clone(&caller), request));
-        let mut connection = Box::new(http1_builder(live).serve_connection(TokioIo::new(io), service).with_upgrades());
-        let end = |connection: Pin<&mut _>| {
-            http1::UpgradeableConnection::graceful_shutdown(connection);
-            End::Await
-        };
         attendant.can_rest = true;
-        let attended = attendant.attend(Pin::new(&mut *connection), end, |_| End::AtOnce).await;
-        let Attended::Resting = attended else { return attendant.count(&attended) };
-        let Some(parts) = connection.into_parts() else { return };
-        io = parts.io.into_inner();
-        io.put_back(parts.read_buf);
+        let mut requests = Box::pin(client.serve(caller, &live.bounds));
+        match attendant.attend(requests.as_mut(), |_| end(), |_| End::AtOnce).await {
+            Attended::Resting => {}
+            Attended::Ended(Over::NotHttp) => {
+                return attendant.door.gate.metrics.connection_refused(ConnectionRefusal::Protocol);
+            }
+            Attended::Ended(Over::Done) | Attended::Over => return,
+        }
+        drop(requests);
         attendant.can_rest = false;
-        let next = attendant.attend(pin!(io.readable()), |_| End::AtOnce, |_| End::AtOnce).await;
-        let Attended::Ended(Ok(())) = next else { return };
+        let next = attendant.attend(pin!(client.rest()), |_| End::AtOnce, |_| End::AtOnce).await;
+        let Attended::Ended(()) = next else { return };
     }
 }
 
@@ -196,15 +205,6 @@ impl<'a> Attendant<'a> {
         .await
     }
 
-    /// Counts a client that does not speak HTTP, or too much of it. Other errors are nobody's business but the client's.
-    fn count<T>(&self, attended: &Attended<hyper::Result<T>>) {
-        if let Attended::Ended(Err(error)) = attended
-            && (error.is_parse() || self.watch.is_flooded())
-        {
-            self.door.gate.metrics.connection_refused(ConnectionRefusal::Protocol);
-        }
-    }
-
     fn is_ending(&self) -> bool {
         self.draining.is_none()
     }
@@ -257,18 +257,6 @@ enum Look {
     /// The process is told to end.
     ToEnd,
     Late(Late),
-}
-
-fn http1_builder(live: &Live) -> http1::Builder {
-    const LEAST: usize = 8 * 1024;
-    let mut builder = http1::Builder::new();
-    // Time is watched by us.
-    builder
-        .header_read_timeout(None)
-        .half_close(false)
-        .max_headers(live.bounds.headers + 1)
-        .max_buf_size(live.bounds.header_bytes.max(LEAST));
-    builder
 }
 
 fn http2_builder(live: &Live) -> http2::Builder<TokioExecutor> {

@@ -3,9 +3,7 @@
 //! **Invariant:** a connection in the pool has nothing under way, and is looked at once more before it is used again.
 
 mod answer;
-mod chunks;
-mod framing;
-mod outgoing;
+mod request;
 
 use std::cell::RefCell;
 use std::fmt;
@@ -21,11 +19,10 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::io::AsyncReadExt;
 
 use self::answer::Head;
-use self::framing::{Decoded, Framing};
-use self::outgoing::{Outgoing, Unsent};
 use super::body::{BodyError, RequestBody};
 use super::link::Link;
 use super::rewrite::Hop;
+use super::wire::{Decoded, Framing, Outgoing, Unsent};
 
 /// A connection to a server.
 pub(super) struct Exchange(Box<Wire>);
@@ -36,7 +33,7 @@ struct Wire {
     server: usize,
     /// What has come and is not taken yet.
     input: BytesMut,
-    outgoing: Outgoing,
+    outgoing: Outgoing<RequestBody>,
     /// Whether the server takes another request after this one.
     stays_open: bool,
 }
@@ -114,7 +111,7 @@ impl Exchange {
         body: RequestBody,
     ) -> Result<(Response<()>, ExchangeBody), Broken> {
         let wire = &mut *self.0;
-        wire.outgoing.begin(parts, hop, body);
+        request::begin(&mut wire.outgoing, parts, hop, body);
         let is_head = parts.method == http::Method::HEAD;
         let Head { response, framing, stays_open } = poll_fn(|cx| wire.poll_answer(cx, is_head)).await?;
         wire.stays_open = stays_open;
@@ -157,6 +154,7 @@ impl Wire {
         match self.outgoing.poll_send(&mut self.link, cx) {
             Poll::Pending | Poll::Ready(Ok(()) | Err(Unsent::Refused)) => Ok(()),
             Poll::Ready(Err(Unsent::Body(error))) => Err(Broken::Body(error)),
+            Poll::Ready(Err(Unsent::Length)) => Err(Broken::Body(BodyError::Length)),
         }
     }
 

@@ -10,17 +10,16 @@ use http::header::HOST;
 use http::request::Parts;
 use http::uri::{Authority, Scheme};
 use http::{Method, Request, Response, StatusCode, Uri, Version};
-use hyper::body::Incoming;
 use tollgate_config::UpstreamHttp;
 
-use super::body::{BodyError, From, RequestBody};
+use super::body::{BodyError, ClientBody, From, RequestBody};
 use super::exchange::{Broken, Exchange, ExchangeBody};
 use super::grpc;
 use super::link::Link;
 use super::rewrite::{self, Hop};
 use super::service::{self, Caller};
 use super::streams;
-use super::upgrade;
+use super::upgrade::Switched;
 use super::upload::{Inspector, Pace, Turn, Upload};
 use super::upstream::Server;
 use crate::live::Live;
@@ -70,7 +69,7 @@ impl std::convert::From<Broken> for Failure {
             Broken::Closed(_) => Self::Broken { reason: UpstreamFailure::Closed, words },
             Broken::Protocol(_) => Self::Broken { reason: UpstreamFailure::Protocol, words },
             Broken::Body(BodyError::TooLarge) => Self::TooLarge,
-            Broken::Body(BodyError::Client(_) | BodyError::Length) => Self::Client,
+            Broken::Body(_) => Self::Client,
         }
     }
 }
@@ -81,7 +80,7 @@ impl std::convert::From<hyper::Error> for Failure {
         while let Some(inner) = source {
             match inner.downcast_ref() {
                 Some(BodyError::TooLarge) => return Self::TooLarge,
-                Some(BodyError::Client(_) | BodyError::Length) => return Self::Client,
+                Some(_) => return Self::Client,
                 None => source = inner.source(),
             }
         }
@@ -141,7 +140,7 @@ impl fmt::Display for Failure {
 pub(super) async fn forward(
     forwarding: &Forwarding<'_>,
     parts: &mut Parts,
-    body: Incoming,
+    body: ClientBody,
 ) -> Result<Forwarded, Failure> {
     let Forwarding { caller, live, host, .. } = *forwarding;
     let group = live.routes.group(host, parts.uri.path()).ok_or(Failure::NoRoute)?;
@@ -162,7 +161,7 @@ pub(super) async fn forward(
             match in_time(forwarding, None, exchange.send(parts, forwarding.hop, RequestBody::empty())).await {
                 // The connection had been idle, and the server may have closed it at the same moment.
                 Err(Failure::Unanswered(_)) => {}
-                answered => return answer(forwarding, server, parts, answered).map(of_server),
+                answered => return answer(forwarding, server, answered).map(of_server),
             }
         }
         match Box::pin(Link::dial(server, live.connect_timeout())).await {
@@ -193,23 +192,24 @@ async fn send(
 ) -> Result<Response<From>, Failure> {
     let upload = body.upload();
     let answered = in_time(forwarding, upload, exchange.send(parts, forwarding.hop, body)).await;
-    answer(forwarding, server, parts, answered)
+    answer(forwarding, server, answered)
 }
 
 /// Makes what came of an exchange into the client's answer.
 fn answer(
     forwarding: &Forwarding<'_>,
     server: &Server,
-    parts: &mut Parts,
     answered: Result<(Response<()>, ExchangeBody), Failure>,
 ) -> Result<Response<From>, Failure> {
     let Forwarding { caller, live, .. } = *forwarding;
     let (response, body) = answered.inspect_err(|failure| blame(server, failure, &caller.gate.metrics))?;
     server.succeeded();
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        let on_upgrade = parts.extensions.remove::<hyper::upgrade::OnUpgrade>();
-        return match (forwarding.hop.upgrade, on_upgrade, body.into_link()) {
-            (Some(_), Some(on_upgrade), Some(link)) => Ok(upgrade::start(caller, live, response, link, on_upgrade)),
+        return match (forwarding.hop.upgrade, body.into_link()) {
+            (Some(_), Some((server, first))) => {
+                let switched = Switched { server, first, idle: live.timeouts.idle.into() };
+                Ok(response.map(|()| From::Switched(Some(Box::new(switched)))))
+            }
             // Nobody asked for it.
             _ => Err(Failure::Unreachable(io::ErrorKind::InvalidData.into())),
         };

@@ -42,12 +42,12 @@ impl ClientIo {
         }
     }
 
-    /// Waits until there is something to read, or the client has ended, without taking it.
-    pub(super) async fn readable(&self) -> io::Result<()> {
+    /// Ready when there is something to read, or the client has ended, without taking it.
+    pub(super) fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !self.first.is_empty() {
-            return Ok(());
+            return Poll::Ready(Ok(()));
         }
-        self.transport.socket().readable().await
+        self.transport.socket().poll_read_ready(cx)
     }
 }
 

@@ -8,6 +8,7 @@ mod exchange;
 mod forward;
 mod frame_guard;
 mod grpc;
+mod http1;
 mod io;
 mod link;
 pub(crate) mod listen;
@@ -21,6 +22,7 @@ mod upload;
 pub(crate) mod upstream;
 mod validate;
 mod watch;
+mod wire;
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;

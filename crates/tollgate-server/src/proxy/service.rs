@@ -1,25 +1,23 @@
 //! One request: looked at, decided, forwarded or refused.
 
 use std::borrow::Cow;
-use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_LENGTH, EXPECT, HeaderMap, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::uri::PathAndQuery;
-use http::{HeaderValue, Request, Response, StatusCode, Uri};
+use http::{HeaderValue, Response, StatusCode, Uri};
+use http_body::Body;
 use http_body_util::BodyExt;
-use hyper::body::{Body, Incoming};
-use tokio::task::JoinHandle;
 use tollgate::Verdict;
 use tollgate::http::{Extracted, HeaderLines, RateLimitLine, Rejection, host_of};
 use tollgate_config::BodyStyle;
 use tollgate_core::{Decision, Principal, Stage, normalise_path};
 
-use super::body::{AnswerBody, From};
+use super::body::{AnswerBody, ClientBody, From};
 use super::ending::{Ending, Story};
 use super::forward::{self, Forwarding};
 use super::grpc;
@@ -39,28 +37,22 @@ pub(super) struct Caller {
     pub(super) peer: SocketAddr,
     pub(super) is_tls: bool,
     pub(super) is_http2: bool,
-    /// What goes on in another protocol after the last request.
-    pub(super) relay: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// Answers a request, whatever it is.
-pub(super) async fn answer(
-    caller: Arc<Caller>,
-    request: Request<Incoming>,
-) -> Result<Response<AnswerBody>, Infallible> {
+pub(super) async fn answer(caller: &Arc<Caller>, mut parts: Parts, body: ClientBody) -> Response<AnswerBody> {
     let live = Arc::clone(&caller.gate.live());
-    let mut ending = Ending::new(&caller, request_id::next());
-    let (mut parts, body) = request.into_parts();
+    let mut ending = Ending::new(caller, request_id::next());
     if live.log_access {
         ending.story = Some(Box::new(Story::of(&parts)));
     }
-    let mut response = match decide(&caller, &live, &mut parts, &mut ending).await {
-        Ok(passed) => forward_it(&caller, &live, &mut parts, body, passed, &mut ending).await,
-        Err(refused) => refuse(&caller, &parts.headers, body, refused, &mut ending).await,
+    let mut response = match decide(caller, &live, &mut parts, &mut ending).await {
+        Ok(passed) => forward_it(caller, &live, &mut parts, body, passed, &mut ending).await,
+        Err(refused) => refuse(caller, &parts.headers, body, refused, &mut ending).await,
     };
     response.headers_mut().insert(request_id::HEADER, ending.request_id.clone());
     ending.status = response.status().as_u16();
-    Ok(response.map(|from| AnswerBody::new(from, ending)))
+    response.map(|from| AnswerBody::new(from, ending))
 }
 
 /// A request that may go on.
@@ -269,7 +261,7 @@ pub(super) fn sentence(status: StatusCode, words: impl Into<Bytes>) -> Response<
 async fn refuse(
     caller: &Caller,
     headers: &HeaderMap,
-    body: Incoming,
+    body: ClientBody,
     refused: Refused,
     ending: &mut Ending,
 ) -> Response<From> {
@@ -285,7 +277,7 @@ async fn refuse(
 }
 
 /// Whether a body came to its end soon.
-async fn drained(headers: &HeaderMap, mut body: Incoming) -> bool {
+async fn drained(headers: &HeaderMap, mut body: ClientBody) -> bool {
     const MOST: u64 = 64 * 1024;
     const LONGEST: Duration = Duration::from_millis(100);
     // Who waits for a word before sending the body need not send it.
@@ -307,7 +299,7 @@ async fn forward_it(
     caller: &Arc<Caller>,
     live: &Arc<Live>,
     parts: &mut Parts,
-    body: Incoming,
+    body: ClientBody,
     passed: Passed,
     ending: &mut Ending,
 ) -> Response<From> {
@@ -358,6 +350,6 @@ fn with_path(uri: &Uri, path: &str) -> Result<Uri, ()> {
 }
 
 /// Whether a request has no body at all, so that it can be sent twice.
-pub(super) fn is_bodiless(parts: &Parts, body: &Incoming) -> bool {
+pub(super) fn is_bodiless(parts: &Parts, body: &ClientBody) -> bool {
     body.is_end_stream() && parts.headers.get(CONTENT_LENGTH).is_none_or(|length| length == "0")
 }

@@ -1,48 +1,38 @@
 //! A connection that goes on in another protocol, such as WebSocket: bytes both ways until one side ends.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Response;
-use hyper::upgrade::OnUpgrade;
-use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::sleep;
 
-use super::body::From;
+use super::http1::Client;
 use super::link::Link;
-use super::service::Caller;
-use crate::live::Live;
+use super::watch::Watch;
 
-/// Hands the client the server's agreement, and then everything else.
-pub(super) fn start(
-    caller: &Arc<Caller>,
-    live: &Live,
-    response: Response<()>,
-    (server, first): (Link, Bytes),
-    on_upgrade: OnUpgrade,
-) -> Response<From> {
-    let (idle, watch) = (Duration::from(live.timeouts.idle), Arc::clone(&caller.watch));
-    // While bytes go to and fro, the connection is not between requests.
+/// A server that has agreed to speak something else.
+pub(super) struct Switched {
+    pub(super) server: Link,
+    /// What it said already.
+    pub(super) first: Bytes,
+    /// How long both may be silent.
+    pub(super) idle: Duration,
+}
+
+/// Lets client and server talk. While bytes go to and fro, the connection is not between requests.
+pub(super) async fn relay(watch: &Watch, client: Client, switched: Switched) {
     watch.begin();
-    let relay = tokio::spawn(async move {
-        if let Ok(client) = on_upgrade.await {
-            let _ = relay(TokioIo::new(client), server, first, idle).await;
-        }
-        watch.end();
-    });
-    if let Ok(mut kept) = caller.relay.lock() {
-        *kept = Some(relay);
-    }
-    response.map(|()| From::us(Bytes::new()))
+    let Switched { server, first, idle } = switched;
+    // Whoever breaks off has reasons of its own.
+    let _ = copy_both(client, server, first, idle).await;
+    watch.end();
 }
 
 /// Copies both ways; ends when both sides have ended, or nothing has moved for too long.
-async fn relay(
+async fn copy_both(
     client: impl AsyncRead + AsyncWrite + Unpin,
     server: impl AsyncRead + AsyncWrite + Unpin,
     first: Bytes,

@@ -2,15 +2,15 @@
 //!
 //! Much is refused or made unambiguous before a request gets here. The HTTP/1 parser refuses control characters, folded
 //! lines, spaces around names, and names or methods that are no tokens; [`http::HeaderValue`] and [`http::HeaderName`]
-//! cannot hold them either. It reads `Transfer-Encoding` beside `Content-Length` as chunked, drops the length and ends the
-//! connection after the answer; it drops a repetition of the same `Content-Length`; [`http::Uri`] drops a fragment. All
-//! three go upstream in the one reading that was limited. The HTTP/2 parser resets streams with headers that belong to a
-//! connection. What it lets through, or may let through in another version, is checked here.
+//! cannot hold them either. [`http::Uri`] drops a fragment, so that it goes upstream in the one reading that was limited. The
+//! HTTP/2 parser resets streams with headers that belong to a connection. What it lets through, or may let through in
+//! another version, is checked here. Where a body over HTTP/1 ends is decided here too, and nowhere else.
 
 mod framing;
 mod host;
 mod refusal;
 
+pub use framing::{BodyEnd, body_end};
 pub use refusal::Refusal;
 
 use http::request::Parts;

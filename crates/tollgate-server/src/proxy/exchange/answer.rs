@@ -8,9 +8,8 @@ use http::header::{CONNECTION, CONTENT_LENGTH, HeaderName, HeaderValue, TRANSFER
 use http::{Response, StatusCode, Version};
 use smallvec::SmallVec;
 
-use super::chunks::Chunks;
-use super::framing::Framing;
 use crate::proxy::rewrite;
+use crate::proxy::wire::{Chunks, Framing};
 
 /// Room for a head and a short body.
 pub(super) const ROOM: usize = 8 * 1024;

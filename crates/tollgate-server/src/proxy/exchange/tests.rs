@@ -2,7 +2,7 @@ use bytes::BytesMut;
 use proptest::prelude::*;
 
 use super::answer;
-use super::framing::{Decoded, Framing};
+use crate::proxy::wire::{Decoded, Framing};
 
 /// What a client would be told of these bytes, when they come in parts of this length.
 #[derive(Debug, PartialEq)]

@@ -7,22 +7,36 @@ use tollgate_config::Bounds;
 use super::Refusal;
 use crate::proxy::rewrite::upgrade_of;
 
+/// Where the body of a request over HTTP/1 ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyEnd {
+    /// There is none.
+    None,
+    Length(u64),
+    Chunked,
+}
+
+/// Where the body ends, unless that is in doubt.
+pub fn body_end(parts: &Parts) -> Result<BodyEnd, Refusal> {
+    match (check_coding(parts)?, length_of(&parts.headers)?) {
+        (true, Some(_)) => Err(Refusal::CodingBesideLength),
+        (true, None) => Ok(BodyEnd::Chunked),
+        (false, Some(length)) if length > 0 => Ok(BodyEnd::Length(length)),
+        (false, _) => Ok(BodyEnd::None),
+    }
+}
+
 /// Refuses requests whose end is in doubt, and bodies that are announced as too long.
 pub(super) fn check(parts: &Parts, bounds: &Bounds, is_http2: bool) -> Result<(), Refusal> {
     if is_http2 {
         check_connection_headers(&parts.headers)?;
     }
-    let is_chunked = check_coding(parts)?;
-    let length = length_of(&parts.headers)?;
-    if is_chunked && length.is_some() {
-        return Err(Refusal::CodingBesideLength);
-    }
-    let has_body = is_chunked || length.is_some_and(|length| length > 0);
-    if has_body && upgrade_of(parts).is_some() {
+    let end = body_end(parts)?;
+    if end != BodyEnd::None && upgrade_of(parts).is_some() {
         return Err(Refusal::UpgradeWithBody);
     }
-    match (length, bounds.body_bytes) {
-        (Some(length), Some(most)) if length > most => Err(Refusal::BodyTooLong),
+    match (end, bounds.body_bytes) {
+        (BodyEnd::Length(length), Some(most)) if length > most => Err(Refusal::BodyTooLong),
         _ => Ok(()),
     }
 }

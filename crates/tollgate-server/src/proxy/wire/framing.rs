@@ -8,7 +8,7 @@ use super::chunks::Chunks;
 
 /// How the end of a body is known.
 #[derive(Debug)]
-pub(super) enum Framing {
+pub(crate) enum Framing {
     /// So many bytes are to come.
     Length(u64),
     Chunked(Chunks),
@@ -18,7 +18,7 @@ pub(super) enum Framing {
 
 /// What was made of the bytes that have come.
 #[derive(Debug, PartialEq)]
-pub(super) enum Decoded {
+pub(crate) enum Decoded {
     Data(Bytes),
     Trailers(HeaderMap),
     End,
@@ -27,10 +27,10 @@ pub(super) enum Decoded {
 }
 
 impl Framing {
-    pub(super) const EMPTY: Self = Self::Length(0);
+    pub(crate) const EMPTY: Self = Self::Length(0);
 
     /// Takes what can be taken.
-    pub(super) fn decode(&mut self, input: &mut BytesMut) -> Result<Decoded, &'static str> {
+    pub(crate) fn decode(&mut self, input: &mut BytesMut) -> Result<Decoded, &'static str> {
         Ok(match self {
             Self::Length(0) => Decoded::End,
             Self::Length(_) | Self::UntilEnd if input.is_empty() => Decoded::Incomplete,
@@ -45,7 +45,7 @@ impl Framing {
     }
 
     /// Whether nothing more comes.
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         match self {
             Self::Length(left) => *left == 0,
             Self::Chunked(chunks) => chunks.is_over(),
@@ -53,11 +53,11 @@ impl Framing {
         }
     }
 
-    pub(super) fn ends_with_connection(&self) -> bool {
+    pub(crate) fn ends_with_connection(&self) -> bool {
         matches!(self, Self::UntilEnd)
     }
 
-    pub(super) fn size_hint(&self) -> SizeHint {
+    pub(crate) fn size_hint(&self) -> SizeHint {
         match self {
             Self::Length(left) => SizeHint::with_exact(*left),
             Self::Chunked(_) | Self::UntilEnd => SizeHint::default(),
@@ -65,7 +65,7 @@ impl Framing {
     }
 
     /// Room for the next reading: a large body is read in large parts.
-    pub(super) fn room(&self) -> usize {
+    pub(crate) fn room(&self) -> usize {
         const SMALL: u64 = 8 * 1024;
         const LARGE: u64 = 128 * 1024;
         match self {

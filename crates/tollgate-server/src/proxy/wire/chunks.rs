@@ -7,7 +7,7 @@ use super::framing::Decoded;
 
 /// How far a body in chunks has been read.
 #[derive(Debug)]
-pub(super) struct Chunks(Place);
+pub(crate) struct Chunks(Place);
 
 #[derive(Debug)]
 enum Place {
@@ -27,20 +27,20 @@ impl Chunks {
     const TRAILER_MAX: usize = 16 * 1024;
     const TRAILERS: usize = 64;
 
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Place::Size)
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         matches!(self.0, Place::Over)
     }
 
     /// What is left of the chunk that is being read.
-    pub(super) fn left(&self) -> u64 {
+    pub(crate) fn left(&self) -> u64 {
         if let Place::Data(left) = self.0 { left } else { 0 }
     }
 
-    pub(super) fn decode(&mut self, input: &mut BytesMut) -> Result<Decoded, &'static str> {
+    pub(crate) fn decode(&mut self, input: &mut BytesMut) -> Result<Decoded, &'static str> {
         loop {
             match &mut self.0 {
                 Place::Size => {
@@ -98,6 +98,9 @@ impl Chunks {
                 return Err("its trailers are too long");
             }
             Ok(httparse::Status::Partial) => return Ok(Decoded::Incomplete),
+            Ok(httparse::Status::Complete((used, _))) if !has_whole_ends(&input[..used]) => {
+                return Err("a trailer ends in the wrong way");
+            }
             Ok(httparse::Status::Complete((used, lines))) => {
                 let mut trailers = HeaderMap::with_capacity(lines.len());
                 for line in lines {
@@ -125,12 +128,18 @@ fn line(input: &BytesMut) -> Result<Option<usize>, &'static str> {
     }
 }
 
-/// The size in a line. Extensions after it are nobody's business.
+/// Whether every line ends in both of its characters.
+fn has_whole_ends(lines: &[u8]) -> bool {
+    lines.iter().enumerate().all(|(place, byte)| *byte != b'\n' || place > 0 && lines[place - 1] == b'\r')
+}
+
+/// The size in a line. Extensions after it are nobody's business, but have no control characters.
 fn size(line: &[u8]) -> Result<u64, &'static str> {
     const DIGITS_MAX: usize = 16;
     let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
-    let rest_is_extension = matches!(line[digits..].trim_ascii_start().first(), None | Some(b';'));
-    if digits == 0 || digits > DIGITS_MAX || !rest_is_extension {
+    let mut rest = line[digits..].iter().skip_while(|byte| matches!(byte, b' ' | b'\t'));
+    let is_extension = matches!(rest.next(), None | Some(b';')) && rest.all(|byte| *byte == b'\t' || *byte >= b' ');
+    if digits == 0 || digits > DIGITS_MAX || !is_extension {
         return Err("the size of a chunk is no number");
     }
     let text = str::from_utf8(&line[..digits]).unwrap_or_default();
@@ -186,6 +195,11 @@ mod tests {
             "0\r\nno header\r\n\r\n",
             "0\r\n a: b\r\n\r\n",
             "5\r\nhello\r\r\n",
+            "0\r\r\n\r\n",
+            "5;a\rb\r\nhello\r\n",
+            "0\r\n\n",
+            "0\r\nx: 1\n\r\n",
+            "0\r\nx: 1\r\n\n",
         ] {
             for part in [1, bytes.len()] {
                 let error = decoded(bytes.as_bytes(), part).unwrap_err();
