@@ -73,7 +73,10 @@ async fn serve_http2(attendant: &mut Attendant<'_>, live: &Live, io: Box<ClientI
     let service = service_fn(move |request: Request<Incoming>| {
         let caller = Arc::clone(&caller);
         let (parts, body) = request.into_parts();
-        async move { Ok::<_, Infallible>(service::answer(&caller, parts, ClientBody::Stream(body)).await) }
+        async move {
+            let answer = service::answer(&caller, parts, ClientBody::Stream(body)).await;
+            Ok::<_, Infallible>(answer.into_response())
+        }
     });
     let mut connection = Box::pin(http2_builder(live).serve_connection(TokioIo::new(io), service));
     let end = |connection: Pin<&mut _>| {

@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** a connection in the pool has nothing under way, and is looked at once more before it is used again.
 
-mod answer;
+mod head;
 mod request;
 
 use std::cell::RefCell;
@@ -13,12 +13,12 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Bytes, BytesMut};
-use http::Response;
 use http::request::Parts;
 use http_body::{Body, Frame, SizeHint};
 use tokio::io::AsyncReadExt;
 
-use self::answer::Head;
+use self::head::Head;
+use super::answer::Answer;
 use super::body::{BodyError, RequestBody};
 use super::link::Link;
 use super::rewrite::Hop;
@@ -109,13 +109,13 @@ impl Exchange {
         parts: &Parts,
         hop: &Hop<'_>,
         body: RequestBody,
-    ) -> Result<(Response<()>, ExchangeBody), Broken> {
+    ) -> Result<Answer<ExchangeBody>, Broken> {
         let wire = &mut *self.0;
         request::begin(&mut wire.outgoing, parts, hop, body);
         let is_head = parts.method == http::Method::HEAD;
-        let Head { response, framing, stays_open } = poll_fn(|cx| wire.poll_answer(cx, is_head)).await?;
+        let Head { status, lines, framing, stays_open } = poll_fn(|cx| wire.poll_answer(cx, is_head)).await?;
         wire.stays_open = stays_open;
-        Ok((response, ExchangeBody::new(framing, self)))
+        Ok(Answer::new(status, lines, ExchangeBody::new(framing, self)))
     }
 }
 
@@ -130,14 +130,14 @@ impl Wire {
     fn poll_answer(&mut self, cx: &mut Context<'_>, is_head: bool) -> Poll<Result<Head, Broken>> {
         self.send_on(cx)?;
         loop {
-            while let Some(head) = answer::take(&mut self.input, is_head).map_err(Broken::Protocol)? {
+            while let Some(head) = head::take(&mut self.input, is_head).map_err(Broken::Protocol)? {
                 // Others, such as `100 Continue`, come before the answer.
-                if !head.response.status().is_informational() || head.is_switch() {
+                if !head.status.is_informational() || head.is_switch() {
                     return Poll::Ready(Ok(head));
                 }
             }
             let nothing_yet = self.input.is_empty();
-            match ready!(self.poll_read(cx, answer::ROOM)) {
+            match ready!(self.poll_read(cx, head::ROOM)) {
                 Ok(0) if nothing_yet => {
                     return Poll::Ready(Err(Broken::Unanswered(io::ErrorKind::UnexpectedEof.into())));
                 }

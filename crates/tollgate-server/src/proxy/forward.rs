@@ -9,9 +9,10 @@ use bytes::Bytes;
 use http::header::HOST;
 use http::request::Parts;
 use http::uri::{Authority, Scheme};
-use http::{Method, Request, Response, StatusCode, Uri, Version};
+use http::{Method, Request, StatusCode, Uri, Version};
 use tollgate_config::UpstreamHttp;
 
+use super::answer::Answer;
 use super::body::{BodyError, ClientBody, From, RequestBody};
 use super::exchange::{Broken, Exchange, ExchangeBody};
 use super::grpc;
@@ -36,7 +37,7 @@ pub(super) struct Forwarding<'a> {
 
 /// A server's answer, and which server.
 pub(super) struct Forwarded {
-    pub(super) response: Response<From>,
+    pub(super) answer: Answer<From>,
     pub(super) server: Arc<Server>,
 }
 
@@ -113,9 +114,9 @@ impl Failure {
     }
 
     /// Says no more than the caller needs to know.
-    pub(super) fn response(&self) -> Response<Bytes> {
+    pub(super) fn answer(&self) -> Answer<Bytes> {
         let status = self.status();
-        service::sentence(status, status.canonical_reason().unwrap_or_default())
+        Answer::sentence(status, status.canonical_reason().unwrap_or_default())
     }
 }
 
@@ -150,7 +151,7 @@ pub(super) async fn forward(
     let body = RequestBody::new(body, live.bounds.body_bytes, pace);
     let mut unreachable = None;
     for server in group.in_turn() {
-        let of_server = |response| Forwarded { response, server: Arc::clone(server) };
+        let of_server = |answer| Forwarded { answer, server: Arc::clone(server) };
         if let Some(sender) = streams::open(server) {
             return Box::pin(streams::send(forwarding, server, sender, parts, body)).await.map(of_server);
         }
@@ -189,7 +190,7 @@ async fn send(
     exchange: Exchange,
     parts: &mut Parts,
     body: RequestBody,
-) -> Result<Response<From>, Failure> {
+) -> Result<Answer<From>, Failure> {
     let upload = body.upload();
     let answered = in_time(forwarding, upload, exchange.send(parts, forwarding.hop, body)).await;
     answer(forwarding, server, answered)
@@ -199,22 +200,21 @@ async fn send(
 fn answer(
     forwarding: &Forwarding<'_>,
     server: &Server,
-    answered: Result<(Response<()>, ExchangeBody), Failure>,
-) -> Result<Response<From>, Failure> {
+    answered: Result<Answer<ExchangeBody>, Failure>,
+) -> Result<Answer<From>, Failure> {
     let Forwarding { caller, live, .. } = *forwarding;
-    let (response, body) = answered.inspect_err(|failure| blame(server, failure, &caller.gate.metrics))?;
+    let answer = answered.inspect_err(|failure| blame(server, failure, &caller.gate.metrics))?;
     server.succeeded();
-    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        return match (forwarding.hop.upgrade, body.into_link()) {
-            (Some(_), Some((server, first))) => {
-                let switched = Switched { server, first, idle: live.timeouts.idle.into() };
-                Ok(response.map(|()| From::Switched(Some(Box::new(switched)))))
-            }
-            // Nobody asked for it.
-            _ => Err(Failure::Unreachable(io::ErrorKind::InvalidData.into())),
-        };
+    if answer.status != StatusCode::SWITCHING_PROTOCOLS {
+        return Ok(answer.map(From::Exchange));
     }
-    Ok(response.map(|()| From::Exchange(body)))
+    let idle = live.timeouts.idle.into();
+    let answer = answer.map(|body| body.into_link().map(|(server, first)| Switched { server, first, idle }));
+    if answer.body.is_none() || forwarding.hop.upgrade.is_none() {
+        // Nobody asked for it.
+        return Err(Failure::Unreachable(io::ErrorKind::InvalidData.into()));
+    }
+    Ok(answer.map(|switched| From::Switched(switched.map(Box::new))))
 }
 
 /// Waits for the head of an answer. While the client still sends, the server has nothing to answer yet.

@@ -1,8 +1,11 @@
 //! Our own answers in the words of gRPC: its clients read nothing else.
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use http::{Response, StatusCode};
+use http::StatusCode;
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName};
+use tollgate::http::Fields;
+
+use super::answer::Answer;
 
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
@@ -17,19 +20,17 @@ pub(super) fn is_call(headers: &HeaderMap) -> bool {
 }
 
 /// HTTP 200 without a body: what would be trailers is in the header. What speaks gRPC already stays as it is.
-pub(super) fn in_words(mut response: Response<Bytes>) -> Response<Bytes> {
-    if response.headers().contains_key(STATUS) {
-        return response;
+pub(super) fn in_words(mut answer: Answer<Bytes>) -> Answer<Bytes> {
+    if answer.lines.is_ours(&STATUS) {
+        return answer;
     }
-    let status = response.status();
-    *response.status_mut() = StatusCode::OK;
-    *response.body_mut() = Bytes::new();
-    let headers = response.headers_mut();
-    headers.remove(CONTENT_LENGTH);
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-    headers.insert(STATUS, code(status).into());
-    headers.insert(MESSAGE, HeaderValue::from_static(status.canonical_reason().unwrap_or_default()));
-    response
+    let status = std::mem::replace(&mut answer.status, StatusCode::OK);
+    answer.body = Bytes::new();
+    answer.lines.replace_ours(&CONTENT_TYPE, "application/grpc");
+    answer.lines.append(&STATUS, |text| text.extend_from_slice(code(status).to_string().as_bytes()));
+    let message = status.canonical_reason().unwrap_or_default();
+    answer.lines.append(&MESSAGE, |text| text.extend_from_slice(message.as_bytes()));
+    answer
 }
 
 /// The code that a client would make of a status itself, by the rules of gRPC.
@@ -55,6 +56,9 @@ fn code(status: StatusCode) -> u16 {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderValue;
+
+    use super::super::answer::AnswerLines;
     use super::*;
 
     #[test]
@@ -73,8 +77,20 @@ mod tests {
 
     #[test]
     fn what_speaks_grpc_already_stays() {
-        let mut response = Response::new(Bytes::new());
-        response.headers_mut().insert(STATUS, 8.into());
-        assert_eq!(in_words(response).headers()[STATUS], "8");
+        let mut lines = AnswerLines::default();
+        lines.append(&STATUS, |text| text.push(b'8'));
+        let response = in_words(Answer::new(StatusCode::OK, lines, Bytes::new())).into_response();
+        assert_eq!((response.headers().len(), &response.headers()[STATUS]), (1, &HeaderValue::from_static("8")));
+    }
+
+    #[test]
+    fn other_answers_say_what_they_mean_in_the_header() {
+        let response = in_words(Answer::sentence(StatusCode::FORBIDDEN, "no")).into_response();
+        assert!(response.status() == 200 && response.body().is_empty());
+        assert_eq!(
+            (&response.headers()[STATUS], &response.headers()[MESSAGE]),
+            (&7.into(), &HeaderValue::from_static("Forbidden"))
+        );
+        assert_eq!(response.headers().get_all(CONTENT_TYPE).iter().collect::<Vec<_>>(), ["application/grpc"]);
     }
 }

@@ -120,10 +120,10 @@ impl Client {
         let body = self.wire().begin_body(framing, asked.waits_for_word);
         let body = if body { ClientBody::Wire(WireBody::new(self.clone())) } else { ClientBody::None };
         let answer = self.unless_gone(pin!(service::answer(caller, parts, body))).await;
-        let Some(mut response) = answer else { return Next::Nothing };
-        let switched = response.body_mut().take_switched();
+        let Some(mut answer) = answer else { return Next::Nothing };
+        let switched = answer.body.take_switched();
         let may_go_on = !self.is_ending() && self.wire().has_reachable_end();
-        let stays_open = reply::begin(outgoing, response, asked, may_go_on);
+        let stays_open = reply::begin(outgoing, answer, asked, may_go_on);
         let mut io = self.clone();
         match self.unless_gone(pin!(poll_fn(|cx| outgoing.poll_send(&mut io, cx)))).await {
             Some(Ok(())) => {}

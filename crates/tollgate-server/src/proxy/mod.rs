@@ -1,5 +1,6 @@
 //! The reverse proxy: a thread for each core, each with its own runtime, listening sockets and connections to servers.
 
+mod answer;
 mod bell;
 mod body;
 mod connection;

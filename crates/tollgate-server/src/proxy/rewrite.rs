@@ -6,7 +6,7 @@ mod key_headers;
 mod twins;
 mod upgrade;
 
-pub use hop_by_hop::{drop_named, has_option, is_hop_by_hop, trailers};
+pub use hop_by_hop::{HopByHop, droppable, has_option, options, trailers};
 pub use key_headers::key_headers;
 pub use upgrade::{Upgrade, upgrade_of};
 
@@ -14,7 +14,7 @@ use std::net::IpAddr;
 
 use http::header::{self, HeaderName, HeaderValue};
 use http::request::Parts;
-use http::{HeaderMap, Response, Uri, Version};
+use http::{HeaderMap, Response, StatusCode, Uri, Version};
 
 static X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -106,9 +106,13 @@ pub fn to_upstream(parts: &mut Parts, hop: &Hop<'_>) {
     }
 }
 
-/// Makes the answer of a server of HTTP/2 into the one that the client gets: what belongs to a connection goes.
-pub fn to_client<B>(response: &mut Response<B>) {
-    *response.version_mut() = Version::HTTP_11;
+/// Makes the answer of a server of HTTP/2 into the one that the client gets: what belongs to a connection goes, and what a
+/// body says of its length itself.
+pub fn to_client<B>(response: &mut Response<B>, is_head: bool) {
+    let is_about_another = is_head || response.status() == StatusCode::NOT_MODIFIED;
+    if !is_about_another {
+        response.headers_mut().remove(header::CONTENT_LENGTH);
+    }
     hop_by_hop::strip(response.headers_mut());
 }
 

@@ -6,17 +6,18 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_LENGTH, EXPECT, HeaderMap, WWW_AUTHENTICATE};
+use http::header::{ACCEPT, ALLOW, CONTENT_LENGTH, EXPECT, HeaderMap, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::uri::PathAndQuery;
-use http::{HeaderValue, Response, StatusCode, Uri};
+use http::{HeaderValue, StatusCode, Uri};
 use http_body::Body;
 use http_body_util::BodyExt;
 use tollgate::Verdict;
-use tollgate::http::{Extracted, HeaderLines, RateLimitLine, Rejection, host_of};
+use tollgate::http::{Extracted, Fields, HeaderLines, RateLimitLine, Rejection, host_of};
 use tollgate_config::BodyStyle;
 use tollgate_core::{Decision, Principal, Stage, normalise_path};
 
+use super::answer::{Answer, AnswerLines};
 use super::body::{AnswerBody, ClientBody, From};
 use super::ending::{Ending, Story};
 use super::forward::{self, Forwarding};
@@ -40,19 +41,19 @@ pub(super) struct Caller {
 }
 
 /// Answers a request, whatever it is.
-pub(super) async fn answer(caller: &Arc<Caller>, mut parts: Parts, body: ClientBody) -> Response<AnswerBody> {
+pub(super) async fn answer(caller: &Arc<Caller>, mut parts: Parts, body: ClientBody) -> Answer<AnswerBody> {
     let live = Arc::clone(&caller.gate.live());
     let mut ending = Ending::new(caller, request_id::next());
     if live.log_access {
         ending.story = Some(Box::new(Story::of(&parts)));
     }
-    let mut response = match decide(caller, &live, &mut parts, &mut ending).await {
+    let mut answer = match decide(caller, &live, &mut parts, &mut ending).await {
         Ok(passed) => forward_it(caller, &live, &mut parts, body, passed, &mut ending).await,
-        Err(refused) => refuse(caller, &parts.headers, body, refused, &mut ending).await,
+        Err(refused) => refuse(&parts.headers, body, refused, &mut ending).await,
     };
-    response.headers_mut().insert(request_id::HEADER, ending.request_id.clone());
-    ending.status = response.status().as_u16();
-    response.map(|from| AnswerBody::new(from, ending))
+    answer.lines.replace(&request_id::HEADER, |text| text.extend_from_slice(ending.request_id.as_bytes()));
+    ending.status = answer.status.as_u16();
+    answer.map(|from| AnswerBody::new(from, ending))
 }
 
 /// A request that may go on.
@@ -64,16 +65,9 @@ struct Passed {
 
 /// A request that may not.
 struct Refused {
-    response: Response<Bytes>,
     outcome: RequestOutcome,
-    /// Where the request ends is in doubt, so nothing after it is read.
-    closes: bool,
-}
-
-impl Refused {
-    fn new(outcome: RequestOutcome, response: Response<Bytes>) -> Self {
-        Self { response, outcome, closes: false }
-    }
+    /// It closes the connection where the request's end is in doubt, so that nothing after it is read.
+    answer: Answer<Bytes>,
 }
 
 /// Everything before a server is touched.
@@ -107,13 +101,14 @@ async fn decide(caller: &Caller, live: &Live, parts: &mut Parts, ending: &mut En
     let decision = match ruling(caller, live, &extracted, &parts.headers, ending).await {
         Ok(decision) => decision,
         Err(Stop::Denied) => {
-            return Err(Refused::new(RequestOutcome::Denied, sentence(StatusCode::FORBIDDEN, "Forbidden")));
+            let answer = Answer::sentence(StatusCode::FORBIDDEN, "Forbidden");
+            return Err(Refused { outcome: RequestOutcome::Denied, answer });
         }
-        Err(Stop::Unauthorized(response)) => return Err(Refused::new(RequestOutcome::Unauthorized, response)),
+        Err(Stop::Unauthorized(answer)) => return Err(Refused { outcome: RequestOutcome::Unauthorized, answer }),
         Err(Stop::Verdict(verdict)) => {
             let refused = verdict_response(live, parts, &verdict, ending);
             if live.log_rejections {
-                let line = RateLimitLine::new(&extracted.subject(), refused.response.status());
+                let line = RateLimitLine::new(&extracted.subject(), refused.answer.status);
                 caller.gate.access_log.rate_limit_line(&line);
             }
             return Err(refused);
@@ -130,7 +125,7 @@ async fn decide(caller: &Caller, live: &Live, parts: &mut Parts, ending: &mut En
 /// Why a well-formed request may not go on.
 enum Stop {
     Denied,
-    Unauthorized(Response<Bytes>),
+    Unauthorized(Answer<Bytes>),
     Verdict(Verdict),
 }
 
@@ -166,9 +161,10 @@ async fn ruling_with_principal(
         Identity::Anonymous => None,
         Identity::Known(principal) => Some(principal),
         Identity::Refused(unauthorized) => {
-            let mut response = sentence(StatusCode::UNAUTHORIZED, unauthorized.to_string());
-            response.headers_mut().insert(WWW_AUTHENTICATE, unauthorized.challenge());
-            return Err(Stop::Unauthorized(response));
+            let mut answer = Answer::sentence(StatusCode::UNAUTHORIZED, unauthorized.to_string());
+            let challenge = unauthorized.challenge();
+            answer.lines.append(&WWW_AUTHENTICATE, |text| text.extend_from_slice(challenge.as_bytes()));
+            return Err(Stop::Unauthorized(answer));
         }
     };
     if let (Some(story), Some(known)) = (&mut ending.story, &principal) {
@@ -208,12 +204,13 @@ async fn charge(
 }
 
 fn malformed(refusal: &Refusal) -> Refused {
-    let mut response = sentence(refusal.status(), refusal.to_string());
+    let mut answer = Answer::sentence(refusal.status(), refusal.to_string());
     if refusal.status() == StatusCode::METHOD_NOT_ALLOWED {
-        let usual = HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
-        response.headers_mut().insert(ALLOW, usual);
+        let usual = b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+        answer.lines.append(&ALLOW, |text| text.extend_from_slice(usual));
     }
-    Refused { response, outcome: RequestOutcome::Refused, closes: refusal.closes() }
+    answer.closes = refusal.closes();
+    Refused { outcome: RequestOutcome::Refused, answer }
 }
 
 fn verdict_response(live: &Live, parts: &Parts, verdict: &Verdict, ending: &mut Ending) -> Refused {
@@ -231,49 +228,35 @@ fn verdict_response(live: &Live, parts: &Parts, verdict: &Verdict, ending: &mut 
             reject(live, parts, &Rejection::Unidentified(missing), RequestOutcome::Refused)
         }
         Verdict::Forward(_) | Verdict::ForwardUnchecked(_) => {
-            Refused::new(RequestOutcome::Refused, sentence(StatusCode::INTERNAL_SERVER_ERROR, ""))
+            let answer = Answer::sentence(StatusCode::INTERNAL_SERVER_ERROR, "");
+            Refused { outcome: RequestOutcome::Refused, answer }
         }
     }
 }
 
 /// In the form that the caller prefers, or the operator.
 fn reject(live: &Live, parts: &Parts, rejection: &Rejection<'_>, outcome: RequestOutcome) -> Refused {
-    let preferred = match live.body {
-        BodyStyle::Auto => return Refused::new(outcome, rejection.respond(&parts.headers, &live.headers)),
-        BodyStyle::Text => "text/plain",
-        BodyStyle::Json => "application/problem+json",
+    let mut lines = AnswerLines::default();
+    let mut in_form_for = |headers: &HeaderMap| rejection.write(headers, &live.headers, &mut lines);
+    let preferring = |content_type: &'static str| {
+        let mut headers = parts.headers.clone();
+        headers.insert(ACCEPT, HeaderValue::from_static(content_type));
+        headers
     };
-    let mut headers = parts.headers.clone();
-    headers.insert(ACCEPT, HeaderValue::from_static(preferred));
-    Refused::new(outcome, rejection.respond(&headers, &live.headers))
-}
-
-/// A plain answer of ours.
-pub(super) fn sentence(status: StatusCode, words: impl Into<Bytes>) -> Response<Bytes> {
-    let mut response = Response::new(words.into());
-    *response.status_mut() = status;
-    let content_type = HeaderValue::from_static("text/plain; charset=utf-8");
-    response.headers_mut().insert(http::header::CONTENT_TYPE, content_type);
-    response
+    let (status, body) = match live.body {
+        BodyStyle::Auto => in_form_for(&parts.headers),
+        BodyStyle::Text => in_form_for(&preferring("text/plain")),
+        BodyStyle::Json => in_form_for(&preferring("application/problem+json")),
+    };
+    Refused { outcome, answer: Answer::new(status, lines, body) }
 }
 
 /// Answers without a server. What is left of a small body is read, so that the connection can go on; a large one ends it.
-async fn refuse(
-    caller: &Caller,
-    headers: &HeaderMap,
-    body: ClientBody,
-    refused: Refused,
-    ending: &mut Ending,
-) -> Response<From> {
+async fn refuse(headers: &HeaderMap, body: ClientBody, refused: Refused, ending: &mut Ending) -> Answer<From> {
     ending.outcome = refused.outcome;
-    let goes_on = !refused.closes && (body.is_end_stream() || Box::pin(drained(headers, body)).await);
-    let is_call = grpc::is_call(headers);
-    let response = if is_call { grpc::in_words(refused.response) } else { refused.response };
-    let mut response = response.map(From::us);
-    if !goes_on && !caller.is_http2 {
-        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-    }
-    response
+    let mut answer = refused.answer;
+    answer.closes = answer.closes || !body.is_end_stream() && !Box::pin(drained(headers, body)).await;
+    if grpc::is_call(headers) { grpc::in_words(answer) } else { answer }.map(From::us)
 }
 
 /// Whether a body came to its end soon.
@@ -302,7 +285,7 @@ async fn forward_it(
     body: ClientBody,
     passed: Passed,
     ending: &mut Ending,
-) -> Response<From> {
+) -> Answer<From> {
     let is_call = grpc::is_call(&parts.headers);
     let (upgrade, request_id) = (rewrite::upgrade_of(parts), ending.request_id.clone());
     let hop = rewrite::Hop {
@@ -317,25 +300,25 @@ async fn forward_it(
     };
     let forwarding = Forwarding { caller, live, host: passed.host.as_deref(), hop: &hop };
     let forwarded = forward::forward(&forwarding, parts, body).await;
-    let mut response = match forwarded {
+    let mut answer = match forwarded {
         Ok(forwarded) => {
             ending.outcome = RequestOutcome::Forwarded;
             if let Some(story) = &mut ending.story {
                 story.upstream = Some(forwarded.server.authority.clone());
             }
-            forwarded.response
+            forwarded.answer
         }
         Err(failure) => {
             ending.outcome = RequestOutcome::UpstreamError;
             tracing::debug!(request_id = ?ending.request_id, "{failure}");
-            let response = failure.response();
-            if is_call { grpc::in_words(response) } else { response }.map(From::us)
+            let answer = failure.answer();
+            if is_call { grpc::in_words(answer) } else { answer }.map(From::us)
         }
     };
     if let Some(decision) = &passed.decision {
-        live.headers.write(decision, response.headers_mut());
+        live.headers.write(decision, &mut answer.lines);
     }
-    response
+    answer
 }
 
 /// The same target with another path.

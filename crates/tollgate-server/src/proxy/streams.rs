@@ -4,10 +4,11 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use http::request::Parts;
-use http::{Request, Response};
+use http::{Method, Request};
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 
+use super::answer::{Answer, AnswerLines};
 use super::body::{From, RequestBody};
 use super::forward::{Failure, Forwarding, blame, in_time, to_http2};
 use super::link::Link;
@@ -49,9 +50,10 @@ pub(super) async fn send(
     mut sender: SendRequest<RequestBody>,
     parts: &mut Parts,
     body: RequestBody,
-) -> Result<Response<From>, Failure> {
+) -> Result<Answer<From>, Failure> {
     let metrics = &forwarding.caller.gate.metrics;
     let upload = body.upload();
+    let is_head = parts.method == Method::HEAD;
     let request = Request::from_parts(to_http2(parts, forwarding.hop, server), body);
     let exchange = async {
         sender.ready().await?;
@@ -60,6 +62,7 @@ pub(super) async fn send(
     let mut response =
         in_time(forwarding, upload, exchange).await.inspect_err(|failure| blame(server, failure, metrics))?;
     server.succeeded();
-    rewrite::to_client(&mut response);
-    Ok(response.map(From::Stream))
+    rewrite::to_client(&mut response, is_head);
+    let (head, body) = response.into_parts();
+    Ok(Answer::new(head.status, AnswerLines::of_map(&head.headers), From::Stream(body)))
 }

@@ -2,9 +2,10 @@
 //!
 //! Every number is rounded so that the promise holds: waits up, never down.
 
-use bytes::Bytes;
-use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::header::HeaderName;
 use tollgate_core::{Decision, Limit, LimitOutcome, Mode, Nanos};
+
+use super::fields::{Fields, push_number};
 
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -81,12 +82,12 @@ impl ResponseHeaders {
     ///
     /// Fields of [`HeaderStyle::Ietf`] that are there already stay, and ours follow on lines of their own. The others have room
     /// for one limit: they stay if they leave the caller less, and are replaced if not.
-    pub fn write(&self, decision: &Decision, headers: &mut HeaderMap) {
+    pub fn write(&self, decision: &Decision, headers: &mut impl Fields) {
         let Some((limit, charged)) = decision.tightest() else { return };
         match self.ietf {
             Some(IetfDraft::V8To11) => {
-                headers.append(RATELIMIT_POLICY, policy_v8(decision));
-                headers.append(RATELIMIT, ratelimit_v8(limit, charged));
+                headers.append(&RATELIMIT_POLICY, |text| push_policy_v8(text, decision));
+                headers.append(&RATELIMIT, |text| push_ratelimit_v8(text, limit, charged));
             }
             None => {}
         }
@@ -95,24 +96,25 @@ impl ResponseHeaders {
         }
     }
 
-    fn write_x(&self, charged: &LimitOutcome, headers: &mut HeaderMap) {
+    /// Each is replaced or taken away: none may speak of another limit.
+    fn write_x(&self, charged: &LimitOutcome, headers: &mut impl Fields) {
         let outcome = &charged.outcome;
-        // Each is replaced or taken away: none may speak of another limit.
-        let mut put = |name: HeaderName, value: Option<HeaderValue>| match value {
-            Some(value) => drop(headers.insert(name, value)),
-            None => drop(headers.remove(name)),
-        };
-        put(X_LIMIT, self.x_ratelimit.then(|| charged.quota.limit().into()));
-        put(X_REMAINING, Some(outcome.remaining().into()));
-        put(X_CLEAR, self.clear.then(|| decimal_seconds(outcome.reset_after())));
-        put(
-            X_RESET,
-            match (self.x_ratelimit, outcome.is_allowed()) {
-                (true, _) => Some(outcome.reset_after().as_secs_ceil().into()),
-                (false, true) => None,
-                (false, false) => Some(decimal_seconds(wait(charged))),
-            },
-        );
+        if self.x_ratelimit {
+            headers.replace(&X_LIMIT, |text| push_number(text, charged.quota.limit()));
+        } else {
+            headers.remove(&X_LIMIT);
+        }
+        headers.replace(&X_REMAINING, |text| push_number(text, outcome.remaining()));
+        if self.clear {
+            headers.replace(&X_CLEAR, |text| push_decimal_seconds(text, outcome.reset_after()));
+        } else {
+            headers.remove(&X_CLEAR);
+        }
+        match (self.x_ratelimit, outcome.is_allowed()) {
+            (true, _) => headers.replace(&X_RESET, |text| push_number(text, outcome.reset_after().as_secs_ceil())),
+            (false, true) => headers.remove(&X_RESET),
+            (false, false) => headers.replace(&X_RESET, |text| push_decimal_seconds(text, wait(charged))),
+        }
     }
 }
 
@@ -142,91 +144,61 @@ fn wait(charged: &LimitOutcome) -> Nanos {
 }
 
 /// Whether the response already tells of a limit with less left: that of an inner layer, or of the service behind us.
-fn is_tighter(headers: &HeaderMap, charged: &LimitOutcome) -> bool {
-    let told = headers.get(X_REMAINING).and_then(|value| value.to_str().ok()?.parse().ok());
+fn is_tighter(headers: &impl Fields, charged: &LimitOutcome) -> bool {
+    let told = headers.value(&X_REMAINING).and_then(|value| str::from_utf8(value).ok()?.parse().ok());
     told.is_some_and(|remaining: u64| remaining < charged.outcome.remaining())
 }
 
 /// `"per-ip";q=200;w=2, "api";q=20;w=2`
-fn policy_v8(decision: &Decision) -> HeaderValue {
-    let mut line = Line::new();
-    for (limit, charged) in decision.outcomes().filter(|(limit, _)| limit.mode == Mode::Enforce) {
-        line.member(limit);
-        line.parameter(b";q=", charged.quota.limit());
+fn push_policy_v8(text: &mut Vec<u8>, decision: &Decision) {
+    let enforced = decision.outcomes().filter(|(limit, _)| limit.mode == Mode::Enforce);
+    for (place, (limit, charged)) in enforced.enumerate() {
+        if place > 0 {
+            text.extend_from_slice(b", ");
+        }
+        push_member(text, limit);
+        push_parameter(text, b";q=", charged.quota.limit());
         let window = charged.quota.window();
         if window >= Nanos::SECOND {
-            line.parameter(b";w=", window.as_secs_ceil());
+            push_parameter(text, b";w=", window.as_secs_ceil());
         }
     }
-    line.finish()
 }
 
 /// `"per-ip";r=199;t=1`
-fn ratelimit_v8(limit: &Limit, charged: &LimitOutcome) -> HeaderValue {
+fn push_ratelimit_v8(text: &mut Vec<u8>, limit: &Limit, charged: &LimitOutcome) {
     let until = if charged.outcome.is_allowed() { charged.outcome.reset_after() } else { wait(charged) };
-    let mut line = Line::new();
-    line.member(limit);
-    line.parameter(b";r=", charged.outcome.remaining());
-    line.parameter(b";t=", until.as_secs_ceil());
-    line.finish()
+    push_member(text, limit);
+    push_parameter(text, b";r=", charged.outcome.remaining());
+    push_parameter(text, b";t=", until.as_secs_ceil());
+}
+
+/// The name of a limit as a string item. A policy's names are letters, digits, `.`, `_` and `-`: nothing to escape.
+fn push_member(text: &mut Vec<u8>, limit: &Limit) {
+    text.push(b'"');
+    text.extend_from_slice(limit.name.as_bytes());
+    text.push(b'"');
+}
+
+fn push_parameter(text: &mut Vec<u8>, name: &[u8; 3], value: u64) {
+    /// The largest integer of a structured field.
+    const INTEGER_MAX: u64 = 999_999_999_999_999;
+    text.extend_from_slice(name);
+    push_number(text, value.min(INTEGER_MAX));
 }
 
 /// Seconds with up to three decimals, rounded up: `1`, `0.25`, `12.001`.
-fn decimal_seconds(span: Nanos) -> HeaderValue {
+fn push_decimal_seconds(text: &mut Vec<u8>, span: Nanos) {
     let millis = span.get().div_ceil(Nanos::MILLISECOND.get());
-    let mut line = Line::new();
-    line.number(millis / 1_000);
+    push_number(text, millis / 1_000);
     if !millis.is_multiple_of(1_000) {
         // A leading one keeps the zeros behind the point; it becomes the point.
-        let point = line.0.len();
-        line.number(1_000 + millis % 1_000);
-        line.0[point] = b'.';
-        while line.0.ends_with(b"0") {
-            line.0.pop();
+        let point = text.len();
+        push_number(text, 1_000 + millis % 1_000);
+        text[point] = b'.';
+        while text.ends_with(b"0") {
+            text.pop();
         }
-    }
-    line.finish()
-}
-
-/// A header value in the making: on every response, so without the formatting machinery.
-struct Line(Vec<u8>);
-
-impl Line {
-    /// The largest integer of a structured field.
-    const INTEGER_MAX: u64 = 999_999_999_999_999;
-
-    fn new() -> Self {
-        Self(Vec::with_capacity(48))
-    }
-
-    /// The name of a limit as a string item. A policy's names are letters, digits, `.`, `_` and `-`: nothing to escape.
-    fn member(&mut self, limit: &Limit) {
-        if !self.0.is_empty() {
-            self.0.extend_from_slice(b", ");
-        }
-        self.0.push(b'"');
-        self.0.extend_from_slice(limit.name.as_bytes());
-        self.0.push(b'"');
-    }
-
-    fn parameter(&mut self, name: &[u8; 3], value: u64) {
-        self.0.extend_from_slice(name);
-        self.number(value.min(Self::INTEGER_MAX));
-    }
-
-    fn number(&mut self, mut number: u64) {
-        let mut digits = [b'0'; 20];
-        let mut start = digits.len();
-        while start == digits.len() || number > 0 {
-            start -= 1;
-            digits[start] += (number % 10) as u8;
-            number /= 10;
-        }
-        self.0.extend_from_slice(&digits[start..]);
-    }
-
-    fn finish(self) -> HeaderValue {
-        HeaderValue::from_maybe_shared(Bytes::from(self.0)).expect("names of limits, digits and punctuation are ASCII")
     }
 }
 
@@ -234,13 +206,10 @@ impl Line {
 mod tests {
     use super::*;
 
-    #[test]
-    fn numbers_are_written_as_the_standard_library_writes_them() {
-        for number in [0, 1, 9, 10, 99, 100, 1_000_000, u64::from(u32::MAX), u64::MAX] {
-            let mut line = Line::new();
-            line.number(number);
-            assert_eq!(line.finish(), number.to_string());
-        }
+    fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
+        let mut text = Vec::new();
+        write(&mut text);
+        String::from_utf8(text).unwrap()
     }
 
     #[test]
@@ -258,15 +227,13 @@ mod tests {
             (12_000_500_000, "12.001"),
             (u64::MAX, "18446744073.71"),
         ];
-        for (nanos, written) in cases {
-            assert_eq!(decimal_seconds(Nanos::new(nanos)), written, "{nanos} ns");
+        for (nanos, expected) in cases {
+            assert_eq!(written(|text| push_decimal_seconds(text, Nanos::new(nanos))), expected, "{nanos} ns");
         }
     }
 
     #[test]
     fn integers_stay_within_what_structured_fields_hold() {
-        let mut line = Line::new();
-        line.parameter(b";q=", u64::MAX);
-        assert_eq!(line.finish(), ";q=999999999999999");
+        assert_eq!(written(|text| push_parameter(text, b";q=", u64::MAX)), ";q=999999999999999");
     }
 }

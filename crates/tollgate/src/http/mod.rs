@@ -6,6 +6,7 @@
 mod accept;
 mod body;
 mod extract;
+mod fields;
 mod headers;
 mod layer;
 mod log_line;
@@ -16,6 +17,7 @@ pub use body::RateLimitBody;
 pub use extract::{
     ClientIp, Extracted, HeaderLines, KeyHeaders, PeerAddr, ProxyHeader, TwinHeader, Unused, extract, host_of,
 };
+pub use fields::Fields;
 pub use headers::{HeaderStyle, IetfDraft, ResponseHeaders, retry_after_secs};
 pub use ipnet::IpNet;
 pub use layer::RateLimitLayer;

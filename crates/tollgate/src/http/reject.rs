@@ -7,6 +7,7 @@ use tollgate_core::{AmbiguousPath, Decision, FailureStatus, KeyPart, MissingKey,
 
 use super::accept::prefers_json;
 use super::extract::TwinHeader;
+use super::fields::{Fields, push_number};
 use super::headers::{ResponseHeaders, retry_after_secs};
 
 /// Why a request is not forwarded.
@@ -44,25 +45,37 @@ impl Rejection<'_> {
     ///
     /// A spent limit and an absent store carry `Retry-After`. A 400 names the limit and the part of its key, never what the caller sent.
     pub fn respond(&self, request_headers: &HeaderMap, headers: &ResponseHeaders) -> Response<Bytes> {
+        let mut fields = HeaderMap::with_capacity(FIELDS);
+        let (status, body) = self.write(request_headers, headers, &mut fields);
+        let mut response = Response::new(body);
+        (*response.status_mut(), *response.headers_mut()) = (status, fields);
+        response
+    }
+
+    /// The same for a front door of another shape: writes the lines, and gives status and body.
+    pub fn write(
+        &self,
+        request_headers: &HeaderMap,
+        headers: &ResponseHeaders,
+        fields: &mut impl Fields,
+    ) -> (StatusCode, Bytes) {
         let form = Form::for_caller(request_headers);
-        let mut response = Response::new(self.body(form));
-        let fields = response.headers_mut();
-        fields.reserve(FIELDS);
-        fields.insert(CONTENT_TYPE, form.content_type());
+        fields.append(&CONTENT_TYPE, |text| text.extend_from_slice(form.content_type().as_bytes()));
         if let Some(seconds) = self.retry_after_secs() {
-            fields.insert(RETRY_AFTER, seconds.into());
+            fields.append(&RETRY_AFTER, |text| push_number(text, seconds));
         }
         if let Self::Limited(decision) = self {
             headers.write(decision, fields);
         }
-        match form {
-            Form::Text | Form::Json => *response.status_mut() = self.status(),
+        let status = match form {
+            Form::Text | Form::Json => self.status(),
             Form::Grpc | Form::GrpcWeb => {
-                fields.insert(GRPC_STATUS, self.grpc_status().into());
-                fields.insert(GRPC_MESSAGE, grpc_message(&self.sentence()));
+                fields.append(&GRPC_STATUS, |text| push_number(text, self.grpc_status()));
+                fields.append(&GRPC_MESSAGE, |text| push_grpc_message(text, &self.sentence()));
+                StatusCode::OK
             }
-        }
-        response
+        };
+        (status, self.body(form))
     }
 
     fn retry_after_secs(&self) -> Option<u64> {
@@ -74,7 +87,7 @@ impl Rejection<'_> {
     }
 
     /// `RESOURCE_EXHAUSTED`, `UNAVAILABLE`, `INVALID_ARGUMENT`.
-    fn grpc_status(&self) -> u16 {
+    fn grpc_status(&self) -> u64 {
         match self {
             Self::Limited(_) => 8,
             Self::Unavailable(_) => 14,
@@ -177,26 +190,24 @@ impl Form {
         }
     }
 
-    fn content_type(self) -> HeaderValue {
-        HeaderValue::from_static(match self {
+    fn content_type(self) -> &'static str {
+        match self {
             Self::Text => "text/plain; charset=utf-8",
             Self::Json => "application/problem+json",
             Self::Grpc => "application/grpc",
             Self::GrpcWeb => "application/grpc-web",
-        })
+        }
     }
 }
 
 /// Everything but printable ASCII is escaped, and the escape character.
-fn grpc_message(text: &str) -> HeaderValue {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
+fn push_grpc_message(text: &mut Vec<u8>, message: &str) {
+    for byte in message.bytes() {
         match byte {
-            b' '..=b'~' if byte != b'%' => encoded.push(byte.into()),
-            _ => encoded.push_str(&format!("%{byte:02X}")),
+            b' '..=b'~' if byte != b'%' => text.push(byte),
+            _ => text.extend_from_slice(format!("%{byte:02X}").as_bytes()),
         }
     }
-    HeaderValue::try_from(encoded).expect("printable ASCII is a header value")
 }
 
 /// A JSON object, member by member.
@@ -279,7 +290,12 @@ mod tests {
 
     #[test]
     fn grpc_messages_escape_what_is_not_printable_ascii() {
-        assert_eq!(grpc_message("Too Many Requests"), "Too Many Requests");
-        assert_eq!(grpc_message("100% caf\u{e9}\r\n"), "100%25 caf%C3%A9%0D%0A");
+        let written = |message: &str| {
+            let mut text = Vec::new();
+            push_grpc_message(&mut text, message);
+            String::from_utf8(text).unwrap()
+        };
+        assert_eq!(written("Too Many Requests"), "Too Many Requests");
+        assert_eq!(written("100% caf\u{e9}\r\n"), "100%25 caf%C3%A9%0D%0A");
     }
 }

@@ -1,7 +1,7 @@
 //! A request as a server of HTTP/1 gets it.
 
 use http::Uri;
-use http::header::CONTENT_LENGTH;
+use http::header::{CONTENT_LENGTH, HeaderValue, TRAILER};
 use http::request::Parts;
 use http_body::Body;
 
@@ -17,7 +17,8 @@ pub(super) fn begin(outgoing: &mut Outgoing<RequestBody>, parts: &Parts, hop: &H
     let has_body = body.is_some();
     outgoing.begin(|text| write_head(text, parts, hop), body, ends);
     if has_body {
-        outgoing.announce(rewrite::trailers(&parts.headers));
+        let lines = parts.headers.get_all(TRAILER).into_iter().map(HeaderValue::as_bytes);
+        outgoing.announce(rewrite::trailers(lines));
     }
 }
 

@@ -1,14 +1,14 @@
 use bytes::BytesMut;
 use proptest::prelude::*;
 
-use super::answer;
+use super::head;
 use crate::proxy::wire::{Decoded, Framing};
 
 /// What a client would be told of these bytes, when they come in parts of this length.
 #[derive(Debug, PartialEq)]
 struct Told {
     status: u16,
-    headers: Vec<(String, Vec<u8>)>,
+    lines: Vec<(Vec<u8>, Vec<u8>)>,
     body: Vec<u8>,
     trailers: usize,
     is_whole: bool,
@@ -18,7 +18,7 @@ fn told(bytes: &[u8], part: usize) -> Result<Option<Told>, &'static str> {
     let mut parts = bytes.chunks(part.max(1));
     let mut input = BytesMut::new();
     let head = loop {
-        match answer::take(&mut input, false)? {
+        match head::take(&mut input, false)? {
             Some(head) => break head,
             None => match parts.next() {
                 Some(part) => input.extend_from_slice(part),
@@ -26,10 +26,9 @@ fn told(bytes: &[u8], part: usize) -> Result<Option<Told>, &'static str> {
             },
         }
     };
-    let headers = head.response.headers().iter();
     let mut told = Told {
-        status: head.response.status().as_u16(),
-        headers: headers.map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect(),
+        status: head.status.as_u16(),
+        lines: head.lines.theirs().map(|(name, value)| (name.to_vec(), value.to_vec())).collect(),
         body: Vec::new(),
         trailers: 0,
         is_whole: false,

@@ -1,8 +1,7 @@
 //! The date of an answer, written once a second.
 
 use std::cell::Cell;
-
-use rustix::time::{ClockId, clock_gettime};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// `Mon, 16 Nov 2026 04:10:20 GMT`.
 pub(super) type Text = [u8; 29];
@@ -13,8 +12,8 @@ thread_local! {
 
 /// The date now.
 pub(super) fn now() -> Text {
-    // As coarse as a tick of the system, and for a date more than fine enough.
-    at(clock_gettime(ClockId::RealtimeCoarse).tv_sec)
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    at(i64::try_from(since_1970.as_secs()).unwrap_or_default())
 }
 
 fn at(second: i64) -> Text {

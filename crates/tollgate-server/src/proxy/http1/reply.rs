@@ -1,14 +1,14 @@
 //! Answers as a client of HTTP/1 gets them.
 
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderMap, TRANSFER_ENCODING};
-use http::{Response, StatusCode};
+use http::StatusCode;
 use http_body::Body;
 use http_body_util::Full;
 
 use super::date;
+use crate::proxy::answer::{Answer, AnswerLines};
 use crate::proxy::body::AnswerBody;
-use crate::proxy::rewrite::{self, Lines};
+use crate::proxy::rewrite;
 use crate::proxy::wire::{Ends, Outgoing, Text};
 
 /// What a request says about its answer.
@@ -26,110 +26,88 @@ pub(super) struct Asked {
 /// Begins with an answer. Says whether the connection goes on after it.
 pub(super) fn begin(
     outgoing: &mut Outgoing<AnswerBody>,
-    response: Response<AnswerBody>,
+    answer: Answer<AnswerBody>,
     asked: Asked,
     may_go_on: bool,
 ) -> bool {
-    let (head, body) = response.into_parts();
-    let manner = Manner::of(head.status, &head.headers, &body, asked, may_go_on);
+    let Answer { status, lines, body, closes } = answer;
+    let mut manner = Manner::of(status, &body, asked);
+    manner.stays_open &= asked.keeps && may_go_on && !closes;
     let body = (manner.ends != Ends::Length(0)).then_some(body);
-    outgoing.begin(|text| manner.write(text, head.status, &head.headers), body, manner.ends);
+    outgoing.begin(|text| manner.write(text, status, &lines), body, manner.ends);
     if manner.ends == Ends::Chunked && asked.takes_trailers {
-        outgoing.announce(rewrite::trailers(&head.headers));
+        let announced = lines.theirs().filter(|(name, _)| name.eq_ignore_ascii_case(b"trailer"));
+        outgoing.announce(rewrite::trailers(announced.map(|(_, names)| names)));
     }
     manner.stays_open
 }
 
 /// Answers what is no request; it is the last answer of its connection.
 pub(super) fn refuse(outgoing: &mut Outgoing<Full<Bytes>>, status: StatusCode, words: &'static str) {
-    let length = words.len() as u64;
-    let mut headers = HeaderMap::new();
-    headers.insert(CONTENT_TYPE, http::HeaderValue::from_static("text/plain; charset=utf-8"));
-    let manner = Manner {
-        ends: Ends::Length(length),
-        length: Length::Ours(length),
-        is_http11: true,
-        stays_open: false,
-        is_switch: false,
-    };
-    let body = Full::new(Bytes::from_static(words.as_bytes()));
-    outgoing.begin(|text| manner.write(text, status, &headers), Some(body), manner.ends);
+    let Answer { lines, body, .. } = Answer::sentence(status, words);
+    let length = body.len() as u64;
+    let ends = Ends::Length(length);
+    let manner = Manner { ends, length: Some(length), is_http11: true, stays_open: false, is_switch: false };
+    outgoing.begin(|text| manner.write(text, status, &lines), Some(Full::new(body)), ends);
 }
 
 /// How an answer is sent.
 struct Manner {
     ends: Ends,
-    length: Length,
+    /// What is said about the length of the body, unless a server has said it.
+    length: Option<u64>,
     is_http11: bool,
     stays_open: bool,
     is_switch: bool,
 }
 
-/// What is said about the length of the body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Length {
-    Ours(u64),
-    /// What the server said: of a body that is not sent.
-    Theirs,
-    Nothing,
-}
-
 impl Manner {
-    fn of(status: StatusCode, headers: &HeaderMap, body: &AnswerBody, asked: Asked, may_go_on: bool) -> Self {
+    fn of(status: StatusCode, body: &AnswerBody, asked: Asked) -> Self {
         let is_switch = status == StatusCode::SWITCHING_PROTOCOLS;
-        let said = headers.get(CONTENT_LENGTH).and_then(|line| line.to_str().ok()?.parse().ok());
-        let known = said.or_else(|| body.size_hint().exact());
+        let known = body.size_hint().exact();
         let (ends, length) = if status.is_informational() || status == StatusCode::NO_CONTENT {
-            (Ends::Length(0), Length::Nothing)
+            (Ends::Length(0), None)
         } else if asked.is_head || status == StatusCode::NOT_MODIFIED {
-            let ours = known.filter(|length| said.is_none() && *length > 0);
-            (Ends::Length(0), ours.map_or(Length::Theirs, Length::Ours))
+            // Of a body of ours; what a server says about its own is among its lines.
+            (Ends::Length(0), known.filter(|length| *length > 0))
         } else if let Some(length) = known {
-            (Ends::Length(length), Length::Ours(length))
+            (Ends::Length(length), Some(length))
         } else if asked.is_http11 {
-            (Ends::Chunked, Length::Nothing)
+            (Ends::Chunked, None)
         } else {
-            (Ends::WithConnection, Length::Nothing)
+            (Ends::WithConnection, None)
         };
-        let closes = headers.get(CONNECTION).is_some_and(|line| rewrite::has_option(line, "close"));
-        let stays_open = asked.keeps && may_go_on && !closes && !is_switch && ends != Ends::WithConnection;
+        let stays_open = !is_switch && ends != Ends::WithConnection;
         Self { ends, length, is_http11: asked.is_http11, stays_open, is_switch }
     }
 
-    fn write(&self, text: &mut Vec<u8>, status: StatusCode, headers: &HeaderMap) {
+    fn write(&self, text: &mut Vec<u8>, status: StatusCode, lines: &AnswerLines) {
         text.extend_from_slice(if self.is_http11 { b"HTTP/1.1 " } else { b"HTTP/1.0 " });
         text.extend_from_slice(status.as_str().as_bytes());
         text.push(b' ');
         text.extend_from_slice(status.canonical_reason().unwrap_or_default().as_bytes());
         text.extend_from_slice(b"\r\n");
-        let mut has_date = false;
-        for (name, value) in headers {
-            match *name {
-                CONTENT_LENGTH if self.length != Length::Theirs => continue,
-                CONNECTION if !self.is_switch => continue,
-                TRANSFER_ENCODING => continue,
-                DATE => has_date = true,
-                _ => {}
-            }
-            Text(text).sent(name, value);
-        }
-        if let Length::Ours(length) = self.length {
-            text.extend_from_slice(b"content-length: ");
-            text.extend_from_slice(itoa::Buffer::new().format(length).as_bytes());
-            text.extend_from_slice(b"\r\n");
+        lines.write(text);
+        let mut text = Text(text);
+        if let Some(length) = self.length {
+            text.line("content-length", |text| {
+                text.extend_from_slice(itoa::Buffer::new().format(length).as_bytes());
+            });
         }
         if self.ends == Ends::Chunked {
-            text.extend_from_slice(b"transfer-encoding: chunked\r\n");
+            text.line("transfer-encoding", |text| text.extend_from_slice(b"chunked"));
         }
-        if !self.stays_open && !self.is_switch {
-            text.extend_from_slice(b"connection: close\r\n");
-        } else if !self.is_http11 {
-            text.extend_from_slice(b"connection: keep-alive\r\n");
+        let connection: Option<&[u8]> = match (self.is_switch, self.stays_open, self.is_http11) {
+            (true, ..) => Some(b"upgrade"),
+            (false, false, _) => Some(b"close"),
+            (false, true, false) => Some(b"keep-alive"),
+            (false, true, true) => None,
+        };
+        if let Some(connection) = connection {
+            text.line("connection", |text| text.extend_from_slice(connection));
         }
-        if !has_date {
-            text.extend_from_slice(b"date: ");
-            text.extend_from_slice(&date::now());
-            text.extend_from_slice(b"\r\n");
+        if !lines.has("date") {
+            text.line("date", |text| text.extend_from_slice(&date::now()));
         }
     }
 }

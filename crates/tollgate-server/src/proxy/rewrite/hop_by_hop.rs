@@ -11,20 +11,18 @@ pub(super) fn strip(headers: &mut HeaderMap) {
     }
 }
 
-/// Removes from an answer what its `Connection` lines name, unless it is [protected](is_protected).
-pub fn drop_named(headers: &mut HeaderMap, connection: &[HeaderValue]) {
-    for option in connection.iter().flat_map(|line| options(line.as_bytes())).filter(|option| !is_usual(option)) {
-        match HeaderName::from_bytes(option) {
-            Ok(name) if !is_protected(name.as_str(), &[]) => drop(headers.remove(name)),
-            _ => {}
-        }
+/// The header that an option of `Connection` in an answer takes away, unless it is [protected](is_protected).
+pub fn droppable(option: &[u8]) -> Option<HeaderName> {
+    if is_usual(option) {
+        return None;
     }
+    HeaderName::from_bytes(option).ok().filter(|name| !is_protected(name.as_str(), &[]))
 }
 
-/// The trailers that a message announces and that may go on: none that says where the message ends or who sent it.
-pub fn trailers(headers: &HeaderMap) -> impl Iterator<Item = HeaderName> {
-    let names = headers.get_all(header::TRAILER).into_iter().flat_map(|line| options(line.as_bytes()));
-    let names = names.filter_map(|name| HeaderName::from_bytes(name).ok());
+/// The trailers that these lines of `Trailer` announce and that may go on: none that says where the message ends or who sent
+/// it.
+pub fn trailers<'a>(lines: impl Iterator<Item = &'a [u8]>) -> impl Iterator<Item = HeaderName> {
+    let names = lines.flat_map(options).filter_map(|name| HeaderName::from_bytes(name).ok());
     names.filter(|name| !is_protected(name.as_str(), &[]) && !is_hop_by_hop(name.as_str()))
 }
 
@@ -49,8 +47,34 @@ fn is_usual(option: &[u8]) -> bool {
 }
 
 /// Whether a header belongs to one connection.
-pub fn is_hop_by_hop(name: &str) -> bool {
+pub(super) fn is_hop_by_hop(name: &str) -> bool {
     HOP_BY_HOP.contains(&name)
+}
+
+/// A header that belongs to one connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HopByHop {
+    /// `Connection`.
+    Connection,
+    /// `Transfer-Encoding`.
+    TransferEncoding,
+    /// `Upgrade`.
+    Upgrade,
+    /// Any other.
+    Other,
+}
+
+impl HopByHop {
+    /// Which of them a name is, in any case.
+    pub fn of(name: &[u8]) -> Option<Self> {
+        let known = HOP_BY_HOP.iter().find(|known| known.as_bytes().eq_ignore_ascii_case(name))?;
+        Some(match *known {
+            "connection" => Self::Connection,
+            "transfer-encoding" => Self::TransferEncoding,
+            "upgrade" => Self::Upgrade,
+            _ => Self::Other,
+        })
+    }
 }
 
 /// `Trailer` is not among them: it says which of the trailers that follow are meant to go on.
@@ -122,6 +146,7 @@ pub fn has_option(line: &HeaderValue, wanted: &str) -> bool {
     options(line.as_bytes()).any(|option| option.eq_ignore_ascii_case(wanted.as_bytes()))
 }
 
-fn options(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+/// The options of one line of a list.
+pub fn options(line: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
     line.split(|byte| *byte == b',').map(<[u8]>::trim_ascii)
 }

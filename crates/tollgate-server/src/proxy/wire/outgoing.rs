@@ -224,16 +224,23 @@ impl<B: Body<Data = Bytes> + Unpin> Outgoing<B> {
 /// Lines of HTTP/1.
 pub(crate) struct Text<'a>(pub(crate) &'a mut Vec<u8>);
 
+impl Text<'_> {
+    /// A line whose value is written in place.
+    pub(crate) fn line(&mut self, name: &str, value: impl FnOnce(&mut Vec<u8>)) {
+        self.0.extend_from_slice(name.as_bytes());
+        self.0.extend_from_slice(b": ");
+        value(self.0);
+        self.0.extend_from_slice(b"\r\n");
+    }
+}
+
 impl Lines for Text<'_> {
     fn sent(&mut self, name: &HeaderName, value: &HeaderValue) {
-        self.ours(name, &[value.as_bytes()]);
+        self.line(name.as_str(), |text| text.extend_from_slice(value.as_bytes()));
     }
 
     fn ours(&mut self, name: &HeaderName, parts: &[&[u8]]) {
-        self.0.extend_from_slice(name.as_str().as_bytes());
-        self.0.extend_from_slice(b": ");
-        parts.iter().for_each(|part| self.0.extend_from_slice(part));
-        self.0.extend_from_slice(b"\r\n");
+        self.line(name.as_str(), |text| parts.iter().for_each(|part| text.extend_from_slice(part)));
     }
 }
 

@@ -1,13 +1,12 @@
 //! The head of a server's answer (RFC 9112, sections 4 to 6).
 
 use std::mem::MaybeUninit;
-use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{CONNECTION, CONTENT_LENGTH, HeaderName, HeaderValue, TRANSFER_ENCODING, UPGRADE};
-use http::{Response, StatusCode, Version};
+use http::StatusCode;
 use smallvec::SmallVec;
 
+use crate::proxy::answer::{AnswerLines, Line, Span};
 use crate::proxy::rewrite;
 use crate::proxy::wire::{Chunks, Framing};
 
@@ -20,7 +19,8 @@ const LINES_MAX: usize = 256;
 /// A head, without what belongs to the connection.
 #[derive(Debug)]
 pub(super) struct Head {
-    pub(super) response: Response<()>,
+    pub(super) status: StatusCode,
+    pub(super) lines: AnswerLines,
     pub(super) framing: Framing,
     /// Whether the server takes another request after this.
     pub(super) stays_open: bool,
@@ -28,7 +28,7 @@ pub(super) struct Head {
 
 impl Head {
     pub(super) fn is_switch(&self) -> bool {
-        self.response.status() == StatusCode::SWITCHING_PROTOCOLS
+        self.status == StatusCode::SWITCHING_PROTOCOLS
     }
 }
 
@@ -45,16 +45,10 @@ struct Text {
     status: StatusCode,
     is_http11: bool,
     bytes: Bytes,
-    /// Where in the bytes names and values are.
-    lines: SmallVec<[(Range<usize>, Range<usize>); 24]>,
+    lines: Vec<Line>,
 }
 
 fn read(input: &mut BytesMut) -> Result<Option<Text>, &'static str> {
-    let start = input.as_ptr() as usize;
-    let place = |part: &[u8]| {
-        let begin = part.as_ptr() as usize - start;
-        begin..begin + part.len()
-    };
     let mut uninit = [const { MaybeUninit::uninit() }; LINES_MAX];
     let mut parsed = httparse::Response::new(&mut []);
     let config = httparse::ParserConfig::default();
@@ -67,68 +61,71 @@ fn read(input: &mut BytesMut) -> Result<Option<Text>, &'static str> {
     };
     let status = parsed.code.and_then(|code| StatusCode::from_u16(code).ok()).ok_or("its status is none")?;
     let is_http11 = parsed.version == Some(1);
-    let lines = parsed.headers.iter().map(|line| (place(line.name.as_bytes()), place(line.value))).collect();
+    let line = |line: &httparse::Header<'_>| Line {
+        name: Span::of(input, line.name.as_bytes()),
+        value: Span::of(input, line.value),
+    };
+    let lines = parsed.headers.iter().map(line).collect();
     Ok(Some(Text { status, is_http11, lines, bytes: input.split_to(length).freeze() }))
 }
 
 impl Text {
     fn understood(self, is_head: bool) -> Result<Head, &'static str> {
-        let Self { status, is_http11, bytes, lines } = self;
-        let mut response = Response::new(());
-        *response.status_mut() = status;
-        *response.version_mut() = Version::HTTP_11;
-        let mut said = Said::default();
-        let headers = response.headers_mut();
-        headers.reserve(lines.len() + OURS);
-        for (name, value) in lines {
-            let name = HeaderName::from_bytes(&bytes[name]).map_err(|_| "a header's name")?;
-            let value = HeaderValue::from_maybe_shared(bytes.slice(value)).map_err(|_| "a header's value")?;
-            match name {
-                CONNECTION => said.connection.push(value),
-                TRANSFER_ENCODING => said.codings.push(value),
-                CONTENT_LENGTH if said.length.is_some() => said.take_length(&value)?,
-                CONTENT_LENGTH => {
-                    said.take_length(&value)?;
-                    headers.append(name, value);
+        let Self { status, is_http11, bytes, mut lines } = self;
+        let is_switch = status == StatusCode::SWITCHING_PROTOCOLS;
+        // The length that the body would have, of one that is not sent.
+        let keeps_length = is_head || status == StatusCode::NOT_MODIFIED;
+        let (mut said, mut wrong) = (Said::default(), None);
+        lines.retain(|line| {
+            let (name, value) = (&bytes[line.name.range()], &bytes[line.value.range()]);
+            match rewrite::HopByHop::of(name) {
+                None if name.eq_ignore_ascii_case(b"content-length") => {
+                    let is_first = said.length.is_none();
+                    wrong = wrong.or(said.take_length(value).err());
+                    is_first && keeps_length
                 }
-                UPGRADE if status == StatusCode::SWITCHING_PROTOCOLS => {
-                    headers.append(name, value);
-                    headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+                None => true,
+                Some(rewrite::HopByHop::Connection) => {
+                    said.connection.push(*line);
+                    false
                 }
-                name if rewrite::is_hop_by_hop(name.as_str()) => {}
-                name => {
-                    headers.append(name, value);
+                Some(rewrite::HopByHop::TransferEncoding) => {
+                    said.codings.push(*line);
+                    false
                 }
+                Some(rewrite::HopByHop::Upgrade) => is_switch,
+                Some(rewrite::HopByHop::Other) => false,
             }
+        });
+        if let Some(wrong) = wrong {
+            return Err(wrong);
         }
-        let framing = said.framing(status, is_head, is_http11)?;
-        if matches!(framing, Framing::Chunked(_)) {
-            headers.remove(CONTENT_LENGTH);
-        }
-        let closes = said.connection.iter().any(|line| rewrite::has_option(line, "close"));
-        rewrite::drop_named(headers, &said.connection);
-        let is_last = closes || status == StatusCode::SWITCHING_PROTOCOLS || said.is_doubtful();
+        let framing = said.framing(&bytes, status, is_head, is_http11)?;
+        let options = said.connection.iter().flat_map(|line| rewrite::options(&bytes[line.value.range()]));
+        let closes = options.clone().any(|option| option.eq_ignore_ascii_case(b"close"));
+        let unnamed: Vec<_> = options.filter_map(rewrite::droppable).collect();
+        let is_last = closes || is_switch || said.is_doubtful();
         let stays_open = is_http11 && !is_last && !framing.ends_with_connection();
-        Ok(Head { response, framing, stays_open })
+        let mut lines = AnswerLines::of_text(bytes.clone(), lines);
+        if !unnamed.is_empty() {
+            lines.retain(|name| !unnamed.iter().any(|other| name.eq_ignore_ascii_case(other.as_str().as_bytes())));
+        }
+        Ok(Head { status, lines, framing, stays_open })
     }
 }
-
-/// Lines that are added before the client sees the answer.
-const OURS: usize = 8;
 
 /// What a head says about the connection and the body.
 #[derive(Default)]
 struct Said {
-    connection: SmallVec<[HeaderValue; 1]>,
-    codings: SmallVec<[HeaderValue; 1]>,
+    connection: SmallVec<[Line; 2]>,
+    codings: SmallVec<[Line; 2]>,
     length: Option<u64>,
 }
 
 impl Said {
-    fn take_length(&mut self, value: &HeaderValue) -> Result<(), &'static str> {
-        let digits = value.as_bytes();
+    fn take_length(&mut self, digits: &[u8]) -> Result<(), &'static str> {
         let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
-        let length = value.to_str().ok().filter(|_| is_number).and_then(|text| text.parse().ok());
+        let length = str::from_utf8(digits).ok().filter(|_| is_number).and_then(|text| text.parse().ok());
         let length = length.ok_or("its Content-Length is no number")?;
         if self.length.is_some_and(|other| other != length) {
             return Err("it has two lengths");
@@ -137,7 +134,13 @@ impl Said {
         Ok(())
     }
 
-    fn framing(&self, status: StatusCode, is_head: bool, is_http11: bool) -> Result<Framing, &'static str> {
+    fn framing(
+        &self,
+        bytes: &[u8],
+        status: StatusCode,
+        is_head: bool,
+        is_http11: bool,
+    ) -> Result<Framing, &'static str> {
         let has_none =
             is_head || status.is_informational() || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
         if has_none {
@@ -146,7 +149,7 @@ impl Said {
         match (&self.codings[..], self.length) {
             ([], Some(length)) => Ok(Framing::Length(length)),
             ([], None) => Ok(Framing::UntilEnd),
-            ([coding], _) if is_http11 && coding.as_bytes().eq_ignore_ascii_case(b"chunked") => {
+            ([coding], _) if is_http11 && bytes[coding.value.range()].eq_ignore_ascii_case(b"chunked") => {
                 Ok(Framing::Chunked(Chunks::new()))
             }
             _ => Err("its Transfer-Encoding is not understood"),
@@ -171,8 +174,9 @@ mod tests {
         take(&mut BytesMut::from(text), is_head).map(|head| head.expect("a whole head"))
     }
 
-    fn names(head: &Head) -> Vec<&str> {
-        let mut names: Vec<_> = head.response.headers().keys().map(HeaderName::as_str).collect();
+    fn names(head: &Head) -> Vec<String> {
+        let name = |(name, _): (&[u8], &[u8])| String::from_utf8(name.to_ascii_lowercase()).unwrap();
+        let mut names: Vec<_> = head.lines.theirs().map(name).collect();
         names.sort_unstable();
         names
     }
@@ -182,7 +186,9 @@ mod tests {
         let length = head("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n").unwrap();
         assert!(matches!(length.framing, Framing::Length(5)) && length.stays_open);
         let same_twice = head("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\n").unwrap();
-        assert_eq!(same_twice.response.headers().get_all(CONTENT_LENGTH).iter().count(), 1);
+        assert!(matches!(same_twice.framing, Framing::Length(5)));
+        let twice_of_head = of("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\n", true).unwrap();
+        assert_eq!(names(&twice_of_head), ["content-length"]);
         let chunked = head("HTTP/1.1 200 OK\r\ntransfer-encoding: Chunked\r\n\r\n").unwrap();
         assert!(matches!(chunked.framing, Framing::Chunked(_)) && chunked.stays_open);
         let until_end = head("HTTP/1.1 200 OK\r\n\r\n").unwrap();
@@ -231,10 +237,10 @@ mod tests {
                     Keep-Alive: timeout=5\r\nUpgrade: h2c\r\nTE: x\r\nProxy-Connection: x\r\nSet-Cookie: a=b\r\nSet-Cookie: c=d\r\n\
                     Content-Length: 0\r\n\r\n";
         let head_of_it = head(text).unwrap();
-        assert_eq!(names(&head_of_it), ["content-length", "set-cookie"]);
-        assert_eq!(head_of_it.response.headers().get_all("set-cookie").iter().count(), 2);
+        assert_eq!(names(&head_of_it), ["set-cookie", "set-cookie"]);
+        assert!(head_of_it.framing.is_over(), "a length cannot be taken away");
         let switch = head("HTTP/1.1 101 Go\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n").unwrap();
-        assert!(switch.is_switch() && names(&switch) == ["connection", "upgrade"]);
+        assert!(switch.is_switch() && names(&switch) == ["upgrade"]);
     }
 
     #[test]

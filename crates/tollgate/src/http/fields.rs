@@ -1,0 +1,91 @@
+//! Where the header lines of a response go.
+
+use bytes::Bytes;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+
+/// The header lines of a response in the making: a [`HeaderMap`], or whatever a front door of another shape writes.
+pub trait Fields {
+    /// The value of the first line with this name that is there already.
+    fn value(&self, name: &HeaderName) -> Option<&[u8]>;
+
+    /// Takes away every line with this name.
+    fn remove(&mut self, name: &HeaderName);
+
+    /// Adds a line. What `value` writes is text without control characters.
+    fn append(&mut self, name: &HeaderName, value: impl FnOnce(&mut Vec<u8>));
+
+    /// Adds a line in the place of all with the same name.
+    fn replace(&mut self, name: &HeaderName, value: impl FnOnce(&mut Vec<u8>)) {
+        self.remove(name);
+        self.append(name, value);
+    }
+}
+
+impl Fields for HeaderMap {
+    fn value(&self, name: &HeaderName) -> Option<&[u8]> {
+        self.get(name).map(HeaderValue::as_bytes)
+    }
+
+    fn remove(&mut self, name: &HeaderName) {
+        HeaderMap::remove(self, name);
+    }
+
+    fn append(&mut self, name: &HeaderName, value: impl FnOnce(&mut Vec<u8>)) {
+        let mut text = Vec::with_capacity(48);
+        value(&mut text);
+        if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(text)) {
+            HeaderMap::append(self, name, value);
+        }
+    }
+
+    fn replace(&mut self, name: &HeaderName, value: impl FnOnce(&mut Vec<u8>)) {
+        let mut text = Vec::with_capacity(24);
+        value(&mut text);
+        if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(text)) {
+            self.insert(name, value);
+        }
+    }
+}
+
+/// Writes a number as the standard library does, without the formatting machinery.
+pub(super) fn push_number(text: &mut Vec<u8>, mut number: u64) {
+    let mut digits = [b'0'; 20];
+    let mut start = digits.len();
+    while start == digits.len() || number > 0 {
+        start -= 1;
+        digits[start] += (number % 10) as u8;
+        number /= 10;
+    }
+    text.extend_from_slice(&digits[start..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_as_the_standard_library_writes_them() {
+        for number in [0, 1, 9, 10, 99, 100, 1_000_000, u64::from(u32::MAX), u64::MAX] {
+            let mut text = Vec::new();
+            push_number(&mut text, number);
+            assert_eq!(text, number.to_string().as_bytes());
+        }
+    }
+
+    #[test]
+    fn lines_of_a_map_are_added_replaced_and_taken_away() {
+        let name = HeaderName::from_static("x-a");
+        let mut map = HeaderMap::new();
+        let values = |map: &HeaderMap| {
+            map.get_all("x-a").iter().map(|value| value.to_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        Fields::append(&mut map, &name, |text| text.push(b'1'));
+        Fields::append(&mut map, &name, |text| text.push(b'2'));
+        assert_eq!(values(&map), ["1", "2"]);
+        assert_eq!(map.value(&name), Some(&b"1"[..]));
+        map.replace(&name, |text| text.push(b'3'));
+        assert_eq!(values(&map), ["3"]);
+        Fields::remove(&mut map, &name);
+        assert_eq!(map.value(&name), None);
+    }
+}
