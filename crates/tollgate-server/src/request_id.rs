@@ -1,9 +1,10 @@
 //! Request ids: unique among all that this process and its like ever answered, and of no other meaning.
 
 use std::cell::Cell;
+use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 
-use http::{HeaderName, HeaderValue};
+use http::HeaderName;
 
 /// Where the id is told.
 pub(crate) const HEADER: HeaderName = HeaderName::from_static("x-request-id");
@@ -13,18 +14,42 @@ thread_local! {
     static NEXT: Cell<Option<u128>> = const { Cell::new(None) };
 }
 
-/// The next id: 32 hexadecimal digits.
-pub(crate) fn next() -> HeaderValue {
-    let id = NEXT.with(|next| {
-        let id = next.get().unwrap_or_else(random);
-        next.set(Some(id.wrapping_add(1)));
-        id
-    });
-    let mut digits = [0; 32];
-    for (place, digit) in digits.iter_mut().enumerate() {
-        *digit = b"0123456789abcdef"[(id >> (124 - 4 * place)) as usize & 15];
+/// An id: 32 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct RequestId([u8; 32]);
+
+impl RequestId {
+    /// The next one.
+    pub(crate) fn next() -> Self {
+        let id = NEXT.with(|next| {
+            let id = next.get().unwrap_or_else(random);
+            next.set(Some(id.wrapping_add(1)));
+            id
+        });
+        let mut digits = [0; 32];
+        for (pair, byte) in digits.chunks_exact_mut(2).zip(id.to_be_bytes()) {
+            pair.copy_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
+        }
+        Self(digits)
     }
-    HeaderValue::from_bytes(&digits).expect("hexadecimal digits are a header value")
+
+    pub(crate) fn as_str(&self) -> &str {
+        str::from_utf8(&self.0).unwrap_or_default()
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+fn digit(value: u8) -> u8 {
+    value + if value < 10 { b'0' } else { b'a' - 10 }
+}
+
+impl fmt::Debug for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
 }
 
 fn random() -> u128 {
@@ -38,12 +63,12 @@ mod tests {
 
     #[test]
     fn ids_differ_also_between_threads() {
-        let ids = || (0..1_000).map(|_| next()).collect::<Vec<_>>();
+        let ids = || (0..1_000).map(|_| RequestId::next()).collect::<Vec<_>>();
         let mut all: Vec<_> =
             (0..4).map(|_| std::thread::spawn(ids)).flat_map(|thread| thread.join().unwrap()).collect();
         all.sort_unstable();
         all.dedup();
         assert_eq!(all.len(), 4_000);
-        assert!(all.iter().all(|id| id.len() == 32));
+        assert!(all.iter().all(|id| id.as_str().len() == 32 && id.as_bytes().iter().all(u8::is_ascii_hexdigit)));
     }
 }

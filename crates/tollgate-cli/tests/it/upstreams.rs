@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::thread;
+use std::time::Duration;
 
 use super::running::{Tollgate, eventually, status};
 use super::upstream::Upstream;
@@ -74,6 +75,30 @@ fn nobody_to_ask_is_502_and_nobody_answering_is_504() {
     let tollgate =
         Tollgate::start(&config(&format!("  upstream: 'http://{address}'\n  timeouts: {{ request: 300ms }}")));
     assert_eq!(status(&tollgate.get("/", &[])), 504);
+}
+
+/// The time of a request begins with it, also on a connection that has served others.
+#[test]
+fn each_request_of_a_connection_has_the_whole_time() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut head = [0; 4096];
+        for _ in 0..3 {
+            assert!(stream.read(&mut head).unwrap() > 0);
+            thread::sleep(Duration::from_secs(1)); // bounded wait: the server is slow
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
+        }
+        // The fourth is never answered.
+        assert!(stream.read(&mut head).unwrap() > 0);
+        assert_eq!(stream.read(&mut head).unwrap(), 0, "the connection is given up");
+    });
+    let one_connection = format!("  upstream: 'http://{address}'\n  workers: 1\n  timeouts: {{ request: 2500ms }}");
+    let tollgate = Tollgate::start(&config(&one_connection));
+    let statuses: Vec<u16> = (0..4).map(|_| status(&tollgate.get("/", &[]))).collect();
+    assert_eq!(statuses, [200, 200, 200, 504]);
+    server.join().unwrap();
 }
 
 /// A server that answers once on each connection and then closes it without a word.

@@ -76,6 +76,10 @@ impl Span {
         Self { start: start as u32, end: (start + part.len()) as u32 }
     }
 
+    fn length(self) -> usize {
+        (self.end - self.start) as usize
+    }
+
     pub(super) fn range(self) -> std::ops::Range<usize> {
         self.start as usize..self.end as usize
     }
@@ -111,7 +115,8 @@ impl AnswerLines {
 
     /// Whether a server sent a line with this name.
     pub(super) fn has(&self, name: &str) -> bool {
-        self.theirs().any(|(theirs, _)| theirs.eq_ignore_ascii_case(name.as_bytes()))
+        let is_it = |line: &Line| self.sent[line.name.range()].eq_ignore_ascii_case(name.as_bytes());
+        self.theirs.iter().any(|line| line.name.length() == name.len() && is_it(line))
     }
 
     /// Keeps those of a server's lines whose name this is true of.
@@ -185,13 +190,16 @@ fn split(line: &[u8]) -> Option<(&[u8], &[u8])> {
 impl Fields for AnswerLines {
     /// Of a server: ours have one line of each name.
     fn value(&self, name: &HeaderName) -> Option<&[u8]> {
+        if !self.has(name.as_str()) {
+            return None;
+        }
         let is_it = |line: &(&[u8], &[u8])| line.0.eq_ignore_ascii_case(name.as_str().as_bytes());
         self.theirs().find(is_it).map(|(_, value)| value)
     }
 
     fn remove(&mut self, name: &HeaderName) {
-        let name = name.as_str().as_bytes();
-        if !self.theirs.is_empty() {
+        if self.has(name.as_str()) {
+            let name = name.as_str().as_bytes();
             self.retain(|other| !other.eq_ignore_ascii_case(name));
         }
     }

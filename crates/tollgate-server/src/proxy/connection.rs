@@ -28,6 +28,7 @@ use super::http1::{Client, Over};
 use super::io::{ClientIo, Transport};
 use super::proxy_protocol::{self, Parsed};
 use super::service::{self, Caller};
+use super::validate;
 use super::watch::{Late, Notice, Patrol, Rules, Watch};
 use crate::live::{Gate, Live};
 use crate::telemetry::metrics::ConnectionRefusal;
@@ -74,7 +75,8 @@ async fn serve_http2(attendant: &mut Attendant<'_>, live: &Live, io: Box<ClientI
         let caller = Arc::clone(&caller);
         let (parts, body) = request.into_parts();
         async move {
-            let answer = service::answer(&caller, parts, ClientBody::Stream(body)).await;
+            let end = validate::body_end(&parts);
+            let answer = service::answer(&caller, parts, end, ClientBody::Stream(body)).await;
             Ok::<_, Infallible>(answer.into_response())
         }
     });

@@ -9,6 +9,7 @@ use http::{HeaderValue, Method};
 use tollgate::http::Extracted;
 
 use super::service::Caller;
+use crate::request_id::RequestId;
 use crate::telemetry::Entry;
 use crate::telemetry::metrics::{Label, RequestOutcome};
 
@@ -16,7 +17,7 @@ use crate::telemetry::metrics::{Label, RequestOutcome};
 pub(super) struct Ending {
     caller: Arc<Caller>,
     started: Instant,
-    pub(super) request_id: HeaderValue,
+    pub(super) request_id: RequestId,
     pub(super) outcome: RequestOutcome,
     pub(super) status: u16,
     pub(super) bytes_out: u64,
@@ -53,7 +54,7 @@ impl Story {
 
 impl Ending {
     /// Of a request whose header is complete.
-    pub(super) fn new(caller: &Arc<Caller>, request_id: HeaderValue) -> Self {
+    pub(super) fn new(caller: &Arc<Caller>, request_id: RequestId) -> Self {
         caller.watch.begin();
         Self {
             caller: Arc::clone(caller),
@@ -85,7 +86,7 @@ impl Drop for Ending {
         self.caller.gate.metrics.request(self.outcome, took);
         let Some(story) = &self.story else { return };
         self.caller.gate.access_log.write(&Entry {
-            request_id: self.request_id.to_str().unwrap_or_default(),
+            request_id: self.request_id.as_str(),
             client_ip: story.client_ip,
             peer: self.caller.peer,
             method: story.method.as_str(),

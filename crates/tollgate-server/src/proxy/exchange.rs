@@ -11,11 +11,13 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::request::Parts;
 use http_body::{Body, Frame, SizeHint};
 use tokio::io::AsyncReadExt;
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use self::head::Head;
 use super::answer::Answer;
@@ -36,6 +38,8 @@ struct Wire {
     outgoing: Outgoing<RequestBody>,
     /// Whether the server takes another request after this one.
     stays_open: bool,
+    /// Rings when a server may be late. It is set once and asked by many requests: setting it for each would be dear.
+    alarm: Option<Pin<Box<Sleep>>>,
 }
 
 /// Why there is no answer.
@@ -49,6 +53,8 @@ pub(super) enum Broken {
     Protocol(&'static str),
     /// The client's body did not come to its end.
     Body(BodyError),
+    /// The answer did not come in time.
+    TooLate,
 }
 
 impl fmt::Display for Broken {
@@ -58,6 +64,7 @@ impl fmt::Display for Broken {
             Self::Closed(error) => write!(f, "the connection ended within the answer: {error}"),
             Self::Protocol(what) => write!(f, "no answer in HTTP/1: {what}"),
             Self::Body(error) => error.fmt(f),
+            Self::TooLate => f.write_str("the answer did not come in time"),
         }
     }
 }
@@ -75,8 +82,8 @@ thread_local! {
 impl Exchange {
     /// Speaks HTTP/1 over a new connection.
     pub(super) fn start(link: Link, server: usize) -> Self {
-        let wire = Wire { link, server, input: BytesMut::new(), outgoing: Outgoing::default(), stays_open: false };
-        Self(Box::new(wire))
+        let (input, outgoing) = (BytesMut::new(), Outgoing::default());
+        Self(Box::new(Wire { link, server, input, outgoing, stays_open: false, alarm: None }))
     }
 
     /// An idle connection to a server that is still open.
@@ -103,17 +110,24 @@ impl Exchange {
         });
     }
 
-    /// Sends a request, and waits for the head of the answer: as the client may see it, but for its body.
+    /// Sends a request, and waits for the head of the answer, for so long if anything: as the client may see it, but for its
+    /// body.
     pub(super) async fn send(
         mut self,
         parts: &Parts,
         hop: &Hop<'_>,
         body: RequestBody,
+        longest: Option<Duration>,
     ) -> Result<Answer<ExchangeBody>, Broken> {
         let wire = &mut *self.0;
         request::begin(&mut wire.outgoing, parts, hop, body);
         let is_head = parts.method == http::Method::HEAD;
-        let Head { status, lines, framing, stays_open } = poll_fn(|cx| wire.poll_answer(cx, is_head)).await?;
+        let due = longest.map(|longest| Instant::now() + longest);
+        let answer = poll_fn(|cx| match (wire.poll_answer(cx, is_head), due) {
+            (Poll::Pending, Some(due)) => wire.poll_late(cx, due).map(|()| Err(Broken::TooLate)),
+            (answer, _) => answer,
+        });
+        let Head { status, lines, framing, stays_open } = answer.await?;
         wire.stays_open = stays_open;
         Ok(Answer::new(status, lines, ExchangeBody::new(framing, self)))
     }
@@ -146,6 +160,23 @@ impl Wire {
                 Err(error) if nothing_yet => return Poll::Ready(Err(Broken::Unanswered(error))),
                 Err(error) => return Poll::Ready(Err(Broken::Closed(error))),
             }
+        }
+    }
+
+    /// Ready when it is too late.
+    fn poll_late(&mut self, cx: &mut Context<'_>, due: Instant) -> Poll<()> {
+        let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep_until(due)));
+        // What may be allowed has become less.
+        if alarm.deadline() > due {
+            alarm.as_mut().reset(due);
+        }
+        loop {
+            ready!(alarm.as_mut().poll(cx));
+            if Instant::now() >= due {
+                return Poll::Ready(());
+            }
+            // It was set for an earlier request.
+            alarm.as_mut().reset(due);
         }
     }
 

@@ -71,6 +71,7 @@ impl std::convert::From<Broken> for Failure {
             Broken::Protocol(_) => Self::Broken { reason: UpstreamFailure::Protocol, words },
             Broken::Body(BodyError::TooLarge) => Self::TooLarge,
             Broken::Body(_) => Self::Client,
+            Broken::TooLate => Self::TooLate,
         }
     }
 }
@@ -159,10 +160,11 @@ pub(super) async fn forward(
             if !is_repeatable {
                 return send(forwarding, server, exchange, parts, body).await.map(of_server);
             }
-            match in_time(forwarding, None, exchange.send(parts, forwarding.hop, RequestBody::empty())).await {
+            let longest = Some(live.request_timeout());
+            match exchange.send(parts, forwarding.hop, RequestBody::empty(), longest).await {
                 // The connection had been idle, and the server may have closed it at the same moment.
-                Err(Failure::Unanswered(_)) => {}
-                answered => return answer(forwarding, server, answered).map(of_server),
+                Err(Broken::Unanswered(_)) => {}
+                answered => return answer(forwarding, server, answered.map_err(Into::into)).map(of_server),
             }
         }
         match Box::pin(Link::dial(server, live.connect_timeout())).await {
@@ -191,8 +193,13 @@ async fn send(
     parts: &mut Parts,
     body: RequestBody,
 ) -> Result<Answer<From>, Failure> {
-    let upload = body.upload();
-    let answered = in_time(forwarding, upload, exchange.send(parts, forwarding.hop, body)).await;
+    let answered = match body.upload() {
+        None => {
+            let longest = Some(forwarding.live.request_timeout());
+            exchange.send(parts, forwarding.hop, body, longest).await.map_err(Into::into)
+        }
+        upload => Box::pin(in_time(forwarding, upload, exchange.send(parts, forwarding.hop, body, None))).await,
+    };
     answer(forwarding, server, answered)
 }
 

@@ -116,10 +116,10 @@ impl Client {
     }
 
     async fn answer(&self, caller: &Arc<Caller>, head: Head, outgoing: &mut Outgoing<AnswerBody>) -> Next {
-        let Head { parts, framing, asked } = head;
+        let Head { parts, end, framing, asked } = head;
         let body = self.wire().begin_body(framing, asked.waits_for_word);
         let body = if body { ClientBody::Wire(WireBody::new(self.clone())) } else { ClientBody::None };
-        let answer = self.unless_gone(pin!(service::answer(caller, parts, body))).await;
+        let answer = self.unless_gone(pin!(service::answer(caller, parts, end, body))).await;
         let Some(mut answer) = answer else { return Next::Nothing };
         let switched = answer.body.take_switched();
         let may_go_on = !self.is_ending() && self.wire().has_reachable_end();

@@ -30,7 +30,7 @@ pub struct Hop<'a> {
     /// How the peer reached us: `http` or `https`.
     pub scheme: &'static str,
     /// The name of this request in logs, here and behind.
-    pub request_id: &'a HeaderValue,
+    pub request_id: &'a str,
     /// The change of protocol, if the server agrees; see [`upgrade_of`].
     pub upgrade: Option<&'a Upgrade>,
     /// Whether a body follows, be it announced or not.

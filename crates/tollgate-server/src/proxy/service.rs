@@ -23,12 +23,12 @@ use super::ending::{Ending, Story};
 use super::forward::{self, Forwarding};
 use super::grpc;
 use super::rewrite;
-use super::validate::{self, Refusal};
+use super::validate::{self, BodyEnd, Refusal};
 use super::watch::Watch;
 use crate::access::Ruling;
 use crate::auth::Identity;
 use crate::live::{Gate, Live};
-use crate::request_id;
+use crate::request_id::{self, RequestId};
 use crate::telemetry::metrics::RequestOutcome;
 
 /// One client's connection, as its requests see it.
@@ -40,14 +40,19 @@ pub(super) struct Caller {
     pub(super) is_http2: bool,
 }
 
-/// Answers a request, whatever it is.
-pub(super) async fn answer(caller: &Arc<Caller>, mut parts: Parts, body: ClientBody) -> Answer<AnswerBody> {
+/// Answers a request, whatever it is; `end` is where its body ends.
+pub(super) async fn answer(
+    caller: &Arc<Caller>,
+    mut parts: Parts,
+    end: Result<BodyEnd, Refusal>,
+    body: ClientBody,
+) -> Answer<AnswerBody> {
     let live = Arc::clone(&caller.gate.live());
-    let mut ending = Ending::new(caller, request_id::next());
+    let mut ending = Ending::new(caller, RequestId::next());
     if live.log_access {
         ending.story = Some(Box::new(Story::of(&parts)));
     }
-    let mut answer = match decide(caller, &live, &mut parts, &mut ending).await {
+    let mut answer = match decide(caller, &live, &mut parts, end, &mut ending).await {
         Ok(passed) => forward_it(caller, &live, &mut parts, body, passed, &mut ending).await,
         Err(refused) => refuse(&parts.headers, body, refused, &mut ending).await,
     };
@@ -71,8 +76,16 @@ struct Refused {
 }
 
 /// Everything before a server is touched.
-async fn decide(caller: &Caller, live: &Live, parts: &mut Parts, ending: &mut Ending) -> Result<Passed, Refused> {
-    validate::validate(parts, &live.bounds, caller.is_http2).map_err(|refusal| malformed(&refusal))?;
+async fn decide(
+    caller: &Caller,
+    live: &Live,
+    parts: &mut Parts,
+    end: Result<BodyEnd, Refusal>,
+    ending: &mut Ending,
+) -> Result<Passed, Refused> {
+    // First, so that no other refusal keeps a connection whose framing is in doubt.
+    let valid = end.and_then(|end| validate::validate(parts, end, &live.bounds, caller.is_http2));
+    valid.map_err(|refusal| malformed(&refusal))?;
     let path = match parts.uri.path() {
         // `OPTIONS *` is about the server as a whole: it counts as its root, and goes on as it is.
         "*" => Ok(Cow::Borrowed("/")),
@@ -287,13 +300,13 @@ async fn forward_it(
     ending: &mut Ending,
 ) -> Answer<From> {
     let is_call = grpc::is_call(&parts.headers);
-    let (upgrade, request_id) = (rewrite::upgrade_of(parts), ending.request_id.clone());
+    let (upgrade, request_id) = (rewrite::upgrade_of(parts), ending.request_id);
     let hop = rewrite::Hop {
         client_ip: passed.client_ip,
         peer: caller.peer.ip(),
         peer_is_trusted: live.trusts(caller.peer.ip()),
         scheme: if caller.is_tls { "https" } else { "http" },
-        request_id: &request_id,
+        request_id: request_id.as_str(),
         upgrade: upgrade.as_ref(),
         has_body: !body.is_end_stream(),
         key_headers: &live.header_names,

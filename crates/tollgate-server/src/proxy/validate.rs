@@ -20,10 +20,9 @@ use tollgate_config::Bounds;
 /// The longest method that is taken. The longest registered one has 17 bytes.
 const METHOD_BYTES: usize = 32;
 
-/// Checks a request before anything else looks at it.
-pub fn validate(parts: &Parts, bounds: &Bounds, is_http2: bool) -> Result<(), Refusal> {
-    // First, so that no other refusal keeps a connection whose framing is in doubt.
-    framing::check(parts, bounds, is_http2)?;
+/// Checks a request whose [end is known](body_end) before anything else looks at it.
+pub fn validate(parts: &Parts, end: BodyEnd, bounds: &Bounds, is_http2: bool) -> Result<(), Refusal> {
+    framing::check(parts, end, bounds)?;
     check_method(&parts.method)?;
     check_size(parts, bounds)?;
     check_target(parts, is_http2)?;

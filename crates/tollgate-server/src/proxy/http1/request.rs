@@ -12,13 +12,14 @@ use tollgate_config::Bounds;
 
 use super::reply::Asked;
 use crate::proxy::rewrite;
-use crate::proxy::validate::{self, BodyEnd};
+use crate::proxy::validate::{self, BodyEnd, Refusal};
 use crate::proxy::wire::{Chunks, Framing};
 
 /// A request without its body.
 #[derive(Debug)]
 pub(super) struct Head {
     pub(super) parts: Parts,
+    pub(super) end: Result<BodyEnd, Refusal>,
     pub(super) framing: Framing,
     pub(super) asked: Asked,
 }
@@ -139,7 +140,8 @@ impl Text {
             parts.headers.append(name, value);
         }
         (parts.uri, parts.method, parts.version) = (uri(bytes.slice(target), &method)?, method, version);
-        let framing = match validate::body_end(&parts) {
+        let end = validate::body_end(&parts);
+        let framing = match end {
             Ok(BodyEnd::Length(length)) => Framing::Length(length),
             Ok(BodyEnd::Chunked) => Framing::Chunked(Chunks::new()),
             // Refused before anything is read of it, and the connection ends.
@@ -152,7 +154,7 @@ impl Text {
             takes_trailers,
             waits_for_word: waits_for_word && !framing.is_over(),
         };
-        Ok(Head { parts, framing, asked })
+        Ok(Head { parts, end, framing, asked })
     }
 }
 

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-static ID: HeaderValue = HeaderValue::from_static("0123456789abcdef");
+const ID: &str = "0123456789abcdef";
 static KEYS: [HeaderName; 1] = [HeaderName::from_static("x-tenant-id")];
 
 const HOP: Hop<'static> = Hop {
@@ -11,7 +11,7 @@ const HOP: Hop<'static> = Hop {
     peer: IpAddr::V4(std::net::Ipv4Addr::new(203, 0, 113, 7)),
     peer_is_trusted: false,
     scheme: "http",
-    request_id: &ID,
+    request_id: ID,
     upgrade: None,
     has_body: false,
     key_headers: &KEYS,

@@ -7,7 +7,7 @@ use tollgate_config::Bounds;
 use super::Refusal;
 use crate::proxy::rewrite::upgrade_of;
 
-/// Where the body of a request over HTTP/1 ends.
+/// Where the body of a request ends, by its headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyEnd {
     /// There is none.
@@ -18,6 +18,9 @@ pub enum BodyEnd {
 
 /// Where the body ends, unless that is in doubt.
 pub fn body_end(parts: &Parts) -> Result<BodyEnd, Refusal> {
+    if parts.version == Version::HTTP_2 {
+        check_connection_headers(&parts.headers)?;
+    }
     match (check_coding(parts)?, length_of(&parts.headers)?) {
         (true, Some(_)) => Err(Refusal::CodingBesideLength),
         (true, None) => Ok(BodyEnd::Chunked),
@@ -26,12 +29,8 @@ pub fn body_end(parts: &Parts) -> Result<BodyEnd, Refusal> {
     }
 }
 
-/// Refuses requests whose end is in doubt, and bodies that are announced as too long.
-pub(super) fn check(parts: &Parts, bounds: &Bounds, is_http2: bool) -> Result<(), Refusal> {
-    if is_http2 {
-        check_connection_headers(&parts.headers)?;
-    }
-    let end = body_end(parts)?;
+/// Refuses bodies that are announced as too long, or have no place.
+pub(super) fn check(parts: &Parts, end: BodyEnd, bounds: &Bounds) -> Result<(), Refusal> {
     if end != BodyEnd::None && upgrade_of(parts).is_some() {
         return Err(Refusal::UpgradeWithBody);
     }

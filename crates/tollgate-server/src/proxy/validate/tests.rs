@@ -6,6 +6,11 @@ use super::*;
 
 const BOUNDS: Bounds = Bounds { header_bytes: 16 << 10, headers: 64, target_bytes: 8 << 10, body_bytes: None };
 
+/// As a request of either version is.
+fn judged(parts: &Parts, bounds: &Bounds, is_http2: bool) -> Result<(), Refusal> {
+    validate(parts, body_end(parts)?, bounds, is_http2)
+}
+
 fn parts(version: Version, method: &str, target: &str, lines: &[(&str, &str)]) -> Parts {
     let mut request = Request::builder().version(version).method(method).uri(target);
     for (name, value) in lines {
@@ -15,7 +20,7 @@ fn parts(version: Version, method: &str, target: &str, lines: &[(&str, &str)]) -
 }
 
 fn http11(method: &str, target: &str, lines: &[(&str, &str)]) -> Result<(), Refusal> {
-    validate(&parts(Version::HTTP_11, method, target, lines), &BOUNDS, false)
+    judged(&parts(Version::HTTP_11, method, target, lines), &BOUNDS, false)
 }
 
 /// A POST with a host and these lines.
@@ -24,7 +29,7 @@ fn framed(lines: &[(&str, &str)]) -> Result<(), Refusal> {
 }
 
 fn http2(method: &str, target: &str, lines: &[(&str, &str)]) -> Result<(), Refusal> {
-    validate(&parts(Version::HTTP_2, method, target, lines), &BOUNDS, true)
+    judged(&parts(Version::HTTP_2, method, target, lines), &BOUNDS, true)
 }
 
 #[test]
@@ -42,7 +47,7 @@ fn ordinary_requests_pass() {
     assert_eq!(http2("GET", "https://a.example/x", &[]), Ok(()));
     assert_eq!(http2("GET", "https://a.example/x", &[("host", "a.example:443"), ("te", "trailers")]), Ok(()));
     let plain = parts(Version::HTTP_10, "GET", "/", &[]);
-    assert_eq!(validate(&plain, &BOUNDS, false), Ok(()));
+    assert_eq!(judged(&plain, &BOUNDS, false), Ok(()));
 }
 
 /// T-19
@@ -73,7 +78,7 @@ fn lengths_that_are_not_one_number_are_refused() {
     let mut spaced = parts(Version::HTTP_11, "POST", "/", &[("host", "a.example")]);
     for value in [" 5", "5 ", "\t5", "5\u{e9}"] {
         spaced.headers.insert(header::CONTENT_LENGTH, HeaderValue::from_bytes(value.as_bytes()).unwrap());
-        assert_eq!(validate(&spaced, &BOUNDS, false), Err(Refusal::MalformedLength), "{value:?}");
+        assert_eq!(judged(&spaced, &BOUNDS, false), Err(Refusal::MalformedLength), "{value:?}");
     }
 }
 
@@ -105,7 +110,7 @@ fn only_chunked_once_is_a_coding() {
     let both = [("transfer-encoding", "chunked"), ("content-length", "5")];
     assert_eq!(framed(&both), Err(Refusal::CodingBesideLength));
     let old = parts(Version::HTTP_10, "POST", "/", &[("transfer-encoding", "chunked")]);
-    assert_eq!(validate(&old, &BOUNDS, false), Err(Refusal::CodingInHttp10));
+    assert_eq!(judged(&old, &BOUNDS, false), Err(Refusal::CodingInHttp10));
 }
 
 #[test]
@@ -131,7 +136,7 @@ fn a_body_is_held_to_the_bound_it_announces() {
     let bounds = Bounds { body_bytes: Some(10), ..BOUNDS };
     let of = |length| {
         let lines = [("host", "a.example"), ("content-length", length)];
-        validate(&parts(Version::HTTP_11, "POST", "/", &lines), &bounds, false)
+        judged(&parts(Version::HTTP_11, "POST", "/", &lines), &bounds, false)
     };
     assert_eq!(of("10"), Ok(()));
     assert_eq!(of("11"), Err(Refusal::BodyTooLong));
@@ -155,7 +160,7 @@ fn a_request_is_for_exactly_one_host() {
         assert_eq!(http2("GET", "http://a.example/", &[("host", host)]), Err(Refusal::OtherHost), "{host}");
     }
     let old = parts(Version::HTTP_10, "GET", "/", &[("host", "a.example"), ("host", "a.example")]);
-    assert_eq!(validate(&old, &BOUNDS, false), Err(Refusal::RepeatedHost));
+    assert_eq!(judged(&old, &BOUNDS, false), Err(Refusal::RepeatedHost));
 }
 
 /// T-23
@@ -184,7 +189,7 @@ fn a_target_is_a_path_in_ascii() {
     assert_eq!(http2("OPTIONS", "*", &[host]), Err(Refusal::TargetForm));
     let mut unrooted = parts(Version::HTTP_2, "GET", "/", &[host]);
     unrooted.uri = PathAndQuery::try_from("?x").unwrap().into();
-    assert_eq!(validate(&unrooted, &BOUNDS, true), Err(Refusal::TargetForm));
+    assert_eq!(judged(&unrooted, &BOUNDS, true), Err(Refusal::TargetForm));
 }
 
 /// T-33
@@ -193,7 +198,7 @@ fn heads_over_the_bounds_are_refused() {
     let bounds = Bounds { header_bytes: 100, headers: 3, target_bytes: 20, body_bytes: None };
     let check = |target: &str, lines: &[(&str, &str)]| {
         let lines = [&[("host", "a.example")], lines].concat();
-        validate(&parts(Version::HTTP_11, "GET", target, &lines), &bounds, false)
+        judged(&parts(Version::HTTP_11, "GET", target, &lines), &bounds, false)
     };
     assert_eq!(check("/1234567890123456789", &[]), Ok(()));
     assert_eq!(check("/12345678901234567890", &[]), Err(Refusal::TargetTooLong));
@@ -259,7 +264,7 @@ proptest! {
         let mut parts = parts(Version::HTTP_11, "POST", "/", &[("host", "a.example")]);
         parts.uri = uri;
         parts.headers.append(HeaderName::try_from(name).unwrap(), HeaderValue::from_bytes(value.as_bytes()).unwrap());
-        if let Err(refusal) = validate(&parts, &BOUNDS, is_http2) {
+        if let Err(refusal) = judged(&parts, &BOUNDS, is_http2) {
             let sentence = refusal.to_string();
             prop_assert!(refusal.status().is_client_error());
             prop_assert!(value.len() < 20 || !sentence.contains(&value));

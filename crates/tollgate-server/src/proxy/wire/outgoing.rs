@@ -160,6 +160,8 @@ impl<B: Body<Data = Bytes> + Unpin> Outgoing<B> {
             wrote -= of_data;
             self.tail = &self.tail[wrote.min(self.tail.len())..];
         }
+        // Even without a byte it would hold on to the memory that it was read into.
+        self.data = Bytes::new();
         ready!(io.poll_flush(cx))?;
         self.is_unflushed = false;
         Poll::Ready(Ok(()))
