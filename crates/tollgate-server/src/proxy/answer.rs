@@ -5,7 +5,7 @@ use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use tollgate::http::Fields;
 
-use super::wire::Text;
+use super::wire::{Line, Span, Text};
 
 /// An answer with a body of some kind.
 #[derive(Debug)]
@@ -55,36 +55,6 @@ pub(super) struct AnswerLines {
     ours: Vec<u8>,
 }
 
-/// Where name and value of a line are.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Line {
-    pub(super) name: Span,
-    pub(super) value: Span,
-}
-
-/// A part of a text that is much shorter than four gigabytes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Span {
-    start: u32,
-    end: u32,
-}
-
-impl Span {
-    /// Of a part of `text`.
-    pub(super) fn of(text: &[u8], part: &[u8]) -> Self {
-        let start = (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
-        Self { start: start as u32, end: (start + part.len()) as u32 }
-    }
-
-    fn length(self) -> usize {
-        (self.end - self.start) as usize
-    }
-
-    pub(super) fn range(self) -> std::ops::Range<usize> {
-        self.start as usize..self.end as usize
-    }
-}
-
 impl AnswerLines {
     /// About as much as we add to an answer.
     const OURS: usize = 320;
@@ -102,8 +72,7 @@ impl AnswerLines {
             text.extend_from_slice(name.as_str().as_bytes());
             let middle = text.len();
             text.extend_from_slice(value.as_bytes());
-            let span = |start: usize, end: usize| Span { start: start as u32, end: end as u32 };
-            theirs.push(Line { name: span(start, middle), value: span(middle, text.len()) });
+            theirs.push(Line { name: Span::new(start, middle), value: Span::new(middle, text.len()) });
         }
         Self::of_text(text.into(), theirs)
     }

@@ -2,8 +2,10 @@
 
 mod chunks;
 mod framing;
+mod line;
 mod outgoing;
 
 pub(super) use chunks::Chunks;
 pub(super) use framing::{Decoded, Framing};
+pub(super) use line::{Line, Span};
 pub(super) use outgoing::{Ends, Outgoing, Text, Unsent};

@@ -35,9 +35,12 @@ impl fmt::Display for RateLimitLine<'_> {
         f.write_str("RATE_LIMIT client_ip=")?;
         match self.client_ip {
             Some(IpAddr::V4(address)) => {
-                let mut told = Ok(());
-                spell_v4(address, |byte| told = told.and_then(|()| f.write_char(byte.into())));
-                told?;
+                let (mut digits, mut length) = ([0; "255.255.255.255".len()], 0);
+                spell_v4(address, |byte| {
+                    digits[length] = byte;
+                    length += 1;
+                });
+                f.write_str(str::from_utf8(&digits[..length]).unwrap_or_default())?;
             }
             Some(address) => write!(f, "{address}")?,
             None => f.write_char('-')?,

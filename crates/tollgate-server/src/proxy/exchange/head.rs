@@ -6,9 +6,9 @@ use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use smallvec::SmallVec;
 
-use crate::proxy::answer::{AnswerLines, Line, Span};
+use crate::proxy::answer::AnswerLines;
 use crate::proxy::rewrite;
-use crate::proxy::wire::{Chunks, Framing};
+use crate::proxy::wire::{Chunks, Framing, Line};
 
 /// Room for a head and a short body.
 pub(super) const ROOM: usize = 8 * 1024;
@@ -61,11 +61,7 @@ fn read(input: &mut BytesMut) -> Result<Option<Text>, &'static str> {
     };
     let status = parsed.code.and_then(|code| StatusCode::from_u16(code).ok()).ok_or("its status is none")?;
     let is_http11 = parsed.version == Some(1);
-    let line = |line: &httparse::Header<'_>| Line {
-        name: Span::of(input, line.name.as_bytes()),
-        value: Span::of(input, line.value),
-    };
-    let lines = parsed.headers.iter().map(line).collect();
+    let lines = parsed.headers.iter().map(|line| Line::of(input, line)).collect();
     Ok(Some(Text { status, is_http11, lines, bytes: input.split_to(length).freeze() }))
 }
 

@@ -1,7 +1,6 @@
 //! The head of a client's request (RFC 9112, sections 2 to 6).
 
 use std::mem::MaybeUninit;
-use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{CONNECTION, EXPECT, HeaderName, HeaderValue, TE};
@@ -13,7 +12,7 @@ use tollgate_config::Bounds;
 use super::reply::Asked;
 use crate::proxy::rewrite;
 use crate::proxy::validate::{self, BodyEnd, Refusal};
-use crate::proxy::wire::{Chunks, Framing};
+use crate::proxy::wire::{Chunks, Framing, Line, Span};
 
 /// A request without its body.
 #[derive(Debug)]
@@ -75,32 +74,34 @@ fn take(input: &mut BytesMut, bounds: &Bounds) -> Result<Option<Head>, Unreadabl
     const USUAL: usize = 128;
     // One more, to tell a request that has too many from one that has as many as are allowed.
     let lines = bounds.headers + 1;
+    let mut places = SmallVec::new();
     let text = if lines <= USUAL {
-        Text::read(input, &mut [const { MaybeUninit::uninit() }; USUAL][..lines])
+        Text::read(input, &mut [const { MaybeUninit::uninit() }; USUAL][..lines], &mut places)
     } else {
-        Text::read(input, &mut vec![MaybeUninit::uninit(); lines])
+        Text::read(input, &mut vec![MaybeUninit::uninit(); lines], &mut places)
     };
     let Some(text) = text? else { return Ok(None) };
     let bytes = input.split_to(text.length).freeze();
-    text.understood(&bytes).map(Some)
+    text.understood(&bytes, &places).map(Some)
 }
 
-/// A head as text: where in the bytes its parts are.
+/// Where the lines of a head are.
+type Places = SmallVec<[Line; 16]>;
+
+/// The first line of a head as text, and the length of all.
 struct Text {
     length: usize,
     method: Method,
-    target: Range<usize>,
+    target: Span,
     version: Version,
-    lines: SmallVec<[(Range<usize>, Range<usize>); 16]>,
 }
 
 impl Text {
-    fn read<'b>(input: &'b [u8], room: &mut [MaybeUninit<httparse::Header<'b>>]) -> Result<Option<Self>, Unreadable> {
-        let start = input.as_ptr() as usize;
-        let place = |part: &[u8]| {
-            let begin = part.as_ptr() as usize - start;
-            begin..begin + part.len()
-        };
+    fn read<'b>(
+        input: &'b [u8],
+        room: &mut [MaybeUninit<httparse::Header<'b>>],
+        places: &mut Places,
+    ) -> Result<Option<Self>, Unreadable> {
         let mut parsed = httparse::Request::new(&mut []);
         let config = httparse::ParserConfig::default();
         let length = match config.parse_request_with_uninit_headers(&mut parsed, input, room) {
@@ -109,24 +110,25 @@ impl Text {
             Err(error) => return Err(unreadable(error)),
         };
         let (Some(method), Some(target)) = (parsed.method, parsed.path) else { return Ok(None) };
+        places.extend(parsed.headers.iter().map(|line| Line::of(input, line)));
         Ok(Some(Self {
             length,
             method: Method::from_bytes(method.as_bytes()).map_err(|_| bad("the method is none"))?,
-            target: place(target.as_bytes()),
+            target: Span::of(input, target.as_bytes()),
             version: if parsed.version == Some(1) { Version::HTTP_11 } else { Version::HTTP_10 },
-            lines: parsed.headers.iter().map(|line| (place(line.name.as_bytes()), place(line.value))).collect(),
         }))
     }
 
-    fn understood(self, bytes: &Bytes) -> Result<Head, Unreadable> {
-        let Self { method, target, version, lines, .. } = self;
+    fn understood(self, bytes: &Bytes, lines: &[Line]) -> Result<Head, Unreadable> {
+        let Self { method, target, version, .. } = self;
         let is_http11 = version == Version::HTTP_11;
         let (mut closes, mut keeps, mut takes_trailers, mut waits_for_word) = (false, false, false, false);
         let (mut parts, ()) = Request::new(()).into_parts();
         parts.headers.reserve(lines.len());
-        for (name, value) in lines {
-            let name = HeaderName::from_bytes(&bytes[name]).map_err(|_| bad("the name of a header is none"))?;
-            let value = HeaderValue::from_maybe_shared(bytes.slice(value));
+        for line in lines {
+            let name = HeaderName::from_bytes(&bytes[line.name.range()]);
+            let name = name.map_err(|_| bad("the name of a header is none"))?;
+            let value = HeaderValue::from_maybe_shared(bytes.slice(line.value.range()));
             let value = value.map_err(|_| bad("the value of a header is none"))?;
             match name {
                 CONNECTION => {
@@ -139,7 +141,7 @@ impl Text {
             }
             parts.headers.append(name, value);
         }
-        (parts.uri, parts.method, parts.version) = (uri(bytes.slice(target), &method)?, method, version);
+        (parts.uri, parts.method, parts.version) = (uri(bytes.slice(target.range()), &method)?, method, version);
         let end = validate::body_end(&parts);
         let framing = match end {
             Ok(BodyEnd::Length(length)) => Framing::Length(length),
