@@ -42,8 +42,8 @@ pub fn run(choice: ChaosChoice) -> bool {
 struct LongTest {
     name: &'static str,
     about: &'static str,
-    /// What `cargo test --release` is told; several runs.
-    runs: &'static [&'static [&'static str]],
+    /// Which tests `cargo test --release` is to build, and which of those to run; several times.
+    runs: &'static [(&'static [&'static str], &'static [&'static str])],
     /// How many times.
     cases: &'static str,
     /// Programs that it needs beside those of `cargo xtask test`.
@@ -57,13 +57,16 @@ const SLOWHTTPTEST: Tool = Tool {
     need: Need::Required,
 };
 
+/// The tests against the running program.
+const RUNNING: &[&str] = &["-p", "tollgate-cli", "--test", "it"];
+
 const LONG_TESTS: [LongTest; 5] = [
     LongTest {
         name: "programs",
         about: "T-41: a million random steps and more, the same in Rust and in Redis",
         runs: &[
-            &["-p", "tollgate", "--test", "it", "--", "as_the_reference_store_does"],
-            &["-p", "tollgate", "--features", "redis", "--lib", "--", "random"],
+            (&["-p", "tollgate", "--test", "it"], &["as_the_reference_store_does"]),
+            (&["-p", "tollgate", "--features", "redis", "--lib"], &["random"]),
         ],
         // Programs of 250 steps each.
         cases: "4000",
@@ -72,28 +75,21 @@ const LONG_TESTS: [LongTest; 5] = [
     LongTest {
         name: "reloads",
         about: "T-62: a thousand reloads under load",
-        runs: &[&["-p", "tollgate-cli", "--test", "it", "--", "reloads_under_load_fail_no_request"]],
+        runs: &[(RUNNING, &["reloads_under_load_fail_no_request"])],
         cases: "1000",
         tools: &[],
     },
     LongTest {
         name: "replacements",
         about: "T-63: a hundred processes replace each other under load",
-        runs: &[&[
-            "-p",
-            "tollgate-cli",
-            "--test",
-            "it",
-            "--",
-            "replacements_under_load_refuse_reset_and_cut_off_nothing",
-        ]],
+        runs: &[(RUNNING, &["replacements_under_load_refuse_reset_and_cut_off_nothing"])],
         cases: "100",
         tools: &[],
     },
     LongTest {
         name: "large-bodies",
         about: "G4: a gibibyte up and a gibibyte down through flat memory",
-        runs: &[&["-p", "tollgate-cli", "--test", "it", "--", "large_bodies_stream_through_flat_memory"]],
+        runs: &[(RUNNING, &["large_bodies_stream_through_flat_memory"])],
         // Mebibytes.
         cases: "1024",
         tools: &[],
@@ -101,16 +97,7 @@ const LONG_TESTS: [LongTest; 5] = [
     LongTest {
         name: "slow-clients",
         about: "T-32: slowhttptest keeps no connection open and slows nobody",
-        runs: &[&[
-            "-p",
-            "tollgate-cli",
-            "--test",
-            "it",
-            "--",
-            "--ignored",
-            "--nocapture",
-            "slowhttptest_keeps_no_connection_open_and_slows_nobody",
-        ]],
+        runs: &[(RUNNING, &["--ignored", "--nocapture", "slowhttptest_keeps_no_connection_open_and_slows_nobody"])],
         // Connections, each with one to the server behind; few enough for the usual limit of open files.
         cases: "250",
         tools: &[SLOWHTTPTEST],
@@ -121,8 +108,9 @@ impl LongTest {
     fn run(&self) -> Result<(), String> {
         tools::install_missing(self.tools)?;
         let mut runs = self.runs.iter();
-        runs.try_for_each(|run| {
-            Command::cargo(["test", "--release"]).args(run.iter().copied()).env("TOLLGATE_CASES", self.cases).run()
+        runs.try_for_each(|(built, run)| {
+            let arguments = built.iter().chain(&["--"]).chain(*run);
+            Command::cargo(["test", "--release"]).args(arguments.copied()).env("TOLLGATE_CASES", self.cases).run()
         })
     }
 }

@@ -12,22 +12,10 @@ const TIMES: usize = 1_000;
 /// More than the allocator keeps for later, and far less than a thousand requests of a mebibyte.
 const GROWTH_KIB: u64 = 32 << 10;
 
-fn start(upstream: &Upstream) -> Tollgate {
-    Tollgate::start(&format!(
-        "
-proxy: {{ listen: '127.0.0.1:0', upstream: 'http://{}' }}
-admin: off
-limits:
-  - {{ name: per-client, key: [client_ip], rate: 100000/s, burst: 100000 }}
-",
-        upstream.address
-    ))
-}
-
 /// Plays an attack again and again: nothing reaches the server, memory stays, and everybody else is served.
 fn play(attack: impl Fn(&Tollgate, usize)) {
     let upstream = Upstream::start();
-    let tollgate = start(&upstream);
+    let tollgate = Tollgate::in_front_of(&upstream.url());
     // What is allocated once is not counted.
     (0..TIMES / 10).for_each(|time| attack(&tollgate, time));
     let before = tollgate.resident_kib();

@@ -5,22 +5,10 @@ use std::io::{Read, Write};
 use super::running::{Tollgate, status};
 use super::upstream::Upstream;
 
-fn in_front_of(upstream: &Upstream) -> Tollgate {
-    Tollgate::start(&format!(
-        "
-proxy: {{ listen: '127.0.0.1:0', upstream: 'http://{}' }}
-admin: off
-limits:
-  - {{ name: per-client, key: [client_ip], rate: 1000/s, burst: 1000 }}
-",
-        upstream.address
-    ))
-}
-
 #[test]
 fn a_request_arrives_as_it_was_sent_and_the_answer_too() {
     let upstream = Upstream::start();
-    let tollgate = in_front_of(&upstream);
+    let tollgate = Tollgate::in_front_of(&upstream.url());
     let request =
         b"POST /a/b?c=d HTTP/1.1\r\nHost: a.example\r\nContent-Length: 5\r\nConnection: close\r\nX-Own: 1\r\n\r\nhello";
     let answer = tollgate.exchange(request);
@@ -36,7 +24,7 @@ fn a_request_arrives_as_it_was_sent_and_the_answer_too() {
 #[test]
 fn connections_are_used_again_on_both_sides() {
     let upstream = Upstream::start();
-    let tollgate = in_front_of(&upstream);
+    let tollgate = Tollgate::in_front_of(&upstream.url());
     let mut stream = tollgate.connect();
     for _ in 0..50 {
         stream.write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n").unwrap();

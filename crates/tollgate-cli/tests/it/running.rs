@@ -33,7 +33,19 @@ impl Tollgate {
         Self::start_in(directory)
     }
 
-    /// The same, in a directory that holds `tollgate.yaml` and whatever that names.
+    /// Starts it in front of a server, with a limit that nobody meets.
+    pub fn in_front_of(server: &str) -> Self {
+        Self::start(&format!(
+            "
+proxy: {{ listen: '127.0.0.1:0', upstream: '{server}' }}
+admin: off
+limits:
+  - {{ name: per-client, key: [client_ip], rate: 100000/s, burst: 100000 }}
+"
+        ))
+    }
+
+    /// Starts it in a directory that holds `tollgate.yaml` and whatever that names.
     pub fn start_in(directory: TempDir) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_tollgate"))
             .args(["serve", "--config"])

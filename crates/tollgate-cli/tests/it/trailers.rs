@@ -28,18 +28,6 @@ fn upstream(speaks: Speaks) -> Upstream {
     })
 }
 
-fn in_front_of(upstream: &Upstream) -> Tollgate {
-    Tollgate::start(&format!(
-        "
-proxy: {{ listen: '127.0.0.1:0', upstream: '{}' }}
-admin: off
-limits:
-  - {{ name: per-client, key: [client_ip], rate: 1000/s, burst: 1000 }}
-",
-        upstream.url()
-    ))
-}
-
 fn seen_by(upstream: &Upstream) -> (Bytes, Option<HeaderValue>) {
     let seen = upstream.seen();
     assert_eq!(seen.len(), 1);
@@ -50,7 +38,7 @@ fn seen_by(upstream: &Upstream) -> (Bytes, Option<HeaderValue>) {
 fn trailers_of_chunked_bodies_pass_both_ways_to_either_version() {
     for speaks in [Speaks::Http1, Speaks::Http2] {
         let upstream = upstream(speaks);
-        let tollgate = in_front_of(&upstream);
+        let tollgate = Tollgate::in_front_of(&upstream.url());
         let answer = tollgate.exchange(
             b"POST /t HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\nTE: trailers\r\nTrailer: X-Mark\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-Mark: 3\r\n\r\n",
         );
@@ -65,7 +53,7 @@ fn trailers_of_chunked_bodies_pass_both_ways_to_either_version() {
 fn trailers_of_streams_pass_both_ways_to_either_version() {
     for speaks in [Speaks::Http1, Speaks::Http2] {
         let upstream = upstream(speaks);
-        let tollgate = in_front_of(&upstream);
+        let tollgate = Tollgate::in_front_of(&upstream.url());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let ask = async {
             let stream = tokio::net::TcpStream::connect(tollgate.proxy).await.unwrap();
