@@ -6,6 +6,7 @@ mod access_log;
 mod admin;
 mod auth;
 mod balancer;
+mod clients;
 mod corpus;
 mod edge;
 mod frames;

@@ -8,7 +8,7 @@ use super::edge::Edge;
 use super::raw::{self, Answers};
 
 /// A server that gives each connection to `serve`, one after the other.
-fn server(serve: impl Fn(usize, TcpStream) + Send + 'static) -> Edge {
+pub fn server(serve: impl Fn(usize, TcpStream) + Send + 'static) -> Edge {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let edge = Edge::start(listener.local_addr().unwrap(), Vec::new());
     thread::spawn(move || {
@@ -22,7 +22,7 @@ fn server(serve: impl Fn(usize, TcpStream) + Send + 'static) -> Edge {
 }
 
 /// Answers the first request of a connection with these bytes, and ends it.
-fn answered_with(answer: &'static str) -> Edge {
+pub fn answered_with(answer: &'static str) -> Edge {
     server(move |_, mut stream| {
         read_head(&mut stream);
         let _ = stream.write_all(answer.as_bytes());
@@ -30,7 +30,7 @@ fn answered_with(answer: &'static str) -> Edge {
 }
 
 /// Reads to the end of a head; `None` if the proxy has ended the connection.
-fn read_head(stream: &mut TcpStream) -> Option<String> {
+pub fn read_head(stream: &mut TcpStream) -> Option<String> {
     let (mut head, mut byte) = (Vec::new(), [0]);
     while !head.ends_with(b"\r\n\r\n") {
         if stream.read(&mut byte).ok()? == 0 {
@@ -45,7 +45,7 @@ fn get(edge: &Edge) -> Answers {
     raw::request(edge.address, "GET", "/", &[])
 }
 
-fn body(answers: &Answers) -> &str {
+pub fn body(answers: &Answers) -> &str {
     answers.text.split_once("\r\n\r\n").map_or("", |(_, body)| body)
 }
 
