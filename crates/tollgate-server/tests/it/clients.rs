@@ -1,7 +1,12 @@
 //! Clients of HTTP/1 with their ways: in one packet or byte by byte, old ones, ones that wait and ones that go away.
 
 use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use socket2::{Domain, Socket, Type};
 
 use super::edge::Edge;
 use super::framing::one_a_day;
@@ -50,6 +55,59 @@ fn a_client_that_waits_for_a_word_gets_it_unless_it_need_not_send() {
     let refused = raw::exchange(edge.address, head);
     assert_eq!((refused.status(), refused.field("connection")), (429, Some("close")));
     assert!(!refused.text.contains("100 Continue"), "{}", refused.text);
+
+    let nobody = Edge::start(closed_port(), Vec::new());
+    let failed = raw::exchange(nobody.address, head);
+    assert_eq!((failed.status(), failed.field("connection")), (502, Some("close")), "what follows is no request");
+}
+
+fn closed_port() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// A server may answer before it has read a body. What is left of that body is never taken for a request.
+#[test]
+fn the_rest_of_a_body_that_nobody_wanted_is_no_request() {
+    let (told, heard) = mpsc::channel();
+    let edge = server(move |_, mut stream| {
+        while let Some(head) = read_head(&mut stream) {
+            told.send(head).unwrap();
+            stream.write_all(OK).unwrap();
+        }
+    });
+    let mut stream = raw::connect(edge.address);
+    stream.write_all(b"POST /a HTTP/1.1\r\nHost: a.example\r\nContent-Length: 1000\r\n\r\nabc").unwrap();
+    assert!(read_head(&mut stream).unwrap().starts_with("HTTP/1.1 200 OK\r\n"));
+    let _ = stream.write_all(b"GET /inner HTTP/1.1\r\nHost: a.example\r\n\r\n");
+    let rest = raw::read_to_end(stream);
+    assert_eq!(rest.text, "ok", "one answer, and the end");
+    assert!(heard.recv_timeout(raw::PATIENCE).unwrap().starts_with("POST /a "));
+    assert!(heard.try_iter().all(|head| !head.contains("/inner")));
+}
+
+/// The system takes back what was sent on a connection that is closed while something on it is unread.
+#[test]
+fn an_early_answer_is_not_lost_because_the_body_was_not_read() {
+    const LENGTH: usize = 40_000;
+    let edge = server(|_, mut stream| {
+        read_head(&mut stream);
+        let head = format!("HTTP/1.1 413 Too Large\r\nContent-Length: {LENGTH}\r\n\r\n");
+        stream.write_all(&[head.as_bytes(), &[b'x'; LENGTH]].concat()).unwrap();
+    });
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    // Most of the answer has no room at the client, and waits at the proxy's end of the connection.
+    socket.set_recv_buffer_size(4_096).unwrap();
+    socket.connect(&edge.address.into()).unwrap();
+    let mut stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(raw::PATIENCE)).unwrap();
+    stream.write_all(b"POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: 100000\r\n\r\nabc").unwrap();
+    let mut first = [0];
+    stream.read_exact(&mut first).unwrap();
+    let _ = stream.write_all(&[b'y'; 1_000]);
+    // bounded wait: whoever would end the connection now has time to
+    thread::sleep(Duration::from_millis(200));
+    let answer = raw::read_to_end(stream);
+    assert!(answer.text.len() > LENGTH, "{} bytes came", answer.text.len());
 }
 
 #[test]
@@ -120,7 +178,8 @@ fn a_request_whose_client_has_gone_is_given_up() {
         stream.write_all(request.as_bytes()).unwrap();
         assert_eq!(heard.recv_timeout(raw::PATIENCE), Ok("asked"));
         drop(stream);
-        assert_eq!(heard.recv_timeout(raw::PATIENCE), Ok("given up"), "{request:?}");
+        // Long before the server's own time is over.
+        assert_eq!(heard.recv_timeout(Duration::from_secs(6)), Ok("given up"), "{request:?}");
     }
 }
 
