@@ -17,6 +17,7 @@ mod proxy;
 pub mod reload;
 mod reloading;
 mod request_id;
+mod ruling;
 mod server;
 mod store;
 pub mod telemetry;
