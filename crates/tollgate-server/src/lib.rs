@@ -7,6 +7,7 @@
 mod access;
 pub mod admin;
 mod auth;
+mod cores;
 mod echo;
 mod embedded;
 mod handover;
@@ -16,6 +17,7 @@ mod proxy;
 pub mod reload;
 mod reloading;
 mod request_id;
+mod ruling;
 mod server;
 mod store;
 pub mod telemetry;
