@@ -87,7 +87,8 @@ fn each_request_of_a_connection_has_the_whole_time() {
         let mut head = [0; 4096];
         for _ in 0..3 {
             assert!(stream.read(&mut head).unwrap() > 0);
-            thread::sleep(Duration::from_secs(1)); // bounded wait: the server is slow
+            // bounded wait: the server is slow
+            thread::sleep(Duration::from_secs(1));
             stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
         }
         // The fourth is never answered.

@@ -1,6 +1,6 @@
 //! The line that is logged for each request over its limit.
 
-use std::fmt::{self, Write};
+use std::fmt;
 use std::net::IpAddr;
 
 use http::StatusCode;
@@ -30,42 +30,49 @@ impl<'a> RateLimitLine<'a> {
     }
 }
 
-impl fmt::Display for RateLimitLine<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("RATE_LIMIT client_ip=")?;
+impl RateLimitLine<'_> {
+    /// Appends the line, without an end; for those who log at every request, without the formatting machinery.
+    pub fn push(&self, line: &mut Vec<u8>) {
+        line.extend_from_slice(b"RATE_LIMIT client_ip=");
         match self.client_ip {
-            Some(IpAddr::V4(address)) => {
-                let (mut digits, mut length) = ([0; "255.255.255.255".len()], 0);
-                spell_v4(address, |byte| {
-                    digits[length] = byte;
-                    length += 1;
-                });
-                f.write_str(str::from_utf8(&digits[..length]).unwrap_or_default())?;
-            }
-            Some(address) => write!(f, "{address}")?,
-            None => f.write_char('-')?,
+            Some(IpAddr::V4(address)) => spell_v4(address, |byte| line.push(byte)),
+            Some(address) => line.extend_from_slice(address.to_string().as_bytes()),
+            None => line.push(b'-'),
         }
-        f.write_str(" host=")?;
-        write_field(f, self.host.unwrap_or_default())?;
-        f.write_str(" path=")?;
-        write_field(f, self.path)?;
-        f.write_str(" status=")?;
-        f.write_str(self.status.as_str())
+        line.extend_from_slice(b" host=");
+        push_field(line, self.host.unwrap_or_default());
+        line.extend_from_slice(b" path=");
+        push_field(line, self.path);
+        line.extend_from_slice(b" status=");
+        line.extend_from_slice(self.status.as_str().as_bytes());
     }
 }
 
-fn write_field(f: &mut fmt::Formatter<'_>, value: &str) -> fmt::Result {
+impl fmt::Display for RateLimitLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut line = Vec::with_capacity(128);
+        self.push(&mut line);
+        f.write_str(str::from_utf8(&line).map_err(|_| fmt::Error)?)
+    }
+}
+
+/// What is not plain ASCII is escaped byte by byte.
+fn push_field(line: &mut Vec<u8>, value: &str) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     if value.is_empty() {
-        return f.write_char('-');
+        return line.push(b'-');
     }
     let is_plain = |byte: u8| matches!(byte, b'!'..=b'~') && !matches!(byte, b'"' | b'\'' | b'\\');
     if value.bytes().all(is_plain) {
-        return f.write_str(value);
+        return line.extend_from_slice(value.as_bytes());
     }
     for byte in value.bytes() {
-        if is_plain(byte) { f.write_char(byte.into())? } else { write!(f, "%{byte:02X}")? }
+        if is_plain(byte) {
+            line.push(byte);
+        } else {
+            line.extend_from_slice(&[b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+        }
     }
-    Ok(())
 }
 
 #[cfg(test)]

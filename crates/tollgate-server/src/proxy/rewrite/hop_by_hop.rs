@@ -67,6 +67,10 @@ pub enum HopByHop {
 impl HopByHop {
     /// Which of them a name is, in any case.
     pub fn of(name: &[u8]) -> Option<Self> {
+        // Most lines are told by their length alone.
+        if !matches!(name.len(), 2 | 7 | 10 | 16..=19) {
+            return None;
+        }
         let known = HOP_BY_HOP.iter().find(|known| known.as_bytes().eq_ignore_ascii_case(name))?;
         Some(match *known {
             "connection" => Self::Connection,
@@ -149,4 +153,21 @@ pub fn has_option(line: &HeaderValue, wanted: &str) -> bool {
 /// The options of one line of a list.
 pub fn options(line: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
     line.split(|byte| *byte == b',').map(<[u8]>::trim_ascii)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_header_of_a_connection_is_known_in_any_case() {
+        for name in HOP_BY_HOP {
+            assert!(HopByHop::of(name.as_bytes()).is_some() && is_hop_by_hop(name), "{name}");
+            assert_eq!(HopByHop::of(name.to_ascii_uppercase().as_bytes()), HopByHop::of(name.as_bytes()), "{name}");
+        }
+        assert_eq!(HopByHop::of(b"Transfer-Encoding"), Some(HopByHop::TransferEncoding));
+        for name in ["", "date", "content-length", "connectiox", "keep_alive"] {
+            assert_eq!(HopByHop::of(name.as_bytes()), None, "{name}");
+        }
+    }
 }

@@ -98,7 +98,7 @@ pub(super) fn rate_limit_text(line: &mut Vec<u8>, rejected: &RateLimitLine<'_>) 
 
 fn push_rate_limit(line: &mut Vec<u8>, rejected: &RateLimitLine<'_>) {
     let (host, path) = (rejected.host.map(|host| cut(host).0), cut(rejected.path).0);
-    write!(line, "{}", RateLimitLine { host, path, ..*rejected }).expect("memory takes every byte");
+    RateLimitLine { host, path, ..*rejected }.push(line);
 }
 
 fn took_us(entry: &Entry<'_>) -> u64 {
