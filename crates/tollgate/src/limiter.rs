@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use arc_swap::ArcSwap;
 use tollgate_core::{
-    Charge, Decision, FailurePolicy, Limit, LimitOutcome, List, MissingKey, Nanos, Outcome, Policy, PolicyErrors,
+    Charge, Decision, FailurePolicy, Key, Limit, LimitOutcome, List, MissingKey, Nanos, Outcome, Policy, PolicyErrors,
     Stage, Subject,
 };
 
@@ -82,7 +82,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         self.decide(&policy, &charges).await
     }
 
-    async fn decide(&self, policy: &Arc<Policy>, charges: &[Charge<'_>]) -> Verdict {
+    /// Takes charges that were made from `policy`, all or nothing: for front doors that do not begin with a request.
+    pub async fn decide(&self, policy: &Arc<Policy>, charges: &[Charge<'_>]) -> Verdict {
         let Shared { store, clock, fallback, health, on_failure, .. } = &*self.shared;
         let mut held = Vec::new();
         if fallback.may_owe() {
@@ -152,6 +153,11 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             Ok(charges) => charges,
             Err(missing) => return Verdict::Unidentified(missing),
         };
+        self.give_back(&policy, &charges, age).await
+    }
+
+    /// Gives back the units of charges that were made from `policy` and drawn `age` ago.
+    pub async fn give_back(&self, policy: &Arc<Policy>, charges: &[Charge<'_>], age: Nanos) -> Verdict {
         let Shared { store, clock, fallback, health, on_failure, .. } = &*self.shared;
         let mut outcomes = List::Empty;
         for (place, charge) in charges.iter().enumerate() {
@@ -159,23 +165,29 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                 Ok(outcome) => outcomes.push(outcome),
                 Err(error) => {
                     let give_back = |local: &[Charge<'_>]| fallback.refund(local, age, store, clock);
-                    return self.without_store(&policy, &charges[place..], error, give_back);
+                    return self.without_store(policy, &charges[place..], error, give_back);
                 }
             }
         }
-        health.answered(&charges, *on_failure);
-        decision(&policy, &charges, &outcomes).into()
+        health.answered(charges, *on_failure);
+        decision(policy, charges, &outcomes).into()
     }
 
     /// Forgets every counter that a request would be charged to.
     pub async fn reset(&self, subject: &Subject<'_>) -> Result<(), ResetError> {
         let policy = self.policy();
         for charge in &policy.charges_for(subject, 0).map_err(ResetError::Unidentified)? {
-            let Shared { store, clock, fallback, .. } = &*self.shared;
-            store.reset(&charge.key, clock).await.map_err(ResetError::Store)?;
-            if let Some(counters) = fallback.counters() {
-                counters.forget(&charge.key, clock.now());
-            }
+            self.forget(&charge.key).await.map_err(ResetError::Store)?;
+        }
+        Ok(())
+    }
+
+    /// Forgets one counter.
+    pub async fn forget(&self, key: &Key<'_>) -> Result<(), StoreError> {
+        let Shared { store, clock, fallback, .. } = &*self.shared;
+        store.reset(key, clock).await?;
+        if let Some(counters) = fallback.counters() {
+            counters.forget(key, clock.now());
         }
         Ok(())
     }
