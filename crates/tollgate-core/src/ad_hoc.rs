@@ -13,21 +13,31 @@ pub enum AdHoc {
 }
 
 impl AdHoc {
-    pub(crate) const ALL: [Self; 2] = [Self::Throttle, Self::Override];
+    /// Every purpose, in the order of their numbers.
+    pub const ALL: [Self; 2] = [Self::Throttle, Self::Override];
 
-    /// A limit that stands for this purpose. Its name begins with a sign that the name of a configured limit cannot have.
-    pub(crate) fn limit(self) -> Limit {
-        let name = match self {
+    /// Begins with a sign that the name of a configured limit cannot have.
+    const fn name(self) -> &'static str {
+        match self {
             Self::Throttle => "!throttle",
             Self::Override => "!override",
-        };
-        Limit::new(name, Quota::per_second(1)).key([KeyPart::Descriptor("key".to_owned())])
+        }
+    }
+
+    /// A limit that stands for this purpose.
+    pub(crate) fn limit(self) -> Limit {
+        Limit::new(self.name(), Quota::per_second(1)).key([KeyPart::Descriptor("key".to_owned())])
     }
 }
 
 impl Limit {
     /// Whether it stands for quotas that come with the request.
     pub fn is_ad_hoc(&self) -> bool {
-        self.name.starts_with('!')
+        self.ad_hoc().is_some()
+    }
+
+    /// What the quotas that it stands for are for.
+    pub fn ad_hoc(&self) -> Option<AdHoc> {
+        AdHoc::ALL.into_iter().find(|purpose| purpose.name() == self.name)
     }
 }
