@@ -11,6 +11,8 @@ use tollgate_core::{FailurePolicy, Nanos, Policy};
 pub struct Config {
     /// The reverse proxy; `None` is off.
     pub proxy: Option<Proxy>,
+    /// The decision service.
+    pub decisions: Decisions,
     /// The operator's door.
     pub admin: Admin,
     /// How the client's address is found.
@@ -128,6 +130,29 @@ pub struct Bounds {
     pub target_bytes: usize,
     /// A body; `None` is any size.
     pub body_bytes: Option<u64>,
+}
+
+/// The decision service: where other proxies ask.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Decisions {
+    /// JSON, and what gateways ask of an external authority; `None` is off.
+    pub http: Option<SocketAddr>,
+    /// Envoy's rate limit service; `None` is off.
+    pub grpc: Option<SocketAddr>,
+    /// The protocol of Redis; `None` is off.
+    pub resp: Option<SocketAddr>,
+    /// The file with the token that callers must show.
+    pub token_file: Option<PathBuf>,
+    /// Whether an address beyond loopback needs no token.
+    pub allow_remote: bool,
+}
+
+impl Decisions {
+    /// Every address that is listened at, with its key in the file.
+    pub fn addresses(&self) -> impl Iterator<Item = (&'static str, SocketAddr)> {
+        let all = [("decisions.http", self.http), ("decisions.grpc", self.grpc), ("decisions.resp", self.resp)];
+        all.into_iter().filter_map(|(name, address)| Some((name, address?)))
+    }
 }
 
 /// The operator's door.

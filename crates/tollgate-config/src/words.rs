@@ -5,7 +5,7 @@ mod store;
 
 use std::fmt::Display;
 
-use crate::typed::{AccessList, Config, Proxy, Route, Upstream, UpstreamHttp};
+use crate::typed::{AccessList, Config, Decisions, Proxy, Route, Upstream, UpstreamHttp};
 
 impl Config {
     /// What will be enforced, one sentence each: where requests come in and go, where counters are, and every limit.
@@ -23,6 +23,7 @@ impl Config {
             Some(proxy) => words.extend(proxy_in_words(proxy)),
             None => words.push("the proxy is off".to_owned()),
         }
+        words.extend(decisions_in_words(&self.decisions));
         match (self.admin.listen, &self.admin.token_file) {
             (None, _) => words.push("admin is off".to_owned()),
             (Some(at), None) => words.push(format!("admin listens at {at}, without a token")),
@@ -49,6 +50,18 @@ fn proxy_in_words(proxy: &Proxy) -> Vec<String> {
     }
     let rest = if proxy.routes.len() == 1 { "all requests" } else { "all other requests" };
     words.extend(proxy.routes.iter().map(|route| route_in_words(route, rest)));
+    words
+}
+
+fn decisions_in_words(decisions: &Decisions) -> Vec<String> {
+    let token = if decisions.token_file.is_some() { ", with a token" } else { ", without a token" };
+    let protocols = [("HTTP", decisions.http), ("gRPC", decisions.grpc), ("the Redis protocol", decisions.resp)];
+    let doors = protocols.into_iter().filter_map(|(protocol, address)| Some((protocol, address?)));
+    let mut words: Vec<String> =
+        doors.map(|(protocol, at)| format!("decisions over {protocol} are asked for at {at}{token}")).collect();
+    if words.is_empty() {
+        words.push("the decision service is off".to_owned());
+    }
     words
 }
 

@@ -20,8 +20,8 @@ impl Embedded {
     }
 
     /// Where the proxy listens.
-    pub fn proxy_addresses(&self) -> &[SocketAddr] {
-        self.0.as_ref().map_or(&[], Server::proxy_addresses)
+    pub fn proxy_addresses(&self) -> Vec<SocketAddr> {
+        self.0.as_ref().map_or_else(Vec::new, Server::proxy_addresses)
     }
 
     /// Where operators ask.

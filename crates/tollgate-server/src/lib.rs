@@ -7,6 +7,7 @@
 mod access;
 pub mod admin;
 mod auth;
+mod cores;
 mod echo;
 mod embedded;
 mod handover;

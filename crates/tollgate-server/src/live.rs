@@ -84,6 +84,7 @@ pub(crate) struct Gate {
 #[derive(Debug, PartialEq)]
 struct Fixed {
     listen: Vec<std::net::SocketAddr>,
+    decisions: config::Decisions,
     admin: config::Admin,
     store: config::StoreKind,
     max_connections: usize,
@@ -96,6 +97,7 @@ impl Fixed {
         let proxy = config.proxy.as_ref();
         Self {
             listen: proxy.map(|proxy| proxy.listen.clone()).unwrap_or_default(),
+            decisions: config.decisions.clone(),
             admin: config.admin.clone(),
             store: config.store.kind.clone(),
             max_connections: proxy.map_or(0, |proxy| proxy.max_connections),
@@ -108,6 +110,7 @@ impl Fixed {
     fn differences(&self, other: &Self) -> Vec<&'static str> {
         let pairs = [
             ("proxy.listen", self.listen != other.listen),
+            ("decisions", self.decisions != other.decisions),
             ("admin", self.admin != other.admin),
             ("store", self.store != other.store),
             ("proxy.max_connections", self.max_connections != other.max_connections),

@@ -50,12 +50,7 @@ impl Program {
         let server = Server::start(self.loaded, self.file, self.read_again, inherited)?;
         let told = server.background().block_on(async {
             let mut signals = Signals::new()?;
-            introduce(&Ready {
-                proxy: server.proxy_addresses().to_vec(),
-                is_tls,
-                admin: server.admin_address(),
-                words,
-            });
+            introduce(&Ready { proxy: server.proxy_addresses(), is_tls, admin: server.admin_address(), words });
             handover::end_predecessor();
             let mut successor: Option<Child> = None;
             loop {

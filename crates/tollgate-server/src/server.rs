@@ -3,16 +3,19 @@
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tollgate_config::{self as config, Config, Upstream};
 
 use crate::admin::{self, AdminState, AdminToken, Readiness};
+use crate::cores::{Common, Cores};
 use crate::echo;
 use crate::handover::Inherited;
 use crate::live::Gate;
-use crate::proxy::{Proxy, listen};
+use crate::proxy::{self, listen};
 use crate::reloading::{Content, Loaded, ReadAgain, Reloaded, Reloader};
 use crate::store::AnyStore;
 use crate::telemetry::metrics::Reading;
@@ -20,7 +23,7 @@ use crate::telemetry::metrics::Reading;
 /// A running Tollgate.
 pub(crate) struct Server {
     gate: Arc<Gate>,
-    proxy: Option<Proxy>,
+    cores: Cores,
     admin: Option<TcpListener>,
     reloader: Arc<Reloader>,
     /// Becomes true when the process is told to end.
@@ -55,18 +58,15 @@ impl Server {
         }
         tell_metrics(&gate);
         let reloader = Arc::new(Reloader::new(Arc::clone(&gate), content, file, read_again));
-        let proxy = match &proxy_config {
-            None => None,
-            Some(proxy) => Some(Proxy::start(proxy, &gate, &mut inherited).map_err(one)?),
-        };
         let (ending, is_ending) = watch::channel(false);
+        let cores = start_cores(proxy_config.as_ref(), &gate, &is_ending, &mut inherited).map_err(one)?;
         let admin =
             start_admin(&admin_config, &gate, &reloader, &background, is_ending, &mut inherited).map_err(one)?;
         reloader.watch().map_err(|error| vec![format!("the configuration cannot be followed: {error}")])?;
         for address in inherited.addresses() {
             tracing::warn!("a socket was inherited on which nothing listens: {address}");
         }
-        Ok(Self { gate, proxy, admin, reloader, ending, background })
+        Ok(Self { gate, cores, admin, reloader, ending, background })
     }
 
     pub(crate) fn background(&self) -> &Runtime {
@@ -74,8 +74,8 @@ impl Server {
     }
 
     /// Where the proxy listens.
-    pub(crate) fn proxy_addresses(&self) -> &[SocketAddr] {
-        self.proxy.as_ref().map_or(&[], Proxy::addresses)
+    pub(crate) fn proxy_addresses(&self) -> Vec<SocketAddr> {
+        self.cores.addresses(proxy::NAME)
     }
 
     /// Where operators ask.
@@ -85,7 +85,7 @@ impl Server {
 
     /// All listening sockets.
     pub(crate) fn sockets(&self) -> Vec<TcpListener> {
-        let own = self.proxy.iter().flat_map(Proxy::sockets).chain(&self.admin);
+        let own = self.cores.sockets().iter().chain(&self.admin);
         own.filter_map(|socket| socket.try_clone().ok()).collect()
     }
 
@@ -98,9 +98,7 @@ impl Server {
     pub(crate) fn drain(self) {
         self.ending.send_replace(true);
         drop(self.admin);
-        if let Some(proxy) = self.proxy {
-            proxy.drain();
-        }
+        self.cores.join();
         self.gate.access_log.clone().close();
         self.background.shutdown_background();
     }
@@ -118,6 +116,25 @@ fn tell_metrics(gate: &Arc<Gate>) {
         None => Reading::default(),
         Some(gate) => Reading::of(gate.limiter.store(), gate.limiter.failures(), &gate.live().client_ip),
     });
+}
+
+fn start_cores(
+    proxy: Option<&config::Proxy>,
+    gate: &Arc<Gate>,
+    ending: &watch::Receiver<bool>,
+    inherited: &mut Inherited,
+) -> Result<Cores, String> {
+    /// Without a proxy, which would say.
+    const DRAIN: Duration = Duration::from_secs(30);
+    let threads = proxy.and_then(|proxy| proxy.workers);
+    let threads = threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
+    let common = Common {
+        metrics: Arc::clone(&gate.metrics),
+        ending: ending.clone(),
+        drain: proxy.map_or(DRAIN, |proxy| proxy.timeouts.drain.into()),
+    };
+    let doors = proxy.map(|proxy| proxy::door(proxy, gate, ending)).into_iter().collect();
+    Cores::start(threads, doors, &common, inherited)
 }
 
 fn start_admin(

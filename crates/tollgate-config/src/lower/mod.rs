@@ -6,6 +6,7 @@
 mod access;
 mod admin;
 mod client_ip;
+mod decisions;
 mod failure;
 mod limits;
 mod names;
@@ -28,6 +29,7 @@ pub(crate) fn config(item: &Item<'_>) -> Option<Config> {
         let store = store::store(top.sub("store").as_ref());
         let config = Config {
             proxy: top.sub("proxy").and_then(|proxy| proxy::proxy(&proxy)),
+            decisions: decisions::decisions(top.sub("decisions").as_ref()),
             admin: admin::admin(top.sub("admin").as_ref()),
             client_ip,
             principals: principals::principals(top.sub("principals").as_ref()),
@@ -38,9 +40,8 @@ pub(crate) fn config(item: &Item<'_>) -> Option<Config> {
             log: response::log(top.sub("log").as_ref()),
         };
         admin::tell_if_shared(&config, top);
-        for section in ["decisions", "external"] {
-            top.refuse(section, "is not available in this version");
-        }
+        decisions::tell_if_shared(&config, top);
+        top.refuse("external", "is not available in this version");
         config
     })
 }

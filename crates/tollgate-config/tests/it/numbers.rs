@@ -90,7 +90,7 @@ fn odd_value() -> impl Strategy<Value = String> {
 }
 
 /// Every value that can be written, `VALUE` in its place.
-const PLACES: [&str; 52] = [
+const PLACES: [&str; 53] = [
     "limits: [{ name: a, key: global, rate: VALUE }]",
     "limits: [{ name: a, key: global, rate: VALUE, algorithm: fixed_window }]",
     "limits: [{ name: a, key: global, rate: VALUE, algorithm: sliding_window }]",
@@ -142,6 +142,7 @@ const PLACES: [&str; 52] = [
     "store: { kind: redis, redis: { endpoints: a, database: VALUE } }",
     "store: { kind: redis, redis: { endpoints: a, recovery: { base: VALUE, cap: VALUE } } }",
     "store: { kind: redis, redis: { endpoints: a, connect_timeout: VALUE } }",
+    "decisions: { http: VALUE }",
     "admin: VALUE",
 ];
 
@@ -172,6 +173,9 @@ fn is_usable(config: &Config) {
     }
     let is_open = config.admin.listen.is_some_and(|listen| !listen.ip().is_loopback());
     assert!(!is_open || config.admin.token_file.is_some());
+    let decisions = &config.decisions;
+    let is_open = decisions.addresses().any(|(_, listen)| !listen.ip().is_loopback());
+    assert!(!is_open || decisions.token_file.is_some() || decisions.allow_remote);
     assert!(!config.in_words().is_empty());
 }
 

@@ -166,7 +166,7 @@ proptest! {
     ) {
         let keys = [
             "proxy.listen", "proxy.upstream", "proxy.max_body", "proxy.workers", "proxy.timeouts.idle", "admin.listen",
-            "admin", "client_ip.header", "client_ip.ipv4_prefix", "principals.on_invalid", "principals.required",
+            "admin", "decisions.http", "decisions.allow_remote", "client_ip.header", "client_ip.ipv4_prefix", "principals.on_invalid", "principals.required",
             "principals.jwt.header", "principals.jwt.algorithms", "access.deny.cidrs", "store.kind", "store.on_failure",
             "store.on_failure.policy", "store.on_failure.status", "store.fail_open", "store.key_prefix",
             "store.redis.url", "store.redis.endpoints", "store.redis.mode", "store.redis.password",

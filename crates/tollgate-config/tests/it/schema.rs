@@ -35,6 +35,8 @@ fn what_is_loaded_is_accepted() {
         "{}",
         "admin: off",
         "admin: { listen: \"127.0.0.1:1\" }",
+        "decisions:\n",
+        "decisions: { http: \"0.0.0.0:1\", allow_remote: true }",
         "store:\nlog:\n",
         "store: { kind: \" In-Memory \", fail_open: true }",
         "store: { on_failure: passThrough }",
@@ -64,7 +66,9 @@ fn what_is_loaded_is_accepted() {
 fn what_is_refused_is_refused_by_the_schema_too_where_it_can_tell() {
     for text in [
         "limit: []",
-        "decisions: {}",
+        "decisions: { http: a }",
+        "decisions: { grpc: \"127.0.0.1:1\" }",
+        "decisions: { allow_remote: maybe }",
         "external: {}",
         "admin: on",
         "proxy: {}",
@@ -127,6 +131,7 @@ fn reader_and_schema_know_the_same_keys() {
         ),
         ("/properties/proxy/properties/tls", "proxy: { listen: \"127.0.0.1:0\", tls: { cert: a, key: b, ODD: 1 } }"),
         ("/properties/proxy/properties/timeouts", "proxy: { listen: \"127.0.0.1:0\", timeouts: { ODD: 1 } }"),
+        ("/properties/decisions", "decisions: { ODD: 1 }"),
         ("/properties/admin/anyOf/1", "admin: { ODD: 1 }"),
         ("/properties/client_ip", "client_ip: { ODD: 1 }"),
         ("/properties/principals", "principals: { ODD: 1 }"),
@@ -159,7 +164,7 @@ fn reader_and_schema_know_the_same_keys() {
         let told = bad(&text.replace("ODD", ODD)).join("\n");
         let known = told.split_once("(known: ").unwrap_or_else(|| panic!("{told}")).1.trim_end_matches(')');
         // Known in order to be refused with a word of their own.
-        let refused = ["decisions", "external", "quota_from"];
+        let refused = ["external", "quota_from", "grpc", "resp"];
         let read: BTreeSet<&str> = known.split(", ").filter(|key| !refused.contains(key)).collect();
         let listed = schema.pointer(path).and_then(|section| section["properties"].as_object());
         let listed: BTreeSet<&str> = listed.unwrap_or_else(|| panic!("{path}")).keys().map(String::as_str).collect();

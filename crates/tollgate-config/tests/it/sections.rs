@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use tollgate_config::{
-    Admin, ApiKeys, BodyStyle, Bounds, ClientIp, HeaderStyle, Jwt, JwtAlgorithm, Log, LogFormat, OnInvalid,
+    Admin, ApiKeys, BodyStyle, Bounds, ClientIp, Decisions, HeaderStyle, Jwt, JwtAlgorithm, Log, LogFormat, OnInvalid,
     ProxyHeader, Response, ServerTls, Source, Timeouts, Upstream, UpstreamHttp, load,
 };
 use tollgate_core::Nanos;
@@ -21,6 +21,7 @@ fn the_built_in_default_is_an_echo_behind_ten_requests_a_second() {
     assert_eq!(proxy.listen, ["127.0.0.1:8080".parse().unwrap()]);
     assert_eq!(proxy.routes.len(), 1);
     assert_eq!(proxy.routes[0].upstreams, [Upstream::Echo]);
+    assert_eq!(config.decisions.http, "127.0.0.1:8081".parse().ok());
     assert_eq!(config.admin.listen, "127.0.0.1:9090".parse().ok());
     let limit = &config.policy.limits()[0];
     assert_eq!((limit.name.as_str(), limit.quota.unwrap().limit()), ("per-client", 20));
@@ -174,6 +175,38 @@ fn what_is_wrong_with_a_proxy_is_told() {
     assert!(wrong("proxy:").starts_with("proxy.listen: is missing"));
     assert_eq!(wrong("proxy: { listen: [] }"), "proxy.listen: must name at least one address");
     assert_eq!(wrong("proxy: { listen: [\"1.1.1.1:1\", \"1.1.1.1:1\"] }"), "proxy.listen[1]: is named twice");
+}
+
+#[test]
+fn decisions_are_off_until_an_address_is_named_and_ask_for_a_token_beyond_loopback() {
+    let decisions = |text: &str| good(text).decisions;
+    assert_eq!(
+        [decisions(""), decisions("decisions:"), decisions("decisions: {}")],
+        [(); 3].map(|()| Decisions::default())
+    );
+    let open = decisions("decisions: { http: \"0.0.0.0:1\", token_file: t }");
+    assert_eq!((open.http, open.token_file), ("0.0.0.0:1".parse().ok(), Some("/etc/tollgate/t".into())));
+    decisions("decisions: { http: \"[::1]:1\" }");
+    decisions("decisions: { http: \"[::ffff:127.0.0.1]:1\" }");
+    assert!(decisions("decisions: { http: \"0.0.0.0:1\", allow_remote: true }").allow_remote);
+    for text in ["http: \"0.0.0.0:1\"", "http: \"[::]:1\"", "http: \"192.0.2.1:1\", allow_remote: false"] {
+        let told = wrong(&format!("decisions: {{ {text} }}"));
+        assert!(told.starts_with("decisions.token_file: is missing: an address that is not loopback needs"), "{told}");
+    }
+    for protocol in ["grpc", "resp"] {
+        let told = wrong(&format!("decisions: {{ {protocol}: \"127.0.0.1:1\" }}"));
+        assert_eq!(told, format!("decisions.{protocol}: is not available in this version"));
+    }
+}
+
+#[test]
+fn decisions_do_not_share_a_port_with_another_door() {
+    let http = "decisions: { http: \"127.0.0.1:9090\" }";
+    assert_eq!(wrong(http), "decisions: decisions.http and admin listen at the same address and port");
+    good(&format!("{http}\nadmin: off"));
+    let told = wrong("proxy: { listen: \"0.0.0.0:1\" }\ndecisions: { http: \"127.0.0.1:1\" }");
+    assert_eq!(told, "decisions: decisions.http and proxy listen at the same address and port");
+    good("proxy: { listen: \"127.0.0.1:0\" }\ndecisions: { http: \"127.0.0.1:0\" }");
 }
 
 #[test]

@@ -12,6 +12,7 @@ proxy:
   upstream: [http://a, h2c://b:81]
   routes: [{ host: "*.example", path: /api, upstream: echo }]
   proxy_protocol_from: 10.0.0.0/8
+decisions: { http: "0.0.0.0:8081", token_file: t }
 admin: { listen: "0.0.0.0:9090", token_file: t }
 access: { deny: { cidrs: [192.0.2.0/24] }, allow: { keys: [ann, bob] } }
 store: { kind: redis, on_failure: { policy: closed, status: 502 }, redis: { mode: cluster, endpoints: ["rl-0:6379", rl-1] } }
@@ -31,6 +32,7 @@ limits:
         "10.0.0.0/8 must speak the PROXY protocol",
         "requests for *.example below /api go to the built-in echo",
         "all other requests go to http://a:80 and h2c://b:81",
+        "decisions over HTTP are asked for at 0.0.0.0:8081, with a token",
         "admin listens at 0.0.0.0:9090 and asks for a token",
         "counters are in the Redis cluster of rl-0:6379 and rl-1; a decision takes at most 50ms",
         "while the store is away, requests are refused with 502",
@@ -58,6 +60,7 @@ fn what_is_off_is_told_too() {
     let words = good("admin: off").in_words();
     let expected = [
         "the proxy is off",
+        "the decision service is off",
         "admin is off",
         "counters are in this process, for 1000000 callers at a time; other replicas have their own",
         "there are no limits: every request passes",

@@ -11,7 +11,7 @@ use crate::handover::Inherited;
 const BACKLOG: i32 = 4_096;
 
 /// The sockets of an address, for each of so many threads.
-pub(super) fn sockets(
+pub(crate) fn sockets(
     address: SocketAddr,
     threads: usize,
     inherited: &mut Inherited,

@@ -53,6 +53,7 @@ fn config(upstream: SocketAddr, limits: Vec<Limit>) -> config::Config {
             proxy_protocol_from: Vec::new(),
             workers: Some(1),
         }),
+        decisions: config::Decisions::default(),
         admin: config::Admin { listen: None, token_file: None },
         client_ip: config::ClientIp { trusted_proxies: Vec::new(), header: config::ProxyHeader::default() },
         principals: config::Principals::default(),

@@ -1,0 +1,55 @@
+//! `decisions`: where other proxies ask.
+
+use std::net::SocketAddr;
+
+use crate::item::Item;
+use crate::section::Section;
+use crate::typed::{Config, Decisions};
+
+/// Off, unless an address is named.
+pub(super) fn decisions(item: Option<&Item<'_>>) -> Decisions {
+    let read = item.and_then(|item| {
+        item.section(|section| {
+            let decisions = Decisions {
+                http: section.optional("http", Item::socket),
+                token_file: section.optional("token_file", Item::file),
+                allow_remote: section.read("allow_remote", false, Item::switch),
+                grpc: None,
+                resp: None,
+            };
+            for protocol in ["grpc", "resp"] {
+                section.refuse(protocol, "is not available in this version");
+            }
+            let is_open = decisions.addresses().any(|(_, address)| !address.ip().to_canonical().is_loopback());
+            if is_open && !decisions.allow_remote && !section.has("token_file") {
+                section.need(
+                    "token_file",
+                    "an address that is not loopback needs a token, or allow_remote: true where the network keeps strangers away",
+                );
+            }
+            decisions
+        })
+    });
+    read.unwrap_or_default()
+}
+
+/// Notes that two doors are at one address: the questions of one would end up at the other.
+pub(super) fn tell_if_shared(config: &Config, top: &Section<'_>) {
+    let proxy = config.proxy.iter().flat_map(|proxy| &proxy.listen).map(|listen| ("proxy", *listen));
+    let admin = config.admin.listen.map(|listen| ("admin", listen));
+    let others: Vec<(&str, SocketAddr)> = proxy.chain(admin).collect();
+    let own: Vec<(&str, SocketAddr)> = config.decisions.addresses().collect();
+    for (place, (name, address)) in own.iter().enumerate() {
+        let taken = others.iter().chain(&own[..place]).find(|(_, other)| is_same(*address, *other));
+        if let Some((other, _)) = taken {
+            let message = format!("{name} and {other} listen at the same address and port");
+            top.first_of(&["decisions"]).note(message);
+        }
+    }
+}
+
+/// Whether two listeners are in each other's way; the system picks a port for 0, another one each time.
+fn is_same(one: SocketAddr, other: SocketAddr) -> bool {
+    let is_same_host = one.ip() == other.ip() || one.ip().is_unspecified() || other.ip().is_unspecified();
+    one.port() != 0 && one.port() == other.port() && is_same_host
+}
