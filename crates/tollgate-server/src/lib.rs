@@ -8,6 +8,7 @@ mod access;
 pub mod admin;
 mod auth;
 mod cores;
+mod decisions;
 mod echo;
 mod embedded;
 mod handover;
@@ -23,6 +24,7 @@ pub mod telemetry;
 
 pub use access::{AccessLists, Ruling};
 pub use auth::{Authenticator, Identity, Reason, Unauthorized};
+pub use decisions::grpc::messages;
 pub use embedded::Embedded;
 pub use program::{Program, Ready};
 pub use reloading::{Loaded, ReadAgain};
