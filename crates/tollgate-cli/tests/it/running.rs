@@ -20,6 +20,9 @@ pub struct Tollgate {
     directory: TempDir,
     pub proxy: SocketAddr,
     pub admin: Option<SocketAddr>,
+    /// Where Envoy asks for decisions, and clients of Redis.
+    pub grpc: Option<SocketAddr>,
+    pub resp: Option<SocketAddr>,
     /// Everything it has printed so far, by line.
     pub printed: Arc<Mutex<Vec<String>>>,
     pub logged: Arc<Mutex<Vec<String>>>,
@@ -45,7 +48,7 @@ impl Tollgate {
         let (printed, lines) = collect(child.stdout.take().unwrap());
         let (logged, _) = collect(child.stderr.take().unwrap());
         let deadline = Instant::now() + LONGEST;
-        let (mut proxy, mut admin) = (None, None);
+        let (mut proxy, mut admin, mut grpc, mut resp) = (None, None, None, None);
         // The line to try comes last.
         loop {
             match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
@@ -58,6 +61,8 @@ impl Tollgate {
                     match name {
                         Some("proxy") => proxy = proxy.or(address),
                         Some("admin") => admin = admin.or(address),
+                        Some("grpc") => grpc = grpc.or(address),
+                        Some("resp") => resp = resp.or(address),
                         _ => {}
                     }
                 }
@@ -68,7 +73,7 @@ impl Tollgate {
             }
         }
         let proxy = proxy.expect("it says where the proxy listens");
-        Self { child, directory, proxy, admin, printed, logged }
+        Self { child, directory, proxy, admin, grpc, resp, printed, logged }
     }
 
     pub fn pid(&self) -> u32 {

@@ -302,8 +302,8 @@ mod tests {
 
         #[test]
         fn no_bytes_do_harm(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            read(&bytes);
-            read(&[b"*3\r\n$".to_vec(), bytes].concat());
+            let _ = read(&bytes);
+            let _ = read(&[b"*3\r\n$".to_vec(), bytes].concat());
         }
     }
 }
