@@ -38,6 +38,9 @@ fn introduce(ready: &Ready, path: Option<&std::path::Path>) {
     for address in &ready.proxy {
         println!("  proxy  {}://{address}", if ready.is_tls { "https" } else { "http" });
     }
+    if let Some(address) = ready.decisions {
+        println!("  decisions  http://{address} (/v1/check, /v1/authorize/…, /openapi.json)");
+    }
     if let Some(address) = ready.admin {
         println!("  admin  http://{address} (/healthz, /readyz, /metrics)");
     }
@@ -45,5 +48,7 @@ fn introduce(ready: &Ready, path: Option<&std::path::Path>) {
     if let Some(address) = ready.proxy.first() {
         let (scheme, insecure) = if ready.is_tls { ("https", " -k") } else { ("http", "") };
         println!("try it: curl -i{insecure} {scheme}://{address}/");
+    } else if let Some(address) = ready.decisions {
+        println!("try it: curl http://{address}/openapi.json");
     }
 }
