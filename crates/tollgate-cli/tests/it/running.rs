@@ -19,6 +19,7 @@ pub struct Tollgate {
     child: Child,
     directory: TempDir,
     pub proxy: SocketAddr,
+    pub decisions: Option<SocketAddr>,
     pub admin: Option<SocketAddr>,
     /// Everything it has printed so far, by line.
     pub printed: Arc<Mutex<Vec<String>>>,
@@ -45,7 +46,7 @@ impl Tollgate {
         let (printed, lines) = collect(child.stdout.take().unwrap());
         let (logged, _) = collect(child.stderr.take().unwrap());
         let deadline = Instant::now() + LONGEST;
-        let (mut proxy, mut admin) = (None, None);
+        let (mut proxy, mut decisions, mut admin) = (None, None, None);
         // The line to try comes last.
         loop {
             match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
@@ -57,6 +58,7 @@ impl Tollgate {
                         url.and_then(|url| url.split_once("://")).and_then(|(_, address)| address.parse().ok());
                     match name {
                         Some("proxy") => proxy = proxy.or(address),
+                        Some("decisions") => decisions = decisions.or(address),
                         Some("admin") => admin = admin.or(address),
                         _ => {}
                     }
@@ -68,7 +70,7 @@ impl Tollgate {
             }
         }
         let proxy = proxy.expect("it says where the proxy listens");
-        Self { child, directory, proxy, admin, printed, logged }
+        Self { child, directory, proxy, decisions, admin, printed, logged }
     }
 
     pub fn pid(&self) -> u32 {
