@@ -1,4 +1,4 @@
-//! Tollgate's front doors: the edge proxy, and what operators see of it.
+//! Tollgate's front doors: the edge proxy, the decision service, and what operators see of them.
 //!
 //! Reading order follows a request: `proxy/connection.rs` takes it in, `proxy/service.rs` decides, `proxy/forward.rs` finds
 //! a server, and `proxy/exchange.rs` speaks to it.
@@ -18,6 +18,7 @@ mod proxy;
 pub mod reload;
 mod reloading;
 mod request_id;
+mod ruling;
 mod server;
 mod store;
 pub mod telemetry;

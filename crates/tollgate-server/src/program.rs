@@ -30,6 +30,8 @@ pub struct Ready {
     pub proxy: Vec<SocketAddr>,
     /// Whether it speaks TLS.
     pub is_tls: bool,
+    /// Where other proxies ask over HTTP.
+    pub decisions: Option<SocketAddr>,
     /// Where Envoy asks for decisions.
     pub grpc: Option<SocketAddr>,
     /// Where clients of Redis ask for decisions.
@@ -57,6 +59,7 @@ impl Program {
             introduce(&Ready {
                 proxy: server.proxy_addresses(),
                 is_tls,
+                decisions: server.decisions_address(),
                 grpc: server.grpc_address(),
                 resp: server.resp_address(),
                 admin: server.admin_address(),

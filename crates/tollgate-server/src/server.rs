@@ -81,6 +81,11 @@ impl Server {
         self.cores.addresses(proxy::NAME)
     }
 
+    /// Where other proxies ask over HTTP.
+    pub(crate) fn decisions_address(&self) -> Option<SocketAddr> {
+        self.cores.addresses(decisions::HTTP).pop()
+    }
+
     /// Where Envoy asks.
     pub(crate) fn grpc_address(&self) -> Option<SocketAddr> {
         self.cores.addresses(decisions::GRPC).pop()

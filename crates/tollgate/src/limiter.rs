@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use arc_swap::ArcSwap;
 use tollgate_core::{
-    Charge, Decision, FailurePolicy, Key, Limit, LimitOutcome, List, MissingKey, Nanos, Outcome, Policy, PolicyErrors,
+    Charge, Decision, FailurePolicy, Limit, LimitOutcome, List, MissingKey, Nanos, Outcome, Policy, PolicyErrors,
     Stage, Subject,
 };
 
@@ -74,12 +74,16 @@ impl<S: Store, C: Clock> Limiter<S, C> {
 
     /// Charges one limit by its name and key parts, for callers that know both.
     pub async fn check_named(&self, limit: &str, parts: &[&str], cost: u64) -> Verdict {
-        let policy = self.policy();
+        self.check_named_at(&self.policy(), limit, parts, cost).await
+    }
+
+    /// The same under a policy that the caller holds.
+    pub async fn check_named_at(&self, policy: &Arc<Policy>, limit: &str, parts: &[&str], cost: u64) -> Verdict {
         let charges: List<Charge<'_>> = match policy.charge_named(limit, parts, cost) {
             Ok(charge) => charge.into_iter().collect(),
             Err(missing) => return Verdict::Unidentified(missing),
         };
-        self.decide(&policy, &charges).await
+        self.decide(policy, &charges).await
     }
 
     /// Takes charges that were made from `policy`, all or nothing: for front doors that do not begin with a request.
@@ -149,11 +153,26 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// Gives back the units that a request was charged `age` ago; zero gives back all of them. Never beyond full.
     pub async fn refund(&self, subject: &Subject<'_>, cost: u64, age: Nanos) -> Verdict {
         let policy = self.policy();
-        let charges = match policy.charges_for(subject, cost) {
-            Ok(charges) => charges,
+        match policy.charges_for(subject, cost) {
+            Ok(charges) => self.give_back(&policy, &charges, age).await,
+            Err(missing) => Verdict::Unidentified(missing),
+        }
+    }
+
+    /// The same for one limit by its name and key parts, under a policy that the caller holds.
+    pub async fn refund_named_at(
+        &self,
+        policy: &Arc<Policy>,
+        limit: &str,
+        parts: &[&str],
+        cost: u64,
+        age: Nanos,
+    ) -> Verdict {
+        let charges: List<Charge<'_>> = match policy.charge_named(limit, parts, cost) {
+            Ok(charge) => charge.into_iter().collect(),
             Err(missing) => return Verdict::Unidentified(missing),
         };
-        self.give_back(&policy, &charges, age).await
+        self.give_back(policy, &charges, age).await
     }
 
     /// Gives back the units of charges that were made from `policy` and drawn `age` ago.
@@ -176,18 +195,23 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// Forgets every counter that a request would be charged to.
     pub async fn reset(&self, subject: &Subject<'_>) -> Result<(), ResetError> {
         let policy = self.policy();
-        for charge in &policy.charges_for(subject, 0).map_err(ResetError::Unidentified)? {
-            self.forget(&charge.key).await.map_err(ResetError::Store)?;
-        }
-        Ok(())
+        let charges = policy.charges_for(subject, 0).map_err(ResetError::Unidentified)?;
+        self.forget(&charges).await
     }
 
-    /// Forgets one counter.
-    pub async fn forget(&self, key: &Key<'_>) -> Result<(), StoreError> {
-        let Shared { store, clock, fallback, .. } = &*self.shared;
-        store.reset(key, clock).await?;
-        if let Some(counters) = fallback.counters() {
-            counters.forget(key, clock.now());
+    /// The same for one limit by its name and key parts, under a policy that the caller holds.
+    pub async fn reset_named_at(&self, policy: &Policy, limit: &str, parts: &[&str]) -> Result<(), ResetError> {
+        let charge = policy.charge_named(limit, parts, 0).map_err(ResetError::Unidentified)?;
+        self.forget(charge.as_slice()).await
+    }
+
+    async fn forget(&self, charges: &[Charge<'_>]) -> Result<(), ResetError> {
+        for charge in charges {
+            let Shared { store, clock, fallback, .. } = &*self.shared;
+            store.reset(&charge.key, clock).await.map_err(ResetError::Store)?;
+            if let Some(counters) = fallback.counters() {
+                counters.forget(&charge.key, clock.now());
+            }
         }
         Ok(())
     }

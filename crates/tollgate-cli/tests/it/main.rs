@@ -7,7 +7,9 @@ mod running;
 mod upstream;
 
 mod answers;
+mod authorize;
 mod commands;
+mod decisions;
 mod descriptors;
 mod envoy_rls;
 mod exhaustion;

@@ -1,6 +1,12 @@
 //! The decision service: other proxies ask, and the same limits, stores and failure policies answer.
+//!
+//! Over HTTP, an [`About`] is made of what is asked, and the [`Answer`] is told in words; the other protocols ask about charges.
 
+mod about;
+mod authorize;
 pub(crate) mod grpc;
+mod http;
+mod openapi;
 mod resp;
 mod stall;
 #[cfg(test)]
@@ -12,15 +18,19 @@ use std::sync::Arc;
 
 use tokio::net::TcpStream;
 use tokio::sync::watch;
+use tollgate::Verdict;
 use tollgate_config as config;
 
 use crate::cores::Door;
-use crate::live::Gate;
+use crate::live::{Gate, Live};
+use crate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
 
+pub(crate) use about::{About, Answer, GiveBackError};
 pub(crate) use stall::Impatient;
 pub(crate) use token::SharedToken;
 
 /// The keys of the addresses, by protocol.
+pub(crate) const HTTP: &str = "decisions.http";
 pub(crate) const GRPC: &str = "decisions.grpc";
 pub(crate) const RESP: &str = "decisions.resp";
 
@@ -34,6 +44,22 @@ pub(crate) struct Desk {
     pub(crate) token: Option<SharedToken>,
     /// Becomes true when no question may begin any more.
     pub(crate) ending: watch::Receiver<bool>,
+}
+
+impl Desk {
+    /// Counts what was decided about charges.
+    fn count_verdict(&self, live: &Live, protocol: DecisionProtocol, verdict: &Verdict) {
+        if let Some(decision) = verdict.decision() {
+            live.counts.count(decision);
+        }
+        let answer = match verdict {
+            Verdict::Forward(_) | Verdict::ForwardUnchecked(_) => DecisionAnswer::Allowed,
+            Verdict::Reject(_) => DecisionAnswer::Limited,
+            Verdict::Unavailable { .. } => DecisionAnswer::Unavailable,
+            Verdict::Unidentified(_) => DecisionAnswer::Refused,
+        };
+        self.gate.metrics.decision(protocol, answer);
+    }
 }
 
 /// A door for each protocol that the configuration turns on.
@@ -51,6 +77,7 @@ pub(crate) fn doors(
     };
     let desk = Arc::new(Desk { gate: Arc::clone(gate), token, ending: ending.clone() });
     let mut doors = Vec::new();
+    doors.extend(config.http.map(|address| door(HTTP, address, &desk, http::serve)));
     if let Some(address) = config.grpc {
         let services = grpc::Services::new()?;
         doors.push(door(GRPC, address, &desk, move |desk, stream, peer| {

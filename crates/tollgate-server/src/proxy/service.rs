@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_LENGTH, EXPECT, HeaderMap, WWW_AUTHENTICATE};
@@ -15,7 +15,7 @@ use http_body_util::BodyExt;
 use tollgate::Verdict;
 use tollgate::http::{Extracted, HeaderLines, RateLimitLine, Rejection, host_of};
 use tollgate_config::BodyStyle;
-use tollgate_core::{Decision, Principal, Stage, normalise_path};
+use tollgate_core::{Decision, Principal, normalise_path};
 
 use super::body::{AnswerBody, ClientBody, From};
 use super::ending::{Ending, Story};
@@ -24,10 +24,9 @@ use super::grpc;
 use super::rewrite;
 use super::validate::{self, Refusal};
 use super::watch::Watch;
-use crate::access::Ruling;
-use crate::auth::Identity;
 use crate::live::{Gate, Live};
 use crate::request_id;
+use crate::ruling::{Stop, ruling};
 use crate::telemetry::metrics::RequestOutcome;
 
 /// One client's connection, as its requests see it.
@@ -104,12 +103,21 @@ async fn decide(caller: &Caller, live: &Live, parts: &mut Parts, ending: &mut En
     if let Some(twin) = live.key_headers.twin_in(&live.policy, &parts.headers) {
         return Err(reject(live, parts, &Rejection::TwinHeader(&twin), RequestOutcome::Refused));
     }
-    let decision = match ruling(caller, live, &extracted, &parts.headers, ending).await {
+    let meet = |known: &Principal| {
+        if let Some(story) = &mut ending.story {
+            story.principal = Some(known.id.clone());
+        }
+    };
+    let decision = match ruling(&caller.gate, live, &extracted, &parts.headers, meet).await {
         Ok(decision) => decision,
         Err(Stop::Denied) => {
             return Err(Refused::new(RequestOutcome::Denied, sentence(StatusCode::FORBIDDEN, "Forbidden")));
         }
-        Err(Stop::Unauthorized(response)) => return Err(Refused::new(RequestOutcome::Unauthorized, response)),
+        Err(Stop::Unauthorized(unauthorized)) => {
+            let mut response = sentence(StatusCode::UNAUTHORIZED, unauthorized.to_string());
+            response.headers_mut().insert(WWW_AUTHENTICATE, unauthorized.challenge());
+            return Err(Refused::new(RequestOutcome::Unauthorized, response));
+        }
         Err(Stop::Verdict(verdict)) => {
             let refused = verdict_response(live, parts, &verdict, ending);
             if live.log_rejections {
@@ -125,86 +133,6 @@ async fn decide(caller: &Caller, live: &Live, parts: &mut Parts, ending: &mut En
         parts.uri = with_path(&parts.uri, &path).map_err(too_long)?;
     }
     Ok(Passed { client_ip, host, decision })
-}
-
-/// Why a well-formed request may not go on.
-enum Stop {
-    Denied,
-    Unauthorized(Response<Bytes>),
-    Verdict(Verdict),
-}
-
-/// Lists, limits, credentials, and the limits that need those.
-async fn ruling(
-    caller: &Caller,
-    live: &Live,
-    extracted: &Extracted<'_>,
-    headers: &HeaderMap,
-    ending: &mut Ending,
-) -> Result<Option<Decision>, Stop> {
-    let by_address = extracted.client_ip.and_then(|address| live.access.of_address(address));
-    if by_address == Some(Ruling::Deny) {
-        return Err(Stop::Denied);
-    }
-    let is_exempt = by_address == Some(Ruling::Allow);
-    if !live.auth.is_configured() {
-        return if is_exempt { Ok(None) } else { charge(caller, live, extracted, Stage::Whole, None).await };
-    }
-    Box::pin(ruling_with_principal(caller, live, extracted, headers, ending, is_exempt)).await
-}
-
-async fn ruling_with_principal(
-    caller: &Caller,
-    live: &Live,
-    extracted: &Extracted<'_>,
-    headers: &HeaderMap,
-    ending: &mut Ending,
-    is_exempt: bool,
-) -> Result<Option<Decision>, Stop> {
-    let first = if is_exempt { None } else { charge(caller, live, extracted, Stage::BeforePrincipal, None).await? };
-    let principal = match live.auth.authenticate(headers, SystemTime::now()) {
-        Identity::Anonymous => None,
-        Identity::Known(principal) => Some(principal),
-        Identity::Refused(unauthorized) => {
-            let mut response = sentence(StatusCode::UNAUTHORIZED, unauthorized.to_string());
-            response.headers_mut().insert(WWW_AUTHENTICATE, unauthorized.challenge());
-            return Err(Stop::Unauthorized(response));
-        }
-    };
-    if let (Some(story), Some(known)) = (&mut ending.story, &principal) {
-        story.principal = Some(known.id.clone());
-    }
-    match principal.as_deref().and_then(|known| live.access.of_principal(&known.id)) {
-        Some(Ruling::Deny) => return Err(Stop::Denied),
-        Some(Ruling::Allow) => return Ok(first),
-        None if is_exempt => return Ok(None),
-        None => {}
-    }
-    let second = charge(caller, live, extracted, Stage::AfterPrincipal, principal.as_deref()).await?;
-    Ok(match (first, second) {
-        (Some(first), Some(second)) => Some(first.and(&second)),
-        (first, second) => first.or(second),
-    })
-}
-
-async fn charge(
-    caller: &Caller,
-    live: &Live,
-    extracted: &Extracted<'_>,
-    stage: Stage,
-    principal: Option<&Principal>,
-) -> Result<Option<Decision>, Stop> {
-    let mut subject = extracted.subject();
-    subject.principal = principal;
-    let verdict = caller.gate.limiter.check_at(&live.policy, stage, &subject, 1).await;
-    if let Some(decision) = verdict.decision() {
-        live.counts.count(decision);
-    }
-    match verdict {
-        Verdict::Forward(decision) => Ok(Some(decision)),
-        Verdict::ForwardUnchecked(_) => Ok(None),
-        verdict => Err(Stop::Verdict(verdict)),
-    }
 }
 
 fn malformed(refusal: &Refusal) -> Refused {

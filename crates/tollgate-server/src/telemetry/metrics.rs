@@ -19,11 +19,13 @@ use crate::auth::Reason;
 
 use durations::Durations;
 use elsewhere::Elsewhere;
-use labels::Counts;
+use labels::{Counts, CountsBy};
 use limits::LimitSeries;
 
 pub use elsewhere::Reading;
-pub use labels::{ConnectionRefusal, Label, ReloadResult, RequestOutcome, UpstreamFailure};
+pub use labels::{
+    ConnectionRefusal, DecisionAnswer, DecisionProtocol, Label, ReloadResult, RequestOutcome, UpstreamFailure,
+};
 pub use limits::LimitCounts;
 
 /// Everything that is counted. Series are made once; adding to one is an atomic addition.
@@ -33,6 +35,7 @@ pub struct Metrics {
     requests: Counts<RequestOutcome>,
     durations: Durations,
     limits: LimitSeries,
+    decisions: CountsBy<DecisionProtocol, DecisionAnswer>,
     upstream_failures: Counts<UpstreamFailure>,
     connections: Gauge,
     connections_refused: Counts<ConnectionRefusal>,
@@ -59,6 +62,8 @@ impl Metrics {
             durations.clone(),
         );
         let limits = LimitSeries::new(&mut registry);
+        let decisions =
+            CountsBy::new("tollgate_decisions", "Questions to the decision service by answer", &mut registry);
         let upstream_failures =
             Counts::new("tollgate_upstream_errors", "Attempts at a server behind the proxy that failed", &mut registry);
         let connections = Gauge::default();
@@ -88,6 +93,7 @@ impl Metrics {
             requests,
             durations,
             limits,
+            decisions,
             upstream_failures,
             connections,
             connections_refused,
@@ -118,6 +124,11 @@ impl Metrics {
     /// over the life of the process the others share one, `limit="(other)"`.
     pub fn limits(&self, policy: &Policy) -> LimitCounts {
         self.limits.counts_for(policy)
+    }
+
+    /// The decision service was asked, and answered so.
+    pub fn decision(&self, protocol: DecisionProtocol, answer: DecisionAnswer) {
+        self.decisions.add(protocol, answer);
     }
 
     /// An attempt at a server behind the proxy failed.

@@ -39,6 +39,7 @@ use self::answer::Outcomes;
 use self::messages::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use self::question::{Ground, Question};
 use super::{Desk, Impatient, SharedToken};
+use crate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
 
 /// The question, as a path.
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
@@ -146,6 +147,7 @@ async fn respond(services: &Services, desk: Arc<Desk>, request: Request<Incoming
     } else if let Some(token) = &desk.token
         && !SharedToken::in_either_header(request.headers()).is_some_and(|shown| token.admits(shown))
     {
+        desk.gate.metrics.decision(DecisionProtocol::Grpc, DecisionAnswer::Unauthorized);
         return Status::unauthenticated("show the token: authorization: Bearer token").into_http();
     } else if path == SHOULD_RATE_LIMIT {
         return should_rate_limit(desk, request).await;
@@ -180,12 +182,13 @@ async fn decide(desk: &Desk, request: &RateLimitRequest) -> Result<RateLimitResp
     let question = Question::of(&live.policy, &ground, &subjects)?;
     let taken = match question.take.is_empty() {
         true => None,
-        false => Some(decided(limiter.decide(&live.policy, &question.take).await)?),
+        false => {
+            let verdict = limiter.decide(&live.policy, &question.take).await;
+            desk.count_verdict(&live, DecisionProtocol::Grpc, &verdict);
+            Some(decided(verdict)?)
+        }
     };
     let taken = taken.as_ref().and_then(Verdict::decision);
-    if let Some(decision) = taken {
-        live.counts.count(decision);
-    }
     let is_denied = Outcomes::of(&question, taken, None).is_denied(&question);
     let given = match question.give.is_empty() || is_denied {
         true => None,

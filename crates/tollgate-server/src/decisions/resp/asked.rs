@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use tollgate::{Mode, Nanos, Outcome, Verdict};
+use tollgate::{Mode, Nanos, Outcome, ResetError, Verdict};
 
 use super::command::{Name, Named, Throttle};
 use super::reply::{Answer, Reply, number};
-use crate::live::{Gate, Live};
+use crate::decisions::Desk;
+use crate::live::Live;
+use crate::telemetry::metrics::DecisionProtocol;
 
 /// A question about one counter.
 pub(super) enum Asked<'a> {
@@ -32,40 +34,39 @@ impl<'a> Asked<'a> {
     }
 
     /// The answer.
-    pub(super) async fn decide(self, gate: &Gate, live: &Arc<Live>) -> Reply {
+    pub(super) async fn decide(self, desk: &Desk, live: &Arc<Live>) -> Reply {
+        let limiter = &desk.gate.limiter;
         match self {
             Self::Throttle(throttle) => {
                 let parts = [throttle.key];
                 let charge = throttle.charge(&live.policy, &parts);
-                let verdict = gate.limiter.decide(&live.policy, &[charge]).await;
-                count(live, &verdict);
+                let verdict = limiter.decide(&live.policy, &[charge]).await;
+                desk.count_verdict(live, DecisionProtocol::Resp, &verdict);
                 Reply::of(&verdict, number(throttle.quota.limit()))
             }
             Self::Check(named) => match named.charge(&live.policy, named.cost()) {
                 Ok(charges) => {
-                    let verdict = gate.limiter.decide(&live.policy, &charges).await;
-                    count(live, &verdict);
+                    let verdict = limiter.decide(&live.policy, &charges).await;
+                    desk.count_verdict(live, DecisionProtocol::Resp, &verdict);
                     Reply::of(&verdict, -1)
                 }
                 Err(refused) => refused,
             },
             Self::Peek(named) => match named.charge(&live.policy, 0) {
-                Ok(charges) => would_pass(&gate.limiter.decide(&live.policy, &charges).await, named.cost()),
+                Ok(charges) => would_pass(&limiter.decide(&live.policy, &charges).await, named.cost()),
                 Err(refused) => refused,
             },
             Self::Refund(named) => match named.charge(&live.policy, named.cost()) {
-                Ok(charges) => match gate.limiter.give_back(&live.policy, &charges, Nanos::ZERO).await {
+                Ok(charges) => match limiter.give_back(&live.policy, &charges, Nanos::ZERO).await {
                     Verdict::ForwardUnchecked(error) => Reply::unavailable(&error),
                     verdict => Reply::of(&verdict, -1),
                 },
                 Err(refused) => refused,
             },
-            Self::Reset(named) => match named.key(&live.policy) {
-                Ok(key) => match gate.limiter.forget(&key).await {
-                    Ok(()) => Reply::Word("OK"),
-                    Err(error) => Reply::unavailable(&error),
-                },
-                Err(refused) => refused,
+            Self::Reset(named) => match limiter.reset_named_at(&live.policy, named.limit(), named.parts()).await {
+                Ok(()) => Reply::Word("OK"),
+                Err(ResetError::Store(error)) => Reply::unavailable(&error),
+                Err(error) => Reply::wrong(error.to_string()),
             },
         }
     }
@@ -83,11 +84,5 @@ fn would_pass(verdict: &Verdict, cost: u64) -> Reply {
             Reply::Answer(Answer { is_denied, ..answer })
         }
         (reply, _) => reply,
-    }
-}
-
-fn count(live: &Live, verdict: &Verdict) {
-    if let Some(decision) = verdict.decision() {
-        live.counts.count(decision);
     }
 }

@@ -1,6 +1,6 @@
 //! What a client asks for: commands by name, with arguments that make sense.
 
-use tollgate::{AdHoc, Charge, Key, KeyPart, List, Nanos, Policy, Quota};
+use tollgate::{AdHoc, Charge, KeyPart, List, Nanos, Policy, Quota};
 
 use super::parse::integer;
 use super::reply::Reply;
@@ -142,10 +142,12 @@ impl<'a> Named<'a> {
         charge.map(|charge| charge.into_iter().collect()).map_err(|missing| Reply::wrong(missing.to_string()))
     }
 
-    /// The counter.
-    pub(super) fn key<'p>(&'p self, policy: &'p Policy) -> Result<Key<'p>, Reply> {
-        let (_, limit) = policy.limit(self.limit).ok_or_else(|| Reply::wrong("the limit is gone"))?;
-        Key::of_parts(limit, &self.parts).map_err(|missing| Reply::wrong(missing.to_string()))
+    pub(super) fn limit(&self) -> &str {
+        self.limit
+    }
+
+    pub(super) fn parts(&self) -> &[&'a str] {
+        &self.parts
     }
 
     pub(super) fn cost(&self) -> u64 {
@@ -223,7 +225,7 @@ mod tests {
             other => panic!("{other:?}"),
         };
         let named = Named::of(&policy, &arguments).map_err(told)?;
-        let key = named.key(&policy).map_err(told)?.to_string();
+        let key = named.charge(&policy, 1).map_err(told)?[0].key.to_string();
         Ok((key, named.cost()))
     }
 

@@ -16,8 +16,9 @@ use super::parse::{Parsed, Parser};
 use super::reply::{Protocol, Reply};
 use super::session::Session;
 use crate::decisions::Desk;
-use crate::live::{Gate, Live};
+use crate::live::Live;
 use crate::store::AnyStore;
+use crate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
 
 /// A connection to a client.
 pub(super) struct Connection<S> {
@@ -116,11 +117,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
             match work {
                 Work::Said(reply) if asked.is_empty() => reply.write(protocol, output),
                 // Nothing is waited for, so it is done when it is looked at.
-                Work::Ask(question) if is_at_once => match question.decide(&desk.gate, &live).now_or_never() {
+                Work::Ask(question) if is_at_once => match question.decide(desk, &live).now_or_never() {
                     Some(reply) => reply.write(protocol, output),
                     None => return Err(io::ErrorKind::Unsupported.into()),
                 },
-                work => asked.push_back(done(work, protocol, &desk.gate, &live)),
+                work => asked.push_back(done(work, protocol, desk, &live)),
             }
             if output.len() > Self::OUTPUT {
                 stream.write_all(output).await?;
@@ -165,6 +166,7 @@ fn work<'a>(
         return (Work::Said(reply), if is_inline { Next::End } else { Next::Read });
     };
     if let Some(refusal) = session.refusal(known) {
+        desk.gate.metrics.decision(DecisionProtocol::Resp, DecisionAnswer::Unauthorized);
         return (Work::Said(refusal), Next::Read);
     }
     if !known.is_of_counters() {
@@ -177,10 +179,10 @@ fn work<'a>(
     }
 }
 
-async fn done(work: Work<'_>, protocol: Protocol, gate: &Gate, live: &Arc<Live>) -> (Reply, Protocol) {
+async fn done(work: Work<'_>, protocol: Protocol, desk: &Desk, live: &Arc<Live>) -> (Reply, Protocol) {
     match work {
         Work::Said(reply) => (reply, protocol),
-        Work::Ask(asked) => (asked.decide(gate, live).await, protocol),
+        Work::Ask(asked) => (asked.decide(desk, live).await, protocol),
     }
 }
 

@@ -109,6 +109,36 @@ label! {
 }
 
 label! {
+    /// How a decision was asked for.
+    DecisionProtocol, "protocol":
+    /// In JSON.
+    Http = "http",
+    /// By a gateway, whose answer is in the status.
+    Authorize = "authorize",
+    /// As Envoy's rate limit service.
+    Grpc = "grpc",
+    /// In the protocol of Redis.
+    Resp = "resp",
+}
+
+label! {
+    /// What the decision service answered.
+    DecisionAnswer, "outcome":
+    /// Go on.
+    Allowed = "allowed",
+    /// A limit is spent.
+    Limited = "limited",
+    /// The store is away, and the failure policy is closed.
+    Unavailable = "unavailable",
+    /// The question was malformed, or did not say whose counter.
+    Refused = "refused",
+    /// The caller is on the list of those who do not pass.
+    Denied = "denied",
+    /// A token or credential is missing or wrong.
+    Unauthorized = "unauthorized",
+}
+
+label! {
     /// How an attempt to load the configuration again ended.
     ReloadResult, "result":
     /// The new configuration runs.
@@ -139,6 +169,36 @@ impl<L: Label> Counts<L> {
     }
 }
 
+/// One counter per value of each of two labels, all there from the start.
+pub(super) struct CountsBy<One, Other> {
+    rows: Box<[Box<[Counter]>]>,
+    labels: PhantomData<fn(One, Other)>,
+}
+
+impl<One: Label, Other: Label> CountsBy<One, Other> {
+    /// The series `name_total{one="value",other="value"}`.
+    pub(super) fn new(name: &str, help: &str, registry: &mut Registry) -> Self {
+        let family = Family::<[(&'static str, &'static str); 2], Counter>::default();
+        let row = |one: &One| {
+            let labels = |other: &Other| [(One::NAME, one.as_str()), (Other::NAME, other.as_str())];
+            Other::ALL.iter().map(|other| family.get_or_create_owned(&labels(other))).collect()
+        };
+        let rows = One::ALL.iter().map(row).collect();
+        registry.register(name, help, family);
+        Self { rows, labels: PhantomData }
+    }
+
+    pub(super) fn add(&self, one: One, other: Other) {
+        self.rows[one.index()][other.index()].inc();
+    }
+}
+
+impl<One, Other> fmt::Debug for CountsBy<One, Other> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.rows.iter().flatten().map(Counter::get)).finish()
+    }
+}
+
 impl<L> fmt::Debug for Counts<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.counters.iter().map(Counter::get)).finish()
@@ -162,6 +222,8 @@ mod tests {
         check::<LimitAnswer>();
         check::<UpstreamFailure>();
         check::<ConnectionRefusal>();
+        check::<DecisionProtocol>();
+        check::<DecisionAnswer>();
         check::<ReloadResult>();
         check::<crate::auth::Reason>();
     }

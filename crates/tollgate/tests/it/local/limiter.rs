@@ -2,7 +2,7 @@
 
 use tollgate::{
     Charge, Clock, FailurePolicy, Key, KeyPart, Limit, Limiter, List, LocalStore, ManualClock, Nanos, Outcome, Policy,
-    Quota, Store, StoreError, Subject, Timestamp, Verdict,
+    Quota, ResetError, Store, StoreError, Subject, Timestamp, Verdict,
 };
 
 const START: Timestamp = Timestamp::from_nanos(1_800_000_000_000_000_000);
@@ -76,6 +76,27 @@ async fn peek_refund_and_reset_do_what_they_say() {
     assert_eq!(spend(&limiter, &ann, 20).await, 10);
     limiter.reset(&ann).await.unwrap();
     assert_eq!(left().await, 10);
+}
+
+#[tokio::test]
+async fn one_counter_is_refunded_and_reset_by_its_name_and_no_other() {
+    let quota = Quota::per_minute(60).burst(10);
+    let limiter = limiter([Limit::per_client("one", quota), Limit::per_client("two", quota)]);
+    let (ann, policy) = (caller("203.0.113.7"), limiter.policy());
+    assert_eq!(spend(&limiter, &ann, 20).await, 10);
+    let left = async |limit: &str, key: &str| {
+        let verdict = limiter.check_named_at(&policy, limit, &[key], 0).await;
+        verdict.decision().unwrap().tightest().unwrap().1.outcome.remaining()
+    };
+    limiter.refund_named_at(&policy, "one", &["203.0.113.7"], 3, Nanos::ZERO).await;
+    assert_eq!((left("one", "203.0.113.7").await, left("two", "203.0.113.7").await), (3, 0));
+    limiter.reset_named_at(&policy, "two", &["::ffff:203.0.113.7"]).await.unwrap();
+    assert_eq!((left("one", "203.0.113.7").await, left("two", "203.0.113.7").await), (3, 10));
+    for (limit, key) in [("three", &["203.0.113.7"][..]), ("one", &["ann"]), ("one", &[]), ("one", &["::1", "x"])] {
+        assert!(matches!(limiter.reset_named_at(&policy, limit, key).await, Err(ResetError::Unidentified(_))));
+        let verdict = limiter.refund_named_at(&policy, limit, key, 1, Nanos::ZERO).await;
+        assert!(matches!(verdict, Verdict::Unidentified(_)), "{limit} {key:?}");
+    }
 }
 
 #[tokio::test]

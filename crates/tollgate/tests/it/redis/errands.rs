@@ -41,6 +41,24 @@ pub async fn run_as(limiter: &Limiter<RedisStore, MonotonicClock>, address: IpAd
         Err(ResetError::Unidentified(missing)) => panic!("{missing}"),
     }
     assert!(decided(limiter.check(&caller, 2).await)?, "a reset forgets everything");
+    run_by_name(limiter, &address.to_string()).await
+}
+
+/// The same counters by the name of their limit and their key, for a caller who has spent everything.
+async fn run_by_name(limiter: &Limiter<RedisStore, MonotonicClock>, address: &str) -> Result<(), StoreError> {
+    let policy = limiter.policy();
+    for limit in ["token", "leaky", "sliding"] {
+        let key = [address];
+        assert!(!decided(limiter.check_named_at(&policy, limit, &key, 1).await)?, "{limit} is spent");
+        decided(limiter.refund_named_at(&policy, limit, &key, 1, Nanos::ZERO).await)?;
+        assert!(decided(limiter.check_named_at(&policy, limit, &key, 1).await)?, "{limit}: one was given back");
+        match limiter.reset_named_at(&policy, limit, &key).await {
+            Ok(()) => {}
+            Err(ResetError::Store(error)) => return Err(error),
+            Err(ResetError::Unidentified(missing)) => panic!("{missing}"),
+        }
+        assert!(decided(limiter.check_named_at(&policy, limit, &key, 2).await)?, "{limit} was forgotten");
+    }
     Ok(())
 }
 
