@@ -183,11 +183,11 @@ async fn nobody_takes_for_ever_to_say_a_command_or_who_he_is() {
     let began = Instant::now();
     let mut client = Client::of("admin: off");
     // Whoever says nothing may say nothing for a day, and whole commands may come one by one.
-    tokio::time::sleep(Duration::from_secs(86_400)).await;
+    tokio::time::advance(Duration::from_secs(86_400)).await;
     client.ask("PING\r\n", "+PONG\r\n").await;
     client.ask("PI", "").await;
     for _ in 0..10 {
-        tokio::time::sleep(Duration::from_secs(3)).await;
+        tokio::time::advance(Duration::from_secs(3)).await;
         client.ask("NG\r\nPI", "+PONG\r\n").await;
     }
     drop(client);
@@ -196,7 +196,7 @@ async fn nobody_takes_for_ever_to_say_a_command_or_who_he_is() {
     let mut told = Vec::new();
     for byte in b"*1\r\n$400\r\n" {
         let _ = slow.stream.write_all(&[*byte]).await;
-        tokio::time::sleep(Duration::from_secs(2)).await;
+        tokio::time::advance(Duration::from_secs(2)).await;
     }
     let _ = slow.stream.read_to_end(&mut told).await;
     assert!(timeout(LONGEST, slow.served).await.unwrap().unwrap().is_err());
