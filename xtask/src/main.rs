@@ -4,6 +4,7 @@ mod args;
 mod bench;
 mod chaos;
 mod command;
+mod envoy;
 mod layering;
 mod nearest;
 mod test;

@@ -116,7 +116,7 @@ impl Decision {
 
     /// Each limit that covered the request, with its outcome.
     pub fn outcomes(&self) -> impl Iterator<Item = (&Limit, &LimitOutcome)> {
-        self.outcomes.iter().map(|outcome| (&self.policy.limits()[outcome.limit_index], outcome))
+        self.outcomes.iter().map(|outcome| (self.policy.limit_at(outcome.limit_index), outcome))
     }
 
     /// Whether the request may go on: no enforced limit denied it.

@@ -24,6 +24,8 @@ pub struct Key<'a> {
 enum Source<'a> {
     Subject(&'a Subject<'a>),
     Given(&'a [&'a str]),
+    /// Of a quota that came with the request.
+    Raw(&'a [&'a [u8]]),
     /// In place of a missing part: the client address, apart from every real key.
     AddressInstead(&'a Subject<'a>),
     /// In place of a missing part: one counter for all such requests.
@@ -56,6 +58,11 @@ impl<'a> Key<'a> {
             None => Ok(Self { limit, source: Source::Given(parts) }),
             Some(_) => Err(MissingKey::too_many(limit)),
         }
+    }
+
+    /// The key of these bytes, whatever parts the limit names.
+    pub(crate) fn of_bytes(limit: &'a Limit, parts: &'a [&'a [u8]]) -> Self {
+        Self { limit, source: Source::Raw(parts) }
     }
 
     /// `None` when the address is missing too.
@@ -92,16 +99,20 @@ impl<'a> Key<'a> {
                 Some(masked.map_or(PartValue::Shared, PartValue::AddressInstead))
             }
             Source::Shared => Some(PartValue::Shared),
-            Source::Subject(_) | Source::Given(_) => None,
+            Source::Subject(_) | Source::Given(_) | Source::Raw(_) => None,
         };
-        let own = if instead.is_some() { &[] } else { limit.key.as_slice() };
+        let (own, raw) = match source {
+            Source::Subject(_) | Source::Given(_) => (limit.key.as_slice(), &[][..]),
+            Source::Raw(raw) => (&[][..], raw),
+            Source::AddressInstead(_) | Source::Shared => (&[][..], &[][..]),
+        };
         let own = own.iter().enumerate().map(move |(index, part)| match source {
             // Both constructors have looked at every part, so none is missing here.
             Source::Subject(subject) => part_of(part, limit, subject).unwrap_or(PartValue::Shared),
             Source::Given(given) => given.get(index).map_or(PartValue::Shared, |text| given_part(part, limit, text)),
-            Source::AddressInstead(_) | Source::Shared => PartValue::Shared,
+            Source::Raw(_) | Source::AddressInstead(_) | Source::Shared => PartValue::Shared,
         });
-        own.chain(instead)
+        own.chain(instead).chain(raw.iter().map(|bytes| PartValue::Text(bytes)))
     }
 }
 

@@ -13,6 +13,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod ad_hoc;
 pub mod address;
 pub mod algorithm;
 mod charge;
@@ -30,13 +31,14 @@ mod rate;
 mod subject;
 mod time;
 
+pub use ad_hoc::AdHoc;
 pub use charge::Charge;
 pub use decision::{Decision, LimitOutcome, Outcome};
 pub use factor::{Factor, FactorError, FactorRule};
 pub use failure::{FailurePolicy, FailureStatus, FailureStatusError, UnknownFailurePolicy};
 pub use key::{Key, PartValue};
 pub use legacy::LegacyLimit;
-pub use limit::{HeaderMatch, HostPattern, KeyPart, Limit, Match, Mode, OnMissingKey, ParseRuleError};
+pub use limit::{DescriptorMatch, HeaderMatch, HostPattern, KeyPart, Limit, Match, Mode, OnMissingKey, ParseRuleError};
 pub use list::List;
 pub use path::{AmbiguousPath, PathPattern, normalise as normalise_path};
 pub use policy::{MissingKey, MissingReason, Policy, PolicyError, PolicyErrors, Stage};

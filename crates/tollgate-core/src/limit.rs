@@ -137,6 +137,24 @@ impl Limit {
         self.factor.is_some() || self.key.iter().any(|part| matches!(part, KeyPart::Principal | KeyPart::Claim(_)))
     }
 
+    /// Whether it speaks of exactly these entries of a descriptor, in its conditions or in its key: none that is not
+    /// there, and none is left over.
+    pub(crate) fn speaks_of(&self, entries: &[(&str, &str)]) -> bool {
+        let conditions = &self.matching.descriptors;
+        let is_condition = |name: &str| conditions.iter().any(|entry| entry.name == name);
+        let in_key = self.key.iter().filter_map(|part| match part {
+            KeyPart::Descriptor(name) if !is_condition(name) => Some(name.as_str()),
+            _ => None,
+        });
+        let mut names = 0;
+        let mut all_there = true;
+        for name in conditions.iter().map(|entry| entry.name.as_str()).chain(in_key) {
+            names += 1;
+            all_there &= entries.iter().any(|(own, _)| *own == name);
+        }
+        names > 0 && names == entries.len() && all_there
+    }
+
     /// The rule for a missing key part: as configured, else to reject, else, for parts that only some requests have
     /// by nature (principal, claim, descriptor), not to apply.
     pub fn missing_key_rule(&self) -> OnMissingKey {
@@ -261,6 +279,10 @@ pub struct Match {
     pub path: Option<PathPattern>,
     /// All of these headers.
     pub headers: Vec<HeaderMatch>,
+    /// Descriptors of this domain.
+    pub domain: Option<String>,
+    /// All of these entries of a descriptor.
+    pub descriptors: Vec<DescriptorMatch>,
 }
 
 impl Match {
@@ -289,17 +311,30 @@ impl Match {
         self
     }
 
+    /// Covers only descriptors with this entry; repeated calls add conditions.
+    #[must_use]
+    pub fn descriptor(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.descriptors.push(DescriptorMatch { name: name.into(), value: Some(value.into()) });
+        self
+    }
+
     /// Everything but the path, which the policy's index has already matched.
     pub(crate) fn covers_rest(&self, subject: &Subject<'_>) -> bool {
         (self.methods.is_empty() || self.methods.iter().any(|method| method == subject.method))
             && (self.hosts.is_empty()
                 || subject.host.is_some_and(|host| self.hosts.iter().any(|pattern| pattern.covers(host))))
             && self.headers.iter().all(|header| header.covers(subject))
+            && self.domain.as_deref().is_none_or(|domain| subject.domain == Some(domain))
+            && self.descriptors.iter().all(|entry| entry.covers(subject))
     }
 
     /// How many kinds of condition it sets besides the path: between equal paths the more particular wins.
     pub(crate) fn conditions(&self) -> usize {
-        usize::from(!self.methods.is_empty()) + usize::from(!self.hosts.is_empty()) + self.headers.len()
+        usize::from(!self.methods.is_empty())
+            + usize::from(!self.hosts.is_empty())
+            + self.headers.len()
+            + usize::from(self.domain.is_some())
+            + self.descriptors.len()
     }
 }
 
@@ -320,6 +355,22 @@ impl HeaderMatch {
             (HeaderValue::One(_) | HeaderValue::Repeated, None) => true,
             (HeaderValue::Repeated, Some(_)) => false,
         }
+    }
+}
+
+/// An entry that a descriptor must have, with a value if one is given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DescriptorMatch {
+    /// The name of the entry, as sent.
+    pub name: String,
+    /// `None` matches any value.
+    pub value: Option<String>,
+}
+
+impl DescriptorMatch {
+    fn covers(&self, subject: &Subject<'_>) -> bool {
+        let is_wanted = |value: &str| self.value.as_deref().is_none_or(|wanted| wanted == value);
+        subject.descriptors.iter().any(|(name, value)| *name == self.name && is_wanted(value))
     }
 }
 

@@ -18,6 +18,8 @@ pub struct Subject<'a> {
     pub headers: &'a dyn Headers,
     /// The caller's verified identity.
     pub principal: Option<&'a Principal>,
+    /// The domain of a descriptor: which of several gateways or applications asks.
+    pub domain: Option<&'a str>,
     /// Entries of a descriptor: name and value.
     pub descriptors: &'a [(&'a str, &'a str)],
 }
@@ -31,6 +33,7 @@ impl Subject<'_> {
         path: "/",
         headers: &NoHeaders,
         principal: None,
+        domain: None,
         descriptors: &[],
     };
 }
@@ -44,6 +47,7 @@ impl std::fmt::Debug for Subject<'_> {
             .field("host", &self.host)
             .field("path", &self.path)
             .field("principal", &self.principal.map(|principal| &principal.id))
+            .field("domain", &self.domain)
             .field("descriptors", &self.descriptors)
             .finish_non_exhaustive()
     }

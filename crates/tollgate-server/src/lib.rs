@@ -1,4 +1,4 @@
-//! Tollgate's front doors: the edge proxy, and what operators see of it.
+//! Tollgate's front doors: the edge proxy, the decision service, and what operators see of them.
 //!
 //! Reading order follows a request: `proxy/connection.rs` takes it in, `proxy/service.rs` decides, `proxy/forward.rs` finds
 //! a server, and `proxy/exchange.rs` speaks to it.
@@ -8,6 +8,7 @@ mod access;
 pub mod admin;
 mod auth;
 mod cores;
+mod decisions;
 mod echo;
 mod embedded;
 mod handover;
@@ -24,6 +25,7 @@ pub mod telemetry;
 
 pub use access::{AccessLists, Ruling};
 pub use auth::{Authenticator, Identity, Reason, Unauthorized};
+pub use decisions::grpc::messages;
 pub use embedded::Embedded;
 pub use program::{Program, Ready};
 pub use reloading::{Loaded, ReadAgain};

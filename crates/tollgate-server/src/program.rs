@@ -30,6 +30,12 @@ pub struct Ready {
     pub proxy: Vec<SocketAddr>,
     /// Whether it speaks TLS.
     pub is_tls: bool,
+    /// Where other proxies ask over HTTP.
+    pub decisions: Option<SocketAddr>,
+    /// Where Envoy asks for decisions.
+    pub grpc: Option<SocketAddr>,
+    /// Where clients of Redis ask for decisions.
+    pub resp: Option<SocketAddr>,
     /// Where operators ask.
     pub admin: Option<SocketAddr>,
     /// What is enforced.
@@ -50,7 +56,15 @@ impl Program {
         let server = Server::start(self.loaded, self.file, self.read_again, inherited)?;
         let told = server.background().block_on(async {
             let mut signals = Signals::new()?;
-            introduce(&Ready { proxy: server.proxy_addresses(), is_tls, admin: server.admin_address(), words });
+            introduce(&Ready {
+                proxy: server.proxy_addresses(),
+                is_tls,
+                decisions: server.decisions_address(),
+                grpc: server.grpc_address(),
+                resp: server.resp_address(),
+                admin: server.admin_address(),
+                words,
+            });
             handover::end_predecessor();
             let mut successor: Option<Child> = None;
             loop {

@@ -12,6 +12,7 @@ use tollgate_config::{self as config, Config, Upstream};
 
 use crate::admin::{self, AdminState, AdminToken, Readiness};
 use crate::cores::{Common, Cores};
+use crate::decisions;
 use crate::echo;
 use crate::handover::Inherited;
 use crate::live::Gate;
@@ -51,6 +52,7 @@ impl Server {
             .build()
             .map_err(|error| vec![format!("no runtime: {error}")])?;
         let (proxy_config, admin_config) = (config.proxy.clone(), config.admin.clone());
+        let decisions_config = config.decisions.clone();
         let gate = Arc::new(Gate::new(config, echo)?);
         if let AnyStore::Redis(store) = gate.limiter.store() {
             let _entered = background.enter();
@@ -59,7 +61,8 @@ impl Server {
         tell_metrics(&gate);
         let reloader = Arc::new(Reloader::new(Arc::clone(&gate), content, file, read_again));
         let (ending, is_ending) = watch::channel(false);
-        let cores = start_cores(proxy_config.as_ref(), &gate, &is_ending, &mut inherited).map_err(one)?;
+        let cores =
+            start_cores(proxy_config.as_ref(), &decisions_config, &gate, &is_ending, &mut inherited).map_err(one)?;
         let admin =
             start_admin(&admin_config, &gate, &reloader, &background, is_ending, &mut inherited).map_err(one)?;
         reloader.watch().map_err(|error| vec![format!("the configuration cannot be followed: {error}")])?;
@@ -76,6 +79,21 @@ impl Server {
     /// Where the proxy listens.
     pub(crate) fn proxy_addresses(&self) -> Vec<SocketAddr> {
         self.cores.addresses(proxy::NAME)
+    }
+
+    /// Where other proxies ask over HTTP.
+    pub(crate) fn decisions_address(&self) -> Option<SocketAddr> {
+        self.cores.addresses(decisions::HTTP).pop()
+    }
+
+    /// Where Envoy asks.
+    pub(crate) fn grpc_address(&self) -> Option<SocketAddr> {
+        self.cores.addresses(decisions::GRPC).pop()
+    }
+
+    /// Where clients of Redis ask.
+    pub(crate) fn resp_address(&self) -> Option<SocketAddr> {
+        self.cores.addresses(decisions::RESP).pop()
     }
 
     /// Where operators ask.
@@ -120,6 +138,7 @@ fn tell_metrics(gate: &Arc<Gate>) {
 
 fn start_cores(
     proxy: Option<&config::Proxy>,
+    decisions: &config::Decisions,
     gate: &Arc<Gate>,
     ending: &watch::Receiver<bool>,
     inherited: &mut Inherited,
@@ -133,7 +152,8 @@ fn start_cores(
         ending: ending.clone(),
         drain: proxy.map_or(DRAIN, |proxy| proxy.timeouts.drain.into()),
     };
-    let doors = proxy.map(|proxy| proxy::door(proxy, gate, ending)).into_iter().collect();
+    let mut doors = decisions::doors(decisions, gate, ending)?;
+    doors.extend(proxy.map(|proxy| proxy::door(proxy, gate, ending)));
     Cores::start(threads, doors, &common, inherited)
 }
 

@@ -33,6 +33,8 @@ impl KeyLayout {
         let whole = match self {
             Self::Readable => readable(prefix, key),
             Self::Compact => format!("tg{}", digest_of_key(prefix, key)),
+            // That program had no such counters, and there its keys and ours would be one.
+            Self::EdgeQuota if key.limit().is_ad_hoc() => readable(prefix, key),
             Self::EdgeQuota => format!("rl:edgequota:{}", bare_parts(key)),
             Self::EdgeGuard => edge_guard(prefix, key),
         };
@@ -79,6 +81,8 @@ fn tag_of_owner(prefix: &str, key: &Key<'_>) -> String {
     const TAG_LETTERS: usize = 3;
     let owner = key.limit().key.iter().zip(key.parts()).find(|(_, value)| *value != PartValue::Global);
     let (kind, value) = match owner {
+        // Of whom a key speaks that came with the request is not known: it is an owner of its own.
+        _ if key.limit().is_ad_hoc() => ("ad hoc".to_owned(), key.to_string()),
         Some((_, PartValue::AddressInstead(address))) => {
             (KeyPart::ClientIp.to_string(), PartValue::Address(address).to_string())
         }
@@ -167,7 +171,7 @@ mod cluster_tests;
 mod tests {
     use super::*;
     use std::collections::HashSet;
-    use tollgate_core::{Limit, Match, Principal, Quota, Subject};
+    use tollgate_core::{AdHoc, Limit, Match, Policy, Principal, Quota, Subject};
 
     fn quota() -> Quota {
         Quota::from(Quota::per_second(1))
@@ -264,6 +268,31 @@ mod tests {
         assert_eq!(both(&all, &v4), ["tollgate:{xNk}:all:!all", "tg{xNk}1lso4XhFPUnV"]);
         let untagged = KeyLayout::Compact.stored("tollgate", &Key::of_subject(&per_ip, &v4).unwrap());
         assert_eq!(untagged, "tgfb2VxMQLmHf9");
+    }
+
+    #[test]
+    fn keys_that_came_with_the_request_never_meet_those_of_a_limit() {
+        let parts = [KeyPart::Global, KeyPart::Descriptor("d".into()), KeyPart::ClientIp];
+        let limits =
+            parts.iter().enumerate().map(|(place, part)| Limit::new(place.to_string(), quota()).key([part.clone()]));
+        let policy = Policy::new(limits.chain([Limit::new("pair", quota()).key(parts.clone())])).unwrap();
+        for layout in [KeyLayout::Readable, KeyLayout::Compact, KeyLayout::EdgeQuota, KeyLayout::EdgeGuard] {
+            let mut seen = HashSet::new();
+            for text in ["a", "!all", "!missing", "!throttle", "203.0.113.7", "a:b"] {
+                let descriptors = [("d", text)];
+                let subject = Subject { descriptors: &descriptors, ..caller("203.0.113.7") };
+                for limit in policy.limits() {
+                    seen.insert(layout.stored("p", &Key::of_subject(limit, &subject).unwrap()));
+                }
+            }
+            for text in ["a", "!all", "!missing", "!throttle", "203.0.113.7", "a:b"] {
+                for purpose in [AdHoc::Throttle, AdHoc::Override] {
+                    let bytes = [text.as_bytes()];
+                    let charge = policy.charge_ad_hoc(purpose, &bytes, quota(), 1);
+                    assert!(seen.insert(layout.stored("p", &charge.key)), "{layout:?} {text}");
+                }
+            }
+        }
     }
 
     #[test]

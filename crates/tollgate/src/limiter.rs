@@ -86,7 +86,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         self.decide(policy, &charges).await
     }
 
-    async fn decide(&self, policy: &Arc<Policy>, charges: &[Charge<'_>]) -> Verdict {
+    /// Takes charges that were made from `policy`, all or nothing: for front doors that do not begin with a request.
+    pub async fn decide(&self, policy: &Arc<Policy>, charges: &[Charge<'_>]) -> Verdict {
         let Shared { store, clock, fallback, health, on_failure, .. } = &*self.shared;
         let mut held = Vec::new();
         if fallback.may_owe() {
@@ -174,7 +175,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         self.give_back(policy, &charges, age).await
     }
 
-    async fn give_back(&self, policy: &Arc<Policy>, charges: &[Charge<'_>], age: Nanos) -> Verdict {
+    /// Gives back the units of charges that were made from `policy` and drawn `age` ago.
+    pub async fn give_back(&self, policy: &Arc<Policy>, charges: &[Charge<'_>], age: Nanos) -> Verdict {
         let Shared { store, clock, fallback, health, on_failure, .. } = &*self.shared;
         let mut outcomes = List::Empty;
         for (place, charge) in charges.iter().enumerate() {

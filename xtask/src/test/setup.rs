@@ -1,5 +1,6 @@
 //! The step that looks for programs outside the Rust toolchain and installs the ones nothing works without.
 
+use crate::envoy;
 use crate::tools::{self, Need, Tool};
 
 use super::{Done, StepResult};
@@ -7,6 +8,10 @@ use super::{Done, StepResult};
 /// Installs what is required and missing; tells about what is only optional.
 pub fn run() -> StepResult {
     tools::install_missing(&TOOLS)?;
+    // Its tests are left out where it cannot be had.
+    if let Err(failure) = envoy::program() {
+        println!("envoy: {failure}");
+    }
     let note = tools::missing_note(&TOOLS);
     note.iter().for_each(|note| println!("{note}"));
     Ok(Done::Passed { tests: 0, note })

@@ -1,17 +1,22 @@
 //! The steps that run tests, and how many tests they ran.
 
 use crate::command::{Command, target_dir};
+use crate::envoy;
 
 use super::{Done, StepResult};
 
 /// Unit and integration tests. Plain `cargo test` stands in for nextest, without its time limit per test.
 pub fn tests() -> StepResult {
     let everything = ["--workspace", "--all-features"];
+    let with_envoy = |command: Command| match envoy::program() {
+        Ok(program) => command.env("TOLLGATE_ENVOY", program.display().to_string()),
+        Err(_) => command,
+    };
     if Command::cargo(["nextest", "--version"]).ask().is_ok() {
-        return count(&Command::cargo(["nextest", "run"]).args(everything)).map(passed);
+        return count(&with_envoy(Command::cargo(["nextest", "run"]).args(everything))).map(passed);
     }
     let targets = ["--lib", "--bins", "--tests", "--examples"];
-    let tests = count(&Command::cargo(["test"]).args(everything).args(targets))?;
+    let tests = count(&with_envoy(Command::cargo(["test"]).args(everything).args(targets)))?;
     let note = "without nextest, so a test that hangs is not stopped (`cargo install cargo-nextest --locked`)";
     Ok(Done::Passed { tests, note: Some(note.to_string()) })
 }

@@ -19,7 +19,11 @@ pub struct Tollgate {
     child: Child,
     directory: TempDir,
     pub proxy: SocketAddr,
+    pub decisions: Option<SocketAddr>,
     pub admin: Option<SocketAddr>,
+    /// Where Envoy asks for decisions, and clients of Redis.
+    pub grpc: Option<SocketAddr>,
+    pub resp: Option<SocketAddr>,
     /// Everything it has printed so far, by line.
     pub printed: Arc<Mutex<Vec<String>>>,
     pub logged: Arc<Mutex<Vec<String>>>,
@@ -57,7 +61,7 @@ limits:
         let (printed, lines) = collect(child.stdout.take().unwrap());
         let (logged, _) = collect(child.stderr.take().unwrap());
         let deadline = Instant::now() + LONGEST;
-        let (mut proxy, mut admin) = (None, None);
+        let (mut proxy, mut decisions, mut admin, mut grpc, mut resp) = (None, None, None, None, None);
         // The line to try comes last.
         loop {
             match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
@@ -69,7 +73,10 @@ limits:
                         url.and_then(|url| url.split_once("://")).and_then(|(_, address)| address.parse().ok());
                     match name {
                         Some("proxy") => proxy = proxy.or(address),
+                        Some("decisions") => decisions = decisions.or(address),
                         Some("admin") => admin = admin.or(address),
+                        Some("grpc") => grpc = grpc.or(address),
+                        Some("resp") => resp = resp.or(address),
                         _ => {}
                     }
                 }
@@ -80,7 +87,7 @@ limits:
             }
         }
         let proxy = proxy.expect("it says where the proxy listens");
-        Self { child, directory, proxy, admin, printed, logged }
+        Self { child, directory, proxy, decisions, admin, grpc, resp, printed, logged }
     }
 
     pub fn pid(&self) -> u32 {

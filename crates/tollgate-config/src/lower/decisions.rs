@@ -14,12 +14,9 @@ pub(super) fn decisions(item: Option<&Item<'_>>) -> Decisions {
                 http: section.optional("http", Item::socket),
                 token_file: section.optional("token_file", Item::file),
                 allow_remote: section.read("allow_remote", false, Item::switch),
-                grpc: None,
-                resp: None,
+                grpc: section.optional("grpc", Item::socket),
+                resp: section.optional("resp", Item::socket),
             };
-            for protocol in ["grpc", "resp"] {
-                section.refuse(protocol, "is not available in this version");
-            }
             let is_open = decisions.addresses().any(|(_, address)| !address.ip().to_canonical().is_loopback());
             if is_open && !decisions.allow_remote && !section.has("token_file") {
                 section.need(

@@ -2,7 +2,8 @@
 
 use tollgate_core::address::Prefixes;
 use tollgate_core::{
-    Factor, FactorRule, FailurePolicy, HeaderMatch, KeyPart, Limit, Match, Mode, OnMissingKey, Policy, PolicyError,
+    DescriptorMatch, Factor, FactorRule, FailurePolicy, HeaderMatch, KeyPart, Limit, Match, Mode, OnMissingKey, Policy,
+    PolicyError,
 };
 
 use super::failure::on_failure;
@@ -84,6 +85,8 @@ fn matching(item: &Item<'_>) -> Match {
         methods: section.all("methods", method),
         hosts: section.all("hosts", |item| item.parsed(str::parse)),
         headers: section.optional("headers", headers).unwrap_or_default(),
+        domain: section.optional("domain", |item| item.text().map(str::to_owned)),
+        descriptors: section.optional("descriptor", descriptors).unwrap_or_default(),
     });
     read.unwrap_or_default()
 }
@@ -112,6 +115,20 @@ fn headers(item: &Item<'_>) -> Option<Vec<HeaderMatch>> {
         }
     }
     Some(headers)
+}
+
+/// `name: value`, or `name: "*"` for any value.
+fn descriptors(item: &Item<'_>) -> Option<Vec<DescriptorMatch>> {
+    let mut entries: Vec<DescriptorMatch> = Vec::new();
+    for (name, item) in item.entries()? {
+        let value = item.any_text().map(|text| (text != "*").then(|| text.to_owned()));
+        if name.is_empty() {
+            item.note("has no name");
+        } else if let Some(value) = value {
+            entries.push(DescriptorMatch { name: name.to_owned(), value });
+        }
+    }
+    Some(entries)
 }
 
 fn factor(item: &Item<'_>) -> Option<FactorRule> {

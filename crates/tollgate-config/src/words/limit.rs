@@ -111,5 +111,16 @@ fn place(matching: &Match) -> String {
         };
         words.push(format!("with {}", joined(&matching.headers.iter().map(header).collect::<Vec<_>>(), "and")));
     }
+    if !matching.descriptors.is_empty() {
+        let entry = |entry: &tollgate_core::DescriptorMatch| match &entry.value {
+            Some(value) => format!("{}={value}", entry.name),
+            None => format!("any {}", entry.name),
+        };
+        let entries: Vec<String> = matching.descriptors.iter().map(entry).collect();
+        words.push(format!("for descriptors of {}", joined(&entries, "and")));
+    }
+    if let Some(domain) = &matching.domain {
+        words.push(format!("in domain {domain}"));
+    }
     words.join(" ")
 }

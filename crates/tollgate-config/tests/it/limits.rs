@@ -2,8 +2,8 @@
 
 use tollgate_core::address::Prefixes;
 use tollgate_core::{
-    Factor, FactorRule, FailurePolicy, FailureStatus, HeaderMatch, KeyPart, LegacyLimit, Limit, Match, Mode, Nanos,
-    OnMissingKey, Quota,
+    DescriptorMatch, Factor, FactorRule, FailurePolicy, FailureStatus, HeaderMatch, KeyPart, LegacyLimit, Limit, Match,
+    Mode, Nanos, OnMissingKey, Quota,
 };
 
 use crate::{bad, good, wrong};
@@ -161,6 +161,20 @@ limits:
     assert_eq!(config.policy.limits(), [per_ip, api]);
 }
 
+#[test]
+fn descriptors_are_matched_by_domain_and_entries() {
+    let config = good(
+        "limits: [{ name: a, key: [\"descriptor:user\"], rate: 1/s, match: { domain: edge, descriptor: { path: /x, user: \"*\" } } }]",
+    );
+    let mut expected = Match::default().descriptor("path", "/x");
+    expected.descriptors.push(DescriptorMatch { name: "user".into(), value: None });
+    expected.domain = Some("edge".into());
+    let limit = &config.policy.limits()[0];
+    assert_eq!((&limit.matching, &limit.key[..]), (&expected, &[KeyPart::Descriptor("user".into())][..]));
+    let words = config.in_words().join("\n");
+    assert!(words.contains("for descriptors of path=/x and any user in domain edge"), "{words}");
+}
+
 /// D1, D3
 #[test]
 fn every_spelling_of_a_failure_policy_is_known_for_stores_and_limits() {
@@ -211,6 +225,9 @@ fn every_part_of_a_limit_is_checked() {
         ("match: { methods: [\"A B\"] }", "limits[0].match.methods[0]: expected a method such as POST (got \"A B\")"),
         ("match: { headers: { \"a b\": x } }", "limits[0].match.headers.\"a b\": is no name of a header"),
         ("match: { headers: { a: 1 } }", "limits[0].match.headers.a: expected text (got 1)"),
+        ("match: { descriptor: { \"\": x } }", "limits[0].match.descriptor.\"\": has no name"),
+        ("match: { descriptor: { a: 1 } }", "limits[0].match.descriptor.a: expected text (got 1)"),
+        ("match: { domain: \"\" }", "limits[0].match.domain: must not be empty"),
         ("match: { headers: { a: x, A: y } }", "limits[0].match.headers.A: is there twice"),
         ("match: { paths: /x }", "limits[0].match: unknown key `paths`, did you mean `path`?"),
         ("factor: { default: 1 }", "limits[0].factor.claim: is missing: the claim that holds the factor"),

@@ -1,7 +1,7 @@
 //! Finds the limits that may cover a request without looking at all of them.
 //!
 //! Paths are a trie of segments; at each node, limits are filed under the rarest thing they ask for: a host, a domain, a
-//! header with its value, or nothing. A request looks into the few drawers it can match.
+//! header or an entry of a descriptor with its value, or nothing. A request looks into the few drawers it can match.
 
 use std::collections::HashMap;
 
@@ -23,12 +23,13 @@ struct Node {
     drawers: Drawers,
 }
 
-/// The limits of one node; each is in exactly the drawers of its hosts, or of one header, or in `rest`.
+/// The limits of one node; each is in exactly the drawers of its hosts, or of one header or entry, or in `rest`.
 #[derive(Debug, Default)]
 struct Drawers {
     by_host: HashMap<String, Vec<usize>>,
     by_domain: HashMap<String, Vec<usize>>,
     by_header: HashMap<String, HashMap<Vec<u8>, Vec<usize>>>,
+    by_descriptor: HashMap<String, HashMap<String, Vec<usize>>>,
     rest: Vec<usize>,
 }
 
@@ -114,10 +115,16 @@ impl Drawers {
         }
         let valued =
             matching.headers.iter().find_map(|header| header.value.as_ref().map(|value| (&header.name, value)));
+        if let Some((name, value)) = valued {
+            let values = self.by_header.entry(name.clone()).or_default();
+            values.entry(value.clone().into_bytes()).or_default().push(place);
+            return;
+        }
+        let valued = matching.descriptors.iter().find_map(|entry| Some((&entry.name, entry.value.as_ref()?)));
         match valued {
             Some((name, value)) => {
-                let values = self.by_header.entry(name.clone()).or_default();
-                values.entry(value.clone().into_bytes()).or_default().push(place);
+                let values = self.by_descriptor.entry(name.clone()).or_default();
+                values.entry(value.clone()).or_default().push(place);
             }
             None => self.rest.push(place),
         }
@@ -136,6 +143,10 @@ impl Drawers {
             if let HeaderValue::One(value) = subject.headers.get(name) {
                 found.extend(values.get(value).into_iter().flatten());
             }
+        }
+        if !self.by_descriptor.is_empty() {
+            let drawers = subject.descriptors.iter();
+            found.extend(drawers.filter_map(|(name, value)| self.by_descriptor.get(*name)?.get(*value)).flatten());
         }
     }
 }
@@ -205,6 +216,17 @@ mod tests {
             index.candidates(&Subject { headers: &headers, ..Subject::ANONYMOUS })
         };
         let tenant = |place: usize| Match::default().header("X-Tenant-Id", place.to_string());
+        assert_eq!(most_candidates(tenant, ask), 1);
+    }
+
+    #[test]
+    fn among_many_entries_of_descriptors_one_is_looked_at() {
+        let ask = |index: &Index, place: usize| {
+            let value = place.to_string();
+            let descriptors = [("plan", "any"), ("tenant", value.as_str())];
+            index.candidates(&Subject { descriptors: &descriptors, ..Subject::ANONYMOUS })
+        };
+        let tenant = |place: usize| Match::default().descriptor("tenant", place.to_string());
         assert_eq!(most_candidates(tenant, ask), 1);
     }
 }

@@ -7,12 +7,14 @@ pub use error::{MissingKey, MissingReason, PolicyError, PolicyErrors};
 
 use std::collections::HashMap;
 
+use crate::ad_hoc::AdHoc;
 use crate::charge::Charge;
 use crate::factor::Factor;
 use crate::key::Key;
 use crate::limit::{Limit, Mode, OnMissingKey};
 use crate::list::List;
 use crate::path::PathPattern;
+use crate::quota::Quota;
 use crate::subject::Subject;
 use index::Index;
 
@@ -47,6 +49,8 @@ pub struct Policy {
     base: Vec<usize>,
     by_name: HashMap<String, usize>,
     index: Index,
+    /// What stands for quotas that come with the request; their places follow those of the limits.
+    ad_hoc: [Limit; AdHoc::ALL.len()],
 }
 
 impl Policy {
@@ -73,7 +77,7 @@ impl Policy {
         let base = replaced.iter().enumerate().map(|(own, chain)| *chain.last().unwrap_or(&own)).collect();
         let index = Index::new(&limits);
         let by_name = by_name.into_iter().map(|(name, place)| (name.to_owned(), place)).collect();
-        Ok(Self { limits, replaced, base, by_name, index })
+        Ok(Self { limits, replaced, base, by_name, index, ad_hoc: AdHoc::ALL.map(AdHoc::limit) })
     }
 
     /// All limits, in the order they were given.
@@ -84,6 +88,20 @@ impl Policy {
     /// The limit of this name and its place.
     pub fn limit(&self, name: &str) -> Option<(usize, &Limit)> {
         self.by_name.get(name).map(|place| (*place, &self.limits[*place]))
+    }
+
+    /// The limit that a charge or an outcome speaks of by its place, or what stands for a quota that came with the request.
+    ///
+    /// # Panics
+    /// When the place is of another policy.
+    pub fn limit_at(&self, place: usize) -> &Limit {
+        self.limits.get(place).unwrap_or_else(|| &self.ad_hoc[place - self.limits.len()])
+    }
+
+    /// The charge of a quota that came with the request, on a counter that no limit's key can reach.
+    pub fn charge_ad_hoc<'a>(&'a self, purpose: AdHoc, parts: &'a [&'a [u8]], quota: Quota, cost: u64) -> Charge<'a> {
+        let place = purpose as usize;
+        charge(self.limits.len() + place, Key::of_bytes(&self.ad_hoc[place], parts), quota, cost)
     }
 
     /// The charges of a request: one for each limit that covers it, none for unlimited ones.
@@ -110,6 +128,23 @@ impl Policy {
         Ok(charges)
     }
 
+    /// The charges of a descriptor: one for each limit that speaks of exactly its entries, in its conditions or in its key.
+    ///
+    /// Limits on requests, such as those by address, have nothing to say about descriptors.
+    pub fn charges_for_descriptor<'a>(
+        &'a self,
+        subject: &'a Subject<'a>,
+        cost: u64,
+    ) -> Result<List<Charge<'a>>, MissingKey> {
+        let mut charges = List::Empty;
+        for &place in self.covering_if(subject, |limit| limit.speaks_of(subject.descriptors)).iter() {
+            if let Some(charge) = self.charge_for(place, subject, cost)? {
+                charges.push(charge);
+            }
+        }
+        Ok(charges)
+    }
+
     /// The charge on one limit by name and key parts, for callers that know both; `None` when it is unlimited.
     pub fn charge_named<'a>(
         &'a self,
@@ -124,7 +159,14 @@ impl Policy {
 
     /// The places of the limits that cover a request, after replacement, in order.
     pub fn covering(&self, subject: &Subject<'_>) -> List<usize> {
-        let covers = |place: &usize| self.limits[*place].matching.covers_rest(subject);
+        self.covering_if(subject, |_| true)
+    }
+
+    fn covering_if(&self, subject: &Subject<'_>, is_meant: impl Fn(&Limit) -> bool) -> List<usize> {
+        let covers = |place: &usize| {
+            let limit = &self.limits[*place];
+            is_meant(limit) && limit.matching.covers_rest(subject)
+        };
         match self.index.candidates(subject) {
             List::Empty => List::Empty,
             List::One(only) => Some(only).filter(covers).into_iter().collect(),
@@ -173,7 +215,7 @@ impl Policy {
     }
 }
 
-fn charge(limit_index: usize, key: Key<'_>, quota: crate::Quota, cost: u64) -> Charge<'_> {
+fn charge(limit_index: usize, key: Key<'_>, quota: Quota, cost: u64) -> Charge<'_> {
     Charge { key, quota, cost, limit_index, enforced: key.limit().mode == Mode::Enforce }
 }
 

@@ -87,6 +87,7 @@ fn every_part_of_a_request_can_name_a_caller() {
         path: "/x/y/",
         headers: &[("x-id", " 7 ")],
         principal: Some(&principal),
+        domain: None,
         descriptors: &[("plan", "gold")],
     };
     let of = |part: &str| key(&keyed([part.parse().unwrap()]), &asked);

@@ -7,6 +7,7 @@ mod bounds;
 mod cases;
 mod collisions;
 mod decision;
+mod descriptors;
 mod extremes;
 mod golden;
 mod history;

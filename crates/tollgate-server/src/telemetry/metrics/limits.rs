@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
-use tollgate_core::{Decision, Mode, Policy};
+use tollgate_core::{AdHoc, Decision, Mode, Policy};
 
 use super::labels::{Label, LimitAnswer};
 
@@ -37,7 +37,7 @@ impl LimitSeries {
 
     pub(super) fn counts_for(&self, policy: &Policy) -> LimitCounts {
         let counters = policy.limits().iter().map(|limit| (limit.name.as_str().into(), self.counters(&limit.name)));
-        LimitCounts { by_index: counters.collect(), series: self.clone() }
+        LimitCounts { by_index: counters.collect(), ad_hoc: Default::default(), series: self.clone() }
     }
 
     fn counters(&self, limit: &str) -> ByOutcome {
@@ -74,6 +74,8 @@ impl fmt::Debug for LimitSeries {
 #[derive(Debug)]
 pub struct LimitCounts {
     by_index: Box<[(Box<str>, ByOutcome)]>,
+    /// Of quotas that come with the request: no series before there is one.
+    ad_hoc: [OnceLock<ByOutcome>; AdHoc::ALL.len()],
     series: LimitSeries,
 }
 
@@ -88,7 +90,13 @@ impl LimitCounts {
             };
             match self.by_index.get(charged.limit_index) {
                 Some((name, counters)) if **name == *limit.name => counters[outcome.index()].inc(),
-                _ => self.series.counters(&limit.name)[outcome.index()].inc(),
+                _ => match limit.ad_hoc() {
+                    Some(purpose) => {
+                        let counters = &self.ad_hoc[purpose as usize];
+                        counters.get_or_init(|| self.series.counters(&limit.name))[outcome.index()].inc()
+                    }
+                    None => self.series.counters(&limit.name)[outcome.index()].inc(),
+                },
             };
         }
     }

@@ -72,6 +72,7 @@ impl Extracted<'_> {
             path: &self.path,
             headers: &self.headers,
             principal: self.principal,
+            domain: None,
             descriptors: &[],
         }
     }

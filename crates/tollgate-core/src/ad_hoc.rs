@@ -1,0 +1,43 @@
+//! Quotas that come with the request instead of the configuration.
+
+use crate::limit::{KeyPart, Limit};
+use crate::quota::Quota;
+
+/// What a quota that comes with a request is for. Each purpose has counters of its own, apart from those of every limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AdHoc {
+    /// A caller that names key and quota in each request.
+    Throttle,
+    /// A gateway that sends another quota than the configured one along with a descriptor.
+    Override,
+}
+
+impl AdHoc {
+    /// Every purpose, in the order of their numbers.
+    pub const ALL: [Self; 2] = [Self::Throttle, Self::Override];
+
+    /// Begins with a sign that the name of a configured limit cannot have.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Throttle => "!throttle",
+            Self::Override => "!override",
+        }
+    }
+
+    /// A limit that stands for this purpose.
+    pub(crate) fn limit(self) -> Limit {
+        Limit::new(self.name(), Quota::per_second(1)).key([KeyPart::Descriptor("key".to_owned())])
+    }
+}
+
+impl Limit {
+    /// Whether it stands for quotas that come with the request.
+    pub fn is_ad_hoc(&self) -> bool {
+        self.ad_hoc().is_some()
+    }
+
+    /// What the quotas that it stands for are for.
+    pub fn ad_hoc(&self) -> Option<AdHoc> {
+        AdHoc::ALL.into_iter().find(|purpose| purpose.name() == self.name)
+    }
+}

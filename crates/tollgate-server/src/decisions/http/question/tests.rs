@@ -1,0 +1,150 @@
+//! What is read from JSON, and what is said about mistakes.
+
+use serde_json::Value;
+
+use super::*;
+
+fn problem<T>(read: Result<T, Problem>) -> Value {
+    let problem = read.err().expect("a mistake was made");
+    serde_json::to_value(&problem).unwrap()
+}
+
+/// The field that a wrong check is told about.
+#[track_caller]
+fn field(body: &str) -> String {
+    let told = problem(check(body.as_bytes()));
+    assert_eq!(told["status"], 400, "{told}");
+    told["field"].as_str().map(str::to_owned).unwrap_or_else(|| panic!("no field: {told}"))
+}
+
+#[test]
+fn a_subject_arrives_whole_and_in_one_spelling() {
+    let body = r#"{"subject": {"client_ip": "[::ffff:203.0.113.7]:80", "method": "PATCH", "host": "A.Example.:81",
+        "path": "/a//b/../%63?q=1", "headers": {"X-Tenant": "t"}, "principal": {"id": "ann", "claims": {"plan": "gold"}},
+        "descriptors": {"k": "v"}}, "cost": 3}"#;
+    let Check { about: Asked::Request(described), cost } = check(body.as_bytes()).ok().unwrap() else { panic!() };
+    assert_eq!((cost, described.client_ip), (3, "203.0.113.7".parse().ok()));
+    assert_eq!((described.method.as_str(), described.host.as_deref()), ("PATCH", Some("a.example")));
+    assert_eq!((described.path.as_str(), &described.headers["x-tenant"]), ("/a/c", &HeaderValue::from_static("t")));
+    assert_eq!(described.principal, Some(Principal::new("ann").claim("plan", "gold")));
+    assert_eq!(described.descriptors, [("k".to_owned(), "v".to_owned())]);
+}
+
+#[test]
+fn what_is_left_out_or_null_has_its_default() {
+    let all_null = r#"{"subject": {"client_ip": null, "method": null, "host": null, "path": null, "headers": null,
+        "principal": null, "descriptors": null}, "limit": null, "key": null, "cost": null}"#;
+    for body in [r#"{"subject": {}}"#, all_null] {
+        let Check { about: Asked::Request(described), cost } = check(body.as_bytes()).ok().unwrap() else { panic!() };
+        assert_eq!((cost, described.client_ip, described.principal.is_none()), (1, None, true));
+        assert_eq!((described.method, described.path.as_str()), (Method::GET, "/"));
+    }
+    let named = check(br#"{"limit": "a", "key": []}"#).ok().unwrap();
+    assert!(matches!(named.about, Asked::Counter(Counter { limit, key }) if limit == "a" && key.is_empty()));
+    assert_eq!(
+        refund(br#"{"limit": "a", "key": []}"#).ok().map(|refund| (refund.cost, refund.age)),
+        Some((1, Nanos::ZERO))
+    );
+}
+
+#[test]
+fn every_mistake_is_told_with_its_field() {
+    for (body, expected) in [
+        ("{}", "subject"),
+        (r#"{"limit": "a"}"#, "key"),
+        (r#"{"key": []}"#, "limit"),
+        (r#"{"subject": {}, "limit": "a"}"#, "limit"),
+        (r#"{"subject": {}, "key": []}"#, "key"),
+        (r#"{"subject": []}"#, "subject"),
+        (r#"{"subject": {}, "cost": -1}"#, "cost"),
+        (r#"{"subject": {}, "cost": 1.5}"#, "cost"),
+        (r#"{"subject": {}, "cost": "1"}"#, "cost"),
+        (r#"{"subject": {}, "cost": 4294967296}"#, "cost"),
+        (r#"{"limit": "a", "key": "b"}"#, "key"),
+        (r#"{"limit": "a", "key": ["b", 1]}"#, "key[1]"),
+        (r#"{"limit": 7, "key": []}"#, "limit"),
+        (r#"{"subject": {"client_ip": 1}}"#, "subject.client_ip"),
+        (r#"{"subject": {"client_ip": "ann"}}"#, "subject.client_ip"),
+        (r#"{"subject": {"method": "A B"}}"#, "subject.method"),
+        (r#"{"subject": {"method": ""}}"#, "subject.method"),
+        (r#"{"subject": {"host": "a b"}}"#, "subject.host"),
+        (r#"{"subject": {"path": "x"}}"#, "subject.path"),
+        (r#"{"subject": {"path": "/a%2Fb"}}"#, "subject.path"),
+        (r#"{"subject": {"headers": []}}"#, "subject.headers"),
+        (r#"{"subject": {"headers": {"a": 1}}}"#, "subject.headers.a"),
+        (r#"{"subject": {"headers": {"a b": "1"}}}"#, "subject.headers.a b"),
+        (r#"{"subject": {"headers": {"a": "\n"}}}"#, "subject.headers.a"),
+        (r#"{"subject": {"headers": {"a": "1", "A": "2"}}}"#, "subject.headers.A"),
+        (r#"{"subject": {"principal": ""}}"#, "subject.principal"),
+        (r#"{"subject": {"principal": 1}}"#, "subject.principal"),
+        (r#"{"subject": {"principal": {"id": 1}}}"#, "subject.principal.id"),
+        (r#"{"subject": {"principal": {"id": "a", "claims": {"b": []}}}}"#, "subject.principal.claims.b"),
+        (r#"{"subject": {"descriptors": {"a": null}}}"#, "subject.descriptors.a"),
+    ] {
+        assert_eq!(field(body), expected, "{body}");
+    }
+    assert_eq!(problem(refund(br#"{"limit": "a"}"#))["field"], "key");
+    assert_eq!(problem(refund(br#"{"limit": "a", "key": [], "age_us": "x"}"#))["field"], "age_us");
+    assert_eq!(problem(reset(br#"{"key": []}"#))["field"], "limit");
+    assert_eq!(problem(batch(b"{}"))["field"], "checks");
+}
+
+#[test]
+fn names_that_are_not_known_or_stand_there_twice_are_named() {
+    for (body, name) in [
+        (r#"{"subject": {}, "costs": 1}"#, "costs"),
+        (r#"{"subject": {"hots": "a"}}"#, "hots"),
+        (r#"{"subject": {"principal": {"id": "a", "plan": "b"}}}"#, "plan"),
+        (r#"{"subject": {}, "subject": {}}"#, "subject"),
+        (r#"{"subject": {}, "cost": 1, "cost": 2}"#, "cost"),
+        (r#"{"subject": {"path": "/", "path": "/a"}}"#, "path"),
+        (r#"{"subject": {"headers": {"aa": "1", "aa": "2"}}}"#, "aa"),
+        (r#"{"subject": {"descriptors": {"bb": "1", "bb": "2"}}}"#, "bb"),
+    ] {
+        let told = problem(check(body.as_bytes())).to_string();
+        assert!(told.contains(name), "{name} in {told}");
+    }
+    assert!(problem(reset(br#"{"limit": "a", "key": [], "cost": 1}"#)).to_string().contains("cost"));
+    assert!(problem(batch(br#"{"checks": [], "check": 1}"#)).to_string().contains("`check`"));
+}
+
+#[test]
+fn what_is_no_json_is_a_mistake_however_deep_it_is() {
+    let deep = |depth: usize| "[".repeat(depth);
+    for body in [
+        String::new(),
+        "nul".to_owned(),
+        "{\"subject\": {}} x".to_owned(),
+        "\u{feff}{}".to_owned(),
+        deep(60_000),
+        format!("{{\"key\": {}", deep(60_000)),
+        format!("{{\"subject\": {}", "{\"subject\": ".repeat(5_000)),
+        format!("{{\"x\": {}", deep(60_000)),
+    ] {
+        let told = problem(check(body.as_bytes()));
+        assert_eq!(told["status"], 400, "{told}");
+    }
+    assert_eq!(problem(check(b"{\"limit\": \"\xff\"}"))["status"], 400);
+    let entry = format!("{}{}", deep(20_000), "]".repeat(20_000));
+    let nested = format!("{{\"checks\": [{entry}]}}");
+    let entries = batch(nested.as_bytes()).unwrap();
+    assert_eq!(problem(check(entries[0].get().as_bytes()))["status"], 400);
+}
+
+#[test]
+fn a_batch_has_a_thousand_checks_at_most_and_each_is_read_alone() {
+    let of = |count: usize| format!("{{\"checks\": [{}]}}", vec!["{\"x\":1}"; count].join(","));
+    assert_eq!(batch(of(1_000).as_bytes()).unwrap().len(), 1_000);
+    assert_eq!(problem(batch(of(1_001).as_bytes()))["field"], "checks");
+    assert_eq!(batch(b"{\"checks\": []}").unwrap().len(), 0);
+}
+
+#[test]
+fn what_is_told_back_is_short() {
+    let body = format!("{{\"cost\": \"{}\"}}", "é".repeat(20_000));
+    let told = problem(check(body.as_bytes())).to_string();
+    assert!(told.len() < 600, "{}", told.len());
+    let body = format!("{{\"subject\": {{\"headers\": {{\"{}\": 1}}}}}}", "h".repeat(20_000));
+    let told = problem(check(body.as_bytes())).to_string();
+    assert!(told.len() < 1_200, "{}", told.len());
+}

@@ -1,0 +1,103 @@
+//! The decision service: other proxies ask, and the same limits, stores and failure policies answer.
+//!
+//! Over HTTP, an [`About`] is made of what is asked, and the [`Answer`] is told in words; the other protocols ask about charges.
+
+mod about;
+mod authorize;
+pub(crate) mod grpc;
+mod http;
+mod openapi;
+mod resp;
+mod stall;
+#[cfg(test)]
+mod test_desk;
+mod token;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tollgate::Verdict;
+use tollgate_config as config;
+
+use crate::cores::Door;
+use crate::live::{Gate, Live};
+use crate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
+
+pub(crate) use about::{About, Answer, GiveBackError};
+pub(crate) use stall::Impatient;
+pub(crate) use token::SharedToken;
+
+/// The keys of the addresses, by protocol.
+pub(crate) const HTTP: &str = "decisions.http";
+pub(crate) const GRPC: &str = "decisions.grpc";
+pub(crate) const RESP: &str = "decisions.resp";
+
+/// Connections of each protocol at a time.
+const CONNECTIONS_MAX: usize = 10_000;
+
+/// What all protocols share.
+pub(crate) struct Desk {
+    pub(crate) gate: Arc<Gate>,
+    /// What callers must show.
+    pub(crate) token: Option<SharedToken>,
+    /// Becomes true when no question may begin any more.
+    pub(crate) ending: watch::Receiver<bool>,
+}
+
+impl Desk {
+    /// Counts what was decided about charges.
+    fn count_verdict(&self, live: &Live, protocol: DecisionProtocol, verdict: &Verdict) {
+        if let Some(decision) = verdict.decision() {
+            live.counts.count(decision);
+        }
+        let answer = match verdict {
+            Verdict::Forward(_) | Verdict::ForwardUnchecked(_) => DecisionAnswer::Allowed,
+            Verdict::Reject(_) => DecisionAnswer::Limited,
+            Verdict::Unavailable { .. } => DecisionAnswer::Unavailable,
+            Verdict::Unidentified(_) => DecisionAnswer::Refused,
+        };
+        self.gate.metrics.decision(protocol, answer);
+    }
+}
+
+/// A door for each protocol that the configuration turns on.
+pub(crate) fn doors(
+    config: &config::Decisions,
+    gate: &Arc<Gate>,
+    ending: &watch::Receiver<bool>,
+) -> Result<Vec<Door>, String> {
+    if config.addresses().next().is_none() {
+        return Ok(Vec::new());
+    }
+    let token = match &config.token_file {
+        None => None,
+        Some(file) => Some(SharedToken::from_file(file).map_err(|error| format!("decisions.token_file: {error}"))?),
+    };
+    let desk = Arc::new(Desk { gate: Arc::clone(gate), token, ending: ending.clone() });
+    let mut doors = Vec::new();
+    doors.extend(config.http.map(|address| door(HTTP, address, &desk, http::serve)));
+    if let Some(address) = config.grpc {
+        let services = grpc::Services::new()?;
+        doors.push(door(GRPC, address, &desk, move |desk, stream, peer| {
+            grpc::serve(Arc::clone(&services), desk, stream, peer)
+        }));
+    }
+    doors.extend(config.resp.map(|address| door(RESP, address, &desk, resp::serve)));
+    Ok(doors)
+}
+
+/// A door whose connections are served by one of the protocols.
+fn door<F>(
+    name: &'static str,
+    address: SocketAddr,
+    desk: &Arc<Desk>,
+    serve: impl Fn(Arc<Desk>, TcpStream, SocketAddr) -> F + Send + Sync + 'static,
+) -> Door
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let desk = Arc::clone(desk);
+    Door::new(name, vec![address], CONNECTIONS_MAX, move |stream, peer| serve(Arc::clone(&desk), stream, peer))
+}

@@ -1,0 +1,194 @@
+//! One client's connection: what has come is answered, then more is read.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use futures_util::stream::FuturesOrdered;
+use futures_util::{FutureExt, StreamExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::{Instant, timeout_at};
+
+use super::asked::Asked;
+use super::command::Name;
+use super::parse::{Parsed, Parser};
+use super::reply::{Protocol, Reply};
+use super::session::Session;
+use crate::decisions::Desk;
+use crate::live::Live;
+use crate::store::AnyStore;
+use crate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
+
+/// A connection to a client.
+pub(super) struct Connection<S> {
+    desk: Arc<Desk>,
+    stream: S,
+    session: Session,
+    parser: Parser,
+    /// What was read and not answered.
+    input: BytesMut,
+    /// Answers on their way.
+    output: Vec<u8>,
+}
+
+/// What comes after the commands that were there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Read,
+    End,
+}
+
+/// What a command leads to.
+enum Work<'a> {
+    Said(Reply),
+    Ask(Asked<'a>),
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
+    /// Room for what is read at once.
+    const INPUT: usize = 16 * 1024;
+    /// Answers beyond this are sent before there are more.
+    const OUTPUT: usize = 64 * 1024;
+    /// How long a command may take from its first byte to its last, and a stranger to show the token.
+    const PATIENCE: Duration = Duration::from_secs(10);
+
+    pub(super) fn new(desk: Arc<Desk>, stream: S) -> Self {
+        let session = Session::new(desk.token.as_ref());
+        let (input, output) = (BytesMut::with_capacity(Self::INPUT), Vec::with_capacity(Self::INPUT));
+        Self { desk, stream, session, parser: Parser::default(), input, output }
+    }
+
+    /// Answers until the client goes, or nothing it says can be understood any more.
+    pub(super) async fn run(mut self) -> io::Result<()> {
+        let mut ending = self.desk.ending.clone();
+        let mut began = Instant::now();
+        loop {
+            let was_empty = self.input.is_empty();
+            let is_waiting = !was_empty || !self.session.is_known();
+            let until = if is_waiting { Some(began + Self::PATIENCE) } else { None };
+            self.input.reserve(Self::INPUT);
+            let reading = self.stream.read_buf(&mut self.input);
+            let read = tokio::select! {
+                biased;
+                read = in_time(reading, until) => read?,
+                _ = ending.wait_for(|ending| *ending) => return Ok(()),
+            };
+            if read == 0 {
+                return Ok(());
+            }
+            let unanswered = self.input.len();
+            let next = self.answer().await?;
+            // A new command may take its time again; the pieces of one and the same may not. Nor may a stranger.
+            if self.session.is_known() && (was_empty || self.input.len() < unanswered) {
+                began = Instant::now();
+            }
+            self.stream.write_all(&self.output).await?;
+            self.output.clear();
+            if next == Next::End {
+                return self.stream.shutdown().await;
+            }
+            if self.input.is_empty() {
+                self.shrink();
+            }
+        }
+    }
+
+    /// Answers every whole command.
+    async fn answer(&mut self) -> io::Result<Next> {
+        let Self { desk, stream, session, parser, input, output } = self;
+        let live = Arc::clone(&desk.gate.live());
+        let is_at_once = matches!(desk.gate.limiter.store(), AnyStore::Local(_));
+        let mut asked = FuturesOrdered::new();
+        let mut used = 0;
+        let next = loop {
+            let (work, next) = match parser.next(&input[used..]) {
+                Ok(Parsed::Unfinished) => break Next::Read,
+                Ok(Parsed::Command { arguments, used: length, is_inline }) => {
+                    used += length;
+                    match arguments.split_first() {
+                        None => continue,
+                        Some((name, arguments)) => work(desk, &live, session, name, arguments, is_inline),
+                    }
+                }
+                Err(error) => (Work::Said(Reply::wrong(format!("no command: {error}"))), Next::End),
+            };
+            let protocol = session.protocol;
+            match work {
+                Work::Said(reply) if asked.is_empty() => reply.write(protocol, output),
+                // Nothing is waited for, so it is done when it is looked at.
+                Work::Ask(question) if is_at_once => match question.decide(desk, &live).now_or_never() {
+                    Some(reply) => reply.write(protocol, output),
+                    None => return Err(io::ErrorKind::Unsupported.into()),
+                },
+                work => asked.push_back(done(work, protocol, desk, &live)),
+            }
+            if output.len() > Self::OUTPUT {
+                stream.write_all(output).await?;
+                output.clear();
+            }
+            if next == Next::End {
+                break Next::End;
+            }
+        };
+        while let Some((reply, protocol)) = asked.next().await {
+            reply.write(protocol, output);
+        }
+        drop(asked);
+        input.advance(used);
+        Ok(next)
+    }
+
+    /// After large commands, only the usual room is kept.
+    fn shrink(&mut self) {
+        if self.input.capacity() > 2 * Self::INPUT {
+            self.input = BytesMut::with_capacity(Self::INPUT);
+        }
+        if self.output.capacity() > 2 * Self::OUTPUT {
+            self.output = Vec::with_capacity(Self::INPUT);
+        }
+    }
+}
+
+/// What a command leads to, and what comes after it.
+fn work<'a>(
+    desk: &Desk,
+    live: &Live,
+    session: &mut Session,
+    name: &[u8],
+    arguments: &[&'a [u8]],
+    is_inline: bool,
+) -> (Work<'a>, Next) {
+    let Some(known) = Name::of(name) else {
+        let shown = String::from_utf8_lossy(&name[..name.len().min(64)]).into_owned();
+        let reply = Reply::wrong(format!("unknown command {shown:?}"));
+        // A browser that was made to send a request here begins with such a line; what follows must not be obeyed.
+        return (Work::Said(reply), if is_inline { Next::End } else { Next::Read });
+    };
+    if let Some(refusal) = session.refusal(known) {
+        desk.gate.metrics.decision(DecisionProtocol::Resp, DecisionAnswer::Unauthorized);
+        return (Work::Said(refusal), Next::Read);
+    }
+    if !known.is_of_counters() {
+        let reply = session.answer(known, arguments, desk.token.as_ref());
+        return (Work::Said(reply), if known == Name::Quit { Next::End } else { Next::Read });
+    }
+    match Asked::of(live, known, arguments) {
+        Ok(asked) => (Work::Ask(asked), Next::Read),
+        Err(refused) => (Work::Said(refused), Next::Read),
+    }
+}
+
+async fn done(work: Work<'_>, protocol: Protocol, desk: &Desk, live: &Arc<Live>) -> (Reply, Protocol) {
+    match work {
+        Work::Said(reply) => (reply, protocol),
+        Work::Ask(asked) => (asked.decide(desk, live).await, protocol),
+    }
+}
+
+async fn in_time<T>(reading: impl Future<Output = io::Result<T>>, until: Option<Instant>) -> io::Result<T> {
+    match until {
+        None => reading.await,
+        Some(until) => timeout_at(until, reading).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())),
+    }
+}

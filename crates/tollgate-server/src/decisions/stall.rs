@@ -1,0 +1,102 @@
+//! Connections that take no answers.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep};
+
+/// A connection that ends when its peer takes nothing of an answer for a while.
+pub(crate) struct Impatient<S> {
+    stream: S,
+    /// When it has been waited for long enough.
+    until: Pin<Box<Sleep>>,
+    is_waiting: bool,
+}
+
+impl<S> Impatient<S> {
+    /// How long a peer may take nothing.
+    pub(crate) const LONGEST: Duration = Duration::from_secs(10);
+
+    pub(crate) fn new(stream: S) -> Self {
+        Self { stream, until: Box::pin(sleep(Self::LONGEST)), is_waiting: false }
+    }
+
+    /// What was written, or an error when nothing could be for too long.
+    fn noted<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.is_waiting = false;
+            return written;
+        }
+        if !self.is_waiting {
+            self.is_waiting = true;
+            self.until.as_mut().reset(Instant::now() + Self::LONGEST);
+        }
+        ready!(self.until.as_mut().poll(cx));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.noted(cx, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
+        self.noted(cx, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        self.noted(cx, flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let shut = Pin::new(&mut self.stream).poll_shutdown(cx);
+        self.noted(cx, shut)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_takes_nothing_is_left_and_one_that_takes_a_little_is_not() {
+        let (near, mut far) = tokio::io::duplex(4);
+        let mut near = Impatient::new(near);
+        let taking = tokio::spawn(async move {
+            for _ in 0..3 {
+                sleep(Impatient::<()>::LONGEST * 9 / 10).await;
+                far.read_exact(&mut [0; 4]).await.unwrap();
+            }
+            sleep(Impatient::<()>::LONGEST * 10).await;
+            drop(far);
+        });
+        near.write_all(&[0; 16]).await.unwrap();
+        let began = Instant::now();
+        assert_eq!(near.write_all(&[0; 16]).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(began.elapsed().as_secs(), Impatient::<()>::LONGEST.as_secs());
+        taking.abort();
+    }
+}
