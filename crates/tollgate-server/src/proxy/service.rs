@@ -117,19 +117,9 @@ async fn decide(
     };
     let decision = match ruling(&caller.gate, live, &extracted, &parts.headers, meet).await {
         Ok(decision) => decision,
-        Err(Stop::Denied) => {
-            let answer = Answer::sentence(StatusCode::FORBIDDEN, "Forbidden");
-            return Err(Refused { outcome: RequestOutcome::Denied, answer });
-        }
-        Err(Stop::Unauthorized(unauthorized)) => {
-            let mut answer = Answer::sentence(StatusCode::UNAUTHORIZED, unauthorized.to_string());
-            let challenge = unauthorized.challenge();
-            answer.lines.append(&WWW_AUTHENTICATE, |text| text.extend_from_slice(challenge.as_bytes()));
-            return Err(Refused { outcome: RequestOutcome::Unauthorized, answer });
-        }
-        Err(Stop::Verdict(verdict)) => {
-            let refused = verdict_response(live, parts, &verdict, ending);
-            if live.log_rejections {
+        Err(stop) => {
+            let refused = stopped(live, parts, &stop, ending);
+            if live.log_rejections && matches!(stop, Stop::Verdict(_)) {
                 let line = RateLimitLine::new(&extracted.subject(), refused.answer.status);
                 caller.gate.access_log.rate_limit_line(&line);
             }
@@ -142,6 +132,23 @@ async fn decide(
         parts.uri = with_path(&parts.uri, &path).map_err(too_long)?;
     }
     Ok(Passed { client_ip, host, decision })
+}
+
+/// Of a well-formed request that may not go on.
+fn stopped(live: &Live, parts: &Parts, stop: &Stop, ending: &mut Ending) -> Refused {
+    match stop {
+        Stop::Denied => {
+            let answer = Answer::sentence(StatusCode::FORBIDDEN, "Forbidden");
+            Refused { outcome: RequestOutcome::Denied, answer }
+        }
+        Stop::Unauthorized(unauthorized) => {
+            let mut answer = Answer::sentence(StatusCode::UNAUTHORIZED, unauthorized.to_string());
+            let challenge = unauthorized.challenge();
+            answer.lines.append(&WWW_AUTHENTICATE, |text| text.extend_from_slice(challenge.as_bytes()));
+            Refused { outcome: RequestOutcome::Unauthorized, answer }
+        }
+        Stop::Verdict(verdict) => verdict_response(live, parts, verdict, ending),
+    }
 }
 
 fn malformed(refusal: &Refusal) -> Refused {
