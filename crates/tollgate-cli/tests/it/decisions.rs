@@ -21,6 +21,7 @@ limits:
   - { name: per-ip, key: [client_ip], rate: 1/h, burst: 3 }
   - { name: tenant, key: ['header:X-Tenant', 'descriptor:plan'], rate: 1/h, burst: 2, match: { path: /tenant } }
   - { name: watched, key: [global], rate: 1/h, burst: 1, mode: shadow, match: { path: /watched } }
+  - { name: by-header, key: ['header:X-Who'], rate: 1/h, match: { path: /header } }
 ";
 
 /// Everything that comes back for these bytes until the connection is closed.
@@ -214,4 +215,17 @@ fn one_connection_asks_many_times_and_what_was_asked_is_answered_before_the_end(
     stream.read_to_string(&mut answer).unwrap();
     assert_eq!(status(&answer), 200, "{answer}");
     assert!(tollgate.wait().success());
+}
+
+#[test]
+fn a_process_that_replaces_another_listens_at_the_same_door() {
+    // The ports have to stay the same for the successor.
+    let probes = [0; 2].map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+    let [proxy, decisions] = probes.map(|probe| probe.local_addr().unwrap());
+    let config = format!("proxy: {{ listen: '{proxy}' }}\ndecisions: {{ http: '{decisions}' }}\nadmin: off\n");
+    let mut tollgate = Tollgate::start(&config);
+    tollgate.signal("USR2");
+    assert!(tollgate.wait().success());
+    let question = json!({ "subject": {} });
+    assert_eq!(ask(&tollgate, "/v1/check", &question)["allowed"], true);
 }

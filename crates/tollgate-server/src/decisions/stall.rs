@@ -87,9 +87,11 @@ mod tests {
         let mut near = Impatient::new(near);
         let taking = tokio::spawn(async move {
             for _ in 0..3 {
+                // bounded wait: the clock is paused
                 sleep(Impatient::<()>::LONGEST * 9 / 10).await;
                 far.read_exact(&mut [0; 4]).await.unwrap();
             }
+            // bounded wait: the clock is paused
             sleep(Impatient::<()>::LONGEST * 10).await;
             drop(far);
         });

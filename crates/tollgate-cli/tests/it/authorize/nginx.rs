@@ -93,7 +93,7 @@ fn what_a_client_says_about_itself_changes_nothing_behind_nginx() {
     let nginx = Nginx::start(&tollgate);
     let claims = |turn: usize| {
         let address = format!("203.0.113.{turn}");
-        let lines = [
+        [
             format!("X-Forwarded-For: {address}"),
             format!("X-Real-IP: {address}"),
             format!("Forwarded: for={address}"),
@@ -103,8 +103,7 @@ fn what_a_client_says_about_itself_changes_nothing_behind_nginx() {
             "X-Forwarded-Method: GET".to_owned(),
             "X-Forwarded-Uri: /free".to_owned(),
             "X-Forwarded-Host: b.example".to_owned(),
-        ];
-        lines
+        ]
     };
     let sign_in = |turn: usize| {
         let lines = claims(turn);

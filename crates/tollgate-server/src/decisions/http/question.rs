@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 use std::net::IpAddr;
 
 use http::header::{HOST, HeaderMap, HeaderName, HeaderValue};
@@ -56,7 +57,7 @@ pub(super) struct Refund {
 pub(super) fn check(body: &[u8]) -> Result<Check, Problem> {
     let CheckJson { subject, limit, key, cost } = read(body)?;
     let about = match (subject, limit, key) {
-        (Some(subject), None, None) => Asked::Request(Box::new(described(subject)?)),
+        (Some(Object(subject)), None, None) => Asked::Request(Box::new(described(subject)?)),
         (None, limit, key) if limit.is_some() || key.is_some() => Asked::Counter(counter(limit, key)?),
         (None, _, _) => return Err(Problem::of_field("subject", "is missing: say a subject, or a limit and its key")),
         (Some(_), Some(_), _) => return Err(Problem::of_field("limit", "a subject and a limit do not go together")),
@@ -142,7 +143,7 @@ fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Problem> {
         Problem::new(StatusCode::BAD_REQUEST, format!("the body is no JSON of this kind: {error}"))
     };
     let mut deserializer = serde_json::Deserializer::from_slice(body);
-    let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+    let Object(value) = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let path = error.path().to_string();
         match error.inner().classify() {
             Category::Data if path != "." => Problem::of_field(path, error.inner().to_string()),
@@ -153,10 +154,33 @@ fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Problem> {
     Ok(value)
 }
 
+/// A value that is written with its names; a list of the same values in their order is refused.
+struct Object<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ObjectVisitor(PhantomData))
+    }
+}
+
+struct ObjectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = Object<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, entries: A) -> Result<Object<T>, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(entries)).map(Object)
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CheckJson {
-    subject: Option<SubjectJson>,
+    subject: Option<Object<SubjectJson>>,
     limit: Option<String>,
     key: Option<Vec<String>>,
     cost: Option<u32>,

@@ -56,6 +56,7 @@ fn every_mistake_is_told_with_its_field() {
         (r#"{"subject": {}, "limit": "a"}"#, "limit"),
         (r#"{"subject": {}, "key": []}"#, "key"),
         (r#"{"subject": []}"#, "subject"),
+        (r#"{"subject": ["::1", "GET", null, "/", {}, null, {}]}"#, "subject"),
         (r#"{"subject": {}, "cost": -1}"#, "cost"),
         (r#"{"subject": {}, "cost": 1.5}"#, "cost"),
         (r#"{"subject": {}, "cost": "1"}"#, "cost"),
@@ -114,6 +115,8 @@ fn what_is_no_json_is_a_mistake_however_deep_it_is() {
     for body in [
         String::new(),
         "nul".to_owned(),
+        r#"[null, "per-ip", ["::1"], 1]"#.to_owned(),
+        r#"{"subject": {"principal": ["ann", {}]}}"#.to_owned(),
         "{\"subject\": {}} x".to_owned(),
         "\u{feff}{}".to_owned(),
         deep(60_000),
