@@ -198,7 +198,7 @@ async fn nobody_takes_for_ever_to_say_a_command_or_who_he_is() {
         let _ = slow.stream.write_all(&[*byte]).await;
         tokio::time::advance(Duration::from_secs(2)).await;
     }
-    let _ = slow.stream.read_to_end(&mut told).await;
+    let _ = timeout(LONGEST, slow.stream.read_to_end(&mut told)).await;
     assert!(timeout(LONGEST, slow.served).await.unwrap().unwrap().is_err());
     assert!(begun.elapsed() < Duration::from_secs(30) && began.elapsed() > Duration::from_secs(86_400));
     let stranger = Client::with_token(LIMITS, Some(&path));
