@@ -1,6 +1,7 @@
 //! The `tollgate` binary: arguments in, exit code out.
 
 mod check;
+mod import;
 mod serve;
 
 use std::path::PathBuf;
@@ -33,12 +34,28 @@ enum Command {
         #[arg(env = "TOLLGATE_CONFIG", value_name = "FILE")]
         config: Option<PathBuf>,
     },
+    /// Put another program's limits into our words: prints a configuration, and what differs.
+    Import {
+        #[command(subcommand)]
+        program: Program,
+    },
     /// Print the JSON Schema of the configuration.
     Schema,
     /// Print completions for a shell.
     Completions {
         /// Which shell.
         shell: clap_complete::Shell,
+    },
+}
+
+/// Programs whose limits can be read.
+#[derive(Subcommand)]
+enum Program {
+    /// The rate limit service of Envoy's own project: envoyproxy/ratelimit.
+    EnvoyRatelimit {
+        /// One domain's file.
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
     },
 }
 
@@ -51,6 +68,7 @@ fn main() -> ExitCode {
     let code = match Arguments::parse().command {
         Command::Serve { config } => serve::run(config),
         Command::Check { config } => check::run(config.as_deref()),
+        Command::Import { program: Program::EnvoyRatelimit { file } } => import::envoy_ratelimit(&file),
         Command::Schema => {
             println!("{:#}", tollgate_config::schema());
             FINE

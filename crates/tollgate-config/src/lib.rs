@@ -18,6 +18,7 @@
 
 mod blot;
 mod expand;
+pub mod import;
 mod item;
 mod lower;
 mod mistakes;
@@ -42,6 +43,15 @@ use tree::Notes;
 ///
 /// Files that the configuration names are not opened, except those in `${file:…}`.
 pub fn load(source: &Source, env: &dyn Fn(&str) -> Option<String>) -> Result<Config, Mistakes> {
+    read(source, env, lower::config)
+}
+
+/// Reads a file in YAML as whatever it is.
+fn read<T>(
+    source: &Source,
+    env: &dyn Fn(&str) -> Option<String>,
+    lower: impl FnOnce(&Item<'_>) -> Option<T>,
+) -> Result<T, Mistakes> {
     if source.text.len() > Source::LENGTH_MAX {
         return Err(Mistakes::whole(&source.name, "is longer than 1 MiB"));
     }
@@ -50,9 +60,9 @@ pub fn load(source: &Source, env: &dyn Fn(&str) -> Option<String>) -> Result<Con
     let notes = Notes::new(twice.into_iter().collect());
     let node = tree::grow(raw, "", &mut Expander::new(env, &source.base_dir), &notes);
     let desk = Desk { base_dir: &source.base_dir, notes: &notes };
-    let config = lower::config(&Item { path: String::new(), node: &node, desk: &desk });
-    match (config, notes.take()) {
-        (Some(config), mistakes) if mistakes.is_empty() => Ok(config),
+    let lowered = lower(&Item { path: String::new(), node: &node, desk: &desk });
+    match (lowered, notes.take()) {
+        (Some(lowered), mistakes) if mistakes.is_empty() => Ok(lowered),
         (_, mistakes) => Err(told(mistakes)),
     }
 }

@@ -86,6 +86,25 @@ fn the_schema_is_json_and_completions_are_for_a_shell() {
 }
 
 #[test]
+fn limits_of_envoys_service_are_imported_and_can_be_checked() {
+    let directory = tempfile::tempdir().unwrap();
+    let (theirs, ours) = (directory.path().join("theirs.yaml"), directory.path().join("ours.yaml"));
+    let file = "domain: edge\ndescriptors:\n  - { key: user, rate_limit: { unit: second, requests_per_unit: 10 } }\n";
+    std::fs::write(&theirs, file).unwrap();
+    let imported = tollgate(&["import", "envoy-ratelimit", theirs.to_str().unwrap()]);
+    assert_eq!(imported.status.code(), Some(0), "{}", text(&imported.stderr));
+    assert!(text(&imported.stderr).starts_with("differs: they count in windows of the clock"));
+    std::fs::write(&ours, &imported.stdout).unwrap();
+    let words = text(&tollgate(&["check", ours.to_str().unwrap()]).stdout);
+    assert!(words.contains("user: at most 10 requests"), "{words}");
+
+    std::fs::write(&theirs, file.replace("second", "fortnight")).unwrap();
+    let refused = tollgate(&["import", "envoy-ratelimit", theirs.to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(refused.stdout.is_empty() && text(&refused.stderr).contains("fortnight"), "{}", text(&refused.stderr));
+}
+
+#[test]
 fn a_port_that_is_taken_is_named() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();

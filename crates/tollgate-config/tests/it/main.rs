@@ -2,6 +2,7 @@
 
 mod bombs;
 mod docs;
+mod import;
 mod limits;
 mod mistakes;
 mod numbers;
