@@ -1,6 +1,7 @@
 //! What happens to a limit when things go wrong, on real servers. Each scenario has a short form, which is a test, and
 //! a long form, which `cargo xtask chaos` runs and reports.
 
+mod dice;
 pub mod load;
 pub mod replica;
 pub mod replicas;

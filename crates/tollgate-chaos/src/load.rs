@@ -9,6 +9,8 @@ use tokio::task::JoinSet;
 use tollgate::{Clock, Limiter, Store, Verdict};
 use tollgate_testkit::{Admission, Latencies};
 
+use crate::dice::Dice;
+
 /// Callers of one limit.
 #[derive(Clone, Debug)]
 pub struct Load {
@@ -18,7 +20,8 @@ pub struct Load {
     pub keys: Vec<String>,
     /// Tasks that ask at the same time, each as soon as its last answer has come and its pause is over.
     pub tasks: usize,
-    /// How long a task rests between two questions.
+    /// How long a task rests between two questions, on the average: steps of one length would keep time with the bucket, and
+    /// whoever happens to come first after each drop would always be the one that passes.
     pub pause: Duration,
 }
 
@@ -115,6 +118,7 @@ impl Load {
 
     async fn one_task<S: Store, C: Clock>(self, task: usize, limiter: Limiter<S, C>, stop: &AtomicBool) -> Vec<Asked> {
         let mut asked = Vec::new();
+        let mut dice = Dice(now() ^ task as u64);
         for key in (0..self.keys.len()).cycle().skip(task % self.keys.len()) {
             if stop.load(Ordering::Relaxed) {
                 break;
@@ -124,7 +128,7 @@ impl Load {
             asked.push(Asked { sent, received: now(), key, answer: Answer::of(&verdict) });
             match self.pause {
                 Duration::ZERO => tokio::task::yield_now().await,
-                pause => tokio::time::sleep(pause).await, // bounded wait: the pace of the load
+                pause => tokio::time::sleep(pause * dice.below(2_000) as u32 / 1_000).await, // bounded wait: the pace of the load
             }
         }
         asked

@@ -9,6 +9,7 @@ use tollgate::{
 };
 use tollgate_testkit::RedisServer;
 
+use crate::dice::Dice;
 use crate::{Length, Report};
 
 /// By a clock that stands still: exactly at the wait it passes, and a nanosecond earlier it does not.
@@ -119,17 +120,4 @@ fn quotas() -> [(&'static str, Quota); 4] {
         ("leaky", leaky),
         ("slow", Quota::per_second(30).burst(2).into()),
     ]
-}
-
-/// Random numbers that are the same in every run.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (word ^ (word >> 31)) % bound
-    }
 }

@@ -49,6 +49,7 @@ pub async fn four_replicas(length: Length, replica: &Path) -> Report {
     let histories = run(length, replica, RedisClock::Server, &[const { None }; REPLICAS]).await;
     judge(&mut report, length, &histories);
     judge_part(&mut report, length, &histories);
+    report.fact(format!("shares: {:.3?}", shares(&histories)));
     report.fact(merged(histories).run.latencies());
     report
 }
