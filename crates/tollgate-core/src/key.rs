@@ -117,7 +117,7 @@ impl<'a> Key<'a> {
 }
 
 impl Hash for Key<'_> {
-    #[inline]
+    #[inline(always)]
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_usize(self.limit.name.len());
         state.write(self.limit.name.as_bytes());
