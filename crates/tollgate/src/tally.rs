@@ -49,10 +49,14 @@ fn own_part() -> usize {
 #[cold]
 fn choose_part() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
-    let place = NEXT.fetch_add(1, Ordering::Relaxed);
-    let part = if place < OWNED { place } else { OWNED + place % (PARTS - OWNED) };
+    let part = part_of(NEXT.fetch_add(1, Ordering::Relaxed));
     PART.set(part);
     part
+}
+
+/// The part of the thread that came after so many others.
+fn part_of(earlier: usize) -> usize {
+    if earlier < OWNED { earlier } else { OWNED + earlier % (PARTS - OWNED) }
 }
 
 #[cfg(test)]
@@ -61,6 +65,12 @@ mod tests {
     use std::thread;
 
     use super::*;
+
+    #[test]
+    fn whoever_comes_later_never_writes_to_the_part_of_one_thread() {
+        assert!((0..OWNED).all(|earlier| part_of(earlier) == earlier));
+        assert!((OWNED..1_000).all(|earlier| (OWNED..PARTS).contains(&part_of(earlier))));
+    }
 
     #[test]
     fn nothing_is_lost_however_many_add() {
