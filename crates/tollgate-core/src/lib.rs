@@ -38,7 +38,9 @@ pub use factor::{Factor, FactorError, FactorRule};
 pub use failure::{FailurePolicy, FailureStatus, FailureStatusError, UnknownFailurePolicy};
 pub use key::{Key, PartValue};
 pub use legacy::LegacyLimit;
-pub use limit::{DescriptorMatch, HeaderMatch, HostPattern, KeyPart, Limit, Match, Mode, OnMissingKey, ParseRuleError};
+pub use limit::{
+    DescriptorMatch, HeaderMatch, HostPattern, KeyPart, Limit, Match, Mode, OnMissingKey, ParseRuleError, QuotaSource,
+};
 pub use list::List;
 pub use path::{AmbiguousPath, PathPattern, normalise as normalise_path};
 pub use policy::{MissingKey, MissingReason, Policy, PolicyError, PolicyErrors, Stage};

@@ -31,6 +31,8 @@ pub struct Limit {
     pub name: String,
     /// The numbers; `None` is unlimited.
     pub quota: Option<Quota>,
+    /// Whether those numbers are the last word.
+    pub quota_from: QuotaSource,
     /// What makes a caller: one counter for each distinct tuple.
     pub key: Vec<KeyPart>,
     /// Which requests it covers.
@@ -49,12 +51,23 @@ pub struct Limit {
     pub prefixes: Prefixes,
 }
 
+/// Where the quota of a key comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QuotaSource {
+    /// The limit itself.
+    #[default]
+    Limit,
+    /// A service that knows the caller's plan; the limit's own quota while it does not answer.
+    External,
+}
+
 impl Limit {
     /// A limit on all requests together; [`Limit::key`] splits it by caller.
     pub fn new(name: impl Into<String>, quota: impl Into<Quota>) -> Self {
         Self {
             name: name.into(),
             quota: Some(quota.into()),
+            quota_from: QuotaSource::Limit,
             key: vec![KeyPart::Global],
             matching: Match::default(),
             replaces: None,
@@ -101,6 +114,13 @@ impl Limit {
     #[must_use]
     pub fn shadow(mut self) -> Self {
         self.mode = Mode::Shadow;
+        self
+    }
+
+    /// Asks a service for the quota of each key; the limit's own is for when nobody knows better.
+    #[must_use]
+    pub fn quota_from_outside(mut self) -> Self {
+        self.quota_from = QuotaSource::External;
         self
     }
 
