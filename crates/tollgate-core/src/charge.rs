@@ -1,5 +1,6 @@
 //! A charge: spend units of one quota at one key.
 
+use crate::failure::FailurePolicy;
 use crate::key::Key;
 use crate::quota::Quota;
 
@@ -16,4 +17,6 @@ pub struct Charge<'a> {
     pub limit_index: usize,
     /// Whether a denial stops the request. A shadow charge is taken or not on its own.
     pub enforced: bool,
+    /// What to do while the store is away; `None` is what the limiter does by default.
+    pub on_failure: Option<FailurePolicy>,
 }

@@ -1,6 +1,6 @@
 //! Keys: the name of one counter, such that two different tuples never share one.
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 
@@ -30,6 +30,8 @@ enum Source<'a> {
     AddressInstead(&'a Subject<'a>),
     /// In place of a missing part: one counter for all such requests.
     Shared,
+    /// In place of the caller: the tenant that a limits service knows behind it.
+    Tenant(&'a str),
 }
 
 impl<'a> Key<'a> {
@@ -74,9 +76,26 @@ impl<'a> Key<'a> {
         Self { limit, source: Source::Shared }
     }
 
+    /// The key of the tenant behind the caller, apart from every key that a request could make itself.
+    #[must_use]
+    pub fn of_tenant(self, tenant: &'a str) -> Self {
+        Self { source: Source::Tenant(tenant), ..self }
+    }
+
     /// The limit this key belongs to.
     pub fn limit(&self) -> &'a Limit {
         self.limit
+    }
+
+    /// The values alone, as text: what names the caller to somebody who knows of no limits.
+    pub fn caller(&self) -> String {
+        let mut text = String::new();
+        for part in self.parts() {
+            let colon = if text.is_empty() { "" } else { ":" };
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{colon}{part}");
+        }
+        text
     }
 
     /// The address, cut to its prefix, of a key that is nothing but the client's address, as most keys are.
@@ -99,18 +118,19 @@ impl<'a> Key<'a> {
                 Some(masked.map_or(PartValue::Shared, PartValue::AddressInstead))
             }
             Source::Shared => Some(PartValue::Shared),
+            Source::Tenant(tenant) => Some(PartValue::Tenant(tenant)),
             Source::Subject(_) | Source::Given(_) | Source::Raw(_) => None,
         };
         let (own, raw) = match source {
             Source::Subject(_) | Source::Given(_) => (limit.key.as_slice(), &[][..]),
             Source::Raw(raw) => (&[][..], raw),
-            Source::AddressInstead(_) | Source::Shared => (&[][..], &[][..]),
+            Source::AddressInstead(_) | Source::Shared | Source::Tenant(_) => (&[][..], &[][..]),
         };
         let own = own.iter().enumerate().map(move |(index, part)| match source {
             // Both constructors have looked at every part, so none is missing here.
             Source::Subject(subject) => part_of(part, limit, subject).unwrap_or(PartValue::Shared),
             Source::Given(given) => given.get(index).map_or(PartValue::Shared, |text| given_part(part, limit, text)),
-            Source::Raw(_) | Source::AddressInstead(_) | Source::Shared => PartValue::Shared,
+            Source::Raw(_) | Source::AddressInstead(_) | Source::Shared | Source::Tenant(_) => PartValue::Shared,
         });
         own.chain(instead).chain(raw.iter().map(|bytes| PartValue::Text(bytes)))
     }
@@ -160,6 +180,8 @@ pub enum PartValue<'a> {
     AddressInstead(IpAddr),
     /// Any request that lacks a part.
     Shared,
+    /// The tenant behind the caller.
+    Tenant(&'a str),
 }
 
 impl Hash for PartValue<'_> {
@@ -175,6 +197,11 @@ impl Hash for PartValue<'_> {
             Self::AddressInstead(ip) => hash_address(state, 3, ip),
             Self::Global => state.write_u8(5),
             Self::Shared => state.write_u8(6),
+            Self::Tenant(tenant) => {
+                state.write_u8(7);
+                state.write_usize(tenant.len());
+                state.write(tenant.as_bytes());
+            }
         }
     }
 }
@@ -203,6 +230,10 @@ impl fmt::Display for PartValue<'_> {
             Self::AddressInstead(address) => write!(f, "!client:{}", Self::Address(*address)),
             Self::Global => f.write_str("!all"),
             Self::Shared => f.write_str("!missing"),
+            Self::Tenant(tenant) => {
+                f.write_str("!tenant:")?;
+                write_escaped(f, tenant.as_bytes())
+            }
         }
     }
 }

@@ -66,7 +66,7 @@ pub(crate) fn instead<'a>(charges: &[Charge<'a>], by_default: FailurePolicy) -> 
     if local.is_empty() { Instead::Pass } else { Instead::Local(local) }
 }
 
-/// Whose policy holds: the limit's own before the limiter's.
+/// Whose policy holds: the charge's own, which is its limit's or its tenant's, before the limiter's.
 pub(crate) fn policy_of(charge: &Charge<'_>, by_default: FailurePolicy) -> FailurePolicy {
-    charge.key.limit().on_failure.unwrap_or(by_default)
+    charge.on_failure.unwrap_or(by_default)
 }

@@ -216,7 +216,8 @@ impl Policy {
 }
 
 fn charge(limit_index: usize, key: Key<'_>, quota: Quota, cost: u64) -> Charge<'_> {
-    Charge { key, quota, cost, limit_index, enforced: key.limit().mode == Mode::Enforce }
+    let Limit { mode, on_failure, .. } = *key.limit();
+    Charge { key, quota, cost, limit_index, enforced: mode == Mode::Enforce, on_failure }
 }
 
 /// What can be said of a limit without the others.

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use tollgate_core::address::Prefixes;
 use tollgate_core::{
-    Factor, FactorRule, Headers, KeyPart, Limit, MissingReason, NoHeaders, OnMissingKey, Policy, Principal, Quota,
+    Factor, FactorRule, Headers, Key, KeyPart, Limit, MissingReason, NoHeaders, OnMissingKey, Policy, Principal, Quota,
     Subject,
 };
 
@@ -164,6 +164,28 @@ fn a_missing_caller_is_never_taken_for_a_real_one() {
     for imitation in [CLIENT, "!client:203.0.113.7", "!missing", "!all", "client:203.0.113.7", "%21missing"] {
         assert!(![&instead, &shared].contains(&&real(imitation)), "{imitation}");
     }
+}
+
+#[test]
+fn a_tenant_has_a_counter_that_no_request_can_name() {
+    let limit = keyed([KeyPart::header("x-id")]);
+    let of_tenant = |tenant: &str| {
+        let asked = Subject { headers: &[("x-id", "7")], ..Subject::ANONYMOUS };
+        Key::of_subject(&limit, &asked).unwrap().of_tenant(tenant).to_string()
+    };
+    assert_eq!(of_tenant("acme:eu"), "limit:!tenant:acme%3Aeu");
+    assert_ne!(of_tenant("acme"), of_tenant("acme:"));
+    for imitation in ["acme", "!tenant:acme", "tenant:acme", "%21tenant:acme"] {
+        let asked = Subject { headers: &[("x-id", imitation)], ..Subject::ANONYMOUS };
+        assert_ne!(key(&limit, &asked), of_tenant("acme"), "{imitation}");
+    }
+}
+
+#[test]
+fn a_caller_is_the_values_of_a_key_without_the_limit() {
+    let limit = keyed([KeyPart::header("x-id"), KeyPart::Method]);
+    let asked = Subject { headers: &[("x-id", "a:b")], method: "PUT", ..Subject::ANONYMOUS };
+    assert_eq!(Key::of_subject(&limit, &asked).unwrap().caller(), "a%3Ab:PUT");
 }
 
 #[test]

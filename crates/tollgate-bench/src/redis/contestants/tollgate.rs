@@ -33,7 +33,7 @@ impl Contestant for Tollgate {
     async fn decide(&self, address: IpAddr) -> Result<bool, String> {
         let subject = Subject { client_ip: Some(address), ..Subject::ANONYMOUS };
         let key = Key::of_subject(&self.limit, &subject).map_err(|error| error.to_string())?;
-        let charge = Charge { key, quota: self.quota, cost: 1, limit_index: 0, enforced: true };
+        let charge = Charge { key, quota: self.quota, cost: 1, limit_index: 0, enforced: true, on_failure: None };
         let outcomes = self.store.decide(&[charge], &self.clock).await.map_err(|error| error.to_string())?;
         Ok(black_box(outcomes)[0].is_allowed())
     }
