@@ -8,11 +8,12 @@ use super::loads::{IDLE, IDLE_CONNECTIONS, LOADS, Load, Protocol};
 use super::measure::{self, Course};
 use super::open_files;
 use super::picture;
-use super::programs::{Program, Programs};
+use super::programs::Programs;
 use super::results::{Cell, IdleCell, Results, Row};
 use crate::page::{self, Page};
 use crate::progress::Progress;
 use crate::report::Report;
+use crate::turns::in_turns;
 
 pub fn run(options: &Options) -> Result<(), String> {
     open_files::make_room_for(OPEN_FILES)?;
@@ -65,19 +66,20 @@ fn measured(options: &Options, programs: &Programs) -> Result<Results, String> {
     };
     let turns = loads.len() + usize::from(measures_idle);
     let mut progress = Progress::new(turns * options.rounds * programs.contestants.len());
+    let names: Vec<&str> = programs.contestants.iter().map(|program| program.who.name()).collect();
     let mut results = Results { absent: programs.absent.clone(), ..Results::default() };
     for load in loads {
         let mut cells: Vec<Cell> = programs.contestants.iter().map(|program| Cell::new(program.who)).collect();
-        in_turns(options.rounds, &programs.contestants, load.name, &mut progress, |place, program| {
-            cells[place].samples.push(measure::sample(&course, program, &load)?);
+        in_turns(options.rounds, &names, load.name, &mut progress, |place| {
+            cells[place].samples.push(measure::sample(&course, &programs.contestants[place], &load)?);
             Ok(())
         })?;
         results.rows.push(Row { load, cells });
     }
     if measures_idle {
         results.idle = programs.contestants.iter().map(|program| IdleCell::new(program.who)).collect();
-        in_turns(options.rounds, &programs.contestants, IDLE, &mut progress, |place, program| {
-            results.idle[place].samples.push(measure::idle_sample(&course, program)?);
+        in_turns(options.rounds, &names, IDLE, &mut progress, |place| {
+            results.idle[place].samples.push(measure::idle_sample(&course, &programs.contestants[place])?);
             Ok(())
         })?;
     }
@@ -85,29 +87,9 @@ fn measured(options: &Options, programs: &Programs) -> Result<Results, String> {
     Ok(results)
 }
 
-/// The contestants take turns, in another order each round.
-fn in_turns(
-    rounds: usize,
-    contestants: &[Program],
-    what: &str,
-    progress: &mut Progress,
-    mut turn: impl FnMut(usize, &Program) -> Result<(), String>,
-) -> Result<(), String> {
-    for round in 0..rounds {
-        for place in 0..contestants.len() {
-            let place = (place + round) % contestants.len();
-            let program = &contestants[place];
-            progress.step(&format!("{what}, round {}, {}", round + 1, program.who.name()));
-            turn(place, program).map_err(|error| format!("{what}, {}: {error}", program.who.name()))?;
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::args::{self, Task};
-    use super::super::contestants::Who;
     use super::*;
 
     #[test]
@@ -116,17 +98,5 @@ mod tests {
         assert!(may_write(&options, &Results::default()));
         let absent = vec!["Envoy: not found".to_string()];
         assert!(!may_write(&options, &Results { absent, ..Results::default() }));
-    }
-
-    #[test]
-    fn the_order_changes_from_round_to_round() {
-        let programs = [Who::Nginx, Who::Haproxy, Who::Envoy].map(|who| Program { who, path: "x".into() });
-        let mut order = Vec::new();
-        let turn = |place, _: &Program| {
-            order.push(place);
-            Ok(())
-        };
-        in_turns(3, &programs, "x", &mut Progress::new(9), turn).unwrap();
-        assert_eq!(order, [0, 1, 2, 1, 2, 0, 2, 0, 1]);
     }
 }

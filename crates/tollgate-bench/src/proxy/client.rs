@@ -11,8 +11,8 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::loads::Request;
-use super::results::Tally;
 use super::wire::{BUFFER_MIN, Wire};
+use crate::tally::Tally;
 
 /// Connections to one contestant, on a runtime of one thread.
 pub struct Crowd {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::results::Tally;
 use crate::loads::{Answer, Rate};
+use crate::tally::Tally;
 
 /// A pattern of requests, all from one client address. A connection waits for one answer at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use super::backend::Backend;
 use super::client::Crowd;
-use super::h2load;
-use super::loads::{IDLE_CONNECTIONS, Load, Protocol, Request, rate};
+use super::launch::{self, Purpose};
+use super::loads::{H2_STREAMS, IDLE_CONNECTIONS, Load, Protocol, Request, rate};
 use super::programs::Program;
-use super::results::{IdleSample, Sample, Tally};
-use super::running::{Purpose, Running};
+use super::results::{IdleSample, Sample};
+use crate::h2load::{self, Streams};
 use crate::loads::Answer;
+use crate::running::Running;
+use crate::tally::Tally;
 
 /// What is the same for every turn of a run.
 pub struct Course<'a> {
@@ -25,7 +27,7 @@ const WARM_UP: Duration = Duration::from_millis(500);
 /// Lets a contestant take a turn; what it did before the warm-up was over does not count.
 pub fn sample(course: &Course<'_>, program: &Program, load: &Load) -> Result<Sample, String> {
     let purpose = Purpose { protocol: load.protocol, rate: load.rate(), backend: course.backend.address() };
-    let running = Running::start(program, &purpose)?;
+    let running = launch::start(program, &purpose)?;
     let mut ask = asking(course, &running, load)?;
     ask(WARM_UP)?;
     let (cpu_before, served_before) = (running.tree().cpu()?, course.backend.served());
@@ -55,7 +57,9 @@ fn asking<'a>(course: &'a Course<'_>, running: &Running, load: &'a Load) -> Resu
         }
         Protocol::Http2 => {
             let h2load = course.h2load.ok_or("there is no h2load")?;
-            Ok(Box::new(move |duration| h2load::ask(h2load, target, load, duration)))
+            let streams = Streams { connections: load.connections, streams: H2_STREAMS, payload: None };
+            let url = format!("http://{target}{}", load.request.path());
+            Ok(Box::new(move |duration| h2load::ask(h2load, &url, &streams, duration)))
         }
     }
 }
@@ -63,7 +67,7 @@ fn asking<'a>(course: &'a Course<'_>, running: &Running, load: &'a Load) -> Resu
 /// What a contestant's memory is before any request, and with many connections that were answered once and are idle.
 pub fn idle_sample(course: &Course<'_>, program: &Program) -> Result<IdleSample, String> {
     let purpose = Purpose { protocol: Protocol::Http1, rate: rate(Answer::Allowed), backend: course.backend.address() };
-    let running = Running::start(program, &purpose)?;
+    let running = launch::start(program, &purpose)?;
     let fresh_bytes = running.tree().memory_bytes()?;
     let crowd = Crowd::open_idle(running.address(), IDLE_CONNECTIONS, Request::Small)?;
     let idle_bytes = running.tree().memory_bytes()?;

@@ -10,14 +10,12 @@ mod args;
 mod bench;
 
 mod contestants;
+mod launch;
 mod loads;
 mod programs;
-mod running;
-mod tree;
 
 mod backend;
 mod client;
-mod h2load;
 mod open_files;
 mod wire;
 

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use tollgate_testkit::Latencies;
-
 use super::contestants::Who;
 use super::loads::Load;
 use crate::results::{median, median_ratio};
@@ -46,20 +44,6 @@ pub struct Sample {
     pub reconnects: u64,
 }
 
-/// What came back to the client.
-#[derive(Clone, Debug, Default)]
-pub struct Tally {
-    /// 200 with the whole body.
-    pub allowed: u64,
-    /// 429.
-    pub rejected: u64,
-    /// Anything else.
-    pub other: u64,
-    pub reconnects: u64,
-    pub latencies: Latencies,
-    pub wall: Duration,
-}
-
 /// One contestant's memory, before any request and with all connections open and idle.
 pub struct IdleCell {
     pub who: Who,
@@ -70,21 +54,6 @@ pub struct IdleCell {
 pub struct IdleSample {
     pub fresh_bytes: u64,
     pub idle_bytes: u64,
-}
-
-impl Tally {
-    pub fn done(&self) -> u64 {
-        self.allowed + self.rejected + self.other
-    }
-
-    /// Adds what another connection counted.
-    pub fn add(&mut self, other: &Self) {
-        self.allowed += other.allowed;
-        self.rejected += other.rejected;
-        self.other += other.other;
-        self.reconnects += other.reconnects;
-        self.latencies.merge(&other.latencies);
-    }
 }
 
 impl Sample {

@@ -105,9 +105,9 @@ impl Who {
 #[cfg(test)]
 mod tests {
     use super::super::loads::rate;
-    use super::super::running::on_loopback;
     use super::*;
     use crate::loads::Answer;
+    use crate::running::on_loopback;
 
     fn config(who: Who, protocol: Protocol, answer: Answer) -> String {
         let [listen, upstream, admin] = [1_001, 1_002, 1_003].map(on_loopback);

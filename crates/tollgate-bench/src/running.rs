@@ -2,63 +2,53 @@
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use tollgate_testkit::{free_port, watchdog};
+use tollgate_testkit::watchdog;
 
-use super::contestants::{Setting, Who};
-use super::loads::Protocol;
-use super::programs::Program;
-use super::tree::Tree;
-use crate::loads::Rate;
+use crate::tree::Tree;
 
-/// A proxy before the backend. Dropping it kills it and its workers.
+/// A server. Dropping it kills it and its workers.
 pub struct Running {
-    who: Who,
+    name: &'static str,
     child: Child,
     address: SocketAddr,
     directory: TempDir,
 }
 
-/// What a contestant is started for.
-#[derive(Clone, Copy)]
-pub struct Purpose {
-    pub protocol: Protocol,
-    pub rate: Rate,
-    pub backend: SocketAddr,
+/// What a server is started with.
+pub struct Launch<'a> {
+    pub name: &'static str,
+    pub program: &'a Path,
+    pub arguments: Vec<String>,
+    /// Where it listens once it is ready.
+    pub address: SocketAddr,
+    /// Processes it has then.
+    pub processes: usize,
+    /// Its own.
+    pub directory: TempDir,
 }
 
-/// The file with everything the contestant prints.
+/// The file with everything the server prints.
 const LOG: &str = "log";
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 impl Running {
     /// Returns when it accepts connections and has all its processes.
-    pub fn start(program: &Program, purpose: &Purpose) -> Result<Self, String> {
-        let who = program.who;
-        let directory = watchdog::temporary_directory("proxy-");
-        let address = on_loopback(free_port());
-        let setting = Setting {
-            listen: address,
-            protocol: purpose.protocol,
-            upstream: purpose.backend,
-            admin: on_loopback(free_port()),
-            rate: purpose.rate,
-            directory: directory.path(),
-        };
-        let failed = |error: std::io::Error| format!("{} cannot be started: {error}", who.name());
-        let config = directory.path().join(who.config_name());
-        fs::write(&config, who.config(&setting)).map_err(failed)?;
+    pub fn start(launch: Launch<'_>) -> Result<Self, String> {
+        let Launch { name, program, arguments, address, processes, directory } = launch;
+        let failed = |error: std::io::Error| format!("{name} cannot be started: {error}");
         let log = File::create(directory.path().join(LOG)).map_err(failed)?;
-        let mut command = Command::new(&program.path);
-        command.args(who.arguments(&config)).current_dir(directory.path());
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(directory.path());
         command.stdin(Stdio::null()).stdout(log.try_clone().map_err(failed)?).stderr(log);
         let child = command.spawn().map_err(failed)?;
         watchdog::watch(child.id());
-        let mut running = Self { who, child, address, directory };
-        running.wait_until_ready(START_TIMEOUT)?;
+        let mut running = Self { name, child, address, directory };
+        running.wait_until_ready(processes, START_TIMEOUT)?;
         Ok(running)
     }
 
@@ -70,19 +60,19 @@ impl Running {
         Tree::of(self.child.id())
     }
 
-    fn wait_until_ready(&mut self, timeout: Duration) -> Result<(), String> {
+    fn wait_until_ready(&mut self, wanted: usize, timeout: Duration) -> Result<(), String> {
         let deadline = Instant::now() + timeout;
         loop {
             let processes = self.tree().processes();
-            if processes.len() >= self.who.processes() && TcpStream::connect(self.address).is_ok() {
+            if processes.len() >= wanted && TcpStream::connect(self.address).is_ok() {
                 processes.iter().skip(1).for_each(|process| watchdog::watch(*process));
                 return Ok(());
             }
             if let Ok(Some(status)) = self.child.try_wait() {
-                return Err(format!("{} ended with {status}: {}", self.who.name(), self.last_words()));
+                return Err(format!("{} ended with {status}: {}", self.name, self.last_words()));
             }
             if Instant::now() > deadline {
-                return Err(format!("{} does not listen: {}", self.who.name(), self.last_words()));
+                return Err(format!("{} does not listen: {}", self.name, self.last_words()));
             }
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -114,20 +104,18 @@ pub fn on_loopback(port: u16) -> SocketAddr {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
+    use tollgate_testkit::free_port;
 
-    use super::super::loads::rate;
     use super::*;
-    use crate::loads::Answer;
 
     #[test]
     fn a_contestant_that_never_listens_is_given_up_and_killed() {
         let child = Command::new("sleep").arg("60").spawn().unwrap();
         let (process, address) = (child.id(), on_loopback(free_port()));
         watchdog::watch(process);
-        let directory = watchdog::temporary_directory("proxy-");
-        let mut running = Running { who: Who::Haproxy, child, address, directory };
-        let failure = running.wait_until_ready(Duration::from_millis(50)).unwrap_err();
+        let directory = watchdog::temporary_directory("bench-");
+        let mut running = Running { name: "HAProxy", child, address, directory };
+        let failure = running.wait_until_ready(1, Duration::from_millis(50)).unwrap_err();
         assert_eq!(failure, "HAProxy does not listen: it says nothing");
         drop(running);
         assert!(!fs::exists(format!("/proc/{process}")).unwrap());
@@ -135,10 +123,16 @@ mod tests {
 
     #[test]
     fn a_contestant_that_ends_is_reported_with_its_last_words() {
-        // A shell does not know the options of HAProxy, and says so.
-        let program = Program { who: Who::Haproxy, path: PathBuf::from("/bin/sh") };
-        let purpose = Purpose { protocol: Protocol::Http1, rate: rate(Answer::Allowed), backend: on_loopback(1) };
-        let failure = Running::start(&program, &purpose).map(|_| ()).unwrap_err();
+        // A shell does not know this option, and says so.
+        let launch = Launch {
+            name: "HAProxy",
+            program: Path::new("/bin/sh"),
+            arguments: vec!["-db".to_string()],
+            address: on_loopback(free_port()),
+            processes: 1,
+            directory: watchdog::temporary_directory("bench-"),
+        };
+        let failure = Running::start(launch).map(|_| ()).unwrap_err();
         assert!(failure.starts_with("HAProxy ended with exit status: "), "{failure}");
         assert!(failure.contains("sh: "), "{failure}");
     }

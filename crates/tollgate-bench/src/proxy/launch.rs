@@ -1,0 +1,45 @@
+//! Starts a contestant between client and backend.
+
+use std::fs;
+use std::net::SocketAddr;
+
+use tollgate_testkit::{free_port, watchdog};
+
+use super::contestants::Setting;
+use super::loads::Protocol;
+use super::programs::Program;
+use crate::loads::Rate;
+use crate::running::{Launch, Running, on_loopback};
+
+/// What a contestant is started for.
+#[derive(Clone, Copy)]
+pub struct Purpose {
+    pub protocol: Protocol,
+    pub rate: Rate,
+    pub backend: SocketAddr,
+}
+
+/// Returns when it accepts connections and has all its processes.
+pub fn start(program: &Program, purpose: &Purpose) -> Result<Running, String> {
+    let who = program.who;
+    let directory = watchdog::temporary_directory("proxy-");
+    let address = on_loopback(free_port());
+    let setting = Setting {
+        listen: address,
+        protocol: purpose.protocol,
+        upstream: purpose.backend,
+        admin: on_loopback(free_port()),
+        rate: purpose.rate,
+        directory: directory.path(),
+    };
+    let config = directory.path().join(who.config_name());
+    fs::write(&config, who.config(&setting)).map_err(|error| format!("{}: its configuration: {error}", who.name()))?;
+    Running::start(Launch {
+        name: who.name(),
+        program: &program.path,
+        arguments: who.arguments(&config),
+        address,
+        processes: who.processes(),
+        directory,
+    })
+}
