@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: the long measurements, each a binary of `tollgate-bench`.
 
+mod decisions;
 mod proxy;
 
 use crate::args;
@@ -35,7 +36,7 @@ struct Bench {
     prepare: fn() -> Result<Vec<String>, String>,
 }
 
-const BENCHES: [Bench; 3] = [
+const BENCHES: [Bench; 4] = [
     Bench {
         name: "local",
         about: "the in-process store beside its peers, in one run (instructions too, where valgrind is installed)",
@@ -51,12 +52,17 @@ const BENCHES: [Bench; 3] = [
         about: "the proxy beside nginx, HAProxy and Envoy, in one run (installs what is missing, where it may)",
         prepare: proxy::prepare,
     },
+    Bench {
+        name: "decisions",
+        about: "the decision service beside throttlecrab-server and Redis, in one run (installs what is missing, where it may)",
+        prepare: decisions::prepare,
+    },
 ];
 
 fn print_list() {
     println!("usage: cargo xtask bench NAME [ARG…]\n");
     for bench in &BENCHES {
-        println!("  {:<8} {}", bench.name, bench.about);
+        println!("  {:<10} {}", bench.name, bench.about);
     }
 }
 

@@ -4,6 +4,7 @@
 //! args ─▶ local ─▶ loads × keys × contestants ─measure─▶ Results ─report─▶ tables ─page─▶ docs/performance.md
 //!         redis ─▶ loads × callers × contestants, each in a process of its own ─▲
 //!         proxy ─▶ loads × contestants, each a program of its own between our client and our backend ─▲
+//!         decisions ─▶ loads × contestants, each a program of its own that well-known clients ask ─▲
 //! ```
 
 mod args;
@@ -11,6 +12,7 @@ mod callgrind;
 mod child;
 mod contestants;
 mod cpu;
+mod decisions;
 mod ending;
 mod errand;
 mod h2load;
@@ -31,11 +33,14 @@ mod redis;
 mod report;
 mod results;
 mod running;
+mod samples;
+mod server_args;
 mod table;
 mod tally;
 mod tree;
 mod turns;
 
+pub use decisions::decisions;
 pub use local::local;
 pub use proxy::proxy;
 pub use redis::redis;

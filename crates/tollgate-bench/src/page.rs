@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn the_introduction_has_a_place_for_the_figures_of_every_bench() {
-        for marker in ["local", "redis", "proxy"].map(markers).concat() {
+        for marker in ["local", "redis", "proxy", "decisions"].map(markers).concat() {
             assert!(INTRODUCTION.contains(&marker), "{marker}");
         }
     }

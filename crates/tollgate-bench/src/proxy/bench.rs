@@ -2,17 +2,19 @@
 
 use std::time::Duration;
 
-use super::args::Options;
 use super::backend::Backend;
+use super::contestants::Who;
 use super::loads::{IDLE, IDLE_CONNECTIONS, LOADS, Load, Protocol};
 use super::measure::{self, Course};
 use super::open_files;
 use super::picture;
 use super::programs::Programs;
-use super::results::{Cell, IdleCell, Results, Row};
+use super::results::{IdleCell, Results};
 use crate::page::{self, Page};
 use crate::progress::Progress;
 use crate::report::Report;
+use crate::samples::{Cell, Contestant, Row};
+use crate::server_args::Options;
 use crate::turns::in_turns;
 
 pub fn run(options: &Options) -> Result<(), String> {
@@ -69,12 +71,12 @@ fn measured(options: &Options, programs: &Programs) -> Result<Results, String> {
     let names: Vec<&str> = programs.contestants.iter().map(|program| program.who.name()).collect();
     let mut results = Results { absent: programs.absent.clone(), ..Results::default() };
     for load in loads {
-        let mut cells: Vec<Cell> = programs.contestants.iter().map(|program| Cell::new(program.who)).collect();
+        let mut cells: Vec<Cell<Who>> = programs.contestants.iter().map(|program| Cell::new(program.who)).collect();
         in_turns(options.rounds, &names, load.name, &mut progress, |place| {
             cells[place].samples.push(measure::sample(&course, &programs.contestants[place], &load)?);
             Ok(())
         })?;
-        results.rows.push(Row { load, cells });
+        results.rows.push(Row { name: load.name, cells });
     }
     if measures_idle {
         results.idle = programs.contestants.iter().map(|program| IdleCell::new(program.who)).collect();
@@ -89,12 +91,13 @@ fn measured(options: &Options, programs: &Programs) -> Result<Results, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::args::{self, Task};
+    use super::super::args::SPEC;
     use super::*;
+    use crate::server_args::{Task, parse};
 
     #[test]
     fn a_run_without_everybody_leaves_the_page_alone() {
-        let Ok(Task::Bench(options)) = args::parse(std::iter::empty()) else { panic!("no words are fine") };
+        let Ok(Task::Bench(options)) = parse(SPEC, std::iter::empty()) else { panic!("no words are fine") };
         assert!(may_write(&options, &Results::default()));
         let absent = vec!["Envoy: not found".to_string()];
         assert!(!may_write(&options, &Results { absent, ..Results::default() }));

@@ -10,6 +10,7 @@ use super::loads::Protocol;
 use super::programs::Program;
 use crate::loads::Rate;
 use crate::running::{Launch, Running, on_loopback};
+use crate::samples::Contestant;
 
 /// What a contestant is started for.
 #[derive(Clone, Copy)]

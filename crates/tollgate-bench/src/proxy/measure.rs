@@ -8,10 +8,11 @@ use super::client::Crowd;
 use super::launch::{self, Purpose};
 use super::loads::{H2_STREAMS, IDLE_CONNECTIONS, Load, Protocol, Request, rate};
 use super::programs::Program;
-use super::results::{IdleSample, Sample};
+use super::results::IdleSample;
 use crate::h2load::{self, Streams};
 use crate::loads::Answer;
 use crate::running::Running;
+use crate::samples::Sample;
 use crate::tally::Tally;
 
 /// What is the same for every turn of a run.

@@ -27,12 +27,13 @@ mod targets;
 
 use std::process::ExitCode;
 
-use self::args::{HELP, Task};
+use self::args::{HELP, SPEC};
 use crate::ending;
+use crate::server_args::{Task, parse};
 
 /// Measures the proxy beside its peers; `arguments` are the words after the program's name.
 pub fn proxy(arguments: impl Iterator<Item = String>) -> ExitCode {
-    ending::of("proxy", args::parse(arguments), run)
+    ending::of("proxy", parse(SPEC, arguments), run)
 }
 
 fn run(task: Task) -> Result<(), String> {

@@ -1,12 +1,14 @@
 //! The picture of `bench proxy`: processor time per request.
 
 use super::contestants::Who;
-use super::results::{Results, Row, Sample};
+use super::loads::LOADS;
+use super::results::Results;
 use crate::plot::{Bar, Chart, Group, Series, Unit};
+use crate::samples::{Contestant, Row, Sample};
 
 /// All loads but those that differ from another only by more connections.
 pub fn svg(results: &Results) -> String {
-    let rows = results.rows.iter().filter(|row| row.load.connections <= CONNECTIONS_SHOWN_MAX);
+    let rows = results.rows.iter().filter(|row| is_shown(row.name));
     let chart = Chart {
         title: "µs of processor time of the proxy per request (logarithmic)",
         description: "Processor time of the proxy per request in µs, by load and contestant",
@@ -19,12 +21,16 @@ pub fn svg(results: &Results) -> String {
 
 const CONNECTIONS_SHOWN_MAX: usize = 64;
 
-fn group(row: &Row) -> Group {
+fn is_shown(name: &str) -> bool {
+    LOADS.iter().any(|load| load.name == name && load.connections <= CONNECTIONS_SHOWN_MAX)
+}
+
+fn group(row: &Row<Who>) -> Group {
     let bars = Who::ALL.into_iter().enumerate().filter_map(|(series, who)| {
         let value = row.cell(who)?.median(Sample::cpu_us);
         Some(Bar { series, value })
     });
-    Group { name: row.load.name.to_string(), bars: bars.collect() }
+    Group { name: row.name.to_string(), bars: bars.collect() }
 }
 
 const fn colour(who: Who) -> &'static str {

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::args::Options;
 use super::contestants::Who;
 use crate::programs::{missing, on_path, our_program, version_of};
+use crate::samples::Contestant;
+use crate::server_args::Options;
 
 /// Everything that was looked for.
 pub struct Programs {
@@ -71,5 +72,5 @@ fn found(who: Who, options: &Options) -> Result<(PathBuf, Option<String>), Strin
 }
 
 fn envoy(options: &Options) -> Option<PathBuf> {
-    options.envoy.clone().filter(|path| path.is_file()).or_else(|| on_path("envoy"))
+    options.peer.clone().filter(|path| path.is_file()).or_else(|| on_path("envoy"))
 }

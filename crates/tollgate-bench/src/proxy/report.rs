@@ -2,35 +2,21 @@
 
 use super::contestants::Who;
 use super::loads::IDLE_CONNECTIONS;
-use super::results::{Cell, IdleSample, Results, Row, Sample};
-use super::targets::{IDLE_RATIO_MAX, TARGETS, Target};
-use crate::report::{Report, Wrong, one_digit, or_dash, three_digits};
+use super::results::{IdleSample, Results};
+use super::targets::{IDLE_RATIO_MAX, TARGETS};
+use crate::report::{Report, one_digit, or_dash};
+use crate::samples::{Cell, Contestant, Row, Sample, wrong_answers};
 use crate::table::Table;
 
 impl Report {
     /// The report on a run of `bench proxy`.
     pub fn on_proxy(results: &Results) -> Self {
-        let mut report = Self::new(wrong_answers(results));
-        report.add_cpu_targets(results);
+        let mut report = Self::new(wrong_answers(&results.rows));
+        report.add_cpu_targets(&results.rows, &TARGETS, "request");
         report.add_requests(results);
         report.add_idle(results);
         results.absent.iter().for_each(|absent| report.add_absent(absent.clone()));
         report
-    }
-
-    fn add_cpu_targets(&mut self, results: &Results) {
-        let mut table = Table::new(3, &["load", "peer", "verdict", "ours over theirs", "at most"]);
-        for Target { load, peer, ratio_max } in &TARGETS {
-            let row = results.rows.iter().find(|row| row.load.name == *load);
-            let Some(ratio) = row.and_then(|row| row.cpu_ratio_to(*peer)) else { continue };
-            let verdict = self.verdict(ratio, *ratio_max, || {
-                format!("{load}, CPU per request: {ratio:.3} of {}, at most {ratio_max}", peer.name())
-            });
-            let words = [load, peer.name(), &verdict].map(str::to_string);
-            table.push(words.into_iter().chain([three_digits(ratio), ratio_max.to_string()]).collect());
-        }
-        let explanation = "For each round our processor time per request over the peer's, and of these the median.";
-        self.add("Cost beside the peers", explanation, table);
     }
 
     fn add_requests(&mut self, results: &Results) {
@@ -67,7 +53,7 @@ impl Report {
     }
 }
 
-fn fields(row: &Row, cell: &Cell) -> Vec<String> {
+fn fields(row: &Row<Who>, cell: &Cell<Who>) -> Vec<String> {
     let reconnects = cell.median(Sample::reconnect_share);
     let closes = if reconnects > 0.01 { format!(" (closes {:.0} %)", reconnects * 100.0) } else { String::new() };
     let numbers = [
@@ -77,14 +63,8 @@ fn fields(row: &Row, cell: &Cell) -> Vec<String> {
         format!("{:.2}", cell.median(Sample::p99_ms)),
         one_digit(cell.median(Sample::memory_mib)),
     ];
-    let words = [row.load.name.to_string(), format!("{}{closes}", cell.who.name())];
+    let words = [row.name.to_string(), format!("{}{closes}", cell.who.name())];
     words.into_iter().chain(numbers).collect()
-}
-
-fn wrong_answers(results: &Results) -> Vec<Wrong> {
-    let cells = results.rows.iter().flat_map(|row| row.cells.iter().map(move |cell| (row, cell)));
-    let wrong = cells.filter(|(_, cell)| cell.wrong_share() > 0.0);
-    wrong.map(|(row, cell)| Wrong::new(cell.who.name(), row.load.name, cell.wrong_share())).collect()
 }
 
 #[cfg(test)]
@@ -95,16 +75,16 @@ mod tests {
     use super::super::results::IdleCell;
     use super::*;
 
-    fn cell(who: Who, cpu_us: u64, wrong: u64) -> Cell {
+    fn cell(who: Who, cpu_us: u64, wrong: u64) -> Cell<Who> {
         let (wall, cpu) = (Duration::from_secs(1), Duration::from_micros(cpu_us * 10_000));
         let (p50, p99) = (Duration::from_micros(500), Duration::from_millis(2));
         let sample = Sample { requests: 10_000, wall, cpu, p50, p99, memory_bytes: 1 << 20, wrong, reconnects: 0 };
         Cell { who, samples: vec![sample] }
     }
 
-    fn report(ours: Cell) -> Report {
+    fn report(ours: Cell<Who>) -> Report {
         let peers = [cell(Who::Nginx, 20, 0), cell(Who::Haproxy, 18, 0), cell(Who::Envoy, 50, 0)];
-        let row = Row { load: LOADS[0], cells: [ours].into_iter().chain(peers).collect() };
+        let row = Row { name: LOADS[0].name, cells: [ours].into_iter().chain(peers).collect() };
         Report::on_proxy(&Results { rows: vec![row], ..Results::default() })
     }
 

@@ -1,16 +1,10 @@
 //! What Tollgate is to reach beside its peers.
 
 use super::contestants::Who;
+use crate::samples::Target;
 
-/// Our processor time per request is to be at most so many times the peer's.
-pub struct Target {
-    /// The load's name.
-    pub load: &'static str,
-    pub peer: Who,
-    pub ratio_max: f64,
-}
-
-pub const TARGETS: [Target; 8] = [
+/// By load and peer.
+pub const TARGETS: [Target<Who>; 8] = [
     Target { load: "allowed, 64 connections", peer: Who::Nginx, ratio_max: 1.0 },
     Target { load: "allowed, 64 connections", peer: Who::Haproxy, ratio_max: 1.0 },
     Target { load: "allowed, 64 connections", peer: Who::Envoy, ratio_max: 0.45 },

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::loads::{IDLE_CONNECTIONS, Protocol};
 use crate::loads::Rate;
+use crate::samples::Contestant;
 
 /// A proxy that limits by client address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,15 +33,6 @@ const CONNECTIONS_MAX: usize = IDLE_CONNECTIONS + 1_144;
 
 impl Who {
     pub const ALL: [Self; 4] = [Self::Tollgate, Self::Nginx, Self::Haproxy, Self::Envoy];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Tollgate => "tollgate",
-            Self::Nginx => "nginx",
-            Self::Haproxy => "HAProxy",
-            Self::Envoy => "Envoy",
-        }
-    }
 
     /// Processes it has once it is ready.
     pub const fn processes(self) -> usize {
@@ -99,6 +91,19 @@ impl Who {
         ];
         let fill = |text: String, (name, value): &(&str, String)| text.replace(&format!("<{name}>"), value);
         values.iter().fold(template.to_string(), fill)
+    }
+}
+
+impl Contestant for Who {
+    const OURS: Self = Self::Tollgate;
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Tollgate => "tollgate",
+            Self::Nginx => "nginx",
+            Self::Haproxy => "HAProxy",
+            Self::Envoy => "Envoy",
+        }
     }
 }
 

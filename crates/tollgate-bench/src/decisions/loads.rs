@@ -1,0 +1,47 @@
+//! What is asked of every contestant: over which protocol, and how many questions at a time.
+
+/// A pattern of questions, all of which pass.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Load {
+    pub name: &'static str,
+    pub protocol: Protocol,
+    pub connections: usize,
+    /// Questions that wait at the same time in each connection.
+    pub at_a_time: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// Of Redis.
+    Resp,
+    /// JSON over HTTP/1.1.
+    Http,
+    Grpc,
+}
+
+pub const LOADS: [Load; 6] = [
+    Load { name: "RESP, P=1", protocol: Protocol::Resp, connections: 50, at_a_time: 1 },
+    Load { name: "RESP, P=16", protocol: Protocol::Resp, connections: 50, at_a_time: 16 },
+    Load { name: "RESP, P=64", protocol: Protocol::Resp, connections: 50, at_a_time: 64 },
+    Load { name: "HTTP", protocol: Protocol::Http, connections: 50, at_a_time: 1 },
+    Load { name: "gRPC, 1 stream", protocol: Protocol::Grpc, connections: 50, at_a_time: 1 },
+    Load { name: "gRPC, 16 streams", protocol: Protocol::Grpc, connections: 16, at_a_time: 16 },
+];
+
+/// Keys that questions choose from by chance, where the client can.
+pub const KEYS: usize = 100_000;
+
+/// A quota as questions name it: at most `burst` at once and `count` in `period_s`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    pub burst: u32,
+    pub count: u32,
+    pub period_s: u32,
+}
+
+impl Allowance {
+    /// Nobody comes to its end.
+    pub const AMPLE: Self = Self { burst: 1_000_000, count: 1_000_000, period_s: 1 };
+    /// Spent after two.
+    pub const SCANTY: Self = Self { burst: 1, count: 1, period_s: 3_600 };
+}

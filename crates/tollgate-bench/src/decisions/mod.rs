@@ -1,0 +1,44 @@
+//! `bench decisions`: what a question costs the decision service, beside throttlecrab-server and a script in Redis.
+//!
+//! ```text
+//! bench ─▶ for each load, round, contestant: a fresh server
+//!            redis-benchmark, wrk or h2load ──▶ server       the same client with the same question for everybody
+//!                                                 └─ tree: processor time of its processes, read from outside
+//! ```
+
+mod args;
+mod bench;
+
+mod contestants;
+mod loads;
+mod message;
+mod programs;
+mod questions;
+mod taste;
+
+mod clients;
+mod measure;
+mod picture;
+mod report;
+mod targets;
+
+use std::process::ExitCode;
+
+use self::args::{HELP, SPEC};
+use crate::ending;
+use crate::server_args::{Task, parse};
+
+/// Measures the decision service beside its peers; `arguments` are the words after the program's name.
+pub fn decisions(arguments: impl Iterator<Item = String>) -> ExitCode {
+    ending::of("decisions", parse(SPEC, arguments), run)
+}
+
+fn run(task: Task) -> Result<(), String> {
+    match task {
+        Task::Help => {
+            print!("{HELP}");
+            Ok(())
+        }
+        Task::Bench(options) => bench::run(&options),
+    }
+}

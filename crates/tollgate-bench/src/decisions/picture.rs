@@ -1,0 +1,33 @@
+//! The picture of `bench decisions`: processor time per question.
+
+use super::bench::Results;
+use super::contestants::Who;
+use crate::plot::{Bar, Chart, Group, Series, Unit};
+use crate::samples::{Contestant, Row, Sample};
+
+pub fn svg(results: &Results) -> String {
+    let chart = Chart {
+        title: "µs of processor time of the server per decision (logarithmic)",
+        description: "Processor time of the server per decision in µs, by protocol and contestant",
+        unit: Unit::Microseconds,
+        series: Who::ALL.map(|who| Series { name: who.name(), note: "", colour: colour(who) }).into(),
+        groups: results.rows.iter().map(group).collect(),
+    };
+    chart.svg()
+}
+
+fn group(row: &Row<Who>) -> Group {
+    let bars = Who::ALL.into_iter().enumerate().filter_map(|(series, who)| {
+        let value = row.cell(who)?.median(Sample::cpu_us);
+        Some(Bar { series, value })
+    });
+    Group { name: row.name.to_string(), bars: bars.collect() }
+}
+
+const fn colour(who: Who) -> &'static str {
+    match who {
+        Who::Tollgate => "#12a37f",
+        Who::Throttlecrab => "#d9792b",
+        Who::Redis => "#c0504d",
+    }
+}
