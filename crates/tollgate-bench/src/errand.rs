@@ -12,10 +12,15 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What the program printed, if it ended well and in time.
 pub fn finish(name: &str, command: &mut Command, expected: Duration) -> Result<String, String> {
+    finish_with_bytes(name, command, expected).map(|printed| String::from_utf8_lossy(&printed).into_owned())
+}
+
+/// The same for a program that prints no text.
+pub fn finish_with_bytes(name: &str, command: &mut Command, expected: Duration) -> Result<Vec<u8>, String> {
     finish_within(name, command, expected + PATIENCE)
 }
 
-fn finish_within(name: &str, command: &mut Command, timeout: Duration) -> Result<String, String> {
+fn finish_within(name: &str, command: &mut Command, timeout: Duration) -> Result<Vec<u8>, String> {
     let failed = |error: std::io::Error| format!("{name}: {error}");
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().map_err(failed)?;
@@ -24,7 +29,7 @@ fn finish_within(name: &str, command: &mut Command, timeout: Duration) -> Result
     // Beside us, so that a program that prints much does not wait for us.
     let printed = thread::spawn(move || {
         let mut bytes = Vec::new();
-        output.read_to_end(&mut bytes).map(|_| String::from_utf8_lossy(&bytes).into_owned())
+        output.read_to_end(&mut bytes).map(|_| bytes)
     });
     let deadline = Instant::now() + timeout;
     let ended = loop {

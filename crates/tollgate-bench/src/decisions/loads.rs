@@ -42,6 +42,6 @@ pub struct Allowance {
 impl Allowance {
     /// Nobody comes to its end.
     pub const AMPLE: Self = Self { burst: 1_000_000, count: 1_000_000, period_s: 1 };
-    /// Spent after two.
-    pub const SCANTY: Self = Self { burst: 1, count: 1, period_s: 3_600 };
+    /// Spent after two or three: whether the burst comes on top of the first is read in both ways.
+    pub const SCANTY: Self = Self { burst: 2, count: 1, period_s: 3_600 };
 }

@@ -95,9 +95,9 @@ mod tests {
     #[test]
     fn everybody_is_asked_for_the_same() {
         let words = |who| question(who, Allowance::SCANTY).command("k").join(" ");
-        assert_eq!(words(Who::Tollgate), "CL.THROTTLE k 1 1 3600");
-        assert_eq!(words(Who::Throttlecrab), "THROTTLE k 1 1 3600");
-        assert_eq!(words(Who::Redis), "EVALSHA d1g 1 k 7200000000000 3600000000000");
+        assert_eq!(words(Who::Tollgate), "CL.THROTTLE k 2 1 3600");
+        assert_eq!(words(Who::Throttlecrab), "THROTTLE k 2 1 3600");
+        assert_eq!(words(Who::Redis), "EVALSHA d1g 1 k 10800000000000 3600000000000");
         let (path, body) = question(Who::Tollgate, Allowance::AMPLE).post("k");
         assert_eq!((path, body.as_str()), ("/v1/check", r#"{"limit":"ample","key":["k"]}"#));
     }

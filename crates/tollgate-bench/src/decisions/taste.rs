@@ -26,7 +26,9 @@ pub fn taste(question: &Question<'_>, protocol: Protocol, server: SocketAddr, ng
     let [first, .., last] = [ask()?, ask()?, ask()?, ask()?];
     match (first, last) {
         (true, false) => Ok(()),
-        _ => Err(format!("the first and the fourth of two a day were answered with {first} and {last}")),
+        _ => Err(format!(
+            "the first and the fourth question for a quota of two or three were answered with {first} and {last}"
+        )),
     }
 }
 
@@ -64,9 +66,9 @@ fn ask_grpc(question: &Question<'_>, server: SocketAddr, nghttp: &Path) -> Resul
     let mut command = Command::new(nghttp);
     command.args(["--header=content-type: application/grpc", "--header=te: trailers"]);
     command.arg(format!("--data={}", file.display())).arg(format!("http://{server}{method}"));
-    let answer = errand::finish("nghttp", &mut command, PATIENCE)?;
+    let answer = errand::finish_with_bytes("nghttp", &mut command, PATIENCE)?;
     // After the five bytes of the frame: field 1, which is true or OK, or something else.
-    match answer.as_bytes() {
+    match answer[..] {
         [0, _, _, _, _, 8, 1, ..] => Ok(true),
         [0, _, _, _, _, ..] => Ok(false),
         _ => Err(format!("not an answer: {answer:?}")),
