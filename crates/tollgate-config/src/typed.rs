@@ -1,10 +1,16 @@
 //! The configuration as the rest of Tollgate sees it: checked, complete, with every default filled in.
 
+mod external;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use ipnet::IpNet;
 use tollgate_core::{FailurePolicy, Nanos, Policy};
+
+pub use external::{
+    BackendScheme, BackendUrlSettings, ExternalService, ExternalSettings, GrpcCodec, HeaderFilter, ServiceAddress,
+};
 
 /// A whole configuration.
 #[derive(Debug)]
@@ -25,6 +31,8 @@ pub struct Config {
     pub store: Store,
     /// The limits, checked. Every limit's `on_failure` is filled in from the store's.
     pub policy: Policy,
+    /// The service that knows callers' quotas; there whenever a limit asks it.
+    pub external: Option<ExternalSettings>,
     /// What callers are told.
     pub response: Response,
     /// What is logged, and how.

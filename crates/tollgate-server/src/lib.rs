@@ -11,6 +11,7 @@ mod cores;
 mod decisions;
 mod echo;
 mod embedded;
+pub mod external;
 mod handover;
 mod live;
 mod program;

@@ -3,11 +3,11 @@
 use tollgate_core::address::Prefixes;
 use tollgate_core::{
     DescriptorMatch, Factor, FactorRule, FailurePolicy, HeaderMatch, KeyPart, Limit, Match, Mode, OnMissingKey, Policy,
-    PolicyError,
+    PolicyError, QuotaSource,
 };
 
 use super::failure::on_failure;
-use super::quota::quota;
+use super::quota::{is_bucket, quota};
 use crate::item::{Item, expected};
 use crate::section::Section;
 
@@ -18,10 +18,20 @@ const MISSING: [(&str, OnMissingKey); 4] = [
     ("skip", OnMissingKey::Skip),
 ];
 
-/// All limits; `failure` is for those that say nothing of their own.
-pub(super) fn policy(item: Option<&Item<'_>>, prefixes: Prefixes, failure: FailurePolicy) -> Policy {
+/// What other sections say about limits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Around {
+    pub(super) prefixes: Prefixes,
+    /// For limits that say nothing of their own.
+    pub(super) on_failure: FailurePolicy,
+    /// Whether there is a service to ask for quotas.
+    pub(super) has_external: bool,
+}
+
+/// All limits.
+pub(super) fn policy(item: Option<&Item<'_>>, around: Around) -> Policy {
     let items = item.and_then(|item| item.list()).unwrap_or_default();
-    let limits = items.iter().map(|item| limit(item, prefixes, failure)).collect::<Vec<_>>();
+    let limits = items.iter().map(|item| limit(item, around)).collect::<Vec<_>>();
     // A limit whose name could not be read might be the one that others replace, so there is no telling.
     let is_named = limits.iter().all(Option::is_some);
     let limits: Vec<Limit> = limits.into_iter().flatten().collect();
@@ -40,26 +50,40 @@ fn no_limits() -> Policy {
 }
 
 /// One limit; `None` when it has no name.
-fn limit(item: &Item<'_>, prefixes: Prefixes, failure: FailurePolicy) -> Option<Limit> {
+fn limit(item: &Item<'_>, around: Around) -> Option<Limit> {
     item.section(|section| {
         let name = section.need("name", "letters, digits, '.', '_' and '-'").and_then(|item| item.text());
         let key = section.need("key", "[client_ip] counts each client address, [global] all requests together");
         let limit = Limit {
             quota: quota(section),
+            quota_from: quota_from(section, around.has_external),
             key: key.map(|item| key_parts(&item)).unwrap_or_else(|| vec![KeyPart::Global]),
             matching: section.sub("match").map(|item| matching(&item)).unwrap_or_default(),
             replaces: section.optional("replaces", |item| item.text()).map(str::to_owned),
             mode: section
                 .read("mode", Mode::Enforce, |item| item.word(&[("enforce", Mode::Enforce), ("shadow", Mode::Shadow)])),
             on_missing_key: section.optional("on_missing_key", |item| item.word(&MISSING)),
-            on_failure: Some(on_failure(section).unwrap_or(failure)),
+            on_failure: Some(on_failure(section).unwrap_or(around.on_failure)),
             factor: section.sub("factor").and_then(|item| factor(&item)),
-            prefixes,
+            prefixes: around.prefixes,
             ..Limit::unlimited(name.unwrap_or_default())
         };
-        section.refuse("quota_from", "is not available in this version");
         name.map(|_| limit)
     })?
+}
+
+/// Who says what a caller may spend.
+fn quota_from(section: &mut Section<'_>, has_external: bool) -> QuotaSource {
+    let sources = [("static", QuotaSource::Limit), ("external", QuotaSource::External)];
+    let source = section.read("quota_from", QuotaSource::Limit, |item| item.word(&sources));
+    if source == QuotaSource::External && !has_external {
+        section.first_of(&["quota_from"]).note("needs a section external that says whom to ask");
+    }
+    if source == QuotaSource::External && !is_bucket(section) {
+        let why = "external is for algorithm token_bucket or gcra: the answer is average, period and burst";
+        section.first_of(&["quota_from"]).note(why);
+    }
+    source
 }
 
 fn key_parts(item: &Item<'_>) -> Vec<KeyPart> {

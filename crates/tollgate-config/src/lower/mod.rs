@@ -7,6 +7,7 @@ mod access;
 mod admin;
 mod client_ip;
 mod decisions;
+mod external;
 mod failure;
 mod limits;
 mod names;
@@ -34,14 +35,17 @@ pub(crate) fn config(item: &Item<'_>) -> Option<Config> {
             client_ip,
             principals: principals::principals(top.sub("principals").as_ref()),
             access: access::access(top.sub("access").as_ref()),
-            policy: limits::policy(top.get("limits").as_ref(), prefixes, store.on_failure),
+            policy: limits::policy(
+                top.get("limits").as_ref(),
+                limits::Around { prefixes, on_failure: store.on_failure, has_external: top.has("external") },
+            ),
+            external: top.sub("external").and_then(|item| external::external(&item, &store)),
             store,
             response: response::response(top.sub("response").as_ref()),
             log: response::log(top.sub("log").as_ref()),
         };
         admin::tell_if_shared(&config, top);
         decisions::tell_if_shared(&config, top);
-        top.refuse("external", "is not available in this version");
         config
     })
 }

@@ -42,6 +42,16 @@ pub(super) fn quota(limit: &mut Section<'_>) -> Option<Quota> {
     }
 }
 
+/// Whether a limit is a bucket of a rate and a burst, whatever else is wrong with it.
+pub(super) fn is_bucket(limit: &Section<'_>) -> bool {
+    if limit.has("algorithm") {
+        let is_other =
+            |text: &str| ALGORITHMS.iter().any(|(word, kind)| *word == text && *kind != Algorithm::TokenBucket);
+        return !matches!(&limit.first_of(&["algorithm"]).node.value, Value::Text(text) if is_other(text));
+    }
+    !limit.among(&RATE_KEYS).is_empty() || limit.among(&DRIP_KEYS).is_empty() && limit.among(&LEGACY_KEYS).is_empty()
+}
+
 /// `rate` or `average` and `period`, with `burst` where there is one.
 fn by_rate(limit: &mut Section<'_>, algorithm: Algorithm) -> Option<Quota> {
     refuse_all(limit, &DRIP_KEYS, "is for algorithm leaky_bucket only");

@@ -8,7 +8,7 @@ use super::redis_url::{self, RedisUrl};
 use crate::expand::Reference;
 use crate::item::Item;
 use crate::section::Section;
-use crate::typed::{KeyLayout, Redis, RedisClock, RedisMode, RedisTls, SecretSource};
+use crate::typed::{KeyLayout, Redis, RedisClock, RedisMode, RedisTls, SecretSource, StoreKind};
 
 const LAYOUTS: [(&str, KeyLayout); 4] = [
     ("readable", KeyLayout::Readable),
@@ -41,6 +41,17 @@ pub(super) fn redis(store: &mut Section<'_>, is_used: bool) -> Option<Redis> {
     item?.section(|section| servers(section, common))
 }
 
+/// The Redis of something other than counters, which goes by what the store says of its own.
+pub(super) fn beside(item: &Item<'_>, store: &StoreKind) -> Option<Redis> {
+    let common = match store {
+        StoreKind::Redis(redis) => {
+            Common { deadline: redis.deadline, key_prefix: redis.key_prefix.clone(), ..Common::default() }
+        }
+        StoreKind::Local { .. } => Common::default(),
+    };
+    item.section(|section| servers(section, common))
+}
+
 /// The settings that stand directly below `store`.
 struct Common {
     deadline: Nanos,
@@ -51,13 +62,25 @@ struct Common {
 
 impl Common {
     fn read(store: &mut Section<'_>) -> Self {
+        let Self { deadline, key_prefix: prefix, key_layout, clock } = Self::default();
         Self {
-            deadline: store.read("deadline", Nanos::from_millis(50), |item| item.duration(DIAL)),
-            key_prefix: store.read("key_prefix", "tollgate".to_owned(), key_prefix),
-            key_layout: store.read("key_layout", KeyLayout::default(), |item| item.word(&LAYOUTS)),
-            clock: store.read("clock", RedisClock::default(), |item| {
+            deadline: store.read("deadline", deadline, |item| item.duration(DIAL)),
+            key_prefix: store.read("key_prefix", prefix, key_prefix),
+            key_layout: store.read("key_layout", key_layout, |item| item.word(&LAYOUTS)),
+            clock: store.read("clock", clock, |item| {
                 item.word(&[("server", RedisClock::Server), ("replica", RedisClock::Replica)])
             }),
+        }
+    }
+}
+
+impl Default for Common {
+    fn default() -> Self {
+        Self {
+            deadline: Nanos::from_millis(50),
+            key_prefix: "tollgate".to_owned(),
+            key_layout: KeyLayout::default(),
+            clock: RedisClock::default(),
         }
     }
 }

@@ -23,6 +23,19 @@ pub(super) fn hand_out(call: &mut Call, reply: &mut Reply, now: Instant, context
             }
             Ok(())
         }
+        CallKind::Get => {
+            let told = match std::mem::take(reply) {
+                Reply::Bulk(value) => Ok(Told::Found(Some(value))),
+                Reply::Nil => Ok(Told::Found(None)),
+                _ => Err(Fault::Away("a value came in a form that is none".to_owned())),
+            };
+            tell(&mut call.asks[0], told);
+            Ok(())
+        }
+        CallKind::Put => {
+            tell(&mut call.asks[0], Ok(Told::Kept));
+            Ok(())
+        }
         CallKind::Refund => {
             let ask = &mut call.asks[0];
             let Work::Refund { item, .. } = &ask.work else { return Ok(()) };

@@ -42,6 +42,10 @@ pub(super) enum Work {
     Refund { item: Item, drawn: Drawn },
     /// Forget a counter.
     Delete { key: String, hash: u64 },
+    /// Look at a value that is no counter.
+    Get { key: String },
+    /// Keep a value that is no counter for a while.
+    Put { key: String, value: Vec<u8>, ttl_ms: u64 },
 }
 
 /// What Redis said.
@@ -54,6 +58,10 @@ pub(super) enum Told {
     Refunded(Refunded),
     /// The counter is gone.
     Deleted,
+    /// The value, if there is one.
+    Found(Option<Vec<u8>>),
+    /// The value is kept.
+    Kept,
 }
 
 /// Why there is no answer.
@@ -144,6 +152,7 @@ impl Ask {
             Work::Decide(items) => (items.as_slice(), None),
             Work::Refund { item, .. } => (std::slice::from_ref(item), None),
             Work::Delete { hash, .. } => (&[][..], Some(*hash)),
+            Work::Get { .. } | Work::Put { .. } => (&[][..], None),
         };
         items.iter().map(|item| item.hash).chain(single)
     }

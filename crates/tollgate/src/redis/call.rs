@@ -29,6 +29,10 @@ pub(super) enum CallKind {
     Refund,
     /// `DEL`, for one ask.
     Delete,
+    /// `GET`, for one ask.
+    Get,
+    /// `SET`, for one ask.
+    Put,
     /// `ASKING`, which goes before a call to a node that a slot is on its way to. Nobody waits for it.
     Asking,
 }
@@ -69,7 +73,7 @@ impl Call {
             }
             (None, _) => {
                 wire::begin(out, 1 + strings);
-                wire::bulk(out, if self.kind == CallKind::Asking { b"ASKING" } else { b"DEL" });
+                wire::bulk(out, self.kind.command());
             }
         }
         out.extend_from_slice(body);
@@ -88,6 +92,17 @@ impl Call {
                 wire::bulk(body, key.as_bytes());
                 1
             }
+            Some(Work::Get { key }) => {
+                wire::bulk(body, key.as_bytes());
+                1
+            }
+            Some(Work::Put { key, value, ttl_ms }) => {
+                wire::bulk(body, key.as_bytes());
+                wire::bulk(body, value);
+                wire::bulk(body, b"PX");
+                wire::bulk(body, ttl_ms.to_string().as_bytes());
+                4
+            }
             None => 0,
         }
     }
@@ -99,6 +114,8 @@ impl CallKind {
             Work::Decide(_) => Self::Decide,
             Work::Refund { .. } => Self::Refund,
             Work::Delete { .. } => Self::Delete,
+            Work::Get { .. } => Self::Get,
+            Work::Put { .. } => Self::Put,
         }
     }
 
@@ -106,7 +123,18 @@ impl CallKind {
         match self {
             Self::Decide => Some(script::decide_script()),
             Self::Refund => Some(script::refund_script()),
-            Self::Delete | Self::Asking => None,
+            Self::Delete | Self::Get | Self::Put | Self::Asking => None,
+        }
+    }
+
+    /// The name of its command.
+    fn command(self) -> &'static [u8] {
+        match self {
+            Self::Get => b"GET",
+            Self::Put => b"SET",
+            Self::Asking => b"ASKING",
+            Self::Delete => b"DEL",
+            Self::Decide | Self::Refund => b"EVALSHA",
         }
     }
 }
@@ -115,7 +143,7 @@ impl Ask {
     pub(super) fn items(&self) -> Option<&[super::Item]> {
         match &self.work {
             Work::Decide(items) => Some(items),
-            Work::Refund { .. } | Work::Delete { .. } => None,
+            Work::Refund { .. } | Work::Delete { .. } | Work::Get { .. } | Work::Put { .. } => None,
         }
     }
 }

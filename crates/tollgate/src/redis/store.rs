@@ -70,6 +70,32 @@ impl RedisStore {
         &self.context.options
     }
 
+    /// A value that is no counter, as it was put; `None` when it is not there, or not any more.
+    ///
+    /// The key is taken as it is: it begins with the prefix of the options only if the caller says so.
+    pub async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        match answer(self.errand().send(Work::Get { key: key.to_owned() })).await? {
+            Told::Found(value) => Ok(value),
+            _ => Err(mixed_up()),
+        }
+    }
+
+    /// Keeps a value that is no counter for so long, in milliseconds rounded up, in place of whatever is there.
+    pub async fn put(&self, key: &str, value: Vec<u8>, ttl: Nanos) -> Result<(), StoreError> {
+        let ttl_ms = ttl.get().div_ceil(Nanos::MILLISECOND.get()).max(1);
+        match answer(self.errand().send(Work::Put { key: key.to_owned(), value, ttl_ms })).await? {
+            Told::Kept => Ok(()),
+            _ => Err(mixed_up()),
+        }
+    }
+
+    /// Something to be done from now on that goes by no clock.
+    fn errand(&self) -> Errand<'_> {
+        self.start();
+        let (asked, at) = (Instant::now(), Timestamp::default());
+        Errand { store: self, asked_at: at, asked, asked_by: at, deadline: asked + self.context.deadline }
+    }
+
     fn hash(&self, key: &Key<'_>) -> u64 {
         self.seed.hash_one(key)
     }
@@ -141,7 +167,7 @@ impl RedisStore {
                 let items = self.items(charges, hashes);
                 Ok(parts::decide(&errand, items, |item| item.hash).await?)
             }
-            Ok(Told::Refunded(_) | Told::Deleted) => Err(StoreError::Unavailable("answers are mixed up".to_owned())),
+            Ok(_) => Err(mixed_up()),
             Err(fault) => Err(fault.into()),
         }
     }
@@ -177,7 +203,7 @@ impl Errand<'_> {
         let key = match &work {
             Work::Decide(items) => items.first().map_or("", |item| item.key.as_str()),
             Work::Refund { item, .. } => item.key.as_str(),
-            Work::Delete { key, .. } => key.as_str(),
+            Work::Delete { key, .. } | Work::Get { key } | Work::Put { key, .. } => key.as_str(),
         };
         let slot = self.store.slot(key);
         let Self { asked_at, asked, asked_by, deadline, .. } = *self;
@@ -193,6 +219,10 @@ impl Errand<'_> {
             answer,
         }));
     }
+}
+
+fn mixed_up() -> StoreError {
+    StoreError::Unavailable("answers are mixed up".to_owned())
 }
 
 /// Waits for an answer.
@@ -224,7 +254,7 @@ impl Store for RedisStore {
         let awaited = self.begin(clock.now(), clock).send(Work::Refund { item, drawn: Drawn::Ago(age) });
         match answer(awaited).await? {
             Told::Refunded(refunded) => Ok(refunded.outcome(charge.quota)),
-            _ => Err(StoreError::Unavailable("answers are mixed up".to_owned())),
+            _ => Err(mixed_up()),
         }
     }
 

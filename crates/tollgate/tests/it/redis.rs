@@ -7,6 +7,7 @@ mod conformance;
 mod errands;
 mod passwords;
 mod tls;
+mod values;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -19,7 +19,7 @@ pub fn limiter(options: RedisOptions) -> Limiter<RedisStore, MonotonicClock> {
     Limiter::new(Policy::new(limits).unwrap(), RedisStore::new(options).unwrap(), MonotonicClock::new())
 }
 
-/// Decides yes and no, refunds down to nothing, and resets, for a caller who was never there before; the first error
+/// Decides yes and no, refunds down to nothing, resets, and keeps a value, for a caller who was never there before; the first error
 /// ends it.
 pub async fn run(limiter: &Limiter<RedisStore, MonotonicClock>) -> Result<(), StoreError> {
     static CALLERS: AtomicU32 = AtomicU32::new(0);
@@ -41,7 +41,12 @@ pub async fn run_as(limiter: &Limiter<RedisStore, MonotonicClock>, address: IpAd
         Err(ResetError::Unidentified(missing)) => panic!("{missing}"),
     }
     assert!(decided(limiter.check(&caller, 2).await)?, "a reset forgets everything");
-    run_by_name(limiter, &address.to_string()).await
+    run_by_name(limiter, &address.to_string()).await?;
+    let (store, value) = (limiter.store(), b"value".to_vec());
+    let key = format!("{}:value:{address}", store.options().key_prefix);
+    store.put(&key, value.clone(), Nanos::MINUTE).await?;
+    assert_eq!(store.get(&key).await?, Some(value));
+    Ok(())
 }
 
 /// The same counters by the name of their limit and their key, for a caller who has spent everything.

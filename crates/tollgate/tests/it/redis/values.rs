@@ -1,0 +1,69 @@
+//! Values that are no counters: put, found again, and gone in time.
+
+use std::time::{Duration, Instant};
+
+use tollgate::{Nanos, RedisOptions, RedisStore, StoreError};
+use tollgate_testkit::{RedisCluster, RedisServer};
+
+use super::errands::{endpoint, patient};
+use super::options;
+
+const VALUE: &[u8] = b"any\r\n\0bytes\xff";
+
+#[tokio::test]
+async fn a_value_is_found_as_it_was_put_until_its_time_is_over() {
+    let server = RedisServer::start();
+    let store = RedisStore::new(patient(options(&server))).unwrap();
+    assert_eq!(store.get("a").await, Ok(None));
+    store.put("a", VALUE.to_vec(), Nanos::from_secs(100)).await.unwrap();
+    store.put("b", Vec::new(), Nanos::new(1)).await.unwrap();
+    assert_eq!(store.get("a").await, Ok(Some(VALUE.to_vec())));
+    let ttl: u64 = server.command(&["PTTL", "a"]);
+    assert!((1..=100_000).contains(&ttl), "{ttl}");
+    tollgate_testkit::wait_until(Duration::from_secs(5), "a millisecond is over", || {
+        server.command::<u64>(&["EXISTS", "b"]) == 0
+    });
+    assert_eq!(store.get("b").await, Ok(None));
+}
+
+#[tokio::test]
+async fn a_counter_of_another_kind_is_an_error_and_can_be_put_over() {
+    let server = RedisServer::start();
+    let store = RedisStore::new(patient(options(&server))).unwrap();
+    server.command::<()>(&["LPUSH", "a", "1"]);
+    assert!(matches!(store.get("a").await, Err(StoreError::Unavailable(why)) if why.starts_with("WRONGTYPE")));
+    store.put("a", VALUE.to_vec(), Nanos::HOUR).await.unwrap();
+    assert_eq!(store.get("a").await, Ok(Some(VALUE.to_vec())));
+}
+
+#[tokio::test]
+async fn on_a_cluster_each_value_is_on_the_node_of_its_slot_and_follows_it() {
+    let cluster = RedisCluster::start();
+    let options = patient(RedisOptions::cluster(cluster.nodes().iter().map(endpoint)));
+    let store = RedisStore::new(options).unwrap();
+    let keys: Vec<String> = (0..20).map(|number| format!("value:{number}")).collect();
+    for key in &keys {
+        store.put(key, key.as_bytes().to_vec(), Nanos::HOUR).await.unwrap();
+    }
+    let slot = cluster.slot_of_key(&keys[0]);
+    cluster.move_slots(slot..=slot, (cluster.master_of_slot(slot) + 1) % 3);
+    for key in &keys {
+        assert_eq!(store.get(key).await, Ok(Some(key.as_bytes().to_vec())), "{key}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_costs_no_more_than_the_deadline() {
+    let server = RedisServer::start();
+    let mut options = options(&server);
+    options.deadline = Nanos::from_millis(200);
+    let store = RedisStore::new(options).unwrap();
+    let found = store.get("a").await;
+    assert!(matches!(found, Ok(None) | Err(StoreError::TimedOut)), "{found:?}");
+    server.stop();
+    let begun = Instant::now();
+    assert!(store.get("a").await.is_err());
+    assert!(store.put("a", VALUE.to_vec(), Nanos::SECOND).await.is_err());
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    server.resume();
+}
