@@ -14,6 +14,7 @@ mod embedded;
 pub mod external;
 mod handover;
 mod live;
+mod outside;
 mod program;
 mod proxy;
 pub mod reload;

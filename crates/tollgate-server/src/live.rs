@@ -11,6 +11,7 @@ use arc_swap::{ArcSwap, Guard};
 use http::HeaderName;
 use ipnet::IpNet;
 use rustls::ServerConfig;
+use tokio::runtime::Handle;
 use tollgate::http::{ClientIp, HeaderStyle, KeyHeaders, ProxyHeader, ResponseHeaders};
 use tollgate::{Limiter, MonotonicClock};
 use tollgate_config::{self as config, BodyStyle, Bounds, Config, Timeouts, Upstream};
@@ -18,6 +19,8 @@ use tollgate_core::Policy;
 
 use crate::access::AccessLists;
 use crate::auth::Authenticator;
+use crate::external::External;
+use crate::outside::Outside;
 use crate::proxy::upstream::{Routes, Servers};
 use crate::proxy::{rewrite, tls};
 use crate::store::AnyStore;
@@ -34,6 +37,8 @@ pub(crate) struct Live {
     pub(crate) header_names: Vec<HeaderName>,
     pub(crate) counts: LimitCounts,
     pub(crate) client_ip: ClientIp,
+    /// Whom limits with a quota from outside ask.
+    pub(crate) external: Option<External>,
     trusted_proxies: Vec<IpNet>,
     pub(crate) auth: Authenticator,
     pub(crate) access: AccessLists,
@@ -75,6 +80,7 @@ pub(crate) struct Gate {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) access_log: AccessLog,
     servers: Servers,
+    outside: Outside,
     echo: Option<u16>,
     versions: AtomicU64,
     started_with: Fixed,
@@ -141,21 +147,33 @@ impl fmt::Display for Applied {
 }
 
 impl Gate {
-    /// Puts a first configuration in force; `echo` is the port of the built-in upstream, if it runs.
-    pub(crate) fn new(config: Config, echo: Option<u16>) -> Result<Self, Vec<String>> {
+    /// Puts a first configuration in force; `echo` is the port of the built-in upstream, if it runs, and `background` drives
+    /// what is not tied to a request.
+    pub(crate) fn new(config: Config, echo: Option<u16>, background: Handle) -> Result<Self, Vec<String>> {
         let metrics = Metrics::new();
         let access_log =
             AccessLog::start(config.log.format, Arc::clone(&metrics)).map_err(|error| vec![format!("log: {error}")])?;
         let store = AnyStore::new(&config.store.kind)?;
         let servers = Servers::default();
+        let outside = Outside::new(background, &store);
         let started_with = Fixed::of(&config);
         let on_failure = config.store.on_failure;
-        let live = live(config, 1, &servers, echo, &metrics)?;
+        let live = live(config, 1, &servers, &outside, echo, &metrics)?;
         metrics.set_config_version(1);
         let policy = Policy::new(live.policy.limits().to_vec()).map_err(|error| vec![error.to_string()])?;
         let limiter = Limiter::with_failure_policy(policy, store, MonotonicClock::new(), on_failure);
         let live = ArcSwap::from_pointee(live);
-        Ok(Self { live, limiter, metrics, access_log, servers, echo, versions: AtomicU64::new(1), started_with })
+        Ok(Self {
+            live,
+            limiter,
+            metrics,
+            access_log,
+            servers,
+            outside,
+            echo,
+            versions: AtomicU64::new(1),
+            started_with,
+        })
     }
 
     /// What is in force now; a request looks once and keeps what it saw.
@@ -167,7 +185,7 @@ impl Gate {
     pub(crate) fn apply(&self, config: Config) -> Result<Applied, Vec<String>> {
         let needs_restart = self.started_with.differences(&Fixed::of(&config));
         let version = self.versions.load(Ordering::Relaxed) + 1;
-        let mut live = live(config, version, &self.servers, self.echo, &self.metrics)?;
+        let mut live = live(config, version, &self.servers, &self.outside, self.echo, &self.metrics)?;
         live.client_ip = live.client_ip.counting_on_from(&self.live().client_ip);
         self.metrics.set_config_version(version);
         self.versions.store(version, Ordering::Relaxed);
@@ -180,6 +198,7 @@ fn live(
     config: Config,
     version: u64,
     servers: &Servers,
+    outside: &Outside,
     echo: Option<u16>,
     metrics: &Arc<Metrics>,
 ) -> Result<Live, Vec<String>> {
@@ -196,7 +215,10 @@ fn live(
             (routes, tls, proxy.bounds, proxy.timeouts)
         }
     };
-    let (Some(auth), Some(routes), Some(tls)) = (auth, routes, tls) else { return Err(mistakes) };
+    let external = noted(outside.external(config.external.as_ref()), &mut mistakes);
+    let (Some(auth), Some(routes), Some(tls), Some(external)) = (auth, routes, tls, external) else {
+        return Err(mistakes);
+    };
     let files = files_of(&config);
     let header = match config.client_ip.header {
         config::ProxyHeader::XForwardedFor => ProxyHeader::XForwardedFor,
@@ -221,6 +243,7 @@ fn live(
         access: AccessLists::new(&config.access),
         headers: ResponseHeaders::new(styles),
         body: config.response.body,
+        external,
         routes,
         tls,
         bounds,
@@ -242,7 +265,9 @@ pub(crate) fn files_of(config: &Config) -> Vec<PathBuf> {
     });
     let api_keys = config.principals.api_keys.iter().map(|settings| settings.file.clone());
     let tokens = config.principals.jwt.iter().map(|settings| settings.jwks_file.clone());
-    let mut files: Vec<PathBuf> = certificates.chain(authorities).chain(api_keys).chain(tokens).collect();
+    let service = config.external.iter().filter_map(|external| external.service.at().ca_file.clone());
+    let mut files: Vec<PathBuf> =
+        certificates.chain(authorities).chain(api_keys).chain(tokens).chain(service).collect();
     files.dedup();
     files
 }

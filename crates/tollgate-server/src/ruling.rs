@@ -2,6 +2,7 @@
 //!
 //! The proxy and the decision service ask the same, in the same order.
 
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use http::HeaderMap;
@@ -11,7 +12,9 @@ use tollgate_core::{Decision, Principal, Stage};
 
 use crate::access::Ruling;
 use crate::auth::{Identity, Unauthorized};
+use crate::external::Told;
 use crate::live::{Gate, Live};
+use crate::outside::Ruled;
 
 /// Why a well-formed request may not go on.
 pub(crate) enum Stop {
@@ -23,6 +26,15 @@ pub(crate) enum Stop {
     Verdict(Verdict),
 }
 
+/// A request that may go on.
+#[derive(Default)]
+pub(crate) struct Passed {
+    /// What its limits said, if any was asked.
+    pub(crate) decision: Option<Decision>,
+    /// What the limits service said about the caller besides numbers.
+    pub(crate) told: Option<Arc<Told>>,
+}
+
 /// Whether a request may go on, and what its limits said. Whoever it is from is told to `meet`, once that is known.
 pub(crate) async fn ruling(
     gate: &Gate,
@@ -30,14 +42,17 @@ pub(crate) async fn ruling(
     extracted: &Extracted<'_>,
     headers: &HeaderMap,
     meet: impl FnOnce(&Principal) + Send,
-) -> Result<Option<Decision>, Stop> {
+) -> Result<Passed, Stop> {
     let by_address = extracted.client_ip.and_then(|address| live.access.of_address(address));
     if by_address == Some(Ruling::Deny) {
         return Err(Stop::Denied);
     }
     let is_exempt = by_address == Some(Ruling::Allow);
     if !live.auth.is_configured() {
-        return if is_exempt { Ok(None) } else { charge(gate, live, extracted, Stage::Whole, None).await };
+        return match is_exempt {
+            true => Ok(Passed::default()),
+            false => charge(gate, live, extracted, headers, Stage::Whole, None).await,
+        };
     }
     Box::pin(ruling_with_principal(gate, live, extracted, headers, meet, is_exempt)).await
 }
@@ -49,8 +64,11 @@ async fn ruling_with_principal(
     headers: &HeaderMap,
     meet: impl FnOnce(&Principal) + Send,
     is_exempt: bool,
-) -> Result<Option<Decision>, Stop> {
-    let first = if is_exempt { None } else { charge(gate, live, extracted, Stage::BeforePrincipal, None).await? };
+) -> Result<Passed, Stop> {
+    let first = match is_exempt {
+        true => Passed::default(),
+        false => charge(gate, live, extracted, headers, Stage::BeforePrincipal, None).await?,
+    };
     let principal = match live.auth.authenticate(headers, SystemTime::now()) {
         Identity::Anonymous => None,
         Identity::Known(principal) => Some(principal),
@@ -62,32 +80,34 @@ async fn ruling_with_principal(
     match principal.as_deref().and_then(|known| live.access.of_principal(&known.id)) {
         Some(Ruling::Deny) => return Err(Stop::Denied),
         Some(Ruling::Allow) => return Ok(first),
-        None if is_exempt => return Ok(None),
+        None if is_exempt => return Ok(first),
         None => {}
     }
-    let second = charge(gate, live, extracted, Stage::AfterPrincipal, principal.as_deref()).await?;
-    Ok(match (first, second) {
+    let second = charge(gate, live, extracted, headers, Stage::AfterPrincipal, principal.as_deref()).await?;
+    let decision = match (first.decision, second.decision) {
         (Some(first), Some(second)) => Some(first.and(&second)),
         (first, second) => first.or(second),
-    })
+    };
+    Ok(Passed { decision, told: second.told.or(first.told) })
 }
 
 async fn charge(
     gate: &Gate,
     live: &Live,
     extracted: &Extracted<'_>,
+    headers: &HeaderMap,
     stage: Stage,
     principal: Option<&Principal>,
-) -> Result<Option<Decision>, Stop> {
+) -> Result<Passed, Stop> {
     let mut subject = extracted.subject();
     subject.principal = principal;
-    let verdict = gate.limiter.check_at(&live.policy, stage, &subject, 1).await;
+    let Ruled { verdict, told } = gate.check(live, stage, &subject, headers, 1).await;
     if let Some(decision) = verdict.decision() {
         live.counts.count(decision);
     }
     match verdict {
-        Verdict::Forward(decision) => Ok(Some(decision)),
-        Verdict::ForwardUnchecked(_) => Ok(None),
+        Verdict::Forward(decision) => Ok(Passed { decision: Some(decision), told }),
+        Verdict::ForwardUnchecked(_) => Ok(Passed { decision: None, told }),
         verdict => Err(Stop::Verdict(verdict)),
     }
 }

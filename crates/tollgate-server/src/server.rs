@@ -14,6 +14,7 @@ use crate::admin::{self, AdminState, AdminToken, Readiness};
 use crate::cores::{Common, Cores};
 use crate::decisions;
 use crate::echo;
+use crate::external::External;
 use crate::handover::Inherited;
 use crate::live::Gate;
 use crate::proxy::{self, listen};
@@ -53,7 +54,7 @@ impl Server {
             .map_err(|error| vec![format!("no runtime: {error}")])?;
         let (proxy_config, admin_config) = (config.proxy.clone(), config.admin.clone());
         let decisions_config = config.decisions.clone();
-        let gate = Arc::new(Gate::new(config, echo)?);
+        let gate = Arc::new(Gate::new(config, echo, background.handle().clone())?);
         if let AnyStore::Redis(store) = gate.limiter.store() {
             let _entered = background.enter();
             store.start();
@@ -132,7 +133,11 @@ fn tell_metrics(gate: &Arc<Gate>) {
     let weak = Arc::downgrade(gate);
     gate.metrics.read_from(move || match weak.upgrade() {
         None => Reading::default(),
-        Some(gate) => Reading::of(gate.limiter.store(), gate.limiter.failures(), &gate.live().client_ip),
+        Some(gate) => {
+            let live = gate.live();
+            let external = live.external.as_ref().map(External::counts);
+            Reading::of(gate.limiter.store(), gate.limiter.failures(), &live.client_ip, external)
+        }
     });
 }
 

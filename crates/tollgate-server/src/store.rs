@@ -1,5 +1,7 @@
 //! The store that a configuration asks for.
 
+use std::sync::Arc;
+
 use tollgate::{
     Charge, ClientCert, Clock, Credentials, Key, KeyLayout, List, LocalOptions, LocalStore, Nanos, Outcome, Recovery,
     RedisClock, RedisMode, RedisOptions, RedisStore, Secret, Store, StoreError, Timestamp, TlsOptions,
@@ -13,7 +15,7 @@ pub enum AnyStore {
     /// In this process.
     Local(LocalStore),
     /// In Redis or Valkey.
-    Redis(Box<RedisStore>),
+    Redis(Arc<RedisStore>),
 }
 
 impl Store for AnyStore {
@@ -55,27 +57,33 @@ impl AnyStore {
                 let options = LocalOptions { max_keys: *max_keys, sweep_interval: *sweep };
                 Ok(Self::Local(LocalStore::new(options)))
             }
-            config::StoreKind::Redis(redis) => {
-                let store = RedisStore::new(redis_options(redis)?).map_err(|error| error.mistakes().to_vec())?;
-                Ok(Self::Redis(Box::new(store)))
-            }
+            config::StoreKind::Redis(redis) => Ok(Self::Redis(Arc::new(redis_store(redis, "store.redis")?))),
         }
     }
 }
 
-fn redis_options(redis: &config::Redis) -> Result<RedisOptions, Vec<String>> {
+/// A client of a Redis that is configured at `place`.
+pub(crate) fn redis_store(redis: &config::Redis, place: &str) -> Result<RedisStore, Vec<String>> {
+    RedisStore::new(redis_options(redis, place)?).map_err(|error| error.mistakes().to_vec())
+}
+
+fn redis_options(redis: &config::Redis, place: &str) -> Result<RedisOptions, Vec<String>> {
     let mut mistakes = Vec::new();
-    let mut secret = |place: &str, source: &Option<config::SecretSource>| match source {
+    let mut secret = |field: &str, source: &Option<config::SecretSource>| match source {
         None => None,
-        Some(config::SecretSource::File(path)) => noted(place, Secret::from_file(path), &mut mistakes),
-        Some(config::SecretSource::Env(name)) => noted(place, Secret::from_env(name), &mut mistakes),
+        Some(config::SecretSource::File(path)) => {
+            noted(&format!("{place}.{field}"), Secret::from_file(path), &mut mistakes)
+        }
+        Some(config::SecretSource::Env(name)) => {
+            noted(&format!("{place}.{field}"), Secret::from_env(name), &mut mistakes)
+        }
     };
-    let password = secret("store.redis.password", &redis.password);
+    let password = secret("password", &redis.password);
     let mode = match &redis.mode {
         config::RedisMode::Standalone => RedisMode::Standalone,
         config::RedisMode::Replication => RedisMode::Replication,
         config::RedisMode::Sentinel { master, username, password } => {
-            let password = secret("store.redis.sentinel.password", password);
+            let password = secret("sentinel.password", password);
             RedisMode::Sentinel {
                 master: master.clone(),
                 credentials: Credentials { username: username.clone(), password },
@@ -84,8 +92,8 @@ fn redis_options(redis: &config::Redis) -> Result<RedisOptions, Vec<String>> {
         config::RedisMode::Cluster => RedisMode::Cluster,
     };
     let mut endpoints = Vec::new();
-    for (place, endpoint) in redis.endpoints.iter().enumerate() {
-        endpoints.extend(noted(&format!("store.redis.endpoints[{place}]"), endpoint.parse(), &mut mistakes));
+    for (number, endpoint) in redis.endpoints.iter().enumerate() {
+        endpoints.extend(noted(&format!("{place}.endpoints[{number}]"), endpoint.parse(), &mut mistakes));
     }
     if !mistakes.is_empty() {
         return Err(mistakes);

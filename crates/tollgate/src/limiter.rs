@@ -205,7 +205,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         self.forget(charge.as_slice()).await
     }
 
-    async fn forget(&self, charges: &[Charge<'_>]) -> Result<(), ResetError> {
+    /// Forgets the counters of charges.
+    pub async fn forget(&self, charges: &[Charge<'_>]) -> Result<(), ResetError> {
         for charge in charges {
             let Shared { store, clock, fallback, .. } = &*self.shared;
             store.reset(&charge.key, clock).await.map_err(ResetError::Store)?;

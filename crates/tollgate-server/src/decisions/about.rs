@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use http::HeaderMap;
 use tollgate::http::RateLimitLine;
 use tollgate::{ResetError, StoreError, Verdict};
 use tollgate_core::{Decision, MissingKey, Mode, Nanos, Stage, Subject};
@@ -14,7 +15,11 @@ use crate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
 /// What a question is about.
 pub(crate) enum About<'a> {
     /// A request: every limit that covers it.
-    Request(Subject<'a>),
+    Request {
+        subject: Subject<'a>,
+        /// All of them, for whoever passes them on.
+        headers: &'a HeaderMap,
+    },
     /// One counter, by the name of its limit and its key.
     Counter { limit: &'a str, key: &'a [&'a str] },
 }
@@ -49,7 +54,7 @@ impl Desk {
     ) -> Result<Answer, MissingKey> {
         let answer = self.decide(live, about, cost).await;
         self.count(protocol, answer.as_ref());
-        if let (Ok(answer), About::Request(subject)) = (&answer, about)
+        if let (Ok(answer), About::Request { subject, .. }) = (&answer, about)
             && !answer.is_allowed
             && live.log_rejections
         {
@@ -80,14 +85,16 @@ impl Desk {
     }
 
     async fn decide(&self, live: &Live, about: &About<'_>, cost: u64) -> Result<Answer, MissingKey> {
-        let limiter = &self.gate.limiter;
         let verdict = match about {
-            About::Request(subject) => match listed(live, subject) {
+            About::Request { subject, headers } => match listed(live, subject) {
                 Some(Ruling::Deny) => return Ok(Answer::no(None)),
                 Some(Ruling::Allow) => return Ok(Answer::yes(None)),
-                None => limiter.check_at(&live.policy, Stage::Whole, subject, cost).await,
+                None => self.gate.check(live, Stage::Whole, subject, headers, cost).await.verdict,
             },
-            About::Counter { limit, key } => limiter.check_named_at(&live.policy, limit, key, cost).await,
+            About::Counter { limit, key } => {
+                let charge = live.policy.charge_named(limit, key, cost)?;
+                self.gate.decide(live, charge.as_slice()).await
+            }
         };
         if let Some(decision) = verdict.decision() {
             live.counts.count(decision);
@@ -103,7 +110,8 @@ impl Desk {
         cost: u64,
         age: Nanos,
     ) -> Result<Answer, GiveBackError> {
-        match self.gate.limiter.refund_named_at(&live.policy, limit, key, cost, age).await {
+        let charge = live.policy.charge_named(limit, key, cost).map_err(GiveBackError::Unidentified)?;
+        match self.gate.give_back(live, charge.as_slice(), age).await {
             Verdict::Unavailable { error, .. } | Verdict::ForwardUnchecked(error) => Err(GiveBackError::Store(error)),
             verdict => Answer::of(verdict).map_err(GiveBackError::Unidentified),
         }
@@ -111,7 +119,8 @@ impl Desk {
 
     /// Forgets one counter.
     pub(crate) async fn reset(&self, live: &Live, (limit, key): (&str, &[&str])) -> Result<(), GiveBackError> {
-        self.gate.limiter.reset_named_at(&live.policy, limit, key).await.map_err(|error| match error {
+        let charge = live.policy.charge_named(limit, key, 0).map_err(GiveBackError::Unidentified)?;
+        self.gate.forget(live, charge.as_slice()).await.map_err(|error| match error {
             ResetError::Unidentified(missing) => GiveBackError::Unidentified(missing),
             ResetError::Store(error) => GiveBackError::Store(error),
         })

@@ -156,7 +156,7 @@ async fn decide(
         return Err(reject(&Rejection::TwinHeader(&twin), DecisionAnswer::Refused));
     }
     let verdict = match ruling(&desk.gate, live, &extracted, headers, |_| {}).await {
-        Ok(decision) => return Ok(decision),
+        Ok(passed) => return Ok(passed.decision),
         Err(Stop::Denied) => {
             return Err(Refused {
                 counted: DecisionAnswer::Denied,

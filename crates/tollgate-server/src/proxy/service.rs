@@ -15,7 +15,7 @@ use http_body_util::BodyExt;
 use tollgate::Verdict;
 use tollgate::http::{Extracted, Fields, HeaderLines, RateLimitLine, Rejection, host_of};
 use tollgate_config::BodyStyle;
-use tollgate_core::{Decision, Principal, normalise_path};
+use tollgate_core::{Principal, normalise_path};
 
 use super::answer::{Answer, AnswerLines};
 use super::body::{AnswerBody, ClientBody, From};
@@ -27,7 +27,7 @@ use super::validate::{self, BodyEnd, Refusal};
 use super::watch::Watch;
 use crate::live::{Gate, Live};
 use crate::request_id::{self, RequestId};
-use crate::ruling::{Stop, ruling};
+use crate::ruling::{self, Stop, ruling};
 use crate::telemetry::metrics::RequestOutcome;
 
 /// One client's connection, as its requests see it.
@@ -64,7 +64,7 @@ pub(super) async fn answer(
 struct Passed {
     client_ip: Option<IpAddr>,
     host: Option<String>,
-    decision: Option<Decision>,
+    ruled: ruling::Passed,
 }
 
 /// A request that may not.
@@ -115,8 +115,8 @@ async fn decide(
             story.principal = Some(known.id.clone());
         }
     };
-    let decision = match ruling(&caller.gate, live, &extracted, &parts.headers, meet).await {
-        Ok(decision) => decision,
+    let ruled = match ruling(&caller.gate, live, &extracted, &parts.headers, meet).await {
+        Ok(passed) => passed,
         Err(stop) => {
             let refused = stopped(live, parts, &stop, ending);
             if live.log_rejections && matches!(stop, Stop::Verdict(_)) {
@@ -131,7 +131,7 @@ async fn decide(
         let too_long = |()| reject(live, parts, &Rejection::PathTooLong, RequestOutcome::Refused);
         parts.uri = with_path(&parts.uri, &path).map_err(too_long)?;
     }
-    Ok(Passed { client_ip, host, decision })
+    Ok(Passed { client_ip, host, ruled })
 }
 
 /// Of a well-formed request that may not go on.
@@ -263,7 +263,7 @@ async fn forward_it(
             if is_call { grpc::in_words(answer) } else { answer }.map(From::us)
         }
     };
-    if let Some(decision) = &passed.decision {
+    if let Some(decision) = &passed.ruled.decision {
         live.headers.write(decision, &mut answer.lines);
     }
     answer

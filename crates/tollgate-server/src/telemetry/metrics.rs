@@ -4,6 +4,7 @@ mod durations;
 mod elsewhere;
 mod labels;
 mod limits;
+mod outside;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use tollgate::FailureCounts;
 use tollgate::{Limit, Policy, Quota};
+use tollgate_server::external::ExternalCounts;
 use tollgate_server::telemetry::Metrics;
 use tollgate_server::telemetry::metrics::Reading;
 
@@ -21,6 +22,7 @@ fn encoded() -> Series {
         nodes: vec![("local".to_owned(), true)],
         failures: FailureCounts::default(),
         client_ip_unused: vec![],
+        external: Some(ExternalCounts::default()),
     });
     let text = metrics.encode();
     let mut found = Series::new();

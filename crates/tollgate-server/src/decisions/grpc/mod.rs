@@ -176,14 +176,14 @@ async fn should_rate_limit(desk: Arc<Desk>, request: Request<Incoming>) -> Respo
 
 /// Takes what all descriptors cost, or nothing; what is given back is given back to a request that passes.
 async fn decide(desk: &Desk, request: &RateLimitRequest) -> Result<RateLimitResponse, Status> {
-    let (limiter, live) = (&desk.gate.limiter, Arc::clone(&desk.gate.live()));
+    let (gate, live) = (&desk.gate, Arc::clone(&desk.gate.live()));
     let ground = Ground::of(request)?;
     let subjects = ground.subjects();
     let question = Question::of(&live.policy, &ground, &subjects)?;
     let taken = match question.take.is_empty() {
         true => None,
         false => {
-            let verdict = limiter.decide(&live.policy, &question.take).await;
+            let verdict = gate.decide(&live, &question.take).await;
             desk.count_verdict(&live, DecisionProtocol::Grpc, &verdict);
             Some(decided(verdict)?)
         }
@@ -192,7 +192,7 @@ async fn decide(desk: &Desk, request: &RateLimitRequest) -> Result<RateLimitResp
     let is_denied = Outcomes::of(&question, taken, None).is_denied(&question);
     let given = match question.give.is_empty() || is_denied {
         true => None,
-        false => Some(decided(limiter.give_back(&live.policy, &question.give, Nanos::ZERO).await)?),
+        false => Some(decided(gate.give_back(&live, &question.give, Nanos::ZERO).await)?),
     };
     let given = given.as_ref().and_then(Verdict::decision);
     let outcomes = Outcomes::of(&question, taken, given);

@@ -207,7 +207,7 @@ async fn ask(desk: &Desk, live: &Live, check: &Check, is_peek: bool) -> Result<A
                 domain: None,
                 descriptors: &descriptors,
             };
-            let answer = put(&About::Request(subject)).await;
+            let answer = put(&About::Request { subject, headers: &described.headers }).await;
             answer.map_err(|missing| Problem::unidentified(&missing, false))
         }
     }

@@ -35,38 +35,41 @@ impl<'a> Asked<'a> {
 
     /// The answer.
     pub(super) async fn decide(self, desk: &Desk, live: &Arc<Live>) -> Reply {
-        let limiter = &desk.gate.limiter;
+        let gate = &desk.gate;
         match self {
             Self::Throttle(throttle) => {
                 let parts = [throttle.key];
                 let charge = throttle.charge(&live.policy, &parts);
-                let verdict = limiter.decide(&live.policy, &[charge]).await;
+                let verdict = gate.decide(live, &[charge]).await;
                 desk.count_verdict(live, DecisionProtocol::Resp, &verdict);
                 Reply::of(&verdict, number(throttle.quota.limit()))
             }
             Self::Check(named) => match named.charge(&live.policy, named.cost()) {
                 Ok(charges) => {
-                    let verdict = limiter.decide(&live.policy, &charges).await;
+                    let verdict = gate.decide(live, &charges).await;
                     desk.count_verdict(live, DecisionProtocol::Resp, &verdict);
                     Reply::of(&verdict, -1)
                 }
                 Err(refused) => refused,
             },
             Self::Peek(named) => match named.charge(&live.policy, 0) {
-                Ok(charges) => would_pass(&limiter.decide(&live.policy, &charges).await, named.cost()),
+                Ok(charges) => would_pass(&gate.decide(live, &charges).await, named.cost()),
                 Err(refused) => refused,
             },
             Self::Refund(named) => match named.charge(&live.policy, named.cost()) {
-                Ok(charges) => match limiter.give_back(&live.policy, &charges, Nanos::ZERO).await {
+                Ok(charges) => match gate.give_back(live, &charges, Nanos::ZERO).await {
                     Verdict::ForwardUnchecked(error) => Reply::unavailable(&error),
                     verdict => Reply::of(&verdict, -1),
                 },
                 Err(refused) => refused,
             },
-            Self::Reset(named) => match limiter.reset_named_at(&live.policy, named.limit(), named.parts()).await {
-                Ok(()) => Reply::Word("OK"),
-                Err(ResetError::Store(error)) => Reply::unavailable(&error),
-                Err(error) => Reply::wrong(error.to_string()),
+            Self::Reset(named) => match named.charge(&live.policy, 0) {
+                Ok(charges) => match gate.forget(live, &charges).await {
+                    Ok(()) => Reply::Word("OK"),
+                    Err(ResetError::Store(error)) => Reply::unavailable(&error),
+                    Err(error) => Reply::wrong(error.to_string()),
+                },
+                Err(refused) => refused,
             },
         }
     }

@@ -142,14 +142,6 @@ impl<'a> Named<'a> {
         charge.map(|charge| charge.into_iter().collect()).map_err(|missing| Reply::wrong(missing.to_string()))
     }
 
-    pub(super) fn limit(&self) -> &str {
-        self.limit
-    }
-
-    pub(super) fn parts(&self) -> &[&'a str] {
-        &self.parts
-    }
-
     pub(super) fn cost(&self) -> u64 {
         self.cost
     }

@@ -98,7 +98,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
     async fn answer(&mut self) -> io::Result<Next> {
         let Self { desk, stream, session, parser, input, output } = self;
         let live = Arc::clone(&desk.gate.live());
-        let is_at_once = matches!(desk.gate.limiter.store(), AnyStore::Local(_));
+        let is_at_once = matches!(desk.gate.limiter.store(), AnyStore::Local(_)) && live.external.is_none();
         let mut asked = FuturesOrdered::new();
         let mut used = 0;
         let next = loop {

@@ -11,6 +11,8 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use tollgate::http::{ClientIp, Unused};
 use tollgate::{FailureCounts, NodeState};
 
+use super::outside;
+use crate::external::ExternalCounts;
 use crate::store::AnyStore;
 
 /// Counts that are kept elsewhere, as they are now.
@@ -22,11 +24,18 @@ pub struct Reading {
     pub failures: FailureCounts,
     /// Requests counted as their peer's although trusted proxies are configured.
     pub client_ip_unused: Vec<(Unused, u64)>,
+    /// What the limits service was asked, where there is one.
+    pub external: Option<ExternalCounts>,
 }
 
 impl Reading {
     /// Asks those who count. The store in this process is one node, `local`, that always answers.
-    pub fn of(store: &AnyStore, failures: FailureCounts, client_ip: &ClientIp) -> Self {
+    pub fn of(
+        store: &AnyStore,
+        failures: FailureCounts,
+        client_ip: &ClientIp,
+        external: Option<ExternalCounts>,
+    ) -> Self {
         let nodes = match store {
             AnyStore::Local(_) => vec![("local".to_owned(), true)],
             AnyStore::Redis(redis) => {
@@ -34,7 +43,7 @@ impl Reading {
                 nodes.map(|node| (node.endpoint.to_string(), node.state == NodeState::Up)).collect()
             }
         };
-        Self { nodes, failures, client_ip_unused: client_ip.counts().to_vec() }
+        Self { nodes, failures, client_ip_unused: client_ip.counts().to_vec(), external }
     }
 }
 
@@ -62,7 +71,7 @@ impl Elsewhere {
 
 impl Collector for Elsewhere {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let Reading { nodes, failures, client_ip_unused } = self.read();
+        let Reading { nodes, failures, client_ip_unused, external } = self.read();
 
         let help = "Whether a node of the store answers.";
         let mut up = encoder.encode_descriptor("tollgate_store_up", help, None, MetricType::Gauge)?;
@@ -82,7 +91,10 @@ impl Collector for Elsewhere {
             let count = client_ip_unused.iter().find(|(other, _)| *other == reason).map_or(0, |(_, count)| *count);
             ConstCounter::new(count).encode(unused.encode_family(&[("reason", reason.as_str())])?)?;
         }
-        Ok(())
+        match &external {
+            Some(counts) => outside::encode(counts, &mut encoder),
+            None => Ok(()),
+        }
     }
 }
 
@@ -102,7 +114,7 @@ mod tests {
         let metrics = Metrics::new();
         let failures = FailureCounts { unchecked: 1, refused: 2, local: 3 };
         let nodes = vec![("rl-0:6379".to_owned(), true), ("rl-1:6379".to_owned(), false)];
-        let reading = Reading { nodes, failures, client_ip_unused: vec![(Unused::Missing, 4)] };
+        let reading = Reading { nodes, failures, client_ip_unused: vec![(Unused::Missing, 4)], external: None };
         metrics.read_from(move || reading.clone());
         let text = metrics.encode();
         let expected = [
