@@ -19,9 +19,9 @@ use tollgate_core::Policy;
 
 use crate::access::AccessLists;
 use crate::auth::Authenticator;
-use crate::external::External;
+use crate::external::{Backend, External};
 use crate::outside::Outside;
-use crate::proxy::upstream::{Routes, Servers};
+use crate::proxy::upstream::{Routes, Server, Servers};
 use crate::proxy::{rewrite, tls};
 use crate::store::AnyStore;
 use crate::telemetry::metrics::LimitCounts;
@@ -174,6 +174,12 @@ impl Gate {
             versions: AtomicU64::new(1),
             started_with,
         })
+    }
+
+    /// The server that the limits service sends a caller to, if the configuration in force still asks that service.
+    pub(crate) fn server_of(&self, live: &Live, backend: &Backend) -> Result<Arc<Server>, String> {
+        let external = live.external.as_ref().ok_or("there is no limits service any more")?;
+        self.servers.told(backend, external.backends())
     }
 
     /// What is in force now; a request looks once and keeps what it saw.

@@ -120,7 +120,7 @@ impl Default for HeaderFilter {
 }
 
 /// Where the service's answers may send requests.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BackendUrlSettings {
     /// Hosts, lower case, `*.example` for all below it; empty is every host.
     pub allowed_hosts: Vec<String>,

@@ -71,7 +71,7 @@ impl fmt::Display for Refused {
 impl std::error::Error for Refused {}
 
 /// What of a URL and an address is allowed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BackendPolicy {
     settings: BackendUrlSettings,
 }

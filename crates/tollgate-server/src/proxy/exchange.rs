@@ -32,7 +32,7 @@ pub(super) struct Exchange(Box<Wire>);
 struct Wire {
     link: Link,
     /// Which server it leads to.
-    server: usize,
+    server: Option<usize>,
     /// What has come and is not taken yet.
     input: BytesMut,
     outgoing: Outgoing<RequestBody>,
@@ -81,13 +81,14 @@ thread_local! {
 
 impl Exchange {
     /// Speaks HTTP/1 over a new connection.
-    pub(super) fn start(link: Link, server: usize) -> Self {
+    pub(super) fn start(link: Link, server: Option<usize>) -> Self {
         let (input, outgoing) = (BytesMut::new(), Outgoing::default());
         Self(Box::new(Wire { link, server, input, outgoing, stays_open: false, alarm: None }))
     }
 
     /// An idle connection to a server that is still open.
-    pub(super) fn reused(server: usize) -> Option<Self> {
+    pub(super) fn reused(server: Option<usize>) -> Option<Self> {
+        let server = server?;
         loop {
             let mut exchange = POOL.with_borrow_mut(|pool| pool.get_mut(server)?.pop())?;
             if exchange.0.is_quiet() {
@@ -98,7 +99,7 @@ impl Exchange {
 
     /// Keeps the connection for the next request.
     fn recycle(self) {
-        let server = self.0.server;
+        let Some(server) = self.0.server else { return };
         POOL.with_borrow_mut(|pool| {
             if pool.len() <= server {
                 pool.resize_with(server + 1, Vec::new);

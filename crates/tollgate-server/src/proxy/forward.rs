@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::HOST;
@@ -23,6 +23,7 @@ use super::streams;
 use super::upgrade::Switched;
 use super::upload::{Inspector, Pace, Turn, Upload};
 use super::upstream::Server;
+use crate::external::Told;
 use crate::live::Live;
 use crate::telemetry::Metrics;
 use crate::telemetry::metrics::{ConnectionRefusal, UpstreamFailure};
@@ -33,6 +34,15 @@ pub(super) struct Forwarding<'a> {
     pub(super) live: &'a Arc<Live>,
     pub(super) host: Option<&'a str>,
     pub(super) hop: &'a Hop<'a>,
+    /// What the limits service said about the caller besides numbers.
+    pub(super) told: Option<&'a Told>,
+}
+
+impl Forwarding<'_> {
+    /// From the end of the request's header to the beginning of its answer.
+    pub(super) fn request_timeout(&self) -> Duration {
+        self.told.and_then(|told| told.request_timeout).map_or_else(|| self.live.request_timeout(), Into::into)
+    }
 }
 
 /// A server's answer, and which server.
@@ -46,6 +56,8 @@ pub(super) struct Forwarded {
 pub(super) enum Failure {
     /// No route covers the request.
     NoRoute,
+    /// The server that the limits service names cannot be used.
+    NoBackend(String),
     /// No server could be reached.
     Unreachable(io::Error),
     /// An idle connection ended before the answer came: the request may never have arrived.
@@ -99,14 +111,21 @@ impl Failure {
             Self::Unanswered(_) => Some(UpstreamFailure::Closed),
             Self::TooLate => Some(UpstreamFailure::Timeout),
             // Counted for each server that was tried, or nothing that a server has done.
-            Self::Unreachable(_) | Self::NoRoute | Self::TooLarge | Self::TooSlow | Self::Client => None,
+            Self::Unreachable(_)
+            | Self::NoRoute
+            | Self::NoBackend(_)
+            | Self::TooLarge
+            | Self::TooSlow
+            | Self::Client => None,
         }
     }
 
     pub(super) fn status(&self) -> StatusCode {
         match self {
             Self::NoRoute => StatusCode::NOT_FOUND,
-            Self::Unreachable(_) | Self::Unanswered(_) | Self::Broken { .. } => StatusCode::BAD_GATEWAY,
+            Self::NoBackend(_) | Self::Unreachable(_) | Self::Unanswered(_) | Self::Broken { .. } => {
+                StatusCode::BAD_GATEWAY
+            }
             Self::Client => StatusCode::BAD_REQUEST,
             Self::TooLate => StatusCode::GATEWAY_TIMEOUT,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
@@ -125,6 +144,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoRoute => f.write_str("no route covers the request"),
+            Self::NoBackend(why) => write!(f, "the server that the limits service names cannot be used: {why}"),
             Self::Unreachable(error) => write!(f, "no server could be reached: {error}"),
             Self::Unanswered(error) => write!(f, "the server ended the connection without an answer: {error}"),
             Self::Broken { words, .. } => write!(f, "the server broke off: {words}"),
@@ -145,13 +165,20 @@ pub(super) async fn forward(
     body: ClientBody,
 ) -> Result<Forwarded, Failure> {
     let Forwarding { caller, live, host, .. } = *forwarding;
-    let group = live.routes.group(host, parts.uri.path()).ok_or(Failure::NoRoute)?;
+    let told = match forwarding.told.and_then(|told| told.backend.as_ref()) {
+        None => None,
+        Some(backend) => Some(caller.gate.server_of(live, backend).map_err(Failure::NoBackend)?),
+    };
+    let group = match told {
+        Some(_) => None,
+        None => Some(live.routes.group(host, parts.uri.path()).ok_or(Failure::NoRoute)?),
+    };
     let is_repeatable = is_idempotent(&parts.method) && service::is_bodiless(parts, &body);
     // A call may be quiet for as long as it is used; over HTTP/1 there are none.
     let pace = if caller.is_http2 && grpc::is_call(&parts.headers) { Pace::Messages } else { Pace::Steady };
     let body = RequestBody::new(body, live.bounds.body_bytes, pace);
     let mut unreachable = None;
-    for server in group.in_turn() {
+    for server in told.iter().chain(group.into_iter().flat_map(|group| group.in_turn())) {
         let of_server = |answer| Forwarded { answer, server: Arc::clone(server) };
         if let Some(sender) = streams::open(server) {
             return Box::pin(streams::send(forwarding, server, sender, parts, body)).await.map(of_server);
@@ -160,7 +187,7 @@ pub(super) async fn forward(
             if !is_repeatable {
                 return send(forwarding, server, exchange, parts, body).await.map(of_server);
             }
-            let longest = Some(live.request_timeout());
+            let longest = Some(forwarding.request_timeout());
             match exchange.send(parts, forwarding.hop, RequestBody::empty(), longest).await {
                 // The connection had been idle, and the server may have closed it at the same moment.
                 Err(Broken::Unanswered(_)) => {}
@@ -195,7 +222,7 @@ async fn send(
 ) -> Result<Answer<From>, Failure> {
     let answered = match body.upload() {
         None => {
-            let longest = Some(forwarding.live.request_timeout());
+            let longest = Some(forwarding.request_timeout());
             exchange.send(parts, forwarding.hop, body, longest).await.map_err(Into::into)
         }
         upload => Box::pin(in_time(forwarding, upload, exchange.send(parts, forwarding.hop, body, None))).await,
@@ -230,7 +257,7 @@ pub(super) async fn in_time<T>(
     upload: Option<Arc<Upload>>,
     answer: impl Future<Output = Result<T, impl Into<Failure>>>,
 ) -> Result<T, Failure> {
-    let longest = forwarding.live.request_timeout();
+    let longest = forwarding.request_timeout();
     let mut answer = std::pin::pin!(answer);
     let Some(upload) = upload else {
         let answered = tokio::time::timeout(longest, answer).await;

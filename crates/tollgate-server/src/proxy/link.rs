@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 use tokio_rustls::client::TlsStream;
 
 use super::upstream::Server;
@@ -25,7 +25,7 @@ impl Link {
     }
 
     async fn dial_in_time(server: &Server) -> io::Result<Self> {
-        let stream = TcpStream::connect((server.host.as_str(), server.port)).await?;
+        let stream = connect(server).await?;
         stream.set_nodelay(true)?;
         match &server.tls {
             None => Ok(Self::Plain(stream)),
@@ -47,6 +47,21 @@ impl Link {
             Self::Tls(stream) => write(Pin::new(&mut **stream)),
         }
     }
+}
+
+/// Connects to the first address that answers, of those that may be dialled.
+async fn connect(server: &Server) -> io::Result<TcpStream> {
+    let target = (server.host.as_str(), server.port);
+    let Some(policy) = &server.policy else { return TcpStream::connect(target).await };
+    // What a name means now is what is checked, and what is checked is what is dialled.
+    let mut last = io::Error::new(io::ErrorKind::PermissionDenied, "no address of the backend may be dialled");
+    for address in lookup_host(target).await?.filter(|address| policy.may_dial(address.ip())) {
+        match TcpStream::connect(address).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
 }
 
 impl AsyncRead for Link {

@@ -246,7 +246,8 @@ async fn forward_it(
         has_body: !body.is_end_stream(),
         key_headers: &live.header_names,
     };
-    let forwarding = Forwarding { caller, live, host: passed.host.as_deref(), hop: &hop };
+    let forwarding =
+        Forwarding { caller, live, host: passed.host.as_deref(), hop: &hop, told: passed.ruled.told.as_deref() };
     let forwarded = forward::forward(&forwarding, parts, body).await;
     let mut answer = match forwarded {
         Ok(forwarded) => {

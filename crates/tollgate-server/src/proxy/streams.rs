@@ -21,9 +21,10 @@ thread_local! {
 
 /// An open connection to a server.
 pub(super) fn open(server: &Server) -> Option<SendRequest<RequestBody>> {
-    OPEN.with_borrow_mut(|open| match open.get(&server.id) {
+    let id = server.id?;
+    OPEN.with_borrow_mut(|open| match open.get(&id) {
         Some(sender) if sender.is_closed() => {
-            open.remove(&server.id);
+            open.remove(&id);
             None
         }
         known => known.cloned(),
@@ -40,7 +41,9 @@ pub(super) async fn start(link: Link, server: &Server) -> Result<SendRequest<Req
         .handshake(TokioIo::new(link))
         .await?;
     tokio::spawn(connection);
-    OPEN.with_borrow_mut(|open| open.insert(server.id, sender.clone()));
+    if let Some(id) = server.id {
+        OPEN.with_borrow_mut(|open| open.insert(id, sender.clone()));
+    }
     Ok(sender)
 }
 

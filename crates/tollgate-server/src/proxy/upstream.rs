@@ -14,18 +14,21 @@ use tollgate_config::{Route, Upstream, UpstreamHttp};
 use tollgate_core::PathPattern;
 
 use super::tls;
+use crate::external::{Backend, BackendHttp, BackendPolicy};
 use crate::reload;
 
 /// A server that requests are forwarded to.
 pub(crate) struct Server {
-    /// Which pool its connections are kept in; the same as long as it is configured in the same way.
-    pub(super) id: usize,
+    /// Which pool its connections are kept in, if they are; the same as long as it is configured in the same way.
+    pub(super) id: Option<usize>,
     pub(super) host: String,
     pub(super) port: u16,
     pub(super) http: UpstreamHttp,
     pub(super) tls: Option<(TlsConnector, ServerName<'static>)>,
     /// `host:port`, for logs and for requests that say no host.
     pub(super) authority: HeaderValue,
+    /// Which addresses may be dialled; `None` is all, because an operator named the server.
+    pub(super) policy: Option<BackendPolicy>,
     health: Health,
 }
 
@@ -38,6 +41,19 @@ struct Health {
 }
 
 impl Server {
+    fn new(
+        id: Option<usize>,
+        host: String,
+        port: u16,
+        http: UpstreamHttp,
+        tls: Option<(TlsConnector, ServerName<'static>)>,
+        policy: Option<BackendPolicy>,
+    ) -> Result<Self, String> {
+        let named = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        let authority = HeaderValue::try_from(named).map_err(|_| format!("{host:?} is no host"))?;
+        Ok(Self { id, host, port, http, tls, authority, policy, health: Health::default() })
+    }
+
     const FAILURES: u32 = 3;
     const PAUSE: Duration = Duration::from_secs(5);
 
@@ -79,8 +95,14 @@ pub(crate) struct Servers {
     next_id: AtomicUsize,
 }
 
-/// A server as it is configured, and what the file of its authorities holds: with other ones it is another server.
-type Known = (Upstream, Option<[u8; 32]>);
+/// What makes a server the same as another.
+#[derive(PartialEq, Eq, Hash)]
+enum Known {
+    /// As it is configured, and what the file of its authorities holds: with other ones it is another server.
+    Configured(Upstream, Option<[u8; 32]>),
+    /// As the limits service names it, and what of that is allowed.
+    Told(Backend, BackendPolicy),
+}
 
 impl Servers {
     /// The server for a configured one; `echo` is where the built-in one listens.
@@ -90,7 +112,7 @@ impl Servers {
             Upstream::Server { ca_file: Some(file), .. } => reload::hash_of(file).ok(),
             _ => None,
         };
-        let key = (upstream.clone(), authorities);
+        let key = Known::Configured(upstream.clone(), authorities);
         if let Some(server) = known.get(&key) {
             return Ok(Arc::clone(server));
         }
@@ -104,12 +126,35 @@ impl Servers {
                 (host.clone(), *port, *http, tls)
             }
         };
-        let named = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-        let authority = HeaderValue::try_from(named).map_err(|_| format!("{host:?} is no host"))?;
-        let id = self.next_id.fetch_add(1, Relaxed);
-        let server = Arc::new(Server { id, host, port, http, tls, authority, health: Health::default() });
+        let id = Some(self.next_id.fetch_add(1, Relaxed));
+        let server = Arc::new(Server::new(id, host, port, http, tls, None)?);
         known.insert(key, Arc::clone(&server));
         Ok(server)
+    }
+
+    /// The server that the limits service sends a caller to. Of very many, the later ones keep no connections.
+    pub(crate) fn told(&self, backend: &Backend, policy: &BackendPolicy) -> Result<Arc<Server>, String> {
+        const TOLD_MAX: usize = 1_024;
+        let key = Known::Told(backend.clone(), policy.clone());
+        if let Some(server) = self.known.lock().expect("no holder of this lock panics").get(&key) {
+            return Ok(Arc::clone(server));
+        }
+        let Backend { tls, host, port, http } = backend.clone();
+        let http = match http {
+            BackendHttp::Auto => UpstreamHttp::Auto,
+            BackendHttp::Http1 => UpstreamHttp::Http1,
+            BackendHttp::Http2 => UpstreamHttp::Http2,
+        };
+        // Outside the lock: this reads files.
+        let tls = if tls { Some(tls::to_upstream(&host, http, None)?) } else { None };
+        let mut known = self.known.lock().expect("no holder of this lock panics");
+        let told = known.keys().filter(|key| matches!(key, Known::Told(..))).count();
+        let id = if told < TOLD_MAX { Some(self.next_id.fetch_add(1, Relaxed)) } else { None };
+        let server = Arc::new(Server::new(id, host, port, http, tls, Some(policy.clone()))?);
+        Ok(match id {
+            Some(_) => Arc::clone(known.entry(key).or_insert(server)),
+            None => server,
+        })
     }
 
     /// Routes over servers; every mistake is named.
