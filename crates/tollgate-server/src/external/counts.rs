@@ -14,7 +14,9 @@ pub struct ExternalCounts {
     pub in_flight: u64,
     /// Questions answered by what this process remembers.
     pub local_hits: u64,
-    /// Questions answered by what is kept in Redis.
+    /// Questions answered by a flight: its own, or one that somebody else began.
+    pub waited: u64,
+    /// Flights that found their answer in Redis.
     pub redis_hits: u64,
     /// Values in Redis that are none of ours.
     pub poisoned: u64,
@@ -41,8 +43,8 @@ pub struct ExternalCounts {
 pub(super) struct Counters {
     pub(super) calls: AtomicU64,
     pub(super) errors: AtomicU64,
-    pub(super) in_flight: AtomicU64,
     pub(super) local_hits: AtomicU64,
+    pub(super) waited: AtomicU64,
     pub(super) redis_hits: AtomicU64,
     pub(super) poisoned: AtomicU64,
     pub(super) redis_errors: AtomicU64,
@@ -65,8 +67,10 @@ impl Counters {
         ExternalCounts {
             calls: self.calls.load(Relaxed),
             errors: self.errors.load(Relaxed),
-            in_flight: self.in_flight.load(Relaxed),
+            // The slots know.
+            in_flight: 0,
             local_hits: self.local_hits.load(Relaxed),
+            waited: self.waited.load(Relaxed),
             redis_hits: self.redis_hits.load(Relaxed),
             poisoned: self.poisoned.load(Relaxed),
             redis_errors: self.redis_errors.load(Relaxed),

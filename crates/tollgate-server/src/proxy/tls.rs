@@ -27,7 +27,7 @@ pub(crate) fn to_clients(files: &ServerTls) -> Result<Arc<ServerConfig>, String>
 }
 
 /// How a server is spoken to over TLS; its certificate is always verified.
-pub(super) fn to_upstream(
+pub(crate) fn to_upstream(
     host: &str,
     http: UpstreamHttp,
     ca_file: Option<&Path>,

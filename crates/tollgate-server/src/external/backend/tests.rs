@@ -78,7 +78,7 @@ fn urls_that_lead_inside_or_mean_two_things_are_refused() {
         ("http://a%2eexample", Host),
         ("http://127.0.0.1%00.example", Host),
         ("http://", Host),
-        ("http:///", Path),
+        ("http:///", Host),
         ("http://:80", Host),
         ("http://a.example:", Port),
         ("http://a.example:0", Port),
