@@ -15,6 +15,7 @@ mod envoy_rls;
 mod exhaustion;
 mod first_minute;
 mod forwarding;
+mod gateways;
 mod grpc;
 mod h2_attacks;
 mod http2_load;
