@@ -8,6 +8,7 @@ mod upstream;
 
 mod answers;
 mod authorize;
+mod clients;
 mod commands;
 mod decisions;
 mod descriptors;
