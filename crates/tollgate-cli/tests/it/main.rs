@@ -19,6 +19,7 @@ mod forwarding;
 mod gateways;
 mod grpc;
 mod h2_attacks;
+mod hostile;
 mod http2_load;
 mod logs;
 mod protocols;
