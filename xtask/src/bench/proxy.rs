@@ -1,7 +1,7 @@
 //! What `bench proxy` needs: our program built for release, the peers, and a client of HTTP/2.
 
 use crate::command::Command;
-use crate::envoy;
+use crate::pypi;
 use crate::tools::{self, Need, Tool};
 
 /// Builds, and installs what is missing. The bench leaves out and names whoever cannot be had.
@@ -9,7 +9,7 @@ pub fn prepare() -> Result<Vec<String>, String> {
     if let Err(failure) = tools::install_missing(&TOOLS) {
         eprintln!("{failure}");
     }
-    let arguments = match envoy::program() {
+    let arguments = match pypi::ENVOY.program() {
         Ok(program) => vec!["--envoy".to_string(), program.display().to_string()],
         Err(failure) => {
             eprintln!("envoy: {failure}");

@@ -1,6 +1,6 @@
 //! The step that looks for programs outside the Rust toolchain and installs the ones nothing works without.
 
-use crate::envoy;
+use crate::pypi::{self, Part};
 use crate::tools::{self, Need, Tool};
 
 use super::{Done, StepResult};
@@ -8,15 +8,19 @@ use super::{Done, StepResult};
 /// Installs what is required and missing; tells about what is only optional.
 pub fn run() -> StepResult {
     tools::install_missing(&TOOLS)?;
-    let without = |failure: String| format!("no Envoy, so what it asks was not tested: {failure}");
-    let notes: Vec<String> =
-        tools::missing_note(&TOOLS).into_iter().chain(envoy::program().err().map(without)).collect();
+    let absent = pypi::FOR_TESTS.iter().filter_map(|part| Some(absence(part, &part.program().err()?)));
+    let notes: Vec<String> = tools::missing_note(&TOOLS).into_iter().chain(absent).collect();
     notes.iter().for_each(|note| println!("{note}"));
     Ok(Done::Passed { tests: 0, note: (!notes.is_empty()).then(|| notes.join("; ")) })
 }
 
+/// The tests with it are left out, which must not look like a proof.
+fn absence(part: &Part, failure: &str) -> String {
+    format!("not tested with {}: {failure}", part.name)
+}
+
 /// A new program is one more line.
-const TOOLS: [Tool; 7] = [
+const TOOLS: [Tool; 8] = [
     Tool { binary: "git", debian_package: "git", needed_by: "test --only tidy", need: Need::Required },
     Tool {
         binary: "redis-server",
@@ -27,6 +31,7 @@ const TOOLS: [Tool; 7] = [
     Tool { binary: "curl", debian_package: "curl", needed_by: "test --only tests", need: Need::Required },
     Tool { binary: "h2load", debian_package: "nghttp2-client", needed_by: "test --only tests", need: Need::Required },
     Tool { binary: "nginx", debian_package: "nginx", needed_by: "test --only tests", need: Need::Required },
+    Tool { binary: "haproxy", debian_package: "haproxy", needed_by: "test --only tests", need: Need::Required },
     Tool { binary: "cc", debian_package: "gcc", needed_by: "test --only tests", need: Need::Required },
     Tool { binary: "valgrind", debian_package: "valgrind", needed_by: "bench local", need: Need::Optional },
 ];

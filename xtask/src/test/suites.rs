@@ -1,22 +1,24 @@
 //! The steps that run tests, and how many tests they ran.
 
 use crate::command::{Command, target_dir};
-use crate::envoy;
+use crate::pypi;
 
 use super::{Done, StepResult};
 
 /// Unit and integration tests. Plain `cargo test` stands in for nextest, without its time limit per test.
 pub fn tests() -> StepResult {
     let everything = ["--workspace", "--all-features"];
-    let with_envoy = |command: Command| match envoy::program() {
-        Ok(program) => command.env("TOLLGATE_ENVOY", program.display().to_string()),
-        Err(_) => command,
+    let with_parts = |command: Command| {
+        pypi::FOR_TESTS.iter().fold(command, |command, part| match part.program() {
+            Ok(program) => command.env(part.variable, program.display().to_string()),
+            Err(_) => command,
+        })
     };
     if Command::cargo(["nextest", "--version"]).ask().is_ok() {
-        return count(&with_envoy(Command::cargo(["nextest", "run"]).args(everything))).map(passed);
+        return count(&with_parts(Command::cargo(["nextest", "run"]).args(everything))).map(passed);
     }
     let targets = ["--lib", "--bins", "--tests", "--examples"];
-    let tests = count(&with_envoy(Command::cargo(["test"]).args(everything).args(targets)))?;
+    let tests = count(&with_parts(Command::cargo(["test"]).args(everything).args(targets)))?;
     let note = "without nextest, so a test that hangs is not stopped (`cargo install cargo-nextest --locked`)";
     Ok(Done::Passed { tests, note: Some(note.to_string()) })
 }

@@ -1,7 +1,5 @@
 //! Gateways that ask whether a request of theirs may go on.
 
-mod nginx;
-
 use std::fs;
 
 use tollgate_testkit::RedisServer;

@@ -171,9 +171,13 @@ struct Envoy {
 impl Envoy {
     /// The configuration of the example, with other ports.
     fn start(program: &PathBuf, upstream: &Upstream, tollgate: SocketAddr) -> Self {
+        let example = include_str!("../../../../examples/envoy/envoy.yaml");
+        Self::start_with(example, program, upstream, tollgate)
+    }
+
+    fn start_with(example: &str, program: &PathBuf, upstream: &Upstream, tollgate: SocketAddr) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let example = include_str!("../../../../examples/envoy/envoy.yaml");
         let port_of_upstream = upstream.url().rsplit(':').next().unwrap().trim_end_matches('/').to_owned();
         let ports = [
             ("port_value: 10000", address.port().to_string()),
@@ -274,4 +278,24 @@ fn without_us_envoy_does_as_it_is_told_and_asks_again_when_we_are_back() {
     let _again = Tollgate::start(&example(address.port()));
     eventually("Envoy asks again", || header(&envoy.get("/", Some("eve")), "x-ratelimit-limit").is_some());
     eventually("and is told no again", || status(&envoy.get("/", Some("eve"))) == 429);
+}
+
+#[test]
+fn without_us_envoy_refuses_if_it_is_told_to() {
+    let Some(program) = envoy_program() else { return };
+    let upstream = Upstream::start();
+    let mut tollgate = Tollgate::start(&example(0));
+    let address = tollgate.grpc.unwrap();
+    let open = include_str!("../../../../examples/envoy/envoy.yaml");
+    let closed = open.replace("failure_mode_deny: false", "failure_mode_deny: true");
+    assert_ne!(open, closed);
+    let envoy = Envoy::start_with(&closed, &program, &upstream, address);
+    eventually("Envoy reaches Tollgate", || header(&envoy.get("/", None), "x-ratelimit-limit").is_some());
+    tollgate.signal("KILL");
+    tollgate.wait();
+    let before = upstream.count();
+    assert_eq!(envoy.statuses("/", Some("ann"), 5), [500; 5], "nobody says yes");
+    assert_eq!(upstream.count(), before);
+    let _again = Tollgate::start(&example(address.port()));
+    eventually("Envoy asks again", || status(&envoy.get("/", Some("eve"))) == 200);
 }

@@ -8,6 +8,7 @@ mod upstream;
 
 mod answers;
 mod authorize;
+mod clients;
 mod commands;
 mod decisions;
 mod descriptors;
@@ -15,8 +16,10 @@ mod envoy_rls;
 mod exhaustion;
 mod first_minute;
 mod forwarding;
+mod gateways;
 mod grpc;
 mod h2_attacks;
+mod hostile;
 mod http2_load;
 mod logs;
 mod protocols;

@@ -1,0 +1,286 @@
+//! Real gateways, each run from the files of its example and as its README says, with Tollgate to ask.
+
+mod caddy;
+mod haproxy;
+mod nginx;
+mod traefik;
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use socket2::{Domain, Socket, Type};
+use tempfile::TempDir;
+
+use super::running::{LONGEST, Tollgate, eventually, header, signal, status};
+use super::upstream::Upstream;
+
+/// The directory of a gateway in `examples`.
+struct Example {
+    readme: &'static str,
+    /// The gateway's own files.
+    files: &'static [(&'static str, &'static str)],
+    tollgate: &'static str,
+    /// The variable in which `cargo xtask test` names the program; without one it is on the path.
+    program: Option<&'static str>,
+    /// How long the gateway waits for an answer, and settings with which it waits long.
+    waits: &'static [(&'static str, &'static str)],
+}
+
+/// How long a gateway waits for an answer.
+#[derive(Clone, Copy, PartialEq)]
+enum Patience {
+    AsWritten,
+    /// A busy machine is not the fault of the one who is asked.
+    Long,
+}
+
+/// The address of this machine at which gateways listen, and two more.
+const HERE: Ipv4Addr = Ipv4Addr::LOCALHOST;
+const ANN: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+const BOB: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
+
+/// A gateway in front of a service, and Tollgate beside it.
+struct Scene {
+    example: &'static Example,
+    upstream: Upstream,
+    /// Taken away in some tests.
+    tollgate: Option<Tollgate>,
+    asked_at: SocketAddr,
+    gateway: Gateway,
+}
+
+impl Scene {
+    /// Nothing when the gateway's program is not here.
+    fn start(example: &'static Example) -> Option<Self> {
+        Self::start_with(example, Patience::Long, |file| file)
+    }
+
+    /// The same with files that are not quite those of the example.
+    fn start_with(example: &'static Example, patience: Patience, edit: impl Fn(String) -> String) -> Option<Self> {
+        let path = example.path()?;
+        let upstream = Upstream::start();
+        let tollgate = Tollgate::start(&example.limits(0));
+        let asked_at = tollgate.decisions.expect("it says where gateways ask");
+        let ports = Ports { service: upstream.address.port(), tollgate: asked_at.port() };
+        let gateway = Gateway::start(example, &path, ports, patience, edit);
+        let scene = Self { example, upstream, tollgate: Some(tollgate), asked_at, gateway };
+        eventually("the gateway lets requests pass", || scene.get("/") == 200);
+        Some(scene)
+    }
+
+    fn get(&self, target: &str) -> u16 {
+        status(&self.gateway.ask(HERE, "GET", target, &[]))
+    }
+
+    fn sign_in(&self, from: Ipv4Addr, headers: &[String]) -> u16 {
+        let lines: Vec<&str> = headers.iter().map(String::as_str).collect();
+        status(&self.gateway.ask(from, "POST", "/signin?a=b", &lines))
+    }
+
+    fn tollgate(&self) -> &Tollgate {
+        self.tollgate.as_ref().expect("it runs")
+    }
+
+    /// Ends Tollgate without a warning.
+    fn kill_tollgate(&mut self) {
+        let mut tollgate = self.tollgate.take().expect("it runs");
+        tollgate.signal("KILL");
+        tollgate.wait();
+    }
+
+    /// Starts Tollgate where it was before.
+    fn restart_tollgate(&mut self) {
+        self.tollgate = Some(Tollgate::start(&self.example.limits(self.asked_at.port())));
+    }
+
+    fn limited_clients_are_told_when_to_come_back(&self) {
+        for from in [ANN, BOB] {
+            let answers: Vec<u16> = (0..4).map(|_| self.sign_in(from, &[])).collect();
+            assert_eq!(answers, [200, 200, 200, 429], "each client has its own: {from}");
+        }
+        let refused = self.gateway.ask(ANN, "POST", "/signin", &[]);
+        let wait: u64 = header(&refused, "retry-after").expect("it says when").parse().unwrap();
+        assert!((1..=360).contains(&wait), "{refused}");
+        assert!(
+            header(&refused, "ratelimit").is_some_and(|value| value.starts_with("\"sign-in\";r=0;t=")),
+            "{refused}"
+        );
+        assert!(header(&refused, "ratelimit-policy").is_some(), "{refused}");
+        assert_eq!(status(&self.gateway.ask(ANN, "GET", "/signin", &[])), 200, "another method, another limit");
+        let sign_ins = self.upstream.seen().into_iter().filter(|seen| seen.head.method == "POST").count();
+        assert_eq!(sign_ins, 6, "what is limited does not reach the service");
+    }
+
+    /// A client at the address of the gateway, too: that one is trusted.
+    fn what_a_client_says_about_itself_changes_nothing(&self) {
+        for from in [HERE, ANN] {
+            let elsewhere: Vec<u16> = (0..5)
+                .map(|turn| {
+                    let claims = claims(turn, "POST", "/signin");
+                    let lines: Vec<&str> = claims.iter().map(String::as_str).collect();
+                    status(&self.gateway.ask(from, "GET", "/free", &lines))
+                })
+                .collect();
+            assert_eq!(elsewhere, [200; 5], "{from} is not signing in");
+            let answers: Vec<u16> = (0..9).map(|turn| self.sign_in(from, &claims(turn, "GET", "/free"))).collect();
+            assert_eq!(answers, [200, 200, 200, 429, 429, 429, 429, 429, 429], "{from} is");
+        }
+        assert_eq!(self.sign_in(BOB, &[]), 200, "and nobody else was charged");
+    }
+
+    fn without_tollgate_clients_get(&mut self, expected: u16) {
+        assert_eq!([0; 4].map(|_| self.sign_in(ANN, &[])), [200, 200, 200, 429]);
+        self.kill_tollgate();
+        assert_eq!([0; 3].map(|_| self.sign_in(ANN, &[])), [expected; 3]);
+        self.restart_tollgate();
+        eventually("the gateway asks again", || self.get("/") == 200);
+        assert_eq!([0; 4].map(|_| self.sign_in(BOB, &[])), [200, 200, 200, 429]);
+    }
+
+    fn while_tollgate_hangs_clients_get(&self, expected: u16) {
+        self.tollgate().signal("STOP");
+        assert_eq!([0; 2].map(|_| self.get("/")), [expected; 2]);
+        self.tollgate().signal("CONT");
+        eventually("the gateway asks again", || self.get("/") == 200);
+    }
+}
+
+/// All that a client could say so that another address, path or method is believed; a little else each time.
+fn claims(turn: usize, method: &str, target: &str) -> Vec<String> {
+    let address = format!("203.0.113.{turn}");
+    let mut claims = vec![
+        format!("X-Forwarded-For: {address}"),
+        format!("X-Real-IP: {address}"),
+        format!("Forwarded: for={address}"),
+        format!("True-Client-IP: {address}"),
+        format!("X_Forwarded_For: {address}"),
+    ];
+    for set in ["X-Forwarded-", "X-Original-", "x_forwarded_"] {
+        claims.extend([
+            format!("{set}Method: {method}"),
+            format!("{set}Uri: {target}/{turn}"),
+            format!("{set}Host: {turn}.example"),
+        ]);
+    }
+    claims.extend([format!("X-Original-URL: {target}"), format!("X-HTTP-Method-Override: {method}")]);
+    match turn % 3 {
+        // The same twice, as two lines.
+        1 => claims.extend(claims.clone()),
+        // Named as concerns of this connection alone, so that a gateway might take out its own.
+        2 => {
+            let names: Vec<&str> = claims.iter().filter_map(|line| Some(line.split_once(':')?.0)).collect();
+            let line = format!("Connection: close, {}", names.join(", "));
+            claims.push(line);
+        }
+        _ => {}
+    }
+    claims
+}
+
+impl Example {
+    /// Where its program is looked for: the path, with a directory of its own in front.
+    fn path(&self) -> Option<String> {
+        let path = format!("{}:/usr/sbin:/usr/local/sbin", std::env::var("PATH").unwrap_or_default());
+        let Some(variable) = self.program else { return Some(path) };
+        let Some(program) = std::env::var_os(variable).map(PathBuf::from) else {
+            eprintln!("not run: {variable} does not name a program; `cargo xtask test` installs it");
+            return None;
+        };
+        Some(format!("{}:{path}", program.parent().expect("a program is in a directory").display()))
+    }
+
+    /// The line of the README that runs the gateway.
+    fn command(&self) -> &'static str {
+        let block = self.readme.split_once("```sh\n").and_then(|(_, rest)| rest.split_once("```"));
+        let lines: Vec<&str> = block.expect("the README says how to run it").0.lines().collect();
+        let ["tollgate serve --config tollgate.yaml", command] = lines[..] else { panic!("{lines:?}") };
+        command
+    }
+
+    fn limits(&self, port: u16) -> String {
+        assert!(self.tollgate.contains("127.0.0.1:8081"), "{}", self.tollgate);
+        let rest = "proxy: { listen: \"127.0.0.1:0\" }\nadmin: { listen: \"127.0.0.1:0\" }\n";
+        self.tollgate.replace("127.0.0.1:8081", &format!("127.0.0.1:{port}")) + rest
+    }
+}
+
+struct Ports {
+    service: u16,
+    tollgate: u16,
+}
+
+/// A running gateway, ended with the test.
+struct Gateway {
+    child: Child,
+    address: SocketAddr,
+    directory: TempDir,
+}
+
+impl Gateway {
+    fn start(example: &Example, path: &str, ports: Ports, patience: Patience, edit: impl Fn(String) -> String) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let address = TcpListener::bind((HERE, 0)).unwrap().local_addr().unwrap();
+        for (name, file) in example.files {
+            let mut file = file
+                .replace(":8000", &format!(":{}", address.port()))
+                .replace(":3000", &format!(":{}", ports.service))
+                .replace(":8081", &format!(":{}", ports.tollgate))
+                // A name that is the same on the whole machine, like a port.
+                .replace("abns@tollgate", &format!("abns@tollgate-{}", address.port()));
+            if patience == Patience::Long {
+                file = example.waits.iter().fold(file, |file, (as_written, long)| file.replace(as_written, long));
+            }
+            fs::write(directory.path().join(name), edit(file)).unwrap();
+        }
+        let log = fs::File::create(directory.path().join("log")).unwrap();
+        let child = Command::new("sh")
+            .args(["-c", &format!("exec {}", example.command())])
+            .current_dir(directory.path())
+            .env("PATH", path)
+            .env("PWD", directory.path())
+            .env("HOME", directory.path())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        Self { child, address, directory }
+    }
+
+    /// Everything that a client at this address is answered; nothing while nobody listens.
+    fn ask(&self, from: Ipv4Addr, method: &str, target: &str, headers: &[&str]) -> String {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::from((from, 0)).into()).unwrap();
+        if socket.connect(&self.address.into()).is_err() {
+            return String::new();
+        }
+        let mut stream = TcpStream::from(socket);
+        stream.set_read_timeout(Some(LONGEST)).unwrap();
+        let mut lines: String = headers.iter().map(|line| format!("{line}\r\n")).collect();
+        if !lines.contains("Connection: ") {
+            lines += "Connection: close\r\n";
+        }
+        let length = if method == "POST" { "Content-Length: 4\r\n" } else { "" };
+        let body = if method == "POST" { "body" } else { "" };
+        write!(stream, "{method} {target} HTTP/1.1\r\nHost: a.example\r\n{length}{lines}\r\n{body}").unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        // Told, not killed, so that workers end with it.
+        if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+            signal(self.child.id(), "TERM");
+        }
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("{}", fs::read_to_string(self.directory.path().join("log")).unwrap_or_default());
+        }
+    }
+}
