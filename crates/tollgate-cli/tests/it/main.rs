@@ -14,6 +14,7 @@ mod decisions;
 mod descriptors;
 mod envoy_rls;
 mod exhaustion;
+mod external;
 mod first_minute;
 mod forwarding;
 mod gateways;

@@ -28,7 +28,7 @@ fn run(program: &str, tollgate: &Tollgate, arguments: &[&str]) -> Output {
     Command::new("timeout").arg("60").arg(program).args(at).args(arguments).output().unwrap()
 }
 
-fn redis_cli(tollgate: &Tollgate, arguments: &[&str]) -> String {
+pub fn redis_cli(tollgate: &Tollgate, arguments: &[&str]) -> String {
     let output = run("redis-cli", tollgate, arguments);
     String::from_utf8(output.stdout).unwrap().trim_end().replace('\n', " ")
 }

@@ -70,7 +70,7 @@ def answers_pipelines_in_order(connection):
 
 def refuses_in_words(connection):
     throttle = "expected CL.THROTTLE key max_burst count period [quantity]"
-    parts = 'limit "per-client" is keyed by client_ip and takes 1 parts, then perhaps COST n'
+    parts = 'limit "per-client" is keyed by client_ip and takes 1 parts, then perhaps a cost'
     for command, text in [
         (("CL.THROTTLE", "a"), throttle),
         (("CL.THROTTLE", "a", 1, 1, 1, 1, 1), throttle),
@@ -82,7 +82,8 @@ def refuses_in_words(connection):
         (("TG.CHECK", "nobody", "a"), 'there is no limit named "nobody"'),
         (("TG.CHECK", "per-client", "not an address"), 'limit "per-client": client_ip is no IP address'),
         (("TG.CHECK", "per-client"), parts),
-        (("TG.RESET", "per-client", "::1", "::2"), parts),
+        (("TG.RESET", "per-client", "::1", "::2"), 'cost: must be a whole number of at least 0 (got "::2")'),
+        (("TG.CHECK", "per-client", "::1", 1, 1), parts),
         (("TG.CHECK", "per-client", "::1", "COST", "much"), 'COST: must be a whole number of at least 0 (got "much")'),
         (("GET", "a"), 'unknown command "GET"'),
         (("EVAL", "return 1", 0), 'unknown command "EVAL"'),

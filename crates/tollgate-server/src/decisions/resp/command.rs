@@ -104,9 +104,10 @@ pub(super) struct Named<'a> {
 }
 
 impl<'a> Named<'a> {
-    /// `limit part… [COST n]`, one part for each part of the limit's key; `global` has none.
+    /// `limit part… [cost]`, or `COST cost` for those who like to read it; one part for each part of the limit's key, `global`
+    /// has none.
     ///
-    /// How many parts there are is known from the limit, so that a part may be the word COST.
+    /// How many parts there are is known from the limit, so that a part may be a number or the word COST.
     pub(super) fn of(policy: &Policy, arguments: &[&'a [u8]]) -> Result<Self, Reply> {
         let [limit, rest @ ..] = arguments else { return Err(Reply::wrong("expected a limit and its key parts")) };
         let limit = text("limit", limit)?;
@@ -116,11 +117,12 @@ impl<'a> Named<'a> {
         let expected = known.key.iter().filter(|part| **part != KeyPart::Global).count();
         let (given, cost) = match rest.split_at_checked(expected) {
             Some((given, [])) => (given, 1),
+            Some((given, [cost])) => (given, whole("cost", cost, 0)?),
             Some((given, [word, cost])) if word.eq_ignore_ascii_case(b"COST") => (given, whole("COST", cost, 0)?),
             _ => {
                 let parts: Vec<String> = known.key.iter().map(ToString::to_string).collect();
                 return Err(Reply::wrong(format!(
-                    "limit {limit:?} is keyed by {} and takes {expected} parts, then perhaps COST n",
+                    "limit {limit:?} is keyed by {} and takes {expected} parts, then perhaps a cost",
                     parts.join(", ")
                 )));
             }
@@ -227,11 +229,13 @@ mod tests {
         assert_eq!(named(&["all"]), Ok(("all:!all".into(), 1)), "global has no part");
         assert_eq!(named(&["all", "cost", "7"]), Ok(("all:!all".into(), 7)));
         assert_eq!(named(&["pair", "COST", "5", "COST", "3"]), Ok(("pair:COST:!all:5".into(), 3)));
+        assert_eq!(named(&["pair", "COST", "5", "3"]), Ok(("pair:COST:!all:5".into(), 3)));
         for (arguments, expected) in [
             (&[][..], "expected a limit and its key parts"),
             (&["none", "a"], "there is no limit named \"none\""),
-            (&["per-ip"], "limit \"per-ip\" is keyed by client_ip and takes 1 parts, then perhaps COST n"),
-            (&["per-ip", "a", "b"], "limit \"per-ip\" is keyed by client_ip and takes 1 parts, then perhaps COST n"),
+            (&["per-ip"], "limit \"per-ip\" is keyed by client_ip and takes 1 parts, then perhaps a cost"),
+            (&["per-ip", "a", "b"], "cost: must be a whole number of at least 0 (got \"b\")"),
+            (&["per-ip", "a", "1", "2"], "limit \"per-ip\" is keyed by client_ip and takes 1 parts, then perhaps a cost"),
             (&["per-ip", "a"], "limit \"per-ip\": client_ip is no IP address"),
             (&["all", "COST", "x"], "COST: must be a whole number of at least 0 (got \"x\")"),
         ] {
