@@ -9,6 +9,7 @@ mod balancer;
 mod clients;
 mod corpus;
 mod edge;
+mod external;
 mod frames;
 mod framing;
 mod identity;
