@@ -22,13 +22,13 @@ pub(super) enum Asked<'a> {
 impl<'a> Asked<'a> {
     /// What a command asks, or what is wrong with it.
     pub(super) fn of(live: &Live, name: Name, arguments: &[&'a [u8]]) -> Result<Self, Reply> {
-        let named = || Named::of(&live.policy, arguments);
+        let named = || Named::with_cost(&live.policy, arguments);
         match name {
             Name::Throttle => Throttle::of(arguments).map(Self::Throttle),
             Name::Check => named().map(Self::Check),
             Name::Peek => named().map(Self::Peek),
             Name::Refund => named().map(Self::Refund),
-            Name::Reset => named().map(Self::Reset),
+            Name::Reset => Named::whole(&live.policy, arguments).map(Self::Reset),
             _ => Err(Reply::wrong("this is no question about a counter")),
         }
     }

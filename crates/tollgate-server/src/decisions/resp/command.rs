@@ -108,7 +108,18 @@ impl<'a> Named<'a> {
     /// has none.
     ///
     /// How many parts there are is known from the limit, so that a part may be a number or the word COST.
-    pub(super) fn of(policy: &Policy, arguments: &[&'a [u8]]) -> Result<Self, Reply> {
+    pub(super) fn with_cost(policy: &Policy, arguments: &[&'a [u8]]) -> Result<Self, Reply> {
+        Self::of(policy, arguments, ", then perhaps a cost")
+    }
+
+    /// `limit part…`, without a cost.
+    pub(super) fn whole(policy: &Policy, arguments: &[&'a [u8]]) -> Result<Self, Reply> {
+        Self::of(policy, arguments, "")
+    }
+
+    /// `then` says what may follow the parts.
+    fn of(policy: &Policy, arguments: &[&'a [u8]], then: &str) -> Result<Self, Reply> {
+        let takes_cost = !then.is_empty();
         let [limit, rest @ ..] = arguments else { return Err(Reply::wrong("expected a limit and its key parts")) };
         let limit = text("limit", limit)?;
         let Some((_, known)) = policy.limit(limit) else {
@@ -117,12 +128,14 @@ impl<'a> Named<'a> {
         let expected = known.key.iter().filter(|part| **part != KeyPart::Global).count();
         let (given, cost) = match rest.split_at_checked(expected) {
             Some((given, [])) => (given, 1),
-            Some((given, [cost])) => (given, whole("cost", cost, 0)?),
-            Some((given, [word, cost])) if word.eq_ignore_ascii_case(b"COST") => (given, whole("COST", cost, 0)?),
+            Some((given, [cost])) if takes_cost => (given, whole("cost", cost, 0)?),
+            Some((given, [word, cost])) if takes_cost && word.eq_ignore_ascii_case(b"COST") => {
+                (given, whole("COST", cost, 0)?)
+            }
             _ => {
                 let parts: Vec<String> = known.key.iter().map(ToString::to_string).collect();
                 return Err(Reply::wrong(format!(
-                    "limit {limit:?} is keyed by {} and takes {expected} parts, then perhaps a cost",
+                    "limit {limit:?} is keyed by {} and takes {expected} parts{then}",
                     parts.join(", ")
                 )));
             }
@@ -218,7 +231,7 @@ mod tests {
             Reply::Error(_, words) => words,
             other => panic!("{other:?}"),
         };
-        let named = Named::of(&policy, &arguments).map_err(told)?;
+        let named = Named::with_cost(&policy, &arguments).map_err(told)?;
         let key = named.charge(&policy, 1).map_err(told)?[0].key.to_string();
         Ok((key, named.cost()))
     }
@@ -235,7 +248,10 @@ mod tests {
             (&["none", "a"], "there is no limit named \"none\""),
             (&["per-ip"], "limit \"per-ip\" is keyed by client_ip and takes 1 parts, then perhaps a cost"),
             (&["per-ip", "a", "b"], "cost: must be a whole number of at least 0 (got \"b\")"),
-            (&["per-ip", "a", "1", "2"], "limit \"per-ip\" is keyed by client_ip and takes 1 parts, then perhaps a cost"),
+            (
+                &["per-ip", "a", "1", "2"],
+                "limit \"per-ip\" is keyed by client_ip and takes 1 parts, then perhaps a cost",
+            ),
             (&["per-ip", "a"], "limit \"per-ip\": client_ip is no IP address"),
             (&["all", "COST", "x"], "COST: must be a whole number of at least 0 (got \"x\")"),
         ] {
