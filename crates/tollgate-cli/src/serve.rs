@@ -38,14 +38,15 @@ fn introduce(ready: &Ready, path: Option<&std::path::Path>) {
     for address in &ready.proxy {
         println!("  proxy  {}://{address}", if ready.is_tls { "https" } else { "http" });
     }
+    let (http, redis) = if ready.is_decisions_tls { ("https", "rediss") } else { ("http", "redis") };
     if let Some(address) = ready.decisions {
-        println!("  decisions  http://{address} (/v1/check, /v1/authorize/…, /openapi.json)");
+        println!("  decisions  {http}://{address} (/v1/check, /v1/authorize/…, /openapi.json)");
     }
     if let Some(address) = ready.grpc {
-        println!("  grpc   http://{address} (Envoy's rate limit service, health, reflection)");
+        println!("  grpc   {http}://{address} (Envoy's rate limit service, health, reflection)");
     }
     if let Some(address) = ready.resp {
-        println!("  resp   redis://{address} (CL.THROTTLE, TG.CHECK)");
+        println!("  resp   {redis}://{address} (CL.THROTTLE, TG.CHECK)");
     }
     if let Some(address) = ready.admin {
         println!("  admin  http://{address} (/healthz, /readyz, /metrics)");
@@ -55,10 +56,11 @@ fn introduce(ready: &Ready, path: Option<&std::path::Path>) {
         let (scheme, insecure) = if ready.is_tls { ("https", " -k") } else { ("http", "") };
         println!("try it: curl -i{insecure} {scheme}://{address}/");
     } else if let Some(address) = ready.decisions {
-        println!("try it: curl http://{address}/openapi.json");
+        println!("try it: curl {http}://{address}/openapi.json");
     } else if let Some(address) = ready.resp {
-        println!("try it: redis-cli -h {} -p {} CL.THROTTLE me 15 30 60", address.ip(), address.port());
+        println!("try it: redis-cli -u {redis}://{address} CL.THROTTLE me 15 30 60");
     } else if let Some(address) = ready.grpc {
-        println!("try it: grpcurl -plaintext {address} list");
+        let plain = if ready.is_decisions_tls { "" } else { " -plaintext" };
+        println!("try it: grpcurl{plain} {address} list");
     }
 }

@@ -151,8 +151,19 @@ pub struct Decisions {
     pub resp: Option<SocketAddr>,
     /// The file with the token that callers must show.
     pub token_file: Option<PathBuf>,
-    /// Whether an address beyond loopback needs no token.
+    /// TLS for all of them.
+    pub tls: Option<DecisionsTls>,
+    /// Whether an address beyond loopback needs neither a token nor certificates.
     pub allow_remote: bool,
+}
+
+/// TLS of the decision service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecisionsTls {
+    /// What callers see.
+    pub server: ServerTls,
+    /// Whose certificates callers must show; `None` asks for none.
+    pub client_ca_file: Option<PathBuf>,
 }
 
 impl Decisions {

@@ -54,11 +54,18 @@ fn proxy_in_words(proxy: &Proxy) -> Vec<String> {
 }
 
 fn decisions_in_words(decisions: &Decisions) -> Vec<String> {
-    let token = if decisions.token_file.is_some() { ", with a token" } else { ", without a token" };
+    let tls = if decisions.tls.is_some() { " with TLS" } else { "" };
+    let asks_for_certificates = decisions.tls.as_ref().is_some_and(|tls| tls.client_ca_file.is_some());
+    let token = match (decisions.token_file.is_some(), asks_for_certificates) {
+        (true, true) => ", with a certificate and a token",
+        (true, false) => ", with a token",
+        (false, true) => ", with a certificate",
+        (false, false) => ", without a token",
+    };
     let protocols = [("HTTP", decisions.http), ("gRPC", decisions.grpc), ("the Redis protocol", decisions.resp)];
     let doors = protocols.into_iter().filter_map(|(protocol, address)| Some((protocol, address?)));
     let mut words: Vec<String> =
-        doors.map(|(protocol, at)| format!("decisions over {protocol} are asked for at {at}{token}")).collect();
+        doors.map(|(protocol, at)| format!("decisions over {protocol} are asked for at {at}{tls}{token}")).collect();
     if words.is_empty() {
         words.push("the decision service is off".to_owned());
     }

@@ -19,6 +19,7 @@ use tollgate_core::Policy;
 
 use crate::access::AccessLists;
 use crate::auth::Authenticator;
+use crate::decisions::DoorTls;
 use crate::external::{Backend, External};
 use crate::outside::Outside;
 use crate::proxy::upstream::{Routes, Server, Servers};
@@ -46,6 +47,8 @@ pub(crate) struct Live {
     pub(crate) body: BodyStyle,
     pub(crate) routes: Routes,
     pub(crate) tls: Option<Arc<ServerConfig>>,
+    /// Of the decision service.
+    pub(crate) decisions_tls: Option<DoorTls>,
     pub(crate) bounds: Bounds,
     pub(crate) timeouts: Timeouts,
     pub(crate) log_access: bool,
@@ -103,7 +106,8 @@ impl Fixed {
         let proxy = config.proxy.as_ref();
         Self {
             listen: proxy.map(|proxy| proxy.listen.clone()).unwrap_or_default(),
-            decisions: config.decisions.clone(),
+            // Certificates are read again.
+            decisions: config::Decisions { tls: None, ..config.decisions.clone() },
             admin: config.admin.clone(),
             store: config.store.kind.clone(),
             max_connections: proxy.map_or(0, |proxy| proxy.max_connections),
@@ -216,13 +220,20 @@ fn live(
             let routes = noted(servers.routes(&proxy.routes, echo), &mut mistakes);
             let tls = match &proxy.tls {
                 None => Some(None),
-                Some(tls) => noted(tls::to_clients(tls).map_err(|mistake| vec![mistake]), &mut mistakes).map(Some),
+                Some(tls) => {
+                    let made = tls::to_clients(tls, None, "proxy.tls", &["h2", "http/1.1"]);
+                    noted(made.map_err(|mistake| vec![mistake]), &mut mistakes).map(Some)
+                }
             };
             (routes, tls, proxy.bounds, proxy.timeouts)
         }
     };
     let external = noted(outside.external(config.external.as_ref()), &mut mistakes);
-    let (Some(auth), Some(routes), Some(tls), Some(external)) = (auth, routes, tls, external) else {
+    let decisions_tls = config.decisions.tls.as_ref().map(DoorTls::new).transpose();
+    let decisions_tls = noted(decisions_tls.map_err(|mistake| vec![mistake]), &mut mistakes);
+    let (Some(auth), Some(routes), Some(tls), Some(external), Some(decisions_tls)) =
+        (auth, routes, tls, external, decisions_tls)
+    else {
         return Err(mistakes);
     };
     let files = files_of(&config);
@@ -252,6 +263,7 @@ fn live(
         external,
         routes,
         tls,
+        decisions_tls,
         bounds,
         timeouts,
         log_access: config.log.access,
@@ -263,7 +275,10 @@ fn live(
 /// The files that a configuration names and that are read with it.
 pub(crate) fn files_of(config: &Config) -> Vec<PathBuf> {
     let tls = config.proxy.iter().filter_map(|proxy| proxy.tls.as_ref());
+    let of_decisions = config.decisions.tls.as_ref();
+    let tls = tls.chain(of_decisions.map(|tls| &tls.server));
     let certificates = tls.flat_map(|tls| [tls.cert.clone(), tls.key.clone()]);
+    let certificates = certificates.chain(of_decisions.and_then(|tls| tls.client_ca_file.clone()));
     let upstreams = config.proxy.iter().flat_map(|proxy| &proxy.routes).flat_map(|route| &route.upstreams);
     let authorities = upstreams.filter_map(|upstream| match upstream {
         Upstream::Server { ca_file, .. } => ca_file.clone(),

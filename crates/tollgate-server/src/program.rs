@@ -36,6 +36,8 @@ pub struct Ready {
     pub grpc: Option<SocketAddr>,
     /// Where clients of Redis ask for decisions.
     pub resp: Option<SocketAddr>,
+    /// Whether the last three speak TLS.
+    pub is_decisions_tls: bool,
     /// Where operators ask.
     pub admin: Option<SocketAddr>,
     /// What is enforced.
@@ -52,6 +54,7 @@ impl Program {
             .map_err(|error| vec![error.to_string()])?;
         let executable = std::env::current_exe().map_err(|error| vec![format!("this program: {error}")])?;
         let is_tls = config.proxy.as_ref().is_some_and(|proxy| proxy.tls.is_some());
+        let is_decisions_tls = config.decisions.tls.is_some();
         let words = config.in_words();
         let server = Server::start(self.loaded, self.file, self.read_again, inherited)?;
         let told = server.background().block_on(async {
@@ -62,6 +65,7 @@ impl Program {
                 decisions: server.decisions_address(),
                 grpc: server.grpc_address(),
                 resp: server.resp_address(),
+                is_decisions_tls,
                 admin: server.admin_address(),
                 words,
             });

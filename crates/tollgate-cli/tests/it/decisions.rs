@@ -3,6 +3,7 @@
 mod described;
 mod mistakes;
 mod outages;
+mod tls;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

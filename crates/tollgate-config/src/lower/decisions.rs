@@ -2,9 +2,10 @@
 
 use std::net::SocketAddr;
 
+use super::proxy::certificate;
 use crate::item::Item;
 use crate::section::Section;
-use crate::typed::{Config, Decisions};
+use crate::typed::{Config, Decisions, DecisionsTls};
 
 /// Off, unless an address is named.
 pub(super) fn decisions(item: Option<&Item<'_>>) -> Decisions {
@@ -16,18 +17,27 @@ pub(super) fn decisions(item: Option<&Item<'_>>) -> Decisions {
                 allow_remote: section.read("allow_remote", false, Item::switch),
                 grpc: section.optional("grpc", Item::socket),
                 resp: section.optional("resp", Item::socket),
+                tls: section.sub("tls").and_then(|item| item.section(tls)),
             };
             let is_open = decisions.addresses().any(|(_, address)| !address.ip().to_canonical().is_loopback());
-            if is_open && !decisions.allow_remote && !section.has("token_file") {
+            let asks_for_certificates = decisions.tls.as_ref().is_some_and(|tls| tls.client_ca_file.is_some());
+            if is_open && !decisions.allow_remote && !asks_for_certificates && !section.has("token_file") {
                 section.need(
                     "token_file",
-                    "an address that is not loopback needs a token, or allow_remote: true where the network keeps strangers away",
+                    "an address that is not loopback needs a token, or tls.client_ca_file, or allow_remote: true where the network keeps \
+                     strangers away",
                 );
             }
             decisions
         })
     });
     read.unwrap_or_default()
+}
+
+/// `{ cert, key, client_ca_file }`
+fn tls(section: &mut Section<'_>) -> DecisionsTls {
+    let server = certificate(section);
+    DecisionsTls { server, client_ca_file: section.optional("client_ca_file", Item::file) }
 }
 
 /// Notes that two doors are at one address: the questions of one would end up at the other.

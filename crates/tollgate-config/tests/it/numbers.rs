@@ -175,7 +175,8 @@ fn is_usable(config: &Config) {
     assert!(!is_open || config.admin.token_file.is_some());
     let decisions = &config.decisions;
     let is_open = decisions.addresses().any(|(_, listen)| !listen.ip().is_loopback());
-    assert!(!is_open || decisions.token_file.is_some() || decisions.allow_remote);
+    let asks_for_certificates = decisions.tls.as_ref().is_some_and(|tls| tls.client_ca_file.is_some());
+    assert!(!is_open || decisions.token_file.is_some() || asks_for_certificates || decisions.allow_remote);
     assert!(!config.in_words().is_empty());
 }
 

@@ -193,6 +193,10 @@ fn decisions_are_off_until_an_address_is_named_and_ask_for_a_token_beyond_loopba
         let told = wrong(&format!("decisions: {{ {text} }}"));
         assert!(told.starts_with("decisions.token_file: is missing: an address that is not loopback needs"), "{told}");
     }
+    let certified = decisions("decisions: { http: \"0.0.0.0:1\", tls: { cert: a, key: b, client_ca_file: c } }");
+    assert_eq!(certified.tls.unwrap().client_ca_file, Some("/etc/tollgate/c".into()));
+    let told = wrong("decisions: { http: \"0.0.0.0:1\", tls: { cert: a, key: b } }");
+    assert!(told.starts_with("decisions.token_file: is missing"), "TLS alone lets everybody in: {told}");
     let all = decisions("decisions: { grpc: \"127.0.0.1:8082\", resp: \"127.0.0.1:8083\" }");
     assert_eq!((all.grpc, all.resp), ("127.0.0.1:8082".parse().ok(), "127.0.0.1:8083".parse().ok()));
     for protocol in ["grpc", "resp"] {

@@ -4,6 +4,7 @@
 
 mod about;
 mod authorize;
+mod door;
 pub(crate) mod grpc;
 mod http;
 mod openapi;
@@ -13,10 +14,8 @@ mod stall;
 mod test_desk;
 mod token;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tollgate::Verdict;
 use tollgate_config as config;
@@ -26,6 +25,7 @@ use crate::live::{Gate, Live};
 use crate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
 
 pub(crate) use about::{About, Answer, GiveBackError};
+pub(crate) use door::DoorTls;
 pub(crate) use stall::Impatient;
 pub(crate) use token::SharedToken;
 
@@ -33,9 +33,6 @@ pub(crate) use token::SharedToken;
 pub(crate) const HTTP: &str = "decisions.http";
 pub(crate) const GRPC: &str = "decisions.grpc";
 pub(crate) const RESP: &str = "decisions.resp";
-
-/// Connections of each protocol at a time.
-const CONNECTIONS_MAX: usize = 10_000;
 
 /// What all protocols share.
 pub(crate) struct Desk {
@@ -77,27 +74,10 @@ pub(crate) fn doors(
     };
     let desk = Arc::new(Desk { gate: Arc::clone(gate), token, ending: ending.clone() });
     let mut doors = Vec::new();
-    doors.extend(config.http.map(|address| door(HTTP, address, &desk, http::serve)));
+    doors.extend(config.http.map(|address| door::door(http::Http, address, &desk)));
     if let Some(address) = config.grpc {
-        let services = grpc::Services::new()?;
-        doors.push(door(GRPC, address, &desk, move |desk, stream, peer| {
-            grpc::serve(Arc::clone(&services), desk, stream, peer)
-        }));
+        doors.push(door::door(grpc::Envoy::new()?, address, &desk));
     }
-    doors.extend(config.resp.map(|address| door(RESP, address, &desk, resp::serve)));
+    doors.extend(config.resp.map(|address| door::door(resp::Resp, address, &desk)));
     Ok(doors)
-}
-
-/// A door whose connections are served by one of the protocols.
-fn door<F>(
-    name: &'static str,
-    address: SocketAddr,
-    desk: &Arc<Desk>,
-    serve: impl Fn(Arc<Desk>, TcpStream, SocketAddr) -> F + Send + Sync + 'static,
-) -> Door
-where
-    F: Future<Output = ()> + Send + 'static,
-{
-    let desk = Arc::clone(desk);
-    Door::new(name, vec![address], CONNECTIONS_MAX, move |stream, peer| serve(Arc::clone(&desk), stream, peer))
 }

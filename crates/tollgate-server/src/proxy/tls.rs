@@ -6,24 +6,46 @@ use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio_rustls::TlsConnector;
 use tollgate_config::{ServerTls, UpstreamHttp};
 
-/// The certificate that clients see. HTTP/2 is offered first.
-pub(crate) fn to_clients(files: &ServerTls) -> Result<Arc<ServerConfig>, String> {
-    let certs = certificates(&files.cert).map_err(|error| format!("proxy.tls.cert: {error}"))?;
+/// The certificate that clients see, configured at `place`. The protocols are offered in this order.
+pub(crate) fn to_clients(
+    files: &ServerTls,
+    client_ca_file: Option<&Path>,
+    place: &str,
+    protocols: &[&str],
+) -> Result<Arc<ServerConfig>, String> {
+    let certs = certificates(&files.cert).map_err(|error| format!("{place}.cert: {error}"))?;
     let key = read(&files.key)
         .and_then(|pem| PrivateKeyDer::from_pem_slice(&pem).map_err(|_| no_pem(&files.key, "private key")))
-        .map_err(|error| format!("proxy.tls.key: {error}"))?;
-    let mut config = ServerConfig::builder_with_provider(provider())
+        .map_err(|error| format!("{place}.key: {error}"))?;
+    let builder = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
-        .map_err(|error| format!("proxy.tls: {error}"))?
-        .with_no_client_auth()
+        .map_err(|error| format!("{place}: {error}"))?;
+    let builder = match client_ca_file {
+        None => builder.with_no_client_auth(),
+        Some(file) => {
+            let verifier = verifier(file).map_err(|error| format!("{place}.client_ca_file: {error}"))?;
+            builder.with_client_cert_verifier(verifier)
+        }
+    };
+    let mut config = builder
         .with_single_cert(certs, key)
-        .map_err(|error| format!("proxy.tls: {} and {}: {error}", files.cert.display(), files.key.display()))?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        .map_err(|error| format!("{place}: {} and {}: {error}", files.cert.display(), files.key.display()))?;
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
     Ok(Arc::new(config))
+}
+
+/// Whoever shows no certificate of these authorities is not let in.
+fn verifier(file: &Path) -> Result<Arc<dyn ClientCertVerifier>, String> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(certificates(file)?);
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
+    builder.build().map_err(|error| format!("{}: {error}", file.display()))
 }
 
 /// How a server is spoken to over TLS; its certificate is always verified.

@@ -23,7 +23,8 @@ use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use tokio::net::TcpStream;
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tollgate::{Nanos, Verdict};
 use tonic::body::Body;
 use tonic::server::Grpc;
@@ -38,7 +39,8 @@ use tower::util::BoxCloneSyncService;
 use self::answer::Outcomes;
 use self::messages::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use self::question::{Ground, Question};
-use super::{Desk, Impatient, SharedToken};
+use super::door::{DoorTls, Protocol};
+use super::{Desk, SharedToken};
 use crate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
 
 /// The question, as a path.
@@ -57,7 +59,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 type Beside = BoxCloneSyncService<Request<Incoming>, Response<Body>, Infallible>;
 
 /// Services beside the question.
-pub(super) struct Services {
+struct Services {
     health: Beside,
     reflection: Beside,
     reflection_alpha: Beside,
@@ -65,7 +67,7 @@ pub(super) struct Services {
 
 impl Services {
     /// Health says that all is well for as long as the process takes questions.
-    pub(super) fn new() -> Result<Arc<Self>, String> {
+    fn new() -> Result<Arc<Self>, String> {
         const MESSAGES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/messages.bin"));
         let words = |error: tonic_reflection::server::Error| format!("reflection: {error}");
         let builder = || {
@@ -86,11 +88,32 @@ impl Services {
     }
 }
 
-/// Serves one gateway until it goes, asks nothing, or the process ends.
-pub(super) async fn serve(services: Arc<Services>, desk: Arc<Desk>, stream: TcpStream, _peer: SocketAddr) {
-    if stream.set_nodelay(true).is_err() {
-        return;
+/// The door.
+pub(super) struct Envoy(Arc<Services>);
+
+impl Envoy {
+    pub(super) fn new() -> Result<Self, String> {
+        Services::new().map(Self)
     }
+}
+
+impl Protocol for Envoy {
+    const NAME: &'static str = super::GRPC;
+
+    fn tls(tls: &DoorTls) -> &Arc<ServerConfig> {
+        &tls.grpc
+    }
+
+    async fn serve<S>(&self, desk: Arc<Desk>, stream: S, _peer: SocketAddr)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        serve(Arc::clone(&self.0), desk, stream).await;
+    }
+}
+
+/// Serves one gateway until it goes, asks nothing, or the process ends.
+async fn serve(services: Arc<Services>, desk: Arc<Desk>, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
     let mut ending = desk.ending.clone();
     let has_asked = Arc::new(AtomicBool::new(false));
     let answering = {
@@ -101,7 +124,7 @@ pub(super) async fn serve(services: Arc<Services>, desk: Arc<Desk>, stream: TcpS
             async move { Ok::<_, Infallible>(respond(&services, desk, request).await) }
         })
     };
-    let mut connection = pin!(builder().serve_connection(TokioIo::new(Impatient::new(stream)), answering));
+    let mut connection = pin!(builder().serve_connection(TokioIo::new(stream), answering));
     let mut first = pin!(tokio::time::sleep(PATIENCE));
     let mut is_young = true;
     loop {

@@ -18,9 +18,11 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpStream;
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{Desk, Impatient};
+use super::Desk;
+use super::door::{DoorTls, Protocol};
 
 pub(super) use problem::Problem;
 
@@ -33,12 +35,25 @@ const HEADERS_MAX: usize = 200;
 /// From the end of one request to the end of the next one's header.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Serves a connection until it ends, is late, or the process is told to end.
-pub(super) async fn serve(desk: Arc<Desk>, stream: TcpStream, peer: SocketAddr) {
-    // An answer is one write: nothing is gained by waiting for more.
-    if stream.set_nodelay(true).is_err() {
-        return;
+/// The door.
+pub(super) struct Http;
+
+impl Protocol for Http {
+    const NAME: &'static str = super::HTTP;
+
+    fn tls(tls: &DoorTls) -> &Arc<ServerConfig> {
+        &tls.http
     }
+
+    async fn serve<S>(&self, desk: Arc<Desk>, stream: S, peer: SocketAddr)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        serve(desk, stream, peer).await;
+    }
+}
+
+async fn serve(desk: Arc<Desk>, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, peer: SocketAddr) {
     let mut ending = desk.ending.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         let desk = Arc::clone(&desk);
@@ -49,7 +64,7 @@ pub(super) async fn serve(desk: Arc<Desk>, stream: TcpStream, peer: SocketAddr) 
         .header_read_timeout(HEADER_TIMEOUT)
         .max_buf_size(HEADER_BYTES_MAX)
         .max_headers(HEADERS_MAX)
-        .serve_connection(TokioIo::new(Impatient::new(stream)), service);
+        .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
     let told_to_end = async move { ending.wait_for(|ending| *ending).await.is_ok() };
     // Clients that hang up or dawdle are their own concern.

@@ -14,22 +14,30 @@ mod tests;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use socket2::{SockRef, TcpKeepalive};
-use tokio::net::TcpStream;
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{Desk, Impatient};
+use super::Desk;
+use super::door::{DoorTls, Protocol};
 use connection::Connection;
 
-/// Serves one client until it goes, says something that is no command, or the process ends.
-pub(super) async fn serve(desk: Arc<Desk>, stream: TcpStream, _peer: SocketAddr) {
-    /// Clients keep connections for days; one that is gone without a word is noticed after this time without any.
-    const QUIET: Duration = Duration::from_secs(60);
-    let keepalive = TcpKeepalive::new().with_time(QUIET).with_interval(QUIET / 4);
-    if stream.set_nodelay(true).is_err() || SockRef::from(&stream).set_tcp_keepalive(&keepalive).is_err() {
-        return;
+/// The door.
+pub(super) struct Resp;
+
+impl Protocol for Resp {
+    const NAME: &'static str = super::RESP;
+
+    fn tls(tls: &DoorTls) -> &Arc<ServerConfig> {
+        &tls.resp
     }
-    // Whatever goes wrong with one connection, its client sees it close.
-    let _ = Connection::new(desk, Impatient::new(stream)).run().await;
+
+    /// Until the client goes, says something that is no command, or the process ends.
+    async fn serve<S>(&self, desk: Arc<Desk>, stream: S, _peer: SocketAddr)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        // Whatever goes wrong with one connection, its client sees it close.
+        let _ = Connection::new(desk, stream).run().await;
+    }
 }
