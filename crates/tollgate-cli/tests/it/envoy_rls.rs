@@ -198,7 +198,7 @@ impl Envoy {
             .arg("-c")
             .arg(&file)
             .args(["--disable-hot-restart", "--concurrency", "1", "-l", "warning"])
-            .stdout(Stdio::null())
+            .stdout(fs::File::create(directory.path().join("access")).unwrap())
             .stderr(log)
             .spawn()
             .unwrap();
@@ -216,6 +216,11 @@ impl Envoy {
         let mut answer = String::new();
         let _ = stream.read_to_string(&mut answer);
         answer
+    }
+
+    /// Its access log.
+    fn access(&self) -> String {
+        fs::read_to_string(self.directory.path().join("access")).unwrap()
     }
 
     fn statuses(&self, path: &str, user: Option<&str>, count: usize) -> Vec<u16> {
@@ -261,6 +266,8 @@ fn envoy_lets_pass_what_we_let_pass_and_tells_its_clients_why() {
     assert_eq!(status(&envoy.get("/", None)), 200);
     let passed = upstream.seen().iter().filter(|seen| format!("{seen:?}").contains("/plan")).count();
     assert_eq!(passed, 2, "what is limited does not reach the service");
+    eventually("the log says which limit it was", || envoy.access().contains("429 / limited_by=per-user"));
+    assert!(envoy.access().contains("200 / limited_by=-"), "{}", envoy.access());
 }
 
 #[test]

@@ -1,7 +1,11 @@
 //! What a gateway is told.
 
+use std::collections::BTreeMap;
+
 use http::HeaderMap;
 use http::header::RETRY_AFTER;
+use prost_types::value::Kind;
+use prost_types::{Struct, Value};
 use tollgate::http::{ResponseHeaders, retry_after_secs};
 use tollgate::{Charge, Decision, LimitOutcome, Nanos};
 
@@ -60,7 +64,23 @@ pub(super) fn answer(
         overall_code: code(is_denied).into(),
         statuses: (0..descriptors).map(|descriptor| status(descriptor, question, outcomes)).collect(),
         response_headers_to_add: taken.map_or_else(Vec::new, |decision| lines(decision, is_denied, headers)),
+        dynamic_metadata: taken.and_then(|decision| metadata(decision, is_denied)),
     }
+}
+
+/// What a log may want to know of a request that was refused, or decided without the store. Most are neither.
+fn metadata(decision: &Decision, is_denied: bool) -> Option<Struct> {
+    if !is_denied && !decision.is_degraded() {
+        return None;
+    }
+    let mut fields = BTreeMap::new();
+    let mut put = |name: &str, kind: Kind| fields.insert(name.to_owned(), Value { kind: Some(kind) });
+    if let Some((limit, _)) = decision.tightest().filter(|_| is_denied) {
+        put("limited_by", Kind::StringValue(limit.name.clone()));
+        put("retry_after", Kind::NumberValue(retry_after_secs(decision) as f64));
+    }
+    put("degraded", Kind::BoolValue(decision.is_degraded()));
+    Some(Struct { fields })
 }
 
 /// What the limits of one descriptor say: the one that is nearest to its end speaks for all.
