@@ -1,5 +1,6 @@
 //! What a configuration means, in sentences.
 
+mod external;
 mod limit;
 mod store;
 
@@ -32,6 +33,7 @@ impl Config {
         words.extend(store::in_words(&self.store));
         words.extend(list_in_words(&self.access.deny, "get 403"));
         words.extend(list_in_words(&self.access.allow, "are never limited"));
+        words.extend(self.external.iter().flat_map(|external| external::in_words(external, self)));
         if self.policy.limits().is_empty() {
             words.push("there are no limits: every request passes".to_owned());
         }

@@ -108,6 +108,10 @@ fn grpc(item: &Item<'_>) -> Option<ExternalService> {
         let address = section.need("address", "where to ask, such as limits:50052").and_then(|item| {
             let text = item.text()?;
             match host_and_port(text) {
+                _ if text.contains("://") => {
+                    item.note("must be a host and a port without a scheme, as in limits:50052");
+                    None
+                }
                 Ok((host, Some(port))) => Some((host, port)),
                 Ok((_, None)) => {
                     item.note("needs a port, as in limits:50052");

@@ -1,6 +1,6 @@
 //! A limit in words.
 
-use tollgate_core::{HostPattern, KeyPart, Limit, Match, Mode, Nanos, Quota, TokenBucket};
+use tollgate_core::{HostPattern, KeyPart, Limit, Match, Mode, Nanos, Quota, QuotaSource, TokenBucket};
 
 use super::{joined, store};
 use crate::typed::{Config, StoreKind};
@@ -9,8 +9,8 @@ pub(super) fn in_words(limit: &Limit, config: &Config) -> Vec<String> {
     let name = &limit.name;
     let place = place(&limit.matching);
     let what = match limit.quota {
-        Some(quota) => format!("{}, {}", numbers(quota), callers(&limit.key)),
-        None => "no limit".to_owned(),
+        Some(quota) => format!("{}{}, {}", numbers(quota), or_else(limit), callers(&limit.key)),
+        None => format!("no limit{}", or_else(limit)),
     };
     let comma = if place.is_empty() { "" } else { ", " };
     let mut words = vec![format!("{name}: {what}{comma}{place}")];
@@ -35,6 +35,13 @@ pub(super) fn in_words(limit: &Limit, config: &Config) -> Vec<String> {
         _ => {}
     }
     words
+}
+
+fn or_else(limit: &Limit) -> &'static str {
+    match limit.quota_from {
+        QuotaSource::Limit => "",
+        QuotaSource::External => ", or what the limits service says",
+    }
 }
 
 fn numbers(quota: Quota) -> String {

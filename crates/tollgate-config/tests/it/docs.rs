@@ -5,6 +5,7 @@ use tollgate_config::Source;
 use crate::{good, schema, try_load};
 
 const CONFIGURATION: &str = include_str!("../../../../docs/configuration.md");
+const EXTERNAL: &str = include_str!("../../../../docs/external-limits.md");
 const EXAMPLE: &str = include_str!("../../../../docs/examples/tollgate.yaml");
 
 /// Blocks marked `yaml`, each with the rest of its mark.
@@ -21,9 +22,9 @@ fn blocks(page: &str) -> Vec<(String, String)> {
 
 #[test]
 fn every_block_is_loaded_or_refused_as_marked() {
-    let blocks = blocks(CONFIGURATION);
-    assert!(blocks.len() >= 10, "only {} blocks were found", blocks.len());
-    for (mark, text) in blocks {
+    let in_configuration = blocks(CONFIGURATION);
+    assert!(in_configuration.len() >= 10, "only {} blocks were found", in_configuration.len());
+    for (mark, text) in in_configuration.into_iter().chain(blocks(EXTERNAL)) {
         match mark.as_str() {
             "" => {
                 good(&text);
@@ -50,6 +51,7 @@ fn the_example_is_loaded_and_has_every_kind_of_limit() {
     schema::accepts(EXAMPLE).unwrap_or_else(|why| panic!("{why}"));
     let names: Vec<&str> = config.policy.limits().iter().map(|limit| limit.name.as_str()).collect();
     assert_eq!(names, ["per-ip", "api", "tenant", "sign-in", "legacy-api"]);
+    assert!(config.external.is_some());
     assert!(config.proxy.is_some() && config.principals.jwt.is_some() && config.principals.api_keys.is_some());
 }
 

@@ -112,7 +112,11 @@ fn numbers_that_contradict_each_other_are_refused() {
             "limits[0].algorithm: unknown value \"leaky\" (expected token_bucket, gcra, leaky_bucket, fixed_window or \
              sliding_window)",
         ),
-        ("rate: 1/s, quota_from: external", "limits[0].quota_from: is not available in this version"),
+        ("rate: 1/s, quota_from: external", "limits[0].quota_from: needs a section external that says whom to ask"),
+        (
+            "rate: 1/s, quota_from: elsewhere",
+            "limits[0].quota_from: unknown value \"elsewhere\" (expected static or external)",
+        ),
     ] {
         assert_eq!(wrong(&one(keys)), message, "{keys}");
     }

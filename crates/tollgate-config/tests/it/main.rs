@@ -2,6 +2,7 @@
 
 mod bombs;
 mod docs;
+mod external;
 mod import;
 mod limits;
 mod mistakes;

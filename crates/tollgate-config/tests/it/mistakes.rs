@@ -33,7 +33,7 @@ tollgate.yaml:11:5: limits[0]: unknown key `brust`, did you mean `burst`?
 tollgate.yaml:12:11: limits[1].name: "a" is also the name of limits[0]
 tollgate.yaml:15:12: limits[1].burst: must be at least 1 (got 0)
 tollgate.yaml:16:11: limits[1].mode: expected text (got a list)
-tollgate.yaml:17:1: external: is not available in this version"#;
+tollgate.yaml:17:11: external: needs http or grpc: whom to ask"#;
     assert_eq!(told, expected.trim_start());
 }
 

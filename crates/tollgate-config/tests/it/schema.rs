@@ -50,6 +50,12 @@ fn what_is_loaded_is_accepted() {
         "proxy: { listen: [\"[::1]:1\"], upstream: HTTPS://a, max_body: 5 GiB, routes: [{ host: \"*.a\", upstream: echo }] }",
         "client_ip: { header: X-Real-IP, trusted_proxies: \"::1\" }",
         "response: { headers: none }",
+        "external: { http: { url: \"http://limits:8080/limits\" } }",
+        "external: { http: { url: \"https://[::1]/?a=b\", tls: { ca_file: ca.pem } }, cache_redis: null, timeout: 1s }",
+        "external: { grpc: { address: \"limits:50052\", codec: json, tls: { enabled: true, ca_file: ca.pem } } }",
+        "external: { grpc: { address: \"a:1\" }, header_filter: { allow_list: X-Plan }, cache_redis: { endpoints: a } }",
+        "external: { grpc: { address: \"a:1\" }, backend_url: { allowed_hosts: [\"*.a\"], schemes: https } }",
+        "external: { http: { url: http://a } }\nlimits: [{ name: a, key: path, average: 1, quota_from: external }]",
     ] {
         good(text);
         accepts(text).unwrap_or_else(|why| panic!("{why}\n{text}"));
@@ -72,6 +78,16 @@ fn what_is_refused_is_refused_by_the_schema_too_where_it_can_tell() {
         "decisions: { allow_remote: maybe }",
         "decisions: { tls: { cert: a } }",
         "external: {}",
+        "external: { http: { url: http://a }, grpc: { address: \"a:1\" } }",
+        "external: { http: {} }",
+        "external: { http: { url: ftp://a } }",
+        "external: { http: { url: \"http://u:p@a\" } }",
+        "external: { grpc: { address: \"a:1\", codec: xml } }",
+        "external: { http: { url: http://a }, max_concurrent_requests: 0 }",
+        "external: { http: { url: http://a }, header_filter: { deny_list: [\"a b\"] } }",
+        "external: { http: { url: http://a }, backend_url: { schemes: [ftp] } }",
+        "external: { http: { url: http://a }, backend_url: { schemes: [] } }",
+        "limits: [{ name: a, key: global, rate: 1/s, quota_from: elsewhere }]",
         "admin: on",
         "proxy: {}",
         "proxy: { listen: a }",
@@ -134,6 +150,7 @@ fn reader_and_schema_know_the_same_keys() {
         ("/properties/proxy/properties/tls", "proxy: { listen: \"127.0.0.1:0\", tls: { cert: a, key: b, ODD: 1 } }"),
         ("/properties/proxy/properties/timeouts", "proxy: { listen: \"127.0.0.1:0\", timeouts: { ODD: 1 } }"),
         ("/properties/decisions", "decisions: { ODD: 1 }"),
+        ("/properties/decisions/properties/tls", "decisions: { tls: { cert: a, key: b, ODD: 1 } }"),
         ("/properties/admin/anyOf/1", "admin: { ODD: 1 }"),
         ("/properties/client_ip", "client_ip: { ODD: 1 }"),
         ("/properties/principals", "principals: { ODD: 1 }"),
@@ -160,14 +177,31 @@ fn reader_and_schema_know_the_same_keys() {
             "/$defs/limit/properties/factor",
             "limits: [{ name: a, key: global, rate: 1/s, factor: { claim: c, ODD: 1 } }]",
         ),
+        ("/properties/external", "external: { http: { url: http://a }, ODD: 1 }"),
+        ("/properties/external/properties/http", "external: { http: { url: http://a, ODD: 1 } }"),
+        (
+            "/properties/external/properties/http/properties/tls",
+            "external: { http: { url: https://a, tls: { ODD: 1 } } }",
+        ),
+        ("/properties/external/properties/grpc", "external: { grpc: { address: \"a:1\", ODD: 1 } }"),
+        (
+            "/properties/external/properties/grpc/properties/tls",
+            "external: { grpc: { address: \"a:1\", tls: { ODD: 1 } } }",
+        ),
+        (
+            "/properties/external/properties/header_filter",
+            "external: { http: { url: http://a }, header_filter: { ODD: 1 } }",
+        ),
+        (
+            "/properties/external/properties/backend_url",
+            "external: { http: { url: http://a }, backend_url: { ODD: 1 } }",
+        ),
         ("/properties/response", "response: { ODD: 1 }"),
         ("/properties/log", "log: { ODD: 1 }"),
     ] {
         let told = bad(&text.replace("ODD", ODD)).join("\n");
         let known = told.split_once("(known: ").unwrap_or_else(|| panic!("{told}")).1.trim_end_matches(')');
-        // Known in order to be refused with a word of their own.
-        let refused = ["external", "quota_from"];
-        let read: BTreeSet<&str> = known.split(", ").filter(|key| !refused.contains(key)).collect();
+        let read: BTreeSet<&str> = known.split(", ").collect();
         let listed = schema.pointer(path).and_then(|section| section["properties"].as_object());
         let listed: BTreeSet<&str> = listed.unwrap_or_else(|| panic!("{path}")).keys().map(String::as_str).collect();
         assert_eq!(read, listed, "{path}");
