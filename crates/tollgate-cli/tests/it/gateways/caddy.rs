@@ -1,6 +1,6 @@
 //! Caddy with `forward_auth`.
 
-use super::{ANN, Example, Patience, Scene, header, status};
+use super::{ANN, Example, Patience, Scene, header, one_question_is_enough, status};
 
 const EXAMPLE: Example = Example {
     readme: include_str!("../../../../../examples/caddy/README.md"),
@@ -33,6 +33,11 @@ fn what_is_refused_for_good_says_no_time_behind_caddy() {
 fn without_tollgate_caddy_refuses_and_asks_again() {
     let Some(mut scene) = Scene::start(&EXAMPLE) else { return };
     scene.without_tollgate_clients_get(502);
+}
+
+#[test]
+fn caddy_asks_once() {
+    one_question_is_enough(&EXAMPLE, 504);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Envoy with `ext_authz` over HTTP.
 
-use super::{ANN, Example, Patience, Scene, header, status};
+use super::{ANN, Example, Patience, Scene, header, one_question_is_enough, status};
 
 const EXAMPLE: Example = Example {
     readme: include_str!("../../../../../examples/envoy-ext-authz/README.md"),
@@ -35,6 +35,11 @@ fn what_is_refused_for_good_says_no_time_behind_envoy() {
 fn without_tollgate_envoy_refuses_what_it_should_authorize_and_asks_again() {
     let Some(mut scene) = Scene::start(&EXAMPLE) else { return };
     scene.without_tollgate_clients_get(503);
+}
+
+#[test]
+fn envoy_asks_once() {
+    one_question_is_enough(&EXAMPLE, 503);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! HAProxy with a script in Lua.
 
-use super::{ANN, Example, Patience, Scene, header, status};
+use super::{ANN, Example, Patience, Scene, header, one_question_is_enough, status};
 
 const EXAMPLE: Example = Example {
     readme: include_str!("../../../../../examples/haproxy/README.md"),
@@ -42,6 +42,11 @@ fn what_is_refused_for_good_says_no_time_behind_haproxy() {
 #[test]
 fn without_tollgate_haproxy_refuses_and_asks_again() {
     Scene::start(&EXAMPLE).expect("HAProxy is installed").without_tollgate_clients_get(503);
+}
+
+#[test]
+fn haproxy_asks_once() {
+    one_question_is_enough(&EXAMPLE, 503);
 }
 
 #[test]

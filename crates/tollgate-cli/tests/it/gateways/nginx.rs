@@ -1,6 +1,6 @@
 //! nginx with `auth_request`.
 
-use super::{ANN, Example, Patience, Scene, header, status};
+use super::{ANN, Example, Patience, Scene, header, one_question_is_enough, status};
 
 const EXAMPLE: Example = Example {
     readme: include_str!("../../../../../examples/nginx/README.md"),
@@ -37,6 +37,11 @@ fn what_is_refused_for_good_stays_403_behind_nginx() {
 #[test]
 fn without_tollgate_nginx_refuses_and_asks_again() {
     Scene::start(&EXAMPLE).expect("nginx is installed").without_tollgate_clients_get(500);
+}
+
+#[test]
+fn nginx_asks_once() {
+    one_question_is_enough(&EXAMPLE, 500);
 }
 
 #[test]
