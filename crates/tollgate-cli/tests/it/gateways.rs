@@ -56,17 +56,17 @@ struct Scene {
 impl Scene {
     /// Nothing when the gateway's program is not here.
     fn start(example: &'static Example) -> Option<Self> {
-        Self::start_with(example, Patience::Long, |file| file)
+        Self::start_with(example, |file| file)
     }
 
     /// The same with files that are not quite those of the example.
-    fn start_with(example: &'static Example, patience: Patience, edit: impl Fn(String) -> String) -> Option<Self> {
+    fn start_with(example: &'static Example, edit: impl Fn(String) -> String) -> Option<Self> {
         let path = example.path()?;
         let upstream = Upstream::start();
         let tollgate = Tollgate::start(&example.limits(0));
         let asked_at = tollgate.decisions.expect("it says where gateways ask");
         let ports = Ports { service: upstream.address.port(), tollgate: asked_at.port() };
-        let gateway = Gateway::start(example, &path, ports, patience, edit);
+        let gateway = Gateway::start(example, &path, ports, Patience::Long, edit);
         let scene = Self { example, upstream, tollgate: Some(tollgate), asked_at, gateway };
         eventually("the gateway lets requests pass", || scene.get("/") == 200);
         Some(scene)
@@ -79,10 +79,6 @@ impl Scene {
     fn sign_in(&self, from: Ipv4Addr, headers: &[String]) -> u16 {
         let lines: Vec<&str> = headers.iter().map(String::as_str).collect();
         status(&self.gateway.ask(from, "POST", "/signin?a=b", &lines))
-    }
-
-    fn tollgate(&self) -> &Tollgate {
-        self.tollgate.as_ref().expect("it runs")
     }
 
     /// Ends Tollgate without a warning.
@@ -146,23 +142,21 @@ impl Scene {
         eventually("the gateway asks again", || self.get("/") == 200);
         assert_eq!([0; 4].map(|_| self.sign_in(BOB, &[])), [200, 200, 200, 429]);
     }
-
-    fn while_tollgate_hangs_clients_get(&self, expected: u16) {
-        self.tollgate().signal("STOP");
-        eventually("all of its threads have stopped", || is_stopped(self.tollgate().pid()));
-        assert_eq!([0; 2].map(|_| self.get("/")), [expected; 2]);
-        self.tollgate().signal("CONT");
-        eventually("the gateway asks again", || self.get("/") == 200);
-    }
 }
 
-fn is_stopped(pid: u32) -> bool {
-    let mut threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
-    threads.all(|thread| {
-        let stat = fs::read_to_string(thread.unwrap().path().join("stat")).unwrap_or_default();
-        // After the name, which ends with the last bracket.
-        stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'))
-    })
+/// With somebody in Tollgate's place who listens and says nothing: a second attempt could charge a second time.
+fn one_question_is_enough(example: &'static Example, expected: u16) {
+    let Some(path) = example.path() else { return };
+    let silent = TcpListener::bind((HERE, 0)).unwrap();
+    let upstream = Upstream::start();
+    let ports = Ports { service: upstream.address.port(), tollgate: silent.local_addr().unwrap().port() };
+    let gateway = Gateway::start(example, &path, ports, Patience::AsWritten, |file| file);
+    eventually("the gateway listens", || TcpStream::connect(gateway.address).is_ok());
+    let answer = gateway.ask(HERE, "GET", "/", &[]);
+    assert_eq!(status(&answer), expected, "{answer}");
+    silent.set_nonblocking(true).unwrap();
+    let questions = silent.incoming().take_while(Result::is_ok).count();
+    assert_eq!((questions, upstream.count()), (1, 0));
 }
 
 /// All that a client could say so that another address, path or method is believed; a little else each time.

@@ -1,6 +1,6 @@
 //! Caddy with `forward_auth`.
 
-use super::{ANN, Example, Patience, Scene, header, status};
+use super::{ANN, Example, Scene, header, one_question_is_enough, status};
 
 const EXAMPLE: Example = Example {
     readme: include_str!("../../../../../examples/caddy/README.md"),
@@ -36,7 +36,6 @@ fn without_tollgate_caddy_refuses_and_asks_again() {
 }
 
 #[test]
-fn caddy_does_not_wait_for_ever() {
-    let Some(scene) = Scene::start_with(&EXAMPLE, Patience::AsWritten, |file| file) else { return };
-    scene.while_tollgate_hangs_clients_get(504);
+fn caddy_asks_once_and_does_not_wait_for_ever() {
+    one_question_is_enough(&EXAMPLE, 504);
 }

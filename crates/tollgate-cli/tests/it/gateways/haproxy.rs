@@ -1,6 +1,6 @@
 //! HAProxy with a script in Lua.
 
-use super::{ANN, Example, Patience, Scene, header, status};
+use super::{ANN, Example, Scene, header, one_question_is_enough, status};
 
 const EXAMPLE: Example = Example {
     readme: include_str!("../../../../../examples/haproxy/README.md"),
@@ -45,9 +45,8 @@ fn without_tollgate_haproxy_refuses_and_asks_again() {
 }
 
 #[test]
-fn haproxy_does_not_wait_for_ever() {
-    let scene = Scene::start_with(&EXAMPLE, Patience::AsWritten, |file| file).expect("HAProxy is installed");
-    scene.while_tollgate_hangs_clients_get(503);
+fn haproxy_asks_once_and_does_not_wait_for_ever() {
+    one_question_is_enough(&EXAMPLE, 503);
 }
 
 #[test]
@@ -55,6 +54,6 @@ fn haproxy_can_be_told_to_let_requests_pass_without_tollgate() {
     const LINE: &str = "    http-request deny deny_status 503 if { var(txn.tollgate_away) -m bool }\n";
     assert!(EXAMPLE.files[0].1.contains(LINE));
     let open = |file: String| file.replace(LINE, "");
-    let mut scene = Scene::start_with(&EXAMPLE, Patience::Long, open).expect("HAProxy is installed");
+    let mut scene = Scene::start_with(&EXAMPLE, open).expect("HAProxy is installed");
     scene.without_tollgate_clients_get(200);
 }

@@ -1,6 +1,6 @@
 //! nginx with `auth_request`.
 
-use super::{ANN, Example, Patience, Scene, header, status};
+use super::{ANN, Example, Scene, header, one_question_is_enough, status};
 
 const EXAMPLE: Example = Example {
     readme: include_str!("../../../../../examples/nginx/README.md"),
@@ -40,9 +40,8 @@ fn without_tollgate_nginx_refuses_and_asks_again() {
 }
 
 #[test]
-fn nginx_does_not_wait_for_ever() {
-    let scene = Scene::start_with(&EXAMPLE, Patience::AsWritten, |file| file).expect("nginx is installed");
-    scene.while_tollgate_hangs_clients_get(500);
+fn nginx_asks_once_and_does_not_wait_for_ever() {
+    one_question_is_enough(&EXAMPLE, 500);
 }
 
 #[test]
@@ -50,7 +49,7 @@ fn nginx_can_be_told_to_let_requests_pass_without_tollgate() {
     const LINE: &str = "# error_page 502 504 = @unlimited;";
     assert!(EXAMPLE.files[0].1.contains(LINE));
     let open = |file: String| file.replace(LINE, LINE.trim_start_matches("# "));
-    let mut scene = Scene::start_with(&EXAMPLE, Patience::Long, open).expect("nginx is installed");
+    let mut scene = Scene::start_with(&EXAMPLE, open).expect("nginx is installed");
     scene.without_tollgate_clients_get(200);
 }
 
