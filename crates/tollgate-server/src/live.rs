@@ -303,3 +303,44 @@ const TIMEOUTS: Timeouts = {
 fn noted<T>(result: Result<T, Vec<String>>, mistakes: &mut Vec<String>) -> Option<T> {
     result.map_err(|more| mistakes.extend(more)).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use tollgate_config::{Source, load};
+
+    use super::*;
+
+    fn fixed(text: &str) -> Fixed {
+        let source = Source { name: "test".to_owned(), text: text.to_owned(), base_dir: PathBuf::new() };
+        Fixed::of(&load(&source, &|_| None).unwrap_or_else(|mistakes| panic!("{mistakes}")))
+    }
+
+    const BEFORE: &str = "
+proxy: { listen: '127.0.0.1:1', max_connections: 5, workers: 2, proxy_protocol_from: [10.0.0.0/8], upstream: 'http://a' }
+decisions: { http: '127.0.0.1:2', tls: { cert: a, key: b } }
+admin: { listen: '127.0.0.1:3' }
+store: { kind: local }
+limits: [{ name: a, key: client_ip, rate: 1/s }]
+";
+
+    #[test]
+    fn what_a_running_process_keeps_is_named_and_nothing_else() {
+        for (from, to, named) in [
+            ("127.0.0.1:1", "127.0.0.1:9", &["proxy.listen"][..]),
+            ("127.0.0.1:2", "127.0.0.1:9", &["decisions"]),
+            ("http: '127.0.0.1:2'", "http: '127.0.0.1:2', resp: '127.0.0.1:9'", &["decisions"]),
+            ("127.0.0.1:3", "127.0.0.1:9", &["admin"]),
+            ("{ kind: local }", "{ kind: redis, redis: { endpoints: [a] } }", &["store"]),
+            ("max_connections: 5", "max_connections: 6", &["proxy.max_connections"]),
+            ("workers: 2", "workers: 3", &["proxy.workers"]),
+            ("10.0.0.0/8", "10.0.0.0/9", &["proxy.proxy_protocol_from"]),
+            ("http://a", "http://b", &[]),
+            ("cert: a", "cert: c", &[]),
+            ("rate: 1/s", "rate: 2/s", &[]),
+        ] {
+            let after = BEFORE.replace(from, to);
+            assert_ne!(after, BEFORE, "{from}");
+            assert_eq!(fixed(BEFORE).differences(&fixed(&after)), named, "{to}");
+        }
+    }
+}

@@ -8,6 +8,8 @@ mod door;
 pub(crate) mod grpc;
 mod http;
 mod openapi;
+#[cfg(test)]
+mod patience;
 mod resp;
 mod stall;
 #[cfg(test)]
