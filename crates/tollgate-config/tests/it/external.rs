@@ -10,7 +10,7 @@ use tollgate_core::{Nanos, QuotaSource};
 use crate::{bad, good, wrong};
 
 fn settings(keys: &str) -> ExternalSettings {
-    good(&format!("external: {{ {keys} }}")).external.unwrap()
+    good(&format!("external: {{ {keys} }}")).external.expect("there is a section")
 }
 
 fn address(tls: bool, host: &str, port: u16) -> ServiceAddress {

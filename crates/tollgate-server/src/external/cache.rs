@@ -10,7 +10,7 @@ pub(super) enum Cache {
     Redis(Arc<RedisStore>),
     /// A Redis for tests that tell the time themselves.
     #[cfg(test)]
-    Pretended(super::tests::PretendedRedis),
+    Pretended(super::pretended::PretendedRedis),
 }
 
 impl Cache {

@@ -33,18 +33,28 @@ pub(super) struct Flight {
 }
 
 impl Flights {
-    /// The progress of the caller's flight; `begin` is given a new one if there is none.
-    pub(super) fn join(self: &Arc<Self>, caller: Caller<'_>, begin: impl FnOnce(Flight)) -> watch::Receiver<Progress> {
+    /// Callers who are asked for at the same time: those who went away may still be among them.
+    pub(super) const MAX: usize = 10_000;
+
+    /// The progress of the caller's flight; `begin` is given a new one if there is none. `None` when there are too many.
+    pub(super) fn join(
+        self: &Arc<Self>,
+        caller: Caller<'_>,
+        begin: impl FnOnce(Flight),
+    ) -> Option<watch::Receiver<Progress>> {
         let of = (caller.limit.to_owned(), caller.key.to_owned());
         let mut under_way = self.under_way();
         if let Some(progress) = under_way.get(&of) {
-            return progress.clone();
+            return Some(progress.clone());
+        }
+        if under_way.len() >= Self::MAX {
+            return None;
         }
         let (progress, receiver) = watch::channel(Progress { known: Known::Static, is_done: false });
         under_way.insert(of.clone(), receiver.clone());
         drop(under_way);
         begin(Flight { flights: Arc::clone(self), of, progress });
-        receiver
+        Some(receiver)
     }
 
     pub(super) fn len(&self) -> usize {

@@ -1,6 +1,7 @@
 //! The service, asked by gRPC: `edgequota.ratelimit.v1.RateLimitService/GetLimits`.
 
 use std::collections::HashMap;
+use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
 use bytes::{Buf, BufMut, Bytes};
@@ -32,25 +33,44 @@ const GET_LIMITS: &str = "/edgequota.ratelimit.v1.RateLimitService/GetLimits";
 const FRAME_HEAD: usize = 5;
 
 pub(super) struct GrpcService {
-    client: Client<Connector, Body>,
+    connector: Connector,
+    line: Mutex<Line>,
     origin: Uri,
     codec: GrpcCodec,
 }
 
+/// The connection that all calls share.
+struct Line {
+    client: Client<Connector, Body>,
+    /// Calls in a row over it that were given up before anything came.
+    unanswered: u32,
+    /// Which connection it is: what is heard of an older one says nothing about this one.
+    number: u64,
+}
+
 impl GrpcService {
     pub(super) fn new(at: &ServiceAddress, codec: GrpcCodec, timeout: Duration) -> Result<Self, String> {
-        /// A connection that nothing comes over any more is noticed by this.
-        const PING: Duration = Duration::from_secs(10);
-        const HEAD_MAX: u32 = 16 * 1024;
         let origin = origin(at).parse().map_err(|_| "it cannot be asked for".to_owned())?;
-        let client = Connector::new(at, UpstreamHttp::Http2, timeout)?.client(|builder| {
-            builder
-                .http2_only(true)
-                .http2_keep_alive_interval(PING)
-                .http2_keep_alive_timeout(timeout)
-                .http2_max_header_list_size(HEAD_MAX);
-        });
-        Ok(Self { client, origin, codec })
+        let connector = Connector::new(at, UpstreamHttp::Http2, timeout)?;
+        let line = Mutex::new(Line { client: client(&connector), unanswered: 0, number: 0 });
+        Ok(Self { connector, line, origin, codec })
+    }
+
+    /// The connection, or another one where nothing comes over it any more: it may be cut without anybody having said so.
+    fn line(&self) -> (Client<Connector, Body>, Unanswered<'_>) {
+        const UNANSWERED_MAX: u32 = 3;
+        let mut line = self.line.lock().expect("no holder of this lock panics");
+        if line.unanswered >= UNANSWERED_MAX {
+            *line = Line { client: client(&self.connector), unanswered: 0, number: line.number + 1 };
+        }
+        (line.client.clone(), Unanswered { service: self, number: line.number, is_answered: false })
+    }
+
+    fn heard(&self, number: u64, is_answered: bool) {
+        let mut line = self.line.lock().expect("no holder of this lock panics");
+        if line.number == number {
+            line.unanswered = if is_answered { 0 } else { line.unanswered + 1 };
+        }
     }
 
     pub(super) async fn ask(
@@ -63,9 +83,8 @@ impl GrpcService {
             GrpcCodec::Protobuf => "application/grpc",
             GrpcCodec::Json => "application/grpc+json",
         });
-        let bounded = self
-            .client
-            .clone()
+        let (client, mut unanswered) = self.line();
+        let bounded = client
             .map_request(move |mut request: http::Request<Body>| {
                 request.headers_mut().insert(CONTENT_TYPE, content_type.clone());
                 request
@@ -80,7 +99,9 @@ impl GrpcService {
         if let Ok(limit) = MetadataValue::try_from(&asked.limit) {
             request.metadata_mut().insert(LIMIT_HEADER, limit);
         }
-        let response = grpc.unary(request, PathAndQuery::from_static(GET_LIMITS), Plain).await.map_err(refused)?;
+        let response = grpc.unary(request, PathAndQuery::from_static(GET_LIMITS), Plain).await;
+        unanswered.is_answered = true;
+        let response = response.map_err(refused)?;
         let answer = self.read(response.into_inner())?;
         let lifetime = Lifetime::find(None, &answer, default, SystemTime::UNIX_EPOCH);
         Ok((answer, lifetime))
@@ -103,6 +124,26 @@ impl GrpcService {
                 .map_err(|_| CallError::Malformed("it is no message")),
             GrpcCodec::Json => Answer::from_json(&message, Zeroes::LeftOut).map_err(CallError::Malformed),
         }
+    }
+}
+
+fn client(connector: &Connector) -> Client<Connector, Body> {
+    const HEAD_MAX: u32 = 16 * 1024;
+    connector.clone().client(|builder| {
+        builder.http2_only(true).http2_max_header_list_size(HEAD_MAX);
+    })
+}
+
+/// A call under way; one that is given up is dropped with it.
+struct Unanswered<'a> {
+    service: &'a GrpcService,
+    number: u64,
+    is_answered: bool,
+}
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        self.service.heard(self.number, self.is_answered);
     }
 }
 

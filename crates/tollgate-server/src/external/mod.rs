@@ -18,6 +18,8 @@ mod front;
 mod grpc;
 mod http;
 mod lifetime;
+#[cfg(test)]
+mod pretended;
 mod search;
 mod service;
 mod stored;
@@ -158,7 +160,11 @@ impl External {
     }
 
     async fn wait(&self, question: &Question<'_>, now: Instant) -> Known {
-        let mut progress = self.join(self.caller(question), question, None, now);
+        let caller = self.caller(question);
+        let Some(mut progress) = self.join(caller, question, None, now) else {
+            let stale = self.shared.front.as_ref().and_then(|front| front.stale(caller, now));
+            return self.counted(stale.map_or(Known::Static, Known::Told), &self.shared.counters.waited);
+        };
         let is_done = |progress: &Progress| progress.is_done;
         // Too late, or broken down: the best that is known by now.
         let _ = timeout_at(now + self.shared.timeout, progress.wait_for(is_done)).await;
@@ -166,14 +172,14 @@ impl External {
         self.counted(known, &self.shared.counters.waited)
     }
 
-    /// The caller's flight; the first begins it.
+    /// The caller's flight; the first begins it, unless there are too many.
     fn join(
         &self,
         caller: Caller<'_>,
         question: &Question<'_>,
         renewal: Option<Renewal>,
         now: Instant,
-    ) -> watch::Receiver<Progress> {
+    ) -> Option<watch::Receiver<Progress>> {
         let shared = &self.shared;
         shared.flights.join(caller, |flight| {
             let asked = Asked::of(question, &shared.filter);

@@ -71,7 +71,7 @@ impl Shared {
             flight.suggest(Known::Told(stale));
         }
         if let Some(names) = names
-            && let Some((told, ttl)) = self.from_redis(errand, names, flight).await
+            && let Some((told, ttl)) = self.in_redis(errand, names, flight).await
         {
             Counters::add(&self.counters.redis_hits);
             return Some((told, Source::Redis { ttl }));
@@ -105,7 +105,7 @@ impl Shared {
     }
 
     /// What is kept; the older copy is suggested on the way. A renewal of what this process put there skips the first.
-    async fn from_redis(&self, errand: &Errand, names: &Names, flight: &Flight) -> Option<(Arc<Told>, Nanos)> {
+    async fn in_redis(&self, errand: &Errand, names: &Names, flight: &Flight) -> Option<(Arc<Told>, Nanos)> {
         let cache = self.cache.as_ref()?;
         let wants_fresh = errand.renewal != Some(Renewal::FromService);
         let wants_stale = flight.best() == Known::Static;

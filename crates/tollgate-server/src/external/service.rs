@@ -17,7 +17,7 @@ pub(super) enum Service {
     Grpc(GrpcService),
     /// A service for tests that tell the time themselves.
     #[cfg(test)]
-    Pretended(super::tests::PretendedService),
+    Pretended(super::pretended::PretendedService),
 }
 
 impl Service {

@@ -1,82 +1,13 @@
 //! The whole way of a question, with a service and a Redis that are pretended, and time that is told.
 
-use std::collections::HashMap;
-use std::pin::Pin;
-use std::sync::Mutex;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::SeqCst;
-
 use futures_util::FutureExt;
-use tollgate::StoreError;
 use tollgate_config::{BackendUrlSettings, ExternalService, ServiceAddress};
 
 use super::answer::Answer;
 use super::error::CallError;
 use super::lifetime::Lifetime;
+use super::pretended::{Answering, PretendedRedis, PretendedService};
 use super::*;
-
-type Answering = Pin<Box<dyn Future<Output = Result<(Answer, Lifetime), CallError>> + Send>>;
-
-/// Answers as a test says, and counts who asks.
-#[derive(Clone)]
-pub(super) struct PretendedService(Arc<Pretence>);
-
-struct Pretence {
-    answer: Box<dyn Fn(usize, &Asked) -> Answering + Send + Sync>,
-    calls: AtomicUsize,
-    under_way: AtomicUsize,
-    most_under_way: AtomicUsize,
-}
-
-impl PretendedService {
-    /// `answer` is told which call it is, from 0.
-    fn new(answer: impl Fn(usize, &Asked) -> Answering + Send + Sync + 'static) -> Self {
-        let answer = Box::new(answer);
-        let (calls, under_way, most_under_way) = Default::default();
-        Self(Arc::new(Pretence { answer, calls, under_way, most_under_way }))
-    }
-
-    pub(super) async fn ask(&self, asked: &Asked) -> Result<(Answer, Lifetime), CallError> {
-        struct Leaving<'a>(&'a AtomicUsize);
-        impl Drop for Leaving<'_> {
-            fn drop(&mut self) {
-                self.0.fetch_sub(1, SeqCst);
-            }
-        }
-        let number = self.0.calls.fetch_add(1, SeqCst);
-        let now_under_way = self.0.under_way.fetch_add(1, SeqCst) + 1;
-        let _leaving = Leaving(&self.0.under_way);
-        self.0.most_under_way.fetch_max(now_under_way, SeqCst);
-        (self.0.answer)(number, asked).await
-    }
-
-    fn calls(&self) -> usize {
-        self.0.calls.load(SeqCst)
-    }
-}
-
-/// Values until their time is over, or nothing at all.
-#[derive(Clone, Default)]
-pub(super) struct PretendedRedis(Arc<Mutex<Values>>);
-
-#[derive(Default)]
-struct Values {
-    kept: HashMap<String, (Vec<u8>, Instant)>,
-    is_away: bool,
-}
-
-impl PretendedRedis {
-    pub(super) fn get(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        let values = self.0.lock().unwrap();
-        let value = values.kept.get(name).filter(|(_, until)| Instant::now() < *until);
-        if values.is_away { Err(StoreError::TimedOut) } else { Ok(value.map(|(value, _)| value.clone())) }
-    }
-
-    pub(super) fn put(&self, name: &str, value: Vec<u8>, ttl: Nanos) -> Result<(), StoreError> {
-        self.0.lock().unwrap().kept.insert(name.to_owned(), (value, Instant::now() + ttl.into()));
-        Ok(())
-    }
-}
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -227,7 +158,7 @@ async fn what_is_not_to_be_kept_is_nowhere() {
     assert_eq!(told(&external.quota_of(asks("a")).await), Some((7, false)));
     pass(0).await;
     assert_eq!(service.calls(), 2);
-    assert!(redis.0.lock().unwrap().kept.is_empty());
+    assert!(redis.is_empty());
     assert_eq!(external.quota_of(asks("a")).await, Known::Static, "not even for later");
 }
 
@@ -259,9 +190,9 @@ async fn a_service_that_fails_leaves_the_older_answer_for_five_minutes_and_then_
     assert_eq!(told(&second.quota_of(asks("a")).await), Some((7, true)), "from Redis");
     pass(299).await;
     assert_eq!(told(&second.quota_of(asks("a")).await), Some((7, true)));
-    redis.0.lock().unwrap().is_away = true;
+    redis.set_away(true);
     assert_eq!(told(&first.quota_of(asks("a")).await), Some((7, true)), "without Redis too");
-    redis.0.lock().unwrap().is_away = false;
+    redis.set_away(false);
     pass(2).await;
     assert_eq!(first.quota_of(asks("a")).await, Known::Static);
     assert_eq!(second.quota_of(asks("a")).await, Known::Static);
@@ -374,7 +305,7 @@ async fn never_more_calls_than_allowed_are_under_way() {
     // In five seconds, fifty at a time.
     let served = answers.iter().filter(|known| told(known).is_some()).count();
     assert!((200..=250).contains(&served), "{served}");
-    assert_eq!(service.0.most_under_way.load(SeqCst), 50);
+    assert_eq!(service.most_under_way(), 50);
     assert_eq!(external.counts().waits, 950);
     assert_eq!(external.counts().openings, 0, "that the calls were too many is not the service's fault");
     pass(5).await;
@@ -461,6 +392,25 @@ fn a_runtime_that_has_ended_leaves_nobody_waiting() {
     ended.shutdown_background();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     assert_eq!(runtime.block_on(external.quota_of(asks("a"))), Known::Static);
+    assert_eq!(external.shared.flights.len(), 0);
+}
+
+/// T-60
+#[tokio::test(start_paused = true)]
+async fn beyond_ten_thousand_flights_nobody_begins_another() {
+    let service = PretendedService::new(|_, _| later(600, Ok(answer(7))));
+    let external = external(&service, Some(&PretendedRedis::default()));
+    for number in 0..20_000 {
+        let key = number.to_string();
+        // Who asks goes away at once.
+        assert!(number >= Flights::MAX || external.quota_of(asks(&key)).now_or_never().is_none(), "{number}");
+        assert!(number < Flights::MAX || external.quota_of(asks(&key)).now_or_never() == Some(Known::Static));
+    }
+    assert_eq!(external.shared.flights.len(), Flights::MAX);
+    pass(6).await;
+    for _ in 0..100_000 {
+        tokio::task::yield_now().await;
+    }
     assert_eq!(external.shared.flights.len(), 0);
 }
 

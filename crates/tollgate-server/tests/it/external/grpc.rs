@@ -265,6 +265,38 @@ async fn over_tls_the_certificate_is_verified() {
     }
 }
 
+/// All calls share one connection: where it is cut without a word, another one is made.
+#[tokio::test]
+async fn a_connection_that_nothing_comes_over_is_given_up() {
+    let (port, _) = start(Manner::Protobuf(Ok(gold())), None).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let silent = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        let (mut first, _) = listener.accept().await.unwrap();
+        // Everything is taken, and nothing comes back.
+        let swallowing = tokio::spawn(async move { tokio::io::copy(&mut first, &mut tokio::io::sink()).await });
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut service = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+                let _ = tokio::io::copy_bidirectional(&mut stream, &mut service).await;
+            });
+        }
+        drop(swallowing);
+    });
+    let mut settings = over_grpc(silent, GrpcCodec::Protobuf);
+    settings.timeout = Nanos::from_millis(300);
+    let impatient = external(&settings);
+    for number in 0..3 {
+        assert_eq!(ask(&impatient, &number.to_string()).await, Known::Static);
+    }
+    let mut answers = Vec::new();
+    // A machine that is busy may need more than the short timeout.
+    for number in 3..10 {
+        answers.push(told(&ask(&impatient, &number.to_string()).await));
+    }
+    assert!(answers.contains(&Some((20, false))), "{answers:?}");
+}
+
 /// E2, T-24, T-36
 #[tokio::test]
 async fn answers_that_make_no_sense_are_errors() {
