@@ -12,7 +12,7 @@ usage: cargo xtask bench proxy [OPTION…]
   --quick          three short rounds, a few minutes; never writes the page
   --rounds N       rounds per load, at most 20 (7, or 3 when quick)
   --only TEXT      loads and sections whose name contains TEXT: allowed, rejected, 64 connections, 256, POST, 1 MiB, h2,
-                   idle; never writes the page
+                   idle, quota from outside; never writes the page
   --envoy PATH     Envoy's program, otherwise that on the PATH
   --tollgate PATH  our program, otherwise the one beside this bench
   --no-write       print the tables and leave docs/performance.md alone

@@ -7,6 +7,7 @@ use super::contestants::Who;
 use super::loads::{IDLE, IDLE_CONNECTIONS, LOADS, Load, Protocol};
 use super::measure::{self, Course};
 use super::open_files;
+use super::outside::{OUTSIDE, Services};
 use super::picture;
 use super::programs::Programs;
 use super::results::{IdleCell, Results};
@@ -55,8 +56,8 @@ const OPEN_FILES: u64 = IDLE_CONNECTIONS as u64 + 3_000;
 fn measured(options: &Options, programs: &Programs) -> Result<Results, String> {
     let has_client = |load: &Load| load.protocol == Protocol::Http1 || programs.h2load.is_ok();
     let chosen: Vec<Load> = LOADS.into_iter().filter(|load| options.includes(load.name)).collect();
-    let measures_idle = options.includes(IDLE);
-    if chosen.is_empty() && !measures_idle {
+    let (measures_idle, measures_outside) = (options.includes(IDLE), options.includes(OUTSIDE));
+    if chosen.is_empty() && !measures_idle && !measures_outside {
         return Err("--only: no load or section has this in its name (`--help` lists them)".to_string());
     }
     let loads: Vec<Load> = chosen.into_iter().filter(has_client).collect();
@@ -67,7 +68,8 @@ fn measured(options: &Options, programs: &Programs) -> Result<Results, String> {
         duration: Duration::from_secs(if options.is_quick { 1 } else { 2 }),
     };
     let turns = loads.len() + usize::from(measures_idle);
-    let mut progress = Progress::new(turns * options.rounds * programs.contestants.len());
+    let turns = turns * programs.contestants.len() + usize::from(measures_outside);
+    let mut progress = Progress::new(turns * options.rounds);
     let names: Vec<&str> = programs.contestants.iter().map(|program| program.who.name()).collect();
     let mut results = Results { absent: programs.absent.clone(), ..Results::default() };
     for load in loads {
@@ -82,6 +84,14 @@ fn measured(options: &Options, programs: &Programs) -> Result<Results, String> {
         results.idle = programs.contestants.iter().map(|program| IdleCell::new(program.who)).collect();
         in_turns(options.rounds, &names, IDLE, &mut progress, |place| {
             results.idle[place].samples.push(measure::idle_sample(&course, &programs.contestants[place])?);
+            Ok(())
+        })?;
+    }
+    if measures_outside && let Some(ours) = programs.contestants.iter().find(|program| program.who == Who::Tollgate) {
+        let services = Services::start()?;
+        in_turns(options.rounds, &["tollgate"], OUTSIDE, &mut progress, |_| {
+            let number = results.outside.len();
+            results.outside.push(services.round(&course, ours, number)?);
             Ok(())
         })?;
     }

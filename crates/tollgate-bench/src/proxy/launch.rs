@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 
 use tollgate_testkit::{free_port, watchdog};
 
-use super::contestants::Setting;
-use super::loads::Protocol;
+use super::contestants::{Outside, Setting};
+use super::loads::{Load, Protocol};
 use super::programs::Program;
 use crate::loads::Rate;
 use crate::running::{Launch, Running, on_loopback};
@@ -18,6 +18,14 @@ pub struct Purpose {
     pub protocol: Protocol,
     pub rate: Rate,
     pub backend: SocketAddr,
+    /// Where ours has its quota from, if not from its configuration.
+    pub outside: Option<Outside>,
+}
+
+impl Purpose {
+    pub const fn of(load: &Load, backend: SocketAddr) -> Self {
+        Self { protocol: load.protocol, rate: load.rate(), backend, outside: None }
+    }
 }
 
 /// Returns when it accepts connections and has all its processes.
@@ -31,6 +39,7 @@ pub fn start(program: &Program, purpose: &Purpose) -> Result<Running, String> {
         upstream: purpose.backend,
         admin: on_loopback(free_port()),
         rate: purpose.rate,
+        outside: purpose.outside,
         directory: directory.path(),
     };
     let config = directory.path().join(who.config_name());

@@ -27,8 +27,12 @@ const WARM_UP: Duration = Duration::from_millis(500);
 
 /// Lets a contestant take a turn; what it did before the warm-up was over does not count.
 pub fn sample(course: &Course<'_>, program: &Program, load: &Load) -> Result<Sample, String> {
-    let purpose = Purpose { protocol: load.protocol, rate: load.rate(), backend: course.backend.address() };
-    let running = launch::start(program, &purpose)?;
+    sample_for(course, program, load, &Purpose::of(load, course.backend.address()))
+}
+
+/// The same, with a contestant that is set up for this purpose.
+pub fn sample_for(course: &Course<'_>, program: &Program, load: &Load, purpose: &Purpose) -> Result<Sample, String> {
+    let running = launch::start(program, purpose)?;
     let mut ask = asking(course, &running, load)?;
     ask(WARM_UP)?;
     let (cpu_before, served_before) = (running.tree().cpu()?, course.backend.served());
@@ -67,7 +71,8 @@ fn asking<'a>(course: &'a Course<'_>, running: &Running, load: &'a Load) -> Resu
 
 /// What a contestant's memory is before any request, and with many connections that were answered once and are idle.
 pub fn idle_sample(course: &Course<'_>, program: &Program) -> Result<IdleSample, String> {
-    let purpose = Purpose { protocol: Protocol::Http1, rate: rate(Answer::Allowed), backend: course.backend.address() };
+    let backend = course.backend.address();
+    let purpose = Purpose { protocol: Protocol::Http1, rate: rate(Answer::Allowed), backend, outside: None };
     let running = launch::start(program, &purpose)?;
     let fresh_bytes = running.tree().memory_bytes()?;
     let crowd = Crowd::open_idle(running.address(), IDLE_CONNECTIONS, Request::Small)?;

@@ -17,6 +17,7 @@ mod programs;
 mod backend;
 mod client;
 mod open_files;
+mod outside;
 mod wire;
 
 mod measure;

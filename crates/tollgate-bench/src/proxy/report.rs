@@ -2,9 +2,10 @@
 
 use super::contestants::Who;
 use super::loads::IDLE_CONNECTIONS;
-use super::results::{IdleSample, Results};
-use super::targets::{IDLE_RATIO_MAX, TARGETS};
+use super::results::{IdleSample, OutsideRound, Results};
+use super::targets::{IDLE_RATIO_MAX, OUTSIDE_EXTRA_US_MAX, TARGETS};
 use crate::report::{Report, one_digit, or_dash};
+use crate::results::median;
 use crate::samples::{Cell, Contestant, Row, Sample, wrong_answers};
 use crate::table::Table;
 
@@ -15,6 +16,7 @@ impl Report {
         report.add_cpu_targets(&results.rows, &TARGETS, "request");
         report.add_requests(results);
         report.add_idle(results);
+        report.add_outside(results);
         results.absent.iter().for_each(|absent| report.add_absent(absent.clone()));
         report
     }
@@ -29,6 +31,23 @@ impl Report {
                            and in the kernel; requests per second and the time to an answer are those of the machine as a \
                            whole, whose cores the client and the backend share.";
         self.add("Requests", explanation, table);
+    }
+
+    fn add_outside(&mut self, results: &Results) {
+        let Some(extra) = median(results.outside.iter().map(OutsideRound::extra_us)) else { return };
+        let of = |sample: fn(&OutsideRound) -> &Sample| {
+            median(results.outside.iter().map(|round| sample(round).cpu_us())).unwrap_or(f64::NAN)
+        };
+        let (own, told) = (of(|round| &round.own), of(|round| &round.told));
+        let verdict = self.verdict(extra, OUTSIDE_EXTRA_US_MAX, || {
+            format!("quota from outside: {extra:.2} µs more per request, at most {OUTSIDE_EXTRA_US_MAX}")
+        });
+        let mut table = Table::new(1, &["verdict", "own quota, µs", "from outside, µs", "more, µs", "at most"]);
+        let numbers = [own, told, extra, OUTSIDE_EXTRA_US_MAX].map(|number| format!("{number:.2}"));
+        table.push([verdict].into_iter().chain(numbers).collect());
+        let explanation = "Processor time per request of `allowed, 64 connections`, with the limit's own numbers and with those of a limits \
+                           service, which are in memory. For each round the difference, and of these the median.";
+        self.add("A quota from outside", explanation, table);
     }
 
     fn add_idle(&mut self, results: &Results) {

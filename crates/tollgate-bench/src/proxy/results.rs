@@ -2,15 +2,29 @@
 
 use super::contestants::Who;
 use crate::results::{median, median_ratio};
-use crate::samples::{Row, mib};
+use crate::samples::{Row, Sample, mib};
 
 /// Everything one run found out.
 #[derive(Default)]
 pub struct Results {
     pub rows: Vec<Row<Who>>,
     pub idle: Vec<IdleCell>,
+    pub outside: Vec<OutsideRound>,
     /// What could not be measured, and why.
     pub absent: Vec<String>,
+}
+
+/// Two turns of ours: with its own quota, and with one that a service told.
+pub struct OutsideRound {
+    pub own: Sample,
+    pub told: Sample,
+}
+
+impl OutsideRound {
+    /// What the service costs, in µs of processor time per request.
+    pub fn extra_us(&self) -> f64 {
+        self.told.cpu_us() - self.own.cpu_us()
+    }
 }
 
 /// One contestant's memory, before any request and with all connections open and idle.

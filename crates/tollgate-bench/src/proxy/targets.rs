@@ -18,6 +18,9 @@ pub const TARGETS: [Target<Who>; 8] = [
 /// Our memory with idle connections is to be at most so many times that of nginx.
 pub const IDLE_RATIO_MAX: f64 = 2.0;
 
+/// What a quota from outside may cost in µs of processor time per request.
+pub const OUTSIDE_EXTRA_US_MAX: f64 = 1.0;
+
 #[cfg(test)]
 mod tests {
     use super::super::loads::LOADS;

@@ -24,8 +24,17 @@ pub struct Setting<'a> {
     /// Where ours is administrated.
     pub admin: SocketAddr,
     pub rate: Rate,
+    /// Where ours has its quota from, if not from its configuration.
+    pub outside: Option<Outside>,
     /// Its own, for files it writes.
     pub directory: &'a Path,
+}
+
+/// A limits service, and the Redis that keeps its answers.
+#[derive(Clone, Copy)]
+pub struct Outside {
+    pub service: SocketAddr,
+    pub redis: SocketAddr,
 }
 
 /// Connections each of them is told to expect: the idle ones and those to the backend.
@@ -66,6 +75,7 @@ impl Who {
 
     pub fn config(self, setting: &Setting<'_>) -> String {
         let template = match self {
+            Self::Tollgate if setting.outside.is_some() => include_str!("tollgate-outside.yaml"),
             Self::Tollgate => include_str!("tollgate.yaml"),
             Self::Nginx => include_str!("nginx.conf"),
             Self::Haproxy => include_str!("haproxy.cfg"),
@@ -88,6 +98,8 @@ impl Who {
             ("haproxy_http2", if is_h2 { " proto h2" } else { "" }.to_string()),
             ("connections_max", CONNECTIONS_MAX.to_string()),
             ("directory", setting.directory.display().to_string()),
+            ("service", setting.outside.map_or_else(String::new, |outside| outside.service.to_string())),
+            ("redis", setting.outside.map_or_else(String::new, |outside| outside.redis.to_string())),
         ];
         let fill = |text: String, (name, value): &(&str, String)| text.replace(&format!("<{name}>"), value);
         values.iter().fold(template.to_string(), fill)
@@ -116,7 +128,8 @@ mod tests {
 
     fn config(who: Who, protocol: Protocol, answer: Answer) -> String {
         let [listen, upstream, admin] = [1_001, 1_002, 1_003].map(on_loopback);
-        who.config(&Setting { listen, protocol, upstream, admin, rate: rate(answer), directory: Path::new("/d") })
+        let (rate, outside) = (rate(answer), None);
+        who.config(&Setting { listen, protocol, upstream, admin, rate, outside, directory: Path::new("/d") })
     }
 
     #[test]
