@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 use futures_util::future::join_all;
 use http::HeaderMap;
 use tokio::runtime::Handle;
+use tokio::time::Instant;
 use tollgate::{RedisStore, ResetError, Verdict};
 use tollgate_config::ExternalSettings;
 use tollgate_core::{Charge, FailurePolicy, List, Nanos, QuotaSource, Stage, Subject};
@@ -63,6 +64,14 @@ pub(crate) struct OnBehalf<'a> {
     pub(crate) headers: &'a HeaderMap,
 }
 
+impl<'a> OnBehalf<'a> {
+    /// What the service is asked about the caller of a charge.
+    fn question(&self, charge: &Charge<'a>, key: &'a str) -> Question<'a> {
+        let Self { method, path, headers } = *self;
+        Question { limit: &charge.key.limit().name, key, method, path, headers }
+    }
+}
+
 impl OnBehalf<'static> {
     /// Of somebody who asks about a counter, and says nothing about a request.
     pub(crate) fn nobody() -> Self {
@@ -87,27 +96,19 @@ impl Gate {
         headers: &HeaderMap,
         cost: u64,
     ) -> Ruled {
-        match &live.external {
-            None => Ruled::alone(self.limiter.check_at(&live.policy, stage, subject, cost).await),
-            Some(external) => Box::pin(self.check_outside(external, live, stage, subject, headers, cost)).await,
-        }
-    }
-
-    async fn check_outside(
-        &self,
-        external: &External,
-        live: &Live,
-        stage: Stage,
-        subject: &Subject<'_>,
-        headers: &HeaderMap,
-        cost: u64,
-    ) -> Ruled {
         let charges = match live.policy.charges_at(stage, subject, cost) {
             Ok(charges) => charges,
             Err(missing) => return Ruled::alone(Verdict::Unidentified(missing)),
         };
+        let Some(external) = &live.external else {
+            return Ruled::alone(self.limiter.decide(&live.policy, &charges).await);
+        };
         let request = OnBehalf { method: subject.method, path: subject.path, headers };
-        let asked = Asked::ask(external, &charges, &request).await;
+        let asked = match Asked::at_once(external, &charges, &request) {
+            Some(asked) => asked,
+            // In a box: most requests need no room for this.
+            None => Box::pin(Asked::ask(external, &charges, &request)).await,
+        };
         let verdict = self.limiter.decide(&live.policy, &asked.limited(&charges)).await;
         Ruled { verdict, told: asked.told() }
     }
@@ -154,45 +155,63 @@ impl Ruled {
 }
 
 /// What the service said about each of some charges, in their order; `None` where the limit's own quota holds.
-struct Asked(Vec<Option<Arc<Told>>>);
+struct Asked(List<Option<Arc<Told>>>);
 
 impl Asked {
+    /// Without waiting, if this process knows all of it.
+    fn at_once(external: &External, charges: &[Charge<'_>], request: &OnBehalf<'_>) -> Option<Self> {
+        let now = Instant::now();
+        let mut told = List::Empty;
+        for charge in charges {
+            told.push(match charge.key.limit().quota_from {
+                QuotaSource::Limit => None,
+                QuotaSource::External => {
+                    let key = charge.key.caller();
+                    of_known(external.known(&request.question(charge, &key), now)?)
+                }
+            });
+        }
+        Some(Self(told))
+    }
+
     /// All at the same time: together they take no longer than the slowest.
     async fn ask(external: &External, charges: &[Charge<'_>], request: &OnBehalf<'_>) -> Self {
         let ask = async |charge: &Charge<'_>| {
-            let limit = charge.key.limit();
-            if limit.quota_from == QuotaSource::Limit {
+            if charge.key.limit().quota_from == QuotaSource::Limit {
                 return None;
             }
-            let OnBehalf { method, path, headers } = *request;
             let key = charge.key.caller();
-            match external.quota_of(Question { limit: &limit.name, key: &key, method, path, headers }).await {
-                Known::Told(told) => Some(told),
-                Known::Static => None,
-            }
+            of_known(external.quota_of(request.question(charge, &key)).await)
         };
         Self(match charges {
-            [charge] => vec![ask(charge).await],
-            charges => join_all(charges.iter().map(ask)).await,
+            [charge] => List::One(ask(charge).await),
+            charges => List::Many(join_all(charges.iter().map(ask)).await),
         })
     }
 
     /// The charges under what was said, without those that are not limited.
     fn limited<'a>(&'a self, charges: &[Charge<'a>]) -> List<Charge<'a>> {
-        let charges = charges.iter().zip(&self.0);
+        let charges = charges.iter().zip(self.0.iter());
         let is_limited = |told: &Option<Arc<Told>>| told.as_ref().is_none_or(|told| told.quota.is_some());
         charges.filter(|(_, told)| is_limited(told)).map(|(charge, told)| under(*charge, told.as_deref())).collect()
     }
 
     /// The charges under what was said, each in its place.
     fn each<'a>(&'a self, charges: &[Charge<'a>]) -> List<Charge<'a>> {
-        charges.iter().zip(&self.0).map(|(charge, told)| under(*charge, told.as_deref())).collect()
+        charges.iter().zip(self.0.iter()).map(|(charge, told)| under(*charge, told.as_deref())).collect()
     }
 
     /// The first answer that says more than numbers.
     fn told(&self) -> Option<Arc<Told>> {
         let says_more = |told: &&Arc<Told>| told.backend.is_some() || told.request_timeout.is_some();
         self.0.iter().flatten().find(says_more).cloned()
+    }
+}
+
+fn of_known(known: Known) -> Option<Arc<Told>> {
+    match known {
+        Known::Told(told) => Some(told),
+        Known::Static => None,
     }
 }
 
@@ -246,12 +265,12 @@ mod tests {
         let limit = Limit::per_client("l", Quota::per_second(1)).quota_from_outside();
         let own = charge(&limit, &["203.0.113.7"]);
         let quota = Quota::from(Quota::per_second(9).burst(9));
-        let asked = Asked(vec![Some(Arc::new(Told {
+        let asked = Asked(List::One(Some(Arc::new(Told {
             tenant: Some("acme".to_owned()),
             on_failure: Some(FailurePolicy::Closed(status(503))),
             failure_status: Some(status(429)),
             ..told(Some(quota))
-        }))]);
+        }))));
         let charges = [own];
         let [under] = &asked.limited(&charges)[..] else { panic!("one charge") };
         assert_eq!((under.quota, under.cost, under.key.to_string()), (quota, 3, "l:!tenant:acme".to_owned()));
@@ -262,7 +281,7 @@ mod tests {
     fn whoever_is_not_limited_is_not_charged() {
         let limit = Limit::per_client("l", Quota::per_second(1)).quota_from_outside();
         let charges = [charge(&limit, &["203.0.113.7"]), charge(&limit, &["203.0.113.8"])];
-        let asked = Asked(vec![Some(Arc::new(told(None))), None]);
+        let asked = Asked(List::Many(vec![Some(Arc::new(told(None))), None]));
         let limited = asked.limited(&charges);
         assert_eq!(limited.iter().map(|charge| charge.key.to_string()).collect::<Vec<_>>(), ["l:203.0.113.8"]);
         let each = asked.each(&charges);
