@@ -56,6 +56,13 @@ fn the_example_is_loaded_and_has_every_kind_of_limit() {
 }
 
 #[test]
+fn the_example_of_a_limits_service_is_loaded() {
+    const WITH_SERVICE: &str = include_str!("../../../../examples/limits-service/tollgate.yaml");
+    assert!(good(WITH_SERVICE).external.is_some());
+    schema::accepts(WITH_SERVICE).unwrap_or_else(|why| panic!("{why}"));
+}
+
+#[test]
 fn the_built_in_default_stands_in_the_documentation() {
     let has_default =
         blocks(CONFIGURATION).iter().any(|(_, text)| good_lines(text) == good_lines(&Source::embedded().text));

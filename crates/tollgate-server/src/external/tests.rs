@@ -312,6 +312,18 @@ async fn never_more_calls_than_allowed_are_under_way() {
     assert_eq!((external.counts().in_flight, external.shared.flights.len()), (0, 0));
 }
 
+/// E10
+#[tokio::test(start_paused = true)]
+async fn a_call_that_had_too_little_time_after_its_wait_is_not_held_against_the_service() {
+    let service = PretendedService::new(|_, _| later(3, Ok(answer(7))));
+    let external = external(&service, Some(&PretendedRedis::default()));
+    let keys: Vec<String> = (0..100).map(|number| format!("tenant-{number}")).collect();
+    let answers = futures_util::future::join_all(keys.iter().map(|key| external.quota_of(asks(key)))).await;
+    assert_eq!(answers.iter().filter(|known| told(known).is_some()).count(), 50);
+    pass(1).await;
+    assert_eq!((external.counts().errors, external.counts().openings), (50, 0));
+}
+
 /// E11, E12
 #[tokio::test(start_paused = true)]
 async fn after_five_errors_a_caller_is_not_asked_for_until_one_may_try() {

@@ -1,0 +1,80 @@
+//! What Tollgate asks, and what it is told.
+
+use std::sync::Arc;
+
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use axum::{Json, Router};
+use serde::{Deserialize, Serialize};
+
+use crate::plans::{Plan, Plans};
+
+/// One route: `POST /limits`.
+pub fn router(plans: Arc<Plans>) -> Router {
+    const QUESTION_MAX: usize = 128 * 1024;
+    Router::new().route("/limits", post(limits)).layer(DefaultBodyLimit::max(QUESTION_MAX)).with_state(plans)
+}
+
+/// The question; headers, method and path come with it and are not needed here.
+#[derive(Deserialize)]
+struct Question {
+    key: String,
+}
+
+#[derive(Serialize)]
+struct Answer {
+    average: i64,
+    burst: i64,
+    period: String,
+}
+
+async fn limits(State(plans): State<Arc<Plans>>, Json(question): Json<Question>) -> Response {
+    let found = tokio::task::spawn_blocking(move || plans.of(&question.key)).await;
+    match found {
+        Ok(Ok(plan)) => told(plan),
+        // Tollgate goes on with what it knew before.
+        _ => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+    }
+}
+
+fn told(plan: Plan) -> Response {
+    let Plan { average, burst, period, max_age_seconds } = plan;
+    let cached = [(header::CACHE_CONTROL, format!("max-age={max_age_seconds}"))];
+    (cached, Json(Answer { average, burst, period })).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use axum::http::Request;
+    use http_body_util::BodyExt;
+    use serde_json::{Value, json};
+    use tower::ServiceExt;
+
+    use super::*;
+
+    async fn ask(question: &Value) -> (StatusCode, String, Value) {
+        let router = router(Arc::new(Plans::in_memory().unwrap()));
+        let request = Request::post("/limits").header("content-type", "application/json");
+        let response = router.oneshot(request.body(Body::from(question.to_string())).unwrap()).await.unwrap();
+        let cached = response.headers().get("cache-control").map(|value| value.to_str().unwrap().to_owned());
+        let status = response.status();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        (status, cached.unwrap_or_default(), serde_json::from_slice(&body).unwrap_or_default())
+    }
+
+    #[tokio::test]
+    async fn a_question_of_tollgate_is_answered_with_the_tenants_plan() {
+        let question = json!({"key": "acme", "headers": {"x-plan": "?"}, "method": "GET", "path": "/orders"});
+        let (status, cached, body) = ask(&question).await;
+        assert_eq!((status, cached.as_str()), (StatusCode::OK, "max-age=300"));
+        assert_eq!(body, json!({"average": 100, "burst": 200, "period": "1s"}));
+    }
+
+    #[tokio::test]
+    async fn what_is_no_question_is_refused() {
+        assert_eq!(ask(&json!({"tenant": "acme"})).await.0, StatusCode::UNPROCESSABLE_ENTITY);
+    }
+}
