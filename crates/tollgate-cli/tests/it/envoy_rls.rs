@@ -1,9 +1,9 @@
 //! Envoy's rate limit service: asked by a client of gRPC, and by Envoy itself.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 
 use http::uri::PathAndQuery;
 use tempfile::TempDir;
@@ -25,7 +25,7 @@ use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 
-use super::running::{LONGEST, Tollgate, eventually, header, status};
+use super::running::{LONGEST, Tollgate, eventually, header, port_to_listen_at, status};
 use super::upstream::Upstream;
 
 const CONFIG: &str = r#"
@@ -177,7 +177,7 @@ impl Envoy {
 
     fn start_with(example: &str, program: &PathBuf, upstream: &Upstream, tollgate: SocketAddr) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let address = SocketAddr::from(([127, 0, 0, 1], port_to_listen_at()));
         let port_of_upstream = upstream.url().rsplit(':').next().unwrap().trim_end_matches('/').to_owned();
         let ports = [
             ("port_value: 10000", address.port().to_string()),
@@ -274,7 +274,7 @@ fn envoy_lets_pass_what_we_let_pass_and_tells_its_clients_why() {
 fn without_us_envoy_does_as_it_is_told_and_asks_again_when_we_are_back() {
     let Some(program) = envoy_program() else { return };
     let upstream = Upstream::start();
-    let mut tollgate = Tollgate::start(&example(0));
+    let mut tollgate = Tollgate::start(&example(port_to_listen_at()));
     let address = tollgate.grpc.unwrap();
     let envoy = Envoy::start(&program, &upstream, address);
     eventually("Envoy reaches Tollgate", || header(&envoy.get("/", None), "x-ratelimit-limit").is_some());
@@ -291,7 +291,7 @@ fn without_us_envoy_does_as_it_is_told_and_asks_again_when_we_are_back() {
 fn without_us_envoy_refuses_if_it_is_told_to() {
     let Some(program) = envoy_program() else { return };
     let upstream = Upstream::start();
-    let mut tollgate = Tollgate::start(&example(0));
+    let mut tollgate = Tollgate::start(&example(port_to_listen_at()));
     let address = tollgate.grpc.unwrap();
     let open = include_str!("../../../../examples/envoy/envoy.yaml");
     let closed = open.replace("failure_mode_deny: false", "failure_mode_deny: true");

@@ -11,11 +11,12 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use socket2::{Domain, Socket, Type};
 use tempfile::TempDir;
 
-use super::running::{LONGEST, Tollgate, eventually, header, signal, status};
+use super::running::{LONGEST, Tollgate, eventually, header, port_to_listen_at, status};
 use super::upstream::Upstream;
 
 /// The directory of a gateway in `examples`.
@@ -63,7 +64,7 @@ impl Scene {
     fn start_with(example: &'static Example, edit: impl Fn(String) -> String) -> Option<Self> {
         let path = example.path()?;
         let upstream = Upstream::start();
-        let tollgate = Tollgate::start(&example.limits(0));
+        let tollgate = Tollgate::start(&example.limits(port_to_listen_at()));
         let asked_at = tollgate.decisions.expect("it says where gateways ask");
         let ports = Ports { service: upstream.address.port(), tollgate: asked_at.port() };
         let gateway = Gateway::start(example, &path, ports, Patience::Long, edit);
@@ -233,7 +234,7 @@ struct Gateway {
 impl Gateway {
     fn start(example: &Example, path: &str, ports: Ports, patience: Patience, edit: impl Fn(String) -> String) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let address = TcpListener::bind((HERE, 0)).unwrap().local_addr().unwrap();
+        let address = SocketAddr::from((HERE, port_to_listen_at()));
         for (name, file) in example.files {
             let ports = [(8000, address.port()), (3000, ports.service), (8081, ports.tollgate)];
             // The name of a socket is the same on the whole machine, like a port.
@@ -287,10 +288,17 @@ impl Gateway {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        // Told, not killed, so that workers end with it.
-        if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
-            signal(self.child.id(), "TERM");
+        let has_ended = |child: &mut Child| !child.try_wait().is_ok_and(|ended| ended.is_none());
+        // Told first, so that workers end with it.
+        if !has_ended(&mut self.child) {
+            let _ = Command::new("kill").args(["-s", "TERM", &self.child.id().to_string()]).status();
         }
+        let deadline = Instant::now() + LONGEST;
+        while !has_ended(&mut self.child) && Instant::now() < deadline {
+            // bounded wait: the deadline is above
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
             eprintln!("{}", fs::read_to_string(self.directory.path().join("log")).unwrap_or_default());

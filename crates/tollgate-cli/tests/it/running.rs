@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -200,6 +201,18 @@ impl Drop for Tollgate {
 pub fn signal(pid: u32, name: &str) {
     let sent = Command::new("kill").args(["-s", name, &pid.to_string()]).status().unwrap();
     assert!(sent.success());
+}
+
+/// A free port for a program that must be told one, below those that the system hands out: nobody is given it before the
+/// program listens there, or while it is started again.
+pub fn port_to_listen_at() -> u16 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    // Other processes begin elsewhere.
+    let first = std::process::id().wrapping_mul(101);
+    let numbers = std::iter::repeat_with(|| first.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)));
+    let ports = numbers.map(|number| 12_000 + (number % 18_000) as u16);
+    ports.take(1_000).find(is_free).expect("one of a thousand ports is free")
 }
 
 /// How many times something is done: as usual, or as often as `cargo xtask chaos` wants.
