@@ -1,6 +1,7 @@
 //! Answers that this process remembers, so that a busy caller costs no call and no wait.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -11,7 +12,33 @@ use super::told::{Known, Told};
 /// A bounded number of answers, by the hash of limit and key.
 #[derive(Debug)]
 pub(super) struct Front {
-    shards: Vec<Mutex<HashMap<u64, Entry>>>,
+    shards: Vec<Shard>,
+}
+
+/// By hash, which needs no other.
+type Entries = HashMap<u64, Entry, BuildHasherDefault<Itself>>;
+
+/// On a line of the cache of its own: one busy caller does not slow down others.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Shard(Mutex<Entries>);
+
+/// The hash of a hash.
+#[derive(Default)]
+struct Itself(u64);
+
+impl Hasher for Itself {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = bytes.iter().fold(self.0, |hash, byte| hash.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 #[derive(Debug)]
@@ -67,7 +94,7 @@ impl Front {
     pub(super) const ENTRIES_MAX: usize = 10_240;
 
     pub(super) fn new() -> Self {
-        Self { shards: (0..Self::SHARDS).map(|_| Mutex::default()).collect() }
+        Self { shards: (0..Self::SHARDS).map(|_| Shard::default()).collect() }
     }
 
     /// The answer, if it is fresh.
@@ -144,12 +171,12 @@ impl Front {
 
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.lock().expect("no holder of this lock panics").len()).sum()
+        self.shards.iter().map(|Shard(shard)| shard.lock().expect("no holder of this lock panics").len()).sum()
     }
 
-    fn shard(&self, hash: u64) -> MutexGuard<'_, HashMap<u64, Entry>> {
+    fn shard(&self, hash: u64) -> MutexGuard<'_, Entries> {
         // Other bits than those the map goes by.
-        self.shards[(hash >> 32) as usize % Self::SHARDS].lock().expect("no holder of this lock panics")
+        self.shards[(hash >> 32) as usize % Self::SHARDS].0.lock().expect("no holder of this lock panics")
     }
 }
 

@@ -29,11 +29,12 @@ mod told;
 mod warnings;
 
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ::http::HeaderMap;
+use foldhash::quality::RandomState;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::sync::watch;
@@ -119,7 +120,7 @@ impl External {
             flights: Arc::default(),
             front: cache.as_ref().map(|_| Front::new()),
             cache,
-            seed: RandomState::new(),
+            seed: RandomState::default(),
             counters: Counters::default(),
             warnings: Warnings::default(),
             runtime,
