@@ -214,23 +214,14 @@ fn live(
 ) -> Result<Live, Vec<String>> {
     let mut mistakes = Vec::new();
     let auth = noted(Authenticator::load(&config.principals), &mut mistakes);
-    let (routes, tls, bounds, timeouts) = match &config.proxy {
-        None => (noted(servers.routes(&[], echo), &mut mistakes), Some(None), BOUNDS, TIMEOUTS),
-        Some(proxy) => {
-            let routes = noted(servers.routes(&proxy.routes, echo), &mut mistakes);
-            let tls = match &proxy.tls {
-                None => Some(None),
-                Some(tls) => {
-                    let made = tls::to_clients(tls, None, "proxy.tls", &["h2", "http/1.1"]);
-                    noted(made.map_err(|mistake| vec![mistake]), &mut mistakes).map(Some)
-                }
-            };
-            (routes, tls, proxy.bounds, proxy.timeouts)
-        }
-    };
+    let proxy = config.proxy.as_ref();
+    let routes = noted(servers.routes(proxy.map_or(&[], |proxy| &proxy.routes), echo), &mut mistakes);
+    let (bounds, timeouts) = proxy.map_or((BOUNDS, TIMEOUTS), |proxy| (proxy.bounds, proxy.timeouts));
+    let tls = proxy.and_then(|proxy| proxy.tls.as_ref());
+    let tls = tls.map(|files| tls::to_clients(files, None, "proxy.tls", &["h2", "http/1.1"]));
+    let tls = noted(one(tls.transpose()), &mut mistakes);
     let external = noted(outside.external(config.external.as_ref()), &mut mistakes);
-    let decisions_tls = config.decisions.tls.as_ref().map(DoorTls::new).transpose();
-    let decisions_tls = noted(decisions_tls.map_err(|mistake| vec![mistake]), &mut mistakes);
+    let decisions_tls = noted(one(config.decisions.tls.as_ref().map(DoorTls::new).transpose()), &mut mistakes);
     let (Some(auth), Some(routes), Some(tls), Some(external), Some(decisions_tls)) =
         (auth, routes, tls, external, decisions_tls)
     else {
@@ -299,6 +290,10 @@ const TIMEOUTS: Timeouts = {
     let none = tollgate_core::Nanos::SECOND;
     Timeouts { header: none, idle: none, connect: none, request: none, drain: none }
 };
+
+fn one<T>(result: Result<T, String>) -> Result<T, Vec<String>> {
+    result.map_err(|mistake| vec![mistake])
+}
 
 fn noted<T>(result: Result<T, Vec<String>>, mistakes: &mut Vec<String>) -> Option<T> {
     result.map_err(|more| mistakes.extend(more)).ok()

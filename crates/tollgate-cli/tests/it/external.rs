@@ -175,9 +175,11 @@ fn a_tenant_goes_to_its_own_server_where_that_is_allowed() {
 #[test]
 fn a_plan_may_have_its_own_patience() {
     let redis = RedisServer::start();
-    let slow = Upstream::answering(|_| {
-        // A slow server on purpose.
-        std::thread::sleep(Duration::from_secs(3));
+    // A server that answers when the test is over.
+    let (over, until) = std::sync::mpsc::channel::<()>();
+    let until = std::sync::Mutex::new(until);
+    let slow = Upstream::answering(move |_| {
+        let _ = until.lock().unwrap().recv_timeout(Duration::from_secs(20));
         Response::new(Full::from("late"))
     });
     let service = service(|key| match key {
@@ -186,6 +188,7 @@ fn a_plan_may_have_its_own_patience() {
     });
     let tollgate = Tollgate::start(&config(&url(&service), &redis, &slow, ""));
     assert_eq!(ask(&tollgate, "hasty"), 504);
+    drop(over);
 }
 
 #[test]

@@ -96,8 +96,8 @@ fn a_body_without_an_end_is_given_up() {
     });
     holds("a byte now and then", |stream| {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 4096\r\n\r\n");
-        // A slow server on purpose: it never comes to its end before the timeout.
         while stream.write_all(b" ").and_then(|()| stream.flush()).is_ok() {
+            // bounded wait: a slow server on purpose, until the other side hangs up
             thread::sleep(Duration::from_millis(100));
         }
     });
