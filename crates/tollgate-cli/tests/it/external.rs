@@ -1,5 +1,6 @@
 //! Quotas from outside, through the running proxy: a real service, a real Redis (E1 to E7, D3, T-24, T-36, T-58).
 
+mod example;
 mod hostile;
 
 use std::time::Duration;
