@@ -72,7 +72,7 @@ fn a_client_generated_from_our_files_asks_as_envoy_does() {
     assert_eq!(told, "every answer was right\n");
 }
 
-/// A thousand good and bad questions, the same every time.
+/// Hundreds of good and bad questions, the same every time.
 #[test]
 fn no_question_is_answered_otherwise_than_the_document_says() {
     let Some(python) = python() else { return };
@@ -91,20 +91,22 @@ fn no_question_is_answered_otherwise_than_the_document_says() {
             "run",
             &document,
             "--generation-deterministic",
-            "--max-examples=15",
+            "--max-examples=25",
             "--no-shrink",
             "--suppress-health-check=all",
             "--phases=examples,coverage,fuzzing",
             // Whether a question that looks good is good depends on the limits.
             "--exclude-checks=positive_data_acceptance",
+            // To Tollgate, these are one with GET.
+            "--exclude-operation-id-regex=^authorize_.*_(post|put|patch|delete)$",
             "--warnings=off",
             "--request-timeout=20",
         ],
     );
     let passed = told.lines().find_map(|line| line.trim().split_once(" generated, ")).expect("it says how many");
     let count: u32 = passed.0.parse().unwrap();
-    assert!(count > 500 && passed.1 == format!("{count} passed"), "{told}");
-    assert!(told.contains("Tested: 20"), "every operation but the document itself: {told}");
+    assert!(count > 400 && passed.1 == format!("{count} passed"), "{told}");
+    assert!(told.contains("Tested: 8"), "every path but that of the document: {told}");
     let failures = tollgate.logged.lock().unwrap().iter().filter(|line| line.contains("panicked")).count();
     assert_eq!(failures, 0);
 }
