@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::plot::{Bar, Group};
 use crate::report::{Report, Wrong, three_digits};
 use crate::results::{median, median_ratio};
 use crate::table::Table;
@@ -126,6 +127,15 @@ impl Report {
             format!("For each round our processor time per {unit} over the peer's, and of these the median.");
         self.add("Cost beside the peers", explanation, table);
     }
+}
+
+/// The processor time per request of every contestant under one load, for a picture.
+pub fn group<W: Contestant>(row: &Row<W>, contestants: &[W]) -> Group {
+    let bars = contestants.iter().enumerate().filter_map(|(series, who)| {
+        let value = row.cell(*who)?.median(Sample::cpu_us);
+        Some(Bar { series, value })
+    });
+    Group { name: row.name.to_string(), bars: bars.collect() }
 }
 
 /// What makes rows worthless, if there is enough of it.

@@ -1,8 +1,10 @@
 //! The command line of benches of servers: words in, a [`Task`] or one line of advice out.
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use crate::args::{is_chosen, parse_rounds};
+use crate::ending;
 
 /// What the caller asked for.
 #[derive(Debug, PartialEq)]
@@ -36,8 +38,26 @@ impl Options {
 pub struct Spec {
     /// The option that names the program of a peer.
     pub peer_option: &'static str,
+    /// What `--help` says.
+    pub help: &'static str,
     /// Part of the name of a load.
     pub example: &'static str,
+}
+
+/// Does what the command line of a bench asks for; `words` are those after the program's name.
+pub fn carry_out(
+    name: &str,
+    spec: Spec,
+    words: impl Iterator<Item = String>,
+    bench: fn(&Options) -> Result<(), String>,
+) -> ExitCode {
+    ending::of(name, parse(spec, words), |task| match task {
+        Task::Help => {
+            print!("{}", spec.help);
+            Ok(())
+        }
+        Task::Bench(options) => bench(&options),
+    })
 }
 
 const ROUNDS: usize = 7;
@@ -87,7 +107,7 @@ mod tests {
     use super::*;
 
     fn parsed(line: &str) -> Result<Task, String> {
-        let spec = Spec { peer_option: "--envoy", example: "h2" };
+        let spec = Spec { peer_option: "--envoy", help: "", example: "h2" };
         parse(spec, line.split_whitespace().map(str::to_string))
     }
 

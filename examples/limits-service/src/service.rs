@@ -5,17 +5,24 @@ use std::sync::Arc;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 
 use crate::plans::{Plan, Plans};
 
-/// One route: `POST /limits`.
+/// `POST /limits`, and what it is at `GET /openapi.json`.
 pub fn router(plans: Arc<Plans>) -> Router {
     const QUESTION_MAX: usize = 128 * 1024;
-    Router::new().route("/limits", post(limits)).layer(DefaultBodyLimit::max(QUESTION_MAX)).with_state(plans)
+    let described = || async { ([(header::CONTENT_TYPE, "application/json")], OPENAPI) };
+    Router::new()
+        .route("/limits", post(limits))
+        .route("/openapi.json", get(described))
+        .layer(DefaultBodyLimit::max(QUESTION_MAX))
+        .with_state(plans)
 }
+
+const OPENAPI: &str = include_str!("../openapi.json");
 
 /// The question; headers, method and path come with it and are not needed here.
 #[derive(Deserialize)]
@@ -71,6 +78,14 @@ mod tests {
         let (status, cached, body) = ask(&question).await;
         assert_eq!((status, cached.as_str()), (StatusCode::OK, "max-age=300"));
         assert_eq!(body, json!({"average": 100, "burst": 200, "period": "1s"}));
+    }
+
+    #[tokio::test]
+    async fn the_document_names_every_field_of_an_answer() {
+        let document: Value = serde_json::from_str(OPENAPI).unwrap();
+        let described = document["components"]["schemas"]["Answer"]["properties"].as_object().unwrap();
+        let (_, _, body) = ask(&json!({"key": "acme"})).await;
+        assert!(described.keys().eq(body.as_object().unwrap().keys()), "{body}");
     }
 
     #[tokio::test]

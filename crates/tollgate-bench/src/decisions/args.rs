@@ -2,9 +2,9 @@
 
 use crate::server_args::Spec;
 
-pub const SPEC: Spec = Spec { peer_option: "--throttlecrab", example: "HTTP" };
+pub const SPEC: Spec = Spec { peer_option: "--throttlecrab", help: HELP, example: "HTTP" };
 
-pub const HELP: &str = "\
+const HELP: &str = "\
 the decision service beside throttlecrab-server, and beside Redis with a GCRA script
 
 usage: cargo xtask bench decisions [OPTION…]

@@ -22,6 +22,14 @@ pub struct Clients {
     pub nghttp: PathBuf,
 }
 
+/// What a client is to do: to ask this of that server, for about so long.
+pub struct Asking<'a> {
+    pub load: &'a Load,
+    pub question: &'a Question<'a>,
+    pub server: SocketAddr,
+    pub duration: Duration,
+}
+
 /// What a client says about its questions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Asked {
@@ -35,27 +43,16 @@ pub struct Asked {
 
 impl Clients {
     /// Asks for about so long; redis-benchmark instead asks so many questions as a busy machine answers in that time.
-    pub fn ask(
-        &self,
-        load: &Load,
-        question: &Question<'_>,
-        server: SocketAddr,
-        duration: Duration,
-    ) -> Result<Asked, String> {
-        match load.protocol {
-            Protocol::Resp => self.ask_resp(load, question, server, duration),
-            Protocol::Http => self.ask_http(load, question, server, duration),
-            Protocol::Grpc => self.ask_grpc(load, question, server, duration),
+    pub fn ask(&self, asking: &Asking<'_>) -> Result<Asked, String> {
+        match asking.load.protocol {
+            Protocol::Resp => self.ask_resp(asking),
+            Protocol::Http => self.ask_http(asking),
+            Protocol::Grpc => self.ask_grpc(asking),
         }
     }
 
-    fn ask_resp(
-        &self,
-        load: &Load,
-        question: &Question<'_>,
-        server: SocketAddr,
-        duration: Duration,
-    ) -> Result<Asked, String> {
+    fn ask_resp(&self, asking: &Asking<'_>) -> Result<Asked, String> {
+        let Asking { load, question, server, duration } = asking;
         const PER_SECOND: [(usize, u64); 3] = [(1, 50_000), (16, 250_000), (64, 400_000)];
         let per_second =
             PER_SECOND.iter().rfind(|(least, _)| load.at_a_time >= *least).map_or(50_000, |(_, rate)| *rate);
@@ -73,17 +70,12 @@ impl Clients {
             ])
             .args(["-c", &load.connections.to_string(), "-P", &load.at_a_time.to_string(), "-r", &KEYS.to_string()])
             .args(question.command("k__rand_int__"));
-        let printed = errand::finish("redis-benchmark", &mut command, duration * 10)?;
+        let printed = errand::finish("redis-benchmark", &mut command, *duration * 10)?;
         of_redis_benchmark(&printed, questions).ok_or_else(|| format!("redis-benchmark: not understood: {printed}"))
     }
 
-    fn ask_http(
-        &self,
-        load: &Load,
-        question: &Question<'_>,
-        server: SocketAddr,
-        duration: Duration,
-    ) -> Result<Asked, String> {
+    fn ask_http(&self, asking: &Asking<'_>) -> Result<Asked, String> {
+        let Asking { load, question, server, duration } = asking;
         let directory = watchdog::temporary_directory("wrk-");
         let script = directory.path().join("ask.lua");
         let (path, body) = question.post("KEY");
@@ -95,23 +87,18 @@ impl Clients {
             .args(["-t", "1", "-c", &load.connections.to_string(), "-d", &format!("{}s", duration.as_secs().max(1))])
             .args(["--latency", "-s", &script.to_string_lossy()])
             .arg(format!("http://{server}{path}"));
-        let printed = errand::finish("wrk", &mut command, duration)?;
+        let printed = errand::finish("wrk", &mut command, *duration)?;
         of_wrk(&printed).ok_or_else(|| format!("wrk: not understood: {printed}"))
     }
 
-    fn ask_grpc(
-        &self,
-        load: &Load,
-        question: &Question<'_>,
-        server: SocketAddr,
-        duration: Duration,
-    ) -> Result<Asked, String> {
+    fn ask_grpc(&self, asking: &Asking<'_>) -> Result<Asked, String> {
+        let Asking { load, question, server, duration } = asking;
         let directory = watchdog::temporary_directory("grpc-");
         let file = directory.path().join("message");
         let (method, message) = question.call("hot");
         fs::write(&file, message).map_err(|error| format!("h2load: {error}"))?;
         let streams = Streams { connections: load.connections, streams: load.at_a_time, payload: Some(&file) };
-        let tally = h2load::ask(&self.h2load, &format!("http://{server}{method}"), &streams, duration)?;
+        let tally = h2load::ask(&self.h2load, &format!("http://{server}{method}"), &streams, *duration)?;
         Ok(Asked {
             questions: tally.done(),
             wall: tally.wall,

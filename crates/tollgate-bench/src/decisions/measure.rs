@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tollgate_testkit::{free_port, watchdog};
 
-use super::clients::Clients;
+use super::clients::{Asking, Clients};
 use super::contestants::Who;
 use super::loads::{Allowance, Load, Protocol};
 use super::programs::Program;
@@ -26,9 +26,10 @@ pub fn sample(clients: &Clients, program: &Program, load: &Load, duration: Durat
     let script = if program.who == Who::Redis { script_in(server)? } else { String::new() };
     let question = Question { who: program.who, allowance: Allowance::AMPLE, script: &script };
     taste(&question, load.protocol, server, &clients.nghttp)?;
-    clients.ask(load, &question, server, WARM_UP)?;
+    let asking = |duration| Asking { load, question: &question, server, duration };
+    clients.ask(&asking(WARM_UP))?;
     let before = running.tree().cpu()?;
-    let asked = clients.ask(load, &question, server, duration)?;
+    let asked = clients.ask(&asking(duration))?;
     let cpu = running.tree().cpu()? - before;
     Ok(Sample {
         requests: asked.questions,

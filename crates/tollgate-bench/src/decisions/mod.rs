@@ -24,21 +24,10 @@ mod targets;
 
 use std::process::ExitCode;
 
-use self::args::{HELP, SPEC};
-use crate::ending;
-use crate::server_args::{Task, parse};
+use self::args::SPEC;
+use crate::server_args::carry_out;
 
 /// Measures the decision service beside its peers; `arguments` are the words after the program's name.
 pub fn decisions(arguments: impl Iterator<Item = String>) -> ExitCode {
-    ending::of("decisions", parse(SPEC, arguments), run)
-}
-
-fn run(task: Task) -> Result<(), String> {
-    match task {
-        Task::Help => {
-            print!("{HELP}");
-            Ok(())
-        }
-        Task::Bench(options) => bench::run(&options),
-    }
+    carry_out("decisions", SPEC, arguments, bench::run)
 }

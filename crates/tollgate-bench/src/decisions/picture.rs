@@ -2,8 +2,8 @@
 
 use super::bench::Results;
 use super::contestants::Who;
-use crate::plot::{Bar, Chart, Group, Series, Unit};
-use crate::samples::{Contestant, Row, Sample};
+use crate::plot::{Chart, Series, Unit};
+use crate::samples::{Contestant, group};
 
 pub fn svg(results: &Results) -> String {
     let chart = Chart {
@@ -11,17 +11,9 @@ pub fn svg(results: &Results) -> String {
         description: "Processor time of the server per decision in µs, by protocol and contestant",
         unit: Unit::Microseconds,
         series: Who::ALL.map(|who| Series { name: who.name(), note: "", colour: colour(who) }).into(),
-        groups: results.rows.iter().map(group).collect(),
+        groups: results.rows.iter().map(|row| group(row, &Who::ALL)).collect(),
     };
     chart.svg()
-}
-
-fn group(row: &Row<Who>) -> Group {
-    let bars = Who::ALL.into_iter().enumerate().filter_map(|(series, who)| {
-        let value = row.cell(who)?.median(Sample::cpu_us);
-        Some(Bar { series, value })
-    });
-    Group { name: row.name.to_string(), bars: bars.collect() }
 }
 
 const fn colour(who: Who) -> &'static str {

@@ -28,21 +28,10 @@ mod targets;
 
 use std::process::ExitCode;
 
-use self::args::{HELP, SPEC};
-use crate::ending;
-use crate::server_args::{Task, parse};
+use self::args::SPEC;
+use crate::server_args::carry_out;
 
 /// Measures the proxy beside its peers; `arguments` are the words after the program's name.
 pub fn proxy(arguments: impl Iterator<Item = String>) -> ExitCode {
-    ending::of("proxy", parse(SPEC, arguments), run)
-}
-
-fn run(task: Task) -> Result<(), String> {
-    match task {
-        Task::Help => {
-            print!("{HELP}");
-            Ok(())
-        }
-        Task::Bench(options) => bench::run(&options),
-    }
+    carry_out("proxy", SPEC, arguments, bench::run)
 }

@@ -3,8 +3,8 @@
 use super::contestants::Who;
 use super::loads::LOADS;
 use super::results::Results;
-use crate::plot::{Bar, Chart, Group, Series, Unit};
-use crate::samples::{Contestant, Row, Sample};
+use crate::plot::{Chart, Series, Unit};
+use crate::samples::{Contestant, group};
 
 /// All loads but those that differ from another only by more connections.
 pub fn svg(results: &Results) -> String {
@@ -14,7 +14,7 @@ pub fn svg(results: &Results) -> String {
         description: "Processor time of the proxy per request in µs, by load and contestant",
         unit: Unit::Microseconds,
         series: Who::ALL.map(|who| Series { name: who.name(), note: "", colour: colour(who) }).into(),
-        groups: rows.map(group).collect(),
+        groups: rows.map(|row| group(row, &Who::ALL)).collect(),
     };
     chart.svg()
 }
@@ -23,14 +23,6 @@ const CONNECTIONS_SHOWN_MAX: usize = 64;
 
 fn is_shown(name: &str) -> bool {
     LOADS.iter().any(|load| load.name == name && load.connections <= CONNECTIONS_SHOWN_MAX)
-}
-
-fn group(row: &Row<Who>) -> Group {
-    let bars = Who::ALL.into_iter().enumerate().filter_map(|(series, who)| {
-        let value = row.cell(who)?.median(Sample::cpu_us);
-        Some(Bar { series, value })
-    });
-    Group { name: row.name.to_string(), bars: bars.collect() }
 }
 
 const fn colour(who: Who) -> &'static str {
