@@ -2,6 +2,7 @@
 
 mod example;
 mod hostile;
+mod rebinding;
 
 use std::time::Duration;
 
