@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
 use tollgate_config::Config;
@@ -23,6 +23,15 @@ pub struct Loaded {
 
 /// Reads the configuration; an error is every mistake, one on each line.
 pub type ReadAgain = Box<dyn Fn() -> Result<Loaded, String> + Send + Sync>;
+
+/// Long enough for who writes a file in pieces; a reload takes no less.
+const MOMENT: Duration = Duration::from_millis(10);
+const TRIES: usize = 10;
+
+/// Nothing but space and comments: a file that was cut off before it was written anew, or lost.
+fn says_nothing(text: &str) -> bool {
+    text.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#') || line == "---")
+}
 
 /// Reads and applies configurations, one at a time, whoever asks for it.
 pub(crate) struct Reloader {
@@ -142,11 +151,25 @@ impl Reloader {
     }
 
     fn read_and_apply(&self, running: &mut Running) -> Result<Reloaded, String> {
-        let loaded = (self.read_again)()?;
-        let content = Content::of(&loaded);
+        let mut loaded = (self.read_again)()?;
+        let mut content = Content::of(&loaded);
         // Several may ask for the same change: the watcher, a signal, an operator.
         if content == running.content {
             return Ok(Reloaded::Unchanged(running.applied.clone()));
+        }
+        // Somebody may still be writing: what was read must be there a moment later too.
+        for _ in 0..TRIES {
+            std::thread::sleep(MOMENT);
+            let again = (self.read_again)()?;
+            let content_again = Content::of(&again);
+            let is_settled = content_again == content;
+            (loaded, content) = (again, content_again);
+            if is_settled {
+                break;
+            }
+        }
+        if says_nothing(&loaded.text) {
+            return Err("the file is empty: nothing would be limited and nobody served".to_owned());
         }
         let applied = self.gate.apply(loaded.config).map_err(|mistakes| mistakes.join("\n"))?;
         running.content = content;
@@ -176,5 +199,20 @@ impl Reloader {
 
     fn running(&self) -> std::sync::MutexGuard<'_, Running> {
         self.running.lock().expect("no holder of this lock panics")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_a_word_says_nothing() {
+        for nothing in ["", "\n", "  \n# later\n---\n"] {
+            assert!(says_nothing(nothing), "{nothing:?}");
+        }
+        for something in ["{}", "limits: []", "# a\nadmin: off"] {
+            assert!(!says_nothing(something), "{something:?}");
+        }
     }
 }

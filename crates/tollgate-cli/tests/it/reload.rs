@@ -118,6 +118,16 @@ fn counters_of_the_process_go_on_over_a_reload() {
     assert_eq!(unused(), 2);
 }
 
+#[test]
+fn a_file_that_was_emptied_changes_nothing() {
+    let tollgate = Tollgate::start(&config("1/h", 7));
+    fs::write(tollgate.file("tollgate.yaml"), "").unwrap();
+    tollgate.wait_for_log("the file is empty");
+    assert_eq!(limit(&tollgate).as_deref(), Some("7"));
+    fs::write(tollgate.file("tollgate.yaml"), config("1/h", 8)).unwrap();
+    eventually("the new limit is in force", || limit(&tollgate).as_deref() == Some("8"));
+}
+
 /// `cargo xtask chaos` does a thousand.
 #[test]
 fn reloads_under_load_fail_no_request() {
