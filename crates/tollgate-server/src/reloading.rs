@@ -204,7 +204,55 @@ impl Reloader {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
+    use tokio::runtime::Runtime;
+    use tollgate_config::{Source, load};
+
     use super::*;
+
+    static BACKGROUND: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
+
+    fn loaded(text: &str) -> Loaded {
+        let source = Source { name: "test".to_owned(), text: text.to_owned(), base_dir: PathBuf::new() };
+        let config = load(&source, &|_| None).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+        Loaded { config, text: text.to_owned() }
+    }
+
+    const BEFORE: &str = "admin: off\nlimits: [{ name: a, key: client_ip, rate: 1/s }]\n";
+
+    /// Reloads once from a file that holds these texts, one after the other; returns what came of it and how many limits hold.
+    fn reloaded_from(texts: &'static [&'static str]) -> (Result<Reloaded, String>, usize) {
+        let first = loaded(BEFORE);
+        let content = Content::of(&first);
+        let gate = Arc::new(Gate::new(first.config, None, BACKGROUND.handle().clone()).unwrap());
+        let next = Mutex::new(texts.iter());
+        let last = texts.last().unwrap();
+        let read_again = Box::new(move || Ok(loaded(next.lock().unwrap().next().unwrap_or(last))));
+        let reloaded = Reloader::new(Arc::clone(&gate), content, None, read_again).reload();
+        let limits = gate.live().policy.limits().len();
+        (reloaded, limits)
+    }
+
+    #[test]
+    fn what_is_still_being_written_is_not_put_in_force() {
+        const WHOLE: &str =
+            "admin: off\nlimits: [{ name: a, key: client_ip, rate: 2/s }, { name: b, key: path, rate: 2/s }]\n";
+        for pieces in
+            [&["", WHOLE][..], &["admin: off\n", WHOLE], &["", "admin: off\n", "admin: off\nlimits: []\n", WHOLE]]
+        {
+            let (reloaded, limits) = reloaded_from(pieces);
+            assert!(matches!(reloaded, Ok(Reloaded::Applied(Applied { version: 2, .. }))), "{pieces:?}: {reloaded:?}");
+            assert_eq!(limits, 2, "{pieces:?}");
+        }
+    }
+
+    #[test]
+    fn an_empty_file_leaves_what_runs() {
+        let (reloaded, limits) = reloaded_from(&["# nothing\n"]);
+        assert!(reloaded.unwrap_err().starts_with("the file is empty"));
+        assert_eq!(limits, 1);
+    }
 
     #[test]
     fn a_file_without_a_word_says_nothing() {
