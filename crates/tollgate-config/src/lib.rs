@@ -34,6 +34,7 @@ pub use mistakes::{Mistake, Mistakes};
 pub use schema::schema;
 pub use source::Source;
 pub use typed::*;
+pub use words::quota_in_words;
 
 use expand::Expander;
 use item::{Desk, Item};
@@ -44,6 +45,11 @@ use tree::Notes;
 /// Files that the configuration names are not opened, except those in `${file:…}`.
 pub fn load(source: &Source, env: &dyn Fn(&str) -> Option<String>) -> Result<Config, Mistakes> {
     read(source, env, lower::config)
+}
+
+/// The text of a configuration with what looks like a password as stars: for showing it.
+pub fn without_secrets(text: &str) -> String {
+    blot::blotted(text)
 }
 
 /// Reads a file in YAML as whatever it is.

@@ -6,6 +6,8 @@ mod store;
 
 use std::fmt::Display;
 
+pub use limit::numbers as quota_in_words;
+
 use crate::typed::{AccessList, Config, Decisions, Proxy, Route, Upstream, UpstreamHttp};
 
 impl Config {

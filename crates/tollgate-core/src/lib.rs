@@ -43,7 +43,9 @@ pub use limit::{
 };
 pub use list::List;
 pub use path::{AmbiguousPath, PathPattern, normalise as normalise_path};
-pub use policy::{MissingKey, MissingReason, Policy, PolicyError, PolicyErrors, Stage};
+pub use policy::{
+    Condition, Considered, MissingKey, MissingReason, Policy, PolicyError, PolicyErrors, Stage, Standing,
+};
 pub use quota::{DripBucket, Quota, QuotaError, SlidingWindow, TokenBucket};
 pub use rate::{ParseRateError, parse_duration, parse_rate};
 pub use subject::{HeaderValue, Headers, NoHeaders, Principal, Subject};

@@ -368,7 +368,7 @@ pub struct HeaderMatch {
 }
 
 impl HeaderMatch {
-    fn covers(&self, subject: &Subject<'_>) -> bool {
+    pub(crate) fn covers(&self, subject: &Subject<'_>) -> bool {
         match (subject.headers.get(&self.name), &self.value) {
             (HeaderValue::Missing, _) => false,
             (HeaderValue::One(value), Some(wanted)) => value == wanted.as_bytes(),
@@ -388,7 +388,7 @@ pub struct DescriptorMatch {
 }
 
 impl DescriptorMatch {
-    fn covers(&self, subject: &Subject<'_>) -> bool {
+    pub(crate) fn covers(&self, subject: &Subject<'_>) -> bool {
         let is_wanted = |value: &str| self.value.as_deref().is_none_or(|wanted| wanted == value);
         subject.descriptors.iter().any(|(name, value)| *name == self.name && is_wanted(value))
     }
@@ -404,10 +404,20 @@ pub enum HostPattern {
 }
 
 impl HostPattern {
-    fn covers(&self, host: &str) -> bool {
+    pub(crate) fn covers(&self, host: &str) -> bool {
         match self {
             Self::Exact(own) => own == host,
             Self::Below(domain) => host.strip_suffix(domain.as_str()).is_some_and(|rest| rest.ends_with('.')),
+        }
+    }
+}
+
+/// As it is written in the configuration.
+impl fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact(host) => f.write_str(host),
+            Self::Below(domain) => write!(f, "*.{domain}"),
         }
     }
 }

@@ -40,7 +40,8 @@ pub use self::http::RateLimitLayer;
 #[cfg(feature = "redis")]
 pub use self::redis::{
     Advice, ClientCert, Credentials, Endpoint, NodeCounts, NodeHealth, NodeState, OptionsError, ParseEndpointError,
-    Recovery, RedisClock, RedisHealth, RedisMode, RedisOptions, RedisStore, Secret, SecretError, TlsOptions,
+    Recovery, RedisClock, RedisHealth, RedisMode, RedisOptions, RedisStore, RedisWaits, Secret, SecretError,
+    TlsOptions,
 };
 pub use clock::{Clock, ManualClock, MonotonicClock};
 pub use health::FailureCounts;

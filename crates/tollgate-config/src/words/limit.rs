@@ -1,6 +1,6 @@
 //! A limit in words.
 
-use tollgate_core::{HostPattern, KeyPart, Limit, Match, Mode, Nanos, Quota, QuotaSource, TokenBucket};
+use tollgate_core::{KeyPart, Limit, Match, Mode, Nanos, Quota, QuotaSource, TokenBucket};
 
 use super::{joined, store};
 use crate::typed::{Config, StoreKind};
@@ -44,7 +44,8 @@ fn or_else(limit: &Limit) -> &'static str {
     }
 }
 
-fn numbers(quota: Quota) -> String {
+/// A quota in words, such as `at most 20 requests at once and 10 a second`.
+pub fn numbers(quota: Quota) -> String {
     match quota {
         Quota::TokenBucket(bucket) => format!("at most {} at once and {}", requests(quota.limit()), rate(&bucket)),
         Quota::Drip(bucket) if bucket.is_fixed_window() => {
@@ -105,11 +106,7 @@ fn place(matching: &Match) -> String {
         words.push(format!("below {path}"));
     }
     if !matching.hosts.is_empty() {
-        let host = |host: &HostPattern| match host {
-            HostPattern::Exact(host) => host.clone(),
-            HostPattern::Below(domain) => format!("*.{domain}"),
-        };
-        words.push(format!("at {}", joined(&matching.hosts.iter().map(host).collect::<Vec<_>>(), "or")));
+        words.push(format!("at {}", joined(&matching.hosts, "or")));
     }
     if !matching.headers.is_empty() {
         let header = |header: &tollgate_core::HeaderMatch| match &header.value {

@@ -1,8 +1,10 @@
 //! The policy: all limits, indexed, and which of them a request is charged to.
 
+mod considered;
 mod error;
 mod index;
 
+pub use considered::{Condition, Considered, Standing};
 pub use error::{MissingKey, MissingReason, PolicyError, PolicyErrors};
 
 use std::collections::HashMap;

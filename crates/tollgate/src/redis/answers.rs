@@ -36,6 +36,14 @@ pub(super) fn hand_out(call: &mut Call, reply: &mut Reply, now: Instant, context
             tell(&mut call.asks[0], Ok(Told::Kept));
             Ok(())
         }
+        CallKind::Swap => {
+            let told = match reply {
+                Reply::Integer(done) => Ok(Told::Swapped(*done == 1)),
+                _ => Err(Fault::Away("an answer came in a form that is none".to_owned())),
+            };
+            tell(&mut call.asks[0], told);
+            Ok(())
+        }
         CallKind::Refund => {
             let ask = &mut call.asks[0];
             let Work::Refund { item, .. } = &ask.work else { return Ok(()) };

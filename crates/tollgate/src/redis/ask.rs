@@ -46,6 +46,8 @@ pub(super) enum Work {
     Get { key: String },
     /// Keep a value that is no counter for a while.
     Put { key: String, value: Vec<u8>, ttl_ms: u64 },
+    /// The same, if the value that was read is still there; an empty one stands for none.
+    Swap { key: String, read: Vec<u8>, value: Vec<u8>, ttl_ms: u64 },
 }
 
 /// What Redis said.
@@ -62,6 +64,8 @@ pub(super) enum Told {
     Found(Option<Vec<u8>>),
     /// The value is kept.
     Kept,
+    /// Whether the value is kept.
+    Swapped(bool),
 }
 
 /// Why there is no answer.
@@ -152,7 +156,7 @@ impl Ask {
             Work::Decide(items) => (items.as_slice(), None),
             Work::Refund { item, .. } => (std::slice::from_ref(item), None),
             Work::Delete { hash, .. } => (&[][..], Some(*hash)),
-            Work::Get { .. } | Work::Put { .. } => (&[][..], None),
+            Work::Get { .. } | Work::Put { .. } | Work::Swap { .. } => (&[][..], None),
         };
         items.iter().map(|item| item.hash).chain(single)
     }

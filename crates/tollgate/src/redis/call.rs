@@ -33,6 +33,8 @@ pub(super) enum CallKind {
     Get,
     /// `SET`, for one ask.
     Put,
+    /// The swap script, for one ask.
+    Swap,
     /// `ASKING`, which goes before a call to a node that a slot is on its way to. Nobody waits for it.
     Asking,
 }
@@ -103,6 +105,13 @@ impl Call {
                 wire::bulk(body, ttl_ms.to_string().as_bytes());
                 4
             }
+            Some(Work::Swap { key, read, value, ttl_ms }) => {
+                let ttl_ms = ttl_ms.to_string();
+                for word in [b"1", key.as_bytes(), read, value, ttl_ms.as_bytes()] {
+                    wire::bulk(body, word);
+                }
+                5
+            }
             None => 0,
         }
     }
@@ -116,6 +125,7 @@ impl CallKind {
             Work::Delete { .. } => Self::Delete,
             Work::Get { .. } => Self::Get,
             Work::Put { .. } => Self::Put,
+            Work::Swap { .. } => Self::Swap,
         }
     }
 
@@ -123,6 +133,7 @@ impl CallKind {
         match self {
             Self::Decide => Some(script::decide_script()),
             Self::Refund => Some(script::refund_script()),
+            Self::Swap => Some(script::swap_script()),
             Self::Delete | Self::Get | Self::Put | Self::Asking => None,
         }
     }
@@ -134,7 +145,7 @@ impl CallKind {
             Self::Put => b"SET",
             Self::Asking => b"ASKING",
             Self::Delete => b"DEL",
-            Self::Decide | Self::Refund => b"EVALSHA",
+            Self::Decide | Self::Refund | Self::Swap => b"EVALSHA",
         }
     }
 }
@@ -143,7 +154,7 @@ impl Ask {
     pub(super) fn items(&self) -> Option<&[super::Item]> {
         match &self.work {
             Work::Decide(items) => Some(items),
-            Work::Refund { .. } | Work::Delete { .. } | Work::Get { .. } | Work::Put { .. } => None,
+            Work::Refund { .. } | Work::Delete { .. } | Work::Get { .. } | Work::Put { .. } | Work::Swap { .. } => None,
         }
     }
 }

@@ -13,6 +13,7 @@ use super::health;
 use super::options::{RedisClock, RedisOptions};
 use super::router::Router;
 use super::shadow::{ClockRates, Shadows};
+use super::waits::Waits;
 
 /// The shared part of a store.
 pub(super) struct Context {
@@ -24,6 +25,7 @@ pub(super) struct Context {
     pub(super) router: Router,
     pub(super) shadows: Shadows,
     pub(super) foreign_values: AtomicU64,
+    pub(super) waits: Waits,
     tasks: Mutex<JoinSet<()>>,
 }
 
@@ -40,6 +42,7 @@ impl Context {
             router: Router::new(),
             shadows: Shadows::new(rates),
             foreign_values: AtomicU64::new(0),
+            waits: Waits::default(),
             tasks: Mutex::new(JoinSet::new()),
             options,
         }

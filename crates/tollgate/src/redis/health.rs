@@ -1,6 +1,7 @@
 //! What is known about the nodes, as data, and the one place that logs changes.
 
 use super::endpoint::Endpoint;
+use super::waits::RedisWaits;
 
 /// The state of a Redis store, for metrics, readiness and dashboards.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +12,8 @@ pub struct RedisHealth {
     pub local_denials: u64,
     /// Counters found that are not ours: of another type, or unreadable.
     pub foreign_values: u64,
+    /// How long decisions waited.
+    pub waits: RedisWaits,
 }
 
 impl RedisHealth {

@@ -36,6 +36,7 @@ mod store;
 mod traffic;
 mod url;
 mod validate;
+mod waits;
 mod wire;
 
 pub use advice::Advice;
@@ -46,6 +47,7 @@ pub use options_error::OptionsError;
 pub use recovery::Recovery;
 pub use secret::{Credentials, Secret, SecretError};
 pub use store::RedisStore;
+pub use waits::RedisWaits;
 
 use smallvec::SmallVec;
 use tollgate_core::Quota;

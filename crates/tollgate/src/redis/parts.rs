@@ -106,7 +106,7 @@ fn note(told: Told, indices: &[usize], items: &[Item], results: &mut [Heard]) {
                 results[*index] = Heard::Remembered(*outcome);
             }
         }
-        Told::Refunded(_) | Told::Deleted | Told::Found(_) | Told::Kept => {}
+        Told::Refunded(_) | Told::Deleted | Told::Found(_) | Told::Kept | Told::Swapped(_) => {}
     }
 }
 

@@ -69,6 +69,12 @@ pub(super) fn decide_script() -> &'static Script {
     &DECIDE
 }
 
+/// Puts a value in the place of the one that was read.
+pub(super) fn swap_script() -> &'static Script {
+    static SWAP: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/swap.lua")));
+    &SWAP
+}
+
 /// Gives back units of one counter.
 pub(super) fn refund_script() -> &'static Script {
     static REFUND: LazyLock<Script> = LazyLock::new(|| {

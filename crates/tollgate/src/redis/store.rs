@@ -62,6 +62,7 @@ impl RedisStore {
             nodes: self.context.router.map().lanes().iter().map(|lane| lane.health()).collect(),
             local_denials: self.context.shadows.denials(),
             foreign_values: self.context.foreign_values.load(Ordering::Relaxed),
+            waits: self.context.waits.read(),
         }
     }
 
@@ -82,9 +83,18 @@ impl RedisStore {
 
     /// Keeps a value that is no counter for so long, in milliseconds rounded up, in place of whatever is there.
     pub async fn put(&self, key: &str, value: Vec<u8>, ttl: Nanos) -> Result<(), StoreError> {
-        let ttl_ms = ttl.get().div_ceil(Nanos::MILLISECOND.get()).max(1);
-        match answer(self.errand().send(Work::Put { key: key.to_owned(), value, ttl_ms })).await? {
+        match answer(self.errand().send(Work::Put { key: key.to_owned(), value, ttl_ms: whole_ms(ttl) })).await? {
             Told::Kept => Ok(()),
+            _ => Err(mixed_up()),
+        }
+    }
+
+    /// Keeps a value that is no counter in the place of the one that was read, if that is still there; says whether it
+    /// was. Without a value that was read there must be none.
+    pub async fn swap(&self, key: &str, read: Option<&[u8]>, value: Vec<u8>, ttl: Nanos) -> Result<bool, StoreError> {
+        let (read, ttl_ms) = (read.unwrap_or_default().to_vec(), whole_ms(ttl));
+        match answer(self.errand().send(Work::Swap { key: key.to_owned(), read, value, ttl_ms })).await? {
+            Told::Swapped(is_kept) => Ok(is_kept),
             _ => Err(mixed_up()),
         }
     }
@@ -151,9 +161,24 @@ impl RedisStore {
     ) -> Result<List<Outcome>, StoreError> {
         let items = self.items(charges, hashes);
         let errand = self.begin(now, clock);
+        let answered = self.ask_with(&errand, items, charges, hashes).await;
+        match &answered {
+            Ok(_) => self.context.waits.answered(errand.asked.elapsed()),
+            Err(fault) => self.context.waits.failed(fault),
+        }
+        Ok(answered?)
+    }
+
+    async fn ask_with(
+        &self,
+        errand: &Errand<'_>,
+        items: Items,
+        charges: &[Charge<'_>],
+        hashes: &[u64],
+    ) -> Result<List<Outcome>, Fault> {
         let first = self.slot(&items[0].key);
         if items.iter().any(|item| self.slot(&item.key) != first) {
-            return Ok(parts::decide(&errand, items, |item| self.slot(&item.key)).await?);
+            return parts::decide(errand, items, |item| self.slot(&item.key)).await;
         }
         match answer(errand.send(Work::Decide(items))).await {
             Ok(Told::Decided { now, answers }) => {
@@ -165,10 +190,10 @@ impl RedisStore {
             Ok(Told::Remembered(outcomes)) => Ok(outcomes),
             Err(Fault::Split) => {
                 let items = self.items(charges, hashes);
-                Ok(parts::decide(&errand, items, |item| item.hash).await?)
+                parts::decide(errand, items, |item| item.hash).await
             }
-            Ok(_) => Err(mixed_up()),
-            Err(fault) => Err(fault.into()),
+            Ok(_) => Err(Fault::Away(MIXED_UP.to_owned())),
+            Err(fault) => Err(fault),
         }
     }
 }
@@ -203,7 +228,9 @@ impl Errand<'_> {
         let key = match &work {
             Work::Decide(items) => items.first().map_or("", |item| item.key.as_str()),
             Work::Refund { item, .. } => item.key.as_str(),
-            Work::Delete { key, .. } | Work::Get { key } | Work::Put { key, .. } => key.as_str(),
+            Work::Delete { key, .. } | Work::Get { key } | Work::Put { key, .. } | Work::Swap { key, .. } => {
+                key.as_str()
+            }
         };
         let slot = self.store.slot(key);
         let Self { asked_at, asked, asked_by, deadline, .. } = *self;
@@ -221,9 +248,16 @@ impl Errand<'_> {
     }
 }
 
-fn mixed_up() -> StoreError {
-    StoreError::Unavailable("answers are mixed up".to_owned())
+/// Rounded up, and never nothing.
+fn whole_ms(ttl: Nanos) -> u64 {
+    ttl.get().div_ceil(Nanos::MILLISECOND.get()).max(1)
 }
+
+fn mixed_up() -> StoreError {
+    StoreError::Unavailable(MIXED_UP.to_owned())
+}
+
+const MIXED_UP: &str = "answers are mixed up";
 
 /// Waits for an answer.
 pub(super) async fn answer(awaited: Awaited) -> Result<Told, Fault> {

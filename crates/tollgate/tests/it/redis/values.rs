@@ -1,5 +1,6 @@
 //! Values that are no counters: put, found again, and gone in time.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tollgate::{Nanos, RedisOptions, RedisStore, StoreError};
@@ -50,6 +51,48 @@ async fn on_a_cluster_each_value_is_on_the_node_of_its_slot_and_follows_it() {
     for key in &keys {
         assert_eq!(store.get(key).await, Ok(Some(key.as_bytes().to_vec())), "{key}");
     }
+}
+
+#[tokio::test]
+async fn of_several_who_read_the_same_value_one_puts_its_own_in_the_place() {
+    let server = RedisServer::start();
+    let store = Arc::new(RedisStore::new(patient(options(&server))).unwrap());
+    assert_eq!(store.swap("a", Some(b"x"), VALUE.to_vec(), Nanos::HOUR).await, Ok(false), "nothing is there");
+    assert_eq!(store.swap("a", None, VALUE.to_vec(), Nanos::HOUR).await, Ok(true));
+    assert_eq!(store.swap("a", None, b"other".to_vec(), Nanos::HOUR).await, Ok(false), "something is there by now");
+    let mut swaps = tokio::task::JoinSet::new();
+    for number in 0..20 {
+        let store = Arc::clone(&store);
+        swaps.spawn(async move {
+            let swapped = store.swap("a", Some(VALUE), vec![number], Nanos::from_secs(100)).await;
+            swapped.unwrap().then_some(number)
+        });
+    }
+    let winners: Vec<u8> = swaps.join_all().await.into_iter().flatten().collect();
+    let &[winner] = &winners[..] else { panic!("one of them, not {winners:?}") };
+    assert_eq!(store.get("a").await, Ok(Some(vec![winner])));
+    let ttl: u64 = server.command(&["PTTL", "a"]);
+    assert!((1..=100_000).contains(&ttl), "{ttl}");
+    server.flush_scripts();
+    assert_eq!(store.swap("a", Some(&[winner]), b"last".to_vec(), Nanos::HOUR).await, Ok(true), "sent with its text");
+}
+
+#[tokio::test]
+async fn how_long_decisions_wait_and_how_many_fail_is_counted() {
+    let server = RedisServer::start();
+    let limiter = super::errands::limiter(patient(options(&server)));
+    super::errands::run(&limiter).await.unwrap();
+    let before = limiter.store().health().waits;
+    assert!(before.count() > 0 && before.timed_out + before.unavailable == 0, "{before:?}");
+    assert!(before.quantile_us(0.5).is_some() && before.sum_us > 0);
+    drop(server);
+    let mut failed = 0;
+    while limiter.store().health().waits.since(&before).unavailable == 0 && failed < 1_000 {
+        failed += 1;
+        let _ = super::errands::run(&limiter).await;
+    }
+    let waits = limiter.store().health().waits.since(&before);
+    assert!(waits.unavailable + waits.timed_out > 0, "{waits:?}");
 }
 
 #[tokio::test]

@@ -1,0 +1,229 @@
+//! Why a limit is charged, or not: the same answer as [`Policy::charges_for`], with its reasons.
+
+use crate::charge::Charge;
+use crate::limit::{DescriptorMatch, HeaderMatch, HostPattern, Limit, Match, OnMissingKey};
+use crate::subject::{HeaderValue, Subject};
+
+use super::{MissingKey, Policy};
+
+/// A limit, and what became of it for one request.
+#[derive(Clone, Debug)]
+pub struct Considered<'a> {
+    /// The limit.
+    pub limit: &'a Limit,
+    /// Each of its conditions, and whether it holds. None for a limit that covers everything.
+    pub conditions: Vec<Condition>,
+    /// What follows.
+    pub standing: Standing<'a>,
+}
+
+/// One condition of a limit, in words about the request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// Such as `the method is POST` or `the path /x does not lie below /api`.
+    pub words: String,
+    /// Whether it holds.
+    pub holds: bool,
+}
+
+/// What becomes of a limit for one request.
+#[derive(Clone, Debug)]
+pub enum Standing<'a> {
+    /// It is charged.
+    Charged(Charge<'a>),
+    /// A condition does not hold.
+    NotMatched,
+    /// It covers the request, but this limit takes its place.
+    ReplacedBy(&'a Limit),
+    /// It covers the request, but has no quota for its caller.
+    Unlimited,
+    /// It covers the request, which lacks a part of the key, so it is left out.
+    Skipped(MissingKey),
+    /// The same, and the request is refused for it.
+    Unidentified(MissingKey),
+}
+
+impl Policy {
+    /// Every limit, in order, and why it is charged or not. For people: a decision asks [`Policy::charges_for`].
+    pub fn considered<'a>(&'a self, subject: &'a Subject<'a>, cost: u64) -> Vec<Considered<'a>> {
+        let covering = self.covering(subject);
+        let standing = |place: usize, conditions: &[Condition]| {
+            if conditions.iter().any(|condition| !condition.holds) {
+                return Standing::NotMatched;
+            }
+            if !covering.contains(&place) {
+                return match self.standing_instead_of(place, &covering) {
+                    Some(other) => Standing::ReplacedBy(&self.limits[other]),
+                    None => Standing::NotMatched,
+                };
+            }
+            match self.charge_for(place, subject, cost) {
+                Ok(Some(charge)) => Standing::Charged(charge),
+                Ok(None) => self.without_charge(place, subject),
+                Err(missing) => Standing::Unidentified(missing),
+            }
+        };
+        let limits = self.limits.iter().enumerate();
+        let considered = limits.map(|(place, limit)| {
+            let conditions = conditions(&limit.matching, subject);
+            let standing = standing(place, &conditions);
+            Considered { limit, conditions, standing }
+        });
+        considered.collect()
+    }
+
+    /// The limit that is charged in place of one that covers a request and is not.
+    fn standing_instead_of(&self, place: usize, covering: &[usize]) -> Option<usize> {
+        covering.iter().copied().find(|&other| self.base[other] == self.base[place])
+    }
+
+    /// Why a limit that covers a request makes no charge: no quota, or no key and no rule to have one.
+    fn without_charge(&self, place: usize, subject: &Subject<'_>) -> Standing<'_> {
+        let limit = &self.limits[place];
+        match crate::key::Key::of_subject(limit, subject) {
+            Err(missing) if limit.missing_key_rule() == OnMissingKey::Skip => Standing::Skipped(missing),
+            _ => Standing::Unlimited,
+        }
+    }
+}
+
+fn conditions(matching: &Match, subject: &Subject<'_>) -> Vec<Condition> {
+    let path = matching.path.iter().map(|pattern| {
+        let holds = pattern.covers(subject.path);
+        let lies = if holds { "lies below" } else { "does not lie below" };
+        Condition { words: format!("the path {} {lies} {pattern}", subject.path), holds }
+    });
+    let methods = (!matching.methods.is_empty()).then(|| {
+        let holds = matching.methods.iter().any(|method| method == subject.method);
+        of_list("method", subject.method, &matching.methods, holds)
+    });
+    let hosts = (!matching.hosts.is_empty()).then(|| host_condition(&matching.hosts, subject.host));
+    let headers = matching.headers.iter().map(|header| header_condition(header, subject));
+    let domain = matching.domain.iter().map(|domain| {
+        let holds = subject.domain == Some(domain);
+        let is = if holds { "is" } else { "is not" };
+        Condition { words: format!("the domain {is} {domain}"), holds }
+    });
+    let descriptors = matching.descriptors.iter().map(|entry| entry_condition(entry, subject));
+    path.chain(methods).chain(hosts).chain(headers).chain(domain).chain(descriptors).collect()
+}
+
+fn of_list(what: &str, value: &str, wanted: &[String], holds: bool) -> Condition {
+    let words = match (holds, wanted) {
+        (true, _) => format!("the {what} is {value}"),
+        (false, [only]) => format!("the {what} is {value}, not {only}"),
+        (false, several) => format!("the {what} is {value}, none of {}", several.join(", ")),
+    };
+    Condition { words, holds }
+}
+
+fn host_condition(patterns: &[HostPattern], host: Option<&str>) -> Condition {
+    let wanted: Vec<String> = patterns.iter().map(ToString::to_string).collect();
+    match host {
+        Some(host) => of_list("host", host, &wanted, patterns.iter().any(|pattern| pattern.covers(host))),
+        None => Condition { words: format!("there is no host, and it must be {}", wanted.join(" or ")), holds: false },
+    }
+}
+
+fn header_condition(header: &HeaderMatch, subject: &Subject<'_>) -> Condition {
+    let name = &header.name;
+    let holds = header.covers(subject);
+    let words = match (subject.headers.get(name), &header.value, holds) {
+        (HeaderValue::Missing, _, _) => format!("the header {name} is missing"),
+        (_, None, _) => format!("the header {name} is there"),
+        (_, Some(value), true) => format!("the header {name} is {value}"),
+        (HeaderValue::Repeated, Some(value), false) => {
+            format!("the header {name} stands there twice, not once as {value}")
+        }
+        (HeaderValue::One(_), Some(value), false) => format!("the header {name} is not {value}"),
+    };
+    Condition { words, holds }
+}
+
+fn entry_condition(entry: &DescriptorMatch, subject: &Subject<'_>) -> Condition {
+    let holds = entry.covers(subject);
+    let has = if holds { "has" } else { "has no" };
+    let words = match &entry.value {
+        Some(value) => format!("the descriptor {has} {}={value}", entry.name),
+        None => format!("the descriptor {has} {}", entry.name),
+    };
+    Condition { words, holds }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{KeyPart, Limit, Match, Quota, Subject};
+
+    use super::*;
+
+    fn policy() -> Policy {
+        let quota = || Quota::per_second(10).burst(20);
+        Policy::new([
+            Limit::per_client("per-ip", quota()),
+            Limit::per_client("api", quota())
+                .matching(Match::path("/api/").unwrap().methods(["POST", "PUT"]))
+                .replaces("per-ip"),
+            Limit::new("tenant", quota())
+                .key([KeyPart::header("X-Tenant-Id")])
+                .matching(Match::default().host("*.shop.example").unwrap().header("x-beta", "yes")),
+            Limit::new("by-principal", quota()).key([KeyPart::Principal]),
+        ])
+        .unwrap()
+    }
+
+    fn words(considered: &[Considered<'_>], place: usize) -> Vec<String> {
+        considered[place].conditions.iter().map(|condition| condition.words.clone()).collect()
+    }
+
+    #[test]
+    fn a_limit_that_gives_way_names_the_one_that_takes_its_place() {
+        let policy = policy();
+        let ip = Some("203.0.113.7".parse().unwrap());
+        let subject = Subject { client_ip: ip, method: "POST", path: "/api/x", ..Subject::ANONYMOUS };
+        let considered = policy.considered(&subject, 1);
+        assert!(matches!(considered[0].standing, Standing::ReplacedBy(limit) if limit.name == "api"));
+        assert!(
+            matches!(&considered[1].standing, Standing::Charged(charge) if charge.key.to_string() == "api:203.0.113.7")
+        );
+        assert_eq!(words(&considered, 1), ["the path /api/x lies below /api", "the method is POST"]);
+        assert!(matches!(considered[2].standing, Standing::NotMatched));
+        assert!(matches!(&considered[3].standing, Standing::Skipped(missing) if missing.limit == "by-principal"));
+    }
+
+    #[test]
+    fn a_condition_that_does_not_hold_says_what_is_there_instead() {
+        let policy = policy();
+        let headers = [("x-beta", "no")];
+        let subject = Subject { path: "/apix", host: Some("a.example"), headers: &headers, ..Subject::ANONYMOUS };
+        let considered = policy.considered(&subject, 1);
+        assert_eq!(
+            words(&considered, 1),
+            ["the path /apix does not lie below /api", "the method is GET, none of POST, PUT"]
+        );
+        assert_eq!(
+            words(&considered, 2),
+            ["the host is a.example, not *.shop.example", "the header x-beta is not yes"]
+        );
+        assert!(matches!(&considered[0].standing, Standing::Unidentified(missing) if missing.limit == "per-ip"));
+    }
+
+    #[test]
+    fn the_charges_are_those_of_a_decision() {
+        let policy = policy();
+        let headers = [("x-beta", "yes"), ("x-tenant-id", "acme")];
+        let ip = Some("203.0.113.7".parse().unwrap());
+        for (method, path, host) in
+            [("GET", "/", None), ("POST", "/api", Some("a.shop.example")), ("PUT", "/api/1", Some("shop.example"))]
+        {
+            let subject = Subject { client_ip: ip, method, path, host, headers: &headers, ..Subject::ANONYMOUS };
+            let decided: Vec<String> =
+                policy.charges_for(&subject, 1).unwrap().iter().map(|charge| charge.key.to_string()).collect();
+            let considered = policy.considered(&subject, 1);
+            let charged = considered.iter().filter_map(|limit| match &limit.standing {
+                Standing::Charged(charge) => Some(charge.key.to_string()),
+                _ => None,
+            });
+            assert_eq!(charged.collect::<Vec<_>>(), decided, "{method} {path}");
+        }
+    }
+}
