@@ -1,10 +1,13 @@
 //! The operator's door: health, metrics, the version of the configuration, reload.
 //!
-//! It is on loopback unless there is a token, answers one request per connection, and gives a browser nothing to work with: no
-//! foreign host, no foreign origin, no script.
+//! It is on loopback unless there is a token, answers one request per connection, and gives a browser nothing to work with but
+//! its own page: no foreign host, no foreign origin, no foreign script.
 
 mod answer;
+mod desk;
 mod guard;
+mod page;
+mod query;
 mod routes;
 mod token;
 
@@ -12,10 +15,14 @@ use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use http::Request;
+use http_body_util::Either;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -25,6 +32,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use crate::operator::Operator;
 use crate::telemetry::Metrics;
 use guard::Guard;
 use routes::Routes;
@@ -41,6 +49,8 @@ pub struct AdminState {
     pub reload: Box<dyn Fn() -> Result<String, String> + Send + Sync>,
     /// The running configuration.
     pub version: Box<dyn Fn() -> ConfigVersion + Send + Sync>,
+    /// Everything else; without it there is less to see.
+    pub operator: Option<Arc<Operator>>,
 }
 
 impl fmt::Debug for AdminState {
@@ -77,6 +87,8 @@ const HEADERS_MAX: usize = 64;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 /// From the first byte of a connection to its last.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(60);
+/// Who still watches then may ask again.
+const STREAM_TIMEOUT: Duration = Duration::from_secs(3_600);
 /// For what is under way at the end.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
 /// Before the next attempt when the system has no descriptor left.
@@ -116,10 +128,10 @@ async fn accept(listener: &TcpListener, door: &Arc<Door>, connections: &mut Join
         while connections.try_join_next().is_some() {}
         let place = Arc::clone(&places).acquire_owned().await.expect("the semaphore is never closed");
         match listener.accept().await {
-            Ok((stream, _)) => {
+            Ok((stream, peer)) => {
                 let door = Arc::clone(door);
                 connections.spawn(async move {
-                    door.serve(stream).await;
+                    door.serve(stream, peer).await;
                     drop(place);
                 });
             }
@@ -137,14 +149,16 @@ struct Door {
 }
 
 impl Door {
-    async fn serve(self: Arc<Self>, stream: TcpStream) {
+    async fn serve(self: Arc<Self>, stream: TcpStream, peer: SocketAddr) {
+        let streams = Arc::new(AtomicBool::new(false));
         let service = service_fn(|request: Request<Incoming>| {
-            let door = Arc::clone(&self);
+            let (door, streams) = (Arc::clone(&self), Arc::clone(&streams));
             async move {
                 let answer = match door.guard.check(request.method(), request.uri(), request.headers()) {
-                    Ok(()) => door.routes.answer(request).await,
+                    Ok(()) => door.routes.answer(request, peer).await,
                     Err(refusal) => refusal.answer(),
                 };
+                streams.store(matches!(answer.body(), Either::Right(_)), Ordering::Relaxed);
                 Ok::<_, Infallible>(answer::protected(answer))
             }
         });
@@ -156,6 +170,9 @@ impl Door {
             .max_headers(HEADERS_MAX)
             .serve_connection(TokioIo::new(stream), service);
         // Clients that hang up or dawdle are their own concern.
-        let _ = timeout(CONNECTION_TIMEOUT, connection).await;
+        let mut connection = pin!(connection);
+        if timeout(CONNECTION_TIMEOUT, &mut connection).await.is_err() && streams.load(Ordering::Relaxed) {
+            let _ = timeout(STREAM_TIMEOUT, connection).await;
+        }
     }
 }

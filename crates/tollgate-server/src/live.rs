@@ -21,6 +21,7 @@ use crate::access::AccessLists;
 use crate::auth::Authenticator;
 use crate::decisions::DoorTls;
 use crate::external::{Backend, External};
+use crate::operator::{Crowd, Feed, Standing};
 use crate::outside::Outside;
 use crate::proxy::upstream::{Routes, Server, Servers};
 use crate::proxy::{rewrite, tls};
@@ -82,6 +83,12 @@ pub(crate) struct Gate {
     pub(crate) limiter: Limiter<AnyStore, MonotonicClock>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) access_log: AccessLog,
+    /// What operators have ordered.
+    pub(crate) standing: Standing,
+    /// Who asks most.
+    pub(crate) crowd: Crowd,
+    /// Decisions for those who watch.
+    pub(crate) feed: Feed,
     servers: Servers,
     outside: Outside,
     echo: Option<u16>,
@@ -172,6 +179,9 @@ impl Gate {
             limiter,
             metrics,
             access_log,
+            standing: Standing::new(),
+            crowd: Crowd::new(),
+            feed: Feed::default(),
             servers,
             outside,
             echo,

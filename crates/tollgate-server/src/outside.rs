@@ -2,18 +2,21 @@
 //!
 //! Every front door comes through here; without such limits it costs one look at a field.
 
+use std::net::IpAddr;
 use std::sync::{Arc, LazyLock, Mutex};
 
 use futures_util::future::join_all;
 use http::HeaderMap;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
-use tollgate::{RedisStore, ResetError, Verdict};
+use tollgate::{RedisStore, ResetError, StoreError, Verdict};
 use tollgate_config::ExternalSettings;
-use tollgate_core::{Charge, FailurePolicy, List, Nanos, QuotaSource, Stage, Subject};
+use tollgate_core::{Charge, Decision, FailurePolicy, List, Nanos, QuotaSource, Stage, Subject};
 
+use crate::access::Ruling;
 use crate::external::{External, Known, Question, Told};
 use crate::live::{Gate, Live};
+use crate::operator::{Looked, Orders, for_a_look, met};
 use crate::reload;
 use crate::store::{AnyStore, redis_store};
 
@@ -101,7 +104,7 @@ impl Gate {
             Err(missing) => return Ruled::alone(Verdict::Unidentified(missing)),
         };
         let Some(external) = &live.external else {
-            return Ruled::alone(self.limiter.decide(&live.policy, &charges).await);
+            return Ruled::alone(self.take(live, charges, Unlimited::LeftOut).await);
         };
         let request = OnBehalf { method: subject.method, path: subject.path, headers };
         let asked = match Asked::at_once(external, &charges, &request) {
@@ -109,7 +112,7 @@ impl Gate {
             // In a box: most requests need no room for this.
             None => Box::pin(Asked::ask(external, &charges, &request)).await,
         };
-        let verdict = self.limiter.decide(&live.policy, &asked.limited(&charges)).await;
+        let verdict = self.take(live, asked.limited(&charges), Unlimited::LeftOut).await;
         Ruled { verdict, told: asked.told() }
     }
 
@@ -117,12 +120,76 @@ impl Gate {
     /// looked at only.
     pub(crate) async fn decide(&self, live: &Live, charges: &[Charge<'_>]) -> Verdict {
         match &live.external {
-            None => self.limiter.decide(&live.policy, charges).await,
+            None => self.take(live, charges.iter().copied().collect(), Unlimited::LookedAt).await,
             Some(external) => {
                 let asked = Asked::ask(external, charges, &OnBehalf::nobody()).await;
-                self.limiter.decide(&live.policy, &asked.each(charges)).await
+                self.take(live, asked.each(charges), Unlimited::LookedAt).await
             }
         }
+    }
+
+    /// Takes charges under what operators have ordered, and lets those who watch know.
+    #[inline]
+    async fn take(&self, live: &Live, mut charges: List<Charge<'_>>, unlimited: Unlimited) -> Verdict {
+        if let Some(orders) = self.standing.with_overrides() {
+            charges = charges.iter().filter_map(|charge| ordered(*charge, &orders, unlimited)).collect();
+        }
+        let verdict = self.limiter.decide(&live.policy, &charges).await;
+        if let Some(decision) = verdict.decision() {
+            self.saw(&charges, decision);
+        }
+        verdict
+    }
+
+    /// Leaves marks for those who want to know who asks.
+    fn saw(&self, charges: &[Charge<'_>], decision: &Decision) {
+        let mut outcomes = decision.outcomes().map(|(_, charged)| charged).peekable();
+        for charge in charges {
+            // In their order, but without those that went unchecked.
+            let Some(charged) = outcomes.next_if(|charged| charged.limit_index == charge.limit_index) else { continue };
+            if charge.cost > 0 {
+                self.crowd.saw(&charge.key, !charged.outcome.is_allowed());
+                self.feed.saw(charge, &charged.outcome);
+            }
+        }
+    }
+
+    /// What holds for a charge and what it would meet; nothing is taken, and nobody is told.
+    pub(crate) async fn look(&self, live: &Live, charge: Charge<'_>, request: &OnBehalf<'_>) -> Looked {
+        let charges = [charge];
+        let asked = match &live.external {
+            None => Asked(List::One(None)),
+            Some(external) => Asked::ask(external, &charges, request).await,
+        };
+        let told = asked.0.iter().next().and_then(Option::as_deref);
+        let mut charge = under(charge, told);
+        let (mut quota, mut quota_from) = match told {
+            None => (Some(charge.quota), "config"),
+            Some(told) => (told.quota, "external"),
+        };
+        if let Some((ordered, _)) = self.standing.orders().of_charge(&charge) {
+            (quota, quota_from) = (ordered, "override");
+        }
+        let key = charge.key.to_string();
+        let Some(in_force) = quota else {
+            let nobody_asked = Err(StoreError::Unavailable("there is no limit".to_owned()));
+            return Looked { quota, quota_from, key, met: nobody_asked };
+        };
+        charge.quota = in_force;
+        let met = met(&self.limiter.decide(&live.policy, &for_a_look(charge)).await);
+        Looked { quota, quota_from, key, met }
+    }
+
+    /// What lists and operators say about an address; a ban comes before everything else.
+    pub(crate) fn ruling_of_address(&self, live: &Live, address: IpAddr) -> Option<Ruling> {
+        let banned = self.standing.with_bans().and_then(|orders| orders.bans().of_address(address));
+        banned.or_else(|| live.access.of_address(address))
+    }
+
+    /// What lists and operators say about a principal.
+    pub(crate) fn ruling_of_principal(&self, live: &Live, id: &str) -> Option<Ruling> {
+        let banned = self.standing.with_bans().and_then(|orders| orders.bans().of_principal(id));
+        banned.or_else(|| live.access.of_principal(id))
     }
 
     /// Gives back the units of charges that were drawn `age` ago.
@@ -146,6 +213,26 @@ impl Gate {
             }
         }
     }
+}
+
+/// What becomes of a charge without a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unlimited {
+    /// Nobody asks for its outcome.
+    LeftOut,
+    /// Its outcome has a place, and nothing is taken.
+    LookedAt,
+}
+
+/// A charge under an operator's order, if there is one.
+fn ordered<'a>(mut charge: Charge<'a>, orders: &Orders, unlimited: Unlimited) -> Option<Charge<'a>> {
+    match orders.of_charge(&charge).map(|(quota, _)| quota) {
+        None => {}
+        Some(Some(quota)) => charge.quota = quota,
+        Some(None) if unlimited == Unlimited::LeftOut => return None,
+        Some(None) => charge.cost = 0,
+    }
+    Some(charge)
 }
 
 impl Ruled {

@@ -45,6 +45,10 @@ struct Running {
     content: Content,
     applied: Applied,
     since: SystemTime,
+    text: String,
+    words: Vec<String>,
+    /// The mistakes of the last attempt that was refused, unless another was accepted since.
+    last_error: Option<(SystemTime, Vec<String>)>,
     /// Follows the files that were read; none for the built-in configuration.
     watcher: Option<Watcher>,
 }
@@ -78,6 +82,29 @@ impl Content {
     }
 }
 
+/// What a process begins with.
+pub(crate) struct Begun {
+    content: Content,
+    text: String,
+    words: Vec<String>,
+}
+
+impl Begun {
+    pub(crate) fn with(loaded: &Loaded) -> Self {
+        Self { content: Content::of(loaded), text: loaded.text.clone(), words: loaded.config.in_words() }
+    }
+}
+
+/// The configuration in force, for people.
+pub(crate) struct Told {
+    pub(crate) version: ConfigVersion,
+    pub(crate) file: Option<PathBuf>,
+    /// As it was written, with its secrets.
+    pub(crate) text: String,
+    pub(crate) words: Vec<String>,
+    pub(crate) last_error: Option<(SystemTime, Vec<String>)>,
+}
+
 /// How an attempt to read the configuration again went well.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reloaded {
@@ -98,9 +125,11 @@ impl fmt::Display for Reloaded {
 
 impl Reloader {
     /// For a gate with a configuration of this content.
-    pub(crate) fn new(gate: Arc<Gate>, content: Content, file: Option<PathBuf>, read_again: ReadAgain) -> Self {
+    pub(crate) fn new(gate: Arc<Gate>, begun: Begun, file: Option<PathBuf>, read_again: ReadAgain) -> Self {
+        let Begun { content, text, words } = begun;
         let applied = Applied { version: gate.live().version, needs_restart: Vec::new() };
-        let running = Running { content, applied, since: SystemTime::now(), watcher: None };
+        let since = SystemTime::now();
+        let running = Running { content, applied, since, text, words, last_error: None, watcher: None };
         Self { gate, file, read_again, running: Mutex::new(running) }
     }
 
@@ -143,6 +172,8 @@ impl Reloader {
                 tracing::info!(version = applied.version, "the configuration was read again and is the same");
             }
             Err(mistakes) => {
+                let lines = mistakes.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect();
+                running.last_error = Some((SystemTime::now(), lines));
                 self.gate.metrics.reloaded(ReloadResult::Refused);
                 tracing::error!("the configuration in force stays: {mistakes}");
             }
@@ -155,6 +186,7 @@ impl Reloader {
         let mut content = Content::of(&loaded);
         // Several may ask for the same change: the watcher, a signal, an operator.
         if content == running.content {
+            running.last_error = None;
             return Ok(Reloaded::Unchanged(running.applied.clone()));
         }
         // Somebody may still be writing: what was read must be there a moment later too.
@@ -171,14 +203,29 @@ impl Reloader {
         if says_nothing(&loaded.text) {
             return Err("the file is empty: nothing would be limited and nobody served".to_owned());
         }
+        let words = loaded.config.in_words();
         let applied = self.gate.apply(loaded.config).map_err(|mistakes| mistakes.join("\n"))?;
         running.content = content;
+        (running.text, running.words, running.last_error) = (loaded.text, words, None);
         running.applied = applied.clone();
         running.since = SystemTime::now();
         if let Some(watcher) = &running.watcher {
             watcher.set_files(self.files());
         }
         Ok(Reloaded::Applied(applied))
+    }
+
+    /// All that there is to say about the configuration in force.
+    pub(crate) fn told(&self) -> Told {
+        let version = self.version();
+        let running = self.running();
+        Told {
+            version,
+            file: self.file.clone(),
+            text: running.text.clone(),
+            words: running.words.clone(),
+            last_error: running.last_error.clone(),
+        }
     }
 
     /// Which configuration runs.
@@ -224,12 +271,12 @@ mod tests {
     /// Reloads once from a file that holds these texts, one after the other; returns what came of it and how many limits hold.
     fn reloaded_from(texts: &'static [&'static str]) -> (Result<Reloaded, String>, usize) {
         let first = loaded(BEFORE);
-        let content = Content::of(&first);
+        let begun = Begun::with(&first);
         let gate = Arc::new(Gate::new(first.config, None, BACKGROUND.handle().clone()).unwrap());
         let next = Mutex::new(texts.iter());
         let last = texts.last().unwrap();
         let read_again = Box::new(move || Ok(loaded(next.lock().unwrap().next().unwrap_or(last))));
-        let reloaded = Reloader::new(Arc::clone(&gate), content, None, read_again).reload();
+        let reloaded = Reloader::new(Arc::clone(&gate), begun, None, read_again).reload();
         let limits = gate.live().policy.limits().len();
         (reloaded, limits)
     }

@@ -43,7 +43,7 @@ pub(crate) async fn ruling(
     headers: &HeaderMap,
     meet: impl FnOnce(&Principal) + Send,
 ) -> Result<Passed, Stop> {
-    let by_address = extracted.client_ip.and_then(|address| live.access.of_address(address));
+    let by_address = extracted.client_ip.and_then(|address| gate.ruling_of_address(live, address));
     if by_address == Some(Ruling::Deny) {
         return Err(Stop::Denied);
     }
@@ -77,7 +77,7 @@ async fn ruling_with_principal(
     if let Some(known) = &principal {
         meet(known);
     }
-    match principal.as_deref().and_then(|known| live.access.of_principal(&known.id)) {
+    match principal.as_deref().and_then(|known| gate.ruling_of_principal(live, &known.id)) {
         Some(Ruling::Deny) => return Err(Stop::Denied),
         Some(Ruling::Allow) => return Ok(first),
         None if is_exempt => return Ok(first),

@@ -14,11 +14,11 @@ use crate::admin::{self, AdminState, AdminToken, Readiness};
 use crate::cores::{Common, Cores};
 use crate::decisions;
 use crate::echo;
-use crate::external::External;
 use crate::handover::Inherited;
 use crate::live::Gate;
+use crate::operator::Operator;
 use crate::proxy::{self, listen};
-use crate::reloading::{Content, Loaded, ReadAgain, Reloaded, Reloader};
+use crate::reloading::{Begun, Loaded, ReadAgain, Reloaded, Reloader};
 use crate::store::AnyStore;
 use crate::telemetry::metrics::Reading;
 
@@ -28,6 +28,7 @@ pub(crate) struct Server {
     cores: Cores,
     admin: Option<TcpListener>,
     reloader: Arc<Reloader>,
+    operator: Arc<Operator>,
     /// Becomes true when the process is told to end.
     ending: watch::Sender<bool>,
     /// Drives what is not tied to a request, such as connections to Redis.
@@ -43,7 +44,7 @@ impl Server {
         mut inherited: Inherited,
     ) -> Result<Self, Vec<String>> {
         let one = |mistake: String| vec![mistake];
-        let content = Content::of(&loaded);
+        let begun = Begun::with(&loaded);
         let config = loaded.config;
         let echo = if wants_echo(&config) { Some(echo::start().map_err(one)?) } else { None };
         let background = tokio::runtime::Builder::new_multi_thread()
@@ -60,17 +61,19 @@ impl Server {
             store.start();
         }
         tell_metrics(&gate);
-        let reloader = Arc::new(Reloader::new(Arc::clone(&gate), content, file, read_again));
+        let reloader = Arc::new(Reloader::new(Arc::clone(&gate), begun, file, read_again));
+        let operator = Arc::new(Operator::new(Arc::clone(&gate), Arc::clone(&reloader)));
+        background.spawn(Operator::follow(Arc::downgrade(&operator)));
         let (ending, is_ending) = watch::channel(false);
         let cores =
             start_cores(proxy_config.as_ref(), &decisions_config, &gate, &is_ending, &mut inherited).map_err(one)?;
-        let admin =
-            start_admin(&admin_config, &gate, &reloader, &background, is_ending, &mut inherited).map_err(one)?;
+        let admin = start_admin(&admin_config, &gate, &reloader, &operator, &background, is_ending, &mut inherited)
+            .map_err(one)?;
         reloader.watch().map_err(|error| vec![format!("the configuration cannot be followed: {error}")])?;
         for address in inherited.addresses() {
             tracing::warn!("a socket was inherited on which nothing listens: {address}");
         }
-        Ok(Self { gate, cores, admin, reloader, ending, background })
+        Ok(Self { gate, cores, admin, reloader, operator, ending, background })
     }
 
     pub(crate) fn background(&self) -> &Runtime {
@@ -118,10 +121,16 @@ impl Server {
         self.ending.send_replace(true);
         drop(self.admin);
         self.cores.join();
+        let goodbye = async { tokio::time::timeout(GOODBYE_MAX, self.operator.leave()).await };
+        // Who cannot be told notices in a moment.
+        let _ = self.background.block_on(goodbye);
         self.gate.access_log.clone().close();
         self.background.shutdown_background();
     }
 }
+
+/// For taking this replica's name off the board.
+const GOODBYE_MAX: Duration = Duration::from_millis(200);
 
 fn wants_echo(config: &Config) -> bool {
     let routes = config.proxy.iter().flat_map(|proxy| &proxy.routes);
@@ -133,11 +142,7 @@ fn tell_metrics(gate: &Arc<Gate>) {
     let weak = Arc::downgrade(gate);
     gate.metrics.read_from(move || match weak.upgrade() {
         None => Reading::default(),
-        Some(gate) => {
-            let live = gate.live();
-            let external = live.external.as_ref().map(External::counts);
-            Reading::of(gate.limiter.store(), gate.limiter.failures(), &live.client_ip, external)
-        }
+        Some(gate) => Reading::of(&gate),
     });
 }
 
@@ -166,6 +171,7 @@ fn start_admin(
     config: &config::Admin,
     gate: &Arc<Gate>,
     reloader: &Arc<Reloader>,
+    operator: &Arc<Operator>,
     background: &Runtime,
     mut is_ending: watch::Receiver<bool>,
     inherited: &mut Inherited,
@@ -196,6 +202,7 @@ fn start_admin(
             let reloader = Arc::clone(reloader);
             move || reloader.version()
         }),
+        operator: Some(Arc::clone(operator)),
     });
     background.spawn(async move {
         let ended = async move {

@@ -7,6 +7,7 @@ use http::uri::Authority;
 use http::{Method, StatusCode, Uri};
 
 use super::answer::{self, Answer};
+use super::page;
 use super::token::AdminToken;
 
 /// Stands before every path.
@@ -31,12 +32,12 @@ impl Guard {
         let host = host(uri, headers).ok_or(Refusal::UnclearHost)?;
         match &self.token {
             None if !self.is_ours(&host) => return Err(Refusal::ForeignHost),
-            Some(token) if uri.path() != HEALTH && !shown(headers).is_some_and(|shown| token.admits(shown)) => {
+            Some(token) if !is_open(uri.path()) && !shown(headers).is_some_and(|shown| token.admits(shown)) => {
                 return Err(Refusal::NoToken);
             }
             _ => {}
         }
-        if !matches!(*method, Method::GET | Method::HEAD) && is_cross_site(&host, headers) {
+        if !matches!(*method, Method::GET | Method::HEAD) && is_cross_site(&host, headers, self.token.is_some()) {
             return Err(Refusal::CrossSite);
         }
         Ok(())
@@ -54,6 +55,11 @@ impl Guard {
         let address = address.to_canonical();
         address.is_loopback() || address == self.own_address
     }
+}
+
+/// What holds nothing that a token would protect: that we are there, and a page that asks for the token.
+fn is_open(path: &str) -> bool {
+    path == HEALTH || page::is_file(path)
 }
 
 /// Why a request does not come in.
@@ -106,10 +112,14 @@ fn shown(headers: &HeaderMap) -> Option<&[u8]> {
 }
 
 /// Whether a browser sends this for a page of another site. Programs say neither of the two.
-fn is_cross_site(host: &Authority, headers: &HeaderMap) -> bool {
+/// Who shows a token may have come through a proxy that speaks TLS.
+fn is_cross_site(host: &Authority, headers: &HeaderMap, has_token: bool) -> bool {
     let is_own_page = |site: &HeaderValue| matches!(site.as_bytes(), b"same-origin" | b"none");
     let is_own_origin = |origin: &HeaderValue| {
-        let origin = origin.to_str().ok().and_then(|origin| origin.strip_prefix("http://"));
+        let origin = origin.to_str().ok().and_then(|origin| {
+            let over_tls = || origin.strip_prefix("https://").filter(|_| has_token);
+            origin.strip_prefix("http://").or_else(over_tls)
+        });
         origin.and_then(|origin| origin.parse::<Authority>().ok()).is_some_and(|origin| origin == *host)
     };
     !headers.get_all(SEC_FETCH_SITE).iter().all(is_own_page)
@@ -191,9 +201,18 @@ mod tests {
         let host = ("host", "tollgate.example:9090");
         let good = format!("Bearer {TOKEN}");
         assert_eq!(status(&guard, Method::GET, "/healthz", &[host]), 200);
-        for path in
-            ["/readyz", "/metrics", "/v1/version", "/v1/reload", "/", "/healthz/", "/healthzz", "//healthz", "/x"]
-        {
+        for path in [
+            "/readyz",
+            "/metrics",
+            "/v1/version",
+            "/v1/reload",
+            "/v1/stats",
+            "/app.jsx",
+            "/healthz/",
+            "/healthzz",
+            "//healthz",
+            "/x",
+        ] {
             assert_eq!(status(&guard, Method::GET, path, &[host]), 401, "{path}");
             assert_eq!(status(&guard, Method::GET, path, &[host, ("authorization", &good)]), 200, "{path}");
         }

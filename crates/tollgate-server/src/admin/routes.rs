@@ -1,20 +1,26 @@
 //! What is behind the door.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::header::{self, HeaderValue};
 use http::{Method, Request, StatusCode};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::answer::{self, Answer};
+use super::desk::{self, Asked, Place};
 use super::guard::HEALTH;
+use super::page;
+use super::query::Query;
 use super::{AdminState, ConfigVersion};
+use crate::operator::AUDIT;
 use crate::telemetry::{Metrics, rfc3339};
 
 /// The paths and what they do.
@@ -24,8 +30,9 @@ pub(super) struct Routes {
     reload: Arc<Semaphore>,
 }
 
-/// Nothing here needs a body.
-const BODY_BYTES_MAX: usize = 4096;
+/// A reload needs no body.
+const RELOAD_BYTES_MAX: usize = 4096;
+const QUESTION_BYTES_MAX: usize = 64 * 1024;
 const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 const RELOAD_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -34,41 +41,81 @@ impl Routes {
         Self { state, reload: Arc::new(Semaphore::new(1)) }
     }
 
-    pub(super) async fn answer(&self, request: Request<Incoming>) -> Answer {
+    pub(super) async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> Answer {
         let path = request.uri().path();
-        let allowed = match path {
-            HEALTH | "/readyz" | "/metrics" | "/v1/version" => "GET, HEAD",
-            "/v1/reload" => "POST",
+        let place = self.state.operator.as_ref().and_then(|_| Place::find(path));
+        let allowed = match (path, &place) {
+            (HEALTH | "/readyz" | "/metrics" | "/v1/version", _) => "GET, HEAD",
+            ("/v1/reload", _) => "POST",
+            (path, _) if page::is_file(path) => "GET, HEAD",
+            (_, Some(place)) => place.allowed(),
             _ => return answer::error(StatusCode::NOT_FOUND, "there is nothing here"),
         };
-        let method = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
-        match (method, path) {
-            (&Method::GET, HEALTH) => answer::text(StatusCode::OK, "ok"),
-            (&Method::GET, "/readyz") => self.readiness(),
-            (&Method::GET, "/metrics") => {
-                answer::with_type(StatusCode::OK, Metrics::CONTENT_TYPE, self.state.metrics.encode())
-            }
-            (&Method::GET, "/v1/version") => answer::json(StatusCode::OK, &version((self.state.version)())),
-            (&Method::POST, "/v1/reload") => self.reload(request.into_body()).await,
-            _ => {
-                let mut answer = answer::error(StatusCode::METHOD_NOT_ALLOWED, "another method, please");
-                answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
-                answer
-            }
+        if !allowed.split(", ").any(|method| method == request.method().as_str()) {
+            let mut answer = answer::error(StatusCode::METHOD_NOT_ALLOWED, &format!("only {allowed}"));
+            answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
+            return answer;
+        }
+        match path {
+            HEALTH => answer::text(StatusCode::OK, "ok"),
+            "/readyz" => self.readiness(request.uri().query()).await,
+            "/metrics" => answer::with_type(StatusCode::OK, Metrics::CONTENT_TYPE, self.state.metrics.encode()),
+            "/v1/version" => answer::json(StatusCode::OK, &version((self.state.version)())),
+            "/v1/reload" => self.reload(request.into_body(), peer).await,
+            path => match page::file(path) {
+                Some(file) => file,
+                None => self.at_desk(request, peer).await,
+            },
         }
     }
 
-    fn readiness(&self) -> Answer {
-        let readiness = (self.state.ready)();
-        let status = if readiness.is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-        answer::json(status, &json!({ "ready": readiness.is_ready, "reasons": readiness.reasons }))
+    async fn at_desk(&self, request: Request<Incoming>, peer: SocketAddr) -> Answer {
+        let (parts, body) = request.into_parts();
+        let desk = self.state.operator.as_ref().zip(Place::find(parts.uri.path()));
+        let Some((operator, place)) = desk else {
+            return answer::error(StatusCode::NOT_FOUND, "there is nothing here");
+        };
+        let body = match read(body, QUESTION_BYTES_MAX).await {
+            Ok(body) => body,
+            Err(answer) => return *answer,
+        };
+        let asked = Asked {
+            place,
+            is_delete: parts.method == Method::DELETE,
+            query: parts.uri.query(),
+            headers: &parts.headers,
+            body: &body,
+            peer: peer.to_string(),
+        };
+        desk::answer(operator, asked).await
     }
 
-    async fn reload(&self, body: Incoming) -> Answer {
-        match timeout(BODY_TIMEOUT, Limited::new(body, BODY_BYTES_MAX).collect()).await {
-            Ok(Ok(_)) => {}
-            Ok(Err(_)) => return answer::error(StatusCode::PAYLOAD_TOO_LARGE, "no body is needed"),
-            Err(_) => return answer::error(StatusCode::REQUEST_TIMEOUT, "no body is needed"),
+    async fn readiness(&self, query: Option<&str>) -> Answer {
+        let is_deep = match Query::parse(query).and_then(|query| query.only(&["deep"]).map(|()| query)) {
+            Ok(query) => query.get("deep").is_some_and(|deep| deep == "true"),
+            Err(why) => return answer::error(StatusCode::BAD_REQUEST, &why),
+        };
+        let mut readiness = (self.state.ready)();
+        let store = match (&self.state.operator, is_deep) {
+            (Some(operator), true) => {
+                let (answers, why, took_us) = operator.ask_store().await;
+                readiness.is_ready &= answers;
+                readiness.reasons.extend(why.map(|why| format!("the store does not answer: {why}")));
+                Some(json!({ "answers": answers, "took_us": took_us }))
+            }
+            _ => None,
+        };
+        let status = if readiness.is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        let mut body = json!({ "ready": readiness.is_ready, "reasons": readiness.reasons });
+        if let Some(store) = store {
+            body["store"] = store;
+        }
+        answer::json(status, &body)
+    }
+
+    async fn reload(&self, body: Incoming, peer: SocketAddr) -> Answer {
+        if let Err(answer) = read(body, RELOAD_BYTES_MAX).await {
+            return *answer;
         }
         let Ok(turn) = Arc::clone(&self.reload).try_acquire_owned() else {
             return answer::error(StatusCode::CONFLICT, "a reload is under way");
@@ -82,6 +129,7 @@ impl Routes {
         });
         match timeout(RELOAD_TIMEOUT, reloaded).await {
             Ok(Ok(Ok(result))) => {
+                tracing::info!(target: AUDIT, action = "reload", what = result, peer = %peer, "an operator's change");
                 let mut body = version((self.state.version)());
                 body["result"] = Value::from(result);
                 answer::json(StatusCode::OK, &body)
@@ -94,6 +142,17 @@ impl Routes {
             Ok(Err(_)) => answer::error(StatusCode::INTERNAL_SERVER_ERROR, "the reload broke off"),
             Err(_) => answer::error(StatusCode::GATEWAY_TIMEOUT, "the reload takes long and goes on"),
         }
+    }
+}
+
+async fn read(body: Incoming, bytes_max: usize) -> Result<Bytes, Box<Answer>> {
+    match timeout(BODY_TIMEOUT, Limited::new(body, bytes_max).collect()).await {
+        Ok(Ok(read)) => Ok(read.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            Err(answer::error(StatusCode::PAYLOAD_TOO_LARGE, &format!("at most {bytes_max} bytes")).into())
+        }
+        Ok(Err(_)) => Err(answer::error(StatusCode::BAD_REQUEST, "the body broke off").into()),
+        Err(_) => Err(answer::error(StatusCode::REQUEST_TIMEOUT, "the body took too long").into()),
     }
 }
 

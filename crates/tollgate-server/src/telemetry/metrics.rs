@@ -7,7 +7,7 @@ mod limits;
 mod outside;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
@@ -43,6 +43,8 @@ pub struct Metrics {
     auth_refused: Counts<Reason>,
     config_version: Gauge,
     config_reloads: Counts<ReloadResult>,
+    config_last_reload_successful: Gauge,
+    config_last_reload: Gauge,
     access_log_dropped: Counter,
     elsewhere: Arc<Elsewhere>,
 }
@@ -80,6 +82,21 @@ impl Metrics {
         );
         let config_reloads =
             Counts::new("tollgate_config_reloads", "Attempts to load the configuration again", &mut registry);
+        let config_last_reload_successful = Gauge::default();
+        config_last_reload_successful.set(1);
+        registry.register(
+            "tollgate_config_last_reload_successful",
+            "Whether the last attempt to load the configuration was accepted",
+            config_last_reload_successful.clone(),
+        );
+        let config_last_reload = Gauge::default();
+        config_last_reload.set(unix_seconds());
+        registry.register_with_unit(
+            "tollgate_config_last_reload_timestamp",
+            "When the configuration was last loaded with success",
+            Unit::Seconds,
+            config_last_reload.clone(),
+        );
         let access_log_dropped = Counter::default();
         registry.register(
             "tollgate_access_log_dropped",
@@ -101,6 +118,8 @@ impl Metrics {
             auth_refused,
             config_version,
             config_reloads,
+            config_last_reload_successful,
+            config_last_reload,
             access_log_dropped,
             elsewhere,
         })
@@ -130,6 +149,16 @@ impl Metrics {
     /// The decision service was asked, and answered so.
     pub fn decision(&self, protocol: DecisionProtocol, answer: DecisionAnswer) {
         self.decisions.add(protocol, answer);
+    }
+
+    /// Requests so far, in the order of their outcomes.
+    pub(crate) fn requests_so_far(&self) -> Vec<u64> {
+        self.requests.so_far()
+    }
+
+    /// Questions to the decision service so far, in the order of the answers.
+    pub(crate) fn decisions_so_far(&self) -> Vec<u64> {
+        self.decisions.so_far()
     }
 
     /// An attempt at a server behind the proxy failed.
@@ -166,6 +195,11 @@ impl Metrics {
     /// The configuration was read again, with this result.
     pub fn reloaded(&self, result: ReloadResult) {
         self.config_reloads.add(result);
+        let is_accepted = result != ReloadResult::Refused;
+        self.config_last_reload_successful.set(i64::from(is_accepted));
+        if is_accepted {
+            self.config_last_reload.set(unix_seconds());
+        }
     }
 
     /// Takes over what is counted elsewhere: it is asked for whenever metrics are. The last caller counts.
@@ -177,6 +211,11 @@ impl Metrics {
     pub(super) fn access_log_dropped(&self, lines: u64) {
         self.access_log_dropped.inc_by(lines);
     }
+}
+
+fn unix_seconds() -> i64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since_1970.as_secs()).unwrap_or(i64::MAX)
 }
 
 /// A connection that is open until this is dropped.

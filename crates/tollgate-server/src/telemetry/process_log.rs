@@ -12,6 +12,9 @@ use tracing_subscriber::fmt::MakeWriter;
 /// `info`. Colours are for terminals only. An error says what is wrong with the filter.
 pub fn init_tracing(format: LogFormat, filter: Option<&str>) -> Result<(), InitError> {
     let filter = EnvFilter::try_new(filter.unwrap_or("info")).map_err(|error| InitError::Filter(error.to_string()))?;
+    // Who changed what is told whatever else is not.
+    let audit = "tollgate::audit=info".parse().expect("this is a directive");
+    let filter = filter.add_directive(audit);
     let has_colours = io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none();
     let subscriber = subscriber(format, filter, has_colours, io::stderr);
     tracing::subscriber::set_global_default(subscriber).map_err(|_| InitError::Twice)

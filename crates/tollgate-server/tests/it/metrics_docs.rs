@@ -23,6 +23,7 @@ fn encoded() -> Series {
         failures: FailureCounts::default(),
         client_ip_unused: vec![],
         external: Some(ExternalCounts::default()),
+        ..Reading::default()
     });
     let text = metrics.encode();
     let mut found = Series::new();

@@ -25,6 +25,7 @@ use super::Desk;
 use super::door::{DoorTls, Protocol};
 
 pub(super) use problem::Problem;
+pub(crate) use question::{Described, about_request};
 
 /// An answer of this door.
 pub(super) type Reply = Response<Full<Bytes>>;

@@ -47,6 +47,14 @@ impl Problem {
         Self { limit: Some(limit), ..Self::of_field(field, missing.to_string()) }
     }
 
+    /// The place and what is wrong there.
+    pub(in crate::decisions) fn in_words(&self) -> String {
+        match &self.field {
+            Some(field) => format!("{field}: {}", self.detail),
+            None => self.detail.clone().into_owned(),
+        }
+    }
+
     pub(in crate::decisions) fn reply(&self) -> Reply {
         let mut reply = Response::new(Full::new(super::reply::json_bytes(self)));
         *reply.status_mut() = self.status;

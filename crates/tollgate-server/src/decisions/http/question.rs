@@ -12,8 +12,8 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
-use tollgate::http::host_of;
-use tollgate_core::{Nanos, Principal, address, normalise_path};
+use tollgate::http::{HeaderLines, host_of};
+use tollgate_core::{Nanos, Principal, Subject, address, normalise_path};
 
 use super::Problem;
 
@@ -36,14 +36,48 @@ pub(super) struct Counter {
 }
 
 /// A request as a caller describes it.
-pub(super) struct Described {
-    pub(super) client_ip: Option<IpAddr>,
-    pub(super) method: Method,
-    pub(super) host: Option<String>,
-    pub(super) path: String,
-    pub(super) headers: HeaderMap,
-    pub(super) principal: Option<Principal>,
-    pub(super) descriptors: Vec<(String, String)>,
+pub(crate) struct Described {
+    pub(crate) client_ip: Option<IpAddr>,
+    pub(crate) method: Method,
+    pub(crate) host: Option<String>,
+    pub(crate) path: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) principal: Option<Principal>,
+    pub(crate) descriptors: Vec<(String, String)>,
+}
+
+impl Described {
+    /// Its entries, as a subject borrows them.
+    pub(crate) fn descriptors(&self) -> Vec<(&str, &str)> {
+        self.descriptors.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
+    }
+
+    /// Who is asking for what.
+    pub(crate) fn subject<'a>(
+        &'a self,
+        descriptors: &'a [(&'a str, &'a str)],
+        headers: &'a HeaderLines<'a>,
+    ) -> Subject<'a> {
+        Subject {
+            client_ip: self.client_ip,
+            method: self.method.as_str(),
+            host: self.host.as_deref(),
+            path: &self.path,
+            headers,
+            principal: self.principal.as_ref(),
+            domain: None,
+            descriptors,
+        }
+    }
+}
+
+/// Reads a check that is about a request, and its cost; an error names the place.
+pub(crate) fn about_request(body: &[u8]) -> Result<(Box<Described>, u64), String> {
+    let Check { about, cost } = check(body).map_err(|problem| problem.in_words())?;
+    match about {
+        Asked::Request(described) => Ok((described, cost)),
+        Asked::Counter(_) => Err("limit: say a subject; a counter is inspected by its name".to_owned()),
+    }
 }
 
 /// Units to give back.

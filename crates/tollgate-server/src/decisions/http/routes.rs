@@ -12,7 +12,6 @@ use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use tokio::time::timeout;
 use tollgate::http::HeaderLines;
-use tollgate_core::Subject;
 
 use super::question::{self, Asked, Check};
 use super::reply::{self, AnswerJson, BatchJson, EntryJson, ResetJson};
@@ -195,18 +194,8 @@ async fn ask(desk: &Desk, live: &Live, check: &Check, is_peek: bool) -> Result<A
             if let Some(twin) = live.key_headers.twin_in(&live.policy, &described.headers) {
                 return Err(Problem::of_field("subject.headers", twin.to_string()));
             }
-            let descriptors: Vec<(&str, &str)> =
-                described.descriptors.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-            let subject = Subject {
-                client_ip: described.client_ip,
-                method: described.method.as_str(),
-                host: described.host.as_deref(),
-                path: &described.path,
-                headers: &HeaderLines(&described.headers),
-                principal: described.principal.as_ref(),
-                domain: None,
-                descriptors: &descriptors,
-            };
+            let (descriptors, lines) = (described.descriptors(), HeaderLines(&described.headers));
+            let subject = described.subject(&descriptors, &lines);
             let answer = put(&About::Request { subject, headers: &described.headers }).await;
             answer.map_err(|missing| Problem::unidentified(&missing, false))
         }

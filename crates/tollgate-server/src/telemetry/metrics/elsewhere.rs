@@ -4,15 +4,17 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
-use tollgate::http::{ClientIp, Unused};
-use tollgate::{FailureCounts, NodeState};
+use prometheus_client::registry::Unit;
+use tollgate::http::Unused;
+use tollgate::{FailureCounts, NodeState, RedisWaits};
 
 use super::outside;
-use crate::external::ExternalCounts;
+use crate::external::{External, ExternalCounts};
+use crate::live::Gate;
 use crate::store::AnyStore;
 
 /// Counts that are kept elsewhere, as they are now.
@@ -26,24 +28,42 @@ pub struct Reading {
     pub client_ip_unused: Vec<(Unused, u64)>,
     /// What the limits service was asked, where there is one.
     pub external: Option<ExternalCounts>,
+    /// Whether the store failed to answer when it was last asked.
+    pub is_degraded: bool,
+    /// How long decisions waited for the store, where it is elsewhere.
+    pub waits: Option<RedisWaits>,
+    /// Requests denied without asking the store.
+    pub denied_from_memory: u64,
+    /// Bans and overrides in force.
+    pub orders: (u64, u64),
+    /// Events that nobody who watches took in time.
+    pub events_dropped: u64,
 }
 
 impl Reading {
     /// Asks those who count. The store in this process is one node, `local`, that always answers.
-    pub fn of(
-        store: &AnyStore,
-        failures: FailureCounts,
-        client_ip: &ClientIp,
-        external: Option<ExternalCounts>,
-    ) -> Self {
-        let nodes = match store {
-            AnyStore::Local(_) => vec![("local".to_owned(), true)],
+    pub(crate) fn of(gate: &Gate) -> Self {
+        let live = gate.live();
+        let (nodes, waits, denied_from_memory) = match gate.limiter.store() {
+            AnyStore::Local(_) => (vec![("local".to_owned(), true)], None, 0),
             AnyStore::Redis(redis) => {
-                let nodes = redis.health().nodes.into_iter();
-                nodes.map(|node| (node.endpoint.to_string(), node.state == NodeState::Up)).collect()
+                let health = redis.health();
+                let nodes = health.nodes.into_iter();
+                let nodes = nodes.map(|node| (node.endpoint.to_string(), node.state == NodeState::Up)).collect();
+                (nodes, Some(health.waits), health.local_denials)
             }
         };
-        Self { nodes, failures, client_ip_unused: client_ip.counts().to_vec(), external }
+        Self {
+            nodes,
+            failures: gate.limiter.failures(),
+            client_ip_unused: live.client_ip.counts().to_vec(),
+            external: live.external.as_ref().map(External::counts),
+            is_degraded: gate.limiter.is_degraded(),
+            waits,
+            denied_from_memory,
+            orders: gate.count_orders(),
+            events_dropped: gate.feed.dropped(),
+        }
     }
 }
 
@@ -71,7 +91,9 @@ impl Elsewhere {
 
 impl Collector for Elsewhere {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let Reading { nodes, failures, client_ip_unused, external } = self.read();
+        let reading = self.read();
+        encode_store(&reading, &mut encoder)?;
+        let Reading { nodes, failures, client_ip_unused, external, .. } = reading;
 
         let help = "Whether a node of the store answers.";
         let mut up = encoder.encode_descriptor("tollgate_store_up", help, None, MetricType::Gauge)?;
@@ -98,6 +120,47 @@ impl Collector for Elsewhere {
     }
 }
 
+/// How the store does, and what is done about callers meanwhile.
+fn encode_store(reading: &Reading, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let mut gauge = |name: &str, help: &str, value: u64| {
+        let gauge = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX)).encode(gauge)
+    };
+    let help = "Whether the store failed to answer when it was last asked.";
+    gauge("tollgate_store_degraded", help, reading.is_degraded.into())?;
+    let mut counter = |name: &str, help: &str, value: u64| {
+        let counter = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        ConstCounter::new(value).encode(counter)
+    };
+    let help = "Requests denied without asking the store.";
+    counter("tollgate_denied_from_memory", help, reading.denied_from_memory)?;
+    let help = "Events that nobody who watches took in time.";
+    counter("tollgate_events_dropped", help, reading.events_dropped)?;
+
+    let help = "Bans and overrides of operators in force.";
+    let mut orders = encoder.encode_descriptor("tollgate_orders", help, None, MetricType::Gauge)?;
+    for (kind, count) in [("ban", reading.orders.0), ("override", reading.orders.1)] {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        ConstGauge::new(count).encode(orders.encode_family(&[("kind", kind)])?)?;
+    }
+
+    let waits = reading.waits.clone().unwrap_or_default();
+    let help = "Decisions that the store did not answer.";
+    let mut errors = encoder.encode_descriptor("tollgate_store_errors", help, None, MetricType::Counter)?;
+    for (reason, count) in [("timed_out", waits.timed_out), ("unavailable", waits.unavailable)] {
+        ConstCounter::new(count).encode(errors.encode_family(&[("reason", reason)])?)?;
+    }
+    let help = "Time that decisions waited for the store.";
+    let (name, unit) = ("tollgate_store_request_duration", Some(&Unit::Seconds));
+    let mut histogram = encoder.encode_descriptor(name, help, unit, MetricType::Histogram)?;
+    let seconds = |bound: u64| if bound == u64::MAX { f64::INFINITY } else { bound as f64 / 1e6 };
+    let buckets: Vec<(f64, u64)> = waits.buckets.iter().map(|(bound, count)| (seconds(*bound), *count)).collect();
+    if buckets.is_empty() {
+        return histogram.encode_histogram::<NoLabelSet>(0.0, 0, &[(f64::INFINITY, 0)], None);
+    }
+    histogram.encode_histogram::<NoLabelSet>(waits.sum_us as f64 / 1e6, waits.count(), &buckets, None)
+}
+
 impl fmt::Debug for Elsewhere {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Elsewhere")
@@ -114,7 +177,7 @@ mod tests {
         let metrics = Metrics::new();
         let failures = FailureCounts { unchecked: 1, refused: 2, local: 3 };
         let nodes = vec![("rl-0:6379".to_owned(), true), ("rl-1:6379".to_owned(), false)];
-        let reading = Reading { nodes, failures, client_ip_unused: vec![(Unused::Missing, 4)], external: None };
+        let reading = Reading { nodes, failures, client_ip_unused: vec![(Unused::Missing, 4)], ..Reading::default() };
         metrics.read_from(move || reading.clone());
         let text = metrics.encode();
         let expected = [

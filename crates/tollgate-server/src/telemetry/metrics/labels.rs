@@ -167,6 +167,11 @@ impl<L: Label> Counts<L> {
     pub(super) fn add(&self, value: L) {
         self.counters[value.index()].inc();
     }
+
+    /// What was counted so far, in the order of the label's values.
+    pub(super) fn so_far(&self) -> Vec<u64> {
+        self.counters.iter().map(Counter::get).collect()
+    }
 }
 
 /// One counter per value of each of two labels, all there from the start.
@@ -186,6 +191,12 @@ impl<One: Label, Other: Label> CountsBy<One, Other> {
         let rows = One::ALL.iter().map(row).collect();
         registry.register(name, help, family);
         Self { rows, labels: PhantomData }
+    }
+
+    /// What was counted so far by the second label, whatever the first.
+    pub(super) fn so_far(&self) -> Vec<u64> {
+        let sum = |place: usize| self.rows.iter().map(|row| row[place].get()).sum();
+        (0..Other::ALL.len()).map(sum).collect()
     }
 
     pub(super) fn add(&self, one: One, other: Other) {

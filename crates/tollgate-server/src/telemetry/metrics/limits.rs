@@ -79,7 +79,28 @@ pub struct LimitCounts {
     series: LimitSeries,
 }
 
+/// What a limit has said so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LimitTotals {
+    /// Charges that were taken.
+    pub allowed: u64,
+    /// Charges that were not, so that the request was refused.
+    pub denied: u64,
+    /// Charges that were not, of a limit that only watches.
+    pub shadow_denied: u64,
+}
+
 impl LimitCounts {
+    /// What each limit of the policy has said so far, in order.
+    pub fn totals(&self) -> impl Iterator<Item = LimitTotals> {
+        let count = |counters: &ByOutcome, answer: LimitAnswer| counters[answer.index()].get();
+        self.by_index.iter().map(move |(_, counters)| LimitTotals {
+            allowed: count(counters, LimitAnswer::Allowed),
+            denied: count(counters, LimitAnswer::Denied),
+            shadow_denied: count(counters, LimitAnswer::ShadowDenied),
+        })
+    }
+
     /// Counts what each limit said. A decision by an older or newer policy is counted as well, only less quickly.
     pub fn count(&self, decision: &Decision) {
         for (limit, charged) in decision.outcomes() {

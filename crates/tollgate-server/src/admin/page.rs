@@ -1,0 +1,32 @@
+//! The dashboard: files that are part of the program.
+
+use bytes::Bytes;
+use http::StatusCode;
+use http::header::{CONTENT_SECURITY_POLICY, HeaderValue};
+
+use super::answer::{self, Answer};
+
+/// Path, type and content of every file.
+const FILES: [(&str, &str, &[u8]); 4] = [
+    ("/", "text/html; charset=utf-8", include_bytes!("page/index.html")),
+    ("/app.js", "text/javascript; charset=utf-8", include_bytes!("page/app.js")),
+    ("/app.css", "text/css; charset=utf-8", include_bytes!("page/app.css")),
+    ("/favicon.svg", "image/svg+xml", include_bytes!("page/favicon.svg")),
+];
+
+/// Nothing from elsewhere, nothing inside the page, nowhere else to send anything to.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// Whether a path is one of the page's.
+pub(super) fn is_file(path: &str) -> bool {
+    FILES.iter().any(|(own, ..)| *own == path)
+}
+
+/// A file of the page.
+pub(super) fn file(path: &str) -> Option<Answer> {
+    let (_, content_type, content) = FILES.iter().find(|(own, ..)| *own == path)?;
+    let mut answer = answer::with_bytes(StatusCode::OK, content_type, Bytes::from_static(content));
+    answer.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    Some(answer)
+}

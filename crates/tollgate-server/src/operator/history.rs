@@ -1,0 +1,149 @@
+//! The last five minutes, second by second.
+
+use std::collections::{HashMap, VecDeque};
+
+use serde_json::{Value, json};
+
+/// What was counted so far, at one moment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Totals {
+    /// By limit: its name, what it allowed, what it denied.
+    pub(crate) limits: Vec<(String, u64, u64)>,
+    /// The 99th percentile of the last second's waits for the store; 0 without any.
+    pub(crate) p99_us: u64,
+    pub(crate) is_degraded: bool,
+}
+
+/// Differences of totals, one for each second.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    /// What each limit had counted a second ago. One that has gone may come back, and its counters go on.
+    before: HashMap<String, (u64, u64)>,
+    has_begun: bool,
+    ends_at_ms: u64,
+    all: Series,
+    limits: Vec<(String, Series)>,
+    p99_us: VecDeque<u64>,
+    degraded: VecDeque<u8>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Series {
+    allowed: VecDeque<u64>,
+    denied: VecDeque<u64>,
+}
+
+/// Seconds that are kept.
+const POINTS: usize = 300;
+/// Limits with a history of their own.
+const LIMITS: usize = 32;
+
+impl History {
+    /// A second is over.
+    pub(crate) fn add(&mut self, totals: Totals, now_ms: u64) {
+        let length = self.p99_us.len();
+        self.limits.retain(|(name, _)| totals.limits.iter().any(|(other, ..)| other == name));
+        let mut sum = (0, 0);
+        for (name, allowed, denied) in &totals.limits {
+            let past = self.before.insert(name.clone(), (*allowed, *denied));
+            // Of a limit that was never there before, everything is new, except for us who come later than it.
+            let past = past.unwrap_or(if self.has_begun { (0, 0) } else { (*allowed, *denied) });
+            let (allowed, denied) = (allowed.saturating_sub(past.0), denied.saturating_sub(past.1));
+            sum = (sum.0 + allowed, sum.1 + denied);
+            let place = match self.limits.iter().position(|(other, _)| other == name) {
+                Some(place) => place,
+                None if self.limits.len() < LIMITS => {
+                    self.limits.push((name.clone(), Series::of_nothing(length)));
+                    self.limits.len() - 1
+                }
+                None => continue,
+            };
+            self.limits[place].1.push(allowed, denied);
+        }
+        self.all.push(sum.0, sum.1);
+        push(&mut self.p99_us, totals.p99_us);
+        push(&mut self.degraded, u8::from(totals.is_degraded));
+        self.ends_at_ms = now_ms;
+        self.has_begun = true;
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        let limits: Vec<Value> = self
+            .limits
+            .iter()
+            .map(|(name, series)| json!({ "name": name, "allowed": series.allowed, "denied": series.denied }))
+            .collect();
+        json!({
+            "step_ms": 1_000, "ends_at_ms": self.ends_at_ms,
+            "allowed": self.all.allowed, "denied": self.all.denied,
+            "p99_us": self.p99_us, "degraded": self.degraded, "limits": limits,
+        })
+    }
+}
+
+impl Series {
+    fn of_nothing(length: usize) -> Self {
+        let nothing: VecDeque<u64> = std::iter::repeat_n(0, length).collect();
+        Self { allowed: nothing.clone(), denied: nothing }
+    }
+
+    fn push(&mut self, allowed: u64, denied: u64) {
+        push(&mut self.allowed, allowed);
+        push(&mut self.denied, denied);
+    }
+}
+
+fn push<T>(points: &mut VecDeque<T>, point: T) {
+    points.push_back(point);
+    if points.len() > POINTS {
+        points.pop_front();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn totals(limits: &[(&str, u64, u64)]) -> Totals {
+        let limits = limits.iter().map(|(name, allowed, denied)| ((*name).to_owned(), *allowed, *denied)).collect();
+        Totals { limits, p99_us: 7, is_degraded: false }
+    }
+
+    #[test]
+    fn each_second_has_what_was_added_in_it() {
+        let mut history = History::default();
+        history.add(totals(&[("a", 100, 50)]), 1_000);
+        history.add(totals(&[("a", 103, 50)]), 2_000);
+        history.add(totals(&[("a", 103, 51), ("b", 4, 0)]), 3_000);
+        let json = history.json();
+        assert_eq!((&json["allowed"], &json["denied"]), (&json!([0, 3, 4]), &json!([0, 0, 1])));
+        assert_eq!(json["limits"][1], json!({ "name": "b", "allowed": [0, 0, 4], "denied": [0, 0, 0] }));
+        assert_eq!((&json["ends_at_ms"], &json["p99_us"]), (&json!(3_000), &json!([7, 7, 7])));
+    }
+
+    #[test]
+    fn a_limit_that_has_gone_has_none_and_the_rest_stays_in_step() {
+        let mut history = History::default();
+        for second in 0..POINTS as u64 + 50 {
+            history.add(totals(&[("a", second, 0), ("b", 2 * second, 0)]), second);
+        }
+        history.add(totals(&[("b", 2 * (POINTS as u64 + 50), 0)]), 999);
+        let json = history.json();
+        let length = |value: &Value| value.as_array().map_or(0, Vec::len);
+        assert_eq!(json["limits"].as_array().map(Vec::len), Some(1));
+        assert_eq!((length(&json["allowed"]), length(&json["limits"][0]["allowed"])), (POINTS, POINTS));
+        assert_eq!(json["limits"][0]["allowed"][POINTS - 1], 2);
+    }
+
+    #[test]
+    fn there_is_an_end_to_how_many_limits_have_a_history() {
+        let mut history = History::default();
+        let many: Vec<(String, u64, u64)> = (0..100).map(|number| (format!("limit-{number}"), 1, 0)).collect();
+        history.add(Totals { limits: many.clone(), ..Totals::default() }, 0);
+        let more = many.into_iter().map(|(name, ..)| (name, 2, 0)).collect();
+        history.add(Totals { limits: more, ..Totals::default() }, 0);
+        let json = history.json();
+        assert_eq!(json["limits"].as_array().map(Vec::len), Some(LIMITS));
+        assert_eq!(json["allowed"], json!([0, 100]), "all of them count in the sum");
+    }
+}
