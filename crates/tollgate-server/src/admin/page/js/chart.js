@@ -81,7 +81,7 @@ export function spark(canvas, series, inks) {
   if (!ready) return;
   const area = { ...ready, left: 1, right: ready.width - 1, top: 3, bottom: ready.height - 3 };
   const top = Math.max(1, ...series.flat());
-  series.forEach((values, index) => line(area, values, top, ink(inks[index]), false));
+  series.forEach((values, index) => values.some(Boolean) && line(area, values, top, ink(inks[index]), false));
 }
 
 // How long the store took, and shaded when it was away.

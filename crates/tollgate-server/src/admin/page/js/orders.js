@@ -35,8 +35,8 @@ function orderItem(order) {
   end.addEventListener('click', () => endDialog(order));
   const grants = order.kind === 'ban' ? 'refused' : order.unlimited ? 'unlimited' : order.quota;
   return make('li', { class: 'order', 'data-kind': order.kind },
-    make('span', { class: 'tag', 'data-kind': order.kind }, order.kind),
-    make('span', { class: 'about' }, make('strong', {}, strange(order.what)), make('span', { class: 'quiet-text' }, strange(grants), ' until ', time(order.until)),
+    make('span', { class: 'about' }, make('span', {}, make('span', { class: 'tag', 'data-kind': order.kind }, order.kind), make('strong', {}, strange(order.what))),
+      make('span', { class: 'quiet-text' }, strange(grants), ' until ', time(order.until)),
       make('span', { class: 'quiet-text' }, strange(order.by), ': ', strange(order.reason))),
     end);
 }

@@ -73,7 +73,7 @@ function limits(stats) {
   stats.limits.forEach((limit, index) => {
     const row = rows.get(limit.name) ?? limitRow(limit.name);
     if (body.rows[index] !== row.row) body.insertBefore(row.row, body.rows[index] ?? null);
-    say(row.words, plain(limit.words));
+    say(row.words, plain(limit.words.startsWith(`${limit.name}: `) ? limit.words.slice(limit.name.length + 2) : limit.words));
     mark(row.mode, 'mode', limit.mode);
     say(row.mode, limit.mode);
     const history = stats.history.limits.find((one) => one.name === limit.name);
