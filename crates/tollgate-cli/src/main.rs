@@ -2,6 +2,8 @@
 
 mod check;
 mod import;
+mod plain;
+mod remote;
 mod serve;
 
 use std::path::PathBuf;

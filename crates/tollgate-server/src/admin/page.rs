@@ -6,12 +6,22 @@ use http::header::{CONTENT_SECURITY_POLICY, HeaderValue};
 
 use super::answer::{self, Answer};
 
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+
 /// Path, type and content of every file.
-const FILES: [(&str, &str, &[u8]); 4] = [
+const FILES: [(&str, &str, &[u8]); 12] = [
     ("/", "text/html; charset=utf-8", include_bytes!("page/index.html")),
-    ("/app.js", "text/javascript; charset=utf-8", include_bytes!("page/app.js")),
+    ("/app.js", SCRIPT, include_bytes!("page/app.js")),
     ("/app.css", "text/css; charset=utf-8", include_bytes!("page/app.css")),
     ("/favicon.svg", "image/svg+xml", include_bytes!("page/favicon.svg")),
+    ("/js/api.js", SCRIPT, include_bytes!("page/js/api.js")),
+    ("/js/chart.js", SCRIPT, include_bytes!("page/js/chart.js")),
+    ("/js/dom.js", SCRIPT, include_bytes!("page/js/dom.js")),
+    ("/js/events.js", SCRIPT, include_bytes!("page/js/events.js")),
+    ("/js/explain.js", SCRIPT, include_bytes!("page/js/explain.js")),
+    ("/js/keys.js", SCRIPT, include_bytes!("page/js/keys.js")),
+    ("/js/orders.js", SCRIPT, include_bytes!("page/js/orders.js")),
+    ("/js/overview.js", SCRIPT, include_bytes!("page/js/overview.js")),
 ];
 
 /// Nothing from elsewhere, nothing inside the page, nowhere else to send anything to.

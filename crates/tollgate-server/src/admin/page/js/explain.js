@@ -1,0 +1,71 @@
+// Why a request would pass or not, limit by limit, in sentences.
+
+import { inWords, post } from './api.js';
+import { count, find, make, micros, plain, strange } from './dom.js';
+
+const VERDICTS = { forward: 'passes', reject: 'rejected', refused: 'refused', unidentified: 'unidentified', unavailable: 'unavailable' };
+const STANDINGS = { charged: 'charged', not_matched: 'does not match', replaced: 'replaced', missing_key: 'key missing', not_limited: 'not limited', unknown: 'unknown' };
+const SOURCES = { config: 'from the configuration', external: 'from the limits service', override: 'from an override' };
+
+export function watchExplain() {
+  const form = find('explain');
+  form.addEventListener('submit', async (event) => {
+    event.preventDefault();
+    const button = form.querySelector('button');
+    button.disabled = true;
+    try {
+      find('explained').replaceChildren(...explanation(await post('v1/explain', question(form.elements))));
+    } catch (error) {
+      find('explained').replaceChildren(make('p', { class: 'bad-text' }, plain(inWords(error))));
+    } finally {
+      button.disabled = false;
+    }
+  });
+}
+
+// The request as the decision service understands it. Empty fields are left out.
+function question(fields) {
+  const [host, path] = place(fields.url.value.trim());
+  const subject = { method: fields.method.value, path, headers: headers(fields.headers.value) };
+  const optional = { host, client_ip: fields.client_ip.value.trim(), principal: fields.principal.value.trim() };
+  for (const [name, value] of Object.entries(optional)) if (value !== '') subject[name] = value;
+  return { subject, cost: fields.cost.value === '' ? 1 : Number(fields.cost.value) };
+}
+
+// `https://host/path`, `host/path` or `/path`. The path stays as it was typed: its spelling is part of the question.
+function place(text) {
+  const [, host, path] = /^(?:[a-z]+:\/\/)?([^/?#]*)(.*)$/is.exec(text);
+  return [host, path === '' || !path.startsWith('/') ? `/${path}` : path];
+}
+
+function headers(text) {
+  const lines = text.split('\n').filter((line) => line.trim() !== '').map((line) => {
+    const at = line.indexOf(':');
+    return at < 0 ? [line.trim(), ''] : [line.slice(0, at).trim(), line.slice(at + 1).trim()];
+  });
+  return Object.fromEntries(lines);
+}
+
+function explanation(said) {
+  const wait = said.would_pass_after_us > 0 ? make('p', {}, `It would pass in ${micros(said.would_pass_after_us)}, if nobody else asks.`) : null;
+  const list = said.list ? make('p', {}, strange(typeof said.list === 'string' ? said.list : Object.values(said.list).filter((value) => typeof value === 'string').join(' · '))) : null;
+  const head = make('div', { class: 'verdict', 'data-verdict': said.verdict }, make('span', { class: 'tag' }, VERDICTS[said.verdict] ?? plain(String(said.verdict))), make('p', {}, strange(said.summary)));
+  return [head, ...[wait, list].filter(Boolean), ...(said.limits ?? []).map(limit)];
+}
+
+function limit(one) {
+  const sentences = [...(one.why ?? []).map(strange)];
+  if (one.key) sentences.push(make('span', {}, 'its counter is ', make('code', {}, strange(one.key))));
+  if (one.parts?.length) sentences.push(make('span', {}, 'from ', ...one.parts.flatMap((part, index) => [index > 0 ? ', ' : '', strange(part.part), ' = ', make('code', {}, strange(part.value))])));
+  if (one.quota) sentences.push(make('span', {}, 'it allows ', strange(one.quota), ` (${SOURCES[one.quota_from] ?? plain(String(one.quota_from))})`));
+  if (one.standing === 'charged' && one.before && one.after) {
+    sentences.push(one.allowed
+      ? `${count(one.before.remaining)} left before, ${count(one.after.remaining)} after; full again in ${micros(one.after.reset_after_us)}`
+      : `${count(one.before.remaining)} left: not enough; try again in ${micros(one.retry_after_us)}`);
+  }
+  if (one.mode === 'shadow') sentences.push('it only watches: nothing is refused because of it');
+  const standing = one.standing === 'charged' ? (one.allowed ? 'allowed' : 'denied') : one.standing;
+  return make('article', { class: 'reason', 'data-standing': standing },
+    make('h3', {}, strange(one.name), ' ', make('span', { class: 'tag', 'data-outcome': standing }, standing === 'allowed' || standing === 'denied' ? standing : STANDINGS[one.standing] ?? plain(String(one.standing)))),
+    make('ul', {}, ...sentences.map((sentence) => make('li', {}, sentence))));
+}

@@ -1,0 +1,106 @@
+// The busiest keys, and what can be done about one.
+
+import { get, inWords, keyPath } from './api.js';
+import { count, find, make, micros, offer, plain, say, strange, time } from './dom.js';
+import { banDialog, overrideDialog, resetDialog } from './orders.js';
+
+const rows = new Map();
+const body = find('keys').tBodies[0];
+
+export async function refreshKeys() {
+  const by = document.querySelector('input[name=by]:checked').value;
+  const limit = find('keys-limit').value;
+  const { keys } = await get(`v1/top?by=${by}&n=20${limit === '' ? '' : `&limit=${encodeURIComponent(limit)}`}`);
+  show(keys);
+}
+
+export function watchKeys(refresh) {
+  document.querySelectorAll('input[name=by]').forEach((choice) => choice.addEventListener('change', refresh));
+  find('keys-limit').addEventListener('change', refresh);
+}
+
+// Rows stay where they are while somebody points at them or is among them by keyboard: no button runs away.
+function show(keys) {
+  const held = body.matches(':hover') || body.contains(document.activeElement);
+  const wanted = new Map(keys.map((key) => [`${key.limit}\n${key.text}`, key]));
+  if (held) {
+    for (const [name, row] of rows) if (wanted.has(name)) fill(row, wanted.get(name), keys);
+    if (rows.size > 0) return;
+  }
+  for (const [name, row] of rows) if (!wanted.has(name)) { row.row.remove(); rows.delete(name); }
+  let index = 0;
+  for (const [name, key] of wanted) {
+    const row = rows.get(name) ?? keyRow(name, key);
+    if (body.rows[index] !== row.row) body.insertBefore(row.row, body.rows[index] ?? null);
+    fill(row, key, keys);
+    index += 1;
+  }
+  find('keys-empty').hidden = keys.length > 0;
+  find('keys').hidden = keys.length === 0;
+}
+
+function fill(row, key, keys) {
+  const most = Math.max(1, ...keys.map((one) => one.requests));
+  say(row.requests, count(key.requests));
+  say(row.denied, count(key.denied));
+  row.denied.classList.toggle('denied', key.denied > 0);
+  row.bar.style.setProperty('--whole', `${(key.requests / most) * 100}%`);
+  row.bar.style.setProperty('--part', `${key.requests > 0 ? Math.min(100, (key.denied / key.requests) * 100) : 0}%`);
+}
+
+function keyRow(name, key) {
+  const parts = {
+    requests: make('td', { class: 'number', 'data-label': 'requests' }), denied: make('td', { class: 'number', 'data-label': 'denied' }),
+    bar: make('span', { class: 'bar', 'aria-hidden': 'true' }, make('i')),
+  };
+  const label = Array.isArray(key.key) && key.key.length > 0 ? key.key.join(' · ') : key.text;
+  const head = make('th', { scope: 'row' }, make('span', { class: 'key' }, strange(label)), make('span', { class: 'words' }, strange(key.limit)), parts.bar);
+  parts.row = make('tr', {}, head, parts.requests, parts.denied, make('td', {}, buttons(key)));
+  rows.set(name, parts);
+  return parts;
+}
+
+function buttons(key) {
+  const named = Array.isArray(key.key);
+  const button = (words, act, possible) => {
+    const element = make('button', { type: 'button', 'data-act': words.replace('…', ''), 'aria-label': `${words} ${plain(key.text)}`, disabled: !possible, title: possible ? null : 'this counter cannot be named by its parts' }, words);
+    element.addEventListener('click', act);
+    return element;
+  };
+  return make('span', { class: 'buttons' },
+    button('inspect', () => inspect(key), named), button('reset', () => resetDialog(key), named),
+    button('override…', () => overrideDialog(key), named), button('ban…', () => banDialog(key), true));
+}
+
+// Shows one counter, and looks again every second while it is open.
+function inspect(key) {
+  const dialog = find('key-dialog');
+  say(find('key-title'), plain(key.text));
+  find('key-state').replaceChildren(make('p', { class: 'quiet-text' }, 'asking…'));
+  if (!dialog.open) dialog.showModal();
+  const look = async () => {
+    try {
+      find('key-state').replaceChildren(...counter(await get(keyPath(key.limit, key.key))));
+    } catch (error) {
+      find('key-state').replaceChildren(make('p', { class: 'bad-text' }, plain(inWords(error))));
+    }
+  };
+  look();
+  const again = setInterval(look, 1000);
+  dialog.addEventListener('close', () => clearInterval(again), { once: true });
+}
+
+function counter(state) {
+  const pair = (name, value) => make('div', {}, make('dt', {}, name), make('dd', {}, value));
+  const level = make('meter', { min: '0', max: String(state.capacity), value: String(state.remaining), 'aria-label': 'units left' });
+  const order = state.override;
+  return [
+    level,
+    make('dl', { class: 'pairs' },
+      pair('left', `${count(state.remaining)} of ${count(state.capacity)}`),
+      pair('full again', state.reset_after_us > 0 ? `in ${micros(state.reset_after_us)}` : 'now'),
+      pair('quota', strange(state.quota)),
+      pair('override', order ? make('span', {}, strange(order.unlimited ? 'unlimited' : order.quota), ` until ${time(order.until)} by `, strange(order.by)) : 'none')),
+    ...(state.is_degraded ? [make('p', { class: 'bad-text' }, 'The store is away: this is what this replica knows.')] : []),
+  ];
+}
