@@ -60,7 +60,7 @@ const SLOWHTTPTEST: Tool = Tool {
 /// The tests against the running program.
 const RUNNING: &[&str] = &["-p", "tollgate-cli", "--test", "it"];
 
-const LONG_TESTS: [LongTest; 5] = [
+const LONG_TESTS: [LongTest; 6] = [
     LongTest {
         name: "programs",
         about: "T-41: a million random steps and more, the same in Rust and in Redis",
@@ -92,6 +92,13 @@ const LONG_TESTS: [LongTest; 5] = [
         runs: &[(RUNNING, &["large_bodies_stream_through_flat_memory"])],
         // Mebibytes.
         cases: "1024",
+        tools: &[],
+    },
+    LongTest {
+        name: "series",
+        about: "T-31: a million distinct paths, tenants and hosts, and the metrics stay the same",
+        runs: &[(RUNNING, &["--nocapture", "distinct_paths_tenants_and_methods_add_no_series"])],
+        cases: "1000000",
         tools: &[],
     },
     LongTest {

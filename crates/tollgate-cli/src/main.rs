@@ -1,6 +1,7 @@
 //! The `tollgate` binary: arguments in, exit code out.
 
 mod check;
+mod explain;
 mod import;
 mod plain;
 mod remote;
@@ -36,6 +37,8 @@ enum Command {
         #[arg(env = "TOLLGATE_CONFIG", value_name = "FILE")]
         config: Option<PathBuf>,
     },
+    /// Say which limits a request meets and why, what they would answer, and when it would pass.
+    Explain(explain::Explain),
     /// Put another program's limits into our words: prints a configuration, and what differs.
     Import {
         #[command(subcommand)]
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
     let code = match Arguments::parse().command {
         Command::Serve { config } => serve::run(config),
         Command::Check { config } => check::run(config.as_deref()),
+        Command::Explain(arguments) => explain::run(&arguments),
         Command::Import { program: Program::EnvoyRatelimit { file } } => import::envoy_ratelimit(&file),
         Command::Schema => {
             println!("{:#}", tollgate_config::schema());

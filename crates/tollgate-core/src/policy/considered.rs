@@ -90,8 +90,14 @@ impl Policy {
 fn conditions(matching: &Match, subject: &Subject<'_>) -> Vec<Condition> {
     let path = matching.path.iter().map(|pattern| {
         let holds = pattern.covers(subject.path);
-        let lies = if holds { "lies below" } else { "does not lie below" };
-        Condition { words: format!("the path {} {lies} {pattern}", subject.path), holds }
+        let words = match (holds, subject.path) {
+            (true, path) if path.trim_end_matches('/') == pattern.to_string().trim_end_matches('/') => {
+                format!("the path is {path}")
+            }
+            (true, path) => format!("the path {path} lies below {pattern}"),
+            (false, path) => format!("the path {path} does not lie below {pattern}"),
+        };
+        Condition { words, holds }
     });
     let methods = (!matching.methods.is_empty()).then(|| {
         let holds = matching.methods.iter().any(|method| method == subject.method);

@@ -4,7 +4,7 @@ use serde::Serialize;
 use tollgate::{StoreError, Verdict};
 use tollgate_config::quota_in_words;
 use tollgate_core::{
-    Charge, Condition, Considered, Key, Mode, Nanos, Outcome, PartValue, Quota, Standing, TokenBucket,
+    Charge, Condition, Considered, Key, KeyPart, Mode, Nanos, Outcome, PartValue, Quota, Standing, TokenBucket,
 };
 
 /// What would happen, and why.
@@ -63,6 +63,9 @@ pub(crate) struct Looked {
     /// What it met, with nothing taken.
     pub(crate) met: Result<Outcome, StoreError>,
 }
+
+/// Of a quota that a service may know better, which is not asked.
+pub(crate) const UNASKED: &str = "unasked";
 
 /// What a list says about the caller of a request.
 pub(crate) enum Listed {
@@ -178,6 +181,7 @@ fn limit(considered: &Considered<'_>, looked: Option<Looked>, cost: u64) -> (Exp
         }
         (Standing::Skipped(missing), _) => {
             explained.standing = "missing_key";
+            explained.allowed = Some(false);
             explained.why.push(missing.to_string());
             explained.words = format!("{name} would apply{because}, but is left out: {}.", lacks(missing));
             (explained, Ending::Pass)
@@ -198,9 +202,14 @@ fn limit(considered: &Considered<'_>, looked: Option<Looked>, cost: u64) -> (Exp
 
 fn lacks(missing: &tollgate_core::MissingKey) -> String {
     match &missing.part {
-        Some(part) => format!("{part} {}", missing.reason),
+        Some(part) => format!("the {} {}", name_of(part), missing.reason),
         None => missing.to_string(),
     }
+}
+
+/// `header x-tenant-id`, as it is said.
+fn name_of(part: &KeyPart) -> String {
+    part.to_string().replacen(':', " ", 1)
 }
 
 fn because(conditions: &[Condition]) -> String {
@@ -219,12 +228,13 @@ fn charged(
         explained.why.push("covers every request".to_owned());
     }
     explained.parts = parts(&charge.key);
-    explained.quota_from = Some(looked.quota_from);
+    explained.quota_from = Some(if looked.quota_from == UNASKED { "config" } else { looked.quota_from });
     let name = explained.name.clone();
     let who = match &explained.parts[..] {
         [] => format!("the counter is {}", looked.key),
         parts => {
-            let parts: Vec<String> = parts.iter().map(|part| format!("{} {}", part.part, part.value)).collect();
+            let parts: Vec<String> =
+                parts.iter().map(|part| format!("{} {}", part.part.replacen(':', " ", 1), part.value)).collect();
             format!("it counts by {}, in {}", parts.join(" and "), looked.key)
         }
     };
@@ -239,6 +249,7 @@ fn charged(
     let from = match looked.quota_from {
         "override" => " (an operator's override)",
         "external" => " (as the limits service says)",
+        UNASKED => " (the limits service may say otherwise, and is not asked here)",
         _ => "",
     };
     let numbers = format!("{}{from}", quota_in_words(quota));

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use tollgate::Limiter;
 use tollgate::http::HeaderLines;
 use tollgate_config::{Config, quota_in_words};
-use tollgate_core::{Charge, MissingReason, Policy, Standing};
+use tollgate_core::{Charge, MissingReason, Policy, QuotaSource, Standing};
 
-use super::explain::{Explanation, Listed, Looked, explain, for_a_look, met};
+use super::explain::{Explanation, Listed, Looked, UNASKED, explain, for_a_look, met};
 use super::{Author, Operator, Refusal};
 use crate::access::{AccessLists, Ruling};
 use crate::decisions::Described;
@@ -122,7 +122,10 @@ pub async fn explain_offline(config: Config, question: &[u8]) -> Result<Explanat
         looked.push(match limit.standing {
             Standing::Charged(charge) => Some(Looked {
                 quota: Some(charge.quota),
-                quota_from: "config",
+                quota_from: match charge.key.limit().quota_from {
+                    QuotaSource::Limit => "config",
+                    QuotaSource::External => UNASKED,
+                },
                 key: charge.key.to_string(),
                 met: met(&limiter.decide(&policy, &for_a_look(charge)).await),
             }),

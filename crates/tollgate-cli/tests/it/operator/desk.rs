@@ -1,0 +1,175 @@
+//! What there is to see: counters, heaviest keys, numbers, the configuration.
+
+use serde_json::{Value, json};
+use tollgate_testkit::RedisServer;
+
+use super::super::running::{Tollgate, eventually, status};
+use super::{CONFIG, ask, from};
+
+#[test]
+fn a_key_is_inspected_and_reset_and_admitted_again() {
+    let tollgate = Tollgate::start(CONFIG);
+    (0..5).for_each(|_| assert_eq!(from(&tollgate, "203.0.113.7"), 200));
+    assert_eq!(from(&tollgate, "203.0.113.7"), 429);
+    let (code, counter) = ask(&tollgate, "GET", "/v1/keys/per-client/203.0.113.7", None);
+    assert_eq!((code, &counter["remaining"], &counter["capacity"]), (200, &json!(0), &json!(5)));
+    assert_eq!(counter["text"], "per-client:203.0.113.7");
+    assert_eq!(counter["quota"], "at most 5 requests at once and 1 an hour");
+    let reset_after = counter["reset_after_us"].as_u64().unwrap();
+    assert!((17_000_000_000..=18_000_000_000).contains(&reset_after), "five hours: {reset_after}");
+
+    let who = r#"{"by":"ann","reason":"a mistake of ours"}"#;
+    let (code, reset) = ask(&tollgate, "DELETE", "/v1/keys/per-client/203.0.113.7", Some(who));
+    assert_eq!((code, &reset["reset"]), (200, &json!(true)));
+    assert_eq!(from(&tollgate, "203.0.113.7"), 200);
+    tollgate.wait_for_log("a mistake of ours");
+    let logged = tollgate.logged.lock().unwrap();
+    let line = logged.iter().find(|line| line.contains("tollgate::audit")).unwrap();
+    for word in ["reset", "per-client:203.0.113.7", "ann", "a mistake of ours", "127.0.0.1:"] {
+        assert!(line.contains(word), "{word} in {line}");
+    }
+}
+
+#[test]
+fn questions_about_nothing_say_what_is_wrong() {
+    let tollgate = Tollgate::start(CONFIG);
+    for (method, path, body, code, words) in [
+        ("GET", "/v1/keys/nothing/x", None, 404, "nothing"),
+        ("GET", "/v1/keys/per-client/somebody", None, 400, "client_ip"),
+        ("GET", "/v1/keys/per-client/203.0.113.7/more", None, 400, "per-client"),
+        ("GET", "/v1/keys/per-client/%ff", None, 400, "text"),
+        ("DELETE", "/v1/keys/per-client/203.0.113.7", Some(r#"{"who":"ann"}"#), 400, "who"),
+        ("GET", "/v1/top?by=size", None, 400, "by"),
+        ("GET", "/v1/top?n=0", None, 400, "n"),
+        ("GET", "/v1/top?limits=a", None, 400, "limits"),
+        ("GET", "/v1/stats?history=maybe", None, 400, "history"),
+        ("GET", "/v1/events?outcome=maybe", None, 400, "outcome"),
+        ("DELETE", "/v1/orders/b-0", None, 404, "b-0"),
+        ("POST", "/v1/explain", Some(r#"{"limit":"per-client","key":["203.0.113.7"]}"#), 400, "subject"),
+        ("POST", "/v1/explain", Some("{"), 400, "JSON"),
+        ("POST", "/v1/bans", Some(r#"{"client_ip":"203.0.113.7","for":"1h","by":"ann","reason":"x","x":1}"#), 400, "x"),
+        ("PUT", "/v1/bans", Some("{}"), 405, "POST"),
+        ("GET", "/v1/bans", None, 405, "POST"),
+    ] {
+        let (got, answer) = ask(&tollgate, method, path, body);
+        let why = answer["error"].as_str().unwrap_or_else(|| panic!("{method} {path}: {answer}"));
+        assert!(got == code && why.contains(words), "{method} {path}: {got} {why}");
+    }
+    let form = format!(
+        "POST /v1/bans HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n{{}}",
+        tollgate.admin.unwrap()
+    );
+    let mut stream = std::net::TcpStream::connect(tollgate.admin.unwrap()).unwrap();
+    std::io::Write::write_all(&mut stream, form.as_bytes()).unwrap();
+    let mut answer = String::new();
+    let _ = std::io::Read::read_to_string(&mut stream, &mut answer);
+    assert!(status(&answer) == 400 && answer.contains("application/json"), "{answer}");
+}
+
+#[test]
+fn the_heaviest_and_the_most_denied_keys_are_on_top() {
+    let tollgate = Tollgate::start(CONFIG);
+    for number in 0..20 {
+        from(&tollgate, "203.0.113.66");
+        from(&tollgate, &format!("198.51.100.{number}"));
+    }
+    (0..4).for_each(|_| drop(from(&tollgate, "203.0.113.7")));
+    let (_, denied) = ask(&tollgate, "GET", "/v1/top?by=denied&limit=per-client", None);
+    assert_eq!(denied["keys"].as_array().map(Vec::len), Some(1), "{denied}");
+    let expected = json!({
+        "limit": "per-client", "key": ["203.0.113.66"], "text": "per-client:203.0.113.66", "requests": 20, "denied": 15,
+    });
+    assert_eq!(denied["keys"][0], expected);
+    let (_, heavy) = ask(&tollgate, "GET", "/v1/top?limit=per-client&n=2", None);
+    assert_eq!((&heavy["keys"][0]["requests"], &heavy["keys"][1]["requests"]), (&json!(20), &json!(4)));
+    // Nobody names the key of requests that lack it.
+    let (_, shared) = ask(&tollgate, "GET", "/v1/top?limit=watched", None);
+    assert_eq!((&shared["keys"][0]["key"], &shared["keys"][0]["requests"]), (&Value::Null, &json!(44)));
+}
+
+#[test]
+fn the_numbers_say_what_has_happened_and_the_last_minutes_are_kept() {
+    let tollgate = Tollgate::start(CONFIG);
+    (0..7).for_each(|_| drop(from(&tollgate, "203.0.113.7")));
+    let (code, stats) = ask(&tollgate, "GET", "/v1/stats", None);
+    assert_eq!((code, &stats["requests"]["forwarded"], &stats["requests"]["limited"]), (200, &json!(5), &json!(2)));
+    assert_eq!((&stats["limits"][0]["allowed"], &stats["limits"][0]["denied"]), (&json!(5), &json!(2)));
+    assert_eq!((&stats["store"]["kind"], &stats["store"]["degraded"]), (&json!("local"), &json!(false)));
+    assert_eq!(stats["history"], Value::Null);
+    eventually("the replica is on the board", || {
+        let (_, stats) = ask(&tollgate, "GET", "/v1/stats", None);
+        stats["replicas"].as_array().is_some_and(|seen| seen.len() == 1 && seen[0]["is_this"] == true)
+    });
+    let sum = |series: &Value| series.as_array().unwrap().iter().map(|point| point.as_u64().unwrap()).sum::<u64>();
+    eventually("a second is over", || {
+        from(&tollgate, "203.0.113.7");
+        let (_, stats) = ask(&tollgate, "GET", "/v1/stats?history=true", None);
+        let history = &stats["history"];
+        sum(&history["denied"]) > 0 && sum(&history["limits"][0]["denied"]) == sum(&history["denied"])
+    });
+}
+
+#[test]
+fn the_configuration_is_shown_without_secrets_and_with_the_last_mistakes() {
+    let config = format!("{CONFIG}# https://ann:hunter2@b.example\n");
+    let tollgate = Tollgate::start(&config);
+    let (_, shown) = ask(&tollgate, "GET", "/v1/config", None);
+    let text = shown["text"].as_str().unwrap();
+    assert!(text.contains("name: per-client") && !text.contains("hunter2"), "{text}");
+    assert!(shown["words"].as_array().unwrap().iter().any(|word| word.as_str().unwrap().starts_with("per-client: ")));
+    assert_eq!((&shown["version"], &shown["last_error"]), (&json!(1), &Value::Null));
+    std::fs::write(tollgate.file("tollgate.yaml"), config.replace("burst: 5", "burst: 0")).unwrap();
+    eventually("the mistake is told", || {
+        let (_, shown) = ask(&tollgate, "GET", "/v1/config", None);
+        shown["last_error"]["mistakes"][0].as_str().is_some_and(|mistake| mistake.contains("limits[0].burst"))
+    });
+    assert_eq!(tollgate.metric("tollgate_config_last_reload_successful"), 0);
+    std::fs::write(tollgate.file("tollgate.yaml"), config).unwrap();
+    eventually("all is well again", || {
+        let (_, shown) = ask(&tollgate, "GET", "/v1/config", None);
+        shown["last_error"] == Value::Null
+    });
+    assert_eq!(tollgate.metric("tollgate_config_last_reload_successful"), 1);
+}
+
+#[test]
+fn deep_readiness_asks_the_store() {
+    let server = RedisServer::start();
+    let redis = format!("store: {{ kind: redis, deadline: 1s, redis: {{ endpoints: ['{}'] }} }}\n", server.address());
+    let tollgate = Tollgate::start(&format!("{CONFIG}{redis}"));
+    eventually("it answers", || {
+        let (code, ready) = ask(&tollgate, "GET", "/readyz?deep=true", None);
+        code == 200 && ready["store"]["answers"] == true
+    });
+    assert_eq!(ask(&tollgate, "GET", "/readyz", None).1["store"], Value::Null);
+    drop(server);
+    eventually("it does not", || {
+        let (code, ready) = ask(&tollgate, "GET", "/readyz?deep=true", None);
+        code == 503 && ready["store"]["answers"] == false && !ready["reasons"].as_array().unwrap().is_empty()
+    });
+    assert_eq!(ask(&tollgate, "GET", "/readyz", None).0, 200, "requests are answered all the same");
+}
+
+#[test]
+fn beyond_loopback_only_the_page_and_health_are_there_without_a_token() {
+    let directory = tempfile::tempdir().unwrap();
+    let config =
+        CONFIG.replace("admin: { listen: '127.0.0.1:0' }", "admin: { listen: '127.0.0.1:0', token_file: token }");
+    std::fs::write(directory.path().join("token"), "a-token-that-is-long-enough\n").unwrap();
+    std::fs::write(directory.path().join("tollgate.yaml"), config).unwrap();
+    let tollgate = Tollgate::start_in(directory);
+    for path in
+        ["/v1/stats", "/v1/top", "/v1/config", "/v1/orders", "/v1/events", "/v1/keys/a/b", "/metrics", "/readyz"]
+    {
+        assert_eq!(status(&tollgate.ask_admin(path)), 401, "{path}");
+    }
+    for path in ["/v1/bans", "/v1/overrides", "/v1/explain", "/v1/reload"] {
+        assert_eq!(status(&tollgate.tell_admin("POST", path)), 401, "{path}");
+    }
+    assert_eq!(status(&tollgate.tell_admin("DELETE", "/v1/keys/per-client/203.0.113.7")), 401);
+    for path in ["/", "/app.js", "/app.css", "/favicon.svg", "/healthz"] {
+        let answer = tollgate.ask_admin(path);
+        assert_eq!(status(&answer), 200, "{path}");
+        assert!(answer.contains("content-security-policy: default-src 'none'"), "{path}: {answer}");
+    }
+}

@@ -1,0 +1,145 @@
+//! Bans and overrides: on every replica within a second, and over by themselves.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tollgate_testkit::{RedisServer, wait_until};
+
+use super::super::running::{Tollgate, eventually, header, status};
+use super::{CONFIG, ask, from};
+
+/// The promise is a second; this machine may be busy.
+const PROMISED: Duration = Duration::from_secs(5);
+
+fn with_redis(server: &RedisServer) -> String {
+    let redis = format!("store: {{ kind: redis, deadline: 1s, redis: {{ endpoints: ['{}'] }} }}\n", server.address());
+    format!("{CONFIG}{redis}")
+}
+
+#[test]
+fn an_override_on_one_replica_holds_on_the_other_and_ends_by_itself() {
+    let server = RedisServer::start();
+    let (one, other) = (Tollgate::start(&with_redis(&server)), Tollgate::start(&with_redis(&server)));
+    let order = r#"{"limit":"per-client","key":["203.0.113.7"],"rate":"100/h","burst":50,"for":"4s","by":"ann","reason":"load test"}"#;
+    let begun = Instant::now();
+    let (code, granted) = ask(&one, "POST", "/v1/overrides", Some(order));
+    assert_eq!((code, &granted["kind"]), (201, &json!("override")), "{granted}");
+    wait_until(PROMISED, "the other replica knows", || {
+        ask(&other, "GET", "/v1/orders", None).1["orders"].as_array().is_some_and(|orders| orders.len() == 1)
+    });
+    eprintln!("the other replica knew after {:?}", begun.elapsed());
+    for _ in 0..10 {
+        let answer = other.get("/", &["X-Forwarded-For: 203.0.113.7"]);
+        assert_eq!((status(&answer), header(&answer, "x-ratelimit-limit")), (200, Some("50")), "{answer}");
+    }
+    // Others are as they were.
+    let answers: Vec<u16> = (0..6).map(|_| from(&other, "203.0.113.8")).collect();
+    assert_eq!(answers, [200, 200, 200, 200, 200, 429]);
+    wait_until(4 * PROMISED, "it ends by itself", || from(&other, "203.0.113.7") == 429);
+    assert!(begun.elapsed() >= Duration::from_secs(4), "not before its time");
+    eventually("it is gone", || ask(&one, "GET", "/v1/orders", None).1["orders"] == json!([]));
+    one.wait_for_log("load test");
+    let logged = one.logged.lock().unwrap();
+    let line = logged.iter().find(|line| line.contains("tollgate::audit")).unwrap();
+    for word in ["override", "ann", "load test", "203.0.113.7", "until"] {
+        assert!(line.contains(word), "{word} in {line}");
+    }
+}
+
+#[test]
+fn a_ban_on_one_replica_holds_on_the_other_at_every_door_until_it_is_ended() {
+    let server = RedisServer::start();
+    let (one, other) = (Tollgate::start(&with_redis(&server)), Tollgate::start(&with_redis(&server)));
+    assert_eq!(from(&other, "203.0.113.7"), 200);
+    let order = r#"{"client_ip":"203.0.113.0/24","for":"1h","by":"ann","reason":"scraping"}"#;
+    let (_, ban) = ask(&one, "POST", "/v1/bans", Some(order));
+    wait_until(PROMISED, "the other replica bans", || from(&other, "203.0.113.7") == 403);
+    assert_eq!((from(&one, "203.0.113.9"), from(&one, "203.0.114.1")), (403, 200));
+    let question = r#"{"subject":{"client_ip":"203.0.113.7"}}"#;
+    let answer = post(other.decisions.unwrap(), "/v1/check", question);
+    assert!(answer.contains(r#""allowed":false"#), "{answer}");
+    let (_, explained) = ask(&other, "POST", "/v1/explain", Some(question));
+    assert_eq!(explained["verdict"], "refused");
+    assert!(explained["summary"].as_str().unwrap().contains("banned by ann (scraping)"), "{explained}");
+    assert_eq!(other.metric("tollgate_orders{kind=\"ban\"}"), 1);
+
+    let path = format!("/v1/orders/{}", ban["id"].as_str().unwrap());
+    let (code, ended) = ask(&other, "DELETE", &path, Some(r#"{"by":"bob","reason":"sorted out"}"#));
+    assert_eq!((code, &ended["ended"]), (200, &json!(true)));
+    assert_eq!(from(&other, "203.0.113.7"), 200, "at once where it was ended");
+    wait_until(PROMISED, "and soon everywhere", || from(&one, "203.0.113.9") == 200);
+    other.wait_for_log("sorted out");
+}
+
+#[test]
+fn orders_outlive_the_store_and_the_configuration() {
+    let server = RedisServer::start();
+    let config = with_redis(&server).replace("kind: redis,", "kind: redis, on_failure: { policy: open },");
+    let tollgate = Tollgate::start(&config);
+    let order = r#"{"limit":"per-client","unlimited":true,"for":"1h","by":"ann","reason":"launch day"}"#;
+    assert_eq!(ask(&tollgate, "POST", "/v1/overrides", Some(order)).0, 201);
+    assert!((0..20).all(|_| from(&tollgate, "203.0.113.7") == 200), "nobody is limited");
+    let ban = r#"{"client_ip":"203.0.113.66","for":"1h","by":"ann","reason":"x"}"#;
+    assert_eq!(ask(&tollgate, "POST", "/v1/bans", Some(ban)).0, 201);
+    std::fs::write(tollgate.file("tollgate.yaml"), config.replace("burst: 5", "burst: 6")).unwrap();
+    eventually("the file was read again", || tollgate.metric("tollgate_config_version") == 2);
+    assert!((0..20).all(|_| from(&tollgate, "203.0.113.7") == 200), "nor after a reload");
+    drop(server);
+    eventually("the store is away", || {
+        tollgate.metric("tollgate_store_degraded") == 1 || {
+            from(&tollgate, "203.0.113.7");
+            false
+        }
+    });
+    assert_eq!(from(&tollgate, "203.0.113.66"), 403, "a ban needs no store");
+    let (code, refused) = ask(&tollgate, "POST", "/v1/bans", Some(ban));
+    assert_eq!(code, 503, "what cannot be written down is not promised: {refused}");
+}
+
+#[test]
+fn an_order_about_nothing_is_refused_by_name() {
+    let tollgate = Tollgate::start(CONFIG);
+    for (order, code, words) in [
+        (r#"{"limit":"nothing","unlimited":true,"for":"1h","by":"ann","reason":"x"}"#, 404, "nothing"),
+        (
+            r#"{"limit":"per-client","key":["somebody"],"unlimited":true,"for":"1h","by":"ann","reason":"x"}"#,
+            400,
+            "key: ",
+        ),
+        (r#"{"limit":"per-client","rate":"fast","for":"1h","by":"ann","reason":"x"}"#, 400, "rate: "),
+        (r#"{"limit":"per-client","rate":"1/s","by":"ann","reason":"x"}"#, 400, "for: "),
+        (r#"{"limit":"per-client","rate":"1/s","for":"1h","reason":"x"}"#, 400, "by: "),
+    ] {
+        let (got, refused) = ask(&tollgate, "POST", "/v1/overrides", Some(order));
+        assert!(got == code && refused["error"].as_str().unwrap().contains(words), "{order}: {got} {refused}");
+    }
+    assert_eq!(ask(&tollgate, "GET", "/v1/orders", None).1["orders"], json!([]));
+}
+
+/// What somebody else wrote under our name changes nothing, and is told.
+#[test]
+fn a_board_that_was_tampered_with_bans_nobody_and_keeps_what_is_known() {
+    let server = RedisServer::start();
+    let tollgate = Tollgate::start(&with_redis(&server));
+    let ban = r#"{"client_ip":"203.0.113.66","for":"1h","by":"ann","reason":"x"}"#;
+    assert_eq!(ask(&tollgate, "POST", "/v1/bans", Some(ban)).0, 201);
+    server.command::<()>(&["SET", "tollgate:!orders", "{\"all\": \"your base\"}"]);
+    tollgate.wait_for_log("was not written by us");
+    assert_eq!((from(&tollgate, "203.0.113.66"), from(&tollgate, "203.0.113.7")), (403, 200));
+    let some = r#"[{"id":"x"},7,{"id":"b-1","what":{"ban_clients":"203.0.113.7/32"},"by":"eve","reason":"y","since_ms":0,"until_ms":99999999999999}]"#;
+    server.command::<()>(&["SET", "tollgate:!orders", some]);
+    wait_until(PROMISED, "the one that can be read holds", || from(&tollgate, "203.0.113.7") == 403);
+}
+
+fn post(address: std::net::SocketAddr, path: &str, body: &str) -> String {
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(super::LONGEST)).unwrap();
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    std::io::Write::write_all(&mut stream, request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    let _ = std::io::Read::read_to_string(&mut stream, &mut answer);
+    answer
+}
