@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 /// What was counted so far, at one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Totals {
-    /// By limit: its name, what it allowed, what it denied.
+    /// Requests and questions that passed, and that a limit stopped.
+    pub(crate) all: (u64, u64),
+    /// By limit: its name, what it allowed, what it denied or would have.
     pub(crate) limits: Vec<(String, u64, u64)>,
     /// The 99th percentile of the last second's waits for the store; 0 without any.
     pub(crate) p99_us: u64,
@@ -19,7 +21,7 @@ pub(crate) struct Totals {
 pub(crate) struct History {
     /// What each limit had counted a second ago. One that has gone may come back, and its counters go on.
     before: HashMap<String, (u64, u64)>,
-    has_begun: bool,
+    all_before: Option<(u64, u64)>,
     ends_at_ms: u64,
     all: Series,
     limits: Vec<(String, Series)>,
@@ -43,13 +45,11 @@ impl History {
     pub(crate) fn add(&mut self, totals: Totals, now_ms: u64) {
         let length = self.p99_us.len();
         self.limits.retain(|(name, _)| totals.limits.iter().any(|(other, ..)| other == name));
-        let mut sum = (0, 0);
         for (name, allowed, denied) in &totals.limits {
             let past = self.before.insert(name.clone(), (*allowed, *denied));
             // Of a limit that was never there before, everything is new, except for us who come later than it.
-            let past = past.unwrap_or(if self.has_begun { (0, 0) } else { (*allowed, *denied) });
+            let past = past.unwrap_or(if self.all_before.is_some() { (0, 0) } else { (*allowed, *denied) });
             let (allowed, denied) = (allowed.saturating_sub(past.0), denied.saturating_sub(past.1));
-            sum = (sum.0 + allowed, sum.1 + denied);
             let place = match self.limits.iter().position(|(other, _)| other == name) {
                 Some(place) => place,
                 None if self.limits.len() < LIMITS => {
@@ -60,11 +60,11 @@ impl History {
             };
             self.limits[place].1.push(allowed, denied);
         }
-        self.all.push(sum.0, sum.1);
+        let past = self.all_before.replace(totals.all).unwrap_or(totals.all);
+        self.all.push(totals.all.0.saturating_sub(past.0), totals.all.1.saturating_sub(past.1));
         push(&mut self.p99_us, totals.p99_us);
         push(&mut self.degraded, u8::from(totals.is_degraded));
         self.ends_at_ms = now_ms;
-        self.has_begun = true;
     }
 
     pub(crate) fn json(&self) -> Value {
@@ -106,7 +106,9 @@ mod tests {
 
     fn totals(limits: &[(&str, u64, u64)]) -> Totals {
         let limits = limits.iter().map(|(name, allowed, denied)| ((*name).to_owned(), *allowed, *denied)).collect();
-        Totals { limits, p99_us: 7, is_degraded: false }
+        let limits: Vec<(String, u64, u64)> = limits;
+        let all = (limits.iter().map(|limit| limit.1).sum(), 9);
+        Totals { all, limits, p99_us: 7, is_degraded: false }
     }
 
     #[test]
@@ -116,7 +118,8 @@ mod tests {
         history.add(totals(&[("a", 103, 50)]), 2_000);
         history.add(totals(&[("a", 103, 51), ("b", 4, 0)]), 3_000);
         let json = history.json();
-        assert_eq!((&json["allowed"], &json["denied"]), (&json!([0, 3, 4]), &json!([0, 0, 1])));
+        assert_eq!((&json["allowed"], &json["denied"]), (&json!([0, 3, 4]), &json!([0, 0, 0])));
+        assert_eq!(json["limits"][0]["denied"], json!([0, 0, 1]));
         assert_eq!(json["limits"][1], json!({ "name": "b", "allowed": [0, 0, 4], "denied": [0, 0, 0] }));
         assert_eq!((&json["ends_at_ms"], &json["p99_us"]), (&json!(3_000), &json!([7, 7, 7])));
     }
@@ -140,10 +143,9 @@ mod tests {
         let mut history = History::default();
         let many: Vec<(String, u64, u64)> = (0..100).map(|number| (format!("limit-{number}"), 1, 0)).collect();
         history.add(Totals { limits: many.clone(), ..Totals::default() }, 0);
-        let more = many.into_iter().map(|(name, ..)| (name, 2, 0)).collect();
-        history.add(Totals { limits: more, ..Totals::default() }, 0);
+        history.add(Totals { limits: many, all: (100, 0), ..Totals::default() }, 0);
         let json = history.json();
         assert_eq!(json["limits"].as_array().map(Vec::len), Some(LIMITS));
-        assert_eq!(json["allowed"], json!([0, 100]), "all of them count in the sum");
+        assert_eq!(json["allowed"], json!([0, 100]), "all of them count together");
     }
 }

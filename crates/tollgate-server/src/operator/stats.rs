@@ -104,7 +104,14 @@ impl Operator {
         let limits = limits
             .map(|(limit, totals)| (limit.name.clone(), totals.allowed, totals.denied + totals.shadow_denied))
             .collect();
-        let totals = Totals { limits, p99_us: self.last_p99_us(), is_degraded: self.gate.limiter.is_degraded() };
+        let metrics = &self.gate.metrics;
+        let (requests, decisions) = (metrics.requests_so_far(), metrics.decisions_so_far());
+        let passed = requests[RequestOutcome::Forwarded.index()] + requests[RequestOutcome::UpstreamError.index()];
+        let all = (
+            passed + decisions[DecisionAnswer::Allowed.index()],
+            requests[RequestOutcome::Limited.index()] + decisions[DecisionAnswer::Limited.index()],
+        );
+        let totals = Totals { all, limits, p99_us: self.last_p99_us(), is_degraded: self.gate.limiter.is_degraded() };
         self.history.lock().expect("no holder of this lock panics").add(totals, now_ms());
     }
 
