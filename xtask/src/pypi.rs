@@ -57,6 +57,7 @@ const CLIENTS: Part = Part {
         "grpcio==1.85.1",
         "grpcio-tools==1.85.1",
         "grpcio-reflection==1.85.1",
+        "opentelemetry-proto==1.45.2",
         "schemathesis==4.32.5",
     ],
     home: "test-clients",

@@ -37,6 +37,8 @@ pub struct Config {
     pub response: Response,
     /// What is logged, and how.
     pub log: Log,
+    /// Where spans of requests go; `None` is off.
+    pub traces: Option<Traces>,
 }
 
 /// The reverse proxy.
@@ -449,6 +451,20 @@ pub struct Log {
     /// Whether a rejection writes a line that starts with `RATE_LIMIT`.
     pub rate_limit_line: bool,
 }
+
+/// Spans of requests for a collector.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Traces {
+    /// The collector, which takes OTLP over gRPC.
+    pub otlp: ServiceAddress,
+    /// Of so many requests one is traced; those that a trusted peer traces are traced in any case.
+    pub one_in: u64,
+    /// What this service is called in traces.
+    pub service_name: String,
+}
+
+/// Of so many requests one is traced, unless it is said.
+pub const TRACES_ONE_IN: u64 = 100;
 
 /// The form of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -8,6 +8,7 @@ use std::fmt::Display;
 
 pub use limit::numbers as quota_in_words;
 
+use crate::typed::ServiceAddress as TracesTo;
 use crate::typed::{AccessList, Config, Decisions, Proxy, Route, Upstream, UpstreamHttp};
 
 impl Config {
@@ -36,6 +37,11 @@ impl Config {
         words.extend(list_in_words(&self.access.deny, "get 403"));
         words.extend(list_in_words(&self.access.allow, "are never limited"));
         words.extend(self.external.iter().flat_map(|external| external::in_words(external, self)));
+        words.extend(self.traces.iter().map(|traces| {
+            let TracesTo { tls, host, port, .. } = &traces.otlp;
+            let scheme = if *tls { "https" } else { "http" };
+            format!("one of {} requests is traced, to {scheme}://{host}:{port}", traces.one_in)
+        }));
         if self.policy.limits().is_empty() {
             words.push("there are no limits: every request passes".to_owned());
         }

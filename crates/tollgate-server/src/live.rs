@@ -27,7 +27,7 @@ use crate::proxy::upstream::{Routes, Server, Servers};
 use crate::proxy::{rewrite, tls};
 use crate::store::AnyStore;
 use crate::telemetry::metrics::LimitCounts;
-use crate::telemetry::{AccessLog, Metrics};
+use crate::telemetry::{AccessLog, Metrics, Traces};
 
 /// A configuration in force.
 pub(crate) struct Live {
@@ -89,6 +89,8 @@ pub(crate) struct Gate {
     pub(crate) crowd: Crowd,
     /// Decisions for those who watch.
     pub(crate) feed: Feed,
+    /// Spans for a collector, if there is one.
+    pub(crate) traces: Option<Traces>,
     servers: Servers,
     outside: Outside,
     echo: Option<u16>,
@@ -106,6 +108,7 @@ struct Fixed {
     max_connections: usize,
     workers: Option<usize>,
     proxy_protocol_from: Vec<IpNet>,
+    traces: Option<config::Traces>,
 }
 
 impl Fixed {
@@ -120,6 +123,7 @@ impl Fixed {
             max_connections: proxy.map_or(0, |proxy| proxy.max_connections),
             workers: proxy.and_then(|proxy| proxy.workers),
             proxy_protocol_from: proxy.map(|proxy| proxy.proxy_protocol_from.clone()).unwrap_or_default(),
+            traces: config.traces.clone(),
         }
     }
 
@@ -133,6 +137,7 @@ impl Fixed {
             ("proxy.max_connections", self.max_connections != other.max_connections),
             ("proxy.workers", self.workers != other.workers),
             ("proxy.proxy_protocol_from", self.proxy_protocol_from != other.proxy_protocol_from),
+            ("traces", self.traces != other.traces),
         ];
         pairs.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
     }
@@ -166,6 +171,8 @@ impl Gate {
             AccessLog::start(config.log.format, Arc::clone(&metrics)).map_err(|error| vec![format!("log: {error}")])?;
         let store = AnyStore::new(&config.store.kind)?;
         let servers = Servers::default();
+        let traces = config.traces.as_ref().map(|settings| Traces::new(settings, &background));
+        let traces = traces.transpose().map_err(|mistake| vec![mistake])?;
         let outside = Outside::new(background, &store);
         let started_with = Fixed::of(&config);
         let on_failure = config.store.on_failure;
@@ -182,6 +189,7 @@ impl Gate {
             standing: Standing::new(),
             crowd: Crowd::new(),
             feed: Feed::default(),
+            traces,
             servers,
             outside,
             echo,
@@ -325,6 +333,7 @@ proxy: { listen: '127.0.0.1:1', max_connections: 5, workers: 2, proxy_protocol_f
 decisions: { http: '127.0.0.1:2', tls: { cert: a, key: b } }
 admin: { listen: '127.0.0.1:3' }
 store: { kind: local }
+traces: { otlp: 'http://c:4317' }
 limits: [{ name: a, key: client_ip, rate: 1/s }]
 ";
 
@@ -339,6 +348,7 @@ limits: [{ name: a, key: client_ip, rate: 1/s }]
             ("max_connections: 5", "max_connections: 6", &["proxy.max_connections"]),
             ("workers: 2", "workers: 3", &["proxy.workers"]),
             ("10.0.0.0/8", "10.0.0.0/9", &["proxy.proxy_protocol_from"]),
+            ("http://c:4317", "http://d:4317", &["traces"]),
             ("http://a", "http://b", &[]),
             ("cert: a", "cert: c", &[]),
             ("rate: 1/s", "rate: 2/s", &[]),

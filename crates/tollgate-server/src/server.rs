@@ -125,6 +125,9 @@ impl Server {
         // Who cannot be told notices in a moment.
         let _ = self.background.block_on(goodbye);
         self.gate.access_log.clone().close();
+        if let Some(traces) = &self.gate.traces {
+            traces.close();
+        }
         self.background.shutdown_background();
     }
 }

@@ -19,7 +19,7 @@ limits:
 "#;
 
 /// Python with the packages that these tests need: named by `cargo xtask test`, which installs it.
-fn python() -> Option<PathBuf> {
+pub fn python() -> Option<PathBuf> {
     let named = std::env::var_os("TOLLGATE_PYTHON").map(PathBuf::from);
     if named.is_none() {
         eprintln!("not run: TOLLGATE_PYTHON does not name a Python with clients; `cargo xtask test` installs it");
@@ -28,7 +28,7 @@ fn python() -> Option<PathBuf> {
 }
 
 /// A file of these tests.
-fn file(name: &str) -> PathBuf {
+pub fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/clients").join(name)
 }
 

@@ -32,5 +32,6 @@ mod restart;
 mod rewriting;
 mod slow_clients;
 mod slowhttptest;
+mod traces;
 mod trailers;
 mod upstreams;

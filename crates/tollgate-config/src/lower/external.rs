@@ -81,7 +81,7 @@ fn http(item: &Item<'_>) -> Option<ExternalService> {
 }
 
 /// No error repeats the text: a password may have been written into it.
-fn parse_url(text: &str) -> Result<(ServiceAddress, String), &'static str> {
+pub(super) fn parse_url(text: &str) -> Result<(ServiceAddress, String), &'static str> {
     const SCHEMES: &str = "must begin with http:// or https://";
     let (scheme, rest) = text.split_once("://").ok_or(SCHEMES)?;
     let tls = match scheme.to_ascii_lowercase().as_str() {

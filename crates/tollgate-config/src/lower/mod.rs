@@ -18,6 +18,7 @@ mod redis;
 mod redis_url;
 mod response;
 mod store;
+mod traces;
 mod upstream;
 
 use crate::item::Item;
@@ -43,6 +44,7 @@ pub(crate) fn config(item: &Item<'_>) -> Option<Config> {
             store,
             response: response::response(top.sub("response").as_ref()),
             log: response::log(top.sub("log").as_ref()),
+            traces: top.sub("traces").and_then(|item| traces::traces(&item)),
         };
         admin::tell_if_shared(&config, top);
         decisions::tell_if_shared(&config, top);

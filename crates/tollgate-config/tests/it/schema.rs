@@ -50,6 +50,8 @@ fn what_is_loaded_is_accepted() {
         "proxy: { listen: [\"[::1]:1\"], upstream: HTTPS://a, max_body: 5 GiB, routes: [{ host: \"*.a\", upstream: echo }] }",
         "client_ip: { header: X-Real-IP, trusted_proxies: \"::1\" }",
         "response: { headers: none }",
+        "traces: { otlp: \"http://127.0.0.1:4317\" }",
+        "traces: { otlp: \"https://collector/\", one_in: 1, service_name: edge }",
         "external: { http: { url: \"http://limits:8080/limits\" } }",
         "external: { http: { url: \"https://[::1]/?a=b\", tls: { ca_file: ca.pem } }, cache_redis: null, timeout: 1s }",
         "external: { grpc: { address: \"limits:50052\", codec: json, tls: { enabled: true, ca_file: ca.pem } } }",
@@ -198,6 +200,7 @@ fn reader_and_schema_know_the_same_keys() {
         ),
         ("/properties/response", "response: { ODD: 1 }"),
         ("/properties/log", "log: { ODD: 1 }"),
+        ("/properties/traces", "traces: { otlp: http://a, ODD: 1 }"),
     ] {
         let told = bad(&text.replace("ODD", ODD)).join("\n");
         let known = told.split_once("(known: ").unwrap_or_else(|| panic!("{told}")).1.trim_end_matches(')');

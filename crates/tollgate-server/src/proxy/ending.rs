@@ -1,4 +1,4 @@
-//! What is done when a request is over, however it ended: the watch, the metrics and the access log are told.
+//! What is done when a request is over, however it ended: the watch, the metrics, the access log and its span are told.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use tollgate::http::Extracted;
 
 use super::service::Caller;
 use crate::request_id::RequestId;
-use crate::telemetry::Entry;
 use crate::telemetry::metrics::{Label, RequestOutcome};
+use crate::telemetry::{Entry, Facts, Span};
 
 /// Lives as long as a request; its end is the request's.
 pub(super) struct Ending {
@@ -23,8 +23,10 @@ pub(super) struct Ending {
     pub(super) bytes_out: u64,
     /// Whether the client is to make room for what was last read of the answer; only over HTTP/2.
     wants_room: bool,
-    /// For the access log, if there is one.
+    /// For the access log and the span, if there is one of them.
     pub(super) story: Option<Box<Story>>,
+    pub(super) is_logged: bool,
+    pub(super) span: Option<Box<Span>>,
 }
 
 /// What the access log says about a request.
@@ -65,6 +67,8 @@ impl Ending {
             bytes_out: 0,
             wants_room: false,
             story: None,
+            is_logged: false,
+            span: None,
         }
     }
 
@@ -78,6 +82,22 @@ impl Ending {
     }
 }
 
+impl Ending {
+    /// What a span says about the request.
+    fn facts<'a>(&'a self, story: &'a Story) -> Facts<'a> {
+        Facts {
+            method: story.method.as_str(),
+            path: &story.path,
+            host: story.host.as_deref(),
+            client_ip: story.client_ip.map(|address| address.to_string()),
+            status: self.status,
+            outcome: self.outcome.as_str(),
+            limit: story.limit.as_deref(),
+            request_id: self.request_id.as_str(),
+        }
+    }
+}
+
 impl Drop for Ending {
     fn drop(&mut self) {
         self.has_part(false);
@@ -85,6 +105,12 @@ impl Drop for Ending {
         let took = self.started.elapsed();
         self.caller.gate.metrics.request(self.outcome, took);
         let Some(story) = &self.story else { return };
+        if let (Some(span), Some(traces)) = (&self.span, &self.caller.gate.traces) {
+            traces.end(span, &self.facts(story));
+        }
+        if !self.is_logged {
+            return;
+        }
         self.caller.gate.access_log.write(&Entry {
             request_id: self.request_id.as_str(),
             client_ip: story.client_ip,

@@ -28,6 +28,7 @@ use super::watch::Watch;
 use crate::live::{Gate, Live};
 use crate::request_id::{self, RequestId};
 use crate::ruling::{self, Stop, ruling};
+use crate::telemetry::TRACEPARENT;
 use crate::telemetry::metrics::RequestOutcome;
 
 /// One client's connection, as its requests see it.
@@ -48,7 +49,11 @@ pub(super) async fn answer(
 ) -> Answer<AnswerBody> {
     let live = Arc::clone(&caller.gate.live());
     let mut ending = Ending::new(caller, RequestId::next());
-    if live.log_access {
+    ending.is_logged = live.log_access;
+    if let Some(traces) = &caller.gate.traces {
+        ending.span = traces.begin(&parts.headers, live.trusts(caller.peer.ip()));
+    }
+    if ending.is_logged || ending.span.is_some() {
         ending.story = Some(Box::new(Story::of(&parts)));
     }
     let mut answer = match decide(caller, &live, &mut parts, end, &mut ending).await {
@@ -234,6 +239,9 @@ async fn forward_it(
     passed: Passed,
     ending: &mut Ending,
 ) -> Answer<From> {
+    if let Some(span) = &ending.span {
+        parts.headers.insert(TRACEPARENT, span.traceparent());
+    }
     let is_call = grpc::is_call(&parts.headers);
     let (upgrade, request_id) = (rewrite::upgrade_of(parts), ending.request_id);
     let hop = rewrite::Hop {

@@ -69,5 +69,6 @@ fn config(upstream: SocketAddr, limits: Vec<Limit>) -> config::Config {
             body: config::BodyStyle::default(),
         },
         log: config::Log { format: config::LogFormat::default(), access: false, rate_limit_line: false },
+        traces: None,
     }
 }

@@ -1,0 +1,120 @@
+//! Spans for a collector: one that others have written takes them.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+
+use serde_json::Value;
+
+use super::clients::{file, python};
+use super::running::{LONGEST, Tollgate, header, status};
+
+/// The collector of Python's own packages, which ends with the test.
+struct Collector {
+    child: Child,
+    port: String,
+    spans: Receiver<Value>,
+}
+
+impl Collector {
+    fn start() -> Option<Self> {
+        let mut child = Command::new(python()?)
+            .arg(file("otlp_collector.py"))
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        let mut port = String::new();
+        lines.read_line(&mut port).unwrap();
+        Some(Self { child, port: port.trim().to_owned(), spans: collected(lines) })
+    }
+
+    fn next(&self) -> Value {
+        self.spans.recv_timeout(LONGEST).expect("a span comes")
+    }
+}
+
+fn collected(lines: BufReader<ChildStdout>) -> Receiver<Value> {
+    let (sender, spans) = channel();
+    std::thread::spawn(move || {
+        for line in lines.lines().map_while(Result::ok) {
+            let _ = sender.send(serde_json::from_str(&line).unwrap());
+        }
+    });
+    spans
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn config(otlp_port: &str, more: &str) -> String {
+    format!(
+        "
+proxy: {{ listen: '127.0.0.1:0' }}
+admin: off
+traces: {{ otlp: 'http://127.0.0.1:{otlp_port}', one_in: 1, service_name: edge }}
+limits: [{{ name: per-client, key: [client_ip], rate: 1/h, burst: 2 }}]
+{more}"
+    )
+}
+
+const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
+
+#[test]
+fn a_collector_gets_the_spans_and_the_server_behind_is_told_the_trace() {
+    let Some(collector) = Collector::start() else { return };
+    let mut tollgate = Tollgate::start(&config(&collector.port, ""));
+    let answer = tollgate.get("/x?secret=1", &[&format!("traceparent: {PARENT}"), "tracestate: other=1"]);
+    assert_eq!(status(&answer), 200);
+    let span = collector.next();
+    assert_eq!(span["trace_id"], "0af7651916cd43dd8448eb211c80319c");
+    assert_eq!(span["parent_span_id"], "b7ad6b7169203331");
+    assert_eq!((&span["name"], &span["scope"]), (&"GET".into(), &"tollgate".into()));
+    assert_eq!(span["kind"], 2, "a server's");
+    assert_eq!((&span["resource"]["service.name"], &span["attributes"]["url.path"]), (&"edge".into(), &"/x".into()));
+    assert_eq!(span["attributes"]["http.response.status_code"], 200);
+    assert_eq!(span["attributes"]["tollgate.outcome"], "forwarded");
+    assert_eq!(span["attributes"]["tollgate.request_id"], header(&answer, "x-request-id").unwrap());
+    assert!(span["took_ns"].as_u64().unwrap() > 0);
+    let told = format!("traceparent: 00-0af7651916cd43dd8448eb211c80319c-{}-01\n", span["span_id"].as_str().unwrap());
+    assert!(answer.contains(&told), "the built-in server shows what it got: {told}\n{answer}");
+    assert!(answer.contains("tracestate: other=1\n"), "{answer}");
+
+    assert_eq!(status(&tollgate.get("/", &[])), 200);
+    let alone = collector.next();
+    assert_eq!(alone["parent_span_id"], "");
+    assert_ne!(alone["trace_id"], span["trace_id"]);
+
+    assert_eq!(status(&tollgate.get("/", &[])), 429);
+    // What is under way at the end is sent before it.
+    tollgate.signal("TERM");
+    let denied = collector.next();
+    assert_eq!(denied["attributes"]["tollgate.limit"], "per-client");
+    assert_eq!((&denied["attributes"]["tollgate.outcome"], &denied["status"]), (&"limited".into(), &0.into()));
+    assert!(tollgate.wait().success());
+}
+
+#[test]
+fn a_collector_that_is_away_holds_up_nobody() {
+    let mut tollgate = Tollgate::start(&config("1", "log: { access: true }\n").replace("burst: 2", "burst: 500"));
+    for _ in 0..200 {
+        assert_eq!(status(&tollgate.get("/", &[])), 200);
+    }
+    tollgate.signal("TERM");
+    assert!(tollgate.wait().success());
+}
+
+#[test]
+fn without_the_section_a_trace_passes_through_as_it_is() {
+    let config = config("1", "");
+    let tollgate = Tollgate::start(&config.replace("traces:", "# traces:"));
+    let answer = tollgate.get("/", &[&format!("traceparent: {PARENT}")]);
+    assert!(answer.contains(&format!("traceparent: {PARENT}\n")), "{answer}");
+    assert!(!tollgate.get("/", &[]).contains("traceparent"));
+}

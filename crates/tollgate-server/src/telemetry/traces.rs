@@ -1,0 +1,251 @@
+//! Spans of requests, for a collector of OpenTelemetry.
+//!
+//! Off unless configured, and then one request of many is traced. Whoever is traced by those before us stays in that trace; whether
+//! that alone is a reason to trace is for trusted peers to say.
+
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use http::HeaderMap;
+use http::header::{HeaderName, HeaderValue};
+use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
+use opentelemetry::{InstrumentationScope, KeyValue};
+use opentelemetry_otlp::{SpanExporter, WithExportConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::{BatchSpanProcessor, SpanData, SpanEvents, SpanLinks, SpanProcessor};
+use tokio::runtime::Handle;
+use tollgate_config as config;
+
+use crate::request_id::RequestId;
+
+/// Where spans go.
+pub(crate) struct Traces {
+    processor: BatchSpanProcessor,
+    scope: InstrumentationScope,
+    one_in: u64,
+}
+
+/// A request that is traced.
+#[derive(Debug)]
+pub(crate) struct Span {
+    context: SpanContext,
+    parent: SpanId,
+    started: SystemTime,
+}
+
+/// What is told about a request when it is over.
+pub(crate) struct Facts<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) path: &'a str,
+    pub(crate) host: Option<&'a str>,
+    pub(crate) client_ip: Option<String>,
+    pub(crate) status: u16,
+    pub(crate) outcome: &'static str,
+    pub(crate) limit: Option<&'a str>,
+    pub(crate) request_id: &'a str,
+}
+
+/// How those before and behind us are told the trace.
+pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+/// For one batch of spans.
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
+/// For the last spans, when the process ends.
+const LAST_EXPORT: Duration = Duration::from_secs(2);
+/// Methods that may name a span: others are the caller's invention.
+const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"];
+
+impl Traces {
+    /// Nothing is dialled before there is a span to send.
+    pub(crate) fn new(settings: &config::Traces, background: &Handle) -> Result<Self, String> {
+        let config::ServiceAddress { tls, host, port, .. } = &settings.otlp;
+        let scheme = if *tls { "https" } else { "http" };
+        let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
+        let _entered = background.enter();
+        let exporter = SpanExporter::builder()
+            .with_tonic()
+            .with_endpoint(format!("{scheme}://{host}:{port}"))
+            .with_timeout(EXPORT_TIMEOUT)
+            .build()
+            .map_err(|error| format!("traces.otlp: {error}"))?;
+        let mut processor = BatchSpanProcessor::builder(exporter).build();
+        let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
+        let resource =
+            Resource::builder_empty().with_service_name(settings.service_name.clone()).with_attribute(version).build();
+        processor.set_resource(&resource);
+        let scope = InstrumentationScope::builder("tollgate").with_version(env!("CARGO_PKG_VERSION")).build();
+        Ok(Self { processor, scope, one_in: settings.one_in })
+    }
+
+    /// The span of a request, if it is traced.
+    pub(crate) fn begin(&self, headers: &HeaderMap, peer_is_trusted: bool) -> Option<Box<Span>> {
+        let parent = headers.get(TRACEPARENT).and_then(|value| value.to_str().ok()).and_then(parse);
+        let is_asked_for = peer_is_trusted && parent.as_ref().is_some_and(|parent| parent.is_sampled);
+        let id = RequestId::next();
+        let (high, low) = (number(&id.as_str()[..16]), number(&id.as_str()[16..]));
+        // The digits of an id only count up, so they are mixed before they are a chance, or a name of something else.
+        let mixed = mix(low ^ high.rotate_left(32));
+        if !is_asked_for && !mixed.is_multiple_of(self.one_in) {
+            return None;
+        }
+        let span_id = SpanId::from(mix(mixed).max(1));
+        let (trace_id, parent) = match parent {
+            Some(parent) => (parent.trace_id, parent.span_id),
+            None => (TraceId::from((u128::from(high) << 64 | u128::from(low)).max(1)), SpanId::INVALID),
+        };
+        let context = SpanContext::new(trace_id, span_id, TraceFlags::SAMPLED, false, TraceState::default());
+        Some(Box::new(Span { context, parent, started: SystemTime::now() }))
+    }
+
+    /// A request that is traced is over.
+    pub(crate) fn end(&self, span: &Span, facts: &Facts<'_>) {
+        let name = METHODS.into_iter().find(|method| *method == facts.method).unwrap_or("HTTP");
+        let mut attributes = vec![
+            KeyValue::new("http.request.method", facts.method.to_owned()),
+            KeyValue::new("url.path", facts.path.to_owned()),
+            KeyValue::new("http.response.status_code", i64::from(facts.status)),
+            KeyValue::new("tollgate.outcome", facts.outcome),
+            KeyValue::new("tollgate.request_id", facts.request_id.to_owned()),
+        ];
+        attributes.extend(facts.host.map(|host| KeyValue::new("server.address", host.to_owned())));
+        attributes.extend(facts.client_ip.clone().map(|address| KeyValue::new("client.address", address)));
+        attributes.extend(facts.limit.map(|limit| KeyValue::new("tollgate.limit", limit.to_owned())));
+        self.processor.on_end(SpanData {
+            span_context: span.context.clone(),
+            parent_span_id: span.parent,
+            parent_span_is_remote: span.parent != SpanId::INVALID,
+            span_kind: SpanKind::Server,
+            name: name.into(),
+            start_time: span.started,
+            end_time: SystemTime::now(),
+            attributes,
+            dropped_attributes_count: 0,
+            events: SpanEvents::default(),
+            links: SpanLinks::default(),
+            status: if facts.status >= 500 { Status::error("") } else { Status::Unset },
+            instrumentation_scope: self.scope.clone(),
+        });
+    }
+
+    /// Sends what has not been sent. Takes a moment, and may not be called by what drives connections.
+    pub(crate) fn close(&self) {
+        if let Err(error) = self.processor.shutdown_with_timeout(LAST_EXPORT) {
+            tracing::warn!(%error, "the last spans were not sent");
+        }
+    }
+}
+
+impl Span {
+    /// What those behind us are told.
+    pub(crate) fn traceparent(&self) -> HeaderValue {
+        let text = format!("00-{}-{}-01", self.context.trace_id(), self.context.span_id());
+        HeaderValue::try_from(text).expect("digits and dashes are a value")
+    }
+}
+
+impl fmt::Debug for Traces {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Traces")
+    }
+}
+
+/// What a `traceparent` says.
+#[derive(Debug, PartialEq)]
+struct Parent {
+    trace_id: TraceId,
+    span_id: SpanId,
+    is_sampled: bool,
+}
+
+/// Version 00 as it is written, and of later versions what they must still begin with; `None` for anything else.
+fn parse(text: &str) -> Option<Parent> {
+    let mut parts = text.trim().split('-');
+    let (version, trace_id, span_id, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    let is_hex = |part: &str, length: usize| {
+        part.len() == length && part.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+    };
+    let is_whole = is_hex(version, 2) && is_hex(trace_id, 32) && is_hex(span_id, 16) && is_hex(flags, 2);
+    if !is_whole || version == "ff" || (version == "00" && parts.next().is_some()) {
+        return None;
+    }
+    let trace_id = TraceId::from_hex(trace_id).ok().filter(|id| *id != TraceId::INVALID)?;
+    let span_id = SpanId::from_hex(span_id).ok().filter(|id| *id != SpanId::INVALID)?;
+    Some(Parent { trace_id, span_id, is_sampled: u8::from_str_radix(flags, 16).ok()? & 1 == 1 })
+}
+
+fn number(digits: &str) -> u64 {
+    u64::from_str_radix(digits, 16).unwrap_or_default()
+}
+
+fn mix(mut value: u64) -> u64 {
+    value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    value ^ (value >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::runtime::Runtime;
+    use tollgate_config::{ServiceAddress, Traces as Settings};
+
+    use super::*;
+
+    fn traces(runtime: &Runtime, one_in: u64) -> Traces {
+        let otlp = ServiceAddress { tls: false, host: "127.0.0.1".to_owned(), port: 1, ca_file: None };
+        Traces::new(&Settings { otlp, one_in, service_name: "test".to_owned() }, runtime.handle()).unwrap()
+    }
+
+    const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+    #[test]
+    fn parents_are_read_as_they_are_written_and_nothing_else() {
+        let parent = parse(PARENT).unwrap();
+        assert_eq!(parent.trace_id.to_string(), "0af7651916cd43dd8448eb211c80319c");
+        assert!(parent.is_sampled && !parse(&PARENT.replace("-01", "-00")).unwrap().is_sampled);
+        assert!(parse(&PARENT.replace("00-0", "cc-0")).is_some(), "a later version");
+        assert!(parse(&format!("{}-what", PARENT.replace("00-0", "cc-0"))).is_some());
+        for wrong in [
+            "",
+            "00",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331",
+            "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01",
+            "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-more",
+            "00-0af7651916cd43dd8448eb211c80319-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b716920333é-01",
+        ] {
+            assert_eq!(parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn about_one_of_so_many_is_traced_and_strangers_cannot_ask_for_it() {
+        let runtime = Runtime::new().unwrap();
+        let traces = traces(&runtime, 10);
+        let asking = HeaderMap::from_iter([(TRACEPARENT, HeaderValue::from_static(PARENT))]);
+        let count = |headers: &HeaderMap, is_trusted| {
+            (0..10_000).filter(|_| traces.begin(headers, is_trusted).is_some()).count()
+        };
+        for headers in [&HeaderMap::new(), &asking] {
+            let traced = count(headers, false);
+            assert!((700..1_300).contains(&traced), "{traced}");
+        }
+        assert_eq!(count(&asking, true), 10_000);
+    }
+
+    #[test]
+    fn a_span_stays_in_its_trace_and_has_a_name_of_its_own() {
+        let runtime = Runtime::new().unwrap();
+        let traces = traces(&runtime, 1);
+        let asking = HeaderMap::from_iter([(TRACEPARENT, HeaderValue::from_static(PARENT))]);
+        let span = traces.begin(&asking, false).unwrap();
+        let told = span.traceparent();
+        let told = parse(told.to_str().unwrap()).unwrap();
+        assert_eq!(told.trace_id, parse(PARENT).unwrap().trace_id);
+        assert_ne!(told.span_id, span.parent);
+        let alone = traces.begin(&HeaderMap::new(), false).unwrap();
+        assert_eq!(alone.parent, SpanId::INVALID);
+        assert_ne!(alone.context.trace_id(), traces.begin(&HeaderMap::new(), false).unwrap().context.trace_id());
+    }
+}
