@@ -1,5 +1,6 @@
 //! Counts for Prometheus. Which series there are follows from the configuration, never from what callers send.
 
+mod classic;
 mod durations;
 mod elsewhere;
 mod labels;
