@@ -32,5 +32,6 @@ mod restart;
 mod rewriting;
 mod slow_clients;
 mod slowhttptest;
+mod systemd;
 mod trailers;
 mod upstreams;
