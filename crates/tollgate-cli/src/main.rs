@@ -2,7 +2,9 @@
 
 mod check;
 mod import;
+mod man;
 mod plain;
+mod ready;
 mod remote;
 mod serve;
 
@@ -48,6 +50,24 @@ enum Command {
         /// Which shell.
         shell: clap_complete::Shell,
     },
+    /// Print the manual page.
+    Man {
+        /// Write one page for each command into this directory instead.
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
+    },
+    /// Ask a running Tollgate whether requests should come to it: for probes of containers.
+    Ready {
+        /// Its admin door.
+        #[arg(long, default_value = "http://127.0.0.1:9090", value_name = "URL")]
+        url: String,
+        /// The token of the admin door, in a file.
+        #[arg(long, value_name = "FILE")]
+        token_file: Option<PathBuf>,
+        /// Ask the store, too.
+        #[arg(long)]
+        deep: bool,
+    },
 }
 
 /// Programs whose limits can be read.
@@ -78,6 +98,10 @@ fn main() -> ExitCode {
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Arguments::command(), "tollgate", &mut std::io::stdout());
             FINE
+        }
+        Command::Man { dir } => man::run(Arguments::command(), dir.as_deref()),
+        Command::Ready { url, token_file, deep } => {
+            ready::run(&ready::Question { url: &url, token_file: token_file.as_deref(), is_deep: deep })
         }
     };
     ExitCode::from(code)

@@ -23,6 +23,7 @@ mod h2_attacks;
 mod hostile;
 mod http2_load;
 mod logs;
+mod packaging;
 mod prometheus;
 mod protocols;
 mod redis;
