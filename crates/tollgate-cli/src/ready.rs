@@ -14,15 +14,26 @@ pub struct Question<'a> {
     pub token_file: Option<&'a Path>,
     /// Whether the store is asked too.
     pub is_deep: bool,
+    /// How long to go on asking while it is not ready.
+    pub wait: Duration,
 }
 
 /// A probe waits no longer than this, whatever happens at the other end.
 const LONGEST: Duration = Duration::from_secs(2);
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
+/// Between two questions.
+const PAUSE: Duration = Duration::from_millis(50);
+
 /// The answer goes to standard output when it is ready, else to standard error.
 pub fn run(question: &Question) -> u8 {
-    match ask(question) {
+    let began = Instant::now();
+    let mut answer = ask(question);
+    while !answer.as_ref().is_ok_and(|answer| answer.is_ready) && began.elapsed() < question.wait {
+        std::thread::sleep(PAUSE);
+        answer = ask(question);
+    }
+    match answer {
         Ok(answer) if answer.is_ready => {
             println!("{}", answer.body);
             FINE

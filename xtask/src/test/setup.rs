@@ -20,7 +20,7 @@ fn absence(part: &Part, failure: &str) -> String {
 }
 
 /// A new program is one more line.
-const TOOLS: [Tool; 12] = [
+const TOOLS: [Tool; 13] = [
     Tool { binary: "git", debian_package: "git", needed_by: "test --only tidy", need: Need::Required },
     Tool {
         binary: "redis-server",
@@ -34,6 +34,7 @@ const TOOLS: [Tool; 12] = [
     Tool { binary: "haproxy", debian_package: "haproxy", needed_by: "test --only tests", need: Need::Required },
     Tool { binary: "promtool", debian_package: "prometheus", needed_by: "test --only tests", need: Need::Required },
     Tool { binary: "systemd-analyze", debian_package: "systemd", needed_by: "test --only tests", need: Need::Required },
+    Tool { binary: "ip", debian_package: "iproute2", needed_by: "test --only tests", need: Need::Required },
     Tool { binary: "chromium", debian_package: "chromium", needed_by: "test --only tests", need: Need::Required },
     Tool {
         binary: "chromedriver",

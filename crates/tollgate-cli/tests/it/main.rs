@@ -26,6 +26,7 @@ mod logs;
 mod packaging;
 mod prometheus;
 mod protocols;
+mod quickstart;
 mod redis;
 mod reload;
 mod resp;
