@@ -15,7 +15,7 @@ fn every_command_in_the_documentation_is_understood() {
     for path in places.into_iter().flat_map(files_below) {
         let Ok(text) = fs::read_to_string(&path) else { continue };
         for command in commands(&text) {
-            let words = words(command);
+            let words = words(&command);
             match Arguments::command().try_get_matches_from(&words) {
                 Ok(_) => {}
                 // Help and version are answers, too.
@@ -36,19 +36,24 @@ fn files_below(place: PathBuf) -> Vec<PathBuf> {
 }
 
 /// Between backticks, or at the beginning of a line of shell, also behind the variables that are set for it.
-fn commands(text: &str) -> Vec<&str> {
-    let spans =
-        text.lines().filter(|line| !line.starts_with("```")).flat_map(|line| line.split('`').skip(1).step_by(2));
-    let lines = text.lines().map(|line| line.trim_start().trim_start_matches("# ").trim_start());
+fn commands(text: &str) -> Vec<String> {
+    let is_shell = |paragraph: &&str| paragraph.contains("```");
+    // A span may go on in the next line.
+    let spans = text
+        .split("\n\n")
+        .filter(|paragraph| !is_shell(paragraph))
+        .flat_map(|paragraph| paragraph.split('`').skip(1).step_by(2).map(|span| span.replace('\n', " ")));
+    let lines = text.lines().map(|line| line.trim_start().trim_start_matches("# ").trim_start().to_owned());
     let found = spans.chain(lines).filter_map(|piece| {
-        let command = piece.strip_prefix("TOLLGATE_LOG=debug ").unwrap_or(piece);
-        command.starts_with("tollgate ").then_some(command)
+        let command = piece.strip_prefix("TOLLGATE_LOG=debug ").unwrap_or(&piece);
+        command.starts_with("tollgate ").then(|| command.to_owned())
     });
     // A sentence that begins with the name is no command, and neither is one with a part left out.
-    let is_command = |command: &&str| {
+    let names: Vec<String> = Arguments::command().get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
+    let is_command = |command: &String| {
         let next = command.split_whitespace().nth(1).unwrap_or_default();
-        let names: Vec<String> = Arguments::command().get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
-        (next.starts_with("--") || names.iter().any(|name| name == next)) && !command.contains('…')
+        let is_one = next.starts_with("--") || names.iter().any(|name| name == next);
+        is_one && !command.contains('…') && !command.contains('`')
     };
     found.filter(is_command).collect()
 }
@@ -78,8 +83,8 @@ fn words(command: &str) -> Vec<String> {
 
 #[test]
 fn commands_are_told_from_prose_and_split_as_a_shell_does() {
-    let text = "Run `tollgate check a.yaml` or\ntollgate serve --config 'a b.yaml' > log 2>&1 &\ntollgate is a word\n`tollgate check …`";
-    let found: Vec<Vec<String>> = commands(text).into_iter().map(words).collect();
+    let text = "Run `tollgate check\na.yaml` or\n\n```sh\ntollgate serve --config 'a b.yaml' > log 2>&1 &\ntollgate is a word\n`tollgate check …`";
+    let found: Vec<Vec<String>> = commands(text).iter().map(|command| words(command)).collect();
     assert_eq!(found, [vec!["tollgate", "check", "a.yaml"], vec!["tollgate", "serve", "--config", "a b.yaml"]]);
     assert!(Arguments::command().try_get_matches_from(["tollgate", "serve", "--confg", "x"]).is_err());
 }
