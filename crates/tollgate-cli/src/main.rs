@@ -59,20 +59,7 @@ enum Command {
         dir: Option<PathBuf>,
     },
     /// Ask a running Tollgate whether requests should come to it: for probes of containers.
-    Ready {
-        /// Its admin door.
-        #[arg(long, env = "TOLLGATE_ADMIN_URL", default_value = "http://127.0.0.1:9090", value_name = "URL")]
-        url: String,
-        /// The token of the admin door, in a file.
-        #[arg(long, env = "TOLLGATE_ADMIN_TOKEN_FILE", value_name = "FILE")]
-        token_file: Option<PathBuf>,
-        /// Ask the store, too.
-        #[arg(long)]
-        deep: bool,
-        /// Go on asking for so long while it is not ready.
-        #[arg(long, default_value_t = 0, value_name = "SECONDS")]
-        wait: u16,
-    },
+    Ready(ready::Ready),
 }
 
 /// Programs whose limits can be read.
@@ -105,12 +92,7 @@ fn main() -> ExitCode {
             FINE
         }
         Command::Man { dir } => man::run(Arguments::command(), dir.as_deref()),
-        Command::Ready { url, token_file, deep, wait } => ready::run(&ready::Question {
-            url: &url,
-            token_file: token_file.as_deref(),
-            is_deep: deep,
-            wait: std::time::Duration::from_secs(wait.into()),
-        }),
+        Command::Ready(ready) => ready.run(),
     };
     ExitCode::from(code)
 }

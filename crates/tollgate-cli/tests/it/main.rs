@@ -12,6 +12,7 @@ mod clients;
 mod commands;
 mod decisions;
 mod descriptors;
+mod documented;
 mod envoy_rls;
 mod exhaustion;
 mod external;

@@ -91,15 +91,11 @@ limits:
     assert!(code == Some(0) && said.starts_with("{\"ready\":true"), "{said}");
     assert_eq!(ready(&url, &[]).0, Some(1), "without the token");
     assert_eq!(ready(&url, &["--token-file", "/nowhere/token"]).0, Some(1));
-    for wrong in
-        ["http://127.0.0.1:1", "https://127.0.0.1:9090", "127.0.0.1:9090", "http://a b", "http://x@127.0.0.1:1"]
-    {
-        let (code, said) = ready(wrong, &with_token);
-        assert!(code == Some(1) && said.contains(wrong) && said.lines().count() == 1, "{said}");
+    let (code, said) = ready("http://127.0.0.1:1", &with_token);
+    assert!(code == Some(1) && said.contains("http://127.0.0.1:1") && !said.contains("0123456789"), "{said}");
+    for wrong in ["https://127.0.0.1:9090", "127.0.0.1:9090", "http://a b", "http://x@127.0.0.1:1"] {
+        assert_eq!(ready(wrong, &with_token).0, Some(2), "{wrong}");
     }
-    // Somebody who accepts and says nothing is waited for, but not for ever.
-    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    assert_eq!(ready(&format!("http://{}", silent.local_addr().unwrap()), &[]).0, Some(1));
 }
 
 /// The manifests, by their files.
