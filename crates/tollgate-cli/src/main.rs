@@ -1,9 +1,13 @@
 //! The `tollgate` binary: arguments in, exit code out.
 
 mod check;
+#[cfg(test)]
+mod documented;
 mod explain;
 mod import;
+mod man;
 mod plain;
+mod ready;
 mod remote;
 mod serve;
 
@@ -51,6 +55,14 @@ enum Command {
         /// Which shell.
         shell: clap_complete::Shell,
     },
+    /// Print the manual page.
+    Man {
+        /// Write one page for each command into this directory instead.
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
+    },
+    /// Ask a running Tollgate whether requests should come to it: for probes of containers.
+    Ready(ready::Ready),
 }
 
 /// Programs whose limits can be read.
@@ -83,6 +95,8 @@ fn main() -> ExitCode {
             clap_complete::generate(shell, &mut Arguments::command(), "tollgate", &mut std::io::stdout());
             FINE
         }
+        Command::Man { dir } => man::run(Arguments::command(), dir.as_deref()),
+        Command::Ready(ready) => ready.run(),
     };
     ExitCode::from(code)
 }

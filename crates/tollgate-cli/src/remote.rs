@@ -198,10 +198,11 @@ fn understood(status: StatusCode, body: &[u8], had_token: bool) -> Result<Value,
     }
 }
 
-/// The reason, and every mistake on a line of its own.
+/// The reason, and every mistake, or why it is not ready, on a line of its own.
 fn refusal(status: StatusCode, value: &Value) -> String {
     let why = value["error"].as_str().map_or_else(|| status.to_string(), plain);
-    let mistakes = value["mistakes"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let lists = ["mistakes", "reasons"].into_iter().filter_map(|name| value[name].as_array());
+    let mistakes = lists.flatten().filter_map(Value::as_str);
     mistakes.fold(why, |text, mistake| format!("{text}\n  {}", plain(mistake)))
 }
 

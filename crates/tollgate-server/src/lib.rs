@@ -24,6 +24,7 @@ mod request_id;
 mod ruling;
 mod server;
 mod store;
+mod supervisor;
 pub mod telemetry;
 
 pub use access::{AccessLists, Ruling};

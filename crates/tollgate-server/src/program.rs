@@ -9,7 +9,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::handover::{self, Inherited};
 use crate::reloading::{Loaded, ReadAgain};
 use crate::server::Server;
-use crate::telemetry;
+use crate::{supervisor, telemetry};
 
 /// What to run.
 pub struct Program {
@@ -69,14 +69,22 @@ impl Program {
                 admin: server.admin_address(),
                 words,
             });
+            supervisor::ready();
             handover::end_predecessor();
             let mut successor: Option<Child> = None;
             loop {
                 match signals.next().await {
-                    Told::End => return Ok::<(), std::io::Error>(()),
+                    Told::End => {
+                        // With a successor the service goes on.
+                        if !is_running(&mut successor) {
+                            supervisor::stopping();
+                        }
+                        return Ok::<(), std::io::Error>(());
+                    }
                     Told::Reload => {
+                        supervisor::reloading();
                         // The log says how it went.
-                        let _ = server.reload();
+                        supervisor::reloaded(server.reload().is_err());
                     }
                     Told::Replace => replace(&server, &executable, &mut successor),
                 }
@@ -89,8 +97,7 @@ impl Program {
 }
 
 fn replace(server: &Server, executable: &PathBuf, successor: &mut Option<Child>) {
-    let is_running = successor.as_mut().is_some_and(|child| child.try_wait().is_ok_and(|ended| ended.is_none()));
-    if is_running {
+    if is_running(successor) {
         return tracing::warn!("a successor has been started already and is not ready yet");
     }
     match handover::start_successor(executable, &server.sockets()) {
@@ -100,6 +107,10 @@ fn replace(server: &Server, executable: &PathBuf, successor: &mut Option<Child>)
         }
         Err(error) => tracing::error!("no successor can be started: {error}"),
     }
+}
+
+fn is_running(child: &mut Option<Child>) -> bool {
+    child.as_mut().is_some_and(|child| child.try_wait().is_ok_and(|ended| ended.is_none()))
 }
 
 /// What the operator says.

@@ -127,6 +127,7 @@ impl Reloader {
     /// For a gate with a configuration of this content.
     pub(crate) fn new(gate: Arc<Gate>, begun: Begun, file: Option<PathBuf>, read_again: ReadAgain) -> Self {
         let Begun { content, text, words } = begun;
+        gate.metrics.set_config_hash(&content.text);
         let applied = Applied { version: gate.live().version, needs_restart: Vec::new() };
         let since = SystemTime::now();
         let running = Running { content, applied, since, text, words, last_error: None, watcher: None };
@@ -205,6 +206,7 @@ impl Reloader {
         }
         let words = loaded.config.in_words();
         let applied = self.gate.apply(loaded.config).map_err(|mistakes| mistakes.join("\n"))?;
+        self.gate.metrics.set_config_hash(&content.text);
         running.content = content;
         (running.text, running.words, running.last_error) = (loaded.text, words, None);
         running.applied = applied.clone();

@@ -20,7 +20,7 @@ fn absence(part: &Part, failure: &str) -> String {
 }
 
 /// A new program is one more line.
-const TOOLS: [Tool; 8] = [
+const TOOLS: [Tool; 13] = [
     Tool { binary: "git", debian_package: "git", needed_by: "test --only tidy", need: Need::Required },
     Tool {
         binary: "redis-server",
@@ -32,6 +32,16 @@ const TOOLS: [Tool; 8] = [
     Tool { binary: "h2load", debian_package: "nghttp2-client", needed_by: "test --only tests", need: Need::Required },
     Tool { binary: "nginx", debian_package: "nginx", needed_by: "test --only tests", need: Need::Required },
     Tool { binary: "haproxy", debian_package: "haproxy", needed_by: "test --only tests", need: Need::Required },
+    Tool { binary: "promtool", debian_package: "prometheus", needed_by: "test --only tests", need: Need::Required },
+    Tool { binary: "systemd-analyze", debian_package: "systemd", needed_by: "test --only tests", need: Need::Required },
+    Tool { binary: "ip", debian_package: "iproute2", needed_by: "test --only tests", need: Need::Required },
+    Tool { binary: "chromium", debian_package: "chromium", needed_by: "test --only tests", need: Need::Required },
+    Tool {
+        binary: "chromedriver",
+        debian_package: "chromium-driver",
+        needed_by: "test --only tests",
+        need: Need::Required,
+    },
     Tool { binary: "cc", debian_package: "gcc", needed_by: "test --only tests", need: Need::Required },
     Tool { binary: "valgrind", debian_package: "valgrind", needed_by: "bench local", need: Need::Optional },
 ];

@@ -9,6 +9,15 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     tree.markdown().flat_map(|file| dead_links(tree, file)).collect()
 }
 
+/// The paths of the links in a text, without those to the web.
+pub fn paths_in(text: &str) -> Vec<String> {
+    let prose = lines(text).filter_map(|(_, line)| match line {
+        Line::Prose(prose) => Some(without_inline_code(prose)),
+        _ => None,
+    });
+    prose.flat_map(|prose| targets(&prose).filter_map(path_of).map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
 fn dead_links(tree: &Tree, file: &TextFile) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (number, line) in lines(&file.text) {

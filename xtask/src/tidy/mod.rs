@@ -1,5 +1,6 @@
 //! `cargo xtask tidy`: what the compiler and clippy do not see. Every finding is collected before any is printed.
 
+mod book;
 mod checklist;
 mod checklist_ids;
 mod compiled_docs;
@@ -60,12 +61,13 @@ impl fmt::Display for Finding {
     }
 }
 
-const CHECKS: [fn(&Tree) -> Vec<Finding>; 10] = [
+const CHECKS: [fn(&Tree) -> Vec<Finding>; 11] = [
     size::check,
     leftovers::check,
     sleeps::check,
     machine_paths::check,
     links::check,
+    book::check,
     compiled_docs::check,
     required_files::check,
     checklist::check,

@@ -86,6 +86,22 @@ fn the_schema_is_json_and_completions_are_for_a_shell() {
 }
 
 #[test]
+fn manual_pages_are_printed_or_written_one_for_each_command() {
+    let page = text(&tollgate(&["man"]).stdout);
+    assert!(page.contains(".TH tollgate 1") && page.contains("tollgate\\-serve(1)"), "{page}");
+    let directory = tempfile::tempdir().unwrap();
+    let written = tollgate(&["man", "--dir", directory.path().join("new").to_str().unwrap()]);
+    assert_eq!(written.status.code(), Some(0), "{}", text(&written.stderr));
+    for name in ["tollgate.1", "tollgate-serve.1", "tollgate-check.1", "tollgate-import-envoy-ratelimit.1"] {
+        let page = std::fs::read_to_string(directory.path().join("new").join(name)).unwrap();
+        assert!(page.contains(".SH SYNOPSIS"), "{name}: {page}");
+    }
+    let refused = tollgate(&["man", "--dir", "/dev/null/man"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("/dev/null/man"));
+}
+
+#[test]
 fn limits_of_envoys_service_are_imported_and_can_be_checked() {
     let directory = tempfile::tempdir().unwrap();
     let (theirs, ours) = (directory.path().join("theirs.yaml"), directory.path().join("ours.yaml"));

@@ -52,7 +52,12 @@ limits:
 
     /// Starts it in a directory that holds `tollgate.yaml` and whatever that names.
     pub fn start_in(directory: TempDir) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_tollgate"))
+        Self::start_by(Command::new(env!("CARGO_BIN_EXE_tollgate")), directory)
+    }
+
+    /// The same, with a command that runs the program with more arguments.
+    pub fn start_by(mut command: Command, directory: TempDir) -> Self {
+        let mut child = command
             .args(["serve", "--config"])
             .arg(directory.path().join("tollgate.yaml"))
             .stdout(Stdio::piped())

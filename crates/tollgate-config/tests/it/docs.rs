@@ -1,11 +1,12 @@
 //! Every configuration in the documentation is what it says it is.
 
-use tollgate_config::Source;
+use std::path::Path;
+
+use tollgate_config::{Source, import};
 
 use crate::{good, schema, try_load};
 
 const CONFIGURATION: &str = include_str!("../../../../docs/configuration.md");
-const EXTERNAL: &str = include_str!("../../../../docs/external-limits.md");
 const EXAMPLE: &str = include_str!("../../../../docs/examples/tollgate.yaml");
 
 /// Blocks marked `yaml`, each with the rest of its mark.
@@ -20,20 +21,54 @@ fn blocks(page: &str) -> Vec<(String, String)> {
     blocks
 }
 
+/// README and everything below docs/.
+fn pages() -> Vec<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut directories = vec![root.join("docs")];
+    let mut pages = vec![root.join("README.md")];
+    while let Some(directory) = directories.pop() {
+        for path in std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()) {
+            match path.extension() {
+                _ if path.is_dir() => directories.push(path),
+                Some(extension) if extension == "md" => pages.push(path),
+                _ => {}
+            }
+        }
+    }
+    pages.iter().map(|page| std::fs::read_to_string(page).unwrap()).collect()
+}
+
 #[test]
 fn every_block_is_loaded_or_refused_as_marked() {
-    let in_configuration = blocks(CONFIGURATION);
-    assert!(in_configuration.len() >= 10, "only {} blocks were found", in_configuration.len());
-    for (mark, text) in in_configuration.into_iter().chain(blocks(EXTERNAL)) {
+    let blocks: Vec<(String, String)> = pages().iter().flat_map(|page| blocks(page)).collect();
+    assert!(blocks.len() >= 30, "only {} blocks were found", blocks.len());
+    for (mark, text) in blocks {
         match mark.as_str() {
             "" => {
                 good(&text);
                 schema::accepts(&text).unwrap_or_else(|why| panic!("{why}\n{text}"));
             }
             "refused" => assert!(try_load(&text).is_err(), "was accepted:\n{text}"),
+            // Files of other programs.
+            "envoyproxy/ratelimit" => {
+                let source = Source { name: mark, text, ..Source::embedded() };
+                import::envoy_ratelimit(&source).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+            }
+            "envoy" => {}
             other => panic!("unknown mark {other:?}"),
         }
     }
+}
+
+/// What the page says the import makes of a file is what it makes of it.
+#[test]
+fn the_import_in_the_documentation_is_what_is_imported() {
+    let page = include_str!("../../../../docs/migration.md");
+    let all = blocks(page);
+    let at = all.iter().position(|(mark, _)| mark == "envoyproxy/ratelimit").unwrap();
+    let theirs = Source { name: "theirs.yaml".to_owned(), text: all[at].1.clone(), ..Source::embedded() };
+    let imported = import::envoy_ratelimit(&theirs).unwrap();
+    assert_eq!(good(&all[at + 1].1).in_words(), good(&imported.yaml).in_words(), "{}", imported.yaml);
 }
 
 #[test]

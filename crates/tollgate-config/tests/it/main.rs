@@ -8,6 +8,7 @@ mod limits;
 mod mistakes;
 mod numbers;
 mod outside;
+mod reference;
 mod schema;
 mod sections;
 mod store;

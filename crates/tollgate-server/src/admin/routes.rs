@@ -21,7 +21,7 @@ use super::page;
 use super::query::Query;
 use super::{AdminState, ConfigVersion};
 use crate::operator::AUDIT;
-use crate::telemetry::{Metrics, rfc3339};
+use crate::telemetry::rfc3339;
 
 /// The paths and what they do.
 pub(super) struct Routes {
@@ -59,7 +59,10 @@ impl Routes {
         match path {
             HEALTH => answer::text(StatusCode::OK, "ok"),
             "/readyz" => self.readiness(request.uri().query()).await,
-            "/metrics" => answer::with_type(StatusCode::OK, Metrics::CONTENT_TYPE, self.state.metrics.encode()),
+            "/metrics" => {
+                let (kind, text) = self.state.metrics.encode_for(request.headers());
+                answer::with_type(StatusCode::OK, kind, text)
+            }
             "/v1/version" => answer::json(StatusCode::OK, &version((self.state.version)())),
             "/v1/reload" => self.reload(request.into_body(), peer).await,
             path => match page::file(path) {

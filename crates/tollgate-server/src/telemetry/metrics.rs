@@ -1,5 +1,6 @@
 //! Counts for Prometheus. Which series there are follows from the configuration, never from what callers send.
 
+mod classic;
 mod durations;
 mod elsewhere;
 mod labels;
@@ -42,6 +43,7 @@ pub struct Metrics {
     connections_refused: Counts<ConnectionRefusal>,
     auth_refused: Counts<Reason>,
     config_version: Gauge,
+    config_hash: Gauge,
     config_reloads: Counts<ReloadResult>,
     config_last_reload_successful: Gauge,
     config_last_reload: Gauge,
@@ -80,6 +82,12 @@ impl Metrics {
             "The version of the running configuration",
             config_version.clone(),
         );
+        let config_hash = Gauge::default();
+        registry.register(
+            "tollgate_config_hash",
+            "A number made from the text of the running configuration",
+            config_hash.clone(),
+        );
         let config_reloads =
             Counts::new("tollgate_config_reloads", "Attempts to load the configuration again", &mut registry);
         let config_last_reload_successful = Gauge::default();
@@ -117,6 +125,7 @@ impl Metrics {
             connections_refused,
             auth_refused,
             config_version,
+            config_hash,
             config_reloads,
             config_last_reload_successful,
             config_last_reload,
@@ -190,6 +199,12 @@ impl Metrics {
     /// This version of the configuration runs now.
     pub fn set_config_version(&self, version: u64) {
         self.config_version.set(i64::try_from(version).unwrap_or(i64::MAX));
+    }
+
+    /// The text of the running configuration has this hash. Its first 48 bits are told: a number that is exact for everybody.
+    pub fn set_config_hash(&self, hash: &[u8; 32]) {
+        let number = hash[..6].iter().fold(0, |number, byte| (number << 8) | i64::from(*byte));
+        self.config_hash.set(number);
     }
 
     /// The configuration was read again, with this result.
@@ -266,7 +281,9 @@ mod tests {
         let metrics = Metrics::new();
         metrics.set_config_version(7);
         metrics.reloaded(ReloadResult::Applied);
+        metrics.set_config_hash(&[0xff; 32]);
         let text = metrics.encode();
+        assert_eq!(value(&text, "tollgate_config_hash"), Some("281474976710655"));
         assert_eq!(value(&text, "tollgate_config_version"), Some("7"));
         assert_eq!(value(&text, "tollgate_config_reloads_total{result=\"applied\"}"), Some("1"));
         let build = concat!("tollgate_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"}");
