@@ -1,6 +1,7 @@
 //! The operator's desk of the running program: look, explain, reset, ban, override, watch.
 
 mod desk;
+mod documented;
 mod explain;
 mod orders;
 mod series;
