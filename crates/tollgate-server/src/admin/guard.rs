@@ -226,6 +226,22 @@ mod tests {
     }
 
     #[test]
+    fn behind_a_proxy_that_speaks_tls_the_own_page_is_known_by_its_token() {
+        let (_directory, token) = token();
+        let guard = Guard::new("192.0.2.1".parse().unwrap(), Some(token));
+        let authorization = format!("Bearer {TOKEN}");
+        let post = |origin: &'static str| {
+            let lines = [("host", "edge.example"), ("authorization", authorization.as_str()), ("origin", origin)];
+            status(&guard, Method::POST, "/v1/bans", &lines)
+        };
+        assert_eq!((post("https://edge.example"), post("http://edge.example")), (200, 200));
+        assert_eq!(
+            (post("https://attacker.example"), post("null"), post("https://edge.example.attacker")),
+            (403, 403, 403)
+        );
+    }
+
+    #[test]
     fn other_sites_change_nothing() {
         let guard = Guard::new("127.0.0.1".parse().unwrap(), None);
         let host = ("host", "localhost:9090");

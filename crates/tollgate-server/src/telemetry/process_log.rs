@@ -8,16 +8,22 @@ use tracing::Subscriber;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
+use crate::operator::AUDIT;
+
 /// Logs to standard error from now on. `filter` is what `TOLLGATE_LOG` says: a level, or levels by module; without one,
 /// `info`. Colours are for terminals only. An error says what is wrong with the filter.
 pub fn init_tracing(format: LogFormat, filter: Option<&str>) -> Result<(), InitError> {
-    let filter = EnvFilter::try_new(filter.unwrap_or("info")).map_err(|error| InitError::Filter(error.to_string()))?;
-    // Who changed what is told whatever else is not.
-    let audit = "tollgate::audit=info".parse().expect("this is a directive");
-    let filter = filter.add_directive(audit);
+    let filter = chosen(filter.unwrap_or("info"))?;
     let has_colours = io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none();
     let subscriber = subscriber(format, filter, has_colours, io::stderr);
     tracing::subscriber::set_global_default(subscriber).map_err(|_| InitError::Twice)
+}
+
+/// Who changed what is told whatever else is not.
+fn chosen(filter: &str) -> Result<EnvFilter, InitError> {
+    let filter = EnvFilter::try_new(filter).map_err(|error| InitError::Filter(error.to_string()))?;
+    let audit = format!("{AUDIT}=info").parse().expect("this is a directive");
+    Ok(filter.add_directive(audit))
 }
 
 /// The log cannot be started.
@@ -128,7 +134,7 @@ mod tests {
     fn logged(format: LogFormat, filter: &str, log: impl FnOnce()) -> String {
         let kept = Kept::default();
         let out = kept.clone();
-        let subscriber = subscriber(format, EnvFilter::new(filter), false, move || out.clone());
+        let subscriber = subscriber(format, chosen(filter).unwrap(), false, move || out.clone());
         tracing::subscriber::with_default(subscriber, log);
         String::from_utf8(kept.0.lock().unwrap().clone()).unwrap()
     }
@@ -157,6 +163,17 @@ mod tests {
         };
         let text = logged(LogFormat::Text, "warn,other=info", log);
         assert!(!text.contains("quiet") && text.contains("loud"), "{text:?}");
+    }
+
+    #[test]
+    fn who_changed_what_is_told_whatever_the_filter_says() {
+        for filter in ["off", "error", "tollgate=error", "other=trace"] {
+            let text = logged(LogFormat::Text, filter, || {
+                tracing::info!(target: AUDIT, by = "ann", "a change");
+                tracing::info!("something else");
+            });
+            assert!(text.contains("ann") && !text.contains("something else"), "{filter}: {text:?}");
+        }
     }
 
     #[test]

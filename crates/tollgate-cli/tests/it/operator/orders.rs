@@ -120,6 +120,46 @@ fn an_order_about_nothing_is_refused_by_name() {
     assert_eq!(ask(&tollgate, "GET", "/v1/orders", None).1["orders"], json!([]));
 }
 
+/// Whoever writes at the same time, nothing is lost, and there is an end to how much is kept.
+#[test]
+fn orders_that_are_given_at_the_same_time_are_all_kept() {
+    let server = RedisServer::start();
+    let (one, other) = (Tollgate::start(&with_redis(&server)), Tollgate::start(&with_redis(&server)));
+    std::thread::scope(|scope| {
+        for (number, replica) in [&one, &other, &one, &other].into_iter().enumerate() {
+            scope.spawn(move || {
+                for host in 0..10 {
+                    let order = format!(
+                        r#"{{"client_ip":"198.51.{number}.{host}","for":"1h","by":"ann","reason":"all of them"}}"#
+                    );
+                    let (code, told) = ask(replica, "POST", "/v1/bans", Some(&order));
+                    assert_eq!(code, 201, "{told}");
+                }
+            });
+        }
+    });
+    let known = |replica| ask(replica, "GET", "/v1/orders", None).1["orders"].as_array().unwrap().len();
+    wait_until(PROMISED, "both know all of them", || known(&one) == 40 && known(&other) == 40);
+    let ttl: i64 = server.command(&["PTTL", "tollgate:!orders"]);
+    assert!((1..=3_600_000).contains(&ttl), "kept as long as the last of them: {ttl}");
+}
+
+#[test]
+fn there_is_an_end_to_how_many_orders_are_kept() {
+    let tollgate = Tollgate::start(CONFIG);
+    let order = |number: usize| {
+        format!(r#"{{"client_ip":"10.{}.{}.0/24","for":"1h","by":"ann","reason":"x"}}"#, number / 250, number % 250)
+    };
+    for number in 0..1_000 {
+        assert_eq!(ask(&tollgate, "POST", "/v1/bans", Some(&order(number))).0, 201);
+    }
+    let (code, refused) = ask(&tollgate, "POST", "/v1/bans", Some(&order(1_000)));
+    assert!(code == 400 && refused["error"].as_str().unwrap().contains("1000 orders"), "{code} {refused}");
+    assert_eq!((from(&tollgate, "10.3.249.7"), from(&tollgate, "10.4.0.7")), (403, 200));
+    // The last word about somebody takes the place of the one before.
+    assert_eq!(ask(&tollgate, "POST", "/v1/bans", Some(&order(7))).0, 201);
+}
+
 /// What somebody else wrote under our name changes nothing, and is told.
 #[test]
 fn a_board_that_was_tampered_with_bans_nobody_and_keeps_what_is_known() {
