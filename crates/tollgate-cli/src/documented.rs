@@ -31,7 +31,9 @@ fn every_command_in_the_documentation_is_understood() {
 fn files_below(place: PathBuf) -> Vec<PathBuf> {
     match fs::read_dir(&place) {
         Err(_) => vec![place],
-        Ok(entries) => entries.flat_map(|entry| files_below(entry.unwrap().path())).collect(),
+        Ok(entries) => entries
+            .flat_map(|entry| files_below(entry.expect("a directory of the repository can be read").path()))
+            .collect(),
     }
 }
 

@@ -98,6 +98,27 @@ limits:
     }
 }
 
+/// Pages and completions are written by the program before the package is made, the rest must be there.
+#[test]
+fn what_a_debian_package_holds_is_there_and_the_unit_finds_it() {
+    let manifest = include_str!("../../Cargo.toml");
+    let assets: Vec<(&str, &str)> = manifest
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("[\"")?.strip_suffix("\"],")?.split_once("\", \""))
+        .filter_map(|(source, rest)| Some((source, rest.split_once('"')?.0)))
+        .collect();
+    assert!(assets.len() > 8, "{assets:?}");
+    let made = ["target/release/", "../../target/deb/"];
+    for (source, _) in assets.iter().filter(|(source, _)| !made.iter().any(|made| source.starts_with(made))) {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(source.trim_end_matches("*.yml"));
+        assert!(path.exists(), "{source}");
+    }
+    let service = fs::read_to_string(deploy("systemd/tollgate.service")).unwrap();
+    assert!(service.contains("ExecStart=/usr/bin/tollgate serve --config /etc/tollgate/tollgate.yaml\n"));
+    assert!(assets.contains(&("target/release/tollgate", "usr/bin/")));
+    assert!(assets.contains(&("../../deploy/tollgate.yaml", "etc/tollgate/tollgate.yaml")));
+}
+
 /// The manifests, by their files.
 fn manifests() -> Vec<(String, Vec<Value>)> {
     let mut manifests: Vec<(String, Vec<Value>)> = fs::read_dir(deploy("kubernetes"))

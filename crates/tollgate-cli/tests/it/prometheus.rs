@@ -118,6 +118,29 @@ fn every_series_of_rules_and_dashboard_is_exposed() {
     assert!(unknown.is_empty(), "nobody exposes {unknown:?}:\n{metrics}");
 }
 
+/// By it `TollgateConfigsDiffer` knows.
+#[test]
+fn replicas_with_the_same_file_show_the_same_hash_and_a_reload_changes_it() {
+    let config = |burst: u32| {
+        format!(
+            "
+proxy: {{ listen: '127.0.0.1:0' }}
+admin: {{ listen: '127.0.0.1:0' }}
+limits:
+  - {{ name: per-client, key: [client_ip], rate: 10/s, burst: {burst} }}
+"
+        )
+    };
+    let replicas = [20, 20, 21].map(|burst| Tollgate::start(&config(burst)));
+    let hash = |replica: &Tollgate| replica.metric("tollgate_config_hash");
+    let [one, same, other] = &replicas;
+    assert_eq!(hash(one), hash(same));
+    assert_ne!(hash(one), hash(other));
+    fs::write(one.file("tollgate.yaml"), config(21)).unwrap();
+    assert_eq!(status(&one.tell_admin("POST", "/v1/reload")), 200);
+    assert_eq!(hash(one), hash(other));
+}
+
 /// What Grafana wants of a file that it imports.
 #[test]
 fn the_dashboard_has_its_panels_apart_and_asks_the_chosen_prometheus() {
