@@ -76,9 +76,12 @@ fn counter(state: &Value) -> String {
     };
     let mut said = format!("{}\n", text(&state["text"]));
     let left = format!("{} of {}", number(&state["remaining"]), number(&state["capacity"]));
-    for (name, value) in
-        [("quota", text(&state["quota"])), ("left", left), ("full again", full), ("override", replaced)]
-    {
+    let facts = if state["capacity"].is_null() {
+        vec![("quota", "unlimited".to_owned()), ("override", replaced)]
+    } else {
+        vec![("quota", text(&state["quota"])), ("left", left), ("full again", full), ("override", replaced)]
+    };
+    for (name, value) in facts {
         said.push_str(&format!("  {name:<11} {value}\n"));
     }
     if state["is_degraded"] == true {
@@ -105,7 +108,7 @@ mod tests {
         let order = json!({ "unlimited": true, "quota": null, "until": "2026-01-01T00:00:00Z", "by": "ann", "reason": "a\u{7}b" });
         let words = counter(&json!({ "text": "x", "override": order, "is_degraded": true }));
         assert!(words.contains("unlimited until 2026-01-01T00:00:00Z by ann: a\\u{7}b"), "{words}");
-        assert!(words.contains("the store is away"), "{words}");
+        assert!(words.contains("the store is away") && words.contains("quota       unlimited"), "{words}");
     }
 
     #[test]

@@ -100,7 +100,7 @@ pub struct Override {
     #[arg(long, value_name = "RATE")]
     rate: Option<String>,
     /// How many at once; without it, as many as the rate names.
-    #[arg(long, value_name = "N", requires = "rate")]
+    #[arg(long, value_name = "N", requires = "rate", conflicts_with = "unlimited")]
     burst: Option<u32>,
     /// No limit at all.
     #[arg(long)]

@@ -10,6 +10,7 @@ mod answers;
 mod authorize;
 mod clients;
 mod commands;
+mod dashboard;
 mod decisions;
 mod descriptors;
 mod documented;

@@ -1,7 +1,7 @@
 // The busiest keys, and what can be done about one.
 
 import { get, inWords, keyPath } from './api.js';
-import { count, find, make, micros, offer, plain, say, strange, time } from './dom.js';
+import { count, find, make, micros, plain, say, strange, time } from './dom.js';
 import { banDialog, overrideDialog, resetDialog } from './orders.js';
 
 const rows = new Map();
@@ -92,14 +92,14 @@ function inspect(key) {
 
 function counter(state) {
   const pair = (name, value) => make('div', {}, make('dt', {}, name), make('dd', {}, value));
-  const level = make('meter', { min: '0', max: String(state.capacity), value: String(state.remaining), 'aria-label': 'units left' });
   const order = state.override;
+  const limited = state.capacity !== null && state.remaining !== null;
+  const level = limited ? [make('meter', { min: '0', max: String(state.capacity), value: String(state.remaining), 'aria-label': 'units left' })] : [];
+  const facts = limited ? [pair('left', `${count(state.remaining)} of ${count(state.capacity)}`), pair('full again', state.reset_after_us > 0 ? `in ${micros(state.reset_after_us)}` : 'now')] : [];
   return [
-    level,
-    make('dl', { class: 'pairs' },
-      pair('left', `${count(state.remaining)} of ${count(state.capacity)}`),
-      pair('full again', state.reset_after_us > 0 ? `in ${micros(state.reset_after_us)}` : 'now'),
-      pair('quota', strange(state.quota)),
+    ...level,
+    make('dl', { class: 'pairs' }, ...facts,
+      pair('quota', state.quota === null ? 'unlimited' : strange(state.quota)),
       pair('override', order ? make('span', {}, strange(order.unlimited ? 'unlimited' : order.quota), ` until ${time(order.until)} by `, strange(order.by)) : 'none')),
     ...(state.is_degraded ? [make('p', { class: 'bad-text' }, 'The store is away: this is what this replica knows.')] : []),
   ];
