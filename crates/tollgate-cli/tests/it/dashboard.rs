@@ -39,14 +39,22 @@ fn charts_move_and_the_denied_caller_is_on_top() {
     let browser = &visit.browser;
     eventually("the busy caller is on top", || visit.first_key() == "busy");
     browser.wait_for("Number(document.querySelector('#rate-denied').textContent) > 0");
-    // The chart is drawn in two inks, and moves: what it shows now it does not show later.
-    let inks = "
-        const chart = document.querySelector('#chart');
-        const pixels = chart.getContext('2d').getImageData(0, 0, chart.width, chart.height).data;
-        const inks = new Set();
-        for (let at = 0; at < pixels.length; at += 4) if (pixels[at + 3] === 255) inks.add(pixels.slice(at, at + 3).join());
-        return inks.size";
-    assert!(browser.run(inks).as_u64().unwrap() > 5, "the chart has lines and words");
+    // The chart is drawn in both inks, and moves: what it shows now it does not show later.
+    let drawn = |ink: &str| {
+        format!(
+            "(() => {{
+                const ink = getComputedStyle(document.querySelector('{ink}')).color.match(/[0-9]+/g).map(Number);
+                const chart = document.querySelector('#chart');
+                const pixels = chart.getContext('2d').getImageData(0, 0, chart.width, chart.height).data;
+                const isInk = (at) => pixels[at + 3] > 100 && ink.every((part, index) => Math.abs(part - pixels[at + index]) < 16);
+                let count = 0;
+                for (let at = 0; at < pixels.length; at += 4) count += isInk(at) ? 1 : 0;
+                return count > 20;
+            }})()"
+        )
+    };
+    browser.wait_for(&drawn("#ink-allowed"));
+    browser.wait_for(&drawn("#ink-denied"));
     let picture = || browser.run("return document.querySelector('#chart').toDataURL()");
     let (first, words) = (picture(), browser.text("#chart-text"));
     eventually("the chart moves", || picture() != first);
@@ -89,13 +97,12 @@ fn the_store_is_seen_to_go_and_to_come_back() {
     let redis = RedisServer::start();
     let store = format!("store: {{ kind: redis, redis: {{ endpoints: ['{}'] }} }}\n", redis.address());
     let tollgate = Tollgate::start(&format!("{CONFIG}{store}"));
-    let callers = Callers::start(tollgate.decisions.unwrap());
+    let _callers = Callers::start(tollgate.decisions.unwrap());
     let visit = Visit::of(&tollgate);
     let browser = &visit.browser;
     browser.wait_for("document.querySelector('#state').textContent === 'healthy'");
     browser.wait_for("document.querySelector('#nodes li').dataset.up === 'true'");
     browser.wait_for("/ µs| ms/.test(document.querySelector('#store-p99').textContent)");
-    drop(callers);
     redis.kill();
     browser.wait_for("document.querySelector('#state').textContent === 'store degraded'");
     browser.wait_for("document.querySelector('#nodes li').dataset.up === 'false'");
