@@ -78,8 +78,8 @@ function limits(stats) {
     say(row.mode, limit.mode);
     const history = stats.history.limits.find((one) => one.name === limit.name);
     const rate = (field) => perSecond(stats, limit, field);
-    const refused = rate('denied') + rate('shadow_denied');
-    say(row.allowed, count(rate('allowed')));
+    const [passed, refused] = before ? [rate('allowed'), rate('denied') + rate('shadow_denied')] : [last(history?.allowed ?? []), last(history?.denied ?? [])];
+    say(row.allowed, count(passed));
     say(row.denied, count(refused));
     row.denied.classList.toggle('denied', refused > 0);
     if (history) spark(row.spark, [history.allowed, history.denied], [allowedInk, deniedInk]);
@@ -117,6 +117,7 @@ function store(stats) {
   say(find('store-timed-out'), count(seen.errors?.timed_out));
   say(find('store-unavailable'), count(seen.errors?.unavailable));
   for (const policy of ['open', 'closed', 'local']) say(find(`failures-${policy}`), count(seen.failures?.[policy]));
+  document.querySelectorAll('[data-remote]').forEach((part) => { part.hidden = seen.kind === 'local'; });
   const [latency, degraded] = [history.p99_us ?? [], history.degraded ?? []];
   timeline(find('timeline'), latency, degraded, [allowedInk, deniedInk]);
   const away = degraded.filter(Boolean).length;
@@ -142,7 +143,7 @@ function replicas(stats) {
       said: JSON.stringify([replica.id, replica.host, replica.config_hash, replica.config_version, replica.build, age]),
       make: () => make('li', { class: 'replica', 'data-differs': String(other) },
         make('span', {}, make('strong', {}, strange(replica.host)), ' ', make('span', { class: 'quiet-text' }, strange(replica.id), replica.is_this ? ' · this one' : '')),
-        make('span', { class: 'quiet-text' }, `version ${replica.config_version} · ${hash}${other ? ' differs' : ''} · build ${plain(String(replica.build))} · ${age < 2 ? 'seen now' : `seen ${seconds(age)} ago`}`)),
+        make('span', { class: 'quiet-text' }, `version ${replica.config_version} · ${hash}${other ? ' differs' : ''} · build ${plain(String(replica.build))} · ${age < 3 || replica.is_this ? 'seen now' : `seen ${seconds(age)} ago`}`)),
     };
   }), 'Only this one.');
 }
