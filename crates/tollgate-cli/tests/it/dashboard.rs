@@ -200,8 +200,7 @@ fn a_hostile_key_is_only_text() {
     eventually("the override is of this very key", || check(&tollgate, HOSTILE));
     browser.fill("#explain [name=headers]", "X-Caller: <img src=x onerror=window.caught=4>");
     browser.click("#explain button");
-    browser
-        .wait_for("document.querySelector('#explained').textContent.includes('onerror=window.caught=4')");
+    browser.wait_for("document.querySelector('#explained').textContent.includes('onerror=window.caught=4')");
     assert_eq!(
         browser.run(
             "return [window.caught ?? null, document.querySelectorAll('main img, main script, dialog img').length]"

@@ -26,6 +26,7 @@ mod hostile;
 mod http2_load;
 mod logs;
 mod operator;
+mod operator_commands;
 mod packaging;
 mod prometheus;
 mod protocols;
