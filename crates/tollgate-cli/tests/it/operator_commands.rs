@@ -154,6 +154,28 @@ fn top_prints_one_table_where_no_terminal_is() {
     assert_eq!(json["top"]["keys"][0]["denied"], 4);
 }
 
+#[test]
+fn every_command_of_the_guide_runs() {
+    let config = CONFIG.replace("per-caller, key: ['header:X-Caller']", "per-client, key: [client_ip]");
+    let tollgate = Tollgate::start(&config);
+    let guide = include_str!("../../../../docs/commands.md");
+    let blocks = guide.split("```sh\n").skip(1).map(|block| block.split("```").next().unwrap());
+    let lines: Vec<&str> = blocks.flat_map(str::lines).collect();
+    assert!(lines.len() >= 14, "{lines:?}");
+    let binary = std::path::Path::new(env!("CARGO_BIN_EXE_tollgate")).parent().unwrap();
+    for line in lines {
+        let output = Command::new("sh")
+            .args(["-c", line])
+            .env("PATH", format!("{}:/usr/bin:/bin", binary.display()))
+            .env("TOLLGATE_ADMIN_URL", format!("http://{}", tollgate.admin.unwrap()))
+            .env_remove("TOLLGATE_CONFIG")
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(!output.stdout.is_empty(), "{line}");
+    }
+}
+
 /// A command on a terminal of its own, which `script` makes.
 struct OnTerminal {
     child: Child,
