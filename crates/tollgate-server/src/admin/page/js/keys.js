@@ -6,6 +6,8 @@ import { banDialog, overrideDialog, resetDialog } from './orders.js';
 
 const rows = new Map();
 const body = find('keys').tBodies[0];
+const HOLD_MS = 8000;
+let touched = -HOLD_MS;
 
 export async function refreshKeys() {
   const by = document.querySelector('input[name=by]:checked').value;
@@ -15,13 +17,14 @@ export async function refreshKeys() {
 }
 
 export function watchKeys(refresh) {
+  for (const kind of ['pointermove', 'pointerdown', 'keydown', 'focusin']) body.addEventListener(kind, () => { touched = performance.now(); });
   document.querySelectorAll('input[name=by]').forEach((choice) => choice.addEventListener('change', refresh));
   find('keys-limit').addEventListener('change', refresh);
 }
 
-// Rows stay where they are while somebody points at them or is among them by keyboard: no button runs away.
+// Rows stay where they are while somebody moves among them, and a little longer: no button runs away.
 function show(keys) {
-  const held = body.matches(':hover') || body.contains(document.activeElement);
+  const held = performance.now() - touched < HOLD_MS && (body.matches(':hover') || body.contains(document.activeElement));
   const wanted = new Map(keys.map((key) => [`${key.limit}\n${key.text}`, key]));
   if (held) {
     for (const [name, row] of rows) if (wanted.has(name)) fill(row, wanted.get(name), keys);
