@@ -93,9 +93,11 @@ export function timeline(canvas, latency, degraded, inks) {
   const area = { ...ready, left: 0, right: ready.width, top: 4, bottom: ready.height - 3 };
   const step = area.right / (POINTS - 1);
   area.context.fillStyle = ink(inks[1]);
+  area.context.globalAlpha = 0.55;
   degraded.forEach((away, index) => {
     if (away) area.context.fillRect(area.right - (degraded.length - index) * step, 0, step + 0.5, ready.height);
   });
+  area.context.globalAlpha = 1;
   line(area, latency, Math.max(1, ...latency), ink(inks[0]));
 }
 

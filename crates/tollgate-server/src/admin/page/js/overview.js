@@ -73,7 +73,7 @@ function limits(stats) {
   stats.limits.forEach((limit, index) => {
     const row = rows.get(limit.name) ?? limitRow(limit.name);
     if (body.rows[index] !== row.row) body.insertBefore(row.row, body.rows[index] ?? null);
-    say(row.words, plain(limit.words.startsWith(`${limit.name}: `) ? limit.words.slice(limit.name.length + 2) : limit.words));
+    say(row.words, plain(withoutName(limit.words, limit.name)));
     mark(row.mode, 'mode', limit.mode);
     say(row.mode, limit.mode);
     const history = stats.history.limits.find((one) => one.name === limit.name);
@@ -125,7 +125,7 @@ function store(stats) {
   listed(find('nodes'), (seen.nodes ?? []).map((node) => ({
     said: JSON.stringify(node),
     make: () => make('li', { class: 'line', 'data-up': String(node.up) }, make('i', { class: 'dot', 'aria-hidden': 'true' }), strange(node.endpoint),
-      make('span', { class: 'quiet-text' }, node.up ? 'up' : 'down', node.reason ? ': ' : '', node.reason ? strange(node.reason) : null)),
+      make('span', { class: 'quiet-text' }, node.up ? 'up' : 'down', node.reason ? ': ' : '', node.reason ? strange(withoutName(node.reason, node.endpoint)) : null)),
   })), seen.kind === 'local' ? 'The counters are in this process.' : 'No node is known yet.');
 }
 
@@ -156,5 +156,7 @@ function listed(list, items, empty) {
   list.replaceChildren(...(items.length ? items.map((item) => item.make()) : [make('li', { class: 'empty' }, empty)]));
 }
 
+// A sentence that begins with the name it stands beside does not say it again.
+const withoutName = (text, name) => (text.startsWith(`${name}: `) ? text.slice(name.length + 2) : text);
 const last = (values) => values[values.length - 1] ?? 0;
 const highest = (values) => Math.max(0, ...values);
