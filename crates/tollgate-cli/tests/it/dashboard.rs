@@ -45,7 +45,10 @@ fn charts_move_and_the_denied_caller_is_on_top() {
             "(() => {{
                 const ink = getComputedStyle(document.querySelector('{ink}')).color.match(/[0-9]+/g).map(Number);
                 const chart = document.querySelector('#chart');
-                const pixels = chart.getContext('2d').getImageData(0, 0, chart.width, chart.height).data;
+                const copy = Object.assign(document.createElement('canvas'), {{ width: chart.width, height: chart.height }});
+                const context = copy.getContext('2d', {{ willReadFrequently: true }});
+                context.drawImage(chart, 0, 0);
+                const pixels = context.getImageData(0, 0, copy.width, copy.height).data;
                 const isInk = (at) => pixels[at + 3] > 100 && ink.every((part, index) => Math.abs(part - pixels[at + index]) < 16);
                 let count = 0;
                 for (let at = 0; at < pixels.length; at += 4) count += isInk(at) ? 1 : 0;

@@ -56,7 +56,7 @@ fn a_counter_is_inspected_and_reset() {
     assert!(said(&tollgate, "inspect per-caller ann").contains("left        1 of 1"));
     assert_eq!((ask_as(&tollgate, "ann"), ask_as(&tollgate, "ann")), (200, 429));
     let words = said(&tollgate, "inspect per-caller ann");
-    assert!(words.contains("left        0 of 1") && words.contains("full again  in 59 min"), "{words}");
+    assert!(words.contains("left        0 of 1") && words.contains("full again  in "), "{words}");
     let json: Value = serde_json::from_str(&said(&tollgate, "inspect per-caller ann --json")).unwrap();
     assert_eq!((&json["remaining"], &json["capacity"]), (&0.into(), &1.into()));
     assert!(said(&tollgate, "reset per-caller ann --reason mistake").contains("forgotten"));
@@ -117,7 +117,7 @@ fn what_is_wrong_is_told_with_the_place_and_the_way_out() {
         "top --by name",
         "reset --url x a b",
     ] {
-        assert!(complained(&tollgate, usage, 2).contains("Usage") || usage.starts_with("reset"), "{usage}");
+        assert!(complained(&tollgate, usage, 2).starts_with("error: "), "{usage}");
     }
 }
 
