@@ -3,13 +3,17 @@
 mod check;
 #[cfg(test)]
 mod documented;
+mod door;
 mod explain;
 mod import;
+mod keys;
 mod man;
+mod orders;
 mod plain;
 mod ready;
 mod remote;
 mod serve;
+mod top;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -48,6 +52,16 @@ enum Command {
         #[command(subcommand)]
         program: Program,
     },
+    /// Show a counter of a running Tollgate: what is left, and when it is full again.
+    Inspect(keys::Inspect),
+    /// Forget a counter of a running Tollgate: the next request meets a full one.
+    Reset(keys::Reset),
+    /// Refuse an address, a network or a principal for a time, on all replicas.
+    Ban(orders::Ban),
+    /// Put another quota in a limit's place for a time, on all replicas.
+    Override(orders::Override),
+    /// Watch who is limited: rates, the busiest keys, the store and the orders in force.
+    Top(top::Top),
     /// Print the JSON Schema of the configuration.
     Schema,
     /// Print completions for a shell.
@@ -87,6 +101,11 @@ fn main() -> ExitCode {
         Command::Check { config } => check::run(config.as_deref()),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Import { program: Program::EnvoyRatelimit { file } } => import::envoy_ratelimit(&file),
+        Command::Inspect(inspect) => inspect.run(),
+        Command::Reset(reset) => reset.run(),
+        Command::Ban(ban) => ban.run(),
+        Command::Override(order) => order.run(),
+        Command::Top(top) => top.run(),
         Command::Schema => {
             println!("{:#}", tollgate_config::schema());
             FINE

@@ -47,7 +47,9 @@ export class Chart {
     area.context.font = `11px ${getComputedStyle(this.canvas).fontFamily}`;
     rules(area, top, quiet);
     moments(area, this.data, quiet);
-    this.data.series.forEach((values, index) => line(area, values, top, ink(this.inks[index]), true));
+    // Lines come last, so that no area lies over one.
+    this.data.series.forEach((values, index) => fill(area, values, top, ink(this.inks[index])));
+    this.data.series.forEach((values, index) => line(area, values, top, ink(this.inks[index])));
     if (this.pointer !== null) this.reading(area, quiet);
   }
 
@@ -81,7 +83,7 @@ export function spark(canvas, series, inks) {
   if (!ready) return;
   const area = { ...ready, left: 1, right: ready.width - 1, top: 3, bottom: ready.height - 3 };
   const top = Math.max(1, ...series.flat());
-  series.forEach((values, index) => values.some(Boolean) && line(area, values, top, ink(inks[index]), false));
+  series.forEach((values, index) => values.some(Boolean) && line(area, values, top, ink(inks[index])));
 }
 
 // How long the store took, and shaded when it was away.
@@ -91,32 +93,40 @@ export function timeline(canvas, latency, degraded, inks) {
   const area = { ...ready, left: 0, right: ready.width, top: 4, bottom: ready.height - 3 };
   const step = area.right / (POINTS - 1);
   area.context.fillStyle = ink(inks[1]);
+  area.context.globalAlpha = 0.55;
   degraded.forEach((away, index) => {
     if (away) area.context.fillRect(area.right - (degraded.length - index) * step, 0, step + 0.5, ready.height);
   });
-  line(area, latency, Math.max(1, ...latency), ink(inks[0]), false);
+  area.context.globalAlpha = 1;
+  line(area, latency, Math.max(1, ...latency), ink(inks[0]));
 }
 
-function line(area, values, top, colour, filled) {
-  if (values.length === 0) return;
+function line(area, values, top, colour) {
+  area.context.strokeStyle = colour;
+  area.context.lineWidth = 1.5;
+  area.context.lineJoin = 'round';
+  stroke(area.context, pointsOf(area, values, top));
+}
+
+function fill(area, values, top, colour) {
+  const points = pointsOf(area, values, top);
+  if (points.length === 0) return;
   const { context } = area;
+  context.fillStyle = colour;
+  context.globalAlpha = 0.12;
+  context.beginPath();
+  context.moveTo(points[0][0], area.bottom);
+  points.forEach(([x, y]) => context.lineTo(x, y));
+  context.lineTo(points[points.length - 1][0], area.bottom);
+  context.fill();
+  context.globalAlpha = 1;
+}
+
+// Where values are, the newest at the right end.
+function pointsOf(area, values, top) {
   const step = (area.right - area.left) / (POINTS - 1);
   const shown = values.slice(-POINTS);
-  const points = shown.map((value, index) => [area.right - (shown.length - 1 - index) * step, area.bottom - (value / top) * (area.bottom - area.top)]);
-  context.strokeStyle = colour;
-  context.fillStyle = colour;
-  context.lineWidth = 1.5;
-  context.lineJoin = 'round';
-  if (filled) {
-    context.globalAlpha = 0.12;
-    context.beginPath();
-    context.moveTo(points[0][0], area.bottom);
-    points.forEach(([x, y]) => context.lineTo(x, y));
-    context.lineTo(points[points.length - 1][0], area.bottom);
-    context.fill();
-    context.globalAlpha = 1;
-  }
-  stroke(context, points);
+  return shown.map((value, index) => [area.right - (shown.length - 1 - index) * step, area.bottom - (value / top) * (area.bottom - area.top)]);
 }
 
 function stroke(context, points) {

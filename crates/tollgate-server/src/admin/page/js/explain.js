@@ -48,7 +48,7 @@ function headers(text) {
 
 function explanation(said) {
   const wait = said.would_pass_after_us > 0 ? make('p', {}, `It would pass in ${micros(said.would_pass_after_us)}, if nobody else asks.`) : null;
-  const list = said.list ? make('p', {}, strange(typeof said.list === 'string' ? said.list : Object.values(said.list).filter((value) => typeof value === 'string').join(' · '))) : null;
+  const list = said.list && !said.summary.includes(said.list) ? make('p', {}, strange(said.list)) : null;
   const head = make('div', { class: 'verdict', 'data-verdict': said.verdict }, make('span', { class: 'tag' }, VERDICTS[said.verdict] ?? plain(String(said.verdict))), make('p', {}, strange(said.summary)));
   return [head, ...[wait, list].filter(Boolean), ...(said.limits ?? []).map(limit)];
 }

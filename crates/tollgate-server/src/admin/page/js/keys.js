@@ -1,11 +1,13 @@
 // The busiest keys, and what can be done about one.
 
 import { get, inWords, keyPath } from './api.js';
-import { count, find, make, micros, offer, plain, say, strange, time } from './dom.js';
+import { count, find, make, micros, plain, say, strange, time } from './dom.js';
 import { banDialog, overrideDialog, resetDialog } from './orders.js';
 
 const rows = new Map();
 const body = find('keys').tBodies[0];
+const HOLD_MS = 8000;
+let touched = -HOLD_MS;
 
 export async function refreshKeys() {
   const by = document.querySelector('input[name=by]:checked').value;
@@ -15,13 +17,14 @@ export async function refreshKeys() {
 }
 
 export function watchKeys(refresh) {
+  for (const kind of ['pointermove', 'pointerdown', 'keydown', 'focusin']) body.addEventListener(kind, () => { touched = performance.now(); });
   document.querySelectorAll('input[name=by]').forEach((choice) => choice.addEventListener('change', refresh));
   find('keys-limit').addEventListener('change', refresh);
 }
 
-// Rows stay where they are while somebody points at them or is among them by keyboard: no button runs away.
+// Rows stay where they are while somebody moves among them, and a little longer: no button runs away.
 function show(keys) {
-  const held = body.matches(':hover') || body.contains(document.activeElement);
+  const held = performance.now() - touched < HOLD_MS && (body.matches(':hover') || body.contains(document.activeElement));
   const wanted = new Map(keys.map((key) => [`${key.limit}\n${key.text}`, key]));
   if (held) {
     for (const [name, row] of rows) if (wanted.has(name)) fill(row, wanted.get(name), keys);
@@ -92,14 +95,14 @@ function inspect(key) {
 
 function counter(state) {
   const pair = (name, value) => make('div', {}, make('dt', {}, name), make('dd', {}, value));
-  const level = make('meter', { min: '0', max: String(state.capacity), value: String(state.remaining), 'aria-label': 'units left' });
   const order = state.override;
+  const limited = state.capacity !== null && state.remaining !== null;
+  const level = limited ? [make('meter', { min: '0', max: String(state.capacity), value: String(state.remaining), 'aria-label': 'units left' })] : [];
+  const facts = limited ? [pair('left', `${count(state.remaining)} of ${count(state.capacity)}`), pair('full again', state.reset_after_us > 0 ? `in ${micros(state.reset_after_us)}` : 'now')] : [];
   return [
-    level,
-    make('dl', { class: 'pairs' },
-      pair('left', `${count(state.remaining)} of ${count(state.capacity)}`),
-      pair('full again', state.reset_after_us > 0 ? `in ${micros(state.reset_after_us)}` : 'now'),
-      pair('quota', strange(state.quota)),
+    ...level,
+    make('dl', { class: 'pairs' }, ...facts,
+      pair('quota', state.quota === null ? 'unlimited' : strange(state.quota)),
       pair('override', order ? make('span', {}, strange(order.unlimited ? 'unlimited' : order.quota), ` until ${time(order.until)} by `, strange(order.by)) : 'none')),
     ...(state.is_degraded ? [make('p', { class: 'bad-text' }, 'The store is away: this is what this replica knows.')] : []),
   ];

@@ -73,13 +73,13 @@ function limits(stats) {
   stats.limits.forEach((limit, index) => {
     const row = rows.get(limit.name) ?? limitRow(limit.name);
     if (body.rows[index] !== row.row) body.insertBefore(row.row, body.rows[index] ?? null);
-    say(row.words, plain(limit.words.startsWith(`${limit.name}: `) ? limit.words.slice(limit.name.length + 2) : limit.words));
+    say(row.words, plain(withoutName(limit.words, limit.name)));
     mark(row.mode, 'mode', limit.mode);
     say(row.mode, limit.mode);
     const history = stats.history.limits.find((one) => one.name === limit.name);
     const rate = (field) => perSecond(stats, limit, field);
-    const refused = rate('denied') + rate('shadow_denied');
-    say(row.allowed, count(rate('allowed')));
+    const [passed, refused] = before ? [rate('allowed'), rate('denied') + rate('shadow_denied')] : [last(history?.allowed ?? []), last(history?.denied ?? [])];
+    say(row.allowed, count(passed));
     say(row.denied, count(refused));
     row.denied.classList.toggle('denied', refused > 0);
     if (history) spark(row.spark, [history.allowed, history.denied], [allowedInk, deniedInk]);
@@ -117,6 +117,7 @@ function store(stats) {
   say(find('store-timed-out'), count(seen.errors?.timed_out));
   say(find('store-unavailable'), count(seen.errors?.unavailable));
   for (const policy of ['open', 'closed', 'local']) say(find(`failures-${policy}`), count(seen.failures?.[policy]));
+  document.querySelectorAll('[data-remote]').forEach((part) => { part.hidden = seen.kind === 'local'; });
   const [latency, degraded] = [history.p99_us ?? [], history.degraded ?? []];
   timeline(find('timeline'), latency, degraded, [allowedInk, deniedInk]);
   const away = degraded.filter(Boolean).length;
@@ -124,7 +125,7 @@ function store(stats) {
   listed(find('nodes'), (seen.nodes ?? []).map((node) => ({
     said: JSON.stringify(node),
     make: () => make('li', { class: 'line', 'data-up': String(node.up) }, make('i', { class: 'dot', 'aria-hidden': 'true' }), strange(node.endpoint),
-      make('span', { class: 'quiet-text' }, node.up ? 'up' : 'down', node.reason ? ': ' : '', node.reason ? strange(node.reason) : null)),
+      make('span', { class: 'quiet-text' }, node.up ? 'up' : 'down', node.reason ? ': ' : '', node.reason ? strange(withoutName(node.reason, node.endpoint)) : null)),
   })), seen.kind === 'local' ? 'The counters are in this process.' : 'No node is known yet.');
 }
 
@@ -142,7 +143,7 @@ function replicas(stats) {
       said: JSON.stringify([replica.id, replica.host, replica.config_hash, replica.config_version, replica.build, age]),
       make: () => make('li', { class: 'replica', 'data-differs': String(other) },
         make('span', {}, make('strong', {}, strange(replica.host)), ' ', make('span', { class: 'quiet-text' }, strange(replica.id), replica.is_this ? ' · this one' : '')),
-        make('span', { class: 'quiet-text' }, `version ${replica.config_version} · ${hash}${other ? ' differs' : ''} · build ${plain(String(replica.build))} · ${age < 2 ? 'seen now' : `seen ${seconds(age)} ago`}`)),
+        make('span', { class: 'quiet-text' }, `version ${replica.config_version} · ${hash}${other ? ' differs' : ''} · build ${plain(String(replica.build))} · ${age < 3 || replica.is_this ? 'seen now' : `seen ${seconds(age)} ago`}`)),
     };
   }), 'Only this one.');
 }
@@ -155,5 +156,7 @@ function listed(list, items, empty) {
   list.replaceChildren(...(items.length ? items.map((item) => item.make()) : [make('li', { class: 'empty' }, empty)]));
 }
 
+// A sentence that begins with the name it stands beside does not say it again.
+const withoutName = (text, name) => (text.startsWith(`${name}: `) ? text.slice(name.length + 2) : text);
 const last = (values) => values[values.length - 1] ?? 0;
 const highest = (values) => Math.max(0, ...values);
