@@ -230,14 +230,7 @@ fn charged(
     explained.parts = parts(&charge.key);
     explained.quota_from = Some(if looked.quota_from == UNASKED { "config" } else { looked.quota_from });
     let name = explained.name.clone();
-    let who = match &explained.parts[..] {
-        [] => format!("the counter is {}", looked.key),
-        parts => {
-            let parts: Vec<String> =
-                parts.iter().map(|part| format!("{} {}", part.part.replacen(':', " ", 1), part.value)).collect();
-            format!("it counts by {}, in {}", parts.join(" and "), looked.key)
-        }
-    };
+    let who = who(&explained.parts, &looked.key);
     explained.key = Some(looked.key);
     let Some(quota) = looked.quota else {
         explained.standing = "not_limited";
@@ -269,18 +262,8 @@ fn charged(
     explained.retry_after_us = outcome.retry_after().map(Nanos::as_micros_ceil);
     let after = if outcome.is_allowed() { after(quota, &outcome, cost) } else { before };
     explained.after = Some(after);
-    let left =
-        format!("{} of {} {} left", before.remaining, quota.limit(), if quota.limit() == 1 { "is" } else { "are" });
     let watches = explained.mode == "shadow";
-    let ending = match outcome {
-        Outcome::Allowed { .. } => format!("{left}; this request takes {cost} and leaves {}: allowed", after.remaining),
-        Outcome::Denied { retry_after, .. } => {
-            format!("{left}, and this request needs {cost}: denied. It would pass in {}", span(retry_after))
-        }
-        Outcome::TooLarge { .. } => {
-            format!("this request asks for {cost} at once, which is more than it ever holds: denied")
-        }
-    };
+    let ending = ending(&outcome, quota, cost, after.remaining);
     let watching = if watches { " This limit only watches: it never refuses anybody." } else { "" };
     explained.words = format!("{name} applies{because}; {who}: {numbers}. {}.{watching}", capital(&ending));
     let ending = match outcome.is_allowed() || watches {
@@ -288,6 +271,31 @@ fn charged(
         false => Ending::Denied { limit: name, wait: outcome.retry_after() },
     };
     (explained, ending)
+}
+
+/// Whose counter it is.
+fn who(parts: &[ExplainedPart], key: &str) -> String {
+    let parts: Vec<String> =
+        parts.iter().map(|part| format!("{} {}", part.part.replacen(':', " ", 1), part.value)).collect();
+    match &parts[..] {
+        [] => format!("the counter is {key}"),
+        parts => format!("it counts by {}, in {key}", parts.join(" and ")),
+    }
+}
+
+/// What an outcome means, with what is left before and after it.
+fn ending(outcome: &Outcome, quota: Quota, cost: u64, left_after: u64) -> String {
+    let are = if quota.limit() == 1 { "is" } else { "are" };
+    let left = format!("{} of {} {are} left", outcome.remaining(), quota.limit());
+    match outcome {
+        Outcome::Allowed { .. } => format!("{left}; this request takes {cost} and leaves {left_after}: allowed"),
+        Outcome::Denied { retry_after, .. } => {
+            format!("{left}, and this request needs {cost}: denied. It would pass in {}", span(*retry_after))
+        }
+        Outcome::TooLarge { .. } => {
+            format!("this request asks for {cost} at once, which is more than it ever holds: denied")
+        }
+    }
 }
 
 fn capital(text: &str) -> String {

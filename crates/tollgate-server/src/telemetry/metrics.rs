@@ -1,6 +1,7 @@
 //! Counts for Prometheus. Which series there are follows from the configuration, never from what callers send.
 
 mod classic;
+mod config;
 mod durations;
 mod elsewhere;
 mod labels;
@@ -8,7 +9,7 @@ mod limits;
 mod outside;
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
@@ -19,6 +20,7 @@ use tollgate_core::Policy;
 
 use crate::auth::Reason;
 
+use config::ConfigSeries;
 use durations::Durations;
 use elsewhere::Elsewhere;
 use labels::{Counts, CountsBy};
@@ -42,11 +44,7 @@ pub struct Metrics {
     connections: Gauge,
     connections_refused: Counts<ConnectionRefusal>,
     auth_refused: Counts<Reason>,
-    config_version: Gauge,
-    config_hash: Gauge,
-    config_reloads: Counts<ReloadResult>,
-    config_last_reload_successful: Gauge,
-    config_last_reload: Gauge,
+    config: ConfigSeries,
     access_log_dropped: Counter,
     elsewhere: Arc<Elsewhere>,
 }
@@ -76,35 +74,7 @@ impl Metrics {
         let connections_refused =
             Counts::new("tollgate_connections_refused", "Connections of clients that we ended", &mut registry);
         let auth_refused = Counts::new("tollgate_auth_refused", "Credentials that were not accepted", &mut registry);
-        let config_version = Gauge::default();
-        registry.register(
-            "tollgate_config_version",
-            "The version of the running configuration",
-            config_version.clone(),
-        );
-        let config_hash = Gauge::default();
-        registry.register(
-            "tollgate_config_hash",
-            "A number made from the text of the running configuration",
-            config_hash.clone(),
-        );
-        let config_reloads =
-            Counts::new("tollgate_config_reloads", "Attempts to load the configuration again", &mut registry);
-        let config_last_reload_successful = Gauge::default();
-        config_last_reload_successful.set(1);
-        registry.register(
-            "tollgate_config_last_reload_successful",
-            "Whether the last attempt to load the configuration was accepted",
-            config_last_reload_successful.clone(),
-        );
-        let config_last_reload = Gauge::default();
-        config_last_reload.set(unix_seconds());
-        registry.register_with_unit(
-            "tollgate_config_last_reload_timestamp",
-            "When the configuration was last loaded with success",
-            Unit::Seconds,
-            config_last_reload.clone(),
-        );
+        let config = ConfigSeries::new(&mut registry);
         let access_log_dropped = Counter::default();
         registry.register(
             "tollgate_access_log_dropped",
@@ -124,11 +94,7 @@ impl Metrics {
             connections,
             connections_refused,
             auth_refused,
-            config_version,
-            config_hash,
-            config_reloads,
-            config_last_reload_successful,
-            config_last_reload,
+            config,
             access_log_dropped,
             elsewhere,
         })
@@ -198,23 +164,18 @@ impl Metrics {
 
     /// This version of the configuration runs now.
     pub fn set_config_version(&self, version: u64) {
-        self.config_version.set(i64::try_from(version).unwrap_or(i64::MAX));
+        self.config.version.set(i64::try_from(version).unwrap_or(i64::MAX));
     }
 
     /// The text of the running configuration has this hash. Its first 48 bits are told: a number that is exact for everybody.
     pub fn set_config_hash(&self, hash: &[u8; 32]) {
         let number = hash[..6].iter().fold(0, |number, byte| (number << 8) | i64::from(*byte));
-        self.config_hash.set(number);
+        self.config.hash.set(number);
     }
 
     /// The configuration was read again, with this result.
     pub fn reloaded(&self, result: ReloadResult) {
-        self.config_reloads.add(result);
-        let is_accepted = result != ReloadResult::Refused;
-        self.config_last_reload_successful.set(i64::from(is_accepted));
-        if is_accepted {
-            self.config_last_reload.set(unix_seconds());
-        }
+        self.config.reloaded(result);
     }
 
     /// Takes over what is counted elsewhere: it is asked for whenever metrics are. The last caller counts.
@@ -226,11 +187,6 @@ impl Metrics {
     pub(super) fn access_log_dropped(&self, lines: u64) {
         self.access_log_dropped.inc_by(lines);
     }
-}
-
-fn unix_seconds() -> i64 {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since_1970.as_secs()).unwrap_or(i64::MAX)
 }
 
 /// A connection that is open until this is dropped.

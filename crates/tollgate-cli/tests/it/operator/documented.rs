@@ -54,7 +54,9 @@ fn everything_on_the_page_is_asked_and_has_the_keys_that_it_shows() {
     let server = RedisServer::start();
     let redis = format!("store: {{ kind: redis, deadline: 1s, redis: {{ endpoints: ['{}'] }} }}\n", server.address());
     let tollgate = Tollgate::start(&format!("{CONFIG}{redis}").replace("  - { name: watched", "# - { name: watched"));
-    (0..6).for_each(|_| drop(from(&tollgate, "203.0.113.7")));
+    for _ in 0..6 {
+        from(&tollgate, "203.0.113.7");
+    }
     eventually("a second has passed, and the replica is on the board", || {
         let (_, stats) = ask(&tollgate, "GET", "/v1/stats?history=true", None);
         !stats["history"]["allowed"].as_array().unwrap().is_empty() && stats["replicas"][0]["is_this"] == true

@@ -40,7 +40,9 @@ fn whoever_watches_sees_decisions_as_they_are_made() {
     let tollgate = Tollgate::start(CONFIG);
     let mut all = watch(&tollgate, "?limit=per-client");
     let mut denied = watch(&tollgate, "?outcome=denied&key=113.7");
-    (0..6).for_each(|_| drop(from(&tollgate, "203.0.113.7")));
+    for _ in 0..6 {
+        from(&tollgate, "203.0.113.7");
+    }
     let first = next(&mut all);
     assert_eq!((&first["key"], &first["outcome"]), (&json!("per-client:203.0.113.7"), &json!("allowed")));
     assert_eq!((&first["remaining"], &first["stands_for"]), (&json!(4), &json!(1)));
