@@ -30,6 +30,14 @@ impl AccessLists {
         ruling(self.deny.principals.contains(id), self.allow.principals.contains(id))
     }
 
+    /// What the lists say about whoever has this address and is this principal.
+    pub fn of_caller(&self, address: Option<IpAddr>, principal: Option<&str>) -> Option<Ruling> {
+        let by_address = address.and_then(|address| self.of_address(address));
+        let by_principal = principal.and_then(|id| self.of_principal(id));
+        let is = |wanted| by_address == Some(wanted) || by_principal == Some(wanted);
+        ruling(is(Ruling::Deny), is(Ruling::Allow))
+    }
+
     /// Whether the lists say nothing about anybody.
     pub fn is_empty(&self) -> bool {
         self.allow.is_empty() && self.deny.is_empty()

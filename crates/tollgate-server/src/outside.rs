@@ -186,6 +186,13 @@ impl Gate {
         banned.or_else(|| live.access.of_address(address))
     }
 
+    /// What lists and operators say about whoever has this address and is this principal.
+    pub(crate) fn ruling_of_caller(&self, live: &Live, subject: &Subject<'_>) -> Option<Ruling> {
+        let (address, principal) = (subject.client_ip, subject.principal.map(|known| known.id.as_str()));
+        let banned = self.standing.with_bans().and_then(|orders| orders.bans().of_caller(address, principal));
+        banned.or_else(|| live.access.of_caller(address, principal))
+    }
+
     /// What lists and operators say about a principal.
     pub(crate) fn ruling_of_principal(&self, live: &Live, id: &str) -> Option<Ruling> {
         let banned = self.standing.with_bans().and_then(|orders| orders.bans().of_principal(id));

@@ -1,7 +1,6 @@
 //! What the operator asks of the desk, and what comes back.
 
-use http::StatusCode;
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::{HeaderMap, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -183,11 +182,8 @@ fn json<T: DeserializeOwned>(asked: &Asked<'_>) -> Result<T, Refusal> {
     serde_json::from_slice(asked.body).map_err(|error| Refusal::Wrong(format!("the body: {error}")))
 }
 
-/// A page of another site cannot send this without asking first, and is not told yes.
 fn is_json(headers: &HeaderMap) -> Result<(), Refusal> {
-    let content_type = headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
-    let kind = content_type.split(|byte| *byte == b';').next().unwrap_or_default();
-    match kind.trim_ascii().eq_ignore_ascii_case(b"application/json") {
+    match decisions::is_json(headers) {
         true => Ok(()),
         false => Err(Refusal::Wrong("Content-Type: application/json is required".to_owned())),
     }

@@ -86,7 +86,7 @@ impl Desk {
 
     async fn decide(&self, live: &Live, about: &About<'_>, cost: u64) -> Result<Answer, MissingKey> {
         let verdict = match about {
-            About::Request { subject, headers } => match self.listed(live, subject) {
+            About::Request { subject, headers } => match self.gate.ruling_of_caller(live, subject) {
                 Some(Ruling::Deny) => return Ok(Answer::no(None)),
                 Some(Ruling::Allow) => return Ok(Answer::yes(None)),
                 None => self.gate.check(live, Stage::Whole, subject, headers, cost).await.verdict,
@@ -124,16 +124,6 @@ impl Desk {
             ResetError::Unidentified(missing) => GiveBackError::Unidentified(missing),
             ResetError::Store(error) => GiveBackError::Store(error),
         })
-    }
-
-    /// Whether a list decides, as it does at the proxy.
-    fn listed(&self, live: &Live, subject: &Subject<'_>) -> Option<Ruling> {
-        let by_address = subject.client_ip.and_then(|address| self.gate.ruling_of_address(live, address));
-        let by_principal = subject.principal.and_then(|known| self.gate.ruling_of_principal(live, &known.id));
-        match (by_address, by_principal) {
-            (Some(Ruling::Deny), _) | (_, Some(Ruling::Deny)) => Some(Ruling::Deny),
-            (by_address, by_principal) => by_address.or(by_principal),
-        }
     }
 
     fn count(&self, protocol: DecisionProtocol, answer: Result<&Answer, &MissingKey>) {

@@ -28,7 +28,7 @@ use crate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
 
 pub(crate) use about::{About, Answer, GiveBackError};
 pub(crate) use door::DoorTls;
-pub(crate) use http::{Described, about_request as described};
+pub(crate) use http::{Described, about_request as described, is_json};
 pub(crate) use stall::Impatient;
 pub(crate) use token::SharedToken;
 

@@ -94,15 +94,11 @@ fn named<'a>(policy: &'a Policy, limit: &str, parts: &'a [&'a str]) -> Result<Op
 }
 
 fn listed(access: &AccessLists, described: &Described) -> Option<Listed> {
-    let by_address = described.client_ip.and_then(|address| access.of_address(address));
-    let by_principal = described.principal.as_ref().and_then(|principal| access.of_principal(&principal.id));
-    match (by_address, by_principal) {
-        (Some(Ruling::Deny), _) | (_, Some(Ruling::Deny)) => {
-            Some(Listed::Refused("the caller is on the list access.deny".to_owned()))
-        }
-        (None, None) => None,
-        _ => Some(Listed::Allowed("the caller is on the list access.allow".to_owned())),
-    }
+    let principal = described.principal.as_ref().map(|principal| principal.id.as_str());
+    access.of_caller(described.client_ip, principal).map(|ruling| match ruling {
+        Ruling::Deny => Listed::Refused("the caller is on the list access.deny".to_owned()),
+        Ruling::Allow => Listed::Allowed("the caller is on the list access.allow".to_owned()),
+    })
 }
 
 /// What would happen to a request under a configuration that nobody has used yet: every counter is full.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tollgate_testkit::RedisServer;
 
 use super::super::running::{Tollgate, eventually, status};
-use super::{CONFIG, ask, from};
+use super::{CONFIG, ask, exchange, from};
 
 #[test]
 fn a_key_is_inspected_and_reset_and_admitted_again() {
@@ -55,14 +55,7 @@ fn questions_about_nothing_say_what_is_wrong() {
         let why = answer["error"].as_str().unwrap_or_else(|| panic!("{method} {path}: {answer}"));
         assert!(got == code && why.contains(words), "{method} {path}: {got} {why}");
     }
-    let form = format!(
-        "POST /v1/bans HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n{{}}",
-        tollgate.admin.unwrap()
-    );
-    let mut stream = std::net::TcpStream::connect(tollgate.admin.unwrap()).unwrap();
-    std::io::Write::write_all(&mut stream, form.as_bytes()).unwrap();
-    let mut answer = String::new();
-    let _ = std::io::Read::read_to_string(&mut stream, &mut answer);
+    let answer = exchange(tollgate.admin.unwrap(), "POST", "/v1/bans", "text/plain", Some("{}"));
     assert!(status(&answer) == 400 && answer.contains("application/json"), "{answer}");
 }
 

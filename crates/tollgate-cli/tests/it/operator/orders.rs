@@ -6,7 +6,7 @@ use serde_json::json;
 use tollgate_testkit::{RedisServer, wait_until};
 
 use super::super::running::{Tollgate, eventually, header, status};
-use super::{CONFIG, ask, from};
+use super::{CONFIG, ask, exchange, from};
 
 /// The promise is a second; this machine may be busy.
 const PROMISED: Duration = Duration::from_secs(5);
@@ -60,7 +60,7 @@ fn a_ban_on_one_replica_holds_on_the_other_at_every_door_until_it_is_ended() {
     wait_until(PROMISED, "the other replica bans", || from(&other, "203.0.113.7") == 403);
     assert_eq!((from(&one, "203.0.113.9"), from(&one, "203.0.114.1")), (403, 200));
     let question = r#"{"subject":{"client_ip":"203.0.113.7"}}"#;
-    let answer = post(other.decisions.unwrap(), "/v1/check", question);
+    let answer = exchange(other.decisions.unwrap(), "POST", "/v1/check", "application/json", Some(question));
     assert!(answer.contains(r#""allowed":false"#), "{answer}");
     let (_, explained) = ask(&other, "POST", "/v1/explain", Some(question));
     assert_eq!(explained["verdict"], "refused");
@@ -173,17 +173,4 @@ fn a_board_that_was_tampered_with_bans_nobody_and_keeps_what_is_known() {
     let some = r#"[{"id":"x"},7,{"id":"b-1","what":{"ban_clients":"203.0.113.7/32"},"by":"eve","reason":"y","since_ms":0,"until_ms":99999999999999}]"#;
     server.command::<()>(&["SET", "tollgate:!orders", some]);
     wait_until(PROMISED, "the one that can be read holds", || from(&tollgate, "203.0.113.7") == 403);
-}
-
-fn post(address: std::net::SocketAddr, path: &str, body: &str) -> String {
-    let mut stream = std::net::TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(super::LONGEST)).unwrap();
-    let request = format!(
-        "POST {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    std::io::Write::write_all(&mut stream, request.as_bytes()).unwrap();
-    let mut answer = String::new();
-    let _ = std::io::Read::read_to_string(&mut stream, &mut answer);
-    answer
 }

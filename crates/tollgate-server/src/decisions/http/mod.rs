@@ -26,6 +26,7 @@ use super::door::{DoorTls, Protocol};
 
 pub(super) use problem::Problem;
 pub(crate) use question::{Described, about_request};
+pub(crate) use routes::is_json;
 
 /// An answer of this door.
 pub(super) type Reply = Response<Full<Bytes>>;

@@ -122,7 +122,8 @@ async fn question_in(headers: &HeaderMap, body: Incoming) -> Result<Bytes, Probl
     read_body(body).await
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
+/// Whether a body says that it is JSON. A page of another site cannot send that without asking first, and is not told yes.
+pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     let content_type = headers.get(header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
     let kind = content_type.split(|byte| *byte == b';').next().unwrap_or_default();
     kind.trim_ascii().eq_ignore_ascii_case(b"application/json")
