@@ -6,7 +6,7 @@ mod visit;
 use serde_json::json;
 use tollgate_testkit::RedisServer;
 
-use crate::running::{Tollgate, eventually, header};
+use crate::running::{Tollgate, eventually, header, port_to_listen_at};
 use visit::{Callers, Visit, check};
 
 /// Two a second for each caller, so that one who asks more is denied.
@@ -269,14 +269,22 @@ fn the_page_opens_with_the_token_and_with_no_other() {
 
 #[test]
 fn a_tollgate_that_goes_is_missed_and_welcomed_back() {
-    let mut tollgate = Tollgate::start(CONFIG);
+    let admin = format!("admin: {{ listen: '127.0.0.1:{}' }}", port_to_listen_at());
+    let config = CONFIG.replace("admin: { listen: '127.0.0.1:0' }", &admin);
+    let mut tollgate = Tollgate::start(&config);
     let visit = Visit::of(&tollgate);
+    let browser = &visit.browser;
     tollgate.signal("KILL");
     tollgate.wait();
-    visit.browser.wait_for("document.querySelector('#away').textContent.startsWith('No answer since')");
-    visit.browser.wait_for("document.querySelector('#state').textContent === 'no answer'");
-    let complaints = visit.browser.complaints();
+    browser.wait_for("document.querySelector('#away').textContent.startsWith('No answer since')");
+    browser.wait_for("document.querySelector('#state').textContent === 'no answer'");
+    let _successor = Tollgate::start(&config);
+    browser.wait_for("document.querySelector('#state').textContent === 'healthy'");
+    browser.wait_for("document.querySelector('#away').hidden");
+    browser.wait_for("document.querySelector('#events-state').textContent.startsWith('a sample')");
+    let complaints = browser.complaints();
     assert!(complaints.iter().all(|line| line.contains("net::ERR_")), "{complaints:?}");
+    visit.end();
 }
 
 #[test]
