@@ -333,6 +333,29 @@ fn it_fits_a_phone_works_by_keyboard_and_has_two_lights() {
 }
 
 #[test]
+fn a_refused_configuration_and_replicas_that_differ_are_told() {
+    let redis = RedisServer::start();
+    let store = format!("store: {{ kind: redis, redis: {{ endpoints: ['{}'] }} }}\n", redis.address());
+    let config = format!("{CONFIG}{store}");
+    let tollgate = Tollgate::start(&config);
+    let visit = Visit::of(&tollgate);
+    let browser = &visit.browser;
+    let other = Tollgate::start(&config.replace("rate: 2/s", "rate: 3/s"));
+    browser.wait_for("document.querySelectorAll('#replicas li').length === 2");
+    browser.wait_for("document.querySelector('#differ').textContent.includes('2 different configurations')");
+    assert!(browser.text("#replicas [data-differs=true]").contains("differs"));
+    drop(other);
+    std::fs::write(tollgate.file("tollgate.yaml"), config.replace("burst: 2 }", "burst: 0 }")).unwrap();
+    browser.wait_for("!document.querySelector('#reload-error').hidden");
+    let told = browser.text("#reload-error");
+    assert!(told.contains("the one before it still runs") && told.contains("limits[0].burst"), "{told}");
+    std::fs::write(tollgate.file("tollgate.yaml"), config.replace("burst: 2 }", "burst: 4 }")).unwrap();
+    browser.wait_for("document.querySelector('#reload-error').hidden");
+    browser.wait_for("document.querySelector('#config').textContent.startsWith('version 2')");
+    visit.end();
+}
+
+#[test]
 fn the_page_may_do_nothing_but_what_it_needs() {
     let tollgate = Tollgate::start(CONFIG);
     let wanted = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
