@@ -14,7 +14,7 @@ use crate::{FAILED, FINE};
 pub struct Door {
     /// The operator's door of a running Tollgate: its `admin.listen`.
     #[arg(long, env = "TOLLGATE_ADMIN_URL", default_value = "http://127.0.0.1:9090", value_name = "URL")]
-    url: AdminUrl,
+    pub url: AdminUrl,
     /// The file with its token, as in `admin.token_file`. None is needed on loopback.
     #[arg(long, env = "TOLLGATE_ADMIN_TOKEN_FILE", value_name = "FILE")]
     token_file: Option<PathBuf>,

@@ -47,11 +47,6 @@ impl Remote {
         Self::new(url, token.as_deref())
     }
 
-    /// Where this door is.
-    pub fn url(&self) -> &AdminUrl {
-        &self.url
-    }
-
     /// Asks for something.
     pub fn get(&self, path: &str) -> Result<Value, String> {
         self.ask(Method::GET, path, None)

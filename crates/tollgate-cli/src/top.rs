@@ -67,7 +67,7 @@ impl Top {
         {
             use std::io::IsTerminal;
             if !self.once && !self.door.json && std::io::stdout().is_terminal() && std::io::stdin().is_terminal() {
-                return live::run(remote, question);
+                return live::run(remote, self.door.url.to_string(), question);
             }
         }
         if self.door.json {

@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Sparkline, Table, TableState};
 
 use super::app::{App, Mode, Tab};
-use super::seen::{bars, rate};
+use super::seen::rate;
 
 pub fn draw(app: &App, frame: &mut Frame) {
     let areas = Layout::vertical([
@@ -128,6 +128,15 @@ fn draw_limits(app: &App, frame: &mut Frame, area: Rect) {
     frame.render_widget(table, area);
 }
 
+/// A line of bars, the newest at the right end.
+fn bars(values: &[u64], width: usize) -> String {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let shown = &values[values.len().saturating_sub(width)..];
+    let most = shown.iter().copied().max().unwrap_or(0).max(1);
+    let bar = |value: &u64| if *value == 0 { ' ' } else { BARS[(u128::from(*value) * 7 / u128::from(most)) as usize] };
+    shown.iter().map(bar).collect()
+}
+
 /// Names over columns; numbers begin at `numbers_from`.
 fn header<'a>(names: &[&'a str], numbers_from: usize) -> Row<'a> {
     let cells = names.iter().enumerate().map(|(at, name)| {
@@ -222,6 +231,13 @@ mod tests {
         assert!(screen(&app, 100, 24).contains("any key closes this"));
         app.take(Err("http://127.0.0.1:9090: connection refused".to_owned()));
         assert!(screen(&app, 100, 24).contains("connection refused"));
+    }
+
+    #[test]
+    fn bars_are_as_high_as_the_highest_and_never_too_wide() {
+        assert_eq!(bars(&[0, 1, 4, 8], 10), " ▁▄█");
+        assert_eq!(bars(&[1, 2, 3, 4], 2), "▆█");
+        assert_eq!(bars(&[u64::MAX, 0], 9), "█ ");
     }
 
     #[test]

@@ -20,8 +20,8 @@ const EVERY: Duration = Duration::from_secs(1);
 const GLANCE: Duration = Duration::from_millis(50);
 
 /// Runs until somebody has seen enough.
-pub fn run(remote: Remote, question: Question) -> Result<u8, String> {
-    let app = App::new(remote.url().to_string(), question.by);
+pub fn run(remote: Remote, place: String, question: Question) -> Result<u8, String> {
+    let app = App::new(place, question.by);
     let (errands, to_do) = channel();
     let (reports, came) = channel();
     // It ends with the process: an answer that is waited for keeps nobody here.

@@ -132,15 +132,6 @@ pub fn rate(values: &[u64]) -> u64 {
     if last.is_empty() { 0 } else { last.iter().sum::<u64>().div_ceil(last.len() as u64) }
 }
 
-/// A line of bars, the newest at the right end.
-pub fn bars(values: &[u64], width: usize) -> String {
-    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let shown = &values[values.len().saturating_sub(width)..];
-    let most = shown.iter().copied().max().unwrap_or(0).max(1);
-    let bar = |value: &u64| if *value == 0 { ' ' } else { BARS[(u128::from(*value) * 7 / u128::from(most)) as usize] };
-    shown.iter().map(bar).collect()
-}
-
 #[cfg(test)]
 pub mod tests {
     use super::*;
@@ -191,10 +182,7 @@ pub mod tests {
     }
 
     #[test]
-    fn bars_are_as_high_as_the_highest_and_never_too_wide() {
-        assert_eq!(bars(&[0, 1, 4, 8], 10), " ▁▄█");
-        assert_eq!(bars(&[1, 2, 3, 4], 2), "▆█");
-        assert_eq!(bars(&[u64::MAX, 0], 9), "█ ");
+    fn a_rate_is_of_the_last_moments_and_rounded_up() {
         assert_eq!(rate(&[]), 0);
         assert_eq!(rate(&[100, 0, 0, 0, 0, 1]), 1);
     }

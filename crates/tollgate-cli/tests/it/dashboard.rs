@@ -6,7 +6,7 @@ mod visit;
 use serde_json::json;
 use tollgate_testkit::RedisServer;
 
-use crate::running::{Tollgate, eventually, header};
+use crate::running::{Tollgate, eventually, header, port_to_listen_at};
 use visit::{Callers, Visit, check};
 
 /// Two a second for each caller, so that one who asks more is denied.
@@ -269,14 +269,22 @@ fn the_page_opens_with_the_token_and_with_no_other() {
 
 #[test]
 fn a_tollgate_that_goes_is_missed_and_welcomed_back() {
-    let mut tollgate = Tollgate::start(CONFIG);
+    let admin = format!("admin: {{ listen: '127.0.0.1:{}' }}", port_to_listen_at());
+    let config = CONFIG.replace("admin: { listen: '127.0.0.1:0' }", &admin);
+    let mut tollgate = Tollgate::start(&config);
     let visit = Visit::of(&tollgate);
+    let browser = &visit.browser;
     tollgate.signal("KILL");
     tollgate.wait();
-    visit.browser.wait_for("document.querySelector('#away').textContent.startsWith('No answer since')");
-    visit.browser.wait_for("document.querySelector('#state').textContent === 'no answer'");
-    let complaints = visit.browser.complaints();
+    browser.wait_for("document.querySelector('#away').textContent.startsWith('No answer since')");
+    browser.wait_for("document.querySelector('#state').textContent === 'no answer'");
+    let _successor = Tollgate::start(&config);
+    browser.wait_for("document.querySelector('#state').textContent === 'healthy'");
+    browser.wait_for("document.querySelector('#away').hidden");
+    browser.wait_for("document.querySelector('#events-state').textContent.startsWith('a sample')");
+    let complaints = browser.complaints();
     assert!(complaints.iter().all(|line| line.contains("net::ERR_")), "{complaints:?}");
+    visit.end();
 }
 
 #[test]
@@ -321,6 +329,29 @@ fn it_fits_a_phone_works_by_keyboard_and_has_two_lights() {
     let unnamed = "return [...document.querySelectorAll('button, input, select, textarea')].filter((control) => control.tabIndex < 0 || \
         !(control.textContent.trim() || control.getAttribute('aria-label') || control.labels?.length)).map((control) => control.outerHTML)";
     assert_eq!(browser.run(unnamed), json!([]));
+    visit.end();
+}
+
+#[test]
+fn a_refused_configuration_and_replicas_that_differ_are_told() {
+    let redis = RedisServer::start();
+    let store = format!("store: {{ kind: redis, redis: {{ endpoints: ['{}'] }} }}\n", redis.address());
+    let config = format!("{CONFIG}{store}");
+    let tollgate = Tollgate::start(&config);
+    let visit = Visit::of(&tollgate);
+    let browser = &visit.browser;
+    let other = Tollgate::start(&config.replace("rate: 2/s", "rate: 3/s"));
+    browser.wait_for("document.querySelectorAll('#replicas li').length === 2");
+    browser.wait_for("document.querySelector('#differ').textContent.includes('2 different configurations')");
+    assert!(browser.text("#replicas [data-differs=true]").contains("differs"));
+    drop(other);
+    std::fs::write(tollgate.file("tollgate.yaml"), config.replace("burst: 2 }", "burst: 0 }")).unwrap();
+    browser.wait_for("!document.querySelector('#reload-error').hidden");
+    let told = browser.text("#reload-error");
+    assert!(told.contains("the one before it still runs") && told.contains("limits[0].burst"), "{told}");
+    std::fs::write(tollgate.file("tollgate.yaml"), config.replace("burst: 2 }", "burst: 4 }")).unwrap();
+    browser.wait_for("document.querySelector('#reload-error').hidden");
+    browser.wait_for("document.querySelector('#config').textContent.startsWith('version 2')");
     visit.end();
 }
 
