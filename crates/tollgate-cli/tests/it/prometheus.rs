@@ -69,7 +69,7 @@ fn rules_and_scrape_configuration_are_good_and_their_tests_pass() {
         ["test", "rules", "rules_day_test.yml"],
     ] {
         let checked =
-            Command::new("timeout").args(["60", "promtool"]).args(arguments).current_dir(directory()).output().unwrap();
+            Command::new("timeout").args(["120", "promtool"]).args(arguments).current_dir(directory()).output().unwrap();
         assert!(checked.status.success(), "{arguments:?}: {}", told(&checked));
     }
 }
