@@ -68,8 +68,12 @@ fn rules_and_scrape_configuration_are_good_and_their_tests_pass() {
         ["test", "rules", "rules_test.yml"],
         ["test", "rules", "rules_day_test.yml"],
     ] {
-        let checked =
-            Command::new("timeout").args(["120", "promtool"]).args(arguments).current_dir(directory()).output().unwrap();
+        let checked = Command::new("timeout")
+            .args(["120", "promtool"])
+            .args(arguments)
+            .current_dir(directory())
+            .output()
+            .unwrap();
         assert!(checked.status.success(), "{arguments:?}: {}", told(&checked));
     }
 }

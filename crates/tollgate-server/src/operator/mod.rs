@@ -13,17 +13,20 @@ mod replicas;
 mod standing;
 mod stats;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
+use tollgate::NodeState;
 use tollgate_core::Nanos;
 
 use crate::live::Gate;
 use crate::reloading::Reloader;
 use crate::request_id::RequestId;
+use crate::store::AnyStore;
 use board::{Board, ENTRIES_MAX};
 use history::History;
 use order::{Granted, Order};
@@ -46,6 +49,9 @@ pub struct Operator {
     replicas: Replicas,
     history: Mutex<History>,
     waits_before: Mutex<tollgate::RedisWaits>,
+    /// Whether the store answered when it was last asked for orders, and left no decision of the last second unanswered.
+    answers: AtomicBool,
+    has_failed_lately: AtomicBool,
 }
 
 /// Why something that was asked for is not done.
@@ -95,6 +101,8 @@ impl Operator {
             started_at: SystemTime::now(),
             history: Mutex::default(),
             waits_before: Mutex::default(),
+            answers: AtomicBool::new(true),
+            has_failed_lately: AtomicBool::new(false),
         }
     }
 
@@ -155,6 +163,7 @@ impl Operator {
     /// Puts the orders in force that are written down now.
     async fn refresh(&self) -> Result<(), String> {
         let written = self.orders.read().await;
+        self.answers.store(written.is_ok(), Ordering::Relaxed);
         // Those known so far end by themselves, whether they can be read or not.
         let known = match &written {
             Ok(written) => written.clone(),
@@ -264,12 +273,22 @@ impl Author {
     }
 }
 
+fn has_node_away(store: &AnyStore) -> bool {
+    let AnyStore::Redis(redis) = store else { return false };
+    redis.health().nodes.iter().any(|node| matches!(node.state, NodeState::Away { .. }))
+}
+
 fn now_ms() -> u64 {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl Gate {
+    /// Whether failure policies decide, or would if somebody asked.
+    pub(crate) fn is_degraded(&self) -> bool {
+        self.limiter.is_degraded() || has_node_away(self.limiter.store())
+    }
+
     /// Bans and overrides in force.
     pub(crate) fn count_orders(&self) -> (u64, u64) {
         let orders = self.standing.orders();

@@ -1,5 +1,6 @@
 //! How things are going, in numbers.
 
+use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 use serde_json::{Map, Value, json};
@@ -9,7 +10,7 @@ use tollgate_core::Mode;
 
 use super::crowd::{By, Caller};
 use super::history::Totals;
-use super::{Operator, now_ms};
+use super::{Operator, has_node_away, now_ms};
 use crate::reloading::Told;
 use crate::store::AnyStore;
 use crate::telemetry::metrics::{DecisionAnswer, Label, RequestOutcome};
@@ -86,7 +87,7 @@ impl Operator {
                     .collect();
                 let waits = &health.waits;
                 json!({
-                    "kind": "redis", "degraded": limiter.is_degraded(), "nodes": nodes,
+                    "kind": "redis", "degraded": self.is_degraded(), "nodes": nodes,
                     "latency": {
                         "count": waits.count(), "p50_us": waits.quantile_us(0.5), "p99_us": waits.quantile_us(0.99),
                     },
@@ -111,15 +112,24 @@ impl Operator {
             passed + decisions[DecisionAnswer::Allowed.index()],
             requests[RequestOutcome::Limited.index()] + decisions[DecisionAnswer::Limited.index()],
         );
-        let totals = Totals { all, limits, p99_us: self.last_p99_us(), is_degraded: self.gate.limiter.is_degraded() };
+        let p99_us = self.last_p99_us();
+        let totals = Totals { all, limits, p99_us, is_degraded: self.is_degraded() };
         self.history.lock().expect("no holder of this lock panics").add(totals, now_ms());
+    }
+
+    /// Whether the store is away. It may go and come back while nobody asks for anything.
+    fn is_degraded(&self) -> bool {
+        let answers = self.answers.load(Ordering::Relaxed) && !self.has_failed_lately.load(Ordering::Relaxed);
+        !answers || has_node_away(self.gate.limiter.store())
     }
 
     fn last_p99_us(&self) -> u64 {
         let AnyStore::Redis(redis) = self.gate.limiter.store() else { return 0 };
         let waits = redis.health().waits;
         let mut before = self.waits_before.lock().expect("no holder of this lock panics");
-        let p99_us = waits.since(&before).quantile_us(0.99).unwrap_or(0);
+        let lately = waits.since(&before);
+        self.has_failed_lately.store(lately.timed_out + lately.unavailable > 0, Ordering::Relaxed);
+        let p99_us = lately.quantile_us(0.99).unwrap_or(0);
         *before = waits;
         p99_us
     }

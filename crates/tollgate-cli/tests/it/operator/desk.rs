@@ -145,6 +145,10 @@ fn deep_readiness_asks_the_store() {
         code == 503 && ready["store"]["answers"] == false && !ready["reasons"].as_array().unwrap().is_empty()
     });
     assert_eq!(ask(&tollgate, "GET", "/readyz", None).0, 200, "requests are answered all the same");
+    eventually("it shows though nobody asks for anything", || {
+        ask(&tollgate, "GET", "/v1/stats", None).1["store"]["degraded"] == true
+    });
+    assert_eq!(tollgate.metric("tollgate_store_degraded"), 1);
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub struct Reading {
     pub client_ip_unused: Vec<(Unused, u64)>,
     /// What the limits service was asked, where there is one.
     pub external: Option<ExternalCounts>,
-    /// Whether the store failed to answer when it was last asked.
+    /// Whether the store failed to answer when it was last asked, or a node of it is away.
     pub is_degraded: bool,
     /// How long decisions waited for the store, where it is elsewhere.
     pub waits: Option<RedisWaits>,
@@ -58,7 +58,7 @@ impl Reading {
             failures: gate.limiter.failures(),
             client_ip_unused: live.client_ip.counts().to_vec(),
             external: live.external.as_ref().map(External::counts),
-            is_degraded: gate.limiter.is_degraded(),
+            is_degraded: gate.is_degraded(),
             waits,
             denied_from_memory,
             orders: gate.count_orders(),
@@ -126,7 +126,7 @@ fn encode_store(reading: &Reading, encoder: &mut DescriptorEncoder<'_>) -> fmt::
         let gauge = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX)).encode(gauge)
     };
-    let help = "Whether the store failed to answer when it was last asked.";
+    let help = "Whether the store failed to answer when it was last asked, or a node of it is away.";
     gauge("tollgate_store_degraded", help, reading.is_degraded.into())?;
     let mut counter = |name: &str, help: &str, value: u64| {
         let counter = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
