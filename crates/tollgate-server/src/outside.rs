@@ -104,7 +104,7 @@ impl Gate {
             Err(missing) => return Ruled::alone(Verdict::Unidentified(missing)),
         };
         let Some(external) = &live.external else {
-            return Ruled::alone(self.take(live, charges, Unlimited::LeftOut).await);
+            return Ruled::alone(self.take(live, &charges, Unlimited::LeftOut).await);
         };
         let request = OnBehalf { method: subject.method, path: subject.path, headers };
         let asked = match Asked::at_once(external, &charges, &request) {
@@ -112,7 +112,7 @@ impl Gate {
             // In a box: most requests need no room for this.
             None => Box::pin(Asked::ask(external, &charges, &request)).await,
         };
-        let verdict = self.take(live, asked.limited(&charges), Unlimited::LeftOut).await;
+        let verdict = self.take(live, &asked.limited(&charges), Unlimited::LeftOut).await;
         Ruled { verdict, told: asked.told() }
     }
 
@@ -120,23 +120,29 @@ impl Gate {
     /// looked at only.
     pub(crate) async fn decide(&self, live: &Live, charges: &[Charge<'_>]) -> Verdict {
         match &live.external {
-            None => self.take(live, charges.iter().copied().collect(), Unlimited::LookedAt).await,
+            None => self.take(live, charges, Unlimited::LookedAt).await,
             Some(external) => {
                 let asked = Asked::ask(external, charges, &OnBehalf::nobody()).await;
-                self.take(live, asked.each(charges), Unlimited::LookedAt).await
+                self.take(live, &asked.each(charges), Unlimited::LookedAt).await
             }
         }
     }
 
     /// Takes charges under what operators have ordered, and lets those who watch know.
     #[inline]
-    async fn take(&self, live: &Live, mut charges: List<Charge<'_>>, unlimited: Unlimited) -> Verdict {
-        if let Some(orders) = self.standing.with_overrides() {
-            charges = charges.iter().filter_map(|charge| ordered(*charge, &orders, unlimited)).collect();
-        }
-        let verdict = self.limiter.decide(&live.policy, &charges).await;
+    async fn take(&self, live: &Live, charges: &[Charge<'_>], unlimited: Unlimited) -> Verdict {
+        let under_orders: List<Charge<'_>>;
+        let charges = match self.standing.with_overrides() {
+            None => charges,
+            Some(orders) => {
+                let charges = charges.iter().filter_map(|charge| ordered(*charge, &orders, unlimited));
+                under_orders = charges.collect();
+                &under_orders
+            }
+        };
+        let verdict = self.limiter.decide(&live.policy, charges).await;
         if let Some(decision) = verdict.decision() {
-            self.saw(&charges, decision);
+            self.saw(charges, decision);
         }
         verdict
     }

@@ -313,6 +313,8 @@ fn it_fits_a_phone_works_by_keyboard_and_has_two_lights() {
     browser.size(360, 740, 2.0);
     browser.wait_for("innerWidth === 360");
     browser.wait_for("document.documentElement.scrollWidth <= 360");
+    let squeezed = "[...document.querySelectorAll('#limits td, #limits th, #keys td, #keys th')].filter((cell) => cell.scrollWidth > cell.clientWidth + 1)";
+    browser.wait_for(&format!("{squeezed}.length === 0"));
     assert_eq!(
         browser.run("return document.querySelector('#chart').width"),
         json!(browser.run("return document.querySelector('#chart').clientWidth").as_u64().unwrap() * 2),
