@@ -130,6 +130,16 @@ fn the_configuration_is_shown_without_secrets_and_with_the_last_mistakes() {
 }
 
 #[test]
+fn a_reload_that_somebody_asked_for_is_in_the_audit_log() {
+    let tollgate = Tollgate::start(CONFIG);
+    let (code, _) = ask(&tollgate, "POST", "/v1/reload", None);
+    assert_eq!(code, 200);
+    let is_told =
+        |line: &String| line.contains("tollgate::audit") && line.contains("reload") && line.contains("127.0.0.1:");
+    eventually("it is told", || tollgate.logged.lock().unwrap().iter().any(is_told));
+}
+
+#[test]
 fn deep_readiness_asks_the_store() {
     let server = RedisServer::start();
     let redis = format!("store: {{ kind: redis, deadline: 1s, redis: {{ endpoints: ['{}'] }} }}\n", server.address());
