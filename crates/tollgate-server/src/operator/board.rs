@@ -17,7 +17,7 @@ pub(crate) struct Board<T> {
 }
 
 enum Place<T> {
-    Here(Mutex<Vec<T>>),
+    Here(Arc<Mutex<Vec<T>>>),
     Redis { store: Arc<RedisStore>, key: String },
 }
 
@@ -30,13 +30,23 @@ impl<T: Clone + Serialize + DeserializeOwned> Board<T> {
     /// A board of this name; no limit's counters can have it.
     pub(crate) fn new(store: &AnyStore, name: &str, stays: fn(&[T]) -> Nanos) -> Self {
         let place = match store {
-            AnyStore::Local(_) => Place::Here(Mutex::new(Vec::new())),
+            AnyStore::Local(_) => Place::Here(Arc::default()),
             AnyStore::Redis(store) => {
                 let key = format!("{}:!{name}", store.options().key_prefix);
                 Place::Redis { store: Arc::clone(store), key }
             }
         };
         Self { place, stays }
+    }
+
+    /// The same board, as another replica would see it.
+    #[cfg(test)]
+    pub(crate) fn shared(&self) -> Self {
+        let place = match &self.place {
+            Place::Here(list) => Place::Here(Arc::clone(list)),
+            Place::Redis { store, key } => Place::Redis { store: Arc::clone(store), key: key.clone() },
+        };
+        Self { place, stays: self.stays }
     }
 
     /// Everything on it.

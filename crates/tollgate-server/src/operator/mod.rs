@@ -19,7 +19,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, sleep};
 use tollgate::NodeState;
 use tollgate_core::Nanos;
 
@@ -128,14 +128,14 @@ impl Operator {
     }
 
     async fn follow_replicas(desk: Weak<Self>) {
-        let mut ticks = interval(Duration::from_millis(replicas::EVERY_MS));
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            ticks.tick().await;
-            let Some(desk) = desk.upgrade() else { return };
-            let version = desk.reloader.version();
+            let Some(strong) = desk.upgrade() else { return };
+            let version = strong.reloader.version();
             // Without the store nobody else can be seen, which shows.
-            let _ = desk.replicas.meet(version.number, &version.hash, now_ms()).await;
+            let _ = strong.replicas.meet(version.number, &version.hash, now_ms()).await;
+            let pause = strong.replicas.pause();
+            drop(strong);
+            sleep(pause).await;
         }
     }
 

@@ -1,6 +1,7 @@
 //! The replicas that share a store, as each of them says on the board that it is there.
 
 use std::sync::Mutex;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -30,17 +31,22 @@ struct Replica {
     at_ms: u64,
 }
 
-/// How often a replica says that it is there.
-pub(crate) const EVERY_MS: u64 = 2_000;
+/// How often a replica says that it is there, among so many: the more there are, the longer the board and the more who write.
+fn every_ms(replicas: usize) -> u64 {
+    2_000 * (replicas as u64).div_ceil(50).max(1)
+}
+
 /// Who has said nothing for so long is gone. Clocks of replicas may be some seconds apart.
-const GONE_AFTER_MS: u64 = 20_000;
+fn gone_after_ms(replicas: usize) -> u64 {
+    10 * every_ms(replicas)
+}
 
 impl Replicas {
     pub(crate) fn new(store: &AnyStore) -> Self {
-        let id = RequestId::next().as_str().chars().take(8).collect();
+        let id = RequestId::next().as_str().chars().rev().take(8).collect();
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         Self {
-            board: Board::new(store, "replicas", |_| Nanos::from_millis(GONE_AFTER_MS)),
+            board: Board::new(store, "replicas", |replicas| Nanos::from_millis(gone_after_ms(replicas.len()))),
             id,
             host,
             seen: Mutex::default(),
@@ -58,13 +64,19 @@ impl Replicas {
             at_ms: now_ms,
         };
         let seen = self.board.write(|replicas| {
-            replicas.retain(|other| other.id != this.id && now_ms.saturating_sub(other.at_ms) < GONE_AFTER_MS);
+            let gone_after_ms = gone_after_ms(replicas.len());
+            replicas.retain(|other| other.id != this.id && now_ms.saturating_sub(other.at_ms) < gone_after_ms);
             replicas.push(this.clone());
             replicas.sort_by(|one, other| one.id.cmp(&other.id));
             Ok::<_, String>(replicas.clone())
         });
         *self.seen.lock().expect("no holder of this lock panics") = seen.await?;
         Ok(())
+    }
+
+    /// Until this one says again that it is there.
+    pub(crate) fn pause(&self) -> Duration {
+        Duration::from_millis(every_ms(self.seen.lock().expect("no holder of this lock panics").len()))
     }
 
     /// Takes this one's name off the board.
@@ -89,5 +101,35 @@ impl Replicas {
             })
         });
         told.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_more_there_are_the_less_often_each_writes() {
+        assert_eq!((every_ms(0), every_ms(1), every_ms(50)), (2_000, 2_000, 2_000));
+        // A thousand write as much in a second as fifty do, each of them a longer list.
+        assert_eq!(every_ms(1_000), 40_000);
+        assert!(gone_after_ms(1_000) > 2 * every_ms(1_000), "who is there is not taken for gone");
+    }
+
+    #[tokio::test]
+    async fn who_says_nothing_any_more_is_gone_and_who_leaves_is_gone_at_once() {
+        let store = AnyStore::Local(tollgate::LocalStore::default());
+        let (one, other) = (Replicas::new(&store), Replicas::new(&store));
+        let other = Replicas { board: one.board.shared(), ..other };
+        one.meet(1, "a", 1_000).await.unwrap();
+        other.meet(2, "b", 1_500).await.unwrap();
+        let told = other.json(1_600);
+        assert_eq!(told.len(), 2);
+        assert_eq!(told.iter().filter(|replica| replica["is_this"] == true).count(), 1);
+        other.meet(2, "b", 1_000 + gone_after_ms(2)).await.unwrap();
+        assert_eq!(other.json(0).len(), 1, "one has said nothing for too long");
+        other.leave().await;
+        one.meet(1, "a", 30_000).await.unwrap();
+        assert_eq!(one.json(30_000).len(), 1, "the other has gone");
     }
 }
