@@ -8,8 +8,7 @@ use std::fmt::Display;
 
 pub use limit::numbers as quota_in_words;
 
-use crate::typed::ServiceAddress as TracesTo;
-use crate::typed::{AccessList, Config, Decisions, Proxy, Route, Upstream, UpstreamHttp};
+use crate::typed::{AccessList, Config, Decisions, Proxy, Route, Traces, Upstream, UpstreamHttp};
 
 impl Config {
     /// What will be enforced, one sentence each: where requests come in and go, where counters are, and every limit.
@@ -37,11 +36,8 @@ impl Config {
         words.extend(list_in_words(&self.access.deny, "get 403"));
         words.extend(list_in_words(&self.access.allow, "are never limited"));
         words.extend(self.external.iter().flat_map(|external| external::in_words(external, self)));
-        words.extend(self.traces.iter().map(|traces| {
-            let TracesTo { tls, host, port, .. } = &traces.otlp;
-            let scheme = if *tls { "https" } else { "http" };
-            format!("one of {} requests is traced, to {scheme}://{host}:{port}", traces.one_in)
-        }));
+        let traced = |traces: &Traces| format!("one of {} requests is traced, to {}", traces.one_in, traces.otlp.url());
+        words.extend(self.traces.iter().map(traced));
         if self.policy.limits().is_empty() {
             words.push("there are no limits: every request passes".to_owned());
         }

@@ -66,6 +66,15 @@ pub struct ServiceAddress {
     pub ca_file: Option<PathBuf>,
 }
 
+impl ServiceAddress {
+    /// `http://host:port` or `https://host:port`, with brackets around an address of IPv6.
+    pub fn url(&self) -> String {
+        let scheme = if self.tls { "https" } else { "http" };
+        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        format!("{scheme}://{host}:{}", self.port)
+    }
+}
+
 /// How messages of gRPC are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GrpcCodec {

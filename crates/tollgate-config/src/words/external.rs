@@ -9,7 +9,7 @@ pub(super) fn in_words(external: &ExternalSettings, config: &Config) -> Vec<Stri
     let tls = if at.tls { " with TLS" } else { "" };
     let how = match &external.service {
         ExternalService::Http { path, .. } => {
-            format!("{}://{host}:{}{path}", if at.tls { "https" } else { "http" }, at.port)
+            format!("{}{path}", at.url())
         }
         ExternalService::Grpc { codec: GrpcCodec::Protobuf, .. } => format!("{host}:{} by gRPC{tls}", at.port),
         ExternalService::Grpc { codec: GrpcCodec::Json, .. } => format!("{host}:{} by gRPC in JSON{tls}", at.port),

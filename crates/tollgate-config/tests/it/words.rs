@@ -78,3 +78,9 @@ fn without_routes_all_requests_go_to_one_place() {
     assert_eq!(of_proxy(", upstream: 'http://a'"), "all requests go to http://a:80");
     assert_eq!(of_proxy(", upstream: ['http://a', 'http://b']"), "all requests go to http://a:80 and http://b:80");
 }
+
+#[test]
+fn where_traces_go_is_told() {
+    let words = good("traces: { otlp: \"http://[::1]:4317\", one_in: 7 }\n").in_words();
+    assert!(words.contains(&"one of 7 requests is traced, to http://[::1]:4317".to_owned()), "{words:?}");
+}

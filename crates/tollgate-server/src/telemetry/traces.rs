@@ -57,13 +57,10 @@ const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OP
 impl Traces {
     /// Nothing is dialled before there is a span to send.
     pub(crate) fn new(settings: &config::Traces, background: &Handle) -> Result<Self, String> {
-        let config::ServiceAddress { tls, host, port, .. } = &settings.otlp;
-        let scheme = if *tls { "https" } else { "http" };
-        let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
         let _entered = background.enter();
         let exporter = SpanExporter::builder()
             .with_tonic()
-            .with_endpoint(format!("{scheme}://{host}:{port}"))
+            .with_endpoint(settings.otlp.url())
             .with_timeout(EXPORT_TIMEOUT)
             .build()
             .map_err(|error| format!("traces.otlp: {error}"))?;
