@@ -24,15 +24,16 @@ fn replacements_under_load_refuse_reset_and_cut_off_nothing() {
     let mut tollgate = Tollgate::start(&PLENTY.replace("127.0.0.1:0", &address.to_string()));
     let load = Load::start(tollgate.proxy, 2);
     let mut pid = tollgate.pid();
-    for _ in 0..times(3) {
+    for replacement in 0..times(3) as usize {
         load.go_on_for(50);
         signal(pid, "USR2");
-        let before = pid;
-        eventually("a successor has taken over", || {
-            pid = successor_of(before).unwrap_or(pid);
-            let ended = !fs::exists(format!("/proc/{before}")).unwrap() || is_zombie(before);
-            pid != before && ended
+        let mut successor = None;
+        eventually("a successor was started", || {
+            successor = successors(&tollgate).get(replacement).copied();
+            successor.is_some()
         });
+        eventually("it has taken over", || !fs::exists(format!("/proc/{pid}")).unwrap() || is_zombie(pid));
+        pid = successor.unwrap();
     }
     load.go_on_for(50);
     load.stop().unwrap();
@@ -40,10 +41,12 @@ fn replacements_under_load_refuse_reset_and_cut_off_nothing() {
     tollgate.wait();
 }
 
-/// The process that another one has started.
-fn successor_of(pid: u32) -> Option<u32> {
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
-    children.split_whitespace().next()?.parse().ok()
+/// The processes that were started one after another. The log is asked and not the system, which forgets whose child a
+/// process was as soon as the parent has ended.
+fn successors(tollgate: &Tollgate) -> Vec<u32> {
+    let log = tollgate.logged.lock().unwrap();
+    let started = log.iter().filter_map(|line| line.split_once("a successor was started pid="));
+    started.map(|(_, pid)| pid.trim().parse().unwrap()).collect()
 }
 
 fn is_zombie(pid: u32) -> bool {
