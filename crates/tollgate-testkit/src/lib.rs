@@ -3,6 +3,7 @@
 //! Everything blocks, every wait has an end, and everything started here is killed when its value is dropped, also when
 //! the test panics or is killed. A helper that cannot do its work panics with the reason: a test has nothing better to do with it.
 
+mod alone;
 mod processes;
 pub mod watchdog;
 
@@ -21,6 +22,7 @@ mod fault_proxy;
 mod bound;
 mod latency;
 
+pub use alone::{alone, assert_passed, is_alone, run_alone, run_alone_by};
 pub use bound::{Admission, Bound, KeyReport, Report, Worst};
 pub use builder::RedisBuilder;
 pub use clock_shim::{ClockShim, ShimClock};

@@ -3,6 +3,7 @@
 use tollgate_chaos::Length::Short;
 use tollgate_chaos::Report;
 use tollgate_chaos::scenarios::outages::{away, boot, flapping, foreign, forgetful, full, herd, slow, traces};
+use tollgate_testkit::alone;
 
 /// Prints what was measured, which a test that passes hides unless it is asked for, and fails for a broken promise.
 fn judge(report: &Report) {
@@ -144,9 +145,12 @@ async fn a_redis_that_is_loading_is_away() {
     judge(&boot::loading(Short).await);
 }
 
+/// In a process of its own: descriptors are the whole process's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_is_dropped_leaves_no_task_and_no_descriptor() {
-    judge(&traces::dropped(Short).await);
+    if alone("outages::a_store_that_is_dropped_leaves_no_task_and_no_descriptor") {
+        judge(&traces::dropped(Short).await);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tollgate_testkit::RedisServer;
 
-use super::running::{LONGEST, Tollgate, eventually, port_to_listen_at, status};
+use super::running::{LONGEST, Tollgate, eventually, header, port_to_listen_at, status};
 
 const RULES: &str = include_str!("../../../../deploy/prometheus/rules.yml");
 const RULES_TEST: &str = include_str!("../../../../deploy/prometheus/rules_test.yml");
@@ -32,6 +32,7 @@ admin: {{ listen: '127.0.0.1:0', token_file: admin.token }}
 decisions: {{ http: '127.0.0.1:0' }}
 store: {{ kind: redis, deadline: 1s, redis: {{ endpoints: ['{}'] }} }}
 external: {{ http: {{ url: 'http://127.0.0.1:1/limits' }} }}
+traces: {{ otlp: 'http://127.0.0.1:1', one_in: 1 }}
 limits:
   - {{ name: per-client, key: [client_ip], rate: 1/h, burst: 3 }}
 ",
@@ -173,8 +174,8 @@ fn the_dashboard_has_its_panels_apart_and_asks_the_chosen_prometheus() {
 fn prometheus_scrapes_with_a_token_and_answers_with_what_was_counted() {
     let redis = RedisServer::start();
     let tollgate = tollgate(&redis);
-    let answers: Vec<u16> = (0..5).map(|_| status(&tollgate.get("/", &[]))).collect();
-    assert_eq!(answers, [200, 200, 200, 429, 429]);
+    let answers: Vec<String> = (0..5).map(|_| tollgate.get("/", &[])).collect();
+    assert_eq!(answers.iter().map(|answer| status(answer)).collect::<Vec<_>>(), [200, 200, 200, 429, 429]);
     let scrapes = SCRAPES
         .replace("127.0.0.1:9090", &tollgate.admin.unwrap().to_string())
         .replace("15s", "1s")
@@ -195,6 +196,15 @@ fn prometheus_scrapes_with_a_token_and_answers_with_what_was_counted() {
         let rules: Vec<&Value> =
             list(&rules["data"]["groups"]).iter().flat_map(|group| list(&group["rules"])).collect();
         rules.len() == rules_of(&yaml(RULES)).count() && rules.iter().all(|rule| rule["health"] == "ok")
+    });
+    // A trace that begins here has the id that the client was told.
+    let ids: Vec<&str> = answers.iter().filter_map(|answer| header(answer, "x-request-id")).collect();
+    let of_durations = "/api/v1/query_exemplars?start=0&end=4102444800&query=tollgate_request_duration_seconds_bucket";
+    eventually("a bucket of durations names a trace", || {
+        let answer = prometheus.ask(of_durations);
+        let exemplars = list(&answer["data"]).iter().flat_map(|series| list(&series["exemplars"]));
+        let traces: Vec<&str> = exemplars.filter_map(|exemplar| exemplar["labels"]["trace_id"].as_str()).collect();
+        !traces.is_empty() && traces.iter().all(|trace| ids.contains(trace))
     });
     // Whoever shows another token sees nothing.
     let stranger = Prometheus::start(&scrapes, "fedcba9876543210");
@@ -219,6 +229,7 @@ impl Prometheus {
         let child = Command::new("prometheus")
             .arg("--config.file=prometheus.yml")
             .arg("--storage.tsdb.path=data")
+            .arg("--enable-feature=exemplar-storage")
             .arg(format!("--web.listen-address={address}"))
             .current_dir(directory.path())
             .stdout(Stdio::null())

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use serde_json::Value;
 
 use super::clients::{file, python};
-use super::running::{LONGEST, Tollgate, header, status};
+use super::running::{LONGEST, Tollgate, eventually, header, status};
 
 /// The collector of Python's own packages, which ends with the test.
 struct Collector {
@@ -69,7 +69,7 @@ const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
 #[test]
 fn a_collector_gets_the_spans_and_the_server_behind_is_told_the_trace() {
     let Some(collector) = Collector::start() else { return };
-    let mut tollgate = Tollgate::start(&config(&collector.port, ""));
+    let mut tollgate = Tollgate::start(&config(&collector.port, "log: { access: true, format: json }\n"));
     let answer = tollgate.get("/x?secret=1", &[&format!("traceparent: {PARENT}"), "tracestate: other=1"]);
     assert_eq!(status(&answer), 200);
     let span = collector.next();
@@ -90,6 +90,13 @@ fn a_collector_gets_the_spans_and_the_server_behind_is_told_the_trace() {
     let alone = collector.next();
     assert_eq!(alone["parent_span_id"], "");
     assert_ne!(alone["trace_id"], span["trace_id"]);
+    for trace in [&span, &alone].map(|span| &span["trace_id"]) {
+        let is_of_it = |line: &Value| line["trace_id"] == *trace;
+        eventually("the access log names the trace", || {
+            let printed = tollgate.printed.lock().unwrap();
+            printed.iter().filter_map(|line| serde_json::from_str(line).ok()).any(|line| is_of_it(&line))
+        });
+    }
 
     assert_eq!(status(&tollgate.get("/", &[])), 429);
     // What is under way at the end is sent before it.

@@ -7,10 +7,10 @@ use tollgate::http::RateLimitLine;
 use tollgate::{ResetError, StoreError, Verdict};
 use tollgate_core::{Decision, MissingKey, Mode, Nanos, Stage, Subject};
 
-use super::Desk;
+use super::{Asking, Desk};
 use crate::access::Ruling;
 use crate::live::Live;
-use crate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
+use crate::telemetry::metrics::DecisionAnswer;
 
 /// What a question is about.
 pub(crate) enum About<'a> {
@@ -48,12 +48,12 @@ impl Desk {
     pub(crate) async fn check(
         &self,
         live: &Live,
-        protocol: DecisionProtocol,
+        asking: &Asking,
         about: &About<'_>,
         cost: u64,
     ) -> Result<Answer, MissingKey> {
         let answer = self.decide(live, about, cost).await;
-        self.count(protocol, answer.as_ref());
+        self.count(asking, answer.as_ref());
         if let (Ok(answer), About::Request { subject, .. }) = (&answer, about)
             && !answer.is_allowed
             && live.log_rejections
@@ -67,7 +67,7 @@ impl Desk {
     pub(crate) async fn peek(
         &self,
         live: &Live,
-        protocol: DecisionProtocol,
+        asking: &Asking,
         about: &About<'_>,
         cost: u64,
     ) -> Result<Answer, MissingKey> {
@@ -80,7 +80,7 @@ impl Desk {
                 (answer.is_allowed, answer.retry_after) = (false, None);
             }
         }
-        self.count(protocol, answer.as_ref());
+        self.count(asking, answer.as_ref());
         answer
     }
 
@@ -126,7 +126,7 @@ impl Desk {
         })
     }
 
-    fn count(&self, protocol: DecisionProtocol, answer: Result<&Answer, &MissingKey>) {
+    fn count(&self, asking: &Asking, answer: Result<&Answer, &MissingKey>) {
         let counted = match answer {
             Ok(answer) if answer.is_allowed => DecisionAnswer::Allowed,
             Ok(Answer { is_degraded: true, decision: None, .. }) => DecisionAnswer::Unavailable,
@@ -134,7 +134,8 @@ impl Desk {
             Ok(_) => DecisionAnswer::Limited,
             Err(_) => DecisionAnswer::Refused,
         };
-        self.gate.metrics.decision(protocol, counted);
+        let decision = answer.ok().and_then(|answer| answer.decision.as_ref());
+        asking.answered(&self.gate, counted, decision);
     }
 }
 

@@ -16,11 +16,11 @@ use tollgate::http::{Extracted, HeaderLines, RateLimitLine, Rejection, host_of};
 use tollgate_config::BodyStyle;
 use tollgate_core::{Decision, normalise_path};
 
-use super::Desk;
+use super::{Asking, Desk};
 use super::http::{Problem, Reply};
 use crate::live::Live;
 use crate::ruling::{Stop, ruling};
-use crate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
+use crate::telemetry::metrics::DecisionAnswer;
 
 /// What kind of gateway asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,25 +55,35 @@ impl Flavour {
 }
 
 /// Whether a gateway may let its request go on. `rest` is what came after the flavour's path.
-pub(super) async fn answer(desk: &Desk, flavour: Flavour, rest: &str, peer: SocketAddr, parts: &Parts) -> Reply {
+pub(super) async fn answer(
+    desk: &Desk,
+    asking: &Asking,
+    (flavour, rest): (Flavour, &str),
+    peer: SocketAddr,
+    parts: &Parts,
+) -> Reply {
     let live = desk.gate.live();
     let decided = match Origin::of(flavour, rest, parts) {
         Ok(origin) => decide(desk, &live, &origin, peer, &parts.headers).await,
         Err(Misread::Client) => {
             let response = sentence(StatusCode::BAD_REQUEST, "the target is no text");
-            Err(Refused { counted: DecisionAnswer::Refused, response })
+            Err(Refused { counted: DecisionAnswer::Refused, decision: None, response })
         }
         Err(Misread::Gateway(problem)) => {
-            desk.gate.metrics.decision(DecisionProtocol::Authorize, DecisionAnswer::Refused);
+            asking.answered(&desk.gate, DecisionAnswer::Refused, None);
             return problem.into();
         }
     };
-    let (counted, reply) = match decided {
-        Ok(decision) => (DecisionAnswer::Allowed, passed(&live, decision.as_ref())),
-        Err(refused) => (refused.counted, refused.reply(flavour)),
-    };
-    desk.gate.metrics.decision(DecisionProtocol::Authorize, counted);
-    reply
+    match decided {
+        Ok(decision) => {
+            asking.answered(&desk.gate, DecisionAnswer::Allowed, decision.as_ref());
+            passed(&live, decision.as_ref())
+        }
+        Err(refused) => {
+            asking.answered(&desk.gate, refused.counted, refused.decision.as_ref());
+            refused.reply(flavour)
+        }
+    }
 }
 
 /// The request that is asked about, as the gateway names it.
@@ -119,6 +129,8 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<&'a HeaderValue
 /// A request that may not go on.
 struct Refused {
     counted: DecisionAnswer,
+    /// What the limits said, if one of them refused.
+    decision: Option<Decision>,
     response: Response<Bytes>,
 }
 
@@ -138,7 +150,11 @@ async fn decide(
     peer: SocketAddr,
     headers: &HeaderMap,
 ) -> Result<Option<Decision>, Refused> {
-    let reject = |rejection: &Rejection<'_>, counted| Refused { counted, response: worded(live, headers, rejection) };
+    let reject = |rejection: &Rejection<'_>, counted| Refused {
+        counted,
+        decision: None,
+        response: worded(live, headers, rejection),
+    };
     let path = match origin.path {
         "*" => Ok(Cow::Borrowed("/")),
         path => normalise_path(path),
@@ -160,17 +176,18 @@ async fn decide(
         Err(Stop::Denied) => {
             return Err(Refused {
                 counted: DecisionAnswer::Denied,
+                decision: None,
                 response: sentence(StatusCode::FORBIDDEN, "Forbidden"),
             });
         }
         Err(Stop::Unauthorized(unauthorized)) => {
             let mut response = sentence(StatusCode::UNAUTHORIZED, unauthorized.to_string());
             response.headers_mut().insert(WWW_AUTHENTICATE, unauthorized.challenge());
-            return Err(Refused { counted: DecisionAnswer::Unauthorized, response });
+            return Err(Refused { counted: DecisionAnswer::Unauthorized, decision: None, response });
         }
         Err(Stop::Verdict(verdict)) => verdict,
     };
-    let refused = match &verdict {
+    let mut refused = match &verdict {
         Verdict::Reject(decision) => reject(&Rejection::Limited(decision), DecisionAnswer::Limited),
         Verdict::Unavailable { status, .. } => reject(&Rejection::Unavailable(*status), DecisionAnswer::Unavailable),
         Verdict::Unidentified(missing) => reject(&Rejection::Unidentified(missing), DecisionAnswer::Refused),
@@ -180,6 +197,9 @@ async fn decide(
     if live.log_rejections {
         let line = RateLimitLine::new(&extracted.subject(), refused.response.status());
         desk.gate.access_log.rate_limit_line(&line);
+    }
+    if let Verdict::Reject(decision) = verdict {
+        refused.decision = Some(decision);
     }
     Err(refused)
 }

@@ -3,6 +3,7 @@
 //! Over HTTP, an [`About`] is made of what is asked, and the [`Answer`] is told in words; the other protocols ask about charges.
 
 mod about;
+mod asking;
 mod authorize;
 mod door;
 pub(crate) mod grpc;
@@ -19,14 +20,13 @@ mod token;
 use std::sync::Arc;
 
 use tokio::sync::watch;
-use tollgate::Verdict;
 use tollgate_config as config;
 
 use crate::cores::Door;
-use crate::live::{Gate, Live};
-use crate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
+use crate::live::Gate;
 
 pub(crate) use about::{About, Answer, GiveBackError};
+pub(crate) use asking::Asking;
 pub(crate) use door::DoorTls;
 pub(crate) use http::{Described, about_request as described, is_json};
 pub(crate) use stall::Impatient;
@@ -44,22 +44,6 @@ pub(crate) struct Desk {
     pub(crate) token: Option<SharedToken>,
     /// Becomes true when no question may begin any more.
     pub(crate) ending: watch::Receiver<bool>,
-}
-
-impl Desk {
-    /// Counts what was decided about charges.
-    fn count_verdict(&self, live: &Live, protocol: DecisionProtocol, verdict: &Verdict) {
-        if let Some(decision) = verdict.decision() {
-            live.counts.count(decision);
-        }
-        let answer = match verdict {
-            Verdict::Forward(_) | Verdict::ForwardUnchecked(_) => DecisionAnswer::Allowed,
-            Verdict::Reject(_) => DecisionAnswer::Limited,
-            Verdict::Unavailable { .. } => DecisionAnswer::Unavailable,
-            Verdict::Unidentified(_) => DecisionAnswer::Refused,
-        };
-        self.gate.metrics.decision(protocol, answer);
-    }
 }
 
 /// A door for each protocol that the configuration turns on.

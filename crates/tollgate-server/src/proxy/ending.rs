@@ -103,16 +103,18 @@ impl Drop for Ending {
         self.has_part(false);
         self.caller.watch.end();
         let took = self.started.elapsed();
-        self.caller.gate.metrics.request(self.outcome, took);
+        let trace_id = self.span.as_ref().map(|span| span.trace_id());
+        self.caller.gate.metrics.request(self.outcome, took, trace_id.clone());
         let Some(story) = &self.story else { return };
         if let (Some(span), Some(traces)) = (&self.span, &self.caller.gate.traces) {
-            traces.end(span, &self.facts(story));
+            traces.end(span, self.facts(story));
         }
         if !self.is_logged {
             return;
         }
         self.caller.gate.access_log.write(&Entry {
             request_id: self.request_id.as_str(),
+            trace_id: trace_id.as_deref(),
             client_ip: story.client_ip,
             peer: self.caller.peer,
             method: story.method.as_str(),

@@ -51,7 +51,7 @@ pub(super) async fn answer(
     let mut ending = Ending::new(caller, RequestId::next());
     ending.is_logged = live.log_access;
     if let Some(traces) = &caller.gate.traces {
-        ending.span = traces.begin(&parts.headers, live.trusts(caller.peer.ip()));
+        ending.span = traces.begin(&ending.request_id, &parts.headers, live.trusts(caller.peer.ip()));
     }
     if ending.is_logged || ending.span.is_some() {
         ending.story = Some(Box::new(Story::of(&parts)));

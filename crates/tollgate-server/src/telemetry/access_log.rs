@@ -21,6 +21,8 @@ use writer::{Backlog, Writer};
 pub struct Entry<'a> {
     /// The id that was given to the request, here and to the server behind.
     pub request_id: &'a str,
+    /// The trace that its span belongs to, if it was traced.
+    pub trace_id: Option<&'a str>,
     /// The caller's address.
     pub client_ip: Option<IpAddr>,
     /// Who connected.

@@ -4,6 +4,7 @@ mod classic;
 mod config;
 mod durations;
 mod elsewhere;
+mod exemplars;
 mod labels;
 mod limits;
 mod outside;
@@ -49,6 +50,9 @@ pub struct Metrics {
     elsewhere: Arc<Elsewhere>,
 }
 
+/// The time that requests took, without its unit.
+const DURATION: &str = "tollgate_request_duration";
+
 impl Metrics {
     /// What [`Metrics::encode`] writes, for the `Content-Type` of an answer.
     pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -59,7 +63,7 @@ impl Metrics {
         let requests = Counts::new("tollgate_requests", "Requests by what became of them", &mut registry);
         let durations = Durations::default();
         registry.register_with_unit(
-            "tollgate_request_duration",
+            DURATION,
             "Time from the end of a request's header to the end of its answer",
             Unit::Seconds,
             durations.clone(),
@@ -106,13 +110,13 @@ impl Metrics {
         if text::encode(&mut text, &self.registry).is_err() {
             tracing::error!("metrics could not be written in full");
         }
-        text
+        self.durations.with_exemplars(&format!("{DURATION}_seconds"), text)
     }
 
-    /// A request has been answered after `took`.
-    pub fn request(&self, outcome: RequestOutcome, took: Duration) {
+    /// A request has been answered after `took`; it may have been traced.
+    pub fn request(&self, outcome: RequestOutcome, took: Duration, trace_id: Option<String>) {
         self.requests.add(outcome);
-        self.durations.add(took);
+        self.durations.add(took, trace_id);
     }
 
     /// Counters for the limits of a policy, to be kept beside it. A limit that has gone keeps its series; beyond 10,000 limits
@@ -215,7 +219,7 @@ mod tests {
             let series = format!("tollgate_requests_total{{outcome=\"{}\"}}", outcome.as_str());
             assert_eq!(value(&text, &series), Some("0"), "{text}");
         }
-        metrics.request(RequestOutcome::Limited, Duration::from_millis(3));
+        metrics.request(RequestOutcome::Limited, Duration::from_millis(3), None);
         let text = metrics.encode();
         assert_eq!(value(&text, "tollgate_requests_total{outcome=\"limited\"}"), Some("1"));
         assert_eq!(value(&text, "tollgate_requests_total{outcome=\"forwarded\"}"), Some("0"));

@@ -10,4 +10,4 @@ pub use access_log::{AccessLog, Entry};
 pub use metrics::Metrics;
 pub use process_log::{InitError, init_tracing};
 pub(crate) use stamp::rfc3339;
-pub(crate) use traces::{Facts, Span, TRACEPARENT, Traces};
+pub(crate) use traces::{Asked, Facts, Span, TRACEPARENT, Traces, Way};

@@ -1,7 +1,10 @@
-//! Spans of requests, for a collector of OpenTelemetry.
+//! Spans of requests and of questions to the decision service, for a collector of OpenTelemetry.
 //!
 //! Off unless configured, and then one request of many is traced. Whoever is traced by those before us stays in that trace; whether
 //! that alone is a reason to trace is for trusted peers to say.
+
+mod parent;
+mod told;
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -17,6 +20,10 @@ use tokio::runtime::Handle;
 use tollgate_config as config;
 
 use crate::request_id::RequestId;
+use parent::parse;
+use told::Told;
+
+pub(crate) use told::{Asked, Facts, Way};
 
 /// Where spans go.
 pub(crate) struct Traces {
@@ -25,24 +32,12 @@ pub(crate) struct Traces {
     one_in: u64,
 }
 
-/// A request that is traced.
+/// A request or a question that is traced.
 #[derive(Debug)]
 pub(crate) struct Span {
     context: SpanContext,
     parent: SpanId,
     started: SystemTime,
-}
-
-/// What is told about a request when it is over.
-pub(crate) struct Facts<'a> {
-    pub(crate) method: &'a str,
-    pub(crate) path: &'a str,
-    pub(crate) host: Option<&'a str>,
-    pub(crate) client_ip: Option<String>,
-    pub(crate) status: u16,
-    pub(crate) outcome: &'static str,
-    pub(crate) limit: Option<&'a str>,
-    pub(crate) request_id: &'a str,
 }
 
 /// How those before and behind us are told the trace.
@@ -51,8 +46,6 @@ pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent"
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
 /// For the last spans, when the process ends.
 const LAST_EXPORT: Duration = Duration::from_secs(2);
-/// Methods that may name a span: others are the caller's invention.
-const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"];
 
 impl Traces {
     /// Nothing is dialled before there is a span to send.
@@ -73,11 +66,10 @@ impl Traces {
         Ok(Self { processor, scope, one_in: settings.one_in })
     }
 
-    /// The span of a request, if it is traced.
-    pub(crate) fn begin(&self, headers: &HeaderMap, peer_is_trusted: bool) -> Option<Box<Span>> {
+    /// The span of a request, if it is traced. A trace that begins with it has the request's id.
+    pub(crate) fn begin(&self, id: &RequestId, headers: &HeaderMap, peer_is_trusted: bool) -> Option<Box<Span>> {
         let parent = headers.get(TRACEPARENT).and_then(|value| value.to_str().ok()).and_then(parse);
         let is_asked_for = peer_is_trusted && parent.as_ref().is_some_and(|parent| parent.is_sampled);
-        let id = RequestId::next();
         let (high, low) = (number(&id.as_str()[..16]), number(&id.as_str()[16..]));
         // The digits of an id only count up, so they are mixed before they are a chance, or a name of something else.
         let mixed = mix(low ^ high.rotate_left(32));
@@ -93,19 +85,9 @@ impl Traces {
         Some(Box::new(Span { context, parent, started: SystemTime::now() }))
     }
 
-    /// A request that is traced is over.
-    pub(crate) fn end(&self, span: &Span, facts: &Facts<'_>) {
-        let name = METHODS.into_iter().find(|method| *method == facts.method).unwrap_or("HTTP");
-        let mut attributes = vec![
-            KeyValue::new("http.request.method", facts.method.to_owned()),
-            KeyValue::new("url.path", facts.path.to_owned()),
-            KeyValue::new("http.response.status_code", i64::from(facts.status)),
-            KeyValue::new("tollgate.outcome", facts.outcome),
-            KeyValue::new("tollgate.request_id", facts.request_id.to_owned()),
-        ];
-        attributes.extend(facts.host.map(|host| KeyValue::new("server.address", host.to_owned())));
-        attributes.extend(facts.client_ip.clone().map(|address| KeyValue::new("client.address", address)));
-        attributes.extend(facts.limit.map(|limit| KeyValue::new("tollgate.limit", limit.to_owned())));
+    /// What is traced is over.
+    pub(crate) fn end(&self, span: &Span, told: impl Into<Told>) {
+        let Told { name, attributes, is_error } = told.into();
         self.processor.on_end(SpanData {
             span_context: span.context.clone(),
             parent_span_id: span.parent,
@@ -118,7 +100,7 @@ impl Traces {
             dropped_attributes_count: 0,
             events: SpanEvents::default(),
             links: SpanLinks::default(),
-            status: if facts.status >= 500 { Status::error("") } else { Status::Unset },
+            status: if is_error { Status::error("") } else { Status::Unset },
             instrumentation_scope: self.scope.clone(),
         });
     }
@@ -132,6 +114,10 @@ impl Traces {
 }
 
 impl Span {
+    pub(crate) fn trace_id(&self) -> String {
+        self.context.trace_id().to_string()
+    }
+
     /// What those behind us are told.
     pub(crate) fn traceparent(&self) -> HeaderValue {
         let text = format!("00-{}-{}-01", self.context.trace_id(), self.context.span_id());
@@ -143,30 +129,6 @@ impl fmt::Debug for Traces {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Traces")
     }
-}
-
-/// What a `traceparent` says.
-#[derive(Debug, PartialEq)]
-struct Parent {
-    trace_id: TraceId,
-    span_id: SpanId,
-    is_sampled: bool,
-}
-
-/// Version 00 as it is written, and of later versions what they must still begin with; `None` for anything else.
-fn parse(text: &str) -> Option<Parent> {
-    let mut parts = text.trim().split('-');
-    let (version, trace_id, span_id, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-    let is_hex = |part: &str, length: usize| {
-        part.len() == length && part.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
-    };
-    let is_whole = is_hex(version, 2) && is_hex(trace_id, 32) && is_hex(span_id, 16) && is_hex(flags, 2);
-    if !is_whole || version == "ff" || (version == "00" && parts.next().is_some()) {
-        return None;
-    }
-    let trace_id = TraceId::from_hex(trace_id).ok().filter(|id| *id != TraceId::INVALID)?;
-    let span_id = SpanId::from_hex(span_id).ok().filter(|id| *id != SpanId::INVALID)?;
-    Some(Parent { trace_id, span_id, is_sampled: u8::from_str_radix(flags, 16).ok()? & 1 == 1 })
 }
 
 fn number(digits: &str) -> u64 {
@@ -184,36 +146,12 @@ mod tests {
     use tokio::runtime::Runtime;
     use tollgate_config::{ServiceAddress, Traces as Settings};
 
+    use super::parent::tests::PARENT;
     use super::*;
 
     fn traces(runtime: &Runtime, one_in: u64) -> Traces {
         let otlp = ServiceAddress { tls: false, host: "127.0.0.1".to_owned(), port: 1, ca_file: None };
         Traces::new(&Settings { otlp, one_in, service_name: "test".to_owned() }, runtime.handle()).unwrap()
-    }
-
-    const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-
-    #[test]
-    fn parents_are_read_as_they_are_written_and_nothing_else() {
-        let parent = parse(PARENT).unwrap();
-        assert_eq!(parent.trace_id.to_string(), "0af7651916cd43dd8448eb211c80319c");
-        assert!(parent.is_sampled && !parse(&PARENT.replace("-01", "-00")).unwrap().is_sampled);
-        assert!(parse(&PARENT.replace("00-0", "cc-0")).is_some(), "a later version");
-        assert!(parse(&format!("{}-what", PARENT.replace("00-0", "cc-0"))).is_some());
-        for wrong in [
-            "",
-            "00",
-            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331",
-            "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
-            "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01",
-            "00-00000000000000000000000000000000-b7ad6b7169203331-01",
-            "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
-            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-more",
-            "00-0af7651916cd43dd8448eb211c80319-b7ad6b7169203331-01",
-            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b716920333é-01",
-        ] {
-            assert_eq!(parse(wrong), None, "{wrong}");
-        }
     }
 
     #[test]
@@ -222,7 +160,7 @@ mod tests {
         let traces = traces(&runtime, 10);
         let asking = HeaderMap::from_iter([(TRACEPARENT, HeaderValue::from_static(PARENT))]);
         let count = |headers: &HeaderMap, is_trusted| {
-            (0..10_000).filter(|_| traces.begin(headers, is_trusted).is_some()).count()
+            (0..10_000).filter(|_| traces.begin(&RequestId::next(), headers, is_trusted).is_some()).count()
         };
         for headers in [&HeaderMap::new(), &asking] {
             let traced = count(headers, false);
@@ -236,13 +174,13 @@ mod tests {
         let runtime = Runtime::new().unwrap();
         let traces = traces(&runtime, 1);
         let asking = HeaderMap::from_iter([(TRACEPARENT, HeaderValue::from_static(PARENT))]);
-        let span = traces.begin(&asking, false).unwrap();
+        let span = traces.begin(&RequestId::next(), &asking, false).unwrap();
         let told = span.traceparent();
         let told = parse(told.to_str().unwrap()).unwrap();
         assert_eq!(told.trace_id, parse(PARENT).unwrap().trace_id);
         assert_ne!(told.span_id, span.parent);
-        let alone = traces.begin(&HeaderMap::new(), false).unwrap();
-        assert_eq!(alone.parent, SpanId::INVALID);
-        assert_ne!(alone.context.trace_id(), traces.begin(&HeaderMap::new(), false).unwrap().context.trace_id());
+        let id = RequestId::next();
+        let alone = traces.begin(&id, &HeaderMap::new(), false).unwrap();
+        assert_eq!((alone.parent, alone.trace_id().as_str()), (SpanId::INVALID, id.as_str()));
     }
 }

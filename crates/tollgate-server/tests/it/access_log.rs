@@ -19,6 +19,7 @@ const LONG: Duration = Duration::from_secs(20);
 fn entry(path: &str) -> Entry<'_> {
     Entry {
         request_id: "0af7651916cd43dd",
+        trace_id: None,
         client_ip: Some("203.0.113.7".parse().unwrap()),
         peer: SocketAddr::from(([10, 0, 0, 1], 4711)),
         method: "GET",

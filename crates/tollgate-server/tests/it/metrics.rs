@@ -85,12 +85,13 @@ async fn a_million_methods_paths_hosts_and_callers_add_no_series() {
             Subject { client_ip, method: &method, host: Some(host.as_str()), path: &path, ..Subject::ANONYMOUS };
         counts.count(&decision(&limiter, &subject).await);
         let outcome = RequestOutcome::ALL[place as usize % RequestOutcome::ALL.len()];
-        metrics.request(outcome, Duration::from_micros(place.into()));
+        metrics.request(outcome, Duration::from_micros(place.into()), None);
         metrics.upstream_failed(UpstreamFailure::ALL[place as usize % UpstreamFailure::ALL.len()]);
         metrics.connection_refused(ConnectionRefusal::ALL[place as usize % ConnectionRefusal::ALL.len()]);
         metrics.reloaded(ReloadResult::ALL[place as usize % ReloadResult::ALL.len()]);
         log.write(&Entry {
             request_id: &path,
+            trace_id: None,
             client_ip,
             peer: "127.0.0.1:1".parse().unwrap(),
             method: &method,

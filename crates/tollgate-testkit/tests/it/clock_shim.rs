@@ -3,9 +3,8 @@ use std::os::unix::fs::FileExt;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use tollgate_testkit::{ClockShim, RedisServer};
+use tollgate_testkit::{ClockShim, RedisServer, assert_passed, is_alone, run_alone};
 
-use crate::{ALONE, run_alone};
 
 const HOUR: i64 = 3600;
 const NANOSECONDS: i64 = 1_000_000_000;
@@ -50,9 +49,9 @@ fn a_step_of_the_monotonic_clock_leaves_the_wall_clock_alone() {
 #[test]
 fn both_clocks_of_a_program_of_ours_step_while_it_runs() {
     let clock = ClockShim::build().clock();
-    if std::env::var_os(ALONE).is_none() {
-        let output = run_alone("clock_shim::both_clocks_of_a_program_of_ours_step_while_it_runs", clock.env());
-        return assert!(output.status.success(), "{output:?}");
+    if !is_alone() {
+        let this = "clock_shim::both_clocks_of_a_program_of_ours_step_while_it_runs";
+        return assert_passed(&run_alone(this, &clock.env()));
     }
     let offsets = OpenOptions::new().write(true).open(std::env::var_os("TOLLGATE_CLOCK_OFFSET_FILE").unwrap()).unwrap();
     let set = |at, seconds: i64| offsets.write_all_at(&(seconds * NANOSECONDS).to_ne_bytes(), at).unwrap();

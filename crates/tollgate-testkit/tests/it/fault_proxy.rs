@@ -2,9 +2,8 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use tollgate_testkit::{Fault, FaultProxy, RedisServer, wait_until};
+use tollgate_testkit::{Fault, FaultProxy, RedisServer, alone, wait_until};
 
-use crate::{ALONE, run_alone};
 
 const SHORT: Duration = Duration::from_millis(100);
 
@@ -191,9 +190,8 @@ fn a_server_that_is_away_resets_the_client() {
 /// In a process of its own: other tests of this one come and go with their threads.
 #[test]
 fn a_dropped_proxy_leaves_no_thread_whatever_its_fault() {
-    if std::env::var_os(ALONE).is_none() {
-        let output = run_alone("fault_proxy::a_dropped_proxy_leaves_no_thread_whatever_its_fault", Vec::new());
-        return assert!(output.status.success(), "{output:?}");
+    if !alone("fault_proxy::a_dropped_proxy_leaves_no_thread_whatever_its_fault") {
+        return;
     }
     let before = threads();
     let server = RedisServer::start();

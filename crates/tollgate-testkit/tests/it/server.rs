@@ -1,8 +1,7 @@
 use std::time::{Duration, Instant};
 
-use tollgate_testkit::{RedisServer, free_port, wait_until};
+use tollgate_testkit::{RedisServer, free_port, is_alone, run_alone, wait_until};
 
-use crate::{ALONE, run_alone};
 
 #[test]
 fn a_server_answers_and_is_gone_after_drop() {
@@ -30,7 +29,7 @@ fn a_server_is_killed_when_the_test_panics() {
 
 #[test]
 fn a_server_is_killed_when_the_test_process_aborts() {
-    if std::env::var_os(ALONE).is_some() {
+    if is_alone() {
         let stopped = RedisServer::start();
         stopped.stop();
         let (gone, running) = (RedisServer::start(), RedisServer::start());
@@ -39,7 +38,7 @@ fn a_server_is_killed_when_the_test_process_aborts() {
         println!("pids {} {}", stopped.process_id().unwrap(), running.process_id().unwrap());
         std::process::abort();
     }
-    let output = run_alone("server::a_server_is_killed_when_the_test_process_aborts", Vec::new());
+    let output = run_alone("server::a_server_is_killed_when_the_test_process_aborts", &[]);
     assert!(!output.status.success());
     let text = String::from_utf8(output.stdout).unwrap();
     let line = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).unwrap();

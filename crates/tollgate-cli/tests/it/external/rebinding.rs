@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use tollgate_testkit::RedisServer;
+use tollgate_testkit::{RedisServer, assert_passed, is_alone, run_alone_by};
 
 use super::super::running::{Tollgate, status};
 use super::super::upstream::Upstream;
@@ -19,12 +19,11 @@ use super::{config, service, url};
 
 /// A public address, which belongs to this machine inside the namespaces and is reached by nobody outside.
 const PUBLIC: Ipv4Addr = Ipv4Addr::new(198, 41, 0, 4);
-const INSIDE: &str = "TOLLGATE_TEST_IN_NAMESPACES";
 const NAME: &str = "external::rebinding::a_name_that_changes_its_meaning_leads_nowhere_inside";
 
 #[test]
 fn a_name_that_changes_its_meaning_leads_nowhere_inside() {
-    if std::env::var_os(INSIDE).is_some() {
+    if is_alone() {
         return in_namespaces();
     }
     let may = Command::new("unshare").args(["-rnm", "ip", "link", "set", "lo", "up"]).output();
@@ -32,16 +31,7 @@ fn a_name_that_changes_its_meaning_leads_nowhere_inside() {
         eprintln!("not run: this machine lets nobody make namespaces (unshare -rnm), or has no `ip`");
         return;
     }
-    let itself = std::env::current_exe().unwrap();
-    let output = Command::new("unshare")
-        .arg("-rnm")
-        .arg(itself)
-        .args(["--exact", NAME, "--nocapture"])
-        .env(INSIDE, "1")
-        .output()
-        .unwrap();
-    let printed = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
+    assert_passed(&run_alone_by(&["unshare", "-rnm"], NAME, &[]));
 }
 
 fn in_namespaces() {

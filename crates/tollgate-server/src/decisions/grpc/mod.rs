@@ -40,12 +40,14 @@ use self::answer::Outcomes;
 use self::messages::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use self::question::{Ground, Question};
 use super::door::{DoorTls, Protocol};
-use super::{Desk, SharedToken};
+use super::{Asking, Desk, SharedToken};
+use crate::telemetry::Way;
 use crate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
 
 /// The question, as a path.
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 const SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
+const METHOD: &str = "ShouldRateLimit";
 const HEALTH: &str = "/grpc.health.v1.Health/";
 const REFLECTION: &str = "/grpc.reflection.v1.ServerReflection/";
 const REFLECTION_ALPHA: &str = "/grpc.reflection.v1alpha.ServerReflection/";
@@ -104,16 +106,21 @@ impl Protocol for Envoy {
         &tls.grpc
     }
 
-    async fn serve<S>(&self, desk: Arc<Desk>, stream: S, _peer: SocketAddr)
+    async fn serve<S>(&self, desk: Arc<Desk>, stream: S, peer: SocketAddr)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        serve(Arc::clone(&self.0), desk, stream).await;
+        serve(Arc::clone(&self.0), desk, stream, peer).await;
     }
 }
 
 /// Serves one gateway until it goes, asks nothing, or the process ends.
-async fn serve(services: Arc<Services>, desk: Arc<Desk>, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+async fn serve(
+    services: Arc<Services>,
+    desk: Arc<Desk>,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: SocketAddr,
+) {
     let mut ending = desk.ending.clone();
     let has_asked = Arc::new(AtomicBool::new(false));
     let answering = {
@@ -121,7 +128,7 @@ async fn serve(services: Arc<Services>, desk: Arc<Desk>, stream: impl AsyncRead 
         service_fn(move |request| {
             has_asked.store(true, Ordering::Relaxed);
             let (services, desk) = (Arc::clone(&services), Arc::clone(&desk));
-            async move { Ok::<_, Infallible>(respond(&services, desk, request).await) }
+            async move { Ok::<_, Infallible>(respond(&services, desk, peer, request).await) }
         })
     };
     let mut connection = pin!(builder().serve_connection(TokioIo::new(stream), answering));
@@ -162,7 +169,12 @@ fn builder() -> http2::Builder<TokioExecutor> {
     builder
 }
 
-async fn respond(services: &Services, desk: Arc<Desk>, request: Request<Incoming>) -> Response<Body> {
+async fn respond(
+    services: &Services,
+    desk: Arc<Desk>,
+    peer: SocketAddr,
+    request: Request<Incoming>,
+) -> Response<Body> {
     let path = request.uri().path();
     let beside = if path.starts_with(HEALTH) {
         // Whoever looks after processes has no token to show.
@@ -173,7 +185,10 @@ async fn respond(services: &Services, desk: Arc<Desk>, request: Request<Incoming
         desk.gate.metrics.decision(DecisionProtocol::Grpc, DecisionAnswer::Unauthorized);
         return Status::unauthenticated("show the token: authorization: Bearer token").into_http();
     } else if path == SHOULD_RATE_LIMIT {
-        return should_rate_limit(desk, request).await;
+        let asking = Asking::begin(&desk.gate, DecisionProtocol::Grpc, request.headers(), peer);
+        let response = should_rate_limit(&desk, &asking, request).await;
+        asking.end(&desk.gate, Way::Grpc { service: SERVICE, method: METHOD });
+        return response;
     } else if path.starts_with(REFLECTION) {
         &services.reflection
     } else if path.starts_with(REFLECTION_ALPHA) {
@@ -188,17 +203,17 @@ async fn respond(services: &Services, desk: Arc<Desk>, request: Request<Incoming
 }
 
 /// Reads the question and writes the answer.
-async fn should_rate_limit(desk: Arc<Desk>, request: Request<Incoming>) -> Response<Body> {
+async fn should_rate_limit(desk: &Arc<Desk>, asking: &Asking, request: Request<Incoming>) -> Response<Body> {
     let codec = ProstCodec::<RateLimitResponse, RateLimitRequest>::default();
-    let ask = tower::service_fn(move |request: tonic::Request<RateLimitRequest>| {
-        let desk = Arc::clone(&desk);
-        async move { decide(&desk, request.get_ref()).await.map(tonic::Response::new) }
+    let ask = tower::service_fn(|request: tonic::Request<RateLimitRequest>| {
+        let (desk, asking) = (Arc::clone(desk), asking.clone());
+        async move { decide(&desk, &asking, request.get_ref()).await.map(tonic::Response::new) }
     });
     Grpc::new(codec).max_decoding_message_size(MESSAGE_MAX).unary(ask, request).await
 }
 
 /// Takes what all descriptors cost, or nothing; what is given back is given back to a request that passes.
-async fn decide(desk: &Desk, request: &RateLimitRequest) -> Result<RateLimitResponse, Status> {
+async fn decide(desk: &Desk, asking: &Asking, request: &RateLimitRequest) -> Result<RateLimitResponse, Status> {
     let (gate, live) = (&desk.gate, Arc::clone(&desk.gate.live()));
     let ground = Ground::of(request)?;
     let subjects = ground.subjects();
@@ -207,7 +222,7 @@ async fn decide(desk: &Desk, request: &RateLimitRequest) -> Result<RateLimitResp
         true => None,
         false => {
             let verdict = gate.decide(&live, &question.take).await;
-            desk.count_verdict(&live, DecisionProtocol::Grpc, &verdict);
+            asking.decided(gate, &live, &verdict);
             Some(decided(verdict)?)
         }
     };

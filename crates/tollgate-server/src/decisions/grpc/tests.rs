@@ -28,6 +28,10 @@ fn request(descriptors: impl IntoIterator<Item = RateLimitDescriptor>) -> RateLi
     RateLimitRequest { domain: "a".to_owned(), descriptors: descriptors.into_iter().collect(), hits_addend: 0 }
 }
 
+async fn decide(desk: &Desk, request: &RateLimitRequest) -> Result<RateLimitResponse, Status> {
+    super::decide(desk, &Asking::untraced(DecisionProtocol::Grpc), request).await
+}
+
 /// Overall, and each descriptor with what is left.
 fn codes(response: &RateLimitResponse) -> (Code, Vec<(Code, u32)>) {
     let statuses = response.statuses.iter().map(|status| (status.code(), status.limit_remaining));

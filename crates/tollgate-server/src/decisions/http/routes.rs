@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http::header::{self, HeaderMap, HeaderValue};
+use http::request::Parts;
 use http::{Request, StatusCode};
 use http_body::Body;
 use http_body_util::{BodyExt, Limited};
@@ -17,8 +18,9 @@ use super::question::{self, Asked, Check};
 use super::reply::{self, AnswerJson, BatchJson, EntryJson, ResetJson};
 use super::{Problem, Reply};
 use crate::decisions::authorize::{self, Flavour};
-use crate::decisions::{About, Answer, Desk, GiveBackError, SharedToken, openapi};
+use crate::decisions::{About, Answer, Asking, Desk, GiveBackError, SharedToken, openapi};
 use crate::live::Live;
+use crate::telemetry::Way;
 use crate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
 
 /// What is done at a path.
@@ -47,24 +49,43 @@ pub(in crate::decisions) const ROUTES: [(&str, Route); 9] = [
 ];
 
 impl Route {
-    /// The route of a path, and what comes after it.
-    fn find(path: &str) -> Option<(Self, &str)> {
+    /// The path of ours that a path begins with, its route, and what comes after it.
+    fn find(path: &str) -> Option<(&'static str, Self, &str)> {
         ROUTES.into_iter().find_map(|(own, route)| {
             let rest = path.strip_prefix(own)?;
             let is_whole = rest.is_empty() || (route == Self::Authorize(Flavour::Envoy) && rest.starts_with('/'));
-            is_whole.then_some((route, rest))
+            is_whole.then_some((own, route, rest))
         })
+    }
+
+    fn protocol(self) -> DecisionProtocol {
+        if matches!(self, Self::Authorize(_)) { DecisionProtocol::Authorize } else { DecisionProtocol::Http }
     }
 }
 
 /// Answers a request, whatever it is.
 pub(super) async fn answer(desk: &Desk, peer: SocketAddr, request: Request<Incoming>) -> Reply {
     let (parts, body) = request.into_parts();
-    let Some((route, rest)) = Route::find(parts.uri.path()) else {
+    let Some((path, route, rest)) = Route::find(parts.uri.path()) else {
         return Problem::new(StatusCode::NOT_FOUND, "there is nothing here").into();
     };
+    let asking = Asking::begin(&desk.gate, route.protocol(), &parts.headers, peer);
+    let reply = answer_at(desk, &asking, (route, rest), peer, &parts, body).await;
+    let way = Way::Http { method: parts.method.as_str(), route: path, status: reply.status().as_u16() };
+    asking.end(&desk.gate, way);
+    reply
+}
+
+async fn answer_at(
+    desk: &Desk,
+    asking: &Asking,
+    (route, rest): (Route, &str),
+    peer: SocketAddr,
+    parts: &Parts,
+    body: Incoming,
+) -> Reply {
     if let Err(problem) = admitted(desk, route, &parts.headers) {
-        desk.gate.metrics.decision(DecisionProtocol::Http, DecisionAnswer::Unauthorized);
+        asking.answered(&desk.gate, DecisionAnswer::Unauthorized, None);
         let mut reply = problem.reply();
         if reply.status() == StatusCode::UNAUTHORIZED {
             let challenge = HeaderValue::from_static("Bearer realm=\"tollgate\"");
@@ -75,7 +96,7 @@ pub(super) async fn answer(desk: &Desk, peer: SocketAddr, request: Request<Incom
     if let Route::Authorize(flavour) = route {
         // Nothing in it matters, but the next request comes after it.
         let _ = read_body(body).await;
-        return authorize::answer(desk, flavour, rest, peer, &parts).await;
+        return authorize::answer(desk, asking, (flavour, rest), peer, parts).await;
     }
     let allowed = if route == Route::OpenApi { "GET, HEAD" } else { "POST" };
     if !allowed.split(", ").any(|method| method == parts.method.as_str()) {
@@ -87,11 +108,11 @@ pub(super) async fn answer(desk: &Desk, peer: SocketAddr, request: Request<Incom
         return reply::with_type("application/json", Bytes::from_static(openapi::DOCUMENT.as_bytes()));
     }
     let answered = match question_in(&parts.headers, body).await {
-        Ok(body) => Box::pin(answer_json(desk, route, &body)).await,
+        Ok(body) => Box::pin(answer_json(desk, asking, route, &body)).await,
         Err(problem) => Err(problem),
     };
     answered.unwrap_or_else(|problem| {
-        desk.gate.metrics.decision(DecisionProtocol::Http, DecisionAnswer::Refused);
+        asking.answered(&desk.gate, DecisionAnswer::Refused, None);
         problem.into()
     })
 }
@@ -144,18 +165,18 @@ async fn read_body(body: Incoming) -> Result<Bytes, Problem> {
     }
 }
 
-async fn answer_json(desk: &Desk, route: Route, body: &[u8]) -> Result<Reply, Problem> {
+async fn answer_json(desk: &Desk, asking: &Asking, route: Route, body: &[u8]) -> Result<Reply, Problem> {
     let live = desk.gate.live();
     match route {
         Route::Check | Route::Peek => {
-            let answer = ask(desk, &live, &question::check(body)?, route == Route::Peek).await?;
+            let answer = ask(desk, asking, &live, &question::check(body)?, route == Route::Peek).await?;
             Ok(reply::json(&AnswerJson::new(&answer)))
         }
         Route::Batch => {
             let answers = join_all(
                 question::batch(body)?
                     .into_iter()
-                    .map(async |entry| ask(desk, &live, &question::check(entry.get().as_bytes())?, false).await),
+                    .map(async |entry| ask(desk, asking, &live, &question::check(entry.get().as_bytes())?, false).await),
             );
             let answers = answers.await;
             let answers = answers.iter().map(|answer| match answer {
@@ -180,10 +201,10 @@ async fn answer_json(desk: &Desk, route: Route, body: &[u8]) -> Result<Reply, Pr
     }
 }
 
-async fn ask(desk: &Desk, live: &Live, check: &Check, is_peek: bool) -> Result<Answer, Problem> {
+async fn ask(desk: &Desk, asking: &Asking, live: &Live, check: &Check, is_peek: bool) -> Result<Answer, Problem> {
     let put = async |about: &About<'_>| match is_peek {
-        true => desk.peek(live, DecisionProtocol::Http, about, check.cost).await,
-        false => desk.check(live, DecisionProtocol::Http, about, check.cost).await,
+        true => desk.peek(live, asking, about, check.cost).await,
+        false => desk.check(live, asking, about, check.cost).await,
     };
     match &check.about {
         Asked::Counter(counter) => {

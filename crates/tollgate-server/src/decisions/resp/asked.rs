@@ -6,7 +6,7 @@ use tollgate::{Mode, Nanos, Outcome, ResetError, Verdict};
 
 use super::command::{Name, Named, Throttle};
 use super::reply::{Answer, Reply, number};
-use crate::decisions::Desk;
+use crate::decisions::{Asking, Desk};
 use crate::live::Live;
 use crate::telemetry::metrics::DecisionProtocol;
 
@@ -35,19 +35,19 @@ impl<'a> Asked<'a> {
 
     /// The answer.
     pub(super) async fn decide(self, desk: &Desk, live: &Arc<Live>) -> Reply {
-        let gate = &desk.gate;
+        let (gate, asking) = (&desk.gate, Asking::untraced(DecisionProtocol::Resp));
         match self {
             Self::Throttle(throttle) => {
                 let parts = [throttle.key];
                 let charge = throttle.charge(&live.policy, &parts);
                 let verdict = gate.decide(live, &[charge]).await;
-                desk.count_verdict(live, DecisionProtocol::Resp, &verdict);
+                asking.decided(gate, live, &verdict);
                 Reply::of(&verdict, number(throttle.quota.limit()))
             }
             Self::Check(named) => match named.charge(&live.policy, named.cost()) {
                 Ok(charges) => {
                     let verdict = gate.decide(live, &charges).await;
-                    desk.count_verdict(live, DecisionProtocol::Resp, &verdict);
+                    asking.decided(gate, live, &verdict);
                     Reply::of(&verdict, -1)
                 }
                 Err(refused) => refused,

@@ -15,6 +15,10 @@ pub(super) fn json(line: &mut Vec<u8>, entry: &Entry<'_>, now: SystemTime) {
     push_rfc3339(line, now);
     line.extend_from_slice(b"\",\"request_id\":");
     push_json(line, entry.request_id);
+    if let Some(trace_id) = entry.trace_id {
+        line.extend_from_slice(b",\"trace_id\":");
+        push_json(line, trace_id);
+    }
     line.extend_from_slice(b",\"client_ip\":");
     match entry.client_ip {
         Some(address) => quoted(line, |line| push_ip(line, address)),
@@ -50,6 +54,10 @@ pub(super) fn text(line: &mut Vec<u8>, entry: &Entry<'_>, now: SystemTime) {
     push_rfc3339(line, now);
     line.extend_from_slice(b" REQUEST id=");
     push_word(line, entry.request_id);
+    if let Some(trace_id) = entry.trace_id {
+        line.extend_from_slice(b" trace_id=");
+        push_word(line, trace_id);
+    }
     line.extend_from_slice(b" client_ip=");
     match entry.client_ip {
         Some(address) => push_ip(line, address),

@@ -10,6 +10,7 @@ const NOW: Duration = Duration::from_millis(1_794_802_220_007);
 fn entry() -> Entry<'static> {
     Entry {
         request_id: "0af7651916cd43dd",
+        trace_id: None,
         client_ip: Some("203.0.113.7".parse().unwrap()),
         peer: "10.0.0.1:4711".parse().unwrap(),
         method: "GET",
@@ -67,6 +68,14 @@ fn a_line_is_the_documented_one() {
          host=a.example path=/x status=429 verdict=limited limit=per-ip principal=- upstream=- took_us=1234 \
          bytes_out=17\n"
     );
+}
+
+#[test]
+fn a_traced_request_names_its_trace() {
+    let traced = Entry { trace_id: Some("4bf92f3577b34da6a3ce929d0e0e4736"), ..entry() };
+    let line: Value = serde_json::from_str(&as_json(&traced)).unwrap();
+    assert_eq!(line["trace_id"], "4bf92f3577b34da6a3ce929d0e0e4736");
+    assert!(as_text(&traced).contains(" id=0af7651916cd43dd trace_id=4bf92f3577b34da6a3ce929d0e0e4736 client_ip="));
 }
 
 #[test]

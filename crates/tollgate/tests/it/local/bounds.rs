@@ -4,6 +4,7 @@ use std::hash::BuildHasher;
 
 use foldhash::quality::FixedState;
 use tollgate::{Clock, KeyedLimiter, LocalOptions, ManualClock, Nanos, Quota, Timestamp};
+use tollgate_testkit::alone;
 
 const START: Timestamp = Timestamp::from_nanos(1_800_000_000_000_000_000);
 
@@ -19,18 +20,12 @@ fn resident_bytes() -> usize {
     pages * 4_096
 }
 
-/// Runs itself again in a process of its own: resident memory is the whole process's.
+/// In a process of its own: resident memory is the whole process's.
 #[test]
 fn ten_million_keys_neither_grow_the_store_nor_refill_a_drained_key() {
-    const ALONE: &str = "TOLLGATE_TEST_ALONE";
-    if std::env::var_os(ALONE).is_some() {
-        return flood_with_ten_million_keys();
+    if alone("local::bounds::ten_million_keys_neither_grow_the_store_nor_refill_a_drained_key") {
+        flood_with_ten_million_keys();
     }
-    let this = "local::bounds::ten_million_keys_neither_grow_the_store_nor_refill_a_drained_key";
-    let program = std::env::current_exe().expect("a test knows its own program");
-    let alone = std::process::Command::new(program).args(["--exact", this]).env(ALONE, "1").output().unwrap();
-    let said = String::from_utf8_lossy(&alone.stdout);
-    assert!(alone.status.success() && said.contains("1 passed"), "{said}");
 }
 
 fn flood_with_ten_million_keys() {
