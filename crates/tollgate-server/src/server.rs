@@ -224,7 +224,7 @@ fn readiness(gate: &Gate, is_ending: bool) -> Readiness {
     if is_ending {
         reasons.push("the process is about to end".to_owned());
     }
-    if gate.limiter.is_degraded() {
+    if gate.is_degraded() {
         reasons.push("the store is away: its failure policy decides".to_owned());
     }
     Readiness { is_ready: !is_ending, reasons }

@@ -38,7 +38,7 @@ limits:
 "#;
 
 /// Runs what a client does, for as long as any step may take.
-fn client<T>(tollgate: &Tollgate, calls: impl AsyncFnOnce(Channel) -> T) -> T {
+pub fn client<T>(tollgate: &Tollgate, calls: impl AsyncFnOnce(Channel) -> T) -> T {
     let address = tollgate.grpc.expect("it says where Envoy asks");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -48,9 +48,19 @@ fn client<T>(tollgate: &Tollgate, calls: impl AsyncFnOnce(Channel) -> T) -> T {
 }
 
 async fn ask(channel: &Channel, request: RateLimitRequest, token: Option<&str>) -> Result<RateLimitResponse, Status> {
+    let token = token.map(|token| format!("Bearer {token}"));
+    ask_with(channel, request, token.as_deref().map(|token| ("authorization", token))).await
+}
+
+/// The same, with any other line.
+pub async fn ask_with(
+    channel: &Channel,
+    request: RateLimitRequest,
+    line: Option<(&'static str, &str)>,
+) -> Result<RateLimitResponse, Status> {
     let mut metadata = MetadataMap::new();
-    if let Some(token) = token {
-        metadata.insert("authorization", format!("Bearer {token}").parse().unwrap());
+    if let Some((name, value)) = line {
+        metadata.insert(name, value.parse().unwrap());
     }
     let path = PathAndQuery::from_static("/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit");
     let codec = ProstCodec::<RateLimitRequest, RateLimitResponse>::default();
@@ -60,12 +70,12 @@ async fn ask(channel: &Channel, request: RateLimitRequest, token: Option<&str>) 
     grpc.unary(request, path, codec).await.map(tonic::Response::into_inner)
 }
 
-fn descriptor(name: &str, value: &str) -> RateLimitDescriptor {
+pub fn descriptor(name: &str, value: &str) -> RateLimitDescriptor {
     let entries = vec![Entry { key: name.to_owned(), value: value.to_owned() }];
     RateLimitDescriptor { entries, ..RateLimitDescriptor::default() }
 }
 
-fn request(descriptors: impl IntoIterator<Item = RateLimitDescriptor>) -> RateLimitRequest {
+pub fn request(descriptors: impl IntoIterator<Item = RateLimitDescriptor>) -> RateLimitRequest {
     RateLimitRequest { domain: "edge".to_owned(), descriptors: descriptors.into_iter().collect(), hits_addend: 0 }
 }
 

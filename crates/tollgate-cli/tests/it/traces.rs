@@ -1,13 +1,16 @@
 //! Spans for a collector: one that others have written takes them.
 
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
-use serde_json::Value;
+use serde_json::{Value, json};
+use tollgate_testkit::TlsFiles;
 
 use super::clients::{file, python};
 use super::running::{LONGEST, Tollgate, eventually, header, status};
+use super::{decisions, envoy_rls};
 
 /// The collector of Python's own packages, which ends with the test.
 struct Collector {
@@ -18,8 +21,14 @@ struct Collector {
 
 impl Collector {
     fn start() -> Option<Self> {
+        Self::start_with(&[])
+    }
+
+    /// With a certificate and its key it speaks TLS.
+    fn start_with(files: &[PathBuf]) -> Option<Self> {
         let mut child = Command::new(python()?)
             .arg(file("otlp_collector.py"))
+            .args(files)
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -33,6 +42,16 @@ impl Collector {
 
     fn next(&self) -> Value {
         self.spans.recv_timeout(LONGEST).expect("a span comes")
+    }
+}
+
+impl Collector {
+    /// Ends it; whatever it was sent before is there then.
+    fn ends_without_a_span(mut self) -> bool {
+        drop(self.child.stdin.take());
+        // The lines end with the process.
+        let _ = self.child.wait();
+        self.spans.recv_timeout(LONGEST).is_err()
     }
 }
 
@@ -105,6 +124,83 @@ fn a_collector_gets_the_spans_and_the_server_behind_is_told_the_trace() {
     assert_eq!(denied["attributes"]["tollgate.limit"], "per-client");
     assert_eq!((&denied["attributes"]["tollgate.outcome"], &denied["status"]), (&"limited".into(), &0.into()));
     assert!(tollgate.wait().success());
+}
+
+#[test]
+fn questions_to_the_decision_service_have_spans_in_the_trace_of_who_asks() {
+    let Some(collector) = Collector::start() else { return };
+    let more = "
+decisions: { http: '127.0.0.1:0', grpc: '127.0.0.1:0' }
+client_ip: { trusted_proxies: [127.0.0.0/8] }
+";
+    let config = config(&collector.port, more).replace("one_in: 1,", "one_in: 1000000000,");
+    let limits = "limits: [{ name: per-user, key: ['descriptor:user'], rate: 1/h, burst: 1 },";
+    let mut tollgate = Tollgate::start(&config.replace("limits: [", limits));
+    let sampled = format!("{}-01", PARENT.strip_suffix("-00").unwrap());
+    let parent = format!("traceparent: {sampled}");
+
+    let question = json!({ "limit": "per-user", "key": ["ann"] }).to_string();
+    let check = decisions::request("/v1/check", &[&parent], &question);
+    for _ in 0..2 {
+        assert_eq!(status(&decisions::exchange(&tollgate, check.as_bytes())), 200);
+    }
+    let unknown = decisions::request("/v1/check", &[&parent], "{}");
+    assert_eq!(status(&decisions::exchange(&tollgate, unknown.as_bytes())), 400);
+    let original = ["X-Original-Method: GET", "X-Original-URI: /secret", "X-Original-Host: a.example", &parent];
+    let authorize = decisions::request("/v1/authorize/nginx", &original, "");
+    assert_eq!(status(&decisions::exchange(&tollgate, authorize.as_bytes())), 200);
+    let untraced = decisions::request("/v1/check", &[], &question);
+    assert_eq!(status(&decisions::exchange(&tollgate, untraced.as_bytes())), 200);
+    envoy_rls::client(&tollgate, async |channel| {
+        let of_ann = envoy_rls::request([envoy_rls::descriptor("user", "ann")]);
+        envoy_rls::ask_with(&channel, of_ann, Some(("traceparent", &sampled))).await.unwrap();
+    });
+    tollgate.signal("TERM");
+    assert!(tollgate.wait().success());
+
+    let http = |route: &str, outcome: &str, status: u16| {
+        json!({
+            "http.request.method": "POST", "http.route": route, "http.response.status_code": status,
+            "tollgate.outcome": outcome,
+        })
+    };
+    let mut limited = http("/v1/check", "limited", 200);
+    limited["tollgate.limit"] = "per-user".into();
+    let by_envoy = json!({
+        "rpc.system": "grpc", "rpc.service": "envoy.service.ratelimit.v3.RateLimitService",
+        "rpc.method": "ShouldRateLimit", "tollgate.outcome": "limited", "tollgate.limit": "per-user",
+    });
+    for (name, attributes) in [
+        ("POST /v1/check", http("/v1/check", "allowed", 200)),
+        ("POST /v1/check", limited),
+        ("POST /v1/check", http("/v1/check", "refused", 400)),
+        ("POST /v1/authorize/nginx", http("/v1/authorize/nginx", "allowed", 200)),
+        ("envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit", by_envoy),
+    ] {
+        let span = collector.next();
+        assert_eq!((&span["name"], &span["attributes"]), (&name.into(), &attributes));
+        assert_eq!(span["trace_id"], "0af7651916cd43dd8448eb211c80319c");
+        assert_eq!((&span["parent_span_id"], &span["kind"]), (&"b7ad6b7169203331".into(), &2.into()));
+    }
+    assert!(collector.ends_without_a_span(), "nobody asked for a trace of the sixth");
+}
+
+#[test]
+fn a_collector_with_tls_is_sent_spans_if_its_authority_is_trusted() {
+    let files = TlsFiles::generate();
+    let Some(collector) = Collector::start_with(&[files.server_certificate(), files.server_key()]) else { return };
+    let secure = config(&collector.port, "").replace("http://127.0.0.1", "https://localhost");
+    let trusting = format!("one_in: 1, ca_file: '{}',", files.authority().display());
+    for (config, is_trusted) in [(secure.clone(), false), (secure.replace("one_in: 1,", &trusting), true)] {
+        let mut tollgate = Tollgate::start(&config);
+        assert_eq!(status(&tollgate.get("/", &[])), 200);
+        tollgate.signal("TERM");
+        assert!(tollgate.wait().success());
+        if is_trusted {
+            assert_eq!(collector.next()["name"], "GET");
+        }
+    }
+    assert!(collector.ends_without_a_span(), "a stranger was sent a span");
 }
 
 #[test]

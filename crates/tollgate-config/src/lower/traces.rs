@@ -2,7 +2,7 @@
 
 use super::external::parse_url;
 use crate::item::Item;
-use crate::typed::{TRACES_ONE_IN, Traces};
+use crate::typed::{ServiceAddress, TRACES_ONE_IN, Traces};
 
 /// Off unless it says where to.
 pub(super) fn traces(item: &Item<'_>) -> Option<Traces> {
@@ -24,6 +24,13 @@ pub(super) fn traces(item: &Item<'_>) -> Option<Traces> {
         });
         let one_in = section.read("one_in", TRACES_ONE_IN, |item| item.whole(1..=1_000_000_000));
         let service_name = section.text_or_none("service_name").unwrap_or_else(|| "tollgate".to_owned());
-        Some(Traces { otlp: otlp?, one_in, service_name })
+        let is_plain = otlp.as_ref().is_some_and(|otlp| !otlp.tls);
+        let ca_file = section.optional("ca_file", |item| {
+            if is_plain {
+                item.note("is for a collector with https://");
+            }
+            item.file()
+        });
+        Some(Traces { otlp: ServiceAddress { ca_file, ..otlp? }, one_in, service_name })
     })?
 }

@@ -51,7 +51,7 @@ fn what_is_loaded_is_accepted() {
         "client_ip: { header: X-Real-IP, trusted_proxies: \"::1\" }",
         "response: { headers: none }",
         "traces: { otlp: \"http://127.0.0.1:4317\" }",
-        "traces: { otlp: \"https://collector/\", one_in: 1, service_name: edge }",
+        "traces: { otlp: \"https://collector/\", one_in: 1, service_name: edge, ca_file: ca.pem }",
         "external: { http: { url: \"http://limits:8080/limits\" } }",
         "external: { http: { url: \"https://[::1]/?a=b\", tls: { ca_file: ca.pem } }, cache_redis: null, timeout: 1s }",
         "external: { grpc: { address: \"limits:50052\", codec: json, tls: { enabled: true, ca_file: ca.pem } } }",

@@ -1,6 +1,6 @@
 //! What a configuration means, in sentences.
 
-use crate::good;
+use crate::{good, wrong};
 
 #[test]
 fn a_configuration_is_told_in_sentences() {
@@ -77,6 +77,19 @@ fn without_routes_all_requests_go_to_one_place() {
     assert_eq!(of_proxy(""), "all requests go to the built-in echo");
     assert_eq!(of_proxy(", upstream: 'http://a'"), "all requests go to http://a:80");
     assert_eq!(of_proxy(", upstream: ['http://a', 'http://b']"), "all requests go to http://a:80 and http://b:80");
+}
+
+#[test]
+fn mistakes_about_traces_are_told() {
+    for (keys, message) in [
+        ("{}", "traces.otlp: is missing: where spans go by OTLP over gRPC, such as http://127.0.0.1:4317"),
+        ("{ otlp: a }", "traces.otlp: must begin with http:// or https://"),
+        ("{ otlp: http://a/v1/traces }", "traces.otlp: must have no path: OTLP over gRPC has its own"),
+        ("{ otlp: http://a, one_in: 0 }", "traces.one_in: must be 1 to 1000000000 (got 0)"),
+        ("{ otlp: http://a, ca_file: ca.pem }", "traces.ca_file: is for a collector with https://"),
+    ] {
+        assert_eq!(wrong(&format!("traces: {keys}")), message, "{keys}");
+    }
 }
 
 #[test]

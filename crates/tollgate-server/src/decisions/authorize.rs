@@ -16,8 +16,8 @@ use tollgate::http::{Extracted, HeaderLines, RateLimitLine, Rejection, host_of};
 use tollgate_config::BodyStyle;
 use tollgate_core::{Decision, normalise_path};
 
-use super::{Asking, Desk};
 use super::http::{Problem, Reply};
+use super::{Asking, Desk};
 use crate::live::Live;
 use crate::ruling::{Stop, ruling};
 use crate::telemetry::metrics::DecisionAnswer;

@@ -55,16 +55,10 @@ pub(crate) fn to_upstream(
     ca_file: Option<&Path>,
 ) -> Result<(TlsConnector, ServerName<'static>), String> {
     let name = ServerName::try_from(host.to_owned()).map_err(|_| format!("{host:?} is no host that TLS knows"))?;
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if let Some(path) = ca_file {
-        let own = certificates(path)?;
-        roots.add_parsable_certificates(own);
-    }
     let mut config = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?
-        .with_root_certificates(roots)
+        .with_root_certificates(authorities(ca_file)?)
         .with_no_client_auth();
     config.alpn_protocols = match http {
         UpstreamHttp::Auto => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
@@ -72,6 +66,16 @@ pub(crate) fn to_upstream(
         UpstreamHttp::Http2 => vec![b"h2".to_vec()],
     };
     Ok((TlsConnector::from(Arc::new(config)), name))
+}
+
+/// The system's authorities, and those of a file.
+pub(crate) fn authorities(ca_file: Option<&Path>) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if let Some(path) = ca_file {
+        roots.add_parsable_certificates(certificates(path)?);
+    }
+    Ok(roots)
 }
 
 fn provider() -> Arc<rustls::crypto::CryptoProvider> {

@@ -13,12 +13,14 @@ use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
 use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
 use opentelemetry::{InstrumentationScope, KeyValue};
-use opentelemetry_otlp::{SpanExporter, WithExportConfig};
+use opentelemetry_otlp::tonic_types::transport::ClientTlsConfig;
+use opentelemetry_otlp::{SpanExporter, WithExportConfig, WithTonicConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{BatchSpanProcessor, SpanData, SpanEvents, SpanLinks, SpanProcessor};
 use tokio::runtime::Handle;
 use tollgate_config as config;
 
+use crate::proxy::tls;
 use crate::request_id::RequestId;
 use parent::parse;
 use told::Told;
@@ -51,12 +53,14 @@ impl Traces {
     /// Nothing is dialled before there is a span to send.
     pub(crate) fn new(settings: &config::Traces, background: &Handle) -> Result<Self, String> {
         let _entered = background.enter();
-        let exporter = SpanExporter::builder()
-            .with_tonic()
-            .with_endpoint(settings.otlp.url())
-            .with_timeout(EXPORT_TIMEOUT)
-            .build()
-            .map_err(|error| format!("traces.otlp: {error}"))?;
+        let mut exporter =
+            SpanExporter::builder().with_tonic().with_endpoint(settings.otlp.url()).with_timeout(EXPORT_TIMEOUT);
+        if settings.otlp.tls {
+            let authorities = tls::authorities(settings.otlp.ca_file.as_deref());
+            let authorities = authorities.map_err(|mistake| format!("traces.ca_file: {mistake}"))?;
+            exporter = exporter.with_tls_config(ClientTlsConfig::new().trust_anchors(authorities.roots));
+        }
+        let exporter = exporter.build().map_err(|error| format!("traces.otlp: {error}"))?;
         let mut processor = BatchSpanProcessor::builder(exporter).build();
         let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
         let resource =

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tollgate_testkit::{ClockShim, RedisServer, assert_passed, is_alone, run_alone};
 
-
 const HOUR: i64 = 3600;
 const NANOSECONDS: i64 = 1_000_000_000;
 

@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use tollgate_testkit::{Fault, FaultProxy, RedisServer, alone, wait_until};
 
-
 const SHORT: Duration = Duration::from_millis(100);
 
 /// A connection that gives up reading after so long.

@@ -2,7 +2,6 @@ use std::time::{Duration, Instant};
 
 use tollgate_testkit::{RedisServer, free_port, is_alone, run_alone, wait_until};
 
-
 #[test]
 fn a_server_answers_and_is_gone_after_drop() {
     let server = RedisServer::start();

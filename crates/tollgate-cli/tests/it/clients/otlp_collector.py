@@ -1,4 +1,7 @@
-"""A collector of OpenTelemetry: prints its port, then every span it is sent as a line of JSON, until its input ends."""
+"""A collector of OpenTelemetry: prints its port, then every span it is sent as a line of JSON, until its input ends.
+
+With the files of a certificate and its key it speaks TLS.
+"""
 
 import json
 import sys
@@ -40,7 +43,11 @@ class Collector(service.TraceServiceServicer):
 
 server = grpc.server(futures.ThreadPoolExecutor(max_workers=2))
 service.add_TraceServiceServicer_to_server(Collector(), server)
-port = server.add_insecure_port("127.0.0.1:0")
+if len(sys.argv) == 3:
+    certificate, key = (open(path, "rb").read() for path in sys.argv[1:])
+    port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([(key, certificate)]))
+else:
+    port = server.add_insecure_port("127.0.0.1:0")
 server.start()
 print(port, flush=True)
 sys.stdin.read()

@@ -169,12 +169,7 @@ fn builder() -> http2::Builder<TokioExecutor> {
     builder
 }
 
-async fn respond(
-    services: &Services,
-    desk: Arc<Desk>,
-    peer: SocketAddr,
-    request: Request<Incoming>,
-) -> Response<Body> {
+async fn respond(services: &Services, desk: Arc<Desk>, peer: SocketAddr, request: Request<Incoming>) -> Response<Body> {
     let path = request.uri().path();
     let beside = if path.starts_with(HEALTH) {
         // Whoever looks after processes has no token to show.

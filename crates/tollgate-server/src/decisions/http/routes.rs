@@ -173,11 +173,10 @@ async fn answer_json(desk: &Desk, asking: &Asking, route: Route, body: &[u8]) ->
             Ok(reply::json(&AnswerJson::new(&answer)))
         }
         Route::Batch => {
-            let answers = join_all(
-                question::batch(body)?
-                    .into_iter()
-                    .map(async |entry| ask(desk, asking, &live, &question::check(entry.get().as_bytes())?, false).await),
-            );
+            let answers =
+                join_all(question::batch(body)?.into_iter().map(async |entry| {
+                    ask(desk, asking, &live, &question::check(entry.get().as_bytes())?, false).await
+                }));
             let answers = answers.await;
             let answers = answers.iter().map(|answer| match answer {
                 Ok(answer) => EntryJson::Answer(AnswerJson::new(answer)),
