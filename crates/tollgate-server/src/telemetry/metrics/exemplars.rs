@@ -50,8 +50,9 @@ fn written(last: &Mutex<Option<Exemplar>>) -> Option<String> {
     let last = last.lock().unwrap_or_else(PoisonError::into_inner);
     let Exemplar { trace_id, took, at } = last.as_ref()?;
     let at = at.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let (took, at) = (took.as_secs_f64(), at.as_millis());
-    Some(format!(" # {{trace_id=\"{trace_id}\"}} {took} {}.{:03}", at / 1_000, at % 1_000))
+    let took = format_args!("{}.{:06}", took.as_secs(), took.subsec_micros());
+    let at = format_args!("{}.{:03}", at.as_secs(), at.subsec_millis());
+    Some(format!(" # {{trace_id=\"{trace_id}\"}} {took} {at}"))
 }
 
 impl<const BUCKETS: usize> Default for Exemplars<BUCKETS> {
