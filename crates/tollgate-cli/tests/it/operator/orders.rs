@@ -3,8 +3,10 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use tollgate_server::messages::envoy::service::ratelimit::v3::rate_limit_response::Code;
 use tollgate_testkit::{RedisServer, wait_until};
 
+use super::super::envoy_rls;
 use super::super::running::{Tollgate, eventually, header, status};
 use super::{CONFIG, ask, exchange, from};
 
@@ -53,7 +55,8 @@ fn an_override_on_one_replica_holds_on_the_other_and_ends_by_itself() {
 #[test]
 fn a_ban_on_one_replica_holds_on_the_other_at_every_door_until_it_is_ended() {
     let server = RedisServer::start();
-    let (one, other) = (Tollgate::start(&with_redis(&server)), Tollgate::start(&with_redis(&server)));
+    let config = with_redis(&server).replace("decisions: { ", "decisions: { grpc: '127.0.0.1:0', ");
+    let (one, other) = (Tollgate::start(&config), Tollgate::start(&config));
     assert_eq!(from(&other, "203.0.113.7"), 200);
     let order = r#"{"client_ip":"203.0.113.0/24","for":"1h","by":"ann","reason":"scraping"}"#;
     let (_, ban) = ask(&one, "POST", "/v1/bans", Some(order));
@@ -62,6 +65,13 @@ fn a_ban_on_one_replica_holds_on_the_other_at_every_door_until_it_is_ended() {
     let question = r#"{"subject":{"client_ip":"203.0.113.7"}}"#;
     let answer = exchange(other.decisions.unwrap(), "POST", "/v1/check", "application/json", Some(question));
     assert!(answer.contains(r#""allowed":false"#), "{answer}");
+    envoy_rls::client(&other, async |channel| {
+        for (address, code) in [("203.0.113.7", Code::OverLimit), ("203.0.114.1", Code::Ok)] {
+            let question = envoy_rls::request([envoy_rls::descriptor("remote_address", address)]);
+            let answer = envoy_rls::ask_with(&channel, question, None).await.unwrap();
+            assert_eq!(answer.overall_code(), code, "{address}");
+        }
+    });
     let (_, explained) = ask(&other, "POST", "/v1/explain", Some(question));
     assert_eq!(explained["verdict"], "refused");
     assert!(explained["summary"].as_str().unwrap().contains("banned by ann (scraping)"), "{explained}");

@@ -68,6 +68,14 @@ pub(super) fn answer(
     }
 }
 
+/// The answer where no limit was asked: each descriptor is denied or not.
+pub(super) fn without_limits(are_denied: impl Iterator<Item = bool>) -> RateLimitResponse {
+    let status = |is_denied| DescriptorStatus { code: code(is_denied).into(), ..DescriptorStatus::default() };
+    let statuses: Vec<_> = are_denied.map(status).collect();
+    let is_denied = statuses.iter().any(|status| status.code() == Code::OverLimit);
+    RateLimitResponse { overall_code: code(is_denied).into(), statuses, ..RateLimitResponse::default() }
+}
+
 /// What a log may want to know of a request that was refused, or decided without the store. Most are neither.
 fn metadata(decision: &Decision, is_denied: bool) -> Option<Struct> {
     if !is_denied && !decision.is_degraded() {

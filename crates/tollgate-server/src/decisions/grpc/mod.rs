@@ -24,8 +24,9 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::ServerConfig;
+use smallvec::SmallVec;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tollgate::{Nanos, Verdict};
+use tollgate::{Nanos, Subject, Verdict};
 use tonic::body::Body;
 use tonic::server::Grpc;
 use tonic::{Code, Status};
@@ -41,6 +42,8 @@ use self::messages::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitR
 use self::question::{Ground, Question};
 use super::door::{DoorTls, Protocol};
 use super::{Asking, Desk, SharedToken};
+use crate::access::Ruling;
+use crate::live::{Gate, Live};
 use crate::telemetry::Way;
 use crate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
 
@@ -212,6 +215,10 @@ async fn decide(desk: &Desk, asking: &Asking, request: &RateLimitRequest) -> Res
     let (gate, live) = (&desk.gate, Arc::clone(&desk.gate.live()));
     let ground = Ground::of(request)?;
     let subjects = ground.subjects();
+    if let Some((answer, response)) = ruled(gate, &live, &subjects) {
+        asking.answered(gate, answer, None);
+        return Ok(response);
+    }
     let question = Question::of(&live.policy, &ground, &subjects)?;
     let taken = match question.take.is_empty() {
         true => None,
@@ -230,6 +237,18 @@ async fn decide(desk: &Desk, asking: &Asking, request: &RateLimitRequest) -> Res
     let given = given.as_ref().and_then(Verdict::decision);
     let outcomes = Outcomes::of(&question, taken, given);
     Ok(answer::answer(request.descriptors.len(), &question, &outcomes, taken, &live.headers))
+}
+
+/// What lists and bans say, where a descriptor has the address of the caller: then no limit is asked.
+fn ruled(gate: &Gate, live: &Live, subjects: &[Subject<'_>]) -> Option<(DecisionAnswer, RateLimitResponse)> {
+    let rulings: SmallVec<[_; 2]> = subjects.iter().map(|subject| gate.ruling_of_caller(live, subject)).collect();
+    let is_denied = |ruling: &Option<Ruling>| *ruling == Some(Ruling::Deny);
+    let answer = match rulings.iter().any(is_denied) {
+        true => DecisionAnswer::Denied,
+        false if rulings.contains(&Some(Ruling::Allow)) => DecisionAnswer::Allowed,
+        false => return None,
+    };
+    Some((answer, answer::without_limits(rulings.iter().map(is_denied))))
 }
 
 /// A verdict that there is something to say about.

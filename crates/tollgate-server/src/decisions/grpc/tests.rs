@@ -184,3 +184,20 @@ async fn the_failure_policy_of_the_store_decides_while_it_is_away() {
     let (local, _told) = desk(&away("local"));
     assert_eq!(codes(&decide(&local, &ann()).await.unwrap()).1, [(Code::Ok, 0), (Code::Ok, 2)]);
 }
+
+#[tokio::test]
+async fn lists_speak_first_where_a_descriptor_has_the_address() {
+    let lists = "access: { allow: { cidrs: [198.51.100.0/28] }, deny: { cidrs: [203.0.113.0/24, 198.51.100.9/32] } }\n";
+    let (desk, _told) = desk(&format!("{lists}{LIMITS}"));
+    let from = |address: &str| descriptor(&[("remote_address", address)]);
+    let ann = || descriptor(&[("user", "ann")]);
+    for _ in 0..2 {
+        let told = decide(&desk, &request([ann(), from("203.0.113.5")])).await.unwrap();
+        assert_eq!(codes(&told), (Code::OverLimit, vec![(Code::Ok, 0), (Code::OverLimit, 0)]));
+        let told = decide(&desk, &request([ann(), from("198.51.100.7")])).await.unwrap();
+        assert_eq!(codes(&told), (Code::Ok, vec![(Code::Ok, 0), (Code::Ok, 0)]), "whoever may pass is not counted");
+    }
+    let both = decide(&desk, &request([from("198.51.100.7"), from("198.51.100.9")])).await.unwrap();
+    assert_eq!(both.overall_code(), Code::OverLimit);
+    assert_eq!(codes(&decide(&desk, &request([ann()])).await.unwrap()).1, [(Code::Ok, 2)], "nothing was taken");
+}
