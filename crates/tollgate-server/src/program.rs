@@ -1,5 +1,6 @@
 //! The program around the server: signals, reload, replacement, the end.
 
+use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Child;
@@ -52,7 +53,8 @@ impl Program {
         let config = &self.loaded.config;
         telemetry::init_tracing(config.log.format, self.log_filter.as_deref())
             .map_err(|error| vec![error.to_string()])?;
-        let executable = std::env::current_exe().map_err(|error| vec![format!("this program: {error}")])?;
+        // Asked for now: later another file may stand in its place. Only a successor needs it.
+        let executable = std::env::current_exe();
         let is_tls = config.proxy.as_ref().is_some_and(|proxy| proxy.tls.is_some());
         let is_decisions_tls = config.decisions.tls.is_some();
         let words = config.in_words();
@@ -79,7 +81,7 @@ impl Program {
                         if !is_running(&mut successor) {
                             supervisor::stopping();
                         }
-                        return Ok::<(), std::io::Error>(());
+                        return Ok::<(), io::Error>(());
                     }
                     Told::Reload => {
                         supervisor::reloading();
@@ -96,10 +98,14 @@ impl Program {
     }
 }
 
-fn replace(server: &Server, executable: &PathBuf, successor: &mut Option<Child>) {
+fn replace(server: &Server, executable: &io::Result<PathBuf>, successor: &mut Option<Child>) {
     if is_running(successor) {
         return tracing::warn!("a successor has been started already and is not ready yet");
     }
+    let executable = match executable {
+        Ok(executable) => executable,
+        Err(error) => return tracing::error!("no successor can be started: this program cannot find itself: {error}"),
+    };
     match handover::start_successor(executable, &server.sockets()) {
         Ok(child) => {
             tracing::info!(pid = child.id(), "a successor was started");
@@ -128,7 +134,7 @@ struct Signals {
 }
 
 impl Signals {
-    fn new() -> std::io::Result<Self> {
+    fn new() -> io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,

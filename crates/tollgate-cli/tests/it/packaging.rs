@@ -1,6 +1,9 @@
 //! The image, the manifests for Kubernetes, and what they need of the program.
 //!
-//! Neither Docker nor a cluster is needed: hadolint reads the Dockerfile, and Kubernetes' own schemas judge the manifests.
+//! Neither Docker nor a cluster is needed: hadolint reads the Dockerfile, its last stage is put together by hand, and Kubernetes' own
+//! schemas judge the manifests.
+
+mod image;
 
 use std::collections::BTreeSet;
 use std::fs;
