@@ -1,10 +1,47 @@
-//! `tollgate inspect` and `tollgate reset`: one counter, by its limit and the parts of its key.
+//! `tollgate keys`, `inspect` and `reset`: which counters there are, and one of them by its limit and the parts of its key.
 
 use clap::Args;
 use serde_json::{Value, json};
 
 use crate::door::{By, Door, micros, number, text};
-use crate::remote::path_of;
+use crate::remote::{encoded, path_of};
+
+#[derive(Args)]
+pub struct Keys {
+    /// Counters of this limit; of all of them if nothing is said.
+    limit: Option<String>,
+    /// Only those with this text anywhere in their key.
+    #[arg(long, value_name = "TEXT")]
+    contains: Option<String>,
+    /// At most so many.
+    #[arg(short, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    n: u16,
+    #[command(flatten)]
+    door: Door,
+}
+
+impl Keys {
+    pub fn run(&self) -> u8 {
+        self.door.ask(|remote| remote.get(&self.question()), found)
+    }
+
+    fn question(&self) -> String {
+        let filters = [("limit", &self.limit), ("contains", &self.contains)];
+        let filters = filters.into_iter().filter_map(|(name, value)| Some(format!("&{name}={}", encoded(value.as_deref()?))));
+        format!("/v1/keys?n={}{}", self.n, filters.collect::<String>())
+    }
+}
+
+/// A key a line, as they are; what else there is to know goes beside it.
+fn found(answer: &Value) -> String {
+    let keys = answer["keys"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if answer["from"] == "sketch" {
+        eprintln!("tollgate: the store is in that process and keeps no names; these are the busiest callers");
+    } else if answer["all"] != true {
+        eprintln!("tollgate: {} names were looked at, and there may be more keys", number(&answer["looked_at"]));
+    }
+    keys.iter().map(|key| format!("{}\n", text(&key["text"]))).collect()
+}
 
 /// Which counter.
 #[derive(Args)]
@@ -92,6 +129,8 @@ fn counter(state: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
 
     #[test]
@@ -109,6 +148,25 @@ mod tests {
         let words = counter(&json!({ "text": "x", "override": order, "is_degraded": true }));
         assert!(words.contains("unlimited until 2026-01-01T00:00:00Z by ann: a\\u{7}b"), "{words}");
         assert!(words.contains("the store is away") && words.contains("quota       unlimited"), "{words}");
+    }
+
+    #[derive(Parser)]
+    struct KeysLine {
+        #[command(flatten)]
+        keys: Keys,
+    }
+
+    #[test]
+    fn a_search_says_what_is_wanted() {
+        let question = |words: &[&str]| {
+            let line = KeysLine::try_parse_from(std::iter::once(&"x").chain(words)).map_err(|error| error.to_string())?;
+            Ok::<_, String>(line.keys.question())
+        };
+        assert_eq!(question(&[]).unwrap(), "/v1/keys?n=100");
+        assert_eq!(question(&["a", "--contains", "x&y", "-n", "5"]).unwrap(), "/v1/keys?n=5&limit=a&contains=x%26y");
+        assert!(question(&["-n", "0"]).is_err() && question(&["-n", "1001"]).is_err());
+        let answer = json!({ "keys": [{ "text": "a:\u{1b}x" }, { "text": "a:b" }], "from": "store", "looked_at": 2, "all": true });
+        assert_eq!(found(&answer), "a:\\u{1b}x\na:b\n");
     }
 
     #[test]

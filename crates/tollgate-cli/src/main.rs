@@ -52,6 +52,8 @@ enum Command {
         #[command(subcommand)]
         program: Program,
     },
+    /// List counters of a running Tollgate, by their keys.
+    Keys(keys::Keys),
     /// Show a counter of a running Tollgate: what is left, and when it is full again.
     Inspect(keys::Inspect),
     /// Forget a counter of a running Tollgate: the next request meets a full one.
@@ -101,6 +103,7 @@ fn main() -> ExitCode {
         Command::Check { config } => check::run(config.as_deref()),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Import { program: Program::EnvoyRatelimit { file } } => import::envoy_ratelimit(&file),
+        Command::Keys(keys) => keys.run(),
         Command::Inspect(inspect) => inspect.run(),
         Command::Reset(reset) => reset.run(),
         Command::Ban(ban) => ban.run(),

@@ -62,6 +62,25 @@ impl<'a> Key<'a> {
         }
     }
 
+    /// The parts of which [`Key::of_parts`] makes the key with this text; `None` where there are none: the text is of another limit,
+    /// of a tenant, of a request that lacked a part, or of bytes that are no text.
+    pub fn parts_in(limit: &Limit, text: &str) -> Option<Vec<String>> {
+        let mut parts = Vec::with_capacity(limit.key.len());
+        let mut rest = text.strip_prefix(&limit.name)?;
+        while let Some(after) = rest.strip_prefix(':') {
+            // Colons are within an address, between brackets, and else only between parts.
+            let in_brackets = after.strip_prefix('[').and_then(|inner| inner.split_once(']'));
+            let (part, others) = in_brackets.unwrap_or_else(|| after.split_at(after.find(':').unwrap_or(after.len())));
+            parts.push(if part == ALL { String::new() } else { path::unescape(part)? });
+            rest = others;
+        }
+        // Whatever else the text may be, it is this key's if this key has it.
+        let given: Vec<&str> = parts.iter().map(String::as_str).collect();
+        let is_text_of = |key: Key<'_>| rest.is_empty() && key.to_string() == text;
+        let is_this = Key::of_parts(limit, &given).is_ok_and(is_text_of);
+        is_this.then_some(parts)
+    }
+
     /// The key of these bytes, whatever parts the limit names.
     pub(crate) fn of_bytes(limit: &'a Limit, parts: &'a [&'a [u8]]) -> Self {
         Self { limit, source: Source::Raw(parts) }
@@ -220,6 +239,9 @@ fn hash_address<H: Hasher>(state: &mut H, tag: u8, address: &IpAddr) {
     }
 }
 
+/// The text of a part that all requests share.
+const ALL: &str = "!all";
+
 /// `!` and brackets are escaped in text, so what they introduce here cannot be imitated by a caller.
 impl fmt::Display for PartValue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -228,7 +250,7 @@ impl fmt::Display for PartValue<'_> {
             Self::Address(IpAddr::V4(v4)) => write!(f, "{v4}"),
             Self::Address(IpAddr::V6(v6)) => write!(f, "[{v6}]"),
             Self::AddressInstead(address) => write!(f, "!client:{}", Self::Address(*address)),
-            Self::Global => f.write_str("!all"),
+            Self::Global => f.write_str(ALL),
             Self::Shared => f.write_str("!missing"),
             Self::Tenant(tenant) => {
                 f.write_str("!tenant:")?;

@@ -42,7 +42,7 @@ pub use limit::{
     DescriptorMatch, HeaderMatch, HostPattern, KeyPart, Limit, Match, Mode, OnMissingKey, ParseRuleError, QuotaSource,
 };
 pub use list::List;
-pub use path::{AmbiguousPath, PathPattern, normalise as normalise_path};
+pub use path::{AmbiguousPath, PathPattern, normalise as normalise_path, unescape};
 pub use policy::{
     Condition, Considered, MissingKey, MissingReason, Policy, PolicyError, PolicyErrors, Stage, Standing,
 };

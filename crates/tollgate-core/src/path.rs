@@ -102,6 +102,23 @@ fn hex_pair(pair: &[u8]) -> Option<u8> {
     }
 }
 
+/// Text in which `%XX` stands for a byte, as what it stands for; `None` when an escape is broken or the bytes are no text.
+pub fn unescape(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        if *first != b'%' {
+            bytes.push(*first);
+            continue;
+        }
+        let (digits, after) = rest.split_at_checked(2)?;
+        bytes.push(hex_pair(digits)?);
+        rest = after;
+    }
+    String::from_utf8(bytes).ok()
+}
+
 /// Appends `%XX`, upper case.
 pub(crate) fn push_escape(text: &mut String, byte: u8) {
     const DIGITS: [char; 16] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'A', 'B', 'C', 'D', 'E', 'F'];
@@ -280,6 +297,14 @@ mod tests {
             let normal = normalise(path).unwrap();
             assert_eq!(normal, path);
             assert_eq!(normalise(&normal).unwrap(), normal);
+        }
+    }
+
+    #[test]
+    fn what_is_escaped_is_read_as_what_it_stands_for() {
+        assert_eq!(unescape("a%2Fb%20%c3%A9"), Some("a/b é".to_owned()));
+        for wrong in ["%", "%2", "%zz", "%+1", "%ff", "a%"] {
+            assert_eq!(unescape(wrong), None, "{wrong}");
         }
     }
 

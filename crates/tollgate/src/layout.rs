@@ -55,6 +55,20 @@ impl KeyLayout {
         };
         at_most_length_max(whole)
     }
+
+    /// The text of the key that has this name in the store, with a tag if it is a cluster's; of a key that was too long, its head and
+    /// a digest. `None` when the name is another program's, or the layout's names do not tell keys.
+    pub fn text_of<'a>(self, prefix: &str, is_tagged: bool, stored: &'a str) -> Option<&'a str> {
+        if self != Self::Readable {
+            return None;
+        }
+        let rest = stored.strip_prefix(prefix)?.strip_prefix(':')?;
+        if !is_tagged {
+            return Some(rest);
+        }
+        let (tag, text) = rest.strip_prefix('{')?.split_once("}:")?;
+        (tag.len() == TAG_LETTERS).then_some(text)
+    }
 }
 
 /// As `{prefix}:{key}`, which every decision asks for: addresses are written digit by digit, not by the general way.
@@ -76,9 +90,10 @@ fn readable(prefix: &str, key: &Key<'_>) -> String {
     whole
 }
 
+const TAG_LETTERS: usize = 3;
+
 /// 18 bits that are the same for all limits of one owner. Sixteen tags share a slot of a cluster.
 fn tag_of_owner(prefix: &str, key: &Key<'_>) -> String {
-    const TAG_LETTERS: usize = 3;
     let owner = key.limit().key.iter().zip(key.parts()).find(|(_, value)| *value != PartValue::Global);
     let (kind, value) = match owner {
         // Of whom a key speaks that came with the request is not known: it is an owner of its own.
@@ -190,6 +205,27 @@ mod tests {
                 let key = Key::of_subject(&limit, &subject).unwrap();
                 assert_eq!(KeyLayout::Readable.stored("tollgate", &key), format!("tollgate:{key}"));
             }
+        }
+    }
+
+    #[test]
+    fn a_readable_name_tells_its_key_and_others_tell_nothing() {
+        let limit = Limit::new("mixed", quota()).key([KeyPart::ClientIp, KeyPart::Path]);
+        let long = format!("/{}", "a/".repeat(200));
+        for path in ["/", "/a b/:c", "/!#{x}", long.as_str()] {
+            let subject = Subject { path, ..caller("2001:db8::1") };
+            let key = Key::of_subject(&limit, &subject).unwrap();
+            let (plain, tagged) = (KeyLayout::Readable.stored("t", &key), KeyLayout::Readable.stored_with_tag("t", &key));
+            let is_long = path.len() > KeyLayout::LENGTH_MAX;
+            for (stored, is_tagged) in [(&plain, false), (&tagged, true)] {
+                let text = KeyLayout::Readable.text_of("t", is_tagged, stored).unwrap();
+                assert_eq!(text == key.to_string(), !is_long, "{stored}");
+                assert_eq!(Key::parts_in(&limit, text).is_some(), !is_long, "a digest names nobody: {text}");
+            }
+            assert_eq!(KeyLayout::Readable.text_of("t", true, &plain), None);
+            assert_eq!(KeyLayout::Readable.text_of("other", false, &plain), None);
+            let compact = KeyLayout::Compact.stored("t", &key);
+            assert_eq!(KeyLayout::Compact.text_of("t", false, &compact), None);
         }
     }
 

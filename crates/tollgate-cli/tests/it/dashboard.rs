@@ -177,6 +177,33 @@ fn an_override_and_a_ban_are_given_seen_and_ended() {
 }
 
 #[test]
+fn a_key_that_is_not_among_the_busiest_is_found_by_a_piece_of_it() {
+    let redis = RedisServer::start();
+    let store = format!("store: {{ kind: redis, deadline: 1s, redis: {{ endpoints: ['{}'] }} }}\n", redis.address());
+    let tollgate = Tollgate::start(&format!("{SLOW}{store}"));
+    for caller in ["ann", "ben", "bella"] {
+        check(&tollgate, caller);
+    }
+    // The busiest are those who are denied.
+    let visit = Visit::of(&tollgate);
+    let browser = &visit.browser;
+    browser.wait_for("!document.querySelector('#keys-empty').hidden");
+    browser.fill("#keys-find", "be");
+    browser.wait_for("document.querySelectorAll('#keys tbody tr').length === 2");
+    browser.wait_for("document.querySelector('#keys-found').textContent === '2 keys in the store.'");
+    browser.click(&visit.button("bella", "reset"));
+    browser.fill("#order-dialog [name=by]", "olga");
+    browser.click("#order-do");
+    browser.wait_for("document.querySelector('#said').textContent.includes('is reset')");
+    assert!(check(&tollgate, "bella") && !check(&tollgate, "ben"));
+    browser.fill("#keys-find", "nobody");
+    browser.wait_for("document.querySelector('#keys-found').textContent === '0 keys in the store.'");
+    browser.fill("#keys-find", "");
+    browser.wait_for("document.querySelector('#keys-found').hidden && document.querySelectorAll('#keys tbody tr').length === 1");
+    visit.end();
+}
+
+#[test]
 fn a_hostile_key_is_only_text() {
     let tollgate = Tollgate::start(SLOW);
     check(&tollgate, HOSTILE);

@@ -66,6 +66,19 @@ fn a_counter_is_inspected_and_reset() {
 }
 
 #[test]
+fn keys_are_listed_a_line_each() {
+    let tollgate = Tollgate::start(CONFIG);
+    for caller in ["ann", "ben", "anna"] {
+        ask_as(&tollgate, caller);
+    }
+    assert_eq!(said(&tollgate, "keys per-caller --contains an"), "per-caller:ann\nper-caller:anna\n");
+    let one = run(&tollgate, "keys -n 1");
+    assert_eq!(String::from_utf8(one.stdout).unwrap(), "per-caller:ann\n");
+    assert!(String::from_utf8(one.stderr).unwrap().contains("keeps no names"));
+    assert!(complained(&tollgate, "keys nothing", 1).contains("nothing"));
+}
+
+#[test]
 fn an_override_holds_until_it_is_ended() {
     let tollgate = Tollgate::start(CONFIG);
     assert_eq!((ask_as(&tollgate, "ann"), ask_as(&tollgate, "ann")), (200, 429));

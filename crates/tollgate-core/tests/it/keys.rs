@@ -206,3 +206,46 @@ fn the_factor_of_a_principal_scales_its_quota() {
     assert_eq!(sizes(Some("0")), None, "unlimited");
     assert_eq!(sizes(Some("-1")), Some(5), "no factor: the default");
 }
+
+#[test]
+fn the_text_of_a_key_tells_the_parts_it_is_made_of() {
+    let limit = keyed([KeyPart::ClientIp, KeyPart::Descriptor("t".into()), KeyPart::Global, KeyPart::Path]);
+    let of = |address: &str, tenant: &str, path: &str| {
+        let parts = [address, tenant, "", path];
+        let text = Key::of_parts(&limit, &parts).unwrap().to_string();
+        let told = Key::parts_in(&limit, &text).unwrap_or_else(|| panic!("{text}"));
+        let told: Vec<&str> = told.iter().map(String::as_str).collect();
+        assert_eq!(Key::of_parts(&limit, &told).unwrap().to_string(), text);
+        told[1].to_owned()
+    };
+    for tenant in ["", "acme", "a:b", "!all", "!missing", "[::1]", "a]b", "%", "%41", "é\u{202e}\r\n\0", "a#b"] {
+        for (address, path) in [("203.0.113.7", "/"), ("2001:db8::1", "/x/y"), ("::ffff:203.0.113.7", "/:/")] {
+            assert_eq!(of(address, tenant, path), tenant);
+        }
+    }
+}
+
+#[test]
+fn a_text_that_no_parts_make_tells_none() {
+    let limit = keyed([KeyPart::header("x-tenant")]);
+    let texts = [
+        "",
+        "limit",
+        "limits:acme",
+        "other:acme",
+        "limit:acme:more",
+        "limit:!all",
+        "limit:!missing",
+        "limit:!client:203.0.113.7",
+        "limit:!tenant:acme",
+        "limit:%ff",
+        "limit:%",
+        "limit:%61cme",
+        "limit:a#0123456789abcdef",
+        "limit:[a",
+    ];
+    for text in texts {
+        assert_eq!(Key::parts_in(&limit, text), None, "{text}");
+    }
+    assert_eq!(Key::parts_in(&limit, "limit:acme"), Some(vec!["acme".to_owned()]));
+}

@@ -3,9 +3,11 @@
 use http::{HeaderMap, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tollgate::KeySearch;
+use tollgate_core::unescape;
 
 use super::answer::{self, Answer};
-use super::query::{Query, decoded};
+use super::query::Query;
 use crate::decisions;
 use crate::operator::{Author, By, Interest, Operator, Refusal, Wish};
 
@@ -15,6 +17,7 @@ pub(super) enum Place<'a> {
     Config,
     Stats,
     Top,
+    Keys,
     Key(&'a str),
     Orders,
     Order(&'a str),
@@ -30,6 +33,7 @@ impl<'a> Place<'a> {
             "/v1/config" => Self::Config,
             "/v1/stats" => Self::Stats,
             "/v1/top" => Self::Top,
+            "/v1/keys" => Self::Keys,
             "/v1/orders" => Self::Orders,
             "/v1/bans" => Self::Bans,
             "/v1/overrides" => Self::Overrides,
@@ -46,7 +50,7 @@ impl<'a> Place<'a> {
     /// The methods that mean something here.
     pub(super) fn allowed(&self) -> &'static str {
         match self {
-            Self::Config | Self::Stats | Self::Top | Self::Orders | Self::Events => "GET, HEAD",
+            Self::Config | Self::Stats | Self::Top | Self::Keys | Self::Orders | Self::Events => "GET, HEAD",
             Self::Key(_) => "GET, HEAD, DELETE",
             Self::Order(_) => "DELETE",
             Self::Bans | Self::Overrides | Self::Explain => "POST",
@@ -72,6 +76,7 @@ pub(super) async fn answer(desk: &Operator, asked: Asked<'_>) -> Answer {
         Place::Orders => Ok(desk.orders()),
         Place::Stats => stats(desk, asked.query),
         Place::Top => top(desk, asked.query),
+        Place::Keys => keys(desk, asked.query).await,
         Place::Key(path) => key(desk, path, &asked).await,
         Place::Order(id) => match author(&asked) {
             Ok(author) => desk.end(id, &author).await,
@@ -117,18 +122,28 @@ fn top(desk: &Operator, text: Option<&str>) -> Result<Value, Refusal> {
         Some("denied") => By::Denied,
         Some(other) => return Err(Refusal::Wrong(format!("by: must be requests or denied (got {other:?})"))),
     };
-    let most = match query.get("n").map(|text| (text, text.parse::<usize>())) {
-        None => 20,
-        Some((_, Ok(most @ 1..=100))) => most,
-        Some((text, _)) => return Err(Refusal::Wrong(format!("n: must be from 1 to 100 (got {text:?})"))),
-    };
-    Ok(desk.top(by, query.get("limit"), most))
+    Ok(desk.top(by, query.get("limit"), most(&query, 20, 100)?))
+}
+
+async fn keys(desk: &Operator, text: Option<&str>) -> Result<Value, Refusal> {
+    let query = query(text, ["limit", "contains", "n"])?;
+    let contains = query.get("contains").unwrap_or_default();
+    desk.search(KeySearch { limit: query.get("limit"), contains, most: most(&query, 100, 1_000)? }).await
+}
+
+/// How many are wanted at most.
+fn most(query: &Query, usual: usize, bound: usize) -> Result<usize, Refusal> {
+    match query.get("n").map(|text| (text, text.parse::<usize>())) {
+        None => Ok(usual),
+        Some((_, Ok(most))) if (1..=bound).contains(&most) => Ok(most),
+        Some((text, _)) => Err(Refusal::Wrong(format!("n: must be from 1 to {bound} (got {text:?})"))),
+    }
 }
 
 /// The limit and the parts of a key, each between slashes.
 async fn key(desk: &Operator, path: &str, asked: &Asked<'_>) -> Result<Value, Refusal> {
     query(asked.query, [])?;
-    let segments: Option<Vec<String>> = path.split('/').map(decoded).collect();
+    let segments: Option<Vec<String>> = path.split('/').map(unescape).collect();
     let segments = segments.ok_or_else(|| Refusal::Wrong(format!("{path}: is not text once it is decoded")))?;
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     let Some((limit, parts)) = segments.split_first() else { return Err(Refusal::Wrong("no limit".to_owned())) };
@@ -195,9 +210,10 @@ mod tests {
 
     #[test]
     fn paths_are_known_whole() {
+        assert_eq!(Place::find("/v1/keys"), Some(Place::Keys));
         assert_eq!(Place::find("/v1/keys/a/b/c%2Fd"), Some(Place::Key("a/b/c%2Fd")));
         assert_eq!(Place::find("/v1/orders/b-12"), Some(Place::Order("b-12")));
-        for nothing in ["/v1/keys/", "/v1/keys", "/v1/orders/", "/v1/orders/a/b", "/v1/stats/", "/v1", "/v1/statsx", ""]
+        for nothing in ["/v1/keys/", "/v1/keysx", "/v1/orders/", "/v1/orders/a/b", "/v1/stats/", "/v1", "/v1/statsx", ""]
         {
             assert_eq!(Place::find(nothing), None, "{nothing}");
         }

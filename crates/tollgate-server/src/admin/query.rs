@@ -1,4 +1,6 @@
-//! What stands behind the question mark of a request, and between the slashes before it.
+//! What stands behind the question mark of a request.
+
+use tollgate_core::unescape;
 
 /// The values of a query, decoded.
 #[derive(Debug, Default)]
@@ -10,7 +12,7 @@ impl Query {
         let pairs = text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
         let decoded = pairs.map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, "true"));
-            let decode = |text: &str| decoded(&text.replace('+', " ")).ok_or_else(|| format!("{pair}: is not text"));
+            let decode = |text: &str| unescape(&text.replace('+', " ")).ok_or_else(|| format!("{pair}: is not text"));
             Ok((decode(name)?, decode(value)?))
         });
         Ok(Self(decoded.collect::<Result<_, String>>()?))
@@ -31,35 +33,12 @@ impl Query {
     }
 }
 
-/// Percent signs and what follows them as what they stand for; `None` when that is no text.
-pub(super) fn decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        rest = after;
-        if *first != b'%' {
-            bytes.push(*first);
-            continue;
-        }
-        let (digits, after) = rest.split_at_checked(2)?;
-        let digits =
-            str::from_utf8(digits).ok().filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
-        bytes.push(u8::from_str_radix(digits, 16).ok()?);
-        rest = after;
-    }
-    String::from_utf8(bytes).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_is_escaped_is_read_as_what_it_stands_for() {
-        assert_eq!(decoded("a%2Fb%20%c3%A9"), Some("a/b é".to_owned()));
-        for wrong in ["%", "%2", "%zz", "%+1", "%ff", "a%"] {
-            assert_eq!(decoded(wrong), None, "{wrong}");
-        }
+    fn names_and_values_are_decoded_and_empty_ones_are_none() {
         let query = Query::parse(Some("by=denied&limit=a+b&&deep&n=")).unwrap();
         assert_eq!(
             (query.get("by"), query.get("limit"), query.get("deep")),

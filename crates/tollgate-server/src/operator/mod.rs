@@ -10,6 +10,7 @@ mod history;
 mod inspect;
 mod order;
 mod replicas;
+mod search;
 mod standing;
 mod stats;
 

@@ -6,6 +6,7 @@ mod advice;
 mod conformance;
 mod errands;
 mod passwords;
+mod search;
 mod tls;
 mod values;
 

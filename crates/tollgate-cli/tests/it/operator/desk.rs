@@ -39,6 +39,9 @@ fn questions_about_nothing_say_what_is_wrong() {
         ("GET", "/v1/keys/per-client/203.0.113.7/more", None, 400, "per-client"),
         ("GET", "/v1/keys/per-client/%ff", None, 400, "text"),
         ("DELETE", "/v1/keys/per-client/203.0.113.7", Some(r#"{"who":"ann"}"#), 400, "who"),
+        ("GET", "/v1/keys?limit=nothing", None, 404, "nothing"),
+        ("GET", "/v1/keys?n=1001", None, 400, "n: "),
+        ("GET", "/v1/keys?key=x", None, 400, "key"),
         ("GET", "/v1/top?by=size", None, 400, "by"),
         ("GET", "/v1/top?n=0", None, 400, "n"),
         ("GET", "/v1/top?limits=a", None, 400, "limits"),
@@ -57,6 +60,30 @@ fn questions_about_nothing_say_what_is_wrong() {
     }
     let answer = exchange(tollgate.admin.unwrap(), "POST", "/v1/bans", "text/plain", Some("{}"));
     assert!(status(&answer) == 400 && answer.contains("application/json"), "{answer}");
+}
+
+#[test]
+fn counters_are_found_by_a_piece_of_their_key_and_can_be_reset_by_what_is_told() {
+    let server = RedisServer::start();
+    let redis = format!("store: {{ kind: redis, deadline: 1s, redis: {{ endpoints: ['{}'] }} }}\n", server.address());
+    let shared = Tollgate::start(&format!("{CONFIG}{redis}"));
+    for tollgate in [&shared, &Tollgate::start(CONFIG)] {
+        let hostile = "a:b/c !%41";
+        for tenant in ["acme", hostile] {
+            assert_eq!(status(&tollgate.get("/", &["X-Forwarded-For: 203.0.113.7", &format!("X-Tenant: {tenant}")])), 200);
+        }
+        let (code, found) = ask(tollgate, "GET", "/v1/keys?limit=watched", None);
+        let names: Vec<&Value> = found["keys"].as_array().unwrap().iter().map(|key| &key["key"][0]).collect();
+        assert_eq!((code, names), (200, vec![&json!(hostile), &json!("acme")]), "{found}");
+        let (_, found) = ask(tollgate, "GET", "/v1/keys?contains=113.7", None);
+        let expected = json!({ "limit": "per-client", "key": ["203.0.113.7"], "text": "per-client:203.0.113.7" });
+        assert_eq!(found["keys"], json!([expected]), "{found}");
+        let is_shared = std::ptr::eq(tollgate, &raw const shared);
+        assert_eq!((&found["from"], &found["all"]), (&json!(if is_shared { "store" } else { "sketch" }), &json!(is_shared)));
+    }
+    let compact = format!("{CONFIG}{redis}").replace("kind: redis,", "kind: redis, key_layout: compact,");
+    let (code, refused) = ask(&Tollgate::start(&compact), "GET", "/v1/keys", None);
+    assert!(code == 400 && refused["error"].as_str().unwrap().contains("key_layout"), "{code} {refused}");
 }
 
 #[test]

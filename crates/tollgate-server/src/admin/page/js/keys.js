@@ -7,19 +7,56 @@ import { banDialog, overrideDialog, resetDialog } from './orders.js';
 const rows = new Map();
 const body = find('keys').tBodies[0];
 const HOLD_MS = 8000;
+const TYPING_MS = 300;
 let touched = -HOLD_MS;
+let searched = '';
+let typing = 0;
 
 export async function refreshKeys() {
-  const by = document.querySelector('input[name=by]:checked').value;
+  const wanted = find('keys-find').value.trim();
   const limit = find('keys-limit').value;
-  const { keys } = await get(`v1/top?by=${by}&n=20${limit === '' ? '' : `&limit=${encodeURIComponent(limit)}`}`);
+  const ofLimit = limit === '' ? '' : `&limit=${encodeURIComponent(limit)}`;
+  if (wanted !== '') return search(wanted, ofLimit);
+  const by = document.querySelector('input[name=by]:checked').value;
+  const { keys } = await get(`v1/top?by=${by}&n=20${ofLimit}`);
+  find('keys-found').hidden = true;
   show(keys);
+}
+
+// A look through the store is not for every second: it is made when somebody types.
+async function search(wanted, ofLimit) {
+  const question = `v1/keys?n=50&contains=${encodeURIComponent(wanted)}${ofLimit}`;
+  if (question === searched) return;
+  searched = question;
+  try {
+    const answer = await get(question);
+    if (question !== searched) return;
+    touched = -HOLD_MS;
+    show(answer.keys);
+    say(find('keys-found'), inSentence(answer));
+  } catch (error) {
+    searched = '';
+    say(find('keys-found'), plain(inWords(error)));
+  }
+  find('keys-empty').hidden = true;
+  find('keys-found').hidden = false;
+}
+
+function inSentence(answer) {
+  const found = answer.keys.length === 1 ? '1 key' : `${count(answer.keys.length)} keys`;
+  if (answer.from === 'sketch') return `${found} among the ${count(answer.looked_at)} busiest: a store in this process keeps no other names.`;
+  return `${found} in the store${answer.all ? '' : `, and there may be more: ${count(answer.looked_at)} names were looked at`}.`;
 }
 
 export function watchKeys(refresh) {
   for (const kind of ['pointermove', 'pointerdown', 'keydown', 'focusin']) body.addEventListener(kind, () => { touched = performance.now(); });
   document.querySelectorAll('input[name=by]').forEach((choice) => choice.addEventListener('change', refresh));
   find('keys-limit').addEventListener('change', refresh);
+  find('keys-find').addEventListener('input', () => {
+    searched = '';
+    clearTimeout(typing);
+    typing = setTimeout(refresh, TYPING_MS);
+  });
 }
 
 // Rows stay where they are while somebody moves among them, and a little longer: no button runs away.
@@ -43,9 +80,11 @@ function show(keys) {
 }
 
 function fill(row, key, keys) {
-  const most = Math.max(1, ...keys.map((one) => one.requests));
-  say(row.requests, count(key.requests));
-  say(row.denied, count(key.denied));
+  const isCounted = key.requests !== undefined;
+  const most = Math.max(1, ...keys.map((one) => one.requests ?? 0));
+  say(row.requests, isCounted ? count(key.requests) : '');
+  say(row.denied, isCounted ? count(key.denied) : '');
+  row.bar.hidden = !isCounted;
   row.denied.classList.toggle('denied', key.denied > 0);
   row.bar.style.setProperty('--whole', `${(key.requests / most) * 100}%`);
   row.bar.style.setProperty('--part', `${key.requests > 0 ? Math.min(100, (key.denied / key.requests) * 100) : 0}%`);
