@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::plain::plain;
 use crate::remote::{AdminUrl, Remote};
@@ -63,6 +63,26 @@ pub struct By {
     /// Who does this; goes to the audit log.
     #[arg(long, env = "USER", hide_env_values = true, default_value = "operator", value_name = "NAME")]
     pub by: String,
+}
+
+/// Who changes something, and perhaps why.
+#[derive(Args)]
+pub struct Change {
+    #[command(flatten)]
+    by: By,
+    /// Why; goes to the audit log.
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+impl Change {
+    /// As the door is told.
+    pub fn signed(&self) -> Value {
+        match &self.reason {
+            Some(reason) => json!({ "by": self.by.by, "reason": reason }),
+            None => json!({ "by": self.by.by }),
+        }
+    }
 }
 
 /// A text of an answer, without anything that a terminal would obey; a dash where there is none.

@@ -1,9 +1,9 @@
 //! `tollgate keys`, `inspect` and `reset`: which counters there are, and one of them by its limit and the parts of its key.
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::door::{By, Door, micros, number, text};
+use crate::door::{Change, Door, micros, number, text};
 use crate::remote::{encoded, path_of};
 
 #[derive(Args)]
@@ -78,23 +78,16 @@ pub struct Reset {
     #[command(flatten)]
     key: Key,
     #[command(flatten)]
-    by: By,
-    /// Why; goes to the audit log.
-    #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
+    change: Change,
     #[command(flatten)]
     door: Door,
 }
 
 impl Reset {
     pub fn run(&self) -> u8 {
-        let body = match &self.reason {
-            Some(reason) => json!({ "by": self.by.by, "reason": reason }),
-            None => json!({ "by": self.by.by }),
-        };
         let in_words =
             |answer: &Value| format!("{}: forgotten; the next request meets a full one\n", text(&answer["text"]));
-        self.door.ask(|remote| remote.delete(&self.key.path(), Some(&body)), in_words)
+        self.door.ask(|remote| remote.delete(&self.key.path(), Some(&self.change.signed())), in_words)
     }
 }
 
@@ -130,6 +123,7 @@ fn counter(state: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use serde_json::json;
 
     use super::*;
 

@@ -11,6 +11,7 @@ mod man;
 mod orders;
 mod plain;
 mod ready;
+mod reload;
 mod remote;
 mod serve;
 mod top;
@@ -62,6 +63,8 @@ enum Command {
     Ban(orders::Ban),
     /// Put another quota in a limit's place for a time, on all replicas.
     Override(orders::Override),
+    /// Let a running Tollgate read its configuration again.
+    Reload(reload::Reload),
     /// Watch who is limited: rates, the busiest keys, the store and the orders in force.
     Top(top::Top),
     /// Print the JSON Schema of the configuration.
@@ -108,6 +111,7 @@ fn main() -> ExitCode {
         Command::Reset(reset) => reset.run(),
         Command::Ban(ban) => ban.run(),
         Command::Override(order) => order.run(),
+        Command::Reload(reload) => reload.run(),
         Command::Top(top) => top.run(),
         Command::Schema => {
             println!("{:#}", tollgate_config::schema());

@@ -66,6 +66,16 @@ fn a_counter_is_inspected_and_reset() {
 }
 
 #[test]
+fn a_reload_says_what_became_of_it() {
+    let tollgate = Tollgate::start(CONFIG);
+    assert!(said(&tollgate, "reload --reason curious").starts_with("unchanged"));
+    tollgate.wait_for_log("curious");
+    std::fs::write(tollgate.file("tollgate.yaml"), CONFIG.replace("burst: 1", "brust: 1")).unwrap();
+    let words = complained(&tollgate, "reload", 1);
+    assert!(words.contains("the running configuration stays") && words.contains("did you mean `burst`?"), "{words}");
+}
+
+#[test]
 fn keys_are_listed_a_line_each() {
     let tollgate = Tollgate::start(CONFIG);
     for caller in ["ann", "ben", "anna"] {

@@ -91,7 +91,7 @@ pub(super) async fn answer(desk: &Operator, asked: Asked<'_>) -> Answer {
     }
 }
 
-fn refused(refusal: &Refusal) -> Answer {
+pub(super) fn refused(refusal: &Refusal) -> Answer {
     let (status, why) = match refusal {
         Refusal::Wrong(why) => (StatusCode::BAD_REQUEST, why),
         Refusal::Unknown(why) => (StatusCode::NOT_FOUND, why),
@@ -154,7 +154,7 @@ async fn key(desk: &Operator, path: &str, asked: &Asked<'_>) -> Result<Value, Re
 }
 
 async fn order(desk: &Operator, asked: &Asked<'_>) -> Result<Value, Refusal> {
-    let wish: Wish = json(asked)?;
+    let wish: Wish = json(asked.headers, asked.body)?;
     match asked.place {
         Place::Bans => desk.ban(wish, &asked.peer).await,
         _ => desk.grant(wish, &asked.peer).await,
@@ -188,13 +188,17 @@ fn events(desk: &Operator, text: Option<&str>) -> Answer {
 
 /// Who asks, as far as the request says so.
 fn author(asked: &Asked<'_>) -> Result<Author, Refusal> {
-    let author: Author = if asked.body.is_empty() { Author::default() } else { json(asked)? };
-    Ok(author.at(&asked.peer))
+    author_of(asked.headers, asked.body, &asked.peer)
 }
 
-fn json<T: DeserializeOwned>(asked: &Asked<'_>) -> Result<T, Refusal> {
-    is_json(asked.headers)?;
-    serde_json::from_slice(asked.body).map_err(|error| Refusal::Wrong(format!("the body: {error}")))
+pub(super) fn author_of(headers: &HeaderMap, body: &[u8], peer: &str) -> Result<Author, Refusal> {
+    let author: Author = if body.is_empty() { Author::default() } else { json(headers, body)? };
+    Ok(author.at(peer))
+}
+
+fn json<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, Refusal> {
+    is_json(headers)?;
+    serde_json::from_slice(body).map_err(|error| Refusal::Wrong(format!("the body: {error}")))
 }
 
 fn is_json(headers: &HeaderMap) -> Result<(), Refusal> {

@@ -20,7 +20,6 @@ use super::guard::HEALTH;
 use super::page;
 use super::query::Query;
 use super::{AdminState, ConfigVersion};
-use crate::operator::AUDIT;
 use crate::telemetry::rfc3339;
 
 /// The paths and what they do.
@@ -30,7 +29,7 @@ pub(super) struct Routes {
     reload: Arc<Semaphore>,
 }
 
-/// A reload needs no body.
+/// A reload needs no body but who and why.
 const RELOAD_BYTES_MAX: usize = 4096;
 const QUESTION_BYTES_MAX: usize = 64 * 1024;
 const BODY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -64,7 +63,7 @@ impl Routes {
                 answer::with_type(StatusCode::OK, kind, text)
             }
             "/v1/version" => answer::json(StatusCode::OK, &version((self.state.version)())),
-            "/v1/reload" => self.reload(request.into_body(), peer).await,
+            "/v1/reload" => self.reload(request, peer).await,
             path => match page::file(path) {
                 Some(file) => file,
                 None => self.at_desk(request, peer).await,
@@ -116,10 +115,16 @@ impl Routes {
         answer::json(status, &body)
     }
 
-    async fn reload(&self, body: Incoming, peer: SocketAddr) -> Answer {
-        if let Err(answer) = read(body, RELOAD_BYTES_MAX).await {
-            return *answer;
-        }
+    async fn reload(&self, request: Request<Incoming>, peer: SocketAddr) -> Answer {
+        let (parts, body) = request.into_parts();
+        let body = match read(body, RELOAD_BYTES_MAX).await {
+            Ok(body) => body,
+            Err(answer) => return *answer,
+        };
+        let author = match desk::author_of(&parts.headers, &body, &peer.to_string()) {
+            Ok(author) => author,
+            Err(refusal) => return desk::refused(&refusal),
+        };
         let Ok(turn) = Arc::clone(&self.reload).try_acquire_owned() else {
             return answer::error(StatusCode::CONFLICT, "a reload is under way");
         };
@@ -132,7 +137,7 @@ impl Routes {
         });
         match timeout(RELOAD_TIMEOUT, reloaded).await {
             Ok(Ok(Ok(result))) => {
-                tracing::info!(target: AUDIT, action = "reload", what = result, peer = %peer, "an operator's change");
+                author.note("reload", &result);
                 let mut body = version((self.state.version)());
                 body["result"] = Value::from(result);
                 answer::json(StatusCode::OK, &body)

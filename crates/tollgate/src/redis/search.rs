@@ -106,7 +106,7 @@ impl Look<'_> {
         let texts = names.iter().filter_map(|name| std::str::from_utf8(name).ok()).filter_map(|name| {
             self.options.key_layout.text_of(&self.options.key_prefix, is_tagged, name)
         });
-        // Values that are no counters have names with a mark that no limit has.
+        // With a mark begin the names of what is no limit's: values, and quotas that came with a request.
         let is_counter = |text: &&str| !text.starts_with('!');
         let is_of_limit = |text: &&str| limit.is_none_or(|limit| text.split(':').next() == Some(limit));
         let wanted = texts.filter(is_counter).filter(is_of_limit).filter(|text| text.contains(contains));

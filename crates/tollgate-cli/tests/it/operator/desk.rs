@@ -159,11 +159,17 @@ fn the_configuration_is_shown_without_secrets_and_with_the_last_mistakes() {
 #[test]
 fn a_reload_that_somebody_asked_for_is_in_the_audit_log() {
     let tollgate = Tollgate::start(CONFIG);
-    let (code, _) = ask(&tollgate, "POST", "/v1/reload", None);
-    assert_eq!(code, 200);
-    let is_told =
-        |line: &String| line.contains("tollgate::audit") && line.contains("reload") && line.contains("127.0.0.1:");
-    eventually("it is told", || tollgate.logged.lock().unwrap().iter().any(is_told));
+    let is_told = |words: &[&str]| {
+        let all = ["tollgate::audit", "reload", "127.0.0.1:"].iter().chain(words);
+        tollgate.logged.lock().unwrap().iter().any(|line| all.clone().all(|word| line.contains(word)))
+    };
+    assert_eq!(ask(&tollgate, "POST", "/v1/reload", None).0, 200);
+    eventually("it is told", || is_told(&["(not said)"]));
+    let who = r#"{"by":"ann","reason":"launch day"}"#;
+    assert_eq!(ask(&tollgate, "POST", "/v1/reload", Some(who)).0, 200);
+    eventually("with who and why", || is_told(&["ann", "launch day"]));
+    let (code, refused) = ask(&tollgate, "POST", "/v1/reload", Some(r#"{"who":"ann"}"#));
+    assert!(code == 400 && refused["error"].as_str().unwrap().contains("who"), "{code} {refused}");
 }
 
 #[test]
