@@ -60,7 +60,7 @@ const SLOWHTTPTEST: Tool = Tool {
 /// The tests against the running program.
 const RUNNING: &[&str] = &["-p", "tollgate-cli", "--test", "it"];
 
-const LONG_TESTS: [LongTest; 6] = [
+const LONG_TESTS: [LongTest; 7] = [
     LongTest {
         name: "programs",
         about: "T-41: a million random steps and more, the same in Rust and in Redis",
@@ -99,6 +99,14 @@ const LONG_TESTS: [LongTest; 6] = [
         about: "T-31: a million distinct paths, tenants and hosts, and the metrics stay the same",
         runs: &[(RUNNING, &["--nocapture", "distinct_paths_tenants_and_methods_add_no_series"])],
         cases: "1000000",
+        tools: &[],
+    },
+    LongTest {
+        name: "dashboard",
+        about: "the page beside a hundred thousand decisions a second",
+        runs: &[(RUNNING, &["--nocapture", "beside_a_flood_the_page_shows_a_sample_and_stays_light"])],
+        // Decisions.
+        cases: "10000000",
         tools: &[],
     },
     LongTest {

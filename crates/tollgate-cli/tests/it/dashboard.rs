@@ -1,6 +1,7 @@
 //! The dashboard in a real browser: it shows what happens, its buttons do what they say, and nothing strange acts in it.
 
 mod browser;
+mod flood;
 mod visit;
 
 use serde_json::json;

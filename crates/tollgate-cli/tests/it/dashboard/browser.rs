@@ -165,6 +165,14 @@ impl Browser {
         sent.filter_map(|message| message["params"]["request"]["url"].as_str().map(str::to_owned)).collect()
     }
 
+    /// Seconds that the page has kept a processor busy, however many others wanted it.
+    pub fn worked(&self) -> f64 {
+        self.devtools("Performance.enable", &json!({ "timeDomain": "threadTicks" }));
+        let metrics = self.devtools("Performance.getMetrics", &json!({}));
+        let metrics = metrics["metrics"].as_array().unwrap();
+        metrics.iter().find(|metric| metric["name"] == "TaskDuration").and_then(|metric| metric["value"].as_f64()).unwrap()
+    }
+
     fn devtools(&self, command: &str, parameters: &Value) -> Value {
         self.tell("/goog/cdp/execute", &json!({ "cmd": command, "params": parameters }))
     }
