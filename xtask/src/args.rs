@@ -12,6 +12,8 @@ pub enum Task {
     Test(TestChoice),
     Tidy,
     Audit,
+    Package,
+    Book,
     Bench(BenchChoice),
     Chaos(ChaosChoice),
 }
@@ -26,10 +28,12 @@ pub fn parse(words: impl Iterator<Item = String>) -> Result<Task, String> {
         "help" | "--help" | "-h" => Ok(Task::Help),
         // What follows the name of a bench belongs to the bench, its `--help` too.
         "bench" => parse_bench(rest),
-        "test" | "tidy" | "audit" | "chaos" if asks_for_help(rest) => Ok(Task::Help),
+        "test" | "tidy" | "audit" | "package" | "book" | "chaos" if asks_for_help(rest) => Ok(Task::Help),
         "test" => parse_test(rest),
         "tidy" => no_arguments("tidy", rest).map(|()| Task::Tidy),
         "audit" => no_arguments("audit", rest).map(|()| Task::Audit),
+        "package" => no_arguments("package", rest).map(|()| Task::Package),
+        "book" => no_arguments("book", rest).map(|()| Task::Book),
         "chaos" => parse_chaos(rest).map(Task::Chaos),
         unknown => Err(unknown_name("task", unknown, &TASKS, "cargo xtask --help")),
     }
@@ -41,7 +45,7 @@ pub fn print_help() -> bool {
     true
 }
 
-const TASKS: [&str; 6] = ["test", "tidy", "audit", "bench", "chaos", "help"];
+const TASKS: [&str; 8] = ["test", "tidy", "audit", "package", "book", "bench", "chaos", "help"];
 
 const HELP: &str = "\
 the chores of this repository
@@ -53,6 +57,8 @@ usage: cargo xtask TASK
   test --only STEP    one step
   tidy                sizes, leftovers, links, checklist and layering; prints every finding
   audit               licences, sources and advisories of all dependencies; builds cargo-deny the first time
+  package             a package for Debian, with manual pages and completions; builds cargo-deb the first time
+  book                the documentation as a book; builds mdbook the first time
   bench               the benches there are
   bench NAME [ARG…]   one bench; the arguments go to the bench
   chaos               every long scenario with faults and replicas on real servers: about 25 minutes

@@ -4,8 +4,10 @@ mod args;
 mod bench;
 mod chaos;
 mod command;
+mod crates;
 mod layering;
 mod nearest;
+mod package;
 mod pypi;
 mod test;
 mod tidy;
@@ -21,6 +23,8 @@ fn main() -> ExitCode {
         Ok(Task::Test(choice)) => test::run(choice),
         Ok(Task::Tidy) => tidy::run(),
         Ok(Task::Audit) => test::audit(),
+        Ok(Task::Package) => package::debian(),
+        Ok(Task::Book) => package::book(),
         Ok(Task::Bench(choice)) => bench::run(choice),
         Ok(Task::Chaos(choice)) => chaos::run(choice),
         Err(usage) => {

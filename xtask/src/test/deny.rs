@@ -1,12 +1,13 @@
 //! Licences, banned crates, sources and advisories, looked at by cargo-deny.
 
-use crate::command::{Command, root, target_dir};
+use crate::command::Command;
+use crate::crates::CARGO_DENY;
 
 use super::{Done, StepResult};
 
 /// The step: skips with a note when cargo-deny is absent, because building it takes over ten minutes on two cores.
 pub fn run() -> StepResult {
-    let Some(deny) = installed() else {
+    let Some(deny) = CARGO_DENY.installed() else {
         let why = "cargo-deny is not installed (`cargo xtask audit` builds it under target)".to_string();
         println!("{why}");
         return Ok(Done::Skipped { why });
@@ -23,10 +24,7 @@ pub fn run() -> StepResult {
 
 /// Everything, at any price: builds cargo-deny if need be, and fails when advisories cannot be looked at.
 pub fn audit() -> Result<(), String> {
-    let deny = match installed() {
-        Some(deny) => deny,
-        None => install()?,
-    };
+    let deny = CARGO_DENY.install_if_missing()?;
     check_policy(&deny)?;
     fetch_advisories(&deny).map_err(|failure| format!("advisories were not looked at: {failure}"))?;
     check_advisories(&deny)
@@ -44,21 +42,6 @@ fn check_advisories(deny: &Command) -> Result<(), String> {
     deny.clone().args(["check", "advisories"]).run()
 }
 
-fn installed() -> Option<Command> {
-    let on_path = Command::cargo(["deny"]);
-    if on_path.clone().args(["--version"]).ask().is_ok() {
-        return Some(on_path);
-    }
-    let binary = root().join(target_dir()).join("tools").join("bin").join("cargo-deny");
-    binary.is_file().then(|| Command::new(&binary.to_string_lossy(), []))
-}
-
-fn install() -> Result<Command, String> {
-    let tools = root().join(target_dir()).join("tools").to_string_lossy().into_owned();
-    Command::cargo(["install", "cargo-deny", "--locked"]).env("CARGO_INSTALL_ROOT", tools).run()?;
-    installed().ok_or_else(|| "cargo-deny was built and is not where it should be".to_string())
-}
-
 /// What can be said without cargo-deny, so that it is said everywhere.
 #[cfg(test)]
 mod tests {
@@ -66,6 +49,7 @@ mod tests {
     use toml::Table;
 
     use super::*;
+    use crate::command::root;
 
     fn policy() -> Table {
         let text = std::fs::read_to_string(root().join("deny.toml")).expect("the policy is there");

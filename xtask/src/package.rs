@@ -1,0 +1,82 @@
+//! `cargo xtask package` and `cargo xtask book`: what others install and read, made in one go.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::command::{Command, root, target_dir};
+use crate::crates::{CARGO_DEB, MDBOOK};
+
+/// Makes the package for Debian and says where it is; `false` when something is missing from it.
+pub fn debian() -> bool {
+    told("package", make_debian().map(|package| format!("{}: install it with `apt install`", package.display())))
+}
+
+/// Makes the documentation as a book and says where it begins.
+pub fn book() -> bool {
+    told("book", make_book().map(|page| format!("{}: open it in a browser", page.display())))
+}
+
+fn told(task: &str, done: Result<String, String>) -> bool {
+    match &done {
+        Ok(where_it_is) => println!("{where_it_is}"),
+        Err(failure) => eprintln!("{task}: {failure}"),
+    }
+    done.is_ok()
+}
+
+fn make_debian() -> Result<PathBuf, String> {
+    Command::cargo(["build", "--release", "-p", "tollgate-cli"]).run()?;
+    let target = root().join(target_dir());
+    write_pages(&target.join("release").join("tollgate"), &target.join("deb"))?;
+    let output = target.join("debian");
+    let deb = CARGO_DEB.install_if_missing()?;
+    let output_text = output.to_string_lossy();
+    deb.args(["-p", "tollgate-cli", "--no-build", "--output", &*output_text]).run()?;
+    let package = newest(&output)?;
+    let contents = Command::new("dpkg-deb", ["--contents", &*package.to_string_lossy()]).ask()?;
+    match MUST_HOLD.iter().find(|path| !contents.lines().any(|line| line.ends_with(**path))) {
+        None => Ok(package),
+        Some(missing) => Err(format!("{} lacks {missing}", package.display())),
+    }
+}
+
+/// What somebody who installs it looks for.
+const MUST_HOLD: [&str; 8] = [
+    "/usr/bin/tollgate",
+    "/etc/tollgate/tollgate.yaml",
+    "/usr/lib/systemd/system/tollgate.service",
+    "/usr/lib/systemd/system/tollgate.socket",
+    "/usr/share/man/man1/tollgate.1.gz",
+    "/usr/share/man/man1/tollgate-explain.1.gz",
+    "/usr/share/bash-completion/completions/tollgate",
+    "/usr/share/doc/tollgate/prometheus/rules.yml",
+];
+
+/// Manual pages and completions, written by the program itself.
+fn write_pages(program: &Path, directory: &Path) -> Result<(), String> {
+    let program = program.to_string_lossy();
+    Command::new(&program, ["man", "--dir", &*directory.join("man").to_string_lossy()]).run()?;
+    let completions = directory.join("completions");
+    let in_words = |error: std::io::Error| format!("{}: {error}", completions.display());
+    fs::create_dir_all(&completions).map_err(in_words)?;
+    for (shell, file) in [("bash", "tollgate.bash"), ("zsh", "_tollgate"), ("fish", "tollgate.fish")] {
+        let text = Command::new(&program, ["completions", shell]).ask()?;
+        fs::write(completions.join(file), text).map_err(in_words)?;
+    }
+    Ok(())
+}
+
+fn newest(directory: &Path) -> Result<PathBuf, String> {
+    let in_words = |error: std::io::Error| format!("{}: {error}", directory.display());
+    let entries = fs::read_dir(directory).map_err(in_words)?.filter_map(Result::ok).map(|entry| entry.path());
+    let packages = entries.filter(|path| path.extension().is_some_and(|extension| extension == "deb"));
+    let age = |path: &PathBuf| fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
+    packages.max_by_key(age).ok_or_else(|| format!("{}: no package was written", directory.display()))
+}
+
+fn make_book() -> Result<PathBuf, String> {
+    let mdbook = MDBOOK.install_if_missing()?;
+    mdbook.args(["build"]).run()?;
+    let first = root().join("target/book/index.html");
+    if first.is_file() { Ok(first) } else { Err(format!("{} was not written", first.display())) }
+}
