@@ -106,7 +106,7 @@ const LONG_TESTS: [LongTest; 7] = [
         about: "the page beside a hundred thousand decisions a second",
         runs: &[(RUNNING, &["--nocapture", "beside_a_flood_the_page_shows_a_sample_and_stays_light"])],
         // Decisions.
-        cases: "10000000",
+        cases: "40960000",
         tools: &[],
     },
     LongTest {

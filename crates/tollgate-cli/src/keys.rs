@@ -27,7 +27,8 @@ impl Keys {
 
     fn question(&self) -> String {
         let filters = [("limit", &self.limit), ("contains", &self.contains)];
-        let filters = filters.into_iter().filter_map(|(name, value)| Some(format!("&{name}={}", encoded(value.as_deref()?))));
+        let filters =
+            filters.into_iter().filter_map(|(name, value)| Some(format!("&{name}={}", encoded(value.as_deref()?))));
         format!("/v1/keys?n={}{}", self.n, filters.collect::<String>())
     }
 }
@@ -153,7 +154,8 @@ mod tests {
     #[test]
     fn a_search_says_what_is_wanted() {
         let question = |words: &[&str]| {
-            let line = KeysLine::try_parse_from(std::iter::once(&"x").chain(words)).map_err(|error| error.to_string())?;
+            let line =
+                KeysLine::try_parse_from(std::iter::once(&"x").chain(words)).map_err(|error| error.to_string())?;
             Ok::<_, String>(line.keys.question())
         };
         assert_eq!(question(&[]).unwrap(), "/v1/keys?n=100");

@@ -126,7 +126,8 @@ impl SentinelGroup {
 
 /// Quick to notice and quick to try again. Sentinels greet each other ten times as often as by default, so that the
 /// group is complete within a second. They ping often, and so also dial again often: otherwise they would take a new
-/// primary for dead before they have dialled it, and elect another one.
+/// primary for dead before they have dialled it, and elect another one. But while a primary is down they ask its replicas
+/// once a second how they are, and elect none whose answer is older than five pings: those must take longer than that.
 fn start_sentinel(primary_port: u16) -> RedisServer {
     let name = SentinelGroup::NAME;
     let sentinel = RedisServer::builder()
@@ -136,7 +137,7 @@ fn start_sentinel(primary_port: u16) -> RedisServer {
         .config(format!("sentinel failover-timeout {name} 3000"))
         .config(format!("sentinel parallel-syncs {name} 1"))
         .start();
-    sentinel.command::<()>(&["SENTINEL", "DEBUG", "PUBLISH-PERIOD", "200", "INFO-PERIOD", "500", "PING-PERIOD", "100"]);
+    sentinel.command::<()>(&["SENTINEL", "DEBUG", "PUBLISH-PERIOD", "200", "INFO-PERIOD", "500", "PING-PERIOD", "240"]);
     sentinel
 }
 

@@ -215,7 +215,8 @@ mod tests {
         for path in ["/", "/a b/:c", "/!#{x}", long.as_str()] {
             let subject = Subject { path, ..caller("2001:db8::1") };
             let key = Key::of_subject(&limit, &subject).unwrap();
-            let (plain, tagged) = (KeyLayout::Readable.stored("t", &key), KeyLayout::Readable.stored_with_tag("t", &key));
+            let (plain, tagged) =
+                (KeyLayout::Readable.stored("t", &key), KeyLayout::Readable.stored_with_tag("t", &key));
             let is_long = path.len() > KeyLayout::LENGTH_MAX;
             for (stored, is_tagged) in [(&plain, false), (&tagged, true)] {
                 let text = KeyLayout::Readable.text_of("t", is_tagged, stored).unwrap();

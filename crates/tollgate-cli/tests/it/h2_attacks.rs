@@ -29,15 +29,17 @@ fn start_unlimited(upstream: &Upstream) -> Tollgate {
     start(upstream, 1_000_000)
 }
 
-/// Plays a flood on one connection after the other: each is ended, and nobody else notices.
+/// Plays a flood on one connection after the other: each is ended for what it is, and nobody else notices.
 fn play(flood: impl Fn(&mut Session)) {
     let upstream = Upstream::start();
     let tollgate = start_unlimited(&upstream);
     let play = |_| {
+        let before = ended_floods(&tollgate);
         let mut session = Session::start(&tollgate, &[]);
         assert_eq!(session.ask("/"), 200);
         flood(&mut session);
         session.wait_for_end();
+        eventually("it was no other end", || ended_floods(&tollgate) == before + 1);
     };
     let mut other = Session::start(&tollgate, &[]);
     assert_eq!(other.ask("/other"), 200);
@@ -53,10 +55,15 @@ fn play(flood: impl Fn(&mut Session)) {
     eventually("nothing is left", || tollgate.metric("tollgate_connections") == 0);
 }
 
-/// Sends the same again until the connection ends; it must, soon.
+/// Connections that were ended because of what came on them.
+fn ended_floods(tollgate: &Tollgate) -> u64 {
+    tollgate.metric("tollgate_connections_refused_total{reason=\"protocol\"}")
+}
+
+/// Sends the same again until the connection ends. On a busy machine the system may have taken all of it before the proxy has
+/// read the first.
 fn repeat(session: &mut Session, bytes: &[u8]) {
-    let sent = (0..FLOOD).take_while(|_| session.send(bytes)).count();
-    assert!(sent < FLOOD, "all of the flood was taken");
+    (0..FLOOD).take_while(|_| session.send(bytes)).for_each(drop);
 }
 
 #[test]
@@ -68,7 +75,7 @@ fn a_flood_of_pings_ends_its_connection() {
 fn a_flood_and_what_is_no_http_are_counted() {
     let upstream = Upstream::start();
     let tollgate = start_unlimited(&upstream);
-    let counted = || tollgate.metric("tollgate_connections_refused_total{reason=\"protocol\"}");
+    let counted = || ended_floods(&tollgate);
     let mut session = Session::start(&tollgate, &[]);
     assert_eq!((session.ask("/"), counted()), (200, 0));
     repeat(&mut session, &frame(PING, 0, 0, &[0; 8]));

@@ -181,6 +181,7 @@ fn top_prints_one_table_where_no_terminal_is() {
 fn every_command_of_the_guide_runs() {
     let config = CONFIG.replace("per-caller, key: ['header:X-Caller']", "per-client, key: [client_ip]");
     let tollgate = Tollgate::start(&config);
+    assert_eq!(status(&tollgate.get("/", &[])), 200);
     let guide = include_str!("../../../../docs/commands.md");
     let blocks = guide.split("```sh\n").skip(1).map(|block| block.split("```").next().unwrap());
     let lines: Vec<&str> = blocks.flat_map(str::lines).collect();

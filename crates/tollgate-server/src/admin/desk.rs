@@ -217,7 +217,8 @@ mod tests {
         assert_eq!(Place::find("/v1/keys"), Some(Place::Keys));
         assert_eq!(Place::find("/v1/keys/a/b/c%2Fd"), Some(Place::Key("a/b/c%2Fd")));
         assert_eq!(Place::find("/v1/orders/b-12"), Some(Place::Order("b-12")));
-        for nothing in ["/v1/keys/", "/v1/keysx", "/v1/orders/", "/v1/orders/a/b", "/v1/stats/", "/v1", "/v1/statsx", ""]
+        for nothing in
+            ["/v1/keys/", "/v1/keysx", "/v1/orders/", "/v1/orders/a/b", "/v1/stats/", "/v1", "/v1/statsx", ""]
         {
             assert_eq!(Place::find(nothing), None, "{nothing}");
         }

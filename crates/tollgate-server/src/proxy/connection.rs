@@ -1,6 +1,7 @@
 //! One client's connection from its first byte to its last.
 
 use std::convert::Infallible;
+use std::error::Error;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
@@ -89,10 +90,16 @@ async fn serve_http2(attendant: &mut Attendant<'_>, live: &Live, io: Box<ClientI
     let when_late = |late| if late == Late::Idle { End::Await } else { End::AtOnce };
     // Other errors are nobody's business but the client's.
     if let Attended::Ended(Err(error)) = attendant.attend(connection.as_mut(), end, when_late).await
-        && (error.is_parse() || attendant.watch.is_flooded())
+        && (error.is_parse() || attendant.watch.is_flooded() || is_our_end(&error))
     {
         attendant.door.gate.metrics.connection_refused(ConnectionRefusal::Protocol);
     }
+}
+
+/// Whether it was us who ended the connection, for what came on it.
+fn is_our_end(error: &hyper::Error) -> bool {
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<h2::Error>());
+    cause.is_some_and(|cause| cause.is_go_away() && cause.is_library())
 }
 
 /// While nothing is under way for a while, there is nothing but the socket: the rest is made anew for the next request.

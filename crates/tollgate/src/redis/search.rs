@@ -103,9 +103,10 @@ impl Look<'_> {
     fn keep(&mut self, names: &[Vec<u8>]) {
         let KeySearch { limit, contains, .. } = self.wanted;
         let is_tagged = matches!(self.options.mode, RedisMode::Cluster);
-        let texts = names.iter().filter_map(|name| std::str::from_utf8(name).ok()).filter_map(|name| {
-            self.options.key_layout.text_of(&self.options.key_prefix, is_tagged, name)
-        });
+        let texts = names
+            .iter()
+            .filter_map(|name| std::str::from_utf8(name).ok())
+            .filter_map(|name| self.options.key_layout.text_of(&self.options.key_prefix, is_tagged, name));
         // With a mark begin the names of what is no limit's: values, and quotas that came with a request.
         let is_counter = |text: &&str| !text.starts_with('!');
         let is_of_limit = |text: &&str| limit.is_none_or(|limit| text.split(':').next() == Some(limit));

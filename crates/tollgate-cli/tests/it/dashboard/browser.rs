@@ -170,7 +170,11 @@ impl Browser {
         self.devtools("Performance.enable", &json!({ "timeDomain": "threadTicks" }));
         let metrics = self.devtools("Performance.getMetrics", &json!({}));
         let metrics = metrics["metrics"].as_array().unwrap();
-        metrics.iter().find(|metric| metric["name"] == "TaskDuration").and_then(|metric| metric["value"].as_f64()).unwrap()
+        metrics
+            .iter()
+            .find(|metric| metric["name"] == "TaskDuration")
+            .and_then(|metric| metric["value"].as_f64())
+            .unwrap()
     }
 
     fn devtools(&self, command: &str, parameters: &Value) -> Value {

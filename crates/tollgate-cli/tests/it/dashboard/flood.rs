@@ -18,7 +18,8 @@ limits:
 
 /// A hundred thousand requests a second are promised; how many a debugging build on a busy machine gets is not.
 const PROMISED: u64 = 100_000;
-const USUAL: u32 = 300_000;
+/// Of eight connections with sixty-four questions at a time: others are rounded up.
+const USUAL: u32 = 4_096_000;
 
 /// `cargo xtask chaos --only dashboard` asks many more times, and wants the rate that is promised.
 #[test]
@@ -46,7 +47,9 @@ fn beside_a_flood_the_page_shows_a_sample_and_stays_light() {
     let of = |name: &str| stats["history"][name].as_array().unwrap().iter().map(|count| count.as_u64().unwrap());
     let peak = of("allowed").zip(of("denied")).map(|(allowed, denied)| allowed + denied).max().unwrap();
     let rows = browser.run("return document.querySelectorAll('#events tbody tr').length").as_u64().unwrap();
-    println!("{wanted} decisions in {took:?}, up to {peak} in a second: {rows} rows; the page worked for {worked:.2} s");
+    println!(
+        "{wanted} decisions in {took:?}, up to {peak} in a second: {rows} rows; the page worked for {worked:.2} s"
+    );
     assert!(rows <= 200, "{rows}");
     assert!(worked < 0.5 * took.as_secs_f64() + 0.5, "the page worked for {worked} s of {took:?}");
     // What is shown is a sample, what is counted is everything.

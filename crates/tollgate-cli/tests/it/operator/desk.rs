@@ -70,7 +70,10 @@ fn counters_are_found_by_a_piece_of_their_key_and_can_be_reset_by_what_is_told()
     for tollgate in [&shared, &Tollgate::start(CONFIG)] {
         let hostile = "a:b/c !%41";
         for tenant in ["acme", hostile] {
-            assert_eq!(status(&tollgate.get("/", &["X-Forwarded-For: 203.0.113.7", &format!("X-Tenant: {tenant}")])), 200);
+            assert_eq!(
+                status(&tollgate.get("/", &["X-Forwarded-For: 203.0.113.7", &format!("X-Tenant: {tenant}")])),
+                200
+            );
         }
         let (code, found) = ask(tollgate, "GET", "/v1/keys?limit=watched", None);
         let names: Vec<&Value> = found["keys"].as_array().unwrap().iter().map(|key| &key["key"][0]).collect();
@@ -79,7 +82,10 @@ fn counters_are_found_by_a_piece_of_their_key_and_can_be_reset_by_what_is_told()
         let expected = json!({ "limit": "per-client", "key": ["203.0.113.7"], "text": "per-client:203.0.113.7" });
         assert_eq!(found["keys"], json!([expected]), "{found}");
         let is_shared = std::ptr::eq(tollgate, &raw const shared);
-        assert_eq!((&found["from"], &found["all"]), (&json!(if is_shared { "store" } else { "sketch" }), &json!(is_shared)));
+        assert_eq!(
+            (&found["from"], &found["all"]),
+            (&json!(if is_shared { "store" } else { "sketch" }), &json!(is_shared))
+        );
     }
     let compact = format!("{CONFIG}{redis}").replace("kind: redis,", "kind: redis, key_layout: compact,");
     let (code, refused) = ask(&Tollgate::start(&compact), "GET", "/v1/keys", None);
