@@ -15,16 +15,16 @@ pub struct Explain {
     /// The request's URL, or its path alone.
     #[arg(value_name = "URL")]
     target: String,
-    /// Its method.
-    #[arg(short = 'X', long = "request", value_name = "METHOD", default_value = "GET")]
-    method: String,
+    /// Its method; GET if nothing is said, and POST with data.
+    #[arg(short = 'X', long = "request", value_name = "METHOD")]
+    method: Option<String>,
     /// A line of its header; may be repeated.
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
     headers: Vec<String>,
     /// The address it comes from.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     client_ip: String,
-    /// Who it is from, as an API key or a token would say.
+    /// Who it is from, as an API key or a token would say; with --url, one in a header is verified.
     #[arg(long, value_name = "ID")]
     principal: Option<String>,
     /// A claim of that caller; may be repeated.
@@ -48,6 +48,43 @@ pub struct Explain {
     /// Print JSON.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    curl: Curl,
+}
+
+/// What a line of curl may hold besides, so that it can be taken as it is.
+#[derive(Args)]
+struct Curl {
+    /// Something to send; what it is makes no difference.
+    #[arg(short = 'd', long = "data", aliases = ["data-raw", "data-binary", "data-urlencode"], value_name = "DATA")]
+    data: Vec<String>,
+    /// Only the header of the answer is wanted: the method is HEAD.
+    #[arg(short = 'I', long = "head", conflicts_with = "data")]
+    head: bool,
+    #[arg(short = 's', long, hide = true)]
+    _silent: bool,
+    #[arg(short = 'S', long, hide = true)]
+    _show_error: bool,
+    #[arg(short = 'i', long, hide = true)]
+    _include: bool,
+    #[arg(short = 'k', long, hide = true)]
+    _insecure: bool,
+    #[arg(short = 'L', long, hide = true)]
+    _location: bool,
+    #[arg(short = 'v', long, hide = true)]
+    _verbose: bool,
+}
+
+impl Explain {
+    /// As curl chooses it.
+    fn method(&self) -> &str {
+        match &self.method {
+            Some(method) => method,
+            None if self.curl.head => "HEAD",
+            None if !self.curl.data.is_empty() => "POST",
+            None => "GET",
+        }
+    }
 }
 
 pub fn run(arguments: &Explain) -> u8 {
@@ -84,13 +121,17 @@ fn question(arguments: &Explain) -> Result<Value, String> {
     for line in &arguments.headers {
         let (name, value) =
             line.split_once(':').ok_or_else(|| format!("-H {line:?}: must be a name, a colon and a value"))?;
-        match name.trim().eq_ignore_ascii_case("host") {
-            true => named_host = Some(value.trim().to_owned()),
-            false => drop(headers.insert(name.trim().to_owned(), value.trim().into())),
+        let (name, value) = (name.trim().to_ascii_lowercase(), value.trim());
+        let before = match name == "host" {
+            true => named_host.replace(value.to_owned()).map(Value::from),
+            false => headers.insert(name.clone(), value.into()),
+        };
+        if before.is_some() {
+            return Err(format!("-H {name}: is there twice; whom such a request is from, nobody can say: say it once"));
         }
     }
     let mut subject = json!({
-        "client_ip": arguments.client_ip, "method": arguments.method, "path": path, "headers": headers,
+        "client_ip": arguments.client_ip, "method": arguments.method(), "path": path, "headers": headers,
         "descriptors": pairs("--descriptor", &arguments.descriptors)?,
     });
     if let Some(host) = named_host.or(host) {
@@ -130,7 +171,8 @@ const WIDTH: usize = 100;
 
 fn in_words(arguments: &Explain, explanation: &Value) -> String {
     let text = |value: &Value| value.as_str().map(plain).unwrap_or_default();
-    let who = format!("{} {} from {}", arguments.method, arguments.target, arguments.client_ip);
+    let principal = explanation["principal"].as_str().map(|principal| format!(", {principal}")).unwrap_or_default();
+    let who = format!("{} {} from {}{principal}", arguments.method(), arguments.target, arguments.client_ip);
     let mut words = format!("{}\n{}\n\n", plain(&who), text(&explanation["summary"]));
     let limits = explanation["limits"].as_array().map(Vec::as_slice).unwrap_or_default();
     if limits.is_empty() {

@@ -122,6 +122,15 @@ impl Authenticator {
             Ok(None) if self.is_required => self.count(Reason::Missing),
             Ok(_) => {}
         }
+        self.judged(verified)
+    }
+
+    /// The same, for somebody who only wants to know: nothing is counted.
+    pub fn identity(&self, headers: &HeaderMap, now: SystemTime) -> Identity {
+        self.judged(self.verify(headers, now))
+    }
+
+    fn judged(&self, verified: Result<Option<Arc<Principal>>, Unauthorized>) -> Identity {
         match (verified, self.on_invalid) {
             (Ok(Some(principal)), _) => Identity::Known(principal),
             (Err(refusal), OnInvalid::Reject) => Identity::Refused(refusal),

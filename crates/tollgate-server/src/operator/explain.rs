@@ -15,6 +15,8 @@ pub struct Explanation {
     pub summary: String,
     /// The wait after which it would pass if nobody else spends; `None` when no wait helps or nobody can say.
     would_pass_after_us: Option<u64>,
+    /// Who the caller is, as its credential or the question says.
+    principal: Option<String>,
     /// What a list or a ban says about the caller, if anything.
     list: Option<String>,
     /// Every limit there is, in order.
@@ -67,6 +69,14 @@ pub(crate) struct Looked {
 /// Of a quota that a service may know better, which is not asked.
 pub(crate) const UNASKED: &str = "unasked";
 
+/// What is known about the caller of a request besides its limits.
+pub(crate) struct Who {
+    pub(crate) principal: Option<String>,
+    pub(crate) listed: Option<Listed>,
+    /// Why its credential is not accepted.
+    pub(crate) unauthorized: Option<String>,
+}
+
 /// What a list says about the caller of a request.
 pub(crate) enum Listed {
     /// It is never limited.
@@ -80,21 +90,27 @@ pub(crate) fn explain(
     considered: &[Considered<'_>],
     looked: Vec<Option<Looked>>,
     cost: u64,
-    listed: Option<Listed>,
+    who: Who,
 ) -> Explanation {
     let each = considered.iter().zip(looked).map(|(considered, looked)| limit(considered, looked, cost));
     let (limits, endings): (Vec<ExplainedLimit>, Vec<Ending>) = each.unzip();
-    let (verdict, summary, wait) = match &listed {
-        Some(Listed::Refused(why)) => ("refused", format!("It is refused with 403: {why}."), None),
-        Some(Listed::Allowed(why)) => {
+    let (verdict, summary, wait) = match (&who.listed, &who.unauthorized) {
+        (Some(Listed::Refused(why)), _) => ("refused", format!("It is refused with 403: {why}."), None),
+        (Some(Listed::Allowed(why)), None) => {
             ("forward", format!("It passes without being limited: {why}."), Some(Nanos::ZERO))
         }
-        None => together(&endings),
+        (_, Some(why)) => match together(&endings) {
+            // Limits that need no credential come first.
+            ("forward", ..) => ("unauthorized", format!("It is refused with 401: {why}."), None),
+            sooner => sooner,
+        },
+        (None, None) => together(&endings),
     };
-    let list = listed.map(|listed| match listed {
+    let list = who.listed.map(|listed| match listed {
         Listed::Allowed(why) | Listed::Refused(why) => why,
     });
-    Explanation { verdict, summary, would_pass_after_us: wait.map(Nanos::as_micros_ceil), list, limits }
+    let would_pass_after_us = wait.map(Nanos::as_micros_ceil);
+    Explanation { verdict, summary, would_pass_after_us, principal: who.principal, list, limits }
 }
 
 /// What the answer of a limit means for the request as a whole.

@@ -1,16 +1,17 @@
 //! One counter, or one request, looked at without changing anything.
 
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use serde_json::{Value, json};
 use tollgate::Limiter;
 use tollgate::http::HeaderLines;
 use tollgate_config::{Config, quota_in_words};
-use tollgate_core::{Charge, MissingReason, Policy, QuotaSource, Standing};
+use tollgate_core::{Charge, MissingReason, Policy, QuotaSource, Standing, Subject};
 
-use super::explain::{Explanation, Listed, Looked, UNASKED, explain, for_a_look, met};
+use super::explain::{Explanation, Listed, Looked, UNASKED, Who, explain, for_a_look, met};
 use super::{Author, Operator, Refusal};
 use crate::access::{AccessLists, Ruling};
+use crate::auth::{Authenticator, Identity};
 use crate::decisions::Described;
 use crate::outside::OnBehalf;
 use crate::store::AnyStore;
@@ -54,14 +55,25 @@ impl Operator {
     pub(crate) async fn explain(&self, described: &Described, cost: u64) -> Explanation {
         let live = self.gate.live();
         let (descriptors, lines) = (described.descriptors(), HeaderLines(&described.headers));
-        let subject = described.subject(&descriptors, &lines);
+        let identity = identity(&live.auth, described);
+        let mut subject = described.subject(&descriptors, &lines);
+        if let Identity::Known(principal) = &identity {
+            subject.principal = Some(principal);
+        }
+        let principal = subject.principal.map(|principal| principal.id.as_str());
         let ban = {
             let orders = self.gate.standing.orders();
-            let principal = subject.principal.map(|principal| principal.id.as_str());
             let ban = orders.ban_of(subject.client_ip, principal).cloned();
             ban.map(|ban| Listed::Refused(format!("{} is banned by {} ({})", ban.about(), ban.by, ban.reason)))
         };
-        let listed = ban.or_else(|| listed(&live.access, described));
+        let who = Who {
+            principal: principal.map(str::to_owned),
+            listed: ban.or_else(|| listed(&live.access, &subject)),
+            unauthorized: match &identity {
+                Identity::Refused(refusal) => Some(format!("{refusal} ({})", refusal.reason)),
+                Identity::Known(_) | Identity::Anonymous => None,
+            },
+        };
         let request = OnBehalf { method: subject.method, path: subject.path, headers: &described.headers };
         let considered = live.policy.considered(&subject, cost);
         let mut looked = Vec::with_capacity(considered.len());
@@ -71,7 +83,7 @@ impl Operator {
                 _ => None,
             });
         }
-        explain(&considered, looked, cost, listed)
+        explain(&considered, looked, cost, who)
     }
 
     /// Whether the store answers, and how quickly.
@@ -93,9 +105,17 @@ fn named<'a>(policy: &'a Policy, limit: &str, parts: &'a [&'a str]) -> Result<Op
     })
 }
 
-fn listed(access: &AccessLists, described: &Described) -> Option<Listed> {
-    let principal = described.principal.as_ref().map(|principal| principal.id.as_str());
-    access.of_caller(described.client_ip, principal).map(|ruling| match ruling {
+/// Who the caller turns out to be by its credentials, unless the question says who it is.
+fn identity(auth: &Authenticator, described: &Described) -> Identity {
+    match &described.principal {
+        None if auth.is_configured() => auth.identity(&described.headers, SystemTime::now()),
+        _ => Identity::Anonymous,
+    }
+}
+
+fn listed(access: &AccessLists, subject: &Subject<'_>) -> Option<Listed> {
+    let principal = subject.principal.map(|principal| principal.id.as_str());
+    access.of_caller(subject.client_ip, principal).map(|ruling| match ruling {
         Ruling::Deny => Listed::Refused("the caller is on the list access.deny".to_owned()),
         Ruling::Allow => Listed::Allowed("the caller is on the list access.allow".to_owned()),
     })
@@ -103,7 +123,7 @@ fn listed(access: &AccessLists, described: &Described) -> Option<Listed> {
 
 /// What would happen to a request under a configuration that nobody has used yet: every counter is full.
 ///
-/// `question` is a request as `/v1/check` takes it. An error says what is wrong with it.
+/// `question` is a request as `/v1/check` takes it, and names its principal itself: credentials are not looked at. An error says what is wrong with it.
 pub async fn explain_offline(config: Config, question: &[u8]) -> Result<Explanation, String> {
     let (described, cost) = crate::decisions::described(question)?;
     let Config { policy, access, .. } = config;
@@ -111,7 +131,8 @@ pub async fn explain_offline(config: Config, question: &[u8]) -> Result<Explanat
     let policy = limiter.policy();
     let (descriptors, lines) = (described.descriptors(), HeaderLines(&described.headers));
     let subject = described.subject(&descriptors, &lines);
-    let listed = listed(&AccessLists::new(&access), &described);
+    let principal = subject.principal.map(|principal| principal.id.clone());
+    let who = Who { principal, listed: listed(&AccessLists::new(&access), &subject), unauthorized: None };
     let considered = policy.considered(&subject, cost);
     let mut looked = Vec::with_capacity(considered.len());
     for limit in &considered {
@@ -128,5 +149,5 @@ pub async fn explain_offline(config: Config, question: &[u8]) -> Result<Explanat
             _ => None,
         });
     }
-    Ok(explain(&considered, looked, cost, listed))
+    Ok(explain(&considered, looked, cost, who))
 }

@@ -105,11 +105,58 @@ fn an_override_is_explained_and_so_is_a_store_that_is_away() {
     });
 }
 
+/// Whose a credential is, is found out as at the proxy.
+#[test]
+fn a_credential_is_verified_and_one_that_is_not_accepted_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    // Of `key-of-ann`.
+    let keys = "- { id: ann, sha256: ca64daa8b294dc4835d29ca02a6a47427ebc6a225ea3ac2e15f8417fb6601db2 }\n";
+    std::fs::write(directory.path().join("keys.yaml"), keys).unwrap();
+    let config = CONFIG.replace("key: [client_ip], rate: 1/h, burst: 5", "key: [principal], rate: 1/h, burst: 5");
+    let principals = "principals: { required: true, api_keys: { file: keys.yaml } }\n";
+    std::fs::write(directory.path().join("tollgate.yaml"), format!("{config}{principals}")).unwrap();
+    let tollgate = Tollgate::start_in(directory);
+    let url = format!("http://{}", tollgate.admin.unwrap());
+    let told = |arguments: &[&str]| {
+        let (code, told, error) = explain(&[&["--url", url.as_str(), "/x"], arguments].concat());
+        assert_eq!(code, 0, "{error}");
+        sentences(&told)
+    };
+    let known = told(&["-H", "X-Api-Key: key-of-ann"]);
+    assert!(known.starts_with("GET /x from 127.0.0.1, ann It passes.") && known.contains("per-client:ann"), "{known}");
+    let wrong = told(&["-H", "X-Api-Key: another"]);
+    assert!(wrong.contains("It is refused with 401: the credential is not valid (unknown_key)."), "{wrong}");
+    let missing = told(&[]);
+    assert!(missing.contains("It is refused with 401: a credential is required (missing)."), "{missing}");
+    let said = told(&["--principal", "ben"]);
+    assert!(said.contains("It passes.") && said.contains("per-client:ben"), "who is named needs no credential: {said}");
+    assert_eq!(status(&tollgate.get("/x", &["X-Api-Key: another"])), 401);
+    // Explaining is not asking.
+    assert_eq!(tollgate.metric("tollgate_auth_refused_total{reason=\"unknown_key\"}"), 1);
+    assert_eq!(tollgate.metric("tollgate_auth_refused_total{reason=\"missing\"}"), 0);
+}
+
+/// A line of curl, with another program in front.
+#[test]
+fn a_line_of_curl_is_understood_as_it_is() {
+    let first = |arguments: &[&str]| {
+        let (code, told, error) = explain(&[&["--config", EXAMPLE, "-H", "X-Tenant-Id: acme"], arguments].concat());
+        assert_eq!(code, 0, "{error}");
+        told.lines().next().unwrap().to_owned()
+    };
+    let url = "http://shop.example/api/orders";
+    assert_eq!(first(&["-sSikLv", "-d", "a=1", "--data", "b=2", url]), format!("POST {url} from 127.0.0.1"));
+    assert_eq!(first(&["-I", url]), format!("HEAD {url} from 127.0.0.1"));
+    assert_eq!(first(&["-X", "PUT", "--data-binary", "@file", url]), format!("PUT {url} from 127.0.0.1"));
+    assert_eq!(first(&["--silent", "--location", url]), format!("GET {url} from 127.0.0.1"));
+}
+
 #[test]
 fn wrong_descriptions_are_refused_by_name() {
     for (arguments, words) in [
         (&["a.example/x"][..], "a.example/x"),
         (&["-H", "X-Tenant", "/"], "-H"),
+        (&["-H", "X-Tenant-Id: a", "-H", "x-tenant-id: b", "/"], "-H x-tenant-id: is there twice"),
         (&["--client-ip", "somebody", "/"], "subject.client_ip"),
         (&["--descriptor", "user", "/"], "--descriptor"),
         (&["--url", "http://127.0.0.1:1", "/"], "connection refused"),

@@ -3,7 +3,7 @@
 import { inWords, post } from './api.js';
 import { count, find, make, micros, plain, strange } from './dom.js';
 
-const VERDICTS = { forward: 'passes', reject: 'rejected', refused: 'refused', unidentified: 'unidentified', unavailable: 'unavailable' };
+const VERDICTS = { forward: 'passes', reject: 'rejected', refused: 'refused', unauthorized: 'unauthorized', unidentified: 'unidentified', unavailable: 'unavailable' };
 const STANDINGS = { charged: 'charged', not_matched: 'does not match', replaced: 'replaced', missing_key: 'key missing', not_limited: 'not limited', unknown: 'unknown' };
 const SOURCES = { config: 'from the configuration', external: 'from the limits service', override: 'from an override' };
 
@@ -50,7 +50,8 @@ function explanation(said) {
   const wait = said.would_pass_after_us > 0 ? make('p', {}, `It would pass in ${micros(said.would_pass_after_us)}, if nobody else asks.`) : null;
   const list = said.list && !said.summary.includes(said.list) ? make('p', {}, strange(said.list)) : null;
   const head = make('div', { class: 'verdict', 'data-verdict': said.verdict }, make('span', { class: 'tag' }, VERDICTS[said.verdict] ?? plain(String(said.verdict))), make('p', {}, strange(said.summary)));
-  return [head, ...[wait, list].filter(Boolean), ...(said.limits ?? []).map(limit)];
+  const who = said.principal ? make('p', {}, 'It is from ', strange(said.principal), '.') : null;
+  return [head, ...[who, wait, list].filter(Boolean), ...(said.limits ?? []).map(limit)];
 }
 
 function limit(one) {
@@ -60,8 +61,8 @@ function limit(one) {
   if (one.quota) sentences.push(make('span', {}, 'it allows ', strange(one.quota), ` (${SOURCES[one.quota_from] ?? plain(String(one.quota_from))})`));
   if (one.standing === 'charged' && one.before && one.after) {
     sentences.push(one.allowed
-      ? `${count(one.before.remaining)} left before, ${count(one.after.remaining)} after; full again in ${micros(one.after.reset_after_us)}`
-      : `${count(one.before.remaining)} left: not enough; try again in ${micros(one.retry_after_us)}`);
+      ? `${count(one.before.remaining)} left before, ${count(one.after.remaining)} after${one.after.reset_after_us === null ? '' : `; full again in ${micros(one.after.reset_after_us)}`}`
+      : `${count(one.before.remaining)} left: not enough; ${one.retry_after_us === null ? 'no wait helps' : `try again in ${micros(one.retry_after_us)}`}`);
   }
   if (one.mode === 'shadow') sentences.push('it only watches: nothing is refused because of it');
   const standing = one.standing === 'charged' ? (one.allowed ? 'allowed' : 'denied') : one.standing;
