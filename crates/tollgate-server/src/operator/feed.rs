@@ -1,9 +1,11 @@
 //! Decisions as they are made, for those who watch. Without anybody who watches it costs one look at a number.
 
+use std::cell::OnceCell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
+use arc_swap::ArcSwap;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tollgate_core::{Charge, Mode, Outcome};
@@ -15,7 +17,9 @@ use crate::telemetry::rfc3339;
 pub(crate) struct Feed {
     /// Looked at by every decision.
     watching: AtomicUsize,
-    watchers: Mutex<Vec<Arc<Watcher>>>,
+    watchers: ArcSwap<Vec<Arc<Watcher>>>,
+    /// Held by whoever changes them.
+    changing: Mutex<()>,
     dropped: AtomicU64,
 }
 
@@ -38,6 +42,14 @@ pub(crate) struct Interest {
     pub(crate) key: Option<String>,
 }
 
+impl Interest {
+    /// Whether a decision of this limit with this outcome may be one of them, whoever it was about.
+    fn meets(&self, limit: &str, outcome: &str) -> bool {
+        self.limit.as_ref().is_none_or(|wanted| wanted == limit)
+            && self.outcome.as_ref().is_none_or(|wanted| wanted == outcome)
+    }
+}
+
 /// Watchers at a time.
 const WATCHERS_MAX: usize = 8;
 /// Decisions that a watcher is told in a second.
@@ -49,16 +61,27 @@ const WAITING_MAX: usize = 256;
 impl Feed {
     /// Events of this interest from now on; `None` when too many watch already. Dropping the receiver ends it.
     pub(crate) fn watch(&self, wish: Interest) -> Option<mpsc::Receiver<String>> {
-        let mut watchers = self.watchers.lock().expect("no holder of this lock panics");
-        watchers.retain(|watcher| !watcher.events.is_closed());
+        let _one_at_a_time = self.changing.lock().expect("no holder of this lock panics");
+        let mut watchers = self.present();
         if watchers.len() >= WATCHERS_MAX {
             return None;
         }
         let (events, receiver) = mpsc::channel(WAITING_MAX);
         let allowance = AtomicU64::new(PER_SECOND / TURNS);
         watchers.push(Arc::new(Watcher { wish, events, allowance, untold: AtomicU64::new(0) }));
-        self.watching.store(watchers.len(), Ordering::Relaxed);
+        self.put(watchers);
         Some(receiver)
+    }
+
+    /// Those who have not gone.
+    fn present(&self) -> Vec<Arc<Watcher>> {
+        self.watchers.load().iter().filter(|watcher| !watcher.events.is_closed()).cloned().collect()
+    }
+
+    fn put(&self, watchers: Vec<Arc<Watcher>>) {
+        let watching = watchers.len();
+        self.watchers.store(Arc::new(watchers));
+        self.watching.store(watching, Ordering::Relaxed);
     }
 
     /// How many watch.
@@ -76,10 +99,12 @@ impl Feed {
         if self.watching() == 0 {
             return;
         }
-        let mut watchers = self.watchers.lock().expect("no holder of this lock panics");
-        watchers.retain(|watcher| !watcher.events.is_closed());
+        let _one_at_a_time = self.changing.lock().expect("no holder of this lock panics");
+        let watchers = self.present();
         watchers.iter().for_each(|watcher| watcher.allowance.store(PER_SECOND / TURNS, Ordering::Relaxed));
-        self.watching.store(watchers.len(), Ordering::Relaxed);
+        if watchers.len() < self.watching() {
+            self.put(watchers);
+        }
     }
 
     /// A charge was decided.
@@ -98,17 +123,11 @@ impl Feed {
             (false, Mode::Enforce) => "denied",
             (false, Mode::Shadow) => "shadow_denied",
         };
-        let watchers = self.watchers.lock().expect("no holder of this lock panics");
-        let mut text = None;
-        for watcher in watchers.iter() {
-            let Interest { limit: of_limit, outcome: of_outcome, key } = &watcher.wish;
-            let is_meant = of_limit.as_ref().is_none_or(|wanted| *wanted == limit.name)
-                && of_outcome.as_ref().is_none_or(|wanted| wanted == word);
-            if !is_meant {
-                continue;
-            }
-            let text = text.get_or_insert_with(|| charge.key.to_string());
-            if key.as_ref().is_some_and(|wanted| !text.contains(wanted.as_str())) {
+        // Made when somebody needs it: nearly all decisions of a flood are counted and not told.
+        let text = OnceCell::new();
+        let text = || text.get_or_init(|| charge.key.to_string());
+        for watcher in self.watchers.load().iter().filter(|watcher| watcher.wish.meets(&limit.name, word)) {
+            if watcher.wish.key.as_ref().is_some_and(|wanted| !text().contains(wanted.as_str())) {
                 continue;
             }
             let stands_for = watcher.untold.fetch_add(1, Ordering::Relaxed) + 1;
@@ -118,7 +137,7 @@ impl Feed {
             }
             watcher.untold.store(0, Ordering::Relaxed);
             let event = json!({
-                "at": rfc3339(SystemTime::now()), "limit": limit.name, "key": text, "outcome": word,
+                "at": rfc3339(SystemTime::now()), "limit": limit.name, "key": text(), "outcome": word,
                 "remaining": outcome.remaining(), "retry_after_us": outcome.retry_after().map(|wait| wait.as_micros_ceil()),
                 "stands_for": stands_for,
             });
