@@ -86,12 +86,7 @@ pub(crate) enum Listed {
 }
 
 /// What every limit has to say; `looked` has what the charged ones met, each in its place.
-pub(crate) fn explain(
-    considered: &[Considered<'_>],
-    looked: Vec<Option<Looked>>,
-    cost: u64,
-    who: Who,
-) -> Explanation {
+pub(crate) fn explain(considered: &[Considered<'_>], looked: Vec<Option<Looked>>, cost: u64, who: Who) -> Explanation {
     let each = considered.iter().zip(looked).map(|(considered, looked)| limit(considered, looked, cost));
     let (limits, endings): (Vec<ExplainedLimit>, Vec<Ending>) = each.unzip();
     let (verdict, summary, wait) = match (&who.listed, &who.unauthorized) {
