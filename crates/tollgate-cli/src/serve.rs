@@ -49,7 +49,7 @@ fn introduce(ready: &Ready, path: Option<&std::path::Path>) {
         println!("  resp   {redis}://{address} (CL.THROTTLE, TG.CHECK)");
     }
     if let Some(address) = ready.admin {
-        println!("  admin  http://{address} (/healthz, /readyz, /metrics)");
+        println!("  admin  http://{address} (dashboard, /metrics, /healthz, /readyz)");
     }
     ready.words.iter().for_each(|sentence| println!("  {sentence}"));
     if let Some(address) = ready.proxy.first() {

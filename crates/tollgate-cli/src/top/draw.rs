@@ -42,8 +42,12 @@ fn headline(app: &App) -> Vec<Line<'_>> {
         (None, true) => Span::styled("● store degraded", DENIED),
         (None, false) => Span::styled("● healthy", ALLOWED),
     };
-    let facts =
-        format!("  config {}  {} replicas  {} connections", app.seen.config, app.seen.replicas, app.seen.connections);
+    let facts = format!(
+        "  config {}  {}  {}",
+        app.seen.config,
+        several(app.seen.replicas as u64, "replica"),
+        several(app.seen.connections, "connection")
+    );
     let store = match &app.trouble {
         Some(trouble) => Span::styled(trouble.as_str(), DENIED),
         None => Span::styled(format!("store {}", app.seen.store), QUIET),
@@ -152,6 +156,11 @@ fn draw_orders(app: &App, frame: &mut Frame, area: Rect) {
         orders => orders.iter().map(|order| Line::from(order.as_str())).collect(),
     };
     frame.render_widget(Paragraph::new(lines), area);
+}
+
+/// `1 replica`, `2 replicas`.
+fn several(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 fn footline(app: &App) -> Line<'_> {

@@ -192,13 +192,13 @@ fn limit(considered: &Considered<'_>, looked: Option<Looked>, cost: u64) -> (Exp
         }
         (Standing::Skipped(missing), _) => {
             explained.standing = "missing_key";
-            explained.allowed = Some(false);
             explained.why.push(missing.to_string());
             explained.words = format!("{name} would apply{because}, but is left out: {}.", lacks(missing));
             (explained, Ending::Pass)
         }
         (Standing::Unidentified(missing), _) => {
             explained.standing = "missing_key";
+            explained.allowed = Some(false);
             explained.why.push(missing.to_string());
             explained.words = format!(
                 "{name} applies{because}, and cannot tell who is asking: {}. Such a request gets 400.",
@@ -287,10 +287,10 @@ fn charged(
 /// Whose counter it is.
 fn who(parts: &[ExplainedPart], key: &str) -> String {
     let parts: Vec<String> =
-        parts.iter().map(|part| format!("{} {}", part.part.replacen(':', " ", 1), part.value)).collect();
+        parts.iter().map(|part| format!("{} (here {})", part.part.replacen(':', " ", 1), part.value)).collect();
     match &parts[..] {
         [] => format!("the counter is {key}"),
-        parts => format!("it counts by {}, in {key}", parts.join(" and ")),
+        parts => format!("it counts by {}, in the counter {key}", parts.join(" and ")),
     }
 }
 

@@ -31,27 +31,29 @@ fn each_limit_of_the_example_is_explained_in_words() {
     for sentence in [
         "It passes.",
         "per-ip would apply to every request, but api takes its place here.",
-        "api applies because the path /api/orders lies below /api and the method is POST; it counts by client_ip 203.0.113.7, \
-         in api:203.0.113.7: at most 20 requests at once and 10 a second. 20 of 20 are left; this request takes 1 and leaves 19: allowed.",
-        "tenant applies to every request; it counts by header x-tenant-id acme and path_segment 1 api, in tenant:acme:api: at most 50 \
+        "api applies because the path /api/orders lies below /api and the method is POST; it counts by client_ip (here 203.0.113.7), \
+         in the counter api:203.0.113.7: at most 20 requests at once and 10 a second. 20 of 20 are left; this request takes 1 and leaves 19: allowed.",
+        "tenant applies to every request; it counts by header x-tenant-id (here acme) and path_segment 1 (here api), in the counter tenant:acme:api: at most 50 \
          requests at once and 100 a second (the limits service may say otherwise, and is not asked here).",
         "sign-in does not apply: the path /api/orders does not lie below /signin.",
         "legacy-api would apply to every request, but is left out: the principal is missing.",
     ] {
         assert!(told.contains(&sentences(sentence)), "{sentence}\n{told}");
     }
+    assert!(!told.contains("deny"), "nobody denies it: {told}");
     let (_, told, _) = explain(&["--config", EXAMPLE, "-H", "X-Tenant-Id: acme", "--principal", "ann", "/signin"]);
     let told = sentences(&told);
     for sentence in [
         "sign-in applies because the path is /signin;",
         "This limit only watches: it never refuses anybody.",
-        "legacy-api applies to every request; it counts by principal ann,",
+        "legacy-api applies to every request; it counts by principal (here ann),",
         "api does not apply: the path /signin does not lie below /api, and the method is GET, not POST.",
     ] {
         assert!(told.contains(sentence), "{sentence}\n{told}");
     }
     let (_, told, _) = explain(&["--config", EXAMPLE, "/"]);
     assert!(sentences(&told).contains("It is refused with 400: the header x-tenant-id is missing."), "{told}");
+    assert!(sentences(&told).contains("deny tenant applies to every request, and cannot tell who is asking"), "{told}");
 }
 
 #[test]
