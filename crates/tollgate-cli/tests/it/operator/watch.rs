@@ -8,13 +8,18 @@ use serde_json::{Value, json};
 use super::super::running::{LONGEST, Tollgate, eventually, status};
 use super::{CONFIG, ask, from};
 
-/// A stream of events that has begun.
-fn watch(tollgate: &Tollgate, query: &str) -> BufReader<TcpStream> {
+/// The answer to a wish for events, of which nothing has been read.
+fn wish(tollgate: &Tollgate, query: &str) -> BufReader<TcpStream> {
     let address = tollgate.admin.unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(LONGEST)).unwrap();
     write!(stream, "GET /v1/events{query} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
-    let mut lines = BufReader::new(stream);
+    BufReader::new(stream)
+}
+
+/// A stream of events that has begun.
+fn watch(tollgate: &Tollgate, query: &str) -> BufReader<TcpStream> {
+    let mut lines = wish(tollgate, query);
     let mut head = String::new();
     while !head.contains(": welcome") {
         assert!(lines.read_line(&mut head).unwrap() > 0, "it ended: {head}");
@@ -74,7 +79,8 @@ fn a_hostile_key_stays_one_event() {
 fn a_watcher_who_reads_nothing_holds_up_nobody() {
     let tollgate = Tollgate::start(CONFIG);
     let silent: Vec<_> = (0..8).map(|_| watch(&tollgate, "")).collect();
-    let refused = tollgate.ask_admin("/v1/events");
+    let mut refused = String::new();
+    wish(&tollgate, "").read_line(&mut refused).unwrap();
     assert_eq!(status(&refused), 429, "{refused}");
     for number in 0..300 {
         assert_eq!(from(&tollgate, &format!("198.51.100.{}", number % 250)), 200);
