@@ -2,6 +2,7 @@
 
 mod args;
 mod bench;
+mod book;
 mod chaos;
 mod command;
 mod crates;
@@ -13,6 +14,7 @@ mod test;
 mod tidy;
 mod tools;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::args::Task;
@@ -23,8 +25,8 @@ fn main() -> ExitCode {
         Ok(Task::Test(choice)) => test::run(choice),
         Ok(Task::Tidy) => tidy::run(),
         Ok(Task::Audit) => test::audit(),
-        Ok(Task::Package) => package::debian(),
-        Ok(Task::Book) => package::book(),
+        Ok(Task::Package) => made("package", package::make(), "install it with `apt install`"),
+        Ok(Task::Book) => made("book", book::make(), "open it in a browser"),
         Ok(Task::Bench(choice)) => bench::run(choice),
         Ok(Task::Chaos(choice)) => chaos::run(choice),
         Err(usage) => {
@@ -33,4 +35,13 @@ fn main() -> ExitCode {
         }
     };
     if done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Says where something is that was made, and what to do with it; `false` when it was not.
+fn made(task: &str, done: Result<PathBuf, String>, next: &str) -> bool {
+    match &done {
+        Ok(path) => println!("{}: {next}", path.display()),
+        Err(failure) => eprintln!("{task}: {failure}"),
+    }
+    done.is_ok()
 }

@@ -1,30 +1,13 @@
-//! `cargo xtask package` and `cargo xtask book`: what others install and read, made in one go.
+//! `cargo xtask package`: a package for Debian, made in one go.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::command::{Command, root, target_dir};
-use crate::crates::{CARGO_DEB, MDBOOK};
+use crate::crates::CARGO_DEB;
 
-/// Makes the package for Debian and says where it is; `false` when something is missing from it.
-pub fn debian() -> bool {
-    told("package", make_debian().map(|package| format!("{}: install it with `apt install`", package.display())))
-}
-
-/// Makes the documentation as a book and says where it begins.
-pub fn book() -> bool {
-    told("book", make_book().map(|page| format!("{}: open it in a browser", page.display())))
-}
-
-fn told(task: &str, done: Result<String, String>) -> bool {
-    match &done {
-        Ok(where_it_is) => println!("{where_it_is}"),
-        Err(failure) => eprintln!("{task}: {failure}"),
-    }
-    done.is_ok()
-}
-
-fn make_debian() -> Result<PathBuf, String> {
+/// Makes the package and returns where it is; an error when something is missing from it.
+pub fn make() -> Result<PathBuf, String> {
     Command::cargo(["build", "--release", "-p", "tollgate-cli"]).run()?;
     let target = root().join(target_dir());
     write_pages(&target.join("release").join("tollgate"), &target.join("deb"))?;
@@ -72,11 +55,4 @@ fn newest(directory: &Path) -> Result<PathBuf, String> {
     let packages = entries.filter(|path| path.extension().is_some_and(|extension| extension == "deb"));
     let age = |path: &PathBuf| fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
     packages.max_by_key(age).ok_or_else(|| format!("{}: no package was written", directory.display()))
-}
-
-fn make_book() -> Result<PathBuf, String> {
-    let mdbook = MDBOOK.install_if_missing()?;
-    mdbook.args(["build"]).run()?;
-    let first = root().join("target/book/index.html");
-    if first.is_file() { Ok(first) } else { Err(format!("{} was not written", first.display())) }
 }
