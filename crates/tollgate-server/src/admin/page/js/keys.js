@@ -45,6 +45,7 @@ async function search(wanted, ofLimit) {
 function inSentence(answer) {
   const found = answer.keys.length === 1 ? '1 key' : `${count(answer.keys.length)} keys`;
   if (answer.from === 'sketch') return `${found} among the ${count(answer.looked_at)} busiest: a store in this process keeps no other names.`;
+  if (answer.all && answer.keys.length === 0) return 'No such key in the store; counters that are full are not kept there.';
   return `${found} in the store${answer.all ? '' : `, and there may be more: ${count(answer.looked_at)} names were looked at`}.`;
 }
 
