@@ -1,6 +1,8 @@
 //! The steps that run tests, and how many tests they ran.
 
-use crate::command::{Command, target_dir};
+use std::fs;
+
+use crate::command::{Command, root, target_dir};
 use crate::pypi;
 
 use super::{Done, StepResult};
@@ -15,12 +17,21 @@ pub fn tests() -> StepResult {
         })
     };
     if Command::cargo(["nextest", "--version"]).ask().is_ok() {
-        return count(&with_parts(Command::cargo(["nextest", "run"]).args(everything))).map(passed);
+        let tests = count(&with_parts(Command::cargo(["nextest", "run"]).args(everything)))?;
+        return Ok(Done::Passed { tests, note: pictures() });
     }
     let targets = ["--lib", "--bins", "--tests", "--examples"];
     let tests = count(&with_parts(Command::cargo(["test"]).args(everything).args(targets)))?;
     let note = "without nextest, so a test that hangs is not stopped (`cargo install cargo-nextest --locked`)";
-    Ok(Done::Passed { tests, note: Some(note.to_string()) })
+    let notes: Vec<String> = std::iter::once(note.to_string()).chain(pictures()).collect();
+    Ok(Done::Passed { tests, note: Some(notes.join("; ")) })
+}
+
+/// Where the tests have put what they saw in a browser: what a test prints is not shown when it passes.
+fn pictures() -> Option<String> {
+    let directory = root().join(target_dir()).join("tmp").join("dashboard");
+    let count = fs::read_dir(&directory).ok()?.count();
+    (count > 0).then(|| format!("{count} pictures of the dashboard are in {}", directory.display()))
 }
 
 /// The model checker replaces the atomics of every crate it is compiled into, hence its own target directory.
