@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: the long measurements, each a binary of `tollgate-bench`.
+//! `cargo xtask bench`: the long measurements, each a binary of `sluicegate-bench`.
 
 mod decisions;
 mod proxy;
@@ -85,7 +85,7 @@ impl Bench {
 }
 
 fn run_with(name: &str, prepared: Vec<String>, arguments: Vec<String>) -> Result<(), String> {
-    Command::cargo(["run", "--release", "-p", "tollgate-bench", "--bin", name, "--"])
+    Command::cargo(["run", "--release", "-p", "sluicegate-bench", "--bin", name, "--"])
         .args(prepared)
         .args(arguments)
         .run()

@@ -1,4 +1,4 @@
-//! `cargo xtask chaos`: the long scenarios of `tollgate-chaos`, and tests that are played many more times than usual.
+//! `cargo xtask chaos`: the long scenarios of `sluicegate-chaos`, and tests that are played many more times than usual.
 
 use crate::command::Command;
 use crate::tools::{self, Need, Tool};
@@ -58,15 +58,15 @@ const SLOWHTTPTEST: Tool = Tool {
 };
 
 /// The tests against the running program.
-const RUNNING: &[&str] = &["-p", "tollgate-cli", "--test", "it"];
+const RUNNING: &[&str] = &["-p", "sluicegate-cli", "--test", "it"];
 
 const LONG_TESTS: [LongTest; 7] = [
     LongTest {
         name: "programs",
         about: "T-41: a million random steps and more, the same in Rust and in Redis",
         runs: &[
-            (&["-p", "tollgate", "--test", "it"], &["as_the_reference_store_does"]),
-            (&["-p", "tollgate", "--features", "redis", "--lib"], &["random"]),
+            (&["-p", "sluicegate", "--test", "it"], &["as_the_reference_store_does"]),
+            (&["-p", "sluicegate", "--features", "redis", "--lib"], &["random"]),
         ],
         // Programs of 250 steps each.
         cases: "4000",
@@ -125,15 +125,15 @@ impl LongTest {
         let mut runs = self.runs.iter();
         runs.try_for_each(|(built, run)| {
             let arguments = built.iter().chain(&["--"]).chain(*run);
-            Command::cargo(["test", "--release"]).args(arguments.copied()).env("TOLLGATE_CASES", self.cases).run()
+            Command::cargo(["test", "--release"]).args(arguments.copied()).env("SLUICEGATE_CASES", self.cases).run()
         })
     }
 }
 
 /// The replicas are a program of their own, which `cargo run` alone would not build.
 fn scenarios(arguments: &[&str]) -> Result<(), String> {
-    Command::cargo(["build", "--release", "-p", "tollgate-chaos", "--bins"]).run()?;
-    Command::cargo(["run", "--release", "--quiet", "-p", "tollgate-chaos", "--bin", "chaos", "--"])
+    Command::cargo(["build", "--release", "-p", "sluicegate-chaos", "--bins"]).run()?;
+    Command::cargo(["run", "--release", "--quiet", "-p", "sluicegate-chaos", "--bin", "chaos", "--"])
         .args(arguments.iter().copied())
         .run()
 }

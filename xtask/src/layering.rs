@@ -23,23 +23,27 @@ struct Layer {
 
 const LAYERS: [Layer; 11] = [
     Layer { name: CORE, may_use: &[] },
-    Layer { name: "tollgate-config", may_use: &[CORE] },
-    Layer { name: "tollgate", may_use: &[CORE] },
-    Layer { name: "tollgate-server", may_use: &[CORE, "tollgate-config", "tollgate"] },
-    Layer { name: "tollgate-sim", may_use: &[CORE, "tollgate-config", "tollgate"] },
-    Layer { name: "tollgate-cli", may_use: &[CORE, "tollgate-config", "tollgate", "tollgate-server", "tollgate-sim"] },
-    Layer { name: "tollgate-testkit", may_use: &[] },
-    Layer { name: "tollgate-chaos", may_use: &[CORE, "tollgate", "tollgate-testkit"] },
-    Layer { name: "tollgate-bench", may_use: &[CORE, "tollgate", "tollgate-testkit"] },
-    // Knows Tollgate only by what goes over the wire.
+    Layer { name: "sluicegate-config", may_use: &[CORE] },
+    Layer { name: "sluicegate", may_use: &[CORE] },
+    Layer { name: "sluicegate-server", may_use: &[CORE, "sluicegate-config", "sluicegate"] },
+    Layer { name: "sluicegate-sim", may_use: &[CORE, "sluicegate-config", "sluicegate"] },
+    Layer {
+        name: "sluicegate-cli",
+        may_use: &[CORE, "sluicegate-config", "sluicegate", "sluicegate-server", "sluicegate-sim"],
+    },
+    Layer { name: "sluicegate-testkit", may_use: &[] },
+    Layer { name: "sluicegate-chaos", may_use: &[CORE, "sluicegate", "sluicegate-testkit"] },
+    Layer { name: "sluicegate-bench", may_use: &[CORE, "sluicegate", "sluicegate-testkit"] },
+    // Knows Sluicegate only by what goes over the wire.
     Layer { name: "limits-service", may_use: &[] },
     Layer { name: "xtask", may_use: &[] },
 ];
 
 /// Has no dependencies at all, and tests itself without the rest of the workspace.
-const CORE: &str = "tollgate-core";
+const CORE: &str = "sluicegate-core";
 /// Tools of this repository, of no use to anybody else.
-const NEVER_PUBLISHED: [&str; 5] = ["limits-service", "tollgate-bench", "tollgate-chaos", "tollgate-testkit", "xtask"];
+const NEVER_PUBLISHED: [&str; 5] =
+    ["limits-service", "sluicegate-bench", "sluicegate-chaos", "sluicegate-testkit", "xtask"];
 const THIS_FILE: &str = "xtask/src/layering.rs";
 
 /// A crate of the workspace, as far as the rules go.
@@ -136,8 +140,8 @@ mod tests {
     fn found(crates: &[(&str, &[&str])]) -> Vec<String> {
         let packages: Vec<Package> = crates.iter().map(|(name, dependencies)| made_up(name, dependencies)).collect();
         let tree = Tree::of(&[(
-            "crates/tollgate/Cargo.toml",
-            "[dependencies]\ntollgate-core = \"1\"\ntollgate-sim = \"1\"\n",
+            "crates/sluicegate/Cargo.toml",
+            "[dependencies]\nsluicegate-core = \"1\"\nsluicegate-sim = \"1\"\n",
         )]);
         let findings = packages.iter().flat_map(|package| wrong_arrows(package, &packages, &tree));
         findings.map(|finding| finding.to_string().splitn(4, ':').take(3).collect::<Vec<_>>().join(":")).collect()
@@ -165,9 +169,9 @@ mod tests {
     #[test]
     fn arrows_of_the_table_are_left_alone() {
         let crates: [(&str, &[&str]); 4] = [
-            ("tollgate-core", &["dev:proptest"]),
-            ("tollgate", &["tollgate-core", "redis", "dev:tollgate-sim"]),
-            ("tollgate-sim", &["tollgate-core", "tollgate"]),
+            ("sluicegate-core", &["dev:proptest"]),
+            ("sluicegate", &["sluicegate-core", "redis", "dev:sluicegate-sim"]),
+            ("sluicegate-sim", &["sluicegate-core", "sluicegate"]),
             ("xtask", &["serde_json"]),
         ];
         assert_eq!(found(&crates), [""; 0]);
@@ -175,11 +179,14 @@ mod tests {
 
     #[test]
     fn arrows_against_the_table_are_found() {
-        let crates: [(&str, &[&str]); 3] =
-            [("tollgate", &["tollgate-core", "tollgate-sim"]), ("tollgate-sim", &[]), ("xtask", &["tollgate"])];
+        let crates: [(&str, &[&str]); 3] = [
+            ("sluicegate", &["sluicegate-core", "sluicegate-sim"]),
+            ("sluicegate-sim", &[]),
+            ("xtask", &["sluicegate"]),
+        ];
         let expected = [
-            "crates/tollgate/Cargo.toml:3: `tollgate` must not depend on `tollgate-sim`",
-            "crates/xtask/Cargo.toml:1: `xtask` must not depend on `tollgate`",
+            "crates/sluicegate/Cargo.toml:3: `sluicegate` must not depend on `sluicegate-sim`",
+            "crates/xtask/Cargo.toml:1: `xtask` must not depend on `sluicegate`",
         ];
         assert_eq!(found(&crates), expected);
     }
@@ -187,18 +194,18 @@ mod tests {
     #[test]
     fn the_core_depends_on_nothing() {
         let crates: [(&str, &[&str]); 2] =
-            [("tollgate-core", &["serde", "dev:tollgate", "dev:proptest"]), ("tollgate", &[])];
-        let expected = ["serde", "tollgate"]
-            .map(|name| format!("crates/tollgate-core/Cargo.toml:1: `tollgate-core` must not depend on `{name}`"));
+            [("sluicegate-core", &["serde", "dev:sluicegate", "dev:proptest"]), ("sluicegate", &[])];
+        let expected = ["serde", "sluicegate"]
+            .map(|name| format!("crates/sluicegate-core/Cargo.toml:1: `sluicegate-core` must not depend on `{name}`"));
         assert_eq!(found(&crates), expected);
     }
 
     #[test]
     fn new_crates_must_be_placed_and_tools_stay_private() {
-        let crates: [(&str, &[&str]); 2] = [("tollgate-wasm", &[]), ("tollgate-bench", &["tollgate"])];
+        let crates: [(&str, &[&str]); 2] = [("sluicegate-wasm", &[]), ("sluicegate-bench", &["sluicegate"])];
         let expected = [
-            "crates/tollgate-wasm/Cargo.toml:1: `tollgate-wasm` is not in the table of layers",
-            "crates/tollgate-bench/Cargo.toml:1: `tollgate-bench` could be published",
+            "crates/sluicegate-wasm/Cargo.toml:1: `sluicegate-wasm` is not in the table of layers",
+            "crates/sluicegate-bench/Cargo.toml:1: `sluicegate-bench` could be published",
         ];
         assert_eq!(found(&crates), expected);
     }

@@ -8,13 +8,13 @@ use crate::crates::CARGO_DEB;
 
 /// Makes the package and returns where it is; an error when something is missing from it.
 pub fn make() -> Result<PathBuf, String> {
-    Command::cargo(["build", "--release", "-p", "tollgate-cli"]).run()?;
+    Command::cargo(["build", "--release", "-p", "sluicegate-cli"]).run()?;
     let target = root().join(target_dir());
-    write_pages(&target.join("release").join("tollgate"), &target.join("deb"))?;
+    write_pages(&target.join("release").join("sluicegate"), &target.join("deb"))?;
     let output = target.join("debian");
     let deb = CARGO_DEB.install_if_missing()?;
     let output_text = output.to_string_lossy();
-    deb.args(["-p", "tollgate-cli", "--no-build", "--output", &*output_text]).run()?;
+    deb.args(["-p", "sluicegate-cli", "--no-build", "--output", &*output_text]).run()?;
     let package = newest(&output)?;
     let contents = Command::new("dpkg-deb", ["--contents", &*package.to_string_lossy()]).ask()?;
     match MUST_HOLD.iter().find(|path| !contents.lines().any(|line| line.ends_with(**path))) {
@@ -25,14 +25,14 @@ pub fn make() -> Result<PathBuf, String> {
 
 /// What somebody who installs it looks for.
 const MUST_HOLD: [&str; 8] = [
-    "/usr/bin/tollgate",
-    "/etc/tollgate/tollgate.yaml",
-    "/usr/lib/systemd/system/tollgate.service",
-    "/usr/lib/systemd/system/tollgate.socket",
-    "/usr/share/man/man1/tollgate.1.gz",
-    "/usr/share/man/man1/tollgate-explain.1.gz",
-    "/usr/share/bash-completion/completions/tollgate",
-    "/usr/share/doc/tollgate/prometheus/rules.yml",
+    "/usr/bin/sluicegate",
+    "/etc/sluicegate/sluicegate.yaml",
+    "/usr/lib/systemd/system/sluicegate.service",
+    "/usr/lib/systemd/system/sluicegate.socket",
+    "/usr/share/man/man1/sluicegate.1.gz",
+    "/usr/share/man/man1/sluicegate-explain.1.gz",
+    "/usr/share/bash-completion/completions/sluicegate",
+    "/usr/share/doc/sluicegate/prometheus/rules.yml",
 ];
 
 /// Manual pages and completions, written by the program itself.
@@ -42,7 +42,7 @@ fn write_pages(program: &Path, directory: &Path) -> Result<(), String> {
     let completions = directory.join("completions");
     let in_words = |error: std::io::Error| format!("{}: {error}", completions.display());
     fs::create_dir_all(&completions).map_err(in_words)?;
-    for (shell, file) in [("bash", "tollgate.bash"), ("zsh", "_tollgate"), ("fish", "tollgate.fish")] {
+    for (shell, file) in [("bash", "sluicegate.bash"), ("zsh", "_sluicegate"), ("fish", "sluicegate.fish")] {
         let text = Command::new(&program, ["completions", shell]).ask()?;
         fs::write(completions.join(file), text).map_err(in_words)?;
     }

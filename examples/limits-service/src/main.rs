@@ -1,4 +1,4 @@
-//! A service that tells Tollgate what each tenant may spend, from plans in SQLite.
+//! A service that tells Sluicegate what each tenant may spend, from plans in SQLite.
 //!
 //! `LIMITS_DB` is the file of the database, `LIMITS_LISTEN` where to listen.
 #![forbid(unsafe_code)]

@@ -18,7 +18,7 @@ pub struct Plan {
     pub burst: i64,
     /// Such as `1s` or `1m`.
     pub period: String,
-    /// How long Tollgate may go by it.
+    /// How long Sluicegate may go by it.
     pub max_age_seconds: i64,
 }
 

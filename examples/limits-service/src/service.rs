@@ -1,4 +1,4 @@
-//! What Tollgate asks, and what it is told.
+//! What Sluicegate asks, and what it is told.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ async fn limits(State(plans): State<Arc<Plans>>, Json(question): Json<Question>)
     let found = tokio::task::spawn_blocking(move || plans.of(&question.key)).await;
     match found {
         Ok(Ok(plan)) => told(plan),
-        // Tollgate goes on with what it knew before.
+        // Sluicegate goes on with what it knew before.
         _ => StatusCode::SERVICE_UNAVAILABLE.into_response(),
     }
 }
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_question_of_tollgate_is_answered_with_the_tenants_plan() {
+    async fn a_question_of_sluicegate_is_answered_with_the_tenants_plan() {
         let question = json!({"key": "acme", "headers": {"x-plan": "?"}, "method": "GET", "path": "/orders"});
         let (status, cached, body) = ask(&question).await;
         assert_eq!((status, cached.as_str()), (StatusCode::OK, "max-age=300"));

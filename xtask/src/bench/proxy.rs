@@ -16,7 +16,7 @@ pub fn prepare() -> Result<Vec<String>, String> {
             Vec::new()
         }
     };
-    Command::cargo(["build", "--release", "-p", "tollgate-cli"]).run()?;
+    Command::cargo(["build", "--release", "-p", "sluicegate-cli"]).run()?;
     Ok(arguments)
 }
 

@@ -38,8 +38,8 @@ fn pictures() -> Option<String> {
 pub fn loom() -> StepResult {
     let target = target_dir().join("loom").to_string_lossy().into_owned();
     let command = Command::cargo(["test", "--target-dir", &target])
-        .args(["-p", "tollgate", "--release", "--lib", "loom_"])
-        .env("RUSTFLAGS", "--cfg tollgate_loom");
+        .args(["-p", "sluicegate", "--release", "--lib", "loom_"])
+        .env("RUSTFLAGS", "--cfg sluicegate_loom");
     some_ran(count(&command)?, &command).map(passed)
 }
 
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn nextest_results_are_read_from_its_summary() {
-        let output = "        PASS [   0.004s] tollgate 99 passed\n────────────\n     Summary [   0.015s] 21 tests run: 20 passed (1 slow), 1 failed, 2 skipped\n";
+        let output = "        PASS [   0.004s] sluicegate 99 passed\n────────────\n     Summary [   0.015s] 21 tests run: 20 passed (1 slow), 1 failed, 2 skipped\n";
         assert_eq!(passed_tests(output), 20);
     }
 

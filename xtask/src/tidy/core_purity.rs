@@ -1,4 +1,4 @@
-//! `tollgate-core` computes and does nothing else: no clock, no I/O, no threads, no async.
+//! `sluicegate-core` computes and does nothing else: no clock, no I/O, no threads, no async.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     tree.rust.iter().filter(|source| source.path.starts_with(CORE)).flat_map(impurities).collect()
 }
 
-const CORE: &str = "crates/tollgate-core/src/";
+const CORE: &str = "crates/sluicegate-core/src/";
 
 /// What the core must not do, and the words that give it away, after an import as well as with the full path.
 const FORBIDDEN: [(&str, &[&str]); 6] = [
@@ -27,7 +27,7 @@ fn impurities(source: &RustSource) -> impl Iterator<Item = Finding> {
         let lines: BTreeSet<usize> =
             words.iter().flat_map(|word| source.mentions(word)).map(|at| source.line_at(at)).collect();
         lines.into_iter().map(move |line| {
-            let what_to_do = "take the result as an argument, and do it in `tollgate` or further out";
+            let what_to_do = "take the result as an argument, and do it in `sluicegate` or further out";
             Finding::new(&source.path, line, format!("the core {what}"), what_to_do)
         })
     })
@@ -50,16 +50,16 @@ mod tests {
         ];
         let more = ["6: the core uses threads", "7: the core prints", "8: the core is asynchronous"];
         let expected: Vec<String> = kinds.iter().chain(&more).map(|rest| format!("{CORE}a.rs:{rest}")).collect();
-        assert_eq!(found(check, &[("crates/tollgate-core/src/a.rs", text)]), expected);
+        assert_eq!(found(check, &[("crates/sluicegate-core/src/a.rs", text)]), expected);
     }
 
     #[test]
     fn words_in_comments_and_other_crates_are_left_alone() {
         let text = "/// Not an Instant, and never println!.\nenum State { Instant(u64) }\nfn instant(offs: u8) -> &'static str { \"std::fs\" }\n";
         let files = [
-            ("crates/tollgate-core/src/a.rs", text),
-            ("crates/tollgate/src/a.rs", "use std::fs;"),
-            ("crates/tollgate-core/tests/a.rs", "use std::fs;"),
+            ("crates/sluicegate-core/src/a.rs", text),
+            ("crates/sluicegate/src/a.rs", "use std::fs;"),
+            ("crates/sluicegate-core/tests/a.rs", "use std::fs;"),
         ];
         assert_eq!(found(check, &files), [""; 0]);
     }

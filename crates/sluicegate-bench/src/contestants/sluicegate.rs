@@ -1,0 +1,36 @@
+//! Sluicegate's engine: one bucket per key in a fixed table.
+
+use std::hash::Hash;
+use std::hint::black_box;
+
+use sluicegate::{KeyedLimiter, LocalOptions, Nanos, Quota};
+
+use super::Contestant;
+use crate::loads::Rate;
+
+pub struct Sluicegate<K> {
+    limiter: KeyedLimiter<K>,
+}
+
+impl<K: Hash> Sluicegate<K> {
+    pub fn new(rate: Rate, max_keys: usize) -> Self {
+        Self { limiter: KeyedLimiter::new(quota(rate), LocalOptions { max_keys, ..LocalOptions::default() }) }
+    }
+}
+
+impl<K: Hash + Send + Sync> Contestant<K> for Sluicegate<K> {
+    #[inline]
+    fn check(&self, key: &K) -> bool {
+        black_box(self.limiter.check(key, 1)).is_allowed()
+    }
+
+    fn spend(&self, key: &K, cost: u32) -> bool {
+        self.limiter.check(key, u64::from(cost)).is_allowed()
+    }
+}
+
+/// The rate of a load in Sluicegate's words.
+pub fn quota(rate: Rate) -> Quota {
+    let quota = Quota::new(u64::from(rate.count), Nanos::from(rate.period), u64::from(rate.burst));
+    quota.expect("the rates of the loads are within bounds")
+}

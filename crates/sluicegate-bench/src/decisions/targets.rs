@@ -1,0 +1,46 @@
+//! What Sluicegate is to reach beside its peers.
+
+use super::contestants::Who;
+use crate::samples::Target;
+
+const fn target(load: &'static str, peer: Who, ratio_max: f64) -> Target<Who> {
+    Target { load, peer, ratio_max }
+}
+
+/// By load and peer.
+pub const TARGETS: [Target<Who>; 9] = [
+    target("RESP, P=1", Who::Throttlecrab, 0.75),
+    target("RESP, P=16", Who::Throttlecrab, 0.5),
+    target("RESP, P=64", Who::Throttlecrab, 1.0),
+    target("HTTP", Who::Throttlecrab, 0.75),
+    target("gRPC, 1 stream", Who::Throttlecrab, 0.85),
+    target("gRPC, 16 streams", Who::Throttlecrab, 0.85),
+    target("RESP, P=1", Who::Redis, 1.0),
+    target("RESP, P=16", Who::Redis, 1.0),
+    target("RESP, P=64", Who::Redis, 1.0),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::super::loads::LOADS;
+    use super::*;
+    use crate::samples::Contestant;
+
+    #[test]
+    fn every_target_names_a_load_that_its_peer_takes_part_in() {
+        for target in &TARGETS {
+            let load = LOADS.iter().find(|load| load.name == target.load).expect(target.load);
+            assert!(target.peer != Who::Sluicegate && target.peer.speaks(load.protocol), "{}", target.load);
+        }
+    }
+
+    #[test]
+    fn nobody_is_to_be_cheaper_anywhere() {
+        for load in &LOADS {
+            for peer in [Who::Throttlecrab, Who::Redis].into_iter().filter(|peer| peer.speaks(load.protocol)) {
+                let target = TARGETS.iter().find(|target| target.load == load.name && target.peer == peer);
+                assert!(target.is_some_and(|target| target.ratio_max <= 1.0), "{}, {}", load.name, peer.name());
+            }
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! `bench local`: runs what the command line asks for, prints it, and keeps it in the page.
+
+use std::net::IpAddr;
+use std::process::ExitCode;
+
+use crate::args::{self, HELP, Options, Task};
+use crate::contestants::Who;
+use crate::keys::KeyKind;
+use crate::loads::{LOADS, Load, MILLION, Pattern, TEN_MILLION};
+use crate::page::{self, Page};
+use crate::progress::Progress;
+use crate::report::Report;
+use crate::results::{Results, Row};
+use crate::{callgrind, ending, local_plot, matching, measure, memory};
+
+/// Measures the in-process engine beside its peers; `arguments` are the words after the program's name.
+pub fn local(arguments: impl Iterator<Item = String>) -> ExitCode {
+    ending::of("local", args::parse(arguments), run)
+}
+
+fn run(task: Task) -> Result<(), String> {
+    match task {
+        Task::Help => print!("{HELP}"),
+        Task::Bench(options) => return bench(&options),
+        Task::Count { who, key, load, decisions } => match key {
+            KeyKind::IpAddr => callgrind::run_counted::<IpAddr>(who, &load, decisions),
+            KeyKind::String => callgrind::run_counted::<String>(who, &load, decisions),
+            KeyKind::U64 => callgrind::run_counted::<u64>(who, &load, decisions),
+        },
+        Task::Memory { who, key, keys } => match key {
+            KeyKind::IpAddr => memory::print_use::<IpAddr>(who, keys),
+            KeyKind::String => memory::print_use::<String>(who, keys),
+            KeyKind::U64 => memory::print_use::<u64>(who, keys),
+        },
+    }
+    Ok(())
+}
+
+fn bench(options: &Options) -> Result<(), String> {
+    let results = measured(options)?;
+    let report = Report::on_local(&results);
+    print!("{}", report.to_text());
+    if options.writes_page {
+        let page = Page {
+            bench: "local",
+            report: &report,
+            rounds: options.rounds,
+            note: if options.is_quick { ", a quick run: shorter rounds, nothing with 10 M keys" } else { "" },
+            peers: &["governor", "throttlecrab", "pingora-limits"],
+            caption: "Cost per decision, by load and contestant",
+        };
+        page::write(&page, &local_plot::svg(&results))?;
+    }
+    match report.failure() {
+        Some(failure) => Err(failure),
+        None => Ok(()),
+    }
+}
+
+fn measured(options: &Options) -> Result<Results, String> {
+    let loads = chosen_loads(options);
+    let memory = chosen_memory(options);
+    let counts = chosen_counts(options);
+    let steps = |load: &Load| KeyKind::ALL.len() * if load.pattern == Pattern::New { 1 } else { 2 };
+    let mut progress = Progress::new(loads.iter().map(steps).sum::<usize>() + memory.len() + counts.len());
+
+    let mut results = Results::default();
+    for load in &loads {
+        for key in KeyKind::ALL {
+            results.rows.extend(rows(load, key, options.rounds, &mut progress));
+        }
+    }
+    for (who, key, keys) in memory {
+        progress.step(&format!("bytes per key, {}, {} keys", who.name(), key.name()));
+        results.memory.extend(memory::measured(who, key, keys)?);
+    }
+    if !counts.is_empty() {
+        results.not_counted = callgrind::available().err();
+    }
+    for (who, key, load) in counts {
+        progress.step(&format!("instructions, {}, {}", who.name(), load.name));
+        if results.not_counted.is_none() {
+            results.instructions.push(callgrind::counted(who, key, &load)?);
+        }
+    }
+    if options.includes("matching") {
+        results.matching = matching::measured(options.rounds);
+    }
+    progress.finish();
+    Ok(results)
+}
+
+fn rows(load: &Load, key: KeyKind, rounds: usize, progress: &mut Progress) -> Vec<Row> {
+    let on_row = |label: &str| progress.step(label);
+    match key {
+        KeyKind::IpAddr => measure::rows::<IpAddr>(load, rounds, on_row),
+        KeyKind::String => measure::rows::<String>(load, rounds, on_row),
+        KeyKind::U64 => measure::rows::<u64>(load, rounds, on_row),
+    }
+}
+
+/// How much shorter the rounds of a quick run are.
+const QUICK_FACTOR: usize = 5;
+
+fn chosen_loads(options: &Options) -> Vec<Load> {
+    let chosen = LOADS.into_iter().filter(|load| options.includes(load.name));
+    if options.is_quick {
+        return chosen.filter(|load| load.keys < TEN_MILLION).map(|load| load.shortened(QUICK_FACTOR)).collect();
+    }
+    chosen.collect()
+}
+
+fn chosen_memory(options: &Options) -> Vec<(Who, KeyKind, u32)> {
+    if !options.includes("bytes per key") {
+        return Vec::new();
+    }
+    let sizes: &[u32] = if options.is_quick { &[MILLION] } else { &[MILLION, TEN_MILLION] };
+    let of_size = |keys: &u32| contestants_by_key().map(|(who, key)| (who, key, *keys)).collect::<Vec<_>>();
+    sizes.iter().flat_map(of_size).collect()
+}
+
+/// Everybody with every key, except where the key makes no difference or is not taken.
+fn contestants_by_key() -> impl Iterator<Item = (Who, KeyKind)> {
+    let pairs = KeyKind::ALL.into_iter().flat_map(|key| Who::ALL.map(|who| (who, key)));
+    pairs.filter(|(who, key)| match who {
+        Who::Sluicegate | Who::Governor | Who::MutexMap => true,
+        Who::Throttlecrab => *key == KeyKind::String,
+        Who::Pingora | Who::FullPath => *key == KeyKind::IpAddr,
+    })
+}
+
+fn chosen_counts(options: &Options) -> Vec<(Who, KeyKind, Load)> {
+    if !options.counts_instructions || !options.includes("instructions") {
+        return Vec::new();
+    }
+    let loads: Vec<Load> = ["hot", "10k"].into_iter().filter_map(Load::by_id).collect();
+    let pairs = contestants_by_key().filter(|(_, key)| *key != KeyKind::U64);
+    pairs.flat_map(|(who, key)| loads.iter().map(move |load| (who, key, *load)).collect::<Vec<_>>()).collect()
+}

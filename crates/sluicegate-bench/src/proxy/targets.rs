@@ -1,0 +1,36 @@
+//! What Sluicegate is to reach beside its peers.
+
+use super::contestants::Who;
+use crate::samples::Target;
+
+/// By load and peer.
+pub const TARGETS: [Target<Who>; 8] = [
+    Target { load: "allowed, 64 connections", peer: Who::Nginx, ratio_max: 1.0 },
+    Target { load: "allowed, 64 connections", peer: Who::Haproxy, ratio_max: 1.0 },
+    Target { load: "allowed, 64 connections", peer: Who::Envoy, ratio_max: 0.45 },
+    Target { load: "allowed, 256 connections", peer: Who::Nginx, ratio_max: 1.0 },
+    Target { load: "allowed, 256 connections", peer: Who::Haproxy, ratio_max: 1.0 },
+    Target { load: "allowed, 256 connections", peer: Who::Envoy, ratio_max: 0.45 },
+    Target { load: "rejected, 64 connections", peer: Who::Nginx, ratio_max: 0.9 },
+    Target { load: "rejected, 256 connections", peer: Who::Nginx, ratio_max: 0.9 },
+];
+
+/// Our memory with idle connections is to be at most so many times that of nginx.
+pub const IDLE_RATIO_MAX: f64 = 2.0;
+
+/// What a quota from outside may cost in µs of processor time per request.
+pub const OUTSIDE_EXTRA_US_MAX: f64 = 1.0;
+
+#[cfg(test)]
+mod tests {
+    use super::super::loads::LOADS;
+    use super::*;
+
+    #[test]
+    fn every_target_names_a_load_and_a_peer() {
+        for target in &TARGETS {
+            assert!(LOADS.iter().any(|load| load.name == target.load), "{}", target.load);
+            assert_ne!(target.peer, Who::Sluicegate);
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Who is measured. Each builds the key from the client's address itself, as it does in a service.
+
+mod scripted;
+mod sluicegate;
+
+use std::future::Future;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use ::sluicegate::KeyLayout;
+
+pub use self::scripted::{Peer, Scripted};
+pub use self::sluicegate::Sluicegate;
+
+/// A limiter with its counters in Redis.
+pub trait Contestant: Send + Sync + 'static {
+    /// Charges one unit for an address; whether it is allowed.
+    fn decide(&self, address: IpAddr) -> impl Future<Output = Result<bool, String>> + Send;
+}
+
+/// A contestant by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    Sluicegate,
+    /// The same with the short form of keys: for bytes per key only.
+    SluicegateCompact,
+    Gcra,
+    HashBucket,
+}
+
+impl Who {
+    /// Those whose decisions are timed.
+    pub const TIMED: [Self; 3] = [Self::Sluicegate, Self::Gcra, Self::HashBucket];
+    pub const ALL: [Self; 4] = [Self::Sluicegate, Self::SluicegateCompact, Self::Gcra, Self::HashBucket];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sluicegate => "sluicegate",
+            Self::SluicegateCompact => "sluicegate, compact keys",
+            Self::Gcra => "redis-rs + GCRA script",
+            Self::HashBucket => "redis-rs + hash token bucket",
+        }
+    }
+
+    /// Short name for the command line.
+    pub const fn id(self) -> &'static str {
+        match self {
+            Self::Sluicegate => "sluicegate",
+            Self::SluicegateCompact => "sluicegate-compact",
+            Self::Gcra => "gcra",
+            Self::HashBucket => "hash",
+        }
+    }
+
+    pub const fn layout(self) -> KeyLayout {
+        match self {
+            Self::SluicegateCompact => KeyLayout::Compact,
+            Self::Sluicegate | Self::Gcra | Self::HashBucket => KeyLayout::Readable,
+        }
+    }
+}
+
+/// The longest a decision may take, for everybody: so long that nobody meets it, also under valgrind.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// The name of a counter in the readable form, the same for everybody.
+fn readable_key(address: IpAddr) -> String {
+    format!("sluicegate:{LIMIT}:{address}")
+}
+
+const LIMIT: &str = "per-ip";
+
+/// Where a contestant finds Redis.
+pub type Server = SocketAddr;

@@ -1,0 +1,196 @@
+//! What was measured of servers: turns, rows and cells, and what is compared.
+
+use std::time::Duration;
+
+use crate::plot::{Bar, Group};
+use crate::report::{Report, Wrong, three_digits};
+use crate::results::{median, median_ratio};
+use crate::table::Table;
+
+/// A server that takes part.
+pub trait Contestant: Copy + PartialEq {
+    /// Which of them is Sluicegate.
+    const OURS: Self;
+
+    fn name(self) -> &'static str;
+}
+
+/// One load.
+pub struct Row<W> {
+    /// Of the load.
+    pub name: &'static str,
+    pub cells: Vec<Cell<W>>,
+}
+
+/// One contestant under one load.
+pub struct Cell<W> {
+    pub who: W,
+    pub samples: Vec<Sample>,
+}
+
+/// One turn.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    pub requests: u64,
+    pub wall: Duration,
+    /// Of all processes of the contestant, in user mode and in the kernel.
+    pub cpu: Duration,
+    pub p50: Duration,
+    pub p99: Duration,
+    /// At the end of the turn.
+    pub memory_bytes: u64,
+    /// Answers that were not what the load is made for.
+    pub wrong: u64,
+    /// Connections that the contestant closed, so that the client had to open others.
+    pub reconnects: u64,
+}
+
+/// Our processor time per request is to be at most so many times the peer's.
+pub struct Target<W> {
+    /// The load's name.
+    pub load: &'static str,
+    pub peer: W,
+    pub ratio_max: f64,
+}
+
+impl Sample {
+    pub fn cpu_us(&self) -> f64 {
+        self.cpu.as_secs_f64() * 1e6 / self.requests.max(1) as f64
+    }
+
+    pub fn requests_per_second(&self) -> f64 {
+        self.requests as f64 / self.wall.as_secs_f64()
+    }
+
+    pub fn p50_ms(&self) -> f64 {
+        self.p50.as_secs_f64() * 1e3
+    }
+
+    pub fn p99_ms(&self) -> f64 {
+        self.p99.as_secs_f64() * 1e3
+    }
+
+    pub fn memory_mib(&self) -> f64 {
+        mib(self.memory_bytes)
+    }
+
+    fn wrong_share(&self) -> f64 {
+        self.wrong as f64 / self.requests.max(1) as f64
+    }
+
+    pub fn reconnect_share(&self) -> f64 {
+        self.reconnects as f64 / self.requests.max(1) as f64
+    }
+}
+
+impl<W: Contestant> Cell<W> {
+    pub const fn new(who: W) -> Self {
+        Self { who, samples: Vec::new() }
+    }
+
+    pub fn median(&self, figure: fn(&Sample) -> f64) -> f64 {
+        median(self.samples.iter().map(figure)).unwrap_or(f64::NAN)
+    }
+
+    /// The worst round's share of answers that were not what the load is made for.
+    fn wrong_share(&self) -> f64 {
+        self.samples.iter().map(Sample::wrong_share).fold(0.0, f64::max)
+    }
+}
+
+impl<W: Contestant> Row<W> {
+    pub fn cell(&self, who: W) -> Option<&Cell<W>> {
+        self.cells.iter().find(|cell| cell.who == who)
+    }
+
+    /// Our processor time per request over the peer's.
+    pub fn cpu_ratio_to(&self, peer: W) -> Option<f64> {
+        let (ours, theirs) = (self.cell(W::OURS)?, self.cell(peer)?);
+        median_ratio(&ours.samples, &theirs.samples, Sample::cpu_us)
+    }
+}
+
+impl Report {
+    /// Adds the targets that were measured; `unit` is what the time is counted per.
+    pub fn add_cpu_targets<W: Contestant>(&mut self, rows: &[Row<W>], targets: &[Target<W>], unit: &str) {
+        let mut table = Table::new(3, &["load", "peer", "verdict", "ours over theirs", "at most"]);
+        for Target { load, peer, ratio_max } in targets {
+            let row = rows.iter().find(|row| row.name == *load);
+            let Some(ratio) = row.and_then(|row| row.cpu_ratio_to(*peer)) else { continue };
+            let verdict = self.verdict(ratio, *ratio_max, || {
+                format!("{load}, CPU per {unit}: {ratio:.3} of {}, at most {ratio_max}", peer.name())
+            });
+            let words = [load, peer.name(), &verdict].map(str::to_string);
+            table.push(words.into_iter().chain([three_digits(ratio), ratio_max.to_string()]).collect());
+        }
+        let explanation =
+            format!("For each round our processor time per {unit} over the peer's, and of these the median.");
+        self.add("Cost beside the peers", explanation, table);
+    }
+}
+
+/// The processor time per request of every contestant under one load, for a picture.
+pub fn group<W: Contestant>(row: &Row<W>, contestants: &[W]) -> Group {
+    let bars = contestants.iter().enumerate().filter_map(|(series, who)| {
+        let value = row.cell(*who)?.median(Sample::cpu_us);
+        Some(Bar { series, value })
+    });
+    Group { name: row.name.to_string(), bars: bars.collect() }
+}
+
+/// What makes rows worthless, if there is enough of it.
+pub fn wrong_answers<W: Contestant>(rows: &[Row<W>]) -> Vec<Wrong> {
+    let cells = rows.iter().flat_map(|row| row.cells.iter().map(move |cell| (row, cell)));
+    let wrong = cells.filter(|(_, cell)| cell.wrong_share() > 0.0);
+    wrong.map(|(row, cell)| Wrong::new(cell.who.name(), row.name, cell.wrong_share())).collect()
+}
+
+pub fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1_u32 << 20)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Copy, PartialEq)]
+    enum Who {
+        We,
+        Peer,
+        Absent,
+    }
+
+    impl Contestant for Who {
+        const OURS: Self = Self::We;
+
+        fn name(self) -> &'static str {
+            "x"
+        }
+    }
+
+    fn sample(cpu_ms: u64) -> Sample {
+        let (wall, cpu) = (Duration::from_secs(2), Duration::from_millis(cpu_ms));
+        let (p50, p99) = (Duration::from_micros(500), Duration::from_millis(3));
+        Sample { requests: 50_000, wall, cpu, p50, p99, memory_bytes: 3 << 20, wrong: 500, reconnects: 0 }
+    }
+
+    #[test]
+    fn figures_are_per_request() {
+        let sample = sample(1_000);
+        assert!((sample.cpu_us() - 20.0).abs() < 1e-9);
+        assert!((sample.requests_per_second() - 25_000.0).abs() < 1e-9);
+        assert!((sample.p99_ms() - 3.0).abs() < 1e-9);
+        assert!((sample.memory_mib() - 3.0).abs() < 1e-9);
+        assert!((sample.wrong_share() - 0.01).abs() < 1e-9);
+    }
+
+    #[test]
+    fn ratios_compare_turns_of_the_same_round() {
+        // A machine that becomes ten times slower in the second round changes no ratio.
+        let cell = |who, cpu_ms: [u64; 3]| Cell { who, samples: cpu_ms.map(sample).into() };
+        let cells = vec![cell(Who::We, [900, 9_000, 900]), cell(Who::Peer, [1_000, 10_000, 1_000])];
+        let row = Row { name: "load", cells };
+        assert!((row.cpu_ratio_to(Who::Peer).unwrap() - 0.9).abs() < 1e-9);
+        assert_eq!(row.cpu_ratio_to(Who::Absent), None);
+    }
+}

@@ -1,0 +1,34 @@
+//! What came back to a client, counted.
+
+use std::time::Duration;
+
+use sluicegate_testkit::Latencies;
+
+/// What came back to the client.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// 200 with the whole body.
+    pub allowed: u64,
+    /// 429.
+    pub rejected: u64,
+    /// Anything else.
+    pub other: u64,
+    pub reconnects: u64,
+    pub latencies: Latencies,
+    pub wall: Duration,
+}
+
+impl Tally {
+    pub fn done(&self) -> u64 {
+        self.allowed + self.rejected + self.other
+    }
+
+    /// Adds what another connection counted.
+    pub fn add(&mut self, other: &Self) {
+        self.allowed += other.allowed;
+        self.rejected += other.rejected;
+        self.other += other.other;
+        self.reconnects += other.reconnects;
+        self.latencies.merge(&other.latencies);
+    }
+}

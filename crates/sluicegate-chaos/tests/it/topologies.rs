@@ -1,0 +1,70 @@
+//! The primary moves, slots move, nodes are lost.
+
+use sluicegate_chaos::Length::Short;
+use sluicegate_chaos::Report;
+use sluicegate_chaos::scenarios::topologies::{cluster, owners, replication, resharding, sentinel};
+
+fn judge(report: &Report) {
+    println!("{report}");
+    report.assert_holds();
+}
+
+/// B9, D7.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_promoted_replica_is_found_and_the_old_primary_left_alone() {
+    judge(&replication::promotion(Short).await);
+}
+
+/// T-50.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinels_switch_on_demand_and_nobody_waits() {
+    judge(&sentinel::planned_switch(Short).await);
+}
+
+/// T-50.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_primary_is_replaced() {
+    judge(&sentinel::primary_killed(Short).await);
+}
+
+/// T-50.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hung_primary_is_replaced_and_not_written_to_when_it_wakes() {
+    judge(&sentinel::primary_hung(Short).await);
+}
+
+/// T-50.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn decisions_do_not_need_the_sentinels_while_the_primary_is_well() {
+    judge(&sentinel::sentinels_lost(Short).await);
+}
+
+/// B9, T-49.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_master_is_replaced_and_the_others_notice_nothing() {
+    judge(&cluster::master_killed(Short).await);
+}
+
+/// B9, T-49.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hung_master_is_replaced_and_the_others_notice_nothing() {
+    judge(&cluster::master_hung(Short).await);
+}
+
+/// B9.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_endpoint_of_a_cluster_is_enough() {
+    judge(&cluster::one_endpoint(Short).await);
+}
+
+/// T-46, B11.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn limits_of_several_owners_are_taken_all_or_nothing() {
+    judge(&owners::exact_counts(Short).await);
+}
+
+/// T-46.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slots_that_move_under_load_cost_nobody_an_answer() {
+    judge(&resharding::slots_move(Short).await);
+}

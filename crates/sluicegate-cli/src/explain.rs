@@ -1,0 +1,239 @@
+//! `sluicegate explain`: which limits a request meets, why, and what they would say. Nothing is charged.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use crate::plain::plain;
+use crate::remote::{AdminUrl, Remote};
+use crate::{FAILED, FINE, check};
+
+/// A request, described as for curl, and whom to ask about it.
+#[derive(Args)]
+pub struct Explain {
+    /// The request's URL, or its path alone.
+    #[arg(value_name = "URL")]
+    target: String,
+    /// Its method; GET if nothing is said, and POST with data.
+    #[arg(short = 'X', long = "request", value_name = "METHOD")]
+    method: Option<String>,
+    /// A line of its header; may be repeated.
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
+    headers: Vec<String>,
+    /// The address it comes from.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    client_ip: String,
+    /// Who it is from, as an API key or a token would say; with --url, one in a header is verified.
+    #[arg(long, value_name = "ID")]
+    principal: Option<String>,
+    /// A claim of that caller; may be repeated.
+    #[arg(long = "claim", value_name = "NAME=VALUE", requires = "principal")]
+    claims: Vec<String>,
+    /// An entry of a descriptor, for limits of Envoy's kind; may be repeated.
+    #[arg(long = "descriptor", value_name = "NAME=VALUE")]
+    descriptors: Vec<String>,
+    /// The units it costs.
+    #[arg(long, value_name = "UNITS", default_value_t = 1)]
+    cost: u32,
+    /// The configuration to go by, with every counter full; without one, the built-in default.
+    #[arg(short, long, env = "SLUICEGATE_CONFIG", value_name = "FILE", conflicts_with = "url")]
+    config: Option<PathBuf>,
+    /// The operator's door of a running Sluicegate, which knows what the counters hold now, such as http://127.0.0.1:9090.
+    #[arg(long, value_name = "URL")]
+    url: Option<AdminUrl>,
+    /// The file with the token of that door.
+    #[arg(long, env = "SLUICEGATE_ADMIN_TOKEN_FILE", value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    curl: Curl,
+}
+
+/// What a line of curl may hold besides, so that it can be taken as it is.
+#[derive(Args)]
+struct Curl {
+    /// Something to send; what it is makes no difference.
+    #[arg(short = 'd', long = "data", aliases = ["data-raw", "data-binary", "data-urlencode"], value_name = "DATA")]
+    data: Vec<String>,
+    /// Only the header of the answer is wanted: the method is HEAD.
+    #[arg(short = 'I', long = "head", conflicts_with = "data")]
+    head: bool,
+    #[arg(short = 's', long, hide = true)]
+    _silent: bool,
+    #[arg(short = 'S', long, hide = true)]
+    _show_error: bool,
+    #[arg(short = 'i', long, hide = true)]
+    _include: bool,
+    #[arg(short = 'k', long, hide = true)]
+    _insecure: bool,
+    #[arg(short = 'L', long, hide = true)]
+    _location: bool,
+    #[arg(short = 'v', long, hide = true)]
+    _verbose: bool,
+}
+
+impl Explain {
+    /// As curl chooses it.
+    fn method(&self) -> &str {
+        match &self.method {
+            Some(method) => method,
+            None if self.curl.head => "HEAD",
+            None if !self.curl.data.is_empty() => "POST",
+            None => "GET",
+        }
+    }
+}
+
+pub fn run(arguments: &Explain) -> u8 {
+    match explained(arguments) {
+        Ok(explanation) if arguments.json => println!("{explanation:#}"),
+        Ok(explanation) => print!("{}", in_words(arguments, &explanation)),
+        Err(why) => {
+            eprintln!("sluicegate: {why}");
+            return FAILED;
+        }
+    }
+    FINE
+}
+
+fn explained(arguments: &Explain) -> Result<Value, String> {
+    let question = question(arguments)?;
+    if let Some(url) = &arguments.url {
+        let remote = Remote::with_token_file(url.clone(), arguments.token_file.as_deref())?;
+        return remote.post("/v1/explain", &question);
+    }
+    let loaded = check::read(arguments.config.as_deref()).map_err(|mistakes| mistakes.to_string())?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| error.to_string())?;
+    let question = question.to_string();
+    let explanation = runtime.block_on(sluicegate_server::explain_offline(loaded.config, question.as_bytes()))?;
+    serde_json::to_value(explanation).map_err(|error| error.to_string())
+}
+
+/// The question in the words of `/v1/check`.
+fn question(arguments: &Explain) -> Result<Value, String> {
+    let (host, path) = host_and_path(&arguments.target)?;
+    let mut headers = Map::new();
+    let mut named_host = None;
+    for line in &arguments.headers {
+        let (name, value) =
+            line.split_once(':').ok_or_else(|| format!("-H {line:?}: must be a name, a colon and a value"))?;
+        let (name, value) = (name.trim().to_ascii_lowercase(), value.trim());
+        let before = match name == "host" {
+            true => named_host.replace(value.to_owned()).map(Value::from),
+            false => headers.insert(name.clone(), value.into()),
+        };
+        if before.is_some() {
+            return Err(format!("-H {name}: is there twice; whom such a request is from, nobody can say: say it once"));
+        }
+    }
+    let mut subject = json!({
+        "client_ip": arguments.client_ip, "method": arguments.method(), "path": path, "headers": headers,
+        "descriptors": pairs("--descriptor", &arguments.descriptors)?,
+    });
+    if let Some(host) = named_host.or(host) {
+        subject["host"] = host.into();
+    }
+    if let Some(id) = &arguments.principal {
+        subject["principal"] = json!({ "id": id, "claims": pairs("--claim", &arguments.claims)? });
+    }
+    Ok(json!({ "subject": subject, "cost": arguments.cost }))
+}
+
+fn pairs(option: &str, words: &[String]) -> Result<Map<String, Value>, String> {
+    let pair = |word: &String| match word.split_once('=') {
+        Some((name, value)) => Ok((name.to_owned(), Value::from(value))),
+        None => Err(format!("{option} {word:?}: must be a name, an equals sign and a value")),
+    };
+    words.iter().map(pair).collect()
+}
+
+fn host_and_path(target: &str) -> Result<(Option<String>, String), String> {
+    let Some((scheme, rest)) = target.split_once("://") else {
+        return match target.starts_with('/') {
+            true => Ok((None, target.to_owned())),
+            false => Err(format!("{target:?}: must be a URL such as http://a.example/x, or a path that begins with /")),
+        };
+    };
+    if !matches!(scheme, "http" | "https" | "ws" | "wss") {
+        return Err(format!("{target:?}: must begin with http:// or https://"));
+    }
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (host, path) = rest.split_at(end);
+    let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+    Ok((Some(host.to_owned()), path))
+}
+
+const WIDTH: usize = 100;
+
+fn in_words(arguments: &Explain, explanation: &Value) -> String {
+    let text = |value: &Value| value.as_str().map(plain).unwrap_or_default();
+    let principal = explanation["principal"].as_str().map(|principal| format!(", {principal}")).unwrap_or_default();
+    let who = format!("{} {} from {}{principal}", arguments.method(), arguments.target, arguments.client_ip);
+    let mut words = format!("{}\n{}\n\n", plain(&who), text(&explanation["summary"]));
+    let limits = explanation["limits"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if limits.is_empty() {
+        words.push_str("There are no limits.\n");
+    }
+    for limit in limits {
+        let mark = match (limit["standing"].as_str(), limit["allowed"].as_bool(), limit["mode"].as_str()) {
+            (Some("charged"), Some(false), Some("shadow")) => "watch",
+            (Some("charged"), Some(false), _) => "deny",
+            (Some("charged" | "not_limited"), ..) => "pass",
+            (Some("unknown"), ..) => "?",
+            (Some("missing_key"), Some(false), _) => "deny",
+            _ => "-",
+        };
+        words.push_str(&wrapped(mark, &text(&limit["words"])));
+    }
+    if arguments.url.is_none() {
+        words.push_str(
+            "\nCounters are taken as full. With --url of a running Sluicegate it tells what they hold now.\n",
+        );
+    }
+    words
+}
+
+/// A mark, and text beside it in lines of a readable length.
+fn wrapped(mark: &str, text: &str) -> String {
+    let indent = 8;
+    let mut lines = vec![format!("{mark:>6}  ")];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is always a line");
+        if line.chars().count() + word.chars().count() > WIDTH && line.trim_end().chars().count() > indent {
+            line.truncate(line.trim_end().len());
+            lines.push(" ".repeat(indent));
+        }
+        let line = lines.last_mut().expect("there is always a line");
+        line.push_str(word);
+        line.push(' ');
+    }
+    lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_a_url_or_a_path() {
+        let some = |host: &str, path: &str| Ok((Some(host.to_owned()), path.to_owned()));
+        assert_eq!(host_and_path("http://a.example/x?y"), some("a.example", "/x?y"));
+        assert_eq!(host_and_path("https://a.example:8443"), some("a.example:8443", "/"));
+        assert_eq!(host_and_path("http://a.example?y"), some("a.example", "/?y"));
+        assert_eq!(host_and_path("/x"), Ok((None, "/x".to_owned())));
+        assert!(host_and_path("a.example/x").is_err());
+        assert!(host_and_path("ftp://a.example/x").is_err());
+    }
+
+    #[test]
+    fn lines_are_of_a_readable_length() {
+        let text = wrapped("pass", &"word ".repeat(60));
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        assert!(text.lines().skip(1).all(|line| line.starts_with("        word")), "{text}");
+        assert_eq!(wrapped("-", "short"), "     -  short\n");
+    }
+}

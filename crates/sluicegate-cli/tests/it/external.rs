@@ -1,0 +1,208 @@
+//! Quotas from outside, through the running proxy: a real service, a real Redis (E1 to E7, D3, T-24, T-36, T-58).
+
+mod example;
+mod hostile;
+mod rebinding;
+
+use std::time::Duration;
+
+use http::Response;
+use http_body_util::Full;
+use sluicegate_testkit::RedisServer;
+
+use super::decisions::{exchange, request};
+use super::resp::redis_cli;
+use super::running::{Sluicegate, eventually, status};
+use super::upstream::{Seen, Upstream};
+
+/// A limit of one request an hour by tenant, for when nobody knows better.
+fn config(service: &str, server: &RedisServer, upstream: &Upstream, more: &str) -> String {
+    format!(
+        "
+proxy: {{ listen: '127.0.0.1:0', upstream: 'http://{}' }}
+admin: {{ listen: '127.0.0.1:0' }}
+decisions: {{ http: '127.0.0.1:0', resp: '127.0.0.1:0' }}
+store:
+  kind: redis
+  deadline: 1s
+  redis: {{ endpoints: ['{}'] }}
+external:
+  timeout: 2s
+  http: {{ url: '{service}' }}
+  {more}
+limits:
+  - name: tenant
+    key: ['header:X-Tenant-Id']
+    rate: 1/h
+    burst: 1
+    quota_from: external
+    on_failure: {{ policy: open }}
+",
+        upstream.address,
+        server.address()
+    )
+}
+
+/// A service that answers what the plan of a key is, with the key in its place.
+fn service(plan: impl Fn(&str) -> String + Send + Sync + 'static) -> Upstream {
+    Upstream::answering(move |seen: &Seen| {
+        let question: serde_json::Value = serde_json::from_slice(&seen.body).unwrap_or_default();
+        let key = question["key"].as_str().unwrap_or_default();
+        Response::builder().header("content-type", "application/json").body(Full::from(plan(key))).unwrap()
+    })
+}
+
+fn url(service: &Upstream) -> String {
+    format!("http://{}/limits", service.address)
+}
+
+fn ask(sluicegate: &Sluicegate, tenant: &str) -> u16 {
+    status(&sluicegate.get("/", &[&format!("X-Tenant-Id: {tenant}")]))
+}
+
+/// How many requests of a tenant pass before the first that does not.
+fn passes(sluicegate: &Sluicegate, tenant: &str) -> usize {
+    (0..30).take_while(|_| ask(sluicegate, tenant) == 200).count()
+}
+
+#[test]
+fn each_tenant_has_the_quota_of_its_plan_on_every_replica() {
+    let (redis, upstream) = (RedisServer::start(), Upstream::start());
+    let service = service(|key| match key {
+        "gold" => r#"{"average": 1, "burst": 7, "period": "1h"}"#.to_owned(),
+        "free" => r#"{"average": "1", "burst": "2", "period": "1h"}"#.to_owned(),
+        "vip" => r#"{"average": 0}"#.to_owned(),
+        _ => r#"{"average": 1, "burst": 3, "period": "1h", "tenant_key": "everybody-else"}"#.to_owned(),
+    });
+    let config = config(&url(&service), &redis, &upstream, "");
+    let (one, other) = (Sluicegate::start(&config), Sluicegate::start(&config));
+    assert_eq!((passes(&one, "gold"), passes(&one, "free"), passes(&one, "vip")), (7, 2, 30));
+    assert_eq!(ask(&other, "gold"), 429, "the counter is shared");
+    let calls = |sluicegate: &Sluicegate| sluicegate.metric("sluicegate_external_calls_total");
+    assert_eq!((calls(&one), calls(&other)), (3, 0), "what one replica was told, the others find in Redis");
+    assert_eq!((passes(&other, "somebody"), passes(&other, "else")), (3, 0), "two keys of one tenant");
+    let answer = other.get("/", &["X-Tenant-Id: gold"]);
+    assert!(answer.contains("x-ratelimit-limit: 7\r\n"), "headers say what holds: {answer}");
+    let asked = service.seen();
+    assert!(asked.iter().all(|seen| seen.head.method == "POST" && seen.head.uri.path() == "/limits"), "{asked:?}");
+}
+
+#[test]
+fn the_service_is_told_who_asks_for_what_but_no_secret() {
+    let (redis, upstream) = (RedisServer::start(), Upstream::start());
+    let service = service(|_| r#"{"average": 0}"#.to_owned());
+    let sluicegate = Sluicegate::start(&config(&url(&service), &redis, &upstream, ""));
+    let headers = ["X-Tenant-Id: acme", "X-Plan: gold", "Authorization: Bearer hidden", "Cookie: hidden=1"];
+    assert_eq!(status(&sluicegate.get("/a/../b?c", &headers)), 200);
+    let seen = service.seen();
+    let question: serde_json::Value = serde_json::from_slice(&seen[0].body).unwrap();
+    assert_eq!(
+        (&question["key"], &question["method"], &question["path"]),
+        (&"acme".into(), &"GET".into(), &"/b".into())
+    );
+    assert_eq!(question["headers"]["x-plan"], "gold");
+    assert!(!String::from_utf8_lossy(&seen[0].body).contains("hidden"), "{question}");
+}
+
+#[test]
+fn the_decision_service_asks_as_the_proxy_does() {
+    let (redis, upstream) = (RedisServer::start(), Upstream::start());
+    let service = service(|_| r#"{"average": 1, "burst": 4, "period": "1h", "tenant_key": "acme"}"#.to_owned());
+    let sluicegate = Sluicegate::start(&config(&url(&service), &redis, &upstream, ""));
+    assert_eq!(ask(&sluicegate, "a"), 200);
+    let post = |path: &str, body: &str| exchange(&sluicegate, request(path, &[], body).as_bytes());
+    let answer = post("/v1/check", r#"{"limit": "tenant", "key": ["b"]}"#);
+    assert!(answer.contains("\"limit\":4,\"remaining\":2"), "{answer}");
+    let answer = post("/v1/check", r#"{"subject": {"headers": {"x-tenant-id": "c"}}}"#);
+    assert!(answer.contains("\"limit\":4,\"remaining\":1"), "{answer}");
+    let answer = post("/v1/refund", r#"{"limit": "tenant", "key": ["d"], "cost": 2}"#);
+    assert!(answer.contains("\"remaining\":3"), "{answer}");
+    let answer = redis_cli(&sluicegate, &["SG.CHECK", "tenant", "e", "3"]);
+    assert!(answer.starts_with("0 4 0 "), "{answer}");
+    assert_eq!(ask(&sluicegate, "a"), 429, "all of them spent the tenant's");
+    post("/v1/reset", r#"{"limit": "tenant", "key": ["f"]}"#);
+    assert_eq!(ask(&sluicegate, "a"), 200);
+}
+
+#[test]
+fn without_redis_each_tenant_has_the_policy_of_its_plan() {
+    let (redis, upstream) = (RedisServer::start(), Upstream::start());
+    let service = service(|key| {
+        match key {
+            "closed" => {
+                r#"{"average": 1, "burst": 9, "period": "1h", "failure_policy": "FAIL_CLOSED", "failure_code": 429}"#
+            }
+            "local" => r#"{"average": 1, "burst": 2, "period": "1h", "failure_policy": 3}"#,
+            _ => r#"{"average": 1, "burst": 1, "period": "1h"}"#,
+        }
+        .to_owned()
+    });
+    let sluicegate = Sluicegate::start(&config(&url(&service), &redis, &upstream, ""));
+    assert_eq!(["closed", "local", "open"].map(|tenant| ask(&sluicegate, tenant)), [200; 3]);
+    drop(redis);
+    eventually("the store is away", || ask(&sluicegate, "closed") == 429 && ask(&sluicegate, "open") == 200);
+    let local: Vec<u16> = (0..6).map(|_| ask(&sluicegate, "local")).collect();
+    assert!(local.contains(&429) && !local.contains(&503), "the plan's quota holds on this replica: {local:?}");
+}
+
+#[test]
+fn a_tenant_goes_to_its_own_server_where_that_is_allowed() {
+    let (redis, upstream) = (RedisServer::start(), Upstream::start());
+    let own = Upstream::answering(|_| Response::new(Full::from("its own")));
+    let at = own.address;
+    let service = service(move |key| match key {
+        "own" => format!(r#"{{"average": 0, "backend_url": "http://{at}"}}"#),
+        "named" => format!(r#"{{"average": 0, "backend_url": "http://localhost:{}"}}"#, at.port()),
+        _ => r#"{"average": 0}"#.to_owned(),
+    });
+    let allowed = "backend_url: { deny_private_networks: false }";
+    let sluicegate = Sluicegate::start(&config(&url(&service), &redis, &upstream, allowed));
+    let body = |sluicegate: &Sluicegate, tenant: &str| {
+        let answer = sluicegate.get("/", &[&format!("X-Tenant-Id: {tenant}")]);
+        answer.split("\r\n\r\n").nth(1).unwrap_or_default().to_owned()
+    };
+    for tenant in ["own", "named", "own"] {
+        assert_eq!(body(&sluicegate, tenant), "its own");
+    }
+    assert_eq!(body(&sluicegate, "other"), "ok");
+    let before = own.seen().len();
+    redis.flush_all();
+    let careful = Sluicegate::start(&config(&url(&service), &redis, &upstream, ""));
+    assert_eq!(body(&careful, "own"), "ok", "an address inside is ignored, and the request goes where all go");
+    assert_eq!(ask(&careful, "named"), 502, "a name that leads inside is not dialled");
+    assert_eq!(own.seen().len(), before, "nothing was dialled");
+    assert_eq!(careful.metric("sluicegate_external_ignored_total{part=\"backend_url\"}"), 1);
+}
+
+#[test]
+fn a_plan_may_have_its_own_patience() {
+    let redis = RedisServer::start();
+    // A server that answers when the test is over.
+    let (over, until) = std::sync::mpsc::channel::<()>();
+    let until = std::sync::Mutex::new(until);
+    let slow = Upstream::answering(move |_| {
+        let _ = until.lock().unwrap().recv_timeout(Duration::from_secs(20));
+        Response::new(Full::from("late"))
+    });
+    let service = service(|key| match key {
+        "hasty" => r#"{"average": 0, "request_timeout": "200ms"}"#.to_owned(),
+        _ => r#"{"average": 0}"#.to_owned(),
+    });
+    let sluicegate = Sluicegate::start(&config(&url(&service), &redis, &slow, ""));
+    assert_eq!(ask(&sluicegate, "hasty"), 504);
+    drop(over);
+}
+
+#[test]
+fn a_reload_keeps_what_is_known_of_the_service() {
+    let (redis, upstream) = (RedisServer::start(), Upstream::start());
+    let service = service(|_| r#"{"average": 1, "burst": 20, "period": "1h"}"#.to_owned());
+    let text = config(&url(&service), &redis, &upstream, "");
+    let sluicegate = Sluicegate::start(&text);
+    assert_eq!(ask(&sluicegate, "acme"), 200);
+    std::fs::write(sluicegate.file("sluicegate.yaml"), text.replace("burst: 1", "burst: 2")).unwrap();
+    sluicegate.signal("HUP");
+    sluicegate.wait_for_log("version=2");
+    assert_eq!(ask(&sluicegate, "acme"), 200);
+    assert_eq!(sluicegate.metric("sluicegate_external_calls_total"), 1);
+}

@@ -1,0 +1,89 @@
+//! Decisions as they happen.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+
+use serde_json::{Value, json};
+
+use super::super::running::{LONGEST, Sluicegate, eventually, status};
+use super::{CONFIG, ask, from};
+
+/// The answer to a wish for events, of which nothing has been read.
+fn wish(sluicegate: &Sluicegate, query: &str) -> BufReader<TcpStream> {
+    let address = sluicegate.admin.unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(LONGEST)).unwrap();
+    write!(stream, "GET /v1/events{query} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    BufReader::new(stream)
+}
+
+/// A stream of events that has begun.
+fn watch(sluicegate: &Sluicegate, query: &str) -> BufReader<TcpStream> {
+    let mut lines = wish(sluicegate, query);
+    let mut head = String::new();
+    while !head.contains(": welcome") {
+        assert!(lines.read_line(&mut head).unwrap() > 0, "it ended: {head}");
+    }
+    assert_eq!(status(&head), 200, "{head}");
+    assert!(head.contains("content-type: text/event-stream"), "{head}");
+    lines
+}
+
+/// The next decision that is told.
+fn next(lines: &mut BufReader<TcpStream>) -> Value {
+    loop {
+        let mut line = String::new();
+        assert!(lines.read_line(&mut line).unwrap() > 0, "it ended");
+        if let Some(data) = line.strip_prefix("data: ") {
+            return serde_json::from_str(data).unwrap();
+        }
+    }
+}
+
+#[test]
+fn whoever_watches_sees_decisions_as_they_are_made() {
+    let sluicegate = Sluicegate::start(CONFIG);
+    let mut all = watch(&sluicegate, "?limit=per-client");
+    let mut denied = watch(&sluicegate, "?outcome=denied&key=113.7");
+    for _ in 0..6 {
+        from(&sluicegate, "203.0.113.7");
+    }
+    let first = next(&mut all);
+    assert_eq!((&first["key"], &first["outcome"]), (&json!("per-client:203.0.113.7"), &json!("allowed")));
+    assert_eq!((&first["remaining"], &first["stands_for"]), (&json!(4), &json!(1)));
+    let refused = next(&mut denied);
+    assert_eq!((&refused["outcome"], &refused["limit"]), (&json!("denied"), &json!("per-client")));
+    assert!(refused["retry_after_us"].as_u64().unwrap() > 3_000_000_000);
+    assert_eq!(ask(&sluicegate, "GET", "/v1/stats", None).1["watching"], 2);
+    drop((all, denied));
+    eventually("nobody watches any more", || {
+        from(&sluicegate, "203.0.113.7");
+        ask(&sluicegate, "GET", "/v1/stats", None).1["watching"] == 0
+    });
+}
+
+/// What strangers send is data, one line of it.
+#[test]
+fn a_hostile_key_stays_one_event() {
+    let sluicegate = Sluicegate::start(CONFIG);
+    let mut events = watch(&sluicegate, "?limit=watched");
+    let hostile = "X-Tenant: <img src=x onerror=alert(1)>\\u001b[31m\"};data: x";
+    sluicegate.get("/", &[hostile]);
+    let event = next(&mut events);
+    let key = event["key"].as_str().unwrap();
+    assert!(key.starts_with("watched:%3Cimg"), "{key}");
+    assert!(!key.contains(['<', '"', '\n', '\u{1b}']), "{key}");
+}
+
+#[test]
+fn a_watcher_who_reads_nothing_holds_up_nobody() {
+    let sluicegate = Sluicegate::start(CONFIG);
+    let silent: Vec<_> = (0..8).map(|_| watch(&sluicegate, "")).collect();
+    let mut refused = String::new();
+    wish(&sluicegate, "").read_line(&mut refused).unwrap();
+    assert_eq!(status(&refused), 429, "{refused}");
+    for number in 0..300 {
+        assert_eq!(from(&sluicegate, &format!("198.51.100.{}", number % 250)), 200);
+    }
+    drop(silent);
+}

@@ -1,0 +1,39 @@
+//! `client_ip`: whose headers are believed, and how much of an address makes a caller.
+
+use sluicegate_core::address::Prefixes;
+
+use crate::item::Item;
+use crate::typed::{ClientIp, ProxyHeader};
+
+const HEADERS: [(&str, ProxyHeader); 3] = [
+    ("x-forwarded-for", ProxyHeader::XForwardedFor),
+    ("forwarded", ProxyHeader::Forwarded),
+    ("x-real-ip", ProxyHeader::XRealIp),
+];
+
+/// The rules, and the prefixes that every limit counts by.
+pub(super) fn client_ip(item: Option<&Item<'_>>) -> (ClientIp, Prefixes) {
+    let read = item.and_then(|item| {
+        item.section(|section| {
+            let trusted_proxies = section.all("trusted_proxies", Item::cidr);
+            let header = section.read("header", ProxyHeader::default(), header);
+            let mut prefix = |key, default, most| {
+                let bits = section.read(key, default, |item| item.whole(0..=most));
+                u8::try_from(bits).unwrap_or(u8::MAX)
+            };
+            let prefixes = Prefixes::new(prefix("ipv4_prefix", 32, 32), prefix("ipv6_prefix", 64, 128));
+            (ClientIp { trusted_proxies, header }, prefixes.unwrap_or_default())
+        })
+    });
+    let by_default = ClientIp { trusted_proxies: Vec::new(), header: ProxyHeader::default() };
+    read.unwrap_or((by_default, Prefixes::default()))
+}
+
+fn header(item: &Item<'_>) -> Option<ProxyHeader> {
+    let name = item.any_text()?.to_ascii_lowercase();
+    let known = HEADERS.iter().find(|(header, _)| *header == name);
+    if known.is_none() {
+        item.unknown_word(&HEADERS.map(|(header, _)| header));
+    }
+    known.map(|(_, header)| *header)
+}

@@ -1,0 +1,200 @@
+//! `external`: the service that knows callers' quotas.
+
+use std::path::PathBuf;
+
+use sluicegate_core::{HostPattern, Nanos};
+
+use super::names::host_and_port;
+use super::redis;
+use crate::item::Item;
+use crate::section::Section;
+use crate::tree::Value;
+use crate::typed::{
+    BackendScheme, BackendUrlSettings, ExternalService, ExternalSettings, GrpcCodec, HeaderFilter, ServiceAddress,
+    Store,
+};
+
+const SCHEMES: [(&str, BackendScheme); 2] = [("http", BackendScheme::Http), ("https", BackendScheme::Https)];
+
+/// The settings; `None` when it cannot be read whom to ask.
+pub(super) fn external(item: &Item<'_>, store: &Store) -> Option<ExternalSettings> {
+    item.section(|section| {
+        let service = service(section);
+        let timeout = Nanos::MILLISECOND..=Nanos::MINUTE;
+        let cache_ttl = Nanos::SECOND..=Nanos::DAY;
+        let settings = ExternalSettings {
+            timeout: section.read("timeout", Nanos::from_secs(5), |item| item.duration(timeout)),
+            cache_ttl: section.read("cache_ttl", Nanos::MINUTE, |item| item.duration(cache_ttl)),
+            max_concurrent_requests: section
+                .read("max_concurrent_requests", 50, |item| item.whole(1..=10_000))
+                .try_into()
+                .unwrap_or(usize::MAX),
+            // What stands in is never seen: the mistake has been noted.
+            service: service.clone().unwrap_or(ExternalService::Http { at: nowhere(), path: String::new() }),
+            headers: section.sub("header_filter").map(|item| header_filter(&item)).unwrap_or_default(),
+            cache_redis: section
+                .sub("cache_redis")
+                .filter(|item| !matches!(item.node.value, Value::Nothing))
+                .and_then(|item| redis::beside(&item, &store.kind))
+                .map(Box::new),
+            backend_url: section.sub("backend_url").map(|item| backend_url(&item)).unwrap_or_default(),
+        };
+        service.map(|_| settings)
+    })?
+}
+
+fn nowhere() -> ServiceAddress {
+    ServiceAddress { tls: false, host: String::new(), port: 0, ca_file: None }
+}
+
+/// Exactly one of `http` and `grpc`.
+fn service(section: &mut Section<'_>) -> Option<ExternalService> {
+    let http = section.sub("http").map(|item| http(&item));
+    let grpc = section.sub("grpc").map(|item| grpc(&item));
+    match (http, grpc) {
+        (Some(service), None) | (None, Some(service)) => service,
+        (Some(_), Some(_)) => {
+            section.refuse("grpc", "http says it already: exactly one of the two is asked");
+            None
+        }
+        (None, None) => {
+            section.item().note("needs http or grpc: whom to ask");
+            None
+        }
+    }
+}
+
+fn http(item: &Item<'_>) -> Option<ExternalService> {
+    item.section(|section| {
+        let url = section.need("url", "where to ask, such as http://limits:8080/limits").and_then(|item| {
+            let text = item.text()?;
+            parse_url(text).map_err(|why| item.note(why)).ok()
+        });
+        let (_, ca_file) = tls(section, false);
+        let is_plain = url.as_ref().is_some_and(|(at, _)| !at.tls);
+        if is_plain {
+            section.refuse("tls", "needs a url with https://");
+        }
+        let (at, path) = url?;
+        Some(ExternalService::Http { at: ServiceAddress { ca_file, ..at }, path })
+    })?
+}
+
+/// No error repeats the text: a password may have been written into it.
+pub(super) fn parse_url(text: &str) -> Result<(ServiceAddress, String), &'static str> {
+    const SCHEMES: &str = "must begin with http:// or https://";
+    let (scheme, rest) = text.split_once("://").ok_or(SCHEMES)?;
+    let tls = match scheme.to_ascii_lowercase().as_str() {
+        "http" => false,
+        "https" => true,
+        _ => return Err(SCHEMES),
+    };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    if path.contains('#') {
+        return Err("must not hold a fragment");
+    }
+    if !path.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte)) {
+        return Err("the path must be visible ASCII, percent-encoded where it is not");
+    }
+    let (host, port) = host_and_port(authority)?;
+    let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+    let port = port.unwrap_or(if tls { 443 } else { 80 });
+    Ok((ServiceAddress { tls, host, port, ca_file: None }, path))
+}
+
+fn grpc(item: &Item<'_>) -> Option<ExternalService> {
+    item.section(|section| {
+        let address = section.need("address", "where to ask, such as limits:50052").and_then(|item| {
+            let text = item.text()?;
+            match host_and_port(text) {
+                _ if text.contains("://") => {
+                    item.note("must be a host and a port without a scheme, as in limits:50052");
+                    None
+                }
+                Ok((host, Some(port))) => Some((host, port)),
+                Ok((_, None)) => {
+                    item.note("needs a port, as in limits:50052");
+                    None
+                }
+                Err(why) => {
+                    item.note(why);
+                    None
+                }
+            }
+        });
+        let codecs = [("protobuf", GrpcCodec::Protobuf), ("json", GrpcCodec::Json)];
+        let codec = section.read("codec", GrpcCodec::default(), |item| item.word(&codecs));
+        let (tls, ca_file) = tls(section, true);
+        let (host, port) = address?;
+        Some(ExternalService::Grpc { at: ServiceAddress { tls, host, port, ca_file }, codec })
+    })?
+}
+
+/// Whether there is TLS, and whom it trusts. Where a URL says the first, the section says only the second.
+fn tls(section: &mut Section<'_>, has_switch: bool) -> (bool, Option<PathBuf>) {
+    let read = section.sub("tls").and_then(|item| {
+        item.section(|section| {
+            let enabled = !has_switch || section.read("enabled", true, Item::switch);
+            let ca_file = section.optional("ca_file", |item| match item.any_text() {
+                Some("") => None,
+                _ => item.file(),
+            });
+            (enabled, ca_file.filter(|_| enabled))
+        })
+    });
+    read.unwrap_or_default()
+}
+
+fn header_filter(item: &Item<'_>) -> HeaderFilter {
+    let read = item.section(|section| {
+        let allowed = section.all("allow_list", Item::header_name);
+        let denied = section.all("deny_list", Item::header_name);
+        if allowed.is_empty() {
+            let secret = HeaderFilter::SECRET.map(str::to_owned);
+            return HeaderFilter::AllBut(secret.into_iter().chain(denied).collect());
+        }
+        if !denied.is_empty() {
+            section.refuse("deny_list", "has no meaning beside allow_list, which names all that are told");
+        }
+        HeaderFilter::Only(allowed)
+    });
+    read.unwrap_or_default()
+}
+
+fn backend_url(item: &Item<'_>) -> BackendUrlSettings {
+    let by_default = BackendUrlSettings::default();
+    let read = item.section(|section| {
+        let schemes = match section.has("schemes") {
+            true => section.all("schemes", |item| item.word(&SCHEMES)),
+            false => {
+                // Known even where it is not there.
+                section.optional("schemes", |_| Some(()));
+                by_default.schemes.clone()
+            }
+        };
+        if schemes.is_empty() {
+            section.first_of(&["schemes"]).note("must name http, https or both");
+        }
+        BackendUrlSettings {
+            allowed_hosts: section.all("allowed_hosts", allowed_host),
+            deny_private_networks: section.read("deny_private_networks", true, Item::switch),
+            schemes,
+        }
+    });
+    read.unwrap_or(by_default)
+}
+
+/// A name or address without a port, or `*.example`.
+fn allowed_host(item: &Item<'_>) -> Option<String> {
+    let text = item.text()?;
+    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    if let Some(Ok(address)) = bare.map(str::parse::<std::net::Ipv6Addr>) {
+        return Some(address.to_string());
+    }
+    let pattern = item.parsed(str::parse::<HostPattern>)?;
+    Some(match pattern {
+        HostPattern::Exact(host) => host,
+        HostPattern::Below(domain) => format!("*.{domain}"),
+    })
+}

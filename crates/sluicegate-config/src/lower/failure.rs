@@ -1,0 +1,44 @@
+//! `on_failure`: what happens to requests while the store is away, for a store or for a limit.
+
+use sluicegate_core::{FailurePolicy, FailureStatus};
+
+use crate::item::Item;
+use crate::section::Section;
+use crate::tree::Value;
+
+/// What `on_failure` or `fail_open` says; `None` when neither is there.
+pub(super) fn on_failure(section: &mut Section<'_>) -> Option<FailurePolicy> {
+    let policy = section.sub("on_failure").map(|item| policy(&item));
+    let fail_open = section.optional("fail_open", Item::switch);
+    if policy.is_some() && fail_open.is_some() {
+        section.refuse("fail_open", "on_failure says it already");
+    }
+    let by_switch = |open| if open { FailurePolicy::Open } else { FailurePolicy::default() };
+    policy.or(fail_open.map(by_switch))
+}
+
+/// A word, or a section with the word and a status.
+fn policy(item: &Item<'_>) -> FailurePolicy {
+    if matches!(item.node.value, Value::Text(_)) {
+        return word(item).unwrap_or_default();
+    }
+    let read = item.section(|section| {
+        let policy = section.need("policy", "open, closed or local").and_then(|item| word(&item));
+        let status = section.optional("status", |item| item.whole(400..=599));
+        let status = status.and_then(|status| FailureStatus::new(u16::try_from(status).ok()?).ok());
+        match (policy.unwrap_or_default(), status) {
+            (FailurePolicy::Closed(_), Some(status)) => FailurePolicy::Closed(status),
+            (policy @ (FailurePolicy::Open | FailurePolicy::Local), Some(_)) => {
+                section.refuse("status", "is for policy closed only: with the others no request is refused");
+                policy
+            }
+            (policy, None) => policy,
+        }
+    });
+    read.unwrap_or_default()
+}
+
+fn word(item: &Item<'_>) -> Option<FailurePolicy> {
+    let policy = item.any_text()?.parse();
+    policy.map_err(|_| item.unknown_word(&["open", "closed", "local"])).ok()
+}

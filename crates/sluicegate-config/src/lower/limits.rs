@@ -1,0 +1,217 @@
+//! `limits`: the rules, checked one by one and then together.
+
+use sluicegate_core::address::Prefixes;
+use sluicegate_core::{
+    DescriptorMatch, Factor, FactorRule, FailurePolicy, HeaderMatch, KeyPart, Limit, Match, Mode, OnMissingKey, Policy,
+    PolicyError, QuotaSource,
+};
+
+use super::failure::on_failure;
+use super::quota::{is_bucket, quota};
+use crate::item::{Item, expected};
+use crate::section::Section;
+
+const MISSING: [(&str, OnMissingKey); 4] = [
+    ("reject", OnMissingKey::Reject),
+    ("client_ip", OnMissingKey::ClientIp),
+    ("shared", OnMissingKey::Shared),
+    ("skip", OnMissingKey::Skip),
+];
+
+/// What other sections say about limits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Around {
+    pub(super) prefixes: Prefixes,
+    /// For limits that say nothing of their own.
+    pub(super) on_failure: FailurePolicy,
+    /// Whether there is a service to ask for quotas.
+    pub(super) has_external: bool,
+}
+
+/// All limits.
+pub(super) fn policy(item: Option<&Item<'_>>, around: Around) -> Policy {
+    let items = item.and_then(|item| item.list()).unwrap_or_default();
+    let limits = items.iter().map(|item| limit(item, around)).collect::<Vec<_>>();
+    // A limit whose name could not be read might be the one that others replace, so there is no telling.
+    let is_named = limits.iter().all(Option::is_some);
+    let limits: Vec<Limit> = limits.into_iter().flatten().collect();
+    if !is_named || has_long_chain(&items, &limits) {
+        return no_limits();
+    }
+    Policy::new(limits).unwrap_or_else(|errors| {
+        errors.0.iter().for_each(|error| tell(&items, error));
+        no_limits()
+    })
+}
+
+/// What stands in for limits that are refused.
+fn no_limits() -> Policy {
+    Policy::new([]).expect("no limits contradict each other")
+}
+
+/// One limit; `None` when it has no name.
+fn limit(item: &Item<'_>, around: Around) -> Option<Limit> {
+    item.section(|section| {
+        let name = section.need("name", "letters, digits, '.', '_' and '-'").and_then(|item| item.text());
+        let key = section.need("key", "[client_ip] counts each client address, [global] all requests together");
+        let limit = Limit {
+            quota: quota(section),
+            quota_from: quota_from(section, around.has_external),
+            key: key.map(|item| key_parts(&item)).unwrap_or_else(|| vec![KeyPart::Global]),
+            matching: section.sub("match").map(|item| matching(&item)).unwrap_or_default(),
+            replaces: section.optional("replaces", |item| item.text()).map(str::to_owned),
+            mode: section
+                .read("mode", Mode::Enforce, |item| item.word(&[("enforce", Mode::Enforce), ("shadow", Mode::Shadow)])),
+            on_missing_key: section.optional("on_missing_key", |item| item.word(&MISSING)),
+            on_failure: Some(on_failure(section).unwrap_or(around.on_failure)),
+            factor: section.sub("factor").and_then(|item| factor(&item)),
+            prefixes: around.prefixes,
+            ..Limit::unlimited(name.unwrap_or_default())
+        };
+        name.map(|_| limit)
+    })?
+}
+
+/// Who says what a caller may spend.
+fn quota_from(section: &mut Section<'_>, has_external: bool) -> QuotaSource {
+    let sources = [("static", QuotaSource::Limit), ("external", QuotaSource::External)];
+    let source = section.read("quota_from", QuotaSource::Limit, |item| item.word(&sources));
+    if source == QuotaSource::External && !has_external {
+        section.first_of(&["quota_from"]).note("needs a section external that says whom to ask");
+    }
+    if source == QuotaSource::External && !is_bucket(section) {
+        let why = "external is for algorithm token_bucket or gcra: the answer is average, period and burst";
+        section.first_of(&["quota_from"]).note(why);
+    }
+    source
+}
+
+fn key_parts(item: &Item<'_>) -> Vec<KeyPart> {
+    let items = item.one_or_more();
+    if items.is_empty() {
+        item.note("must have at least one part; use global for one counter");
+    }
+    let mut parts = Vec::new();
+    for item in &items {
+        match item.parsed(str::parse::<KeyPart>) {
+            Some(part) if parts.contains(&part) => item.note("is there twice"),
+            Some(part) => parts.push(part),
+            None => {}
+        }
+    }
+    // What cannot be read has been noted; the list must not be empty for the checks that follow.
+    if parts.is_empty() { vec![KeyPart::Global] } else { parts }
+}
+
+fn matching(item: &Item<'_>) -> Match {
+    let read = item.section(|section| Match {
+        path: section.optional("path", |item| item.parsed(str::parse)),
+        methods: section.all("methods", method),
+        hosts: section.all("hosts", |item| item.parsed(str::parse)),
+        headers: section.optional("headers", headers).unwrap_or_default(),
+        domain: section.optional("domain", |item| item.text().map(str::to_owned)),
+        descriptors: section.optional("descriptor", descriptors).unwrap_or_default(),
+    });
+    read.unwrap_or_default()
+}
+
+fn method(item: &Item<'_>) -> Option<String> {
+    let is_token =
+        |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte));
+    item.parsed(|text| match is_token(text) {
+        true => Ok(text.to_ascii_uppercase()),
+        false => Err(expected("a method such as POST", text)),
+    })
+}
+
+/// `name: value`, or `name: "*"` for any value.
+fn headers(item: &Item<'_>) -> Option<Vec<HeaderMatch>> {
+    let mut headers: Vec<HeaderMatch> = Vec::new();
+    for (name, item) in item.entries()? {
+        let value = item.any_text().map(|text| (text != "*").then(|| text.to_owned()));
+        let name = name.to_ascii_lowercase();
+        if !matches!(format!("header:{name}").parse(), Ok(KeyPart::Header(_))) {
+            item.note("is no name of a header");
+        } else if headers.iter().any(|other| other.name == name) {
+            item.note("is there twice");
+        } else if let Some(value) = value {
+            headers.push(HeaderMatch { name, value });
+        }
+    }
+    Some(headers)
+}
+
+/// `name: value`, or `name: "*"` for any value.
+fn descriptors(item: &Item<'_>) -> Option<Vec<DescriptorMatch>> {
+    let mut entries: Vec<DescriptorMatch> = Vec::new();
+    for (name, item) in item.entries()? {
+        let value = item.any_text().map(|text| (text != "*").then(|| text.to_owned()));
+        if name.is_empty() {
+            item.note("has no name");
+        } else if let Some(value) = value {
+            entries.push(DescriptorMatch { name: name.to_owned(), value });
+        }
+    }
+    Some(entries)
+}
+
+fn factor(item: &Item<'_>) -> Option<FactorRule> {
+    item.section(|section| {
+        let claim = section.need("claim", "the claim that holds the factor").and_then(|item| item.text());
+        let default = section.read("default", Factor::ONE, |item| {
+            let factor = Factor::new(item.number()?);
+            factor.map_err(|_| item.wrong("must be a finite number of at least 0, where 0 is unlimited")).ok()
+        });
+        FactorRule { claim: claim.unwrap_or_default().to_owned(), default }
+    })
+}
+
+/// Whether replacements go on and on: such a chain takes long to check and cannot be understood. Circles are short.
+fn has_long_chain(items: &[Item<'_>], limits: &[Limit]) -> bool {
+    const CHAIN_MAX: usize = 32;
+    let by_name: std::collections::HashMap<&str, &Limit> =
+        limits.iter().map(|limit| (limit.name.as_str(), limit)).collect();
+    let is_long = |first: &Limit| {
+        let mut seen: Vec<&str> = Vec::new();
+        let mut next = first.replaces.as_deref();
+        while let Some(name) = next {
+            if seen.contains(&name) {
+                return false;
+            }
+            seen.push(name);
+            next = by_name.get(name).and_then(|limit| limit.replaces.as_deref());
+            if seen.len() > CHAIN_MAX {
+                return true;
+            }
+        }
+        false
+    };
+    let Some(place) = limits.iter().position(is_long) else { return false };
+    let message = format!("is the beginning of more than {CHAIN_MAX} replacements in a row");
+    with_section(&items[place], |section| section.first_of(&["replaces"]).note(message));
+    true
+}
+
+/// Notes what is wrong with limits together. A name from outside stays out of the message.
+fn tell(items: &[Item<'_>], error: &PolicyError) {
+    let is_hidden = |item: &Item<'_>| {
+        let mut hidden = false;
+        with_section(item, |section| {
+            hidden = ["name", "replaces"].iter().any(|key| section.first_of(&[key]).node.origin.hidden.is_some());
+        });
+        hidden
+    };
+    let message = match items.iter().any(is_hidden) {
+        false => error.message.clone(),
+        true if error.field == "name" => "is no name, or that of another limit".to_owned(),
+        true => "names no limit, or one that replaces this one in turn".to_owned(),
+    };
+    with_section(&items[error.place], |section| section.first_of(&[error.field]).note(message));
+}
+
+/// Looks into a section that has been read before.
+fn with_section<'a>(item: &Item<'a>, look: impl FnOnce(&Section<'a>)) {
+    if let crate::tree::Value::Section(entries) = &item.node.value {
+        look(&Section::new(item.clone(), entries));
+    }
+}

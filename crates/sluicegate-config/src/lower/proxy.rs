@@ -1,0 +1,97 @@
+//! `proxy`: where it listens, and what it allows.
+
+use std::ops::RangeInclusive;
+
+use sluicegate_core::Nanos;
+
+use super::upstream;
+use crate::item::Item;
+use crate::section::Section;
+use crate::typed::{Bounds, Proxy, ServerTls, Timeouts};
+
+/// A timeout of nothing would refuse everything, and one of weeks is a slip of the pen.
+const TIMEOUT: RangeInclusive<Nanos> = Nanos::MILLISECOND..=Nanos::DAY;
+
+pub(super) fn proxy(item: &Item<'_>) -> Option<Proxy> {
+    item.section(|section| {
+        let listen = section.need("listen", "an IP address and port, such as 127.0.0.1:8080");
+        Proxy {
+            listen: listen.map(|item| listeners(&item)).unwrap_or_default(),
+            routes: upstream::routes(section),
+            tls: section.sub("tls").and_then(|item| item.section(certificate)),
+            timeouts: timeouts(section.sub("timeouts").as_ref()),
+            max_connections: number(section, "max_connections", 10_000, 1..=10_000_000),
+            bounds: bounds(section),
+            proxy_protocol_from: section.all("proxy_protocol_from", Item::cidr),
+            workers: section.optional("workers", |item| item.whole(1..=1_024)).and_then(|count| count.try_into().ok()),
+        }
+    })
+}
+
+fn listeners(item: &Item<'_>) -> Vec<std::net::SocketAddr> {
+    let items = item.one_or_more();
+    if items.is_empty() {
+        item.note("must name at least one address");
+    }
+    let mut addresses = Vec::new();
+    for item in &items {
+        let Some(address) = item.socket() else { continue };
+        // The system picks a port for 0, a new one each time.
+        if address.port() != 0 && addresses.contains(&address) {
+            item.note("is named twice");
+        }
+        addresses.push(address);
+    }
+    addresses
+}
+
+/// `{ cert, key }`
+pub(super) fn certificate(section: &mut Section<'_>) -> ServerTls {
+    let cert = section.need("cert", "the file with the certificate").and_then(|item| item.file());
+    let key = section.need("key", "the file with the private key").and_then(|item| item.file());
+    ServerTls { cert: cert.unwrap_or_default(), key: key.unwrap_or_default() }
+}
+
+fn timeouts(item: Option<&Item<'_>>) -> Timeouts {
+    let by_default = Timeouts {
+        header: Nanos::from_secs(10),
+        idle: Nanos::from_secs(60),
+        connect: Nanos::from_secs(5),
+        request: Nanos::from_secs(60),
+        drain: Nanos::from_secs(30),
+    };
+    let read = item.and_then(|item| {
+        item.section(|section| {
+            let mut timeout = |key, default| section.read(key, default, |item| item.duration(TIMEOUT));
+            Timeouts {
+                header: timeout("header", by_default.header),
+                idle: timeout("idle", by_default.idle),
+                connect: timeout("connect", by_default.connect),
+                request: timeout("request", by_default.request),
+                // Not to wait at all is a choice here.
+                drain: section.read("drain", by_default.drain, |item| item.duration(Nanos::ZERO..=Nanos::DAY)),
+            }
+        })
+    });
+    read.unwrap_or(by_default)
+}
+
+fn bounds(section: &mut Section<'_>) -> Bounds {
+    let mut size = |key, default| section.read(key, default, |item| item.size(1 << 10..=1 << 20));
+    let header_bytes = to_usize(size("max_header_bytes", 16 << 10));
+    let target_bytes = to_usize(size("max_target_bytes", 8 << 10));
+    Bounds {
+        header_bytes,
+        headers: number(section, "max_headers", 100, 1..=10_000),
+        target_bytes,
+        body_bytes: section.optional("max_body", |item| item.size(0..=u64::MAX)),
+    }
+}
+
+fn number(section: &mut Section<'_>, key: &'static str, default: u64, range: RangeInclusive<u64>) -> usize {
+    to_usize(section.read(key, default, |item| item.whole(range)))
+}
+
+fn to_usize(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}

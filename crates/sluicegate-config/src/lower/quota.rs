@@ -1,0 +1,192 @@
+//! The numbers of a limit, in any of the ways they can be written.
+
+use sluicegate_core::{LegacyLimit, Nanos, Quota, QuotaError, parse_rate};
+
+use crate::item::Item;
+use crate::section::Section;
+use crate::tree::Value;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Algorithm {
+    TokenBucket,
+    LeakyBucket,
+    FixedWindow,
+    SlidingWindow,
+}
+
+const ALGORITHMS: [(&str, Algorithm); 5] = [
+    ("token_bucket", Algorithm::TokenBucket),
+    ("gcra", Algorithm::TokenBucket),
+    ("leaky_bucket", Algorithm::LeakyBucket),
+    ("fixed_window", Algorithm::FixedWindow),
+    ("sliding_window", Algorithm::SlidingWindow),
+];
+
+const RATE_KEYS: [&str; 4] = ["rate", "average", "period", "burst"];
+const DRIP_KEYS: [&str; 3] = ["size", "drip_rate", "drip_size"];
+const LEGACY_KEYS: [&str; 3] = ["max", "duration", "min_interval"];
+
+/// What a limit allows; `None` is unlimited, or could not be read and has been noted.
+pub(super) fn quota(limit: &mut Section<'_>) -> Option<Quota> {
+    let algorithm = limit.optional("algorithm", |item| item.word(&ALGORITHMS));
+    let has_legacy = !limit.among(&LEGACY_KEYS).is_empty();
+    let has_drips = !limit.among(&DRIP_KEYS).is_empty();
+    let has_rate = !limit.among(&RATE_KEYS).is_empty();
+    match algorithm {
+        Some(Algorithm::LeakyBucket) if has_legacy && !has_drips => by_max(limit),
+        Some(Algorithm::LeakyBucket) => by_drips(limit),
+        Some(algorithm) => by_rate(limit, algorithm),
+        None if has_drips && !has_rate => by_drips(limit),
+        None if has_legacy && !has_rate => by_max(limit),
+        None => by_rate(limit, Algorithm::TokenBucket),
+    }
+}
+
+/// Whether a limit is a bucket of a rate and a burst, whatever else is wrong with it.
+pub(super) fn is_bucket(limit: &Section<'_>) -> bool {
+    if limit.has("algorithm") {
+        let is_other =
+            |text: &str| ALGORITHMS.iter().any(|(word, kind)| *word == text && *kind != Algorithm::TokenBucket);
+        return !matches!(&limit.first_of(&["algorithm"]).node.value, Value::Text(text) if is_other(text));
+    }
+    !limit.among(&RATE_KEYS).is_empty() || limit.among(&DRIP_KEYS).is_empty() && limit.among(&LEGACY_KEYS).is_empty()
+}
+
+/// `rate` or `average` and `period`, with `burst` where there is one.
+fn by_rate(limit: &mut Section<'_>, algorithm: Algorithm) -> Option<Quota> {
+    refuse_all(limit, &DRIP_KEYS, "is for algorithm leaky_bucket only");
+    refuse_all(limit, &LEGACY_KEYS, "stands in place of rate, average and algorithm, not beside them");
+    let is_window = matches!(algorithm, Algorithm::FixedWindow | Algorithm::SlidingWindow);
+    let has_burst = limit.has("burst");
+    let burst = match is_window {
+        true => {
+            limit.refuse("burst", "a window has none: all of it may come at once");
+            None
+        }
+        false => limit.optional("burst", |item| item.whole(1..=u64::MAX)),
+    };
+    let (count, period) = rate(limit)?;
+    if count == 0 {
+        return None;
+    }
+    let made = match algorithm {
+        Algorithm::FixedWindow => Quota::fixed_window(count, period),
+        Algorithm::SlidingWindow => Quota::sliding_window(count, period),
+        // A burst that could not be read has been noted.
+        _ if has_burst => Quota::new(count, period, burst?),
+        _ => Quota::new(count, period, count),
+    };
+    made.map_err(|error| tell(limit, error)).ok()
+}
+
+/// Units and their period; 0 units are unlimited.
+fn rate(limit: &mut Section<'_>) -> Option<(u64, Nanos)> {
+    let rate = limit.get("rate");
+    let average = limit.get("average");
+    let period = limit.optional("period", |item| item.duration(Nanos::new(1)..=Nanos::MAX));
+    match (rate, average) {
+        (Some(rate), None) => {
+            limit.refuse("period", "goes with average; a rate names its own");
+            read_rate(&rate)
+        }
+        (None, Some(average)) => {
+            let count = average.whole(0..=u64::MAX)?;
+            // A period that could not be read has been noted.
+            let period = if limit.has("period") { period? } else { Nanos::SECOND };
+            Some((count, period))
+        }
+        (Some(_), Some(_)) => {
+            limit.refuse("average", "rate says it already");
+            None
+        }
+        (None, None) => {
+            if limit.among(&["rate", "average"]).is_empty() {
+                limit.item().note("needs numbers: rate, average, size or max");
+            }
+            None
+        }
+    }
+}
+
+fn read_rate(item: &Item<'_>) -> Option<(u64, Nanos)> {
+    if matches!(item.node.value, Value::Whole(_) | Value::Negative(_) | Value::Fraction(_)) {
+        item.wrong("expected N/(ms|s|m|h|d), such as 100/s or 5/30s");
+        return None;
+    }
+    item.parsed(parse_rate)
+}
+
+/// `size`, `drip_rate` and `drip_size`.
+fn by_drips(limit: &mut Section<'_>) -> Option<Quota> {
+    refuse_all(limit, &RATE_KEYS, "is not for a leaky bucket, which has size, drip_rate and drip_size");
+    refuse_all(limit, &LEGACY_KEYS, "stands in place of size, drip_rate and drip_size, not beside them");
+    let size = limit.need("size", "how much fits into the bucket").and_then(|item| item.whole(1..=u64::MAX));
+    let drip_rate = match limit.get("drip_rate") {
+        Some(item) => item.duration(Nanos::MILLISECOND..=Nanos::MAX),
+        None => Some(Nanos::SECOND),
+    };
+    let drip_size = match limit.get("drip_size") {
+        Some(item) => item.whole(1..=u64::MAX),
+        None => Some(1),
+    };
+    Quota::leaky_bucket(size?, drip_rate?, drip_size?).map_err(|error| tell(limit, error)).ok()
+}
+
+/// `max`, `duration` and `min_interval`.
+fn by_max(limit: &mut Section<'_>) -> Option<Quota> {
+    refuse_all(limit, &RATE_KEYS, "is not for a limit with max, duration and min_interval");
+    refuse_all(limit, &DRIP_KEYS, "is not for a limit with max, duration and min_interval");
+    // Less than a millisecond would count as nothing.
+    let span = |item: &Item<'_>| item.duration(Nanos::MILLISECOND..=Nanos::MAX);
+    if limit.has("max") != limit.has("duration") {
+        let (there, missing) = if limit.has("max") { ("max", "duration") } else { ("duration", "max") };
+        limit.first_of(&[there]).note(format!("needs a {missing} beside it"));
+    }
+    let legacy = LegacyLimit {
+        max: limit.optional("max", |item| item.whole(1..=u64::MAX)),
+        duration: limit.optional("duration", span),
+        min_interval: limit.optional("min_interval", span),
+    };
+    let is_read = legacy.max.is_some() == limit.has("max")
+        && legacy.duration.is_some() == limit.has("duration")
+        && legacy.min_interval.is_some() == limit.has("min_interval")
+        && limit.has("max") == limit.has("duration");
+    let made = legacy.quota().map_err(|error| {
+        if is_read {
+            tell(limit, error)
+        }
+    });
+    made.ok().flatten()
+}
+
+fn refuse_all(limit: &mut Section<'_>, keys: &[&'static str], why: &str) {
+    keys.iter().for_each(|key| limit.refuse(key, why));
+}
+
+/// Notes what is wrong with numbers together, at the number that is most to blame.
+fn tell(limit: &Section<'_>, error: QuotaError) {
+    let blamed = |what: &str| {
+        let keys: &[&'static str] = match what {
+            "burst" => &["burst", "rate", "average", "max", "size"],
+            "size" => &["size", "max", "burst", "rate", "average"],
+            "period" | "window" => &["period", "rate", "average"],
+            "drip_rate" => &["drip_rate", "duration", "min_interval"],
+            "drip_size" => &["drip_size", "max"],
+            "duration" => &["duration"],
+            "max" => &["max"],
+            _ => &["rate", "average", "max", "size"],
+        };
+        limit.first_of(keys)
+    };
+    match error {
+        QuotaError::TooSmall { what, min, .. } => blamed(what).wrong(format_args!("must be at least {min}")),
+        QuotaError::TooLarge { what, max, .. } => blamed(what).wrong(format_args!("must be at most {max}")),
+        QuotaError::NotMillis { what, .. } => blamed(what).wrong("must be whole milliseconds"),
+        QuotaError::TooFast { .. } => blamed("rate")
+            .wrong("cannot be kept exactly: at most 1000000 a second, or a number that divides 1000000000"),
+        QuotaError::TooSlow { max } => blamed("burst").wrong(format_args!(
+            "takes more than {} days to refill; lower it or raise the rate",
+            max.get() / Nanos::DAY.get()
+        )),
+    }
+}

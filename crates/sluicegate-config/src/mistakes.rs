@@ -1,0 +1,154 @@
+//! Everything that is wrong with a configuration, each with its place.
+
+use std::error::Error;
+use std::fmt;
+use std::ops::Range;
+
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+
+/// Where something stands in the text.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct At {
+    /// From 1.
+    pub(crate) line: u64,
+    /// In characters, from 1.
+    pub(crate) column: u64,
+    /// In bytes of the whole text.
+    pub(crate) span: (usize, usize),
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    at: Option<At>,
+    path: String,
+    message: String,
+}
+
+impl Mistake {
+    pub(crate) fn new(at: Option<At>, path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { at, path: path.into(), message: message.into() }
+    }
+
+    /// The value, such as `limits[2].burst`; empty when the text as a whole is meant.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// What was expected, and what was found.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Line and column, from 1; `None` when the text as a whole is meant.
+    pub fn place(&self) -> Option<(u64, u64)> {
+        self.at.as_ref().map(|at| (at.line, at.column))
+    }
+}
+
+/// `limits[2].burst: must be at least 1 (got 0)`
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.path.as_str() {
+            "" => f.write_str(&self.message),
+            path => write!(f, "{path}: {}", self.message),
+        }
+    }
+}
+
+/// Everything that is wrong with a configuration, in the order of the text; never empty.
+///
+/// No message holds a value that came from the environment or from another file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistakes {
+    source_name: String,
+    /// Passwords in it are blotted out.
+    source_text: String,
+    list: Vec<Mistake>,
+}
+
+impl Mistakes {
+    pub(crate) fn new(source_name: &str, source_text: String, mut list: Vec<Mistake>) -> Self {
+        list.sort_by(|one, other| one.at.cmp(&other.at));
+        list.dedup();
+        Self { source_name: source_name.to_owned(), source_text, list }
+    }
+
+    /// One mistake that is about the text as a whole.
+    pub(crate) fn whole(source_name: &str, message: impl Into<String>) -> Self {
+        Self::new(source_name, String::new(), vec![Mistake::new(None, "", message)])
+    }
+
+    /// Each of them.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Mistake> {
+        self.list.iter()
+    }
+
+    /// Each of them under the line it is in, and how many there are; with colours for a terminal.
+    pub fn render(&self, color: bool) -> String {
+        /// More than anybody reads at once.
+        const SHOWN_MAX: usize = 100;
+        let renderer = if color { Renderer::styled() } else { Renderer::plain() };
+        let mut rendered = String::new();
+        for mistake in self.list.iter().take(SHOWN_MAX) {
+            rendered.push_str(&self.render_one(mistake, &renderer));
+            rendered.push_str("\n\n");
+        }
+        let more = match self.list.len().checked_sub(SHOWN_MAX) {
+            Some(more @ 1..) => format!(", {more} of them not shown"),
+            _ => String::new(),
+        };
+        let count = match self.list.len() {
+            1 => "1 mistake".to_owned(),
+            count => format!("{count} mistakes"),
+        };
+        rendered + &format!("{}: {count}{more}\n", self.source_name)
+    }
+
+    fn render_one(&self, mistake: &Mistake, renderer: &Renderer) -> String {
+        let Some((at, line)) = mistake.at.as_ref().and_then(|at| Some((at, self.line_of(at)?))) else {
+            let title = Level::ERROR.primary_title(self.told(mistake));
+            return renderer.render(&[Group::with_title(title)]);
+        };
+        let text = &self.source_text[line.clone()];
+        let end = at.span.1.clamp(at.span.0, line.end) - line.start;
+        let annotation = AnnotationKind::Primary.span(at.span.0 - line.start..end);
+        let line_start = usize::try_from(at.line).unwrap_or(usize::MAX);
+        let snippet =
+            Snippet::source(text).line_start(line_start).path(self.source_name.as_str()).annotation(annotation);
+        renderer.render(&[Level::ERROR.primary_title(mistake.to_string()).element(snippet)])
+    }
+
+    /// `sluicegate.yaml:12:7: limits[2].burst: must be at least 1 (got 0)`
+    fn told(&self, mistake: &Mistake) -> String {
+        match mistake.place() {
+            Some((line, column)) => format!("{}:{line}:{column}: {mistake}", self.source_name),
+            None => format!("{}: {mistake}", self.source_name),
+        }
+    }
+
+    /// The line that a place begins in, without its end; `None` when it is too long to be shown.
+    fn line_of(&self, at: &At) -> Option<Range<usize>> {
+        const LENGTH_MAX: usize = 400;
+        let before = self.source_text.get(..at.span.0)?;
+        let start = before.rfind('\n').map_or(0, |end| end + 1);
+        let length = self.source_text[at.span.0..].find(['\n', '\r']).unwrap_or(self.source_text.len() - at.span.0);
+        let end = at.span.0 + length;
+        // The end of a span could be within a character if the text is not what was read; then nothing is underlined.
+        let is_sound = self.source_text.is_char_boundary(at.span.1.clamp(at.span.0, end));
+        (is_sound && end - start <= LENGTH_MAX).then_some(start..end)
+    }
+}
+
+/// One line each: `sluicegate.yaml:12:7: limits[2].burst: must be at least 1 (got 0)`.
+impl fmt::Display for Mistakes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, mistake) in self.list.iter().enumerate() {
+            let end = if number == 0 { "" } else { "\n" };
+            write!(f, "{end}{}", self.told(mistake))?;
+        }
+        Ok(())
+    }
+}
+
+impl Error for Mistakes {}

@@ -1,0 +1,216 @@
+//! The JSON Schema agrees with what is loaded.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use sluicegate_config::{Source, schema};
+
+use crate::{bad, good};
+
+/// The text as JSON, as an editor sees it.
+pub fn as_json(text: &str) -> Value {
+    let options = serde_saphyr::options! { strict_booleans: true };
+    serde_saphyr::from_str_with_options(text, options).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+#[track_caller]
+pub fn accepts(text: &str) -> Result<(), String> {
+    let validator = jsonschema::draft202012::new(&schema()).expect("the schema is one");
+    let json = as_json(text);
+    let errors: Vec<String> =
+        validator.iter_errors(&json).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    if errors.is_empty() { Ok(()) } else { Err(errors.join("\n")) }
+}
+
+#[test]
+fn the_schema_is_a_schema() {
+    assert!(jsonschema::draft202012::meta::is_valid(&schema()));
+    assert_eq!(schema()["$schema"], "https://json-schema.org/draft/2020-12/schema");
+}
+
+#[test]
+fn what_is_loaded_is_accepted() {
+    for text in [
+        Source::embedded().text.as_str(),
+        "{}",
+        "admin: off",
+        "admin: { listen: \"127.0.0.1:1\" }",
+        "decisions:\n",
+        "decisions: { http: \"0.0.0.0:1\", allow_remote: true }",
+        "decisions: { grpc: \"0.0.0.0:1\", tls: { cert: a, key: b, client_ca_file: c } }",
+        "store:\nlog:\n",
+        "store: { kind: \" In-Memory \", fail_open: true }",
+        "store: { on_failure: passThrough }",
+        "store: { on_failure: { policy: in_memory_fallback } }",
+        "store: { kind: redis, redis: { url: \"rediss+cluster://a,b\", tls: { cert: a, key: b } } }",
+        "limits: [{ name: a, key: global, average: 0 }]",
+        "limits: [{ name: a, key: [client_ip, \"claim:x y\"], rate: 3 per minute, burst: 1 }]",
+        "limits: [{ name: a, key: path, size: 1, drip_rate: 5 min, factor: { claim: x, default: 0 } }]",
+        "limits: [{ name: a, key: path, min_interval: 1s, match: { headers: { X-A: \"*\" } } }]",
+        "proxy: { listen: [\"[::1]:1\"], upstream: HTTPS://a, max_body: 5 GiB, routes: [{ host: \"*.a\", upstream: echo }] }",
+        "client_ip: { header: X-Real-IP, trusted_proxies: \"::1\" }",
+        "response: { headers: none }",
+        "traces: { otlp: \"http://127.0.0.1:4317\" }",
+        "traces: { otlp: \"https://collector/\", one_in: 1, service_name: edge, ca_file: ca.pem }",
+        "external: { http: { url: \"http://limits:8080/limits\" } }",
+        "external: { http: { url: \"https://[::1]/?a=b\", tls: { ca_file: ca.pem } }, cache_redis: null, timeout: 1s }",
+        "external: { grpc: { address: \"limits:50052\", codec: json, tls: { enabled: true, ca_file: ca.pem } } }",
+        "external: { grpc: { address: \"a:1\" }, header_filter: { allow_list: X-Plan }, cache_redis: { endpoints: a } }",
+        "external: { grpc: { address: \"a:1\" }, backend_url: { allowed_hosts: [\"*.a\"], schemes: https } }",
+        "external: { http: { url: http://a } }\nlimits: [{ name: a, key: path, average: 1, quota_from: external }]",
+    ] {
+        good(text);
+        accepts(text).unwrap_or_else(|why| panic!("{why}\n{text}"));
+    }
+    for text in [
+        "limits: [{ name: \"${A}\", key: \"${A}\", rate: \"${A}\", burst: \"${A}\", mode: \"${A}\" }]",
+        "proxy: { listen: \"${A}\", upstream: \"${A}\", workers: \"${A}\", max_body: \"${A}\" }",
+        "store: { kind: \"${A}\", deadline: \"${A}\", fail_open: \"${A}\", redis: { password: \"${A}\" } }",
+    ] {
+        accepts(text).unwrap_or_else(|why| panic!("{why}\n{text}"));
+    }
+}
+
+#[test]
+fn what_is_refused_is_refused_by_the_schema_too_where_it_can_tell() {
+    for text in [
+        "limit: []",
+        "decisions: { http: a }",
+        "decisions: { grpc: 1 }",
+        "decisions: { allow_remote: maybe }",
+        "decisions: { tls: { cert: a } }",
+        "external: {}",
+        "external: { http: { url: http://a }, grpc: { address: \"a:1\" } }",
+        "external: { http: {} }",
+        "external: { http: { url: ftp://a } }",
+        "external: { http: { url: \"http://u:p@a\" } }",
+        "external: { grpc: { address: \"a:1\", codec: xml } }",
+        "external: { http: { url: http://a }, max_concurrent_requests: 0 }",
+        "external: { http: { url: http://a }, header_filter: { deny_list: [\"a b\"] } }",
+        "external: { http: { url: http://a }, backend_url: { schemes: [ftp] } }",
+        "external: { http: { url: http://a }, backend_url: { schemes: [] } }",
+        "limits: [{ name: a, key: global, rate: 1/s, quota_from: elsewhere }]",
+        "admin: on",
+        "proxy: {}",
+        "proxy: { listen: a }",
+        "proxy: { listen: [] }",
+        "proxy: { listen: \"a:1\", max_header_bytes: 1 }",
+        "proxy: { listen: \"a:1\", max_body: 1MB }",
+        "proxy: { listen: \"a:1\", timeouts: { idle: 1M } }",
+        "proxy: { listen: \"a:1\", upstream: \"ftp://a\" }",
+        "proxy: { listen: \"a:1\", upstream: \"http://u:p@a\" }",
+        "proxy: { listen: \"a:1\", routes: [{ upstream: echo }] }",
+        "client_ip: { ipv4_prefix: 33 }",
+        "client_ip: { header: via }",
+        "client_ip: { trusted_proxies: [any] }",
+        "principals: { jwt: { jwks_file: a, algorithms: [none] } }",
+        "store: { kind: dynamo }",
+        "store: { on_failure: sideways }",
+        "store: { on_failure: { policy: closed, status: 200 } }",
+        "store: { key_prefix: \"{a}\" }",
+        "store: { redis: { endpoints: a, password: hunter2 } }",
+        "store: { redis: { url: \"redis://:hunter2@a\" } }",
+        "store: { redis: { endpoints: a, tls: { cert: a } } }",
+        "limits: { a: 1 }",
+        "limits: [{ key: global, rate: 1/s }]",
+        "limits: [{ name: a, rate: 1/s }]",
+        "limits: [{ name: a, key: global }]",
+        "limits: [{ name: a b, key: global, rate: 1/s }]",
+        "limits: [{ name: a, key: ip, rate: 1/s }]",
+        "limits: [{ name: a, key: [], rate: 1/s }]",
+        "limits: [{ name: a, key: global, rate: 0/s }]",
+        "limits: [{ name: a, key: global, rate: 1/s, burst: 0 }]",
+        "limits: [{ name: a, key: global, rate: 1/s, average: 1 }]",
+        "limits: [{ name: a, key: global, rate: 1/s, brust: 1 }]",
+        "limits: [{ name: a, key: global, average: -1 }]",
+        "limits: [{ name: a, key: global, average: 1, period: 60 }]",
+        "limits: [{ name: a, key: global, rate: 1/s, match: { path: api } }]",
+        "limits: [{ name: a, key: global, rate: 1/s, mode: watch }]",
+        "limits: [{ name: a, key: global, rate: 1/s, factor: { claim: a, default: -1 } }]",
+        "response: { headers: [all] }",
+        "log: { format: xml }",
+        "log: { access: maybe }",
+    ] {
+        bad(text);
+        assert!(accepts(text).is_err(), "the schema accepts {text}");
+    }
+}
+
+/// The reader names the keys it knows when it meets one that is like none of them.
+#[test]
+fn reader_and_schema_know_the_same_keys() {
+    const ODD: &str = "zzzzzzzzzzzzzzzzzzzz";
+    let schema = schema();
+    let mut seen = 0;
+    for (path, text) in [
+        ("", "{ODD: 1}"),
+        ("/properties/proxy", "proxy: { listen: \"127.0.0.1:0\", ODD: 1 }"),
+        (
+            "/properties/proxy/properties/routes/items",
+            "proxy: { listen: \"127.0.0.1:0\", routes: [{ host: a, upstream: echo, ODD: 1 }] }",
+        ),
+        ("/properties/proxy/properties/tls", "proxy: { listen: \"127.0.0.1:0\", tls: { cert: a, key: b, ODD: 1 } }"),
+        ("/properties/proxy/properties/timeouts", "proxy: { listen: \"127.0.0.1:0\", timeouts: { ODD: 1 } }"),
+        ("/properties/decisions", "decisions: { ODD: 1 }"),
+        ("/properties/decisions/properties/tls", "decisions: { tls: { cert: a, key: b, ODD: 1 } }"),
+        ("/properties/admin/anyOf/1", "admin: { ODD: 1 }"),
+        ("/properties/client_ip", "client_ip: { ODD: 1 }"),
+        ("/properties/principals", "principals: { ODD: 1 }"),
+        ("/properties/principals/properties/api_keys", "principals: { api_keys: { file: a, ODD: 1 } }"),
+        ("/properties/principals/properties/jwt", "principals: { jwt: { jwks_file: a, ODD: 1 } }"),
+        ("/properties/access", "access: { ODD: 1 }"),
+        ("/$defs/access_list", "access: { deny: { ODD: 1 } }"),
+        ("/properties/store", "store: { ODD: 1 }"),
+        ("/properties/store/properties/local", "store: { local: { ODD: 1 } }"),
+        ("/properties/store/properties/redis", "store: { redis: { endpoints: a, ODD: 1 } }"),
+        ("/properties/store/properties/redis/properties/tls", "store: { redis: { endpoints: a, tls: { ODD: 1 } } }"),
+        (
+            "/properties/store/properties/redis/properties/recovery",
+            "store: { redis: { endpoints: a, recovery: { ODD: 1 } } }",
+        ),
+        (
+            "/properties/store/properties/redis/properties/sentinel",
+            "store: { redis: { endpoints: a, mode: sentinel, sentinel: { master: m, ODD: 1 } } }",
+        ),
+        ("/$defs/on_failure/anyOf/1", "store: { on_failure: { policy: open, ODD: 1 } }"),
+        ("/$defs/limit", "limits: [{ name: a, key: global, rate: 1/s, ODD: 1 }]"),
+        ("/$defs/limit/properties/match", "limits: [{ name: a, key: global, rate: 1/s, match: { ODD: 1 } }]"),
+        (
+            "/$defs/limit/properties/factor",
+            "limits: [{ name: a, key: global, rate: 1/s, factor: { claim: c, ODD: 1 } }]",
+        ),
+        ("/properties/external", "external: { http: { url: http://a }, ODD: 1 }"),
+        ("/properties/external/properties/http", "external: { http: { url: http://a, ODD: 1 } }"),
+        (
+            "/properties/external/properties/http/properties/tls",
+            "external: { http: { url: https://a, tls: { ODD: 1 } } }",
+        ),
+        ("/properties/external/properties/grpc", "external: { grpc: { address: \"a:1\", ODD: 1 } }"),
+        (
+            "/properties/external/properties/grpc/properties/tls",
+            "external: { grpc: { address: \"a:1\", tls: { ODD: 1 } } }",
+        ),
+        (
+            "/properties/external/properties/header_filter",
+            "external: { http: { url: http://a }, header_filter: { ODD: 1 } }",
+        ),
+        (
+            "/properties/external/properties/backend_url",
+            "external: { http: { url: http://a }, backend_url: { ODD: 1 } }",
+        ),
+        ("/properties/response", "response: { ODD: 1 }"),
+        ("/properties/log", "log: { ODD: 1 }"),
+        ("/properties/traces", "traces: { otlp: http://a, ODD: 1 }"),
+    ] {
+        let told = bad(&text.replace("ODD", ODD)).join("\n");
+        let known = told.split_once("(known: ").unwrap_or_else(|| panic!("{told}")).1.trim_end_matches(')');
+        let read: BTreeSet<&str> = known.split(", ").collect();
+        let listed = schema.pointer(path).and_then(|section| section["properties"].as_object());
+        let listed: BTreeSet<&str> = listed.unwrap_or_else(|| panic!("{path}")).keys().map(String::as_str).collect();
+        assert_eq!(read, listed, "{path}");
+        seen += 1;
+    }
+    let sections = schema.to_string().matches("\"additionalProperties\":false").count();
+    // The sentinels' section stands in the list too; every other one is there once.
+    assert_eq!(seen, sections, "a section of the schema is not in the list above");
+}

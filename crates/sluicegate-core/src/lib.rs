@@ -1,0 +1,52 @@
+//! The engine of Sluicegate: exact integer arithmetic, rules and keys, without clock, I/O or dependencies.
+//!
+//! Reading order follows a request: a [`Subject`] says who is asking, a [`Policy`] of [`Limit`]s turns it into
+//! [`Charge`]s, an [`algorithm`] answers each charge with an [`Outcome`], and a [`Decision`] holds them all.
+//!
+//! ```
+//! use sluicegate_core::{algorithm, Outcome, Quota, Timestamp};
+//!
+//! let quota = Quota::from(Quota::per_second(1).burst(3));
+//! let start = Timestamp::from_nanos(0);
+//! let step = algorithm::decide(None, quota, 3, start);
+//! assert!(matches!(step.outcome, Outcome::Allowed { remaining: 0, .. }));
+//! ```
+#![forbid(unsafe_code)]
+
+mod ad_hoc;
+pub mod address;
+pub mod algorithm;
+mod charge;
+mod decision;
+mod factor;
+mod failure;
+mod key;
+mod legacy;
+mod limit;
+mod list;
+mod path;
+mod policy;
+mod quota;
+mod rate;
+mod subject;
+mod time;
+
+pub use ad_hoc::AdHoc;
+pub use charge::Charge;
+pub use decision::{Decision, LimitOutcome, Outcome};
+pub use factor::{Factor, FactorError, FactorRule};
+pub use failure::{FailurePolicy, FailureStatus, FailureStatusError, UnknownFailurePolicy};
+pub use key::{Key, PartValue};
+pub use legacy::LegacyLimit;
+pub use limit::{
+    DescriptorMatch, HeaderMatch, HostPattern, KeyPart, Limit, Match, Mode, OnMissingKey, ParseRuleError, QuotaSource,
+};
+pub use list::List;
+pub use path::{AmbiguousPath, PathPattern, normalise as normalise_path, unescape};
+pub use policy::{
+    Condition, Considered, MissingKey, MissingReason, Policy, PolicyError, PolicyErrors, Stage, Standing,
+};
+pub use quota::{DripBucket, Quota, QuotaError, SlidingWindow, TokenBucket};
+pub use rate::{ParseRateError, parse_duration, parse_rate};
+pub use subject::{HeaderValue, Headers, NoHeaders, Principal, Subject};
+pub use time::{Nanos, Timestamp};

@@ -1,0 +1,76 @@
+//! Machines and models agree, step by step (T-41).
+
+use proptest::prelude::*;
+use sluicegate_core::algorithm::{self, Next};
+use sluicegate_core::{Nanos, Outcome, Quota, Timestamp};
+
+use crate::cases::cases;
+use crate::history::run;
+use crate::model::Model;
+use crate::program::{Move, any_quota, leaky_bucket, program, start};
+
+proptest! {
+    #![proptest_config(cases(2_000))]
+
+    /// A1, A2, A9, A12: the same decision, remaining, retry_after and reset_after at every step.
+    #[test]
+    fn every_machine_agrees_with_its_law(quota in any_quota(), moves in program(1..120), start in start()) {
+        agree(quota, &moves, start)?;
+    }
+
+    /// A12: the leaky bucket of the checklist's words, on its own.
+    #[test]
+    fn a_leaky_bucket_drips_as_it_is_told_in_words(quota in leaky_bucket(), moves in program(1..120), start in start()) {
+        agree(quota, &moves, start)?;
+    }
+
+    /// A5, A10: a denial, a peek and a charge that is too large write nothing.
+    #[test]
+    fn only_admissions_change_a_counter(quota in any_quota(), moves in program(1..60), start in start()) {
+        run(quota, &moves, start, |step| {
+            let taken = step.outcome.is_allowed() && step.cost > 0;
+            prop_assert_eq!(step.next != Next::Same, taken, "{:?}", step);
+            Ok(())
+        })?;
+    }
+
+    /// A9: denied a nanosecond before retry_after, allowed at it.
+    #[test]
+    fn the_promised_wait_is_exact(quota in any_quota(), moves in program(1..60), start in start()) {
+        run(quota, &moves, start, |step| {
+            let Outcome::Denied { retry_after, .. } = step.outcome else { return Ok(()) };
+            let after = |wait: u64| {
+                let at = Timestamp::from_nanos(step.now + wait);
+                algorithm::decide(step.before, quota, step.cost, at).outcome
+            };
+            prop_assert!(retry_after > Nanos::ZERO);
+            prop_assert!(!after(retry_after.get() - 1).is_allowed(), "a nanosecond early: {:?}", step);
+            prop_assert!(after(retry_after.get()).is_allowed(), "as promised: {:?}", step);
+            Ok(())
+        })?;
+    }
+
+    /// A9: the counter is full after reset_after, and not a nanosecond before.
+    #[test]
+    fn the_time_to_full_is_exact(quota in any_quota(), moves in program(1..60), start in start()) {
+        run(quota, &moves, start, |step| {
+            let reset_after = step.outcome.reset_after().get();
+            let state = step.next.apply(step.before);
+            let at = |wait: u64| algorithm::decide(state, quota, 0, Timestamp::from_nanos(step.now + wait)).outcome;
+            prop_assert_eq!(at(reset_after).remaining(), quota.limit());
+            prop_assert_eq!(at(reset_after).reset_after(), Nanos::ZERO);
+            if reset_after > 0 {
+                prop_assert!(at(reset_after - 1).reset_after() > Nanos::ZERO);
+            }
+            Ok(())
+        })?;
+    }
+}
+
+fn agree(quota: Quota, moves: &[Move], start: u64) -> Result<(), TestCaseError> {
+    let mut model = Model::new(quota);
+    run(quota, moves, start, |step| {
+        prop_assert_eq!(step.outcome, model.decide(step.cost, step.now), "{:?}", step);
+        Ok(())
+    })
+}

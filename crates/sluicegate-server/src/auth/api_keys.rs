@@ -1,0 +1,196 @@
+//! API keys: who owns the key in a header.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use http::header::{HeaderMap, HeaderName};
+use sha2::{Digest, Sha256};
+use sluicegate_config as config;
+use sluicegate_core::Principal;
+use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
+
+use super::key_file::{self, Owner};
+use super::refusal::Reason;
+use super::{header_name, only_line};
+
+/// A SHA-256.
+pub(super) type KeyDigest = [u8; 32];
+
+/// The API keys of a file, and the header that callers show theirs in.
+pub(super) struct ApiKeys {
+    header: HeaderName,
+    table: Table,
+}
+
+impl ApiKeys {
+    /// Longer values are refused before they are hashed.
+    const KEY_BYTES_MAX: usize = 4096;
+
+    pub(super) fn load(settings: &config::ApiKeys) -> Result<Self, Vec<String>> {
+        let header = header_name("principals.api_keys.header", &settings.header);
+        match (header, key_file::read(&settings.file)) {
+            (Ok(header), Ok(owners)) => Ok(Self { header, table: Table::new(owners) }),
+            (header, owners) => Err(header.err().into_iter().chain(owners.err().into_iter().flatten()).collect()),
+        }
+    }
+
+    pub(super) fn header(&self) -> &HeaderName {
+        &self.header
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.table.owners.len()
+    }
+
+    /// The owner of the key, nobody without the header.
+    pub(super) fn verify(&self, headers: &HeaderMap) -> Result<Option<Arc<Principal>>, Reason> {
+        let Some(key) = only_line(headers, &self.header)? else { return Ok(None) };
+        let is_printable = key.iter().all(|byte| matches!(byte, b' '..=b'~'));
+        if key.is_empty() || key.len() > Self::KEY_BYTES_MAX || !is_printable {
+            return Err(Reason::Malformed);
+        }
+        let digest = Sha256::digest(key).into();
+        self.table.find(&digest, is_same).cloned().map(Some).ok_or(Reason::UnknownKey)
+    }
+}
+
+/// Owners by the digest of their key, in buckets of equal length.
+///
+/// Time says nothing about which keys exist. Every lookup hashes the key, goes to one bucket and compares all of it: as many
+/// digests for a known key as for an unknown one, wherever it stands, each in constant time, with empty places filled up.
+/// Which bucket that is depends on a secret of this table, so nobody can try keys that share a bucket with somebody else's.
+struct Table {
+    owners: Vec<Arc<Principal>>,
+    slots: Vec<Slot>,
+    bucket_len: usize,
+    buckets: usize,
+    secret: RandomState,
+}
+
+#[derive(Clone, Copy)]
+struct Slot {
+    digest: KeyDigest,
+    /// An index of `owners`, or [`NOBODY`].
+    owner: u32,
+}
+
+/// Fills a bucket up. No key has this digest, and if one had, it would belong to nobody.
+const EMPTY: Slot = Slot { digest: [0; 32], owner: NOBODY };
+const NOBODY: u32 = u32::MAX;
+
+impl Table {
+    /// Few enough to compare, and enough that the fullest bucket is not much fuller than the others.
+    const KEYS_PER_BUCKET: usize = 8;
+
+    fn new(owners: Vec<Owner>) -> Self {
+        let buckets = owners.len().div_ceil(Self::KEYS_PER_BUCKET).next_power_of_two();
+        let mut table =
+            Self { owners: Vec::new(), slots: Vec::new(), bucket_len: 0, buckets, secret: RandomState::new() };
+        let mut filled = vec![Vec::new(); buckets];
+        for owner in owners {
+            let index = u32::try_from(table.owners.len()).expect("a file of bounded size has fewer keys than that");
+            filled[table.bucket_of(&owner.digest)].push(Slot { digest: owner.digest, owner: index });
+            table.owners.push(Arc::new(owner.principal));
+        }
+        table.bucket_len = filled.iter().map(Vec::len).max().unwrap_or(0);
+        for mut bucket in filled {
+            bucket.resize(table.bucket_len, EMPTY);
+            table.slots.append(&mut bucket);
+        }
+        table
+    }
+
+    fn find(&self, digest: &KeyDigest, is_same: impl Fn(&KeyDigest, &KeyDigest) -> Choice) -> Option<&Arc<Principal>> {
+        let start = self.bucket_of(digest) * self.bucket_len;
+        let mut found = NOBODY;
+        for slot in &self.slots[start..start + self.bucket_len] {
+            found.conditional_assign(&slot.owner, is_same(&slot.digest, digest));
+        }
+        self.owners.get(found as usize)
+    }
+
+    fn bucket_of(&self, digest: &KeyDigest) -> usize {
+        self.secret.hash_one(digest) as usize % self.buckets
+    }
+}
+
+fn is_same(one: &KeyDigest, other: &KeyDigest) -> Choice {
+    one.as_slice().ct_eq(other.as_slice())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    fn digest_of(key: usize) -> KeyDigest {
+        Sha256::digest(key.to_string()).into()
+    }
+
+    fn table_of(keys: usize) -> Table {
+        let owner = |key: usize| Owner { digest: digest_of(key), principal: Principal::new(key.to_string()) };
+        Table::new((0..keys).map(owner).collect())
+    }
+
+    #[test]
+    fn known_and_unknown_keys_take_the_same_path() {
+        let table = table_of(1000);
+        let comparisons = |digest: &KeyDigest| {
+            let count = Cell::new(0);
+            let counted = |one: &KeyDigest, other: &KeyDigest| {
+                count.set(count.get() + 1);
+                is_same(one, other)
+            };
+            let is_known = table.find(digest, counted).is_some();
+            (is_known, count.get())
+        };
+        for known in 0..1000 {
+            assert_eq!(comparisons(&digest_of(known)), (true, table.bucket_len));
+        }
+        for unknown in 1000..3000 {
+            assert_eq!(comparisons(&digest_of(unknown)), (false, table.bucket_len));
+        }
+    }
+
+    #[test]
+    fn every_key_finds_its_owner_and_no_other() {
+        for keys in [0, 1, 2, 8, 9, 5000] {
+            let table = table_of(keys);
+            for key in 0..keys {
+                assert_eq!(table.find(&digest_of(key), is_same).unwrap().id, key.to_string());
+            }
+            assert!(table.find(&digest_of(keys), is_same).is_none());
+        }
+    }
+
+    #[test]
+    fn a_digest_that_differs_in_one_bit_is_another() {
+        let digest = digest_of(1);
+        assert!(bool::from(is_same(&digest, &digest)));
+        for bit in 0..256 {
+            let mut other = digest;
+            other[bit / 8] ^= 1 << (bit % 8);
+            assert!(!bool::from(is_same(&digest, &other)), "{bit}");
+        }
+    }
+
+    #[test]
+    fn the_filling_of_buckets_belongs_to_nobody() {
+        let table = table_of(3);
+        assert!(table.find(&EMPTY.digest, is_same).is_none());
+        assert!(Table::new(Vec::new()).find(&EMPTY.digest, is_same).is_none());
+    }
+
+    #[test]
+    fn buckets_stay_short() {
+        let table = table_of(50_000);
+        assert!(table.bucket_len <= 40, "{}", table.bucket_len);
+    }
+
+    #[test]
+    fn two_tables_keep_the_same_keys_in_different_places() {
+        let (one, other) = (table_of(1000), table_of(1000));
+        assert!((0..1000).any(|key| one.bucket_of(&digest_of(key)) != other.bucket_of(&digest_of(key))));
+    }
+}

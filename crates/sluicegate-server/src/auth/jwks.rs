@@ -1,0 +1,223 @@
+//! The file of verifying keys: a JSON Web Key Set (RFC 7517).
+
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::signature::RsaPublicKeyComponents;
+use serde_json::{Map, Value};
+use sluicegate_config::JwtAlgorithm;
+
+use super::signature::{VerifyingKey, algorithm_named};
+use super::source;
+
+/// The usable keys of a file.
+pub(super) struct KeySet {
+    keys: Vec<SetKey>,
+    /// Keys of an unknown kind, or for another use.
+    pub(super) skipped: usize,
+}
+
+struct SetKey {
+    id: Option<String>,
+    /// The only algorithm it is for, if it says so.
+    algorithm: Option<JwtAlgorithm>,
+    key: VerifyingKey,
+}
+
+impl KeySet {
+    /// Reads the file, or names every mistake in it. Keys that we have no use for are no mistakes; a set without any key
+    /// for `algorithms` is.
+    pub(super) fn read(path: &Path, algorithms: &[JwtAlgorithm]) -> Result<Self, Vec<String>> {
+        let file = path.display();
+        let text = source::read(path, BYTES_MAX).map_err(|mistake| vec![mistake])?;
+        let document = serde_json::from_str(&text)
+            .map_err(|error| vec![format!("{file}:{}:{}: expected valid JSON", error.line(), error.column())])?;
+        Self::new(&document, algorithms)
+            .map_err(|mistakes| mistakes.iter().map(|mistake| format!("{file}: {mistake}")).collect())
+    }
+
+    fn new(document: &Value, algorithms: &[JwtAlgorithm]) -> Result<Self, Vec<String>> {
+        let Some(entries) = document.get("keys").and_then(Value::as_array) else {
+            return Err(vec!["keys: expected a list of keys".to_owned()]);
+        };
+        let mut set = Self { keys: Vec::new(), skipped: 0 };
+        let mut mistakes = Vec::new();
+        for (index, entry) in entries.iter().enumerate() {
+            match set_key(entry) {
+                Ok(Some(key)) if set.has_twin(&key) => {
+                    mistakes.push(format!("keys[{index}].kid: is that of another key of its kind, expected another"));
+                }
+                Ok(Some(key)) => set.keys.push(key),
+                Ok(None) => set.skipped += 1,
+                Err(mistake) => mistakes.push(format!("keys[{index}]{mistake}")),
+            }
+        }
+        if mistakes.is_empty() && !algorithms.iter().any(|algorithm| set.fitting(*algorithm).next().is_some()) {
+            mistakes.push(format!("keys: expected at least one key for {algorithms:?}"));
+        }
+        if mistakes.is_empty() { Ok(set) } else { Err(mistakes) }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// The key that a token names, or the only one that fits.
+    pub(super) fn choose(&self, id: Option<&str>, algorithm: JwtAlgorithm) -> Result<&VerifyingKey, NoKey> {
+        let Some(id) = id else {
+            let mut fitting = self.fitting(algorithm);
+            return match (fitting.next(), fitting.next()) {
+                (Some(only), None) => Ok(&only.key),
+                _ => Err(NoKey::NotNamed),
+            };
+        };
+        if let Some(named) = self.fitting(algorithm).find(|key| key.id.as_deref() == Some(id)) {
+            return Ok(&named.key);
+        }
+        let is_known = self.keys.iter().any(|key| key.id.as_deref() == Some(id));
+        Err(if is_known { NoKey::DoesNotFit } else { NoKey::NotNamed })
+    }
+
+    fn fitting(&self, algorithm: JwtAlgorithm) -> impl Iterator<Item = &SetKey> {
+        self.keys.iter().filter(move |key| key.algorithm.is_none_or(|own| own == algorithm) && key.key.fits(algorithm))
+    }
+
+    /// Whether a token could mean either: same id, same kind, and not told apart by their algorithms.
+    fn has_twin(&self, key: &SetKey) -> bool {
+        let is_of_a_kind = |other: &SetKey| std::mem::discriminant(&other.key) == std::mem::discriminant(&key.key);
+        let is_told_apart =
+            |other: &SetKey| matches!((other.algorithm, key.algorithm), (Some(one), Some(two)) if one != two);
+        key.id.is_some()
+            && self.keys.iter().any(|other| other.id == key.id && is_of_a_kind(other) && !is_told_apart(other))
+    }
+}
+
+/// Why there is no key for a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoKey {
+    /// The id is unknown, or there is none and several keys fit.
+    NotNamed,
+    /// The key with this id signs in another way.
+    DoesNotFit,
+}
+
+const BYTES_MAX: u64 = 4 << 20;
+
+/// A key, `None` when it is not for us, or what is wrong with it, beginning with its field. Nothing of the key is repeated.
+fn set_key(entry: &Value) -> Result<Option<SetKey>, String> {
+    let Some(entry) = entry.as_object() else { return Err(": expected an object".to_owned()) };
+    let kind = text(entry, "kty")?.ok_or(".kty: expected the kind of the key")?;
+    let id = text(entry, "kid")?.map(str::to_owned);
+    let named_algorithm = text(entry, "alg")?;
+    let algorithm = named_algorithm.and_then(algorithm_named);
+    let is_for_something_else = named_algorithm.is_some() && algorithm.is_none();
+    if is_for_something_else || !is_for_signatures(entry)? {
+        return Ok(None);
+    }
+    let Some(key) = verifying_key(kind, entry)? else { return Ok(None) };
+    if let Some(algorithm) = algorithm
+        && !key.fits(algorithm)
+    {
+        return Err(".alg: expected an algorithm that fits the key".to_owned());
+    }
+    Ok(Some(SetKey { id, algorithm, key }))
+}
+
+/// What `use` and `key_ops` say, if anything.
+fn is_for_signatures(entry: &Map<String, Value>) -> Result<bool, String> {
+    let is_use = text(entry, "use")?.is_none_or(|usage| usage == "sig");
+    let is_operation = match entry.get("key_ops") {
+        None => true,
+        Some(Value::Array(operations)) => operations.iter().any(|operation| operation == "verify"),
+        Some(_) => return Err(".key_ops: expected a list".to_owned()),
+    };
+    Ok(is_use && is_operation)
+}
+
+fn verifying_key(kind: &str, entry: &Map<String, Value>) -> Result<Option<VerifyingKey>, String> {
+    if kind != "oct" && entry.contains_key("d") {
+        return Err(
+            ".d: expected a public key, and this is the private one; keep it where tokens are signed".to_owned()
+        );
+    }
+    let curve = text(entry, "crv")?;
+    let key = match (kind, curve) {
+        ("RSA", _) => rsa_key(entry)?,
+        ("EC", Some("P-256")) => VerifyingKey::P256(point(fixed::<32>(entry, "x")?, fixed::<32>(entry, "y")?)),
+        ("EC", Some("P-384")) => VerifyingKey::P384(point(fixed::<48>(entry, "x")?, fixed::<48>(entry, "y")?)),
+        ("OKP", Some("Ed25519")) => VerifyingKey::Ed25519(fixed::<32>(entry, "x")?),
+        ("oct", _) => secret_key(entry)?,
+        ("EC" | "OKP", None) => return Err(".crv: expected the name of a curve".to_owned()),
+        _ => return Ok(None),
+    };
+    Ok(Some(key))
+}
+
+/// The verifier takes odd moduli of 2048 to 8192 bits and odd exponents from 3 up to 33 bits; others are refused here, where
+/// somebody reads it.
+fn rsa_key(entry: &Map<String, Value>) -> Result<VerifyingKey, String> {
+    let n = without_leading_zeros(bytes(entry, "n")?);
+    let e = without_leading_zeros(bytes(entry, "e")?);
+    if !(2048..=8192).contains(&bits(&n)) || is_even(&n) {
+        return Err(".n: expected an odd modulus of 2048 to 8192 bits".to_owned());
+    }
+    if !(2..=33).contains(&bits(&e)) || is_even(&e) {
+        return Err(".e: expected an odd exponent from 3 up to 33 bits".to_owned());
+    }
+    Ok(VerifyingKey::Rsa(RsaPublicKeyComponents { n, e }))
+}
+
+fn secret_key(entry: &Map<String, Value>) -> Result<VerifyingKey, String> {
+    const BYTES_MIN: usize = 32;
+    let secret = bytes(entry, "k")?;
+    if secret.len() < BYTES_MIN {
+        return Err(format!(".k: expected a secret of at least {BYTES_MIN} bytes"));
+    }
+    Ok(VerifyingKey::Secret(secret))
+}
+
+/// `x` and `y` as an uncompressed point.
+fn point<const COORDINATE: usize, const POINT: usize>(x: [u8; COORDINATE], y: [u8; COORDINATE]) -> [u8; POINT] {
+    const UNCOMPRESSED: u8 = 4;
+    let mut point = [UNCOMPRESSED; POINT];
+    for (to, from) in point[1..].iter_mut().zip(x.into_iter().chain(y)) {
+        *to = from;
+    }
+    point
+}
+
+fn fixed<const LEN: usize>(entry: &Map<String, Value>, field: &str) -> Result<[u8; LEN], String> {
+    bytes(entry, field)?.try_into().map_err(|_| format!(".{field}: expected {LEN} bytes"))
+}
+
+fn bytes(entry: &Map<String, Value>, field: &str) -> Result<Vec<u8>, String> {
+    let encoded = text(entry, field)?.unwrap_or_default();
+    match URL_SAFE_NO_PAD.decode(encoded) {
+        Ok(bytes) if !bytes.is_empty() => Ok(bytes),
+        _ => Err(format!(".{field}: expected base64url without padding")),
+    }
+}
+
+fn text<'a>(entry: &'a Map<String, Value>, field: &str) -> Result<Option<&'a str>, String> {
+    match entry.get(field) {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(format!(".{field}: expected a text")),
+    }
+}
+
+fn without_leading_zeros(mut number: Vec<u8>) -> Vec<u8> {
+    let zeros = number.iter().take_while(|byte| **byte == 0).count();
+    number.drain(..zeros);
+    number
+}
+
+/// Of a number without leading zeros.
+fn bits(number: &[u8]) -> usize {
+    number.first().map_or(0, |first| number.len() * 8 - first.leading_zeros() as usize)
+}
+
+fn is_even(number: &[u8]) -> bool {
+    number.last().is_none_or(|last| last % 2 == 0)
+}

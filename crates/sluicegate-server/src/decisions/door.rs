@@ -1,0 +1,78 @@
+//! A connection to one of the doors: encrypted or not, then served in the protocol of the door.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ServerConfig;
+use sluicegate_config::DecisionsTls;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+
+use super::{Desk, Impatient};
+use crate::cores::Door;
+use crate::proxy::tls;
+use crate::telemetry::metrics::ConnectionRefusal;
+
+/// What a door speaks.
+pub(super) trait Protocol: Send + Sync + 'static {
+    /// The key of its address.
+    const NAME: &'static str;
+
+    /// Serves a connection until it ends, is late, or the process is told to end.
+    fn serve<S>(&self, desk: Arc<Desk>, stream: S, peer: SocketAddr) -> impl Future<Output = ()> + Send
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+
+    /// Its part of the certificates.
+    fn tls(tls: &DoorTls) -> &Arc<ServerConfig>;
+}
+
+/// The certificate of all doors, with what each of them speaks.
+pub(crate) struct DoorTls {
+    pub(super) http: Arc<ServerConfig>,
+    pub(super) grpc: Arc<ServerConfig>,
+    pub(super) resp: Arc<ServerConfig>,
+}
+
+impl DoorTls {
+    /// Reads the files.
+    pub(crate) fn new(settings: &DecisionsTls) -> Result<Self, String> {
+        let speaking = |protocols: &[&str]| {
+            tls::to_clients(&settings.server, settings.client_ca_file.as_deref(), "decisions.tls", protocols)
+        };
+        Ok(Self { http: speaking(&["http/1.1"])?, grpc: speaking(&["h2"])?, resp: speaking(&[])? })
+    }
+}
+
+/// Connections of each protocol at a time.
+const CONNECTIONS_MAX: usize = 10_000;
+
+/// A door at this address.
+pub(super) fn door<P: Protocol>(protocol: P, address: SocketAddr, desk: &Arc<Desk>) -> Door {
+    let (protocol, desk) = (Arc::new(protocol), Arc::clone(desk));
+    Door::new(P::NAME, vec![address], CONNECTIONS_MAX, move |stream, peer| {
+        admit(Arc::clone(&protocol), Arc::clone(&desk), stream, peer)
+    })
+}
+
+async fn admit<P: Protocol>(protocol: Arc<P>, desk: Arc<Desk>, stream: TcpStream, peer: SocketAddr) {
+    /// Gateways keep connections for days; one that is gone without a word is noticed after this time without any.
+    const QUIET: Duration = Duration::from_secs(60);
+    /// For all of a handshake.
+    const PATIENCE: Duration = Duration::from_secs(10);
+    let keepalive = TcpKeepalive::new().with_time(QUIET).with_interval(QUIET / 4);
+    // An answer is one write: nothing is gained by waiting for more.
+    if stream.set_nodelay(true).is_err() || SockRef::from(&stream).set_tcp_keepalive(&keepalive).is_err() {
+        return;
+    }
+    let config = desk.gate.live().decisions_tls.as_ref().map(|tls| Arc::clone(P::tls(tls)));
+    let Some(config) = config else { return protocol.serve(desk, Impatient::new(stream), peer).await };
+    match tokio::time::timeout(PATIENCE, TlsAcceptor::from(config).accept(stream)).await {
+        Ok(Ok(stream)) => Box::pin(protocol.serve(desk, Impatient::new(stream), peer)).await,
+        Ok(Err(_)) => desk.gate.metrics.connection_refused(ConnectionRefusal::Tls),
+        Err(_) => desk.gate.metrics.connection_refused(ConnectionRefusal::Slow),
+    }
+}

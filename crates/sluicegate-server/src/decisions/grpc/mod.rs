@@ -1,0 +1,261 @@
+//! Envoy's rate limit service, with health and reflection beside it.
+//!
+//! A connection is served by the core that took it. The way of a decision: `question.rs` finds the limits of each descriptor,
+//! the limiter takes all charges or none, `answer.rs` tells what came of it.
+
+mod answer;
+pub mod messages;
+mod question;
+#[cfg(test)]
+mod tests;
+mod units;
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::ServerConfig;
+use sluicegate::{Nanos, Subject, Verdict};
+use smallvec::SmallVec;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tonic::body::Body;
+use tonic::server::Grpc;
+use tonic::{Code, Status};
+use tonic_health::ServingStatus;
+use tonic_health::pb::health_server::HealthServer;
+use tonic_health::server::{HealthReporter, HealthService};
+use tonic_prost::ProstCodec;
+use tower::ServiceExt;
+use tower::util::BoxCloneSyncService;
+
+use self::answer::Outcomes;
+use self::messages::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
+use self::question::{Ground, Question};
+use super::door::{DoorTls, Protocol};
+use super::{Asking, Desk, SharedToken};
+use crate::access::Ruling;
+use crate::live::{Gate, Live};
+use crate::telemetry::Way;
+use crate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
+
+/// The question, as a path.
+const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+const SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
+const METHOD: &str = "ShouldRateLimit";
+const HEALTH: &str = "/grpc.health.v1.Health/";
+const REFLECTION: &str = "/grpc.reflection.v1.ServerReflection/";
+const REFLECTION_ALPHA: &str = "/grpc.reflection.v1alpha.ServerReflection/";
+
+/// The bytes of a question at most.
+const MESSAGE_MAX: usize = 64 * 1024;
+/// A connection on which nothing is asked for so long ends.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is beside the question: seldom asked, so a box more does not matter.
+type Beside = BoxCloneSyncService<Request<Incoming>, Response<Body>, Infallible>;
+
+/// Services beside the question.
+struct Services {
+    health: Beside,
+    reflection: Beside,
+    reflection_alpha: Beside,
+}
+
+impl Services {
+    /// Health says that all is well for as long as the process takes questions.
+    fn new() -> Result<Arc<Self>, String> {
+        const MESSAGES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/messages.bin"));
+        let words = |error: tonic_reflection::server::Error| format!("reflection: {error}");
+        let builder = || {
+            tonic_reflection::server::Builder::configure()
+                .register_encoded_file_descriptor_set(MESSAGES)
+                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        };
+        let reporter = HealthReporter::new();
+        // Nobody else holds it, so this is done when it is looked at.
+        let set = reporter.set_service_status(SERVICE, ServingStatus::Serving).now_or_never();
+        set.ok_or_else(|| "health: its state is held by somebody else".to_owned())?;
+        let health = HealthServer::new(HealthService::from_health_reporter(reporter));
+        Ok(Arc::new(Self {
+            health: BoxCloneSyncService::new(health),
+            reflection: BoxCloneSyncService::new(builder().build_v1().map_err(words)?),
+            reflection_alpha: BoxCloneSyncService::new(builder().build_v1alpha().map_err(words)?),
+        }))
+    }
+}
+
+/// The door.
+pub(super) struct Envoy(Arc<Services>);
+
+impl Envoy {
+    pub(super) fn new() -> Result<Self, String> {
+        Services::new().map(Self)
+    }
+}
+
+impl Protocol for Envoy {
+    const NAME: &'static str = super::GRPC;
+
+    fn tls(tls: &DoorTls) -> &Arc<ServerConfig> {
+        &tls.grpc
+    }
+
+    async fn serve<S>(&self, desk: Arc<Desk>, stream: S, peer: SocketAddr)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        serve(Arc::clone(&self.0), desk, stream, peer).await;
+    }
+}
+
+/// Serves one gateway until it goes, asks nothing, or the process ends.
+async fn serve(
+    services: Arc<Services>,
+    desk: Arc<Desk>,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: SocketAddr,
+) {
+    let mut ending = desk.ending.clone();
+    let has_asked = Arc::new(AtomicBool::new(false));
+    let answering = {
+        let has_asked = Arc::clone(&has_asked);
+        service_fn(move |request| {
+            has_asked.store(true, Ordering::Relaxed);
+            let (services, desk) = (Arc::clone(&services), Arc::clone(&desk));
+            async move { Ok::<_, Infallible>(respond(&services, desk, peer, request).await) }
+        })
+    };
+    let mut connection = pin!(builder().serve_connection(TokioIo::new(stream), answering));
+    let mut first = pin!(tokio::time::sleep(PATIENCE));
+    let mut is_young = true;
+    loop {
+        tokio::select! {
+            // Whatever goes wrong with one connection, its gateway sees it close.
+            _ = connection.as_mut() => return,
+            _ = ending.wait_for(|ending| *ending) => break,
+            () = first.as_mut(), if is_young => {
+                is_young = false;
+                if !has_asked.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+        }
+    }
+    connection.as_mut().graceful_shutdown();
+    let _ = connection.await;
+}
+
+fn builder() -> http2::Builder<TokioExecutor> {
+    const QUIET: Duration = Duration::from_secs(60);
+    const WINDOW: u32 = 1 << 20;
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .keep_alive_interval(QUIET)
+        .keep_alive_timeout(PATIENCE)
+        .max_concurrent_streams(1_000)
+        .max_pending_accept_reset_streams(20)
+        .max_local_error_reset_streams(100)
+        .max_header_list_size(16 * 1024)
+        .initial_stream_window_size(MESSAGE_MAX as u32 * 2)
+        .initial_connection_window_size(WINDOW)
+        .max_send_buf_size(64 * 1024);
+    builder
+}
+
+async fn respond(services: &Services, desk: Arc<Desk>, peer: SocketAddr, request: Request<Incoming>) -> Response<Body> {
+    let path = request.uri().path();
+    let beside = if path.starts_with(HEALTH) {
+        // Whoever looks after processes has no token to show.
+        &services.health
+    } else if let Some(token) = &desk.token
+        && !SharedToken::in_either_header(request.headers()).is_some_and(|shown| token.admits(shown))
+    {
+        desk.gate.metrics.decision(DecisionProtocol::Grpc, DecisionAnswer::Unauthorized);
+        return Status::unauthenticated("show the token: authorization: Bearer token").into_http();
+    } else if path == SHOULD_RATE_LIMIT {
+        let asking = Asking::begin(&desk.gate, DecisionProtocol::Grpc, request.headers(), peer);
+        let response = should_rate_limit(&desk, &asking, request).await;
+        asking.end(&desk.gate, Way::Grpc { service: SERVICE, method: METHOD });
+        return response;
+    } else if path.starts_with(REFLECTION) {
+        &services.reflection
+    } else if path.starts_with(REFLECTION_ALPHA) {
+        &services.reflection_alpha
+    } else {
+        return Status::new(Code::Unimplemented, "there is no such service here").into_http();
+    };
+    match beside.clone().oneshot(request).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    }
+}
+
+/// Reads the question and writes the answer.
+async fn should_rate_limit(desk: &Arc<Desk>, asking: &Asking, request: Request<Incoming>) -> Response<Body> {
+    let codec = ProstCodec::<RateLimitResponse, RateLimitRequest>::default();
+    let ask = tower::service_fn(|request: tonic::Request<RateLimitRequest>| {
+        let (desk, asking) = (Arc::clone(desk), asking.clone());
+        async move { decide(&desk, &asking, request.get_ref()).await.map(tonic::Response::new) }
+    });
+    Grpc::new(codec).max_decoding_message_size(MESSAGE_MAX).unary(ask, request).await
+}
+
+/// Takes what all descriptors cost, or nothing; what is given back is given back to a request that passes.
+async fn decide(desk: &Desk, asking: &Asking, request: &RateLimitRequest) -> Result<RateLimitResponse, Status> {
+    let (gate, live) = (&desk.gate, Arc::clone(&desk.gate.live()));
+    let ground = Ground::of(request)?;
+    let subjects = ground.subjects();
+    if let Some((answer, response)) = ruled(gate, &live, &subjects) {
+        asking.answered(gate, answer, None);
+        return Ok(response);
+    }
+    let question = Question::of(&live.policy, &ground, &subjects)?;
+    let taken = match question.take.is_empty() {
+        true => None,
+        false => {
+            let verdict = gate.decide(&live, &question.take).await;
+            asking.decided(gate, &live, &verdict);
+            Some(decided(verdict)?)
+        }
+    };
+    let taken = taken.as_ref().and_then(Verdict::decision);
+    let is_denied = Outcomes::of(&question, taken, None).is_denied(&question);
+    let given = match question.give.is_empty() || is_denied {
+        true => None,
+        false => Some(decided(gate.give_back(&live, &question.give, Nanos::ZERO).await)?),
+    };
+    let given = given.as_ref().and_then(Verdict::decision);
+    let outcomes = Outcomes::of(&question, taken, given);
+    Ok(answer::answer(request.descriptors.len(), &question, &outcomes, taken, &live.headers))
+}
+
+/// What lists and bans say, where a descriptor has the address of the caller: then no limit is asked.
+fn ruled(gate: &Gate, live: &Live, subjects: &[Subject<'_>]) -> Option<(DecisionAnswer, RateLimitResponse)> {
+    let rulings: SmallVec<[_; 2]> = subjects.iter().map(|subject| gate.ruling_of_caller(live, subject)).collect();
+    let is_denied = |ruling: &Option<Ruling>| *ruling == Some(Ruling::Deny);
+    let answer = match rulings.iter().any(is_denied) {
+        true => DecisionAnswer::Denied,
+        false if rulings.contains(&Some(Ruling::Allow)) => DecisionAnswer::Allowed,
+        false => return None,
+    };
+    Some((answer, answer::without_limits(rulings.iter().map(is_denied))))
+}
+
+/// A verdict that there is something to say about.
+fn decided(verdict: Verdict) -> Result<Verdict, Status> {
+    match verdict {
+        Verdict::Unavailable { error, .. } => Err(Status::unavailable(error.to_string())),
+        Verdict::Unidentified(missing) => Err(Status::invalid_argument(missing.to_string())),
+        verdict => Ok(verdict),
+    }
+}

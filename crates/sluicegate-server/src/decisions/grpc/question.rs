@@ -1,0 +1,131 @@
+//! What a gateway asks: each descriptor becomes charges on the limits that speak of it.
+
+use sluicegate::address;
+use sluicegate::{AdHoc, Charge, Policy, Subject};
+use smallvec::SmallVec;
+use tonic::Status;
+
+use super::messages::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
+use super::messages::envoy::service::ratelimit::v3::RateLimitRequest;
+use super::units;
+
+/// The descriptors of one request at most.
+const DESCRIPTORS_MAX: usize = 64;
+/// The entries of one descriptor at most.
+const ENTRIES_MAX: usize = 32;
+
+/// The parts of a question that charges point into.
+pub(super) struct Ground<'a> {
+    domain: &'a str,
+    descriptors: &'a [RateLimitDescriptor],
+    cost: u64,
+    entries: SmallVec<[Entries<'a>; 2]>,
+    /// The key of each descriptor as a whole: its domain, then names and values.
+    wholes: SmallVec<[SmallVec<[&'a [u8]; 8]>; 2]>,
+}
+
+type Entries<'a> = SmallVec<[(&'a str, &'a str); 4]>;
+
+impl<'a> Ground<'a> {
+    /// Looks at the message as such.
+    pub(super) fn of(request: &'a RateLimitRequest) -> Result<Self, Status> {
+        if request.descriptors.len() > DESCRIPTORS_MAX {
+            return Err(Status::invalid_argument(format!("a request has at most {DESCRIPTORS_MAX} descriptors")));
+        }
+        let mut ground = Self {
+            domain: &request.domain,
+            descriptors: &request.descriptors,
+            cost: u64::from(request.hits_addend.max(1)),
+            entries: SmallVec::new(),
+            wholes: SmallVec::new(),
+        };
+        for descriptor in &request.descriptors {
+            if !(1..=ENTRIES_MAX).contains(&descriptor.entries.len()) {
+                return Err(Status::invalid_argument(format!("a descriptor has 1 to {ENTRIES_MAX} entries")));
+            }
+            ground.entries.push(descriptor.entries.iter().map(|own| (own.key.as_str(), own.value.as_str())).collect());
+            let mut whole = SmallVec::new();
+            if descriptor.limit.is_some() {
+                whole.push(request.domain.as_bytes());
+                whole.extend(descriptor.entries.iter().flat_map(|own| [own.key.as_bytes(), own.value.as_bytes()]));
+            }
+            ground.wholes.push(whole);
+        }
+        Ok(ground)
+    }
+
+    /// What each descriptor says about its caller.
+    pub(super) fn subjects(&self) -> SmallVec<[Subject<'_>; 2]> {
+        let address_in = |entries: &Entries<'_>| {
+            let (_, address) = entries.iter().find(|(name, _)| *name == "remote_address")?;
+            address::parse(address)
+        };
+        let mut subjects = SmallVec::new();
+        for entries in &self.entries {
+            subjects.push(Subject {
+                client_ip: address_in(entries),
+                domain: Some(self.domain),
+                descriptors: entries,
+                ..Subject::ANONYMOUS
+            });
+        }
+        subjects
+    }
+}
+
+/// What is taken, what is given back, and which descriptor each belongs to.
+#[derive(Default)]
+pub(super) struct Question<'a> {
+    pub(super) take: SmallVec<[Charge<'a>; 2]>,
+    pub(super) give: SmallVec<[Charge<'a>; 2]>,
+    /// The descriptor, and the place of one of its charges.
+    pub(super) shares: SmallVec<[(usize, Place); 2]>,
+}
+
+/// Where a charge is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Take(usize),
+    Give(usize),
+}
+
+impl<'a> Question<'a> {
+    /// Finds the limits. Charges of two descriptors on one counter become one.
+    pub(super) fn of(policy: &'a Policy, ground: &'a Ground<'_>, subjects: &'a [Subject<'a>]) -> Result<Self, Status> {
+        let mut question = Self::default();
+        for (place, (descriptor, subject)) in ground.descriptors.iter().zip(subjects).enumerate() {
+            let cost = descriptor.hits_addend.unwrap_or(ground.cost);
+            let charges = policy.charges_for_descriptor(subject, cost);
+            let charges = charges.map_err(|missing| Status::invalid_argument(missing.to_string()))?;
+            let quota = descriptor.limit.as_ref().and_then(|own| units::quota_of(own.requests_per_unit, own.unit));
+            let Some(quota) = quota else {
+                charges.iter().for_each(|charge| question.add(place, *charge, descriptor.is_negative_hits));
+                continue;
+            };
+            let quota = quota.map_err(|error| Status::invalid_argument(format!("limit: {error}")))?;
+            let mut charge = policy.charge_ad_hoc(AdHoc::Override, &ground.wholes[place], quota, cost);
+            // Where the configuration only watches, other numbers are watched as well.
+            charge.enforced = charges.is_empty() || charges.iter().any(|charge| charge.enforced);
+            question.add(place, charge, descriptor.is_negative_hits);
+        }
+        Ok(question)
+    }
+
+    fn add(&mut self, descriptor: usize, charge: Charge<'a>, is_given: bool) {
+        let list = if is_given { &mut self.give } else { &mut self.take };
+        let is_same = |own: &Charge<'_>| {
+            own.limit_index == charge.limit_index && own.quota == charge.quota && own.key.parts().eq(charge.key.parts())
+        };
+        let place = match list.iter().position(is_same) {
+            Some(place) => {
+                list[place].cost = list[place].cost.saturating_add(charge.cost);
+                place
+            }
+            None => {
+                list.push(charge);
+                list.len() - 1
+            }
+        };
+        self.shares.push((descriptor, if is_given { Place::Give(place) } else { Place::Take(place) }));
+    }
+}

@@ -1,0 +1,332 @@
+//! Questions in JSON: every field is known, of its kind, and named when it is wrong.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+use std::net::IpAddr;
+
+use http::header::{HOST, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, StatusCode, Uri};
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, Deserializer, MapAccess, Visitor};
+use serde_json::error::Category;
+use serde_json::value::RawValue;
+use sluicegate::http::{HeaderLines, host_of};
+use sluicegate_core::{Nanos, Principal, Subject, address, normalise_path};
+
+use super::Problem;
+
+/// A check or a peek.
+pub(super) struct Check {
+    pub(super) about: Asked,
+    pub(super) cost: u64,
+}
+
+/// What it is about.
+pub(super) enum Asked {
+    Request(Box<Described>),
+    Counter(Counter),
+}
+
+/// A counter by the name of its limit and its key.
+pub(super) struct Counter {
+    pub(super) limit: String,
+    pub(super) key: Vec<String>,
+}
+
+/// A request as a caller describes it.
+pub(crate) struct Described {
+    pub(crate) client_ip: Option<IpAddr>,
+    pub(crate) method: Method,
+    pub(crate) host: Option<String>,
+    pub(crate) path: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) principal: Option<Principal>,
+    pub(crate) descriptors: Vec<(String, String)>,
+}
+
+impl Described {
+    /// Its entries, as a subject borrows them.
+    pub(crate) fn descriptors(&self) -> Vec<(&str, &str)> {
+        self.descriptors.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
+    }
+
+    /// Who is asking for what.
+    pub(crate) fn subject<'a>(
+        &'a self,
+        descriptors: &'a [(&'a str, &'a str)],
+        headers: &'a HeaderLines<'a>,
+    ) -> Subject<'a> {
+        Subject {
+            client_ip: self.client_ip,
+            method: self.method.as_str(),
+            host: self.host.as_deref(),
+            path: &self.path,
+            headers,
+            principal: self.principal.as_ref(),
+            domain: None,
+            descriptors,
+        }
+    }
+}
+
+/// Reads a check that is about a request, and its cost; an error names the place.
+pub(crate) fn about_request(body: &[u8]) -> Result<(Box<Described>, u64), String> {
+    let Check { about, cost } = check(body).map_err(|problem| problem.in_words())?;
+    match about {
+        Asked::Request(described) => Ok((described, cost)),
+        Asked::Counter(_) => Err("limit: say a subject; a counter is inspected by its name".to_owned()),
+    }
+}
+
+/// Units to give back.
+pub(super) struct Refund {
+    pub(super) counter: Counter,
+    pub(super) cost: u64,
+    pub(super) age: Nanos,
+}
+
+/// Reads a check or a peek.
+pub(super) fn check(body: &[u8]) -> Result<Check, Problem> {
+    let CheckJson { subject, limit, key, cost } = read(body)?;
+    let about = match (subject, limit, key) {
+        (Some(Object(subject)), None, None) => Asked::Request(Box::new(described(subject)?)),
+        (None, limit, key) if limit.is_some() || key.is_some() => Asked::Counter(counter(limit, key)?),
+        (None, _, _) => return Err(Problem::of_field("subject", "is missing: say a subject, or a limit and its key")),
+        (Some(_), Some(_), _) => return Err(Problem::of_field("limit", "a subject and a limit do not go together")),
+        (Some(_), None, Some(_)) => return Err(Problem::of_field("key", "a subject and a key do not go together")),
+    };
+    Ok(Check { about, cost: u64::from(cost.unwrap_or(1)) })
+}
+
+/// Reads a batch: each check as it stands there, to be read on its own.
+pub(super) fn batch(body: &[u8]) -> Result<Vec<&RawValue>, Problem> {
+    const CHECKS_MAX: usize = 1_000;
+    let BatchJson { checks } = read(body)?;
+    match checks {
+        None => Err(Problem::of_field("checks", "is missing: say a list of checks")),
+        Some(checks) if checks.len() > CHECKS_MAX => {
+            Err(Problem::of_field("checks", format!("at most {CHECKS_MAX} checks (got {})", checks.len())))
+        }
+        Some(checks) => Ok(checks),
+    }
+}
+
+/// Reads a refund.
+pub(super) fn refund(body: &[u8]) -> Result<Refund, Problem> {
+    let RefundJson { limit, key, cost, age_us } = read(body)?;
+    let age = Nanos::new(age_us.unwrap_or(0).saturating_mul(1_000));
+    Ok(Refund { counter: counter(limit, key)?, cost: u64::from(cost.unwrap_or(1)), age })
+}
+
+/// Reads a reset.
+pub(super) fn reset(body: &[u8]) -> Result<Counter, Problem> {
+    let ResetJson { limit, key } = read(body)?;
+    counter(limit, key)
+}
+
+fn counter(limit: Option<String>, key: Option<Vec<String>>) -> Result<Counter, Problem> {
+    let limit = limit.ok_or_else(|| Problem::of_field("limit", "is missing: say the limit's name"))?;
+    let key = key.ok_or_else(|| Problem::of_field("key", "is missing: say a list with each part of the key"))?;
+    Ok(Counter { limit, key })
+}
+
+fn described(json: SubjectJson) -> Result<Described, Problem> {
+    let wrong = |field: &str, what: &'static str| Problem::of_field(format!("subject.{field}"), what);
+    let client_ip = json.client_ip.map(|text| address::parse(&text).ok_or(wrong("client_ip", "is no IP address")));
+    let method = json.method.as_deref().unwrap_or("GET");
+    let method = Method::from_bytes(method.as_bytes()).map_err(|_| wrong("method", "is no method"))?;
+    let host = json.host.map(|text| host(text).ok_or(wrong("host", "is no host")));
+    let path = json.path.as_deref().unwrap_or("/");
+    let path = path.split(['?', '#']).next().unwrap_or_default();
+    let path = normalise_path(path).map(Cow::into_owned);
+    let path = path.map_err(|ambiguous| Problem::of_field("subject.path", ambiguous.to_string()))?;
+    let mut headers = HeaderMap::new();
+    for (name, value) in json.headers.map(|headers| headers.0).unwrap_or_default() {
+        let wrong = |what: &'static str| Problem::of_field(format!("subject.headers.{name}"), what);
+        let name = HeaderName::try_from(&name).map_err(|_| wrong("is no name of a header"))?;
+        let value = HeaderValue::try_from(value).map_err(|_| wrong("is no value of a header"))?;
+        if headers.insert(&name, value).is_some() {
+            return Err(wrong("stands there twice"));
+        }
+    }
+    if json.principal.as_ref().is_some_and(|principal| principal.0.id.is_empty()) {
+        return Err(wrong("principal", "must not be empty"));
+    }
+    Ok(Described {
+        client_ip: client_ip.transpose()?,
+        method,
+        host: host.transpose()?,
+        path,
+        headers,
+        principal: json.principal.map(|principal| principal.0),
+        descriptors: json.descriptors.map(|pairs| pairs.0).unwrap_or_default(),
+    })
+}
+
+/// A host in its one spelling.
+fn host(text: String) -> Option<String> {
+    let line = HeaderMap::from_iter([(HOST, HeaderValue::try_from(text).ok()?)]);
+    host_of(&Uri::default(), &line).map(Cow::into_owned)
+}
+
+/// Everything in a body, or the place of its first mistake.
+fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Problem> {
+    let no_json = |error: &serde_json::Error| {
+        Problem::new(StatusCode::BAD_REQUEST, format!("the body is no JSON of this kind: {error}"))
+    };
+    let mut deserializer = serde_json::Deserializer::from_slice(body);
+    let Object(value) = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+        let path = error.path().to_string();
+        match error.inner().classify() {
+            Category::Data if path != "." => Problem::of_field(path, error.inner().to_string()),
+            _ => no_json(error.inner()),
+        }
+    })?;
+    deserializer.end().map_err(|error| no_json(&error))?;
+    Ok(value)
+}
+
+/// A value that is written with its names; a list of the same values in their order is refused.
+struct Object<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ObjectVisitor(PhantomData))
+    }
+}
+
+struct ObjectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = Object<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, entries: A) -> Result<Object<T>, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(entries)).map(Object)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CheckJson {
+    subject: Option<Object<SubjectJson>>,
+    limit: Option<String>,
+    key: Option<Vec<String>>,
+    cost: Option<u32>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BatchJson<'a> {
+    #[serde(borrow)]
+    checks: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RefundJson {
+    limit: Option<String>,
+    key: Option<Vec<String>>,
+    cost: Option<u32>,
+    age_us: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ResetJson {
+    limit: Option<String>,
+    key: Option<Vec<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SubjectJson {
+    client_ip: Option<String>,
+    method: Option<String>,
+    host: Option<String>,
+    path: Option<String>,
+    headers: Option<Pairs>,
+    principal: Option<PrincipalJson>,
+    descriptors: Option<Pairs>,
+}
+
+/// Names and values; no name twice.
+struct Pairs(Vec<(String, String)>);
+
+impl Pairs {
+    const MOST: usize = 200;
+}
+
+impl<'de> Deserialize<'de> for Pairs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(PairsVisitor)
+    }
+}
+
+struct PairsVisitor;
+
+impl<'de> Visitor<'de> for PairsVisitor {
+    type Value = Pairs;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("names and their values")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Pairs, A::Error> {
+        let mut pairs: Vec<(String, String)> = Vec::new();
+        while let Some((name, value)) = entries.next_entry::<String, String>()? {
+            if pairs.iter().any(|(known, _)| *known == name) {
+                return Err(de::Error::custom(format_args!("{name:?} stands there twice")));
+            }
+            if pairs.len() == Pairs::MOST {
+                return Err(de::Error::custom(format_args!("more than {} names", Pairs::MOST)));
+            }
+            pairs.push((name, value));
+        }
+        Ok(Pairs(pairs))
+    }
+}
+
+/// `"ann"`, or `{"id": "ann", "claims": {"plan": "gold"}}`.
+struct PrincipalJson(Principal);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PrincipalFields {
+    id: String,
+    claims: Option<Pairs>,
+}
+
+impl<'de> Deserialize<'de> for PrincipalJson {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(PrincipalVisitor)
+    }
+}
+
+struct PrincipalVisitor;
+
+impl<'de> Visitor<'de> for PrincipalVisitor {
+    type Value = PrincipalJson;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an id, or an object with an id and claims")
+    }
+
+    fn visit_str<E: de::Error>(self, id: &str) -> Result<PrincipalJson, E> {
+        Ok(PrincipalJson(Principal::new(id)))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, entries: A) -> Result<PrincipalJson, A::Error> {
+        let fields = PrincipalFields::deserialize(MapAccessDeserializer::new(entries))?;
+        let claims = fields.claims.map(|claims| claims.0.into_iter().collect()).unwrap_or_default();
+        Ok(PrincipalJson(Principal { id: fields.id, claims }))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! Answers in JSON.
+
+use bytes::Bytes;
+use http::Response;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http_body_util::Full;
+use serde::Serialize;
+use sluicegate_core::{Decision, Nanos};
+
+use super::{Problem, Reply};
+use crate::decisions::Answer;
+
+/// The answer to a check. Waits are rounded up: whoever comes back then is not too early.
+#[derive(Serialize)]
+pub(super) struct AnswerJson<'a> {
+    allowed: bool,
+    retry_after_us: Option<u64>,
+    degraded: bool,
+    limits: Vec<LimitJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct LimitJson<'a> {
+    name: &'a str,
+    allowed: bool,
+    limit: u64,
+    remaining: u64,
+    retry_after_us: Option<u64>,
+    reset_after_us: u64,
+}
+
+impl<'a> AnswerJson<'a> {
+    pub(super) fn new(answer: &'a Answer) -> Self {
+        Self {
+            allowed: answer.is_allowed,
+            retry_after_us: answer.retry_after.map(Nanos::as_micros_ceil),
+            degraded: answer.is_degraded,
+            limits: answer.decision.iter().flat_map(Decision::outcomes).map(LimitJson::new).collect(),
+        }
+    }
+}
+
+impl<'a> LimitJson<'a> {
+    fn new((limit, charged): (&'a sluicegate_core::Limit, &'a sluicegate_core::LimitOutcome)) -> Self {
+        Self {
+            name: &limit.name,
+            allowed: charged.outcome.is_allowed(),
+            limit: charged.quota.limit(),
+            remaining: charged.outcome.remaining(),
+            retry_after_us: charged.outcome.retry_after().map(Nanos::as_micros_ceil),
+            reset_after_us: charged.outcome.reset_after().as_micros_ceil(),
+        }
+    }
+}
+
+/// The answers to a batch, in the order of its checks.
+#[derive(Serialize)]
+pub(super) struct BatchJson<'a> {
+    pub(super) answers: Vec<EntryJson<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum EntryJson<'a> {
+    Answer(AnswerJson<'a>),
+    Problem { problem: &'a Problem },
+}
+
+/// A counter was forgotten.
+#[derive(Serialize)]
+pub(super) struct ResetJson {
+    pub(super) reset: bool,
+}
+
+/// 200: a denial is an answer too.
+pub(super) fn json(value: &impl Serialize) -> Reply {
+    with_type("application/json", json_bytes(value))
+}
+
+pub(super) fn with_type(content_type: &'static str, body: Bytes) -> Reply {
+    let mut reply = Response::new(Full::new(body));
+    reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    reply
+}
+
+pub(super) fn json_bytes(value: &impl Serialize) -> Bytes {
+    serde_json::to_vec(value).expect("names, numbers and texts are always JSON").into()
+}

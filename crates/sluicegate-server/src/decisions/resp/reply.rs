@@ -1,0 +1,202 @@
+//! Answers as clients of Redis read them.
+
+use sluicegate::{Nanos, StoreError, Verdict};
+
+/// Which protocol a client asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Protocol {
+    /// What a client speaks that says nothing about it.
+    #[default]
+    Resp2,
+    /// With maps, and a null of its own.
+    Resp3,
+}
+
+impl Protocol {
+    pub(super) const fn number(self) -> i64 {
+        match self {
+            Self::Resp2 => 2,
+            Self::Resp3 => 3,
+        }
+    }
+}
+
+/// Something to say to a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Reply {
+    /// A word, such as `OK`.
+    Word(&'static str),
+    /// Any bytes.
+    Bytes(Vec<u8>),
+    /// A number.
+    Number(i64),
+    /// What a limit says.
+    Answer(Answer),
+    /// Several things in a row.
+    List(Vec<Reply>),
+    /// Names and what they stand for.
+    Map(Vec<(&'static str, Reply)>),
+    /// Nothing.
+    Null,
+    /// A refusal: one word in capitals, and a sentence.
+    Error(&'static str, String),
+}
+
+impl Reply {
+    /// A command that cannot be done as it is written.
+    pub(super) fn wrong(what: impl Into<String>) -> Self {
+        Self::Error("ERR", what.into())
+    }
+
+    /// The store is away, and nobody may pass.
+    pub(super) fn unavailable(error: &StoreError) -> Self {
+        Self::Error("UNAVAILABLE", error.to_string())
+    }
+
+    /// Writes it behind what is there.
+    pub(super) fn write(&self, protocol: Protocol, out: &mut Vec<u8>) {
+        match self {
+            Self::Word(word) => {
+                out.push(b'+');
+                out.extend_from_slice(word.as_bytes());
+                end_line(out);
+            }
+            Self::Bytes(bytes) => write_bytes(bytes, out),
+            Self::Number(number) => write_number(b':', *number, out),
+            Self::Answer(answer) => answer.write(out),
+            Self::List(items) => {
+                write_number(b'*', count(items.len()), out);
+                items.iter().for_each(|item| item.write(protocol, out));
+            }
+            Self::Map(entries) => {
+                match protocol {
+                    Protocol::Resp2 => write_number(b'*', 2 * count(entries.len()), out),
+                    Protocol::Resp3 => write_number(b'%', count(entries.len()), out),
+                }
+                for (name, value) in entries {
+                    write_bytes(name.as_bytes(), out);
+                    value.write(protocol, out);
+                }
+            }
+            Self::Null => out.extend_from_slice(match protocol {
+                Protocol::Resp2 => b"$-1\r\n",
+                Protocol::Resp3 => b"_\r\n",
+            }),
+            Self::Error(kind, words) => {
+                out.push(b'-');
+                out.extend_from_slice(kind.as_bytes());
+                out.push(b' ');
+                // What a caller wrote may be part of the sentence, and must not end its line.
+                out.extend(words.bytes().map(|byte| if byte.is_ascii_control() { b' ' } else { byte }));
+                end_line(out);
+            }
+        }
+    }
+}
+
+/// What a limit says: five numbers, of which -1 means that there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) is_denied: bool,
+    /// The most that can be spent at once.
+    pub(super) limit: i64,
+    /// What is left of it.
+    pub(super) remaining: i64,
+    /// Seconds until the same passes, rounded up; -1 when it passed, and when it never will.
+    pub(super) retry_after: i64,
+    /// Seconds until everything is there again, rounded up.
+    pub(super) reset_after: i64,
+}
+
+impl Answer {
+    /// Nothing is limited, or nobody knows: it passes.
+    pub(super) fn pass(limit: i64) -> Self {
+        Self { is_denied: false, limit, remaining: -1, retry_after: -1, reset_after: -1 }
+    }
+
+    fn write(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"*5\r\n");
+        for number in [i64::from(self.is_denied), self.limit, self.remaining, self.retry_after, self.reset_after] {
+            write_number(b':', number, out);
+        }
+    }
+}
+
+impl Reply {
+    /// What a verdict on one charge is to its caller; `limit` is told when nobody could say more.
+    pub(super) fn of(verdict: &Verdict, limit: i64) -> Self {
+        let is_denied = matches!(verdict, Verdict::Reject(_));
+        match verdict {
+            Verdict::Forward(decision) | Verdict::Reject(decision) => {
+                let Some((_, charged)) = decision.outcomes().next() else { return Self::Answer(Answer::pass(limit)) };
+                let outcome = &charged.outcome;
+                let wait = outcome.retry_after().filter(|_| is_denied);
+                Self::Answer(Answer {
+                    is_denied,
+                    limit: number(charged.quota.limit()),
+                    remaining: number(outcome.remaining()),
+                    retry_after: wait.map_or(-1, seconds),
+                    reset_after: seconds(outcome.reset_after()),
+                })
+            }
+            Verdict::ForwardUnchecked(_) => Self::Answer(Answer::pass(limit)),
+            Verdict::Unavailable { error, .. } => Self::unavailable(error),
+            Verdict::Unidentified(missing) => Self::wrong(missing.to_string()),
+        }
+    }
+}
+
+fn seconds(span: Nanos) -> i64 {
+    number(span.as_secs_ceil())
+}
+
+pub(super) fn number(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn count(length: usize) -> i64 {
+    i64::try_from(length).unwrap_or(i64::MAX)
+}
+
+fn write_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    write_number(b'$', count(bytes.len()), out);
+    out.extend_from_slice(bytes);
+    end_line(out);
+}
+
+fn write_number(kind: u8, number: i64, out: &mut Vec<u8>) {
+    out.push(kind);
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+    end_line(out);
+}
+
+fn end_line(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(reply: &Reply, protocol: Protocol) -> String {
+        let mut out = Vec::new();
+        reply.write(protocol, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn every_reply_is_written_as_its_protocol_has_it() {
+        let map = Reply::Map(vec![("a", Reply::Number(1)), ("b", Reply::Null)]);
+        assert_eq!(written(&map, Protocol::Resp2), "*4\r\n$1\r\na\r\n:1\r\n$1\r\nb\r\n$-1\r\n");
+        assert_eq!(written(&map, Protocol::Resp3), "%2\r\n$1\r\na\r\n:1\r\n$1\r\nb\r\n_\r\n");
+        let list = Reply::List(vec![Reply::Word("OK"), Reply::Bytes(b"x\r\n".to_vec())]);
+        assert_eq!(written(&list, Protocol::Resp3), "*2\r\n+OK\r\n$3\r\nx\r\n\r\n");
+        let answer = Answer { is_denied: true, limit: 16, remaining: 0, retry_after: 2, reset_after: 32 };
+        assert_eq!(written(&Reply::Answer(answer), Protocol::Resp2), "*5\r\n:1\r\n:16\r\n:0\r\n:2\r\n:32\r\n");
+    }
+
+    #[test]
+    fn what_a_caller_wrote_does_not_end_the_line_of_a_refusal() {
+        assert_eq!(written(&Reply::wrong("a\r\n+OK\r\n"), Protocol::Resp2), "-ERR a  +OK  \r\n");
+    }
+}

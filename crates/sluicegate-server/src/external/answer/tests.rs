@@ -1,0 +1,187 @@
+//! Answers as services write them, good, odd and hostile.
+
+use sluicegate_config::BackendUrlSettings;
+
+use super::*;
+
+fn policy() -> BackendPolicy {
+    BackendPolicy::new(&BackendUrlSettings::default())
+}
+
+fn understood(text: &str) -> Result<Understood, &'static str> {
+    Answer::from_json(text.as_bytes(), Zeroes::Written)?.understood(&policy())
+}
+
+#[track_caller]
+fn told(text: &str) -> Told {
+    understood(text).unwrap_or_else(|wrong| panic!("{wrong}: {text}")).told
+}
+
+#[test]
+fn a_whole_answer_is_understood() {
+    let told = told(
+        r#"{"average": 1000, "burst": 200, "period": "1m", "tenant_key": "acme-corp", "failure_policy": "failclosed",
+            "failure_code": 429, "backend_url": "https://tenant.example:8443", "backend_protocol": "h2",
+            "request_timeout": "1m30s", "cache_max_age_seconds": 300, "cache_no_store": false, "comment": "new"}"#,
+    );
+    assert_eq!(told.quota, Some(Quota::new(1_000, Nanos::MINUTE, 200).unwrap()));
+    assert_eq!(told.tenant.as_deref(), Some("acme-corp"));
+    assert_eq!(told.on_failure, Some(FailurePolicy::Closed(FailureStatus::new(429).unwrap())));
+    let backend = told.backend.unwrap();
+    assert_eq!((backend.tls, backend.host.as_str(), backend.port), (true, "tenant.example", 8_443));
+    assert_eq!(backend.http, BackendHttp::Http2);
+    assert_eq!(told.request_timeout, Some(Nanos::from_secs(90)));
+    assert!(!told.is_stale);
+}
+
+/// E4
+#[test]
+fn an_average_of_zero_is_unlimited_and_what_is_left_out_has_a_default() {
+    assert_eq!(told(r#"{"average": 0}"#).quota, None);
+    assert_eq!(told(r#"{"average": 0, "burst": 5, "period": "1s"}"#).quota, None);
+    assert_eq!(told(r#"{"average": 7}"#).quota, Some(Quota::new(7, Nanos::SECOND, 7).unwrap()));
+    assert_eq!(told(r#"{"average": 7, "burst": null, "period": "2h"}"#).quota.unwrap().limit(), 7);
+    assert_eq!(understood("{}"), Err("average is missing"));
+    assert!(Answer::from_json(b"{}", Zeroes::LeftOut).is_ok_and(|answer| answer == Answer::default()));
+}
+
+/// E2
+#[test]
+fn numbers_may_be_text_and_choices_numbers_and_names_in_two_spellings() {
+    let plain = told(r#"{"average": 10, "burst": 5, "failure_policy": 3, "backend_protocol": 1}"#);
+    for text in [
+        r#"{"average": "10", "burst": "5", "failure_policy": "inMemoryFallback"}"#,
+        r#"{"average": 10, "burst": "5", "failurePolicy": "FAILURE_POLICY_IN_MEMORY_FALLBACK"}"#,
+        r#"{"average": 10, "burst": 5, "failure_policy": "in_memory_fallback", "backendProtocol": "BACKEND_PROTOCOL_H1"}"#,
+    ] {
+        assert_eq!(told(text), plain, "{text}");
+    }
+    for (policy, expected) in [
+        ("\"\"", None),
+        ("null", None),
+        ("0", None),
+        ("\"FAILURE_POLICY_UNSPECIFIED\"", None),
+        ("1", Some(FailurePolicy::Open)),
+        ("\"passthrough\"", Some(FailurePolicy::Open)),
+        ("\"FAILURE_POLICY_PASSTHROUGH\"", Some(FailurePolicy::Open)),
+        ("2", Some(FailurePolicy::default())),
+        ("\"FAILURE_POLICY_FAIL_CLOSED\"", Some(FailurePolicy::default())),
+    ] {
+        assert_eq!(told(&format!(r#"{{"average": 1, "failure_policy": {policy}}}"#)).on_failure, expected, "{policy}");
+    }
+    assert_eq!(told(r#"{"average": 1, "failure_code": 418}"#).failure_status.unwrap().get(), 418);
+}
+
+/// E2, T-24, T-36
+#[test]
+fn what_makes_no_sense_is_refused_by_name() {
+    for (text, wrong) in [
+        ("", "it is no JSON"),
+        ("no", "it is no JSON"),
+        ("{\"average\": 1", "it is no JSON"),
+        ("{\"average\": 1} x", "it is no JSON"),
+        ("\u{feff}{\"average\": 1}", "it is no JSON"),
+        ("[]", "it is no object"),
+        ("1", "it is no object"),
+        ("null", "it is no object"),
+        (r#"{"error": "no such tenant"}"#, "average is missing"),
+        (r#"{"average": null}"#, "average is missing"),
+        (r#"{"average": -1}"#, "average is negative"),
+        (r#"{"average": 1, "burst": -1}"#, "burst is negative"),
+        (r#"{"average": 1.5}"#, "average is no whole number"),
+        (r#"{"average": 1e30}"#, "average is no whole number"),
+        (r#"{"average": 9223372036854775808}"#, "average is no whole number"),
+        (r#"{"average": "ten"}"#, "average is no whole number"),
+        (r#"{"average": ""}"#, "average is no whole number"),
+        (r#"{"average": true}"#, "average is no whole number"),
+        (r#"{"average": [1]}"#, "average is no whole number"),
+        (r#"{"average": {"value": 1}}"#, "average is no whole number"),
+        (r#"{"average": 9223372036854775807}"#, "its quota cannot be kept"),
+        (r#"{"average": 1, "burst": 9223372036854775807, "period": "1y"}"#, "its quota cannot be kept"),
+        (r#"{"average": 1, "period": 1}"#, "period is no text"),
+        (r#"{"average": 1, "period": "soon"}"#, "period is no duration"),
+        (r#"{"average": 1, "period": "-1s"}"#, "period is no duration"),
+        (r#"{"average": 1, "period": "1.5s"}"#, "period is no duration"),
+        (r#"{"average": 0, "period": "99999999999999999999s"}"#, "period is no duration"),
+        (r#"{"average": 1, "period": "0s"}"#, "its quota cannot be kept"),
+        (r#"{"average": 1, "failure_policy": "sideways"}"#, "failure_policy is unknown"),
+        (r#"{"average": 1, "failure_policy": 4}"#, "failure_policy is unknown"),
+        (r#"{"average": 1, "failure_policy": true}"#, "a choice is neither a word nor a number"),
+        (r#"{"average": 1, "failure_code": 200}"#, "failure_code is no status from 400 to 599"),
+        (r#"{"average": 1, "failure_code": -1}"#, "failure_code is no status from 400 to 599"),
+        (r#"{"average": 1, "failure_code": 99999999999}"#, "failure_code is no number of a status"),
+        (r#"{"average": 1, "backend_protocol": "h9"}"#, "backend_protocol is unknown"),
+        (r#"{"average": 1, "backend_url": 1}"#, "backend_url is no text"),
+        (r#"{"average": 1, "tenant_key": ["a"]}"#, "tenant_key is no text"),
+        (r#"{"average": 1, "request_timeout": "2h"}"#, "request_timeout is no duration of 1ms to 1h"),
+        (r#"{"average": 1, "cache_no_store": "yes"}"#, "cache_no_store is neither true nor false"),
+        (r#"{"average": 1, "cache_max_age_seconds": -1}"#, "cache_max_age_seconds is negative"),
+        (r#"{"average": 1, "tenant_key": "a\u0000b"}"#, "it holds control characters"),
+        (r#"{"average": 1, "tenant_key": "a\r\nb"}"#, "it holds control characters"),
+        (r#"{"average": 1, "comment": "\u007f"}"#, "it holds control characters"),
+        (r#"{"average": 1, "comment": ["\u0085"]}"#, "it holds control characters"),
+        (r#"{"average": 1, "\u001b[2J": 1}"#, "it holds control characters"),
+    ] {
+        assert_eq!(understood(text), Err(wrong), "{text}");
+    }
+    let deep = format!(r#"{{"average": 1, "comment": {}1{}}}"#, "[".repeat(10_000), "]".repeat(10_000));
+    assert_eq!(understood(&deep), Err("it is no JSON"));
+    let open = format!(r#"{{"average": 1, "comment": {}"#, "{\"a\":".repeat(10_000));
+    assert_eq!(understood(&open), Err("it is no JSON"));
+}
+
+/// T-24: protocol buffers carry any text.
+#[test]
+fn control_characters_are_refused_wherever_the_answer_comes_from() {
+    for answer in [
+        Answer { period: "1s\n".to_owned(), ..Answer::default() },
+        Answer { tenant_key: "a\0".to_owned(), ..Answer::default() },
+        Answer { backend_url: "http://a.example\r\n".to_owned(), ..Answer::default() },
+        Answer { request_timeout: "1s\u{9f}".to_owned(), ..Answer::default() },
+    ] {
+        assert_eq!(answer.understood(&policy()), Err("it holds control characters"), "{answer:?}");
+    }
+}
+
+/// E5
+#[test]
+fn a_tenant_key_that_is_none_is_ignored_and_told() {
+    let longest = "a".repeat(256);
+    for key in ["a", "A.b_c:d-9", "stale:x", "t:a", longest.as_str()] {
+        let found = understood(&format!(r#"{{"average": 1, "tenant_key": "{key}"}}"#)).unwrap();
+        assert_eq!((found.told.tenant.as_deref(), found.has_invalid_tenant), (Some(key), false));
+    }
+    let too_long = "a".repeat(257);
+    for key in ["a b", "a/b", "{a}", "ä", "*", too_long.as_str()] {
+        let found = understood(&format!(r#"{{"average": 1, "tenant_key": "{key}"}}"#)).unwrap();
+        assert_eq!((found.told.tenant, found.has_invalid_tenant), (None, true), "{key}");
+    }
+    assert!(!understood(r#"{"average": 1, "tenant_key": ""}"#).unwrap().has_invalid_tenant);
+}
+
+#[test]
+fn a_backend_that_is_refused_is_ignored_and_told() {
+    let found = understood(r#"{"average": 1, "backend_url": "http://169.254.169.254"}"#).unwrap();
+    assert_eq!((found.told.backend, found.refused_backend), (None, Some(Refused::Private)));
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_bytes_make_it_panic(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200)) {
+        let _ = Answer::from_json(&bytes, Zeroes::LeftOut).and_then(|answer| answer.understood(&policy()));
+    }
+
+    #[test]
+    fn no_numbers_make_it_panic(
+        average in proptest::prelude::any::<i64>(),
+        burst in proptest::prelude::any::<i64>(),
+        period in "[0-9]{0,20}(ns|us|ms|s|m|h|d|y)?([0-9]{0,5}s)?",
+        failure_policy in proptest::prelude::any::<i32>(),
+        failure_code in proptest::prelude::any::<i32>(),
+        backend_protocol in proptest::prelude::any::<i32>(),
+    ) {
+        let answer =
+            Answer { average, burst, period, failure_policy, failure_code, backend_protocol, ..Answer::default() };
+        let _ = answer.understood(&policy());
+    }
+}

@@ -1,0 +1,98 @@
+//! A service and a Redis for tests that tell the time themselves.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex};
+
+use sluicegate::StoreError;
+use sluicegate_core::Nanos;
+use tokio::time::Instant;
+
+use super::answer::Answer;
+use super::ask::Asked;
+use super::error::CallError;
+use super::lifetime::Lifetime;
+
+pub(super) type Answering = Pin<Box<dyn Future<Output = Result<(Answer, Lifetime), CallError>> + Send>>;
+
+/// What is answered to which call, from 0.
+type Behaviour = dyn Fn(usize, &Asked) -> Answering + Send + Sync;
+
+/// Answers as a test says, and counts who asks.
+#[derive(Clone)]
+pub(super) struct PretendedService(Arc<Pretence>);
+
+struct Pretence {
+    answer: Box<Behaviour>,
+    calls: AtomicUsize,
+    under_way: AtomicUsize,
+    most_under_way: AtomicUsize,
+}
+
+impl PretendedService {
+    /// `answer` is told which call it is, from 0.
+    pub(super) fn new(answer: impl Fn(usize, &Asked) -> Answering + Send + Sync + 'static) -> Self {
+        let answer = Box::new(answer);
+        let (calls, under_way, most_under_way) = Default::default();
+        Self(Arc::new(Pretence { answer, calls, under_way, most_under_way }))
+    }
+
+    pub(super) async fn ask(&self, asked: &Asked) -> Result<(Answer, Lifetime), CallError> {
+        struct Leaving<'a>(&'a AtomicUsize);
+        impl Drop for Leaving<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, SeqCst);
+            }
+        }
+        let number = self.0.calls.fetch_add(1, SeqCst);
+        let now_under_way = self.0.under_way.fetch_add(1, SeqCst) + 1;
+        let _leaving = Leaving(&self.0.under_way);
+        self.0.most_under_way.fetch_max(now_under_way, SeqCst);
+        (self.0.answer)(number, asked).await
+    }
+
+    /// How often it was asked.
+    pub(super) fn calls(&self) -> usize {
+        self.0.calls.load(SeqCst)
+    }
+
+    /// How many asked at the same time, at most.
+    pub(super) fn most_under_way(&self) -> usize {
+        self.0.most_under_way.load(SeqCst)
+    }
+}
+
+/// Values until their time is over, or nothing at all.
+#[derive(Clone, Default)]
+pub(super) struct PretendedRedis(Arc<Mutex<Values>>);
+
+#[derive(Default)]
+struct Values {
+    kept: HashMap<String, (Vec<u8>, Instant)>,
+    is_away: bool,
+}
+
+impl PretendedRedis {
+    /// Whether it holds nothing, old or new.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.lock().unwrap().kept.is_empty()
+    }
+
+    /// Nobody gets an answer while it is away.
+    pub(super) fn set_away(&self, is_away: bool) {
+        self.0.lock().unwrap().is_away = is_away;
+    }
+
+    pub(super) fn get(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        let values = self.0.lock().unwrap();
+        let value = values.kept.get(name).filter(|(_, until)| Instant::now() < *until);
+        if values.is_away { Err(StoreError::TimedOut) } else { Ok(value.map(|(value, _)| value.clone())) }
+    }
+
+    pub(super) fn put(&self, name: &str, value: Vec<u8>, ttl: Nanos) -> Result<(), StoreError> {
+        self.0.lock().unwrap().kept.insert(name.to_owned(), (value, Instant::now() + ttl.into()));
+        Ok(())
+    }
+}

@@ -1,0 +1,90 @@
+//! Listening sockets that pass from one process to the next, so that no connection is refused while one replaces the other.
+//!
+//! The protocol is that of socket activation: `LISTEN_FDS` says how many there are, `LISTEN_FDS_FIRST_FD` where they begin
+//! if not at 3. What is inherited is told apart by its address.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::path::PathBuf;
+use std::process::{Child, Command};
+
+use listenfd::ListenFd;
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Sockets that whoever started this process has opened for it.
+#[derive(Debug, Default)]
+pub(crate) struct Inherited(Vec<TcpListener>);
+
+impl Inherited {
+    /// Takes them; to be called once, before any thread is started.
+    pub(crate) fn from_env() -> io::Result<Self> {
+        let mut given = ListenFd::from_env();
+        let mut listeners = Vec::new();
+        for index in 0..given.len() {
+            listeners.extend(given.take_tcp_listener(index)?);
+        }
+        for listener in &listeners {
+            listener.set_nonblocking(true)?;
+        }
+        Ok(Self(listeners))
+    }
+
+    /// Those that listen on an address.
+    pub(crate) fn take(&mut self, address: SocketAddr) -> Vec<TcpListener> {
+        self.0.extract_if(.., |listener| listener.local_addr().is_ok_and(|own| own == address)).collect()
+    }
+
+    /// Addresses of those that nobody took.
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+        self.0.iter().filter_map(|listener| listener.local_addr().ok()).collect()
+    }
+}
+
+/// The variable that names the process to be replaced.
+const REPLACES: &str = "SLUICEGATE_REPLACES";
+
+/// Starts the program anew, with the same arguments and these sockets. It ends this process when it is ready.
+pub(crate) fn start_successor(program: &PathBuf, sockets: &[TcpListener]) -> io::Result<Child> {
+    let passed = in_a_row(sockets)?;
+    let first = passed.first().map_or(0, AsRawFd::as_raw_fd);
+    Command::new(program)
+        .args(std::env::args_os().skip(1))
+        .env("LISTEN_FDS", passed.len().to_string())
+        .env("LISTEN_FDS_FIRST_FD", first.to_string())
+        .env_remove("LISTEN_PID")
+        .env(REPLACES, std::process::id().to_string())
+        .spawn()
+    // The copies end here; the successor has its own.
+}
+
+/// Tells the process that this one replaces to end.
+pub(crate) fn end_predecessor() {
+    let parent = std::os::unix::process::parent_id();
+    let is_parent = std::env::var(REPLACES).is_ok_and(|replaced| replaced == parent.to_string());
+    if !is_parent {
+        return;
+    }
+    let parent = i32::try_from(parent).ok().and_then(Pid::from_raw);
+    if let Some(Err(error)) = parent.map(|parent| kill_process(parent, Signal::TERM)) {
+        tracing::warn!("the process that this one replaces cannot be told: {error}");
+    }
+}
+
+/// Copies whose numbers follow each other, and which a started program keeps.
+fn in_a_row(sockets: &[TcpListener]) -> io::Result<Vec<OwnedFd>> {
+    const STARTS: [RawFd; 4] = [64, 256, 600, 3_000];
+    for start in STARTS {
+        let copy = |(place, socket): (usize, &TcpListener)| fcntl_dupfd_cloexec(socket.as_fd(), start + place as RawFd);
+        let copies: Vec<OwnedFd> = sockets.iter().enumerate().map(copy).collect::<Result<_, _>>()?;
+        let first = copies.first().map_or(0, AsRawFd::as_raw_fd);
+        if copies.iter().zip(first..).all(|(copy, number)| copy.as_raw_fd() == number) {
+            for copy in &copies {
+                fcntl_setfd(copy, FdFlags::empty())?;
+            }
+            return Ok(copies);
+        }
+    }
+    Err(io::Error::other("no descriptors in a row are free"))
+}

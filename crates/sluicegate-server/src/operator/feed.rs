@@ -1,0 +1,222 @@
+//! Decisions as they are made, for those who watch. Without anybody who watches it costs one look at a number.
+
+use std::cell::OnceCell;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
+
+use arc_swap::ArcSwap;
+use serde_json::json;
+use sluicegate_core::{Charge, Mode, Outcome};
+use tokio::sync::mpsc;
+
+use crate::telemetry::rfc3339;
+
+/// Everybody who watches.
+#[derive(Default)]
+pub(crate) struct Feed {
+    /// Looked at by every decision.
+    watching: AtomicUsize,
+    watchers: ArcSwap<Vec<Arc<Watcher>>>,
+    /// Held by whoever changes them.
+    changing: Mutex<()>,
+    dropped: AtomicU64,
+}
+
+/// One who watches, and what for.
+struct Watcher {
+    wish: Interest,
+    events: mpsc::Sender<String>,
+    /// Decisions that may still be told in this part of a second.
+    allowance: AtomicU64,
+    /// Decisions of this interest since the last one that was told.
+    untold: AtomicU64,
+}
+
+/// Which decisions somebody wants to see.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Interest {
+    pub(crate) limit: Option<String>,
+    pub(crate) outcome: Option<String>,
+    /// Anywhere in the key.
+    pub(crate) key: Option<String>,
+}
+
+impl Interest {
+    /// Whether a decision of this limit with this outcome may be one of them, whoever it was about.
+    fn meets(&self, limit: &str, outcome: &str) -> bool {
+        self.limit.as_ref().is_none_or(|wanted| wanted == limit)
+            && self.outcome.as_ref().is_none_or(|wanted| wanted == outcome)
+    }
+}
+
+/// Watchers at a time.
+const WATCHERS_MAX: usize = 8;
+/// Decisions that a watcher is told in a second.
+const PER_SECOND: u64 = 50;
+/// How often in a second the allowance comes again.
+pub(crate) const TURNS: u64 = 5;
+const WAITING_MAX: usize = 256;
+
+impl Feed {
+    /// Events of this interest from now on; `None` when too many watch already. Dropping the receiver ends it.
+    pub(crate) fn watch(&self, wish: Interest) -> Option<mpsc::Receiver<String>> {
+        let _one_at_a_time = self.changing.lock().expect("no holder of this lock panics");
+        let mut watchers = self.present();
+        if watchers.len() >= WATCHERS_MAX {
+            return None;
+        }
+        let (events, receiver) = mpsc::channel(WAITING_MAX);
+        let allowance = AtomicU64::new(PER_SECOND / TURNS);
+        watchers.push(Arc::new(Watcher { wish, events, allowance, untold: AtomicU64::new(0) }));
+        self.put(watchers);
+        Some(receiver)
+    }
+
+    /// Those who have not gone.
+    fn present(&self) -> Vec<Arc<Watcher>> {
+        self.watchers.load().iter().filter(|watcher| !watcher.events.is_closed()).cloned().collect()
+    }
+
+    fn put(&self, watchers: Vec<Arc<Watcher>>) {
+        let watching = watchers.len();
+        self.watchers.store(Arc::new(watchers));
+        self.watching.store(watching, Ordering::Relaxed);
+    }
+
+    /// How many watch.
+    pub(crate) fn watching(&self) -> usize {
+        self.watching.load(Ordering::Relaxed)
+    }
+
+    /// Events that nobody took in time.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Begins the next part of a second.
+    pub(crate) fn turn(&self) {
+        if self.watching() == 0 {
+            return;
+        }
+        let _one_at_a_time = self.changing.lock().expect("no holder of this lock panics");
+        let watchers = self.present();
+        watchers.iter().for_each(|watcher| watcher.allowance.store(PER_SECOND / TURNS, Ordering::Relaxed));
+        if watchers.len() < self.watching() {
+            self.put(watchers);
+        }
+    }
+
+    /// A charge was decided.
+    #[inline]
+    pub(crate) fn saw(&self, charge: &Charge<'_>, outcome: &Outcome) {
+        if self.watching() > 0 {
+            self.tell(charge, outcome);
+        }
+    }
+
+    #[cold]
+    fn tell(&self, charge: &Charge<'_>, outcome: &Outcome) {
+        let limit = charge.key.limit();
+        let word = match (outcome.is_allowed(), limit.mode) {
+            (true, _) => "allowed",
+            (false, Mode::Enforce) => "denied",
+            (false, Mode::Shadow) => "shadow_denied",
+        };
+        // Made when somebody needs it: nearly all decisions of a flood are counted and not told.
+        let text = OnceCell::new();
+        let text = || text.get_or_init(|| charge.key.to_string());
+        for watcher in self.watchers.load().iter().filter(|watcher| watcher.wish.meets(&limit.name, word)) {
+            if watcher.wish.key.as_ref().is_some_and(|wanted| !text().contains(wanted.as_str())) {
+                continue;
+            }
+            let stands_for = watcher.untold.fetch_add(1, Ordering::Relaxed) + 1;
+            let take = |left: u64| left.checked_sub(1);
+            if watcher.allowance.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
+                continue;
+            }
+            watcher.untold.store(0, Ordering::Relaxed);
+            let event = json!({
+                "at": rfc3339(SystemTime::now()), "limit": limit.name, "key": text(), "outcome": word,
+                "remaining": outcome.remaining(), "retry_after_us": outcome.retry_after().map(|wait| wait.as_micros_ceil()),
+                "stands_for": stands_for,
+            });
+            if watcher.events.try_send(event.to_string()).is_err() {
+                self.dropped.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluicegate_core::{Key, Limit, Nanos, Quota};
+
+    use super::*;
+
+    fn saw(feed: &Feed, limit: &Limit, address: &str, outcome: Outcome) {
+        let key = Key::of_parts(limit, &[]).ok();
+        assert!(key.is_none(), "an address is needed");
+        let parts = [address];
+        let key = Key::of_parts(limit, &parts).unwrap();
+        let quota = limit.quota.unwrap();
+        feed.saw(&Charge { key, quota, cost: 1, limit_index: 0, enforced: true, on_failure: None }, &outcome);
+    }
+
+    const ALLOWED: Outcome = Outcome::Allowed { remaining: 3, reset_after: Nanos::SECOND };
+    const DENIED: Outcome = Outcome::Denied { remaining: 0, retry_after: Nanos::SECOND, reset_after: Nanos::SECOND };
+
+    fn told(receiver: &mut mpsc::Receiver<String>) -> Vec<serde_json::Value> {
+        std::iter::from_fn(|| receiver.try_recv().ok()).map(|text| serde_json::from_str(&text).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_flood_is_told_in_samples_that_say_how_many_they_stand_for() {
+        let (feed, limit) = (Feed::default(), Limit::per_client("a", Quota::per_second(1)));
+        let mut events = feed.watch(Interest::default()).unwrap();
+        for _ in 0..1_000 {
+            saw(&feed, &limit, "203.0.113.7", DENIED);
+        }
+        assert_eq!(told(&mut events).len() as u64, PER_SECOND / TURNS);
+        feed.turn();
+        saw(&feed, &limit, "203.0.113.7", ALLOWED);
+        let told = told(&mut events);
+        assert_eq!(told.len(), 1);
+        assert_eq!(told[0]["stands_for"], 1_000 - PER_SECOND / TURNS + 1);
+        assert_eq!((&told[0]["key"], &told[0]["outcome"]), (&json!("a:203.0.113.7"), &json!("allowed")));
+    }
+
+    #[test]
+    fn who_watches_for_something_rare_sees_it_beside_a_flood() {
+        let (feed, a, b) = (
+            Feed::default(),
+            Limit::per_client("a", Quota::per_second(1)),
+            Limit::per_client("b", Quota::per_second(1)),
+        );
+        let of = |limit: Option<&str>, outcome: Option<&str>, key: Option<&str>| Interest {
+            limit: limit.map(Into::into),
+            outcome: outcome.map(Into::into),
+            key: key.map(Into::into),
+        };
+        let mut by_limit = feed.watch(of(Some("b"), None, None)).unwrap();
+        let mut by_outcome = feed.watch(of(None, Some("denied"), None)).unwrap();
+        let mut by_key = feed.watch(of(None, None, Some("113.9"))).unwrap();
+        (0..500).for_each(|_| saw(&feed, &a, "203.0.113.7", ALLOWED));
+        saw(&feed, &b, "203.0.113.9", DENIED);
+        for events in [&mut by_limit, &mut by_outcome, &mut by_key] {
+            let told = told(events);
+            assert_eq!((told.len(), &told[0]["stands_for"]), (1, &json!(1)));
+        }
+    }
+
+    #[test]
+    fn there_is_an_end_to_how_many_watch_and_who_has_gone_makes_room() {
+        let feed = Feed::default();
+        let watching: Vec<_> = (0..WATCHERS_MAX).map(|_| feed.watch(Interest::default()).unwrap()).collect();
+        assert!(feed.watch(Interest::default()).is_none());
+        drop(watching);
+        assert!(feed.watch(Interest::default()).is_some());
+        feed.turn();
+        assert_eq!(feed.watching(), 0, "the last one has gone too");
+    }
+}

@@ -1,0 +1,153 @@
+//! One counter, or one request, looked at without changing anything.
+
+use std::time::{Instant, SystemTime};
+
+use serde_json::{Value, json};
+use sluicegate::Limiter;
+use sluicegate::http::HeaderLines;
+use sluicegate_config::{Config, quota_in_words};
+use sluicegate_core::{Charge, MissingReason, Policy, QuotaSource, Standing, Subject};
+
+use super::explain::{Explanation, Listed, Looked, UNASKED, Who, explain, for_a_look, met};
+use super::{Author, Operator, Refusal};
+use crate::access::{AccessLists, Ruling};
+use crate::auth::{Authenticator, Identity};
+use crate::decisions::Described;
+use crate::outside::OnBehalf;
+use crate::store::AnyStore;
+
+impl Operator {
+    /// What a counter holds.
+    pub(crate) async fn inspect(&self, limit: &str, parts: &[&str]) -> Result<Value, Refusal> {
+        let live = self.gate.live();
+        let charge = named(&live.policy, limit, parts)?;
+        let Some(charge) = charge else {
+            return Ok(json!({ "limit": limit, "key": parts, "quota": null, "text": limit, "capacity": null }));
+        };
+        let looked = self.gate.look(&live, charge, &OnBehalf::nobody()).await;
+        let outcome = match (&looked.quota, looked.met) {
+            (None, _) => None,
+            (Some(_), met) => Some(met.map_err(|error| Refusal::Away(error.to_string()))?),
+        };
+        let orders = self.gate.standing.orders();
+        Ok(json!({
+            "limit": limit, "key": parts, "text": looked.key,
+            "quota": looked.quota.map(quota_in_words), "quota_from": looked.quota_from,
+            "capacity": looked.quota.map(|quota| quota.limit()),
+            "remaining": outcome.map(|outcome| outcome.remaining()),
+            "reset_after_us": outcome.map(|outcome| outcome.reset_after().as_micros_ceil()),
+            "is_degraded": self.gate.limiter.is_degraded(),
+            "override": orders.of_charge(&charge).map(|(_, order)| order.json()),
+        }))
+    }
+
+    /// Forgets a counter.
+    pub(crate) async fn reset(&self, limit: &str, parts: &[&str], author: &Author) -> Result<Value, Refusal> {
+        let live = self.gate.live();
+        let charge = named(&live.policy, limit, parts)?;
+        let text = charge.as_ref().map_or_else(|| limit.to_owned(), |charge| charge.key.to_string());
+        self.gate.forget(&live, charge.as_slice()).await.map_err(|error| Refusal::Away(error.to_string()))?;
+        author.note("reset", &text);
+        Ok(json!({ "reset": true, "text": text }))
+    }
+
+    /// What would happen to a request.
+    pub(crate) async fn explain(&self, described: &Described, cost: u64) -> Explanation {
+        let live = self.gate.live();
+        let (descriptors, lines) = (described.descriptors(), HeaderLines(&described.headers));
+        let identity = identity(&live.auth, described);
+        let mut subject = described.subject(&descriptors, &lines);
+        if let Identity::Known(principal) = &identity {
+            subject.principal = Some(principal);
+        }
+        let principal = subject.principal.map(|principal| principal.id.as_str());
+        let ban = {
+            let orders = self.gate.standing.orders();
+            let ban = orders.ban_of(subject.client_ip, principal).cloned();
+            ban.map(|ban| Listed::Refused(format!("{} is banned by {} ({})", ban.about(), ban.by, ban.reason)))
+        };
+        let who = Who {
+            principal: principal.map(str::to_owned),
+            listed: ban.or_else(|| listed(&live.access, &subject)),
+            unauthorized: match &identity {
+                Identity::Refused(refusal) => Some(format!("{refusal} ({})", refusal.reason)),
+                Identity::Known(_) | Identity::Anonymous => None,
+            },
+        };
+        let request = OnBehalf { method: subject.method, path: subject.path, headers: &described.headers };
+        let considered = live.policy.considered(&subject, cost);
+        let mut looked = Vec::with_capacity(considered.len());
+        for limit in &considered {
+            looked.push(match limit.standing {
+                Standing::Charged(charge) => Some(self.gate.look(&live, charge, &request).await),
+                _ => None,
+            });
+        }
+        explain(&considered, looked, cost, who)
+    }
+
+    /// Whether the store answers, and how quickly.
+    pub(crate) async fn ask_store(&self) -> (bool, Option<String>, u64) {
+        let asked = Instant::now();
+        let answer = match self.gate.limiter.store() {
+            AnyStore::Local(_) => Ok(()),
+            AnyStore::Redis(_) => self.orders.read().await.map(drop),
+        };
+        let took_us = u64::try_from(asked.elapsed().as_micros()).unwrap_or(u64::MAX);
+        (answer.is_ok(), answer.err(), took_us)
+    }
+}
+
+fn named<'a>(policy: &'a Policy, limit: &str, parts: &'a [&'a str]) -> Result<Option<Charge<'a>>, Refusal> {
+    policy.charge_named(limit, parts, 0).map_err(|missing| match missing.reason {
+        MissingReason::UnknownLimit => Refusal::Unknown(missing.to_string()),
+        _ => Refusal::Wrong(missing.to_string()),
+    })
+}
+
+/// Who the caller turns out to be by its credentials, unless the question says who it is.
+fn identity(auth: &Authenticator, described: &Described) -> Identity {
+    match &described.principal {
+        None if auth.is_configured() => auth.identity(&described.headers, SystemTime::now()),
+        _ => Identity::Anonymous,
+    }
+}
+
+fn listed(access: &AccessLists, subject: &Subject<'_>) -> Option<Listed> {
+    let principal = subject.principal.map(|principal| principal.id.as_str());
+    access.of_caller(subject.client_ip, principal).map(|ruling| match ruling {
+        Ruling::Deny => Listed::Refused("the caller is on the list access.deny".to_owned()),
+        Ruling::Allow => Listed::Allowed("the caller is on the list access.allow".to_owned()),
+    })
+}
+
+/// What would happen to a request under a configuration that nobody has used yet: every counter is full.
+///
+/// `question` is a request as `/v1/check` takes it, and names its principal itself: credentials are not looked at. An error says what is wrong with it.
+pub async fn explain_offline(config: Config, question: &[u8]) -> Result<Explanation, String> {
+    let (described, cost) = crate::decisions::described(question)?;
+    let Config { policy, access, .. } = config;
+    let limiter = Limiter::new(policy, sluicegate::LocalStore::default(), sluicegate::MonotonicClock::new());
+    let policy = limiter.policy();
+    let (descriptors, lines) = (described.descriptors(), HeaderLines(&described.headers));
+    let subject = described.subject(&descriptors, &lines);
+    let principal = subject.principal.map(|principal| principal.id.clone());
+    let who = Who { principal, listed: listed(&AccessLists::new(&access), &subject), unauthorized: None };
+    let considered = policy.considered(&subject, cost);
+    let mut looked = Vec::with_capacity(considered.len());
+    for limit in &considered {
+        looked.push(match limit.standing {
+            Standing::Charged(charge) => Some(Looked {
+                quota: Some(charge.quota),
+                quota_from: match charge.key.limit().quota_from {
+                    QuotaSource::Limit => "config",
+                    QuotaSource::External => UNASKED,
+                },
+                key: charge.key.to_string(),
+                met: met(&limiter.decide(&policy, &for_a_look(charge)).await),
+            }),
+            _ => None,
+        });
+    }
+    Ok(explain(&considered, looked, cost, who))
+}

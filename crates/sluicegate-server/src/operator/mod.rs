@@ -1,0 +1,305 @@
+//! What an operator sees and does: who is limited and why, another quota for a while, a ban.
+//!
+//! Requests leave marks in [`Crowd`] and [`Feed`] and look at [`Standing`]; everything else here happens beside them.
+
+mod board;
+mod crowd;
+mod explain;
+mod feed;
+mod history;
+mod inspect;
+mod order;
+mod replicas;
+mod search;
+mod standing;
+mod stats;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+use sluicegate::NodeState;
+use sluicegate_core::Nanos;
+use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval, sleep};
+
+use crate::live::Gate;
+use crate::reloading::Reloader;
+use crate::request_id::RequestId;
+use crate::store::AnyStore;
+use board::{Board, ENTRIES_MAX};
+use history::History;
+use order::{Granted, Order};
+use replicas::Replicas;
+
+pub(crate) use crowd::{By, Crowd};
+pub use explain::{ExplainedLimit, Explanation};
+pub(crate) use explain::{Looked, for_a_look, met};
+pub(crate) use feed::{Feed, Interest};
+pub use inspect::explain_offline;
+pub(crate) use order::Wish;
+pub(crate) use standing::{Orders, Standing};
+
+/// The operator's desk.
+pub struct Operator {
+    pub(crate) gate: Arc<Gate>,
+    reloader: Arc<Reloader>,
+    started_at: SystemTime,
+    orders: Board<Order>,
+    replicas: Replicas,
+    history: Mutex<History>,
+    waits_before: Mutex<sluicegate::RedisWaits>,
+    /// Whether the store answered when it was last asked for orders, and left no decision of the last second unanswered.
+    answers: AtomicBool,
+    has_failed_lately: AtomicBool,
+}
+
+/// Why something that was asked for is not done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The question is wrong.
+    Wrong(String),
+    /// There is no such thing.
+    Unknown(String),
+    /// The store is away.
+    Away(String),
+}
+
+impl From<String> for Refusal {
+    fn from(why: String) -> Self {
+        Self::Away(why)
+    }
+}
+
+/// Who changes something, and why.
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Author {
+    by: Option<String>,
+    reason: Option<String>,
+    /// Where the change came from.
+    #[serde(skip)]
+    peer: String,
+}
+
+/// How often orders of other replicas are looked for: well below a second, the time within which they are to hold.
+const ORDERS_EVERY: Duration = Duration::from_millis(300);
+/// Seconds after which who asked most counts half.
+const FADE_EVERY: u64 = 60;
+
+impl Operator {
+    pub(crate) fn new(gate: Arc<Gate>, reloader: Arc<Reloader>) -> Self {
+        let store = gate.limiter.store();
+        Self {
+            orders: Board::new(store, "orders", |orders: &[Order]| {
+                let last = orders.iter().map(|order| order.until_ms).max().unwrap_or(0);
+                Nanos::from_millis(last.saturating_sub(now_ms())).max(Nanos::SECOND)
+            }),
+            replicas: Replicas::new(store),
+            gate,
+            reloader,
+            started_at: SystemTime::now(),
+            history: Mutex::default(),
+            waits_before: Mutex::default(),
+            answers: AtomicBool::new(true),
+            has_failed_lately: AtomicBool::new(false),
+        }
+    }
+
+    /// Keeps everything up to date, as long as somebody else holds the desk.
+    pub(crate) async fn follow(desk: Weak<Self>) {
+        tokio::join!(Self::follow_orders(desk.clone()), Self::follow_replicas(desk.clone()), Self::follow_clock(desk));
+    }
+
+    async fn follow_orders(desk: Weak<Self>) {
+        let mut ticks = interval(ORDERS_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut was_wrong = false;
+        loop {
+            ticks.tick().await;
+            let Some(desk) = desk.upgrade() else { return };
+            let refreshed = desk.refresh().await;
+            // A store that is away is told elsewhere; orders known so far go on.
+            if let (Err(error), false, false) = (&refreshed, was_wrong, desk.gate.limiter.is_degraded()) {
+                tracing::warn!("orders of operators cannot be read, those known so far hold: {error}");
+            }
+            was_wrong = refreshed.is_err();
+        }
+    }
+
+    async fn follow_replicas(desk: Weak<Self>) {
+        loop {
+            let Some(strong) = desk.upgrade() else { return };
+            let version = strong.reloader.version();
+            // Without the store nobody else can be seen, which shows.
+            let _ = strong.replicas.meet(version.number, &version.hash, now_ms()).await;
+            let pause = strong.replicas.pause();
+            drop(strong);
+            sleep(pause).await;
+        }
+    }
+
+    async fn follow_clock(desk: Weak<Self>) {
+        let mut ticks = interval(Duration::from_secs(1) / feed::TURNS as u32);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        for turn in 0_u64.. {
+            ticks.tick().await;
+            let Some(desk) = desk.upgrade() else { return };
+            desk.gate.feed.turn();
+            if turn.is_multiple_of(feed::TURNS) {
+                desk.remember();
+            }
+            if turn % (FADE_EVERY * feed::TURNS) == FADE_EVERY * feed::TURNS - 1 {
+                desk.gate.crowd.fade();
+            }
+        }
+    }
+
+    /// Says goodbye to the other replicas.
+    pub(crate) async fn leave(&self) {
+        self.replicas.leave().await;
+    }
+
+    /// Puts the orders in force that are written down now.
+    async fn refresh(&self) -> Result<(), String> {
+        let written = self.orders.read().await;
+        self.answers.store(written.is_ok(), Ordering::Relaxed);
+        // Those known so far end by themselves, whether they can be read or not.
+        let known = match &written {
+            Ok(written) => written.clone(),
+            Err(_) => self.gate.standing.orders().all.iter().map(|order| Order::clone(order)).collect(),
+        };
+        let is_silent = known.is_empty() && self.gate.standing.orders().all.is_empty();
+        if !is_silent {
+            self.gate.standing.set(Orders::new(&known, &self.gate.live().policy, now_ms()));
+        }
+        written.map(drop)
+    }
+
+    /// The orders in force.
+    pub(crate) fn orders(&self) -> Value {
+        let orders: Vec<Value> = self.gate.standing.orders().all.iter().map(|order| order.json()).collect();
+        json!({ "orders": orders })
+    }
+
+    /// Bans somebody for a while.
+    pub(crate) async fn ban(&self, wish: Wish, peer: &str) -> Result<Value, Refusal> {
+        self.give("ban", wish.ban().map_err(Refusal::Wrong)?, peer).await
+    }
+
+    /// Gives a key, or every key of a limit, another quota for a while.
+    pub(crate) async fn grant(&self, wish: Wish, peer: &str) -> Result<Value, Refusal> {
+        let granted = wish.quota().map_err(Refusal::Wrong)?;
+        if let order::What::Override(wanted) = &granted.what {
+            self.check_target(wanted)?;
+        }
+        self.give("override", granted, peer).await
+    }
+
+    /// An override of nothing would be a typing mistake that nobody notices.
+    fn check_target(&self, wanted: &order::Override) -> Result<(), Refusal> {
+        let policy = &self.gate.live().policy;
+        if policy.limit(&wanted.limit).is_none() {
+            return Err(Refusal::Unknown(format!("limit: there is no limit named {:?}", wanted.limit)));
+        }
+        let Some(key) = &wanted.key else { return Ok(()) };
+        let parts: Vec<&str> = key.iter().map(String::as_str).collect();
+        policy
+            .charge_named(&wanted.limit, &parts, 0)
+            .map(drop)
+            .map_err(|missing| Refusal::Wrong(format!("key: {missing}")))
+    }
+
+    async fn give(&self, action: &str, granted: Granted, peer: &str) -> Result<Value, Refusal> {
+        let Granted { what, by, reason, lasts } = granted;
+        let since_ms = now_ms();
+        let lasts_ms = lasts.get() / Nanos::MILLISECOND.get();
+        let digits: String = RequestId::next().as_str().chars().rev().take(12).collect();
+        let id = format!("{}-{digits}", &action[..1]);
+        let order = Order { id, what, by, reason, since_ms, until_ms: since_ms + lasts_ms.max(1) };
+        let about = order.about();
+        self.orders
+            .write(|orders| {
+                // The last word about somebody counts.
+                orders.retain(|other| !other.is_over(now_ms()) && other.about() != about);
+                if orders.len() >= ENTRIES_MAX {
+                    return Err(Refusal::Wrong(format!("there are {ENTRIES_MAX} orders already: end some first")));
+                }
+                orders.push(order.clone());
+                Ok(())
+            })
+            .await?;
+        self.refresh().await.map_err(Refusal::Away)?;
+        let json = order.json();
+        tracing::info!(
+            target: AUDIT, action, what = about, by = order.by, reason = order.reason, peer,
+            until = json["until"].as_str(), quota = json["quota"].as_str(), id = order.id, "an operator's order"
+        );
+        Ok(json)
+    }
+
+    /// Ends an order before its time.
+    pub(crate) async fn end(&self, id: &str, author: &Author) -> Result<Value, Refusal> {
+        let ended = self.orders.write(|orders| {
+            let place = orders.iter().position(|order| order.id == id && !order.is_over(now_ms()));
+            place.map(|place| orders.remove(place)).ok_or_else(|| Refusal::Unknown(format!("there is no order {id:?}")))
+        });
+        let ended = ended.await?;
+        self.refresh().await.map_err(Refusal::Away)?;
+        author.note("end", &format!("{} {}, {}", ended.kind(), ended.id, ended.about()));
+        Ok(json!({ "ended": true, "id": id }))
+    }
+
+    /// Decisions of this interest from now on.
+    pub(crate) fn watch(&self, interest: Interest) -> Option<mpsc::Receiver<String>> {
+        self.gate.feed.watch(interest)
+    }
+}
+
+/// Lines about changes go to the log under this name.
+pub(crate) const AUDIT: &str = "sluicegate::audit";
+
+impl Author {
+    /// The same, asking from there.
+    pub(crate) fn at(self, peer: &str) -> Self {
+        Self { peer: peer.to_owned(), ..self }
+    }
+
+    /// Writes down who changed what, and why.
+    pub(crate) fn note(&self, action: &str, what: &str) {
+        let by = self.by.as_deref().unwrap_or("(not said)");
+        let reason = self.reason.as_deref().unwrap_or("(not said)");
+        tracing::info!(target: AUDIT, action, what, by, reason, peer = self.peer, "an operator's change");
+    }
+}
+
+fn has_node_away(store: &AnyStore) -> bool {
+    let AnyStore::Redis(redis) = store else { return false };
+    redis.health().nodes.iter().any(|node| matches!(node.state, NodeState::Away { .. }))
+}
+
+fn now_ms() -> u64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Gate {
+    /// Whether failure policies decide, or would if somebody asked.
+    pub(crate) fn is_degraded(&self) -> bool {
+        self.limiter.is_degraded() || has_node_away(self.limiter.store())
+    }
+
+    /// Bans and overrides in force.
+    pub(crate) fn count_orders(&self) -> (u64, u64) {
+        let orders = self.standing.orders();
+        let bans = orders.all.iter().filter(|order| order.kind() == "ban").count() as u64;
+        (bans, orders.all.len() as u64 - bans)
+    }
+}
+
+impl std::fmt::Debug for Operator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Operator")
+    }
+}

@@ -1,0 +1,269 @@
+//! What an operator orders for a while: a ban, or another quota.
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sluicegate_config::quota_in_words;
+use sluicegate_core::{Nanos, Quota, address, parse_duration, parse_rate};
+
+use crate::telemetry::rfc3339;
+
+/// An order in force until it is over, with who gave it and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Order {
+    pub(crate) id: String,
+    pub(crate) what: What,
+    pub(crate) by: String,
+    pub(crate) reason: String,
+    pub(crate) since_ms: u64,
+    pub(crate) until_ms: u64,
+}
+
+/// What is ordered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum What {
+    /// Nobody of this network passes.
+    BanClients(IpNet),
+    /// This principal does not pass.
+    BanPrincipal(String),
+    /// Another quota in place of a limit's own.
+    Override(Override),
+}
+
+/// Another quota, for one key of a limit or for all of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Override {
+    pub(crate) limit: String,
+    /// The parts of the key, as they were given; `None` is every key.
+    pub(crate) key: Option<Vec<String>>,
+    pub(crate) grant: Grant,
+}
+
+/// What a key gets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Grant {
+    /// Anything.
+    Unlimited,
+    /// So much, as a configuration writes it.
+    Rate { rate: String, burst: Option<u64> },
+}
+
+impl Grant {
+    /// The quota; `None` is none.
+    pub(crate) fn quota(&self) -> Result<Option<Quota>, String> {
+        let Self::Rate { rate, burst } = self else { return Ok(None) };
+        let (count, period) = parse_rate(rate).map_err(|error| format!("rate: {error}"))?;
+        Quota::new(count, period, burst.unwrap_or(count)).map(Some).map_err(|error| error.to_string())
+    }
+}
+
+impl Order {
+    pub(crate) fn is_over(&self, now_ms: u64) -> bool {
+        self.until_ms <= now_ms
+    }
+
+    pub(crate) fn kind(&self) -> &'static str {
+        match self.what {
+            What::BanClients(_) | What::BanPrincipal(_) => "ban",
+            What::Override(_) => "override",
+        }
+    }
+
+    /// In words: whom it is about.
+    pub(crate) fn about(&self) -> String {
+        match &self.what {
+            What::BanClients(net) => format!("client_ip {net}"),
+            What::BanPrincipal(principal) => format!("principal {principal:?}"),
+            What::Override(Override { limit, key: None, .. }) => format!("limit {limit}, every key"),
+            What::Override(Override { limit, key: Some(key), .. }) => format!("limit {limit}, key {key:?}"),
+        }
+    }
+
+    /// As the operator's door tells it.
+    pub(crate) fn json(&self) -> Value {
+        let at = |ms: u64| rfc3339(std::time::UNIX_EPOCH + std::time::Duration::from_millis(ms));
+        let mut json = json!({
+            "id": self.id, "kind": self.kind(), "what": self.about(),
+            "limit": null, "key": null, "client_ip": null, "principal": null, "quota": null, "unlimited": false,
+            "by": self.by, "reason": self.reason, "since": at(self.since_ms), "until": at(self.until_ms),
+        });
+        match &self.what {
+            What::BanClients(net) => json["client_ip"] = net.to_string().into(),
+            What::BanPrincipal(principal) => json["principal"] = principal.as_str().into(),
+            What::Override(Override { limit, key, grant }) => {
+                json["limit"] = limit.as_str().into();
+                json["key"] = key.clone().into();
+                json["unlimited"] = (*grant == Grant::Unlimited).into();
+                json["quota"] = grant.quota().ok().flatten().map(quota_in_words).into();
+            }
+        }
+        json
+    }
+}
+
+/// A wish for an order, as it comes in.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Wish {
+    client_ip: Option<String>,
+    principal: Option<String>,
+    limit: Option<String>,
+    key: Option<Vec<String>>,
+    rate: Option<String>,
+    burst: Option<u64>,
+    #[serde(default)]
+    unlimited: bool,
+    #[serde(rename = "for")]
+    lasts: Option<String>,
+    by: Option<String>,
+    reason: Option<String>,
+}
+
+/// A wish that can be granted: all of an order but its name.
+pub(crate) struct Granted {
+    pub(crate) what: What,
+    pub(crate) by: String,
+    pub(crate) reason: String,
+    pub(crate) lasts: Nanos,
+}
+
+/// The longest that an order may last: what should stay belongs into the configuration.
+const LASTS_MAX: Nanos = Nanos::new(30 * Nanos::DAY.get());
+const TEXT_MAX: usize = 256;
+
+impl Wish {
+    /// A ban, or what is wrong with it.
+    pub(crate) fn ban(self) -> Result<Granted, String> {
+        let foreign = [
+            ("limit", self.limit.is_some()),
+            ("key", self.key.is_some()),
+            ("rate", self.rate.is_some()),
+            ("burst", self.burst.is_some()),
+            ("unlimited", self.unlimited),
+        ];
+        if let Some((field, _)) = foreign.into_iter().find(|(_, is_there)| *is_there) {
+            return Err(format!("{field}: does not belong to a ban"));
+        }
+        let what = match (&self.client_ip, &self.principal) {
+            (Some(client_ip), None) => What::BanClients(network(client_ip)?),
+            (None, Some(principal)) if (1..=TEXT_MAX).contains(&principal.len()) => {
+                What::BanPrincipal(principal.clone())
+            }
+            (None, Some(_)) => return Err(format!("principal: must have 1 to {TEXT_MAX} bytes")),
+            (None, None) => return Err("client_ip or principal: say whom to ban".to_owned()),
+            (Some(_), Some(_)) => return Err("principal: a ban is of client_ip or principal, not both".to_owned()),
+        };
+        self.granted(what)
+    }
+
+    /// Another quota, or what is wrong with it.
+    pub(crate) fn quota(self) -> Result<Granted, String> {
+        if self.client_ip.is_some() || self.principal.is_some() {
+            return Err("client_ip, principal: an override names a limit and a key".to_owned());
+        }
+        let limit = self.limit.clone().ok_or("limit: is missing: say the limit's name")?;
+        let grant = match (self.unlimited, &self.rate) {
+            (true, None) if self.burst.is_none() => Grant::Unlimited,
+            (true, _) => return Err("unlimited: goes without rate and burst".to_owned()),
+            (false, Some(rate)) => Grant::Rate { rate: rate.clone(), burst: self.burst },
+            (false, None) => return Err("rate: is missing: say a rate such as 100/s, or unlimited".to_owned()),
+        };
+        grant.quota()?;
+        let what = What::Override(Override { limit, key: self.key.clone(), grant });
+        self.granted(what)
+    }
+
+    fn granted(self, what: What) -> Result<Granted, String> {
+        let lasts = self.lasts.ok_or("for: is missing: say how long, such as 1h")?;
+        let lasts = parse_duration(&lasts).map_err(|error| format!("for: {error}"))?;
+        if lasts == Nanos::ZERO || lasts > LASTS_MAX {
+            return Err("for: must be more than nothing and at most 30d; what should stay belongs into the file".into());
+        }
+        Ok(Granted { what, by: said("by", self.by)?, reason: said("reason", self.reason)?, lasts })
+    }
+}
+
+/// Who and why are asked for, because somebody will want to know.
+fn said(field: &str, text: Option<String>) -> Result<String, String> {
+    let text = text.unwrap_or_default().trim().to_owned();
+    match text.len() {
+        0 => Err(format!("{field}: is missing")),
+        1..=TEXT_MAX => Ok(text),
+        more => Err(format!("{field}: at most {TEXT_MAX} bytes (got {more})")),
+    }
+}
+
+/// An address, or a network without bits behind its prefix.
+fn network(text: &str) -> Result<IpNet, String> {
+    let net = match text.parse::<IpNet>() {
+        Ok(net) => net,
+        Err(_) => match address::parse(text) {
+            Some(address) => IpNet::from(address),
+            None => {
+                return Err(format!(
+                    "client_ip: must be an address or a network such as 203.0.113.0/24 (got {text:?})"
+                ));
+            }
+        },
+    };
+    if net.prefix_len() == 0 {
+        return Err("client_ip: this network is everybody".to_owned());
+    }
+    Ok(net.trunc())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wish(text: &str) -> Wish {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn a_ban_says_whom_how_long_who_and_why() {
+        let granted =
+            wish(r#"{"client_ip":"203.0.113.9/24","for":"1h","by":"ann","reason":"scraping"}"#).ban().unwrap();
+        assert_eq!(granted.what, What::BanClients("203.0.113.0/24".parse().unwrap()));
+        assert_eq!((granted.by.as_str(), granted.reason.as_str(), granted.lasts), ("ann", "scraping", Nanos::HOUR));
+        let v6 = wish(r#"{"client_ip":"[2001:db8::1]","for":"1s","by":"a","reason":"b"}"#).ban().unwrap();
+        assert_eq!(v6.what, What::BanClients("2001:db8::1/128".parse().unwrap()));
+        for (text, place) in [
+            (r#"{"client_ip":"203.0.113.9","for":"1h","by":"ann"}"#, "reason: "),
+            (r#"{"client_ip":"203.0.113.9","for":"1h","reason":"x","by":"  "}"#, "by: "),
+            (r#"{"client_ip":"203.0.113.9","by":"ann","reason":"x"}"#, "for: "),
+            (r#"{"client_ip":"203.0.113.9","for":"31d","by":"ann","reason":"x"}"#, "for: "),
+            (r#"{"client_ip":"203.0.113.9","for":"0s","by":"ann","reason":"x"}"#, "for: "),
+            (r#"{"client_ip":"everybody","for":"1h","by":"ann","reason":"x"}"#, "client_ip: "),
+            (r#"{"client_ip":"0.0.0.0/0","for":"1h","by":"ann","reason":"x"}"#, "client_ip: "),
+            (r#"{"principal":"","for":"1h","by":"ann","reason":"x"}"#, "principal: "),
+            (r#"{"for":"1h","by":"ann","reason":"x"}"#, "client_ip or principal: "),
+            (r#"{"client_ip":"203.0.113.9","rate":"1/s","for":"1h","by":"ann","reason":"x"}"#, "rate: "),
+        ] {
+            let refused = wish(text).ban().err().unwrap_or_else(|| panic!("{text}"));
+            assert!(refused.starts_with(place), "{text}: {refused}");
+        }
+    }
+
+    #[test]
+    fn an_override_is_a_quota_as_a_configuration_writes_it() {
+        let text = r#"{"limit":"a","key":["x"],"rate":"100/s","burst":200,"for":"1h","by":"ann","reason":"load test"}"#;
+        let granted = wish(text).quota().unwrap();
+        let What::Override(Override { grant, .. }) = &granted.what else { panic!("{:?}", granted.what) };
+        assert_eq!(grant.quota().unwrap(), Some(Quota::from(Quota::per_second(100).burst(200))));
+        for (change, place) in [(r#""rate":"100/s","#, "rate: "), (r#""limit":"a","#, "limit: ")] {
+            let refused = wish(&text.replace(change, "")).quota().err().unwrap();
+            assert!(refused.starts_with(place), "{change}: {refused}");
+        }
+        for (from, to, place) in [
+            ("100/s", "quick", "rate: "),
+            ("200", "0", "burst: "),
+            (r#""rate""#, r#""unlimited":true,"rate""#, "unlimited: "),
+        ] {
+            let refused = wish(&text.replace(from, to)).quota().err().unwrap();
+            assert!(refused.starts_with(place), "{to}: {refused}");
+        }
+    }
+}

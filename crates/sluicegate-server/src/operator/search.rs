@@ -1,0 +1,49 @@
+//! Which counters there are, by their names.
+
+use serde_json::{Value, json};
+use sluicegate::{FoundKeys, KeyLayout, KeySearch};
+use sluicegate_core::{Key, Policy};
+
+use super::crowd::By;
+use super::{Operator, Refusal};
+use crate::store::AnyStore;
+
+impl Operator {
+    /// Looks for counters. A store in this process knows its keys by their hashes only; then those are told whose names the
+    /// sketch has kept.
+    pub(crate) async fn search(&self, wanted: KeySearch<'_>) -> Result<Value, Refusal> {
+        let live = self.gate.live();
+        if let Some(limit) = wanted.limit.filter(|limit| live.policy.limit(limit).is_none()) {
+            return Err(Refusal::Unknown(format!("limit: there is no limit named {limit:?}")));
+        }
+        let (from, found) = match self.gate.limiter.store() {
+            AnyStore::Local(_) => ("sketch", self.in_sketch(wanted)),
+            AnyStore::Redis(redis) if redis.options().key_layout != KeyLayout::Readable => {
+                let why = "store.key_layout: only the names of the layout readable tell whose counters they are";
+                return Err(Refusal::Wrong(why.to_owned()));
+            }
+            AnyStore::Redis(redis) => {
+                ("store", redis.search(wanted).await.map_err(|error| Refusal::Away(error.to_string()))?)
+            }
+        };
+        let keys: Vec<Value> = found.texts.iter().map(|text| named(&live.policy, text)).collect();
+        Ok(json!({ "keys": keys, "from": from, "looked_at": found.looked_at, "all": found.is_all }))
+    }
+
+    fn in_sketch(&self, wanted: KeySearch<'_>) -> FoundKeys {
+        let known = self.gate.crowd.top(By::Requests, wanted.limit, usize::MAX);
+        let looked_at = known.len() as u64;
+        let mut texts: Vec<String> = known.into_iter().map(|caller| caller.text).collect();
+        texts.retain(|text| text.contains(wanted.contains));
+        texts.sort_unstable();
+        texts.truncate(wanted.most);
+        FoundKeys { texts, looked_at, is_all: false }
+    }
+}
+
+/// A counter as the other places name it. One of a limit that has gone, or came with a request, has no parts here.
+fn named(policy: &Policy, text: &str) -> Value {
+    let name = text.split(':').next().unwrap_or_default();
+    let parts = policy.limit(name).and_then(|(_, limit)| Key::parts_in(limit, text));
+    json!({ "limit": name, "key": parts, "text": text })
+}

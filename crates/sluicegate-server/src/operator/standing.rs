@@ -1,0 +1,199 @@
+//! The orders in force, made for looking up.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arc_swap::{ArcSwap, Guard};
+use sluicegate_config::{Access, AccessList};
+use sluicegate_core::{Charge, Policy, Quota};
+
+use super::order::{Order, Override, What};
+use crate::access::AccessLists;
+
+/// What operators have ordered, as requests look at it.
+pub(crate) struct Standing {
+    orders: ArcSwap<Orders>,
+    /// Most of the time there are none, and one look at these is all it costs.
+    has_bans: AtomicBool,
+    has_overrides: AtomicBool,
+}
+
+/// Orders, by what they are about.
+#[derive(Debug, Default)]
+pub(crate) struct Orders {
+    pub(crate) all: Vec<Arc<Order>>,
+    bans: AccessLists,
+    overrides: HashMap<String, OfLimit>,
+}
+
+/// Overrides of one limit.
+#[derive(Debug, Default)]
+struct OfLimit {
+    every_key: Option<(Option<Quota>, Arc<Order>)>,
+    by_key: HashMap<String, (Option<Quota>, Arc<Order>)>,
+}
+
+impl Orders {
+    /// Of what is written down, whatever of it can hold under this policy and is not over.
+    pub(crate) fn new(written: &[Order], policy: &Policy, now_ms: u64) -> Self {
+        let all: Vec<Arc<Order>> =
+            written.iter().filter(|order| !order.is_over(now_ms)).cloned().map(Arc::new).collect();
+        let mut deny = AccessList::default();
+        let mut overrides: HashMap<String, OfLimit> = HashMap::new();
+        for order in &all {
+            match &order.what {
+                What::BanClients(net) => deny.cidrs.push(*net),
+                What::BanPrincipal(principal) => deny.keys.push(principal.clone()),
+                What::Override(wanted) => note(wanted, order, policy, &mut overrides),
+            }
+        }
+        let bans = AccessLists::new(&Access { deny, ..Access::default() });
+        Self { all, bans, overrides }
+    }
+
+    /// The override of a charge, and the order it comes from; the quota `None` is no limit.
+    pub(crate) fn of_charge(&self, charge: &Charge<'_>) -> Option<(Option<Quota>, &Arc<Order>)> {
+        let of_limit = self.overrides.get(&charge.key.limit().name)?;
+        let by_key = match of_limit.by_key.is_empty() {
+            true => None,
+            false => of_limit.by_key.get(&charge.key.to_string()),
+        };
+        by_key.or(of_limit.every_key.as_ref()).map(|(quota, order)| (*quota, order))
+    }
+
+    /// The lists of who is banned.
+    pub(crate) fn bans(&self) -> &AccessLists {
+        &self.bans
+    }
+
+    /// The ban that meets an address or a principal.
+    pub(crate) fn ban_of(&self, address: Option<std::net::IpAddr>, principal: Option<&str>) -> Option<&Arc<Order>> {
+        self.all.iter().find(|order| match &order.what {
+            What::BanClients(net) => address.is_some_and(|address| net.contains(&address.to_canonical())),
+            What::BanPrincipal(banned) => principal == Some(banned),
+            What::Override(_) => false,
+        })
+    }
+}
+
+/// An override of a limit that this policy does not have, or of a key that cannot be one, waits for a policy that does.
+fn note(wanted: &Override, order: &Arc<Order>, policy: &Policy, overrides: &mut HashMap<String, OfLimit>) {
+    let Ok(quota) = wanted.grant.quota() else { return };
+    let of_limit = overrides.entry(wanted.limit.clone()).or_default();
+    let Some(key) = &wanted.key else {
+        of_limit.every_key = Some((quota, Arc::clone(order)));
+        return;
+    };
+    let parts: Vec<&str> = key.iter().map(String::as_str).collect();
+    if let Ok(Some(charge)) = policy.charge_named(&wanted.limit, &parts, 0) {
+        of_limit.by_key.insert(charge.key.to_string(), (quota, Arc::clone(order)));
+    }
+}
+
+impl Standing {
+    pub(crate) fn new() -> Self {
+        Self {
+            orders: ArcSwap::from_pointee(Orders::default()),
+            has_bans: AtomicBool::new(false),
+            has_overrides: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn orders(&self) -> Guard<Arc<Orders>> {
+        self.orders.load()
+    }
+
+    pub(crate) fn set(&self, orders: Orders) {
+        let (has_bans, has_overrides) = (!orders.bans.is_empty(), !orders.overrides.is_empty());
+        self.orders.store(Arc::new(orders));
+        self.has_bans.store(has_bans, Ordering::Release);
+        self.has_overrides.store(has_overrides, Ordering::Release);
+    }
+
+    /// The orders, if anybody is banned.
+    #[inline]
+    pub(crate) fn with_bans(&self) -> Option<Guard<Arc<Orders>>> {
+        self.has_bans.load(Ordering::Acquire).then(|| self.orders())
+    }
+
+    /// The orders, if anybody has another quota.
+    #[inline]
+    pub(crate) fn with_overrides(&self) -> Option<Guard<Arc<Orders>>> {
+        self.has_overrides.load(Ordering::Acquire).then(|| self.orders())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluicegate_core::{Limit, Subject};
+
+    use super::super::order::Grant;
+    use super::*;
+
+    fn order(what: What, until_ms: u64) -> Order {
+        Order { id: "x".into(), what, by: "ann".into(), reason: "test".into(), since_ms: 0, until_ms }
+    }
+
+    fn for_key(key: Option<&str>, grant: Grant) -> What {
+        What::Override(Override { limit: "per-ip".into(), key: key.map(|key| vec![key.into()]), grant })
+    }
+
+    fn rate(rate: &str) -> Grant {
+        Grant::Rate { rate: rate.into(), burst: None }
+    }
+
+    fn policy() -> Policy {
+        Policy::new([Limit::per_client("per-ip", Quota::per_second(1).burst(1))]).unwrap()
+    }
+
+    fn quota_of(orders: &Orders, policy: &Policy, address: &str) -> Option<Option<Quota>> {
+        let subject = Subject { client_ip: Some(address.parse().unwrap()), ..Subject::ANONYMOUS };
+        let charges = policy.charges_for(&subject, 1).unwrap();
+        orders.of_charge(&charges[0]).map(|(quota, _)| quota)
+    }
+
+    #[test]
+    fn a_key_of_its_own_comes_before_all_keys_and_other_spellings_are_the_same_key() {
+        let policy = policy();
+        let written =
+            [order(for_key(None, rate("5/s")), 10), order(for_key(Some("::ffff:203.0.113.7"), Grant::Unlimited), 10)];
+        let orders = Orders::new(&written, &policy, 9);
+        assert_eq!(quota_of(&orders, &policy, "203.0.113.7"), Some(None));
+        assert_eq!(
+            quota_of(&orders, &policy, "203.0.113.8"),
+            Some(Some(Quota::new(5, sluicegate_core::Nanos::SECOND, 5).unwrap()))
+        );
+    }
+
+    #[test]
+    fn what_is_over_or_about_nothing_here_does_not_hold() {
+        let policy = policy();
+        let net = "203.0.113.0/24".parse().unwrap();
+        let written = [order(for_key(None, rate("5/s")), 10), order(What::BanClients(net), 10)];
+        let orders = Orders::new(&written, &policy, 10);
+        assert!(orders.all.is_empty() && orders.bans().is_empty());
+        assert_eq!(quota_of(&orders, &policy, "203.0.113.8"), None);
+        let elsewhere = [order(
+            What::Override(Override { limit: "gone".into(), key: Some(vec!["a".into()]), grant: Grant::Unlimited }),
+            10,
+        )];
+        let orders = Orders::new(&elsewhere, &policy, 1);
+        assert_eq!((orders.all.len(), quota_of(&orders, &policy, "203.0.113.8")), (1, None));
+    }
+
+    #[test]
+    fn who_is_banned_is_found_by_address_and_by_name() {
+        let written = [
+            order(What::BanClients("203.0.113.0/24".parse().unwrap()), 10),
+            order(What::BanPrincipal("ann".into()), 10),
+        ];
+        let orders = Orders::new(&written, &policy(), 1);
+        let address = |text: &str| Some(text.parse().unwrap());
+        assert!(orders.ban_of(address("203.0.113.200"), None).is_some());
+        assert!(orders.ban_of(address("::ffff:203.0.113.1"), None).is_some());
+        assert!(orders.ban_of(address("203.0.114.1"), Some("bob")).is_none());
+        assert!(orders.ban_of(None, Some("ann")).is_some());
+        assert!(orders.bans().of_address("203.0.113.1".parse().unwrap()).is_some());
+    }
+}

@@ -1,0 +1,159 @@
+//! How things are going, in numbers.
+
+use std::sync::atomic::Ordering;
+use std::time::SystemTime;
+
+use serde_json::{Map, Value, json};
+use sluicegate::NodeState;
+use sluicegate_config::quota_in_words;
+use sluicegate_core::Mode;
+
+use super::crowd::{By, Caller};
+use super::history::Totals;
+use super::{Operator, has_node_away, now_ms};
+use crate::reloading::Told;
+use crate::store::AnyStore;
+use crate::telemetry::metrics::{DecisionAnswer, Label, RequestOutcome};
+use crate::telemetry::rfc3339;
+
+impl Operator {
+    /// Everything that changes all the time, with the last five minutes if they are wanted.
+    pub(crate) fn stats(&self, with_history: bool) -> Value {
+        let live = self.gate.live();
+        let told = self.reloader.told();
+        let limits: Vec<Value> = live
+            .policy
+            .limits()
+            .iter()
+            .zip(live.counts.totals())
+            .map(|(limit, totals)| {
+                json!({
+                    "name": limit.name, "mode": if limit.mode == Mode::Enforce { "enforce" } else { "shadow" },
+                    "words": limit.quota.map_or_else(|| "no limit".to_owned(), quota_in_words),
+                    "allowed": totals.allowed, "denied": totals.denied, "shadow_denied": totals.shadow_denied,
+                })
+            })
+            .collect();
+        let metrics = &self.gate.metrics;
+        let mut stats = json!({
+            "now": rfc3339(SystemTime::now()), "started_at": rfc3339(self.started_at),
+            "build": env!("CARGO_PKG_VERSION"), "replica": self.replicas.id,
+            "config": config(&told), "store": self.store(),
+            "requests": by_label::<RequestOutcome>(&metrics.requests_so_far()),
+            "decisions": by_label::<DecisionAnswer>(&metrics.decisions_so_far()),
+            "connections": metrics.connections(), "limits": limits,
+            "replicas": self.replicas.json(now_ms()), "orders": self.gate.standing.orders().all.len(),
+            "watching": self.gate.feed.watching(),
+        });
+        if with_history {
+            stats["history"] = self.history.lock().expect("no holder of this lock panics").json();
+        }
+        stats
+    }
+
+    /// The configuration in force, without secrets.
+    pub(crate) fn config(&self) -> Value {
+        let told = self.reloader.told();
+        let mut json = config(&told);
+        json["file"] = told.file.as_ref().map(|file| file.display().to_string()).into();
+        json["text"] = sluicegate_config::without_secrets(&told.text).into();
+        json["words"] = told.words.into();
+        json["build"] = json!({ "version": env!("CARGO_PKG_VERSION") });
+        json
+    }
+
+    fn store(&self) -> Value {
+        let limiter = &self.gate.limiter;
+        let failures = limiter.failures();
+        let failures = json!({ "open": failures.unchecked, "closed": failures.refused, "local": failures.local });
+        match limiter.store() {
+            AnyStore::Local(_) => json!({
+                "kind": "local", "degraded": false, "nodes": [], "latency": null,
+                "errors": { "timed_out": 0, "unavailable": 0 }, "failures": failures, "denied_from_memory": 0,
+            }),
+            AnyStore::Redis(redis) => {
+                let health = redis.health();
+                let nodes: Vec<Value> = health
+                    .nodes
+                    .iter()
+                    .map(|node| {
+                        let reason = match &node.state {
+                            NodeState::Up => None,
+                            NodeState::Connecting => Some("it is being dialled"),
+                            NodeState::Away { error } => Some(error.as_str()),
+                        };
+                        json!({ "endpoint": node.endpoint.to_string(), "up": reason.is_none(), "reason": reason })
+                    })
+                    .collect();
+                let waits = &health.waits;
+                json!({
+                    "kind": "redis", "degraded": self.is_degraded(), "nodes": nodes,
+                    "latency": {
+                        "count": waits.count(), "p50_us": waits.quantile_us(0.5), "p99_us": waits.quantile_us(0.99),
+                    },
+                    "errors": { "timed_out": waits.timed_out, "unavailable": waits.unavailable },
+                    "failures": failures, "denied_from_memory": health.local_denials,
+                })
+            }
+        }
+    }
+
+    /// A second is over.
+    pub(super) fn remember(&self) {
+        let live = self.gate.live();
+        let limits = live.policy.limits().iter().zip(live.counts.totals());
+        let limits = limits
+            .map(|(limit, totals)| (limit.name.clone(), totals.allowed, totals.denied + totals.shadow_denied))
+            .collect();
+        let metrics = &self.gate.metrics;
+        let (requests, decisions) = (metrics.requests_so_far(), metrics.decisions_so_far());
+        let passed = requests[RequestOutcome::Forwarded.index()] + requests[RequestOutcome::UpstreamError.index()];
+        let all = (
+            passed + decisions[DecisionAnswer::Allowed.index()],
+            requests[RequestOutcome::Limited.index()] + decisions[DecisionAnswer::Limited.index()],
+        );
+        let p99_us = self.last_p99_us();
+        let totals = Totals { all, limits, p99_us, is_degraded: self.is_degraded() };
+        self.history.lock().expect("no holder of this lock panics").add(totals, now_ms());
+    }
+
+    /// Whether the store is away. It may go and come back while nobody asks for anything.
+    fn is_degraded(&self) -> bool {
+        let answers = self.answers.load(Ordering::Relaxed) && !self.has_failed_lately.load(Ordering::Relaxed);
+        !answers || has_node_away(self.gate.limiter.store())
+    }
+
+    fn last_p99_us(&self) -> u64 {
+        let AnyStore::Redis(redis) = self.gate.limiter.store() else { return 0 };
+        let waits = redis.health().waits;
+        let mut before = self.waits_before.lock().expect("no holder of this lock panics");
+        let lately = waits.since(&before);
+        self.has_failed_lately.store(lately.timed_out + lately.unavailable > 0, Ordering::Relaxed);
+        let p99_us = lately.quantile_us(0.99).unwrap_or(0);
+        *before = waits;
+        p99_us
+    }
+
+    /// Who asks most, or is denied most.
+    pub(crate) fn top(&self, by: By, limit: Option<&str>, most: usize) -> Value {
+        let keys: Vec<Value> = self.gate.crowd.top(by, limit, most).into_iter().map(caller).collect();
+        json!({ "by": if by == By::Denied { "denied" } else { "requests" }, "keys": keys })
+    }
+}
+
+fn caller(Caller { limit, parts, text, requests, denied }: Caller) -> Value {
+    json!({ "limit": limit, "key": parts, "text": text, "requests": requests, "denied": denied })
+}
+
+fn config(told: &Told) -> Value {
+    let last_error = told.last_error.as_ref().map(|(at, mistakes)| json!({ "at": rfc3339(*at), "mistakes": mistakes }));
+    json!({
+        "version": told.version.number, "hash": told.version.hash,
+        "loaded_at": rfc3339(told.version.loaded_at), "last_error": last_error,
+    })
+}
+
+fn by_label<L: Label>(counts: &[u64]) -> Value {
+    let pairs = L::ALL.iter().zip(counts).map(|(label, count)| (label.as_str().to_owned(), Value::from(*count)));
+    Value::Object(pairs.collect::<Map<_, _>>())
+}

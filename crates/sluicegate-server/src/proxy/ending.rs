@@ -1,0 +1,132 @@
+//! What is done when a request is over, however it ended: the watch, the metrics, the access log and its span are told.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use http::request::Parts;
+use http::{HeaderValue, Method};
+use sluicegate::http::Extracted;
+
+use super::service::Caller;
+use crate::request_id::RequestId;
+use crate::telemetry::metrics::{Label, RequestOutcome};
+use crate::telemetry::{Entry, Facts, Span};
+
+/// Lives as long as a request; its end is the request's.
+pub(super) struct Ending {
+    caller: Arc<Caller>,
+    started: Instant,
+    pub(super) request_id: RequestId,
+    pub(super) outcome: RequestOutcome,
+    pub(super) status: u16,
+    pub(super) bytes_out: u64,
+    /// Whether the client is to make room for what was last read of the answer; only over HTTP/2.
+    wants_room: bool,
+    /// For the access log and the span, if there is one of them.
+    pub(super) story: Option<Box<Story>>,
+    pub(super) is_logged: bool,
+    pub(super) span: Option<Box<Span>>,
+}
+
+/// What the access log says about a request.
+pub(super) struct Story {
+    pub(super) method: Method,
+    pub(super) path: String,
+    pub(super) host: Option<String>,
+    pub(super) client_ip: Option<IpAddr>,
+    pub(super) limit: Option<String>,
+    pub(super) principal: Option<String>,
+    pub(super) upstream: Option<HeaderValue>,
+}
+
+impl Story {
+    pub(super) fn of(parts: &Parts) -> Self {
+        let (method, path) = (parts.method.clone(), parts.uri.path().to_owned());
+        Self { method, path, host: None, client_ip: None, limit: None, principal: None, upstream: None }
+    }
+
+    /// Takes over what was read from the request.
+    pub(super) fn know(&mut self, extracted: &Extracted<'_>) {
+        self.client_ip = extracted.client_ip;
+        self.host = extracted.host.as_deref().map(str::to_owned);
+        self.path = extracted.path.to_string();
+    }
+}
+
+impl Ending {
+    /// Of a request whose header is complete.
+    pub(super) fn new(caller: &Arc<Caller>, request_id: RequestId) -> Self {
+        caller.watch.begin();
+        Self {
+            caller: Arc::clone(caller),
+            started: Instant::now(),
+            request_id,
+            outcome: RequestOutcome::Refused,
+            status: 0,
+            bytes_out: 0,
+            wants_room: false,
+            story: None,
+            is_logged: false,
+            span: None,
+        }
+    }
+
+    /// Some of the answer was read for the client, or there is nothing to read for the moment. Over HTTP/1 the socket tells
+    /// whether the client reads.
+    pub(super) fn has_part(&mut self, wants_room: bool) {
+        if self.caller.is_http2 && self.wants_room != wants_room {
+            self.wants_room = wants_room;
+            self.caller.watch.wants_room(wants_room);
+        }
+    }
+}
+
+impl Ending {
+    /// What a span says about the request.
+    fn facts<'a>(&'a self, story: &'a Story) -> Facts<'a> {
+        Facts {
+            method: story.method.as_str(),
+            path: &story.path,
+            host: story.host.as_deref(),
+            client_ip: story.client_ip.map(|address| address.to_string()),
+            status: self.status,
+            outcome: self.outcome.as_str(),
+            limit: story.limit.as_deref(),
+            request_id: self.request_id.as_str(),
+        }
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.has_part(false);
+        self.caller.watch.end();
+        let took = self.started.elapsed();
+        let trace_id = self.span.as_ref().map(|span| span.trace_id());
+        self.caller.gate.metrics.request(self.outcome, took, trace_id.clone());
+        let Some(story) = &self.story else { return };
+        if let (Some(span), Some(traces)) = (&self.span, &self.caller.gate.traces) {
+            traces.end(span, self.facts(story));
+        }
+        if !self.is_logged {
+            return;
+        }
+        self.caller.gate.access_log.write(&Entry {
+            request_id: self.request_id.as_str(),
+            trace_id: trace_id.as_deref(),
+            client_ip: story.client_ip,
+            peer: self.caller.peer,
+            method: story.method.as_str(),
+            host: story.host.as_deref(),
+            path: &story.path,
+            status: self.status,
+            verdict: self.outcome.as_str(),
+            limit: story.limit.as_deref(),
+            principal: story.principal.as_deref(),
+            upstream: story.upstream.as_ref().and_then(|server| server.to_str().ok()),
+            took,
+            bytes_out: self.bytes_out,
+        });
+    }
+}

@@ -1,0 +1,148 @@
+//! What changes about a request on its way to a server, and about the answer on its way back.
+
+mod forwarded;
+mod hop_by_hop;
+mod key_headers;
+mod twins;
+mod upgrade;
+
+pub use hop_by_hop::{HopByHop, droppable, has_option, options, trailers};
+pub use key_headers::key_headers;
+pub use upgrade::{Upgrade, upgrade_of};
+
+use std::net::IpAddr;
+
+use http::header::{self, HeaderName, HeaderValue};
+use http::request::Parts;
+use http::{HeaderMap, Response, StatusCode, Uri, Version};
+
+static X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// What is known about a request besides its own words.
+#[derive(Clone, Copy, Debug)]
+pub struct Hop<'a> {
+    /// The caller's address, after trusted proxies were walked; the peer's if `None`.
+    pub client_ip: Option<IpAddr>,
+    /// The address at the other end of the connection.
+    pub peer: IpAddr,
+    /// Whether what the peer says about those before it is believed.
+    pub peer_is_trusted: bool,
+    /// How the peer reached us: `http` or `https`.
+    pub scheme: &'static str,
+    /// The name of this request in logs, here and behind.
+    pub request_id: &'a str,
+    /// The change of protocol, if the server agrees; see [`upgrade_of`].
+    pub upgrade: Option<&'a Upgrade>,
+    /// Whether a body follows, be it announced or not.
+    pub has_body: bool,
+    /// The headers that callers are told apart by, as [`key_headers`] lists them: they cannot be taken away, and have no twins.
+    pub key_headers: &'a [HeaderName],
+}
+
+/// Where the lines of a request go: bytes of HTTP/1, or the map that connections of HTTP/2 take.
+pub trait Lines {
+    /// A line that the client sent.
+    fn sent(&mut self, name: &HeaderName, value: &HeaderValue);
+    /// A line of ours, whose value comes in parts.
+    fn ours(&mut self, name: &HeaderName, parts: &[&[u8]]);
+}
+
+/// Writes the lines that a server gets of a request that was validated.
+///
+/// What belongs to the client's connection goes. `X-Forwarded-For`, `-Proto`, `-Host`, `-Port`, `X-Real-IP`, `Forwarded`,
+/// `Via`, `X-Request-Id` and `Host` are ours; what a trusted peer said in the first six is kept or added to. `Expect` was
+/// answered already.
+pub fn write_lines(parts: &Parts, hop: &Hop<'_>, lines: &mut impl Lines) {
+    let named = hop_by_hop::named(&parts.headers, hop.key_headers);
+    let mut said = forwarded::Said::default();
+    let (mut takes_trailers, mut has_length) = (false, false);
+    for (name, value) in &parts.headers {
+        match name.as_str() {
+            "te" => takes_trailers |= hop_by_hop::has_option(value, "trailers"),
+            // A length without a body would make the next request a part of this one.
+            "content-length" if !hop.has_body && value != "0" => {}
+            "content-length" => {
+                has_length = true;
+                lines.sent(name, value);
+            }
+            "host" | "expect" | "x-request-id" | "x-real-ip" => {}
+            // Where CGI programs look for `HTTP_PROXY`; no client has reason to send it.
+            "proxy" => {}
+            other if hop_by_hop::is_hop_by_hop(other) => {}
+            other if forwarded::is_family(other) => {
+                if hop.peer_is_trusted && !said.take(other, value) {
+                    lines.sent(name, value);
+                }
+            }
+            other if named.contains(&other) || twins::is_twin(other, hop.key_headers) => {}
+            _ => lines.sent(name, value),
+        }
+    }
+    let host = host(parts);
+    lines.ours(&header::HOST, &[host]);
+    forwarded::write(&said, hop, host, lines);
+    lines.ours(&header::VIA, &[via(parts.version)]);
+    lines.ours(&X_REQUEST_ID, &[hop.request_id.as_bytes()]);
+    if takes_trailers {
+        lines.ours(&header::TE, &[b"trailers"]);
+    }
+    if hop.has_body && !has_length {
+        lines.ours(&header::TRANSFER_ENCODING, &[b"chunked"]);
+    }
+    if let Some(upgrade) = hop.upgrade {
+        lines.ours(&header::UPGRADE, &[upgrade.protocol.as_bytes()]);
+        lines.ours(&header::CONNECTION, &[b"upgrade"]);
+    }
+}
+
+/// Makes a request that was validated into the one that a server of HTTP/2 gets; see [`write_lines`].
+pub fn to_upstream(parts: &mut Parts, hop: &Hop<'_>) {
+    const OURS: usize = 12;
+    let mut headers = HeaderMap::with_capacity(parts.headers.len() + OURS);
+    write_lines(parts, hop, &mut headers);
+    parts.headers = headers;
+    if let Some(path) = parts.uri.path_and_query() {
+        parts.uri = Uri::from(path.clone());
+    }
+}
+
+/// Makes the answer of a server of HTTP/2 into the one that the client gets: what belongs to a connection goes, and what a
+/// body says of its length itself.
+pub fn to_client<B>(response: &mut Response<B>, is_head: bool) {
+    let is_about_another = is_head || response.status() == StatusCode::NOT_MODIFIED;
+    if !is_about_another {
+        response.headers_mut().remove(header::CONTENT_LENGTH);
+    }
+    hop_by_hop::strip(response.headers_mut());
+}
+
+impl Lines for HeaderMap {
+    fn sent(&mut self, name: &HeaderName, value: &HeaderValue) {
+        self.append(name.clone(), value.clone());
+    }
+
+    fn ours(&mut self, name: &HeaderName, parts: &[&[u8]]) {
+        if let Ok(value) = HeaderValue::from_maybe_shared(bytes::Bytes::from(parts.concat())) {
+            self.append(name.clone(), value);
+        }
+    }
+}
+
+/// The version in which the request reached us, and our name.
+fn via(version: Version) -> &'static [u8] {
+    match version {
+        Version::HTTP_2 => b"2 sluicegate",
+        Version::HTTP_11 => b"1.1 sluicegate",
+        _ => b"1.0 sluicegate",
+    }
+}
+
+/// The host that was asked for, with its port if it was sent. Empty if HTTP/1.0 sent none: HTTP/1.1 has the line in every
+/// request.
+fn host(parts: &Parts) -> &[u8] {
+    let line = || parts.headers.get(header::HOST).map(HeaderValue::as_bytes);
+    parts.uri.authority().map(|authority| authority.as_str().as_bytes()).or_else(line).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

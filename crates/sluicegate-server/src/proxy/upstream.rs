@@ -1,0 +1,223 @@
+//! The servers behind the proxy: which of them a request goes to, and how well they are.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use http::HeaderValue;
+use rustls::pki_types::ServerName;
+use sluicegate_config::{Route, Upstream, UpstreamHttp};
+use sluicegate_core::PathPattern;
+use tokio_rustls::TlsConnector;
+
+use super::tls;
+use crate::external::{Backend, BackendHttp, BackendPolicy};
+use crate::reload;
+
+/// A server that requests are forwarded to.
+pub(crate) struct Server {
+    /// Which pool its connections are kept in, if they are; the same as long as it is configured in the same way.
+    pub(super) id: Option<usize>,
+    pub(super) host: String,
+    pub(super) port: u16,
+    pub(super) http: UpstreamHttp,
+    pub(super) tls: Option<(TlsConnector, ServerName<'static>)>,
+    /// `host:port`, for logs and for requests that say no host.
+    pub(super) authority: HeaderValue,
+    /// Which addresses may be dialled; `None` is all, because an operator named the server.
+    pub(super) policy: Option<BackendPolicy>,
+    health: Health,
+}
+
+/// Left alone for a while after failures in a row.
+#[derive(Default)]
+struct Health {
+    failures: AtomicU32,
+    /// Milliseconds since the start of the process.
+    away_until: AtomicU64,
+}
+
+impl Server {
+    fn new(
+        id: Option<usize>,
+        host: String,
+        port: u16,
+        http: UpstreamHttp,
+        tls: Option<(TlsConnector, ServerName<'static>)>,
+        policy: Option<BackendPolicy>,
+    ) -> Result<Self, String> {
+        let named = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        let authority = HeaderValue::try_from(named).map_err(|_| format!("{host:?} is no host"))?;
+        Ok(Self { id, host, port, http, tls, authority, policy, health: Health::default() })
+    }
+
+    const FAILURES: u32 = 3;
+    const PAUSE: Duration = Duration::from_secs(5);
+
+    pub(super) fn succeeded(&self) {
+        if self.health.failures.load(Relaxed) != 0 {
+            self.health.failures.store(0, Relaxed);
+            self.health.away_until.store(0, Relaxed);
+        }
+    }
+
+    /// It refused a connection, broke one, or did not answer in time.
+    pub(super) fn failed(&self) {
+        if self.health.failures.fetch_add(1, Relaxed) + 1 >= Self::FAILURES {
+            self.health.away_until.store(millis() + Self::PAUSE.as_millis() as u64, Relaxed);
+        }
+    }
+
+    fn is_well(&self) -> bool {
+        let until = self.health.away_until.load(Relaxed);
+        until == 0 || millis() >= until
+    }
+}
+
+fn millis() -> u64 {
+    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_millis() as u64
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Server({}:{})", self.host, self.port)
+    }
+}
+
+/// All servers of this process, so that a reload keeps their connections and their health.
+#[derive(Default)]
+pub(crate) struct Servers {
+    known: Mutex<HashMap<Known, Arc<Server>>>,
+    next_id: AtomicUsize,
+}
+
+/// What makes a server the same as another.
+#[derive(PartialEq, Eq, Hash)]
+enum Known {
+    /// As it is configured, and what the file of its authorities holds: with other ones it is another server.
+    Configured(Upstream, Option<[u8; 32]>),
+    /// As the limits service names it, and what of that is allowed.
+    Told(Backend, BackendPolicy),
+}
+
+impl Servers {
+    /// The server for a configured one; `echo` is where the built-in one listens.
+    fn server(&self, upstream: &Upstream, echo: Option<u16>) -> Result<Arc<Server>, String> {
+        let mut known = self.known.lock().expect("no holder of this lock panics");
+        let authorities = match upstream {
+            Upstream::Server { ca_file: Some(file), .. } => reload::hash_of(file).ok(),
+            _ => None,
+        };
+        let key = Known::Configured(upstream.clone(), authorities);
+        if let Some(server) = known.get(&key) {
+            return Ok(Arc::clone(server));
+        }
+        let (host, port, http, tls) = match upstream {
+            Upstream::Echo => {
+                let port = echo.ok_or("the built-in upstream is not running")?;
+                ("127.0.0.1".to_owned(), port, UpstreamHttp::Http1, None)
+            }
+            Upstream::Server { tls, host, port, http, ca_file } => {
+                let tls = if *tls { Some(tls::to_upstream(host, *http, ca_file.as_deref())?) } else { None };
+                (host.clone(), *port, *http, tls)
+            }
+        };
+        let id = Some(self.next_id.fetch_add(1, Relaxed));
+        let server = Arc::new(Server::new(id, host, port, http, tls, None)?);
+        known.insert(key, Arc::clone(&server));
+        Ok(server)
+    }
+
+    /// The server that the limits service sends a caller to. Of very many, the later ones keep no connections.
+    pub(crate) fn told(&self, backend: &Backend, policy: &BackendPolicy) -> Result<Arc<Server>, String> {
+        const TOLD_MAX: usize = 1_024;
+        let key = Known::Told(backend.clone(), policy.clone());
+        if let Some(server) = self.known.lock().expect("no holder of this lock panics").get(&key) {
+            return Ok(Arc::clone(server));
+        }
+        let Backend { tls, host, port, http } = backend.clone();
+        let http = match http {
+            BackendHttp::Auto => UpstreamHttp::Auto,
+            BackendHttp::Http1 => UpstreamHttp::Http1,
+            BackendHttp::Http2 => UpstreamHttp::Http2,
+        };
+        // Outside the lock: this reads files.
+        let tls = if tls { Some(tls::to_upstream(&host, http, None)?) } else { None };
+        let mut known = self.known.lock().expect("no holder of this lock panics");
+        let told = known.keys().filter(|key| matches!(key, Known::Told(..))).count();
+        let id = if told < TOLD_MAX { Some(self.next_id.fetch_add(1, Relaxed)) } else { None };
+        let server = Arc::new(Server::new(id, host, port, http, tls, Some(policy.clone()))?);
+        Ok(match id {
+            Some(_) => Arc::clone(known.entry(key).or_insert(server)),
+            None => server,
+        })
+    }
+
+    /// Routes over servers; every mistake is named.
+    pub(crate) fn routes(&self, routes: &[Route], echo: Option<u16>) -> Result<Routes, Vec<String>> {
+        let mut mistakes = Vec::new();
+        let mut made = Vec::new();
+        for route in routes {
+            let mut servers = Vec::new();
+            for upstream in &route.upstreams {
+                match self.server(upstream, echo) {
+                    Ok(server) => servers.push(server),
+                    Err(mistake) => mistakes.push(format!("proxy.upstream: {mistake}")),
+                }
+            }
+            made.push(Destination {
+                host: route.host.clone(),
+                path: route.path.clone(),
+                group: Arc::new(Group { servers, next: AtomicUsize::new(0) }),
+            });
+        }
+        if mistakes.is_empty() { Ok(Routes(made)) } else { Err(mistakes) }
+    }
+}
+
+/// Where requests go, the most particular first.
+pub(crate) struct Routes(Vec<Destination>);
+
+struct Destination {
+    host: Option<String>,
+    path: Option<PathPattern>,
+    group: Arc<Group>,
+}
+
+/// Servers that are as good as each other.
+pub(crate) struct Group {
+    servers: Vec<Arc<Server>>,
+    next: AtomicUsize,
+}
+
+impl Routes {
+    pub(super) fn group(&self, host: Option<&str>, path: &str) -> Option<&Arc<Group>> {
+        self.0.iter().find(|destination| destination.covers(host, path)).map(|destination| &destination.group)
+    }
+}
+
+impl Destination {
+    fn covers(&self, host: Option<&str>, path: &str) -> bool {
+        let host_covers = |own: &str| match (own.strip_prefix("*."), host) {
+            (_, None) => false,
+            (Some(domain), Some(host)) => host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.')),
+            (None, Some(host)) => own == host,
+        };
+        self.host.as_deref().is_none_or(host_covers) && self.path.as_ref().is_none_or(|own| own.covers(path))
+    }
+}
+
+impl Group {
+    /// The servers in the order in which a request should try them: turn by turn, those that are well first.
+    pub(super) fn in_turn(&self) -> impl Iterator<Item = &Arc<Server>> {
+        let count = self.servers.len();
+        let first = if count > 1 { self.next.fetch_add(1, Relaxed) } else { 0 };
+        let turn = move |place: usize| &self.servers[(first.wrapping_add(place)) % count.max(1)];
+        let well = (0..count).map(turn).filter(|server| server.is_well());
+        well.chain((0..count).map(turn).filter(|server| !server.is_well()))
+    }
+}

@@ -1,0 +1,231 @@
+//! Everything that a configuration turns on, until it is told to end.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use sluicegate_config::{self as config, Config, Upstream};
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+
+use crate::admin::{self, AdminState, AdminToken, Readiness};
+use crate::cores::{Common, Cores};
+use crate::decisions;
+use crate::echo;
+use crate::handover::Inherited;
+use crate::live::Gate;
+use crate::operator::Operator;
+use crate::proxy::{self, listen};
+use crate::reloading::{Begun, Loaded, ReadAgain, Reloaded, Reloader};
+use crate::store::AnyStore;
+use crate::telemetry::metrics::Reading;
+
+/// A running Sluicegate.
+pub(crate) struct Server {
+    gate: Arc<Gate>,
+    cores: Cores,
+    admin: Option<TcpListener>,
+    reloader: Arc<Reloader>,
+    operator: Arc<Operator>,
+    /// Becomes true when the process is told to end.
+    ending: watch::Sender<bool>,
+    /// Drives what is not tied to a request, such as connections to Redis.
+    background: Runtime,
+}
+
+impl Server {
+    /// Starts everything, or says all that stands in the way.
+    pub(crate) fn start(
+        loaded: Loaded,
+        file: Option<PathBuf>,
+        read_again: ReadAgain,
+        mut inherited: Inherited,
+    ) -> Result<Self, Vec<String>> {
+        let one = |mistake: String| vec![mistake];
+        let begun = Begun::with(&loaded);
+        let config = loaded.config;
+        let echo = if wants_echo(&config) { Some(echo::start().map_err(one)?) } else { None };
+        let background = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("background")
+            .enable_all()
+            .build()
+            .map_err(|error| vec![format!("no runtime: {error}")])?;
+        let (proxy_config, admin_config) = (config.proxy.clone(), config.admin.clone());
+        let decisions_config = config.decisions.clone();
+        let gate = Arc::new(Gate::new(config, echo, background.handle().clone())?);
+        if let AnyStore::Redis(store) = gate.limiter.store() {
+            let _entered = background.enter();
+            store.start();
+        }
+        tell_metrics(&gate);
+        let reloader = Arc::new(Reloader::new(Arc::clone(&gate), begun, file, read_again));
+        let operator = Arc::new(Operator::new(Arc::clone(&gate), Arc::clone(&reloader)));
+        background.spawn(Operator::follow(Arc::downgrade(&operator)));
+        let (ending, is_ending) = watch::channel(false);
+        let cores =
+            start_cores(proxy_config.as_ref(), &decisions_config, &gate, &is_ending, &mut inherited).map_err(one)?;
+        let admin = start_admin(&admin_config, &gate, &reloader, &operator, &background, is_ending, &mut inherited)
+            .map_err(one)?;
+        reloader.watch().map_err(|error| vec![format!("the configuration cannot be followed: {error}")])?;
+        for address in inherited.addresses() {
+            tracing::warn!("a socket was inherited on which nothing listens: {address}");
+        }
+        Ok(Self { gate, cores, admin, reloader, operator, ending, background })
+    }
+
+    pub(crate) fn background(&self) -> &Runtime {
+        &self.background
+    }
+
+    /// Where the proxy listens.
+    pub(crate) fn proxy_addresses(&self) -> Vec<SocketAddr> {
+        self.cores.addresses(proxy::NAME)
+    }
+
+    /// Where other proxies ask over HTTP.
+    pub(crate) fn decisions_address(&self) -> Option<SocketAddr> {
+        self.cores.addresses(decisions::HTTP).pop()
+    }
+
+    /// Where Envoy asks.
+    pub(crate) fn grpc_address(&self) -> Option<SocketAddr> {
+        self.cores.addresses(decisions::GRPC).pop()
+    }
+
+    /// Where clients of Redis ask.
+    pub(crate) fn resp_address(&self) -> Option<SocketAddr> {
+        self.cores.addresses(decisions::RESP).pop()
+    }
+
+    /// Where operators ask.
+    pub(crate) fn admin_address(&self) -> Option<SocketAddr> {
+        self.admin.as_ref().and_then(|listener| listener.local_addr().ok())
+    }
+
+    /// All listening sockets.
+    pub(crate) fn sockets(&self) -> Vec<TcpListener> {
+        let own = self.cores.sockets().iter().chain(&self.admin);
+        own.filter_map(|socket| socket.try_clone().ok()).collect()
+    }
+
+    /// Puts another configuration in force, or says why not and changes nothing.
+    pub(crate) fn reload(&self) -> Result<Reloaded, String> {
+        self.reloader.reload()
+    }
+
+    /// Ends when every request is answered, or the time for that is over.
+    pub(crate) fn drain(self) {
+        self.ending.send_replace(true);
+        drop(self.admin);
+        self.cores.join();
+        let goodbye = async { tokio::time::timeout(GOODBYE_MAX, self.operator.leave()).await };
+        // Who cannot be told notices in a moment.
+        let _ = self.background.block_on(goodbye);
+        self.gate.access_log.clone().close();
+        if let Some(traces) = &self.gate.traces {
+            traces.close();
+        }
+        self.background.shutdown_background();
+    }
+}
+
+/// For taking this replica's name off the board.
+const GOODBYE_MAX: Duration = Duration::from_millis(200);
+
+fn wants_echo(config: &Config) -> bool {
+    let routes = config.proxy.iter().flat_map(|proxy| &proxy.routes);
+    routes.flat_map(|route| &route.upstreams).any(|upstream| *upstream == Upstream::Echo)
+}
+
+/// What the store and the extraction of addresses count themselves is read when metrics are.
+fn tell_metrics(gate: &Arc<Gate>) {
+    let weak = Arc::downgrade(gate);
+    gate.metrics.read_from(move || match weak.upgrade() {
+        None => Reading::default(),
+        Some(gate) => Reading::of(&gate),
+    });
+}
+
+fn start_cores(
+    proxy: Option<&config::Proxy>,
+    decisions: &config::Decisions,
+    gate: &Arc<Gate>,
+    ending: &watch::Receiver<bool>,
+    inherited: &mut Inherited,
+) -> Result<Cores, String> {
+    /// Without a proxy, which would say.
+    const DRAIN: Duration = Duration::from_secs(30);
+    let threads = proxy.and_then(|proxy| proxy.workers);
+    let threads = threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
+    let common = Common {
+        metrics: Arc::clone(&gate.metrics),
+        ending: ending.clone(),
+        drain: proxy.map_or(DRAIN, |proxy| proxy.timeouts.drain.into()),
+    };
+    let mut doors = decisions::doors(decisions, gate, ending)?;
+    doors.extend(proxy.map(|proxy| proxy::door(proxy, gate, ending)));
+    Cores::start(threads, doors, &common, inherited)
+}
+
+fn start_admin(
+    config: &config::Admin,
+    gate: &Arc<Gate>,
+    reloader: &Arc<Reloader>,
+    operator: &Arc<Operator>,
+    background: &Runtime,
+    mut is_ending: watch::Receiver<bool>,
+    inherited: &mut Inherited,
+) -> Result<Option<TcpListener>, String> {
+    let Some(address) = config.listen else { return Ok(None) };
+    let words = |error: std::io::Error| format!("admin.listen: {address}: {error}");
+    let socket = match inherited.take(address).pop() {
+        Some(socket) => socket,
+        None => listen::bind_one(address, false).map_err(words)?,
+    };
+    let token = match &config.token_file {
+        None => None,
+        Some(file) => Some(AdminToken::from_file(file).map_err(|error| format!("admin.token_file: {error}"))?),
+    };
+    let _entered = background.enter();
+    let listener = tokio::net::TcpListener::from_std(socket.try_clone().map_err(words)?).map_err(words)?;
+    let state = Arc::new(AdminState {
+        metrics: Arc::clone(&gate.metrics),
+        ready: Box::new({
+            let (gate, is_ending) = (Arc::clone(gate), is_ending.clone());
+            move || readiness(&gate, *is_ending.borrow())
+        }),
+        reload: Box::new({
+            let reloader = Arc::clone(reloader);
+            move || reloader.reload().map(|reloaded| reloaded.to_string())
+        }),
+        version: Box::new({
+            let reloader = Arc::clone(reloader);
+            move || reloader.version()
+        }),
+        operator: Some(Arc::clone(operator)),
+    });
+    background.spawn(async move {
+        let ended = async move {
+            let _ = is_ending.wait_for(|ending| *ending).await;
+        };
+        if let Err(error) = admin::serve(listener, token, state, ended).await {
+            tracing::error!("the admin door is closed: {error}");
+        }
+    });
+    Ok(Some(socket))
+}
+
+/// A store that is away is told, but requests are still answered, as its policy says.
+fn readiness(gate: &Gate, is_ending: bool) -> Readiness {
+    let mut reasons = Vec::new();
+    if is_ending {
+        reasons.push("the process is about to end".to_owned());
+    }
+    if gate.is_degraded() {
+        reasons.push("the store is away: its failure policy decides".to_owned());
+    }
+    Readiness { is_ready: !is_ending, reasons }
+}

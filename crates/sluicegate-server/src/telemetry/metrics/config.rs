@@ -1,0 +1,58 @@
+//! Which configuration runs, and how the attempts to load another went.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::labels::{Counts, ReloadResult};
+
+/// The series of the configuration.
+#[derive(Debug)]
+pub(super) struct ConfigSeries {
+    pub(super) version: Gauge,
+    pub(super) hash: Gauge,
+    reloads: Counts<ReloadResult>,
+    last_reload_successful: Gauge,
+    last_reload: Gauge,
+}
+
+impl ConfigSeries {
+    pub(super) fn new(registry: &mut Registry) -> Self {
+        let mut gauge = |name: &str, help: &str| {
+            let gauge = Gauge::default();
+            registry.register(name, help, gauge.clone());
+            gauge
+        };
+        let version = gauge("sluicegate_config_version", "The version of the running configuration");
+        let hash = gauge("sluicegate_config_hash", "A number made from the text of the running configuration");
+        let help = "Whether the last attempt to load the configuration was accepted";
+        let last_reload_successful = gauge("sluicegate_config_last_reload_successful", help);
+        last_reload_successful.set(1);
+        let last_reload = Gauge::default();
+        last_reload.set(unix_seconds());
+        let help = "When the configuration was last loaded with success";
+        registry.register_with_unit(
+            "sluicegate_config_last_reload_timestamp",
+            help,
+            Unit::Seconds,
+            last_reload.clone(),
+        );
+        let reloads = Counts::new("sluicegate_config_reloads", "Attempts to load the configuration again", registry);
+        Self { version, hash, reloads, last_reload_successful, last_reload }
+    }
+
+    pub(super) fn reloaded(&self, result: ReloadResult) {
+        self.reloads.add(result);
+        let is_accepted = result != ReloadResult::Refused;
+        self.last_reload_successful.set(i64::from(is_accepted));
+        if is_accepted {
+            self.last_reload.set(unix_seconds());
+        }
+    }
+}
+
+fn unix_seconds() -> i64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since_1970.as_secs()).unwrap_or(i64::MAX)
+}

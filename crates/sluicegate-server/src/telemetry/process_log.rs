@@ -1,0 +1,184 @@
+//! The process's own log: what the program says about itself, on standard error.
+
+use std::io::{self, IsTerminal, Write};
+use std::{env, fmt};
+
+use sluicegate_config::LogFormat;
+use tracing::Subscriber;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::operator::AUDIT;
+
+/// Logs to standard error from now on. `filter` is what `SLUICEGATE_LOG` says: a level, or levels by module; without one,
+/// `info`. Colours are for terminals only. An error says what is wrong with the filter.
+pub fn init_tracing(format: LogFormat, filter: Option<&str>) -> Result<(), InitError> {
+    let filter = chosen(filter.unwrap_or("info"))?;
+    let has_colours = io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none();
+    let subscriber = subscriber(format, filter, has_colours, io::stderr);
+    tracing::subscriber::set_global_default(subscriber).map_err(|_| InitError::Twice)
+}
+
+/// Who changed what is told whatever else is not.
+fn chosen(filter: &str) -> Result<EnvFilter, InitError> {
+    let filter = EnvFilter::try_new(filter).map_err(|error| InitError::Filter(error.to_string()))?;
+    let audit = format!("{AUDIT}=info").parse().expect("this is a directive");
+    Ok(filter.add_directive(audit))
+}
+
+/// The log cannot be started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum InitError {
+    /// The filter cannot be read.
+    Filter(String),
+    /// It runs already.
+    Twice,
+}
+
+impl fmt::Display for InitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Filter(error) => write!(f, "SLUICEGATE_LOG: {error}"),
+            Self::Twice => f.write_str("the log runs already"),
+        }
+    }
+}
+
+impl std::error::Error for InitError {}
+
+fn subscriber<W>(format: LogFormat, filter: EnvFilter, has_colours: bool, out: W) -> Box<dyn Subscriber + Send + Sync>
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let fmt = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(has_colours);
+    let out = OneLine { out, keeps_colours: has_colours };
+    match format {
+        LogFormat::Json => Box::new(fmt.with_writer(out).json().finish()),
+        LogFormat::Text => Box::new(fmt.with_writer(out).finish()),
+    }
+}
+
+/// Every event stays one line, whatever its values hold.
+struct OneLine<W> {
+    out: W,
+    keeps_colours: bool,
+}
+
+impl<'a, W: MakeWriter<'a>> MakeWriter<'a> for OneLine<W> {
+    type Writer = OneLineWriter<W::Writer>;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        OneLineWriter { out: self.out.make_writer(), keeps_colours: self.keeps_colours }
+    }
+}
+
+struct OneLineWriter<W> {
+    out: W,
+    keeps_colours: bool,
+}
+
+impl<W: Write> Write for OneLineWriter<W> {
+    /// An event comes in one piece, with its line end.
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        let (text, end) = match event {
+            [text @ .., b'\n'] => (text, "\n"),
+            text => (text, ""),
+        };
+        let is_control = |byte: &u8| byte.is_ascii_control() && !(self.keeps_colours && *byte == ESCAPE);
+        if !text.iter().any(is_control) {
+            self.out.write_all(event)?;
+            return Ok(event.len());
+        }
+        let mut line = Vec::with_capacity(event.len() + 16);
+        for byte in text {
+            match byte {
+                b'\n' => line.extend_from_slice(b"\\n"),
+                // Written so that a JSON object stays one.
+                byte if is_control(byte) => write!(line, "\\u{byte:04x}")?,
+                byte => line.push(*byte),
+            }
+        }
+        line.extend_from_slice(end.as_bytes());
+        self.out.write_all(&line)?;
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// Begins a colour.
+const ESCAPE: u8 = 0x1b;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn logged(format: LogFormat, filter: &str, log: impl FnOnce()) -> String {
+        let kept = Kept::default();
+        let out = kept.clone();
+        let subscriber = subscriber(format, chosen(filter).unwrap(), false, move || out.clone());
+        tracing::subscriber::with_default(subscriber, log);
+        String::from_utf8(kept.0.lock().unwrap().clone()).unwrap()
+    }
+
+    #[test]
+    fn an_event_is_one_line_without_colours_whatever_it_says() {
+        let nasty = "a\r\nWARN forged\u{1b}[2J\"\\\u{7}\0b";
+        for format in [LogFormat::Json, LogFormat::Text] {
+            let text = logged(format, "info", || {
+                tracing::warn!(value = nasty, shown = %nasty, "said {nasty}");
+            });
+            assert_eq!(text.matches('\n').count(), 1, "{text:?}");
+            assert!(text.trim_end_matches('\n').bytes().all(|byte| !byte.is_ascii_control()), "{text:?}");
+            assert!(text.contains("WARN") && text.contains("forged"), "{text:?}");
+            if format == LogFormat::Json {
+                serde_json::from_str::<serde_json::Value>(&text).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn the_filter_chooses_by_level_and_module() {
+        let log = || {
+            tracing::info!("quiet");
+            tracing::info!(target: "other", "loud");
+        };
+        let text = logged(LogFormat::Text, "warn,other=info", log);
+        assert!(!text.contains("quiet") && text.contains("loud"), "{text:?}");
+    }
+
+    #[test]
+    fn who_changed_what_is_told_whatever_the_filter_says() {
+        for filter in ["off", "error", "sluicegate=error", "other=trace"] {
+            let text = logged(LogFormat::Text, filter, || {
+                tracing::info!(target: AUDIT, by = "ann", "a change");
+                tracing::info!("something else");
+            });
+            assert!(text.contains("ann") && !text.contains("something else"), "{filter}: {text:?}");
+        }
+    }
+
+    #[test]
+    fn a_bad_filter_is_refused_with_its_name() {
+        let error = init_tracing(LogFormat::Text, Some("sluicegate=loudly")).unwrap_err().to_string();
+        assert!(error.starts_with("SLUICEGATE_LOG: "), "{error}");
+    }
+}

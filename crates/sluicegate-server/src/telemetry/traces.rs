@@ -1,0 +1,190 @@
+//! Spans of requests and of questions to the decision service, for a collector of OpenTelemetry.
+//!
+//! Off unless configured, and then one request of many is traced. Whoever is traced by those before us stays in that trace; whether
+//! that alone is a reason to trace is for trusted peers to say.
+
+mod parent;
+mod told;
+
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use http::HeaderMap;
+use http::header::{HeaderName, HeaderValue};
+use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
+use opentelemetry::{InstrumentationScope, KeyValue};
+use opentelemetry_otlp::tonic_types::transport::ClientTlsConfig;
+use opentelemetry_otlp::{SpanExporter, WithExportConfig, WithTonicConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::{BatchSpanProcessor, SpanData, SpanEvents, SpanLinks, SpanProcessor};
+use sluicegate_config as config;
+use tokio::runtime::Handle;
+
+use crate::proxy::tls;
+use crate::request_id::RequestId;
+use parent::parse;
+use told::Told;
+
+pub(crate) use told::{Asked, Facts, Way};
+
+/// Where spans go.
+pub(crate) struct Traces {
+    processor: BatchSpanProcessor,
+    scope: InstrumentationScope,
+    one_in: u64,
+}
+
+/// A request or a question that is traced.
+#[derive(Debug)]
+pub(crate) struct Span {
+    context: SpanContext,
+    parent: SpanId,
+    started: SystemTime,
+}
+
+/// How those before and behind us are told the trace.
+pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+/// For one batch of spans.
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
+/// For the last spans, when the process ends.
+const LAST_EXPORT: Duration = Duration::from_secs(2);
+
+impl Traces {
+    /// Nothing is dialled before there is a span to send.
+    pub(crate) fn new(settings: &config::Traces, background: &Handle) -> Result<Self, String> {
+        let _entered = background.enter();
+        let mut exporter =
+            SpanExporter::builder().with_tonic().with_endpoint(settings.otlp.url()).with_timeout(EXPORT_TIMEOUT);
+        if settings.otlp.tls {
+            let authorities = tls::authorities(settings.otlp.ca_file.as_deref());
+            let authorities = authorities.map_err(|mistake| format!("traces.ca_file: {mistake}"))?;
+            exporter = exporter.with_tls_config(ClientTlsConfig::new().trust_anchors(authorities.roots));
+        }
+        let exporter = exporter.build().map_err(|error| format!("traces.otlp: {error}"))?;
+        let mut processor = BatchSpanProcessor::builder(exporter).build();
+        let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
+        let resource =
+            Resource::builder_empty().with_service_name(settings.service_name.clone()).with_attribute(version).build();
+        processor.set_resource(&resource);
+        let scope = InstrumentationScope::builder("sluicegate").with_version(env!("CARGO_PKG_VERSION")).build();
+        Ok(Self { processor, scope, one_in: settings.one_in })
+    }
+
+    /// The span of a request, if it is traced. A trace that begins with it has the request's id.
+    pub(crate) fn begin(&self, id: &RequestId, headers: &HeaderMap, peer_is_trusted: bool) -> Option<Box<Span>> {
+        let parent = headers.get(TRACEPARENT).and_then(|value| value.to_str().ok()).and_then(parse);
+        let is_asked_for = peer_is_trusted && parent.as_ref().is_some_and(|parent| parent.is_sampled);
+        let (high, low) = (number(&id.as_str()[..16]), number(&id.as_str()[16..]));
+        // The digits of an id only count up, so they are mixed before they are a chance, or a name of something else.
+        let mixed = mix(low ^ high.rotate_left(32));
+        if !is_asked_for && !mixed.is_multiple_of(self.one_in) {
+            return None;
+        }
+        let span_id = SpanId::from(mix(mixed).max(1));
+        let (trace_id, parent) = match parent {
+            Some(parent) => (parent.trace_id, parent.span_id),
+            None => (TraceId::from((u128::from(high) << 64 | u128::from(low)).max(1)), SpanId::INVALID),
+        };
+        let context = SpanContext::new(trace_id, span_id, TraceFlags::SAMPLED, false, TraceState::default());
+        Some(Box::new(Span { context, parent, started: SystemTime::now() }))
+    }
+
+    /// What is traced is over.
+    pub(crate) fn end(&self, span: &Span, told: impl Into<Told>) {
+        let Told { name, attributes, is_error } = told.into();
+        self.processor.on_end(SpanData {
+            span_context: span.context.clone(),
+            parent_span_id: span.parent,
+            parent_span_is_remote: span.parent != SpanId::INVALID,
+            span_kind: SpanKind::Server,
+            name: name.into(),
+            start_time: span.started,
+            end_time: SystemTime::now(),
+            attributes,
+            dropped_attributes_count: 0,
+            events: SpanEvents::default(),
+            links: SpanLinks::default(),
+            status: if is_error { Status::error("") } else { Status::Unset },
+            instrumentation_scope: self.scope.clone(),
+        });
+    }
+
+    /// Sends what has not been sent. Takes a moment, and may not be called by what drives connections.
+    pub(crate) fn close(&self) {
+        if let Err(error) = self.processor.shutdown_with_timeout(LAST_EXPORT) {
+            tracing::warn!(%error, "the last spans were not sent");
+        }
+    }
+}
+
+impl Span {
+    pub(crate) fn trace_id(&self) -> String {
+        self.context.trace_id().to_string()
+    }
+
+    /// What those behind us are told.
+    pub(crate) fn traceparent(&self) -> HeaderValue {
+        let text = format!("00-{}-{}-01", self.context.trace_id(), self.context.span_id());
+        HeaderValue::try_from(text).expect("digits and dashes are a value")
+    }
+}
+
+impl fmt::Debug for Traces {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Traces")
+    }
+}
+
+fn number(digits: &str) -> u64 {
+    u64::from_str_radix(digits, 16).unwrap_or_default()
+}
+
+fn mix(mut value: u64) -> u64 {
+    value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    value ^ (value >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use sluicegate_config::{ServiceAddress, Traces as Settings};
+    use tokio::runtime::Runtime;
+
+    use super::parent::tests::PARENT;
+    use super::*;
+
+    fn traces(runtime: &Runtime, one_in: u64) -> Traces {
+        let otlp = ServiceAddress { tls: false, host: "127.0.0.1".to_owned(), port: 1, ca_file: None };
+        Traces::new(&Settings { otlp, one_in, service_name: "test".to_owned() }, runtime.handle()).unwrap()
+    }
+
+    #[test]
+    fn about_one_of_so_many_is_traced_and_strangers_cannot_ask_for_it() {
+        let runtime = Runtime::new().unwrap();
+        let traces = traces(&runtime, 10);
+        let asking = HeaderMap::from_iter([(TRACEPARENT, HeaderValue::from_static(PARENT))]);
+        let count = |headers: &HeaderMap, is_trusted| {
+            (0..10_000).filter(|_| traces.begin(&RequestId::next(), headers, is_trusted).is_some()).count()
+        };
+        for headers in [&HeaderMap::new(), &asking] {
+            let traced = count(headers, false);
+            assert!((700..1_300).contains(&traced), "{traced}");
+        }
+        assert_eq!(count(&asking, true), 10_000);
+    }
+
+    #[test]
+    fn a_span_stays_in_its_trace_and_has_a_name_of_its_own() {
+        let runtime = Runtime::new().unwrap();
+        let traces = traces(&runtime, 1);
+        let asking = HeaderMap::from_iter([(TRACEPARENT, HeaderValue::from_static(PARENT))]);
+        let span = traces.begin(&RequestId::next(), &asking, false).unwrap();
+        let told = span.traceparent();
+        let told = parse(told.to_str().unwrap()).unwrap();
+        assert_eq!(told.trace_id, parse(PARENT).unwrap().trace_id);
+        assert_ne!(told.span_id, span.parent);
+        let id = RequestId::next();
+        let alone = traces.begin(&id, &HeaderMap::new(), false).unwrap();
+        assert_eq!((alone.parent, alone.trace_id().as_str()), (SpanId::INVALID, id.as_str()));
+    }
+}

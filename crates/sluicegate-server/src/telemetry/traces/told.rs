@@ -1,0 +1,90 @@
+//! What a span says, by OpenTelemetry's names where it has one.
+
+use opentelemetry::KeyValue;
+
+/// What is told when it is over.
+pub(crate) struct Told {
+    pub(super) name: String,
+    pub(super) attributes: Vec<KeyValue>,
+    pub(super) is_error: bool,
+}
+
+/// A request through the proxy.
+pub(crate) struct Facts<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) path: &'a str,
+    pub(crate) host: Option<&'a str>,
+    pub(crate) client_ip: Option<String>,
+    pub(crate) status: u16,
+    pub(crate) outcome: &'static str,
+    pub(crate) limit: Option<&'a str>,
+    pub(crate) request_id: &'a str,
+}
+
+/// A question to the decision service.
+pub(crate) struct Asked<'a> {
+    pub(crate) way: Way<'a>,
+    /// What was answered, as in the metrics; a question that was none has no answer.
+    pub(crate) outcome: Option<&'static str>,
+    /// The limit that denied.
+    pub(crate) limit: Option<&'a str>,
+}
+
+/// How a question came.
+pub(crate) enum Way<'a> {
+    /// By a path of ours, never one of the caller's.
+    Http { method: &'a str, route: &'static str, status: u16 },
+    /// By a method of a service.
+    Grpc { service: &'static str, method: &'static str },
+}
+
+/// Methods that may name a span: others are the caller's invention.
+const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"];
+
+fn named(method: &str) -> &'static str {
+    METHODS.into_iter().find(|own| *own == method).unwrap_or("HTTP")
+}
+
+impl From<Facts<'_>> for Told {
+    fn from(facts: Facts<'_>) -> Self {
+        let mut attributes = vec![
+            KeyValue::new("http.request.method", facts.method.to_owned()),
+            KeyValue::new("url.path", facts.path.to_owned()),
+            KeyValue::new("http.response.status_code", i64::from(facts.status)),
+            KeyValue::new("sluicegate.outcome", facts.outcome),
+            KeyValue::new("sluicegate.request_id", facts.request_id.to_owned()),
+        ];
+        attributes.extend(facts.host.map(|host| KeyValue::new("server.address", host.to_owned())));
+        attributes.extend(facts.client_ip.map(|address| KeyValue::new("client.address", address)));
+        attributes.extend(facts.limit.map(limit));
+        Self { name: named(facts.method).to_owned(), attributes, is_error: facts.status >= 500 }
+    }
+}
+
+impl From<Asked<'_>> for Told {
+    fn from(asked: Asked<'_>) -> Self {
+        let (name, mut attributes, is_error) = match asked.way {
+            Way::Http { method, route, status } => {
+                let attributes = vec![
+                    KeyValue::new("http.request.method", method.to_owned()),
+                    KeyValue::new("http.route", route),
+                    KeyValue::new("http.response.status_code", i64::from(status)),
+                ];
+                (format!("{} {route}", named(method)), attributes, status >= 500)
+            }
+            Way::Grpc { service, method } => {
+                let system = KeyValue::new("rpc.system", "grpc");
+                let attributes =
+                    vec![system, KeyValue::new("rpc.service", service), KeyValue::new("rpc.method", method)];
+                (format!("{service}/{method}"), attributes, asked.outcome == Some("unavailable"))
+            }
+        };
+        attributes.extend(asked.outcome.map(|outcome| KeyValue::new("sluicegate.outcome", outcome)));
+        attributes.extend(asked.limit.map(limit));
+        Self { name, attributes, is_error }
+    }
+}
+
+fn limit(name: &str) -> KeyValue {
+    KeyValue::new("sluicegate.limit", name.to_owned())
+}

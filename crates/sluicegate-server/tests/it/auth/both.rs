@@ -1,0 +1,167 @@
+//! API keys and tokens side by side, and what the configuration makes of them.
+
+use std::sync::Arc;
+
+use sluicegate_config::OnInvalid;
+use sluicegate_server::telemetry::Metrics;
+use sluicegate_server::{Authenticator, Identity, Reason, Unauthorized};
+
+use super::api_keys::sha256;
+use super::desk::{Desk, ask, headers, known, noon, refused};
+use super::signer::{Signer, ann};
+
+/// Bob has a key, Ann has a token.
+fn desk(signer: &Signer) -> Desk {
+    let keys = format!("- {{ id: bob, sha256: {} }}", sha256("bob's key"));
+    Desk::new().with_key_file(keys).with_jwks(&[&signer.jwk])
+}
+
+fn refusal(authenticator: &Authenticator, lines: &[(&str, &str)]) -> Unauthorized {
+    match ask(authenticator, lines) {
+        Identity::Refused(refusal) => refusal,
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+#[test]
+fn nothing_configured_is_anonymous_whatever_is_shown() {
+    let authenticator = Desk::new().load();
+    assert!(!authenticator.is_configured());
+    assert!(authenticator.files().is_empty() && authenticator.credential_headers().is_empty());
+    let lines = [("x-api-key", "a"), ("x-api-key", "b"), ("authorization", "Bearer x")];
+    assert!(matches!(ask(&authenticator, &lines), Identity::Anonymous));
+}
+
+#[test]
+fn files_and_headers_are_told() {
+    let desk = desk(&Signer::ed25519("ed"));
+    let authenticator = desk.load();
+    assert!(authenticator.is_configured());
+    let names: Vec<_> = authenticator.files().iter().map(|file| file.file_name().unwrap().to_owned()).collect();
+    assert_eq!(names, ["keys.yaml", "jwks.json"]);
+    assert_eq!(authenticator.credential_headers(), ["x-api-key", "authorization"]);
+}
+
+#[test]
+fn the_key_names_the_caller_unless_it_is_wrong() {
+    let signer = Signer::ed25519("ed");
+    let authenticator = desk(&signer).load();
+    let token = signer.bearer(&ann());
+    let asked = |key: &str, token: &str| ask(&authenticator, &[("x-api-key", key), ("authorization", token)]);
+    assert_eq!(known(asked("bob's key", &token)).id, "bob");
+    assert_eq!(known(asked("bob's key", "Bearer x")).id, "bob");
+    assert_eq!(known(asked("no key", &token)).id, "ann");
+    assert_eq!(known(asked("", &token)).id, "ann");
+    assert_eq!(refused(asked("no key", "Bearer x")), Reason::UnknownKey);
+    assert_eq!(known(ask(&authenticator, &[("authorization", &token)])).id, "ann");
+    assert_eq!(refused(ask(&authenticator, &[("authorization", "Bearer x")])), Reason::Malformed);
+}
+
+#[test]
+fn both_may_come_in_the_same_header() {
+    let signer = Signer::ed25519("ed");
+    let mut desk = desk(&signer);
+    desk.principals.api_keys.as_mut().unwrap().header = "authorization".into();
+    let authenticator = desk.load();
+    assert_eq!(authenticator.credential_headers(), ["authorization"]);
+    assert_eq!(known(ask(&authenticator, &[("authorization", "bob's key")])).id, "bob");
+    assert_eq!(known(ask(&authenticator, &[("authorization", &signer.bearer(&ann()))])).id, "ann");
+}
+
+#[test]
+fn a_required_credential_that_is_missing_is_refused() {
+    let mut desk = desk(&Signer::ed25519("ed"));
+    desk.principals.required = true;
+    let authenticator = desk.load();
+    assert_eq!(refused(ask(&authenticator, &[])), Reason::Missing);
+    assert_eq!(refused(ask(&authenticator, &[("x-api-key", "no key")])), Reason::UnknownKey);
+    assert_eq!(known(ask(&authenticator, &[("x-api-key", "bob's key")])).id, "bob");
+}
+
+#[test]
+fn a_required_credential_without_a_way_to_show_one_is_a_mistake() {
+    let mut desk = Desk::new();
+    desk.principals.required = true;
+    assert_eq!(desk.mistakes(), ["principals.required: needs api_keys or jwt beside it, or nobody could pass"]);
+}
+
+#[test]
+fn a_wrong_credential_may_pass_as_none() {
+    let mut desk = desk(&Signer::ed25519("ed"));
+    desk.principals.on_invalid = OnInvalid::Anonymous;
+    let wrong = [("x-api-key", "no key")];
+    let authenticator = desk.load();
+    assert!(matches!(ask(&authenticator, &wrong), Identity::Anonymous));
+    assert_eq!(authenticator.verify(&headers(&wrong), noon()).unwrap_err().reason, Reason::UnknownKey);
+    desk.principals.required = true;
+    assert_eq!(refused(ask(&desk.load(), &wrong)), Reason::Missing);
+}
+
+#[test]
+fn mistakes_of_both_files_are_named_at_once() {
+    let desk = Desk::new().with_key_file("- {}").with_jwks(&[]);
+    assert_eq!(desk.mistakes().len(), 3);
+}
+
+#[test]
+fn challenges_name_what_is_taken_and_texts_say_no_more_than_needed() {
+    let signer = Signer::ed25519("ed");
+    let mut desk = desk(&signer);
+    desk.principals.required = true;
+    let authenticator = desk.load();
+    let missing = refusal(&authenticator, &[]);
+    assert_eq!(missing.challenge(), "Bearer, ApiKey header=\"x-api-key\"");
+    assert_eq!(missing.to_string(), "a credential is required");
+    let wrong = refusal(&authenticator, &[("x-api-key", "no key")]);
+    assert_eq!(wrong.challenge(), "Bearer error=\"invalid_token\", ApiKey header=\"x-api-key\"");
+    assert_eq!(wrong.to_string(), "the credential is not valid");
+    desk.principals.jwt = None;
+    assert_eq!(refusal(&desk.load(), &[]).challenge(), "ApiKey header=\"x-api-key\"");
+}
+
+#[test]
+fn reasons_have_stable_words() {
+    let words = Reason::ALL.map(Reason::as_str);
+    let expected = [
+        "missing",
+        "unknown_key",
+        "malformed",
+        "bad_signature",
+        "expired",
+        "not_yet",
+        "issuer",
+        "audience",
+        "algorithm",
+        "key_id",
+        "repeated",
+    ];
+    assert_eq!(words, expected);
+    assert_eq!(Reason::KeyId.to_string(), "key_id");
+}
+
+#[test]
+fn whatever_is_not_accepted_is_counted_by_its_reason() {
+    let metrics = Metrics::new();
+    let mut desk = desk(&Signer::ed25519("ed"));
+    let lines: [&[(&str, &str)]; 4] =
+        [&[], &[("x-api-key", "bob's key")], &[("x-api-key", "no key")], &[("authorization", "Bearer x")]];
+    for (is_required, on_invalid) in
+        [(false, OnInvalid::Reject), (false, OnInvalid::Anonymous), (true, OnInvalid::Anonymous)]
+    {
+        desk.principals.required = is_required;
+        desk.principals.on_invalid = on_invalid;
+        let authenticator = desk.load().counted_in(Arc::clone(&metrics));
+        lines.iter().for_each(|lines| drop(ask(&authenticator, lines)));
+    }
+    let text = metrics.encode();
+    for reason in Reason::ALL {
+        let count = match reason {
+            Reason::UnknownKey | Reason::Malformed => 3,
+            // Only where one is required.
+            Reason::Missing => 1,
+            _ => 0,
+        };
+        let line = format!("sluicegate_auth_refused_total{{reason=\"{reason}\"}} {count}\n");
+        assert!(text.contains(&line), "{line} in {text}");
+    }
+}

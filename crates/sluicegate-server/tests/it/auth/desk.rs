@@ -1,0 +1,124 @@
+//! An authenticator over files of its own, and requests for it.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::Value;
+use sluicegate_config::{ApiKeys, Jwt, JwtAlgorithm, Principals};
+use sluicegate_core::{Nanos, Principal};
+use sluicegate_server::{Authenticator, Identity, Reason};
+use tempfile::TempDir;
+
+/// The time of every request, unless a test says otherwise.
+pub const NOON: u64 = 1_800_000_000;
+
+pub const EVERY_ALGORITHM: [JwtAlgorithm; 12] = [
+    JwtAlgorithm::HS256,
+    JwtAlgorithm::HS384,
+    JwtAlgorithm::HS512,
+    JwtAlgorithm::RS256,
+    JwtAlgorithm::RS384,
+    JwtAlgorithm::RS512,
+    JwtAlgorithm::PS256,
+    JwtAlgorithm::PS384,
+    JwtAlgorithm::PS512,
+    JwtAlgorithm::ES256,
+    JwtAlgorithm::ES384,
+    JwtAlgorithm::EdDSA,
+];
+
+/// A configuration whose files live as long as it does.
+pub struct Desk {
+    pub principals: Principals,
+    directory: TempDir,
+}
+
+impl Desk {
+    pub fn new() -> Self {
+        Self { principals: Principals::default(), directory: tempfile::tempdir().unwrap() }
+    }
+
+    /// Takes API keys in `X-Api-Key`, from a file with this text.
+    pub fn with_key_file(mut self, text: impl AsRef<[u8]>) -> Self {
+        let file = self.file("keys.yaml", text.as_ref());
+        self.principals.api_keys = Some(ApiKeys { header: "x-api-key".into(), file });
+        self
+    }
+
+    /// Takes tokens in `Authorization`, signed in any way by the keys of this set.
+    pub fn with_jwks(self, keys: &[&Value]) -> Self {
+        let set = serde_json::json!({ "keys": keys });
+        self.with_jwks_text(set.to_string())
+    }
+
+    /// Takes tokens in `Authorization`, with this text as the key set.
+    pub fn with_jwks_text(mut self, text: impl AsRef<[u8]>) -> Self {
+        let jwks_file = self.file("jwks.json", text.as_ref());
+        self.principals.jwt = Some(Jwt {
+            header: "authorization".into(),
+            jwks_file,
+            issuer: None,
+            audience: None,
+            algorithms: EVERY_ALGORITHM.to_vec(),
+            leeway: Nanos::new(0),
+        });
+        self
+    }
+
+    pub fn with_jwt(mut self, change: impl FnOnce(&mut Jwt)) -> Self {
+        change(self.principals.jwt.as_mut().unwrap());
+        self
+    }
+
+    pub fn load(&self) -> Authenticator {
+        Authenticator::load(&self.principals).unwrap()
+    }
+
+    /// The mistakes, with the directory of the files taken out.
+    pub fn mistakes(&self) -> Vec<String> {
+        let directory = format!("{}/", self.directory.path().display());
+        let mistakes = Authenticator::load(&self.principals).unwrap_err();
+        mistakes.iter().map(|mistake| mistake.replace(&directory, "")).collect()
+    }
+
+    fn file(&self, name: &str, text: &[u8]) -> PathBuf {
+        let path = self.directory.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+pub fn noon() -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(NOON)
+}
+
+pub fn headers(lines: &[(&str, &str)]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in lines {
+        let name: HeaderName = name.parse().unwrap();
+        headers.append(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
+    }
+    headers
+}
+
+/// Who a request with these header lines is from, at noon.
+pub fn ask(authenticator: &Authenticator, lines: &[(&str, &str)]) -> Identity {
+    authenticator.authenticate(&headers(lines), noon())
+}
+
+pub fn known(identity: Identity) -> Arc<Principal> {
+    match identity {
+        Identity::Known(principal) => principal,
+        other => panic!("not known: {other:?}"),
+    }
+}
+
+pub fn refused(identity: Identity) -> Reason {
+    match identity {
+        Identity::Refused(refusal) => refusal.reason,
+        other => panic!("not refused: {other:?}"),
+    }
+}

@@ -1,0 +1,74 @@
+//! A proxy in front of a server, both in this process and on loopback.
+
+use std::net::SocketAddr;
+
+use sluicegate_config as config;
+use sluicegate_core::{FailurePolicy, Limit, Nanos, Policy};
+use sluicegate_server::Embedded;
+
+/// A running proxy; it ends when dropped.
+pub struct Edge {
+    pub address: SocketAddr,
+    _server: Embedded,
+}
+
+impl Edge {
+    /// In front of this server, with these limits, and times so short that no test waits for a connection to end.
+    pub fn start(upstream: SocketAddr, limits: Vec<Limit>) -> Self {
+        Self::with(upstream, limits, |_| {})
+    }
+
+    /// The same, with further settings.
+    pub fn with(upstream: SocketAddr, limits: Vec<Limit>, set: impl FnOnce(&mut config::Config)) -> Self {
+        let mut config = config(upstream, limits);
+        set(&mut config);
+        let server = Embedded::start(config).unwrap();
+        Self { address: server.proxy_addresses()[0], _server: server }
+    }
+}
+
+fn config(upstream: SocketAddr, limits: Vec<Limit>) -> config::Config {
+    let server = config::Upstream::Server {
+        tls: false,
+        host: upstream.ip().to_string(),
+        port: upstream.port(),
+        http: config::UpstreamHttp::Http1,
+        ca_file: None,
+    };
+    let millis = |count: u64| Nanos::from_millis(count);
+    config::Config {
+        external: None,
+        proxy: Some(config::Proxy {
+            listen: vec!["127.0.0.1:0".parse().unwrap()],
+            routes: vec![config::Route { host: None, path: None, upstreams: vec![server] }],
+            tls: None,
+            timeouts: config::Timeouts {
+                header: millis(2000),
+                idle: millis(2000),
+                connect: millis(5000),
+                request: millis(10_000),
+                drain: millis(100),
+            },
+            max_connections: 10_000,
+            bounds: config::Bounds { header_bytes: 64 << 10, headers: 100, target_bytes: 8 << 10, body_bytes: None },
+            proxy_protocol_from: Vec::new(),
+            workers: Some(1),
+        }),
+        decisions: config::Decisions::default(),
+        admin: config::Admin { listen: None, token_file: None },
+        client_ip: config::ClientIp { trusted_proxies: Vec::new(), header: config::ProxyHeader::default() },
+        principals: config::Principals::default(),
+        access: config::Access::default(),
+        store: config::Store {
+            on_failure: FailurePolicy::default(),
+            kind: config::StoreKind::Local { max_keys: 10_000, sweep: Nanos::from_secs(60) },
+        },
+        policy: Policy::new(limits).unwrap(),
+        response: config::Response {
+            headers: vec![config::HeaderStyle::XRateLimit],
+            body: config::BodyStyle::default(),
+        },
+        log: config::Log { format: config::LogFormat::default(), access: false, rate_limit_line: false },
+        traces: None,
+    }
+}

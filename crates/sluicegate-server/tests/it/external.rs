@@ -1,0 +1,60 @@
+//! Limits from outside, with real services and a real Redis.
+
+mod described;
+mod grpc;
+mod hostile;
+mod http;
+mod redis;
+mod service;
+
+use std::time::Duration;
+
+use ::http::HeaderMap;
+use sluicegate_config::{BackendUrlSettings, ExternalService, ExternalSettings, HeaderFilter, ServiceAddress};
+use sluicegate_core::Nanos;
+use sluicegate_server::external::{External, Known, Question};
+use tokio::runtime::Handle;
+
+/// Long enough for a machine that compiles at the same time.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn at(port: u16) -> ServiceAddress {
+    ServiceAddress { tls: false, host: "127.0.0.1".to_owned(), port, ca_file: None }
+}
+
+fn over_http(port: u16) -> ExternalSettings {
+    settings(ExternalService::Http { at: at(port), path: "/limits?v=1".to_owned() })
+}
+
+fn settings(service: ExternalService) -> ExternalSettings {
+    ExternalSettings {
+        timeout: PATIENCE.into(),
+        cache_ttl: Nanos::MINUTE,
+        max_concurrent_requests: 50,
+        service,
+        headers: HeaderFilter::default(),
+        cache_redis: None,
+        backend_url: BackendUrlSettings::default(),
+    }
+}
+
+fn external(settings: &ExternalSettings) -> External {
+    External::new(settings, None, Handle::current()).unwrap()
+}
+
+fn asks<'a>(key: &'a str, headers: &'a HeaderMap) -> Question<'a> {
+    Question { limit: "tenant", key, method: "POST", path: "/orders", headers }
+}
+
+async fn ask(external: &External, key: &str) -> Known {
+    let headers = HeaderMap::new();
+    external.quota_of(asks(key, &headers)).await
+}
+
+/// How many at once, and whether that is an older answer; `None` for the static quota.
+fn told(known: &Known) -> Option<(u64, bool)> {
+    match known {
+        Known::Told(told) => Some((told.quota.map_or(0, |quota| quota.limit()), told.is_stale)),
+        Known::Static => None,
+    }
+}

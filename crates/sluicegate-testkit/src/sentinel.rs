@@ -1,0 +1,146 @@
+//! A primary with replicas, watched by sentinels.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::processes::wait_until;
+use crate::replication::Replication;
+use crate::server::RedisServer;
+
+/// A primary, two replicas and three sentinels of which two must agree.
+#[derive(Debug)]
+pub struct SentinelGroup {
+    sentinels: Vec<RedisServer>,
+    replication: Replication,
+    /// The primary that the test knows of, to tell a switch.
+    known_primary: Mutex<u16>,
+}
+
+impl SentinelGroup {
+    /// The name by which sentinels know the primary.
+    pub const NAME: &str = "sluicegate";
+
+    /// Returns when all sentinels know each other and both replicas, so that a failover can begin.
+    #[track_caller]
+    pub fn start() -> Self {
+        let replication = Replication::start(2);
+        let port = replication.primary().port();
+        let sentinels = (0..3).map(|_| start_sentinel(port)).collect();
+        let group = Self { sentinels, replication, known_primary: Mutex::new(port) };
+        wait_until(Duration::from_secs(20), "the sentinels know each other and the replicas", || group.is_complete());
+        group
+    }
+
+    /// The three data servers; the first was the primary at the start.
+    pub fn servers(&self) -> &[RedisServer] {
+        self.replication.servers()
+    }
+
+    /// The three sentinels.
+    pub fn sentinels(&self) -> &[RedisServer] {
+        &self.sentinels
+    }
+
+    /// `redis://` addresses of the sentinels.
+    pub fn sentinel_urls(&self) -> Vec<String> {
+        self.sentinels.iter().map(RedisServer::url).collect()
+    }
+
+    /// The primary by the word of the first sentinel that answers.
+    #[track_caller]
+    pub fn primary_port(&self) -> u16 {
+        self.words().first().copied().expect("a sentinel answers")
+    }
+
+    /// The server that sentinels call the primary.
+    #[track_caller]
+    pub fn primary(&self) -> &RedisServer {
+        self.server_on(self.primary_port())
+    }
+
+    /// Waits until all sentinels that answer name the same primary, another than at the start or at the last switch,
+    /// and it says so itself. Returns its port.
+    #[track_caller]
+    pub fn wait_for_switch(&self, timeout: Duration) -> u16 {
+        let mut known = self.known_primary.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = *known;
+        wait_until(timeout, "the sentinels name another primary", || {
+            let words = self.words();
+            let Some(&port) = words.first() else { return false };
+            *known = port;
+            port != old && words.iter().all(|word| *word == port) && is_primary(self.server_on(port))
+        });
+        *known
+    }
+
+    /// Orders a failover without a fault (SENTINEL FAILOVER); [`wait_for_switch`](Self::wait_for_switch) sees its end.
+    ///
+    /// Sentinels refuse one while they are at another; then this asks again for ten seconds.
+    #[track_caller]
+    pub fn failover(&self) {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        wait_until(Duration::from_secs(11), "a sentinel begins a failover", || {
+            let begun = self.sentinels[0].try_command::<()>(&["SENTINEL", "FAILOVER", Self::NAME]);
+            if let (Err(error), true) = (&begun, Instant::now() > deadline) {
+                panic!("SENTINEL FAILOVER: {error}");
+            }
+            begun.is_ok()
+        });
+    }
+
+    /// Waits until every data server that runs follows the present primary or is it.
+    #[track_caller]
+    pub fn wait_for_replicas(&self, timeout: Duration) {
+        wait_until(timeout, "all servers follow the primary", || {
+            let Some(&port) = self.words().first() else { return false };
+            let running = self.servers().iter().filter(|server| server.is_running());
+            let mut followers = running.filter(|server| server.port() != port);
+            followers.all(|server| crate::replication::follows(server, port))
+        });
+    }
+
+    fn server_on(&self, port: u16) -> &RedisServer {
+        let found = self.servers().iter().find(|server| server.port() == port);
+        found.expect("sentinels know no other servers than ours")
+    }
+
+    /// What each sentinel that runs calls the primary.
+    fn words(&self) -> Vec<u16> {
+        let ask = |sentinel: &RedisServer| {
+            let words = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", Self::NAME];
+            let (_host, port): (String, String) = sentinel.try_command(&words).ok()?;
+            port.parse().ok()
+        };
+        self.sentinels.iter().filter(|sentinel| sentinel.is_running()).filter_map(ask).collect()
+    }
+
+    fn is_complete(&self) -> bool {
+        self.sentinels.iter().all(|sentinel| {
+            let state: HashMap<String, String> = sentinel.command(&["SENTINEL", "MASTER", Self::NAME]);
+            let quorum = sentinel.try_command::<String>(&["SENTINEL", "CKQUORUM", Self::NAME]);
+            state["num-slaves"] == "2" && state["num-other-sentinels"] == "2" && quorum.is_ok()
+        })
+    }
+}
+
+/// Quick to notice and quick to try again. Sentinels greet each other ten times as often as by default, so that the
+/// group is complete within a second. They ping often, and so also dial again often: otherwise they would take a new
+/// primary for dead before they have dialled it, and elect another one. But while a primary is down they ask its replicas
+/// once a second how they are, and elect none whose answer is older than five pings: those must take longer than that.
+fn start_sentinel(primary_port: u16) -> RedisServer {
+    let name = SentinelGroup::NAME;
+    let sentinel = RedisServer::builder()
+        .sentinel()
+        .config(format!("sentinel monitor {name} 127.0.0.1 {primary_port} 2"))
+        .config(format!("sentinel down-after-milliseconds {name} 500"))
+        .config(format!("sentinel failover-timeout {name} 3000"))
+        .config(format!("sentinel parallel-syncs {name} 1"))
+        .start();
+    sentinel.command::<()>(&["SENTINEL", "DEBUG", "PUBLISH-PERIOD", "200", "INFO-PERIOD", "500", "PING-PERIOD", "240"]);
+    sentinel
+}
+
+fn is_primary(server: &RedisServer) -> bool {
+    server.try_info("replication").is_ok_and(|info| info["role"] == "master")
+}

@@ -1,0 +1,177 @@
+//! The words of an answer, and whether a store's answer is that.
+
+use std::fmt;
+
+use sluicegate_core::{Nanos, Outcome};
+
+use super::parse::Words;
+
+/// What a transcript says of an answer.
+#[derive(Debug)]
+pub(super) struct Expected {
+    text: String,
+    clauses: Vec<Clause>,
+}
+
+/// One thing that is said of an answer.
+#[derive(Debug)]
+enum Clause {
+    Allowed,
+    /// By nobody in particular when empty.
+    Denied {
+        by: Vec<String>,
+    },
+    /// Units left, of the only limit or of this one.
+    Left(u64, Option<String>),
+    /// Time until full, of the only limit or of this one.
+    Full(Nanos, Option<String>),
+    /// The wait that helps; `None` when none does.
+    Retry(Option<Nanos>),
+    /// A shadow limit that denied.
+    WouldDeny(String),
+    /// How many of many charges passed.
+    AllowedCount(u64),
+}
+
+impl Expected {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let clauses = text.split(',').map(Clause::parse).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { text: text.split_whitespace().collect::<Vec<_>>().join(" "), clauses })
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether it is a count of charges rather than one answer.
+    pub(super) fn is_count(&self) -> bool {
+        matches!(self.clauses.as_slice(), [Clause::AllowedCount(_)])
+    }
+
+    /// Whether so many of many charges passed as expected.
+    pub(super) fn counts(&self, allowed: u64) -> bool {
+        matches!(self.clauses.as_slice(), [Clause::AllowedCount(expected)] if *expected == allowed)
+    }
+
+    /// Whether this is the answer, in everything that is said of it. A shadow limit that denies has to be mentioned.
+    pub(super) fn describes(&self, answer: &Answer) -> Result<bool, String> {
+        let mentioned = self
+            .clauses
+            .iter()
+            .filter_map(|clause| if let Clause::WouldDeny(name) = clause { Some(name) } else { None });
+        let mut fits = mentioned.eq(&answer.would_deny);
+        for clause in &self.clauses {
+            fits &= clause.describes(answer)?;
+        }
+        Ok(fits)
+    }
+}
+
+impl Clause {
+    fn parse(text: &str) -> Result<Self, String> {
+        let mut words = Words::new(text);
+        let clause = match words.next("an answer")? {
+            "allowed" => Self::Allowed,
+            "denied" => Self::Denied { by: denied_by(&mut words)? },
+            "never" => Self::Retry(None),
+            "retry" => {
+                words.expect("in")?;
+                Self::Retry(Some(words.duration()?))
+            }
+            "full" => {
+                let span = if words.skip("in") { words.duration()? } else { Nanos::ZERO };
+                Self::Full(span, of(&mut words)?)
+            }
+            first => match (first.parse(), words.next("left, allowed or would deny")?) {
+                (Ok(units), "left") => Self::Left(units, of(&mut words)?),
+                (Ok(count), "allowed") => Self::AllowedCount(count),
+                (Err(_), "would") => {
+                    words.expect("deny")?;
+                    Self::WouldDeny(first.to_owned())
+                }
+                (_, second) => return Err(format!("expected an answer (got {:?})", format!("{first} {second}"))),
+            },
+        };
+        words.end()?;
+        Ok(clause)
+    }
+
+    fn describes(&self, answer: &Answer) -> Result<bool, String> {
+        Ok(match self {
+            Self::Allowed => answer.is_allowed(),
+            Self::Denied { by } => !answer.is_allowed() && (by.is_empty() || *by == answer.denied_by),
+            Self::Left(units, of) => answer.of(of.as_deref())?.remaining() == *units,
+            Self::Full(span, of) => answer.of(of.as_deref())?.reset_after() == *span,
+            Self::Retry(wait) => !answer.is_allowed() && answer.retry_after == *wait,
+            Self::WouldDeny(_) => true,
+            Self::AllowedCount(_) => return Err("expected one answer, not a count".to_owned()),
+        })
+    }
+}
+
+/// What a store answered, in the words of transcripts.
+#[derive(Debug)]
+pub(super) struct Answer {
+    /// The enforced limits that denied.
+    pub(super) denied_by: Vec<String>,
+    /// The shadow limits that denied.
+    pub(super) would_deny: Vec<String>,
+    /// The wait after which all of it passes.
+    pub(super) retry_after: Option<Nanos>,
+    /// Each charge by the name of its limit.
+    pub(super) outcomes: Vec<(String, Outcome)>,
+}
+
+impl Answer {
+    pub(super) fn is_allowed(&self) -> bool {
+        self.denied_by.is_empty()
+    }
+
+    fn of(&self, name: Option<&str>) -> Result<Outcome, String> {
+        let found = match (name, self.outcomes.as_slice()) {
+            (None, [(_, only)]) => Some(*only),
+            (None, []) => return Err("nothing was charged, so nothing can be said of it".to_owned()),
+            (None, _) => return Err("expected of and a limit: several were charged".to_owned()),
+            (Some(name), outcomes) => outcomes.iter().find(|(own, _)| own == name).map(|(_, outcome)| *outcome),
+        };
+        found.ok_or_else(|| format!("limit {:?} was not charged", name.unwrap_or_default()))
+    }
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let several = self.outcomes.len() > 1;
+        match self.is_allowed() {
+            true => f.write_str("allowed")?,
+            false if several => write!(f, "denied by {}", self.denied_by.join(" and "))?,
+            false => f.write_str("denied")?,
+        }
+        for name in &self.would_deny {
+            write!(f, ", {name} would deny")?;
+        }
+        match self.retry_after {
+            None => f.write_str(", never")?,
+            Some(Nanos::ZERO) => {}
+            Some(wait) => write!(f, ", retry in {wait}")?,
+        }
+        for (name, outcome) in &self.outcomes {
+            let of = if several { format!(" of {name}") } else { String::new() };
+            write!(f, ", {} left{of}, full in {}{of}", outcome.remaining(), outcome.reset_after())?;
+        }
+        Ok(())
+    }
+}
+
+fn denied_by(words: &mut Words<'_>) -> Result<Vec<String>, String> {
+    let mut by = Vec::new();
+    let mut next = words.skip("by");
+    while next {
+        by.push(words.next("a limit")?.to_owned());
+        next = words.skip("and");
+    }
+    Ok(by)
+}
+
+fn of(words: &mut Words<'_>) -> Result<Option<String>, String> {
+    if words.skip("of") { words.next("a limit").map(|name| Some(name.to_owned())) } else { Ok(None) }
+}

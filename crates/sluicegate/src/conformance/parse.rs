@@ -1,0 +1,161 @@
+//! Reads the lines of a transcript.
+
+use sluicegate_core::{Factor, LegacyLimit, Nanos, Quota, parse_duration};
+
+use super::ask::Ask;
+
+/// One line that says something.
+#[derive(Debug)]
+pub(super) enum Statement {
+    /// There is a limit, or it has other numbers from now on.
+    Declare(Declaration),
+    /// Somebody asks for something.
+    Ask(Ask),
+}
+
+/// A limit of the transcript's policy.
+#[derive(Debug)]
+pub(super) struct Declaration {
+    pub(super) name: String,
+    /// `None` is unlimited.
+    pub(super) quota: Option<Quota>,
+    pub(super) is_shadow: bool,
+    pub(super) is_reload: bool,
+}
+
+/// Reads one line; comments and blank lines say nothing.
+pub(super) fn statement(line: &str) -> Result<Option<Statement>, String> {
+    let said = line.split('#').next().unwrap_or_default();
+    let mut words = Words::new(said);
+    match words.peek() {
+        None => Ok(None),
+        Some("as" | "at" | "from") => Ask::parse(said).map(Statement::Ask).map(Some),
+        Some(_) => declaration(&mut words).map(Statement::Declare).map(Some),
+    }
+}
+
+fn declaration(words: &mut Words<'_>) -> Result<Declaration, String> {
+    const KINDS: [&str; 5] = ["limit", "leaky", "fixed", "sliding", "legacy"];
+    let is_reload = words.skip("now");
+    let is_shadow = words.skip("shadow");
+    let kind = match words.peek() {
+        Some(kind) if KINDS.contains(&kind) => words.next("a limit")?,
+        Some(_) if is_shadow => "limit",
+        other => {
+            let other = other.unwrap_or_default();
+            return Err(format!("expected {}, at, from or as (got {other:?})", KINDS.join(", ")));
+        }
+    };
+    let name = words.name().unwrap_or("a").to_owned();
+    let quota = match kind {
+        "limit" => Some(token_bucket(words)?),
+        "leaky" => leaky_bucket(words)?,
+        "legacy" => legacy(words)?,
+        windowed => Some(window(windowed, words)?),
+    };
+    words.end()?;
+    Ok(Declaration { name, quota, is_shadow, is_reload })
+}
+
+fn token_bucket(words: &mut Words<'_>) -> Result<Quota, String> {
+    let (count, period) = words.rate()?;
+    words.expect("burst")?;
+    let burst = words.number("a burst")?;
+    Quota::new(count, period, burst).map_err(|refused| refused.to_string())
+}
+
+fn leaky_bucket(words: &mut Words<'_>) -> Result<Option<Quota>, String> {
+    let (drip_size, drip_rate) = words.rate()?;
+    words.expect("size")?;
+    let size = words.number("a size")?;
+    let quota = Quota::leaky_bucket(size, drip_rate, drip_size).map_err(|refused| refused.to_string())?;
+    if !words.skip("factor") {
+        return Ok(Some(quota));
+    }
+    let factor = words.next("a factor")?;
+    let number: f64 = factor.parse().map_err(|_| format!("expected a factor (got {factor:?})"))?;
+    let factor = Factor::new(number).map_err(|refused| refused.to_string())?;
+    Ok(factor.apply(quota))
+}
+
+fn window(kind: &str, words: &mut Words<'_>) -> Result<Quota, String> {
+    let (limit, window) = words.rate()?;
+    let quota = match kind {
+        "fixed" => Quota::fixed_window(limit, window),
+        _ => Quota::sliding_window(limit, window),
+    };
+    quota.map_err(|refused| refused.to_string())
+}
+
+fn legacy(words: &mut Words<'_>) -> Result<Option<Quota>, String> {
+    let mut legacy = LegacyLimit::default();
+    while let Some(word) = words.peek() {
+        words.next("a word")?;
+        match word {
+            "max" => legacy.max = Some(words.number("a count")?),
+            "duration" => legacy.duration = Some(words.duration()?),
+            "min_interval" => legacy.min_interval = Some(words.duration()?),
+            other => return Err(format!("expected max, duration or min_interval (got {other:?})")),
+        }
+    }
+    legacy.quota().map_err(|refused| refused.to_string())
+}
+
+/// The words of a statement, from left to right.
+#[derive(Clone)]
+pub(super) struct Words<'a> {
+    rest: std::iter::Peekable<std::str::SplitWhitespace<'a>>,
+}
+
+impl<'a> Words<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        Self { rest: text.split_whitespace().peekable() }
+    }
+
+    pub(super) fn peek(&mut self) -> Option<&'a str> {
+        self.rest.peek().copied()
+    }
+
+    pub(super) fn next(&mut self, expected: &str) -> Result<&'a str, String> {
+        self.rest.next().ok_or_else(|| format!("expected {expected} at the end of the line"))
+    }
+
+    /// Takes this word if it comes next.
+    pub(super) fn skip(&mut self, word: &str) -> bool {
+        self.rest.next_if_eq(&word).is_some()
+    }
+
+    pub(super) fn expect(&mut self, word: &str) -> Result<(), String> {
+        let got = self.next(word)?;
+        if got == word { Ok(()) } else { Err(format!("expected {word} (got {got:?})")) }
+    }
+
+    /// Takes a word that ends in a colon, without the colon.
+    pub(super) fn name(&mut self) -> Option<&'a str> {
+        self.rest.next_if(|word| word.ends_with(':')).map(|word| word.trim_end_matches(':'))
+    }
+
+    pub(super) fn number(&mut self, what: &str) -> Result<u64, String> {
+        let got = self.next(what)?;
+        got.parse().map_err(|_| format!("expected {what} (got {got:?})"))
+    }
+
+    pub(super) fn duration(&mut self) -> Result<Nanos, String> {
+        let got = self.next("a duration")?;
+        parse_duration(got).map_err(|refused| refused.to_string())
+    }
+
+    /// `10 per 1s`.
+    fn rate(&mut self) -> Result<(u64, Nanos), String> {
+        let count = self.number("a count")?;
+        self.expect("per")?;
+        Ok((count, self.duration()?))
+    }
+
+    pub(super) fn end(&mut self) -> Result<(), String> {
+        match self.rest.next() {
+            None => Ok(()),
+            Some(got) => Err(format!("expected the end of the line (got {got:?})")),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! From a request to a [`Subject`]: who is asking, and for what.
+
+mod client_ip;
+mod hops;
+mod host;
+mod twin;
+
+pub use client_ip::{ClientIp, ProxyHeader, Unused};
+pub use host::host_of;
+pub use twin::{KeyHeaders, TwinHeader};
+
+use std::borrow::Cow;
+use std::net::{IpAddr, SocketAddr};
+
+use http::request::Parts;
+use http::{Extensions, HeaderMap};
+use sluicegate_core::{AmbiguousPath, HeaderValue, Headers, Principal, Subject, normalise_path};
+
+/// Reads who is asking from a request.
+///
+/// The peer's address comes from the extension [`PeerAddr`] or, with the feature `axum`, from `ConnectInfo<SocketAddr>`; the
+/// principal from the extension [`Principal`], which whoever verified the caller puts there.
+///
+/// ```
+/// use sluicegate::http::{ClientIp, PeerAddr, extract};
+///
+/// let peer = PeerAddr("203.0.113.7:4711".parse()?);
+/// let request = http::Request::get("http://A.example:80/x/../api").extension(peer).body(())?;
+/// let (parts, ()) = request.into_parts();
+/// let extracted = extract(&parts, &ClientIp::default())?;
+/// let subject = extracted.subject();
+/// assert_eq!(subject.client_ip, Some("203.0.113.7".parse()?));
+/// assert_eq!((subject.host, subject.path), (Some("a.example"), "/api"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn extract<'a>(parts: &'a Parts, client_ip: &ClientIp) -> Result<Extracted<'a>, AmbiguousPath> {
+    Ok(Extracted {
+        client_ip: client_ip.resolve(peer_of(&parts.extensions), &parts.headers),
+        method: parts.method.as_str(),
+        host: host::host_of(&parts.uri, &parts.headers),
+        path: normalise_path(parts.uri.path())?,
+        headers: HeaderLines(&parts.headers),
+        principal: parts.extensions.get(),
+    })
+}
+
+/// What a request says about its caller; [`Extracted::subject`] is the view that a limiter takes.
+#[derive(Debug)]
+pub struct Extracted<'a> {
+    /// The caller's address, after trusted proxies were walked.
+    pub client_ip: Option<IpAddr>,
+    /// The method as sent.
+    pub method: &'a str,
+    /// The host: lower case, without port and without a dot at its end, in brackets if it is an IPv6 address. `None` when
+    /// there is none, it is malformed, or two `Host` lines disagree.
+    pub host: Option<Cow<'a, str>>,
+    /// The path in its one spelling; borrowed when it was sent like that.
+    pub path: Cow<'a, str>,
+    /// The headers.
+    pub headers: HeaderLines<'a>,
+    /// The caller's verified identity.
+    pub principal: Option<&'a Principal>,
+}
+
+impl Extracted<'_> {
+    /// The subject to check.
+    pub fn subject(&self) -> Subject<'_> {
+        Subject {
+            client_ip: self.client_ip,
+            method: self.method,
+            host: self.host.as_deref(),
+            path: &self.path,
+            headers: &self.headers,
+            principal: self.principal,
+            domain: None,
+            descriptors: &[],
+        }
+    }
+}
+
+/// The address at the other end of the connection: an extension that the server puts into each request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerAddr(pub SocketAddr);
+
+/// Our own extension is put there on purpose, so it comes before the framework's.
+fn peer_of(extensions: &Extensions) -> Option<IpAddr> {
+    let own = extensions.get().map(|PeerAddr(peer)| peer.ip());
+    #[cfg(feature = "axum")]
+    let own = own.or_else(|| {
+        let connected = extensions.get::<axum::extract::ConnectInfo<SocketAddr>>();
+        connected.map(|axum::extract::ConnectInfo(peer)| peer.ip())
+    });
+    own
+}
+
+/// A header map as limits read it: a name with several lines has no value.
+#[derive(Clone, Copy)]
+pub struct HeaderLines<'a>(pub &'a HeaderMap);
+
+impl Headers for HeaderLines<'_> {
+    fn get(&self, name: &str) -> HeaderValue<'_> {
+        let mut lines = self.0.get_all(name).iter();
+        match (lines.next(), lines.next()) {
+            (None, _) => HeaderValue::Missing,
+            (Some(line), None) => HeaderValue::One(line.as_bytes()),
+            (Some(_), Some(_)) => HeaderValue::Repeated,
+        }
+    }
+}
+
+impl std::fmt::Debug for HeaderLines<'_> {
+    /// Leaves the values out: they may hold secrets.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}

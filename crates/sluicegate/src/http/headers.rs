@@ -1,0 +1,239 @@
+//! What a response tells the caller about its limits.
+//!
+//! Every number is rounded so that the promise holds: waits up, never down.
+
+use http::header::HeaderName;
+use sluicegate_core::{Decision, Limit, LimitOutcome, Mode, Nanos};
+
+use super::fields::{Fields, push_number};
+
+const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const X_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const X_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+const X_CLEAR: HeaderName = HeaderName::from_static("x-ratelimit-clear");
+
+/// A family of response headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeaderStyle {
+    /// `RateLimit-Policy` with every enforced limit, `RateLimit` with the tightest.
+    Ietf,
+    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, the whole seconds until the tightest limit is
+    /// full again.
+    XRateLimit,
+    /// `X-RateLimit-Remaining`, `X-RateLimit-Clear`, the seconds until the tightest limit is full again, and on a denial
+    /// `X-RateLimit-Reset`, the seconds until a retry passes; both with up to three decimals.
+    ///
+    /// Beside [`HeaderStyle::XRateLimit`], `X-RateLimit-Reset` keeps the meaning it has there, on every response. It is never
+    /// the shorter of the two waits, and `Retry-After` has the other.
+    Clear,
+}
+
+/// The wire format of [`HeaderStyle::Ietf`]: the fields are still a draft, and later ones may be spelled otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IetfDraft {
+    /// Drafts 08 to 11: `RateLimit-Policy: "per-ip";q=200;w=2` and `RateLimit: "per-ip";r=199;t=1`.
+    ///
+    /// `w` is the time in which a spent quota refills, left out below one second. `t` is the time until a denied request
+    /// passes, and for an allowed one the time until the quota is full.
+    #[default]
+    V8To11,
+}
+
+/// Which headers responses carry: by default those of [`HeaderStyle::Ietf`] and [`HeaderStyle::XRateLimit`].
+///
+/// ```
+/// use sluicegate::http::{HeaderStyle, ResponseHeaders};
+///
+/// let headers = ResponseHeaders::from([HeaderStyle::Clear]);
+/// # let _ = headers;
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResponseHeaders {
+    ietf: Option<IetfDraft>,
+    x_ratelimit: bool,
+    clear: bool,
+}
+
+impl ResponseHeaders {
+    /// These styles; none writes no headers but `Retry-After`.
+    pub fn new(styles: impl IntoIterator<Item = HeaderStyle>) -> Self {
+        let mut headers = Self { ietf: None, x_ratelimit: false, clear: false };
+        for style in styles {
+            match style {
+                HeaderStyle::Ietf => headers.ietf = Some(IetfDraft::default()),
+                HeaderStyle::XRateLimit => headers.x_ratelimit = true,
+                HeaderStyle::Clear => headers.clear = true,
+            }
+        }
+        headers
+    }
+
+    /// Writes [`HeaderStyle::Ietf`], if it is among the styles, in this format.
+    #[must_use]
+    pub fn draft(mut self, draft: IetfDraft) -> Self {
+        self.ietf = self.ietf.map(|_| draft);
+        self
+    }
+
+    /// Adds the headers of a decision to a response; nothing when no enforced limit covered the request.
+    ///
+    /// Fields of [`HeaderStyle::Ietf`] that are there already stay, and ours follow on lines of their own. The others have room
+    /// for one limit: they stay if they leave the caller less, and are replaced if not.
+    pub fn write(&self, decision: &Decision, headers: &mut impl Fields) {
+        let Some((limit, charged)) = decision.tightest() else { return };
+        match self.ietf {
+            Some(IetfDraft::V8To11) => {
+                headers.append(&RATELIMIT_POLICY, |text| push_policy_v8(text, decision));
+                headers.append(&RATELIMIT, |text| push_ratelimit_v8(text, limit, charged));
+            }
+            None => {}
+        }
+        if (self.x_ratelimit || self.clear) && !is_tighter(headers, charged) {
+            self.write_x(charged, headers);
+        }
+    }
+
+    /// Each is replaced or taken away: none may speak of another limit.
+    fn write_x(&self, charged: &LimitOutcome, headers: &mut impl Fields) {
+        let outcome = &charged.outcome;
+        if self.x_ratelimit {
+            headers.replace(&X_LIMIT, |text| push_number(text, charged.quota.limit()));
+        } else {
+            headers.remove(&X_LIMIT);
+        }
+        headers.replace(&X_REMAINING, |text| push_number(text, outcome.remaining()));
+        if self.clear {
+            headers.replace(&X_CLEAR, |text| push_decimal_seconds(text, outcome.reset_after()));
+        } else {
+            headers.remove(&X_CLEAR);
+        }
+        match (self.x_ratelimit, outcome.is_allowed()) {
+            (true, _) => headers.replace(&X_RESET, |text| push_number(text, outcome.reset_after().as_secs_ceil())),
+            (false, true) => headers.remove(&X_RESET),
+            (false, false) => headers.replace(&X_RESET, |text| push_decimal_seconds(text, wait(charged))),
+        }
+    }
+}
+
+impl Default for ResponseHeaders {
+    fn default() -> Self {
+        Self::new([HeaderStyle::Ietf, HeaderStyle::XRateLimit])
+    }
+}
+
+impl<const STYLES: usize> From<[HeaderStyle; STYLES]> for ResponseHeaders {
+    fn from(styles: [HeaderStyle; STYLES]) -> Self {
+        Self::new(styles)
+    }
+}
+
+/// The value of `Retry-After` for a denied request: whole seconds, at least 1, after which every denied charge passes.
+///
+/// A charge that is larger than its limit never passes; its wait is the time until that limit is full.
+pub fn retry_after_secs(decision: &Decision) -> u64 {
+    let longest = decision.denials().map(|(_, charged)| wait(charged)).max();
+    longest.unwrap_or(Nanos::ZERO).as_secs_ceil().max(1)
+}
+
+/// The wait to tell the caller.
+fn wait(charged: &LimitOutcome) -> Nanos {
+    charged.outcome.retry_after().unwrap_or(charged.outcome.reset_after())
+}
+
+/// Whether the response already tells of a limit with less left: that of an inner layer, or of the service behind us.
+fn is_tighter(headers: &impl Fields, charged: &LimitOutcome) -> bool {
+    let told = headers.value(&X_REMAINING).and_then(|value| str::from_utf8(value).ok()?.parse().ok());
+    told.is_some_and(|remaining: u64| remaining < charged.outcome.remaining())
+}
+
+/// `"per-ip";q=200;w=2, "api";q=20;w=2`
+fn push_policy_v8(text: &mut Vec<u8>, decision: &Decision) {
+    let enforced = decision.outcomes().filter(|(limit, _)| limit.mode == Mode::Enforce);
+    for (place, (limit, charged)) in enforced.enumerate() {
+        if place > 0 {
+            text.extend_from_slice(b", ");
+        }
+        push_member(text, limit);
+        push_parameter(text, b";q=", charged.quota.limit());
+        let window = charged.quota.window();
+        if window >= Nanos::SECOND {
+            push_parameter(text, b";w=", window.as_secs_ceil());
+        }
+    }
+}
+
+/// `"per-ip";r=199;t=1`
+fn push_ratelimit_v8(text: &mut Vec<u8>, limit: &Limit, charged: &LimitOutcome) {
+    let until = if charged.outcome.is_allowed() { charged.outcome.reset_after() } else { wait(charged) };
+    push_member(text, limit);
+    push_parameter(text, b";r=", charged.outcome.remaining());
+    push_parameter(text, b";t=", until.as_secs_ceil());
+}
+
+/// The name of a limit as a string item. A policy's names are letters, digits, `.`, `_` and `-`: nothing to escape.
+fn push_member(text: &mut Vec<u8>, limit: &Limit) {
+    text.push(b'"');
+    text.extend_from_slice(limit.name.as_bytes());
+    text.push(b'"');
+}
+
+fn push_parameter(text: &mut Vec<u8>, name: &[u8; 3], value: u64) {
+    /// The largest integer of a structured field.
+    const INTEGER_MAX: u64 = 999_999_999_999_999;
+    text.extend_from_slice(name);
+    push_number(text, value.min(INTEGER_MAX));
+}
+
+/// Seconds with up to three decimals, rounded up: `1`, `0.25`, `12.001`.
+fn push_decimal_seconds(text: &mut Vec<u8>, span: Nanos) {
+    let millis = span.get().div_ceil(Nanos::MILLISECOND.get());
+    push_number(text, millis / 1_000);
+    if !millis.is_multiple_of(1_000) {
+        // A leading one keeps the zeros behind the point; it becomes the point.
+        let point = text.len();
+        push_number(text, 1_000 + millis % 1_000);
+        text[point] = b'.';
+        while text.ends_with(b"0") {
+            text.pop();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
+        let mut text = Vec::new();
+        write(&mut text);
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn decimal_seconds_round_up_to_the_millisecond_and_drop_zeros() {
+        let cases = [
+            (0, "0"),
+            (1, "0.001"),
+            (1_000_000, "0.001"),
+            (1_000_001, "0.002"),
+            (10_000_000, "0.01"),
+            (250_000_000, "0.25"),
+            (999_999_999, "1"),
+            (1_000_000_000, "1"),
+            (10_000_000_000, "10"),
+            (12_000_500_000, "12.001"),
+            (u64::MAX, "18446744073.71"),
+        ];
+        for (nanos, expected) in cases {
+            assert_eq!(written(|text| push_decimal_seconds(text, Nanos::new(nanos))), expected, "{nanos} ns");
+        }
+    }
+
+    #[test]
+    fn integers_stay_within_what_structured_fields_hold() {
+        assert_eq!(written(|text| push_parameter(text, b";q=", u64::MAX)), ";q=999999999999999");
+    }
+}

@@ -1,0 +1,344 @@
+//! How keys are written in a store that other programs look into.
+
+use std::fmt::Write;
+use std::net::IpAddr;
+
+use sha2::{Digest, Sha256};
+use sluicegate_core::address::spell_v4;
+use sluicegate_core::{Key, KeyPart, PartValue};
+
+/// The form of stored keys. Whatever the form, distinct keys stay distinct, hold printable ASCII only, and have at most
+/// [`KeyLayout::LENGTH_MAX`] bytes, if the prefix holds no other and at most [`KeyLayout::PREFIX_MAX`] bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeyLayout {
+    /// `<prefix>:<limit>:<part>:…`
+    #[default]
+    Readable,
+    /// `sg` and 72 bits of a digest, 14 bytes in all: least memory.
+    Compact,
+    /// `rl:edgequota:<part>:…`, whatever the prefix. Limits with equal key parts share a counter, as they did there.
+    EdgeQuota,
+    /// `<prefix>:ip:<address>`, `<prefix>:route:<path>:<address>`, `<prefix>:key:<principal>`; readable for the rest.
+    EdgeGuard,
+}
+
+impl KeyLayout {
+    /// Longer keys end in a digest instead of their tail.
+    pub const LENGTH_MAX: usize = 128;
+    /// The longest prefix that leaves room for a tag and a digest.
+    pub const PREFIX_MAX: usize = 64;
+
+    /// The name of `key` in the store.
+    pub fn stored(self, prefix: &str, key: &Key<'_>) -> String {
+        let whole = match self {
+            Self::Readable => readable(prefix, key),
+            Self::Compact => format!("sg{}", digest_of_key(prefix, key)),
+            // That program had no such counters, and there its keys and ours would be one.
+            Self::EdgeQuota if key.limit().is_ad_hoc() => readable(prefix, key),
+            Self::EdgeQuota => format!("rl:edgequota:{}", bare_parts(key)),
+            Self::EdgeGuard => edge_guard(prefix, key),
+        };
+        at_most_length_max(whole)
+    }
+
+    /// The name of `key` in a Redis Cluster, with a hash tag that keeps all limits of one owner on one slot:
+    /// `<prefix>:{tag}:<limit>:<part>:…`, or `sg{tag}` and 12 characters.
+    ///
+    /// The tag is a hash, so that nobody chooses a slot by what he writes. The owner is the first key part that is not
+    /// `global`; a limit without one is an owner of its own. The two older layouts reproduce names exactly and carry no
+    /// tag: there, the limits of one caller live on different slots.
+    pub fn stored_with_tag(self, prefix: &str, key: &Key<'_>) -> String {
+        let whole = match self {
+            Self::Readable => format!("{prefix}:{{{}}}:{key}", tag_of_owner(prefix, key)),
+            Self::Compact => format!("sg{{{}}}{}", tag_of_owner(prefix, key), digest_of_key(prefix, key)),
+            Self::EdgeQuota | Self::EdgeGuard => return self.stored(prefix, key),
+        };
+        at_most_length_max(whole)
+    }
+
+    /// The text of the key that has this name in the store, with a tag if it is a cluster's; of a key that was too long, its head and
+    /// a digest. `None` when the name is another program's, or the layout's names do not tell keys.
+    pub fn text_of<'a>(self, prefix: &str, is_tagged: bool, stored: &'a str) -> Option<&'a str> {
+        if self != Self::Readable {
+            return None;
+        }
+        let rest = stored.strip_prefix(prefix)?.strip_prefix(':')?;
+        if !is_tagged {
+            return Some(rest);
+        }
+        let (tag, text) = rest.strip_prefix('{')?.split_once("}:")?;
+        (tag.len() == TAG_LETTERS).then_some(text)
+    }
+}
+
+/// As `{prefix}:{key}`, which every decision asks for: addresses are written digit by digit, not by the general way.
+fn readable(prefix: &str, key: &Key<'_>) -> String {
+    const PARTS: usize = 40;
+    let name = &key.limit().name;
+    let mut whole = String::with_capacity(prefix.len() + name.len() + PARTS);
+    whole.push_str(prefix);
+    whole.push(':');
+    whole.push_str(name);
+    if let Some(IpAddr::V4(v4)) = key.only_address() {
+        whole.push(':');
+        spell_v4(v4, |byte| whole.push(byte.into()));
+        return whole;
+    }
+    for part in key.parts() {
+        let _ = write!(whole, ":{part}");
+    }
+    whole
+}
+
+const TAG_LETTERS: usize = 3;
+
+/// 18 bits that are the same for all limits of one owner. Sixteen tags share a slot of a cluster.
+fn tag_of_owner(prefix: &str, key: &Key<'_>) -> String {
+    let owner = key.limit().key.iter().zip(key.parts()).find(|(_, value)| *value != PartValue::Global);
+    let (kind, value) = match owner {
+        // Of whom a key speaks that came with the request is not known: it is an owner of its own.
+        _ if key.limit().is_ad_hoc() => ("ad hoc".to_owned(), key.to_string()),
+        Some((_, PartValue::AddressInstead(address))) => {
+            (KeyPart::ClientIp.to_string(), PartValue::Address(address).to_string())
+        }
+        Some((kind, value)) if value != PartValue::Shared => (kind.to_string(), value.to_string()),
+        _ => ("limit".to_owned(), key.limit().name.clone()),
+    };
+    letters(&digest("sluicegate tag 1", [prefix, &kind, &value]), TAG_LETTERS)
+}
+
+/// 72 bits: nobody stores so many keys that two of them meet.
+fn digest_of_key(prefix: &str, key: &Key<'_>) -> String {
+    const KEY_LETTERS: usize = 12;
+    letters(&digest("sluicegate key 1", [prefix, &key.to_string()]), KEY_LETTERS)
+}
+
+/// SHA-256 over measured texts: moving a letter from one to the next changes it. `purpose` keeps digests of one kind
+/// apart from all others.
+fn digest<const N: usize>(purpose: &str, texts: [&str; N]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for text in [purpose].into_iter().chain(texts) {
+        hash.update((text.len() as u64).to_le_bytes());
+        hash.update(text);
+    }
+    hash.finalize().into()
+}
+
+/// The first bits of a digest in letters of base64url, six bits each.
+fn letters(digest: &[u8; 32], count: usize) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let sextet = |index: usize| {
+        let (byte, shift) = (index * 6 / 8, index * 6 % 8);
+        let pair = u16::from_be_bytes([digest[byte], digest[byte + 1]]);
+        usize::from(pair >> (10 - shift)) & 63
+    };
+    (0..count).map(|index| char::from(ALPHABET[sextet(index)])).collect()
+}
+
+fn edge_guard(prefix: &str, key: &Key<'_>) -> String {
+    let limit = key.limit();
+    match (limit.key.as_slice(), &limit.replaces) {
+        ([KeyPart::ClientIp], None) => format!("{prefix}:ip:{}", bare_parts(key)),
+        ([KeyPart::ClientIp], Some(_)) => {
+            let route = limit.matching.path.as_ref().map_or_else(|| limit.name.clone(), ToString::to_string);
+            format!("{prefix}:route:{route}:{}", bare_parts(key))
+        }
+        ([KeyPart::Principal], _) => format!("{prefix}:key:{}", bare_parts(key)),
+        _ => format!("{prefix}:{key}"),
+    }
+}
+
+/// The parts without the limit's name; IPv6 addresses without brackets, as the older programs wrote them.
+fn bare_parts(key: &Key<'_>) -> String {
+    let parts: Vec<String> = key
+        .parts()
+        .map(|part| match part {
+            PartValue::Address(IpAddr::V6(v6)) => v6.to_string(),
+            other => other.to_string(),
+        })
+        .collect();
+    parts.join(":")
+}
+
+fn at_most_length_max(whole: String) -> String {
+    if whole.len() <= KeyLayout::LENGTH_MAX { whole } else { shortened(&whole) }
+}
+
+/// The head of a long key and 128 bits of its digest: nobody finds two keys that meet.
+fn shortened(whole: &str) -> String {
+    const DIGEST_BYTES: usize = 16;
+    // One sign that escaping never leaves in a key, so no short key looks like a shortened one.
+    const MARK: &str = "#";
+    let head = KeyLayout::LENGTH_MAX - MARK.len() - 2 * DIGEST_BYTES;
+    let mut short = whole[..whole.floor_char_boundary(head)].to_owned();
+    short.push_str(MARK);
+    for byte in &Sha256::digest(whole)[..DIGEST_BYTES] {
+        let _ = write!(short, "{byte:02x}");
+    }
+    short
+}
+
+#[cfg(test)]
+#[cfg(feature = "redis")]
+mod cluster_tests;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sluicegate_core::{AdHoc, Limit, Match, Policy, Principal, Quota, Subject};
+    use std::collections::HashSet;
+
+    fn quota() -> Quota {
+        Quota::from(Quota::per_second(1))
+    }
+
+    fn caller(address: &str) -> Subject<'static> {
+        Subject { client_ip: Some(address.parse().unwrap()), ..Subject::ANONYMOUS }
+    }
+
+    #[test]
+    fn readable_keys_are_what_prefix_and_key_display() {
+        let mixed = Limit::new("mixed", quota()).key([KeyPart::ClientIp, KeyPart::Path, KeyPart::Global]);
+        for limit in [mixed, Limit::per_client("per-ip", quota())] {
+            for address in ["0.0.0.0", "9.10.99.100", "255.249.205.1", "203.0.113.7", "2001:db8::1"] {
+                let subject = Subject { path: "/a b/:c", ..caller(address) };
+                let key = Key::of_subject(&limit, &subject).unwrap();
+                assert_eq!(KeyLayout::Readable.stored("sluicegate", &key), format!("sluicegate:{key}"));
+            }
+        }
+    }
+
+    #[test]
+    fn a_readable_name_tells_its_key_and_others_tell_nothing() {
+        let limit = Limit::new("mixed", quota()).key([KeyPart::ClientIp, KeyPart::Path]);
+        let long = format!("/{}", "a/".repeat(200));
+        for path in ["/", "/a b/:c", "/!#{x}", long.as_str()] {
+            let subject = Subject { path, ..caller("2001:db8::1") };
+            let key = Key::of_subject(&limit, &subject).unwrap();
+            let (plain, tagged) =
+                (KeyLayout::Readable.stored("t", &key), KeyLayout::Readable.stored_with_tag("t", &key));
+            let is_long = path.len() > KeyLayout::LENGTH_MAX;
+            for (stored, is_tagged) in [(&plain, false), (&tagged, true)] {
+                let text = KeyLayout::Readable.text_of("t", is_tagged, stored).unwrap();
+                assert_eq!(text == key.to_string(), !is_long, "{stored}");
+                assert_eq!(Key::parts_in(&limit, text).is_some(), !is_long, "a digest names nobody: {text}");
+            }
+            assert_eq!(KeyLayout::Readable.text_of("t", true, &plain), None);
+            assert_eq!(KeyLayout::Readable.text_of("other", false, &plain), None);
+            let compact = KeyLayout::Compact.stored("t", &key);
+            assert_eq!(KeyLayout::Compact.text_of("t", false, &compact), None);
+        }
+    }
+
+    #[test]
+    fn older_layouts_are_written_as_their_programs_wrote_them() {
+        let per_ip = Limit::per_client("per-ip", quota());
+        let route = Limit::per_client("api", quota()).matching(Match::path("/api/login").unwrap()).replaces("per-ip");
+        let principal = Limit::new("plan", quota()).key([KeyPart::Principal]);
+        let (v4, v6) = (caller("203.0.113.7"), caller("2001:db8::1"));
+        let ann = Principal::new("ann");
+        let known = Subject { principal: Some(&ann), ..v4 };
+        let stored = |layout: KeyLayout, limit: &Limit, subject: &Subject<'_>| {
+            layout.stored("eg", &Key::of_subject(limit, subject).unwrap())
+        };
+        assert_eq!(stored(KeyLayout::EdgeGuard, &per_ip, &v4), "eg:ip:203.0.113.7");
+        assert_eq!(stored(KeyLayout::EdgeGuard, &per_ip, &v6), "eg:ip:2001:db8::");
+        assert_eq!(stored(KeyLayout::EdgeGuard, &route, &v4), "eg:route:/api/login:203.0.113.7");
+        assert_eq!(stored(KeyLayout::EdgeGuard, &principal, &known), "eg:key:ann");
+        assert_eq!(stored(KeyLayout::EdgeQuota, &per_ip, &v4), "rl:edgequota:203.0.113.7");
+        assert_eq!(stored(KeyLayout::Readable, &per_ip, &v6), "eg:per-ip:[2001:db8::]");
+    }
+
+    #[test]
+    fn any_bytes_give_a_short_plain_key_of_their_own() {
+        let limit = Limit::new("tenant", quota()).key([KeyPart::Descriptor("t".into()), KeyPart::Host]);
+        let odd = (0..=127_u8).map(char::from).map(String::from);
+        let long = [120, 200, 4_000].map(|length| "x".repeat(length));
+        let tails = ["a", "b"].map(|tail| "x".repeat(500) + tail);
+        let texts: Vec<String> =
+            odd.chain(long).chain(tails).chain(["{a}", "é", "a:b", "a%3Ab"].map(String::from)).collect();
+        let mut seen = HashSet::new();
+        for first in &texts {
+            for second in ["", "h", "h:1"] {
+                let descriptors = [("t", first.as_str())];
+                let subject = Subject { descriptors: &descriptors, host: Some(second), ..Subject::ANONYMOUS };
+                let stored = KeyLayout::Readable.stored("sluicegate", &Key::of_subject(&limit, &subject).unwrap());
+                assert!(stored.len() <= KeyLayout::LENGTH_MAX, "{stored}");
+                assert!(stored.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'{' && byte != b'}'), "{stored}");
+                assert!(seen.insert(stored), "{first:?} and {second:?} share a key");
+            }
+        }
+    }
+
+    #[test]
+    fn compact_keys_have_fourteen_bytes_and_stay_apart() {
+        let limits = ["a", "b"].map(|name| Limit::new(name, quota()).key([KeyPart::Principal, KeyPart::Host]));
+        let mut seen = HashSet::new();
+        for number in 0..5_000 {
+            let id = format!("{number}{}", "x".repeat(number % 300));
+            let principal = Principal::new(&id);
+            for (limit, host) in limits.iter().zip(["h", "h:1"]) {
+                let subject = Subject { principal: Some(&principal), host: Some(host), ..Subject::ANONYMOUS };
+                let key = Key::of_subject(limit, &subject).unwrap();
+                for prefix in ["sluicegate", "other"] {
+                    let stored = KeyLayout::Compact.stored(prefix, &key);
+                    assert_eq!(stored.len(), 14, "{stored}");
+                    assert!(stored.starts_with("sg"), "{stored}");
+                    assert!(seen.insert(stored), "{key:?} with {prefix} shares a key");
+                }
+            }
+        }
+    }
+
+    /// Counters are found again after an upgrade only if these never change.
+    #[test]
+    fn digests_in_keys_are_the_same_in_every_process_and_version() {
+        let per_ip = Limit::per_client("per-ip", quota());
+        let all = Limit::new("all", quota()).key([KeyPart::Global]);
+        let (v4, v6) = (caller("203.0.113.7"), caller("2001:db8::1"));
+        let both = |limit: &Limit, subject: &Subject<'_>| {
+            let key = Key::of_subject(limit, subject).unwrap();
+            [KeyLayout::Readable, KeyLayout::Compact].map(|layout| layout.stored_with_tag("sluicegate", &key))
+        };
+        assert_eq!(both(&per_ip, &v4), ["sluicegate:{yfK}:per-ip:203.0.113.7", "sg{yfK}fb2VxMQLmHf9"]);
+        assert_eq!(both(&per_ip, &v6), ["sluicegate:{dxN}:per-ip:[2001:db8::]", "sg{dxN}99C_3LA5xuA5"]);
+        assert_eq!(both(&all, &v4), ["sluicegate:{xNk}:all:!all", "sg{xNk}1lso4XhFPUnV"]);
+        let untagged = KeyLayout::Compact.stored("sluicegate", &Key::of_subject(&per_ip, &v4).unwrap());
+        assert_eq!(untagged, "sgfb2VxMQLmHf9");
+    }
+
+    #[test]
+    fn keys_that_came_with_the_request_never_meet_those_of_a_limit() {
+        let parts = [KeyPart::Global, KeyPart::Descriptor("d".into()), KeyPart::ClientIp];
+        let limits =
+            parts.iter().enumerate().map(|(place, part)| Limit::new(place.to_string(), quota()).key([part.clone()]));
+        let policy = Policy::new(limits.chain([Limit::new("pair", quota()).key(parts.clone())])).unwrap();
+        for layout in [KeyLayout::Readable, KeyLayout::Compact, KeyLayout::EdgeQuota, KeyLayout::EdgeGuard] {
+            let mut seen = HashSet::new();
+            for text in ["a", "!all", "!missing", "!throttle", "203.0.113.7", "a:b"] {
+                let descriptors = [("d", text)];
+                let subject = Subject { descriptors: &descriptors, ..caller("203.0.113.7") };
+                for limit in policy.limits() {
+                    seen.insert(layout.stored("p", &Key::of_subject(limit, &subject).unwrap()));
+                }
+            }
+            for text in ["a", "!all", "!missing", "!throttle", "203.0.113.7", "a:b"] {
+                for purpose in [AdHoc::Throttle, AdHoc::Override] {
+                    let bytes = [text.as_bytes()];
+                    let charge = policy.charge_ad_hoc(purpose, &bytes, quota(), 1);
+                    assert!(seen.insert(layout.stored("p", &charge.key)), "{layout:?} {text}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn older_layouts_carry_no_tag() {
+        let per_ip = Limit::per_client("per-ip", quota());
+        let subject = caller("203.0.113.7");
+        let key = Key::of_subject(&per_ip, &subject).unwrap();
+        for layout in [KeyLayout::EdgeQuota, KeyLayout::EdgeGuard] {
+            assert_eq!(layout.stored_with_tag("eg", &key), layout.stored("eg", &key));
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Counters by hash: a lock-free table in front of striped side maps.
+
+use std::cell::Cell;
+
+use sluicegate_core::algorithm::{self, Next, State, Step, token_bucket};
+use sluicegate_core::{Nanos, Outcome, Quota, Timestamp, TokenBucket};
+
+use super::LocalOptions;
+use super::side::{Room, SideMap, Worth};
+use super::table::{Slot, Table, storable};
+use super::word::Word;
+use crate::clock::Clock;
+use crate::sync::{Mutex, MutexGuard};
+
+/// All counters of a store, by the hash of their key.
+pub(super) struct Counters {
+    table: Table,
+    stripes: Box<[Mutex<Stripe>]>,
+    sweep_interval: Nanos,
+}
+
+/// What is kept beside the table for the keys of one stripe. Its lock is also what makes a key new only once.
+struct Stripe {
+    /// Keys that found every slot of their window live.
+    overflow: SideMap,
+    /// Sliding windows and slow quotas, which no slot can hold.
+    apart: SideMap,
+}
+
+impl Stripe {
+    /// The map that holds `hash`, or that it would go to. A quota that was changed may have left it in the other one.
+    fn map_for(&mut self, hash: u64, in_table: bool) -> &mut SideMap {
+        let [own, other] = if in_table { self.maps() } else { [&mut self.apart, &mut self.overflow] };
+        if own.get(hash).is_none() && other.get(hash).is_some() { other } else { own }
+    }
+
+    fn maps(&mut self) -> [&mut SideMap; 2] {
+        [&mut self.overflow, &mut self.apart]
+    }
+}
+
+impl Counters {
+    pub(super) fn new(options: LocalOptions, seed: u64) -> Self {
+        const STRIPES_MAX: usize = 256;
+        // With the table three quarters full, one key in 72 finds its window full: measured, with little variance.
+        const OVERFLOW_MIN: usize = if cfg!(sluicegate_loom) { 1 } else { 64 };
+        let overflow = Room::new(options.max_keys / 64 + OVERFLOW_MIN);
+        let apart = Room::new(options.max_keys);
+        let stripe = |number: usize| {
+            let seed = seed ^ number as u64;
+            Mutex::new(Stripe { overflow: SideMap::new(&overflow, seed), apart: SideMap::new(&apart, seed) })
+        };
+        let stripes = (options.max_keys / 64).next_power_of_two().clamp(1, STRIPES_MAX);
+        Self {
+            table: Table::new(options.max_keys),
+            stripes: (0..stripes).map(stripe).collect(),
+            sweep_interval: options.sweep_interval,
+        }
+    }
+
+    /// Decides one charge and stores what it leaves, as one atomic change.
+    #[inline]
+    pub(super) fn decide(&self, hash: u64, quota: &Quota, cost: u64, clock: &impl Clock) -> Outcome {
+        // The slot is asked for before the time, so that memory answers while the clock is read.
+        let slot = self.table.find(storable(hash));
+        let now = clock.now();
+        // The common machine has nothing but its own arithmetic between reading and writing.
+        if let (Quota::TokenBucket(bucket), Some(slot)) = (quota, slot)
+            && let Some(outcome) = update_slot(slot, storable(hash), now, |word| decide_word(word, bucket, cost, now))
+        {
+            return outcome;
+        }
+        self.decide_elsewhere(hash, quota, cost, now)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn decide_elsewhere(&self, hash: u64, quota: &Quota, cost: u64, now: Timestamp) -> Outcome {
+        self.update(hash, *quota, now, &|state| algorithm::decide(state, *quota, cost, now))
+    }
+
+    /// Gives back units that were drawn `age` ago.
+    pub(super) fn refund(&self, hash: u64, quota: Quota, cost: u64, age: Nanos, now: Timestamp) -> Outcome {
+        self.update(hash, quota, now, &|state| algorithm::refund(state, quota, cost, age, now))
+    }
+
+    /// Runs `step` on the state at `hash` and stores what it leaves, as one atomic change.
+    ///
+    /// `step` may run more than once; only the last run counts.
+    #[inline(never)]
+    pub(super) fn update(
+        &self,
+        hash: u64,
+        quota: Quota,
+        now: Timestamp,
+        step: &dyn Fn(Option<State>) -> Step,
+    ) -> Outcome {
+        let hash = storable(hash);
+        let in_table = fits_in_table(quota);
+        if in_table && let Some(outcome) = self.update_in_table(hash, now, step) {
+            return outcome;
+        }
+        let mut stripe = self.stripe(hash);
+        let side = stripe.map_for(hash, in_table);
+        side.sweep_if_due(now, self.sweep_interval);
+        if !in_table && let Some(instant) = self.table.take_out(hash, now) {
+            // The quota was changed to one that no slot can hold: the debt moves with it.
+            side.put(hash, State::Instant(instant), Worth { full_at: instant, rank: instant }, now);
+        }
+        loop {
+            // Again under the lock: from here on nobody else can bring this key into the table.
+            if in_table && let Some(outcome) = self.update_in_table(hash, now, step) {
+                return outcome;
+            }
+            let aside = side.get(hash);
+            let Step { next, outcome } = step(aside);
+            let worth = worth(quota, outcome, now);
+            match next {
+                Next::Same => return outcome,
+                Next::Clear => {
+                    side.remove(hash);
+                    return outcome;
+                }
+                Next::Set(State::Instant(instant)) if in_table && aside.is_none() => {
+                    if self.insert(hash, instant, worth, side, now) {
+                        return outcome;
+                    }
+                    // Another key was quicker: look again.
+                }
+                Next::Set(state) => {
+                    side.put(hash, state, worth, now);
+                    return outcome;
+                }
+            }
+        }
+    }
+
+    fn update_in_table(&self, hash: u64, now: Timestamp, step: &dyn Fn(Option<State>) -> Step) -> Option<Outcome> {
+        let step = |word: Word| step(Some(State::Instant(word.instant(now)))).instants();
+        update_slot(self.table.find(hash)?, hash, now, step)
+    }
+
+    /// Puts a new key where nothing is lost, or aside while there is room, or else in place of the key nearest to full.
+    /// `false` when another key was quicker.
+    fn insert(&self, hash: u64, instant: Timestamp, worth: Worth, side: &mut SideMap, now: Timestamp) -> bool {
+        let Some(place) = self.table.find_place(hash, now) else { return false };
+        if place.debt > Nanos::ZERO && side.has_room(now) {
+            side.put(hash, State::Instant(instant), worth, now);
+            return true;
+        }
+        place.give_to(hash, instant)
+    }
+
+    /// The state at `hash`.
+    pub(super) fn read(&self, hash: u64, quota: Quota, now: Timestamp) -> Option<State> {
+        let seen = Cell::new(None);
+        self.update(hash, quota, now, &|state| {
+            seen.set(state);
+            algorithm::decide(state, quota, 0, now)
+        });
+        seen.get()
+    }
+
+    /// Forgets a counter.
+    pub(super) fn reset(&self, hash: u64, now: Timestamp) {
+        let hash = storable(hash);
+        for map in self.stripe(hash).maps() {
+            map.remove(hash);
+        }
+        if let Some(slot) = self.table.find(hash) {
+            let unchanged = Outcome::Allowed { remaining: 0, reset_after: Nanos::ZERO };
+            update_slot(slot, hash, now, |_| Step { next: Next::Clear, outcome: unchanged });
+        }
+    }
+
+    /// Removes what is full again from the side maps; the table needs no sweeping.
+    pub(super) fn sweep(&self, now: Timestamp) {
+        for stripe in &self.stripes {
+            for map in lock(stripe).maps() {
+                map.sweep(now);
+            }
+        }
+    }
+
+    pub(super) fn live(&self, now: Timestamp) -> usize {
+        self.table.live(now) + self.sum_of_maps(|map| map.live(now))
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.table.memory_bytes() + self.sum_of_maps(SideMap::memory_bytes)
+    }
+
+    fn sum_of_maps(&self, size: impl Fn(&SideMap) -> usize) -> usize {
+        self.stripes.iter().flat_map(|stripe| lock(stripe).maps().map(|map| size(map))).sum()
+    }
+
+    fn stripe(&self, hash: u64) -> MutexGuard<'_, Stripe> {
+        // The lowest bit is the same in every stored hash.
+        lock(&self.stripes[(hash >> 1) as usize & (self.stripes.len() - 1)])
+    }
+}
+
+/// A panic while a stripe was held left its maps whole: every change to them is a single call.
+fn lock(stripe: &Mutex<Stripe>) -> MutexGuard<'_, Stripe> {
+    stripe.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// A slot keeps one instant not too far from now.
+#[inline]
+fn fits_in_table(quota: Quota) -> bool {
+    match quota {
+        Quota::TokenBucket(_) => true,
+        Quota::Drip(_) => quota.window() <= Word::SPAN_MAX,
+        Quota::SlidingWindow(_) => false,
+    }
+}
+
+#[inline(always)]
+fn decide_word(word: Word, bucket: &TokenBucket, cost: u64, now: Timestamp) -> Step<Timestamp> {
+    // Wrapping, because a slot keeps instants modulo 2^58 anyway.
+    let instant = |debt: Nanos| Timestamp::from_nanos(now.as_nanos().wrapping_add(debt.get()));
+    token_bucket::decide_debt(word.debt(now), bucket, cost).map(instant)
+}
+
+/// What a counter that answered so would be missed for.
+fn worth(quota: Quota, outcome: Outcome, now: Timestamp) -> Worth {
+    let full_at = now.after(outcome.reset_after());
+    let rank = match quota {
+        Quota::TokenBucket(_) | Quota::Drip(_) => full_at,
+        Quota::SlidingWindow(_) => {
+            let spent = quota.limit().saturating_sub(outcome.remaining());
+            let share = u128::from(outcome.reset_after().get()) * u128::from(spent) / u128::from(quota.limit());
+            now.after(Nanos::new(share as u64))
+        }
+    };
+    Worth { full_at, rank }
+}
+
+/// Runs `step` on what a key's slot holds until nobody came in between; `None` when the slot is another key's by now.
+#[inline(always)]
+fn update_slot(slot: &Slot, hash: u64, now: Timestamp, step: impl Fn(Word) -> Step<Timestamp>) -> Option<Outcome> {
+    let mut word = slot.read(hash)?;
+    loop {
+        let Step { next, outcome } = step(word);
+        let stored = match next {
+            Next::Same => slot.still_holds(word),
+            Next::Set(instant) => slot.advance(word, word.with(instant)),
+            Next::Clear => slot.advance(word, word.cleared(now)),
+        };
+        if stored {
+            return Some(outcome);
+        }
+        step_aside();
+        word = slot.read(hash)?;
+    }
+}
+
+/// A third of a microsecond in which the quicker core does several decisions with the line it has: passing the line to
+/// and fro for every one of them costs both twice as much.
+#[cold]
+fn step_aside() {
+    for _ in 0..16 {
+        std::hint::spin_loop();
+    }
+}

@@ -1,0 +1,34 @@
+-- Mirrors sluicegate_core::algorithm::token_bucket. Debts are below 2^53 ns, or too far ahead to be believed.
+
+-- The debt, and whether the stored instant was too far ahead to be true.
+local function token_bucket_debt(full_ms, full_ns, tolerance)
+  -- A stored time in the past means that the caller is idle: the bucket is full.
+  local debt = (full_ms - now_ms) * 1000000 + (full_ns - now_ns)
+  if debt <= 0 then return 0, false end
+  if debt > tolerance + MAX_CLOCK_STEP_MS * 1000000 then return tolerance, true end
+  return debt, false
+end
+
+-- full_ms is nil for a full bucket; needed is cost * interval, 0 for a look, -1 for a cost that never fits.
+-- returns the debt after, or -1 - debt when denied; and the debt that is to be stored, if any is
+local function token_bucket_decide(full_ms, full_ns, tolerance, needed)
+  local debt, repaired = 0, false
+  if full_ms then debt, repaired = token_bucket_debt(full_ms, full_ns, tolerance) end
+  if needed <= 0 then
+    if needed == 0 then return debt end
+    return -1 - debt
+  end
+  local after = debt + needed
+  if after > tolerance then return -1 - debt, repaired and debt end
+  if debt < lag_ns then after = lag_ns + needed end
+  return after, after
+end
+
+-- The state of a debt: the instant at which it is paid, and for how many milliseconds that matters.
+local function token_bucket_state(debt)
+  local whole_ms = floor(debt / 1000000)
+  local ms, ns = now_ms + whole_ms, now_ns + (debt - whole_ms * 1000000)
+  if ns >= 1000000 then ms, ns = ms + 1, ns - 1000000 end
+  -- One for the part of a millisecond, one because TIME may be later than the clock that expires keys.
+  return ms, ns, whole_ms + 2
+end

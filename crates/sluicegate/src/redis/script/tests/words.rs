@@ -1,0 +1,121 @@
+//! What goes over the wire, and what comes back from a server that is not ours.
+
+use proptest::prelude::*;
+use sluicegate_core::algorithm::State;
+use sluicegate_core::{Nanos, Quota, Timestamp};
+
+use super::read_decide;
+use super::told;
+use crate::redis::Item;
+use crate::redis::script::{Now, read_refund, write_decide};
+use crate::redis::wire::tests::any_reply;
+use crate::redis::wire::{Reply, begin, parse};
+
+fn item(key: &str, quota: impl Into<Quota>, cost: u64) -> Item {
+    Item { key: key.to_owned(), quota: quota.into(), cost, hash: 0, enforced: true }
+}
+
+fn words(requests: &[&[Item]], now: Now) -> Vec<String> {
+    let mut arguments = Vec::new();
+    let count = write_decide(&mut arguments, requests, now);
+    let mut command = Vec::new();
+    begin(&mut command, count);
+    command.extend(arguments);
+    let Ok(Some((Reply::Array(words), end))) = parse(&command) else { panic!("no command: {command:?}") };
+    assert_eq!(end, command.len(), "more strings than were counted");
+    words
+        .iter()
+        .map(|word| if let Reply::Bulk(word) = word { String::from_utf8_lossy(word).into() } else { panic!() })
+        .collect()
+}
+
+#[test]
+fn charges_are_told_in_few_words() {
+    let bucket = Quota::per_second(100).burst(20);
+    let window = Quota::sliding_window(5, Nanos::MINUTE).unwrap();
+    let drips = Quota::leaky_bucket(10, Nanos::SECOND, 2).unwrap();
+    let reported = Item { enforced: false, ..item("b", drips, 99) };
+    let alone = [item("a", bucket, 1)];
+    assert_eq!(words(&[&alone], Now::Server), ["1", "a", "", "t200000000:10000000"]);
+    let now = Timestamp::from_nanos(12);
+    let group = [item("a", bucket, 0), reported, item("c", window, 2)];
+    let last = [item("d", Quota::fixed_window(7, Nanos::SECOND).unwrap(), 7)];
+    let large = [item("b", bucket, u64::MAX)];
+    assert_eq!(
+        words(&[&alone, &group, &last, &large], Now::Given(now)),
+        [
+            "4",
+            "a",
+            "b",
+            "c",
+            "d",
+            "=12",
+            "t200000000:10000000",
+            "*3",
+            "@1",
+            "t200000000:0",
+            "D1000:2:10:0:11",
+            "w60000:5:2",
+            "d1000:7:7:1:7",
+            "@2",
+            "t200000000:-1"
+        ]
+    );
+    assert_eq!(words(&[&alone], Now::Replica(now))[2], "r12");
+}
+
+#[test]
+fn many_keys_are_named_like_few() {
+    let bucket = Quota::per_second(1);
+    let requests: Vec<[Item; 1]> = (0..20).map(|n| [item(&format!("k{}", n % 7), bucket, 1)]).collect();
+    let requests: Vec<&[Item]> = requests.iter().map(|request| &request[..]).collect();
+    let words = words(&requests, Now::Server);
+    assert_eq!(words[..8], ["7", "k0", "k1", "k2", "k3", "k4", "k5", "k6"]);
+    assert_eq!(words[9 + 7..9 + 7 + 2], ["@1", "t1000000000:1000000000"]);
+    assert_eq!(words.len(), 9 + 20 + 13);
+}
+
+#[test]
+fn a_reply_of_the_wrong_shape_names_what_was_expected() {
+    let request = [item("a", Quota::per_second(1), 1)];
+    let now = Reply::Bulk(b"5".to_vec());
+    let read = |replies: Vec<Reply>| read_decide(Reply::Array(replies), &[&request]).map(|_| ()).unwrap_err();
+    assert_eq!(read(vec![now.clone()]), "expected 2 replies, got 1");
+    assert_eq!(read(vec![Reply::Integer(1), Reply::Integer(1)]), "expected the time in digits, got Some(Integer(1))");
+    assert_eq!(read(vec![now, Reply::Nil]), "expected the answer to a charge, got Some(Nil)");
+    assert_eq!(read_decide(Reply::Nil, &[&request]).unwrap_err(), "expected an array, got Nil");
+    assert_eq!(read_refund(&mut Reply::Error("NOSCRIPT".to_owned())).unwrap_err(), "NOSCRIPT");
+}
+
+#[test]
+fn a_denial_stays_one_whatever_the_state_says() {
+    let request = [item("a", Quota::per_second(1), 1)];
+    let reply = Reply::Array(vec![Reply::Bulk(b"5".to_vec()), Reply::Integer(-1)]);
+    let answers = read_decide(reply, &[&request]).unwrap();
+    let answer = answers.requests[0].as_ref().unwrap()[0];
+    assert_eq!(answer.state, None::<State>);
+    assert!(!told(&request[0], &answer, answers.now).is_allowed());
+}
+
+proptest! {
+    #[test]
+    fn no_reply_panics(
+        replies in proptest::collection::vec(any_reply(), 1..4),
+        texts in proptest::collection::vec("[-+!]?[0-9:]{0,24}", 3),
+        numbers in any::<[i64; 2]>(),
+    ) {
+        let window = Quota::sliding_window(5, Nanos::MINUTE).unwrap();
+        let request = [item("a", Quota::per_second(1), 1), item("b", window, 1), item("c", Quota::per_day(1), 1)];
+        let bulk = |text: &String| Reply::Bulk(text.clone().into_bytes());
+        let likely = vec![bulk(&texts[0]), Reply::Integer(numbers[0]), bulk(&texts[1]), Reply::Integer(numbers[1])];
+        for reply in [Reply::Array(likely), Reply::Array(replies.clone()), replies[0].clone()] {
+            let _ = read_refund(&mut reply.clone());
+            let Ok(answers) = read_decide(reply, &[&request]) else { continue };
+            if let Ok(all) = &answers.requests[0] {
+                for (item, answer) in request.iter().zip(all) {
+                    told(item, answer, answers.now);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Passwords, and how they stay out of everything we write.
+
+use std::error::Error;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+/// A password. Nothing prints it.
+#[derive(Clone)]
+pub struct Secret(Source);
+
+#[derive(Clone)]
+enum Source {
+    Given(String),
+    File(PathBuf),
+}
+
+impl Secret {
+    /// This very text.
+    pub fn new(password: impl Into<String>) -> Self {
+        Self(Source::Given(password.into()))
+    }
+
+    /// What the file holds, without the line end after it. It is read now to see that it can be, and again for each new
+    /// connection, so a rotated password needs no restart.
+    pub fn from_file(path: impl Into<PathBuf>) -> Result<Self, SecretError> {
+        let secret = Self(Source::File(path.into()));
+        secret.read().map(|_| secret)
+    }
+
+    /// The value of the environment variable `name`, read once: it does not change while we run.
+    pub fn from_env(name: &str) -> Result<Self, SecretError> {
+        match env::var(name) {
+            Ok(password) if password.is_empty() => Err(SecretError::EmptyVariable(name.to_owned())),
+            Ok(password) => Ok(Self::new(password)),
+            Err(env::VarError::NotPresent) => Err(SecretError::NoVariable(name.to_owned())),
+            Err(env::VarError::NotUnicode(_)) => Err(SecretError::VariableNotText(name.to_owned())),
+        }
+    }
+
+    /// The password as it is now. A file is small and local, so it is read in place.
+    pub(super) fn read(&self) -> Result<String, SecretError> {
+        let path = match &self.0 {
+            Source::Given(password) => return Ok(password.clone()),
+            Source::File(path) => path,
+        };
+        let text = fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
+        match text.trim_end_matches(['\r', '\n']) {
+            "" => Err(SecretError::EmptyFile(path.clone())),
+            password => Ok(password.to_owned()),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(&self.0, Source::Given(password) if password.is_empty())
+    }
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> SecretError {
+    SecretError::Unreadable { path: path.to_owned(), why: error.to_string() }
+}
+
+/// A file's path is no secret and helps to find a mistake.
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Source::Given(_) => f.write_str("Secret(***)"),
+            Source::File(path) => write!(f, "Secret(*** of {})", path.display()),
+        }
+    }
+}
+
+/// A password that cannot be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SecretError {
+    /// The file is missing, closed to us, or no text.
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        why: String,
+    },
+    /// The file holds nothing.
+    EmptyFile(PathBuf),
+    /// The environment variable is not set.
+    NoVariable(String),
+    /// The environment variable is set to nothing.
+    EmptyVariable(String),
+    /// The environment variable is not UTF-8.
+    VariableNotText(String),
+}
+
+impl fmt::Display for SecretError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable { path, why } => write!(f, "cannot read {}: {why}", path.display()),
+            Self::EmptyFile(path) => write!(f, "{} is empty", path.display()),
+            Self::NoVariable(name) => write!(f, "the environment variable {name} is not set"),
+            Self::EmptyVariable(name) => write!(f, "the environment variable {name} is empty"),
+            Self::VariableNotText(name) => write!(f, "the environment variable {name} is not UTF-8"),
+        }
+    }
+}
+
+impl Error for SecretError {}
+
+/// Who we are to a server. Nobody, unless a password is given.
+#[derive(Clone, Default)]
+pub struct Credentials {
+    /// The ACL user; without one, the password is that of `default`.
+    pub username: Option<String>,
+    /// The password.
+    pub password: Option<Secret>,
+}
+
+/// The user is not printed either: in `redis://a:b@host`, written for the password `a:b`, it is half of the password.
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let username = self.username.as_ref().map(|_| format_args!("***"));
+        f.debug_struct("Credentials").field("username", &username).field("password", &self.password).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_file_is_read_again_each_time_and_without_its_line_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("password");
+        fs::write(&path, "first one\r\n").unwrap();
+        let secret = Secret::from_file(&path).unwrap();
+        assert_eq!(secret.read().unwrap(), "first one");
+        fs::write(&path, " second\n").unwrap();
+        assert_eq!(secret.read().unwrap(), " second");
+        assert!(!format!("{secret:?}").contains("second"));
+    }
+
+    #[test]
+    fn a_password_that_is_missing_or_empty_is_refused_with_its_place() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("password");
+        let missing = Secret::from_file(&path).unwrap_err().to_string();
+        assert!(missing.starts_with(&format!("cannot read {}: ", path.display())), "{missing}");
+        fs::write(&path, "\n").unwrap();
+        assert_eq!(Secret::from_file(&path).unwrap_err().to_string(), format!("{} is empty", path.display()));
+        let unset = Secret::from_env("SLUICEGATE_NO_SUCH_VARIABLE").unwrap_err().to_string();
+        assert_eq!(unset, "the environment variable SLUICEGATE_NO_SUCH_VARIABLE is not set");
+        assert_eq!(Secret::from_env("CARGO_PKG_NAME").unwrap().read().unwrap(), "sluicegate");
+    }
+
+    #[test]
+    fn neither_user_nor_password_is_printed() {
+        let credentials = Credentials { username: Some("half".into()), password: Some(Secret::new("other")) };
+        assert_eq!(format!("{credentials:?}"), "Credentials { username: Some(***), password: Some(Secret(***)) }");
+    }
+}

@@ -1,0 +1,34 @@
+//! The store that replicas share, against real servers.
+#![expect(clippy::unwrap_used, reason = "helpers of tests may unwrap like the tests themselves")]
+
+mod acl;
+mod advice;
+mod conformance;
+mod errands;
+mod passwords;
+mod search;
+mod tls;
+mod values;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use sluicegate::{Endpoint, Nanos, RedisClock, RedisOptions, RedisStore};
+use sluicegate_testkit::RedisServer;
+
+/// Options for a server of the test's own, with a key prefix that no other test has.
+pub fn options(server: &RedisServer) -> RedisOptions {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let address = server.address();
+    let mut options = RedisOptions::standalone(Endpoint::new(address.ip().to_string(), address.port()));
+    options.key_prefix = format!("test-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+    options
+}
+
+/// A store that believes the clock it is given.
+pub fn store_with_given_clock(server: &RedisServer) -> RedisStore {
+    let mut options = options(server);
+    options.clock = RedisClock::Given;
+    // What is compared is what is answered, not when.
+    options.deadline = Nanos::from_secs(30);
+    RedisStore::new(options).unwrap()
+}
