@@ -12,6 +12,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
     // What callers are told who ask which services there are.
     fs::write(out.join("messages.bin"), files.encode_to_vec())?;
-    prost_build::Config::new().include_file("messages.rs").compile_fds(files)?;
+    prost_build::Config::new()
+        .include_file("messages.rs")
+        .compile_fds(files)?;
     Ok(())
 }

@@ -28,7 +28,9 @@ pub fn parse(words: impl Iterator<Item = String>) -> Result<Task, String> {
         "help" | "--help" | "-h" => Ok(Task::Help),
         // What follows the name of a bench belongs to the bench, its `--help` too.
         "bench" => parse_bench(rest),
-        "test" | "tidy" | "audit" | "package" | "book" | "chaos" if asks_for_help(rest) => Ok(Task::Help),
+        "test" | "tidy" | "audit" | "package" | "book" | "chaos" if asks_for_help(rest) => {
+            Ok(Task::Help)
+        }
         "test" => parse_test(rest),
         "tidy" => no_arguments("tidy", rest).map(|()| Task::Tidy),
         "audit" => no_arguments("audit", rest).map(|()| Task::Audit),
@@ -45,7 +47,9 @@ pub fn print_help() -> bool {
     true
 }
 
-const TASKS: [&str; 8] = ["test", "tidy", "audit", "package", "book", "bench", "chaos", "help"];
+const TASKS: [&str; 8] = [
+    "test", "tidy", "audit", "package", "book", "bench", "chaos", "help",
+];
 
 const HELP: &str = "\
 the chores of this repository
@@ -79,13 +83,23 @@ fn parse_test(words: &[String]) -> Result<Task, String> {
         [] => TestChoice::Everything,
         [flag] if flag == "--list" => TestChoice::List,
         [flag] if flag == "--only" => {
-            return Err("--only: the name of a step is missing (`cargo xtask test --list` names them)".to_string());
+            return Err(
+                "--only: the name of a step is missing (`cargo xtask test --list` names them)"
+                    .to_string(),
+            );
         }
         [flag, name] if flag == "--only" => TestChoice::Only(known_step(name)?),
         [flag, extra, ..] if flag == "--list" => return Err(unexpected("test --list", extra)),
-        [flag, _, extra, ..] if flag == "--only" => return Err(unexpected("test --only STEP", extra)),
+        [flag, _, extra, ..] if flag == "--only" => {
+            return Err(unexpected("test --only STEP", extra));
+        }
         [unknown, ..] => {
-            return Err(unknown_name("argument of test", unknown, &["--list", "--only"], "cargo xtask --help"));
+            return Err(unknown_name(
+                "argument of test",
+                unknown,
+                &["--list", "--only"],
+                "cargo xtask --help",
+            ));
         }
     };
     Ok(Task::Test(choice))
@@ -111,7 +125,10 @@ fn parse_bench(words: &[String]) -> Result<Task, String> {
     let Some(known) = names.iter().find(|known| *known == name) else {
         return Err(unknown_name("bench", name, &names, "cargo xtask bench"));
     };
-    Ok(Task::Bench(BenchChoice::Run { name: known, arguments: arguments.to_vec() }))
+    Ok(Task::Bench(BenchChoice::Run {
+        name: known,
+        arguments: arguments.to_vec(),
+    }))
 }
 
 /// The scenarios' names are known to the program that plays them, so it answers a slip.
@@ -119,18 +136,26 @@ fn parse_chaos(words: &[String]) -> Result<ChaosChoice, String> {
     match words {
         [] => Ok(ChaosChoice::Everything),
         [flag] if flag == "--list" => Ok(ChaosChoice::List),
-        [flag] if flag == "--only" => {
-            Err("--only: the name of a scenario is missing (`cargo xtask chaos --list` names them)".to_string())
-        }
+        [flag] if flag == "--only" => Err(
+            "--only: the name of a scenario is missing (`cargo xtask chaos --list` names them)"
+                .to_string(),
+        ),
         [flag, name] if flag == "--only" => Ok(ChaosChoice::Only(name.clone())),
         [flag, extra, ..] if flag == "--list" => Err(unexpected("chaos --list", extra)),
         [flag, _, extra, ..] if flag == "--only" => Err(unexpected("chaos --only NAME", extra)),
-        [unknown, ..] => Err(unknown_name("argument of chaos", unknown, &["--list", "--only"], "cargo xtask --help")),
+        [unknown, ..] => Err(unknown_name(
+            "argument of chaos",
+            unknown,
+            &["--list", "--only"],
+            "cargo xtask --help",
+        )),
     }
 }
 
 fn no_arguments(task: &str, words: &[String]) -> Result<(), String> {
-    words.first().map_or(Ok(()), |extra| Err(unexpected(task, extra)))
+    words
+        .first()
+        .map_or(Ok(()), |extra| Err(unexpected(task, extra)))
 }
 
 fn unexpected(task: &str, extra: &str) -> String {
@@ -152,7 +177,15 @@ mod tests {
 
     #[test]
     fn nothing_and_help_both_print_the_list() {
-        for line in ["", "help", "--help", "-h", "test --help", "tidy -h", "chaos --help"] {
+        for line in [
+            "",
+            "help",
+            "--help",
+            "-h",
+            "test --help",
+            "tidy -h",
+            "chaos --help",
+        ] {
             assert_eq!(parsed(line), Ok(Task::Help), "{line:?}");
         }
     }
@@ -161,28 +194,44 @@ mod tests {
     fn each_task_is_understood() {
         assert_eq!(parsed("test"), Ok(Task::Test(TestChoice::Everything)));
         assert_eq!(parsed("test --list"), Ok(Task::Test(TestChoice::List)));
-        assert_eq!(parsed("test --only tidy"), Ok(Task::Test(TestChoice::Only("tidy"))));
+        assert_eq!(
+            parsed("test --only tidy"),
+            Ok(Task::Test(TestChoice::Only("tidy")))
+        );
         assert_eq!(parsed("tidy"), Ok(Task::Tidy));
         assert_eq!(parsed("audit"), Ok(Task::Audit));
         assert_eq!(parsed("bench"), Ok(Task::Bench(BenchChoice::List)));
         assert_eq!(parsed("chaos"), Ok(Task::Chaos(ChaosChoice::Everything)));
         assert_eq!(parsed("chaos --list"), Ok(Task::Chaos(ChaosChoice::List)));
-        assert_eq!(parsed("chaos --only soak"), Ok(Task::Chaos(ChaosChoice::Only("soak".to_string()))));
+        assert_eq!(
+            parsed("chaos --only soak"),
+            Ok(Task::Chaos(ChaosChoice::Only("soak".to_string())))
+        );
     }
 
     #[test]
     fn words_after_a_bench_belong_to_the_bench() {
-        let arguments = vec!["--threads".to_string(), "2".to_string(), "--help".to_string()];
+        let arguments = vec![
+            "--threads".to_string(),
+            "2".to_string(),
+            "--help".to_string(),
+        ];
         assert_eq!(
             parsed("bench local --threads 2 --help"),
-            Ok(Task::Bench(BenchChoice::Run { name: "local", arguments }))
+            Ok(Task::Bench(BenchChoice::Run {
+                name: "local",
+                arguments
+            }))
         );
     }
 
     #[test]
     fn a_slip_is_answered_with_the_nearest_name() {
         let cases = [
-            ("tset", "unknown task `tset`: the nearest is `test` (`cargo xtask --help` lists all)"),
+            (
+                "tset",
+                "unknown task `tset`: the nearest is `test` (`cargo xtask --help` lists all)",
+            ),
             (
                 "test --only clipy",
                 "unknown step `clipy`: the nearest is `clippy` (`cargo xtask test --list` lists all)",
@@ -191,16 +240,31 @@ mod tests {
                 "test --lst",
                 "unknown argument of test `--lst`: the nearest is `--list` (`cargo xtask --help` lists all)",
             ),
-            ("bench locl", "unknown bench `locl`: the nearest is `local` (`cargo xtask bench` lists all)"),
-            ("test --only", "--only: the name of a step is missing (`cargo xtask test --list` names them)"),
-            ("chaos --only", "--only: the name of a scenario is missing (`cargo xtask chaos --list` names them)"),
+            (
+                "bench locl",
+                "unknown bench `locl`: the nearest is `local` (`cargo xtask bench` lists all)",
+            ),
+            (
+                "test --only",
+                "--only: the name of a step is missing (`cargo xtask test --list` names them)",
+            ),
+            (
+                "chaos --only",
+                "--only: the name of a scenario is missing (`cargo xtask chaos --list` names them)",
+            ),
             (
                 "chaos --onyl soak",
                 "unknown argument of chaos `--onyl`: the nearest is `--only` (`cargo xtask --help` lists all)",
             ),
-            ("chaos --list all", "chaos --list: takes nothing more (got `all`)"),
+            (
+                "chaos --list all",
+                "chaos --list: takes nothing more (got `all`)",
+            ),
             ("tidy now", "tidy: takes nothing more (got `now`)"),
-            ("test --only fmt docs", "test --only STEP: takes nothing more (got `docs`)"),
+            (
+                "test --only fmt docs",
+                "test --only STEP: takes nothing more (got `docs`)",
+            ),
         ];
         for (line, advice) in cases {
             assert_eq!(parsed(line), Err(advice.to_string()), "{line:?}");

@@ -10,7 +10,10 @@ use crate::command::Command;
 #[derive(Debug, PartialEq)]
 pub enum BenchChoice {
     List,
-    Run { name: &'static str, arguments: Vec<String> },
+    Run {
+        name: &'static str,
+        arguments: Vec<String>,
+    },
 }
 
 /// Lists the benches or runs one; `false` when the bench could not run or failed.
@@ -67,8 +70,14 @@ fn print_list() {
 }
 
 fn run_one(name: &str, arguments: Vec<String>) -> bool {
-    let bench = BENCHES.iter().find(|bench| bench.name == name).expect("the command line was checked against the list");
-    match bench.prepared(&arguments).and_then(|prepared| run_with(name, prepared, arguments)) {
+    let bench = BENCHES
+        .iter()
+        .find(|bench| bench.name == name)
+        .expect("the command line was checked against the list");
+    match bench
+        .prepared(&arguments)
+        .and_then(|prepared| run_with(name, prepared, arguments))
+    {
         Ok(()) => true,
         Err(failure) => {
             eprintln!("bench {name}: {failure}");
@@ -80,15 +89,27 @@ fn run_one(name: &str, arguments: Vec<String>) -> bool {
 impl Bench {
     /// Whoever only wants to read the help waits for nothing else.
     fn prepared(&self, arguments: &[String]) -> Result<Vec<String>, String> {
-        if args::asks_for_help(arguments) { Ok(Vec::new()) } else { (self.prepare)() }
+        if args::asks_for_help(arguments) {
+            Ok(Vec::new())
+        } else {
+            (self.prepare)()
+        }
     }
 }
 
 fn run_with(name: &str, prepared: Vec<String>, arguments: Vec<String>) -> Result<(), String> {
-    Command::cargo(["run", "--release", "-p", "sluicegate-bench", "--bin", name, "--"])
-        .args(prepared)
-        .args(arguments)
-        .run()
+    Command::cargo([
+        "run",
+        "--release",
+        "-p",
+        "sluicegate-bench",
+        "--bin",
+        name,
+        "--",
+    ])
+    .args(prepared)
+    .args(arguments)
+    .run()
 }
 
 #[cfg(test)]
@@ -97,8 +118,15 @@ mod tests {
 
     #[test]
     fn help_is_had_without_preparation() {
-        let bench = Bench { name: "x", about: "", prepare: || Ok(vec!["prepared".to_string()]) };
+        let bench = Bench {
+            name: "x",
+            about: "",
+            prepare: || Ok(vec!["prepared".to_string()]),
+        };
         assert_eq!(bench.prepared(&["--help".to_string()]), Ok(Vec::new()));
-        assert_eq!(bench.prepared(&["--quick".to_string()]), Ok(vec!["prepared".to_string()]));
+        assert_eq!(
+            bench.prepared(&["--quick".to_string()]),
+            Ok(vec!["prepared".to_string()])
+        );
     }
 }

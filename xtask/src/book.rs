@@ -14,11 +14,18 @@ pub fn make() -> Result<PathBuf, String> {
         fs::remove_dir_all(&book).map_err(|error| at(&book, &error))?;
     }
     MDBOOK.install_if_missing()?.args(["build"]).run()?;
-    for path in Command::new("git", ["ls-files", "deploy", "examples"]).ask()?.lines() {
+    for path in Command::new("git", ["ls-files", "deploy", "examples"])
+        .ask()?
+        .lines()
+    {
         lay_beside(path, &book)?;
     }
     let pages = pages_below(&book.join("docs"))?;
-    let dead: Vec<String> = pages.iter().map(|page| dead_links(page)).collect::<Result<Vec<_>, _>>()?.concat();
+    let dead: Vec<String> = pages
+        .iter()
+        .map(|page| dead_links(page))
+        .collect::<Result<Vec<_>, _>>()?
+        .concat();
     match dead.is_empty() {
         true => Ok(book.join("docs/index.html")),
         false => Err(format!("links that lead nowhere:\n  {}", dead.join("\n  "))),
@@ -41,8 +48,13 @@ fn lay_beside(path: &str, book: &Path) -> Result<(), String> {
 
 /// A text as it is, for a browser.
 fn as_page(title: &str, text: &str) -> String {
-    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    format!("<!doctype html>\n<meta charset=\"utf-8\">\n<title>{title}</title>\n<pre>\n{text}</pre>\n")
+    let text = text
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;");
+    format!(
+        "<!doctype html>\n<meta charset=\"utf-8\">\n<title>{title}</title>\n<pre>\n{text}</pre>\n"
+    )
 }
 
 fn pages_below(directory: &Path) -> Result<Vec<PathBuf>, String> {
@@ -51,7 +63,11 @@ fn pages_below(directory: &Path) -> Result<Vec<PathBuf>, String> {
         let path = entry.map_err(|error| at(directory, &error))?.path();
         if path.is_dir() {
             pages.extend(pages_below(&path)?);
-        } else if path.extension().is_some_and(|extension| extension == "html") && !is_made_up(&path) {
+        } else if path
+            .extension()
+            .is_some_and(|extension| extension == "html")
+            && !is_made_up(&path)
+        {
             pages.push(path);
         }
     }
@@ -60,21 +76,34 @@ fn pages_below(directory: &Path) -> Result<Vec<PathBuf>, String> {
 
 /// Pages of mdBook's own: all others in one, and what is shown for those that are missing, wherever that is.
 fn is_made_up(page: &Path) -> bool {
-    page.file_name().is_some_and(|name| ["print.html", "404.html", "toc.html"].iter().any(|own| name == *own))
+    page.file_name().is_some_and(|name| {
+        ["print.html", "404.html", "toc.html"]
+            .iter()
+            .any(|own| name == *own)
+    })
 }
 
 fn dead_links(page: &Path) -> Result<Vec<String>, String> {
     let text = fs::read_to_string(page).map_err(|error| at(page, &error))?;
     let directory = page.parent().unwrap_or(page);
     let is_dead = |link: &&str| !directory.join(link).exists();
-    Ok(files_linked(&text).into_iter().filter(is_dead).map(|link| format!("{}: {link}", page.display())).collect())
+    Ok(files_linked(&text)
+        .into_iter()
+        .filter(is_dead)
+        .map(|link| format!("{}: {link}", page.display()))
+        .collect())
 }
 
 /// What links of a page lead to, if that is a file and not another host or a place in the page.
 fn files_linked(text: &str) -> Vec<&str> {
-    let links = text.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next());
+    let links = text
+        .split("href=\"")
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next());
     let files = links.filter_map(|link| link.split('#').next());
-    files.filter(|file| !file.is_empty() && !file.contains("://") && !file.starts_with("mailto:")).collect()
+    files
+        .filter(|file| !file.is_empty() && !file.contains("://") && !file.starts_with("mailto:"))
+        .collect()
 }
 
 fn at(path: &Path, error: &std::io::Error) -> String {
@@ -94,6 +123,9 @@ mod tests {
     #[test]
     fn a_text_stays_text() {
         let page = as_page("README.md", "<b>1 & 2</b>");
-        assert!(page.contains("<pre>\n&lt;b&gt;1 &amp; 2&lt;/b&gt;</pre>"), "{page}");
+        assert!(
+            page.contains("<pre>\n&lt;b&gt;1 &amp; 2&lt;/b&gt;</pre>"),
+            "{page}"
+        );
     }
 }

@@ -15,7 +15,9 @@ pub enum ChaosChoice {
 pub fn run(choice: ChaosChoice) -> bool {
     let done = match &choice {
         ChaosChoice::List => {
-            LONG_TESTS.iter().for_each(|test| println!("  {:<28} {}", test.name, test.about));
+            LONG_TESTS
+                .iter()
+                .for_each(|test| println!("  {:<28} {}", test.name, test.about));
             scenarios(&["--list"])
         }
         ChaosChoice::Only(name) => match LONG_TESTS.iter().find(|test| test.name == name) {
@@ -26,7 +28,11 @@ pub fn run(choice: ChaosChoice) -> bool {
         ChaosChoice::Everything => {
             let found = LONG_TESTS.iter().map(LongTest::run).chain([scenarios(&[])]);
             let failures: Vec<String> = found.filter_map(Result::err).collect();
-            if failures.is_empty() { Ok(()) } else { Err(failures.join("\nchaos: ")) }
+            if failures.is_empty() {
+                Ok(())
+            } else {
+                Err(failures.join("\nchaos: "))
+            }
         }
     };
     match done {
@@ -65,8 +71,14 @@ const LONG_TESTS: [LongTest; 7] = [
         name: "programs",
         about: "T-41: a million random steps and more, the same in Rust and in Redis",
         runs: &[
-            (&["-p", "sluicegate", "--test", "it"], &["as_the_reference_store_does"]),
-            (&["-p", "sluicegate", "--features", "redis", "--lib"], &["random"]),
+            (
+                &["-p", "sluicegate", "--test", "it"],
+                &["as_the_reference_store_does"],
+            ),
+            (
+                &["-p", "sluicegate", "--features", "redis", "--lib"],
+                &["random"],
+            ),
         ],
         // Programs of 250 steps each.
         cases: "4000",
@@ -82,7 +94,10 @@ const LONG_TESTS: [LongTest; 7] = [
     LongTest {
         name: "replacements",
         about: "T-63: a hundred processes replace each other under load",
-        runs: &[(RUNNING, &["replacements_under_load_refuse_reset_and_cut_off_nothing"])],
+        runs: &[(
+            RUNNING,
+            &["replacements_under_load_refuse_reset_and_cut_off_nothing"],
+        )],
         cases: "100",
         tools: &[],
     },
@@ -97,14 +112,26 @@ const LONG_TESTS: [LongTest; 7] = [
     LongTest {
         name: "series",
         about: "T-31: a million distinct paths, tenants and hosts, and the metrics stay the same",
-        runs: &[(RUNNING, &["--nocapture", "distinct_paths_tenants_and_methods_add_no_series"])],
+        runs: &[(
+            RUNNING,
+            &[
+                "--nocapture",
+                "distinct_paths_tenants_and_methods_add_no_series",
+            ],
+        )],
         cases: "1000000",
         tools: &[],
     },
     LongTest {
         name: "dashboard",
         about: "the page beside a hundred thousand decisions a second",
-        runs: &[(RUNNING, &["--nocapture", "beside_a_flood_the_page_shows_a_sample_and_stays_light"])],
+        runs: &[(
+            RUNNING,
+            &[
+                "--nocapture",
+                "beside_a_flood_the_page_shows_a_sample_and_stays_light",
+            ],
+        )],
         // Decisions.
         cases: "40960000",
         tools: &[],
@@ -112,7 +139,14 @@ const LONG_TESTS: [LongTest; 7] = [
     LongTest {
         name: "slow-clients",
         about: "T-32: slowhttptest keeps no connection open and slows nobody",
-        runs: &[(RUNNING, &["--ignored", "--nocapture", "slowhttptest_keeps_no_connection_open_and_slows_nobody"])],
+        runs: &[(
+            RUNNING,
+            &[
+                "--ignored",
+                "--nocapture",
+                "slowhttptest_keeps_no_connection_open_and_slows_nobody",
+            ],
+        )],
         // Connections, each with one to the server behind; few enough for the usual limit of open files.
         cases: "250",
         tools: &[SLOWHTTPTEST],
@@ -125,7 +159,10 @@ impl LongTest {
         let mut runs = self.runs.iter();
         runs.try_for_each(|(built, run)| {
             let arguments = built.iter().chain(&["--"]).chain(*run);
-            Command::cargo(["test", "--release"]).args(arguments.copied()).env("SLUICEGATE_CASES", self.cases).run()
+            Command::cargo(["test", "--release"])
+                .args(arguments.copied())
+                .env("SLUICEGATE_CASES", self.cases)
+                .run()
         })
     }
 }
@@ -133,7 +170,16 @@ impl LongTest {
 /// The replicas are a program of their own, which `cargo run` alone would not build.
 fn scenarios(arguments: &[&str]) -> Result<(), String> {
     Command::cargo(["build", "--release", "-p", "sluicegate-chaos", "--bins"]).run()?;
-    Command::cargo(["run", "--release", "--quiet", "-p", "sluicegate-chaos", "--bin", "chaos", "--"])
-        .args(arguments.iter().copied())
-        .run()
+    Command::cargo([
+        "run",
+        "--release",
+        "--quiet",
+        "-p",
+        "sluicegate-chaos",
+        "--bin",
+        "chaos",
+        "--",
+    ])
+    .args(arguments.iter().copied())
+    .run()
 }

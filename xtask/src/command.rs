@@ -17,7 +17,11 @@ pub struct Command {
 impl Command {
     pub fn new<'a>(program: &str, arguments: impl IntoIterator<Item = &'a str>) -> Self {
         let arguments = arguments.into_iter().map(str::to_string).collect();
-        Self { program: program.to_string(), arguments, environment: Vec::new() }
+        Self {
+            program: program.to_string(),
+            arguments,
+            environment: Vec::new(),
+        }
     }
 
     pub fn cargo<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Self {
@@ -37,7 +41,10 @@ impl Command {
     /// Shows it, then runs it with our standard streams.
     pub fn run(&self) -> Result<(), String> {
         println!("$ {self}");
-        let status = self.prepared().status().map_err(|error| self.did_not_start(&error))?;
+        let status = self
+            .prepared()
+            .status()
+            .map_err(|error| self.did_not_start(&error))?;
         self.succeeded(status)
     }
 
@@ -50,11 +57,19 @@ impl Command {
             .stderr(Stdio::piped())
             .spawn()
             .map_err(|error| self.did_not_start(&error))?;
-        let stderr = child.stderr.take().expect("standard error was piped just above");
-        let stdout = child.stdout.take().expect("standard output was piped just above");
+        let stderr = child
+            .stderr
+            .take()
+            .expect("standard error was piped just above");
+        let stdout = child
+            .stdout
+            .take()
+            .expect("standard output was piped just above");
         let errors = thread::spawn(move || pass_on(stderr, io::stderr()));
         let heard_out = pass_on(stdout, io::stdout());
-        let heard_err = errors.join().expect("the thread that copies lines does not panic");
+        let heard_err = errors
+            .join()
+            .expect("the thread that copies lines does not panic");
         let status = child.wait().map_err(|error| self.did_not_start(&error))?;
         self.succeeded(status)?;
         Ok(heard_out + &heard_err)
@@ -62,9 +77,14 @@ impl Command {
 
     /// Runs it silently and returns its standard output; its standard error becomes part of the error.
     pub fn ask(&self) -> Result<String, String> {
-        let output = self.prepared().stdin(Stdio::null()).output().map_err(|error| self.did_not_start(&error))?;
+        let output = self
+            .prepared()
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| self.did_not_start(&error))?;
         let complaint = String::from_utf8_lossy(&output.stderr);
-        self.succeeded(output.status).map_err(|failure| format!("{failure}: {}", complaint.trim()))?;
+        self.succeeded(output.status)
+            .map_err(|failure| format!("{failure}: {}", complaint.trim()))?;
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
@@ -76,11 +96,18 @@ impl Command {
     }
 
     fn did_not_start(&self, error: &io::Error) -> String {
-        format!("`{}` could not be started: {error} (is it installed and on PATH?)", self.program)
+        format!(
+            "`{}` could not be started: {error} (is it installed and on PATH?)",
+            self.program
+        )
     }
 
     fn succeeded(&self, status: ExitStatus) -> Result<(), String> {
-        if status.success() { Ok(()) } else { Err(format!("`{self}` ended with {status}")) }
+        if status.success() {
+            Ok(())
+        } else {
+            Err(format!("`{self}` ended with {status}"))
+        }
     }
 }
 
@@ -90,13 +117,17 @@ impl fmt::Display for Command {
             write!(f, "{name}={} ", quoted(value))?;
         }
         f.write_str(&self.program)?;
-        self.arguments.iter().try_for_each(|argument| write!(f, " {}", quoted(argument)))
+        self.arguments
+            .iter()
+            .try_for_each(|argument| write!(f, " {}", quoted(argument)))
     }
 }
 
 /// The directory that holds the workspace's `Cargo.toml`.
 pub fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies inside the workspace")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask lies inside the workspace")
 }
 
 /// Where cargo puts what it builds: `CARGO_TARGET_DIR`, or `target` at the root.
@@ -119,7 +150,10 @@ fn pass_on(from: impl Read, mut to: impl Write) -> String {
     let mut lines = BufReader::new(from);
     let mut line = Vec::new();
     // A closed pipe on our side must not stop the child, so failures to write are left alone.
-    while lines.read_until(b'\n', &mut line).is_ok_and(|count| count > 0) {
+    while lines
+        .read_until(b'\n', &mut line)
+        .is_ok_and(|count| count > 0)
+    {
         let _ = to.write_all(&line);
         heard.push_str(&String::from_utf8_lossy(&line));
         line.clear();
@@ -134,7 +168,10 @@ mod tests {
     #[test]
     fn shown_commands_can_be_pasted_into_a_shell() {
         let command = Command::cargo(["test", "it's", ""]).env("RUSTFLAGS", "--cfg loom");
-        assert_eq!(command.to_string(), r"RUSTFLAGS='--cfg loom' cargo test 'it'\''s' ''");
+        assert_eq!(
+            command.to_string(),
+            r"RUSTFLAGS='--cfg loom' cargo test 'it'\''s' ''"
+        );
     }
 
     #[test]
@@ -146,10 +183,21 @@ mod tests {
     #[test]
     fn failures_say_which_command_and_how() {
         let failed = Command::new("sh", ["-c", "exit 3"]).run();
-        assert_eq!(failed, Err("`sh -c 'exit 3'` ended with exit status: 3".to_string()));
-        let missing = Command::new("no-such-program", []).run().expect_err("nothing has this name");
-        assert!(missing.contains("`no-such-program` could not be started"), "{missing}");
+        assert_eq!(
+            failed,
+            Err("`sh -c 'exit 3'` ended with exit status: 3".to_string())
+        );
+        let missing = Command::new("no-such-program", [])
+            .run()
+            .expect_err("nothing has this name");
+        assert!(
+            missing.contains("`no-such-program` could not be started"),
+            "{missing}"
+        );
         let complaint = Command::new("sh", ["-c", "echo why >&2; exit 1"]).ask();
-        assert_eq!(complaint, Err("`sh -c 'echo why >&2; exit 1'` ended with exit status: 1: why".to_string()));
+        assert_eq!(
+            complaint,
+            Err("`sh -c 'echo why >&2; exit 1'` ended with exit status: 1: why".to_string())
+        );
     }
 }

@@ -16,8 +16,14 @@ impl Program {
         if on_path.clone().args(["--version"]).ask().is_ok() {
             return Some(on_path);
         }
-        let binary = root().join(target_dir()).join("tools").join("bin").join(self.0);
-        binary.is_file().then(|| Command::new(&binary.to_string_lossy(), []))
+        let binary = root()
+            .join(target_dir())
+            .join("tools")
+            .join("bin")
+            .join(self.0);
+        binary
+            .is_file()
+            .then(|| Command::new(&binary.to_string_lossy(), []))
     }
 
     /// How it is called; it is built first if need be.
@@ -25,8 +31,15 @@ impl Program {
         if let Some(installed) = self.installed() {
             return Ok(installed);
         }
-        let tools = root().join(target_dir()).join("tools").to_string_lossy().into_owned();
-        Command::cargo(["install", self.0, "--locked"]).env("CARGO_INSTALL_ROOT", tools).run()?;
-        self.installed().ok_or_else(|| format!("{} was built and is not where it should be", self.0))
+        let tools = root()
+            .join(target_dir())
+            .join("tools")
+            .to_string_lossy()
+            .into_owned();
+        Command::cargo(["install", self.0, "--locked"])
+            .env("CARGO_INSTALL_ROOT", tools)
+            .run()?;
+        self.installed()
+            .ok_or_else(|| format!("{} was built and is not where it should be", self.0))
     }
 }

@@ -8,9 +8,17 @@ use crate::tidy::{Finding, Tree};
 /// Finds arrows that the table does not have.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     match workspace() {
-        Ok(packages) => packages.iter().flat_map(|package| wrong_arrows(package, &packages, tree)).collect(),
+        Ok(packages) => packages
+            .iter()
+            .flat_map(|package| wrong_arrows(package, &packages, tree))
+            .collect(),
         Err(failure) => {
-            vec![Finding::new("Cargo.toml", 1, failure, "repair the manifests until `cargo metadata` works")]
+            vec![Finding::new(
+                "Cargo.toml",
+                1,
+                failure,
+                "repair the manifests until `cargo metadata` works",
+            )]
         }
     }
 }
@@ -22,28 +30,69 @@ struct Layer {
 }
 
 const LAYERS: [Layer; 11] = [
-    Layer { name: CORE, may_use: &[] },
-    Layer { name: "sluicegate-config", may_use: &[CORE] },
-    Layer { name: "sluicegate", may_use: &[CORE] },
-    Layer { name: "sluicegate-server", may_use: &[CORE, "sluicegate-config", "sluicegate"] },
-    Layer { name: "sluicegate-sim", may_use: &[CORE, "sluicegate-config", "sluicegate"] },
+    Layer {
+        name: CORE,
+        may_use: &[],
+    },
+    Layer {
+        name: "sluicegate-config",
+        may_use: &[CORE],
+    },
+    Layer {
+        name: "sluicegate",
+        may_use: &[CORE],
+    },
+    Layer {
+        name: "sluicegate-server",
+        may_use: &[CORE, "sluicegate-config", "sluicegate"],
+    },
+    Layer {
+        name: "sluicegate-sim",
+        may_use: &[CORE, "sluicegate-config", "sluicegate"],
+    },
     Layer {
         name: "sluicegate-cli",
-        may_use: &[CORE, "sluicegate-config", "sluicegate", "sluicegate-server", "sluicegate-sim"],
+        may_use: &[
+            CORE,
+            "sluicegate-config",
+            "sluicegate",
+            "sluicegate-server",
+            "sluicegate-sim",
+        ],
     },
-    Layer { name: "sluicegate-testkit", may_use: &[] },
-    Layer { name: "sluicegate-chaos", may_use: &[CORE, "sluicegate", "sluicegate-testkit"] },
-    Layer { name: "sluicegate-bench", may_use: &[CORE, "sluicegate", "sluicegate-testkit"] },
+    Layer {
+        name: "sluicegate-testkit",
+        may_use: &[],
+    },
+    Layer {
+        name: "sluicegate-chaos",
+        may_use: &[CORE, "sluicegate", "sluicegate-testkit"],
+    },
+    Layer {
+        name: "sluicegate-bench",
+        may_use: &[CORE, "sluicegate", "sluicegate-testkit"],
+    },
     // Knows Sluicegate only by what goes over the wire.
-    Layer { name: "limits-service", may_use: &[] },
-    Layer { name: "xtask", may_use: &[] },
+    Layer {
+        name: "limits-service",
+        may_use: &[],
+    },
+    Layer {
+        name: "xtask",
+        may_use: &[],
+    },
 ];
 
 /// Has no dependencies at all, and tests itself without the rest of the workspace.
 const CORE: &str = "sluicegate-core";
 /// Tools of this repository, of no use to anybody else.
-const NEVER_PUBLISHED: [&str; 5] =
-    ["limits-service", "sluicegate-bench", "sluicegate-chaos", "sluicegate-testkit", "xtask"];
+const NEVER_PUBLISHED: [&str; 5] = [
+    "limits-service",
+    "sluicegate-bench",
+    "sluicegate-chaos",
+    "sluicegate-testkit",
+    "xtask",
+];
 const THIS_FILE: &str = "xtask/src/layering.rs";
 
 /// A crate of the workspace, as far as the rules go.
@@ -66,13 +115,20 @@ fn workspace() -> Result<Vec<Package>, String> {
 
 fn packages(metadata: &str) -> Option<Vec<Package>> {
     let metadata: Value = serde_json::from_str(metadata).ok()?;
-    metadata["packages"].as_array()?.iter().map(package).collect()
+    metadata["packages"]
+        .as_array()?
+        .iter()
+        .map(package)
+        .collect()
 }
 
 fn package(value: &Value) -> Option<Package> {
     let manifest = value["manifest_path"].as_str()?;
     let dependencies = value["dependencies"].as_array()?.iter().map(|dependency| {
-        Some(Dependency { name: dependency["name"].as_str()?.to_string(), is_for_tests: dependency["kind"] == "dev" })
+        Some(Dependency {
+            name: dependency["name"].as_str()?.to_string(),
+            is_for_tests: dependency["kind"] == "dev",
+        })
     });
     Some(Package {
         name: value["name"].as_str()?.to_string(),
@@ -81,7 +137,9 @@ fn package(value: &Value) -> Option<Package> {
             .unwrap_or(manifest)
             .trim_start_matches('/')
             .to_string(),
-        is_published: value["publish"].as_array().is_none_or(|registries| !registries.is_empty()),
+        is_published: value["publish"]
+            .as_array()
+            .is_none_or(|registries| !registries.is_empty()),
         dependencies: dependencies.collect::<Option<_>>()?,
     })
 }
@@ -118,7 +176,12 @@ fn wrong_arrows(package: &Package, workspace: &[Package], tree: &Tree) -> Vec<Fi
             let what_to_do = format!(
                 "move the code to a crate that may, or change LAYERS in {THIS_FILE} and give the reason in the commit"
             );
-            findings.push(Finding::new(&package.manifest, line_of(dependency, package, tree), what, what_to_do));
+            findings.push(Finding::new(
+                &package.manifest,
+                line_of(dependency, package, tree),
+                what,
+                what_to_do,
+            ));
         }
     }
     findings
@@ -127,8 +190,10 @@ fn wrong_arrows(package: &Package, workspace: &[Package], tree: &Tree) -> Vec<Fi
 /// The line of the manifest that begins with the dependency, or the first one.
 fn line_of(dependency: &Dependency, package: &Package, tree: &Tree) -> usize {
     let text = tree.file(&package.manifest).map_or("", |file| &file.text);
-    let is_named =
-        |line: &str| line.strip_prefix(dependency.name.as_str()).is_some_and(|rest| rest.starts_with(['.', ' ', '=']));
+    let is_named = |line: &str| {
+        line.strip_prefix(dependency.name.as_str())
+            .is_some_and(|rest| rest.starts_with(['.', ' ', '=']))
+    };
     text.lines().position(is_named).map_or(1, |index| index + 1)
 }
 
@@ -138,19 +203,39 @@ mod tests {
 
     /// Findings in a workspace of crates given as `(name, [dependency])`; `dev:name` is a dependency of the tests.
     fn found(crates: &[(&str, &[&str])]) -> Vec<String> {
-        let packages: Vec<Package> = crates.iter().map(|(name, dependencies)| made_up(name, dependencies)).collect();
+        let packages: Vec<Package> = crates
+            .iter()
+            .map(|(name, dependencies)| made_up(name, dependencies))
+            .collect();
         let tree = Tree::of(&[(
             "crates/sluicegate/Cargo.toml",
             "[dependencies]\nsluicegate-core = \"1\"\nsluicegate-sim = \"1\"\n",
         )]);
-        let findings = packages.iter().flat_map(|package| wrong_arrows(package, &packages, &tree));
-        findings.map(|finding| finding.to_string().splitn(4, ':').take(3).collect::<Vec<_>>().join(":")).collect()
+        let findings = packages
+            .iter()
+            .flat_map(|package| wrong_arrows(package, &packages, &tree));
+        findings
+            .map(|finding| {
+                finding
+                    .to_string()
+                    .splitn(4, ':')
+                    .take(3)
+                    .collect::<Vec<_>>()
+                    .join(":")
+            })
+            .collect()
     }
 
     fn made_up(name: &str, dependencies: &[&str]) -> Package {
         let dependency = |word: &&str| match word.strip_prefix("dev:") {
-            Some(name) => Dependency { name: name.to_string(), is_for_tests: true },
-            None => Dependency { name: (*word).to_string(), is_for_tests: false },
+            Some(name) => Dependency {
+                name: name.to_string(),
+                is_for_tests: true,
+            },
+            None => Dependency {
+                name: (*word).to_string(),
+                is_for_tests: false,
+            },
         };
         Package {
             name: name.to_string(),
@@ -163,14 +248,22 @@ mod tests {
     #[test]
     fn the_workspace_keeps_to_the_table() {
         assert_eq!(check(&Tree::of(&[])), []);
-        assert!(workspace().expect("cargo metadata works here").iter().any(|package| package.name == "xtask"));
+        assert!(
+            workspace()
+                .expect("cargo metadata works here")
+                .iter()
+                .any(|package| package.name == "xtask")
+        );
     }
 
     #[test]
     fn arrows_of_the_table_are_left_alone() {
         let crates: [(&str, &[&str]); 4] = [
             ("sluicegate-core", &["dev:proptest"]),
-            ("sluicegate", &["sluicegate-core", "redis", "dev:sluicegate-sim"]),
+            (
+                "sluicegate",
+                &["sluicegate-core", "redis", "dev:sluicegate-sim"],
+            ),
             ("sluicegate-sim", &["sluicegate-core", "sluicegate"]),
             ("xtask", &["serde_json"]),
         ];
@@ -193,16 +286,27 @@ mod tests {
 
     #[test]
     fn the_core_depends_on_nothing() {
-        let crates: [(&str, &[&str]); 2] =
-            [("sluicegate-core", &["serde", "dev:sluicegate", "dev:proptest"]), ("sluicegate", &[])];
-        let expected = ["serde", "sluicegate"]
-            .map(|name| format!("crates/sluicegate-core/Cargo.toml:1: `sluicegate-core` must not depend on `{name}`"));
+        let crates: [(&str, &[&str]); 2] = [
+            (
+                "sluicegate-core",
+                &["serde", "dev:sluicegate", "dev:proptest"],
+            ),
+            ("sluicegate", &[]),
+        ];
+        let expected = ["serde", "sluicegate"].map(|name| {
+            format!(
+                "crates/sluicegate-core/Cargo.toml:1: `sluicegate-core` must not depend on `{name}`"
+            )
+        });
         assert_eq!(found(&crates), expected);
     }
 
     #[test]
     fn new_crates_must_be_placed_and_tools_stay_private() {
-        let crates: [(&str, &[&str]); 2] = [("sluicegate-wasm", &[]), ("sluicegate-bench", &["sluicegate"])];
+        let crates: [(&str, &[&str]); 2] = [
+            ("sluicegate-wasm", &[]),
+            ("sluicegate-bench", &["sluicegate"]),
+        ];
         let expected = [
             "crates/sluicegate-wasm/Cargo.toml:1: `sluicegate-wasm` is not in the table of layers",
             "crates/sluicegate-bench/Cargo.toml:1: `sluicegate-bench` could be published",

@@ -34,7 +34,11 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    if done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if done {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 /// Says where something is that was made, and what to do with it; `false` when it was not.

@@ -30,9 +30,13 @@ mod tests {
 
     #[test]
     fn edits_are_counted_one_by_one() {
-        for (from, to, count) in
-            [("", "", 0), ("", "abc", 3), ("tidy", "tidy", 0), ("tody", "tidy", 1), ("tset", "test", 2)]
-        {
+        for (from, to, count) in [
+            ("", "", 0),
+            ("", "abc", 3),
+            ("tidy", "tidy", 0),
+            ("tody", "tidy", 1),
+            ("tset", "test", 2),
+        ] {
             assert_eq!(edits(from, to), count, "{from:?} to {to:?}");
         }
     }

@@ -93,10 +93,13 @@ impl Part {
         }
         let python = python_in(&home).display().to_string();
         Command::new("python3", ["-m", "venv", &home.display().to_string()]).run()?;
-        Command::new(&python, ["-m", "pip", "install", "--quiet"]).args(self.packages.iter().copied()).run()?;
+        Command::new(&python, ["-m", "pip", "install", "--quiet"])
+            .args(self.packages.iter().copied())
+            .run()?;
         let list = list_in(&home);
         fs::write(&list, self.list()).map_err(|error| format!("{}: {error}", list.display()))?;
-        self.installed_in(&home).ok_or_else(|| format!("`{}` bring no such program", self.packages.join(" ")))
+        self.installed_in(&home)
+            .ok_or_else(|| format!("`{}` bring no such program", self.packages.join(" ")))
     }
 
     fn installed_in(&self, home: &Path) -> Option<PathBuf> {
@@ -104,7 +107,8 @@ impl Part {
             Brings::Program(name) => program_in(home, name),
             // Other packages than those that are there mean a new environment.
             Brings::Python => {
-                let is_whole = fs::read_to_string(list_in(home)).is_ok_and(|list| list == self.list());
+                let is_whole =
+                    fs::read_to_string(list_in(home)).is_ok_and(|list| list == self.list());
                 is_whole.then(|| python_in(home))
             }
         }
@@ -127,7 +131,10 @@ fn list_in(home: &Path) -> PathBuf {
 /// The largest file of this name: beside the program there may be scripts of the same name that start it.
 fn program_in(directory: &Path, name: &str) -> Option<PathBuf> {
     let size = |path: &PathBuf| fs::metadata(path).map_or(0, |metadata| metadata.len());
-    files_named(name, directory).into_iter().max_by_key(size).filter(|path| size(path) > SCRIPT_BYTES_MAX)
+    files_named(name, directory)
+        .into_iter()
+        .max_by_key(size)
+        .filter(|path| size(path) > SCRIPT_BYTES_MAX)
 }
 
 const SCRIPT_BYTES_MAX: u64 = 1 << 20;
@@ -147,7 +154,8 @@ mod tests {
     use super::*;
 
     fn empty_home(name: &str) -> PathBuf {
-        let home = std::env::temp_dir().join(format!("sluicegate-xtask-{name}-{}", std::process::id()));
+        let home =
+            std::env::temp_dir().join(format!("sluicegate-xtask-{name}-{}", std::process::id()));
         fs::create_dir_all(home.join("bin")).unwrap();
         home
     }
@@ -169,8 +177,16 @@ mod tests {
     fn an_environment_counts_only_with_all_of_the_packages() {
         let home = empty_home("python");
         fs::write(home.join("bin/python"), "").unwrap();
-        assert_eq!(CLIENTS.installed_in(&home), None, "interrupted before the packages");
-        fs::write(list_in(&home), CLIENTS.list().replace("redis==8", "redis==7")).unwrap();
+        assert_eq!(
+            CLIENTS.installed_in(&home),
+            None,
+            "interrupted before the packages"
+        );
+        fs::write(
+            list_in(&home),
+            CLIENTS.list().replace("redis==8", "redis==7"),
+        )
+        .unwrap();
         assert_eq!(CLIENTS.installed_in(&home), None, "other packages than now");
         fs::write(list_in(&home), CLIENTS.list()).unwrap();
         assert_eq!(CLIENTS.installed_in(&home), Some(home.join("bin/python")));
@@ -185,6 +201,9 @@ mod tests {
             all.dedup();
             all.len()
         };
-        assert_eq!([distinct(|part| part.home), distinct(|part| part.variable)], [FOR_TESTS.len(); 2]);
+        assert_eq!(
+            [distinct(|part| part.home), distinct(|part| part.variable)],
+            [FOR_TESTS.len(); 2]
+        );
     }
 }

@@ -16,7 +16,10 @@ pub fn install_missing(tools: &[Tool]) -> Result<(), String> {
     if still_missing.is_empty() {
         return Ok(());
     }
-    Err(format!("installed without an error but still not on PATH: {}", still_missing.join(" ")))
+    Err(format!(
+        "installed without an error but still not on PATH: {}",
+        still_missing.join(" ")
+    ))
 }
 
 /// What is optional and missing, and the way to get it.
@@ -43,12 +46,15 @@ pub enum Need {
 /// Servers often lie where only administrators look.
 fn on_path(binary: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
-    let mut directories = env::split_paths(&path).chain(["/usr/sbin", "/usr/local/sbin", "/sbin"].map(PathBuf::from));
+    let mut directories =
+        env::split_paths(&path).chain(["/usr/sbin", "/usr/local/sbin", "/sbin"].map(PathBuf::from));
     directories.any(|directory| directory.join(binary).is_file())
 }
 
 fn required_packages(tools: &[Tool], present: impl Fn(&str) -> bool) -> Vec<&'static str> {
-    missing(tools, Need::Required, present).map(|tool| tool.debian_package).collect()
+    missing(tools, Need::Required, present)
+        .map(|tool| tool.debian_package)
+        .collect()
 }
 
 fn optional_note(tools: &[Tool], present: impl Fn(&str) -> bool) -> Option<String> {
@@ -63,8 +69,14 @@ fn optional_note(tools: &[Tool], present: impl Fn(&str) -> bool) -> Option<Strin
     (!sentences.is_empty()).then(|| sentences.join("; "))
 }
 
-fn missing(tools: &[Tool], need: Need, present: impl Fn(&str) -> bool) -> impl Iterator<Item = &Tool> {
-    tools.iter().filter(move |tool| tool.need == need && !present(tool.binary))
+fn missing(
+    tools: &[Tool],
+    need: Need,
+    present: impl Fn(&str) -> bool,
+) -> impl Iterator<Item = &Tool> {
+    tools
+        .iter()
+        .filter(move |tool| tool.need == need && !present(tool.binary))
 }
 
 fn install(packages: &[&str]) -> Result<(), String> {
@@ -72,7 +84,10 @@ fn install(packages: &[&str]) -> Result<(), String> {
         return Err(by_hand(packages));
     };
     apt_get.clone().args(["update"]).run()?;
-    apt_get.args(["install", "-y"]).args(packages.iter().copied()).run()
+    apt_get
+        .args(["install", "-y"])
+        .args(packages.iter().copied())
+        .run()
 }
 
 /// `apt-get` with the rights to install, if this is Debian and we have them without a password.
@@ -80,12 +95,20 @@ fn apt_get_as_root() -> Option<Command> {
     if !on_path("apt-get") {
         return None;
     }
-    let is_root = Command::new("id", ["-u"]).ask().is_ok_and(|id| id.trim() == "0");
+    let is_root = Command::new("id", ["-u"])
+        .ask()
+        .is_ok_and(|id| id.trim() == "0");
     if is_root {
-        return Some(Command::new("env", ["DEBIAN_FRONTEND=noninteractive", "apt-get"]));
+        return Some(Command::new(
+            "env",
+            ["DEBIAN_FRONTEND=noninteractive", "apt-get"],
+        ));
     }
     Command::new("sudo", ["-n", "true"]).ask().ok()?;
-    Some(Command::new("sudo", ["-n", "env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]))
+    Some(Command::new(
+        "sudo",
+        ["-n", "env", "DEBIAN_FRONTEND=noninteractive", "apt-get"],
+    ))
 }
 
 fn by_hand(packages: &[&str]) -> String {
@@ -100,20 +123,42 @@ mod tests {
     use super::*;
 
     const FIXTURE: [Tool; 3] = [
-        Tool { binary: "redis-server", debian_package: "redis", needed_by: "test", need: Need::Required },
-        Tool { binary: "nginx", debian_package: "nginx-light", needed_by: "test", need: Need::Required },
-        Tool { binary: "plotter", debian_package: "plot-utils", needed_by: "bench plot", need: Need::Optional },
+        Tool {
+            binary: "redis-server",
+            debian_package: "redis",
+            needed_by: "test",
+            need: Need::Required,
+        },
+        Tool {
+            binary: "nginx",
+            debian_package: "nginx-light",
+            needed_by: "test",
+            need: Need::Required,
+        },
+        Tool {
+            binary: "plotter",
+            debian_package: "plot-utils",
+            needed_by: "bench plot",
+            need: Need::Optional,
+        },
     ];
 
     #[test]
     fn only_missing_required_tools_are_installed_under_their_package_name() {
-        assert_eq!(required_packages(&FIXTURE, |_| false), ["redis", "nginx-light"]);
-        assert_eq!(required_packages(&FIXTURE, |binary| binary == "redis-server"), ["nginx-light"]);
+        assert_eq!(
+            required_packages(&FIXTURE, |_| false),
+            ["redis", "nginx-light"]
+        );
+        assert_eq!(
+            required_packages(&FIXTURE, |binary| binary == "redis-server"),
+            ["nginx-light"]
+        );
     }
 
     #[test]
     fn a_missing_optional_tool_is_a_note_with_the_way_to_get_it() {
-        let note = "plotter not found, needed by `cargo xtask bench plot` (Debian package plot-utils)";
+        let note =
+            "plotter not found, needed by `cargo xtask bench plot` (Debian package plot-utils)";
         assert_eq!(optional_note(&FIXTURE, |_| false), Some(note.to_string()));
         assert_eq!(optional_note(&FIXTURE, |_| true), None);
     }

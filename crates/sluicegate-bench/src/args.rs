@@ -74,7 +74,13 @@ pub fn parse(words: impl Iterator<Item = String>) -> Result<Task, String> {
 }
 
 fn parse_options(words: Vec<String>) -> Result<Options, String> {
-    let mut options = Options { is_quick: false, rounds: 0, only: None, counts_instructions: true, writes_page: true };
+    let mut options = Options {
+        is_quick: false,
+        rounds: 0,
+        only: None,
+        counts_instructions: true,
+        writes_page: true,
+    };
     let mut words = words.into_iter();
     while let Some(word) = words.next() {
         match word.as_str() {
@@ -83,14 +89,22 @@ fn parse_options(words: Vec<String>) -> Result<Options, String> {
             "--no-write" => options.writes_page = false,
             "--rounds" => options.rounds = parse_rounds(words.next())?,
             "--only" => {
-                options.only = Some(words.next().ok_or("--only: the name of a load is missing, for example `zipf`")?);
+                options.only = Some(
+                    words
+                        .next()
+                        .ok_or("--only: the name of a load is missing, for example `zipf`")?,
+                );
                 options.writes_page = false;
             }
             unknown => return Err(format!("unknown option `{unknown}` (`--help` lists all)")),
         }
     }
     if options.rounds == 0 {
-        options.rounds = if options.is_quick { ROUNDS_QUICK } else { ROUNDS };
+        options.rounds = if options.is_quick {
+            ROUNDS_QUICK
+        } else {
+            ROUNDS
+        };
     }
     Ok(options)
 }
@@ -102,19 +116,33 @@ pub fn is_chosen(only: Option<&str>, name: &str) -> bool {
 
 /// The number after `--rounds`.
 pub fn parse_rounds(word: Option<String>) -> Result<usize, String> {
-    let word = word.ok_or_else(|| format!("--rounds: a number from 1 to {ROUNDS_MAX} is missing"))?;
-    let rounds = word.parse().ok().filter(|rounds| (1..=ROUNDS_MAX).contains(rounds));
-    rounds.ok_or_else(|| format!("--rounds: must be a number from 1 to {ROUNDS_MAX} (got `{word}`)"))
+    let word =
+        word.ok_or_else(|| format!("--rounds: a number from 1 to {ROUNDS_MAX} is missing"))?;
+    let rounds = word
+        .parse()
+        .ok()
+        .filter(|rounds| (1..=ROUNDS_MAX).contains(rounds));
+    rounds
+        .ok_or_else(|| format!("--rounds: must be a number from 1 to {ROUNDS_MAX} (got `{word}`)"))
 }
 
 fn parse_count(words: &[String]) -> Result<Task, String> {
     let id = value(words, "--load")?;
     let load = Load::by_id(id).ok_or_else(|| format!("--load: there is no `{id}`"))?;
-    Ok(Task::Count { who: parse_who(words)?, key: parse_key(words)?, load, decisions: parse_n(words)? as usize })
+    Ok(Task::Count {
+        who: parse_who(words)?,
+        key: parse_key(words)?,
+        load,
+        decisions: parse_n(words)? as usize,
+    })
 }
 
 fn parse_memory(words: &[String]) -> Result<Task, String> {
-    Ok(Task::Memory { who: parse_who(words)?, key: parse_key(words)?, keys: parse_n(words)? })
+    Ok(Task::Memory {
+        who: parse_who(words)?,
+        key: parse_key(words)?,
+        keys: parse_n(words)?,
+    })
 }
 
 fn parse_who(words: &[String]) -> Result<Who, String> {
@@ -131,13 +159,17 @@ fn parse_key(words: &[String]) -> Result<KeyKind, String> {
 
 fn parse_n(words: &[String]) -> Result<u32, String> {
     let number = value(words, "--n")?;
-    number.parse().map_err(|_| format!("--n: must be a number (got `{number}`)"))
+    number
+        .parse()
+        .map_err(|_| format!("--n: must be a number (got `{number}`)"))
 }
 
 /// The word after `option`.
 pub fn value<'a>(words: &'a [String], option: &str) -> Result<&'a str, String> {
     let at = words.iter().position(|word| word == option);
-    at.and_then(|at| words.get(at + 1)).map(String::as_str).ok_or_else(|| format!("{option}: is missing"))
+    at.and_then(|at| words.get(at + 1))
+        .map(String::as_str)
+        .ok_or_else(|| format!("{option}: is missing"))
 }
 
 #[cfg(test)]
@@ -157,7 +189,13 @@ mod tests {
 
     #[test]
     fn without_words_everything_is_measured_and_written() {
-        let expected = Options { is_quick: false, rounds: 7, only: None, counts_instructions: true, writes_page: true };
+        let expected = Options {
+            is_quick: false,
+            rounds: 7,
+            only: None,
+            counts_instructions: true,
+            writes_page: true,
+        };
         assert_eq!(options(""), expected);
     }
 
@@ -178,9 +216,18 @@ mod tests {
     #[test]
     fn mistakes_are_answered_with_what_is_accepted() {
         let advice = |line: &str| parsed(line).map(|_| ()).unwrap_err();
-        assert_eq!(advice("--rounds 0"), "--rounds: must be a number from 1 to 20 (got `0`)");
-        assert_eq!(advice("--only"), "--only: the name of a load is missing, for example `zipf`");
-        assert_eq!(advice("--fast"), "unknown option `--fast` (`--help` lists all)");
+        assert_eq!(
+            advice("--rounds 0"),
+            "--rounds: must be a number from 1 to 20 (got `0`)"
+        );
+        assert_eq!(
+            advice("--only"),
+            "--only: the name of a load is missing, for example `zipf`"
+        );
+        assert_eq!(
+            advice("--fast"),
+            "unknown option `--fast` (`--help` lists all)"
+        );
     }
 
     #[test]
@@ -188,7 +235,12 @@ mod tests {
         let line = "count --contestant mutex --key u64 --load 10k --n 500";
         assert!(matches!(
             parsed(line),
-            Ok(Task::Count { who: Who::MutexMap, key: KeyKind::U64, load: Load { id: "10k", .. }, decisions: 500 })
+            Ok(Task::Count {
+                who: Who::MutexMap,
+                key: KeyKind::U64,
+                load: Load { id: "10k", .. },
+                decisions: 500
+            })
         ));
         assert!(parsed("memory --contestant nobody --key u64 --n 5").is_err());
     }

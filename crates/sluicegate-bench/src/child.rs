@@ -11,8 +11,15 @@ pub fn output(arguments: &[&str]) -> Result<String, String> {
 
 /// What `tool` says on standard error about the program run with `arguments`.
 pub fn errors_under(tool: &[&str], arguments: &[&str]) -> Result<String, String> {
-    let [name, options @ ..] = tool else { return Err("no tool was named".to_string()) };
-    let output = finished(Command::new(name).args(options).arg(this_program()?).args(arguments))?;
+    let [name, options @ ..] = tool else {
+        return Err("no tool was named".to_string());
+    };
+    let output = finished(
+        Command::new(name)
+            .args(options)
+            .arg(this_program()?)
+            .args(arguments),
+    )?;
     Ok(String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
@@ -25,10 +32,21 @@ pub struct Companion {
 impl Companion {
     pub fn start(arguments: &[String]) -> Result<Self, String> {
         let mut command = Command::new(this_program()?);
-        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| format!("this program cannot start itself: {error}"))?;
-        let stdout = child.stdout.take().ok_or("a child without standard output")?;
-        Ok(Self { child, lines: BufReader::new(stdout) })
+        command
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut child = command
+            .spawn()
+            .map_err(|error| format!("this program cannot start itself: {error}"))?;
+        let stdout = child
+            .stdout
+            .take()
+            .ok_or("a child without standard output")?;
+        Ok(Self {
+            child,
+            lines: BufReader::new(stdout),
+        })
     }
 
     /// The next line it prints; it has said on standard error why there is none.
@@ -43,8 +61,14 @@ impl Companion {
 
     /// Lets it go on.
     pub fn go_on(&mut self) -> Result<(), String> {
-        let stdin = self.child.stdin.as_mut().ok_or("a child without standard input")?;
-        stdin.write_all(b"\n").map_err(|error| format!("a contestant does not listen: {error}"))
+        let stdin = self
+            .child
+            .stdin
+            .as_mut()
+            .ok_or("a child without standard input")?;
+        stdin
+            .write_all(b"\n")
+            .map_err(|error| format!("a contestant does not listen: {error}"))
     }
 }
 
@@ -61,10 +85,16 @@ fn this_program() -> Result<std::path::PathBuf, String> {
 
 fn finished(command: &mut Command) -> Result<Output, String> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let output = command.output().map_err(|error| format!("{name}: {error}"))?;
+    let output = command
+        .output()
+        .map_err(|error| format!("{name}: {error}"))?;
     if output.status.success() {
         return Ok(output);
     }
     let errors = String::from_utf8_lossy(&output.stderr);
-    Err(format!("{name}: {} ({})", output.status, errors.lines().last().unwrap_or("no message")))
+    Err(format!(
+        "{name}: {} ({})",
+        output.status,
+        errors.lines().last().unwrap_or("no message")
+    ))
 }

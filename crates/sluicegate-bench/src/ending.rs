@@ -3,7 +3,11 @@
 use std::process::ExitCode;
 
 /// Runs the task that the command line of `bench` asks for, and says on standard error what went wrong.
-pub fn of<T>(bench: &str, task: Result<T, String>, run: impl FnOnce(T) -> Result<(), String>) -> ExitCode {
+pub fn of<T>(
+    bench: &str,
+    task: Result<T, String>,
+    run: impl FnOnce(T) -> Result<(), String>,
+) -> ExitCode {
     let task = match task {
         Ok(task) => task,
         Err(advice) => {

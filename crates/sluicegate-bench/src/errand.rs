@@ -12,20 +12,32 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What the program printed, if it ended well and in time.
 pub fn finish(name: &str, command: &mut Command, expected: Duration) -> Result<String, String> {
-    finish_with_bytes(name, command, expected).map(|printed| String::from_utf8_lossy(&printed).into_owned())
+    finish_with_bytes(name, command, expected)
+        .map(|printed| String::from_utf8_lossy(&printed).into_owned())
 }
 
 /// The same for a program that prints no text.
-pub fn finish_with_bytes(name: &str, command: &mut Command, expected: Duration) -> Result<Vec<u8>, String> {
+pub fn finish_with_bytes(
+    name: &str,
+    command: &mut Command,
+    expected: Duration,
+) -> Result<Vec<u8>, String> {
     finish_within(name, command, expected + PATIENCE)
 }
 
 fn finish_within(name: &str, command: &mut Command, timeout: Duration) -> Result<Vec<u8>, String> {
     let failed = |error: std::io::Error| format!("{name}: {error}");
-    let mut child =
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().map_err(failed)?;
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(failed)?;
     watchdog::watch(child.id());
-    let mut output = child.stdout.take().ok_or_else(|| format!("{name}: no standard output"))?;
+    let mut output = child
+        .stdout
+        .take()
+        .ok_or_else(|| format!("{name}: no standard output"))?;
     // Beside us, so that a program that prints much does not wait for us.
     let printed = thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -36,7 +48,9 @@ fn finish_within(name: &str, command: &mut Command, timeout: Duration) -> Result
         match child.try_wait().map_err(failed)? {
             Some(status) if status.success() => break Ok(()),
             Some(status) => break Err(format!("{name}: {status}")),
-            None if Instant::now() > deadline => break Err(format!("{name}: no end of it in time")),
+            None if Instant::now() > deadline => {
+                break Err(format!("{name}: no end of it in time"));
+            }
             None => thread::sleep(Duration::from_millis(1)),
         }
     };
@@ -44,7 +58,10 @@ fn finish_within(name: &str, command: &mut Command, timeout: Duration) -> Result
     let _already_ended = child.kill();
     let _nothing_to_learn = child.wait();
     ended?;
-    printed.join().map_err(|_| format!("{name}: what it printed was lost"))?.map_err(failed)
+    printed
+        .join()
+        .map_err(|_| format!("{name}: what it printed was lost"))?
+        .map_err(failed)
 }
 
 #[cfg(test)]
@@ -53,9 +70,19 @@ mod tests {
 
     #[test]
     fn a_program_that_does_not_end_is_given_up() {
-        let failure = finish_within("sleep", Command::new("sleep").arg("60"), Duration::from_millis(20));
+        let failure = finish_within(
+            "sleep",
+            Command::new("sleep").arg("60"),
+            Duration::from_millis(20),
+        );
         assert_eq!(failure, Err("sleep: no end of it in time".to_string()));
-        assert_eq!(finish("x", &mut Command::new("false"), PATIENCE), Err("x: exit status: 1".to_string()));
-        assert_eq!(finish("x", Command::new("echo").arg("a"), PATIENCE), Ok("a\n".to_string()));
+        assert_eq!(
+            finish("x", &mut Command::new("false"), PATIENCE),
+            Err("x: exit status: 1".to_string())
+        );
+        assert_eq!(
+            finish("x", Command::new("echo").arg("a"), PATIENCE),
+            Ok("a\n".to_string())
+        );
     }
 }

@@ -20,23 +20,44 @@ pub struct Streams<'a> {
 }
 
 /// Asks for so long, which is rounded to whole seconds. What is under way at the end is not counted.
-pub fn ask(h2load: &Path, url: &str, asking: &Streams<'_>, duration: Duration) -> Result<Tally, String> {
+pub fn ask(
+    h2load: &Path,
+    url: &str,
+    asking: &Streams<'_>,
+    duration: Duration,
+) -> Result<Tally, String> {
     let directory = watchdog::temporary_directory("h2load-");
     let log = directory.path().join("log");
     let seconds = duration.as_secs().max(1);
     let mut command = Command::new(h2load);
     command
-        .args(["--threads", "1", "--clients", &asking.connections.to_string()])
-        .args(["--max-concurrent-streams", &asking.streams.to_string(), "--duration", &seconds.to_string()])
+        .args([
+            "--threads",
+            "1",
+            "--clients",
+            &asking.connections.to_string(),
+        ])
+        .args([
+            "--max-concurrent-streams",
+            &asking.streams.to_string(),
+            "--duration",
+            &seconds.to_string(),
+        ])
         .arg(format!("--log-file={}", log.display()));
     if let Some(payload) = asking.payload {
         command.arg(format!("--data={}", payload.display()));
-        command.args(["--header=content-type: application/grpc", "--header=te: trailers"]);
+        command.args([
+            "--header=content-type: application/grpc",
+            "--header=te: trailers",
+        ]);
     }
     command.arg(url);
     errand::finish("h2load", &mut command, Duration::from_secs(seconds))?;
     let text = fs::read_to_string(&log).map_err(|error| format!("h2load: its log: {error}"))?;
-    let tally = Tally { wall: Duration::from_secs(seconds), ..tally_of(&text)? };
+    let tally = Tally {
+        wall: Duration::from_secs(seconds),
+        ..tally_of(&text)?
+    };
     if tally.done() == 0 {
         return Err("h2load: nothing was answered".to_string());
     }
@@ -48,14 +69,18 @@ fn tally_of(log: &str) -> Result<Tally, String> {
     let mut tally = Tally::default();
     for line in log.lines() {
         let [_, status, took_us, ..] = line.split('\t').collect::<Vec<_>>()[..] else {
-            return Err(format!("h2load: a line of its log is not understood: {line}"));
+            return Err(format!(
+                "h2load: a line of its log is not understood: {line}"
+            ));
         };
         match status {
             "200" => tally.allowed += 1,
             "429" => tally.rejected += 1,
             _ => tally.other += 1,
         }
-        let took_us = took_us.parse().map_err(|_| format!("h2load: no time in its log: {line}"))?;
+        let took_us = took_us
+            .parse()
+            .map_err(|_| format!("h2load: no time in its log: {line}"))?;
         tally.latencies.record(Duration::from_micros(took_us));
     }
     Ok(tally)
@@ -67,8 +92,10 @@ mod tests {
 
     #[test]
     fn the_log_is_counted_by_status() {
-        let tally =
-            tally_of("1700000000000001\t200\t1500\n1700000000000002\t429\t80\n1700000000000003\t503\t9\n").unwrap();
+        let tally = tally_of(
+            "1700000000000001\t200\t1500\n1700000000000002\t429\t80\n1700000000000003\t503\t9\n",
+        )
+        .unwrap();
         assert_eq!((tally.allowed, tally.rejected, tally.other), (1, 1, 1));
         assert_eq!(tally.latencies.max(), Duration::from_micros(1_500));
         assert!(tally_of("what\n").is_err());

@@ -102,6 +102,10 @@ mod tests {
 
     #[test]
     fn names_have_twenty_bytes() {
-        assert!([0, 1, u32::MAX].iter().all(|index| String::nth(*index).len() == 20));
+        assert!(
+            [0, 1, u32::MAX]
+                .iter()
+                .all(|index| String::nth(*index).len() == 20)
+        );
     }
 }

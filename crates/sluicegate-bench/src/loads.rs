@@ -45,7 +45,11 @@ impl Rate {
     }
 
     const fn per_second(count: u32, burst: u32) -> Self {
-        Self { count, period: Duration::from_secs(1), burst }
+        Self {
+            count,
+            period: Duration::from_secs(1),
+            burst,
+        }
     }
 }
 
@@ -66,7 +70,11 @@ impl Answer {
 }
 
 /// Denies everything for an hour once both units are spent. Two, because throttlecrab forgets a burst of one at once.
-pub const DENIED: Rate = Rate { count: 1, period: Duration::from_secs(3600), burst: 2 };
+pub const DENIED: Rate = Rate {
+    count: 1,
+    period: Duration::from_secs(3600),
+    burst: 2,
+};
 /// What each key is charged before a load that is to be denied.
 pub const DENIED_FILL: u32 = DENIED.burst;
 
@@ -77,11 +85,22 @@ const HOT: Rate = Rate::per_second(1_000, 4_000_000_000);
 /// The first rank takes an eighth of all decisions.
 const SKEWED: Rate = Rate::per_second(1, 4_000_000);
 /// Each key takes a few thousand decisions at most, minutes apart.
-const EVEN: Rate = Rate { count: 1, period: Duration::from_secs(600), burst: 7_000 };
+const EVEN: Rate = Rate {
+    count: 1,
+    period: Duration::from_secs(600),
+    burst: 7_000,
+};
 
 /// Every load of a full run; `bench local --quick` leaves the largest out.
 pub const LOADS: [Load; 6] = [
-    Load { name: "1 hot key", id: "hot", keys: 1, pattern: Pattern::Uniform, allowed: HOT, decisions: 1_000_000 },
+    Load {
+        name: "1 hot key",
+        id: "hot",
+        keys: 1,
+        pattern: Pattern::Uniform,
+        allowed: HOT,
+        decisions: 1_000_000,
+    },
     Load {
         name: "10,000 keys",
         id: "10k",
@@ -90,8 +109,22 @@ pub const LOADS: [Load; 6] = [
         allowed: EVEN,
         decisions: 1_000_000,
     },
-    Load { name: "1 M uniform", id: "1m", keys: MILLION, pattern: Pattern::Uniform, allowed: EVEN, decisions: 500_000 },
-    Load { name: "1 M Zipf 1.1", id: "zipf", keys: MILLION, pattern: ZIPF, allowed: SKEWED, decisions: 500_000 },
+    Load {
+        name: "1 M uniform",
+        id: "1m",
+        keys: MILLION,
+        pattern: Pattern::Uniform,
+        allowed: EVEN,
+        decisions: 500_000,
+    },
+    Load {
+        name: "1 M Zipf 1.1",
+        id: "zipf",
+        keys: MILLION,
+        pattern: ZIPF,
+        allowed: SKEWED,
+        decisions: 500_000,
+    },
     Load {
         name: "10 M uniform",
         id: "10m",
@@ -131,25 +164,43 @@ impl Load {
     /// The same load with fewer decisions and, where every decision is a new key, fewer keys.
     pub fn shortened(self, factor: usize) -> Self {
         let decisions = self.decisions / factor;
-        let keys = if self.pattern == Pattern::New { decisions as u32 } else { self.keys };
-        Self { decisions, keys, ..self }
+        let keys = if self.pattern == Pattern::New {
+            decisions as u32
+        } else {
+            self.keys
+        };
+        Self {
+            decisions,
+            keys,
+            ..self
+        }
     }
 
     /// The keys of a run in the order in which they will be asked for.
     pub fn stream<K: Key>(&self) -> Stream<K> {
         let per_chunk = self.decisions.min(self.distinct_per_chunk());
-        let chunks = if self.decisions > per_chunk || self.pattern == Pattern::New { 1 } else { CHUNKS };
+        let chunks = if self.decisions > per_chunk || self.pattern == Pattern::New {
+            1
+        } else {
+            CHUNKS
+        };
         let mut random = Random::seeded(u64::from(self.keys));
         let count = per_chunk * chunks;
         let keys = match self.pattern {
             Pattern::New => (0..self.keys).map(K::nth).collect(),
-            Pattern::Uniform => (0..count).map(|_| K::nth(random.below(self.keys))).collect(),
+            Pattern::Uniform => (0..count)
+                .map(|_| K::nth(random.below(self.keys)))
+                .collect(),
             Pattern::Zipf { exponent } => {
                 let zipf = Zipf::new(self.keys, exponent);
                 (0..count).map(|_| K::nth(zipf.draw(&mut random))).collect()
             }
         };
-        Stream { keys, per_chunk, passes: self.decisions / per_chunk }
+        Stream {
+            keys,
+            per_chunk,
+            passes: self.decisions / per_chunk,
+        }
     }
 
     /// Few keys are walked several times in a round, so that the stream itself stays in the caches as a request does.
@@ -192,7 +243,9 @@ impl Zipf {
             total += f64::from(rank).powf(-exponent);
             total
         });
-        Self { cumulative: cumulative.collect() }
+        Self {
+            cumulative: cumulative.collect(),
+        }
     }
 
     /// A rank from 0; rank 0 is the most frequent.
@@ -244,11 +297,16 @@ mod tests {
         for _ in 0..draws {
             seen[zipf.draw(&mut random) as usize] += 1;
         }
-        let total: f64 = (1..=ranks).map(|rank| f64::from(rank).powf(-exponent)).sum();
+        let total: f64 = (1..=ranks)
+            .map(|rank| f64::from(rank).powf(-exponent))
+            .sum();
         for rank in [1, 2, 10, 100] {
             let expected = f64::from(rank).powf(-exponent) / total * f64::from(draws);
             let got = f64::from(seen[rank as usize - 1]);
-            assert!((got / expected - 1.0).abs() < 0.15, "rank {rank}: {got} of {expected}");
+            assert!(
+                (got / expected - 1.0).abs() < 0.15,
+                "rank {rank}: {got} of {expected}"
+            );
         }
     }
 
@@ -264,7 +322,12 @@ mod tests {
     fn a_round_makes_the_decisions_it_promises() {
         for load in LOADS.map(|load| load.shortened(100)) {
             let stream = load.stream::<u64>();
-            assert_eq!(stream.chunk(7).len() * stream.passes, load.decisions, "{}", load.name);
+            assert_eq!(
+                stream.chunk(7).len() * stream.passes,
+                load.decisions,
+                "{}",
+                load.name
+            );
         }
     }
 

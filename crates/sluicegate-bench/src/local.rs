@@ -22,7 +22,12 @@ fn run(task: Task) -> Result<(), String> {
     match task {
         Task::Help => print!("{HELP}"),
         Task::Bench(options) => return bench(&options),
-        Task::Count { who, key, load, decisions } => match key {
+        Task::Count {
+            who,
+            key,
+            load,
+            decisions,
+        } => match key {
             KeyKind::IpAddr => callgrind::run_counted::<IpAddr>(who, &load, decisions),
             KeyKind::String => callgrind::run_counted::<String>(who, &load, decisions),
             KeyKind::U64 => callgrind::run_counted::<u64>(who, &load, decisions),
@@ -45,7 +50,11 @@ fn bench(options: &Options) -> Result<(), String> {
             bench: "local",
             report: &report,
             rounds: options.rounds,
-            note: if options.is_quick { ", a quick run: shorter rounds, nothing with 10 M keys" } else { "" },
+            note: if options.is_quick {
+                ", a quick run: shorter rounds, nothing with 10 M keys"
+            } else {
+                ""
+            },
             peers: &["governor", "throttlecrab", "pingora-limits"],
             caption: "Cost per decision, by load and contestant",
         };
@@ -62,16 +71,23 @@ fn measured(options: &Options) -> Result<Results, String> {
     let memory = chosen_memory(options);
     let counts = chosen_counts(options);
     let steps = |load: &Load| KeyKind::ALL.len() * if load.pattern == Pattern::New { 1 } else { 2 };
-    let mut progress = Progress::new(loads.iter().map(steps).sum::<usize>() + memory.len() + counts.len());
+    let mut progress =
+        Progress::new(loads.iter().map(steps).sum::<usize>() + memory.len() + counts.len());
 
     let mut results = Results::default();
     for load in &loads {
         for key in KeyKind::ALL {
-            results.rows.extend(rows(load, key, options.rounds, &mut progress));
+            results
+                .rows
+                .extend(rows(load, key, options.rounds, &mut progress));
         }
     }
     for (who, key, keys) in memory {
-        progress.step(&format!("bytes per key, {}, {} keys", who.name(), key.name()));
+        progress.step(&format!(
+            "bytes per key, {}, {} keys",
+            who.name(),
+            key.name()
+        ));
         results.memory.extend(memory::measured(who, key, keys)?);
     }
     if !counts.is_empty() {
@@ -80,7 +96,9 @@ fn measured(options: &Options) -> Result<Results, String> {
     for (who, key, load) in counts {
         progress.step(&format!("instructions, {}, {}", who.name(), load.name));
         if results.not_counted.is_none() {
-            results.instructions.push(callgrind::counted(who, key, &load)?);
+            results
+                .instructions
+                .push(callgrind::counted(who, key, &load)?);
         }
     }
     if options.includes("matching") {
@@ -105,7 +123,10 @@ const QUICK_FACTOR: usize = 5;
 fn chosen_loads(options: &Options) -> Vec<Load> {
     let chosen = LOADS.into_iter().filter(|load| options.includes(load.name));
     if options.is_quick {
-        return chosen.filter(|load| load.keys < TEN_MILLION).map(|load| load.shortened(QUICK_FACTOR)).collect();
+        return chosen
+            .filter(|load| load.keys < TEN_MILLION)
+            .map(|load| load.shortened(QUICK_FACTOR))
+            .collect();
     }
     chosen.collect()
 }
@@ -114,14 +135,24 @@ fn chosen_memory(options: &Options) -> Vec<(Who, KeyKind, u32)> {
     if !options.includes("bytes per key") {
         return Vec::new();
     }
-    let sizes: &[u32] = if options.is_quick { &[MILLION] } else { &[MILLION, TEN_MILLION] };
-    let of_size = |keys: &u32| contestants_by_key().map(|(who, key)| (who, key, *keys)).collect::<Vec<_>>();
+    let sizes: &[u32] = if options.is_quick {
+        &[MILLION]
+    } else {
+        &[MILLION, TEN_MILLION]
+    };
+    let of_size = |keys: &u32| {
+        contestants_by_key()
+            .map(|(who, key)| (who, key, *keys))
+            .collect::<Vec<_>>()
+    };
     sizes.iter().flat_map(of_size).collect()
 }
 
 /// Everybody with every key, except where the key makes no difference or is not taken.
 fn contestants_by_key() -> impl Iterator<Item = (Who, KeyKind)> {
-    let pairs = KeyKind::ALL.into_iter().flat_map(|key| Who::ALL.map(|who| (who, key)));
+    let pairs = KeyKind::ALL
+        .into_iter()
+        .flat_map(|key| Who::ALL.map(|who| (who, key)));
     pairs.filter(|(who, key)| match who {
         Who::Sluicegate | Who::Governor | Who::MutexMap => true,
         Who::Throttlecrab => *key == KeyKind::String,
@@ -135,5 +166,12 @@ fn chosen_counts(options: &Options) -> Vec<(Who, KeyKind, Load)> {
     }
     let loads: Vec<Load> = ["hot", "10k"].into_iter().filter_map(Load::by_id).collect();
     let pairs = contestants_by_key().filter(|(_, key)| *key != KeyKind::U64);
-    pairs.flat_map(|(who, key)| loads.iter().map(move |load| (who, key, *load)).collect::<Vec<_>>()).collect()
+    pairs
+        .flat_map(|(who, key)| {
+            loads
+                .iter()
+                .map(move |load| (who, key, *load))
+                .collect::<Vec<_>>()
+        })
+        .collect()
 }

@@ -12,22 +12,41 @@ pub fn svg(results: &Results) -> String {
         title: "ns per decision (processor time, one thread, allowed; logarithmic)",
         description: "Processor time per decision in ns, by load and contestant",
         unit: Unit::Nanoseconds,
-        series: SHOWN.map(|who| Series { name: who.name(), note: note(who), colour: colour(who) }).into(),
+        series: SHOWN
+            .map(|who| Series {
+                name: who.name(),
+                note: note(who),
+                colour: colour(who),
+            })
+            .into(),
         groups: groups(results),
     };
     chart.svg()
 }
 
-const SHOWN: [Who; 5] = [Who::Sluicegate, Who::Governor, Who::Throttlecrab, Who::Pingora, Who::MutexMap];
+const SHOWN: [Who; 5] = [
+    Who::Sluicegate,
+    Who::Governor,
+    Who::Throttlecrab,
+    Who::Pingora,
+    Who::MutexMap,
+];
 
 fn groups(results: &Results) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
-    for row in results.rows.iter().filter(|row| row.threads == 1 && row.answer == Answer::Allowed) {
+    for row in results
+        .rows
+        .iter()
+        .filter(|row| row.threads == 1 && row.answer == Answer::Allowed)
+    {
         let cells = row.cells.iter().filter(|cell| key_of(cell.who) == row.key);
         let bars = cells.filter_map(bar);
         match groups.iter_mut().find(|group| group.name == row.load) {
             Some(group) => group.bars.extend(bars),
-            None => groups.push(Group { name: row.load.to_string(), bars: bars.collect() }),
+            None => groups.push(Group {
+                name: row.load.to_string(),
+                bars: bars.collect(),
+            }),
         }
     }
     for group in &mut groups {
@@ -38,11 +57,18 @@ fn groups(results: &Results) -> Vec<Group> {
 
 fn bar(cell: &Cell) -> Option<Bar> {
     let series = SHOWN.iter().position(|who| *who == cell.who)?;
-    Some(Bar { series, value: cell.cpu_ns() })
+    Some(Bar {
+        series,
+        value: cell.cpu_ns(),
+    })
 }
 
 fn key_of(who: Who) -> KeyKind {
-    if who == Who::Throttlecrab { KeyKind::String } else { KeyKind::IpAddr }
+    if who == Who::Throttlecrab {
+        KeyKind::String
+    } else {
+        KeyKind::IpAddr
+    }
 }
 
 fn note(who: Who) -> &'static str {

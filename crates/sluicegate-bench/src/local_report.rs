@@ -5,7 +5,9 @@ use crate::keys::KeyKind;
 use crate::loads::{Answer, LOADS, MILLION, TEN_MILLION};
 use crate::matching::{LIMITS, Matching};
 use crate::report::{Report, Wrong, one_digit, or_dash, three_digits};
-use crate::results::{BYTES_PER_KEY_MAX, Cell, GROWTH_MAX, MATCHING_NS_MAX, MemoryUse, RATIO_MAX, Results, Sample};
+use crate::results::{
+    BYTES_PER_KEY_MAX, Cell, GROWTH_MAX, MATCHING_NS_MAX, MemoryUse, RATIO_MAX, Results, Sample,
+};
 use crate::table::Table;
 
 impl Report {
@@ -21,19 +23,38 @@ impl Report {
     }
 
     fn add_costs(&mut self, results: &Results) {
-        let mut headings = vec!["load", "key", "answer", "threads", "verdict", "ratio", "wall ratio"];
+        let mut headings = vec![
+            "load",
+            "key",
+            "answer",
+            "threads",
+            "verdict",
+            "ratio",
+            "wall ratio",
+        ];
         headings.extend(Who::ALL.map(Who::name));
         let mut table = Table::new(5, &headings);
         for row in &results.rows {
             let ratio = row.ratio_to_governor(Sample::cpu);
             let verdict = ratio.map(|ratio| {
-                let title = || format!("{}: {ratio:.3} of governor, at most {RATIO_MAX:.3}", row.title());
+                let title = || {
+                    format!(
+                        "{}: {ratio:.3} of governor, at most {RATIO_MAX:.3}",
+                        row.title()
+                    )
+                };
                 self.verdict(ratio, RATIO_MAX, title)
             });
-            let mut fields = vec![row.load.to_string(), row.key.name().to_string(), row.answer.name().to_string()];
+            let mut fields = vec![
+                row.load.to_string(),
+                row.key.name().to_string(),
+                row.answer.name().to_string(),
+            ];
             fields.extend([row.threads.to_string(), or_dash(verdict)]);
-            fields
-                .extend([Sample::cpu, Sample::wall].map(|cost| or_dash(row.ratio_to_governor(cost).map(three_digits))));
+            fields.extend(
+                [Sample::cpu, Sample::wall]
+                    .map(|cost| or_dash(row.ratio_to_governor(cost).map(three_digits))),
+            );
             fields.extend(Who::ALL.map(|who| or_dash(row.cell(who).map(cost))));
             table.push(fields);
         }
@@ -45,44 +66,101 @@ impl Report {
     }
 
     fn add_growth(&mut self, results: &Results) {
-        let mut table = Table::new(3, &["contestant", "key", "verdict", "10,000 keys", "10 M keys", "growth"]);
+        let mut table = Table::new(
+            3,
+            &[
+                "contestant",
+                "key",
+                "verdict",
+                "10,000 keys",
+                "10 M keys",
+                "growth",
+            ],
+        );
         for key in KeyKind::ALL {
             for who in Who::ALL {
                 let cost = |id: &str| {
                     let mut rows = results.rows.iter();
-                    let is_meant = |load: &str| LOADS.iter().any(|other| other.id == id && other.name == load);
+                    let is_meant = |load: &str| {
+                        LOADS
+                            .iter()
+                            .any(|other| other.id == id && other.name == load)
+                    };
                     let row = rows.find(|row| {
-                        is_meant(row.load) && row.key == key && row.answer == Answer::Allowed && row.threads == 1
+                        is_meant(row.load)
+                            && row.key == key
+                            && row.answer == Answer::Allowed
+                            && row.threads == 1
                     });
                     row?.cell(who).map(Cell::cpu_ns)
                 };
-                let (Some(few), Some(many)) = (cost("10k"), cost("10m")) else { continue };
+                let (Some(few), Some(many)) = (cost("10k"), cost("10m")) else {
+                    continue;
+                };
                 let growth = many / few;
-                let title = || format!("growth to 10 M keys, {}: {growth:.1}, at most {GROWTH_MAX}", key.name());
-                let verdict = (who == Who::Sluicegate).then(|| self.verdict(growth, GROWTH_MAX, title));
-                let mut fields = vec![who.name().to_string(), key.name().to_string(), or_dash(verdict)];
+                let title = || {
+                    format!(
+                        "growth to 10 M keys, {}: {growth:.1}, at most {GROWTH_MAX}",
+                        key.name()
+                    )
+                };
+                let verdict =
+                    (who == Who::Sluicegate).then(|| self.verdict(growth, GROWTH_MAX, title));
+                let mut fields = vec![
+                    who.name().to_string(),
+                    key.name().to_string(),
+                    or_dash(verdict),
+                ];
                 fields.extend([one_digit(few), one_digit(many), one_digit(growth)]);
                 table.push(fields);
             }
         }
-        let explanation =
-            format!("Processor time in ns, one thread, allowed. The target for ours is at most {GROWTH_MAX} times.");
+        let explanation = format!(
+            "Processor time in ns, one thread, allowed. The target for ours is at most {GROWTH_MAX} times."
+        );
         self.add("Growth with the number of keys", explanation, table);
     }
 
     fn add_memory(&mut self, results: &Results) {
-        let mut table =
-            Table::new(3, &["contestant", "key", "verdict", "1 M", "10 M", "1 M resident", "10 M resident"]);
+        let mut table = Table::new(
+            3,
+            &[
+                "contestant",
+                "key",
+                "verdict",
+                "1 M",
+                "10 M",
+                "1 M resident",
+                "10 M resident",
+            ],
+        );
         let few = results.memory.iter().filter(|used| used.keys == MILLION);
         for used in few {
-            let same = |other: &&MemoryUse| (other.who, other.key, other.keys) == (used.who, used.key, TEN_MILLION);
+            let same = |other: &&MemoryUse| {
+                (other.who, other.key, other.keys) == (used.who, used.key, TEN_MILLION)
+            };
             let many = results.memory.iter().find(same);
-            let most = many.map_or(0.0, MemoryUse::allocated_per_key).max(used.allocated_per_key());
-            let title = || format!("bytes per key, {}: {most:.1}, at most {BYTES_PER_KEY_MAX}", used.key.name());
-            let verdict = (used.who == Who::Sluicegate).then(|| self.verdict(most, BYTES_PER_KEY_MAX, title));
-            let mut fields = vec![used.who.name().to_string(), used.key.name().to_string(), or_dash(verdict)];
+            let most = many
+                .map_or(0.0, MemoryUse::allocated_per_key)
+                .max(used.allocated_per_key());
+            let title = || {
+                format!(
+                    "bytes per key, {}: {most:.1}, at most {BYTES_PER_KEY_MAX}",
+                    used.key.name()
+                )
+            };
+            let verdict =
+                (used.who == Who::Sluicegate).then(|| self.verdict(most, BYTES_PER_KEY_MAX, title));
+            let mut fields = vec![
+                used.who.name().to_string(),
+                used.key.name().to_string(),
+                or_dash(verdict),
+            ];
             for bytes in [MemoryUse::allocated_per_key, MemoryUse::resident_per_key] {
-                fields.extend([one_digit(bytes(used)), or_dash(many.map(|many| one_digit(bytes(many))))]);
+                fields.extend([
+                    one_digit(bytes(used)),
+                    or_dash(many.map(|many| one_digit(bytes(many)))),
+                ]);
             }
             table.push(fields);
         }
@@ -94,14 +172,29 @@ impl Report {
     }
 
     fn add_instructions(&mut self, results: &Results) {
-        let mut table = Table::new(3, &["load", "contestant", "key", "instructions", "ratio to governor"]);
+        let mut table = Table::new(
+            3,
+            &[
+                "load",
+                "contestant",
+                "key",
+                "instructions",
+                "ratio to governor",
+            ],
+        );
         for counted in &results.instructions {
             let mut all = results.instructions.iter();
-            let governor =
-                all.find(|other| (other.who, other.key, other.load) == (Who::Governor, counted.key, counted.load));
-            let ratio = governor.map(|governor| three_digits(counted.per_decision / governor.per_decision));
+            let governor = all.find(|other| {
+                (other.who, other.key, other.load) == (Who::Governor, counted.key, counted.load)
+            });
+            let ratio =
+                governor.map(|governor| three_digits(counted.per_decision / governor.per_decision));
             let mut fields = vec![counted.load.to_string(), counted.who.name().to_string()];
-            fields.extend([counted.key.name().to_string(), format!("{:.0}", counted.per_decision), or_dash(ratio)]);
+            fields.extend([
+                counted.key.name().to_string(),
+                format!("{:.0}", counted.per_decision),
+                or_dash(ratio),
+            ]);
             table.push(fields);
         }
         if let Some(reason) = &results.not_counted {
@@ -120,9 +213,14 @@ impl Report {
     fn add_matching(&mut self, results: &Results) {
         let mut table = Table::new(2, &["limits told apart by", "verdict", "ns"]);
         for Matching { told_apart_by, ns } in &results.matching {
-            let title = || format!("matching by {told_apart_by}: {ns:.0} ns, at most {MATCHING_NS_MAX:.0}");
+            let title =
+                || format!("matching by {told_apart_by}: {ns:.0} ns, at most {MATCHING_NS_MAX:.0}");
             let verdict = self.verdict(*ns, MATCHING_NS_MAX, title);
-            table.push(vec![(*told_apart_by).to_string(), verdict, format!("{ns:.0}")]);
+            table.push(vec![
+                (*told_apart_by).to_string(),
+                verdict,
+                format!("{ns:.0}"),
+            ]);
         }
         let explanation = format!(
             "From a request to its charges among {LIMITS} limits, the request's text in the cache. The target is at most \
@@ -133,9 +231,14 @@ impl Report {
 }
 
 fn wrong_answers(results: &Results) -> Vec<Wrong> {
-    let cells = results.rows.iter().flat_map(|row| row.cells.iter().map(move |cell| (row, cell)));
+    let cells = results
+        .rows
+        .iter()
+        .flat_map(|row| row.cells.iter().map(move |cell| (row, cell)));
     let wrong = cells.filter(|(_, cell)| cell.who.is_exact() && cell.wrong_share() > 0.0);
-    wrong.map(|(row, cell)| Wrong::new(cell.who.name(), &row.title(), cell.wrong_share())).collect()
+    wrong
+        .map(|(row, cell)| Wrong::new(cell.who.name(), &row.title(), cell.wrong_share()))
+        .collect()
 }
 
 fn cost(cell: &Cell) -> String {
@@ -148,13 +251,29 @@ mod tests {
     use crate::results::Row;
 
     fn row(ours: f64, governor: f64, wrong_share: f64) -> Row {
-        let cell = |who, cpu_ns| Cell { who, samples: vec![Sample { cpu_ns, wall_ns: cpu_ns, wrong_share }] };
+        let cell = |who, cpu_ns| Cell {
+            who,
+            samples: vec![Sample {
+                cpu_ns,
+                wall_ns: cpu_ns,
+                wrong_share,
+            }],
+        };
         let cells = vec![cell(Who::Sluicegate, ours), cell(Who::Governor, governor)];
-        Row { load: "1 hot key", key: KeyKind::U64, answer: Answer::Allowed, threads: 2, cells }
+        Row {
+            load: "1 hot key",
+            key: KeyKind::U64,
+            answer: Answer::Allowed,
+            threads: 2,
+            cells,
+        }
     }
 
     fn report(rows: Vec<Row>) -> Report {
-        Report::on_local(&Results { rows, ..Results::default() })
+        Report::on_local(&Results {
+            rows,
+            ..Results::default()
+        })
     }
 
     #[test]
@@ -168,7 +287,11 @@ mod tests {
     fn a_row_beyond_its_target_says_so_and_is_listed() {
         let report = report(vec![row(10.0, 40.0, 0.0), row(20.0, 40.0, 0.0)]);
         let miss = "MISS 1 hot key, u64, allowed, 2 threads: 0.500 of governor, at most 0.333";
-        assert!(report.to_text().ends_with(&format!("targets: 1 of 2 met\n{miss}\n")));
+        assert!(
+            report
+                .to_text()
+                .ends_with(&format!("targets: 1 of 2 met\n{miss}\n"))
+        );
         assert!(report.to_markdown().contains(&format!("- {miss}\n")));
         assert_eq!(report.failure(), None, "a miss is a figure, not a failure");
     }
@@ -183,14 +306,25 @@ mod tests {
             resident_bytes: 0.0,
         };
         let memory = vec![used(MILLION, 22.0), used(TEN_MILLION, 25.0)];
-        let report = Report::on_local(&Results { memory, ..Results::default() });
-        assert!(report.to_text().ends_with("MISS bytes per key, IpAddr: 25.0, at most 24\n"));
+        let report = Report::on_local(&Results {
+            memory,
+            ..Results::default()
+        });
+        assert!(
+            report
+                .to_text()
+                .ends_with("MISS bytes per key, IpAddr: 25.0, at most 24\n")
+        );
     }
 
     #[test]
     fn many_wrong_answers_fail_the_run_and_few_are_listed() {
         assert_eq!(report(vec![row(1.0, 9.0, 0.001)]).failure(), None);
-        assert!(report(vec![row(1.0, 9.0, 0.001)]).to_text().contains("wrong answers: sluicegate"));
+        assert!(
+            report(vec![row(1.0, 9.0, 0.001)])
+                .to_text()
+                .contains("wrong answers: sluicegate")
+        );
         assert!(report(vec![row(1.0, 9.0, 0.5)]).failure().is_some());
     }
 }

@@ -11,13 +11,33 @@ use crate::results::MemoryUse;
 
 /// Fills one contestant in a child process and asks what it took; `None` when it does not take this type of key.
 pub fn measured(who: Who, key: KeyKind, keys: u32) -> Result<Option<MemoryUse>, String> {
-    let arguments = ["memory", "--contestant", who.id(), "--key", key.name(), "--n", &keys.to_string()];
+    let arguments = [
+        "memory",
+        "--contestant",
+        who.id(),
+        "--key",
+        key.name(),
+        "--n",
+        &keys.to_string(),
+    ];
     let answer = child::output(&arguments)?;
-    let numbers: Vec<f64> = answer.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let numbers: Vec<f64> = answer
+        .split_whitespace()
+        .filter_map(|word| word.parse().ok())
+        .collect();
     match numbers[..] {
         [] => Ok(None),
-        [allocated_bytes, resident_bytes] => Ok(Some(MemoryUse { who, key, keys, allocated_bytes, resident_bytes })),
-        _ => Err(format!("bytes per key of {}: not understood: {answer}", who.name())),
+        [allocated_bytes, resident_bytes] => Ok(Some(MemoryUse {
+            who,
+            key,
+            keys,
+            allocated_bytes,
+            resident_bytes,
+        })),
+        _ => Err(format!(
+            "bytes per key of {}: not understood: {answer}",
+            who.name()
+        )),
     }
 }
 
@@ -25,7 +45,9 @@ pub fn measured(who: Who, key: KeyKind, keys: u32) -> Result<Option<MemoryUse>, 
 pub fn print_use<K: Key>(who: Who, keys: u32) {
     let resident_before = resident_bytes();
     IS_COUNTING.store(true, Relaxed);
-    let Some(contestant) = who.build::<K>(MEMORY_RATE, keys as usize) else { return };
+    let Some(contestant) = who.build::<K>(MEMORY_RATE, keys as usize) else {
+        return;
+    };
     for index in 0..keys {
         contestant.spend(&K::nth(index), 1);
     }
@@ -37,7 +59,14 @@ pub fn print_use<K: Key>(who: Who, keys: u32) {
 
 fn resident_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let kilobytes = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().split(' ').next()?.parse().ok());
+    let kilobytes = status.lines().find_map(|line| {
+        line.strip_prefix("VmRSS:")?
+            .trim()
+            .split(' ')
+            .next()?
+            .parse()
+            .ok()
+    });
     kilobytes.unwrap_or(0_u64) * 1024
 }
 

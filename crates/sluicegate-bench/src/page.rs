@@ -79,15 +79,25 @@ fn root() -> PathBuf {
 fn machine() -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let information = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = information.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    let model = information
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(':'));
     let model = model.map_or(std::env::consts::ARCH, |(_, model)| model.trim());
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    format!("{model}, {cores} cores, {} {}", std::env::consts::OS, plain_version(&release)).trim_end().to_string()
+    format!(
+        "{model}, {cores} cores, {} {}",
+        std::env::consts::OS,
+        plain_version(&release)
+    )
+    .trim_end()
+    .to_string()
 }
 
 /// The numbers a kernel release starts with; what distributions append says nothing here.
 fn plain_version(release: &str) -> &str {
-    let end = release.find(|char: char| !char.is_ascii_digit() && char != '.').unwrap_or(release.len());
+    let end = release
+        .find(|char: char| !char.is_ascii_digit() && char != '.')
+        .unwrap_or(release.len());
     &release[..end]
 }
 
@@ -95,11 +105,17 @@ fn plain_version(release: &str) -> &str {
 fn versions(peers: &[&str]) -> String {
     let lock = fs::read_to_string(root().join("Cargo.lock")).unwrap_or_default();
     let version = |name: &str| {
-        let after = lock.split_once(&format!("name = \"{name}\"\nversion = \""))?.1;
+        let after = lock
+            .split_once(&format!("name = \"{name}\"\nversion = \""))?
+            .1;
         Some(format!("{name} {}", after.split('"').next()?))
     };
     let versions: Vec<String> = peers.iter().copied().filter_map(version).collect();
-    if versions.is_empty() { String::new() } else { format!(" {}.", versions.join(", ")) }
+    if versions.is_empty() {
+        String::new()
+    } else {
+        format!(" {}.", versions.join(", "))
+    }
 }
 
 /// The day as year, month and day, in UTC.
@@ -112,7 +128,11 @@ fn date(now: SystemTime) -> String {
     let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * of_year + 2) / 153;
     let day = of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let month = if month_from_march < 10 {
+        month_from_march + 3
+    } else {
+        month_from_march - 9
+    };
     let year = era * 400 + year_of_era + u64::from(month <= 2);
     format!("{year}-{month:02}-{day:02}")
 }
@@ -126,7 +146,9 @@ mod tests {
     fn only_what_is_between_the_markers_of_the_bench_changes() {
         let page = |text: &str| {
             let [[begin, end], [other_begin, other_end]] = [markers("local"), markers("redis")];
-            format!("# Title\n\n{begin}\n{text}\n{end}\n\nbetween\n\n{other_begin}\nother\n{other_end}\n")
+            format!(
+                "# Title\n\n{begin}\n{text}\n{end}\n\nbetween\n\n{other_begin}\nother\n{other_end}\n"
+            )
         };
         let expected = page("\nnew\n");
         assert_eq!(replaced(&page("old"), "local", "new"), expected);
@@ -136,14 +158,22 @@ mod tests {
     #[test]
     fn a_page_without_markers_gets_them_at_its_end() {
         let [begin, end] = markers("redis");
-        assert_eq!(replaced("# Title\n", "redis", "new"), format!("# Title\n\n{begin}\n\nnew\n\n{end}\n"));
+        assert_eq!(
+            replaced("# Title\n", "redis", "new"),
+            format!("# Title\n\n{begin}\n\nnew\n\n{end}\n")
+        );
         let swapped = format!("{end} {begin}");
-        assert!(replaced(&swapped, "redis", "new").ends_with(&format!("{begin}\n\nnew\n\n{end}\n")));
+        assert!(
+            replaced(&swapped, "redis", "new").ends_with(&format!("{begin}\n\nnew\n\n{end}\n"))
+        );
     }
 
     #[test]
     fn the_introduction_has_a_place_for_the_figures_of_every_bench() {
-        for marker in ["local", "redis", "proxy", "decisions"].map(markers).concat() {
+        for marker in ["local", "redis", "proxy", "decisions"]
+            .map(markers)
+            .concat()
+        {
             assert!(INTRODUCTION.contains(&marker), "{marker}");
         }
     }

@@ -43,7 +43,10 @@ pub struct Bar {
 
 impl Chart {
     pub fn svg(&self) -> String {
-        let values = self.groups.iter().flat_map(|group| group.bars.iter().map(|bar| bar.value));
+        let values = self
+            .groups
+            .iter()
+            .flat_map(|group| group.bars.iter().map(|bar| bar.value));
         let scale = Scale::around(values);
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\">\n\
@@ -55,7 +58,13 @@ impl Chart {
         draw_grid(&mut svg, &scale);
         let group_width = (WIDTH - LEFT) / self.groups.len().max(1) as f64;
         for (place, group) in self.groups.iter().enumerate() {
-            self.draw_group(&mut svg, group, LEFT + place as f64 * group_width, group_width, &scale);
+            self.draw_group(
+                &mut svg,
+                group,
+                LEFT + place as f64 * group_width,
+                group_width,
+                &scale,
+            );
         }
         svg + "</svg>\n"
     }
@@ -63,8 +72,21 @@ impl Chart {
     fn draw_legend(&self, svg: &mut String) {
         for (place, Series { name, note, colour }) in self.series.iter().enumerate() {
             let x = LEFT + place as f64 * 175.0;
-            push(svg, format_args!("<rect x=\"{x}\" y=\"36\" width=\"11\" height=\"11\" fill=\"{colour}\"/>"));
-            push(svg, format_args!("<text x=\"{}\" y=\"46\">{}{}</text>", x + 16.0, escaped(name), escaped(note)));
+            push(
+                svg,
+                format_args!(
+                    "<rect x=\"{x}\" y=\"36\" width=\"11\" height=\"11\" fill=\"{colour}\"/>"
+                ),
+            );
+            push(
+                svg,
+                format_args!(
+                    "<text x=\"{}\" y=\"46\">{}{}</text>",
+                    x + 16.0,
+                    escaped(name),
+                    escaped(note)
+                ),
+            );
         }
     }
 
@@ -75,7 +97,12 @@ impl Chart {
             let (x, y) = (left + 8.0 + place as f64 * bar_width, scale.y(bar.value));
             let (wide, high) = (bar_width - 2.0, BOTTOM - y);
             let unit = self.unit.name();
-            let title = format!("{}, {}: {:.1} {unit}", escaped(name), escaped(&group.name), bar.value);
+            let title = format!(
+                "{}, {}: {:.1} {unit}",
+                escaped(name),
+                escaped(&group.name),
+                bar.value
+            );
             push(
                 svg,
                 format_args!(
@@ -84,10 +111,18 @@ impl Chart {
             );
             let (middle, above) = (x + wide / 2.0, y - 4.0);
             let number = self.unit.rounded(bar.value);
-            push(svg, format_args!("<text class=\"value\" x=\"{middle:.1}\" y=\"{above:.1}\">{number}</text>"));
+            push(
+                svg,
+                format_args!(
+                    "<text class=\"value\" x=\"{middle:.1}\" y=\"{above:.1}\">{number}</text>"
+                ),
+            );
         }
         let (middle, below, name) = (left + width / 2.0, BOTTOM + 20.0, escaped(&group.name));
-        push(svg, format_args!("<text class=\"load\" x=\"{middle:.1}\" y=\"{below:.1}\">{name}</text>"));
+        push(
+            svg,
+            format_args!("<text class=\"load\" x=\"{middle:.1}\" y=\"{below:.1}\">{name}</text>"),
+        );
     }
 }
 
@@ -132,8 +167,20 @@ text { fill: #e6edf3 }
 fn draw_grid(svg: &mut String, scale: &Scale) {
     for tick in scale.ticks() {
         let y = scale.y(tick);
-        push(svg, format_args!("<line class=\"grid\" x1=\"{LEFT}\" x2=\"{WIDTH}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>"));
-        push(svg, format_args!("<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\">{tick}</text>", LEFT - 8.0, y + 4.0));
+        push(
+            svg,
+            format_args!(
+                "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{WIDTH}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>"
+            ),
+        );
+        push(
+            svg,
+            format_args!(
+                "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\">{tick}</text>",
+                LEFT - 8.0,
+                y + 4.0
+            ),
+        );
     }
 }
 
@@ -142,7 +189,9 @@ fn push(svg: &mut String, line: std::fmt::Arguments<'_>) {
 }
 
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
 }
 
 /// Maps a value to a height, a decade always being as tall.
@@ -154,12 +203,22 @@ struct Scale {
 impl Scale {
     /// Whole ticks around all values, so that the lowest bar still has a height.
     fn around(values: impl Iterator<Item = f64>) -> Self {
-        let (low, high) = values.fold((f64::INFINITY, 0.0), |(low, high), value| (value.min(low), value.max(high)));
+        let (low, high) = values.fold((f64::INFINITY, 0.0), |(low, high), value| {
+            (value.min(low), value.max(high))
+        });
         if low > high {
-            return Self { low: 1.0, high: 1_000.0 };
+            return Self {
+                low: 1.0,
+                high: 1_000.0,
+            };
         }
         let low = steps().rev().find(|step| *step <= low * 0.7).unwrap_or(1.0);
-        Self { low, high: steps().find(|step| *step >= high * 1.1).unwrap_or(high * 1.1) }
+        Self {
+            low,
+            high: steps()
+                .find(|step| *step >= high * 1.1)
+                .unwrap_or(high * 1.1),
+        }
     }
 
     fn y(&self, value: f64) -> f64 {
@@ -182,20 +241,45 @@ mod tests {
     use super::*;
 
     fn example() -> Chart {
-        let series = ["a", "Mutex<HashMap>"].map(|name| Series { name, note: "", colour: "#12a37f" });
+        let series = ["a", "Mutex<HashMap>"].map(|name| Series {
+            name,
+            note: "",
+            colour: "#12a37f",
+        });
         let group = |name: &str, factor: f64| {
-            let bars = (0..2).map(|series| Bar { series, value: factor * 7.0 }).collect();
-            Group { name: name.to_string(), bars }
+            let bars = (0..2)
+                .map(|series| Bar {
+                    series,
+                    value: factor * 7.0,
+                })
+                .collect();
+            Group {
+                name: name.to_string(),
+                bars,
+            }
         };
         let groups = vec![group("1 hot key", 1.0), group("<10 M> & more", 90.0)];
-        Chart { title: "ns", description: "by load", unit: Unit::Nanoseconds, series: series.into(), groups }
+        Chart {
+            title: "ns",
+            description: "by load",
+            unit: Unit::Nanoseconds,
+            series: series.into(),
+            groups,
+        }
     }
 
     /// Every tag that is opened is closed, in order.
     fn is_well_formed(svg: &str) -> bool {
         let mut open = Vec::new();
-        for tag in svg.split('<').skip(1).filter_map(|part| Some(part.split_once('>')?.0)) {
-            let name = tag.split([' ', '/']).find(|word| !word.is_empty()).unwrap_or_default();
+        for tag in svg
+            .split('<')
+            .skip(1)
+            .filter_map(|part| Some(part.split_once('>')?.0))
+        {
+            let name = tag
+                .split([' ', '/'])
+                .find(|word| !word.is_empty())
+                .unwrap_or_default();
             match (tag.starts_with('/'), tag.ends_with('/')) {
                 (true, _) => {
                     if open.pop() != Some(name) {
@@ -212,7 +296,13 @@ mod tests {
     #[test]
     fn the_picture_is_well_formed() {
         assert!(is_well_formed(&example().svg()));
-        assert!(is_well_formed(&Chart { groups: Vec::new(), ..example() }.svg()));
+        assert!(is_well_formed(
+            &Chart {
+                groups: Vec::new(),
+                ..example()
+            }
+            .svg()
+        ));
         assert!(!is_well_formed("<a><b></a></b>"));
     }
 
@@ -232,7 +322,10 @@ mod tests {
 
     #[test]
     fn a_decade_is_always_as_tall() {
-        let scale = Scale { low: 1.0, high: 1_000.0 };
+        let scale = Scale {
+            low: 1.0,
+            high: 1_000.0,
+        };
         let heights = [scale.y(1.0) - scale.y(10.0), scale.y(10.0) - scale.y(100.0)];
         assert!((heights[0] - heights[1]).abs() < 1e-9);
         assert!((scale.y(1.0) - BOTTOM).abs() < 1e-9 && (scale.y(1_000.0) - TOP).abs() < 1e-9);
@@ -242,6 +335,9 @@ mod tests {
     fn the_scale_leaves_room_below_and_above() {
         let scale = Scale::around([9.0, 480.0].into_iter());
         assert_eq!((scale.low, scale.high), (5.0, 1_000.0));
-        assert_eq!(scale.ticks().collect::<Vec<_>>(), [5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0]);
+        assert_eq!(
+            scale.ticks().collect::<Vec<_>>(),
+            [5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0]
+        );
     }
 }

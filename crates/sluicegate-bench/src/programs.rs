@@ -7,9 +7,16 @@ use std::process::Command;
 /// Ours: the one that is named, otherwise the one beside this bench.
 pub fn our_program(named: Option<&Path>) -> Result<PathBuf, String> {
     let beside = || Some(env::current_exe().ok()?.parent()?.join("sluicegate"));
-    let path = named.map(Path::to_path_buf).or_else(beside).filter(|path| path.is_file());
-    let path = path.ok_or("the program is not built (`cargo build --release -p sluicegate-cli`)")?;
-    let help = Command::new(&path).args(["serve", "--help"]).output().map_err(|error| error.to_string())?;
+    let path = named
+        .map(Path::to_path_buf)
+        .or_else(beside)
+        .filter(|path| path.is_file());
+    let path =
+        path.ok_or("the program is not built (`cargo build --release -p sluicegate-cli`)")?;
+    let help = Command::new(&path)
+        .args(["serve", "--help"])
+        .output()
+        .map_err(|error| error.to_string())?;
     if !help.status.success() || !String::from_utf8_lossy(&help.stdout).contains("--config") {
         return Err(format!("{} has no `serve --config`", path.display()));
     }
@@ -23,8 +30,11 @@ pub fn missing(binary: &str, debian_package: &str) -> String {
 /// The program of this name; servers often lie where only administrators look.
 pub fn on_path(binary: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
-    let directories = env::split_paths(&path).chain(["/usr/sbin", "/usr/local/sbin", "/sbin"].map(PathBuf::from));
-    directories.map(|directory| directory.join(binary)).find(|candidate| candidate.is_file())
+    let directories =
+        env::split_paths(&path).chain(["/usr/sbin", "/usr/local/sbin", "/sbin"].map(PathBuf::from));
+    directories
+        .map(|directory| directory.join(binary))
+        .find(|candidate| candidate.is_file())
 }
 
 /// The version in what the program says about itself.
@@ -37,8 +47,9 @@ pub fn version_of(path: &Path, flag: &str) -> Option<String> {
 /// The first word that is numbers with points between them, whatever it is glued to.
 fn version_in(text: &str) -> Option<String> {
     let words = text.split(|char: char| char.is_whitespace() || "/-+".contains(char));
-    let is_version =
-        |word: &&str| word.matches('.').count() >= 2 && word.split('.').all(|part| part.parse::<u32>().is_ok());
+    let is_version = |word: &&str| {
+        word.matches('.').count() >= 2 && word.split('.').all(|part| part.parse::<u32>().is_ok())
+    };
     words.into_iter().find(is_version).map(str::to_string)
 }
 
@@ -50,8 +61,14 @@ mod tests {
     fn versions_are_found_in_what_programs_say() {
         let said = [
             ("nginx version: nginx/1.22.1", "1.22.1"),
-            ("HAProxy version 2.6.12-1+deb12u2 2025/04/16 - https://haproxy.org/", "2.6.12"),
-            ("envoy  version: 8f4d1a9c/1.40.0/Clean/RELEASE/BoringSSL", "1.40.0"),
+            (
+                "HAProxy version 2.6.12-1+deb12u2 2025/04/16 - https://haproxy.org/",
+                "2.6.12",
+            ),
+            (
+                "envoy  version: 8f4d1a9c/1.40.0/Clean/RELEASE/BoringSSL",
+                "1.40.0",
+            ),
             ("h2load nghttp2/1.52.0", "1.52.0"),
         ];
         for (text, version) in said {

@@ -13,7 +13,12 @@ pub struct Progress {
 
 impl Progress {
     pub fn new(total: usize) -> Self {
-        Self { started: Instant::now(), done: 0, total, is_shown: stderr().is_terminal() }
+        Self {
+            started: Instant::now(),
+            done: 0,
+            total,
+            is_shown: stderr().is_terminal(),
+        }
     }
 
     /// Begins a step; the one before is done.
@@ -22,7 +27,12 @@ impl Progress {
         if self.is_shown {
             let seconds = self.started.elapsed().as_secs();
             // A terminal that went away is no reason to stop measuring.
-            let _ = write!(stderr(), "\r\x1b[K[{}/{}, {seconds} s] {what}", self.done, self.total);
+            let _ = write!(
+                stderr(),
+                "\r\x1b[K[{}/{}, {seconds} s] {what}",
+                self.done,
+                self.total
+            );
         }
     }
 

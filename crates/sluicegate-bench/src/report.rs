@@ -28,7 +28,10 @@ pub struct Wrong {
 impl Wrong {
     /// This share of a round of one contestant.
     pub fn new(contestant: &str, load: &str, share: f64) -> Self {
-        Self { share, what: format!("{contestant}, {load}: {:.4} % of a round", share * 100.0) }
+        Self {
+            share,
+            what: format!("{contestant}, {load}: {:.4} % of a round", share * 100.0),
+        }
     }
 }
 
@@ -38,27 +41,55 @@ const WRONG_SHARE_MAX: f64 = 0.01;
 impl Report {
     /// Nothing yet, except answers that were not what their load is made for.
     pub fn new(wrong: Vec<Wrong>) -> Self {
-        Self { sections: Vec::new(), misses: Vec::new(), checked: 0, wrong, absent: Vec::new() }
+        Self {
+            sections: Vec::new(),
+            misses: Vec::new(),
+            checked: 0,
+            wrong,
+            absent: Vec::new(),
+        }
     }
 
     pub fn to_text(&self) -> String {
-        let section =
-            |section: &Section| format!("{}\n{}\n\n{}\n", section.title, section.explanation, section.table.to_text());
+        let section = |section: &Section| {
+            format!(
+                "{}\n{}\n\n{}\n",
+                section.title,
+                section.explanation,
+                section.table.to_text()
+            )
+        };
         self.sections.iter().map(section).collect::<String>() + &self.summary()
     }
 
     pub fn to_markdown(&self) -> String {
         let section = |section: &Section| {
-            format!("### {}\n\n{}\n\n{}\n", section.title, section.explanation, section.table.to_markdown())
+            format!(
+                "### {}\n\n{}\n\n{}\n",
+                section.title,
+                section.explanation,
+                section.table.to_markdown()
+            )
         };
-        let lines: String = self.summary().lines().map(|line| format!("- {line}\n")).collect();
-        format!("### Against the targets\n\n{lines}\n") + &self.sections.iter().map(section).collect::<String>()
+        let lines: String = self
+            .summary()
+            .lines()
+            .map(|line| format!("- {line}\n"))
+            .collect();
+        format!("### Against the targets\n\n{lines}\n")
+            + &self.sections.iter().map(section).collect::<String>()
     }
 
     /// What makes the run worthless as a measurement, if anything does.
     pub fn failure(&self) -> Option<String> {
-        let bad = self.wrong.iter().find(|wrong| wrong.share > WRONG_SHARE_MAX)?;
-        Some(format!("{}: the row does not measure what it says", bad.what))
+        let bad = self
+            .wrong
+            .iter()
+            .find(|wrong| wrong.share > WRONG_SHARE_MAX)?;
+        Some(format!(
+            "{}: the row does not measure what it says",
+            bad.what
+        ))
     }
 
     fn summary(&self) -> String {
@@ -68,8 +99,16 @@ impl Report {
             missed => format!("targets: {} of {} met", self.checked - missed, self.checked),
         }];
         lines.extend(self.misses.iter().map(|miss| format!("MISS {miss}")));
-        lines.extend(self.wrong.iter().map(|wrong| format!("wrong answers: {}", wrong.what)));
-        lines.extend(self.absent.iter().map(|absent| format!("not measured: {absent}")));
+        lines.extend(
+            self.wrong
+                .iter()
+                .map(|wrong| format!("wrong answers: {}", wrong.what)),
+        );
+        lines.extend(
+            self.absent
+                .iter()
+                .map(|absent| format!("not measured: {absent}")),
+        );
         lines.join("\n") + "\n"
     }
 
@@ -96,7 +135,11 @@ impl Report {
     /// Adds a section, unless it has no rows.
     pub fn add(&mut self, title: &'static str, explanation: impl Into<String>, table: Table) {
         if !table.is_empty() {
-            self.sections.push(Section { title, explanation: explanation.into(), table });
+            self.sections.push(Section {
+                title,
+                explanation: explanation.into(),
+                table,
+            });
         }
     }
 }

@@ -47,8 +47,17 @@ impl Row {
     }
 
     pub fn title(&self) -> String {
-        let threads = if self.threads == 1 { "1 thread".to_string() } else { format!("{} threads", self.threads) };
-        format!("{}, {}, {}, {threads}", self.load, self.key.name(), self.answer.name())
+        let threads = if self.threads == 1 {
+            "1 thread".to_string()
+        } else {
+            format!("{} threads", self.threads)
+        };
+        format!(
+            "{}, {}, {}, {threads}",
+            self.load,
+            self.key.name(),
+            self.answer.name()
+        )
     }
 }
 
@@ -60,7 +69,10 @@ pub struct Cell {
 
 impl Cell {
     pub const fn new(who: Who) -> Self {
-        Self { who, samples: Vec::new() }
+        Self {
+            who,
+            samples: Vec::new(),
+        }
     }
 
     pub fn cpu_ns(&self) -> f64 {
@@ -73,7 +85,10 @@ impl Cell {
 
     /// The worst round's share of answers that were not what the load is made for.
     pub fn wrong_share(&self) -> f64 {
-        self.samples.iter().map(|sample| sample.wrong_share).fold(0.0, f64::max)
+        self.samples
+            .iter()
+            .map(|sample| sample.wrong_share)
+            .fold(0.0, f64::max)
     }
 }
 
@@ -95,8 +110,13 @@ impl Sample {
     }
 
     pub fn mean(samples: &[Self]) -> Self {
-        let mean = |part: fn(&Self) -> f64| samples.iter().map(part).sum::<f64>() / samples.len() as f64;
-        Self { cpu_ns: mean(Self::cpu), wall_ns: mean(Self::wall), wrong_share: mean(|sample| sample.wrong_share) }
+        let mean =
+            |part: fn(&Self) -> f64| samples.iter().map(part).sum::<f64>() / samples.len() as f64;
+        Self {
+            cpu_ns: mean(Self::cpu),
+            wall_ns: mean(Self::wall),
+            wrong_share: mean(|sample| sample.wrong_share),
+        }
     }
 }
 
@@ -132,7 +152,12 @@ pub struct Instructions {
 
 /// The median of the rounds' ratios of these to those: in a round both met the same machine.
 pub fn median_ratio<S>(these: &[S], those: &[S], cost: fn(&S) -> f64) -> Option<f64> {
-    median(these.iter().zip(those).map(|(this, that)| cost(this) / cost(that)))
+    median(
+        these
+            .iter()
+            .zip(those)
+            .map(|(this, that)| cost(this) / cost(that)),
+    )
 }
 
 /// The middle value, or the mean of the two in the middle.
@@ -152,8 +177,15 @@ mod tests {
     use super::*;
 
     fn cell(who: Who, costs: &[f64]) -> Cell {
-        let samples = costs.iter().map(|cost| Sample { cpu_ns: *cost, wall_ns: cost * 2.0, wrong_share: 0.0 });
-        Cell { who, samples: samples.collect() }
+        let samples = costs.iter().map(|cost| Sample {
+            cpu_ns: *cost,
+            wall_ns: cost * 2.0,
+            wrong_share: 0.0,
+        });
+        Cell {
+            who,
+            samples: samples.collect(),
+        }
     }
 
     #[test]
@@ -167,8 +199,17 @@ mod tests {
     #[test]
     fn the_ratio_compares_costs_of_the_same_round() {
         // A machine that becomes ten times slower in the second round changes no ratio.
-        let cells = vec![cell(Who::Sluicegate, &[10.0, 100.0, 10.0]), cell(Who::Governor, &[40.0, 400.0, 40.0])];
-        let row = Row { load: "x", key: KeyKind::U64, answer: Answer::Allowed, threads: 1, cells };
+        let cells = vec![
+            cell(Who::Sluicegate, &[10.0, 100.0, 10.0]),
+            cell(Who::Governor, &[40.0, 400.0, 40.0]),
+        ];
+        let row = Row {
+            load: "x",
+            key: KeyKind::U64,
+            answer: Answer::Allowed,
+            threads: 1,
+            cells,
+        };
         assert_eq!(row.ratio_to_governor(Sample::cpu), Some(0.25));
         assert_eq!(row.title(), "x, u64, allowed, 1 thread");
     }
@@ -176,7 +217,13 @@ mod tests {
     #[test]
     fn a_row_without_governor_has_no_ratio() {
         let cells = vec![cell(Who::Sluicegate, &[10.0])];
-        let row = Row { load: "x", key: KeyKind::U64, answer: Answer::Denied, threads: 2, cells };
+        let row = Row {
+            load: "x",
+            key: KeyKind::U64,
+            answer: Answer::Denied,
+            threads: 2,
+            cells,
+        };
         assert_eq!(row.ratio_to_governor(Sample::wall), None);
     }
 }

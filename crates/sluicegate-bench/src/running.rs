@@ -39,15 +39,30 @@ const START_TIMEOUT: Duration = Duration::from_secs(20);
 impl Running {
     /// Returns when it accepts connections and has all its processes.
     pub fn start(launch: Launch<'_>) -> Result<Self, String> {
-        let Launch { name, program, arguments, address, processes, directory } = launch;
+        let Launch {
+            name,
+            program,
+            arguments,
+            address,
+            processes,
+            directory,
+        } = launch;
         let failed = |error: std::io::Error| format!("{name} cannot be started: {error}");
         let log = File::create(directory.path().join(LOG)).map_err(failed)?;
         let mut command = Command::new(program);
         command.args(arguments).current_dir(directory.path());
-        command.stdin(Stdio::null()).stdout(log.try_clone().map_err(failed)?).stderr(log);
+        command
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().map_err(failed)?)
+            .stderr(log);
         let child = command.spawn().map_err(failed)?;
         watchdog::watch(child.id());
-        let mut running = Self { name, child, address, directory };
+        let mut running = Self {
+            name,
+            child,
+            address,
+            directory,
+        };
         running.wait_until_ready(processes, START_TIMEOUT)?;
         Ok(running)
     }
@@ -65,14 +80,25 @@ impl Running {
         loop {
             let processes = self.tree().processes();
             if processes.len() >= wanted && TcpStream::connect(self.address).is_ok() {
-                processes.iter().skip(1).for_each(|process| watchdog::watch(*process));
+                processes
+                    .iter()
+                    .skip(1)
+                    .for_each(|process| watchdog::watch(*process));
                 return Ok(());
             }
             if let Ok(Some(status)) = self.child.try_wait() {
-                return Err(format!("{} ended with {status}: {}", self.name, self.last_words()));
+                return Err(format!(
+                    "{} ended with {status}: {}",
+                    self.name,
+                    self.last_words()
+                ));
             }
             if Instant::now() > deadline {
-                return Err(format!("{} does not listen: {}", self.name, self.last_words()));
+                return Err(format!(
+                    "{} does not listen: {}",
+                    self.name,
+                    self.last_words()
+                ));
             }
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -82,9 +108,16 @@ impl Running {
     fn last_words(&self) -> String {
         let text = fs::read(self.directory.path().join(LOG)).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
-        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        let lines: Vec<&str> = text
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+            .collect();
         let last = &lines[lines.len().saturating_sub(3)..];
-        if last.is_empty() { "it says nothing".to_string() } else { last.join("; ") }
+        if last.is_empty() {
+            "it says nothing".to_string()
+        } else {
+            last.join("; ")
+        }
     }
 }
 
@@ -93,7 +126,9 @@ impl Drop for Running {
         let tree = self.tree();
         let processes = tree.processes();
         tree.kill();
-        processes.iter().for_each(|process| watchdog::forget(*process));
+        processes
+            .iter()
+            .for_each(|process| watchdog::forget(*process));
         let _nothing_to_learn = self.child.wait();
     }
 }
@@ -114,8 +149,15 @@ mod tests {
         let (process, address) = (child.id(), on_loopback(free_port()));
         watchdog::watch(process);
         let directory = watchdog::temporary_directory("bench-");
-        let mut running = Running { name: "HAProxy", child, address, directory };
-        let failure = running.wait_until_ready(1, Duration::from_millis(50)).unwrap_err();
+        let mut running = Running {
+            name: "HAProxy",
+            child,
+            address,
+            directory,
+        };
+        let failure = running
+            .wait_until_ready(1, Duration::from_millis(50))
+            .unwrap_err();
         assert_eq!(failure, "HAProxy does not listen: it says nothing");
         drop(running);
         assert!(!fs::exists(format!("/proc/{process}")).unwrap());
@@ -133,7 +175,10 @@ mod tests {
             directory: watchdog::temporary_directory("bench-"),
         };
         let failure = Running::start(launch).map(|_| ()).unwrap_err();
-        assert!(failure.starts_with("HAProxy ended with exit status: "), "{failure}");
+        assert!(
+            failure.starts_with("HAProxy ended with exit status: "),
+            "{failure}"
+        );
         assert!(failure.contains("sh: "), "{failure}");
     }
 }

@@ -85,7 +85,10 @@ impl Sample {
 
 impl<W: Contestant> Cell<W> {
     pub const fn new(who: W) -> Self {
-        Self { who, samples: Vec::new() }
+        Self {
+            who,
+            samples: Vec::new(),
+        }
     }
 
     pub fn median(&self, figure: fn(&Sample) -> f64) -> f64 {
@@ -94,7 +97,10 @@ impl<W: Contestant> Cell<W> {
 
     /// The worst round's share of answers that were not what the load is made for.
     fn wrong_share(&self) -> f64 {
-        self.samples.iter().map(Sample::wrong_share).fold(0.0, f64::max)
+        self.samples
+            .iter()
+            .map(Sample::wrong_share)
+            .fold(0.0, f64::max)
     }
 }
 
@@ -112,19 +118,43 @@ impl<W: Contestant> Row<W> {
 
 impl Report {
     /// Adds the targets that were measured; `unit` is what the time is counted per.
-    pub fn add_cpu_targets<W: Contestant>(&mut self, rows: &[Row<W>], targets: &[Target<W>], unit: &str) {
-        let mut table = Table::new(3, &["load", "peer", "verdict", "ours over theirs", "at most"]);
-        for Target { load, peer, ratio_max } in targets {
+    pub fn add_cpu_targets<W: Contestant>(
+        &mut self,
+        rows: &[Row<W>],
+        targets: &[Target<W>],
+        unit: &str,
+    ) {
+        let mut table = Table::new(
+            3,
+            &["load", "peer", "verdict", "ours over theirs", "at most"],
+        );
+        for Target {
+            load,
+            peer,
+            ratio_max,
+        } in targets
+        {
             let row = rows.iter().find(|row| row.name == *load);
-            let Some(ratio) = row.and_then(|row| row.cpu_ratio_to(*peer)) else { continue };
+            let Some(ratio) = row.and_then(|row| row.cpu_ratio_to(*peer)) else {
+                continue;
+            };
             let verdict = self.verdict(ratio, *ratio_max, || {
-                format!("{load}, CPU per {unit}: {ratio:.3} of {}, at most {ratio_max}", peer.name())
+                format!(
+                    "{load}, CPU per {unit}: {ratio:.3} of {}, at most {ratio_max}",
+                    peer.name()
+                )
             });
             let words = [load, peer.name(), &verdict].map(str::to_string);
-            table.push(words.into_iter().chain([three_digits(ratio), ratio_max.to_string()]).collect());
+            table.push(
+                words
+                    .into_iter()
+                    .chain([three_digits(ratio), ratio_max.to_string()])
+                    .collect(),
+            );
         }
-        let explanation =
-            format!("For each round our processor time per {unit} over the peer's, and of these the median.");
+        let explanation = format!(
+            "For each round our processor time per {unit} over the peer's, and of these the median."
+        );
         self.add("Cost beside the peers", explanation, table);
     }
 }
@@ -135,14 +165,21 @@ pub fn group<W: Contestant>(row: &Row<W>, contestants: &[W]) -> Group {
         let value = row.cell(*who)?.median(Sample::cpu_us);
         Some(Bar { series, value })
     });
-    Group { name: row.name.to_string(), bars: bars.collect() }
+    Group {
+        name: row.name.to_string(),
+        bars: bars.collect(),
+    }
 }
 
 /// What makes rows worthless, if there is enough of it.
 pub fn wrong_answers<W: Contestant>(rows: &[Row<W>]) -> Vec<Wrong> {
-    let cells = rows.iter().flat_map(|row| row.cells.iter().map(move |cell| (row, cell)));
+    let cells = rows
+        .iter()
+        .flat_map(|row| row.cells.iter().map(move |cell| (row, cell)));
     let wrong = cells.filter(|(_, cell)| cell.wrong_share() > 0.0);
-    wrong.map(|(row, cell)| Wrong::new(cell.who.name(), row.name, cell.wrong_share())).collect()
+    wrong
+        .map(|(row, cell)| Wrong::new(cell.who.name(), row.name, cell.wrong_share()))
+        .collect()
 }
 
 pub fn mib(bytes: u64) -> f64 {
@@ -171,7 +208,16 @@ mod tests {
     fn sample(cpu_ms: u64) -> Sample {
         let (wall, cpu) = (Duration::from_secs(2), Duration::from_millis(cpu_ms));
         let (p50, p99) = (Duration::from_micros(500), Duration::from_millis(3));
-        Sample { requests: 50_000, wall, cpu, p50, p99, memory_bytes: 3 << 20, wrong: 500, reconnects: 0 }
+        Sample {
+            requests: 50_000,
+            wall,
+            cpu,
+            p50,
+            p99,
+            memory_bytes: 3 << 20,
+            wrong: 500,
+            reconnects: 0,
+        }
     }
 
     #[test]
@@ -187,9 +233,18 @@ mod tests {
     #[test]
     fn ratios_compare_turns_of_the_same_round() {
         // A machine that becomes ten times slower in the second round changes no ratio.
-        let cell = |who, cpu_ms: [u64; 3]| Cell { who, samples: cpu_ms.map(sample).into() };
-        let cells = vec![cell(Who::We, [900, 9_000, 900]), cell(Who::Peer, [1_000, 10_000, 1_000])];
-        let row = Row { name: "load", cells };
+        let cell = |who, cpu_ms: [u64; 3]| Cell {
+            who,
+            samples: cpu_ms.map(sample).into(),
+        };
+        let cells = vec![
+            cell(Who::We, [900, 9_000, 900]),
+            cell(Who::Peer, [1_000, 10_000, 1_000]),
+        ];
+        let row = Row {
+            name: "load",
+            cells,
+        };
         assert!((row.cpu_ratio_to(Who::Peer).unwrap() - 0.9).abs() < 1e-9);
         assert_eq!(row.cpu_ratio_to(Who::Absent), None);
     }

@@ -74,32 +74,50 @@ pub fn parse(spec: Spec, words: impl Iterator<Item = String>) -> Result<Task, St
 
 fn parse_options(spec: Spec, words: Vec<String>) -> Result<Options, String> {
     let mut rounds = None;
-    let mut options =
-        Options { is_quick: false, rounds: ROUNDS, only: None, writes_page: true, peer: None, sluicegate: None };
+    let mut options = Options {
+        is_quick: false,
+        rounds: ROUNDS,
+        only: None,
+        writes_page: true,
+        peer: None,
+        sluicegate: None,
+    };
     let mut words = words.into_iter();
     while let Some(word) = words.next() {
         match word.as_str() {
             "--rounds" => rounds = Some(parse_rounds(words.next())?),
             "--quick" => options.is_quick = true,
             "--only" => {
-                let advice = || format!("--only: the name of a load is missing, for example `{}`", spec.example);
+                let advice = || {
+                    format!(
+                        "--only: the name of a load is missing, for example `{}`",
+                        spec.example
+                    )
+                };
                 options.only = Some(words.next().ok_or_else(advice)?);
             }
             word if word == spec.peer_option => {
                 options.peer = Some(parse_program(spec.peer_option, words.next())?);
             }
-            "--sluicegate" => options.sluicegate = Some(parse_program("--sluicegate", words.next())?),
+            "--sluicegate" => {
+                options.sluicegate = Some(parse_program("--sluicegate", words.next())?)
+            }
             "--no-write" => options.writes_page = false,
             unknown => return Err(format!("unknown option `{unknown}` (`--help` lists all)")),
         }
     }
-    options.rounds = rounds.unwrap_or(if options.is_quick { ROUNDS_QUICK } else { ROUNDS });
+    options.rounds = rounds.unwrap_or(if options.is_quick {
+        ROUNDS_QUICK
+    } else {
+        ROUNDS
+    });
     options.writes_page &= !options.is_quick && options.only.is_none();
     Ok(options)
 }
 
 fn parse_program(option: &str, word: Option<String>) -> Result<PathBuf, String> {
-    word.map(PathBuf::from).ok_or_else(|| format!("{option}: the path of a program is missing"))
+    word.map(PathBuf::from)
+        .ok_or_else(|| format!("{option}: the path of a program is missing"))
 }
 
 #[cfg(test)]
@@ -107,7 +125,11 @@ mod tests {
     use super::*;
 
     fn parsed(line: &str) -> Result<Task, String> {
-        let spec = Spec { peer_option: "--envoy", help: "", example: "h2" };
+        let spec = Spec {
+            peer_option: "--envoy",
+            help: "",
+            example: "h2",
+        };
         parse(spec, line.split_whitespace().map(str::to_string))
     }
 
@@ -120,8 +142,14 @@ mod tests {
 
     #[test]
     fn without_words_everything_is_measured_and_written() {
-        let expected =
-            Options { is_quick: false, rounds: 7, only: None, writes_page: true, peer: None, sluicegate: None };
+        let expected = Options {
+            is_quick: false,
+            rounds: 7,
+            only: None,
+            writes_page: true,
+            peer: None,
+            sluicegate: None,
+        };
         assert_eq!(options(""), expected);
     }
 
@@ -135,17 +163,35 @@ mod tests {
 
     #[test]
     fn programs_can_be_named() {
-        assert_eq!(options("--envoy a/envoy").peer, Some(PathBuf::from("a/envoy")));
-        assert_eq!(options("--sluicegate b").sluicegate, Some(PathBuf::from("b")));
+        assert_eq!(
+            options("--envoy a/envoy").peer,
+            Some(PathBuf::from("a/envoy"))
+        );
+        assert_eq!(
+            options("--sluicegate b").sluicegate,
+            Some(PathBuf::from("b"))
+        );
     }
 
     #[test]
     fn mistakes_are_answered_with_what_is_accepted() {
         let advice = |line: &str| parsed(line).map(|_| ()).unwrap_err();
-        assert_eq!(advice("--rounds 0"), "--rounds: must be a number from 1 to 20 (got `0`)");
-        assert_eq!(advice("--only"), "--only: the name of a load is missing, for example `h2`");
-        assert_eq!(advice("--envoy"), "--envoy: the path of a program is missing");
-        assert_eq!(advice("--fast"), "unknown option `--fast` (`--help` lists all)");
+        assert_eq!(
+            advice("--rounds 0"),
+            "--rounds: must be a number from 1 to 20 (got `0`)"
+        );
+        assert_eq!(
+            advice("--only"),
+            "--only: the name of a load is missing, for example `h2`"
+        );
+        assert_eq!(
+            advice("--envoy"),
+            "--envoy: the path of a program is missing"
+        );
+        assert_eq!(
+            advice("--fast"),
+            "unknown option `--fast` (`--help` lists all)"
+        );
     }
 
     #[test]

@@ -9,7 +9,11 @@ pub struct Table {
 
 impl Table {
     pub fn new(word_columns: usize, headings: &[&str]) -> Self {
-        Self { headings: headings.iter().map(ToString::to_string).collect(), rows: Vec::new(), word_columns }
+        Self {
+            headings: headings.iter().map(ToString::to_string).collect(),
+            rows: Vec::new(),
+            word_columns,
+        }
     }
 
     pub fn push(&mut self, row: Vec<String>) {
@@ -24,20 +28,33 @@ impl Table {
     /// Columns padded with spaces.
     pub fn to_text(&self) -> String {
         let widths = self.widths();
-        let lines = std::iter::once(&self.headings).chain(&self.rows).map(|row| {
-            let fields = row.iter().enumerate().map(|(column, field)| self.padded(column, field, widths[column]));
-            fields.collect::<Vec<_>>().join("  ").trim_end().to_string() + "\n"
-        });
+        let lines = std::iter::once(&self.headings)
+            .chain(&self.rows)
+            .map(|row| {
+                let fields = row
+                    .iter()
+                    .enumerate()
+                    .map(|(column, field)| self.padded(column, field, widths[column]));
+                fields.collect::<Vec<_>>().join("  ").trim_end().to_string() + "\n"
+            });
         lines.collect()
     }
 
     /// A Markdown table; numbers stand on the right.
     pub fn to_markdown(&self) -> String {
         let line = |fields: &[String]| {
-            let fields = fields.iter().map(|field| field.replace('|', "\\|").replace('<', "&lt;"));
+            let fields = fields
+                .iter()
+                .map(|field| field.replace('|', "\\|").replace('<', "&lt;"));
             format!("| {} |\n", fields.collect::<Vec<_>>().join(" | "))
         };
-        let rule = |column| if column < self.word_columns { "---" } else { "--:" };
+        let rule = |column| {
+            if column < self.word_columns {
+                "---"
+            } else {
+                "--:"
+            }
+        };
         let rules: Vec<&str> = (0..self.headings.len()).map(rule).collect();
         let rows: String = self.rows.iter().map(|row| line(row)).collect();
         format!("{}|{}|\n{rows}", line(&self.headings), rules.join("|"))
@@ -45,14 +62,25 @@ impl Table {
 
     fn widths(&self) -> Vec<usize> {
         let width = |column: usize| {
-            let fields = self.rows.iter().map(|row| &row[column]).chain([&self.headings[column]]);
-            fields.map(|field| field.chars().count()).max().unwrap_or_default()
+            let fields = self
+                .rows
+                .iter()
+                .map(|row| &row[column])
+                .chain([&self.headings[column]]);
+            fields
+                .map(|field| field.chars().count())
+                .max()
+                .unwrap_or_default()
         };
         (0..self.headings.len()).map(width).collect()
     }
 
     fn padded(&self, column: usize, field: &str, width: usize) -> String {
-        if column < self.word_columns { format!("{field:<width$}") } else { format!("{field:>width$}") }
+        if column < self.word_columns {
+            format!("{field:<width$}")
+        } else {
+            format!("{field:>width$}")
+        }
     }
 }
 
@@ -69,7 +97,10 @@ mod tests {
 
     #[test]
     fn text_is_aligned_by_the_widest_field() {
-        assert_eq!(table().to_text(), "load      ns\nhot      9.5\na <b>  1 000\n");
+        assert_eq!(
+            table().to_text(),
+            "load      ns\nhot      9.5\na <b>  1 000\n"
+        );
     }
 
     #[test]

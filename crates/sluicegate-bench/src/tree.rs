@@ -31,7 +31,11 @@ impl Tree {
         let mut found = vec![self.root];
         let mut next = 0;
         while let Some(parent) = found.get(next).copied() {
-            found.extend(all.iter().filter(|(_, stat)| stat.parent == parent).map(|(process, _)| *process));
+            found.extend(
+                all.iter()
+                    .filter(|(_, stat)| stat.parent == parent)
+                    .map(|(process, _)| *process),
+            );
             next += 1;
         }
         found
@@ -44,7 +48,9 @@ impl Tree {
             Ok(stat.cpu_ticks)
         });
         let ticks: u64 = ticks.sum::<Result<_, String>>()?;
-        Ok(Duration::from_secs_f64(ticks as f64 / clock_ticks_per_second() as f64))
+        Ok(Duration::from_secs_f64(
+            ticks as f64 / clock_ticks_per_second() as f64,
+        ))
     }
 
     /// Resident memory; what several processes share is counted once.
@@ -70,7 +76,9 @@ impl Tree {
 fn all_processes() -> Vec<(u32, Stat)> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    processes.filter_map(|process| Some((process, stat(process)?))).collect()
+    processes
+        .filter_map(|process| Some((process, stat(process)?)))
+        .collect()
 }
 
 fn stat(process: u32) -> Option<Stat> {
@@ -83,13 +91,18 @@ impl Stat {
         let (_, after_name) = text.rsplit_once(')')?;
         let fields: Vec<&str> = after_name.split_whitespace().collect();
         let number = |field: usize| fields.get(field)?.parse::<u64>().ok();
-        Some(Self { parent: u32::try_from(number(1)?).ok()?, cpu_ticks: number(11)? + number(12)? })
+        Some(Self {
+            parent: u32::try_from(number(1)?).ok()?,
+            cpu_ticks: number(11)? + number(12)?,
+        })
     }
 }
 
 /// The line `Pss:  N kB`: pages that n processes share count for one nth in each.
 fn proportional_bytes(smaps_rollup: &str) -> Option<u64> {
-    let line = smaps_rollup.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    let line = smaps_rollup
+        .lines()
+        .find_map(|line| line.strip_prefix("Pss:"))?;
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kilobytes * 1_024)
 }
@@ -116,7 +129,13 @@ mod tests {
     #[test]
     fn a_name_cannot_shift_the_fields() {
         let text = "7 (a) b) c) S 42 7 7 0 -1 4194560 1 0 0 0 300 200 9 9 20 0 1";
-        assert_eq!(Stat::parse(text), Some(Stat { parent: 42, cpu_ticks: 500 }));
+        assert_eq!(
+            Stat::parse(text),
+            Some(Stat {
+                parent: 42,
+                cpu_ticks: 500
+            })
+        );
         assert_eq!(Stat::parse("7 (a) S 42"), None);
     }
 
@@ -140,14 +159,19 @@ mod tests {
         let tree = Tree::of(std::process::id());
         let before = tree.cpu().unwrap();
         sluicegate_testkit::wait_until(Duration::from_secs(30), "50 ms are used", || {
-            std::hint::black_box((0..200_000_u64).fold(0, |sum, number| sum ^ number.wrapping_mul(sum | 1)));
+            std::hint::black_box(
+                (0..200_000_u64).fold(0, |sum, number| sum ^ number.wrapping_mul(sum | 1)),
+            );
             tree.cpu().unwrap() - before >= Duration::from_millis(50)
         });
     }
 
     #[test]
     fn shared_pages_are_counted_once() {
-        assert_eq!(proportional_bytes("0-1 [rollup]\nRss:  900 kB\nPss:     12 kB\nPss_Anon: 3 kB\n"), Some(12_288));
+        assert_eq!(
+            proportional_bytes("0-1 [rollup]\nRss:  900 kB\nPss:     12 kB\nPss_Anon: 3 kB\n"),
+            Some(12_288)
+        );
         assert_eq!(proportional_bytes("Rss: 1 kB\n"), None);
     }
 }

@@ -82,17 +82,27 @@ pub struct Run {
 /// Now, in nanoseconds of the machine's monotonic clock.
 pub fn now() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
-    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
+        + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
 impl Load {
     /// One key that `tasks` tasks ask for without a pause.
     pub fn on_one_key(limit: &str, key: &str, tasks: usize) -> Self {
-        Self { limit: limit.to_owned(), keys: vec![key.to_owned()], tasks, pause: Duration::ZERO }
+        Self {
+            limit: limit.to_owned(),
+            keys: vec![key.to_owned()],
+            tasks,
+            pause: Duration::ZERO,
+        }
     }
 
     /// Asks until `stop` is set.
-    pub async fn run_until<S: Store, C: Clock>(&self, limiter: &Limiter<S, C>, stop: Arc<AtomicBool>) -> Run {
+    pub async fn run_until<S: Store, C: Clock>(
+        &self,
+        limiter: &Limiter<S, C>,
+        stop: Arc<AtomicBool>,
+    ) -> Run {
         let mut tasks = JoinSet::new();
         for task in 0..self.tasks {
             let (load, limiter, stop) = (self.clone(), limiter.clone(), Arc::clone(&stop));
@@ -106,7 +116,11 @@ impl Load {
     }
 
     /// Asks for so long.
-    pub async fn run_for<S: Store, C: Clock>(&self, limiter: &Limiter<S, C>, span: Duration) -> Run {
+    pub async fn run_for<S: Store, C: Clock>(
+        &self,
+        limiter: &Limiter<S, C>,
+        span: Duration,
+    ) -> Run {
         let stop = Arc::new(AtomicBool::new(false));
         let (at_end, end) = (Arc::clone(&stop), Instant::now() + span);
         let timer = async move {
@@ -116,7 +130,12 @@ impl Load {
         tokio::join!(self.run_until(limiter, stop), timer).0
     }
 
-    async fn one_task<S: Store, C: Clock>(self, task: usize, limiter: Limiter<S, C>, stop: &AtomicBool) -> Vec<Asked> {
+    async fn one_task<S: Store, C: Clock>(
+        self,
+        task: usize,
+        limiter: Limiter<S, C>,
+        stop: &AtomicBool,
+    ) -> Vec<Asked> {
         let mut asked = Vec::new();
         let mut dice = Dice(now() ^ task as u64);
         for key in (0..self.keys.len()).cycle().skip(task % self.keys.len()) {
@@ -124,8 +143,15 @@ impl Load {
                 break;
             }
             let sent = now();
-            let verdict = limiter.check_named(&self.limit, &[&self.keys[key]], 1).await;
-            asked.push(Asked { sent, received: now(), key, answer: Answer::of(&verdict) });
+            let verdict = limiter
+                .check_named(&self.limit, &[&self.keys[key]], 1)
+                .await;
+            asked.push(Asked {
+                sent,
+                received: now(),
+                key,
+                answer: Answer::of(&verdict),
+            });
             match self.pause {
                 Duration::ZERO => tokio::task::yield_now().await,
                 pause => tokio::time::sleep(pause * dice.below(2_000) as u32 / 1_000).await, // bounded wait: the pace of the load
@@ -138,7 +164,9 @@ impl Load {
 impl Answer {
     /// What a verdict means here.
     pub fn of(verdict: &Verdict) -> Self {
-        let degraded = verdict.decision().is_some_and(sluicegate::Decision::is_degraded);
+        let degraded = verdict
+            .decision()
+            .is_some_and(sluicegate::Decision::is_degraded);
         match (verdict, degraded) {
             (Verdict::Forward(_), false) => Self::Allowed,
             (Verdict::Forward(_), true) => Self::AllowedLocally,
@@ -163,9 +191,17 @@ impl Run {
 
     /// What was let pass and counted, for the bound checker.
     pub fn admissions(&self) -> Vec<Admission> {
-        let admitted = self.asked.iter().filter(|asked| asked.answer.is_admission());
+        let admitted = self
+            .asked
+            .iter()
+            .filter(|asked| asked.answer.is_admission());
         admitted
-            .map(|asked| Admission { sent: asked.sent, received: asked.received, key: asked.key as u64, cost: 1 })
+            .map(|asked| Admission {
+                sent: asked.sent,
+                received: asked.received,
+                key: asked.key as u64,
+                cost: 1,
+            })
             .collect()
     }
 
@@ -180,7 +216,14 @@ impl Run {
 
     /// The questions asked from one instant to another, by [`now`].
     pub fn between(&self, from: u64, to: u64) -> Self {
-        Self { asked: self.asked.iter().filter(|asked| (from..to).contains(&asked.sent)).copied().collect() }
+        Self {
+            asked: self
+                .asked
+                .iter()
+                .filter(|asked| (from..to).contains(&asked.sent))
+                .copied()
+                .collect(),
+        }
     }
 
     /// How many answers of each kind there were.
@@ -202,6 +245,10 @@ impl Run {
     /// When the store last failed to decide, by [`now`].
     pub fn last_failure(&self) -> Option<u64> {
         let failed = |asked: &&Asked| !matches!(asked.answer, Answer::Allowed | Answer::Rejected);
-        self.asked.iter().filter(failed).map(|asked| asked.received).max()
+        self.asked
+            .iter()
+            .filter(failed)
+            .map(|asked| asked.received)
+            .max()
     }
 }

@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use sluicegate::{
-    FailurePolicy, KeyPart, Limit, Limiter, MonotonicClock, Nanos, Policy, Quota, QuotaError, RedisClock, RedisOptions,
-    RedisStore,
+    FailurePolicy, KeyPart, Limit, Limiter, MonotonicClock, Nanos, Policy, Quota, QuotaError,
+    RedisClock, RedisOptions, RedisStore,
 };
 use sluicegate_testkit::Bound;
 use tokio::task::JoinSet;
@@ -97,12 +97,22 @@ pub enum Keeps {
 pub fn main(words: impl Iterator<Item = String>) -> ExitCode {
     // A replica that was stopped must not outlive its parent.
     #[cfg(target_os = "linux")]
-    let _it_ends_by_itself_too = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    let _it_ends_by_itself_too =
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let told = Replica::from_words(words).and_then(|replica| {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-        runtime.map_err(|error| error.to_string())?.block_on(replica.run())
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build();
+        runtime
+            .map_err(|error| error.to_string())?
+            .block_on(replica.run())
     });
-    let written = told.and_then(|history| stdout().write_all(&history.to_bytes()).map_err(|error| error.to_string()));
+    let written = told.and_then(|history| {
+        stdout()
+            .write_all(&history.to_bytes())
+            .map_err(|error| error.to_string())
+    });
     match written {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -153,14 +163,22 @@ impl Replica {
         options.clock = self.clock;
         options.deadline = Nanos::from(self.deadline);
         let store = RedisStore::new(options).map_err(|error| error.to_string())?;
-        let limits: Result<Vec<Limit>, QuotaError> = self.rules.iter().map(|rule| rule.limit()).collect();
-        let policy = Policy::new(limits.map_err(|error| error.to_string())?).map_err(|errors| errors.to_string())?;
-        Ok(Limiter::with_failure_policy(policy, store, MonotonicClock::new(), self.policy))
+        let limits: Result<Vec<Limit>, QuotaError> =
+            self.rules.iter().map(|rule| rule.limit()).collect();
+        let policy = Policy::new(limits.map_err(|error| error.to_string())?)
+            .map_err(|errors| errors.to_string())?;
+        Ok(Limiter::with_failure_policy(
+            policy,
+            store,
+            MonotonicClock::new(),
+            self.policy,
+        ))
     }
 
     async fn wait_for_start(&self, limiter: &Limiter<RedisStore>) {
         let patience = Instant::now() + Duration::from_secs(5);
-        while now() < self.start || (!limiter.store().health().is_up() && Instant::now() < patience) {
+        while now() < self.start || (!limiter.store().health().is_up() && Instant::now() < patience)
+        {
             tokio::time::sleep(Duration::from_millis(1)).await; // bounded wait: the start was set by the parent
         }
     }
@@ -168,15 +186,27 @@ impl Replica {
     async fn ask(&self, place: usize, rule: Rule, limiter: &Limiter<RedisStore>) -> History {
         let order = self.keys.order();
         let names = order.iter().map(|key| format!("key-{key}")).collect();
-        let load = Load { limit: rule.to_string(), keys: names, tasks: self.tasks, pause: self.pause };
+        let load = Load {
+            limit: rule.to_string(),
+            keys: names,
+            tasks: self.tasks,
+            pause: self.pause,
+        };
         let end = self.start + self.length.as_nanos() as u64;
         let number = |mut run: Run| {
-            run.asked.iter_mut().for_each(|asked| asked.key = place * self.keys.count() + order[asked.key]);
+            run.asked
+                .iter_mut()
+                .for_each(|asked| asked.key = place * self.keys.count() + order[asked.key]);
             run
         };
         if self.keeps == Keeps::Everything {
-            let run = load.run_for(limiter, Duration::from_nanos(end.saturating_sub(now()))).await;
-            return History { run: number(run), rejections_left_out: 0 };
+            let run = load
+                .run_for(limiter, Duration::from_nanos(end.saturating_sub(now())))
+                .await;
+            return History {
+                run: number(run),
+                rejections_left_out: 0,
+            };
         }
         // In slices, so that memory is bounded.
         let mut history = History::default();
@@ -202,8 +232,14 @@ impl Rule {
     pub fn quota(self) -> Result<Quota, QuotaError> {
         match self {
             Self::PerSecond { count, burst } => Quota::new(count, Nanos::SECOND, burst),
-            Self::Leaky { size, every_ms, drip } => Quota::leaky_bucket(size, Nanos::from_millis(every_ms), drip),
-            Self::Sliding { limit, window_ms } => Quota::sliding_window(limit, Nanos::from_millis(window_ms)),
+            Self::Leaky {
+                size,
+                every_ms,
+                drip,
+            } => Quota::leaky_bucket(size, Nanos::from_millis(every_ms), drip),
+            Self::Sliding { limit, window_ms } => {
+                Quota::sliding_window(limit, Nanos::from_millis(window_ms))
+            }
         }
     }
 
@@ -212,10 +248,18 @@ impl Rule {
     pub fn bound(self) -> Bound {
         match self {
             Self::PerSecond { count, burst } => Bound::new(count, Duration::from_secs(1), burst),
-            Self::Leaky { size, every_ms, drip } => {
-                Bound::new(drip, Duration::from_millis(every_ms), size + drip - 1 + drip)
+            Self::Leaky {
+                size,
+                every_ms,
+                drip,
+            } => Bound::new(
+                drip,
+                Duration::from_millis(every_ms),
+                size + drip - 1 + drip,
+            ),
+            Self::Sliding { limit, window_ms } => {
+                Bound::new(limit, Duration::from_millis(window_ms), 2 * limit)
             }
-            Self::Sliding { limit, window_ms } => Bound::new(limit, Duration::from_millis(window_ms), 2 * limit),
         }
     }
 }
@@ -230,12 +274,20 @@ impl Keys {
 
     /// The order in which a task goes through them, again and again.
     fn order(self) -> Vec<usize> {
-        let Self::Zipf(count) = self else { return (0..self.count()).collect() };
-        let mut order: Vec<usize> = (0..count).flat_map(|key| vec![key; count.div_ceil(key + 1)]).collect();
+        let Self::Zipf(count) = self else {
+            return (0..self.count()).collect();
+        };
+        let mut order: Vec<usize> = (0..count)
+            .flat_map(|key| vec![key; count.div_ceil(key + 1)])
+            .collect();
         // Mixed, the same in every replica: a step that has no factor in common with the length visits every place.
         let length = order.len();
-        let step = (length / 2 + 1..).find(|step| gcd(*step, length) == 1).unwrap_or(1);
-        order = (0..length).map(|place| order[place * step % length]).collect();
+        let step = (length / 2 + 1..)
+            .find(|step| gcd(*step, length) == 1)
+            .unwrap_or(1);
+        order = (0..length)
+            .map(|place| order[place * step % length])
+            .collect();
         order
     }
 }

@@ -41,14 +41,26 @@ impl Replicas {
     #[track_caller]
     pub fn start(program: &Path, orders: &Replica, clocks: &[Option<ShimClock>]) -> Self {
         let start = now() + HEAD_START.as_nanos() as u64;
-        let orders = Replica { start, ..orders.clone() };
-        let members = clocks.iter().map(|clock| Member::start(program, &orders, clock.as_ref())).collect();
-        Self { members, start, length: orders.length }
+        let orders = Replica {
+            start,
+            ..orders.clone()
+        };
+        let members = clocks
+            .iter()
+            .map(|clock| Member::start(program, &orders, clock.as_ref()))
+            .collect();
+        Self {
+            members,
+            start,
+            length: orders.length,
+        }
     }
 
     /// Starts so many by the machine's clock, and returns what each of them saw.
     pub async fn run(program: &Path, orders: &Replica, count: usize) -> Vec<History> {
-        Self::start(program, orders, &vec![None; count]).finish().await
+        Self::start(program, orders, &vec![None; count])
+            .finish()
+            .await
     }
 
     /// Freezes one (SIGSTOP).
@@ -67,15 +79,24 @@ impl Replicas {
     /// When one of them panicked or did not end.
     pub async fn finish(mut self) -> Vec<History> {
         let deadline = Instant::now() + HEAD_START + self.length + PATIENCE;
-        let collect = move || self.members.iter_mut().map(|member| member.finish(deadline)).collect();
-        tokio::task::spawn_blocking(collect).await.expect("a replica ends in good order")
+        let collect = move || {
+            self.members
+                .iter_mut()
+                .map(|member| member.finish(deadline))
+                .collect()
+        };
+        tokio::task::spawn_blocking(collect)
+            .await
+            .expect("a replica ends in good order")
     }
 }
 
 /// What several replicas saw, as one.
 pub fn merged(histories: Vec<History>) -> History {
     let mut all = History::default();
-    histories.into_iter().for_each(|history| all.include(history));
+    histories
+        .into_iter()
+        .for_each(|history| all.include(history));
     all
 }
 
@@ -83,9 +104,14 @@ impl Member {
     #[track_caller]
     fn start(program: &Path, orders: &Replica, clock: Option<&ShimClock>) -> Self {
         let mut command = Command::new(program);
-        command.args(orders.to_words()).stdin(Stdio::null()).stdout(Stdio::piped());
+        command
+            .args(orders.to_words())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
         command.envs(clock.map(ShimClock::env).unwrap_or_default());
-        let mut child = command.spawn().unwrap_or_else(|error| panic!("{}: {error}", program.display()));
+        let mut child = command
+            .spawn()
+            .unwrap_or_else(|error| panic!("{}: {error}", program.display()));
         let mut pipe = child.stdout.take().expect("asked for a pipe");
         let (sender, output) = mpsc::channel();
         thread::spawn(move || {
@@ -99,14 +125,21 @@ impl Member {
 
     fn finish(&mut self, deadline: Instant) -> History {
         let left = deadline.saturating_duration_since(Instant::now());
-        let bytes = self.output.recv_timeout(left).expect("a replica ends in time");
-        let status = self.child.wait().expect("a child of ours that nobody else waits for");
+        let bytes = self
+            .output
+            .recv_timeout(left)
+            .expect("a replica ends in time");
+        let status = self
+            .child
+            .wait()
+            .expect("a child of ours that nobody else waits for");
         assert!(status.success(), "a replica ended with {status}");
         History::from_bytes(&bytes).expect("a replica writes a whole history")
     }
 
     fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).expect("a child of ours that nobody has waited for");
+        kill_process(Pid::from_child(&self.child), signal)
+            .expect("a child of ours that nobody has waited for");
     }
 }
 

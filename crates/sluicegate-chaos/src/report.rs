@@ -32,7 +32,11 @@ pub struct Report {
 impl Report {
     /// An empty report.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), facts: Vec::new(), broken: Vec::new() }
+        Self {
+            name: name.into(),
+            facts: Vec::new(),
+            broken: Vec::new(),
+        }
     }
 
     /// Notes what was measured.
@@ -52,8 +56,18 @@ impl Report {
 
     /// Takes over what another report found.
     pub fn include(&mut self, other: Self) -> &mut Self {
-        self.facts.extend(other.facts.into_iter().map(|fact| format!("{}: {fact}", other.name)));
-        self.broken.extend(other.broken.into_iter().map(|broken| format!("{}: {broken}", other.name)));
+        self.facts.extend(
+            other
+                .facts
+                .into_iter()
+                .map(|fact| format!("{}: {fact}", other.name)),
+        );
+        self.broken.extend(
+            other
+                .broken
+                .into_iter()
+                .map(|broken| format!("{}: {broken}", other.name)),
+        );
         self
     }
 
@@ -71,7 +85,11 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.name)?;
-        self.facts.iter().try_for_each(|fact| writeln!(f, "  {}", fact.replace('\n', "\n    ")))?;
-        self.broken.iter().try_for_each(|broken| writeln!(f, "  BROKEN: {}", broken.replace('\n', "\n    ")))
+        self.facts
+            .iter()
+            .try_for_each(|fact| writeln!(f, "  {}", fact.replace('\n', "\n    ")))?;
+        self.broken
+            .iter()
+            .try_for_each(|broken| writeln!(f, "  BROKEN: {}", broken.replace('\n', "\n    ")))
     }
 }

@@ -22,7 +22,11 @@ where
     F: Fn(Length) -> P + 'static,
     P: Future<Output = Report> + 'static,
 {
-    Scenario { name, ids, play: Box::new(move |length| Box::pin(play(length))) }
+    Scenario {
+        name,
+        ids,
+        play: Box::new(move |length| Box::pin(play(length))),
+    }
 }
 
 impl fmt::Debug for Scenario {
@@ -38,12 +42,16 @@ pub fn main(words: impl Iterator<Item = String>, scenarios: &[Scenario]) -> Exit
     match words.as_slice() {
         [] => play(scenarios.iter().collect()),
         ["--list"] => {
-            scenarios.iter().for_each(|scenario| println!("  {:<28} {}", scenario.name, scenario.ids));
+            scenarios
+                .iter()
+                .for_each(|scenario| println!("  {:<28} {}", scenario.name, scenario.ids));
             ExitCode::SUCCESS
         }
         ["--only", name] => match scenarios.iter().find(|scenario| scenario.name == *name) {
             Some(scenario) => play(vec![scenario]),
-            None => wrong(&format!("there is no scenario `{name}` (`cargo xtask chaos --list` names them)")),
+            None => wrong(&format!(
+                "there is no scenario `{name}` (`cargo xtask chaos --list` names them)"
+            )),
         },
         _ => wrong("usage: chaos [--list | --only NAME]"),
     }
@@ -55,12 +63,20 @@ fn wrong(usage: &str) -> ExitCode {
 }
 
 fn play(scenarios: Vec<&Scenario>) -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("threads can be started");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .expect("threads can be started");
     let (started, total) = (Instant::now(), scenarios.len());
     let mut broken = Vec::new();
     for (place, scenario) in scenarios.into_iter().enumerate() {
         let so_far = started.elapsed().as_secs();
-        println!("[{}/{total}, {so_far} s] {} ({}) …", place + 1, scenario.name, scenario.ids);
+        println!(
+            "[{}/{total}, {so_far} s] {} ({}) …",
+            place + 1,
+            scenario.name,
+            scenario.ids
+        );
         let begun = Instant::now();
         let report = runtime.block_on((scenario.play)(Length::Long));
         println!("{report}  took {} s\n", begun.elapsed().as_secs());
@@ -68,7 +84,15 @@ fn play(scenarios: Vec<&Scenario>) -> ExitCode {
             broken.push(format!("{} ({})", scenario.name, scenario.ids));
         }
     }
-    println!("{} of {total} scenarios held, in {} s", total - broken.len(), started.elapsed().as_secs());
+    println!(
+        "{} of {total} scenarios held, in {} s",
+        total - broken.len(),
+        started.elapsed().as_secs()
+    );
     broken.iter().for_each(|name| println!("BROKEN: {name}"));
-    if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if broken.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }

@@ -11,7 +11,11 @@ use crate::{FAILED, FINE};
 pub fn run(path: Option<&Path>) -> u8 {
     match read(path) {
         Ok(loaded) => {
-            loaded.config.in_words().iter().for_each(|sentence| println!("{sentence}"));
+            loaded
+                .config
+                .in_words()
+                .iter()
+                .for_each(|sentence| println!("{sentence}"));
             FINE
         }
         Err(mistakes) => {
@@ -28,7 +32,10 @@ pub fn read(path: Option<&Path>) -> Result<Loaded, Mistakes> {
         Some(path) => Source::read(path)?,
     };
     let config = load(&source, &|name| std::env::var(name).ok())?;
-    Ok(Loaded { config, text: source.text })
+    Ok(Loaded {
+        config,
+        text: source.text,
+    })
 }
 
 /// Shows what is wrong, with the lines it is in.

@@ -14,7 +14,9 @@ fn every_command_in_the_documentation_is_understood() {
     let places = ["README.md", "docs", "deploy", "examples"].map(|place| root.join(place));
     let mut seen = 0;
     for path in places.into_iter().flat_map(files_below) {
-        let Ok(text) = fs::read_to_string(&path) else { continue };
+        let Ok(text) = fs::read_to_string(&path) else {
+            continue;
+        };
         for command in commands(&text) {
             let words = words(&command);
             match Arguments::command().try_get_matches_from(&words) {
@@ -22,7 +24,8 @@ fn every_command_in_the_documentation_is_understood() {
                 // Help and version are answers, too.
                 Err(error) if error.exit_code() == 0 => {}
                 // A command that is only named is no command line.
-                Err(error) if words.len() == 2 && error.kind() == ErrorKind::MissingRequiredArgument => {}
+                Err(error)
+                    if words.len() == 2 && error.kind() == ErrorKind::MissingRequiredArgument => {}
                 Err(error) => panic!("{}: {command}\n{error}", path.display()),
             }
             seen += 1;
@@ -35,7 +38,13 @@ fn files_below(place: PathBuf) -> Vec<PathBuf> {
     match fs::read_dir(&place) {
         Err(_) => vec![place],
         Ok(entries) => entries
-            .flat_map(|entry| files_below(entry.expect("a directory of the repository can be read").path()))
+            .flat_map(|entry| {
+                files_below(
+                    entry
+                        .expect("a directory of the repository can be read")
+                        .path(),
+                )
+            })
             .collect(),
     }
 }
@@ -47,14 +56,32 @@ fn commands(text: &str) -> Vec<String> {
     let spans = text
         .split("\n\n")
         .filter(|paragraph| !is_shell(paragraph))
-        .flat_map(|paragraph| paragraph.split('`').skip(1).step_by(2).map(|span| span.replace('\n', " ")));
-    let lines = text.lines().map(|line| line.trim_start().trim_start_matches("# ").trim_start().to_owned());
+        .flat_map(|paragraph| {
+            paragraph
+                .split('`')
+                .skip(1)
+                .step_by(2)
+                .map(|span| span.replace('\n', " "))
+        });
+    let lines = text.lines().map(|line| {
+        line.trim_start()
+            .trim_start_matches("# ")
+            .trim_start()
+            .to_owned()
+    });
     let found = spans.chain(lines).filter_map(|piece| {
-        let command = piece.strip_prefix("SLUICEGATE_LOG=debug ").unwrap_or(&piece);
-        command.starts_with("sluicegate ").then(|| command.to_owned())
+        let command = piece
+            .strip_prefix("SLUICEGATE_LOG=debug ")
+            .unwrap_or(&piece);
+        command
+            .starts_with("sluicegate ")
+            .then(|| command.to_owned())
     });
     // A sentence that begins with the name is no command, and neither is one with a part left out.
-    let names: Vec<String> = Arguments::command().get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
+    let names: Vec<String> = Arguments::command()
+        .get_subcommands()
+        .map(|sub| sub.get_name().to_owned())
+        .collect();
     let is_command = |command: &String| {
         let next = command.split_whitespace().nth(1).unwrap_or_default();
         let is_one = next.starts_with("--") || names.iter().any(|name| name == next);
@@ -89,7 +116,20 @@ fn words(command: &str) -> Vec<String> {
 #[test]
 fn commands_are_told_from_prose_and_split_as_a_shell_does() {
     let text = "Run `sluicegate check\na.yaml` or\n\n```sh\nsluicegate serve --config 'a b.yaml' > log 2>&1 &\nsluicegate is a word\n`sluicegate check …`";
-    let found: Vec<Vec<String>> = commands(text).iter().map(|command| words(command)).collect();
-    assert_eq!(found, [vec!["sluicegate", "check", "a.yaml"], vec!["sluicegate", "serve", "--config", "a b.yaml"]]);
-    assert!(Arguments::command().try_get_matches_from(["sluicegate", "serve", "--confg", "x"]).is_err());
+    let found: Vec<Vec<String>> = commands(text)
+        .iter()
+        .map(|command| words(command))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            vec!["sluicegate", "check", "a.yaml"],
+            vec!["sluicegate", "serve", "--config", "a b.yaml"]
+        ]
+    );
+    assert!(
+        Arguments::command()
+            .try_get_matches_from(["sluicegate", "serve", "--confg", "x"])
+            .is_err()
+    );
 }

@@ -13,7 +13,12 @@ use crate::{FAILED, FINE};
 #[derive(Args)]
 pub struct Door {
     /// The operator's door of a running Sluicegate: its `admin.listen`.
-    #[arg(long, env = "SLUICEGATE_ADMIN_URL", default_value = "http://127.0.0.1:9090", value_name = "URL")]
+    #[arg(
+        long,
+        env = "SLUICEGATE_ADMIN_URL",
+        default_value = "http://127.0.0.1:9090",
+        value_name = "URL"
+    )]
     pub url: AdminUrl,
     /// The file with its token, as in `admin.token_file`. None is needed on loopback.
     #[arg(long, env = "SLUICEGATE_ADMIN_TOKEN_FILE", value_name = "FILE")]
@@ -61,7 +66,13 @@ pub fn show(text: &str) -> u8 {
 #[derive(Args)]
 pub struct By {
     /// Who does this; goes to the audit log.
-    #[arg(long, env = "USER", hide_env_values = true, default_value = "operator", value_name = "NAME")]
+    #[arg(
+        long,
+        env = "USER",
+        hide_env_values = true,
+        default_value = "operator",
+        value_name = "NAME"
+    )]
     pub by: String,
 }
 
@@ -107,11 +118,24 @@ pub fn micros(us: u64) -> String {
 
 /// The two largest units of a time.
 pub fn seconds(total: u64) -> String {
-    let parts =
-        [(total / 86_400, "d"), (total / 3_600 % 24, "h"), (total / 60 % 60, "min"), (total % 60, "s")].into_iter();
-    let named: Vec<String> =
-        parts.skip_while(|(number, _)| *number == 0).take(2).filter(|(number, _)| *number > 0).map(said).collect();
-    if named.is_empty() { "0 s".to_owned() } else { named.join(" ") }
+    let parts = [
+        (total / 86_400, "d"),
+        (total / 3_600 % 24, "h"),
+        (total / 60 % 60, "min"),
+        (total % 60, "s"),
+    ]
+    .into_iter();
+    let named: Vec<String> = parts
+        .skip_while(|(number, _)| *number == 0)
+        .take(2)
+        .filter(|(number, _)| *number > 0)
+        .map(said)
+        .collect();
+    if named.is_empty() {
+        "0 s".to_owned()
+    } else {
+        named.join(" ")
+    }
 }
 
 fn said((number, unit): (u64, &str)) -> String {
@@ -121,7 +145,11 @@ fn said((number, unit): (u64, &str)) -> String {
 /// Rounded up, because who comes back early is refused again.
 fn tenths(us: u64, unit: u64) -> String {
     let tenths = us.div_ceil(unit / 10);
-    if tenths.is_multiple_of(10) { (tenths / 10).to_string() } else { format!("{}.{}", tenths / 10, tenths % 10) }
+    if tenths.is_multiple_of(10) {
+        (tenths / 10).to_string()
+    } else {
+        format!("{}.{}", tenths / 10, tenths % 10)
+    }
 }
 
 #[cfg(test)]
@@ -145,7 +173,11 @@ mod tests {
             assert_eq!(micros(us), words);
         }
         assert_eq!(seconds(0), "0 s");
-        assert!(micros(u64::MAX).ends_with('h') || micros(u64::MAX).ends_with('d'), "{}", micros(u64::MAX));
+        assert!(
+            micros(u64::MAX).ends_with('h') || micros(u64::MAX).ends_with('d'),
+            "{}",
+            micros(u64::MAX)
+        );
     }
 
     #[test]

@@ -37,7 +37,13 @@ pub struct Explain {
     #[arg(long, value_name = "UNITS", default_value_t = 1)]
     cost: u32,
     /// The configuration to go by, with every counter full; without one, the built-in default.
-    #[arg(short, long, env = "SLUICEGATE_CONFIG", value_name = "FILE", conflicts_with = "url")]
+    #[arg(
+        short,
+        long,
+        env = "SLUICEGATE_CONFIG",
+        value_name = "FILE",
+        conflicts_with = "url"
+    )]
     config: Option<PathBuf>,
     /// The operator's door of a running Sluicegate, which knows what the counters hold now, such as http://127.0.0.1:9090.
     #[arg(long, value_name = "URL")]
@@ -105,11 +111,17 @@ fn explained(arguments: &Explain) -> Result<Value, String> {
         let remote = Remote::with_token_file(url.clone(), arguments.token_file.as_deref())?;
         return remote.post("/v1/explain", &question);
     }
-    let loaded = check::read(arguments.config.as_deref()).map_err(|mistakes| mistakes.to_string())?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let loaded =
+        check::read(arguments.config.as_deref()).map_err(|mistakes| mistakes.to_string())?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
     let runtime = runtime.map_err(|error| error.to_string())?;
     let question = question.to_string();
-    let explanation = runtime.block_on(sluicegate_server::explain_offline(loaded.config, question.as_bytes()))?;
+    let explanation = runtime.block_on(sluicegate_server::explain_offline(
+        loaded.config,
+        question.as_bytes(),
+    ))?;
     serde_json::to_value(explanation).map_err(|error| error.to_string())
 }
 
@@ -119,15 +131,18 @@ fn question(arguments: &Explain) -> Result<Value, String> {
     let mut headers = Map::new();
     let mut named_host = None;
     for line in &arguments.headers {
-        let (name, value) =
-            line.split_once(':').ok_or_else(|| format!("-H {line:?}: must be a name, a colon and a value"))?;
+        let (name, value) = line
+            .split_once(':')
+            .ok_or_else(|| format!("-H {line:?}: must be a name, a colon and a value"))?;
         let (name, value) = (name.trim().to_ascii_lowercase(), value.trim());
         let before = match name == "host" {
             true => named_host.replace(value.to_owned()).map(Value::from),
             false => headers.insert(name.clone(), value.into()),
         };
         if before.is_some() {
-            return Err(format!("-H {name}: is there twice; whom such a request is from, nobody can say: say it once"));
+            return Err(format!(
+                "-H {name}: is there twice; whom such a request is from, nobody can say: say it once"
+            ));
         }
     }
     let mut subject = json!({
@@ -146,7 +161,9 @@ fn question(arguments: &Explain) -> Result<Value, String> {
 fn pairs(option: &str, words: &[String]) -> Result<Map<String, Value>, String> {
     let pair = |word: &String| match word.split_once('=') {
         Some((name, value)) => Ok((name.to_owned(), Value::from(value))),
-        None => Err(format!("{option} {word:?}: must be a name, an equals sign and a value")),
+        None => Err(format!(
+            "{option} {word:?}: must be a name, an equals sign and a value"
+        )),
     };
     words.iter().map(pair).collect()
 }
@@ -155,7 +172,9 @@ fn host_and_path(target: &str) -> Result<(Option<String>, String), String> {
     let Some((scheme, rest)) = target.split_once("://") else {
         return match target.starts_with('/') {
             true => Ok((None, target.to_owned())),
-            false => Err(format!("{target:?}: must be a URL such as http://a.example/x, or a path that begins with /")),
+            false => Err(format!(
+                "{target:?}: must be a URL such as http://a.example/x, or a path that begins with /"
+            )),
         };
     };
     if !matches!(scheme, "http" | "https" | "ws" | "wss") {
@@ -163,7 +182,11 @@ fn host_and_path(target: &str) -> Result<(Option<String>, String), String> {
     }
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (host, path) = rest.split_at(end);
-    let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+    let path = if path.starts_with('/') {
+        path.to_owned()
+    } else {
+        format!("/{path}")
+    };
     Ok((Some(host.to_owned()), path))
 }
 
@@ -171,15 +194,30 @@ const WIDTH: usize = 100;
 
 fn in_words(arguments: &Explain, explanation: &Value) -> String {
     let text = |value: &Value| value.as_str().map(plain).unwrap_or_default();
-    let principal = explanation["principal"].as_str().map(|principal| format!(", {principal}")).unwrap_or_default();
-    let who = format!("{} {} from {}{principal}", arguments.method(), arguments.target, arguments.client_ip);
+    let principal = explanation["principal"]
+        .as_str()
+        .map(|principal| format!(", {principal}"))
+        .unwrap_or_default();
+    let who = format!(
+        "{} {} from {}{principal}",
+        arguments.method(),
+        arguments.target,
+        arguments.client_ip
+    );
     let mut words = format!("{}\n{}\n\n", plain(&who), text(&explanation["summary"]));
-    let limits = explanation["limits"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let limits = explanation["limits"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     if limits.is_empty() {
         words.push_str("There are no limits.\n");
     }
     for limit in limits {
-        let mark = match (limit["standing"].as_str(), limit["allowed"].as_bool(), limit["mode"].as_str()) {
+        let mark = match (
+            limit["standing"].as_str(),
+            limit["allowed"].as_bool(),
+            limit["mode"].as_str(),
+        ) {
             (Some("charged"), Some(false), Some("shadow")) => "watch",
             (Some("charged"), Some(false), _) => "deny",
             (Some("charged" | "not_limited"), ..) => "pass",
@@ -203,7 +241,9 @@ fn wrapped(mark: &str, text: &str) -> String {
     let mut lines = vec![format!("{mark:>6}  ")];
     for word in text.split(' ') {
         let line = lines.last_mut().expect("there is always a line");
-        if line.chars().count() + word.chars().count() > WIDTH && line.trim_end().chars().count() > indent {
+        if line.chars().count() + word.chars().count() > WIDTH
+            && line.trim_end().chars().count() > indent
+        {
             line.truncate(line.trim_end().len());
             lines.push(" ".repeat(indent));
         }
@@ -211,7 +251,10 @@ fn wrapped(mark: &str, text: &str) -> String {
         line.push_str(word);
         line.push(' ');
     }
-    lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
+    lines
+        .iter()
+        .map(|line| format!("{}\n", line.trim_end()))
+        .collect()
 }
 
 #[cfg(test)]
@@ -221,9 +264,18 @@ mod tests {
     #[test]
     fn a_target_is_a_url_or_a_path() {
         let some = |host: &str, path: &str| Ok((Some(host.to_owned()), path.to_owned()));
-        assert_eq!(host_and_path("http://a.example/x?y"), some("a.example", "/x?y"));
-        assert_eq!(host_and_path("https://a.example:8443"), some("a.example:8443", "/"));
-        assert_eq!(host_and_path("http://a.example?y"), some("a.example", "/?y"));
+        assert_eq!(
+            host_and_path("http://a.example/x?y"),
+            some("a.example", "/x?y")
+        );
+        assert_eq!(
+            host_and_path("https://a.example:8443"),
+            some("a.example:8443", "/")
+        );
+        assert_eq!(
+            host_and_path("http://a.example?y"),
+            some("a.example", "/?y")
+        );
         assert_eq!(host_and_path("/x"), Ok((None, "/x".to_owned())));
         assert!(host_and_path("a.example/x").is_err());
         assert!(host_and_path("ftp://a.example/x").is_err());
@@ -232,8 +284,16 @@ mod tests {
     #[test]
     fn lines_are_of_a_readable_length() {
         let text = wrapped("pass", &"word ".repeat(60));
-        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
-        assert!(text.lines().skip(1).all(|line| line.starts_with("        word")), "{text}");
+        assert!(
+            text.lines().all(|line| line.chars().count() <= WIDTH),
+            "{text}"
+        );
+        assert!(
+            text.lines()
+                .skip(1)
+                .all(|line| line.starts_with("        word")),
+            "{text}"
+        );
         assert_eq!(wrapped("-", "short"), "     -  short\n");
     }
 }

@@ -11,7 +11,10 @@ pub fn envoy_ratelimit(file: &Path) -> u8 {
     match Source::read(file).and_then(|source| import::envoy_ratelimit(&source)) {
         Ok(imported) => {
             print!("{}", imported.yaml);
-            imported.differences.iter().for_each(|difference| eprintln!("differs: {difference}"));
+            imported
+                .differences
+                .iter()
+                .for_each(|difference| eprintln!("differs: {difference}"));
             FINE
         }
         Err(mistakes) => {

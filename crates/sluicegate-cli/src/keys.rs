@@ -27,21 +27,32 @@ impl Keys {
 
     fn question(&self) -> String {
         let filters = [("limit", &self.limit), ("contains", &self.contains)];
-        let filters =
-            filters.into_iter().filter_map(|(name, value)| Some(format!("&{name}={}", encoded(value.as_deref()?))));
+        let filters = filters
+            .into_iter()
+            .filter_map(|(name, value)| Some(format!("&{name}={}", encoded(value.as_deref()?))));
         format!("/v1/keys?n={}{}", self.n, filters.collect::<String>())
     }
 }
 
 /// A key a line, as they are; what else there is to know goes beside it.
 fn found(answer: &Value) -> String {
-    let keys = answer["keys"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let keys = answer["keys"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     if answer["from"] == "sketch" {
-        eprintln!("sluicegate: the store is in that process and keeps no names; these are the busiest callers");
+        eprintln!(
+            "sluicegate: the store is in that process and keeps no names; these are the busiest callers"
+        );
     } else if answer["all"] != true {
-        eprintln!("sluicegate: {} names were looked at, and there may be more keys", number(&answer["looked_at"]));
+        eprintln!(
+            "sluicegate: {} names were looked at, and there may be more keys",
+            number(&answer["looked_at"])
+        );
     }
-    keys.iter().map(|key| format!("{}\n", text(&key["text"]))).collect()
+    keys.iter()
+        .map(|key| format!("{}\n", text(&key["text"])))
+        .collect()
 }
 
 /// Which counter.
@@ -56,7 +67,12 @@ pub struct Key {
 
 impl Key {
     fn path(&self) -> String {
-        path_of("/v1/keys", std::iter::once(&self.limit).chain(&self.parts).map(String::as_str))
+        path_of(
+            "/v1/keys",
+            std::iter::once(&self.limit)
+                .chain(&self.parts)
+                .map(String::as_str),
+        )
     }
 }
 
@@ -70,7 +86,8 @@ pub struct Inspect {
 
 impl Inspect {
     pub fn run(&self) -> u8 {
-        self.door.ask(|remote| remote.get(&self.key.path()), counter)
+        self.door
+            .ask(|remote| remote.get(&self.key.path()), counter)
     }
 }
 
@@ -86,9 +103,16 @@ pub struct Reset {
 
 impl Reset {
     pub fn run(&self) -> u8 {
-        let in_words =
-            |answer: &Value| format!("{}: forgotten; the next request meets a full one\n", text(&answer["text"]));
-        self.door.ask(|remote| remote.delete(&self.key.path(), Some(&self.change.signed())), in_words)
+        let in_words = |answer: &Value| {
+            format!(
+                "{}: forgotten; the next request meets a full one\n",
+                text(&answer["text"])
+            )
+        };
+        self.door.ask(
+            |remote| remote.delete(&self.key.path(), Some(&self.change.signed())),
+            in_words,
+        )
     }
 }
 
@@ -100,17 +124,35 @@ fn counter(state: &Value) -> String {
     };
     let order = &state["override"];
     let replaced = if order.is_object() {
-        let grants = if order["unlimited"] == true { "unlimited".to_owned() } else { text(&order["quota"]) };
-        format!("{grants} until {} by {}: {}", text(&order["until"]), text(&order["by"]), text(&order["reason"]))
+        let grants = if order["unlimited"] == true {
+            "unlimited".to_owned()
+        } else {
+            text(&order["quota"])
+        };
+        format!(
+            "{grants} until {} by {}: {}",
+            text(&order["until"]),
+            text(&order["by"]),
+            text(&order["reason"])
+        )
     } else {
         "none".to_owned()
     };
     let mut said = format!("{}\n", text(&state["text"]));
-    let left = format!("{} of {}", number(&state["remaining"]), number(&state["capacity"]));
+    let left = format!(
+        "{} of {}",
+        number(&state["remaining"]),
+        number(&state["capacity"])
+    );
     let facts = if state["capacity"].is_null() {
         vec![("quota", "unlimited".to_owned()), ("override", replaced)]
     } else {
-        vec![("quota", text(&state["quota"])), ("left", left), ("full again", full), ("override", replaced)]
+        vec![
+            ("quota", text(&state["quota"])),
+            ("left", left),
+            ("full again", full),
+            ("override", replaced),
+        ]
     };
     for (name, value) in facts {
         said.push_str(&format!("  {name:<11} {value}\n"));
@@ -141,8 +183,14 @@ mod tests {
     fn an_override_and_a_store_that_is_away_are_told_too() {
         let order = json!({ "unlimited": true, "quota": null, "until": "2026-01-01T00:00:00Z", "by": "ann", "reason": "a\u{7}b" });
         let words = counter(&json!({ "text": "x", "override": order, "is_degraded": true }));
-        assert!(words.contains("unlimited until 2026-01-01T00:00:00Z by ann: a\\u{7}b"), "{words}");
-        assert!(words.contains("the store is away") && words.contains("quota       unlimited"), "{words}");
+        assert!(
+            words.contains("unlimited until 2026-01-01T00:00:00Z by ann: a\\u{7}b"),
+            "{words}"
+        );
+        assert!(
+            words.contains("the store is away") && words.contains("quota       unlimited"),
+            "{words}"
+        );
     }
 
     #[derive(Parser)]
@@ -154,12 +202,15 @@ mod tests {
     #[test]
     fn a_search_says_what_is_wanted() {
         let question = |words: &[&str]| {
-            let line =
-                KeysLine::try_parse_from(std::iter::once(&"x").chain(words)).map_err(|error| error.to_string())?;
+            let line = KeysLine::try_parse_from(std::iter::once(&"x").chain(words))
+                .map_err(|error| error.to_string())?;
             Ok::<_, String>(line.keys.question())
         };
         assert_eq!(question(&[]).unwrap(), "/v1/keys?n=100");
-        assert_eq!(question(&["a", "--contains", "x&y", "-n", "5"]).unwrap(), "/v1/keys?n=5&limit=a&contains=x%26y");
+        assert_eq!(
+            question(&["a", "--contains", "x&y", "-n", "5"]).unwrap(),
+            "/v1/keys?n=5&limit=a&contains=x%26y"
+        );
         assert!(question(&["-n", "0"]).is_err() && question(&["-n", "1001"]).is_err());
         let answer = json!({ "keys": [{ "text": "a:\u{1b}x" }, { "text": "a:b" }], "from": "store", "looked_at": 2, "all": true });
         assert_eq!(found(&answer), "a:\\u{1b}x\na:b\n");
@@ -167,7 +218,10 @@ mod tests {
 
     #[test]
     fn the_parts_of_a_key_stay_apart_in_its_path() {
-        let key = Key { limit: "tenant".to_owned(), parts: vec!["a/b".to_owned(), "..".to_owned()] };
+        let key = Key {
+            limit: "tenant".to_owned(),
+            parts: vec!["a/b".to_owned(), "..".to_owned()],
+        };
         assert_eq!(key.path(), "/v1/keys/tenant/a%2Fb/%2E%2E");
     }
 }

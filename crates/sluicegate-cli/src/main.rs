@@ -105,7 +105,9 @@ fn main() -> ExitCode {
         Command::Serve { config } => serve::run(config),
         Command::Check { config } => check::run(config.as_deref()),
         Command::Explain(arguments) => explain::run(&arguments),
-        Command::Import { program: Program::EnvoyRatelimit { file } } => import::envoy_ratelimit(&file),
+        Command::Import {
+            program: Program::EnvoyRatelimit { file },
+        } => import::envoy_ratelimit(&file),
         Command::Keys(keys) => keys.run(),
         Command::Inspect(inspect) => inspect.run(),
         Command::Reset(reset) => reset.run(),
@@ -118,7 +120,12 @@ fn main() -> ExitCode {
             FINE
         }
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Arguments::command(), "sluicegate", &mut std::io::stdout());
+            clap_complete::generate(
+                shell,
+                &mut Arguments::command(),
+                "sluicegate",
+                &mut std::io::stdout(),
+            );
             FINE
         }
         Command::Man { dir } => man::run(Arguments::command(), dir.as_deref()),

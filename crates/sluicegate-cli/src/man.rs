@@ -11,14 +11,16 @@ use crate::{FAILED, FINE};
 pub fn run(command: Command, directory: Option<&Path>) -> u8 {
     let written = match directory {
         None => Man::new(command).render(&mut std::io::stdout()),
-        Some(directory) => {
-            std::fs::create_dir_all(directory).and_then(|()| clap_mangen::generate_to(command, directory))
-        }
+        Some(directory) => std::fs::create_dir_all(directory)
+            .and_then(|()| clap_mangen::generate_to(command, directory)),
     };
     match written {
         Ok(()) => FINE,
         Err(error) => {
-            let place = directory.map_or_else(|| "standard output".into(), |directory| directory.display().to_string());
+            let place = directory.map_or_else(
+                || "standard output".into(),
+                |directory| directory.display().to_string(),
+            );
             eprintln!("sluicegate: {place}: {error}");
             FAILED
         }

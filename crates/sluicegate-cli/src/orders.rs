@@ -33,19 +33,31 @@ impl Terms {
         if self.list {
             let only = |answer: Value| {
                 let orders = answer["orders"].as_array().cloned().unwrap_or_default();
-                Value::from(orders.into_iter().filter(|order| order["kind"] == kind).collect::<Vec<_>>())
+                Value::from(
+                    orders
+                        .into_iter()
+                        .filter(|order| order["kind"] == kind)
+                        .collect::<Vec<_>>(),
+                )
             };
             let in_words = |orders: &Value| list(orders, kind);
-            return self.door.ask(|remote| remote.get("/v1/orders").map(only), in_words);
+            return self
+                .door
+                .ask(|remote| remote.get("/v1/orders").map(only), in_words);
         }
         if let Some(id) = &self.end {
             let path = path_of("/v1/orders", [id.as_str()]);
             let body = self.signed(json!({}));
             let in_words = |_: &Value| format!("{}: ended\n", crate::plain::plain(id));
-            return self.door.ask(|remote| remote.delete(&path, Some(&body)), in_words);
+            return self
+                .door
+                .ask(|remote| remote.delete(&path, Some(&body)), in_words);
         }
         let body = self.signed(order);
-        self.door.ask(|remote| remote.post(path, &body), |order| format!("in force: {}", line(order)))
+        self.door.ask(
+            |remote| remote.post(path, &body),
+            |order| format!("in force: {}", line(order)),
+        )
     }
 
     /// With who, why and for how long, as far as that was said.
@@ -100,7 +112,12 @@ pub struct Override {
     #[arg(long, value_name = "RATE")]
     rate: Option<String>,
     /// How many at once; without it, as many as the rate names.
-    #[arg(long, value_name = "N", requires = "rate", conflicts_with = "unlimited")]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "rate",
+        conflicts_with = "unlimited"
+    )]
     burst: Option<u32>,
     /// No limit at all.
     #[arg(long)]
@@ -150,7 +167,8 @@ pub fn line(order: &Value) -> String {
         _ if order["unlimited"] == true => "unlimited".to_owned(),
         _ => text(&order["quota"]),
     };
-    let [id, what, until, by, reason] = ["id", "what", "until", "by", "reason"].map(|name| text(&order[name]));
+    let [id, what, until, by, reason] =
+        ["id", "what", "until", "by", "reason"].map(|name| text(&order[name]));
     format!("{id}  {what}: {grants} until {until}, by {by}: {reason}\n")
 }
 
@@ -180,8 +198,10 @@ mod tests {
 
     #[test]
     fn an_override_is_sent_as_it_was_written() {
-        let sent =
-            overrides("per-client 203.0.113.7 --rate 100/s --burst 200 --for 1h --reason move --by ann").unwrap();
+        let sent = overrides(
+            "per-client 203.0.113.7 --rate 100/s --burst 200 --for 1h --reason move --by ann",
+        )
+        .unwrap();
         let wanted = json!({ "limit": "per-client", "key": ["203.0.113.7"], "rate": "100/s", "burst": 200,
             "for": "1h", "reason": "move", "by": "ann" });
         assert_eq!(sent, wanted);
@@ -205,7 +225,9 @@ mod tests {
         ] {
             assert!(overrides(wrong).is_err(), "{wrong}");
         }
-        let ban = |line: &str| BanLine::try_parse_from(std::iter::once("x").chain(line.split_whitespace()));
+        let ban = |line: &str| {
+            BanLine::try_parse_from(std::iter::once("x").chain(line.split_whitespace()))
+        };
         for wrong in [
             "",
             "203.0.113.7",
@@ -215,8 +237,12 @@ mod tests {
         ] {
             assert!(ban(wrong).is_err(), "{wrong}");
         }
-        for good in ["203.0.113.0/24 --for 1h --reason x", "--principal ann --for 1h --reason x", "--list", "--end b-1"]
-        {
+        for good in [
+            "203.0.113.0/24 --for 1h --reason x",
+            "--principal ann --for 1h --reason x",
+            "--list",
+            "--end b-1",
+        ] {
             assert!(ban(good).is_ok(), "{good}");
         }
     }

@@ -12,7 +12,12 @@ use crate::{FAILED, FINE};
 #[derive(Args)]
 pub struct Ready {
     /// The operator's door of a running Sluicegate: its `admin.listen`.
-    #[arg(long, env = "SLUICEGATE_ADMIN_URL", default_value = "http://127.0.0.1:9090", value_name = "URL")]
+    #[arg(
+        long,
+        env = "SLUICEGATE_ADMIN_URL",
+        default_value = "http://127.0.0.1:9090",
+        value_name = "URL"
+    )]
     url: AdminUrl,
     /// The token of the door, in a file.
     #[arg(long, env = "SLUICEGATE_ADMIN_TOKEN_FILE", value_name = "FILE")]
@@ -31,9 +36,14 @@ const PAUSE: Duration = Duration::from_millis(50);
 impl Ready {
     /// The answer goes to standard output when it is ready, else the reason to standard error.
     pub fn run(self) -> u8 {
-        let path = if self.deep { "/readyz?deep=true" } else { "/readyz" };
+        let path = if self.deep {
+            "/readyz?deep=true"
+        } else {
+            "/readyz"
+        };
         let deadline = Instant::now() + Duration::from_secs(self.wait.into());
-        let ask = || Remote::with_token_file(self.url.clone(), self.token_file.as_deref())?.get(path);
+        let ask =
+            || Remote::with_token_file(self.url.clone(), self.token_file.as_deref())?.get(path);
         let mut answer = ask();
         while answer.is_err() && Instant::now() < deadline {
             std::thread::sleep(PAUSE);

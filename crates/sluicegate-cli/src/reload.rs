@@ -17,6 +17,9 @@ impl Reload {
     /// Mistakes in the file are told one by one; what ran before goes on.
     pub fn run(&self) -> u8 {
         let in_words = |answer: &Value| format!("{}\n", text(&answer["result"]));
-        self.door.ask(|remote| remote.post("/v1/reload", &self.change.signed()), in_words)
+        self.door.ask(
+            |remote| remote.post("/v1/reload", &self.change.signed()),
+            in_words,
+        )
     }
 }

@@ -35,13 +35,17 @@ impl Remote {
             value.set_sensitive(true);
             Ok::<_, String>(value)
         };
-        Ok(Self { url, token: token.map(bearer).transpose()? })
+        Ok(Self {
+            url,
+            token: token.map(bearer).transpose()?,
+        })
     }
 
     /// The same, with the token in a file.
     pub fn with_token_file(url: AdminUrl, file: Option<&Path>) -> Result<Self, String> {
         let read = |file: &Path| {
-            std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", plain(&file.to_string_lossy())))
+            std::fs::read_to_string(file)
+                .map_err(|error| format!("{}: {error}", plain(&file.to_string_lossy())))
         };
         let token = file.map(read).transpose()?;
         Self::new(url, token.as_deref())
@@ -66,15 +70,24 @@ impl Remote {
     fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, String> {
         let at_the_place = |why: String| format!("{}: {why}", self.url);
         let request = self.request(method, path, body).map_err(at_the_place)?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
         let runtime = runtime.map_err(|error| error.to_string())?;
-        let answered = runtime.block_on(async { timeout(ANSWER_TIMEOUT, self.exchange(request)).await });
-        let (status, body) =
-            answered.unwrap_or_else(|_| Err(format!("no answer within {ANSWER_TIMEOUT:?}"))).map_err(at_the_place)?;
+        let answered =
+            runtime.block_on(async { timeout(ANSWER_TIMEOUT, self.exchange(request)).await });
+        let (status, body) = answered
+            .unwrap_or_else(|_| Err(format!("no answer within {ANSWER_TIMEOUT:?}")))
+            .map_err(at_the_place)?;
         understood(status, &body, self.token.is_some()).map_err(at_the_place)
     }
 
-    fn request(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Request<Full<Bytes>>, String> {
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Request<Full<Bytes>>, String> {
         let mut request = Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.url.prefix))
@@ -87,28 +100,46 @@ impl Remote {
         if body.is_some() {
             request = request.header(header::CONTENT_TYPE, "application/json");
         }
-        let bytes = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
-        request.body(Full::new(bytes)).map_err(|error| error.to_string())
+        let bytes = body
+            .map(|body| Bytes::from(body.to_string()))
+            .unwrap_or_default();
+        request
+            .body(Full::new(bytes))
+            .map_err(|error| error.to_string())
     }
 
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<(StatusCode, Bytes), String> {
-        let host = self.url.authority.host().trim_start_matches('[').trim_end_matches(']');
+        let host = self
+            .url
+            .authority
+            .host()
+            .trim_start_matches('[')
+            .trim_end_matches(']');
         let port = self.url.authority.port_u16().unwrap_or(80);
         let stream = match timeout(CONNECT_TIMEOUT, TcpStream::connect((host, port))).await {
             Ok(Ok(stream)) => stream,
-            Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => return Err(REFUSED.to_owned()),
+            Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => {
+                return Err(REFUSED.to_owned());
+            }
             Ok(Err(error)) => return Err(error.to_string()),
             Err(_) => return Err(format!("no connection within {CONNECT_TIMEOUT:?}")),
         };
         let in_words = |error: hyper::Error| format!("this is no answer of Sluicegate's: {error}");
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(in_words)?;
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(in_words)?;
         let connection = tokio::spawn(connection);
         let answer = sender.send_request(request).await.map_err(in_words)?;
         let status = answer.status();
-        let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
+        let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX)
+            .collect()
+            .await;
         connection.abort();
-        Ok((status, body.map_err(|error| format!("the answer broke off: {error}"))?.to_bytes()))
+        Ok((
+            status,
+            body.map_err(|error| format!("the answer broke off: {error}"))?
+                .to_bytes(),
+        ))
     }
 }
 
@@ -124,18 +155,30 @@ impl FromStr for AdminUrl {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let uri: Uri = text.parse().map_err(|_| format!("must be a URL such as {EXAMPLE}"))?;
+        let uri: Uri = text
+            .parse()
+            .map_err(|_| format!("must be a URL such as {EXAMPLE}"))?;
         if uri.scheme() == Some(&Scheme::HTTPS) {
-            return Err("the operator's door speaks no TLS: come through a tunnel, such as \
+            return Err(
+                "the operator's door speaks no TLS: come through a tunnel, such as \
                         `ssh -N -L 9090:127.0.0.1:9090 HOST`, and use http://127.0.0.1:9090"
-                .to_owned());
+                    .to_owned(),
+            );
         }
         let parts = uri.into_parts();
-        let authority = parts.authority.filter(|authority| !authority.as_str().contains('@'));
-        let path = parts.path_and_query.as_ref().map_or("", |path| path.as_str());
+        let authority = parts
+            .authority
+            .filter(|authority| !authority.as_str().contains('@'));
+        let path = parts
+            .path_and_query
+            .as_ref()
+            .map_or("", |path| path.as_str());
         match authority {
             Some(authority) if parts.scheme == Some(Scheme::HTTP) && !path.contains('?') => {
-                Ok(Self { authority, prefix: path.trim_end_matches('/').to_owned() })
+                Ok(Self {
+                    authority,
+                    prefix: path.trim_end_matches('/').to_owned(),
+                })
             }
             _ => Err(format!("must be a URL such as {EXAMPLE}")),
         }
@@ -161,7 +204,9 @@ pub fn path_of<'a>(base: &str, parts: impl IntoIterator<Item = &'a str>) -> Stri
 /// With everything percent-encoded that means something in a URL.
 pub fn encoded(text: &str) -> String {
     let encode = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'~' => char::from(byte).to_string(),
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'~' => {
+            char::from(byte).to_string()
+        }
         // A dot too: `.` and `..` alone would be walked away.
         _ => format!("%{byte:02X}"),
     };
@@ -169,7 +214,8 @@ pub fn encoded(text: &str) -> String {
 }
 
 const EXAMPLE: &str = "http://127.0.0.1:9090";
-const REFUSED: &str = "connection refused (is `sluicegate serve` running, and is admin.listen this address?)";
+const REFUSED: &str =
+    "connection refused (is `sluicegate serve` running, and is admin.listen this address?)";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 /// Far above what any answer has.
@@ -189,14 +235,21 @@ fn understood(status: StatusCode, body: &[u8], had_token: bool) -> Result<Value,
     match value {
         Some(value) if status.is_success() => Ok(value),
         Some(value) => Err(refusal(status, &value)),
-        None => Err(format!("{}: this is no answer of Sluicegate's", status.as_u16())),
+        None => Err(format!(
+            "{}: this is no answer of Sluicegate's",
+            status.as_u16()
+        )),
     }
 }
 
 /// The reason, and every mistake, or why it is not ready, on a line of its own.
 fn refusal(status: StatusCode, value: &Value) -> String {
-    let why = value["error"].as_str().map_or_else(|| status.to_string(), plain);
-    let lists = ["mistakes", "reasons"].into_iter().filter_map(|name| value[name].as_array());
+    let why = value["error"]
+        .as_str()
+        .map_or_else(|| status.to_string(), plain);
+    let lists = ["mistakes", "reasons"]
+        .into_iter()
+        .filter_map(|name| value[name].as_array());
     let mistakes = lists.flatten().filter_map(Value::as_str);
     mistakes.fold(why, |text, mistake| format!("{text}\n  {}", plain(mistake)))
 }
@@ -213,10 +266,14 @@ mod tests {
     /// Answers one request with these bytes; gives back the URL, and what was asked when it ends.
     fn door(answer: String) -> (AdminUrl, std::thread::JoinHandle<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap())
+            .parse()
+            .unwrap();
         let asked = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
-            stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+            stream
+                .set_read_timeout(Some(Duration::from_secs(5)))
+                .unwrap();
             let mut asked = vec![0; 4096];
             let length = stream.read(&mut asked).unwrap();
             stream.write_all(answer.as_bytes()).unwrap();
@@ -227,7 +284,10 @@ mod tests {
     }
 
     fn answer(status: &str, body: &str) -> String {
-        format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
+        format!(
+            "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        )
     }
 
     #[test]
@@ -238,37 +298,60 @@ mod tests {
         assert_eq!(value["id"], "b-1");
         let asked = asked.join().unwrap();
         assert!(asked.starts_with("POST /v1/bans HTTP/1.1\r\n"), "{asked}");
-        for line in
-            ["authorization: Bearer secret-secret\r\n", "content-type: application/json\r\n", "{\"for\":\"1h\"}"]
-        {
+        for line in [
+            "authorization: Bearer secret-secret\r\n",
+            "content-type: application/json\r\n",
+            "{\"for\":\"1h\"}",
+        ] {
             assert!(asked.contains(line), "{line} in {asked}");
         }
     }
 
     #[test]
     fn a_refusal_names_the_place_and_the_reason_without_control_characters() {
-        let (url, _asked) = door(answer("404 Not Found", r#"{"error":"no limit \u001b[31mx","mistakes":["a","b"]}"#));
+        let (url, _asked) = door(answer(
+            "404 Not Found",
+            r#"{"error":"no limit \u001b[31mx","mistakes":["a","b"]}"#,
+        ));
         let place = url.to_string();
-        let error = Remote::new(url, None).unwrap().delete("/v1/keys/x/y", None).unwrap_err();
+        let error = Remote::new(url, None)
+            .unwrap()
+            .delete("/v1/keys/x/y", None)
+            .unwrap_err();
         assert_eq!(error, format!("{place}: no limit \\u{{1b}}[31mx\n  a\n  b"));
     }
 
     #[test]
     fn a_missing_or_wrong_token_says_which_option_to_use() {
-        for (token, words) in [(None, "a token is needed"), (Some("wrong"), "is not the one")] {
+        for (token, words) in [
+            (None, "a token is needed"),
+            (Some("wrong"), "is not the one"),
+        ] {
             let (url, _asked) = door(answer("401 Unauthorized", r#"{"error":"x"}"#));
-            let error = Remote::new(url, token).unwrap().get("/v1/stats").unwrap_err();
-            assert!(error.contains(words) && error.contains("--token-file"), "{error}");
+            let error = Remote::new(url, token)
+                .unwrap()
+                .get("/v1/stats")
+                .unwrap_err();
+            assert!(
+                error.contains(words) && error.contains("--token-file"),
+                "{error}"
+            );
         }
     }
 
     #[test]
     fn nobody_there_and_somebody_else_there_are_told_apart() {
-        let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let gone = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
         let remote = Remote::new(format!("http://{gone}").parse().unwrap(), None).unwrap();
         let error = remote.get("/v1/stats").unwrap_err();
         assert_eq!(error, format!("http://{gone}: {REFUSED}"));
-        for other in ["SSH-2.0-OpenSSH_9.9\r\n".to_owned(), answer("200 OK", "<html>")] {
+        for other in [
+            "SSH-2.0-OpenSSH_9.9\r\n".to_owned(),
+            answer("200 OK", "<html>"),
+        ] {
             let (url, _asked) = door(other);
             let error = Remote::new(url, None).unwrap().get("/").unwrap_err();
             assert!(error.contains("no answer of Sluicegate's"), "{error}");
@@ -277,21 +360,41 @@ mod tests {
 
     #[test]
     fn urls_are_checked_when_they_are_given() {
-        for good in ["http://127.0.0.1:9090", "http://127.0.0.1:9090/", "http://[::1]:9090", "http://edge/sluicegate/"]
-        {
+        for good in [
+            "http://127.0.0.1:9090",
+            "http://127.0.0.1:9090/",
+            "http://[::1]:9090",
+            "http://edge/sluicegate/",
+        ] {
             let url: AdminUrl = good.parse().unwrap();
             assert_eq!(url.to_string(), good.trim_end_matches('/'));
         }
-        let wrong = ["", "127.0.0.1:9090", "/x", "ftp://a", "http://ann@edge:9090", "http://edge/?x", "http://a b"];
+        let wrong = [
+            "",
+            "127.0.0.1:9090",
+            "/x",
+            "ftp://a",
+            "http://ann@edge:9090",
+            "http://edge/?x",
+            "http://a b",
+        ];
         for wrong in wrong {
             assert!(wrong.parse::<AdminUrl>().is_err(), "{wrong}");
         }
-        assert!("https://edge:9090".parse::<AdminUrl>().unwrap_err().contains("ssh"));
+        assert!(
+            "https://edge:9090"
+                .parse::<AdminUrl>()
+                .unwrap_err()
+                .contains("ssh")
+        );
     }
 
     #[test]
     fn a_part_of_a_path_stays_one_part() {
-        assert_eq!(path_of("/v1/keys", ["a b", "../x?", "ü"]), "/v1/keys/a%20b/%2E%2E%2Fx%3F/%C3%BC");
+        assert_eq!(
+            path_of("/v1/keys", ["a b", "../x?", "ü"]),
+            "/v1/keys/a%20b/%2E%2E%2Fx%3F/%C3%BC"
+        );
         assert_eq!(path_of("/v1/keys", ["", "."]), "/v1/keys//%2E");
     }
 

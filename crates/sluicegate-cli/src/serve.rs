@@ -19,11 +19,18 @@ pub fn run(path: Option<PathBuf>) -> u8 {
         move || check::read(path.as_deref()).map_err(|mistakes| mistakes.to_string())
     };
     let log_filter = std::env::var("SLUICEGATE_LOG").ok();
-    let program = Program { loaded, file: path.clone(), read_again: Box::new(read_again), log_filter };
+    let program = Program {
+        loaded,
+        file: path.clone(),
+        read_again: Box::new(read_again),
+        log_filter,
+    };
     match program.run(|ready| introduce(ready, path.as_deref())) {
         Ok(()) => FINE,
         Err(mistakes) => {
-            mistakes.iter().for_each(|mistake| eprintln!("sluicegate: {mistake}"));
+            mistakes
+                .iter()
+                .for_each(|mistake| eprintln!("sluicegate: {mistake}"));
             FAILED
         }
     }
@@ -32,13 +39,25 @@ pub fn run(path: Option<PathBuf>) -> u8 {
 /// Where everything is, and something to try.
 fn introduce(ready: &Ready, path: Option<&std::path::Path>) {
     match path {
-        Some(path) => println!("sluicegate: runs {}; changes to it are taken over", path.display()),
-        None => println!("sluicegate: runs the built-in configuration; give it yours with --config FILE"),
+        Some(path) => println!(
+            "sluicegate: runs {}; changes to it are taken over",
+            path.display()
+        ),
+        None => println!(
+            "sluicegate: runs the built-in configuration; give it yours with --config FILE"
+        ),
     }
     for address in &ready.proxy {
-        println!("  proxy  {}://{address}", if ready.is_tls { "https" } else { "http" });
+        println!(
+            "  proxy  {}://{address}",
+            if ready.is_tls { "https" } else { "http" }
+        );
     }
-    let (http, redis) = if ready.is_decisions_tls { ("https", "rediss") } else { ("http", "redis") };
+    let (http, redis) = if ready.is_decisions_tls {
+        ("https", "rediss")
+    } else {
+        ("http", "redis")
+    };
     if let Some(address) = ready.decisions {
         println!("  decisions  {http}://{address} (/v1/check, /v1/authorize/…, /openapi.json)");
     }
@@ -51,16 +70,27 @@ fn introduce(ready: &Ready, path: Option<&std::path::Path>) {
     if let Some(address) = ready.admin {
         println!("  admin  http://{address} (dashboard, /metrics, /healthz, /readyz)");
     }
-    ready.words.iter().for_each(|sentence| println!("  {sentence}"));
+    ready
+        .words
+        .iter()
+        .for_each(|sentence| println!("  {sentence}"));
     if let Some(address) = ready.proxy.first() {
-        let (scheme, insecure) = if ready.is_tls { ("https", " -k") } else { ("http", "") };
+        let (scheme, insecure) = if ready.is_tls {
+            ("https", " -k")
+        } else {
+            ("http", "")
+        };
         println!("try it: curl -i{insecure} {scheme}://{address}/");
     } else if let Some(address) = ready.decisions {
         println!("try it: curl {http}://{address}/openapi.json");
     } else if let Some(address) = ready.resp {
         println!("try it: redis-cli -u {redis}://{address} CL.THROTTLE me 15 30 60");
     } else if let Some(address) = ready.grpc {
-        let plain = if ready.is_decisions_tls { "" } else { " -plaintext" };
+        let plain = if ready.is_decisions_tls {
+            ""
+        } else {
+            " -plaintext"
+        };
         println!("try it: grpcurl{plain} {address} list");
     }
 }

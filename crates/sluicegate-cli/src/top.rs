@@ -62,11 +62,18 @@ impl Top {
 
     fn try_run(&self) -> Result<u8, String> {
         let remote = self.door.remote()?;
-        let question = Question { by: self.by, limit: self.limit.clone() };
+        let question = Question {
+            by: self.by,
+            limit: self.limit.clone(),
+        };
         #[cfg(feature = "tui")]
         {
             use std::io::IsTerminal;
-            if !self.once && !self.door.json && std::io::stdout().is_terminal() && std::io::stdin().is_terminal() {
+            if !self.once
+                && !self.door.json
+                && std::io::stdout().is_terminal()
+                && std::io::stdin().is_terminal()
+            {
                 return live::run(remote, self.door.url.to_string(), question);
             }
         }

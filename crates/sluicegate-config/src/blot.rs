@@ -8,12 +8,18 @@ pub(crate) fn blotted(text: &str) -> String {
 }
 
 fn blotted_line(line: &str) -> Cow<'_, str> {
-    let blots: Vec<(usize, usize)> = after_secret_key(line).into_iter().chain(user_of_url(line)).collect();
+    let blots: Vec<(usize, usize)> = after_secret_key(line)
+        .into_iter()
+        .chain(user_of_url(line))
+        .collect();
     if blots.is_empty() {
         return Cow::Borrowed(line);
     }
     // Whole characters become as many stars as they have bytes, so that places stay where they are.
-    let starred = |(at, letter): (usize, char)| match blots.iter().any(|(start, end)| (*start..*end).contains(&at)) {
+    let starred = |(at, letter): (usize, char)| match blots
+        .iter()
+        .any(|(start, end)| (*start..*end).contains(&at))
+    {
         true if !letter.is_whitespace() => "*".repeat(letter.len_utf8()),
         _ => letter.to_string(),
     };
@@ -29,7 +35,11 @@ fn after_secret_key(line: &str) -> Option<(usize, usize)> {
         let key = lower[at..colon].trim_end_matches(['"', '\'', ' ']);
         (!key.ends_with("_file") && !key.ends_with("_env")).then_some((colon + 1, line.len()))
     };
-    WORDS.iter().flat_map(|word| lower.match_indices(word)).filter_map(key_of).min()
+    WORDS
+        .iter()
+        .flat_map(|word| lower.match_indices(word))
+        .filter_map(key_of)
+        .min()
 }
 
 /// What stands between `://` and `@`.
@@ -47,11 +57,20 @@ mod tests {
     fn passwords_are_stars_and_everything_else_stays_in_its_place() {
         for (line, shown) in [
             ("  password: hunter2 # old\n", "  password: ******* * ***\n"),
-            ("{ \"password\": \"hünter\", burst: 1 }", "{ \"password\": ********** ****** * *"),
+            (
+                "{ \"password\": \"hünter\", burst: 1 }",
+                "{ \"password\": ********** ****** * *",
+            ),
             ("  Passwrod: x\n", "  Passwrod: *\n"),
             ("  password_file: redis.pw\n", "  password_file: redis.pw\n"),
-            ("  password_env: REDIS_PASSWORD\n", "  password_env: REDIS_PASSWORD\n"),
-            ("  url: redis://ann:p@ss@rl-0:6379\n", "  url: redis://********@rl-0:6379\n"),
+            (
+                "  password_env: REDIS_PASSWORD\n",
+                "  password_env: REDIS_PASSWORD\n",
+            ),
+            (
+                "  url: redis://ann:p@ss@rl-0:6379\n",
+                "  url: redis://********@rl-0:6379\n",
+            ),
             ("  rate: 10/s\r\n", "  rate: 10/s\r\n"),
         ] {
             assert_eq!(blotted(line), shown);

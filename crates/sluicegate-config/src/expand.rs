@@ -33,7 +33,11 @@ impl<'a> Expander<'a> {
     const ALL_MAX: usize = 4 << 20;
 
     pub(crate) fn new(env: &'a dyn Fn(&str) -> Option<String>, base_dir: &'a Path) -> Self {
-        Self { env, base_dir, left: Self::ALL_MAX }
+        Self {
+            env,
+            base_dir,
+            left: Self::ALL_MAX,
+        }
     }
 
     /// The text with its references filled in, or why that is impossible. `$${` stands for `${`.
@@ -41,7 +45,10 @@ impl<'a> Expander<'a> {
         if !text.contains("${") {
             return Ok((text, Origin::default()));
         }
-        let mut origin = Origin { expanded: true, ..Origin::default() };
+        let mut origin = Origin {
+            expanded: true,
+            ..Origin::default()
+        };
         let mut expanded = String::with_capacity(text.len());
         let mut rest = text.as_str();
         while let Some(start) = rest.find("${") {
@@ -60,7 +67,9 @@ impl<'a> Expander<'a> {
             rest = &reference[end + 1..];
             let filled = self.fill(inside)?;
             origin.hidden = filled.hidden.or(origin.hidden);
-            origin.whole = filled.reference.filter(|_| reference.len() == text.len() && rest.is_empty());
+            origin.whole = filled
+                .reference
+                .filter(|_| reference.len() == text.len() && rest.is_empty());
             expanded.push_str(&filled.text);
         }
         expanded.push_str(rest);
@@ -72,32 +81,52 @@ impl<'a> Expander<'a> {
             Some(path) => self.first_line(path)?,
             None => self.variable(inside)?,
         };
-        self.left = self.left.checked_sub(filled.text.len()).ok_or("values from outside are more than 4 MiB in all")?;
+        self.left = self
+            .left
+            .checked_sub(filled.text.len())
+            .ok_or("values from outside are more than 4 MiB in all")?;
         Ok(filled)
     }
 
     fn variable(&self, inside: &str) -> Result<Filled, String> {
-        let (name, default) = inside.split_once(":-").map_or((inside, None), |(name, text)| (name, Some(text)));
+        let (name, default) = inside
+            .split_once(":-")
+            .map_or((inside, None), |(name, text)| (name, Some(text)));
         let is_name = |name: &str| {
             name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
-                && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+                && name
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
         };
         if !is_name(name) {
             let expected = "expected ${NAME}, ${NAME:-default} or ${file:path}";
-            return Err(format!("{expected} (got {})", quoted(&format!("${{{inside}}}"))));
+            return Err(format!(
+                "{expected} (got {})",
+                quoted(&format!("${{{inside}}}"))
+            ));
         }
         // As in a shell: an empty variable is as good as none where there is a default.
         let value = (self.env)(name).filter(|value| !value.is_empty() || default.is_none());
         match (value, default) {
-            (Some(value), _) if value.len() > Self::ONE_MAX => Err(format!("{name} is longer than 64 KiB")),
+            (Some(value), _) if value.len() > Self::ONE_MAX => {
+                Err(format!("{name} is longer than 64 KiB"))
+            }
             (Some(text), _) => {
                 let reference = Some(Reference::Env(name.to_owned()));
-                Ok(Filled { text, hidden: Some(HIDDEN_ENV), reference })
+                Ok(Filled {
+                    text,
+                    hidden: Some(HIDDEN_ENV),
+                    reference,
+                })
             }
-            (None, Some(default)) => Ok(Filled { text: default.to_owned(), hidden: None, reference: None }),
-            (None, None) => {
-                Err(format!("there is no variable {name} in the environment; ${{{name}:-default}} gives it a default"))
-            }
+            (None, Some(default)) => Ok(Filled {
+                text: default.to_owned(),
+                hidden: None,
+                reference: None,
+            }),
+            (None, None) => Err(format!(
+                "there is no variable {name} in the environment; ${{{name}:-default}} gives it a default"
+            )),
         }
     }
 
@@ -105,7 +134,11 @@ impl<'a> Expander<'a> {
         let whole = self.base_dir.join(path);
         let line = read_first_line(&whole, Self::ONE_MAX);
         let text = line.map_err(|error| format!("cannot read {}: {error}", quoted(path)))?;
-        Ok(Filled { text, hidden: Some(HIDDEN_FILE), reference: Some(Reference::File(whole)) })
+        Ok(Filled {
+            text,
+            hidden: Some(HIDDEN_FILE),
+            reference: Some(Reference::File(whole)),
+        })
     }
 }
 
@@ -121,8 +154,13 @@ fn read_first_line(path: &Path, length_max: usize) -> io::Result<String> {
         return Err(io::Error::other("it is not a regular file"));
     }
     let mut bytes = Vec::new();
-    File::open(path)?.take(length_max as u64 + 1).read_to_end(&mut bytes)?;
-    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    File::open(path)?
+        .take(length_max as u64 + 1)
+        .read_to_end(&mut bytes)?;
+    let line = bytes
+        .split(|byte| *byte == b'\n')
+        .next()
+        .unwrap_or_default();
     if line.len() > length_max {
         return Err(io::Error::other("its first line is longer than 64 KiB"));
     }

@@ -96,7 +96,10 @@ impl<'a> Item<'a> {
     }
 
     /// What a text stands for.
-    pub(crate) fn parsed<T, E: Display>(&self, parse: impl FnOnce(&str) -> Result<T, E>) -> Option<T> {
+    pub(crate) fn parsed<T, E: Display>(
+        &self,
+        parse: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Option<T> {
         let text = self.text()?;
         parse(text).map_err(|error| self.refused(text, error)).ok()
     }
@@ -116,7 +119,10 @@ impl<'a> Item<'a> {
         let expected = one_of(known);
         match self.node.origin.hidden {
             Some(hidden) => self.note(format!("unknown {hidden} (expected {expected})")),
-            None => self.note(format!("unknown value {} (expected {expected})", self.got())),
+            None => self.note(format!(
+                "unknown value {} (expected {expected})",
+                self.got()
+            )),
         }
     }
 
@@ -137,12 +143,20 @@ impl<'a> Item<'a> {
             Value::Whole(number) => *number,
             Value::Negative(_) => return self.outside(range),
             Value::Fraction(number) if *number < 0.0 => return self.outside(range),
-            _ => match self.filled_in().filter(|text| digits(text)).and_then(|text| text.parse().ok()) {
+            _ => match self
+                .filled_in()
+                .filter(|text| digits(text))
+                .and_then(|text| text.parse().ok())
+            {
                 Some(number) => number,
                 None => return self.not("a whole number"),
             },
         };
-        if range.contains(&number) { Some(number) } else { self.outside(range) }
+        if range.contains(&number) {
+            Some(number)
+        } else {
+            self.outside(range)
+        }
     }
 
     fn outside<T>(&self, range: RangeInclusive<u64>) -> Option<T> {
@@ -159,13 +173,19 @@ impl<'a> Item<'a> {
             Value::Fraction(number) => Some(*number),
             Value::Whole(number) => Some(*number as f64),
             Value::Negative(number) => Some(*number as f64),
-            _ => self.filled_in().and_then(|text| text.parse().ok()).or_else(|| self.not("a number")),
+            _ => self
+                .filled_in()
+                .and_then(|text| text.parse().ok())
+                .or_else(|| self.not("a number")),
         }
     }
 
     /// A duration in a range.
     pub(crate) fn duration(&self, range: RangeInclusive<Nanos>) -> Option<Nanos> {
-        if matches!(self.node.value, Value::Whole(_) | Value::Negative(_) | Value::Fraction(_)) {
+        if matches!(
+            self.node.value,
+            Value::Whole(_) | Value::Negative(_) | Value::Fraction(_)
+        ) {
             return self.not("a duration with its unit, such as 30s");
         }
         let span = self.parsed(parse_duration)?;
@@ -188,7 +208,11 @@ impl<'a> Item<'a> {
             },
             _ => return self.whole(range),
         };
-        if range.contains(&bytes) { Some(bytes) } else { self.outside(range) }
+        if range.contains(&bytes) {
+            Some(bytes)
+        } else {
+            self.outside(range)
+        }
     }
 
     /// The name of a file, made absolute or relative to where the configuration is.
@@ -198,7 +222,10 @@ impl<'a> Item<'a> {
 
     /// An IP address and port.
     pub(crate) fn socket(&self) -> Option<SocketAddr> {
-        self.parsed(|text| text.parse().map_err(|_| expected("an IP address and port, such as 127.0.0.1:8080", text)))
+        self.parsed(|text| {
+            text.parse()
+                .map_err(|_| expected("an IP address and port, such as 127.0.0.1:8080", text))
+        })
     }
 
     /// Addresses, written as one address or with a prefix length.
@@ -210,15 +237,20 @@ impl<'a> Item<'a> {
                 .map_err(|_| expected("addresses such as 10.0.0.0/8 or 2001:db8::/32", text))?;
             match net.trunc() == net {
                 true => Ok(net),
-                false => Err(expected("an address whose bits end where its prefix ends", text)),
+                false => Err(expected(
+                    "an address whose bits end where its prefix ends",
+                    text,
+                )),
             }
         })
     }
 
     /// The name of a header, in lower case.
     pub(crate) fn header_name(&self) -> Option<String> {
-        let is_token =
-            |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte));
+        let is_token = |text: &str| {
+            text.bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+        };
         self.parsed(|text| match is_token(text) {
             true => Ok(text.to_ascii_lowercase()),
             false => Err(expected("the name of a header", text)),
@@ -229,7 +261,11 @@ impl<'a> Item<'a> {
     pub(crate) fn list(&self) -> Option<Vec<Item<'a>>> {
         match &self.node.value {
             Value::List(nodes) => {
-                let item = |(index, node)| Item { path: format!("{}[{index}]", self.path), node, desk: self.desk };
+                let item = |(index, node)| Item {
+                    path: format!("{}[{index}]", self.path),
+                    node,
+                    desk: self.desk,
+                };
                 Some(nodes.iter().enumerate().map(item).collect())
             }
             _ => self.not("a list"),
@@ -261,11 +297,22 @@ impl<'a> Item<'a> {
     pub(crate) fn entries(&self) -> Option<Vec<(&'a str, Item<'a>)>> {
         match &self.node.value {
             Value::Section(entries) => {
-                let item = |key| Item { path: crate::tree::below(&self.path, key), ..self.clone() };
+                let item = |key| Item {
+                    path: crate::tree::below(&self.path, key),
+                    ..self.clone()
+                };
                 Some(
                     entries
                         .iter()
-                        .map(|entry| (entry.key.as_str(), Item { node: &entry.node, ..item(&entry.key) }))
+                        .map(|entry| {
+                            (
+                                entry.key.as_str(),
+                                Item {
+                                    node: &entry.node,
+                                    ..item(&entry.key)
+                                },
+                            )
+                        })
                         .collect(),
                 )
             }
@@ -306,7 +353,9 @@ pub(crate) fn one_of(words: &[&str]) -> String {
 }
 
 fn parse_size(text: &str) -> Option<u64> {
-    let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let end = text
+        .find(|letter: char| !letter.is_ascii_digit())
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     let shift = match unit.trim_start() {
         "" | "B" => 0,
@@ -330,7 +379,17 @@ mod tests {
             ["512", "512B", "64KiB", "1 MiB", "2GiB"].map(parse_size),
             [512, 512, 65_536, 1 << 20, 2 << 30].map(Some)
         );
-        for text in ["", "KiB", "1KB", "1MB", "1.5MiB", "-1", "1e3", "99999999999GiB", "1kib"] {
+        for text in [
+            "",
+            "KiB",
+            "1KB",
+            "1MB",
+            "1.5MiB",
+            "-1",
+            "1e3",
+            "99999999999GiB",
+            "1kib",
+        ] {
             assert_eq!(parse_size(text), None, "{text}");
         }
     }
@@ -338,13 +397,37 @@ mod tests {
     #[test]
     fn an_error_that_repeats_a_value_from_outside_is_not_passed_on() {
         let notes = Notes::default();
-        let desk = Desk { base_dir: Path::new(""), notes: &notes };
-        let origin = Origin { hidden: Some("value from a file"), ..Origin::default() };
-        let at = At { line: 1, column: 1, span: (0, 0) };
-        let node = Node { value: Value::Text("hunter2".into()), at, origin };
-        let item = Item { path: "a".into(), node: &node, desk: &desk };
-        assert_eq!(item.parsed(|text| Err::<(), _>(format!("{text} is odd"))), None);
-        assert_eq!(notes.take()[0].to_string(), "a: is refused (value from a file)");
+        let desk = Desk {
+            base_dir: Path::new(""),
+            notes: &notes,
+        };
+        let origin = Origin {
+            hidden: Some("value from a file"),
+            ..Origin::default()
+        };
+        let at = At {
+            line: 1,
+            column: 1,
+            span: (0, 0),
+        };
+        let node = Node {
+            value: Value::Text("hunter2".into()),
+            at,
+            origin,
+        };
+        let item = Item {
+            path: "a".into(),
+            node: &node,
+            desk: &desk,
+        };
+        assert_eq!(
+            item.parsed(|text| Err::<(), _>(format!("{text} is odd"))),
+            None
+        );
+        assert_eq!(
+            notes.take()[0].to_string(),
+            "a: is refused (value from a file)"
+        );
     }
 
     #[test]

@@ -65,8 +65,15 @@ fn read<T>(
     let (raw, twice) = raw::parse(&source.text).map_err(|mistake| told(vec![mistake]))?;
     let notes = Notes::new(twice.into_iter().collect());
     let node = tree::grow(raw, "", &mut Expander::new(env, &source.base_dir), &notes);
-    let desk = Desk { base_dir: &source.base_dir, notes: &notes };
-    let lowered = lower(&Item { path: String::new(), node: &node, desk: &desk });
+    let desk = Desk {
+        base_dir: &source.base_dir,
+        notes: &notes,
+    };
+    let lowered = lower(&Item {
+        path: String::new(),
+        node: &node,
+        desk: &desk,
+    });
     match (lowered, notes.take()) {
         (Some(lowered), mistakes) if mistakes.is_empty() => Ok(lowered),
         (_, mistakes) => Err(told(mistakes)),

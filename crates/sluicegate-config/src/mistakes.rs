@@ -27,7 +27,11 @@ pub struct Mistake {
 
 impl Mistake {
     pub(crate) fn new(at: Option<At>, path: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { at, path: path.into(), message: message.into() }
+        Self {
+            at,
+            path: path.into(),
+            message: message.into(),
+        }
     }
 
     /// The value, such as `limits[2].burst`; empty when the text as a whole is meant.
@@ -71,12 +75,20 @@ impl Mistakes {
     pub(crate) fn new(source_name: &str, source_text: String, mut list: Vec<Mistake>) -> Self {
         list.sort_by(|one, other| one.at.cmp(&other.at));
         list.dedup();
-        Self { source_name: source_name.to_owned(), source_text, list }
+        Self {
+            source_name: source_name.to_owned(),
+            source_text,
+            list,
+        }
     }
 
     /// One mistake that is about the text as a whole.
     pub(crate) fn whole(source_name: &str, message: impl Into<String>) -> Self {
-        Self::new(source_name, String::new(), vec![Mistake::new(None, "", message)])
+        Self::new(
+            source_name,
+            String::new(),
+            vec![Mistake::new(None, "", message)],
+        )
     }
 
     /// Each of them.
@@ -88,7 +100,11 @@ impl Mistakes {
     pub fn render(&self, color: bool) -> String {
         /// More than anybody reads at once.
         const SHOWN_MAX: usize = 100;
-        let renderer = if color { Renderer::styled() } else { Renderer::plain() };
+        let renderer = if color {
+            Renderer::styled()
+        } else {
+            Renderer::plain()
+        };
         let mut rendered = String::new();
         for mistake in self.list.iter().take(SHOWN_MAX) {
             rendered.push_str(&self.render_one(mistake, &renderer));
@@ -106,7 +122,11 @@ impl Mistakes {
     }
 
     fn render_one(&self, mistake: &Mistake, renderer: &Renderer) -> String {
-        let Some((at, line)) = mistake.at.as_ref().and_then(|at| Some((at, self.line_of(at)?))) else {
+        let Some((at, line)) = mistake
+            .at
+            .as_ref()
+            .and_then(|at| Some((at, self.line_of(at)?)))
+        else {
             let title = Level::ERROR.primary_title(self.told(mistake));
             return renderer.render(&[Group::with_title(title)]);
         };
@@ -114,9 +134,13 @@ impl Mistakes {
         let end = at.span.1.clamp(at.span.0, line.end) - line.start;
         let annotation = AnnotationKind::Primary.span(at.span.0 - line.start..end);
         let line_start = usize::try_from(at.line).unwrap_or(usize::MAX);
-        let snippet =
-            Snippet::source(text).line_start(line_start).path(self.source_name.as_str()).annotation(annotation);
-        renderer.render(&[Level::ERROR.primary_title(mistake.to_string()).element(snippet)])
+        let snippet = Snippet::source(text)
+            .line_start(line_start)
+            .path(self.source_name.as_str())
+            .annotation(annotation);
+        renderer.render(&[Level::ERROR
+            .primary_title(mistake.to_string())
+            .element(snippet)])
     }
 
     /// `sluicegate.yaml:12:7: limits[2].burst: must be at least 1 (got 0)`
@@ -132,10 +156,14 @@ impl Mistakes {
         const LENGTH_MAX: usize = 400;
         let before = self.source_text.get(..at.span.0)?;
         let start = before.rfind('\n').map_or(0, |end| end + 1);
-        let length = self.source_text[at.span.0..].find(['\n', '\r']).unwrap_or(self.source_text.len() - at.span.0);
+        let length = self.source_text[at.span.0..]
+            .find(['\n', '\r'])
+            .unwrap_or(self.source_text.len() - at.span.0);
         let end = at.span.0 + length;
         // The end of a span could be within a character if the text is not what was read; then nothing is underlined.
-        let is_sound = self.source_text.is_char_boundary(at.span.1.clamp(at.span.0, end));
+        let is_sound = self
+            .source_text
+            .is_char_boundary(at.span.1.clamp(at.span.0, end));
         (is_sound && end - start <= LENGTH_MAX).then_some(start..end)
     }
 }

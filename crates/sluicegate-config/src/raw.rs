@@ -32,8 +32,10 @@ pub(crate) fn parse(text: &str) -> Result<(Raw, Option<Mistake>), Mistake> {
         Ok(tree) => Ok((tree, None)),
         Err(error @ Error::DuplicateMappingKey { .. }) => {
             let twice = mistake(&error);
-            let tree = serde_saphyr::from_str_with_options(text, options(DuplicateKeyPolicy::FirstWins));
-            tree.map(|tree| (tree, Some(twice))).map_err(|error| mistake(&error))
+            let tree =
+                serde_saphyr::from_str_with_options(text, options(DuplicateKeyPolicy::FirstWins));
+            tree.map(|tree| (tree, Some(twice)))
+                .map_err(|error| mistake(&error))
         }
         Err(error) => Err(mistake(&error)),
     }
@@ -70,12 +72,16 @@ fn mistake(error: &Error) -> Mistake {
 fn message(error: &Error) -> String {
     match error {
         Error::AliasError { error, .. } => message(error),
-        Error::DuplicateMappingKey { key: Some(key), .. } => format!("the key {} stands there twice", quoted(key)),
+        Error::DuplicateMappingKey { key: Some(key), .. } => {
+            format!("the key {} stands there twice", quoted(key))
+        }
         Error::Budget { .. } => "has more, or deeper, than a configuration can have".to_owned(),
         Error::AliasReplayLimitExceeded { .. } | Error::AliasReplayStackDepthExceeded { .. } => {
             "has aliases that stand for too much".to_owned()
         }
-        Error::RecursiveReferencesRequireWeakTypes { .. } => "has an alias that stands for itself".to_owned(),
+        Error::RecursiveReferencesRequireWeakTypes { .. } => {
+            "has an alias that stands for itself".to_owned()
+        }
         error => visible(&UserMessageFormatter.format_message(error)),
     }
 }
@@ -91,8 +97,14 @@ fn visible(text: &str) -> String {
 
 impl From<&Location> for At {
     fn from(location: &Location) -> Self {
-        let start = location.span().byte_offset().and_then(|start| usize::try_from(start).ok());
-        let length = location.span().byte_len().and_then(|length| usize::try_from(length).ok());
+        let start = location
+            .span()
+            .byte_offset()
+            .and_then(|start| usize::try_from(start).ok());
+        let length = location
+            .span()
+            .byte_len()
+            .and_then(|length| usize::try_from(length).ok());
         let start = start.unwrap_or(usize::MAX);
         Self {
             line: location.line(),

@@ -15,7 +15,11 @@ pub(crate) struct Section<'a> {
 
 impl<'a> Section<'a> {
     pub(crate) fn new(item: Item<'a>, entries: &'a [Entry]) -> Self {
-        Self { item, entries, known: Vec::new() }
+        Self {
+            item,
+            entries,
+            known: Vec::new(),
+        }
     }
 
     /// The value of a key; `None` when it is not there.
@@ -31,23 +35,43 @@ impl<'a> Section<'a> {
     }
 
     /// What a key says, or what holds without it. What cannot be read has been noted, and the default stands in for it.
-    pub(crate) fn read<T>(&mut self, key: &'static str, default: T, read: impl FnOnce(&Item<'a>) -> Option<T>) -> T {
-        self.get(key).and_then(|item| read(&item)).unwrap_or(default)
+    pub(crate) fn read<T>(
+        &mut self,
+        key: &'static str,
+        default: T,
+        read: impl FnOnce(&Item<'a>) -> Option<T>,
+    ) -> T {
+        self.get(key)
+            .and_then(|item| read(&item))
+            .unwrap_or(default)
     }
 
     /// The same for a key that may be left out.
-    pub(crate) fn optional<T>(&mut self, key: &'static str, read: impl FnOnce(&Item<'a>) -> Option<T>) -> Option<T> {
+    pub(crate) fn optional<T>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(&Item<'a>) -> Option<T>,
+    ) -> Option<T> {
         self.get(key).and_then(|item| read(&item))
     }
 
     /// The same for text in which an empty one means that there is none.
     pub(crate) fn text_or_none(&mut self, key: &'static str) -> Option<String> {
-        self.optional(key, |item| item.any_text()).filter(|text| !text.is_empty()).map(str::to_owned)
+        self.optional(key, |item| item.any_text())
+            .filter(|text| !text.is_empty())
+            .map(str::to_owned)
     }
 
     /// The same for a list, which may be one value without its brackets.
-    pub(crate) fn all<T>(&mut self, key: &'static str, read: impl FnMut(&Item<'a>) -> Option<T>) -> Vec<T> {
-        let items = self.get(key).map(|item| item.one_or_more()).unwrap_or_default();
+    pub(crate) fn all<T>(
+        &mut self,
+        key: &'static str,
+        read: impl FnMut(&Item<'a>) -> Option<T>,
+    ) -> Vec<T> {
+        let items = self
+            .get(key)
+            .map(|item| item.one_or_more())
+            .unwrap_or_default();
         items.iter().filter_map(read).collect()
     }
 
@@ -55,7 +79,11 @@ impl<'a> Section<'a> {
     pub(crate) fn sub(&mut self, key: &'static str) -> Option<Item<'a>> {
         self.known.push(key);
         let entry = self.entries.iter().find(|entry| entry.key == key)?;
-        Some(Item { path: below(&self.item.path, key), node: &entry.node, desk: self.item.desk })
+        Some(Item {
+            path: below(&self.item.path, key),
+            node: &entry.node,
+            desk: self.item.desk,
+        })
     }
 
     /// The value of a key that must be there; `what` says what it is.
@@ -73,7 +101,11 @@ impl<'a> Section<'a> {
     fn tell_if_missing(&self, key: &'static str, what: &str) {
         if !self.has(key) {
             let at = Some(self.item.node.at.clone());
-            self.note(Mistake::new(at, below(&self.item.path, key), format!("is missing: {what}")));
+            self.note(Mistake::new(
+                at,
+                below(&self.item.path, key),
+                format!("is missing: {what}"),
+            ));
         }
     }
 
@@ -91,7 +123,11 @@ impl<'a> Section<'a> {
     pub(crate) fn first_of(&self, keys: &[&'static str]) -> Item<'a> {
         let find = |key: &&str| self.entries.iter().find(|entry| entry.key == **key);
         match keys.iter().find_map(find) {
-            Some(entry) => Item { path: below(&self.item.path, &entry.key), node: &entry.node, desk: self.item.desk },
+            Some(entry) => Item {
+                path: below(&self.item.path, &entry.key),
+                node: &entry.node,
+                desk: self.item.desk,
+            },
             None => self.item.clone(),
         }
     }
@@ -105,7 +141,11 @@ impl<'a> Section<'a> {
     pub(crate) fn refuse(&mut self, key: &'static str, message: &str) {
         self.known.push(key);
         if let Some(entry) = self.entries.iter().find(|entry| entry.key == key) {
-            self.note(Mistake::new(Some(entry.at.clone()), below(&self.item.path, key), message));
+            self.note(Mistake::new(
+                Some(entry.at.clone()),
+                below(&self.item.path, key),
+                message,
+            ));
         }
     }
 
@@ -113,14 +153,32 @@ impl<'a> Section<'a> {
     pub(crate) fn tell_unknown_keys(&self) {
         /// Looking for the key that was meant takes a while; nobody misspells this many.
         const GUESSES_MAX: usize = 50;
-        let unknown = self.entries.iter().filter(|entry| !self.known.contains(&entry.key.as_str()));
+        let unknown = self
+            .entries
+            .iter()
+            .filter(|entry| !self.known.contains(&entry.key.as_str()));
         for (number, entry) in unknown.enumerate() {
-            let meant = if number < GUESSES_MAX { nearest(&entry.key, &self.known) } else { None };
-            let message = match meant {
-                Some(known) => format!("unknown key `{}`, did you mean `{known}`?", plain(&entry.key)),
-                None => format!("unknown key `{}` (known: {})", plain(&entry.key), self.known.join(", ")),
+            let meant = if number < GUESSES_MAX {
+                nearest(&entry.key, &self.known)
+            } else {
+                None
             };
-            self.note(Mistake::new(Some(entry.at.clone()), self.item.path.as_str(), message));
+            let message = match meant {
+                Some(known) => format!(
+                    "unknown key `{}`, did you mean `{known}`?",
+                    plain(&entry.key)
+                ),
+                None => format!(
+                    "unknown key `{}` (known: {})",
+                    plain(&entry.key),
+                    self.known.join(", ")
+                ),
+            };
+            self.note(Mistake::new(
+                Some(entry.at.clone()),
+                self.item.path.as_str(),
+                message,
+            ));
         }
     }
 
@@ -158,7 +216,9 @@ fn changes(one: &str, other: &str) -> usize {
     for i in 1..=one.len() {
         for j in 1..=other.len() {
             let differs = usize::from(one[i - 1] != other[j - 1]);
-            let mut fewest = (rows[i - 1][j] + 1).min(rows[i][j - 1] + 1).min(rows[i - 1][j - 1] + differs);
+            let mut fewest = (rows[i - 1][j] + 1)
+                .min(rows[i][j - 1] + 1)
+                .min(rows[i - 1][j - 1] + differs);
             if i > 1 && j > 1 && one[i - 1] == other[j - 2] && one[i - 2] == other[j - 1] {
                 fewest = fewest.min(rows[i - 2][j - 2] + 1);
             }

@@ -25,9 +25,14 @@ impl Source {
     pub fn read(path: impl AsRef<Path>) -> Result<Self, Mistakes> {
         let path = path.as_ref();
         let name = path.display().to_string();
-        let text = read_text(path).map_err(|error| Mistakes::whole(&name, format!("cannot be read: {error}")))?;
+        let text = read_text(path)
+            .map_err(|error| Mistakes::whole(&name, format!("cannot be read: {error}")))?;
         let base_dir = path.parent().map(Path::to_owned).unwrap_or_default();
-        Ok(Self { name, text, base_dir })
+        Ok(Self {
+            name,
+            text,
+            base_dir,
+        })
     }
 
     /// What runs without a file: the proxy at 127.0.0.1:8080 in front of an echo, ten requests a second for each client.
@@ -43,7 +48,9 @@ impl Source {
 /// One byte more than is accepted, so that a longer text is noticed and not read to its end.
 fn read_text(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(Source::LENGTH_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    File::open(path)?
+        .take(Source::LENGTH_MAX as u64 + 1)
+        .read_to_end(&mut bytes)?;
     if bytes.len() > Source::LENGTH_MAX {
         return Err(io::Error::other("it is longer than 1 MiB"));
     }

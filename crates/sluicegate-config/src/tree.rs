@@ -70,20 +70,28 @@ pub(crate) fn grow(raw: Raw, path: &str, expander: &mut Expander<'_>, notes: &No
                 Value::Text(text)
             }
             Err(why) => {
-                notes.borrow_mut().push(Mistake::new(Some(at.clone()), path, why));
+                notes
+                    .borrow_mut()
+                    .push(Mistake::new(Some(at.clone()), path, why));
                 Value::Broken
             }
         },
         RawValue::List(items) => {
             let numbered = items.into_iter().enumerate();
             Value::List(
-                numbered.map(|(index, item)| grow(item, &format!("{path}[{index}]"), expander, notes)).collect(),
+                numbered
+                    .map(|(index, item)| grow(item, &format!("{path}[{index}]"), expander, notes))
+                    .collect(),
             )
         }
         RawValue::Section(entries) => {
             let grown = |(key, node): (Spanned<String>, Raw)| {
                 let node = grow(node, &below(path, &key.value), expander, notes);
-                Entry { at: At::from(&key.referenced), key: key.value, node }
+                Entry {
+                    at: At::from(&key.referenced),
+                    key: key.value,
+                    node,
+                }
             };
             Value::Section(entries.into_iter().map(grown).collect())
         }
@@ -94,7 +102,10 @@ pub(crate) fn grow(raw: Raw, path: &str, expander: &mut Expander<'_>, notes: &No
 /// The path of a key in a section.
 pub(crate) fn below(path: &str, key: &str) -> String {
     // A key is anything at all until somebody has looked at it.
-    let is_plain = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+    let is_plain = !key.is_empty()
+        && key
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
     match (path, is_plain) {
         ("", true) => key.to_owned(),
         ("", false) => crate::item::quoted(key),

@@ -9,7 +9,8 @@ use ipnet::IpNet;
 use sluicegate_core::{FailurePolicy, Nanos, Policy};
 
 pub use external::{
-    BackendScheme, BackendUrlSettings, ExternalService, ExternalSettings, GrpcCodec, HeaderFilter, ServiceAddress,
+    BackendScheme, BackendUrlSettings, ExternalService, ExternalSettings, GrpcCodec, HeaderFilter,
+    ServiceAddress,
 };
 
 /// A whole configuration.
@@ -171,8 +172,13 @@ pub struct DecisionsTls {
 impl Decisions {
     /// Every address that is listened at, with its key in the file.
     pub fn addresses(&self) -> impl Iterator<Item = (&'static str, SocketAddr)> {
-        let all = [("decisions.http", self.http), ("decisions.grpc", self.grpc), ("decisions.resp", self.resp)];
-        all.into_iter().filter_map(|(name, address)| Some((name, address?)))
+        let all = [
+            ("decisions.http", self.http),
+            ("decisions.grpc", self.grpc),
+            ("decisions.resp", self.resp),
+        ];
+        all.into_iter()
+            .filter_map(|(name, address)| Some((name, address?)))
     }
 }
 

@@ -30,13 +30,25 @@ impl Config {
         match (self.admin.listen, &self.admin.token_file) {
             (None, _) => words.push("admin is off".to_owned()),
             (Some(at), None) => words.push(format!("admin listens at {at}, without a token")),
-            (Some(at), Some(_)) => words.push(format!("admin listens at {at} and asks for a token")),
+            (Some(at), Some(_)) => {
+                words.push(format!("admin listens at {at} and asks for a token"))
+            }
         }
         words.extend(store::in_words(&self.store));
         words.extend(list_in_words(&self.access.deny, "get 403"));
         words.extend(list_in_words(&self.access.allow, "are never limited"));
-        words.extend(self.external.iter().flat_map(|external| external::in_words(external, self)));
-        let traced = |traces: &Traces| format!("one of {} requests is traced, to {}", traces.one_in, traces.otlp.url());
+        words.extend(
+            self.external
+                .iter()
+                .flat_map(|external| external::in_words(external, self)),
+        );
+        let traced = |traces: &Traces| {
+            format!(
+                "one of {} requests is traced, to {}",
+                traces.one_in,
+                traces.otlp.url()
+            )
+        };
         words.extend(self.traces.iter().map(traced));
         if self.policy.limits().is_empty() {
             words.push("there are no limits: every request passes".to_owned());
@@ -52,26 +64,49 @@ fn proxy_in_words(proxy: &Proxy) -> Vec<String> {
     let tls = if proxy.tls.is_some() { " with TLS" } else { "" };
     let mut words = vec![format!("the proxy listens at {}{tls}", and(&proxy.listen))];
     if !proxy.proxy_protocol_from.is_empty() {
-        words.push(format!("{} must speak the PROXY protocol", and(&proxy.proxy_protocol_from)));
+        words.push(format!(
+            "{} must speak the PROXY protocol",
+            and(&proxy.proxy_protocol_from)
+        ));
     }
-    let rest = if proxy.routes.len() == 1 { "all requests" } else { "all other requests" };
+    let rest = if proxy.routes.len() == 1 {
+        "all requests"
+    } else {
+        "all other requests"
+    };
     words.extend(proxy.routes.iter().map(|route| route_in_words(route, rest)));
     words
 }
 
 fn decisions_in_words(decisions: &Decisions) -> Vec<String> {
-    let tls = if decisions.tls.is_some() { " with TLS" } else { "" };
-    let asks_for_certificates = decisions.tls.as_ref().is_some_and(|tls| tls.client_ca_file.is_some());
+    let tls = if decisions.tls.is_some() {
+        " with TLS"
+    } else {
+        ""
+    };
+    let asks_for_certificates = decisions
+        .tls
+        .as_ref()
+        .is_some_and(|tls| tls.client_ca_file.is_some());
     let token = match (decisions.token_file.is_some(), asks_for_certificates) {
         (true, true) => ", with a certificate and a token",
         (true, false) => ", with a token",
         (false, true) => ", with a certificate",
         (false, false) => ", without a token",
     };
-    let protocols = [("HTTP", decisions.http), ("gRPC", decisions.grpc), ("the Redis protocol", decisions.resp)];
-    let doors = protocols.into_iter().filter_map(|(protocol, address)| Some((protocol, address?)));
-    let mut words: Vec<String> =
-        doors.map(|(protocol, at)| format!("decisions over {protocol} are asked for at {at}{tls}{token}")).collect();
+    let protocols = [
+        ("HTTP", decisions.http),
+        ("gRPC", decisions.grpc),
+        ("the Redis protocol", decisions.resp),
+    ];
+    let doors = protocols
+        .into_iter()
+        .filter_map(|(protocol, address)| Some((protocol, address?)));
+    let mut words: Vec<String> = doors
+        .map(|(protocol, at)| {
+            format!("decisions over {protocol} are asked for at {at}{tls}{token}")
+        })
+        .collect();
     if words.is_empty() {
         words.push("the decision service is off".to_owned());
     }
@@ -85,20 +120,37 @@ fn route_in_words(route: &Route, rest: &str) -> String {
         (None, Some(path)) => format!("requests below {path}"),
         (Some(host), Some(path)) => format!("requests for {host} below {path}"),
     };
-    format!("{what} go to {}", and(&route.upstreams.iter().map(upstream_in_words).collect::<Vec<_>>()))
+    format!(
+        "{what} go to {}",
+        and(&route
+            .upstreams
+            .iter()
+            .map(upstream_in_words)
+            .collect::<Vec<_>>())
+    )
 }
 
 fn upstream_in_words(upstream: &Upstream) -> String {
     match upstream {
         Upstream::Echo => "the built-in echo".to_owned(),
-        Upstream::Server { tls, host, port, http, .. } => {
+        Upstream::Server {
+            tls,
+            host,
+            port,
+            http,
+            ..
+        } => {
             let scheme = match (http, tls) {
                 (UpstreamHttp::Http2, false) => "h2c",
                 (UpstreamHttp::Http2, true) => "h2",
                 (_, false) => "http",
                 (_, true) => "https",
             };
-            let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
+            let host = if host.contains(':') {
+                format!("[{host}]")
+            } else {
+                host.clone()
+            };
             format!("{scheme}://{host}:{port}")
         }
     }

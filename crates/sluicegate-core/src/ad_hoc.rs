@@ -38,6 +38,8 @@ impl Limit {
 
     /// What the quotas that it stands for are for.
     pub fn ad_hoc(&self) -> Option<AdHoc> {
-        AdHoc::ALL.into_iter().find(|purpose| purpose.name() == self.name)
+        AdHoc::ALL
+            .into_iter()
+            .find(|purpose| purpose.name() == self.name)
     }
 }

@@ -12,14 +12,22 @@ pub struct Prefixes {
 impl Prefixes {
     /// `None` when a prefix is longer than its address: 32 bits for IPv4, 128 for IPv6.
     pub const fn new(ipv4: u8, ipv6: u8) -> Option<Self> {
-        if ipv4 <= 32 && ipv6 <= 128 { Some(Self { ipv4, ipv6 }) } else { None }
+        if ipv4 <= 32 && ipv6 <= 128 {
+            Some(Self { ipv4, ipv6 })
+        } else {
+            None
+        }
     }
 
     /// The address with every bit after the prefix cleared; IPv4-mapped addresses are IPv4.
     pub fn mask(self, address: IpAddr) -> IpAddr {
         match address.to_canonical() {
-            IpAddr::V4(v4) => IpAddr::V4(Ipv4Addr::from_bits(v4.to_bits() & leading_ones(self.ipv4, 32) as u32)),
-            IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & leading_ones(self.ipv6, 128))),
+            IpAddr::V4(v4) => IpAddr::V4(Ipv4Addr::from_bits(
+                v4.to_bits() & leading_ones(self.ipv4, 32) as u32,
+            )),
+            IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(
+                v6.to_bits() & leading_ones(self.ipv6, 128),
+            )),
         }
     }
 }
@@ -103,7 +111,11 @@ fn port(text: &str) -> Option<u16> {
 fn leading_ones(bits: u8, width: u32) -> u128 {
     let zeros = width - u32::from(bits);
     let all = u128::MAX >> (128 - width);
-    if zeros == 128 { 0 } else { all >> zeros << zeros }
+    if zeros == 128 {
+        0
+    } else {
+        all >> zeros << zeros
+    }
 }
 
 #[cfg(test)]
@@ -116,7 +128,11 @@ mod tests {
 
     #[test]
     fn addresses_are_spelled_as_usual() {
-        for bits in (0..=u32::MAX).step_by(16_777_619).chain([0, u32::MAX, 0x0a01_640a, 0x6363_0909]) {
+        for bits in
+            (0..=u32::MAX)
+                .step_by(16_777_619)
+                .chain([0, u32::MAX, 0x0a01_640a, 0x6363_0909])
+        {
             let (address, mut text) = (Ipv4Addr::from_bits(bits), String::new());
             spell_v4(address, |byte| text.push(byte.into()));
             assert_eq!(text, address.to_string());
@@ -213,14 +229,26 @@ mod tests {
     #[test]
     fn masks_keep_the_prefix_and_nothing_else() {
         let prefixes = |v4, v6| Prefixes::new(v4, v6).unwrap();
-        assert_eq!(prefixes(32, 64).mask(ip("2001:db8:1:2:3:4:5:6")), ip("2001:db8:1:2::"));
-        assert_eq!(prefixes(32, 56).mask(ip("2001:db8:1:2ff::1")), ip("2001:db8:1:200::"));
-        assert_eq!(prefixes(32, 48).mask(ip("2001:db8:1:2::1")), ip("2001:db8:1::"));
+        assert_eq!(
+            prefixes(32, 64).mask(ip("2001:db8:1:2:3:4:5:6")),
+            ip("2001:db8:1:2::")
+        );
+        assert_eq!(
+            prefixes(32, 56).mask(ip("2001:db8:1:2ff::1")),
+            ip("2001:db8:1:200::")
+        );
+        assert_eq!(
+            prefixes(32, 48).mask(ip("2001:db8:1:2::1")),
+            ip("2001:db8:1::")
+        );
         assert_eq!(prefixes(32, 128).mask(ip("2001:db8::1")), ip("2001:db8::1"));
         assert_eq!(prefixes(0, 0).mask(ip("2001:db8::1")), ip("::"));
         assert_eq!(prefixes(0, 0).mask(ip("203.0.113.7")), ip("0.0.0.0"));
         assert_eq!(prefixes(24, 64).mask(ip("203.0.113.7")), ip("203.0.113.0"));
-        assert_eq!(prefixes(32, 64).mask(ip("::ffff:203.0.113.7")), ip("203.0.113.7"));
+        assert_eq!(
+            prefixes(32, 64).mask(ip("::ffff:203.0.113.7")),
+            ip("203.0.113.7")
+        );
         assert_eq!(Prefixes::new(33, 64), None);
         assert_eq!(Prefixes::new(32, 129), None);
     }

@@ -45,9 +45,9 @@ impl Outcome {
     /// Units left for an immediate next charge.
     pub const fn remaining(&self) -> u64 {
         match *self {
-            Self::Allowed { remaining, .. } | Self::Denied { remaining, .. } | Self::TooLarge { remaining, .. } => {
-                remaining
-            }
+            Self::Allowed { remaining, .. }
+            | Self::Denied { remaining, .. }
+            | Self::TooLarge { remaining, .. } => remaining,
         }
     }
 
@@ -92,20 +92,30 @@ pub struct Decision {
 impl Decision {
     /// Puts the outcomes of a request together; `policy` is the one whose limits they index.
     pub fn new(policy: Arc<Policy>, outcomes: List<LimitOutcome>) -> Self {
-        Self { policy, outcomes, degraded: false }
+        Self {
+            policy,
+            outcomes,
+            degraded: false,
+        }
     }
 
     /// The same outcomes, decided without the store.
     #[must_use]
     pub fn degraded(self) -> Self {
-        Self { degraded: true, ..self }
+        Self {
+            degraded: true,
+            ..self
+        }
     }
 
     /// The outcomes of two stages of one request under one policy.
     #[must_use]
     pub fn and(mut self, later: &Self) -> Self {
         self.outcomes.extend(&later.outcomes);
-        Self { degraded: self.degraded || later.degraded, ..self }
+        Self {
+            degraded: self.degraded || later.degraded,
+            ..self
+        }
     }
 
     /// Whether this replica decided on its own because the store is or was away. Limits that went unchecked have no
@@ -116,7 +126,9 @@ impl Decision {
 
     /// Each limit that covered the request, with its outcome.
     pub fn outcomes(&self) -> impl Iterator<Item = (&Limit, &LimitOutcome)> {
-        self.outcomes.iter().map(|outcome| (self.policy.limit_at(outcome.limit_index), outcome))
+        self.outcomes
+            .iter()
+            .map(|outcome| (self.policy.limit_at(outcome.limit_index), outcome))
     }
 
     /// Whether the request may go on: no enforced limit denied it.
@@ -126,16 +138,22 @@ impl Decision {
 
     /// The enforced limits that denied the request; shadow limits are left out.
     pub fn denials(&self) -> impl Iterator<Item = (&Limit, &LimitOutcome)> {
-        self.outcomes().filter(|(limit, charged)| limit.mode == Mode::Enforce && !charged.outcome.is_allowed())
+        self.outcomes()
+            .filter(|(limit, charged)| limit.mode == Mode::Enforce && !charged.outcome.is_allowed())
     }
 
     /// The enforced limit to tell the caller about: the denial with the longest wait, else the one with least left.
     pub fn tightest(&self) -> Option<(&Limit, &LimitOutcome)> {
         let longest_wait = |(_, charged): &(&Limit, &LimitOutcome)| wait(&charged.outcome);
         self.denials().max_by_key(longest_wait).or_else(|| {
-            self.outcomes().filter(|(limit, _)| limit.mode == Mode::Enforce).min_by_key(|(_, charged)| {
-                (charged.outcome.remaining(), std::cmp::Reverse(charged.outcome.reset_after()))
-            })
+            self.outcomes()
+                .filter(|(limit, _)| limit.mode == Mode::Enforce)
+                .min_by_key(|(_, charged)| {
+                    (
+                        charged.outcome.remaining(),
+                        std::cmp::Reverse(charged.outcome.reset_after()),
+                    )
+                })
         })
     }
 
@@ -143,7 +161,9 @@ impl Decision {
     pub fn retry_after(&self) -> Option<Nanos> {
         self.denials()
             .map(|(_, charged)| charged.outcome.retry_after())
-            .try_fold(Nanos::ZERO, |longest, wait| wait.map(|wait| longest.max(wait)))
+            .try_fold(Nanos::ZERO, |longest, wait| {
+                wait.map(|wait| longest.max(wait))
+            })
     }
 }
 

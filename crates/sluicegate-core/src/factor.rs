@@ -16,7 +16,11 @@ impl Factor {
 
     /// A factor of 0 or more; negative and non-finite numbers are refused.
     pub fn new(factor: f64) -> Result<Self, FactorError> {
-        if factor.is_finite() && factor >= 0.0 { Ok(Self(factor)) } else { Err(FactorError { got: factor }) }
+        if factor.is_finite() && factor >= 0.0 {
+            Ok(Self(factor))
+        } else {
+            Err(FactorError { got: factor })
+        }
     }
 
     /// The quota with its size divided by this factor, rounded up and at least 1; `None` when it is unlimited.
@@ -62,7 +66,11 @@ pub struct FactorError {
 
 impl fmt::Display for FactorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "factor: must be a finite number of at least 0 (got {}); 0 means unlimited", self.got)
+        write!(
+            f,
+            "factor: must be a finite number of at least 0 (got {}); 0 means unlimited",
+            self.got
+        )
     }
 }
 
@@ -75,12 +83,18 @@ mod tests {
 
     fn sized(factor: f64) -> Option<u64> {
         let quota = Quota::leaky_bucket(10, Nanos::SECOND, 1).unwrap();
-        Factor::new(factor).unwrap().apply(quota).map(|quota| quota.limit())
+        Factor::new(factor)
+            .unwrap()
+            .apply(quota)
+            .map(|quota| quota.limit())
     }
 
     #[test]
     fn size_is_divided_rounded_up_and_at_least_one() {
-        assert_eq!([1.0, 2.0, 3.0, 0.5, 100.0].map(sized), [Some(10), Some(5), Some(4), Some(20), Some(1)]);
+        assert_eq!(
+            [1.0, 2.0, 3.0, 0.5, 100.0].map(sized),
+            [Some(10), Some(5), Some(4), Some(20), Some(1)]
+        );
     }
 
     #[test]
@@ -91,19 +105,30 @@ mod tests {
     #[test]
     fn negative_and_non_finite_factors_are_refused() {
         for bad in [-0.1, -1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
-            assert!(Factor::new(bad).unwrap_err().to_string().starts_with("factor: must be"));
+            assert!(
+                Factor::new(bad)
+                    .unwrap_err()
+                    .to_string()
+                    .starts_with("factor: must be")
+            );
         }
     }
 
     #[test]
     fn the_factor_comes_from_the_principal_or_is_the_default() {
-        let rule = FactorRule { claim: "rate_factor".into(), default: Factor::new(2.0).unwrap() };
+        let rule = FactorRule {
+            claim: "rate_factor".into(),
+            default: Factor::new(2.0).unwrap(),
+        };
         let with = |claim: &str| {
             let principal = Principal::new("ann").claim("rate_factor", claim);
             rule.factor_of(Some(&principal))
         };
         assert_eq!(with("0.5"), Factor::new(0.5).unwrap());
         assert_eq!(rule.factor_of(None), rule.default);
-        assert_eq!([with("-1"), with("NaN"), with("x"), with("inf")], [rule.default; 4]);
+        assert_eq!(
+            [with("-1"), with("NaN"), with("x"), with("inf")],
+            [rule.default; 4]
+        );
     }
 }

@@ -37,12 +37,17 @@ impl FromStr for FailurePolicy {
     type Err = UnknownFailurePolicy;
 
     fn from_str(text: &str) -> Result<Self, UnknownFailurePolicy> {
-        let letters = text.trim().chars().filter(|letter| !matches!(letter, '_' | '-'));
+        let letters = text
+            .trim()
+            .chars()
+            .filter(|letter| !matches!(letter, '_' | '-'));
         match letters.collect::<String>().to_ascii_lowercase().as_str() {
             "open" | "failopen" | "passthrough" => Ok(Self::Open),
             "closed" | "failclosed" => Ok(Self::default()),
             "local" | "inmemoryfallback" => Ok(Self::Local),
-            _ => Err(UnknownFailurePolicy { got: text.to_owned() }),
+            _ => Err(UnknownFailurePolicy {
+                got: text.to_owned(),
+            }),
         }
     }
 }
@@ -55,7 +60,11 @@ pub struct UnknownFailurePolicy {
 
 impl fmt::Display for UnknownFailurePolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "on_failure.policy: unknown value {:?} (expected open, closed or local)", self.got)
+        write!(
+            f,
+            "on_failure.policy: unknown value {:?} (expected open, closed or local)",
+            self.got
+        )
     }
 }
 
@@ -94,7 +103,11 @@ pub struct FailureStatusError {
 
 impl fmt::Display for FailureStatusError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "on_failure.status: must be 400 to 599 (got {})", self.got)
+        write!(
+            f,
+            "on_failure.status: must be 400 to 599 (got {})",
+            self.got
+        )
     }
 }
 
@@ -107,31 +120,70 @@ mod tests {
     /// D1
     #[test]
     fn every_name_of_a_policy_is_known_in_any_spelling_and_others_are_refused_by_name() {
-        for open in ["open", "OPEN", "passThrough", "pass_through", "pass-through", "failOpen", "fail_open", " Open "] {
+        for open in [
+            "open",
+            "OPEN",
+            "passThrough",
+            "pass_through",
+            "pass-through",
+            "failOpen",
+            "fail_open",
+            " Open ",
+        ] {
             assert_eq!(open.parse(), Ok(FailurePolicy::Open), "{open:?}");
         }
-        for closed in ["closed", "Closed", "failClosed", "fail_closed", "FAIL-CLOSED"] {
-            assert_eq!(closed.parse(), Ok(FailurePolicy::Closed(FailureStatus(503))), "{closed:?}");
+        for closed in [
+            "closed",
+            "Closed",
+            "failClosed",
+            "fail_closed",
+            "FAIL-CLOSED",
+        ] {
+            assert_eq!(
+                closed.parse(),
+                Ok(FailurePolicy::Closed(FailureStatus(503))),
+                "{closed:?}"
+            );
         }
-        for local in ["local", "Local", "inMemoryFallback", "in_memory_fallback", "IN-MEMORY-FALLBACK"] {
+        for local in [
+            "local",
+            "Local",
+            "inMemoryFallback",
+            "in_memory_fallback",
+            "IN-MEMORY-FALLBACK",
+        ] {
             assert_eq!(local.parse(), Ok(FailurePolicy::Local), "{local:?}");
         }
         for refused in ["x", "", "opened", "fail", "memory"] {
             let error = refused.parse::<FailurePolicy>().unwrap_err().to_string();
-            assert_eq!(error, format!("on_failure.policy: unknown value {refused:?} (expected open, closed or local)"));
+            assert_eq!(
+                error,
+                format!(
+                    "on_failure.policy: unknown value {refused:?} (expected open, closed or local)"
+                )
+            );
         }
-        assert_eq!(FailurePolicy::default(), FailurePolicy::Closed(FailureStatus(503)));
+        assert_eq!(
+            FailurePolicy::default(),
+            FailurePolicy::Closed(FailureStatus(503))
+        );
     }
 
     /// D2
     #[test]
     fn a_status_that_tells_of_a_failure_is_taken_and_another_refused() {
         for status in [400, 429, 503, 599] {
-            assert_eq!(FailureStatus::new(status).map(FailureStatus::get), Ok(status));
+            assert_eq!(
+                FailureStatus::new(status).map(FailureStatus::get),
+                Ok(status)
+            );
         }
         for status in [0, 200, 399, 600, u16::MAX] {
             let error = FailureStatus::new(status).unwrap_err().to_string();
-            assert_eq!(error, format!("on_failure.status: must be 400 to 599 (got {status})"));
+            assert_eq!(
+                error,
+                format!("on_failure.status: must be 400 to 599 (got {status})")
+            );
         }
     }
 }

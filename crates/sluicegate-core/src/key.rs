@@ -39,11 +39,15 @@ impl<'a> Key<'a> {
     #[inline]
     pub fn of_subject(limit: &'a Limit, subject: &'a Subject<'a>) -> Result<Self, MissingKey> {
         // Most keys are an address, which is soon looked at.
-        let is_address = matches!(limit.key[..], [KeyPart::ClientIp]) && subject.client_ip.is_some();
+        let is_address =
+            matches!(limit.key[..], [KeyPart::ClientIp]) && subject.client_ip.is_some();
         if !is_address {
             look_at_parts(limit, subject)?;
         }
-        Ok(Self { limit, source: Source::Subject(subject) })
+        Ok(Self {
+            limit,
+            source: Source::Subject(subject),
+        })
     }
 
     /// The key for parts given as text, one for each part of the limit's key.
@@ -57,7 +61,10 @@ impl<'a> Key<'a> {
             }
         }
         match parts.get(limit.key.len()) {
-            None => Ok(Self { limit, source: Source::Given(parts) }),
+            None => Ok(Self {
+                limit,
+                source: Source::Given(parts),
+            }),
             Some(_) => Err(MissingKey::too_many(limit)),
         }
     }
@@ -69,9 +76,16 @@ impl<'a> Key<'a> {
         let mut rest = text.strip_prefix(&limit.name)?;
         while let Some(after) = rest.strip_prefix(':') {
             // Colons are within an address, between brackets, and else only between parts.
-            let in_brackets = after.strip_prefix('[').and_then(|inner| inner.split_once(']'));
-            let (part, others) = in_brackets.unwrap_or_else(|| after.split_at(after.find(':').unwrap_or(after.len())));
-            parts.push(if part == ALL { String::new() } else { path::unescape(part)? });
+            let in_brackets = after
+                .strip_prefix('[')
+                .and_then(|inner| inner.split_once(']'));
+            let (part, others) = in_brackets
+                .unwrap_or_else(|| after.split_at(after.find(':').unwrap_or(after.len())));
+            parts.push(if part == ALL {
+                String::new()
+            } else {
+                path::unescape(part)?
+            });
             rest = others;
         }
         // Whatever else the text may be, it is this key's if this key has it.
@@ -83,22 +97,34 @@ impl<'a> Key<'a> {
 
     /// The key of these bytes, whatever parts the limit names.
     pub(crate) fn of_bytes(limit: &'a Limit, parts: &'a [&'a [u8]]) -> Self {
-        Self { limit, source: Source::Raw(parts) }
+        Self {
+            limit,
+            source: Source::Raw(parts),
+        }
     }
 
     /// `None` when the address is missing too.
     pub(crate) fn address_instead(limit: &'a Limit, subject: &'a Subject<'a>) -> Option<Self> {
-        subject.client_ip.map(|_| Self { limit, source: Source::AddressInstead(subject) })
+        subject.client_ip.map(|_| Self {
+            limit,
+            source: Source::AddressInstead(subject),
+        })
     }
 
     pub(crate) fn shared(limit: &'a Limit) -> Self {
-        Self { limit, source: Source::Shared }
+        Self {
+            limit,
+            source: Source::Shared,
+        }
     }
 
     /// The key of the tenant behind the caller, apart from every key that a request could make itself.
     #[must_use]
     pub fn of_tenant(self, tenant: &'a str) -> Self {
-        Self { source: Source::Tenant(tenant), ..self }
+        Self {
+            source: Source::Tenant(tenant),
+            ..self
+        }
     }
 
     /// The limit this key belongs to.
@@ -121,9 +147,9 @@ impl<'a> Key<'a> {
     #[inline]
     pub fn only_address(&self) -> Option<IpAddr> {
         match (self.source, &self.limit.key[..]) {
-            (Source::Subject(subject), [KeyPart::ClientIp]) => {
-                subject.client_ip.map(|address| self.limit.prefixes.mask(address))
-            }
+            (Source::Subject(subject), [KeyPart::ClientIp]) => subject
+                .client_ip
+                .map(|address| self.limit.prefixes.mask(address)),
             _ => None,
         }
     }
@@ -133,7 +159,9 @@ impl<'a> Key<'a> {
         let Self { limit, source } = *self;
         let instead = match source {
             Source::AddressInstead(subject) => {
-                let masked = subject.client_ip.map(|address| limit.prefixes.mask(address));
+                let masked = subject
+                    .client_ip
+                    .map(|address| limit.prefixes.mask(address));
                 Some(masked.map_or(PartValue::Shared, PartValue::AddressInstead))
             }
             Source::Shared => Some(PartValue::Shared),
@@ -145,13 +173,23 @@ impl<'a> Key<'a> {
             Source::Raw(raw) => (&[][..], raw),
             Source::AddressInstead(_) | Source::Shared | Source::Tenant(_) => (&[][..], &[][..]),
         };
-        let own = own.iter().enumerate().map(move |(index, part)| match source {
-            // Both constructors have looked at every part, so none is missing here.
-            Source::Subject(subject) => part_of(part, limit, subject).unwrap_or(PartValue::Shared),
-            Source::Given(given) => given.get(index).map_or(PartValue::Shared, |text| given_part(part, limit, text)),
-            Source::Raw(_) | Source::AddressInstead(_) | Source::Shared | Source::Tenant(_) => PartValue::Shared,
-        });
-        own.chain(instead).chain(raw.iter().map(|bytes| PartValue::Text(bytes)))
+        let own = own
+            .iter()
+            .enumerate()
+            .map(move |(index, part)| match source {
+                // Both constructors have looked at every part, so none is missing here.
+                Source::Subject(subject) => {
+                    part_of(part, limit, subject).unwrap_or(PartValue::Shared)
+                }
+                Source::Given(given) => given
+                    .get(index)
+                    .map_or(PartValue::Shared, |text| given_part(part, limit, text)),
+                Source::Raw(_) | Source::AddressInstead(_) | Source::Shared | Source::Tenant(_) => {
+                    PartValue::Shared
+                }
+            });
+        own.chain(instead)
+            .chain(raw.iter().map(|bytes| PartValue::Text(bytes)))
     }
 }
 
@@ -282,12 +320,20 @@ fn look_at_parts(limit: &Limit, subject: &Subject<'_>) -> Result<(), MissingKey>
     Ok(())
 }
 
-fn part_of<'a>(part: &'a KeyPart, limit: &Limit, subject: &Subject<'a>) -> Result<PartValue<'a>, MissingReason> {
-    let text = |text: Option<&'a str>| text.map(|text| PartValue::Text(text.as_bytes())).ok_or(MissingReason::Missing);
+fn part_of<'a>(
+    part: &'a KeyPart,
+    limit: &Limit,
+    subject: &Subject<'a>,
+) -> Result<PartValue<'a>, MissingReason> {
+    let text = |text: Option<&'a str>| {
+        text.map(|text| PartValue::Text(text.as_bytes()))
+            .ok_or(MissingReason::Missing)
+    };
     match part {
-        KeyPart::ClientIp => {
-            subject.client_ip.map(|ip| PartValue::Address(limit.prefixes.mask(ip))).ok_or(MissingReason::Missing)
-        }
+        KeyPart::ClientIp => subject
+            .client_ip
+            .map(|ip| PartValue::Address(limit.prefixes.mask(ip)))
+            .ok_or(MissingReason::Missing),
         KeyPart::Method => text(Some(subject.method)),
         KeyPart::Host => text(subject.host),
         KeyPart::Path => text(Some(without_trailing_slash(subject.path))),
@@ -298,12 +344,19 @@ fn part_of<'a>(part: &'a KeyPart, limit: &Limit, subject: &Subject<'a>) -> Resul
         },
         KeyPart::Header(name) => header(subject.headers.get(name)).map(PartValue::Text),
         KeyPart::Principal => text(subject.principal.map(|principal| principal.id.as_str())),
-        KeyPart::Claim(name) => {
-            text(subject.principal.and_then(|principal| principal.claims.get(name)).map(String::as_str))
-        }
-        KeyPart::Descriptor(name) => {
-            text(subject.descriptors.iter().find(|(own, _)| own == name).map(|(_, value)| *value))
-        }
+        KeyPart::Claim(name) => text(
+            subject
+                .principal
+                .and_then(|principal| principal.claims.get(name))
+                .map(String::as_str),
+        ),
+        KeyPart::Descriptor(name) => text(
+            subject
+                .descriptors
+                .iter()
+                .find(|(own, _)| own == name)
+                .map(|(_, value)| *value),
+        ),
         KeyPart::Global => Ok(PartValue::Global),
     }
 }

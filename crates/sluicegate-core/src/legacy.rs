@@ -20,12 +20,27 @@ impl LegacyLimit {
     /// Spans are rounded down to milliseconds, quotients to the nearest whole number.
     pub fn quota(self) -> Result<Option<Quota>, QuotaError> {
         let millis = |span: Nanos| span.get() / Nanos::MILLISECOND.get();
-        let min_interval_ms = self.min_interval.map(millis).filter(|interval| *interval > 0);
+        let min_interval_ms = self
+            .min_interval
+            .map(millis)
+            .filter(|interval| *interval > 0);
         match (self.max, self.duration.map(millis), min_interval_ms) {
-            (Some(max), Some(duration_ms), interval_ms) => bucket(max, duration_ms, interval_ms).map(Some),
-            (Some(_), None, _) => Err(QuotaError::TooSmall { what: "duration", got: 0, min: 1 }),
-            (None, Some(_), _) => Err(QuotaError::TooSmall { what: "max", got: 0, min: 1 }),
-            (None, None, Some(interval_ms)) => Quota::leaky_bucket(1, Nanos::from_millis(interval_ms), 1).map(Some),
+            (Some(max), Some(duration_ms), interval_ms) => {
+                bucket(max, duration_ms, interval_ms).map(Some)
+            }
+            (Some(_), None, _) => Err(QuotaError::TooSmall {
+                what: "duration",
+                got: 0,
+                min: 1,
+            }),
+            (None, Some(_), _) => Err(QuotaError::TooSmall {
+                what: "max",
+                got: 0,
+                min: 1,
+            }),
+            (None, None, Some(interval_ms)) => {
+                Quota::leaky_bucket(1, Nanos::from_millis(interval_ms), 1).map(Some)
+            }
             (None, None, None) => Ok(None),
         }
     }
@@ -33,12 +48,22 @@ impl LegacyLimit {
 
 fn bucket(max: u64, duration_ms: u64, min_interval_ms: Option<u64>) -> Result<Quota, QuotaError> {
     if max == 0 {
-        return Err(QuotaError::TooSmall { what: "max", got: 0, min: 1 });
+        return Err(QuotaError::TooSmall {
+            what: "max",
+            got: 0,
+            min: 1,
+        });
     }
     if duration_ms == 0 {
-        return Err(QuotaError::TooSmall { what: "duration", got: 0, min: 1 });
+        return Err(QuotaError::TooSmall {
+            what: "duration",
+            got: 0,
+            min: 1,
+        });
     }
-    let first_interval_ms = min_interval_ms.unwrap_or_else(|| round_div(duration_ms, 1, max)).max(1);
+    let first_interval_ms = min_interval_ms
+        .unwrap_or_else(|| round_div(duration_ms, 1, max))
+        .max(1);
     let drip_size = round_div(max, first_interval_ms, duration_ms).max(1);
     let drip_rate_ms = round_div(duration_ms, drip_size, max).max(1);
     Quota::leaky_bucket(max, Nanos::from_millis(drip_rate_ms), drip_size)
@@ -55,23 +80,42 @@ mod tests {
     use super::*;
 
     fn legacy(max: u64, duration: Nanos, min_interval: Option<Nanos>) -> Quota {
-        LegacyLimit { max: Some(max), duration: Some(duration), min_interval }.quota().unwrap().unwrap()
+        LegacyLimit {
+            max: Some(max),
+            duration: Some(duration),
+            min_interval,
+        }
+        .quota()
+        .unwrap()
+        .unwrap()
     }
 
     #[test]
     fn max_and_duration_become_a_bucket() {
-        assert_eq!(legacy(100, Nanos::HOUR, None), Quota::leaky_bucket(100, Nanos::from_secs(36), 1).unwrap());
+        assert_eq!(
+            legacy(100, Nanos::HOUR, None),
+            Quota::leaky_bucket(100, Nanos::from_secs(36), 1).unwrap()
+        );
         // The interval would be below a millisecond, so several units drain at once.
-        assert_eq!(legacy(5_000, Nanos::SECOND, None), Quota::leaky_bucket(5_000, Nanos::MILLISECOND, 5).unwrap());
+        assert_eq!(
+            legacy(5_000, Nanos::SECOND, None),
+            Quota::leaky_bucket(5_000, Nanos::MILLISECOND, 5).unwrap()
+        );
         // 1000 / 3 = 333.3 ms, rounded.
-        assert_eq!(legacy(3, Nanos::SECOND, None), Quota::leaky_bucket(3, Nanos::from_millis(333), 1).unwrap());
+        assert_eq!(
+            legacy(3, Nanos::SECOND, None),
+            Quota::leaky_bucket(3, Nanos::from_millis(333), 1).unwrap()
+        );
     }
 
     #[test]
     fn a_min_interval_sets_the_size_of_the_drips() {
         // A second between requests, 100 an hour: the bucket drains one unit every 36 s.
         let slow = legacy(100, Nanos::HOUR, Some(Nanos::SECOND));
-        assert_eq!(slow, Quota::leaky_bucket(100, Nanos::from_secs(36), 1).unwrap());
+        assert_eq!(
+            slow,
+            Quota::leaky_bucket(100, Nanos::from_secs(36), 1).unwrap()
+        );
         // A minute between drips, 600 an hour: ten units a minute.
         let coarse = legacy(600, Nanos::HOUR, Some(Nanos::MINUTE));
         assert_eq!(coarse, Quota::leaky_bucket(600, Nanos::MINUTE, 10).unwrap());
@@ -79,16 +123,34 @@ mod tests {
 
     #[test]
     fn only_a_min_interval_is_a_bucket_of_one() {
-        let only = LegacyLimit { min_interval: Some(Nanos::SECOND), ..LegacyLimit::default() };
-        assert_eq!(only.quota().unwrap(), Some(Quota::leaky_bucket(1, Nanos::SECOND, 1).unwrap()));
+        let only = LegacyLimit {
+            min_interval: Some(Nanos::SECOND),
+            ..LegacyLimit::default()
+        };
+        assert_eq!(
+            only.quota().unwrap(),
+            Some(Quota::leaky_bucket(1, Nanos::SECOND, 1).unwrap())
+        );
     }
 
     #[test]
     fn nothing_given_is_unlimited_and_half_a_rule_is_refused() {
         assert_eq!(LegacyLimit::default().quota().unwrap(), None);
-        let no_duration = LegacyLimit { max: Some(3), ..LegacyLimit::default() };
-        assert_eq!(no_duration.quota().unwrap_err().to_string(), "duration: must be at least 1 (got 0)");
-        let no_max = LegacyLimit { duration: Some(Nanos::HOUR), ..LegacyLimit::default() };
-        assert_eq!(no_max.quota().unwrap_err().to_string(), "max: must be at least 1 (got 0)");
+        let no_duration = LegacyLimit {
+            max: Some(3),
+            ..LegacyLimit::default()
+        };
+        assert_eq!(
+            no_duration.quota().unwrap_err().to_string(),
+            "duration: must be at least 1 (got 0)"
+        );
+        let no_max = LegacyLimit {
+            duration: Some(Nanos::HOUR),
+            ..LegacyLimit::default()
+        };
+        assert_eq!(
+            no_max.quota().unwrap_err().to_string(),
+            "max: must be at least 1 (got 0)"
+        );
     }
 }

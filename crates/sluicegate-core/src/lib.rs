@@ -39,12 +39,14 @@ pub use failure::{FailurePolicy, FailureStatus, FailureStatusError, UnknownFailu
 pub use key::{Key, PartValue};
 pub use legacy::LegacyLimit;
 pub use limit::{
-    DescriptorMatch, HeaderMatch, HostPattern, KeyPart, Limit, Match, Mode, OnMissingKey, ParseRuleError, QuotaSource,
+    DescriptorMatch, HeaderMatch, HostPattern, KeyPart, Limit, Match, Mode, OnMissingKey,
+    ParseRuleError, QuotaSource,
 };
 pub use list::List;
 pub use path::{AmbiguousPath, PathPattern, normalise as normalise_path, unescape};
 pub use policy::{
-    Condition, Considered, MissingKey, MissingReason, Policy, PolicyError, PolicyErrors, Stage, Standing,
+    Condition, Considered, MissingKey, MissingReason, Policy, PolicyError, PolicyErrors, Stage,
+    Standing,
 };
 pub use quota::{DripBucket, Quota, QuotaError, SlidingWindow, TokenBucket};
 pub use rate::{ParseRateError, parse_duration, parse_rate};

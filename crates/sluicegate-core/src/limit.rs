@@ -86,7 +86,10 @@ impl Limit {
 
     /// A limit that lets everything it covers pass: a hole in the limit that it replaces.
     pub fn unlimited(name: impl Into<String>) -> Self {
-        Self { quota: None, ..Self::new(name, Quota::per_second(1)) }
+        Self {
+            quota: None,
+            ..Self::new(name, Quota::per_second(1))
+        }
     }
 
     /// One counter for each distinct tuple of these parts.
@@ -154,7 +157,11 @@ impl Limit {
 
     /// Whether key or quota are known only once the caller is authenticated.
     pub fn needs_principal(&self) -> bool {
-        self.factor.is_some() || self.key.iter().any(|part| matches!(part, KeyPart::Principal | KeyPart::Claim(_)))
+        self.factor.is_some()
+            || self
+                .key
+                .iter()
+                .any(|part| matches!(part, KeyPart::Principal | KeyPart::Claim(_)))
     }
 
     /// Whether it speaks of exactly these entries of a descriptor, in its conditions or in its key: none that is not
@@ -168,7 +175,11 @@ impl Limit {
         });
         let mut names = 0;
         let mut all_there = true;
-        for name in conditions.iter().map(|entry| entry.name.as_str()).chain(in_key) {
+        for name in conditions
+            .iter()
+            .map(|entry| entry.name.as_str())
+            .chain(in_key)
+        {
             names += 1;
             all_there &= entries.iter().any(|(own, _)| *own == name);
         }
@@ -178,8 +189,17 @@ impl Limit {
     /// The rule for a missing key part: as configured, else to reject, else, for parts that only some requests have
     /// by nature (principal, claim, descriptor), not to apply.
     pub fn missing_key_rule(&self) -> OnMissingKey {
-        let optional = |part: &KeyPart| matches!(part, KeyPart::Principal | KeyPart::Claim(_) | KeyPart::Descriptor(_));
-        let default = if self.key.iter().any(optional) { OnMissingKey::Skip } else { OnMissingKey::Reject };
+        let optional = |part: &KeyPart| {
+            matches!(
+                part,
+                KeyPart::Principal | KeyPart::Claim(_) | KeyPart::Descriptor(_)
+            )
+        };
+        let default = if self.key.iter().any(optional) {
+            OnMissingKey::Skip
+        } else {
+            OnMissingKey::Reject
+        };
         self.on_missing_key.unwrap_or(default)
     }
 }
@@ -274,7 +294,10 @@ impl FromStr for KeyPart {
                 "global" => Ok(Self::Global),
                 _ => Err(refused()),
             },
-            Some((_, "")) => Err(ParseRuleError::new(text, "a name or number after the colon")),
+            Some((_, "")) => Err(ParseRuleError::new(
+                text,
+                "a name or number after the colon",
+            )),
             Some(("path_segment", number)) => match number.parse() {
                 Ok(number @ 1..) => Ok(Self::PathSegment(number)),
                 _ => Err(ParseRuleError::new(text, "path_segment:N with N from 1")),
@@ -308,7 +331,10 @@ pub struct Match {
 impl Match {
     /// Covers a path and what lies below it, `{name}` standing for any one segment.
     pub fn path(pattern: &str) -> Result<Self, ParseRuleError> {
-        Ok(Self { path: Some(pattern.parse()?), ..Self::default() })
+        Ok(Self {
+            path: Some(pattern.parse()?),
+            ..Self::default()
+        })
     }
 
     /// Covers only these methods.
@@ -327,14 +353,20 @@ impl Match {
     /// Covers only requests with this header and value; repeated calls add conditions.
     #[must_use]
     pub fn header(mut self, name: &str, value: impl Into<String>) -> Self {
-        self.headers.push(HeaderMatch { name: name.to_ascii_lowercase(), value: Some(value.into()) });
+        self.headers.push(HeaderMatch {
+            name: name.to_ascii_lowercase(),
+            value: Some(value.into()),
+        });
         self
     }
 
     /// Covers only descriptors with this entry; repeated calls add conditions.
     #[must_use]
     pub fn descriptor(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.descriptors.push(DescriptorMatch { name: name.into(), value: Some(value.into()) });
+        self.descriptors.push(DescriptorMatch {
+            name: name.into(),
+            value: Some(value.into()),
+        });
         self
     }
 
@@ -342,9 +374,14 @@ impl Match {
     pub(crate) fn covers_rest(&self, subject: &Subject<'_>) -> bool {
         (self.methods.is_empty() || self.methods.iter().any(|method| method == subject.method))
             && (self.hosts.is_empty()
-                || subject.host.is_some_and(|host| self.hosts.iter().any(|pattern| pattern.covers(host))))
+                || subject
+                    .host
+                    .is_some_and(|host| self.hosts.iter().any(|pattern| pattern.covers(host))))
             && self.headers.iter().all(|header| header.covers(subject))
-            && self.domain.as_deref().is_none_or(|domain| subject.domain == Some(domain))
+            && self
+                .domain
+                .as_deref()
+                .is_none_or(|domain| subject.domain == Some(domain))
             && self.descriptors.iter().all(|entry| entry.covers(subject))
     }
 
@@ -390,7 +427,10 @@ pub struct DescriptorMatch {
 impl DescriptorMatch {
     pub(crate) fn covers(&self, subject: &Subject<'_>) -> bool {
         let is_wanted = |value: &str| self.value.as_deref().is_none_or(|wanted| wanted == value);
-        subject.descriptors.iter().any(|(name, value)| *name == self.name && is_wanted(value))
+        subject
+            .descriptors
+            .iter()
+            .any(|(name, value)| *name == self.name && is_wanted(value))
     }
 }
 
@@ -407,7 +447,9 @@ impl HostPattern {
     pub(crate) fn covers(&self, host: &str) -> bool {
         match self {
             Self::Exact(own) => own == host,
-            Self::Below(domain) => host.strip_suffix(domain.as_str()).is_some_and(|rest| rest.ends_with('.')),
+            Self::Below(domain) => host
+                .strip_suffix(domain.as_str())
+                .is_some_and(|rest| rest.ends_with('.')),
         }
     }
 }
@@ -431,10 +473,15 @@ impl FromStr for HostPattern {
             Some(domain) => (Self::Below, domain),
             None => (Self::Exact, &lower),
         };
-        let is_host =
-            !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._[:]".contains(&byte));
+        let is_host = !host.is_empty()
+            && host
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-._[:]".contains(&byte));
         if !is_host {
-            return Err(ParseRuleError::new(text, "a host such as a.example, or *.example for all below it"));
+            return Err(ParseRuleError::new(
+                text,
+                "a host such as a.example, or *.example for all below it",
+            ));
         }
         Ok(wrap(host.to_owned()))
     }
@@ -449,7 +496,10 @@ pub struct ParseRuleError {
 
 impl ParseRuleError {
     pub(crate) fn new(got: &str, expected: &'static str) -> Self {
-        Self { got: got.to_owned(), expected }
+        Self {
+            got: got.to_owned(),
+            expected,
+        }
     }
 }
 
@@ -463,5 +513,6 @@ impl Error for ParseRuleError {}
 
 /// A header name as RFC 9110 spells tokens.
 fn is_token(text: &str) -> bool {
-    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+    text.bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }

@@ -20,7 +20,9 @@ use crate::limit::ParseRuleError;
 /// ```
 pub fn normalise(path: &str) -> Result<Cow<'_, str>, AmbiguousPath> {
     if !path.starts_with('/') {
-        return Err(AmbiguousPath { found: "no leading slash" });
+        return Err(AmbiguousPath {
+            found: "no leading slash",
+        });
     }
     if is_plain(path) {
         return Ok(Cow::Borrowed(path));
@@ -41,7 +43,8 @@ pub fn normalise(path: &str) -> Result<Cow<'_, str>, AmbiguousPath> {
         normal.push('/');
         normal.push_str(segment);
     }
-    let names_a_folder = decoded.ends_with('/') || decoded.ends_with("/.") || decoded.ends_with("/..");
+    let names_a_folder =
+        decoded.ends_with('/') || decoded.ends_with("/.") || decoded.ends_with("/..");
     if normal.is_empty() || names_a_folder {
         normal.push('/');
     }
@@ -69,12 +72,16 @@ fn decode_unreserved(path: &str) -> Result<String, AmbiguousPath> {
         at += 1;
         match byte {
             b'%' => {
-                let Some(value) = bytes.get(at..at + 2).and_then(hex_pair) else { return refuse("a broken escape") };
+                let Some(value) = bytes.get(at..at + 2).and_then(hex_pair) else {
+                    return refuse("a broken escape");
+                };
                 at += 2;
                 match value {
                     b'/' | b'\\' => return refuse("an encoded slash"),
                     0..0x20 | 0x7f => return refuse("an encoded control character"),
-                    b'-' | b'.' | b'_' | b'~' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => decoded.push(value.into()),
+                    b'-' | b'.' | b'_' | b'~' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => {
+                        decoded.push(value.into())
+                    }
                     _ => push_escape(&mut decoded, value),
                 }
             }
@@ -87,8 +94,15 @@ fn decode_unreserved(path: &str) -> Result<String, AmbiguousPath> {
         }
     }
     // Looked for in the result, where `%25%34%31` has become `%2541`.
-    let is_escape = |rest: &str| rest.as_bytes().get(..2).is_some_and(|pair| hex_pair(pair).is_some());
-    if decoded.match_indices("%25").any(|(at, escape)| is_escape(&decoded[at + escape.len()..])) {
+    let is_escape = |rest: &str| {
+        rest.as_bytes()
+            .get(..2)
+            .is_some_and(|pair| hex_pair(pair).is_some())
+    };
+    if decoded
+        .match_indices("%25")
+        .any(|(at, escape)| is_escape(&decoded[at + escape.len()..]))
+    {
         return refuse("a doubly encoded character");
     }
     Ok(decoded)
@@ -121,8 +135,14 @@ pub fn unescape(text: &str) -> Option<String> {
 
 /// Appends `%XX`, upper case.
 pub(crate) fn push_escape(text: &mut String, byte: u8) {
-    const DIGITS: [char; 16] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'A', 'B', 'C', 'D', 'E', 'F'];
-    text.extend(['%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+    const DIGITS: [char; 16] = [
+        '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'A', 'B', 'C', 'D', 'E', 'F',
+    ];
+    text.extend([
+        '%',
+        DIGITS[usize::from(byte >> 4)],
+        DIGITS[usize::from(byte & 15)],
+    ]);
 }
 
 /// A path that two servers could read differently.
@@ -133,7 +153,11 @@ pub struct AmbiguousPath {
 
 impl fmt::Display for AmbiguousPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the path has {}, which servers read differently", self.found)
+        write!(
+            f,
+            "the path has {}, which servers read differently",
+            self.found
+        )
     }
 }
 
@@ -175,7 +199,11 @@ impl PathPattern {
 
     /// For finding the longest: segments, then segments that are text.
     pub(crate) fn length(&self) -> (usize, usize) {
-        let literals = self.segments.iter().filter(|segment| matches!(segment, Segment::Literal(_))).count();
+        let literals = self
+            .segments
+            .iter()
+            .filter(|segment| matches!(segment, Segment::Literal(_)))
+            .count();
         (self.segments.len(), literals)
     }
 }
@@ -188,7 +216,11 @@ impl fmt::Display for PathPattern {
                 Segment::Any => f.write_str("/{}")?,
             }
         }
-        if self.segments.is_empty() { f.write_str("/") } else { Ok(()) }
+        if self.segments.is_empty() {
+            f.write_str("/")
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -201,9 +233,16 @@ impl FromStr for PathPattern {
             return Err(refused("a path that starts with a slash"));
         }
         let parse_segment = |segment: &str| {
-            if let Some(name) = segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
+            if let Some(name) = segment
+                .strip_prefix('{')
+                .and_then(|rest| rest.strip_suffix('}'))
+            {
                 let is_name = !name.is_empty() && !name.contains(['{', '}']);
-                return if is_name { Ok(Segment::Any) } else { Err(refused("a name between the braces")) };
+                return if is_name {
+                    Ok(Segment::Any)
+                } else {
+                    Err(refused("a name between the braces"))
+                };
             }
             if segment.contains(['{', '}', '*']) {
                 return Err(refused(
@@ -212,13 +251,18 @@ impl FromStr for PathPattern {
             }
             // Spelled as requests are, so that `/a%62c` in a rule means `/abc`.
             let rooted = format!("/{segment}");
-            let normal = normalise(&rooted).map_err(|_| refused("a path without escapes of slashes or controls"))?;
+            let normal = normalise(&rooted)
+                .map_err(|_| refused("a path without escapes of slashes or controls"))?;
             match normal.strip_prefix('/') {
                 Some(normal) if !normal.is_empty() => Ok(Segment::Literal(normal.to_owned())),
                 _ => Err(refused("a path without dot segments")),
             }
         };
-        Ok(Self { segments: segments(text).map(parse_segment).collect::<Result<_, _>>()? })
+        Ok(Self {
+            segments: segments(text)
+                .map(parse_segment)
+                .collect::<Result<_, _>>()?,
+        })
     }
 }
 
@@ -249,19 +293,29 @@ mod tests {
         assert_eq!(normalise("/api/login/.").unwrap(), "/api/login/");
         assert_eq!(normalise("/api/x/..").unwrap(), "/api/");
         assert_eq!(normalise("/..").unwrap(), "/");
-        assert_eq!(normalise("/a.b/.well-known/..c").unwrap(), "/a.b/.well-known/..c");
+        assert_eq!(
+            normalise("/a.b/.well-known/..c").unwrap(),
+            "/a.b/.well-known/..c"
+        );
         assert_eq!(normalise("/caf\u{e9}%c3%a9").unwrap(), "/caf%C3%A9%C3%A9");
     }
 
     #[test]
     fn a_pattern_covers_its_path_and_what_lies_below() {
-        let covers = |pattern: &str, path: &str| pattern.parse::<PathPattern>().unwrap().covers(path);
+        let covers =
+            |pattern: &str, path: &str| pattern.parse::<PathPattern>().unwrap().covers(path);
         for path in ["/api", "/api/", "/api/x"] {
-            assert!(covers("/api", path) && covers("/api/", path) && covers("/", path), "{path}");
+            assert!(
+                covers("/api", path) && covers("/api/", path) && covers("/", path),
+                "{path}"
+            );
         }
         assert!(covers("/api/Login", "/API/login"), "in either case");
         assert!(!covers("/api", "/apix") && !covers("/api", "/") && !covers("/api/x", "/api"));
-        assert!(covers("/users/{id}/orders", "/users/7/orders/1") && !covers("/users/{id}/orders", "/users/7"));
+        assert!(
+            covers("/users/{id}/orders", "/users/7/orders/1")
+                && !covers("/users/{id}/orders", "/users/7")
+        );
     }
 
     #[test]
@@ -293,7 +347,15 @@ mod tests {
 
     #[test]
     fn normal_paths_stay_as_they_are() {
-        for path in ["/", "/api", "/api/", "/a-b_c.d~e/f", "/a%20b", "/x/%25", "/%C3%A9"] {
+        for path in [
+            "/",
+            "/api",
+            "/api/",
+            "/a-b_c.d~e/f",
+            "/a%20b",
+            "/x/%25",
+            "/%C3%A9",
+        ] {
             let normal = normalise(path).unwrap();
             assert_eq!(normal, path);
             assert_eq!(normalise(&normal).unwrap(), normal);
@@ -310,7 +372,9 @@ mod tests {
 
     #[test]
     fn patterns_that_cannot_be_matched_are_refused() {
-        for pattern in ["", "api", "/{", "/{}", "/a{b}", "/a/*", "/a/..", "/a/%2F", "/{a}b", "/{{a}}"] {
+        for pattern in [
+            "", "api", "/{", "/{}", "/a{b}", "/a/*", "/a/..", "/a/%2F", "/{a}b", "/{{a}}",
+        ] {
             assert!(pattern.parse::<PathPattern>().is_err(), "{pattern}");
         }
         assert_eq!("/a/".parse::<PathPattern>(), "/%61".parse());

@@ -109,9 +109,12 @@ impl Quota {
                     true => (size, Phase::Clock),
                     false => (bucket.drip, Phase::FirstRequest),
                 };
-                DripBucket::new(size, Nanos::from_millis(bucket.interval_ms), drip, phase).map(Self::Drip)
+                DripBucket::new(size, Nanos::from_millis(bucket.interval_ms), drip, phase)
+                    .map(Self::Drip)
             }
-            Self::SlidingWindow(window) => Self::sliding_window(size, Nanos::from_millis(window.window_ms)),
+            Self::SlidingWindow(window) => {
+                Self::sliding_window(size, Nanos::from_millis(window.window_ms))
+            }
         }
     }
 }
@@ -143,9 +146,16 @@ impl TokenBucket {
         match interval.get().checked_mul(burst) {
             Some(tolerance) if tolerance <= Self::TOLERANCE_MAX => {
                 let interval = interval.get();
-                Ok(Self { interval, burst, tolerance, reciprocal: reciprocal(interval) })
+                Ok(Self {
+                    interval,
+                    burst,
+                    tolerance,
+                    reciprocal: reciprocal(interval),
+                })
             }
-            _ => Err(QuotaError::TooSlow { max: Nanos::new(Self::TOLERANCE_MAX) }),
+            _ => Err(QuotaError::TooSlow {
+                max: Nanos::new(Self::TOLERANCE_MAX),
+            }),
         }
     }
 
@@ -159,8 +169,15 @@ impl TokenBucket {
         let Some(tolerance) = self.interval.checked_mul(burst as u64) else {
             panic!("burst: takes more than 52 days to refill");
         };
-        assert!(tolerance <= Self::TOLERANCE_MAX, "burst: takes more than 52 days to refill");
-        Self { burst: burst as u64, tolerance, ..self }
+        assert!(
+            tolerance <= Self::TOLERANCE_MAX,
+            "burst: takes more than 52 days to refill"
+        );
+        Self {
+            burst: burst as u64,
+            tolerance,
+            ..self
+        }
     }
 
     const fn literal(count: u32, period: Nanos) -> Self {
@@ -170,7 +187,13 @@ impl TokenBucket {
             interval * count as u64 - period.get() <= period.get() / RATE_ERROR_DEN,
             "rate: too fast to be represented exactly"
         );
-        Self { interval, burst: 0, tolerance: 0, reciprocal: reciprocal(interval) }.burst(count)
+        Self {
+            interval,
+            burst: 0,
+            tolerance: 0,
+            reciprocal: reciprocal(interval),
+        }
+        .burst(count)
     }
 
     /// The time one unit takes to come back.
@@ -189,12 +212,20 @@ impl TokenBucket {
         // The reciprocal is short of the true one by less than 2^-64, and the span is below 2^53: the product is short
         // of the quotient by less than 2^-11, so its whole part is the quotient's or one less.
         let units = ((span as u128 * self.reciprocal as u128) >> 64) as u64;
-        if span - units * self.interval >= self.interval { units + 1 } else { units }
+        if span - units * self.interval >= self.interval {
+            units + 1
+        } else {
+            units
+        }
     }
 }
 
 const fn reciprocal(interval: u64) -> u64 {
-    if interval == 1 { u64::MAX } else { ((1_u128 << 64) / interval as u128) as u64 }
+    if interval == 1 {
+        u64::MAX
+    } else {
+        ((1_u128 << 64) / interval as u128) as u64
+    }
 }
 
 /// When the first drip of an empty bucket falls.
@@ -228,11 +259,22 @@ impl DripBucket {
         at_least("size", size, 1)?;
         at_least("drip_size", drip, 1)?;
         at_most("size", size, Self::SIZE_MAX)?;
-        at_most(if aligned { "limit" } else { "drip_size" }, drip, Self::DRIP_MAX)?;
+        at_most(
+            if aligned { "limit" } else { "drip_size" },
+            drip,
+            Self::DRIP_MAX,
+        )?;
         let interval_ms = whole_millis(if aligned { "window" } else { "drip_rate" }, interval)?;
         match size.div_ceil(drip).checked_mul(interval_ms) {
-            Some(drain_ms) if drain_ms <= Self::DRAIN_MAX_MS => Ok(Self { interval_ms, drip, size, aligned }),
-            _ => Err(QuotaError::TooSlow { max: Nanos::from_millis(Self::DRAIN_MAX_MS) }),
+            Some(drain_ms) if drain_ms <= Self::DRAIN_MAX_MS => Ok(Self {
+                interval_ms,
+                drip,
+                size,
+                aligned,
+            }),
+            _ => Err(QuotaError::TooSlow {
+                max: Nanos::from_millis(Self::DRAIN_MAX_MS),
+            }),
         }
     }
 
@@ -325,9 +367,15 @@ pub enum QuotaError {
 impl fmt::Display for QuotaError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooSmall { what, got, min } => write!(f, "{what}: must be at least {min} (got {got})"),
-            Self::TooLarge { what, got, max } => write!(f, "{what}: must be at most {max} (got {got})"),
-            Self::NotMillis { what, got } => write!(f, "{what}: must be whole milliseconds (got {got})"),
+            Self::TooSmall { what, got, min } => {
+                write!(f, "{what}: must be at least {min} (got {got})")
+            }
+            Self::TooLarge { what, got, max } => {
+                write!(f, "{what}: must be at most {max} (got {got})")
+            }
+            Self::NotMillis { what, got } => {
+                write!(f, "{what}: must be whole milliseconds (got {got})")
+            }
             Self::TooFast { count, period } => write!(
                 f,
                 "rate: {count} per {period} cannot be kept exactly (at most 1000000 per second, or a divisor of 1000000000)"
@@ -353,7 +401,10 @@ fn emission_interval(count: u64, period: u64) -> Result<u64, QuotaError> {
     let interval = period.div_ceil(count);
     let rounding = u128::from(interval) * u128::from(count) - u128::from(period);
     if rounding > u128::from(period / RATE_ERROR_DEN) {
-        return Err(QuotaError::TooFast { count, period: Nanos::new(period) });
+        return Err(QuotaError::TooFast {
+            count,
+            period: Nanos::new(period),
+        });
     }
     Ok(interval)
 }
@@ -364,18 +415,28 @@ fn slow_quota(count: u64, period: Nanos, burst: u64) -> Result<Quota, QuotaError
     let interval_ms = interval_ns.div_ceil(u128::from(Nanos::MILLISECOND.get()));
     let rounding = interval_ms * u128::from(Nanos::MILLISECOND.get()) - interval_ns;
     if rounding > interval_ns / u128::from(RATE_ERROR_DEN) {
-        return Err(QuotaError::TooSlow { max: Nanos::new(TokenBucket::TOLERANCE_MAX) });
+        return Err(QuotaError::TooSlow {
+            max: Nanos::new(TokenBucket::TOLERANCE_MAX),
+        });
     }
     let interval = Nanos::from_millis(u64::try_from(interval_ms).unwrap_or(u64::MAX));
     DripBucket::new(burst, interval, 1, Phase::FirstRequest).map(Quota::Drip)
 }
 
 fn at_least(what: &'static str, got: u64, min: u64) -> Result<(), QuotaError> {
-    if got < min { Err(QuotaError::TooSmall { what, got, min }) } else { Ok(()) }
+    if got < min {
+        Err(QuotaError::TooSmall { what, got, min })
+    } else {
+        Ok(())
+    }
 }
 
 fn at_most(what: &'static str, got: u64, max: u64) -> Result<(), QuotaError> {
-    if got > max { Err(QuotaError::TooLarge { what, got, max }) } else { Ok(()) }
+    if got > max {
+        Err(QuotaError::TooLarge { what, got, max })
+    } else {
+        Ok(())
+    }
 }
 
 fn whole_millis(what: &'static str, span: Nanos) -> Result<u64, QuotaError> {
@@ -414,12 +475,23 @@ mod tests {
         .map(|refused| refused.unwrap_err().to_string());
         assert_eq!(messages[0], "rate: must be at least 1 (got 0)");
         assert_eq!(messages[2], "burst: must be at least 1 (got 0)");
-        assert!(messages.iter().all(|message| message.ends_with("must be at least 1 (got 0)")), "{messages:?}");
+        assert!(
+            messages
+                .iter()
+                .all(|message| message.ends_with("must be at least 1 (got 0)")),
+            "{messages:?}"
+        );
     }
 
     #[test]
     fn rates_from_one_a_year_to_a_million_a_second_keep_their_long_run_rate() {
-        for (count, period) in [(1, YEAR), (3, YEAR), (1_000_000, YEAR), (7, Nanos::SECOND), (999_983, Nanos::SECOND)] {
+        for (count, period) in [
+            (1, YEAR),
+            (3, YEAR),
+            (1_000_000, YEAR),
+            (7, Nanos::SECOND),
+            (999_983, Nanos::SECOND),
+        ] {
             let interval = match Quota::new(count, period, 1).unwrap() {
                 Quota::TokenBucket(bucket) => bucket.interval().get(),
                 Quota::Drip(bucket) => bucket.interval().get(),
@@ -428,42 +500,99 @@ mod tests {
             let spent = u128::from(interval) * u128::from(count);
             let wanted = u128::from(period.get());
             assert!(spent >= wanted, "{count} per {period} admits too much");
-            assert!(spent - wanted <= wanted / 1_000, "{count} per {period} admits too little");
+            assert!(
+                spent - wanted <= wanted / 1_000,
+                "{count} per {period} admits too little"
+            );
         }
     }
 
     #[test]
     fn dividing_by_the_reciprocal_is_exact() {
-        let intervals =
-            [1, 2, 3, 7, 10, 999, 1_000, 142_857_143, 333_333_334, 1 << 31, (1 << 32) - 1, (1 << 52) - 1, 1 << 52];
+        let intervals = [
+            1,
+            2,
+            3,
+            7,
+            10,
+            999,
+            1_000,
+            142_857_143,
+            333_333_334,
+            1 << 31,
+            (1 << 32) - 1,
+            (1 << 52) - 1,
+            1 << 52,
+        ];
         for interval in intervals {
-            let bucket = TokenBucket::with_interval(Nanos::new(interval), (1 << 52) / interval).unwrap();
-            let edges = (0..64).flat_map(|bit| [(1_u64 << bit) - 1, 1 << bit, (1_u64 << bit).saturating_add(1)]);
-            let multiples = (0..100).flat_map(|units| [(units * interval).saturating_sub(1), units * interval]);
-            for span in edges.chain(multiples).filter(|span| *span <= bucket.tolerance) {
-                assert_eq!(bucket.units_in(span), span / interval, "{span} / {interval}");
+            let bucket =
+                TokenBucket::with_interval(Nanos::new(interval), (1 << 52) / interval).unwrap();
+            let edges = (0..64).flat_map(|bit| {
+                [
+                    (1_u64 << bit) - 1,
+                    1 << bit,
+                    (1_u64 << bit).saturating_add(1),
+                ]
+            });
+            let multiples =
+                (0..100).flat_map(|units| [(units * interval).saturating_sub(1), units * interval]);
+            for span in edges
+                .chain(multiples)
+                .filter(|span| *span <= bucket.tolerance)
+            {
+                assert_eq!(
+                    bucket.units_in(span),
+                    span / interval,
+                    "{span} / {interval}"
+                );
             }
         }
     }
 
     #[test]
     fn slow_quotas_run_on_drips_of_one() {
-        let Quota::Drip(bucket) = Quota::new(1, YEAR, 1).unwrap() else { panic!("expected drips") };
+        let Quota::Drip(bucket) = Quota::new(1, YEAR, 1).unwrap() else {
+            panic!("expected drips")
+        };
         assert_eq!((bucket.interval(), bucket.drip()), (YEAR, 1));
     }
 
     #[test]
     fn what_cannot_be_represented_is_refused() {
-        assert!(matches!(Quota::new(700_000_000, Nanos::SECOND, 1), Err(QuotaError::TooFast { .. })));
-        assert!(matches!(Quota::new(u64::MAX, Nanos::new(1), 1), Err(QuotaError::TooFast { .. })));
-        assert!(matches!(Quota::new(1, YEAR, 1_000), Err(QuotaError::TooSlow { .. })));
-        assert!(matches!(Quota::fixed_window(1_000_001, Nanos::DAY), Err(QuotaError::TooLarge { .. })));
-        assert!(matches!(Quota::sliding_window(u64::MAX, Nanos::DAY), Err(QuotaError::TooLarge { .. })));
+        assert!(matches!(
+            Quota::new(700_000_000, Nanos::SECOND, 1),
+            Err(QuotaError::TooFast { .. })
+        ));
+        assert!(matches!(
+            Quota::new(u64::MAX, Nanos::new(1), 1),
+            Err(QuotaError::TooFast { .. })
+        ));
+        assert!(matches!(
+            Quota::new(1, YEAR, 1_000),
+            Err(QuotaError::TooSlow { .. })
+        ));
+        assert!(matches!(
+            Quota::fixed_window(1_000_001, Nanos::DAY),
+            Err(QuotaError::TooLarge { .. })
+        ));
+        assert!(matches!(
+            Quota::sliding_window(u64::MAX, Nanos::DAY),
+            Err(QuotaError::TooLarge { .. })
+        ));
         assert!(Quota::leaky_bucket(1 << 51, Nanos::MILLISECOND, 1_000_000).is_ok());
         let beyond_lua = Quota::leaky_bucket((1 << 51) + 1, Nanos::MILLISECOND, 1_000_000);
-        assert!(matches!(beyond_lua, Err(QuotaError::TooLarge { what: "size", .. })));
-        assert!(matches!(Quota::leaky_bucket(1, Nanos::new(1_500_000), 1), Err(QuotaError::NotMillis { .. })));
-        assert_eq!(Quota::new(1_000_000_000, Nanos::SECOND, 1).unwrap().limit(), 1);
+        assert!(matches!(
+            beyond_lua,
+            Err(QuotaError::TooLarge { what: "size", .. })
+        ));
+        assert!(matches!(
+            Quota::leaky_bucket(1, Nanos::new(1_500_000), 1),
+            Err(QuotaError::NotMillis { .. })
+        ));
+        assert_eq!(
+            Quota::new(1_000_000_000, Nanos::SECOND, 1).unwrap().limit(),
+            1
+        );
     }
 
     #[test]
@@ -474,7 +603,10 @@ mod tests {
 
     #[test]
     fn a_fixed_window_keeps_its_shape_when_resized() {
-        let halved = Quota::fixed_window(100, Nanos::MINUTE).unwrap().resized(50).unwrap();
+        let halved = Quota::fixed_window(100, Nanos::MINUTE)
+            .unwrap()
+            .resized(50)
+            .unwrap();
         assert_eq!(halved, Quota::fixed_window(50, Nanos::MINUTE).unwrap());
     }
 }

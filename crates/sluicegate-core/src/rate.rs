@@ -16,18 +16,25 @@ use crate::time::Nanos;
 /// assert!(parse_rate("0/s").is_err());
 /// ```
 pub fn parse_rate(text: &str) -> Result<(u64, Nanos), ParseRateError> {
-    let refused = |expected| ParseRateError { got: text.to_owned(), expected };
+    let refused = |expected| ParseRateError {
+        got: text.to_owned(),
+        expected,
+    };
     let (count, period) = text
         .split_once('/')
         .or_else(|| text.split_once(" per "))
         .ok_or_else(|| refused("N/(ms|s|m|h|d), such as 100/s or 5/30s"))?;
-    let count = parse_count(count.trim()).ok_or_else(|| refused("a whole number of units before the slash"))?;
+    let count = parse_count(count.trim())
+        .ok_or_else(|| refused("a whole number of units before the slash"))?;
     if count == 0 {
-        return Err(refused("at least 1 unit; a limit that is meant to be off is written average: 0"));
+        return Err(refused(
+            "at least 1 unit; a limit that is meant to be off is written average: 0",
+        ));
     }
     let period = period.trim();
     let span = parse_unit(period).or_else(|| parse_span(period));
-    let span = span.ok_or_else(|| refused("a unit of time (ms, s, m, h, d) or a duration after the slash"))?;
+    let span = span
+        .ok_or_else(|| refused("a unit of time (ms, s, m, h, d) or a duration after the slash"))?;
     if span == Nanos::ZERO {
         return Err(refused("a period longer than zero"));
     }
@@ -128,7 +135,10 @@ mod tests {
             "1/s/s",
         ] {
             let refused = parse_rate(text).unwrap_err().to_string();
-            assert!(refused.starts_with("expected ") && refused.ends_with(&format!("(got {text:?})")), "{refused}");
+            assert!(
+                refused.starts_with("expected ") && refused.ends_with(&format!("(got {text:?})")),
+                "{refused}"
+            );
         }
     }
 
@@ -136,7 +146,15 @@ mod tests {
     fn durations_need_a_unit_and_may_not_overflow() {
         assert_eq!(parse_duration("50ms"), Ok(Nanos::from_millis(50)));
         assert_eq!(parse_duration("0s"), Ok(Nanos::ZERO));
-        for text in ["", "5", "ms", "5 fortnights", "18446744073709551615d", "1M", "-5s"] {
+        for text in [
+            "",
+            "5",
+            "ms",
+            "5 fortnights",
+            "18446744073709551615d",
+            "1M",
+            "-5s",
+        ] {
             assert!(parse_duration(text).is_err(), "{text}");
         }
     }

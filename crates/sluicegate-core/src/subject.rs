@@ -65,7 +65,10 @@ pub struct Principal {
 impl Principal {
     /// A principal without claims.
     pub fn new(id: impl Into<String>) -> Self {
-        Self { id: id.into(), claims: BTreeMap::new() }
+        Self {
+            id: id.into(),
+            claims: BTreeMap::new(),
+        }
     }
 
     /// The same principal with one more claim.
@@ -106,7 +109,9 @@ impl Headers for NoHeaders {
 /// Name and value pairs, names in any case.
 impl<N: AsRef<str> + Sync, V: AsRef<[u8]> + Sync> Headers for [(N, V)] {
     fn get(&self, name: &str) -> HeaderValue<'_> {
-        let mut lines = self.iter().filter(|(own, _)| own.as_ref().eq_ignore_ascii_case(name));
+        let mut lines = self
+            .iter()
+            .filter(|(own, _)| own.as_ref().eq_ignore_ascii_case(name));
         match (lines.next(), lines.next()) {
             (None, _) => HeaderValue::Missing,
             (Some((_, value)), None) => HeaderValue::One(value.as_ref()),

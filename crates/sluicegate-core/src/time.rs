@@ -145,9 +145,20 @@ mod tests {
 
     #[test]
     fn spans_are_written_in_their_largest_whole_unit() {
-        let written = [0, 1, 1_000, 1_500_000, 1_500_000_000, 60_000_000_000, 86_400_000_000_000]
-            .map(|nanos| Nanos::new(nanos).to_string());
-        assert_eq!(written, ["0s", "1ns", "1us", "1500us", "1500ms", "1m", "1d"]);
+        let written = [
+            0,
+            1,
+            1_000,
+            1_500_000,
+            1_500_000_000,
+            60_000_000_000,
+            86_400_000_000_000,
+        ]
+        .map(|nanos| Nanos::new(nanos).to_string());
+        assert_eq!(
+            written,
+            ["0s", "1ns", "1us", "1500us", "1500ms", "1m", "1d"]
+        );
     }
 
     #[test]

@@ -16,7 +16,10 @@ pub struct AccessLists {
 impl AccessLists {
     /// Takes over the lists. Networks of IPv4-mapped addresses are IPv4; all others of IPv6 hold no IPv4 address.
     pub fn new(access: &Access) -> Self {
-        Self { allow: Callers::new(&access.allow), deny: Callers::new(&access.deny) }
+        Self {
+            allow: Callers::new(&access.allow),
+            deny: Callers::new(&access.deny),
+        }
     }
 
     /// What the lists say about an address; IPv4-mapped addresses are IPv4.
@@ -27,7 +30,10 @@ impl AccessLists {
 
     /// What the lists say about a principal.
     pub fn of_principal(&self, id: &str) -> Option<Ruling> {
-        ruling(self.deny.principals.contains(id), self.allow.principals.contains(id))
+        ruling(
+            self.deny.principals.contains(id),
+            self.allow.principals.contains(id),
+        )
     }
 
     /// What the lists say about whoever has this address and is this principal.
@@ -74,12 +80,19 @@ impl Callers {
         let mut networks: Vec<IpNet> = list.cidrs.iter().copied().map(canonical).collect();
         networks.sort_unstable_by_key(|network| (network.network(), network.prefix_len()));
         networks.dedup_by(|network, before| before.contains(&*network));
-        Self { networks, principals: list.keys.iter().cloned().collect() }
+        Self {
+            networks,
+            principals: list.keys.iter().cloned().collect(),
+        }
     }
 
     fn holds(&self, address: IpAddr) -> bool {
-        let after = self.networks.partition_point(|network| network.network() <= address);
-        self.networks[..after].last().is_some_and(|network| network.contains(&address))
+        let after = self
+            .networks
+            .partition_point(|network| network.network() <= address);
+        self.networks[..after]
+            .last()
+            .is_some_and(|network| network.contains(&address))
     }
 
     fn is_empty(&self) -> bool {
@@ -89,7 +102,13 @@ impl Callers {
 
 /// `::ffff:10.0.0.0/104` is `10.0.0.0/8`: addresses are compared as IPv4, so networks must be too.
 fn canonical(network: IpNet) -> IpNet {
-    let IpNet::V6(v6) = network else { return network };
-    let v4 = v6.network().to_ipv4_mapped().zip(v6.prefix_len().checked_sub(96));
-    v4.and_then(|(address, prefix)| Ipv4Net::new(address, prefix).ok()).map_or(network, IpNet::V4)
+    let IpNet::V6(v6) = network else {
+        return network;
+    };
+    let v4 = v6
+        .network()
+        .to_ipv4_mapped()
+        .zip(v6.prefix_len().checked_sub(96));
+    v4.and_then(|(address, prefix)| Ipv4Net::new(address, prefix).ok())
+        .map_or(network, IpNet::V4)
 }

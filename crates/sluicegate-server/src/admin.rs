@@ -104,10 +104,14 @@ pub async fn serve(
 ) -> io::Result<()> {
     let address = listener.local_addr()?;
     if token.is_none() && !address.ip().to_canonical().is_loopback() {
-        let what = format!("admin.listen: {address} is not loopback, so admin.token_file is required");
+        let what =
+            format!("admin.listen: {address} is not loopback, so admin.token_file is required");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     }
-    let door = Arc::new(Door { guard: Guard::new(address.ip(), token), routes: Routes::new(state) });
+    let door = Arc::new(Door {
+        guard: Guard::new(address.ip(), token),
+        routes: Routes::new(state),
+    });
     let mut connections = JoinSet::new();
     tokio::select! {
         () = accept(&listener, &door, &mut connections) => {}
@@ -126,7 +130,10 @@ async fn accept(listener: &TcpListener, door: &Arc<Door>, connections: &mut Join
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         while connections.try_join_next().is_some() {}
-        let place = Arc::clone(&places).acquire_owned().await.expect("the semaphore is never closed");
+        let place = Arc::clone(&places)
+            .acquire_owned()
+            .await
+            .expect("the semaphore is never closed");
         match listener.accept().await {
             Ok((stream, peer)) => {
                 let door = Arc::clone(door);
@@ -154,10 +161,14 @@ impl Door {
         let service = service_fn(|request: Request<Incoming>| {
             let (door, streams) = (Arc::clone(&self), Arc::clone(&streams));
             async move {
-                let answer = match door.guard.check(request.method(), request.uri(), request.headers()) {
-                    Ok(()) => door.routes.answer(request, peer).await,
-                    Err(refusal) => refusal.answer(),
-                };
+                let answer =
+                    match door
+                        .guard
+                        .check(request.method(), request.uri(), request.headers())
+                    {
+                        Ok(()) => door.routes.answer(request, peer).await,
+                        Err(refusal) => refusal.answer(),
+                    };
                 streams.store(matches!(answer.body(), Either::Right(_)), Ordering::Relaxed);
                 Ok::<_, Infallible>(answer::protected(answer))
             }
@@ -171,7 +182,9 @@ impl Door {
             .serve_connection(TokioIo::new(stream), service);
         // Clients that hang up or dawdle are their own concern.
         let mut connection = pin!(connection);
-        if timeout(CONNECTION_TIMEOUT, &mut connection).await.is_err() && streams.load(Ordering::Relaxed) {
+        if timeout(CONNECTION_TIMEOUT, &mut connection).await.is_err()
+            && streams.load(Ordering::Relaxed)
+        {
             let _ = timeout(STREAM_TIMEOUT, connection).await;
         }
     }

@@ -52,7 +52,10 @@ impl Authenticator {
     pub fn load(principals: &Principals) -> Result<Self, Vec<String>> {
         let mut mistakes = Vec::new();
         if principals.required && principals.api_keys.is_none() && principals.jwt.is_none() {
-            mistakes.push("principals.required: needs api_keys or jwt beside it, or nobody could pass".to_owned());
+            mistakes.push(
+                "principals.required: needs api_keys or jwt beside it, or nobody could pass"
+                    .to_owned(),
+            );
         }
         let mut files = Vec::new();
         let mut api_keys = None;
@@ -143,12 +146,22 @@ impl Authenticator {
 
     /// What the credentials say by themselves: a principal, nothing, or why they are wrong. For those who count reasons
     /// although wrong credentials pass as anonymous.
-    pub fn verify(&self, headers: &HeaderMap, now: SystemTime) -> Result<Option<Arc<Principal>>, Unauthorized> {
-        let by_key = self.api_keys.as_ref().map_or(Ok(None), |keys| keys.verify(headers));
+    pub fn verify(
+        &self,
+        headers: &HeaderMap,
+        now: SystemTime,
+    ) -> Result<Option<Arc<Principal>>, Unauthorized> {
+        let by_key = self
+            .api_keys
+            .as_ref()
+            .map_or(Ok(None), |keys| keys.verify(headers));
         if let Ok(Some(principal)) = by_key {
             return Ok(Some(principal));
         }
-        let by_token = self.tokens.as_ref().map_or(Ok(None), |tokens| tokens.verify(headers, now));
+        let by_token = self
+            .tokens
+            .as_ref()
+            .map_or(Ok(None), |tokens| tokens.verify(headers, now));
         match (by_key, by_token) {
             (_, Ok(Some(principal))) => Ok(Some(principal)),
             (Err(reason), _) | (Ok(_), Err(reason)) => Err(self.challenges.refusal(reason)),
@@ -201,11 +214,18 @@ impl Challenges {
             let offers: Vec<String> = by_token.into_iter().chain(by_key.clone()).collect();
             HeaderValue::try_from(offers.join(", ")).expect("header names are visible ASCII")
         };
-        Self { missing: with("Bearer"), wrong: with("Bearer error=\"invalid_token\"") }
+        Self {
+            missing: with("Bearer"),
+            wrong: with("Bearer error=\"invalid_token\""),
+        }
     }
 
     fn refusal(&self, reason: Reason) -> Unauthorized {
-        let challenge = if reason == Reason::Missing { &self.missing } else { &self.wrong };
+        let challenge = if reason == Reason::Missing {
+            &self.missing
+        } else {
+            &self.wrong
+        };
         Unauthorized::new(reason, challenge.clone())
     }
 }

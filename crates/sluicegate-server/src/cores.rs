@@ -31,7 +31,12 @@ type Begin = dyn Fn(TcpStream, SocketAddr, Place, &mut JoinSet<()>) + Send + Syn
 
 impl Door {
     /// A door whose connections are served by `serve`, which should end soon after the process is told to.
-    pub(crate) fn new<S, F>(name: &'static str, listen: Vec<SocketAddr>, max_connections: usize, serve: S) -> Self
+    pub(crate) fn new<S, F>(
+        name: &'static str,
+        listen: Vec<SocketAddr>,
+        max_connections: usize,
+        serve: S,
+    ) -> Self
     where
         S: Fn(TcpStream, SocketAddr) -> F + Send + Sync + 'static,
         F: Future<Output = ()> + Send + 'static,
@@ -43,13 +48,21 @@ impl Door {
                 drop(place);
             });
         });
-        Self { name, listen, max_connections, begin }
+        Self {
+            name,
+            listen,
+            max_connections,
+            begin,
+        }
     }
 }
 
 impl fmt::Debug for Door {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Door").field("name", &self.name).field("listen", &self.listen).finish_non_exhaustive()
+        f.debug_struct("Door")
+            .field("name", &self.name)
+            .field("listen", &self.listen)
+            .finish_non_exhaustive()
     }
 }
 
@@ -80,7 +93,11 @@ impl Cores {
         common: &Common,
         inherited: &mut Inherited,
     ) -> Result<Self, String> {
-        let mut cores = Self { addresses: Vec::new(), sockets: Vec::new(), workers: Vec::new() };
+        let mut cores = Self {
+            addresses: Vec::new(),
+            sockets: Vec::new(),
+            workers: Vec::new(),
+        };
         if doors.is_empty() {
             return Ok(cores);
         }
@@ -100,18 +117,31 @@ impl Cores {
     }
 
     /// Gives each thread its sockets of a door.
-    fn open(&mut self, door: Door, threads: &mut [Vec<Entrance>], inherited: &mut Inherited) -> Result<(), String> {
-        let places = Arc::new(Places { taken: AtomicUsize::new(0), most: door.max_connections });
+    fn open(
+        &mut self,
+        door: Door,
+        threads: &mut [Vec<Entrance>],
+        inherited: &mut Inherited,
+    ) -> Result<(), String> {
+        let places = Arc::new(Places {
+            taken: AtomicUsize::new(0),
+            most: door.max_connections,
+        });
         let door = Arc::new(door);
         for address in &door.listen {
             let words = |error: std::io::Error| format!("{}: {address}: {error}", door.name);
             let by_thread = listen::sockets(*address, threads.len(), inherited).map_err(words)?;
             let first = by_thread.iter().flatten().next();
-            self.addresses.extend(first.and_then(|socket| Some((door.name, socket.local_addr().ok()?))));
+            self.addresses
+                .extend(first.and_then(|socket| Some((door.name, socket.local_addr().ok()?))));
             for (thread, sockets) in threads.iter_mut().zip(by_thread) {
                 for socket in sockets {
                     self.sockets.push(socket.try_clone().map_err(words)?);
-                    thread.push(Entrance { socket, door: Arc::clone(&door), places: Arc::clone(&places) });
+                    thread.push(Entrance {
+                        socket,
+                        door: Arc::clone(&door),
+                        places: Arc::clone(&places),
+                    });
                 }
             }
         }
@@ -120,7 +150,11 @@ impl Cores {
 
     /// Where a door listens.
     pub(crate) fn addresses(&self, door: &str) -> Vec<SocketAddr> {
-        self.addresses.iter().filter(|(name, _)| *name == door).map(|(_, address)| *address).collect()
+        self.addresses
+            .iter()
+            .filter(|(name, _)| *name == door)
+            .map(|(_, address)| *address)
+            .collect()
     }
 
     /// The listening sockets of all doors.
@@ -149,7 +183,9 @@ struct Entrance {
 type Connections = Arc<Mutex<JoinSet<()>>>;
 
 fn run(entrances: Vec<Entrance>, common: &Common) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => return tracing::error!("no runtime for a core: {error}"),
@@ -173,7 +209,11 @@ fn run(entrances: Vec<Entrance>, common: &Common) {
 /// Takes connections until the process is told to end; whatever goes wrong, the next one is waited for.
 async fn accept(entrance: Entrance, mut common: Common, connections: Connections) {
     const PAUSE: Duration = Duration::from_millis(50);
-    let Entrance { socket, door, places } = entrance;
+    let Entrance {
+        socket,
+        door,
+        places,
+    } = entrance;
     let socket = match tokio::net::TcpListener::from_std(socket) {
         Ok(socket) => socket,
         Err(error) => return tracing::error!("a listening socket cannot be used: {error}"),
@@ -188,7 +228,9 @@ async fn accept(entrance: Entrance, mut common: Common, connections: Connections
             Ok((stream, peer)) => {
                 is_short = false;
                 let Some(place) = Place::take(&places) else {
-                    common.metrics.connection_refused(ConnectionRefusal::TooMany);
+                    common
+                        .metrics
+                        .connection_refused(ConnectionRefusal::TooMany);
                     continue;
                 };
                 let mut connections = connections.lock().await;
@@ -210,7 +252,10 @@ async fn accept(entrance: Entrance, mut common: Common, connections: Connections
 
 fn is_of_one_connection(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
-    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
+    matches!(
+        error.kind(),
+        ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted
+    )
 }
 
 /// Connections of a door, of all threads together.
@@ -252,13 +297,18 @@ mod tests {
     /// Says its word, then stays until the process ends.
     fn speaker(name: &'static str, max_connections: usize, ending: &watch::Receiver<bool>) -> Door {
         let ending = ending.clone();
-        Door::new(name, vec![ANY.parse().unwrap()], max_connections, move |mut stream, _| {
-            let mut ending = ending.clone();
-            async move {
-                let _ = stream.write_all(name.as_bytes()).await;
-                let _ = ending.wait_for(|ending| *ending).await;
-            }
-        })
+        Door::new(
+            name,
+            vec![ANY.parse().unwrap()],
+            max_connections,
+            move |mut stream, _| {
+                let mut ending = ending.clone();
+                async move {
+                    let _ = stream.write_all(name.as_bytes()).await;
+                    let _ = ending.wait_for(|ending| *ending).await;
+                }
+            },
+        )
     }
 
     fn connect(cores: &Cores, name: &str) -> std::net::TcpStream {
@@ -277,13 +327,25 @@ mod tests {
     fn every_door_is_served_has_its_own_bound_and_is_drained() {
         let (told, ending) = watch::channel(false);
         let doors = vec![speaker("one", 2, &ending), speaker("two", 1, &ending)];
-        let common = Common { metrics: Metrics::new(), ending, drain: LONGEST };
+        let common = Common {
+            metrics: Metrics::new(),
+            ending,
+            drain: LONGEST,
+        };
         let cores = Cores::start(2, doors, &common, &mut Inherited::default()).unwrap();
         assert_eq!(cores.sockets().len(), 4);
-        let mut first = [connect(&cores, "one"), connect(&cores, "one"), connect(&cores, "two")];
+        let mut first = [
+            connect(&cores, "one"),
+            connect(&cores, "one"),
+            connect(&cores, "two"),
+        ];
         assert_eq!(first.each_mut().map(word), ["one", "one", "two"]);
         for full in ["one", "two"] {
-            assert_eq!(word(&mut connect(&cores, full)), "", "{full} has more than it may");
+            assert_eq!(
+                word(&mut connect(&cores, full)),
+                "",
+                "{full} has more than it may"
+            );
         }
         told.send_replace(true);
         cores.join();
@@ -296,8 +358,20 @@ mod tests {
         let taken = TcpListener::bind(ANY).unwrap();
         let mut door = speaker("decisions.http", 1, &ending);
         door.listen = vec![taken.local_addr().unwrap()];
-        let common = Common { metrics: Metrics::new(), ending, drain: LONGEST };
-        let refused = Cores::start(1, vec![door], &common, &mut Inherited::default()).err().unwrap();
-        assert!(refused.starts_with(&format!("decisions.http: {}: ", taken.local_addr().unwrap())), "{refused}");
+        let common = Common {
+            metrics: Metrics::new(),
+            ending,
+            drain: LONGEST,
+        };
+        let refused = Cores::start(1, vec![door], &common, &mut Inherited::default())
+            .err()
+            .unwrap();
+        assert!(
+            refused.starts_with(&format!(
+                "decisions.http: {}: ",
+                taken.local_addr().unwrap()
+            )),
+            "{refused}"
+        );
     }
 }

@@ -19,18 +19,29 @@ pub(crate) fn start() -> Result<u16, String> {
     let socket = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).map_err(words)?;
     socket.set_nonblocking(true).map_err(words)?;
     let port = socket.local_addr().map_err(words)?.port();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(words)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(words)?;
     let serve = move || {
         runtime.block_on(async move {
-            let Ok(socket) = tokio::net::TcpListener::from_std(socket) else { return };
+            let Ok(socket) = tokio::net::TcpListener::from_std(socket) else {
+                return;
+            };
             loop {
                 if let Ok((stream, _)) = socket.accept().await {
-                    tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(answer)));
+                    tokio::spawn(
+                        http1::Builder::new()
+                            .serve_connection(TokioIo::new(stream), service_fn(answer)),
+                    );
                 }
             }
         });
     };
-    thread::Builder::new().name("echo".to_owned()).spawn(serve).map_err(words)?;
+    thread::Builder::new()
+        .name("echo".to_owned())
+        .spawn(serve)
+        .map_err(words)?;
     Ok(port)
 }
 
@@ -39,7 +50,11 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Inf
     let (parts, mut body) = request.into_parts();
     let mut words = format!("{} {} {:?}\n", parts.method, parts.uri, parts.version);
     for (name, value) in &parts.headers {
-        let _ = writeln!(words, "{name}: {}", String::from_utf8_lossy(value.as_bytes()));
+        let _ = writeln!(
+            words,
+            "{name}: {}",
+            String::from_utf8_lossy(value.as_bytes())
+        );
     }
     let mut length = 0;
     while let Some(Ok(frame)) = body.frame().await {
@@ -48,6 +63,8 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Inf
     let _ = writeln!(words, "\n{length} bytes of body");
     let mut response = Response::new(Full::from(words));
     let plain = HeaderValue::from_static("text/plain; charset=utf-8");
-    response.headers_mut().insert(http::header::CONTENT_TYPE, plain);
+    response
+        .headers_mut()
+        .insert(http::header::CONTENT_TYPE, plain);
     Ok(response)
 }

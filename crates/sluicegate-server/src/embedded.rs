@@ -15,13 +15,19 @@ impl Embedded {
     /// Starts everything that the configuration turns on, or says all that stands in the way.
     pub fn start(config: Config) -> Result<Self, Vec<String>> {
         let read_again = Box::new(|| Err("there is no file to read again".to_owned()));
-        let loaded = Loaded { config, text: String::new() };
-        Server::start(loaded, None, read_again, Inherited::default()).map(|server| Self(Some(server)))
+        let loaded = Loaded {
+            config,
+            text: String::new(),
+        };
+        Server::start(loaded, None, read_again, Inherited::default())
+            .map(|server| Self(Some(server)))
     }
 
     /// Where the proxy listens.
     pub fn proxy_addresses(&self) -> Vec<SocketAddr> {
-        self.0.as_ref().map_or_else(Vec::new, Server::proxy_addresses)
+        self.0
+            .as_ref()
+            .map_or_else(Vec::new, Server::proxy_addresses)
     }
 
     /// Where operators ask.

@@ -33,12 +33,19 @@ impl Inherited {
 
     /// Those that listen on an address.
     pub(crate) fn take(&mut self, address: SocketAddr) -> Vec<TcpListener> {
-        self.0.extract_if(.., |listener| listener.local_addr().is_ok_and(|own| own == address)).collect()
+        self.0
+            .extract_if(.., |listener| {
+                listener.local_addr().is_ok_and(|own| own == address)
+            })
+            .collect()
     }
 
     /// Addresses of those that nobody took.
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
-        self.0.iter().filter_map(|listener| listener.local_addr().ok()).collect()
+        self.0
+            .iter()
+            .filter_map(|listener| listener.local_addr().ok())
+            .collect()
     }
 }
 
@@ -76,10 +83,20 @@ pub(crate) fn end_predecessor() {
 fn in_a_row(sockets: &[TcpListener]) -> io::Result<Vec<OwnedFd>> {
     const STARTS: [RawFd; 4] = [64, 256, 600, 3_000];
     for start in STARTS {
-        let copy = |(place, socket): (usize, &TcpListener)| fcntl_dupfd_cloexec(socket.as_fd(), start + place as RawFd);
-        let copies: Vec<OwnedFd> = sockets.iter().enumerate().map(copy).collect::<Result<_, _>>()?;
+        let copy = |(place, socket): (usize, &TcpListener)| {
+            fcntl_dupfd_cloexec(socket.as_fd(), start + place as RawFd)
+        };
+        let copies: Vec<OwnedFd> = sockets
+            .iter()
+            .enumerate()
+            .map(copy)
+            .collect::<Result<_, _>>()?;
         let first = copies.first().map_or(0, AsRawFd::as_raw_fd);
-        if copies.iter().zip(first..).all(|(copy, number)| copy.as_raw_fd() == number) {
+        if copies
+            .iter()
+            .zip(first..)
+            .all(|(copy, number)| copy.as_raw_fd() == number)
+        {
             for copy in &copies {
                 fcntl_setfd(copy, FdFlags::empty())?;
             }

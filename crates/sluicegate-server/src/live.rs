@@ -117,12 +117,17 @@ impl Fixed {
         Self {
             listen: proxy.map(|proxy| proxy.listen.clone()).unwrap_or_default(),
             // Certificates are read again.
-            decisions: config::Decisions { tls: None, ..config.decisions.clone() },
+            decisions: config::Decisions {
+                tls: None,
+                ..config.decisions.clone()
+            },
             admin: config.admin.clone(),
             store: config.store.kind.clone(),
             max_connections: proxy.map_or(0, |proxy| proxy.max_connections),
             workers: proxy.and_then(|proxy| proxy.workers),
-            proxy_protocol_from: proxy.map(|proxy| proxy.proxy_protocol_from.clone()).unwrap_or_default(),
+            proxy_protocol_from: proxy
+                .map(|proxy| proxy.proxy_protocol_from.clone())
+                .unwrap_or_default(),
             traces: config.traces.clone(),
         }
     }
@@ -134,12 +139,22 @@ impl Fixed {
             ("decisions", self.decisions != other.decisions),
             ("admin", self.admin != other.admin),
             ("store", self.store != other.store),
-            ("proxy.max_connections", self.max_connections != other.max_connections),
+            (
+                "proxy.max_connections",
+                self.max_connections != other.max_connections,
+            ),
             ("proxy.workers", self.workers != other.workers),
-            ("proxy.proxy_protocol_from", self.proxy_protocol_from != other.proxy_protocol_from),
+            (
+                "proxy.proxy_protocol_from",
+                self.proxy_protocol_from != other.proxy_protocol_from,
+            ),
             ("traces", self.traces != other.traces),
         ];
-        pairs.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
+        pairs
+            .into_iter()
+            .filter(|(_, differs)| *differs)
+            .map(|(name, _)| name)
+            .collect()
     }
 }
 
@@ -156,7 +171,11 @@ impl fmt::Display for Applied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "version {} is in force", self.version)?;
         if !self.needs_restart.is_empty() {
-            write!(f, "; these stay as they were until a restart: {}", self.needs_restart.join(", "))?;
+            write!(
+                f,
+                "; these stay as they were until a restart: {}",
+                self.needs_restart.join(", ")
+            )?;
         }
         Ok(())
     }
@@ -165,21 +184,30 @@ impl fmt::Display for Applied {
 impl Gate {
     /// Puts a first configuration in force; `echo` is the port of the built-in upstream, if it runs, and `background` drives
     /// what is not tied to a request.
-    pub(crate) fn new(config: Config, echo: Option<u16>, background: Handle) -> Result<Self, Vec<String>> {
+    pub(crate) fn new(
+        config: Config,
+        echo: Option<u16>,
+        background: Handle,
+    ) -> Result<Self, Vec<String>> {
         let metrics = Metrics::new();
-        let access_log =
-            AccessLog::start(config.log.format, Arc::clone(&metrics)).map_err(|error| vec![format!("log: {error}")])?;
+        let access_log = AccessLog::start(config.log.format, Arc::clone(&metrics))
+            .map_err(|error| vec![format!("log: {error}")])?;
         let store = AnyStore::new(&config.store.kind)?;
         let servers = Servers::default();
-        let traces = config.traces.as_ref().map(|settings| Traces::new(settings, &background));
+        let traces = config
+            .traces
+            .as_ref()
+            .map(|settings| Traces::new(settings, &background));
         let traces = traces.transpose().map_err(|mistake| vec![mistake])?;
         let outside = Outside::new(background, &store);
         let started_with = Fixed::of(&config);
         let on_failure = config.store.on_failure;
         let live = live(config, 1, &servers, &outside, echo, &metrics)?;
         metrics.set_config_version(1);
-        let policy = Policy::new(live.policy.limits().to_vec()).map_err(|error| vec![error.to_string()])?;
-        let limiter = Limiter::with_failure_policy(policy, store, MonotonicClock::new(), on_failure);
+        let policy =
+            Policy::new(live.policy.limits().to_vec()).map_err(|error| vec![error.to_string()])?;
+        let limiter =
+            Limiter::with_failure_policy(policy, store, MonotonicClock::new(), on_failure);
         let live = ArcSwap::from_pointee(live);
         Ok(Self {
             live,
@@ -200,7 +228,10 @@ impl Gate {
 
     /// The server that the limits service sends a caller to, if the configuration in force still asks that service.
     pub(crate) fn server_of(&self, live: &Live, backend: &Backend) -> Result<Arc<Server>, String> {
-        let external = live.external.as_ref().ok_or("there is no limits service any more")?;
+        let external = live
+            .external
+            .as_ref()
+            .ok_or("there is no limits service any more")?;
         self.servers.told(backend, external.backends())
     }
 
@@ -213,12 +244,22 @@ impl Gate {
     pub(crate) fn apply(&self, config: Config) -> Result<Applied, Vec<String>> {
         let needs_restart = self.started_with.differences(&Fixed::of(&config));
         let version = self.versions.load(Ordering::Relaxed) + 1;
-        let mut live = live(config, version, &self.servers, &self.outside, self.echo, &self.metrics)?;
+        let mut live = live(
+            config,
+            version,
+            &self.servers,
+            &self.outside,
+            self.echo,
+            &self.metrics,
+        )?;
         live.client_ip = live.client_ip.counting_on_from(&self.live().client_ip);
         self.metrics.set_config_version(version);
         self.versions.store(version, Ordering::Relaxed);
         self.live.store(Arc::new(live));
-        Ok(Applied { version, needs_restart })
+        Ok(Applied {
+            version,
+            needs_restart,
+        })
     }
 }
 
@@ -233,13 +274,20 @@ fn live(
     let mut mistakes = Vec::new();
     let auth = noted(Authenticator::load(&config.principals), &mut mistakes);
     let proxy = config.proxy.as_ref();
-    let routes = noted(servers.routes(proxy.map_or(&[], |proxy| &proxy.routes), echo), &mut mistakes);
-    let (bounds, timeouts) = proxy.map_or((BOUNDS, TIMEOUTS), |proxy| (proxy.bounds, proxy.timeouts));
+    let routes = noted(
+        servers.routes(proxy.map_or(&[], |proxy| &proxy.routes), echo),
+        &mut mistakes,
+    );
+    let (bounds, timeouts) =
+        proxy.map_or((BOUNDS, TIMEOUTS), |proxy| (proxy.bounds, proxy.timeouts));
     let tls = proxy.and_then(|proxy| proxy.tls.as_ref());
     let tls = tls.map(|files| tls::to_clients(files, None, "proxy.tls", &["h2", "http/1.1"]));
     let tls = noted(one(tls.transpose()), &mut mistakes);
     let external = noted(outside.external(config.external.as_ref()), &mut mistakes);
-    let decisions_tls = noted(one(config.decisions.tls.as_ref().map(DoorTls::new).transpose()), &mut mistakes);
+    let decisions_tls = noted(
+        one(config.decisions.tls.as_ref().map(DoorTls::new).transpose()),
+        &mut mistakes,
+    );
     let (Some(auth), Some(routes), Some(tls), Some(external), Some(decisions_tls)) =
         (auth, routes, tls, external, decisions_tls)
     else {
@@ -263,7 +311,8 @@ fn live(
         header_names: rewrite::key_headers(&policy, &config.principals),
         counts: metrics.limits(&policy),
         policy,
-        client_ip: ClientIp::behind(config.client_ip.trusted_proxies.iter().copied()).header(header),
+        client_ip: ClientIp::behind(config.client_ip.trusted_proxies.iter().copied())
+            .header(header),
         trusted_proxies: config.client_ip.trusted_proxies,
         auth: auth.counted_in(Arc::clone(metrics)),
         access: AccessLists::new(&config.access),
@@ -288,25 +337,55 @@ pub(crate) fn files_of(config: &Config) -> Vec<PathBuf> {
     let tls = tls.chain(of_decisions.map(|tls| &tls.server));
     let certificates = tls.flat_map(|tls| [tls.cert.clone(), tls.key.clone()]);
     let certificates = certificates.chain(of_decisions.and_then(|tls| tls.client_ca_file.clone()));
-    let upstreams = config.proxy.iter().flat_map(|proxy| &proxy.routes).flat_map(|route| &route.upstreams);
+    let upstreams = config
+        .proxy
+        .iter()
+        .flat_map(|proxy| &proxy.routes)
+        .flat_map(|route| &route.upstreams);
     let authorities = upstreams.filter_map(|upstream| match upstream {
         Upstream::Server { ca_file, .. } => ca_file.clone(),
         Upstream::Echo => None,
     });
-    let api_keys = config.principals.api_keys.iter().map(|settings| settings.file.clone());
-    let tokens = config.principals.jwt.iter().map(|settings| settings.jwks_file.clone());
-    let service = config.external.iter().filter_map(|external| external.service.at().ca_file.clone());
-    let mut files: Vec<PathBuf> =
-        certificates.chain(authorities).chain(api_keys).chain(tokens).chain(service).collect();
+    let api_keys = config
+        .principals
+        .api_keys
+        .iter()
+        .map(|settings| settings.file.clone());
+    let tokens = config
+        .principals
+        .jwt
+        .iter()
+        .map(|settings| settings.jwks_file.clone());
+    let service = config
+        .external
+        .iter()
+        .filter_map(|external| external.service.at().ca_file.clone());
+    let mut files: Vec<PathBuf> = certificates
+        .chain(authorities)
+        .chain(api_keys)
+        .chain(tokens)
+        .chain(service)
+        .collect();
     files.dedup();
     files
 }
 
 /// Of a process without a proxy: nobody asks for them.
-const BOUNDS: Bounds = Bounds { header_bytes: 0, headers: 0, target_bytes: 0, body_bytes: None };
+const BOUNDS: Bounds = Bounds {
+    header_bytes: 0,
+    headers: 0,
+    target_bytes: 0,
+    body_bytes: None,
+};
 const TIMEOUTS: Timeouts = {
     let none = sluicegate_core::Nanos::SECOND;
-    Timeouts { header: none, idle: none, connect: none, request: none, drain: none }
+    Timeouts {
+        header: none,
+        idle: none,
+        connect: none,
+        request: none,
+        drain: none,
+    }
 };
 
 fn one<T>(result: Result<T, String>) -> Result<T, Vec<String>> {
@@ -324,7 +403,11 @@ mod tests {
     use super::*;
 
     fn fixed(text: &str) -> Fixed {
-        let source = Source { name: "test".to_owned(), text: text.to_owned(), base_dir: PathBuf::new() };
+        let source = Source {
+            name: "test".to_owned(),
+            text: text.to_owned(),
+            base_dir: PathBuf::new(),
+        };
         Fixed::of(&load(&source, &|_| None).unwrap_or_else(|mistakes| panic!("{mistakes}")))
     }
 
@@ -342,10 +425,22 @@ limits: [{ name: a, key: client_ip, rate: 1/s }]
         for (from, to, named) in [
             ("127.0.0.1:1", "127.0.0.1:9", &["proxy.listen"][..]),
             ("127.0.0.1:2", "127.0.0.1:9", &["decisions"]),
-            ("http: '127.0.0.1:2'", "http: '127.0.0.1:2', resp: '127.0.0.1:9'", &["decisions"]),
+            (
+                "http: '127.0.0.1:2'",
+                "http: '127.0.0.1:2', resp: '127.0.0.1:9'",
+                &["decisions"],
+            ),
             ("127.0.0.1:3", "127.0.0.1:9", &["admin"]),
-            ("{ kind: local }", "{ kind: redis, redis: { endpoints: [a] } }", &["store"]),
-            ("max_connections: 5", "max_connections: 6", &["proxy.max_connections"]),
+            (
+                "{ kind: local }",
+                "{ kind: redis, redis: { endpoints: [a] } }",
+                &["store"],
+            ),
+            (
+                "max_connections: 5",
+                "max_connections: 6",
+                &["proxy.max_connections"],
+            ),
             ("workers: 2", "workers: 3", &["proxy.workers"]),
             ("10.0.0.0/8", "10.0.0.0/9", &["proxy.proxy_protocol_from"]),
             ("http://c:4317", "http://d:4317", &["traces"]),

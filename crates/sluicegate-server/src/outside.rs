@@ -37,13 +37,27 @@ impl Outside {
             AnyStore::Redis(store) => Some(Arc::clone(store)),
             AnyStore::Local(_) => None,
         };
-        Self { background, store, last: Mutex::new(None) }
+        Self {
+            background,
+            store,
+            last: Mutex::new(None),
+        }
     }
 
     /// The service that a configuration names, with all that is remembered of it.
-    pub(crate) fn external(&self, settings: Option<&ExternalSettings>) -> Result<Option<External>, Vec<String>> {
-        let Some(settings) = settings else { return Ok(None) };
-        let authorities = settings.service.at().ca_file.as_ref().and_then(|file| reload::hash_of(file).ok());
+    pub(crate) fn external(
+        &self,
+        settings: Option<&ExternalSettings>,
+    ) -> Result<Option<External>, Vec<String>> {
+        let Some(settings) = settings else {
+            return Ok(None);
+        };
+        let authorities = settings
+            .service
+            .at()
+            .ca_file
+            .as_ref()
+            .and_then(|file| reload::hash_of(file).ok());
         let setup = (settings.clone(), authorities);
         let mut last = self.last.lock().expect("no holder of this lock panics");
         if let Some((_, external)) = last.as_ref().filter(|(known, _)| *known == setup) {
@@ -53,7 +67,8 @@ impl Outside {
             Some(redis) => Some(Arc::new(redis_store(redis, "external.cache_redis")?)),
             None => self.store.clone(),
         };
-        let external = External::new(settings, cache, self.background.clone()).map_err(|mistake| vec![mistake])?;
+        let external = External::new(settings, cache, self.background.clone())
+            .map_err(|mistake| vec![mistake])?;
         *last = Some((setup, external.clone()));
         Ok(Some(external))
     }
@@ -70,8 +85,18 @@ pub(crate) struct OnBehalf<'a> {
 impl<'a> OnBehalf<'a> {
     /// What the service is asked about the caller of a charge.
     fn question(&self, charge: &Charge<'a>, key: &'a str) -> Question<'a> {
-        let Self { method, path, headers } = *self;
-        Question { limit: &charge.key.limit().name, key, method, path, headers }
+        let Self {
+            method,
+            path,
+            headers,
+        } = *self;
+        Question {
+            limit: &charge.key.limit().name,
+            key,
+            method,
+            path,
+            headers,
+        }
     }
 }
 
@@ -79,7 +104,11 @@ impl OnBehalf<'static> {
     /// Of somebody who asks about a counter, and says nothing about a request.
     pub(crate) fn nobody() -> Self {
         static NO_HEADERS: LazyLock<HeaderMap> = LazyLock::new(HeaderMap::new);
-        Self { method: "", path: "", headers: &NO_HEADERS }
+        Self {
+            method: "",
+            path: "",
+            headers: &NO_HEADERS,
+        }
     }
 }
 
@@ -106,14 +135,23 @@ impl Gate {
         let Some(external) = &live.external else {
             return Ruled::alone(self.take(live, &charges, Unlimited::LeftOut).await);
         };
-        let request = OnBehalf { method: subject.method, path: subject.path, headers };
+        let request = OnBehalf {
+            method: subject.method,
+            path: subject.path,
+            headers,
+        };
         let asked = match Asked::at_once(external, &charges, &request) {
             Some(asked) => asked,
             // In a box: most requests need no room for this.
             None => Box::pin(Asked::ask(external, &charges, &request)).await,
         };
-        let verdict = self.take(live, &asked.limited(&charges), Unlimited::LeftOut).await;
-        Ruled { verdict, told: asked.told() }
+        let verdict = self
+            .take(live, &asked.limited(&charges), Unlimited::LeftOut)
+            .await;
+        Ruled {
+            verdict,
+            told: asked.told(),
+        }
     }
 
     /// Takes charges, all or nothing. Each has its outcome in the same place: one that the service does not limit is
@@ -123,7 +161,8 @@ impl Gate {
             None => self.take(live, charges, Unlimited::LookedAt).await,
             Some(external) => {
                 let asked = Asked::ask(external, charges, &OnBehalf::nobody()).await;
-                self.take(live, &asked.each(charges), Unlimited::LookedAt).await
+                self.take(live, &asked.each(charges), Unlimited::LookedAt)
+                    .await
             }
         }
     }
@@ -135,7 +174,9 @@ impl Gate {
         let charges = match self.standing.with_overrides() {
             None => charges,
             Some(orders) => {
-                let charges = charges.iter().filter_map(|charge| ordered(*charge, &orders, unlimited));
+                let charges = charges
+                    .iter()
+                    .filter_map(|charge| ordered(*charge, &orders, unlimited));
                 under_orders = charges.collect();
                 &under_orders
             }
@@ -152,7 +193,11 @@ impl Gate {
         let mut outcomes = decision.outcomes().map(|(_, charged)| charged).peekable();
         for charge in charges {
             // In their order, but without those that went unchecked.
-            let Some(charged) = outcomes.next_if(|charged| charged.limit_index == charge.limit_index) else { continue };
+            let Some(charged) =
+                outcomes.next_if(|charged| charged.limit_index == charge.limit_index)
+            else {
+                continue;
+            };
             if charge.cost > 0 {
                 self.crowd.saw(&charge.key, !charged.outcome.is_allowed());
                 self.feed.saw(charge, &charged.outcome);
@@ -161,7 +206,12 @@ impl Gate {
     }
 
     /// What holds for a charge and what it would meet; nothing is taken, and nobody is told.
-    pub(crate) async fn look(&self, live: &Live, charge: Charge<'_>, request: &OnBehalf<'_>) -> Looked {
+    pub(crate) async fn look(
+        &self,
+        live: &Live,
+        charge: Charge<'_>,
+        request: &OnBehalf<'_>,
+    ) -> Looked {
         let charges = [charge];
         let asked = match &live.external {
             None => Asked(List::One(None)),
@@ -179,45 +229,78 @@ impl Gate {
         let key = charge.key.to_string();
         let Some(in_force) = quota else {
             let nobody_asked = Err(StoreError::Unavailable("there is no limit".to_owned()));
-            return Looked { quota, quota_from, key, met: nobody_asked };
+            return Looked {
+                quota,
+                quota_from,
+                key,
+                met: nobody_asked,
+            };
         };
         charge.quota = in_force;
         let met = met(&self.limiter.decide(&live.policy, &for_a_look(charge)).await);
-        Looked { quota, quota_from, key, met }
+        Looked {
+            quota,
+            quota_from,
+            key,
+            met,
+        }
     }
 
     /// What lists and operators say about an address; a ban comes before everything else.
     pub(crate) fn ruling_of_address(&self, live: &Live, address: IpAddr) -> Option<Ruling> {
-        let banned = self.standing.with_bans().and_then(|orders| orders.bans().of_address(address));
+        let banned = self
+            .standing
+            .with_bans()
+            .and_then(|orders| orders.bans().of_address(address));
         banned.or_else(|| live.access.of_address(address))
     }
 
     /// What lists and operators say about whoever has this address and is this principal.
     pub(crate) fn ruling_of_caller(&self, live: &Live, subject: &Subject<'_>) -> Option<Ruling> {
-        let (address, principal) = (subject.client_ip, subject.principal.map(|known| known.id.as_str()));
-        let banned = self.standing.with_bans().and_then(|orders| orders.bans().of_caller(address, principal));
+        let (address, principal) = (
+            subject.client_ip,
+            subject.principal.map(|known| known.id.as_str()),
+        );
+        let banned = self
+            .standing
+            .with_bans()
+            .and_then(|orders| orders.bans().of_caller(address, principal));
         banned.or_else(|| live.access.of_caller(address, principal))
     }
 
     /// What lists and operators say about a principal.
     pub(crate) fn ruling_of_principal(&self, live: &Live, id: &str) -> Option<Ruling> {
-        let banned = self.standing.with_bans().and_then(|orders| orders.bans().of_principal(id));
+        let banned = self
+            .standing
+            .with_bans()
+            .and_then(|orders| orders.bans().of_principal(id));
         banned.or_else(|| live.access.of_principal(id))
     }
 
     /// Gives back the units of charges that were drawn `age` ago.
-    pub(crate) async fn give_back(&self, live: &Live, charges: &[Charge<'_>], age: Nanos) -> Verdict {
+    pub(crate) async fn give_back(
+        &self,
+        live: &Live,
+        charges: &[Charge<'_>],
+        age: Nanos,
+    ) -> Verdict {
         match &live.external {
             None => self.limiter.give_back(&live.policy, charges, age).await,
             Some(external) => {
                 let asked = Asked::ask(external, charges, &OnBehalf::nobody()).await;
-                self.limiter.give_back(&live.policy, &asked.each(charges), age).await
+                self.limiter
+                    .give_back(&live.policy, &asked.each(charges), age)
+                    .await
             }
         }
     }
 
     /// Forgets the counters of charges.
-    pub(crate) async fn forget(&self, live: &Live, charges: &[Charge<'_>]) -> Result<(), ResetError> {
+    pub(crate) async fn forget(
+        &self,
+        live: &Live,
+        charges: &[Charge<'_>],
+    ) -> Result<(), ResetError> {
         match &live.external {
             None => self.limiter.forget(charges).await,
             Some(external) => {
@@ -238,7 +321,11 @@ enum Unlimited {
 }
 
 /// A charge under an operator's order, if there is one.
-fn ordered<'a>(mut charge: Charge<'a>, orders: &Orders, unlimited: Unlimited) -> Option<Charge<'a>> {
+fn ordered<'a>(
+    mut charge: Charge<'a>,
+    orders: &Orders,
+    unlimited: Unlimited,
+) -> Option<Charge<'a>> {
     match orders.of_charge(&charge).map(|(quota, _)| quota) {
         None => {}
         Some(Some(quota)) => charge.quota = quota,
@@ -250,7 +337,10 @@ fn ordered<'a>(mut charge: Charge<'a>, orders: &Orders, unlimited: Unlimited) ->
 
 impl Ruled {
     fn alone(verdict: Verdict) -> Self {
-        Self { verdict, told: None }
+        Self {
+            verdict,
+            told: None,
+        }
     }
 }
 
@@ -259,7 +349,11 @@ struct Asked(List<Option<Arc<Told>>>);
 
 impl Asked {
     /// Without waiting, if this process knows all of it.
-    fn at_once(external: &External, charges: &[Charge<'_>], request: &OnBehalf<'_>) -> Option<Self> {
+    fn at_once(
+        external: &External,
+        charges: &[Charge<'_>],
+        request: &OnBehalf<'_>,
+    ) -> Option<Self> {
         let now = Instant::now();
         let mut told = List::Empty;
         for charge in charges {
@@ -292,18 +386,27 @@ impl Asked {
     /// The charges under what was said, without those that are not limited.
     fn limited<'a>(&'a self, charges: &[Charge<'a>]) -> List<Charge<'a>> {
         let charges = charges.iter().zip(self.0.iter());
-        let is_limited = |told: &Option<Arc<Told>>| told.as_ref().is_none_or(|told| told.quota.is_some());
-        charges.filter(|(_, told)| is_limited(told)).map(|(charge, told)| under(*charge, told.as_deref())).collect()
+        let is_limited =
+            |told: &Option<Arc<Told>>| told.as_ref().is_none_or(|told| told.quota.is_some());
+        charges
+            .filter(|(_, told)| is_limited(told))
+            .map(|(charge, told)| under(*charge, told.as_deref()))
+            .collect()
     }
 
     /// The charges under what was said, each in its place.
     fn each<'a>(&'a self, charges: &[Charge<'a>]) -> List<Charge<'a>> {
-        charges.iter().zip(self.0.iter()).map(|(charge, told)| under(*charge, told.as_deref())).collect()
+        charges
+            .iter()
+            .zip(self.0.iter())
+            .map(|(charge, told)| under(*charge, told.as_deref()))
+            .collect()
     }
 
     /// The first answer that says more than numbers.
     fn told(&self) -> Option<Arc<Told>> {
-        let says_more = |told: &&Arc<Told>| told.backend.is_some() || told.request_timeout.is_some();
+        let says_more =
+            |told: &&Arc<Told>| told.backend.is_some() || told.request_timeout.is_some();
         self.0.iter().flatten().find(says_more).cloned()
     }
 }
@@ -326,7 +429,9 @@ fn under<'a>(mut charge: Charge<'a>, told: Option<&'a Told>) -> Charge<'a> {
         charge.key = charge.key.of_tenant(tenant);
     }
     charge.on_failure = told.on_failure.or(charge.on_failure);
-    if let (Some(FailurePolicy::Closed(status)), Some(own)) = (&mut charge.on_failure, told.failure_status) {
+    if let (Some(FailurePolicy::Closed(status)), Some(own)) =
+        (&mut charge.on_failure, told.failure_status)
+    {
         *status = own;
     }
     charge
@@ -353,7 +458,14 @@ mod tests {
     fn charge<'a>(limit: &'a Limit, parts: &'a [&'a str]) -> Charge<'a> {
         let key = Key::of_parts(limit, parts).unwrap();
         let quota = limit.quota.unwrap();
-        Charge { key, quota, cost: 3, limit_index: 0, enforced: true, on_failure: Some(FailurePolicy::Open) }
+        Charge {
+            key,
+            quota,
+            cost: 3,
+            limit_index: 0,
+            enforced: true,
+            on_failure: Some(FailurePolicy::Open),
+        }
     }
 
     fn status(code: u16) -> FailureStatus {
@@ -372,30 +484,63 @@ mod tests {
             ..told(Some(quota))
         }))));
         let charges = [own];
-        let [under] = &asked.limited(&charges)[..] else { panic!("one charge") };
-        assert_eq!((under.quota, under.cost, under.key.to_string()), (quota, 3, "l:!tenant:acme".to_owned()));
+        let [under] = &asked.limited(&charges)[..] else {
+            panic!("one charge")
+        };
+        assert_eq!(
+            (under.quota, under.cost, under.key.to_string()),
+            (quota, 3, "l:!tenant:acme".to_owned())
+        );
         assert_eq!(under.on_failure, Some(FailurePolicy::Closed(status(429))));
     }
 
     #[test]
     fn whoever_is_not_limited_is_not_charged() {
         let limit = Limit::per_client("l", Quota::per_second(1)).quota_from_outside();
-        let charges = [charge(&limit, &["203.0.113.7"]), charge(&limit, &["203.0.113.8"])];
+        let charges = [
+            charge(&limit, &["203.0.113.7"]),
+            charge(&limit, &["203.0.113.8"]),
+        ];
         let asked = Asked(List::Many(vec![Some(Arc::new(told(None))), None]));
         let limited = asked.limited(&charges);
-        assert_eq!(limited.iter().map(|charge| charge.key.to_string()).collect::<Vec<_>>(), ["l:203.0.113.8"]);
+        assert_eq!(
+            limited
+                .iter()
+                .map(|charge| charge.key.to_string())
+                .collect::<Vec<_>>(),
+            ["l:203.0.113.8"]
+        );
         let each = asked.each(&charges);
-        assert_eq!([each[0].cost, each[1].cost], [0, 3], "in its place, and looked at only");
+        assert_eq!(
+            [each[0].cost, each[1].cost],
+            [0, 3],
+            "in its place, and looked at only"
+        );
     }
 
     #[test]
     fn a_code_alone_changes_no_policy() {
         let limit = Limit::per_client("l", Quota::per_second(1)).quota_from_outside();
         let own = charge(&limit, &["203.0.113.7"]);
-        let said = Told { failure_status: Some(status(429)), ..told(Some(own.quota)) };
-        assert_eq!(under(own, Some(&said)).on_failure, Some(FailurePolicy::Open));
-        let closed = Charge { on_failure: Some(FailurePolicy::Closed(status(503))), ..own };
-        assert_eq!(under(closed, Some(&said)).on_failure, Some(FailurePolicy::Closed(status(429))));
-        assert_eq!(under(closed, None).on_failure, Some(FailurePolicy::Closed(status(503))));
+        let said = Told {
+            failure_status: Some(status(429)),
+            ..told(Some(own.quota))
+        };
+        assert_eq!(
+            under(own, Some(&said)).on_failure,
+            Some(FailurePolicy::Open)
+        );
+        let closed = Charge {
+            on_failure: Some(FailurePolicy::Closed(status(503))),
+            ..own
+        };
+        assert_eq!(
+            under(closed, Some(&said)).on_failure,
+            Some(FailurePolicy::Closed(status(429)))
+        );
+        assert_eq!(
+            under(closed, None).on_failure,
+            Some(FailurePolicy::Closed(status(503)))
+        );
     }
 }

@@ -49,13 +49,17 @@ impl Program {
     /// Runs until told to end. `SIGTERM` and `SIGINT` end it after what is under way, `SIGHUP` reads the configuration
     /// again, `SIGUSR2` replaces the process by a new one without refusing a connection.
     pub fn run(self, introduce: impl FnOnce(&Ready)) -> Result<(), Vec<String>> {
-        let inherited = Inherited::from_env().map_err(|error| vec![format!("LISTEN_FDS: {error}")])?;
+        let inherited =
+            Inherited::from_env().map_err(|error| vec![format!("LISTEN_FDS: {error}")])?;
         let config = &self.loaded.config;
         telemetry::init_tracing(config.log.format, self.log_filter.as_deref())
             .map_err(|error| vec![error.to_string()])?;
         // Asked for now: later another file may stand in its place. Only a successor needs it.
         let executable = std::env::current_exe();
-        let is_tls = config.proxy.as_ref().is_some_and(|proxy| proxy.tls.is_some());
+        let is_tls = config
+            .proxy
+            .as_ref()
+            .is_some_and(|proxy| proxy.tls.is_some());
         let is_decisions_tls = config.decisions.tls.is_some();
         let words = config.in_words();
         let server = Server::start(self.loaded, self.file, self.read_again, inherited)?;
@@ -104,7 +108,11 @@ fn replace(server: &Server, executable: &io::Result<PathBuf>, successor: &mut Op
     }
     let executable = match executable {
         Ok(executable) => executable,
-        Err(error) => return tracing::error!("no successor can be started: this program cannot find itself: {error}"),
+        Err(error) => {
+            return tracing::error!(
+                "no successor can be started: this program cannot find itself: {error}"
+            );
+        }
     };
     match handover::start_successor(executable, &server.sockets()) {
         Ok(child) => {
@@ -116,7 +124,9 @@ fn replace(server: &Server, executable: &io::Result<PathBuf>, successor: &mut Op
 }
 
 fn is_running(child: &mut Option<Child>) -> bool {
-    child.as_mut().is_some_and(|child| child.try_wait().is_ok_and(|ended| ended.is_none()))
+    child
+        .as_mut()
+        .is_some_and(|child| child.try_wait().is_ok_and(|ended| ended.is_none()))
 }
 
 /// What the operator says.

@@ -68,7 +68,11 @@ impl Watcher {
         Self::start_with(Patience::USUAL, files, on_change)
     }
 
-    fn start_with(patience: Patience, files: Vec<PathBuf>, on_change: impl Fn() + Send + 'static) -> io::Result<Self> {
+    fn start_with(
+        patience: Patience,
+        files: Vec<PathBuf>,
+        on_change: impl Fn() + Send + 'static,
+    ) -> io::Result<Self> {
         let (messages, receiver) = mpsc::channel();
         let is_touched = Arc::new(AtomicBool::new(false));
         let mut directories = Directories::default();
@@ -85,23 +89,39 @@ impl Watcher {
         // Watched first: what happens after a file was read is then told.
         directories.watch(files.iter().map(PathBuf::as_path));
         let contents = Contents::of(files);
-        let vigil = Vigil { patience, receiver, is_touched, directories, contents, on_change };
-        let thread = thread::Builder::new().name("reload".to_owned()).spawn(move || vigil.keep())?;
-        Ok(Self { messages, thread: Some(thread) })
+        let vigil = Vigil {
+            patience,
+            receiver,
+            is_touched,
+            directories,
+            contents,
+            on_change,
+        };
+        let thread = thread::Builder::new()
+            .name("reload".to_owned())
+            .spawn(move || vigil.keep())?;
+        Ok(Self {
+            messages,
+            thread: Some(thread),
+        })
     }
 
     /// Watches these files instead. Those that were watched before are compared with what they were then, new ones with what
     /// they are now. May be called while `on_change` runs, and by it.
     pub fn set_files(&self, files: Vec<PathBuf>) {
         // The thread ends only with this watcher.
-        let _ = self.messages.send(Message::Files(Contents::of(content::absolute(files))));
+        let _ = self
+            .messages
+            .send(Message::Files(Contents::of(content::absolute(files))));
     }
 }
 
 impl Drop for Watcher {
     fn drop(&mut self) {
         let _ = self.messages.send(Message::End);
-        let Some(thread) = self.thread.take() else { return };
+        let Some(thread) = self.thread.take() else {
+            return;
+        };
         // `on_change` may hold the last handle: it cannot wait for its own end.
         if thread.thread().id() != thread::current().id() {
             let _ = thread.join();
@@ -153,7 +173,11 @@ impl<F: Fn()> Vigil<F> {
                 }
             }
             let left = latest.saturating_duration_since(Instant::now());
-            let patience = if look == Look::AtContent { self.patience.debounce } else { Duration::ZERO };
+            let patience = if look == Look::AtContent {
+                self.patience.debounce
+            } else {
+                Duration::ZERO
+            };
             message = match self.receiver.recv_timeout(patience.min(left)) {
                 Ok(message) => message,
                 Err(RecvTimeoutError::Timeout) => return Some(look),

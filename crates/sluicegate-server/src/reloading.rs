@@ -30,7 +30,9 @@ const TRIES: usize = 10;
 
 /// Nothing but space and comments: a file that was cut off before it was written anew, or lost.
 fn says_nothing(text: &str) -> bool {
-    text.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#') || line == "---")
+    text.lines()
+        .map(str::trim)
+        .all(|line| line.is_empty() || line.starts_with('#') || line == "---")
 }
 
 /// Reads and applies configurations, one at a time, whoever asks for it.
@@ -69,8 +71,14 @@ impl Content {
     }
 
     fn new(text: &[u8], named: &[PathBuf]) -> Self {
-        let named = named.iter().map(|file| reload::hash_of(file).ok()).collect();
-        Self { text: Sha256::digest(text).into(), named }
+        let named = named
+            .iter()
+            .map(|file| reload::hash_of(file).ok())
+            .collect();
+        Self {
+            text: Sha256::digest(text).into(),
+            named,
+        }
     }
 
     fn text_in_digits(&self) -> String {
@@ -91,7 +99,11 @@ pub(crate) struct Begun {
 
 impl Begun {
     pub(crate) fn with(loaded: &Loaded) -> Self {
-        Self { content: Content::of(loaded), text: loaded.text.clone(), words: loaded.config.in_words() }
+        Self {
+            content: Content::of(loaded),
+            text: loaded.text.clone(),
+            words: loaded.config.in_words(),
+        }
     }
 }
 
@@ -125,18 +137,45 @@ impl fmt::Display for Reloaded {
 
 impl Reloader {
     /// For a gate with a configuration of this content.
-    pub(crate) fn new(gate: Arc<Gate>, begun: Begun, file: Option<PathBuf>, read_again: ReadAgain) -> Self {
-        let Begun { content, text, words } = begun;
+    pub(crate) fn new(
+        gate: Arc<Gate>,
+        begun: Begun,
+        file: Option<PathBuf>,
+        read_again: ReadAgain,
+    ) -> Self {
+        let Begun {
+            content,
+            text,
+            words,
+        } = begun;
         gate.metrics.set_config_hash(&content.text);
-        let applied = Applied { version: gate.live().version, needs_restart: Vec::new() };
+        let applied = Applied {
+            version: gate.live().version,
+            needs_restart: Vec::new(),
+        };
         let since = SystemTime::now();
-        let running = Running { content, applied, since, text, words, last_error: None, watcher: None };
-        Self { gate, file, read_again, running: Mutex::new(running) }
+        let running = Running {
+            content,
+            applied,
+            since,
+            text,
+            words,
+            last_error: None,
+            watcher: None,
+        };
+        Self {
+            gate,
+            file,
+            read_again,
+            running: Mutex::new(running),
+        }
     }
 
     /// Reads the configuration again whenever one of its files changes.
     pub(crate) fn watch(self: &Arc<Self>) -> std::io::Result<()> {
-        let Some(file) = &self.file else { return Ok(()) };
+        let Some(file) = &self.file else {
+            return Ok(());
+        };
         let weak = Arc::downgrade(self);
         let on_change = move || {
             if let Some(reloader) = weak.upgrade() {
@@ -163,17 +202,29 @@ impl Reloader {
         match &reloaded {
             Ok(Reloaded::Applied(applied)) => {
                 self.gate.metrics.reloaded(ReloadResult::Applied);
-                tracing::info!(version = applied.version, "the configuration was read again");
+                tracing::info!(
+                    version = applied.version,
+                    "the configuration was read again"
+                );
                 for name in &applied.needs_restart {
-                    tracing::warn!("{name} has changed in the file and stays as it was until a restart");
+                    tracing::warn!(
+                        "{name} has changed in the file and stays as it was until a restart"
+                    );
                 }
             }
             Ok(Reloaded::Unchanged(applied)) => {
                 self.gate.metrics.reloaded(ReloadResult::Unchanged);
-                tracing::info!(version = applied.version, "the configuration was read again and is the same");
+                tracing::info!(
+                    version = applied.version,
+                    "the configuration was read again and is the same"
+                );
             }
             Err(mistakes) => {
-                let lines = mistakes.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect();
+                let lines = mistakes
+                    .lines()
+                    .filter(|line| !line.trim().is_empty())
+                    .map(str::to_owned)
+                    .collect();
                 running.last_error = Some((SystemTime::now(), lines));
                 self.gate.metrics.reloaded(ReloadResult::Refused);
                 tracing::error!("the configuration in force stays: {mistakes}");
@@ -205,7 +256,10 @@ impl Reloader {
             return Err("the file is empty: nothing would be limited and nobody served".to_owned());
         }
         let words = loaded.config.in_words();
-        let applied = self.gate.apply(loaded.config).map_err(|mistakes| mistakes.join("\n"))?;
+        let applied = self
+            .gate
+            .apply(loaded.config)
+            .map_err(|mistakes| mistakes.join("\n"))?;
         self.gate.metrics.set_config_hash(&content.text);
         running.content = content;
         (running.text, running.words, running.last_error) = (loaded.text, words, None);
@@ -234,16 +288,27 @@ impl Reloader {
     pub(crate) fn version(&self) -> ConfigVersion {
         let running = self.running();
         let hash = running.content.text_in_digits();
-        ConfigVersion { number: running.applied.version, hash, loaded_at: running.since }
+        ConfigVersion {
+            number: running.applied.version,
+            hash,
+            loaded_at: running.since,
+        }
     }
 
     fn files(&self) -> Vec<PathBuf> {
-        self.file.iter().cloned().chain(self.gate.live().files.iter().cloned()).collect()
+        self.file
+            .iter()
+            .cloned()
+            .chain(self.gate.live().files.iter().cloned())
+            .collect()
     }
 
     /// What the files of the running configuration hold now.
     fn content_now(&self, file: &Path) -> Content {
-        Content::new(&std::fs::read(file).unwrap_or_default(), &self.gate.live().files)
+        Content::new(
+            &std::fs::read(file).unwrap_or_default(),
+            &self.gate.live().files,
+        )
     }
 
     fn running(&self) -> std::sync::MutexGuard<'_, Running> {
@@ -263,9 +328,16 @@ mod tests {
     static BACKGROUND: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
 
     fn loaded(text: &str) -> Loaded {
-        let source = Source { name: "test".to_owned(), text: text.to_owned(), base_dir: PathBuf::new() };
+        let source = Source {
+            name: "test".to_owned(),
+            text: text.to_owned(),
+            base_dir: PathBuf::new(),
+        };
         let config = load(&source, &|_| None).unwrap_or_else(|mistakes| panic!("{mistakes}"));
-        Loaded { config, text: text.to_owned() }
+        Loaded {
+            config,
+            text: text.to_owned(),
+        }
     }
 
     const BEFORE: &str = "admin: off\nlimits: [{ name: a, key: client_ip, rate: 1/s }]\n";
@@ -285,13 +357,17 @@ mod tests {
 
     #[test]
     fn what_is_still_being_written_is_not_put_in_force() {
-        const WHOLE: &str =
-            "admin: off\nlimits: [{ name: a, key: client_ip, rate: 2/s }, { name: b, key: path, rate: 2/s }]\n";
-        for pieces in
-            [&["", WHOLE][..], &["admin: off\n", WHOLE], &["", "admin: off\n", "admin: off\nlimits: []\n", WHOLE]]
-        {
+        const WHOLE: &str = "admin: off\nlimits: [{ name: a, key: client_ip, rate: 2/s }, { name: b, key: path, rate: 2/s }]\n";
+        for pieces in [
+            &["", WHOLE][..],
+            &["admin: off\n", WHOLE],
+            &["", "admin: off\n", "admin: off\nlimits: []\n", WHOLE],
+        ] {
             let (reloaded, limits) = reloaded_from(pieces);
-            assert!(matches!(reloaded, Ok(Reloaded::Applied(Applied { version: 2, .. }))), "{pieces:?}: {reloaded:?}");
+            assert!(
+                matches!(reloaded, Ok(Reloaded::Applied(Applied { version: 2, .. }))),
+                "{pieces:?}: {reloaded:?}"
+            );
             assert_eq!(limits, 2, "{pieces:?}");
         }
     }

@@ -64,11 +64,17 @@ mod tests {
     #[test]
     fn ids_differ_also_between_threads() {
         let ids = || (0..1_000).map(|_| RequestId::next()).collect::<Vec<_>>();
-        let mut all: Vec<_> =
-            (0..4).map(|_| std::thread::spawn(ids)).flat_map(|thread| thread.join().unwrap()).collect();
+        let mut all: Vec<_> = (0..4)
+            .map(|_| std::thread::spawn(ids))
+            .flat_map(|thread| thread.join().unwrap())
+            .collect();
         all.sort_unstable();
         all.dedup();
         assert_eq!(all.len(), 4_000);
-        assert!(all.iter().all(|id| id.as_str().len() == 32 && id.as_bytes().iter().all(u8::is_ascii_hexdigit)));
+        assert!(
+            all.iter().all(
+                |id| id.as_str().len() == 32 && id.as_bytes().iter().all(u8::is_ascii_hexdigit)
+            )
+        );
     }
 }

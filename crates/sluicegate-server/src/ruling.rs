@@ -43,7 +43,9 @@ pub(crate) async fn ruling(
     headers: &HeaderMap,
     meet: impl FnOnce(&Principal) + Send,
 ) -> Result<Passed, Stop> {
-    let by_address = extracted.client_ip.and_then(|address| gate.ruling_of_address(live, address));
+    let by_address = extracted
+        .client_ip
+        .and_then(|address| gate.ruling_of_address(live, address));
     if by_address == Some(Ruling::Deny) {
         return Err(Stop::Denied);
     }
@@ -54,7 +56,10 @@ pub(crate) async fn ruling(
             false => charge(gate, live, extracted, headers, Stage::Whole, None).await,
         };
     }
-    Box::pin(ruling_with_principal(gate, live, extracted, headers, meet, is_exempt)).await
+    Box::pin(ruling_with_principal(
+        gate, live, extracted, headers, meet, is_exempt,
+    ))
+    .await
 }
 
 async fn ruling_with_principal(
@@ -77,18 +82,32 @@ async fn ruling_with_principal(
     if let Some(known) = &principal {
         meet(known);
     }
-    match principal.as_deref().and_then(|known| gate.ruling_of_principal(live, &known.id)) {
+    match principal
+        .as_deref()
+        .and_then(|known| gate.ruling_of_principal(live, &known.id))
+    {
         Some(Ruling::Deny) => return Err(Stop::Denied),
         Some(Ruling::Allow) => return Ok(first),
         None if is_exempt => return Ok(first),
         None => {}
     }
-    let second = charge(gate, live, extracted, headers, Stage::AfterPrincipal, principal.as_deref()).await?;
+    let second = charge(
+        gate,
+        live,
+        extracted,
+        headers,
+        Stage::AfterPrincipal,
+        principal.as_deref(),
+    )
+    .await?;
     let decision = match (first.decision, second.decision) {
         (Some(first), Some(second)) => Some(first.and(&second)),
         (first, second) => first.or(second),
     };
-    Ok(Passed { decision, told: second.told.or(first.told) })
+    Ok(Passed {
+        decision,
+        told: second.told.or(first.told),
+    })
 }
 
 async fn charge(
@@ -106,8 +125,14 @@ async fn charge(
         live.counts.count(decision);
     }
     match verdict {
-        Verdict::Forward(decision) => Ok(Passed { decision: Some(decision), told }),
-        Verdict::ForwardUnchecked(_) => Ok(Passed { decision: None, told }),
+        Verdict::Forward(decision) => Ok(Passed {
+            decision: Some(decision),
+            told,
+        }),
+        Verdict::ForwardUnchecked(_) => Ok(Passed {
+            decision: None,
+            told,
+        }),
         verdict => Err(Stop::Verdict(verdict)),
     }
 }

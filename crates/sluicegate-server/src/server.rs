@@ -46,7 +46,11 @@ impl Server {
         let one = |mistake: String| vec![mistake];
         let begun = Begun::with(&loaded);
         let config = loaded.config;
-        let echo = if wants_echo(&config) { Some(echo::start().map_err(one)?) } else { None };
+        let echo = if wants_echo(&config) {
+            Some(echo::start().map_err(one)?)
+        } else {
+            None
+        };
         let background = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("background")
@@ -65,15 +69,39 @@ impl Server {
         let operator = Arc::new(Operator::new(Arc::clone(&gate), Arc::clone(&reloader)));
         background.spawn(Operator::follow(Arc::downgrade(&operator)));
         let (ending, is_ending) = watch::channel(false);
-        let cores =
-            start_cores(proxy_config.as_ref(), &decisions_config, &gate, &is_ending, &mut inherited).map_err(one)?;
-        let admin = start_admin(&admin_config, &gate, &reloader, &operator, &background, is_ending, &mut inherited)
-            .map_err(one)?;
-        reloader.watch().map_err(|error| vec![format!("the configuration cannot be followed: {error}")])?;
+        let cores = start_cores(
+            proxy_config.as_ref(),
+            &decisions_config,
+            &gate,
+            &is_ending,
+            &mut inherited,
+        )
+        .map_err(one)?;
+        let admin = start_admin(
+            &admin_config,
+            &gate,
+            &reloader,
+            &operator,
+            &background,
+            is_ending,
+            &mut inherited,
+        )
+        .map_err(one)?;
+        reloader
+            .watch()
+            .map_err(|error| vec![format!("the configuration cannot be followed: {error}")])?;
         for address in inherited.addresses() {
             tracing::warn!("a socket was inherited on which nothing listens: {address}");
         }
-        Ok(Self { gate, cores, admin, reloader, operator, ending, background })
+        Ok(Self {
+            gate,
+            cores,
+            admin,
+            reloader,
+            operator,
+            ending,
+            background,
+        })
     }
 
     pub(crate) fn background(&self) -> &Runtime {
@@ -102,7 +130,9 @@ impl Server {
 
     /// Where operators ask.
     pub(crate) fn admin_address(&self) -> Option<SocketAddr> {
-        self.admin.as_ref().and_then(|listener| listener.local_addr().ok())
+        self.admin
+            .as_ref()
+            .and_then(|listener| listener.local_addr().ok())
     }
 
     /// All listening sockets.
@@ -137,7 +167,9 @@ const GOODBYE_MAX: Duration = Duration::from_millis(200);
 
 fn wants_echo(config: &Config) -> bool {
     let routes = config.proxy.iter().flat_map(|proxy| &proxy.routes);
-    routes.flat_map(|route| &route.upstreams).any(|upstream| *upstream == Upstream::Echo)
+    routes
+        .flat_map(|route| &route.upstreams)
+        .any(|upstream| *upstream == Upstream::Echo)
 }
 
 /// What the store and the extraction of addresses count themselves is read when metrics are.
@@ -179,7 +211,9 @@ fn start_admin(
     mut is_ending: watch::Receiver<bool>,
     inherited: &mut Inherited,
 ) -> Result<Option<TcpListener>, String> {
-    let Some(address) = config.listen else { return Ok(None) };
+    let Some(address) = config.listen else {
+        return Ok(None);
+    };
     let words = |error: std::io::Error| format!("admin.listen: {address}: {error}");
     let socket = match inherited.take(address).pop() {
         Some(socket) => socket,
@@ -187,10 +221,13 @@ fn start_admin(
     };
     let token = match &config.token_file {
         None => None,
-        Some(file) => Some(AdminToken::from_file(file).map_err(|error| format!("admin.token_file: {error}"))?),
+        Some(file) => Some(
+            AdminToken::from_file(file).map_err(|error| format!("admin.token_file: {error}"))?,
+        ),
     };
     let _entered = background.enter();
-    let listener = tokio::net::TcpListener::from_std(socket.try_clone().map_err(words)?).map_err(words)?;
+    let listener =
+        tokio::net::TcpListener::from_std(socket.try_clone().map_err(words)?).map_err(words)?;
     let state = Arc::new(AdminState {
         metrics: Arc::clone(&gate.metrics),
         ready: Box::new({
@@ -227,5 +264,8 @@ fn readiness(gate: &Gate, is_ending: bool) -> Readiness {
     if gate.is_degraded() {
         reasons.push("the store is away: its failure policy decides".to_owned());
     }
-    Readiness { is_ready: !is_ending, reasons }
+    Readiness {
+        is_ready: !is_ending,
+        reasons,
+    }
 }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use sluicegate::{
-    Charge, ClientCert, Clock, Credentials, Key, KeyLayout, List, LocalOptions, LocalStore, Nanos, Outcome, Recovery,
-    RedisClock, RedisMode, RedisOptions, RedisStore, Secret, Store, StoreError, Timestamp, TlsOptions,
+    Charge, ClientCert, Clock, Credentials, Key, KeyLayout, List, LocalOptions, LocalStore, Nanos,
+    Outcome, Recovery, RedisClock, RedisMode, RedisOptions, RedisStore, Secret, Store, StoreError,
+    Timestamp, TlsOptions,
 };
 use sluicegate_config as config;
 use sluicegate_core::algorithm::State;
@@ -19,7 +20,11 @@ pub enum AnyStore {
 }
 
 impl Store for AnyStore {
-    async fn decide<C: Clock>(&self, charges: &[Charge<'_>], clock: &C) -> Result<List<Outcome>, StoreError> {
+    async fn decide<C: Clock>(
+        &self,
+        charges: &[Charge<'_>],
+        clock: &C,
+    ) -> Result<List<Outcome>, StoreError> {
         match self {
             Self::Local(store) => store.decide(charges, clock).await,
             // In a box: every request has room for this, and most need none of it.
@@ -27,7 +32,12 @@ impl Store for AnyStore {
         }
     }
 
-    async fn refund<C: Clock>(&self, charge: &Charge<'_>, age: Nanos, clock: &C) -> Result<Outcome, StoreError> {
+    async fn refund<C: Clock>(
+        &self,
+        charge: &Charge<'_>,
+        age: Nanos,
+        clock: &C,
+    ) -> Result<Outcome, StoreError> {
         match self {
             Self::Local(store) => store.refund(charge, age, clock).await,
             Self::Redis(store) => store.refund(charge, age, clock).await,
@@ -54,10 +64,15 @@ impl AnyStore {
     pub fn new(kind: &config::StoreKind) -> Result<Self, Vec<String>> {
         match kind {
             config::StoreKind::Local { max_keys, sweep } => {
-                let options = LocalOptions { max_keys: *max_keys, sweep_interval: *sweep };
+                let options = LocalOptions {
+                    max_keys: *max_keys,
+                    sweep_interval: *sweep,
+                };
                 Ok(Self::Local(LocalStore::new(options)))
             }
-            config::StoreKind::Redis(redis) => Ok(Self::Redis(Arc::new(redis_store(redis, "store.redis")?))),
+            config::StoreKind::Redis(redis) => {
+                Ok(Self::Redis(Arc::new(redis_store(redis, "store.redis")?)))
+            }
         }
     }
 }
@@ -71,47 +86,77 @@ fn redis_options(redis: &config::Redis, place: &str) -> Result<RedisOptions, Vec
     let mut mistakes = Vec::new();
     let mut secret = |field: &str, source: &Option<config::SecretSource>| match source {
         None => None,
-        Some(config::SecretSource::File(path)) => {
-            noted(&format!("{place}.{field}"), Secret::from_file(path), &mut mistakes)
-        }
-        Some(config::SecretSource::Env(name)) => {
-            noted(&format!("{place}.{field}"), Secret::from_env(name), &mut mistakes)
-        }
+        Some(config::SecretSource::File(path)) => noted(
+            &format!("{place}.{field}"),
+            Secret::from_file(path),
+            &mut mistakes,
+        ),
+        Some(config::SecretSource::Env(name)) => noted(
+            &format!("{place}.{field}"),
+            Secret::from_env(name),
+            &mut mistakes,
+        ),
     };
     let password = secret("password", &redis.password);
     let mode = match &redis.mode {
         config::RedisMode::Standalone => RedisMode::Standalone,
         config::RedisMode::Replication => RedisMode::Replication,
-        config::RedisMode::Sentinel { master, username, password } => {
+        config::RedisMode::Sentinel {
+            master,
+            username,
+            password,
+        } => {
             let password = secret("sentinel.password", password);
             RedisMode::Sentinel {
                 master: master.clone(),
-                credentials: Credentials { username: username.clone(), password },
+                credentials: Credentials {
+                    username: username.clone(),
+                    password,
+                },
             }
         }
         config::RedisMode::Cluster => RedisMode::Cluster,
     };
     let mut endpoints = Vec::new();
     for (number, endpoint) in redis.endpoints.iter().enumerate() {
-        endpoints.extend(noted(&format!("{place}.endpoints[{number}]"), endpoint.parse(), &mut mistakes));
+        endpoints.extend(noted(
+            &format!("{place}.endpoints[{number}]"),
+            endpoint.parse(),
+            &mut mistakes,
+        ));
     }
     if !mistakes.is_empty() {
         return Err(mistakes);
     }
     let mut options = match mode {
-        RedisMode::Sentinel { master, credentials } => {
+        RedisMode::Sentinel {
+            master,
+            credentials,
+        } => {
             let mut options = RedisOptions::sentinel(endpoints, master.clone());
-            options.mode = RedisMode::Sentinel { master, credentials };
+            options.mode = RedisMode::Sentinel {
+                master,
+                credentials,
+            };
             options
         }
-        mode => RedisOptions { mode, ..RedisOptions::replication(endpoints) },
+        mode => RedisOptions {
+            mode,
+            ..RedisOptions::replication(endpoints)
+        },
     };
-    options.credentials = Credentials { username: redis.username.clone(), password };
+    options.credentials = Credentials {
+        username: redis.username.clone(),
+        password,
+    };
     options.database = redis.database;
     options.tls = redis.tls.as_ref().map(tls_options);
     options.deadline = redis.deadline;
     options.connect_timeout = redis.connect_timeout;
-    options.recovery = Recovery { base: redis.recovery_base, cap: redis.recovery_cap };
+    options.recovery = Recovery {
+        base: redis.recovery_base,
+        cap: redis.recovery_cap,
+    };
     options.key_prefix = redis.key_prefix.clone();
     options.key_layout = match redis.key_layout {
         config::KeyLayout::Readable => KeyLayout::Readable,
@@ -123,12 +168,17 @@ fn redis_options(redis: &config::Redis, place: &str) -> Result<RedisOptions, Vec
         config::RedisClock::Server => RedisClock::Server,
         config::RedisClock::Replica => RedisClock::Replica,
     };
-    options.validate().map_err(|error| error.mistakes().to_vec())?;
+    options
+        .validate()
+        .map_err(|error| error.mistakes().to_vec())?;
     Ok(options)
 }
 
 fn tls_options(tls: &config::RedisTls) -> TlsOptions {
-    let client_cert = |own: &config::ServerTls| ClientCert { cert_file: own.cert.clone(), key_file: own.key.clone() };
+    let client_cert = |own: &config::ServerTls| ClientCert {
+        cert_file: own.cert.clone(),
+        key_file: own.key.clone(),
+    };
     TlsOptions {
         ca_file: tls.ca_file.clone(),
         client_cert: tls.client.as_ref().map(client_cert),
@@ -136,6 +186,12 @@ fn tls_options(tls: &config::RedisTls) -> TlsOptions {
     }
 }
 
-fn noted<T, E: std::fmt::Display>(place: &str, result: Result<T, E>, mistakes: &mut Vec<String>) -> Option<T> {
-    result.map_err(|error| mistakes.push(format!("{place}: {error}"))).ok()
+fn noted<T, E: std::fmt::Display>(
+    place: &str,
+    result: Result<T, E>,
+    mistakes: &mut Vec<String>,
+) -> Option<T> {
+    result
+        .map_err(|error| mistakes.push(format!("{place}: {error}")))
+        .ok()
 }

@@ -11,19 +11,28 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// Every socket is open. The process says which one it is: it may have replaced another.
 pub(crate) fn ready() {
-    tell(&format!("READY=1\nMAINPID={}\nSTATUS=listening\n", std::process::id()));
+    tell(&format!(
+        "READY=1\nMAINPID={}\nSTATUS=listening\n",
+        std::process::id()
+    ));
 }
 
 /// The configuration is read again, until [`reloaded`].
 pub(crate) fn reloading() {
     let now = clock_gettime(ClockId::Monotonic);
     let now_us = now.tv_sec * 1_000_000 + now.tv_nsec / 1_000;
-    tell(&format!("RELOADING=1\nMONOTONIC_USEC={now_us}\nSTATUS=reading the configuration\n"));
+    tell(&format!(
+        "RELOADING=1\nMONOTONIC_USEC={now_us}\nSTATUS=reading the configuration\n"
+    ));
 }
 
 /// Serving again, with another configuration or with the one before.
 pub(crate) fn reloaded(is_refused: bool) {
-    let status = if is_refused { "listening; the configuration was refused, see the log" } else { "listening" };
+    let status = if is_refused {
+        "listening; the configuration was refused, see the log"
+    } else {
+        "listening"
+    };
     tell(&format!("READY=1\nSTATUS={status}\n"));
 }
 
@@ -33,7 +42,9 @@ pub(crate) fn stopping() {
 }
 
 fn tell(message: &str) {
-    let Some(socket) = std::env::var_os("NOTIFY_SOCKET") else { return };
+    let Some(socket) = std::env::var_os("NOTIFY_SOCKET") else {
+        return;
+    };
     if let Err(error) = send(socket.as_bytes(), message) {
         tracing::warn!("the supervisor cannot be told: {error}");
     }
@@ -48,7 +59,9 @@ fn send(socket: &[u8], message: &str) -> io::Result<()> {
     let datagram = UnixDatagram::unbound()?;
     // A supervisor that does not read must not hold up who serves.
     datagram.set_nonblocking(true)?;
-    datagram.send_to_addr(message.as_bytes(), &address).map(drop)
+    datagram
+        .send_to_addr(message.as_bytes(), &address)
+        .map(drop)
 }
 
 #[cfg(test)]
@@ -61,10 +74,12 @@ mod tests {
         let path = directory.path().join("notify");
         let name = format!("sluicegate-test-{}", std::process::id());
         let file = UnixDatagram::bind(&path).unwrap();
-        let abstract_name = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
-        for (socket, address) in
-            [(file, path.as_os_str().as_bytes().to_vec()), (abstract_name, format!("@{name}").into_bytes())]
-        {
+        let abstract_name =
+            UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+        for (socket, address) in [
+            (file, path.as_os_str().as_bytes().to_vec()),
+            (abstract_name, format!("@{name}").into_bytes()),
+        ] {
             send(&address, "READY=1\n").unwrap();
             let mut received = [0; 64];
             let length = socket.recv(&mut received).unwrap();
@@ -78,7 +93,9 @@ mod tests {
         let path = directory.path().join("notify");
         assert!(send(path.as_os_str().as_bytes(), "READY=1\n").is_err());
         let _unread = UnixDatagram::bind(&path).unwrap();
-        let sent = (0..100_000).take_while(|_| send(path.as_os_str().as_bytes(), "READY=1\n").is_ok()).count();
+        let sent = (0..100_000)
+            .take_while(|_| send(path.as_os_str().as_bytes(), "READY=1\n").is_ok())
+            .count();
         assert!(sent < 100_000, "a full socket refuses");
     }
 }

@@ -26,8 +26,13 @@ pub fn run_alone_by(launcher: &[&str], test: &str, environment: &[(String, Strin
             command
         }
     };
-    command.args([test, "--exact", "--nocapture"]).env(ALONE, "1").envs(environment.iter().cloned());
-    command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
+    command
+        .args([test, "--exact", "--nocapture"])
+        .env(ALONE, "1")
+        .envs(environment.iter().cloned());
+    command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"))
 }
 
 /// Runs a test there if this is another process.
@@ -48,5 +53,8 @@ pub fn alone(test: &str) -> bool {
 /// Unless one test was run and has passed.
 pub fn assert_passed(output: &Output) {
     let printed = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
+    assert!(
+        output.status.success() && printed.contains("1 passed"),
+        "{printed}"
+    );
 }

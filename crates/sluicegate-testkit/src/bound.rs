@@ -31,12 +31,20 @@ impl Bound {
     pub fn new(count: u64, period: Duration, burst: u64) -> Self {
         let period = u64::try_from(period.as_nanos()).expect("a period of at most 584 years");
         assert!(period > 0 && count > 0, "a rate needs a count and a period");
-        Self { burst, count, period, bursts_lost: 0 }
+        Self {
+            burst,
+            count,
+            period,
+            bursts_lost: 0,
+        }
     }
 
     /// Allows one more burst for each event that lost the state of the store.
     pub fn with_bursts_lost(self, bursts_lost: u64) -> Self {
-        Self { bursts_lost, ..self }
+        Self {
+            bursts_lost,
+            ..self
+        }
     }
 
     /// Checks each key on its own.
@@ -46,8 +54,14 @@ impl Bound {
             by_key.entry(admission.key).or_default().push(*admission);
         }
         let of_key = |(key, history): (u64, Vec<Admission>)| {
-            let worst = self.worst(&history).expect("a key of the history has an admission");
-            KeyReport { key, admissions: history.len(), worst }
+            let worst = self
+                .worst(&history)
+                .expect("a key of the history has an admission");
+            KeyReport {
+                key,
+                admissions: history.len(),
+                worst,
+            }
         };
         let mut keys: Vec<KeyReport> = by_key.into_iter().map(of_key).collect();
         keys.sort_by_key(|report| std::cmp::Reverse(report.worst.excess));
@@ -60,12 +74,23 @@ impl Bound {
     /// received at or before recv_j. Exact, in n log n steps: admissions are taken from the last sent to the first, and
     /// a tree over the times of receipt holds the excess of the intervals that begin at the present one.
     pub fn worst(&self, history: &[Admission]) -> Option<Worst> {
-        assert!(history.iter().all(|admission| admission.sent <= admission.received), "an answer before its question");
+        assert!(
+            history
+                .iter()
+                .all(|admission| admission.sent <= admission.received),
+            "an answer before its question"
+        );
         let mut by_receipt: Vec<usize> = (0..history.len()).collect();
         by_receipt.sort_by_key(|index| history[*index].received);
-        let mut leaves: Vec<(usize, Admission)> =
-            by_receipt.into_iter().map(|index| history[index]).enumerate().collect();
-        let ends: Vec<u64> = leaves.iter().map(|(_, admission)| admission.received).collect();
+        let mut leaves: Vec<(usize, Admission)> = by_receipt
+            .into_iter()
+            .map(|index| history[index])
+            .enumerate()
+            .collect();
+        let ends: Vec<u64> = leaves
+            .iter()
+            .map(|(_, admission)| admission.received)
+            .collect();
         leaves.sort_by_key(|(_, admission)| std::cmp::Reverse(admission.sent));
 
         let mut tree = Tree::new(leaves.len());
@@ -76,7 +101,12 @@ impl Bound {
             let best = tree.best();
             let excess = best.height + self.refilled_at(admission.sent) - self.burst_allowed();
             if worst.is_none_or(|worst| excess > worst.excess) {
-                worst = Some(Worst { from: admission.sent, to: ends[best.leaf], excess, period: self.period });
+                worst = Some(Worst {
+                    from: admission.sent,
+                    to: ends[best.leaf],
+                    excess,
+                    period: self.period,
+                });
             }
         }
         worst
@@ -143,14 +173,22 @@ impl Report {
     /// Panics with the whole report unless the bound held and something was admitted at all.
     #[track_caller]
     pub fn assert_holds(&self) {
-        assert!(!self.keys.is_empty(), "nothing was admitted, so nothing was checked");
+        assert!(
+            !self.keys.is_empty(),
+            "nothing was admitted, so nothing was checked"
+        );
         assert!(self.holds(), "{self}");
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Bound { burst, count, period, bursts_lost } = self.bound;
+        let Bound {
+            burst,
+            count,
+            period,
+            bursts_lost,
+        } = self.bound;
         let within = self.keys.iter().filter(|key| key.worst.holds()).count();
         let period = Duration::from_nanos(period);
         writeln!(
@@ -158,10 +196,19 @@ impl fmt::Display for Report {
             "bound {count} per {period:?}, burst {burst}, {bursts_lost} bursts lost: {within} of {} keys within",
             self.keys.len()
         )?;
-        for KeyReport { key, admissions, worst } in self.keys.iter().take(KEYS_SHOWN) {
+        for KeyReport {
+            key,
+            admissions,
+            worst,
+        } in self.keys.iter().take(KEYS_SHOWN)
+        {
             let length = Duration::from_nanos(worst.to - worst.from);
             let excess = worst.excess_units();
-            let (words, units) = if worst.holds() { ("slack", -excess) } else { ("EXCESS", excess) };
+            let (words, units) = if worst.holds() {
+                ("slack", -excess)
+            } else {
+                ("EXCESS", excess)
+            };
             writeln!(
                 f,
                 "  key {key}: {words} {units:.3} units in {length:?} from {} ns, of {admissions} admissions",
@@ -209,12 +256,27 @@ struct Best {
 impl Tree {
     fn new(leaves: usize) -> Self {
         let first_leaf = leaves.next_power_of_two();
-        Self { first_leaf, nodes: vec![Node { weight: 0, best: None }; 2 * first_leaf] }
+        Self {
+            first_leaf,
+            nodes: vec![
+                Node {
+                    weight: 0,
+                    best: None
+                };
+                2 * first_leaf
+            ],
+        }
     }
 
     fn put(&mut self, leaf: usize, weight: i128, depth: i128) {
         let mut at = self.first_leaf + leaf;
-        self.nodes[at] = Node { weight, best: Some(Best { height: weight - depth, leaf }) };
+        self.nodes[at] = Node {
+            weight,
+            best: Some(Best {
+                height: weight - depth,
+                leaf,
+            }),
+        };
         while at > 1 {
             at /= 2;
             self.nodes[at] = join(self.nodes[2 * at], self.nodes[2 * at + 1]);
@@ -227,12 +289,18 @@ impl Tree {
 }
 
 fn join(left: Node, right: Node) -> Node {
-    let raised = right.best.map(|best| Best { height: best.height + left.weight, ..best });
+    let raised = right.best.map(|best| Best {
+        height: best.height + left.weight,
+        ..best
+    });
     let best = match (left.best, raised) {
         (Some(left), Some(right)) if left.height > right.height => Some(left),
         (left, right) => right.or(left),
     };
-    Node { weight: left.weight + right.weight, best }
+    Node {
+        weight: left.weight + right.weight,
+        best,
+    }
 }
 
 #[cfg(test)]

@@ -115,7 +115,9 @@ impl RedisBuilder {
         ];
         if !self.is_sentinel {
             // Nothing is written to disk in the middle of a measurement, and a replica need not wait for others.
-            lines.extend(["save \"\"", "appendonly no", "repl-diskless-sync-delay 0"].map(str::to_owned));
+            lines.extend(
+                ["save \"\"", "appendonly no", "repl-diskless-sync-delay 0"].map(str::to_owned),
+            );
             // For tests that make Redis hang or crash by DEBUG.
             lines.push("enable-debug-command local".to_owned());
         }
@@ -124,26 +126,44 @@ impl RedisBuilder {
             Some((files, client_auth)) => lines.extend(files.redis_config(port, *client_auth)),
         }
         if let Some(password) = &self.password {
-            let quoted = format!("\"{}\"", password.replace('\\', r"\\").replace('"', r#"\""#));
-            lines.extend([format!("requirepass {quoted}"), format!("masterauth {quoted}")]);
+            let quoted = format!(
+                "\"{}\"",
+                password.replace('\\', r"\\").replace('"', r#"\""#)
+            );
+            lines.extend([
+                format!("requirepass {quoted}"),
+                format!("masterauth {quoted}"),
+            ]);
         }
         if let Some(bus_port) = self.cluster_bus_port {
-            lines.extend(["cluster-enabled yes".to_owned(), format!("cluster-port {bus_port}")]);
+            lines.extend([
+                "cluster-enabled yes".to_owned(),
+                format!("cluster-port {bus_port}"),
+            ]);
         }
         lines.extend(self.lines.iter().cloned());
         fs::write(directory.join(CONFIG), lines.join("\n") + "\n")
     }
 
     /// Starts the program on the written configuration and waits until it answers.
-    pub(crate) fn spawn(&self, directory: &Path, answers_ping: impl Fn() -> bool) -> io::Result<Child> {
+    pub(crate) fn spawn(
+        &self,
+        directory: &Path,
+        answers_ping: impl Fn() -> bool,
+    ) -> io::Result<Child> {
         let mut command = Command::new(program());
         command.arg(directory.join(CONFIG));
         if self.is_sentinel {
             command.arg("--sentinel");
         }
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(directory.join("stderr"))?);
-        let mut child = command.spawn().map_err(|error| io::Error::other(format!("redis-server: {error}")))?;
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(File::create(directory.join("stderr"))?);
+        let mut child = command
+            .spawn()
+            .map_err(|error| io::Error::other(format!("redis-server: {error}")))?;
         watchdog::watch(child.id());
         let deadline = Instant::now() + START_TIMEOUT;
         loop {
@@ -155,7 +175,9 @@ impl RedisBuilder {
                 let _already_dead = child.kill();
                 watchdog::forget(child.id());
                 child.wait()?;
-                let what = ended.map_or("does not answer PING".to_owned(), |status| format!("ended with {status}"));
+                let what = ended.map_or("does not answer PING".to_owned(), |status| {
+                    format!("ended with {status}")
+                });
                 return Err(io::Error::other(format!(
                     "redis-server {what}; its last words:\n{}",
                     last_words(directory)

@@ -21,12 +21,17 @@ impl RedisCluster {
     #[track_caller]
     pub fn start() -> Self {
         let nodes: Vec<RedisServer> = (0..2 * MASTERS).map(|_| start_node()).collect();
-        let ids = nodes.iter().map(|node| node.command(&["CLUSTER", "MYID"])).collect();
+        let ids = nodes
+            .iter()
+            .map(|node| node.command(&["CLUSTER", "MYID"]))
+            .collect();
         let cluster = Self { nodes, ids };
         cluster.give_slots();
         cluster.introduce_nodes();
         cluster.assign_replicas();
-        wait_until(START_TIMEOUT, "all nodes call the cluster ok", || cluster.is_ok());
+        wait_until(START_TIMEOUT, "all nodes call the cluster ok", || {
+            cluster.is_ok()
+        });
         cluster
     }
 
@@ -51,10 +56,16 @@ impl RedisCluster {
     #[track_caller]
     pub fn master_of_slot(&self, slot: u16) -> usize {
         let known_to = |node: &RedisServer| self.master_in(&self.masters_known_to(node), slot);
-        let running = self.nodes.iter().enumerate().filter(|(_, node)| node.is_running());
-        let claimed =
-            running.map(|(index, node)| (index, known_to(node))).find(|(index, known)| *known == Some(*index));
-        let master = claimed.map_or_else(|| known_to(self.a_running_node()), |(index, _)| Some(index));
+        let running = self
+            .nodes
+            .iter()
+            .enumerate()
+            .filter(|(_, node)| node.is_running());
+        let claimed = running
+            .map(|(index, node)| (index, known_to(node)))
+            .find(|(index, known)| *known == Some(*index));
+        let master =
+            claimed.map_or_else(|| known_to(self.a_running_node()), |(index, _)| Some(index));
         master.unwrap_or_else(|| panic!("slot {slot} has no master"))
     }
 
@@ -71,8 +82,14 @@ impl RedisCluster {
         let mut found = None;
         wait_until(timeout, "another node is master of the slot", || {
             let running = self.nodes.iter().filter(|node| node.is_running());
-            let words: Vec<_> = running.map(|node| self.master_in(&self.masters_known_to(node), slot)).collect();
-            found = words.first().copied().flatten().filter(|master| self.nodes[*master].is_running());
+            let words: Vec<_> = running
+                .map(|node| self.master_in(&self.masters_known_to(node), slot))
+                .collect();
+            found = words
+                .first()
+                .copied()
+                .flatten()
+                .filter(|master| self.nodes[*master].is_running());
             found.is_some() && words.iter().all(|word| *word == found)
         });
         found.expect("set when the wait ended")
@@ -90,36 +107,66 @@ impl RedisCluster {
     pub fn move_slots(&self, slots: RangeInclusive<u16>, to: usize) {
         for slot in slots {
             // For a moment after a move, old news of it go round, and a node may be wrong about itself.
-            wait_until(Duration::from_secs(10), "the slot is with its new master", || {
-                let from = self.master_of_slot(slot);
-                let moved = if from == to { Ok(()) } else { self.move_slot(slot, from, to) };
-                moved.is_ok()
-            });
+            wait_until(
+                Duration::from_secs(10),
+                "the slot is with its new master",
+                || {
+                    let from = self.master_of_slot(slot);
+                    let moved = if from == to {
+                        Ok(())
+                    } else {
+                        self.move_slot(slot, from, to)
+                    };
+                    moved.is_ok()
+                },
+            );
         }
     }
 
     fn move_slot(&self, slot: u16, from: usize, to: usize) -> RedisResult<()> {
         let set_slot = |node: usize, state: &str, about: usize| {
-            self.nodes[node].try_command::<()>(&["CLUSTER", "SETSLOT", &slot.to_string(), state, &self.ids[about]])
+            self.nodes[node].try_command::<()>(&[
+                "CLUSTER",
+                "SETSLOT",
+                &slot.to_string(),
+                state,
+                &self.ids[about],
+            ])
         };
         // A new master that did not know how new the old one's word is would be overruled by it, and nobody own the slot.
-        wait_until(START_TIMEOUT, "all masters know each other's epochs", || self.epochs_are_known());
+        wait_until(
+            START_TIMEOUT,
+            "all masters know each other's epochs",
+            || self.epochs_are_known(),
+        );
         set_slot(to, "IMPORTING", from)?;
         set_slot(from, "MIGRATING", to)?;
         let mut old_master = self.nodes[from].try_client()?;
         loop {
-            let keys: Vec<Vec<u8>> = cmd("CLUSTER").arg("GETKEYSINSLOT").arg(slot).arg(10).query(&mut old_master)?;
+            let keys: Vec<Vec<u8>> = cmd("CLUSTER")
+                .arg("GETKEYSINSLOT")
+                .arg(slot)
+                .arg(10)
+                .query(&mut old_master)?;
             if keys.is_empty() {
                 break;
             }
             let mut migrate = cmd("MIGRATE");
-            migrate.arg("127.0.0.1").arg(self.nodes[to].port()).arg("").arg(0).arg(5000).arg("KEYS").arg(keys);
+            migrate
+                .arg("127.0.0.1")
+                .arg(self.nodes[to].port())
+                .arg("")
+                .arg(0)
+                .arg(5000)
+                .arg("KEYS")
+                .arg(keys);
             migrate.exec(&mut old_master)?;
         }
         // The new master learns it first: otherwise the old one would send clients to a node that sends them back.
         set_slot(to, "NODE", to)?;
         set_slot(from, "NODE", to)?;
-        for other in (0..self.nodes.len()).filter(|node| *node != from && *node != to && self.nodes[*node].is_running())
+        for other in (0..self.nodes.len())
+            .filter(|node| *node != from && *node != to && self.nodes[*node].is_running())
         {
             // Replicas do not take the order; they hear of it from the others.
             let _heard_later = set_slot(other, "NODE", to);
@@ -133,18 +180,36 @@ impl RedisCluster {
             let text = nodes_known_to(node);
             let lines = text.lines().map(|line| line.split(' ').collect::<Vec<_>>());
             let masters = lines.filter(|fields| fields.len() > 8 && fields[2].contains("master"));
-            masters.map(|fields| (fields[6].to_owned(), fields[0].to_owned())).collect()
+            masters
+                .map(|fields| (fields[6].to_owned(), fields[0].to_owned()))
+                .collect()
         };
-        let words: Vec<_> = self.nodes.iter().filter(|node| node.is_running()).map(known_to).collect();
-        words.iter().all(|word| word.len() == MASTERS && *word == words[0])
+        let words: Vec<_> = self
+            .nodes
+            .iter()
+            .filter(|node| node.is_running())
+            .map(known_to)
+            .collect();
+        words
+            .iter()
+            .all(|word| word.len() == MASTERS && *word == words[0])
     }
 
     fn give_slots(&self) {
         for (index, node) in self.nodes.iter().enumerate() {
             node.command::<()>(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()]);
         }
-        for (node, (first, last)) in self.nodes.iter().zip([(0, 5460), (5461, 10922), (10923, 16383)]) {
-            node.command::<()>(&["CLUSTER", "ADDSLOTSRANGE", &first.to_string(), &last.to_string()]);
+        for (node, (first, last)) in
+            self.nodes
+                .iter()
+                .zip([(0, 5460), (5461, 10922), (10923, 16383)])
+        {
+            node.command::<()>(&[
+                "CLUSTER",
+                "ADDSLOTSRANGE",
+                &first.to_string(),
+                &last.to_string(),
+            ]);
         }
     }
 
@@ -152,7 +217,13 @@ impl RedisCluster {
         let (first, others) = self.nodes.split_first().expect("six nodes");
         for node in others {
             let bus_port = node.bus_port().expect("a cluster node").to_string();
-            first.command::<()>(&["CLUSTER", "MEET", "127.0.0.1", &node.port().to_string(), &bus_port]);
+            first.command::<()>(&[
+                "CLUSTER",
+                "MEET",
+                "127.0.0.1",
+                &node.port().to_string(),
+                &bus_port,
+            ]);
         }
         wait_until(START_TIMEOUT, "all nodes know each other", || {
             self.nodes.iter().all(|node| {
@@ -172,8 +243,12 @@ impl RedisCluster {
         let calls_it_ok = |node: &RedisServer| {
             let info: String = node.try_command(&["CLUSTER", "INFO"]).unwrap_or_default();
             let replication = node.try_info("replication").unwrap_or_default();
-            let is_linked = replication.get("master_link_status").is_none_or(|status| status == "up");
-            info.contains("cluster_state:ok") && info.contains("cluster_slots_ok:16384") && is_linked
+            let is_linked = replication
+                .get("master_link_status")
+                .is_none_or(|status| status == "up");
+            info.contains("cluster_state:ok")
+                && info.contains("cluster_slots_ok:16384")
+                && is_linked
         };
         let mut running = self.nodes.iter().filter(|node| node.is_running());
         running.all(calls_it_ok) && self.all_replicas_are_known()
@@ -184,8 +259,11 @@ impl RedisCluster {
         let running: Vec<_> = self.nodes.iter().filter(|node| node.is_running()).collect();
         running.iter().all(|node| {
             let text = nodes_known_to(node);
-            let alive = text.lines().filter(|line| !line.contains("fail") && !line.contains("noaddr"));
-            let (replicas, masters): (Vec<&str>, Vec<&str>) = alive.partition(|line| line.contains("slave"));
+            let alive = text
+                .lines()
+                .filter(|line| !line.contains("fail") && !line.contains("noaddr"));
+            let (replicas, masters): (Vec<&str>, Vec<&str>) =
+                alive.partition(|line| line.contains("slave"));
             replicas.len() + masters.len() == running.len() && masters.len() == MASTERS
         })
     }
@@ -197,7 +275,10 @@ impl RedisCluster {
         let slots = lines.flat_map(|fields| {
             let id = fields[0].to_owned();
             // From the ninth field on: `0-5460`, `7`, and `[93->-…]` for a slot on the move.
-            let ranges: Vec<_> = fields[8.min(fields.len())..].iter().filter_map(|field| parse_range(field)).collect();
+            let ranges: Vec<_> = fields[8.min(fields.len())..]
+                .iter()
+                .filter_map(|field| parse_range(field))
+                .collect();
             ranges.into_iter().map(move |range| (range, id.clone()))
         });
         slots.collect()
@@ -211,7 +292,10 @@ impl RedisCluster {
 
     #[track_caller]
     fn a_running_node(&self) -> &RedisServer {
-        self.nodes.iter().find(|node| node.is_running()).expect("a node runs")
+        self.nodes
+            .iter()
+            .find(|node| node.is_running())
+            .expect("a node runs")
     }
 }
 

@@ -27,46 +27,72 @@ impl RedisServer {
 
     /// As [`info`](Self::info) for a server that may be away.
     pub fn try_info(&self, section: &str) -> redis::RedisResult<HashMap<String, String>> {
-        self.try_command(&["INFO", section]).map(|text: String| fields(&text))
+        self.try_command(&["INFO", section])
+            .map(|text: String| fields(&text))
     }
 
     /// How often Redis ran this command since its start or CONFIG RESETSTAT, by its own count, also inside scripts.
     pub fn command_calls(&self, command: &str) -> u64 {
         let statistics = self.info("commandstats");
-        let Some(line) = statistics.get(&format!("cmdstat_{}", command.to_lowercase())) else { return 0 };
-        let calls = line.split(',').find_map(|field| field.strip_prefix("calls="));
-        calls.and_then(|calls| calls.parse().ok()).expect("redis counts the calls of every command")
+        let Some(line) = statistics.get(&format!("cmdstat_{}", command.to_lowercase())) else {
+            return 0;
+        };
+        let calls = line
+            .split(',')
+            .find_map(|field| field.strip_prefix("calls="));
+        calls
+            .and_then(|calls| calls.parse().ok())
+            .expect("redis counts the calls of every command")
     }
 
     /// Processor time used so far, in user and kernel mode.
     pub fn cpu_seconds(&self) -> f64 {
         let info = self.info("cpu");
-        let seconds = |name: &str| info[name].parse::<f64>().expect("redis writes a decimal number");
+        let seconds = |name: &str| {
+            info[name]
+                .parse::<f64>()
+                .expect("redis writes a decimal number")
+        };
         seconds("used_cpu_user") + seconds("used_cpu_sys")
     }
 
     /// Memory by the count of Redis itself, in bytes.
     pub fn used_memory(&self) -> u64 {
-        self.info("memory")["used_memory"].parse().expect("redis writes a whole number")
+        self.info("memory")["used_memory"]
+            .parse()
+            .expect("redis writes a whole number")
     }
 
     /// What MEMORY USAGE says about all keys with this prefix together, in bytes.
     pub fn memory_of_keys(&self, prefix: &str) -> u64 {
         let mut client = self.client();
-        let usage = |key: &Vec<u8>| cmd("MEMORY").arg("USAGE").arg(key).query::<Option<u64>>(&mut client);
+        let usage = |key: &Vec<u8>| {
+            cmd("MEMORY")
+                .arg("USAGE")
+                .arg(key)
+                .query::<Option<u64>>(&mut client)
+        };
         let usages: Result<Vec<_>, _> = self.keys(prefix).iter().map(usage).collect();
-        usages.expect("MEMORY USAGE works on every key").into_iter().flatten().sum()
+        usages
+            .expect("MEMORY USAGE works on every key")
+            .into_iter()
+            .flatten()
+            .sum()
     }
 
     /// Keys with this prefix that would stay for ever. A key that expires meanwhile is not one of them.
     pub fn keys_without_ttl(&self, prefix: &str) -> Vec<String> {
         let mut client = self.client();
         let mut is_for_ever = |key: &Vec<u8>| {
-            let ttl: i64 = cmd("PTTL").arg(key).query(&mut client).expect("PTTL works on every key");
+            let ttl: i64 = cmd("PTTL")
+                .arg(key)
+                .query(&mut client)
+                .expect("PTTL works on every key");
             ttl == -1
         };
         let keys = self.keys(prefix).into_iter().filter(|key| is_for_ever(key));
-        keys.map(|key| String::from_utf8_lossy(&key).into_owned()).collect()
+        keys.map(|key| String::from_utf8_lossy(&key).into_owned())
+            .collect()
     }
 
     /// All keys with this prefix, taken literally, sorted.
@@ -76,7 +102,10 @@ impl RedisServer {
         let mut cursor = 0;
         loop {
             let (next, page) = scan(&mut client, cursor);
-            keys.extend(page.into_iter().filter(|key| key.starts_with(prefix.as_bytes())));
+            keys.extend(
+                page.into_iter()
+                    .filter(|key| key.starts_with(prefix.as_bytes())),
+            );
             if next == 0 {
                 break;
             }
@@ -106,7 +135,9 @@ impl RedisServer {
 
 fn fields(info: &str) -> HashMap<String, String> {
     let fields = info.lines().filter_map(|line| line.split_once(':'));
-    fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    fields
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
 }
 
 fn command_of(words: &[&str]) -> redis::Cmd {
@@ -116,5 +147,10 @@ fn command_of(words: &[&str]) -> redis::Cmd {
 }
 
 fn scan(client: &mut Connection, cursor: u64) -> (u64, Vec<Vec<u8>>) {
-    cmd("SCAN").arg(cursor).arg("COUNT").arg(1000).query(client).expect("SCAN works with any cursor it gave")
+    cmd("SCAN")
+        .arg(cursor)
+        .arg("COUNT")
+        .arg(1000)
+        .query(client)
+        .expect("SCAN works with any cursor it gave")
 }

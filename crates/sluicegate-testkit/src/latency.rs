@@ -31,7 +31,8 @@ impl Latencies {
 
     /// Adds all durations of another, as one per thread.
     pub fn merge(&mut self, other: &Self) {
-        self.counts.resize(self.counts.len().max(other.counts.len()), 0);
+        self.counts
+            .resize(self.counts.len().max(other.counts.len()), 0);
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
             *count += more;
         }
@@ -57,7 +58,9 @@ impl Latencies {
             seen += u128::from(*count);
             seen >= wanted
         });
-        slot.map_or(Duration::ZERO, |slot| Duration::from_nanos(last_of(slot)).min(self.max))
+        slot.map_or(Duration::ZERO, |slot| {
+            Duration::from_nanos(last_of(slot)).min(self.max)
+        })
     }
 }
 
@@ -75,7 +78,9 @@ impl fmt::Display for Latencies {
 const SLOTS_PER_DOUBLING: u64 = 64;
 
 fn slot_of(nanoseconds: u64) -> usize {
-    let doublings = (nanoseconds / SLOTS_PER_DOUBLING).checked_ilog2().map_or(0, |doubling| u64::from(doubling) + 1);
+    let doublings = (nanoseconds / SLOTS_PER_DOUBLING)
+        .checked_ilog2()
+        .map_or(0, |doubling| u64::from(doubling) + 1);
     let slot = match doublings.checked_sub(1) {
         None => nanoseconds,
         Some(shift) => doublings * SLOTS_PER_DOUBLING + (nanoseconds >> shift) - SLOTS_PER_DOUBLING,
@@ -86,7 +91,9 @@ fn slot_of(nanoseconds: u64) -> usize {
 /// The greatest duration of a slot, in nanoseconds.
 fn last_of(slot: usize) -> u64 {
     let slot = slot as u64;
-    let Some(shift) = (slot / SLOTS_PER_DOUBLING).checked_sub(1) else { return slot };
+    let Some(shift) = (slot / SLOTS_PER_DOUBLING).checked_sub(1) else {
+        return slot;
+    };
     let first = u128::from(slot % SLOTS_PER_DOUBLING + SLOTS_PER_DOUBLING) << shift;
     u64::try_from(first + (1 << shift) - 1).unwrap_or(u64::MAX)
 }
@@ -98,10 +105,15 @@ mod tests {
     #[test]
     fn slots_follow_each_other_and_hold_their_values() {
         let powers = (0..64).map(|power| 1_u64 << power);
-        for value in (0..10_000).chain(powers.flat_map(|power| [power - 1, power, power + power / 3])).chain([u64::MAX])
+        for value in (0..10_000)
+            .chain(powers.flat_map(|power| [power - 1, power, power + power / 3]))
+            .chain([u64::MAX])
         {
             let (slot, last) = (slot_of(value), last_of(slot_of(value)));
-            assert!(last >= value && last - value <= value / 64, "{value} in slot {slot} up to {last}");
+            assert!(
+                last >= value && last - value <= value / 64,
+                "{value} in slot {slot} up to {last}"
+            );
             assert!(last == u64::MAX || slot_of(last + 1) == slot + 1, "{value}");
         }
     }
@@ -113,8 +125,14 @@ mod tests {
             latencies.record(Duration::from_micros(micros));
         }
         for per_mille in [1, 500, 990, 999, 1000] {
-            let (found, truth) = (latencies.per_mille(per_mille), Duration::from_micros(per_mille * 10));
-            assert!(found >= truth && found <= truth * 65 / 64, "{per_mille}: {found:?}");
+            let (found, truth) = (
+                latencies.per_mille(per_mille),
+                Duration::from_micros(per_mille * 10),
+            );
+            assert!(
+                found >= truth && found <= truth * 65 / 64,
+                "{per_mille}: {found:?}"
+            );
         }
         assert_eq!(latencies.max(), Duration::from_millis(10));
     }

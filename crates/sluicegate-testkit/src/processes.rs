@@ -11,10 +11,16 @@ use std::time::{Duration, Instant};
 /// Taken from below the range of outgoing connections: there a client that keeps dialling a dead server could get the
 /// server's port as its own and be connected to itself, or keep the server from coming back.
 pub fn free_port() -> u16 {
-    let mut taken = TAKEN.lock().expect("the list is whole whatever panicked: it only grows");
-    let start = usize::try_from(std::process::id()).unwrap_or(0).wrapping_mul(101) + taken.len();
+    let mut taken = TAKEN
+        .lock()
+        .expect("the list is whole whatever panicked: it only grows");
+    let start = usize::try_from(std::process::id())
+        .unwrap_or(0)
+        .wrapping_mul(101)
+        + taken.len();
     let count = usize::from(LAST - FIRST);
-    let candidates = (0..count).map(|step| FIRST + u16::try_from((start + step) % count).unwrap_or(0));
+    let candidates =
+        (0..count).map(|step| FIRST + u16::try_from((start + step) % count).unwrap_or(0));
     for port in candidates {
         if let Some(lock) = claim(port) {
             taken.push(lock);
@@ -32,7 +38,10 @@ pub fn wait_until(timeout: Duration, what: &str, mut is_so: impl FnMut() -> bool
         if is_so() {
             return;
         }
-        assert!(Instant::now() < deadline, "not so after {timeout:?}: {what}");
+        assert!(
+            Instant::now() < deadline,
+            "not so after {timeout:?}: {what}"
+        );
         // bounded wait: until the deadline above
         thread::sleep(Duration::from_millis(5));
     }
@@ -61,8 +70,13 @@ mod tests {
 
     #[test]
     fn ports_are_handed_out_once_even_to_threads_that_ask_together() {
-        let threads: Vec<_> = (0..4).map(|_| thread::spawn(|| [(); 20].map(|()| free_port()))).collect();
-        let ports: Vec<u16> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+        let threads: Vec<_> = (0..4)
+            .map(|_| thread::spawn(|| [(); 20].map(|()| free_port())))
+            .collect();
+        let ports: Vec<u16> = threads
+            .into_iter()
+            .flat_map(|thread| thread.join().unwrap())
+            .collect();
         assert_eq!(ports.iter().collect::<HashSet<_>>().len(), 80);
         assert!(ports.iter().all(|port| (FIRST..LAST).contains(port)));
     }

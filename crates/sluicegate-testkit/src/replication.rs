@@ -18,9 +18,14 @@ impl Replication {
     #[track_caller]
     pub fn start(replicas: usize) -> Self {
         let primary = RedisServer::start();
-        let followers: Vec<_> = (0..replicas).map(|_| RedisServer::builder().replica_of(&primary).start()).collect();
+        let followers: Vec<_> = (0..replicas)
+            .map(|_| RedisServer::builder().replica_of(&primary).start())
+            .collect();
         let servers = std::iter::once(primary).chain(followers).collect();
-        let replication = Self { servers, primary: Mutex::new(0) };
+        let replication = Self {
+            servers,
+            primary: Mutex::new(0),
+        };
         replication.wait_for_links();
         replication
     }
@@ -51,20 +56,27 @@ impl Replication {
 
     fn followers(&self) -> impl Iterator<Item = &RedisServer> {
         let primary = self.primary().port();
-        self.servers.iter().filter(move |server| server.port() != primary && server.is_running())
+        self.servers
+            .iter()
+            .filter(move |server| server.port() != primary && server.is_running())
     }
 
     #[track_caller]
     fn wait_for_links(&self) {
         let port = self.primary().port();
         for follower in self.followers() {
-            wait_until(LINK_TIMEOUT, "the link to the primary is up", || follows(follower, port));
+            wait_until(LINK_TIMEOUT, "the link to the primary is up", || {
+                follows(follower, port)
+            });
         }
         // The primary counts a replica (for WAIT) some time after the replica calls its link up.
         let followers = self.followers().count();
         wait_until(LINK_TIMEOUT, "the primary counts its replicas", || {
             let info = self.primary().info("replication");
-            info.values().filter(|value| value.contains("state=online")).count() >= followers
+            info.values()
+                .filter(|value| value.contains("state=online"))
+                .count()
+                >= followers
         });
     }
 }
@@ -74,7 +86,9 @@ const LINK_TIMEOUT: Duration = Duration::from_secs(15);
 /// Whether the server has a working link to the primary on this port. A sentinel that makes it follow another kills its
 /// clients, the one that asks here too.
 pub(crate) fn follows(server: &RedisServer, primary_port: u16) -> bool {
-    let Ok(info) = server.try_info("replication") else { return false };
+    let Ok(info) = server.try_info("replication") else {
+        return false;
+    };
     let is = |name: &str, value: &str| info.get(name).is_some_and(|found| found == value);
     is("master_link_status", "up") && is("master_port", &primary_port.to_string())
 }

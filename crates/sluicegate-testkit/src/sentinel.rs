@@ -27,8 +27,16 @@ impl SentinelGroup {
         let replication = Replication::start(2);
         let port = replication.primary().port();
         let sentinels = (0..3).map(|_| start_sentinel(port)).collect();
-        let group = Self { sentinels, replication, known_primary: Mutex::new(port) };
-        wait_until(Duration::from_secs(20), "the sentinels know each other and the replicas", || group.is_complete());
+        let group = Self {
+            sentinels,
+            replication,
+            known_primary: Mutex::new(port),
+        };
+        wait_until(
+            Duration::from_secs(20),
+            "the sentinels know each other and the replicas",
+            || group.is_complete(),
+        );
         group
     }
 
@@ -63,13 +71,20 @@ impl SentinelGroup {
     /// and it says so itself. Returns its port.
     #[track_caller]
     pub fn wait_for_switch(&self, timeout: Duration) -> u16 {
-        let mut known = self.known_primary.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self
+            .known_primary
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let old = *known;
         wait_until(timeout, "the sentinels name another primary", || {
             let words = self.words();
-            let Some(&port) = words.first() else { return false };
+            let Some(&port) = words.first() else {
+                return false;
+            };
             *known = port;
-            port != old && words.iter().all(|word| *word == port) && is_primary(self.server_on(port))
+            port != old
+                && words.iter().all(|word| *word == port)
+                && is_primary(self.server_on(port))
         });
         *known
     }
@@ -80,20 +95,27 @@ impl SentinelGroup {
     #[track_caller]
     pub fn failover(&self) {
         let deadline = Instant::now() + Duration::from_secs(10);
-        wait_until(Duration::from_secs(11), "a sentinel begins a failover", || {
-            let begun = self.sentinels[0].try_command::<()>(&["SENTINEL", "FAILOVER", Self::NAME]);
-            if let (Err(error), true) = (&begun, Instant::now() > deadline) {
-                panic!("SENTINEL FAILOVER: {error}");
-            }
-            begun.is_ok()
-        });
+        wait_until(
+            Duration::from_secs(11),
+            "a sentinel begins a failover",
+            || {
+                let begun =
+                    self.sentinels[0].try_command::<()>(&["SENTINEL", "FAILOVER", Self::NAME]);
+                if let (Err(error), true) = (&begun, Instant::now() > deadline) {
+                    panic!("SENTINEL FAILOVER: {error}");
+                }
+                begun.is_ok()
+            },
+        );
     }
 
     /// Waits until every data server that runs follows the present primary or is it.
     #[track_caller]
     pub fn wait_for_replicas(&self, timeout: Duration) {
         wait_until(timeout, "all servers follow the primary", || {
-            let Some(&port) = self.words().first() else { return false };
+            let Some(&port) = self.words().first() else {
+                return false;
+            };
             let running = self.servers().iter().filter(|server| server.is_running());
             let mut followers = running.filter(|server| server.port() != port);
             followers.all(|server| crate::replication::follows(server, port))
@@ -112,12 +134,17 @@ impl SentinelGroup {
             let (_host, port): (String, String) = sentinel.try_command(&words).ok()?;
             port.parse().ok()
         };
-        self.sentinels.iter().filter(|sentinel| sentinel.is_running()).filter_map(ask).collect()
+        self.sentinels
+            .iter()
+            .filter(|sentinel| sentinel.is_running())
+            .filter_map(ask)
+            .collect()
     }
 
     fn is_complete(&self) -> bool {
         self.sentinels.iter().all(|sentinel| {
-            let state: HashMap<String, String> = sentinel.command(&["SENTINEL", "MASTER", Self::NAME]);
+            let state: HashMap<String, String> =
+                sentinel.command(&["SENTINEL", "MASTER", Self::NAME]);
             let quorum = sentinel.try_command::<String>(&["SENTINEL", "CKQUORUM", Self::NAME]);
             state["num-slaves"] == "2" && state["num-other-sentinels"] == "2" && quorum.is_ok()
         })
@@ -132,15 +159,28 @@ fn start_sentinel(primary_port: u16) -> RedisServer {
     let name = SentinelGroup::NAME;
     let sentinel = RedisServer::builder()
         .sentinel()
-        .config(format!("sentinel monitor {name} 127.0.0.1 {primary_port} 2"))
+        .config(format!(
+            "sentinel monitor {name} 127.0.0.1 {primary_port} 2"
+        ))
         .config(format!("sentinel down-after-milliseconds {name} 500"))
         .config(format!("sentinel failover-timeout {name} 3000"))
         .config(format!("sentinel parallel-syncs {name} 1"))
         .start();
-    sentinel.command::<()>(&["SENTINEL", "DEBUG", "PUBLISH-PERIOD", "200", "INFO-PERIOD", "500", "PING-PERIOD", "240"]);
+    sentinel.command::<()>(&[
+        "SENTINEL",
+        "DEBUG",
+        "PUBLISH-PERIOD",
+        "200",
+        "INFO-PERIOD",
+        "500",
+        "PING-PERIOD",
+        "240",
+    ]);
     sentinel
 }
 
 fn is_primary(server: &RedisServer) -> bool {
-    server.try_info("replication").is_ok_and(|info| info["role"] == "master")
+    server
+        .try_info("replication")
+        .is_ok_and(|info| info["role"] == "master")
 }

@@ -43,7 +43,13 @@ impl RedisServer {
         let directory = watchdog::temporary_directory("redis-");
         let port = builder.port_or_free();
         builder.write_config(directory.path(), port)?;
-        let server = Self { builder, port, child: Mutex::new(None), is_stopped: AtomicBool::new(false), directory };
+        let server = Self {
+            builder,
+            port,
+            child: Mutex::new(None),
+            is_stopped: AtomicBool::new(false),
+            directory,
+        };
         server.try_restart()?;
         Ok(server)
     }
@@ -65,9 +71,15 @@ impl RedisServer {
 
     /// `redis://` or `rediss://` with the password if there is one.
     pub fn url(&self) -> String {
-        let scheme = if self.builder.uses_tls() { "rediss" } else { "redis" };
+        let scheme = if self.builder.uses_tls() {
+            "rediss"
+        } else {
+            "redis"
+        };
         let password = self.builder.password_of_default_user();
-        let user_info = password.map(|password| format!(":{password}@")).unwrap_or_default();
+        let user_info = password
+            .map(|password| format!(":{password}@"))
+            .unwrap_or_default();
         format!("{scheme}://{user_info}127.0.0.1:{}", self.port)
     }
 
@@ -79,7 +91,8 @@ impl RedisServer {
     /// A connection by the [`socket`](Self::socket), whose commands fail after five seconds without an answer.
     #[track_caller]
     pub fn client(&self) -> Connection {
-        self.try_client().unwrap_or_else(|error| panic!("connecting to redis on port {}: {error}", self.port))
+        self.try_client()
+            .unwrap_or_else(|error| panic!("connecting to redis on port {}: {error}", self.port))
     }
 
     /// As [`client`](Self::client); fails when the server is away.
@@ -99,11 +112,15 @@ impl RedisServer {
 
     /// Kills it without warning (SIGKILL) and returns when it is gone.
     pub fn kill(&self) {
-        let Some(mut child) = self.child().take() else { return };
+        let Some(mut child) = self.child().take() else {
+            return;
+        };
         let _already_dead = child.kill();
         // Until it is waited for, its number belongs to no other process.
         watchdog::forget(child.id());
-        child.wait().expect("a child of ours that nobody else waits for");
+        child
+            .wait()
+            .expect("a child of ours that nobody else waits for");
         self.is_stopped.store(false, Ordering::Relaxed);
     }
 
@@ -124,7 +141,9 @@ impl RedisServer {
         self.signal(Signal::TERM);
         wait_until(Duration::from_secs(10), "redis shuts down", || {
             let mut child = self.child();
-            child.as_mut().is_none_or(|child| child.try_wait().is_ok_and(|status| status.is_some()))
+            child
+                .as_mut()
+                .is_none_or(|child| child.try_wait().is_ok_and(|status| status.is_some()))
         });
         self.kill();
     }
@@ -137,7 +156,10 @@ impl RedisServer {
 
     fn try_restart(&self) -> io::Result<()> {
         self.kill();
-        let answers_ping = || self.connect(PING_TIMEOUT).is_ok_and(|mut client| ping(&mut client));
+        let answers_ping = || {
+            self.connect(PING_TIMEOUT)
+                .is_ok_and(|mut client| ping(&mut client))
+        };
         let child = self.builder.spawn(self.directory.path(), answers_ping)?;
         *self.child() = Some(child);
         Ok(())
@@ -146,8 +168,10 @@ impl RedisServer {
     /// The handshake of the client library has no timeout, so the connection is opened without one, and AUTH follows.
     fn connect(&self, timeout: Duration) -> RedisResult<Connection> {
         let settings = redis::RedisConnectionInfo::default().set_skip_set_lib_name();
-        let address = redis::IntoConnectionInfo::into_connection_info(ConnectionAddr::Unix(self.socket()))?;
-        let mut client = redis::Client::open(address.set_redis_settings(settings))?.get_connection()?;
+        let address =
+            redis::IntoConnectionInfo::into_connection_info(ConnectionAddr::Unix(self.socket()))?;
+        let mut client =
+            redis::Client::open(address.set_redis_settings(settings))?.get_connection()?;
         client.set_read_timeout(Some(timeout))?;
         client.set_write_timeout(Some(timeout))?;
         if let Some(password) = self.builder.password_of_default_user() {
@@ -158,7 +182,8 @@ impl RedisServer {
 
     fn signal(&self, signal: Signal) {
         if let Some(child) = self.child().as_ref() {
-            kill_process(Pid::from_child(child), signal).expect("a child of ours that nobody has waited for");
+            kill_process(Pid::from_child(child), signal)
+                .expect("a child of ours that nobody has waited for");
         }
     }
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
-    KeyUsagePurpose,
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair, KeyUsagePurpose,
 };
 use tempfile::TempDir;
 
@@ -33,7 +33,9 @@ impl TlsFiles {
     pub fn generate() -> Self {
         let directory = watchdog::temporary_directory("tls-");
         write_files(directory.path()).expect("names and keys of ours are valid");
-        Self { directory: Arc::new(directory) }
+        Self {
+            directory: Arc::new(directory),
+        }
     }
 
     /// Certificate of the authority, for clients to trust.
@@ -81,7 +83,9 @@ impl TlsFiles {
 
 fn write_files(directory: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let mut params = CertificateParams::default();
-    params.distinguished_name.push(DnType::CommonName, "sluicegate test authority");
+    params
+        .distinguished_name
+        .push(DnType::CommonName, "sluicegate test authority");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
@@ -89,17 +93,27 @@ fn write_files(directory: &Path) -> Result<(), Box<dyn std::error::Error>> {
 
     let names = ["localhost", "127.0.0.1"].map(str::to_owned);
     // Redis is a client as well when it follows a primary.
-    let server_usages = [ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    let server_usages = [
+        ExtendedKeyUsagePurpose::ServerAuth,
+        ExtendedKeyUsagePurpose::ClientAuth,
+    ];
     let client_usages = [ExtendedKeyUsagePurpose::ClientAuth];
-    let wanted: [(&str, Vec<String>, &[ExtendedKeyUsagePurpose]); 2] =
-        [("server", names.to_vec(), &server_usages), ("client", Vec::new(), &client_usages)];
+    let wanted: [(&str, Vec<String>, &[ExtendedKeyUsagePurpose]); 2] = [
+        ("server", names.to_vec(), &server_usages),
+        ("client", Vec::new(), &client_usages),
+    ];
     for (name, alternative_names, usages) in wanted {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new(alternative_names)?;
-        params.distinguished_name.push(DnType::CommonName, format!("sluicegate test {name}"));
+        params
+            .distinguished_name
+            .push(DnType::CommonName, format!("sluicegate test {name}"));
         params.extended_key_usages = usages.to_vec();
         params.use_authority_key_identifier_extension = true;
-        fs::write(directory.join(format!("{name}.pem")), params.signed_by(&key, &authority)?.pem())?;
+        fs::write(
+            directory.join(format!("{name}.pem")),
+            params.signed_by(&key, &authority)?.pem(),
+        )?;
         fs::write(directory.join(format!("{name}.key")), key.serialize_pem())?;
     }
     Ok(())

@@ -11,7 +11,10 @@ use tempfile::TempDir;
 /// A directory in the one of this process, gone at `drop` or when this process ends.
 pub fn temporary_directory(prefix: &str) -> TempDir {
     let root = watchdog().get_or_insert_with(start).root.clone();
-    tempfile::Builder::new().prefix(prefix).tempdir_in(root).expect("a directory of ours can be written")
+    tempfile::Builder::new()
+        .prefix(prefix)
+        .tempdir_in(root)
+        .expect("a directory of ours can be written")
 }
 
 /// Has this process killed when ours ends.
@@ -59,11 +62,25 @@ fn tell(line: &str) {
 }
 
 fn start() -> Watchdog {
-    let root =
-        tempfile::Builder::new().prefix("sluicegate-").tempdir().expect("temporary directories can be made").keep();
+    let root = tempfile::Builder::new()
+        .prefix("sluicegate-")
+        .tempdir()
+        .expect("temporary directories can be made")
+        .keep();
     let mut command = Command::new("sh");
-    command.args(["-c", SCRIPT, "watchdog"]).arg(&root).process_group(0);
-    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-    let pipe = command.spawn().expect("a shell can be started").stdin.take().expect("asked for a pipe");
+    command
+        .args(["-c", SCRIPT, "watchdog"])
+        .arg(&root)
+        .process_group(0);
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let pipe = command
+        .spawn()
+        .expect("a shell can be started")
+        .stdin
+        .take()
+        .expect("asked for a pipe");
     Watchdog { root, pipe }
 }

@@ -56,7 +56,8 @@ impl Line {
         if since > 1 << 63 {
             return self.nanos;
         }
-        self.nanos.wrapping_add(((u128::from(since) * u128::from(self.scale)) >> 40) as u64)
+        self.nanos
+            .wrapping_add(((u128::from(since) * u128::from(self.scale)) >> 40) as u64)
     }
 
     /// The line from here on, without a jump: at the rate that was measured, and a little faster or slower so that within
@@ -67,7 +68,11 @@ impl Line {
         let behind = i128::from(true_nanos.wrapping_sub(nanos) as i64).clamp(-MOST, MOST);
         let correction = i128::from(measured_scale) * behind / i128::from(Nanos::SECOND.get());
         let scale = (i128::from(measured_scale) + correction).max(1) as u64;
-        Self { ticks, nanos, scale }
+        Self {
+            ticks,
+            nanos,
+            scale,
+        }
     }
 }
 
@@ -95,7 +100,10 @@ impl MonotonicClock {
             first_nanos: nanos,
             ticks_between_looks: ticks_in(Nanos::from_millis(500)),
         };
-        Self { counter, shared: Arc::new(shared) }
+        Self {
+            counter,
+            shared: Arc::new(shared),
+        }
     }
 }
 
@@ -127,22 +135,35 @@ impl Steered {
         let version = self.version.load(Ordering::Relaxed);
         let (line, _) = self.read(counter);
         let (before, elapsed, after) = (counter.raw(), self.first_instant.elapsed(), counter.raw());
-        let (Ok(elapsed), false) = (u64::try_from(elapsed.as_nanos()), after.wrapping_sub(before) > CLOSE) else {
+        let (Ok(elapsed), false) = (
+            u64::try_from(elapsed.as_nanos()),
+            after.wrapping_sub(before) > CLOSE,
+        ) else {
             return;
         };
         let ticks = before.wrapping_add(after.wrapping_sub(before) / 2);
         let since_first = ticks.wrapping_sub(self.first_ticks);
-        let Some(measured) = (u128::from(elapsed) << 40).checked_div(u128::from(since_first)) else { return };
+        let Some(measured) = (u128::from(elapsed) << 40).checked_div(u128::from(since_first))
+        else {
+            return;
+        };
         // A counter that stood still while the machine slept, or began anew, says nothing about the rate.
         let is_sane = measured.abs_diff(u128::from(line.scale)) <= u128::from(line.scale) / 1_000;
         let is_ours = is_sane
             && version.is_multiple_of(2)
-            && self.version.compare_exchange(version, version + 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
+            && self
+                .version
+                .compare_exchange(version, version + 1, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok();
         if !is_ours {
             return;
         }
         fence(Ordering::Release);
-        let steered = line.steered(ticks, self.first_nanos.wrapping_add(elapsed), measured as u64);
+        let steered = line.steered(
+            ticks,
+            self.first_nanos.wrapping_add(elapsed),
+            measured as u64,
+        );
         self.ticks.store(steered.ticks, Ordering::Relaxed);
         self.nanos.store(steered.nanos, Ordering::Relaxed);
         self.scale.store(steered.scale, Ordering::Relaxed);
@@ -207,8 +228,15 @@ mod tests {
     fn a_counter_whose_rate_is_known_badly_is_steered_to_the_right_time() {
         // Ticks of a third of a nanosecond, taken for 300 millionths too fast or slow at first.
         const TRUE_SCALE: u64 = (1 << 40) / 3;
-        for wrong in [TRUE_SCALE + TRUE_SCALE / 10_000 * 3, TRUE_SCALE - TRUE_SCALE / 10_000 * 3] {
-            let mut line = Line { ticks: 0, nanos: 0, scale: wrong };
+        for wrong in [
+            TRUE_SCALE + TRUE_SCALE / 10_000 * 3,
+            TRUE_SCALE - TRUE_SCALE / 10_000 * 3,
+        ] {
+            let mut line = Line {
+                ticks: 0,
+                nanos: 0,
+                scale: wrong,
+            };
             let (mut last, mut worst) = (0, 0);
             for look in 1..200_u64 {
                 let ticks = look * 1_500_000_000;
@@ -220,7 +248,11 @@ mod tests {
                 }
                 line = line.steered(ticks, truth, TRUE_SCALE);
                 assert_eq!(line.at(ticks), last, "no jump");
-                assert_eq!(line.at(ticks - 5), last, "a core that lags does not go back");
+                assert_eq!(
+                    line.at(ticks - 5),
+                    last,
+                    "a core that lags does not go back"
+                );
             }
             assert!(worst < 1_000, "{worst} ns off after ten seconds");
         }
@@ -239,8 +271,14 @@ mod tests {
         let (clock, system) = (MonotonicClock::new(), std::time::Instant::now());
         let start = clock.now();
         while system.elapsed() < Duration::from_millis(50) {}
-        let (ours, theirs) = (clock.now().since(start).get() as f64, system.elapsed().as_nanos() as f64);
-        assert!((ours / theirs - 1.0).abs() < 0.01, "{ours} ns by our clock, {theirs} ns by the system's");
+        let (ours, theirs) = (
+            clock.now().since(start).get() as f64,
+            system.elapsed().as_nanos() as f64,
+        );
+        assert!(
+            (ours / theirs - 1.0).abs() < 0.01,
+            "{ours} ns by our clock, {theirs} ns by the system's"
+        );
     }
 
     #[test]

@@ -56,12 +56,20 @@ pub async fn run<S: Store>(make: impl Fn() -> S) -> Result<Report, Failure> {
 
 /// Plays one transcript against a store, and says how many answers were compared.
 pub async fn run_text<S: Store>(file: &str, text: &str, store: S) -> Result<usize, Failure> {
-    let failure = |line, problem| Failure { file: file.to_owned(), line, problem };
+    let failure = |line, problem| Failure {
+        file: file.to_owned(),
+        line,
+        problem,
+    };
     let mut player = play::Player::new(store);
     for (index, line) in text.lines().enumerate() {
-        let statement = parse::statement(line).map_err(|wrong| failure(index + 1, Problem::Unreadable(wrong)))?;
+        let statement = parse::statement(line)
+            .map_err(|wrong| failure(index + 1, Problem::Unreadable(wrong)))?;
         let Some(statement) = statement else { continue };
-        player.play(statement).await.map_err(|problem| failure(index + 1, problem))?;
+        player
+            .play(statement)
+            .await
+            .map_err(|problem| failure(index + 1, problem))?;
     }
     Ok(player.answers())
 }

@@ -44,7 +44,10 @@ pub(crate) enum Hold<'a> {
 
 /// Whether a request with these answers is let pass.
 pub(crate) fn goes_on(charges: &[Charge<'_>], answers: &[Outcome]) -> bool {
-    charges.iter().zip(answers).all(|(charge, answer)| !charge.enforced || answer.is_allowed())
+    charges
+        .iter()
+        .zip(answers)
+        .all(|(charge, answer)| !charge.enforced || answer.is_allowed())
 }
 
 impl Fallback {
@@ -56,7 +59,12 @@ impl Fallback {
     }
 
     /// Decides charges that the store could not, all or nothing.
-    pub(crate) fn decide<C: Clock>(&self, charges: &[Charge<'_>], store: &impl Store, clock: &C) -> List<Outcome> {
+    pub(crate) fn decide<C: Clock>(
+        &self,
+        charges: &[Charge<'_>],
+        store: &impl Store,
+        clock: &C,
+    ) -> List<Outcome> {
         let now = clock.now();
         let counters = self.prepared(charges, store, now);
         let outcomes = counters.decide_all(charges, clock);
@@ -74,7 +82,10 @@ impl Fallback {
     ) -> List<Outcome> {
         let now = clock.now();
         let counters = self.prepared(charges, store, now);
-        let outcomes = charges.iter().map(|charge| counters.give(charge, age, now)).collect::<List<_>>();
+        let outcomes = charges
+            .iter()
+            .map(|charge| counters.give(charge, age, now))
+            .collect::<List<_>>();
         self.note_debts(&outcomes, now);
         outcomes
     }
@@ -98,30 +109,45 @@ impl Fallback {
         now: Timestamp,
     ) -> Hold<'a> {
         let owing_until = self.owing_until.load(Acquire);
-        let Some(counters) = self.counters.get() else { return Hold::Taken(Vec::new()) };
+        let Some(counters) = self.counters.get() else {
+            return Hold::Taken(Vec::new());
+        };
         if now.as_nanos() >= owing_until {
             // Fails when somebody has come to owe meanwhile.
-            let _ = self.owing_until.compare_exchange(owing_until, 0, AcqRel, Relaxed);
+            let _ = self
+                .owing_until
+                .compare_exchange(owing_until, 0, AcqRel, Relaxed);
             return Hold::Taken(Vec::new());
         }
         let is_local = |charge: &Charge<'_>| policy_of(charge, by_default) == FailurePolicy::Local;
         let is_held = |place: usize| already.iter().any(|held| held.place == place);
-        let owing = charges.iter().enumerate().filter(|(place, charge)| is_local(charge) && !is_held(*place));
-        let owing: Vec<(usize, Charge<'a>, State)> =
-            owing.filter_map(|(place, charge)| Some((place, *charge, counters.owed(charge, now)?))).collect();
+        let owing = charges
+            .iter()
+            .enumerate()
+            .filter(|(place, charge)| is_local(charge) && !is_held(*place));
+        let owing: Vec<(usize, Charge<'a>, State)> = owing
+            .filter_map(|(place, charge)| Some((place, *charge, counters.owed(charge, now)?)))
+            .collect();
         let held: List<Charge<'a>> = owing.iter().map(|(_, charge, _)| *charge).collect();
         let outcomes = counters.decide_all(&held, &At(now));
         self.note_debts(&outcomes, now);
-        if held.iter().zip(&outcomes).any(|(charge, outcome)| charge.enforced && !outcome.is_allowed()) {
+        if held
+            .iter()
+            .zip(&outcomes)
+            .any(|(charge, outcome)| charge.enforced && !outcome.is_allowed())
+        {
             return Hold::Denied(held, outcomes);
         }
-        let held = owing.into_iter().zip(&outcomes).map(|((place, charge, before), &outcome)| Held {
-            place,
-            charge,
-            before,
-            taken_at: now,
-            outcome,
-        });
+        let held = owing
+            .into_iter()
+            .zip(&outcomes)
+            .map(|((place, charge, before), &outcome)| Held {
+                place,
+                charge,
+                before,
+                taken_at: now,
+                outcome,
+            });
         Hold::Taken(held.collect())
     }
 
@@ -139,21 +165,25 @@ impl Fallback {
             self.give_back(held, now);
             return answers;
         }
-        let settle_one = |(place, answer): (usize, &Outcome)| match held.iter().find(|held| held.place == place) {
-            Some(held) if answer.is_allowed() => tighter(*answer, held.outcome),
-            Some(held) => {
-                self.give_back(std::slice::from_ref(held), now);
-                *answer
-            }
-            None => *answer,
-        };
+        let settle_one =
+            |(place, answer): (usize, &Outcome)| match held.iter().find(|held| held.place == place)
+            {
+                Some(held) if answer.is_allowed() => tighter(*answer, held.outcome),
+                Some(held) => {
+                    self.give_back(std::slice::from_ref(held), now);
+                    *answer
+                }
+                None => *answer,
+            };
         answers.iter().enumerate().map(settle_one).collect()
     }
 
     /// Gives back what was held for a request that the store did not let pass.
     #[cold]
     pub(crate) fn give_back(&self, held: &[Held<'_>], now: Timestamp) {
-        let Some(counters) = self.counters.get() else { return };
+        let Some(counters) = self.counters.get() else {
+            return;
+        };
         for held in held.iter().filter(|held| held.outcome.is_allowed()) {
             counters.give_back(&held.charge, Some(held.before), held.taken_at, now);
         }
@@ -161,7 +191,10 @@ impl Fallback {
 
     /// The counters, with nothing less in them than the replica last saw of the store's.
     fn prepared(&self, charges: &[Charge<'_>], store: &impl Store, now: Timestamp) -> &LocalStore {
-        let options = LocalOptions { max_keys: Self::MAX_KEYS, ..LocalOptions::default() };
+        let options = LocalOptions {
+            max_keys: Self::MAX_KEYS,
+            ..LocalOptions::default()
+        };
         let counters = self.counters.get_or_init(|| LocalStore::new(options));
         for charge in charges {
             // Before anything is taken, so that no request passes by a debt that is being made. A sliding window is in
@@ -190,7 +223,10 @@ impl Fallback {
 /// What two counters that were both charged say together.
 fn tighter(store: Outcome, held: Outcome) -> Outcome {
     match held {
-        Outcome::Allowed { remaining, reset_after } => Outcome::Allowed {
+        Outcome::Allowed {
+            remaining,
+            reset_after,
+        } => Outcome::Allowed {
             remaining: remaining.min(store.remaining()),
             reset_after: reset_after.max(store.reset_after()),
         },

@@ -42,7 +42,12 @@ impl Health {
     }
 
     /// The store could not decide these charges.
-    pub(crate) fn failed(&self, charges: &[Charge<'_>], error: &StoreError, by_default: FailurePolicy) {
+    pub(crate) fn failed(
+        &self,
+        charges: &[Charge<'_>],
+        error: &StoreError,
+        by_default: FailurePolicy,
+    ) {
         if !self.away.swap(true, Relaxed) {
             log_away(charges.first(), error, by_default);
         }
@@ -76,9 +81,15 @@ fn log_back(met_by: Option<&Charge<'_>>, by_default: FailurePolicy) {
     let _ = (limit, policy);
 }
 
-fn limit_and_policy<'a>(met_by: Option<&Charge<'a>>, by_default: FailurePolicy) -> (&'a str, FailurePolicy) {
+fn limit_and_policy<'a>(
+    met_by: Option<&Charge<'a>>,
+    by_default: FailurePolicy,
+) -> (&'a str, FailurePolicy) {
     match met_by {
-        Some(charge) => (charge.key.limit().name.as_str(), policy_of(charge, by_default)),
+        Some(charge) => (
+            charge.key.limit().name.as_str(),
+            policy_of(charge, by_default),
+        ),
         None => ("", by_default),
     }
 }

@@ -50,7 +50,11 @@ impl KeyLayout {
     pub fn stored_with_tag(self, prefix: &str, key: &Key<'_>) -> String {
         let whole = match self {
             Self::Readable => format!("{prefix}:{{{}}}:{key}", tag_of_owner(prefix, key)),
-            Self::Compact => format!("sg{{{}}}{}", tag_of_owner(prefix, key), digest_of_key(prefix, key)),
+            Self::Compact => format!(
+                "sg{{{}}}{}",
+                tag_of_owner(prefix, key),
+                digest_of_key(prefix, key)
+            ),
             Self::EdgeQuota | Self::EdgeGuard => return self.stored(prefix, key),
         };
         at_most_length_max(whole)
@@ -94,23 +98,35 @@ const TAG_LETTERS: usize = 3;
 
 /// 18 bits that are the same for all limits of one owner. Sixteen tags share a slot of a cluster.
 fn tag_of_owner(prefix: &str, key: &Key<'_>) -> String {
-    let owner = key.limit().key.iter().zip(key.parts()).find(|(_, value)| *value != PartValue::Global);
+    let owner = key
+        .limit()
+        .key
+        .iter()
+        .zip(key.parts())
+        .find(|(_, value)| *value != PartValue::Global);
     let (kind, value) = match owner {
         // Of whom a key speaks that came with the request is not known: it is an owner of its own.
         _ if key.limit().is_ad_hoc() => ("ad hoc".to_owned(), key.to_string()),
-        Some((_, PartValue::AddressInstead(address))) => {
-            (KeyPart::ClientIp.to_string(), PartValue::Address(address).to_string())
-        }
+        Some((_, PartValue::AddressInstead(address))) => (
+            KeyPart::ClientIp.to_string(),
+            PartValue::Address(address).to_string(),
+        ),
         Some((kind, value)) if value != PartValue::Shared => (kind.to_string(), value.to_string()),
         _ => ("limit".to_owned(), key.limit().name.clone()),
     };
-    letters(&digest("sluicegate tag 1", [prefix, &kind, &value]), TAG_LETTERS)
+    letters(
+        &digest("sluicegate tag 1", [prefix, &kind, &value]),
+        TAG_LETTERS,
+    )
 }
 
 /// 72 bits: nobody stores so many keys that two of them meet.
 fn digest_of_key(prefix: &str, key: &Key<'_>) -> String {
     const KEY_LETTERS: usize = 12;
-    letters(&digest("sluicegate key 1", [prefix, &key.to_string()]), KEY_LETTERS)
+    letters(
+        &digest("sluicegate key 1", [prefix, &key.to_string()]),
+        KEY_LETTERS,
+    )
 }
 
 /// SHA-256 over measured texts: moving a letter from one to the next changes it. `purpose` keeps digests of one kind
@@ -132,7 +148,9 @@ fn letters(digest: &[u8; 32], count: usize) -> String {
         let pair = u16::from_be_bytes([digest[byte], digest[byte + 1]]);
         usize::from(pair >> (10 - shift)) & 63
     };
-    (0..count).map(|index| char::from(ALPHABET[sextet(index)])).collect()
+    (0..count)
+        .map(|index| char::from(ALPHABET[sextet(index)]))
+        .collect()
 }
 
 fn edge_guard(prefix: &str, key: &Key<'_>) -> String {
@@ -140,7 +158,11 @@ fn edge_guard(prefix: &str, key: &Key<'_>) -> String {
     match (limit.key.as_slice(), &limit.replaces) {
         ([KeyPart::ClientIp], None) => format!("{prefix}:ip:{}", bare_parts(key)),
         ([KeyPart::ClientIp], Some(_)) => {
-            let route = limit.matching.path.as_ref().map_or_else(|| limit.name.clone(), ToString::to_string);
+            let route = limit
+                .matching
+                .path
+                .as_ref()
+                .map_or_else(|| limit.name.clone(), ToString::to_string);
             format!("{prefix}:route:{route}:{}", bare_parts(key))
         }
         ([KeyPart::Principal], _) => format!("{prefix}:key:{}", bare_parts(key)),
@@ -161,7 +183,11 @@ fn bare_parts(key: &Key<'_>) -> String {
 }
 
 fn at_most_length_max(whole: String) -> String {
-    if whole.len() <= KeyLayout::LENGTH_MAX { whole } else { shortened(&whole) }
+    if whole.len() <= KeyLayout::LENGTH_MAX {
+        whole
+    } else {
+        shortened(&whole)
+    }
 }
 
 /// The head of a long key and 128 bits of its digest: nobody finds two keys that meet.
@@ -193,17 +219,33 @@ mod tests {
     }
 
     fn caller(address: &str) -> Subject<'static> {
-        Subject { client_ip: Some(address.parse().unwrap()), ..Subject::ANONYMOUS }
+        Subject {
+            client_ip: Some(address.parse().unwrap()),
+            ..Subject::ANONYMOUS
+        }
     }
 
     #[test]
     fn readable_keys_are_what_prefix_and_key_display() {
-        let mixed = Limit::new("mixed", quota()).key([KeyPart::ClientIp, KeyPart::Path, KeyPart::Global]);
+        let mixed =
+            Limit::new("mixed", quota()).key([KeyPart::ClientIp, KeyPart::Path, KeyPart::Global]);
         for limit in [mixed, Limit::per_client("per-ip", quota())] {
-            for address in ["0.0.0.0", "9.10.99.100", "255.249.205.1", "203.0.113.7", "2001:db8::1"] {
-                let subject = Subject { path: "/a b/:c", ..caller(address) };
+            for address in [
+                "0.0.0.0",
+                "9.10.99.100",
+                "255.249.205.1",
+                "203.0.113.7",
+                "2001:db8::1",
+            ] {
+                let subject = Subject {
+                    path: "/a b/:c",
+                    ..caller(address)
+                };
                 let key = Key::of_subject(&limit, &subject).unwrap();
-                assert_eq!(KeyLayout::Readable.stored("sluicegate", &key), format!("sluicegate:{key}"));
+                assert_eq!(
+                    KeyLayout::Readable.stored("sluicegate", &key),
+                    format!("sluicegate:{key}")
+                );
             }
         }
     }
@@ -213,15 +255,24 @@ mod tests {
         let limit = Limit::new("mixed", quota()).key([KeyPart::ClientIp, KeyPart::Path]);
         let long = format!("/{}", "a/".repeat(200));
         for path in ["/", "/a b/:c", "/!#{x}", long.as_str()] {
-            let subject = Subject { path, ..caller("2001:db8::1") };
+            let subject = Subject {
+                path,
+                ..caller("2001:db8::1")
+            };
             let key = Key::of_subject(&limit, &subject).unwrap();
-            let (plain, tagged) =
-                (KeyLayout::Readable.stored("t", &key), KeyLayout::Readable.stored_with_tag("t", &key));
+            let (plain, tagged) = (
+                KeyLayout::Readable.stored("t", &key),
+                KeyLayout::Readable.stored_with_tag("t", &key),
+            );
             let is_long = path.len() > KeyLayout::LENGTH_MAX;
             for (stored, is_tagged) in [(&plain, false), (&tagged, true)] {
                 let text = KeyLayout::Readable.text_of("t", is_tagged, stored).unwrap();
                 assert_eq!(text == key.to_string(), !is_long, "{stored}");
-                assert_eq!(Key::parts_in(&limit, text).is_some(), !is_long, "a digest names nobody: {text}");
+                assert_eq!(
+                    Key::parts_in(&limit, text).is_some(),
+                    !is_long,
+                    "a digest names nobody: {text}"
+                );
             }
             assert_eq!(KeyLayout::Readable.text_of("t", true, &plain), None);
             assert_eq!(KeyLayout::Readable.text_of("other", false, &plain), None);
@@ -233,38 +284,75 @@ mod tests {
     #[test]
     fn older_layouts_are_written_as_their_programs_wrote_them() {
         let per_ip = Limit::per_client("per-ip", quota());
-        let route = Limit::per_client("api", quota()).matching(Match::path("/api/login").unwrap()).replaces("per-ip");
+        let route = Limit::per_client("api", quota())
+            .matching(Match::path("/api/login").unwrap())
+            .replaces("per-ip");
         let principal = Limit::new("plan", quota()).key([KeyPart::Principal]);
         let (v4, v6) = (caller("203.0.113.7"), caller("2001:db8::1"));
         let ann = Principal::new("ann");
-        let known = Subject { principal: Some(&ann), ..v4 };
+        let known = Subject {
+            principal: Some(&ann),
+            ..v4
+        };
         let stored = |layout: KeyLayout, limit: &Limit, subject: &Subject<'_>| {
             layout.stored("eg", &Key::of_subject(limit, subject).unwrap())
         };
-        assert_eq!(stored(KeyLayout::EdgeGuard, &per_ip, &v4), "eg:ip:203.0.113.7");
-        assert_eq!(stored(KeyLayout::EdgeGuard, &per_ip, &v6), "eg:ip:2001:db8::");
-        assert_eq!(stored(KeyLayout::EdgeGuard, &route, &v4), "eg:route:/api/login:203.0.113.7");
-        assert_eq!(stored(KeyLayout::EdgeGuard, &principal, &known), "eg:key:ann");
-        assert_eq!(stored(KeyLayout::EdgeQuota, &per_ip, &v4), "rl:edgequota:203.0.113.7");
-        assert_eq!(stored(KeyLayout::Readable, &per_ip, &v6), "eg:per-ip:[2001:db8::]");
+        assert_eq!(
+            stored(KeyLayout::EdgeGuard, &per_ip, &v4),
+            "eg:ip:203.0.113.7"
+        );
+        assert_eq!(
+            stored(KeyLayout::EdgeGuard, &per_ip, &v6),
+            "eg:ip:2001:db8::"
+        );
+        assert_eq!(
+            stored(KeyLayout::EdgeGuard, &route, &v4),
+            "eg:route:/api/login:203.0.113.7"
+        );
+        assert_eq!(
+            stored(KeyLayout::EdgeGuard, &principal, &known),
+            "eg:key:ann"
+        );
+        assert_eq!(
+            stored(KeyLayout::EdgeQuota, &per_ip, &v4),
+            "rl:edgequota:203.0.113.7"
+        );
+        assert_eq!(
+            stored(KeyLayout::Readable, &per_ip, &v6),
+            "eg:per-ip:[2001:db8::]"
+        );
     }
 
     #[test]
     fn any_bytes_give_a_short_plain_key_of_their_own() {
-        let limit = Limit::new("tenant", quota()).key([KeyPart::Descriptor("t".into()), KeyPart::Host]);
+        let limit =
+            Limit::new("tenant", quota()).key([KeyPart::Descriptor("t".into()), KeyPart::Host]);
         let odd = (0..=127_u8).map(char::from).map(String::from);
         let long = [120, 200, 4_000].map(|length| "x".repeat(length));
         let tails = ["a", "b"].map(|tail| "x".repeat(500) + tail);
-        let texts: Vec<String> =
-            odd.chain(long).chain(tails).chain(["{a}", "é", "a:b", "a%3Ab"].map(String::from)).collect();
+        let texts: Vec<String> = odd
+            .chain(long)
+            .chain(tails)
+            .chain(["{a}", "é", "a:b", "a%3Ab"].map(String::from))
+            .collect();
         let mut seen = HashSet::new();
         for first in &texts {
             for second in ["", "h", "h:1"] {
                 let descriptors = [("t", first.as_str())];
-                let subject = Subject { descriptors: &descriptors, host: Some(second), ..Subject::ANONYMOUS };
-                let stored = KeyLayout::Readable.stored("sluicegate", &Key::of_subject(&limit, &subject).unwrap());
+                let subject = Subject {
+                    descriptors: &descriptors,
+                    host: Some(second),
+                    ..Subject::ANONYMOUS
+                };
+                let stored = KeyLayout::Readable
+                    .stored("sluicegate", &Key::of_subject(&limit, &subject).unwrap());
                 assert!(stored.len() <= KeyLayout::LENGTH_MAX, "{stored}");
-                assert!(stored.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'{' && byte != b'}'), "{stored}");
+                assert!(
+                    stored
+                        .bytes()
+                        .all(|byte| byte.is_ascii_graphic() && byte != b'{' && byte != b'}'),
+                    "{stored}"
+                );
                 assert!(seen.insert(stored), "{first:?} and {second:?} share a key");
             }
         }
@@ -272,13 +360,18 @@ mod tests {
 
     #[test]
     fn compact_keys_have_fourteen_bytes_and_stay_apart() {
-        let limits = ["a", "b"].map(|name| Limit::new(name, quota()).key([KeyPart::Principal, KeyPart::Host]));
+        let limits = ["a", "b"]
+            .map(|name| Limit::new(name, quota()).key([KeyPart::Principal, KeyPart::Host]));
         let mut seen = HashSet::new();
         for number in 0..5_000 {
             let id = format!("{number}{}", "x".repeat(number % 300));
             let principal = Principal::new(&id);
             for (limit, host) in limits.iter().zip(["h", "h:1"]) {
-                let subject = Subject { principal: Some(&principal), host: Some(host), ..Subject::ANONYMOUS };
+                let subject = Subject {
+                    principal: Some(&principal),
+                    host: Some(host),
+                    ..Subject::ANONYMOUS
+                };
                 let key = Key::of_subject(limit, &subject).unwrap();
                 for prefix in ["sluicegate", "other"] {
                     let stored = KeyLayout::Compact.stored(prefix, &key);
@@ -298,26 +391,55 @@ mod tests {
         let (v4, v6) = (caller("203.0.113.7"), caller("2001:db8::1"));
         let both = |limit: &Limit, subject: &Subject<'_>| {
             let key = Key::of_subject(limit, subject).unwrap();
-            [KeyLayout::Readable, KeyLayout::Compact].map(|layout| layout.stored_with_tag("sluicegate", &key))
+            [KeyLayout::Readable, KeyLayout::Compact]
+                .map(|layout| layout.stored_with_tag("sluicegate", &key))
         };
-        assert_eq!(both(&per_ip, &v4), ["sluicegate:{yfK}:per-ip:203.0.113.7", "sg{yfK}fb2VxMQLmHf9"]);
-        assert_eq!(both(&per_ip, &v6), ["sluicegate:{dxN}:per-ip:[2001:db8::]", "sg{dxN}99C_3LA5xuA5"]);
-        assert_eq!(both(&all, &v4), ["sluicegate:{xNk}:all:!all", "sg{xNk}1lso4XhFPUnV"]);
-        let untagged = KeyLayout::Compact.stored("sluicegate", &Key::of_subject(&per_ip, &v4).unwrap());
+        assert_eq!(
+            both(&per_ip, &v4),
+            ["sluicegate:{yfK}:per-ip:203.0.113.7", "sg{yfK}fb2VxMQLmHf9"]
+        );
+        assert_eq!(
+            both(&per_ip, &v6),
+            [
+                "sluicegate:{dxN}:per-ip:[2001:db8::]",
+                "sg{dxN}99C_3LA5xuA5"
+            ]
+        );
+        assert_eq!(
+            both(&all, &v4),
+            ["sluicegate:{xNk}:all:!all", "sg{xNk}1lso4XhFPUnV"]
+        );
+        let untagged =
+            KeyLayout::Compact.stored("sluicegate", &Key::of_subject(&per_ip, &v4).unwrap());
         assert_eq!(untagged, "sgfb2VxMQLmHf9");
     }
 
     #[test]
     fn keys_that_came_with_the_request_never_meet_those_of_a_limit() {
-        let parts = [KeyPart::Global, KeyPart::Descriptor("d".into()), KeyPart::ClientIp];
-        let limits =
-            parts.iter().enumerate().map(|(place, part)| Limit::new(place.to_string(), quota()).key([part.clone()]));
-        let policy = Policy::new(limits.chain([Limit::new("pair", quota()).key(parts.clone())])).unwrap();
-        for layout in [KeyLayout::Readable, KeyLayout::Compact, KeyLayout::EdgeQuota, KeyLayout::EdgeGuard] {
+        let parts = [
+            KeyPart::Global,
+            KeyPart::Descriptor("d".into()),
+            KeyPart::ClientIp,
+        ];
+        let limits = parts
+            .iter()
+            .enumerate()
+            .map(|(place, part)| Limit::new(place.to_string(), quota()).key([part.clone()]));
+        let policy =
+            Policy::new(limits.chain([Limit::new("pair", quota()).key(parts.clone())])).unwrap();
+        for layout in [
+            KeyLayout::Readable,
+            KeyLayout::Compact,
+            KeyLayout::EdgeQuota,
+            KeyLayout::EdgeGuard,
+        ] {
             let mut seen = HashSet::new();
             for text in ["a", "!all", "!missing", "!throttle", "203.0.113.7", "a:b"] {
                 let descriptors = [("d", text)];
-                let subject = Subject { descriptors: &descriptors, ..caller("203.0.113.7") };
+                let subject = Subject {
+                    descriptors: &descriptors,
+                    ..caller("203.0.113.7")
+                };
                 for limit in policy.limits() {
                     seen.insert(layout.stored("p", &Key::of_subject(limit, &subject).unwrap()));
                 }
@@ -326,7 +448,10 @@ mod tests {
                 for purpose in [AdHoc::Throttle, AdHoc::Override] {
                     let bytes = [text.as_bytes()];
                     let charge = policy.charge_ad_hoc(purpose, &bytes, quota(), 1);
-                    assert!(seen.insert(layout.stored("p", &charge.key)), "{layout:?} {text}");
+                    assert!(
+                        seen.insert(layout.stored("p", &charge.key)),
+                        "{layout:?} {text}"
+                    );
                 }
             }
         }
@@ -338,7 +463,10 @@ mod tests {
         let subject = caller("203.0.113.7");
         let key = Key::of_subject(&per_ip, &subject).unwrap();
         for layout in [KeyLayout::EdgeQuota, KeyLayout::EdgeGuard] {
-            assert_eq!(layout.stored_with_tag("eg", &key), layout.stored("eg", &key));
+            assert_eq!(
+                layout.stored_with_tag("eg", &key),
+                layout.stored("eg", &key)
+            );
         }
     }
 }

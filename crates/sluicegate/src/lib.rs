@@ -39,9 +39,9 @@ mod verdict;
 pub use self::http::RateLimitLayer;
 #[cfg(feature = "redis")]
 pub use self::redis::{
-    Advice, ClientCert, Credentials, Endpoint, FoundKeys, KeySearch, NodeCounts, NodeHealth, NodeState, OptionsError,
-    ParseEndpointError, Recovery, RedisClock, RedisHealth, RedisMode, RedisOptions, RedisStore, RedisWaits, Secret,
-    SecretError, TlsOptions,
+    Advice, ClientCert, Credentials, Endpoint, FoundKeys, KeySearch, NodeCounts, NodeHealth,
+    NodeState, OptionsError, ParseEndpointError, Recovery, RedisClock, RedisHealth, RedisMode,
+    RedisOptions, RedisStore, RedisWaits, Secret, SecretError, TlsOptions,
 };
 pub use clock::{Clock, ManualClock, MonotonicClock};
 pub use health::FailureCounts;

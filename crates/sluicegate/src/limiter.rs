@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use arc_swap::ArcSwap;
 use sluicegate_core::{
-    Charge, Decision, FailurePolicy, Limit, LimitOutcome, List, MissingKey, Nanos, Outcome, Policy, PolicyErrors,
-    Stage, Subject,
+    Charge, Decision, FailurePolicy, Limit, LimitOutcome, List, MissingKey, Nanos, Outcome, Policy,
+    PolicyErrors, Stage, Subject,
 };
 
 use crate::clock::{Clock, MonotonicClock};
@@ -34,7 +34,11 @@ struct Shared<S, C> {
 impl Limiter {
     /// Limits kept in this process, with room for a million callers.
     pub fn local(limits: impl IntoIterator<Item = Limit>) -> Result<Self, PolicyErrors> {
-        Ok(Self::new(Policy::new(limits)?, LocalStore::default(), MonotonicClock::new()))
+        Ok(Self::new(
+            Policy::new(limits)?,
+            LocalStore::default(),
+            MonotonicClock::new(),
+        ))
     }
 }
 
@@ -45,21 +49,42 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     }
 
     /// The same, with what happens to requests while the store is away; a limit's own policy comes before it.
-    pub fn with_failure_policy(policy: Policy, store: S, clock: C, on_failure: FailurePolicy) -> Self {
+    pub fn with_failure_policy(
+        policy: Policy,
+        store: S,
+        clock: C,
+        on_failure: FailurePolicy,
+    ) -> Self {
         let policy = ArcSwap::from_pointee(policy);
         let (fallback, health) = (Fallback::default(), Health::default());
-        Self { shared: Arc::new(Shared { policy, store, clock, on_failure, fallback, health }) }
+        Self {
+            shared: Arc::new(Shared {
+                policy,
+                store,
+                clock,
+                on_failure,
+                fallback,
+                health,
+            }),
+        }
     }
 
     /// Charges a request to every limit that covers it, all or nothing.
     pub async fn check(&self, subject: &Subject<'_>, cost: u64) -> Verdict {
-        self.check_at(&self.policy(), Stage::Whole, subject, cost).await
+        self.check_at(&self.policy(), Stage::Whole, subject, cost)
+            .await
     }
 
     /// Charges a request to the limits of one stage of a policy that the caller holds, all or nothing.
     ///
     /// For front doors that keep a policy together with other settings and change all of them at once.
-    pub async fn check_at(&self, policy: &Arc<Policy>, stage: Stage, subject: &Subject<'_>, cost: u64) -> Verdict {
+    pub async fn check_at(
+        &self,
+        policy: &Arc<Policy>,
+        stage: Stage,
+        subject: &Subject<'_>,
+        cost: u64,
+    ) -> Verdict {
         let charges = match policy.charges_at(stage, subject, cost) {
             Ok(charges) => charges,
             Err(missing) => return Verdict::Unidentified(missing),
@@ -74,11 +99,18 @@ impl<S: Store, C: Clock> Limiter<S, C> {
 
     /// Charges one limit by its name and key parts, for callers that know both.
     pub async fn check_named(&self, limit: &str, parts: &[&str], cost: u64) -> Verdict {
-        self.check_named_at(&self.policy(), limit, parts, cost).await
+        self.check_named_at(&self.policy(), limit, parts, cost)
+            .await
     }
 
     /// The same under a policy that the caller holds.
-    pub async fn check_named_at(&self, policy: &Arc<Policy>, limit: &str, parts: &[&str], cost: u64) -> Verdict {
+    pub async fn check_named_at(
+        &self,
+        policy: &Arc<Policy>,
+        limit: &str,
+        parts: &[&str],
+        cost: u64,
+    ) -> Verdict {
         let charges: List<Charge<'_>> = match policy.charge_named(limit, parts, cost) {
             Ok(charge) => charge.into_iter().collect(),
             Err(missing) => return Verdict::Unidentified(missing),
@@ -88,12 +120,21 @@ impl<S: Store, C: Clock> Limiter<S, C> {
 
     /// Takes charges that were made from `policy`, all or nothing: for front doors that do not begin with a request.
     pub async fn decide(&self, policy: &Arc<Policy>, charges: &[Charge<'_>]) -> Verdict {
-        let Shared { store, clock, fallback, health, on_failure, .. } = &*self.shared;
+        let Shared {
+            store,
+            clock,
+            fallback,
+            health,
+            on_failure,
+            ..
+        } = &*self.shared;
         let mut held = Vec::new();
         if fallback.may_owe() {
             match fallback.hold(charges, &held, *on_failure, clock.now()) {
                 Hold::Taken(taken) => held = taken,
-                Hold::Denied(charges, outcomes) => return self.locally(policy, &charges, &outcomes),
+                Hold::Denied(charges, outcomes) => {
+                    return self.locally(policy, &charges, &outcomes);
+                }
             }
         }
         match store.decide(charges, clock).await {
@@ -116,7 +157,9 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             }
             Err(error) => {
                 fallback.give_back(&held, clock.now());
-                self.without_store(policy, charges, error, |local| fallback.decide(local, store, clock))
+                self.without_store(policy, charges, error, |local| {
+                    fallback.decide(local, store, clock)
+                })
             }
         }
     }
@@ -130,7 +173,9 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         error: StoreError,
         on_fallback: impl FnOnce(&[Charge<'_>]) -> List<Outcome>,
     ) -> Verdict {
-        let Shared { health, on_failure, .. } = &*self.shared;
+        let Shared {
+            health, on_failure, ..
+        } = &*self.shared;
         health.failed(charges, &error, *on_failure);
         match instead(charges, *on_failure) {
             Instead::Refuse(status) => {
@@ -145,7 +190,12 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         }
     }
 
-    fn locally(&self, policy: &Arc<Policy>, charges: &[Charge<'_>], outcomes: &[Outcome]) -> Verdict {
+    fn locally(
+        &self,
+        policy: &Arc<Policy>,
+        charges: &[Charge<'_>],
+        outcomes: &[Outcome],
+    ) -> Verdict {
         self.shared.health.local.fetch_add(1, Relaxed);
         decision(policy, charges, outcomes).degraded().into()
     }
@@ -176,14 +226,27 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     }
 
     /// Gives back the units of charges that were made from `policy` and drawn `age` ago.
-    pub async fn give_back(&self, policy: &Arc<Policy>, charges: &[Charge<'_>], age: Nanos) -> Verdict {
-        let Shared { store, clock, fallback, health, on_failure, .. } = &*self.shared;
+    pub async fn give_back(
+        &self,
+        policy: &Arc<Policy>,
+        charges: &[Charge<'_>],
+        age: Nanos,
+    ) -> Verdict {
+        let Shared {
+            store,
+            clock,
+            fallback,
+            health,
+            on_failure,
+            ..
+        } = &*self.shared;
         let mut outcomes = List::Empty;
         for (place, charge) in charges.iter().enumerate() {
             match store.refund(charge, age, clock).await {
                 Ok(outcome) => outcomes.push(outcome),
                 Err(error) => {
-                    let give_back = |local: &[Charge<'_>]| fallback.refund(local, age, store, clock);
+                    let give_back =
+                        |local: &[Charge<'_>]| fallback.refund(local, age, store, clock);
                     return self.without_store(policy, &charges[place..], error, give_back);
                 }
             }
@@ -195,21 +258,38 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// Forgets every counter that a request would be charged to.
     pub async fn reset(&self, subject: &Subject<'_>) -> Result<(), ResetError> {
         let policy = self.policy();
-        let charges = policy.charges_for(subject, 0).map_err(ResetError::Unidentified)?;
+        let charges = policy
+            .charges_for(subject, 0)
+            .map_err(ResetError::Unidentified)?;
         self.forget(&charges).await
     }
 
     /// The same for one limit by its name and key parts, under a policy that the caller holds.
-    pub async fn reset_named_at(&self, policy: &Policy, limit: &str, parts: &[&str]) -> Result<(), ResetError> {
-        let charge = policy.charge_named(limit, parts, 0).map_err(ResetError::Unidentified)?;
+    pub async fn reset_named_at(
+        &self,
+        policy: &Policy,
+        limit: &str,
+        parts: &[&str],
+    ) -> Result<(), ResetError> {
+        let charge = policy
+            .charge_named(limit, parts, 0)
+            .map_err(ResetError::Unidentified)?;
         self.forget(charge.as_slice()).await
     }
 
     /// Forgets the counters of charges.
     pub async fn forget(&self, charges: &[Charge<'_>]) -> Result<(), ResetError> {
         for charge in charges {
-            let Shared { store, clock, fallback, .. } = &*self.shared;
-            store.reset(&charge.key, clock).await.map_err(ResetError::Store)?;
+            let Shared {
+                store,
+                clock,
+                fallback,
+                ..
+            } = &*self.shared;
+            store
+                .reset(&charge.key, clock)
+                .await
+                .map_err(ResetError::Store)?;
             if let Some(counters) = fallback.counters() {
                 counters.forget(&charge.key, clock.now());
             }
@@ -255,15 +335,23 @@ impl<S: Store, C: Clock> Limiter<S, C> {
 
 impl<S, C> Clone for Limiter<S, C> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared) }
+        Self {
+            shared: Arc::clone(&self.shared),
+        }
     }
 }
 
 impl<S, C> fmt::Debug for Limiter<S, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let policy = self.shared.policy.load();
-        let names: Vec<&str> = policy.limits().iter().map(|limit| limit.name.as_str()).collect();
-        f.debug_struct("Limiter").field("limits", &names).finish_non_exhaustive()
+        let names: Vec<&str> = policy
+            .limits()
+            .iter()
+            .map(|limit| limit.name.as_str())
+            .collect();
+        f.debug_struct("Limiter")
+            .field("limits", &names)
+            .finish_non_exhaustive()
     }
 }
 
@@ -288,10 +376,13 @@ impl fmt::Display for ResetError {
 impl std::error::Error for ResetError {}
 
 fn decision(policy: &Arc<Policy>, charges: &[Charge<'_>], outcomes: &[Outcome]) -> Decision {
-    let outcomes = charges.iter().zip(outcomes).map(|(charge, outcome)| LimitOutcome {
-        limit_index: charge.limit_index,
-        quota: charge.quota,
-        outcome: *outcome,
-    });
+    let outcomes = charges
+        .iter()
+        .zip(outcomes)
+        .map(|(charge, outcome)| LimitOutcome {
+            limit_index: charge.limit_index,
+            quota: charge.quota,
+            outcome: *outcome,
+        });
     Decision::new(Arc::clone(policy), outcomes.collect())
 }

@@ -35,7 +35,11 @@ pub trait Store: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Outcome, StoreError>> + Send;
 
     /// Forgets a counter: it is full again.
-    fn reset<C: Clock>(&self, key: &Key<'_>, clock: &C) -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn reset<C: Clock>(
+        &self,
+        key: &Key<'_>,
+        clock: &C,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// What this replica last saw of a charge's counter, as the state it would be on the clock that shows `now`; never
     /// more than is owed. A replica that has to decide on its own starts from there. Nothing, unless a store remembers.
@@ -61,7 +65,9 @@ impl FromStr for StoreKind {
         match text.trim().to_ascii_lowercase().as_str() {
             "" | "local" | "governor" | "memory" | "in-memory" => Ok(Self::Local),
             "redis" => Ok(Self::Redis),
-            _ => Err(UnknownStore { got: text.to_owned() }),
+            _ => Err(UnknownStore {
+                got: text.to_owned(),
+            }),
         }
     }
 }
@@ -74,7 +80,11 @@ pub struct UnknownStore {
 
 impl fmt::Display for UnknownStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "store.kind: unknown value {:?} (expected local or redis)", self.got)
+        write!(
+            f,
+            "store.kind: unknown value {:?} (expected local or redis)",
+            self.got
+        )
     }
 }
 
@@ -107,13 +117,24 @@ mod tests {
 
     #[test]
     fn every_name_of_a_store_is_known_in_any_case_and_others_are_refused_by_name() {
-        for local in ["local", "", "  ", "governor", "Memory", " IN-MEMORY ", "LOCAL"] {
+        for local in [
+            "local",
+            "",
+            "  ",
+            "governor",
+            "Memory",
+            " IN-MEMORY ",
+            "LOCAL",
+        ] {
             assert_eq!(local.parse(), Ok(StoreKind::Local), "{local:?}");
         }
         for redis in ["redis", " Redis ", "REDIS"] {
             assert_eq!(redis.parse(), Ok(StoreKind::Redis), "{redis:?}");
         }
         let refused = "dynamo".parse::<StoreKind>().unwrap_err();
-        assert_eq!(refused.to_string(), "store.kind: unknown value \"dynamo\" (expected local or redis)");
+        assert_eq!(
+            refused.to_string(),
+            "store.kind: unknown value \"dynamo\" (expected local or redis)"
+        );
     }
 }

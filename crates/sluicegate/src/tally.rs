@@ -29,14 +29,20 @@ impl Tally {
         let part = own_part();
         let Part(sum) = &self.parts[part];
         if part < OWNED {
-            sum.store(sum.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
+            sum.store(
+                sum.load(Ordering::Relaxed).wrapping_add(count),
+                Ordering::Relaxed,
+            );
         } else {
             sum.fetch_add(count, Ordering::Relaxed);
         }
     }
 
     pub(crate) fn sum(&self) -> u64 {
-        self.parts.iter().map(|part| part.0.load(Ordering::Relaxed)).sum()
+        self.parts
+            .iter()
+            .map(|part| part.0.load(Ordering::Relaxed))
+            .sum()
     }
 }
 
@@ -56,7 +62,11 @@ fn choose_part() -> usize {
 
 /// The part of the thread that came after so many others.
 fn part_of(earlier: usize) -> usize {
-    if earlier < OWNED { earlier } else { OWNED + earlier % (PARTS - OWNED) }
+    if earlier < OWNED {
+        earlier
+    } else {
+        OWNED + earlier % (PARTS - OWNED)
+    }
 }
 
 #[cfg(test)]

@@ -41,7 +41,11 @@ impl Verdict {
 
 impl From<Decision> for Verdict {
     fn from(decision: Decision) -> Self {
-        if decision.is_allowed() { Self::Forward(decision) } else { Self::Reject(decision) }
+        if decision.is_allowed() {
+            Self::Forward(decision)
+        } else {
+            Self::Reject(decision)
+        }
     }
 }
 
@@ -63,7 +67,11 @@ pub(crate) fn instead<'a>(charges: &[Charge<'a>], by_default: FailurePolicy) -> 
             (FailurePolicy::Open, _) | (FailurePolicy::Closed(_), false) => {}
         }
     }
-    if local.is_empty() { Instead::Pass } else { Instead::Local(local) }
+    if local.is_empty() {
+        Instead::Pass
+    } else {
+        Instead::Local(local)
+    }
 }
 
 /// Whose policy holds: the charge's own, which is its limit's or its tenant's, before the limiter's.

@@ -19,7 +19,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let listen = env::var("LIMITS_LISTEN").unwrap_or_else(|_| "127.0.0.1:8080".to_owned());
     let plans = Arc::new(Plans::open(&file)?);
     let listener = TcpListener::bind(&listen).await?;
-    println!("limits of {file} at http://{}/limits", listener.local_addr()?);
+    println!(
+        "limits of {file} at http://{}/limits",
+        listener.local_addr()?
+    );
     axum::serve(listener, service::router(plans)).await?;
     Ok(())
 }

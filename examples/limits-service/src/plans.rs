@@ -58,16 +58,26 @@ impl Plans {
 
     fn over(connection: Connection) -> Result<Self> {
         connection.execute_batch(TABLES)?;
-        Ok(Self { connection: Mutex::new(connection) })
+        Ok(Self {
+            connection: Mutex::new(connection),
+        })
     }
 
     /// The plan of a tenant; those that nobody knows have the free one.
     pub fn of(&self, tenant: &str) -> Result<Plan> {
         const KNOWN: &str = "SELECT average, burst, period, max_age_seconds FROM plans
                              JOIN tenants ON tenants.plan = plans.name WHERE tenants.name = ?1";
-        const BY_NAME: &str = "SELECT average, burst, period, max_age_seconds FROM plans WHERE name = ?1";
-        let connection = self.connection.lock().expect("no holder of this lock panics");
-        match connection.prepare_cached(KNOWN)?.query_row([tenant], plan).optional()? {
+        const BY_NAME: &str =
+            "SELECT average, burst, period, max_age_seconds FROM plans WHERE name = ?1";
+        let connection = self
+            .connection
+            .lock()
+            .expect("no holder of this lock panics");
+        match connection
+            .prepare_cached(KNOWN)?
+            .query_row([tenant], plan)
+            .optional()?
+        {
             Some(known) => Ok(known),
             None => connection.prepare_cached(BY_NAME)?.query_row([FREE], plan),
         }
@@ -76,14 +86,23 @@ impl Plans {
     /// Gives a tenant another plan.
     #[cfg(test)]
     pub fn assign(&self, tenant: &str, plan: &str) -> Result<()> {
-        const ASSIGN: &str = "INSERT INTO tenants VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET plan = ?2";
-        let connection = self.connection.lock().expect("no holder of this lock panics");
+        const ASSIGN: &str =
+            "INSERT INTO tenants VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET plan = ?2";
+        let connection = self
+            .connection
+            .lock()
+            .expect("no holder of this lock panics");
         connection.execute(ASSIGN, [tenant, plan]).map(|_| ())
     }
 }
 
 fn plan(row: &Row<'_>) -> Result<Plan> {
-    Ok(Plan { average: row.get(0)?, burst: row.get(1)?, period: row.get(2)?, max_age_seconds: row.get(3)? })
+    Ok(Plan {
+        average: row.get(0)?,
+        burst: row.get(1)?,
+        period: row.get(2)?,
+        max_age_seconds: row.get(3)?,
+    })
 }
 
 #[cfg(test)]
@@ -94,7 +113,15 @@ mod tests {
     fn a_tenant_has_its_plan_and_everybody_else_the_free_one() {
         let plans = Plans::in_memory().unwrap();
         let average = |tenant: &str| plans.of(tenant).unwrap().average;
-        assert_eq!([average("acme"), average("monitoring"), average("nobody"), average("'; --")], [100, 0, 60, 60]);
+        assert_eq!(
+            [
+                average("acme"),
+                average("monitoring"),
+                average("nobody"),
+                average("'; --")
+            ],
+            [100, 0, 60, 60]
+        );
         plans.assign("nobody", "gold").unwrap();
         assert_eq!(average("nobody"), 100);
     }

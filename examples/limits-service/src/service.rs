@@ -47,9 +47,22 @@ async fn limits(State(plans): State<Arc<Plans>>, Json(question): Json<Question>)
 }
 
 fn told(plan: Plan) -> Response {
-    let Plan { average, burst, period, max_age_seconds } = plan;
+    let Plan {
+        average,
+        burst,
+        period,
+        max_age_seconds,
+    } = plan;
     let cached = [(header::CACHE_CONTROL, format!("max-age={max_age_seconds}"))];
-    (cached, Json(Answer { average, burst, period })).into_response()
+    (
+        cached,
+        Json(Answer {
+            average,
+            burst,
+            period,
+        }),
+    )
+        .into_response()
 }
 
 #[cfg(test)]
@@ -65,16 +78,27 @@ mod tests {
     async fn ask(question: &Value) -> (StatusCode, String, Value) {
         let router = router(Arc::new(Plans::in_memory().unwrap()));
         let request = Request::post("/limits").header("content-type", "application/json");
-        let response = router.oneshot(request.body(Body::from(question.to_string())).unwrap()).await.unwrap();
-        let cached = response.headers().get("cache-control").map(|value| value.to_str().unwrap().to_owned());
+        let response = router
+            .oneshot(request.body(Body::from(question.to_string())).unwrap())
+            .await
+            .unwrap();
+        let cached = response
+            .headers()
+            .get("cache-control")
+            .map(|value| value.to_str().unwrap().to_owned());
         let status = response.status();
         let body = response.into_body().collect().await.unwrap().to_bytes();
-        (status, cached.unwrap_or_default(), serde_json::from_slice(&body).unwrap_or_default())
+        (
+            status,
+            cached.unwrap_or_default(),
+            serde_json::from_slice(&body).unwrap_or_default(),
+        )
     }
 
     #[tokio::test]
     async fn a_question_of_sluicegate_is_answered_with_the_tenants_plan() {
-        let question = json!({"key": "acme", "headers": {"x-plan": "?"}, "method": "GET", "path": "/orders"});
+        let question =
+            json!({"key": "acme", "headers": {"x-plan": "?"}, "method": "GET", "path": "/orders"});
         let (status, cached, body) = ask(&question).await;
         assert_eq!((status, cached.as_str()), (StatusCode::OK, "max-age=300"));
         assert_eq!(body, json!({"average": 100, "burst": 200, "period": "1s"}));
@@ -83,13 +107,21 @@ mod tests {
     #[tokio::test]
     async fn the_document_names_every_field_of_an_answer() {
         let document: Value = serde_json::from_str(OPENAPI).unwrap();
-        let described = document["components"]["schemas"]["Answer"]["properties"].as_object().unwrap();
+        let described = document["components"]["schemas"]["Answer"]["properties"]
+            .as_object()
+            .unwrap();
         let (_, _, body) = ask(&json!({"key": "acme"})).await;
-        assert!(described.keys().eq(body.as_object().unwrap().keys()), "{body}");
+        assert!(
+            described.keys().eq(body.as_object().unwrap().keys()),
+            "{body}"
+        );
     }
 
     #[tokio::test]
     async fn what_is_no_question_is_refused() {
-        assert_eq!(ask(&json!({"tenant": "acme"})).await.0, StatusCode::UNPROCESSABLE_ENTITY);
+        assert_eq!(
+            ask(&json!({"tenant": "acme"})).await.0,
+            StatusCode::UNPROCESSABLE_ENTITY
+        );
     }
 }

@@ -28,7 +28,16 @@ fn throttlecrab() -> Result<PathBuf, String> {
     let program = home.join("bin/throttlecrab-server");
     if !program.is_file() {
         let home = home.display().to_string();
-        Command::cargo(["install", "throttlecrab-server", "--locked", "--version", VERSION, "--root", &home]).run()?;
+        Command::cargo([
+            "install",
+            "throttlecrab-server",
+            "--locked",
+            "--version",
+            VERSION,
+            "--root",
+            &home,
+        ])
+        .run()?;
     }
     Ok(program)
 }
@@ -43,5 +52,10 @@ const TOOLS: [Tool; 5] = [
 ];
 
 const fn tool(binary: &'static str, debian_package: &'static str) -> Tool {
-    Tool { binary, debian_package, needed_by: "bench decisions", need: Need::Required }
+    Tool {
+        binary,
+        debian_package,
+        needed_by: "bench decisions",
+        need: Need::Required,
+    }
 }

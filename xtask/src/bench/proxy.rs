@@ -21,8 +21,28 @@ pub fn prepare() -> Result<Vec<String>, String> {
 }
 
 const TOOLS: [Tool; 4] = [
-    Tool { binary: "nginx", debian_package: "nginx", needed_by: "bench proxy", need: Need::Required },
-    Tool { binary: "haproxy", debian_package: "haproxy", needed_by: "bench proxy", need: Need::Required },
-    Tool { binary: "redis-server", debian_package: "redis-server", needed_by: "bench proxy", need: Need::Required },
-    Tool { binary: "h2load", debian_package: "nghttp2-client", needed_by: "bench proxy", need: Need::Required },
+    Tool {
+        binary: "nginx",
+        debian_package: "nginx",
+        needed_by: "bench proxy",
+        need: Need::Required,
+    },
+    Tool {
+        binary: "haproxy",
+        debian_package: "haproxy",
+        needed_by: "bench proxy",
+        need: Need::Required,
+    },
+    Tool {
+        binary: "redis-server",
+        debian_package: "redis-server",
+        needed_by: "bench proxy",
+        need: Need::Required,
+    },
+    Tool {
+        binary: "h2load",
+        debian_package: "nghttp2-client",
+        needed_by: "bench proxy",
+        need: Need::Required,
+    },
 ];

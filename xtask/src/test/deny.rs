@@ -8,7 +8,8 @@ use super::{Done, StepResult};
 /// The step: skips with a note when cargo-deny is absent, because building it takes over ten minutes on two cores.
 pub fn run() -> StepResult {
     let Some(deny) = CARGO_DENY.installed() else {
-        let why = "cargo-deny is not installed (`cargo xtask audit` builds it under target)".to_string();
+        let why =
+            "cargo-deny is not installed (`cargo xtask audit` builds it under target)".to_string();
         println!("{why}");
         return Ok(Done::Skipped { why });
     };
@@ -16,7 +17,10 @@ pub fn run() -> StepResult {
     // Fetched apart from the check, so that no network and a bad crate do not look alike.
     if fetch_advisories(&deny).is_err() {
         let note = "advisories skipped: the advisory database could not be fetched";
-        return Ok(Done::Passed { tests: 0, note: Some(note.to_string()) });
+        return Ok(Done::Passed {
+            tests: 0,
+            note: Some(note.to_string()),
+        });
     }
     check_advisories(&deny)?;
     Ok(Done::QUIETLY)
@@ -26,12 +30,21 @@ pub fn run() -> StepResult {
 pub fn audit() -> Result<(), String> {
     let deny = CARGO_DENY.install_if_missing()?;
     check_policy(&deny)?;
-    fetch_advisories(&deny).map_err(|failure| format!("advisories were not looked at: {failure}"))?;
+    fetch_advisories(&deny)
+        .map_err(|failure| format!("advisories were not looked at: {failure}"))?;
     check_advisories(&deny)
 }
 
 fn check_policy(deny: &Command) -> Result<(), String> {
-    deny.clone().args(["check", "--hide-inclusion-graph", "bans", "licenses", "sources"]).run()
+    deny.clone()
+        .args([
+            "check",
+            "--hide-inclusion-graph",
+            "bans",
+            "licenses",
+            "sources",
+        ])
+        .run()
 }
 
 fn fetch_advisories(deny: &Command) -> Result<(), String> {
@@ -59,7 +72,10 @@ mod tests {
     fn allowed_licences() -> Vec<String> {
         let policy = policy();
         let allowed = policy["licenses"]["allow"].as_array().expect("a list");
-        allowed.iter().map(|licence| licence.as_str().expect("a name").to_string()).collect()
+        allowed
+            .iter()
+            .map(|licence| licence.as_str().expect("a name").to_string())
+            .collect()
     }
 
     #[test]
@@ -67,33 +83,60 @@ mod tests {
         let policy = policy();
         let sources = policy["sources"].as_table().expect("a section");
         assert_eq!(
-            (sources["unknown-registry"].as_str(), sources["unknown-git"].as_str()),
+            (
+                sources["unknown-registry"].as_str(),
+                sources["unknown-git"].as_str()
+            ),
             (Some("deny"), Some("deny"))
         );
         assert_eq!(sources["allow-git"].as_array().map(Vec::len), Some(0));
         let registries = sources["allow-registry"].as_array().expect("a list");
-        assert!(matches!(&registries[..], [only] if only.as_str().is_some_and(|url| url.ends_with("crates.io-index"))));
+        assert!(
+            matches!(&registries[..], [only] if only.as_str().is_some_and(|url| url.ends_with("crates.io-index")))
+        );
         assert_eq!(policy["bans"]["wildcards"].as_str(), Some("deny"));
         let allowed = allowed_licences();
-        assert!(["Apache-2.0", "MIT"].iter().all(|ours| allowed.iter().any(|licence| licence == ours)));
+        assert!(
+            ["Apache-2.0", "MIT"]
+                .iter()
+                .all(|ours| allowed.iter().any(|licence| licence == ours))
+        );
         assert!(!allowed.iter().any(|licence| licence.contains("GPL")));
     }
 
     #[test]
     fn every_dependency_comes_from_crates_io_under_a_licence_that_is_allowed() {
         // Only what is compiled here, which has been downloaded already.
-        let compiler = Command::new("rustc", ["-vV"]).ask().expect("the compiler says what it is");
-        let host = compiler.lines().find_map(|line| line.strip_prefix("host: ")).expect("it compiles for a host");
-        let words = ["metadata", "--format-version", "1", "--locked", "--all-features", "--filter-platform", host];
-        let metadata: Value = serde_json::from_str(&Command::cargo(words).ask().expect("cargo metadata works here"))
-            .expect("it prints JSON");
+        let compiler = Command::new("rustc", ["-vV"])
+            .ask()
+            .expect("the compiler says what it is");
+        let host = compiler
+            .lines()
+            .find_map(|line| line.strip_prefix("host: "))
+            .expect("it compiles for a host");
+        let words = [
+            "metadata",
+            "--format-version",
+            "1",
+            "--locked",
+            "--all-features",
+            "--filter-platform",
+            host,
+        ];
+        let metadata: Value = serde_json::from_str(
+            &Command::cargo(words)
+                .ask()
+                .expect("cargo metadata works here"),
+        )
+        .expect("it prints JSON");
         let allowed = allowed_licences();
         let packages = metadata["packages"].as_array().expect("a list");
         assert!(packages.len() > 100, "the whole tree");
         for package in packages {
             let (name, source) = (&package["name"], &package["source"]);
             let is_ours = source.is_null();
-            let is_from_crates_io = source == "registry+https://github.com/rust-lang/crates.io-index";
+            let is_from_crates_io =
+                source == "registry+https://github.com/rust-lang/crates.io-index";
             assert!(is_ours || is_from_crates_io, "{name} comes from {source}");
             let licence = package["license"].as_str().unwrap_or_default();
             assert!(is_allowed(licence, &allowed), "{name} is under {licence:?}");
@@ -102,7 +145,10 @@ mod tests {
 
     /// Of `A OR B AND (C OR D WITH E)`; older manifests write `A/B`.
     fn is_allowed(expression: &str, allowed: &[String]) -> bool {
-        let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
+        let spaced = expression
+            .replace('/', " OR ")
+            .replace('(', " ( ")
+            .replace(')', " ) ");
         let words: Vec<&str> = spaced.split_whitespace().collect();
         let (is_allowed, rest) = any_of(&words, allowed);
         is_allowed && rest.is_empty()
@@ -133,9 +179,10 @@ mod tests {
                 (is_allowed, [")", rest @ ..]) => (is_allowed, rest),
                 (_, rest) => (false, rest),
             },
-            [licence, "WITH", exception, rest @ ..] => {
-                (is_known(licence) || is_known(&format!("{licence} WITH {exception}")), rest)
-            }
+            [licence, "WITH", exception, rest @ ..] => (
+                is_known(licence) || is_known(&format!("{licence} WITH {exception}")),
+                rest,
+            ),
             [licence, rest @ ..] => (is_known(licence), rest),
             [] => (false, &[]),
         }
@@ -144,14 +191,26 @@ mod tests {
     #[test]
     fn expressions_of_licences_are_understood() {
         let allowed = ["MIT", "Apache-2.0", "Zlib WITH x"].map(str::to_string);
-        for good in
-            ["MIT", "GPL-3.0 OR MIT", "MIT/Apache-2.0", "(MIT OR GPL-3.0) AND Apache-2.0", "Zlib WITH x", "MIT WITH y"]
-        {
+        for good in [
+            "MIT",
+            "GPL-3.0 OR MIT",
+            "MIT/Apache-2.0",
+            "(MIT OR GPL-3.0) AND Apache-2.0",
+            "Zlib WITH x",
+            "MIT WITH y",
+        ] {
             assert!(is_allowed(good, &allowed), "{good}");
         }
-        for bad in
-            ["", "GPL-3.0", "MIT AND GPL-3.0", "Zlib", "Zlib WITH y", "(MIT", "MIT GPL-3.0", "GPL-3.0 AND (MIT OR MIT)"]
-        {
+        for bad in [
+            "",
+            "GPL-3.0",
+            "MIT AND GPL-3.0",
+            "Zlib",
+            "Zlib WITH y",
+            "(MIT",
+            "MIT GPL-3.0",
+            "GPL-3.0 AND (MIT OR MIT)",
+        ] {
             assert!(!is_allowed(bad, &allowed), "{bad}");
         }
     }

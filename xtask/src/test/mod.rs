@@ -24,7 +24,9 @@ pub fn run(choice: TestChoice) -> bool {
         TestChoice::Everything => STEPS.iter().collect(),
         TestChoice::Only(name) => STEPS.iter().filter(|step| step.name == name).collect(),
         TestChoice::List => {
-            STEPS.iter().for_each(|step| println!("{:<9} {}", step.name, step.about));
+            STEPS
+                .iter()
+                .for_each(|step| println!("{:<9} {}", step.name, step.about));
             return true;
         }
     };
@@ -34,7 +36,9 @@ pub fn run(choice: TestChoice) -> bool {
 
 /// The step `deny` with nothing left out; `true` when there is nothing to complain about.
 pub fn audit() -> bool {
-    deny::audit().inspect_err(|failure| eprintln!("audit: {failure}")).is_ok()
+    deny::audit()
+        .inspect_err(|failure| eprintln!("audit: {failure}"))
+        .is_ok()
 }
 
 /// The steps in the order they run.
@@ -63,7 +67,10 @@ enum Done {
 
 impl Done {
     /// Passed, without tests and with nothing to remark.
-    const QUIETLY: Self = Self::Passed { tests: 0, note: None };
+    const QUIETLY: Self = Self::Passed {
+        tests: 0,
+        note: None,
+    };
 }
 
 /// A step that ran: how it ended and how long it took.
@@ -73,14 +80,46 @@ struct Ran {
 }
 
 const STEPS: [Step; 9] = [
-    Step { name: "setup", about: "looks for the programs the other steps need", run: setup::run },
-    Step { name: "fmt", about: "cargo fmt --check", run: fmt },
-    Step { name: "clippy", about: "cargo clippy, every warning an error", run: clippy },
-    Step { name: "tests", about: "unit and integration tests, with nextest if it is installed", run: suites::tests },
-    Step { name: "loom", about: "every interleaving of the lock-free code (tests named loom_*)", run: suites::loom },
-    Step { name: "doctests", about: "the code in doc comments, README and guides", run: suites::doctests },
-    Step { name: "docs", about: "cargo doc, every warning an error", run: docs },
-    Step { name: "tidy", about: "cargo xtask tidy", run: tidy_step },
+    Step {
+        name: "setup",
+        about: "looks for the programs the other steps need",
+        run: setup::run,
+    },
+    Step {
+        name: "fmt",
+        about: "cargo fmt --check",
+        run: fmt,
+    },
+    Step {
+        name: "clippy",
+        about: "cargo clippy, every warning an error",
+        run: clippy,
+    },
+    Step {
+        name: "tests",
+        about: "unit and integration tests, with nextest if it is installed",
+        run: suites::tests,
+    },
+    Step {
+        name: "loom",
+        about: "every interleaving of the lock-free code (tests named loom_*)",
+        run: suites::loom,
+    },
+    Step {
+        name: "doctests",
+        about: "the code in doc comments, README and guides",
+        run: suites::doctests,
+    },
+    Step {
+        name: "docs",
+        about: "cargo doc, every warning an error",
+        run: docs,
+    },
+    Step {
+        name: "tidy",
+        about: "cargo xtask tidy",
+        run: tidy_step,
+    },
     Step {
         name: "deny",
         about: "licences, banned crates, sources, advisories, with cargo-deny if it is installed",
@@ -96,7 +135,12 @@ fn run_until_failure(steps: &[&Step]) -> Vec<Ran> {
         let result = (step.run)();
         let took = started.elapsed();
         let failed = result.is_err();
-        println!("=== {} {} after {}", step.name, summary::word(&result), summary::seconds(took));
+        println!(
+            "=== {} {} after {}",
+            step.name,
+            summary::word(&result),
+            summary::seconds(took)
+        );
         ran.push(Ran { result, took });
         if failed {
             break;
@@ -111,11 +155,22 @@ fn fmt() -> StepResult {
 }
 
 fn clippy() -> StepResult {
-    plain(Command::cargo(["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"]))
+    plain(Command::cargo([
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--all-features",
+        "--",
+        "-D",
+        "warnings",
+    ]))
 }
 
 fn docs() -> StepResult {
-    plain(Command::cargo(["doc", "--workspace", "--all-features", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
+    plain(
+        Command::cargo(["doc", "--workspace", "--all-features", "--no-deps"])
+            .env("RUSTDOCFLAGS", "-D warnings"),
+    )
 }
 
 fn tidy_step() -> StepResult {
@@ -144,7 +199,12 @@ mod tests {
 
     #[test]
     fn nothing_runs_after_the_first_failure() {
-        let steps = [("a", passes as fn() -> StepResult), ("b", fails), ("c", passes)].map(|(name, run)| Step {
+        let steps = [
+            ("a", passes as fn() -> StepResult),
+            ("b", fails),
+            ("c", passes),
+        ]
+        .map(|(name, run)| Step {
             name,
             about: "",
             run,

@@ -8,10 +8,18 @@ use super::{Done, StepResult};
 /// Installs what is required and missing; tells about what is only optional.
 pub fn run() -> StepResult {
     tools::install_missing(&TOOLS)?;
-    let absent = pypi::FOR_TESTS.iter().filter_map(|part| Some(absence(part, &part.program().err()?)));
-    let notes: Vec<String> = tools::missing_note(&TOOLS).into_iter().chain(absent).collect();
+    let absent = pypi::FOR_TESTS
+        .iter()
+        .filter_map(|part| Some(absence(part, &part.program().err()?)));
+    let notes: Vec<String> = tools::missing_note(&TOOLS)
+        .into_iter()
+        .chain(absent)
+        .collect();
     notes.iter().for_each(|note| println!("{note}"));
-    Ok(Done::Passed { tests: 0, note: (!notes.is_empty()).then(|| notes.join("; ")) })
+    Ok(Done::Passed {
+        tests: 0,
+        note: (!notes.is_empty()).then(|| notes.join("; ")),
+    })
 }
 
 /// The tests with it are left out, which must not look like a proof.
@@ -21,27 +29,82 @@ fn absence(part: &Part, failure: &str) -> String {
 
 /// A new program is one more line.
 const TOOLS: [Tool; 13] = [
-    Tool { binary: "git", debian_package: "git", needed_by: "test --only tidy", need: Need::Required },
+    Tool {
+        binary: "git",
+        debian_package: "git",
+        needed_by: "test --only tidy",
+        need: Need::Required,
+    },
     Tool {
         binary: "redis-server",
         debian_package: "redis-server",
         needed_by: "test --only tests",
         need: Need::Required,
     },
-    Tool { binary: "curl", debian_package: "curl", needed_by: "test --only tests", need: Need::Required },
-    Tool { binary: "h2load", debian_package: "nghttp2-client", needed_by: "test --only tests", need: Need::Required },
-    Tool { binary: "nginx", debian_package: "nginx", needed_by: "test --only tests", need: Need::Required },
-    Tool { binary: "haproxy", debian_package: "haproxy", needed_by: "test --only tests", need: Need::Required },
-    Tool { binary: "promtool", debian_package: "prometheus", needed_by: "test --only tests", need: Need::Required },
-    Tool { binary: "systemd-analyze", debian_package: "systemd", needed_by: "test --only tests", need: Need::Required },
-    Tool { binary: "ip", debian_package: "iproute2", needed_by: "test --only tests", need: Need::Required },
-    Tool { binary: "chromium", debian_package: "chromium", needed_by: "test --only tests", need: Need::Required },
+    Tool {
+        binary: "curl",
+        debian_package: "curl",
+        needed_by: "test --only tests",
+        need: Need::Required,
+    },
+    Tool {
+        binary: "h2load",
+        debian_package: "nghttp2-client",
+        needed_by: "test --only tests",
+        need: Need::Required,
+    },
+    Tool {
+        binary: "nginx",
+        debian_package: "nginx",
+        needed_by: "test --only tests",
+        need: Need::Required,
+    },
+    Tool {
+        binary: "haproxy",
+        debian_package: "haproxy",
+        needed_by: "test --only tests",
+        need: Need::Required,
+    },
+    Tool {
+        binary: "promtool",
+        debian_package: "prometheus",
+        needed_by: "test --only tests",
+        need: Need::Required,
+    },
+    Tool {
+        binary: "systemd-analyze",
+        debian_package: "systemd",
+        needed_by: "test --only tests",
+        need: Need::Required,
+    },
+    Tool {
+        binary: "ip",
+        debian_package: "iproute2",
+        needed_by: "test --only tests",
+        need: Need::Required,
+    },
+    Tool {
+        binary: "chromium",
+        debian_package: "chromium",
+        needed_by: "test --only tests",
+        need: Need::Required,
+    },
     Tool {
         binary: "chromedriver",
         debian_package: "chromium-driver",
         needed_by: "test --only tests",
         need: Need::Required,
     },
-    Tool { binary: "cc", debian_package: "gcc", needed_by: "test --only tests", need: Need::Required },
-    Tool { binary: "valgrind", debian_package: "valgrind", needed_by: "bench local", need: Need::Optional },
+    Tool {
+        binary: "cc",
+        debian_package: "gcc",
+        needed_by: "test --only tests",
+        need: Need::Required,
+    },
+    Tool {
+        binary: "valgrind",
+        debian_package: "valgrind",
+        needed_by: "bench local",
+        need: Need::Optional,
+    },
 ];

@@ -11,27 +11,46 @@ use super::{Done, StepResult};
 pub fn tests() -> StepResult {
     let everything = ["--workspace", "--all-features"];
     let with_parts = |command: Command| {
-        pypi::FOR_TESTS.iter().fold(command, |command, part| match part.program() {
-            Ok(program) => command.env(part.variable, program.display().to_string()),
-            Err(_) => command,
-        })
+        pypi::FOR_TESTS
+            .iter()
+            .fold(command, |command, part| match part.program() {
+                Ok(program) => command.env(part.variable, program.display().to_string()),
+                Err(_) => command,
+            })
     };
     if Command::cargo(["nextest", "--version"]).ask().is_ok() {
-        let tests = count(&with_parts(Command::cargo(["nextest", "run"]).args(everything)))?;
-        return Ok(Done::Passed { tests, note: pictures() });
+        let tests = count(&with_parts(
+            Command::cargo(["nextest", "run"]).args(everything),
+        ))?;
+        return Ok(Done::Passed {
+            tests,
+            note: pictures(),
+        });
     }
     let targets = ["--lib", "--bins", "--tests", "--examples"];
-    let tests = count(&with_parts(Command::cargo(["test"]).args(everything).args(targets)))?;
+    let tests = count(&with_parts(
+        Command::cargo(["test"]).args(everything).args(targets),
+    ))?;
     let note = "without nextest, so a test that hangs is not stopped (`cargo install cargo-nextest --locked`)";
-    let notes: Vec<String> = std::iter::once(note.to_string()).chain(pictures()).collect();
-    Ok(Done::Passed { tests, note: Some(notes.join("; ")) })
+    let notes: Vec<String> = std::iter::once(note.to_string())
+        .chain(pictures())
+        .collect();
+    Ok(Done::Passed {
+        tests,
+        note: Some(notes.join("; ")),
+    })
 }
 
 /// Where the tests have put what they saw in a browser: what a test prints is not shown when it passes.
 fn pictures() -> Option<String> {
     let directory = root().join(target_dir()).join("tmp").join("dashboard");
     let count = fs::read_dir(&directory).ok()?.count();
-    (count > 0).then(|| format!("{count} pictures of the dashboard are in {}", directory.display()))
+    (count > 0).then(|| {
+        format!(
+            "{count} pictures of the dashboard are in {}",
+            directory.display()
+        )
+    })
 }
 
 /// The model checker replaces the atomics of every crate it is compiled into, hence its own target directory.
@@ -45,7 +64,13 @@ pub fn loom() -> StepResult {
 
 /// The code in doc comments and, through `include_str!`, in README and guides.
 pub fn doctests() -> StepResult {
-    count(&Command::cargo(["test", "--workspace", "--all-features", "--doc"])).map(passed)
+    count(&Command::cargo([
+        "test",
+        "--workspace",
+        "--all-features",
+        "--doc",
+    ]))
+    .map(passed)
 }
 
 fn count(command: &Command) -> Result<u64, String> {
@@ -100,8 +125,14 @@ mod tests {
     #[test]
     fn a_run_without_tests_is_not_a_proof() {
         let command = Command::cargo(["test"]);
-        let none = passed_tests("running 0 tests\n\ntest result: ok. 0 passed; 0 failed; 9 filtered out\n");
-        assert!(some_ran(none, &command).expect_err("zero tests ran").contains("`cargo test` ran no test"));
+        let none = passed_tests(
+            "running 0 tests\n\ntest result: ok. 0 passed; 0 failed; 9 filtered out\n",
+        );
+        assert!(
+            some_ran(none, &command)
+                .expect_err("zero tests ran")
+                .contains("`cargo test` ran no test")
+        );
         assert_eq!(some_ran(1, &command), Ok(1));
     }
 }

@@ -8,12 +8,18 @@ use super::{Done, Ran, Step, StepResult};
 pub fn print(steps: &[&Step], ran: &[Ran]) -> bool {
     println!();
     rows(steps, ran).iter().for_each(|row| println!("{row}"));
-    let failure = steps.iter().zip(ran).find_map(|(step, ran)| Some((step, ran.result.as_ref().err()?)));
+    let failure = steps
+        .iter()
+        .zip(ran)
+        .find_map(|(step, ran)| Some((step, ran.result.as_ref().err()?)));
     let Some((step, failure)) = failure else {
         println!("\n{}", all_good(ran));
         return true;
     };
-    eprintln!("\n{} failed: {failure}\n`cargo xtask test --only {}` repeats the step", step.name, step.name);
+    eprintln!(
+        "\n{} failed: {failure}\n`cargo xtask test --only {}` repeats the step",
+        step.name, step.name
+    );
     false
 }
 
@@ -33,12 +39,16 @@ pub fn word(result: &StepResult) -> &'static str {
 
 fn rows(steps: &[&Step], ran: &[Ran]) -> Vec<String> {
     let row = |name: &str, word: &str, took: &str, remarks: &str| {
-        format!("{name:<9} {word:<8} {took:>9}  {remarks}").trim_end().to_string()
+        format!("{name:<9} {word:<8} {took:>9}  {remarks}")
+            .trim_end()
+            .to_string()
     };
     let mut rows = vec![row("step", "result", "time", "remarks")];
     for (index, step) in steps.iter().enumerate() {
         rows.push(match ran.get(index) {
-            Some(Ran { result, took }) => row(step.name, word(result), &seconds(*took), &remarks(result)),
+            Some(Ran { result, took }) => {
+                row(step.name, word(result), &seconds(*took), &remarks(result))
+            }
             None => row(step.name, "not run", "", ""),
         });
     }
@@ -50,7 +60,11 @@ fn remarks(result: &StepResult) -> String {
     match result {
         Ok(Done::Passed { tests, note }) => {
             let tests = (*tests > 0).then(|| format!("{tests} tests"));
-            tests.into_iter().chain(note.clone()).collect::<Vec<_>>().join("; ")
+            tests
+                .into_iter()
+                .chain(note.clone())
+                .collect::<Vec<_>>()
+                .join("; ")
         }
         Ok(Done::Skipped { why }) => why.clone(),
         Err(_) => String::new(),
@@ -58,12 +72,24 @@ fn remarks(result: &StepResult) -> String {
 }
 
 fn all_good(ran: &[Ran]) -> String {
-    let tests_of = |ran: &Ran| if let Ok(Done::Passed { tests, .. }) = ran.result { tests } else { 0 };
-    let skipped = ran.iter().filter(|ran| matches!(ran.result, Ok(Done::Skipped { .. }))).count();
+    let tests_of = |ran: &Ran| {
+        if let Ok(Done::Passed { tests, .. }) = ran.result {
+            tests
+        } else {
+            0
+        }
+    };
+    let skipped = ran
+        .iter()
+        .filter(|ran| matches!(ran.result, Ok(Done::Skipped { .. })))
+        .count();
     let passed = ran.len() - skipped;
     let tests: u64 = ran.iter().map(tests_of).sum();
     let took = ran.iter().map(|ran| ran.took).sum();
-    format!("all good: {passed} steps passed, {skipped} skipped, {tests} tests, {}", seconds(took))
+    format!(
+        "all good: {passed} steps passed, {skipped} skipped, {tests} tests, {}",
+        seconds(took)
+    )
 }
 
 #[cfg(test)]
@@ -71,26 +97,43 @@ mod tests {
     use super::*;
 
     fn step(name: &'static str) -> Step {
-        Step { name, about: "", run: || Ok(Done::QUIETLY) }
+        Step {
+            name,
+            about: "",
+            run: || Ok(Done::QUIETLY),
+        }
     }
 
     fn ran(result: StepResult) -> Ran {
-        Ran { result, took: Duration::from_millis(1_250) }
+        Ran {
+            result,
+            took: Duration::from_millis(1_250),
+        }
     }
 
     fn passed(tests: u64, note: Option<&str>) -> Ran {
-        ran(Ok(Done::Passed { tests, note: note.map(str::to_string) }))
+        ran(Ok(Done::Passed {
+            tests,
+            note: note.map(str::to_string),
+        }))
     }
 
     fn skipped(why: &str) -> Ran {
-        ran(Ok(Done::Skipped { why: why.to_string() }))
+        ran(Ok(Done::Skipped {
+            why: why.to_string(),
+        }))
     }
 
     #[test]
     fn every_chosen_step_has_a_row_even_if_it_did_not_run() {
         let steps = ["fmt", "tests", "deny", "docs", "tidy"].map(step);
         let steps: Vec<&Step> = steps.iter().collect();
-        let ran = [passed(0, None), passed(12, Some("no nextest")), skipped("no deny"), ran(Err("broken".to_string()))];
+        let ran = [
+            passed(0, None),
+            passed(12, Some("no nextest")),
+            skipped("no deny"),
+            ran(Err("broken".to_string())),
+        ];
         assert_eq!(
             rows(&steps, &ran),
             [
@@ -108,13 +151,19 @@ mod tests {
     fn one_failure_is_a_failure_and_a_skip_is_none() {
         let steps = ["fmt", "deny"].map(step);
         let steps: Vec<&Step> = steps.iter().collect();
-        assert!(!print(&steps, &[passed(0, None), ran(Err("broken".to_string()))]));
+        assert!(!print(
+            &steps,
+            &[passed(0, None), ran(Err("broken".to_string()))]
+        ));
         assert!(print(&steps, &[passed(0, None), skipped("no deny")]));
     }
 
     #[test]
     fn the_last_line_adds_up_steps_tests_and_times() {
         let ran = [passed(3, None), skipped("no deny"), passed(4, None)];
-        assert_eq!(all_good(&ran), "all good: 2 steps passed, 1 skipped, 7 tests, 3.8 s");
+        assert_eq!(
+            all_good(&ran),
+            "all good: 2 steps passed, 1 skipped, 7 tests, 3.8 s"
+        );
     }
 }

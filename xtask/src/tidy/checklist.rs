@@ -35,15 +35,22 @@ struct Row<'a> {
 /// All rows but the headings, which are known by the dashes below them.
 fn rows(text: &str) -> Vec<Row<'_>> {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
-    let is_rule = |line: &str| line.starts_with('|') && line.chars().all(|letter| "|-: ".contains(letter));
+    let is_rule =
+        |line: &str| line.starts_with('|') && line.chars().all(|letter| "|-: ".contains(letter));
     let is_heading = |index: usize| lines.get(index + 1).is_some_and(|below| is_rule(below));
     let indexed = lines.iter().enumerate();
     indexed
         .filter(|(index, line)| line.starts_with('|') && !is_rule(line) && !is_heading(*index))
         .map(|(index, line)| {
             let cells = cells(line);
-            let tests = cells.get(2).map_or(Vec::new(), |cell| cell.split('`').skip(1).step_by(2).collect());
-            Row { line: index + 1, id: cells.first().unwrap_or(&"").trim(), tests }
+            let tests = cells.get(2).map_or(Vec::new(), |cell| {
+                cell.split('`').skip(1).step_by(2).collect()
+            });
+            Row {
+                line: index + 1,
+                id: cells.first().unwrap_or(&"").trim(),
+                tests,
+            }
         })
         .collect()
 }
@@ -70,9 +77,19 @@ fn wrong_ids(rows: &[Row]) -> Vec<Finding> {
     for row in rows {
         if !known.iter().any(|id| id == row.id) {
             let what_to_do = "correct it, or add it to xtask/src/tidy/checklist_ids.rs";
-            findings.push(Finding::new(PATH, row.line, format!("unknown id `{}`", row.id), what_to_do));
+            findings.push(Finding::new(
+                PATH,
+                row.line,
+                format!("unknown id `{}`", row.id),
+                what_to_do,
+            ));
         } else if !seen.insert(row.id) {
-            findings.push(Finding::new(PATH, row.line, format!("a second row for {}", row.id), "merge the two rows"));
+            findings.push(Finding::new(
+                PATH,
+                row.line,
+                format!("a second row for {}", row.id),
+                "merge the two rows",
+            ));
         }
     }
     findings
@@ -109,15 +126,26 @@ fn wrong_tests(row: &Row, tree: &Tree, tests: &HashSet<String>) -> Vec<Finding> 
 }
 
 fn holds_transcript(tree: &Tree, name: &str) -> bool {
-    tree.files
-        .iter()
-        .any(|file| file.path.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with('/')))
+    tree.files.iter().any(|file| {
+        file.path
+            .strip_suffix(name)
+            .is_some_and(|before| before.is_empty() || before.ends_with('/'))
+    })
 }
 
 fn missing_rows(rows: &[Row]) -> Vec<Finding> {
-    let missing = checklist_ids::due().into_iter().filter(|id| !rows.iter().any(|row| row.id == id));
+    let missing = checklist_ids::due()
+        .into_iter()
+        .filter(|id| !rows.iter().any(|row| row.id == id));
     missing
-        .map(|id| Finding::new(PATH, 1, format!("no row for {id}"), "add one with the test that covers it"))
+        .map(|id| {
+            Finding::new(
+                PATH,
+                1,
+                format!("no row for {id}"),
+                "add one with the test that covers it",
+            )
+        })
         .collect()
 }
 
@@ -133,9 +161,15 @@ fn test_names(source: &RustSource) -> Vec<String> {
 /// Whether an attribute such as `#[test]` or `#[tokio::test(…)]` stands in the last six lines, with no other code after it.
 /// Functions in `proptest!` carry the attribute too, or they would not run.
 fn is_under_test_attribute(lines_above: &[&str]) -> bool {
-    let mut near = lines_above.iter().rev().take(6).take_while(|line| !line.ends_with(['}', ';', '{']));
+    let mut near = lines_above
+        .iter()
+        .rev()
+        .take(6)
+        .take_while(|line| !line.ends_with(['}', ';', '{']));
     near.any(|line| {
-        let name = line.strip_prefix("#[").and_then(|attribute| attribute.split(['(', ']', ' ']).next());
+        let name = line
+            .strip_prefix("#[")
+            .and_then(|attribute| attribute.split(['(', ']', ' ']).next());
         name.is_some_and(|name| name.contains("test"))
     })
 }
@@ -152,10 +186,21 @@ mod tests {
 
     /// Findings of a checklist that names these rows and is complete otherwise.
     fn found_with(rows: &str) -> Vec<String> {
-        let due = checklist_ids::due().into_iter().filter(|id| !rows.contains(&format!("| {id} |")));
-        let rest: String = due.map(|id| format!("| {id} | works | `a::plain` |\n")).collect();
+        let due = checklist_ids::due()
+            .into_iter()
+            .filter(|id| !rows.contains(&format!("| {id} |")));
+        let rest: String = due
+            .map(|id| format!("| {id} | works | `a::plain` |\n"))
+            .collect();
         let text = format!("| id | behaviour | tests |\n|---|:-:|---|\n{rows}{rest}");
-        found(check, &[(PATH, &text), ("crates/a/tests/a.rs", TESTS), ("crates/a/tests/transcripts/burst.txt", "")])
+        found(
+            check,
+            &[
+                (PATH, &text),
+                ("crates/a/tests/a.rs", TESTS),
+                ("crates/a/tests/transcripts/burst.txt", ""),
+            ],
+        )
     }
 
     #[test]
@@ -168,15 +213,30 @@ mod tests {
     fn tests_that_do_not_exist_are_found() {
         let row = "| A1 | a | `a::gone`, `helper`, `later`, `commented`, `urst.txt` |\n";
         let names = ["a::gone", "commented", "helper", "later", "urst.txt"];
-        assert_eq!(found_with(row), names.map(|name| format!("{PATH}:3: no such test `{name}`")));
-        assert_eq!(found_with("| A1 | a | later |\n"), [format!("{PATH}:3: A1 names no test")]);
-        assert_eq!(found_with("| A1 | a `plain` |\n"), [format!("{PATH}:3: A1 names no test")]);
+        assert_eq!(
+            found_with(row),
+            names.map(|name| format!("{PATH}:3: no such test `{name}`"))
+        );
+        assert_eq!(
+            found_with("| A1 | a | later |\n"),
+            [format!("{PATH}:3: A1 names no test")]
+        );
+        assert_eq!(
+            found_with("| A1 | a `plain` |\n"),
+            [format!("{PATH}:3: A1 names no test")]
+        );
     }
 
     #[test]
     fn wrong_and_repeated_ids_are_found() {
         let rows = "| A17 | a | `plain` |\n| B4 | b | `plain` |\n| B4 | b | `plain` |\n";
-        assert_eq!(found_with(rows), [format!("{PATH}:3: unknown id `A17`"), format!("{PATH}:5: a second row for B4")]);
+        assert_eq!(
+            found_with(rows),
+            [
+                format!("{PATH}:3: unknown id `A17`"),
+                format!("{PATH}:5: a second row for B4")
+            ]
+        );
     }
 
     #[test]

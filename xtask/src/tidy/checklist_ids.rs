@@ -19,36 +19,99 @@ struct Group {
 }
 
 const KNOWN: [Group; 8] = [
-    Group { prefix: "A", numbers: 1..=16 },
-    Group { prefix: "B", numbers: 1..=11 },
-    Group { prefix: "C", numbers: 1..=8 },
-    Group { prefix: "D", numbers: 1..=7 },
-    Group { prefix: "E", numbers: 1..=12 },
-    Group { prefix: "F", numbers: 1..=8 },
-    Group { prefix: "G", numbers: 1..=5 },
-    Group { prefix: "T-", numbers: 1..=67 },
+    Group {
+        prefix: "A",
+        numbers: 1..=16,
+    },
+    Group {
+        prefix: "B",
+        numbers: 1..=11,
+    },
+    Group {
+        prefix: "C",
+        numbers: 1..=8,
+    },
+    Group {
+        prefix: "D",
+        numbers: 1..=7,
+    },
+    Group {
+        prefix: "E",
+        numbers: 1..=12,
+    },
+    Group {
+        prefix: "F",
+        numbers: 1..=8,
+    },
+    Group {
+        prefix: "G",
+        numbers: 1..=5,
+    },
+    Group {
+        prefix: "T-",
+        numbers: 1..=67,
+    },
 ];
 
 /// Grows as features arrive, until it equals [`KNOWN`].
 const DUE: [Group; 12] = [
-    Group { prefix: "A", numbers: 1..=16 },
-    Group { prefix: "B", numbers: 1..=11 },
-    Group { prefix: "C", numbers: 1..=8 },
-    Group { prefix: "D", numbers: 1..=7 },
-    Group { prefix: "F", numbers: 1..=8 },
-    Group { prefix: "G", numbers: 1..=4 },
-    Group { prefix: "T-", numbers: 1..=23 },
-    Group { prefix: "T-", numbers: 25..=25 },
-    Group { prefix: "T-", numbers: 26..=30 },
-    Group { prefix: "T-", numbers: 31..=35 },
-    Group { prefix: "T-", numbers: 37..=56 },
-    Group { prefix: "T-", numbers: 62..=67 },
+    Group {
+        prefix: "A",
+        numbers: 1..=16,
+    },
+    Group {
+        prefix: "B",
+        numbers: 1..=11,
+    },
+    Group {
+        prefix: "C",
+        numbers: 1..=8,
+    },
+    Group {
+        prefix: "D",
+        numbers: 1..=7,
+    },
+    Group {
+        prefix: "F",
+        numbers: 1..=8,
+    },
+    Group {
+        prefix: "G",
+        numbers: 1..=4,
+    },
+    Group {
+        prefix: "T-",
+        numbers: 1..=23,
+    },
+    Group {
+        prefix: "T-",
+        numbers: 25..=25,
+    },
+    Group {
+        prefix: "T-",
+        numbers: 26..=30,
+    },
+    Group {
+        prefix: "T-",
+        numbers: 31..=35,
+    },
+    Group {
+        prefix: "T-",
+        numbers: 37..=56,
+    },
+    Group {
+        prefix: "T-",
+        numbers: 62..=67,
+    },
 ];
 
 /// `A1`, but `T-01`.
 fn ids(group: &Group) -> impl Iterator<Item = String> {
     let width = if group.prefix.ends_with('-') { 2 } else { 1 };
-    group.numbers.clone().map(move |number| format!("{}{number:0width$}", group.prefix))
+    group
+        .numbers
+        .clone()
+        .map(move |number| format!("{}{number:0width$}", group.prefix))
 }
 
 #[cfg(test)]
@@ -58,7 +121,9 @@ mod tests {
     #[test]
     fn ids_are_spelled_as_in_the_table() {
         let known = known();
-        for id in ["A1", "A16", "B11", "C8", "D7", "E12", "F8", "G5", "T-01", "T-67"] {
+        for id in [
+            "A1", "A16", "B11", "C8", "D7", "E12", "F8", "G5", "T-01", "T-67",
+        ] {
             assert!(known.iter().any(|known| known == id), "{id}");
         }
         for id in ["A0", "A17", "A01", "T-1", "T-68", "H1"] {

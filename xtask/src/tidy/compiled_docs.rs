@@ -7,9 +7,16 @@ use super::{Finding, Tree};
 
 /// Finds Rust blocks in Markdown files that no `#[doc = include_str!("…")]` under `crates/*/src` brings to the compiler.
 pub fn check(tree: &Tree) -> Vec<Finding> {
-    let included: Vec<String> =
-        tree.rust.iter().filter(|source| is_crate_source(&source.path)).flat_map(included_docs).collect();
-    tree.markdown().filter(|file| is_guide(&file.path)).flat_map(|file| uncompiled(file, &included)).collect()
+    let included: Vec<String> = tree
+        .rust
+        .iter()
+        .filter(|source| is_crate_source(&source.path))
+        .flat_map(included_docs)
+        .collect();
+    tree.markdown()
+        .filter(|file| is_guide(&file.path))
+        .flat_map(|file| uncompiled(file, &included))
+        .collect()
 }
 
 fn is_crate_source(path: &str) -> bool {
@@ -23,7 +30,9 @@ fn is_guide(path: &str) -> bool {
 const INCLUDE: &str = "doc = include_str!(\"";
 
 fn included_docs(source: &RustSource) -> impl Iterator<Item = String> {
-    let names = source.mentions(INCLUDE).filter_map(|at| source.text[at + INCLUDE.len()..].split('"').next());
+    let names = source
+        .mentions(INCLUDE)
+        .filter_map(|at| source.text[at + INCLUDE.len()..].split('"').next());
     names.filter_map(|name| resolve(&source.path, name))
 }
 
@@ -31,7 +40,9 @@ fn uncompiled(file: &TextFile, included: &[String]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut is_compiled = included.contains(&file.path);
     for (number, line) in lines(&file.text) {
-        let Line::FenceOpens(info) = line else { continue };
+        let Line::FenceOpens(info) = line else {
+            continue;
+        };
         let mut words = info.split([',', ' ']);
         if words.next() != Some("rust") {
             continue;
@@ -45,8 +56,14 @@ fn uncompiled(file: &TextFile, included: &[String]) -> Vec<Finding> {
             ));
         }
         if !is_compiled {
-            let what_to_do = "add `#[doc = include_str!(\"…\")]` with this file to the documentation of a crate";
-            findings.push(Finding::new(&file.path, number, "Rust code that nothing compiles", what_to_do));
+            let what_to_do =
+                "add `#[doc = include_str!(\"…\")]` with this file to the documentation of a crate";
+            findings.push(Finding::new(
+                &file.path,
+                number,
+                "Rust code that nothing compiles",
+                what_to_do,
+            ));
             // The include repairs all blocks of the file, so one finding is enough.
             is_compiled = true;
         }
@@ -63,11 +80,30 @@ mod tests {
 
     #[test]
     fn rust_code_that_nothing_compiles_is_found_once_per_file() {
-        let expected =
-            ["README.md:2: Rust code that nothing compiles", "docs/guide/a.md:2: Rust code that nothing compiles"];
-        let elsewhere = ("xtask/src/main.rs", "#![doc = include_str!(\"../../README.md\")]");
-        let comment = ("crates/a/src/lib.rs", "// #![doc = include_str!(\"../../../README.md\")]");
-        assert_eq!(found(check, &[("README.md", GUIDE), ("docs/guide/a.md", GUIDE), elsewhere, comment]), expected);
+        let expected = [
+            "README.md:2: Rust code that nothing compiles",
+            "docs/guide/a.md:2: Rust code that nothing compiles",
+        ];
+        let elsewhere = (
+            "xtask/src/main.rs",
+            "#![doc = include_str!(\"../../README.md\")]",
+        );
+        let comment = (
+            "crates/a/src/lib.rs",
+            "// #![doc = include_str!(\"../../../README.md\")]",
+        );
+        assert_eq!(
+            found(
+                check,
+                &[
+                    ("README.md", GUIDE),
+                    ("docs/guide/a.md", GUIDE),
+                    elsewhere,
+                    comment
+                ]
+            ),
+            expected
+        );
     }
 
     #[test]
@@ -86,9 +122,15 @@ mod tests {
     #[test]
     fn ignored_blocks_are_found_even_in_included_files() {
         let files = [
-            ("crates/a/src/lib.rs", "#![doc = include_str!(\"../../../README.md\")]"),
+            (
+                "crates/a/src/lib.rs",
+                "#![doc = include_str!(\"../../../README.md\")]",
+            ),
             ("README.md", "```rust,ignore\n```\n"),
         ];
-        assert_eq!(found(check, &files), ["README.md:1: a Rust block marked `ignore`"]);
+        assert_eq!(
+            found(check, &files),
+            ["README.md:1: a Rust block marked `ignore`"]
+        );
     }
 }

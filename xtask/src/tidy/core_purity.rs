@@ -7,27 +7,41 @@ use super::{Finding, Tree};
 
 /// Finds words that give such things away in the code of the core, one finding per line and kind.
 pub fn check(tree: &Tree) -> Vec<Finding> {
-    tree.rust.iter().filter(|source| source.path.starts_with(CORE)).flat_map(impurities).collect()
+    tree.rust
+        .iter()
+        .filter(|source| source.path.starts_with(CORE))
+        .flat_map(impurities)
+        .collect()
 }
 
 const CORE: &str = "crates/sluicegate-core/src/";
 
 /// What the core must not do, and the words that give it away, after an import as well as with the full path.
 const FORBIDDEN: [(&str, &[&str]); 6] = [
-    ("reads a clock", &["time::Instant", "Instant::now", "SystemTime"]),
+    (
+        "reads a clock",
+        &["time::Instant", "Instant::now", "SystemTime"],
+    ),
     ("opens a socket", &["TcpStream", "TcpListener", "UdpSocket"]),
     ("touches files", &["std::fs", "fs::"]),
     ("uses threads", &["std::thread", "thread::"]),
     ("prints", &["print!", "println!", "eprint!", "eprintln!"]),
-    ("is asynchronous", &["async fn", "async move", "async {", ".await"]),
+    (
+        "is asynchronous",
+        &["async fn", "async move", "async {", ".await"],
+    ),
 ];
 
 fn impurities(source: &RustSource) -> impl Iterator<Item = Finding> {
     FORBIDDEN.iter().flat_map(move |(what, words)| {
-        let lines: BTreeSet<usize> =
-            words.iter().flat_map(|word| source.mentions(word)).map(|at| source.line_at(at)).collect();
+        let lines: BTreeSet<usize> = words
+            .iter()
+            .flat_map(|word| source.mentions(word))
+            .map(|at| source.line_at(at))
+            .collect();
         lines.into_iter().map(move |line| {
-            let what_to_do = "take the result as an argument, and do it in `sluicegate` or further out";
+            let what_to_do =
+                "take the result as an argument, and do it in `sluicegate` or further out";
             Finding::new(&source.path, line, format!("the core {what}"), what_to_do)
         })
     })
@@ -48,9 +62,20 @@ mod tests {
             "3: the core opens a socket",
             "4: the core touches files",
         ];
-        let more = ["6: the core uses threads", "7: the core prints", "8: the core is asynchronous"];
-        let expected: Vec<String> = kinds.iter().chain(&more).map(|rest| format!("{CORE}a.rs:{rest}")).collect();
-        assert_eq!(found(check, &[("crates/sluicegate-core/src/a.rs", text)]), expected);
+        let more = [
+            "6: the core uses threads",
+            "7: the core prints",
+            "8: the core is asynchronous",
+        ];
+        let expected: Vec<String> = kinds
+            .iter()
+            .chain(&more)
+            .map(|rest| format!("{CORE}a.rs:{rest}"))
+            .collect();
+        assert_eq!(
+            found(check, &[("crates/sluicegate-core/src/a.rs", text)]),
+            expected
+        );
     }
 
     #[test]

@@ -14,7 +14,12 @@ pub struct Exception {
 impl Exception {
     pub fn not_needed(&self) -> Finding {
         let what = format!("`{}` needs no exception", self.subject);
-        Finding::new(PATH, self.line, what, "remove the line, it is short enough or gone")
+        Finding::new(
+            PATH,
+            self.line,
+            what,
+            "remove the line, it is short enough or gone",
+        )
     }
 }
 
@@ -29,7 +34,10 @@ pub fn read(tree: &Tree) -> (Vec<Exception>, Vec<Finding>) {
         }
         match line.split_once(" - ") {
             Some((subject, reason)) if !reason.trim().is_empty() => {
-                exceptions.push(Exception { subject: subject.trim().to_string(), line: index + 1 });
+                exceptions.push(Exception {
+                    subject: subject.trim().to_string(),
+                    line: index + 1,
+                });
             }
             _ => findings.push(Finding::new(
                 PATH,
@@ -48,8 +56,17 @@ mod tests {
 
     #[test]
     fn a_line_is_a_subject_and_a_reason() {
-        let (exceptions, findings) = read(&Tree::of(&[(PATH, "# list\n\na.rs::f - one match - whole\n")]));
-        assert_eq!(exceptions, [Exception { subject: "a.rs::f".to_string(), line: 3 }]);
+        let (exceptions, findings) = read(&Tree::of(&[(
+            PATH,
+            "# list\n\na.rs::f - one match - whole\n",
+        )]));
+        assert_eq!(
+            exceptions,
+            [Exception {
+                subject: "a.rs::f".to_string(),
+                line: 3
+            }]
+        );
         assert_eq!(findings, []);
     }
 
@@ -58,6 +75,10 @@ mod tests {
         let (exceptions, findings) = read(&Tree::of(&[(PATH, "a.rs\nb.rs - \n")]));
         assert_eq!(exceptions, []);
         assert_eq!(findings.len(), 2);
-        assert!(findings[0].to_string().starts_with("xtask/tidy-exceptions.txt:1: an exception without a reason"));
+        assert!(
+            findings[0]
+                .to_string()
+                .starts_with("xtask/tidy-exceptions.txt:1: an exception without a reason")
+        );
     }
 }

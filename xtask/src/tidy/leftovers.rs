@@ -5,14 +5,23 @@ use super::{Finding, Tree};
 
 /// Finds leftovers in code; words in comments and strings are left alone.
 pub fn check(tree: &Tree) -> Vec<Finding> {
-    tree.rust.iter().flat_map(|source| phrases(source).chain(ignored_tests(source))).collect()
+    tree.rust
+        .iter()
+        .flat_map(|source| phrases(source).chain(ignored_tests(source)))
+        .collect()
 }
 
 /// What must not be written, and what to write instead.
 const LEFTOVERS: [(&str, &str); 6] = [
     ("todo!(", "finish it"),
-    ("unimplemented!(", "finish it, or return an error that says so"),
-    ("unreachable!()", "say why it cannot happen: `unreachable!(\"…\")`"),
+    (
+        "unimplemented!(",
+        "finish it, or return an error that says so",
+    ),
+    (
+        "unreachable!()",
+        "say why it cannot happen: `unreachable!(\"…\")`",
+    ),
     ("dbg!(", "remove it"),
     ("#[allow(", "use `#[expect(lint, reason = \"…\")]`"),
     ("#![allow(", "use `#![expect(lint, reason = \"…\")]`"),
@@ -20,23 +29,38 @@ const LEFTOVERS: [(&str, &str); 6] = [
 
 fn phrases(source: &RustSource) -> impl Iterator<Item = Finding> {
     LEFTOVERS.iter().flat_map(move |(phrase, what_to_do)| {
-        source
-            .mentions(phrase)
-            .map(move |at| Finding::new(&source.path, source.line_at(at), format!("`{phrase}`"), *what_to_do))
+        source.mentions(phrase).map(move |at| {
+            Finding::new(
+                &source.path,
+                source.line_at(at),
+                format!("`{phrase}`"),
+                *what_to_do,
+            )
+        })
     })
 }
 
 fn ignored_tests(source: &RustSource) -> impl Iterator<Item = Finding> {
-    let without_reason = source.mentions("#[ignore").filter(|at| !has_reason(&source.text[at + "#[ignore".len()..]));
+    let without_reason = source
+        .mentions("#[ignore")
+        .filter(|at| !has_reason(&source.text[at + "#[ignore".len()..]));
     without_reason.map(|at| {
         let what_to_do = "make it run, or say why it cannot: `#[ignore = \"…\"]`";
-        Finding::new(&source.path, source.line_at(at), "`#[ignore]` without a reason", what_to_do)
+        Finding::new(
+            &source.path,
+            source.line_at(at),
+            "`#[ignore]` without a reason",
+            what_to_do,
+        )
     })
 }
 
 /// Whether what follows the word `ignore` is `= "some text"]`.
 fn has_reason(after: &str) -> bool {
-    let reason = after.trim_start().strip_prefix('=').and_then(|rest| rest.trim_start().strip_prefix('"'));
+    let reason = after
+        .trim_start()
+        .strip_prefix('=')
+        .and_then(|rest| rest.trim_start().strip_prefix('"'));
     reason.is_some_and(|reason| !reason.trim_start().starts_with('"'))
 }
 
@@ -48,21 +72,39 @@ mod tests {
     #[test]
     fn leftovers_are_found_with_their_lines() {
         let text = "fn f() {\n    todo!();\n    unimplemented!(\"x\");\n    unreachable!();\n    dbg!(1);\n}\n#[allow(dead_code)]\nfn g() {}\n";
-        let expected = ["2: `todo!(`", "3: `unimplemented!(`", "4: `unreachable!()`", "5: `dbg!(`", "7: `#[allow(`"];
-        assert_eq!(found(check, &[("a.rs", text)]), expected.map(|rest| format!("a.rs:{rest}")));
-        assert_eq!(found(check, &[("a.rs", "#![allow(dead_code)]")]), ["a.rs:1: `#![allow(`"]);
+        let expected = [
+            "2: `todo!(`",
+            "3: `unimplemented!(`",
+            "4: `unreachable!()`",
+            "5: `dbg!(`",
+            "7: `#[allow(`",
+        ];
+        assert_eq!(
+            found(check, &[("a.rs", text)]),
+            expected.map(|rest| format!("a.rs:{rest}"))
+        );
+        assert_eq!(
+            found(check, &[("a.rs", "#![allow(dead_code)]")]),
+            ["a.rs:1: `#![allow(`"]
+        );
     }
 
     #[test]
     fn ignored_tests_need_a_reason() {
         let text = "#[ignore]\nfn a() {}\n#[ignore = \"\"]\nfn b() {}\n#[ignore = \"needs a cluster\"]\nfn c() {}\n";
         let what = "`#[ignore]` without a reason";
-        assert_eq!(found(check, &[("a.rs", text)]), [format!("a.rs:1: {what}"), format!("a.rs:3: {what}")]);
+        assert_eq!(
+            found(check, &[("a.rs", text)]),
+            [format!("a.rs:1: {what}"), format!("a.rs:3: {what}")]
+        );
     }
 
     #[test]
     fn explanations_comments_and_strings_are_left_alone() {
         let text = "// todo!()\nfn f() { unreachable!(\"sorted above\"); s(\"dbg!(1)\") }\n#[expect(dead_code, reason = \"x\")]\nfn g() {}\n";
-        assert_eq!(found(check, &[("a.rs", text), ("a.md", "todo!()")]), [""; 0]);
+        assert_eq!(
+            found(check, &[("a.rs", text), ("a.md", "todo!()")]),
+            [""; 0]
+        );
     }
 }

@@ -6,7 +6,9 @@ use super::{Finding, Tree};
 
 /// Finds relative links in Markdown files whose target is not part of the repository.
 pub fn check(tree: &Tree) -> Vec<Finding> {
-    tree.markdown().flat_map(|file| dead_links(tree, file)).collect()
+    tree.markdown()
+        .flat_map(|file| dead_links(tree, file))
+        .collect()
 }
 
 /// The paths of the links in a text, without those to the web.
@@ -15,7 +17,14 @@ pub fn paths_in(text: &str) -> Vec<String> {
         Line::Prose(prose) => Some(without_inline_code(prose)),
         _ => None,
     });
-    prose.flat_map(|prose| targets(&prose).filter_map(path_of).map(str::to_owned).collect::<Vec<_>>()).collect()
+    prose
+        .flat_map(|prose| {
+            targets(&prose)
+                .filter_map(path_of)
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        })
+        .collect()
 }
 
 fn dead_links(tree: &Tree, file: &TextFile) -> Vec<Finding> {
@@ -23,10 +32,17 @@ fn dead_links(tree: &Tree, file: &TextFile) -> Vec<Finding> {
     for (number, line) in lines(&file.text) {
         let Line::Prose(prose) = line else { continue };
         let prose = without_inline_code(prose);
-        let dead = targets(&prose).filter_map(path_of).filter(|path| !leads_somewhere(tree, file, path));
+        let dead = targets(&prose)
+            .filter_map(path_of)
+            .filter(|path| !leads_somewhere(tree, file, path));
         findings.extend(dead.map(|path| {
             let what = format!("no such file `{path}`");
-            Finding::new(&file.path, number, what, "correct the link, or add the file to the repository")
+            Finding::new(
+                &file.path,
+                number,
+                what,
+                "correct the link, or add the file to the repository",
+            )
         }));
     }
     findings
@@ -35,10 +51,14 @@ fn dead_links(tree: &Tree, file: &TextFile) -> Vec<Finding> {
 /// What stands between the parentheses of `[text](target)`, and after the colon of `[name]: target`.
 fn targets(prose: &str) -> impl Iterator<Item = &str> {
     let inline = prose.split("](").skip(1).map(up_to_closing_parenthesis);
-    let is_definition =
-        |label: &str| label.starts_with('[') && !label.starts_with("[^") && !label[1..].contains(['[', ']']);
-    let definition =
-        prose.trim_start().split_once("]:").filter(|(label, _)| is_definition(label)).map(|(_, target)| target);
+    let is_definition = |label: &str| {
+        label.starts_with('[') && !label.starts_with("[^") && !label[1..].contains(['[', ']'])
+    };
+    let definition = prose
+        .trim_start()
+        .split_once("]:")
+        .filter(|(label, _)| is_definition(label))
+        .map(|(_, target)| target);
     inline.chain(definition)
 }
 
@@ -57,7 +77,11 @@ fn up_to_closing_parenthesis(text: &str) -> &str {
 
 /// The path in a link target, without title and anchor; `None` for the web and for anchors in the same file.
 fn path_of(target: &str) -> Option<&str> {
-    let target = target.split_whitespace().next()?.trim_start_matches('<').trim_end_matches('>');
+    let target = target
+        .split_whitespace()
+        .next()?
+        .trim_start_matches('<')
+        .trim_end_matches('>');
     if target.contains("://") || target.starts_with("mailto:") {
         return None;
     }
@@ -95,6 +119,16 @@ mod tests {
                     [web](https://a.example/x) <mailto:a@b.example> [mail](mailto:a@b.example)\n\
                     [f]: guide/b.md 'title'\n[^1]: gone.md is only a footnote\n\
                     `[code](gone.md)`\n```md\n[fenced](gone.md)\n```\n";
-        assert_eq!(found(check, &[("docs/a.md", text), ("docs/guide/b.md", ""), ("LICENSE", "")]), [""; 0]);
+        assert_eq!(
+            found(
+                check,
+                &[
+                    ("docs/a.md", text),
+                    ("docs/guide/b.md", ""),
+                    ("LICENSE", "")
+                ]
+            ),
+            [""; 0]
+        );
     }
 }

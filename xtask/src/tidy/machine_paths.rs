@@ -6,12 +6,24 @@ use super::{Finding, Tree};
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in &tree.files {
-        let in_docs: &[&str] = if file.path.ends_with(".md") { &IN_DOCS } else { &[] };
+        let in_docs: &[&str] = if file.path.ends_with(".md") {
+            &IN_DOCS
+        } else {
+            &[]
+        };
         for (index, line) in file.text.lines().enumerate() {
-            let directories = ANYWHERE.iter().chain(in_docs).filter(|directory| names(line, directory));
+            let directories = ANYWHERE
+                .iter()
+                .chain(in_docs)
+                .filter(|directory| names(line, directory));
             findings.extend(directories.map(|directory| {
                 let what = format!("a path of one machine, `{directory}…`");
-                Finding::new(&file.path, index + 1, what, "write a path relative to the repository, or another example")
+                Finding::new(
+                    &file.path,
+                    index + 1,
+                    what,
+                    "write a path relative to the repository, or another example",
+                )
             }));
         }
     }
@@ -19,14 +31,19 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
 }
 
 /// Directories that exist on one machine and not on the next. Spelled in two halves, or this file would name them.
-const ANYWHERE: [&str; 3] = [concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/wo", "rk/")];
+const ANYWHERE: [&str; 3] = [
+    concat!("/ho", "me/"),
+    concat!("/ro", "ot/"),
+    concat!("/wo", "rk/"),
+];
 /// Fine in a program, misleading in a text that others follow.
 const IN_DOCS: [&str; 1] = [concat!("/tm", "p/")];
 
 /// Whether the line holds the directory as the start of a path: the URL `https://a.example/x/` does not name `/x/`.
 fn names(line: &str, directory: &str) -> bool {
     let continues_a_path = |before: char| before.is_alphanumeric() || "._-~}*".contains(before);
-    line.match_indices(directory).any(|(at, _)| !line[..at].ends_with(continues_a_path))
+    line.match_indices(directory)
+        .any(|(at, _)| !line[..at].ends_with(continues_a_path))
 }
 
 #[cfg(test)]

@@ -35,7 +35,13 @@ pub fn lines(text: &str) -> impl Iterator<Item = (usize, Line<'_>)> {
 pub fn without_inline_code(line: &str) -> String {
     line.split('`')
         .enumerate()
-        .map(|(index, part)| if index % 2 == 0 { part.to_string() } else { " ".repeat(part.len()) })
+        .map(|(index, part)| {
+            if index % 2 == 0 {
+                part.to_string()
+            } else {
+                " ".repeat(part.len())
+            }
+        })
         .collect()
 }
 
@@ -70,6 +76,9 @@ mod tests {
 
     #[test]
     fn inline_code_is_blanked() {
-        assert_eq!(without_inline_code("a `[b](c)` [d](e)"), format!("a {} [d](e)", " ".repeat("[b](c)".len())));
+        assert_eq!(
+            without_inline_code("a `[b](c)` [d](e)"),
+            format!("a {} [d](e)", " ".repeat("[b](c)".len()))
+        );
     }
 }

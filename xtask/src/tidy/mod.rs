@@ -35,7 +35,11 @@ pub fn run() -> bool {
     let mut findings: Vec<Finding> = CHECKS.iter().flat_map(|check| check(&tree)).collect();
     findings.sort();
     findings.iter().for_each(|finding| println!("{finding}"));
-    println!("tidy: {} files, {} findings", tree.files.len(), findings.len());
+    println!(
+        "tidy: {} files, {} findings",
+        tree.files.len(),
+        findings.len()
+    );
     findings.is_empty()
 }
 
@@ -50,14 +54,28 @@ pub struct Finding {
 
 impl Finding {
     /// Lines count from one; a finding about a whole file stands at line one.
-    pub fn new(path: &str, line: usize, what: impl Into<String>, what_to_do: impl Into<String>) -> Self {
-        Self { path: path.to_string(), line, what: what.into(), what_to_do: what_to_do.into() }
+    pub fn new(
+        path: &str,
+        line: usize,
+        what: impl Into<String>,
+        what_to_do: impl Into<String>,
+    ) -> Self {
+        Self {
+            path: path.to_string(),
+            line,
+            what: what.into(),
+            what_to_do: what_to_do.into(),
+        }
     }
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}: {}", self.path, self.line, self.what, self.what_to_do)
+        write!(
+            f,
+            "{}:{}: {}: {}",
+            self.path, self.line, self.what, self.what_to_do
+        )
     }
 }
 
@@ -80,7 +98,10 @@ const CHECKS: [fn(&Tree) -> Vec<Finding>; 11] = [
 fn found(check: fn(&Tree) -> Vec<Finding>, files: &[(&str, &str)]) -> Vec<String> {
     let mut findings = check(&Tree::of(files));
     findings.sort();
-    findings.iter().map(|finding| format!("{}:{}: {}", finding.path, finding.line, finding.what)).collect()
+    findings
+        .iter()
+        .map(|finding| format!("{}:{}: {}", finding.path, finding.line, finding.what))
+        .collect()
 }
 
 #[cfg(test)]
@@ -90,6 +111,9 @@ mod tests {
     #[test]
     fn a_finding_names_place_fact_and_way_out() {
         let finding = Finding::new("docs/a.md", 7, "no such file `b.md`", "correct the link");
-        assert_eq!(finding.to_string(), "docs/a.md:7: no such file `b.md`: correct the link");
+        assert_eq!(
+            finding.to_string(),
+            "docs/a.md:7: no such file `b.md`: correct the link"
+        );
     }
 }

@@ -33,10 +33,15 @@ impl Token {
     fn at(text: &str, start: usize) -> Self {
         let rest = &text.as_bytes()[start..];
         match rest {
-            [b'/', b'/', ..] => Self::blank(rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len())),
+            [b'/', b'/', ..] => Self::blank(
+                rest.iter()
+                    .position(|byte| *byte == b'\n')
+                    .unwrap_or(rest.len()),
+            ),
             [b'/', b'*', ..] => Self::blank(block_comment_length(rest)),
             [b'"', ..] => Self::literal(quoted_length(rest), 1, 1),
-            [b'\'', ..] => char_length(&text[start..]).map_or(Self::code(1), |length| Self::literal(length, 1, 1)),
+            [b'\'', ..] => char_length(&text[start..])
+                .map_or(Self::code(1), |length| Self::literal(length, 1, 1)),
             [byte, ..] if is_name_byte(*byte) => Self::name_or_raw_string(rest),
             _ => Self::code(1),
         }
@@ -47,28 +52,51 @@ impl Token {
         if !matches!(&rest[..name], b"r" | b"br" | b"cr") {
             return Self::code(name);
         }
-        let hashes = rest[name..].iter().take_while(|byte| **byte == b'#').count();
+        let hashes = rest[name..]
+            .iter()
+            .take_while(|byte| **byte == b'#')
+            .count();
         if rest.get(name + hashes) != Some(&b'"') {
             return Self::code(name);
         }
         let opening = name + hashes + 1;
-        let closing: Vec<u8> = std::iter::once(b'"').chain(std::iter::repeat_n(b'#', hashes)).collect();
-        let inside = rest[opening..].windows(closing.len()).position(|window| window == closing);
-        Self::literal(inside.map_or(rest.len(), |inside| opening + inside + closing.len()), opening, closing.len())
+        let closing: Vec<u8> = std::iter::once(b'"')
+            .chain(std::iter::repeat_n(b'#', hashes))
+            .collect();
+        let inside = rest[opening..]
+            .windows(closing.len())
+            .position(|window| window == closing);
+        Self::literal(
+            inside.map_or(rest.len(), |inside| opening + inside + closing.len()),
+            opening,
+            closing.len(),
+        )
     }
 
     fn code(length: usize) -> Self {
-        Self { length, keep_first: length, keep_last: 0 }
+        Self {
+            length,
+            keep_first: length,
+            keep_last: 0,
+        }
     }
 
     fn blank(length: usize) -> Self {
-        Self { length, keep_first: 0, keep_last: 0 }
+        Self {
+            length,
+            keep_first: 0,
+            keep_last: 0,
+        }
     }
 
     fn literal(length: usize, keep_first: usize, keep_last: usize) -> Self {
         // A literal cut off by the end of the file may be shorter than its two ends.
         let keep_first = keep_first.min(length);
-        Self { length, keep_first, keep_last: keep_last.min(length - keep_first) }
+        Self {
+            length,
+            keep_first,
+            keep_last: keep_last.min(length - keep_first),
+        }
     }
 }
 
@@ -107,9 +135,14 @@ fn char_length(rest: &str) -> Option<usize> {
     match letters.next()?.1 {
         '\\' => {
             letters.next()?;
-            letters.find(|(_, letter)| *letter == '\'').map(|(at, _)| at + 1)
+            letters
+                .find(|(_, letter)| *letter == '\'')
+                .map(|(at, _)| at + 1)
         }
-        _ => letters.next().filter(|(_, letter)| *letter == '\'').map(|(at, _)| at + 1),
+        _ => letters
+            .next()
+            .filter(|(_, letter)| *letter == '\'')
+            .map(|(at, _)| at + 1),
     }
 }
 
@@ -125,7 +158,10 @@ mod tests {
             (r#"f("{\"}", x)"#, r#"f("    ", x)"#),
             (r##"f(r#"{"}"#, x)"##, r##"f(r#"   "#, x)"##),
             (r#"f(b"{", br"\", x)"#, r#"f(b" ", br" ", x)"#),
-            (r"m('{', '\'', '\u{7b}', b'}')", r"m(' ', '  ', '      ', b' ')"),
+            (
+                r"m('{', '\'', '\u{7b}', b'}')",
+                r"m(' ', '  ', '      ', b' ')",
+            ),
             ("fn f<'a>(x: &'a str) {}", "fn f<'a>(x: &'a str) {}"),
             ("r#fn + \"é\"", "r#fn + \"  \""),
             ("\"a\n{\"", "\" \n \""),
@@ -137,7 +173,18 @@ mod tests {
 
     #[test]
     fn text_cut_off_inside_a_literal_does_not_panic() {
-        for text in ["\"", "r#\"", "r#\"abc\"", "'", "'\\", "/*", "/* /", "//", "b'", "\"\\"] {
+        for text in [
+            "\"",
+            "r#\"",
+            "r#\"abc\"",
+            "'",
+            "'\\",
+            "/*",
+            "/* /",
+            "//",
+            "b'",
+            "\"\\",
+        ] {
             assert_eq!(code_only(text).len(), text.len(), "{text:?}");
         }
     }

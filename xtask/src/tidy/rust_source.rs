@@ -26,12 +26,20 @@ impl RustSource {
     pub fn new(path: &str, text: &str) -> Self {
         let code = code_only(text);
         let test_items = test_items(&code);
-        Self { path: path.to_string(), text: text.to_string(), code, test_items }
+        Self {
+            path: path.to_string(),
+            text: text.to_string(),
+            code,
+            test_items,
+        }
     }
 
     /// The line of an offset, counted from one.
     pub fn line_at(&self, offset: usize) -> usize {
-        1 + self.code.as_bytes()[..offset].iter().filter(|byte| **byte == b'\n').count()
+        1 + self.code.as_bytes()[..offset]
+            .iter()
+            .filter(|byte| **byte == b'\n')
+            .count()
     }
 
     /// Where the code says `phrase`, as whole words: `fs::` is not found in `offs::`.
@@ -40,7 +48,9 @@ impl RustSource {
     }
 
     pub fn functions(&self) -> Vec<Function> {
-        whole_words(&self.code, "fn").filter_map(|at| self.function_at(at)).collect()
+        whole_words(&self.code, "fn")
+            .filter_map(|at| self.function_at(at))
+            .collect()
     }
 
     /// Whether this place is inside an item under `#[cfg(test)]`, or anywhere in a file of a `tests` directory.
@@ -59,8 +69,15 @@ impl RustSource {
             "lib.rs" | "main.rs" | "mod.rs" => directory.to_string(),
             _ => self.path.trim_end_matches(".rs").to_string(),
         };
-        let items = self.test_items.iter().map(|item| self.code[item.clone()].trim_end());
-        let names = items.filter_map(|item| item.strip_suffix(';')?.rsplit_once("mod ").map(|(_, name)| name.trim()));
+        let items = self
+            .test_items
+            .iter()
+            .map(|item| self.code[item.clone()].trim_end());
+        let names = items.filter_map(|item| {
+            item.strip_suffix(';')?
+                .rsplit_once("mod ")
+                .map(|(_, name)| name.trim())
+        });
         names.map(move |name| format!("{home}/{name}"))
     }
 
@@ -75,16 +92,22 @@ impl RustSource {
             return None;
         }
         let line = self.line_at(at);
-        Some(Function { name: name.to_string(), line, length: self.line_at(end - 1) - line + 1 })
+        Some(Function {
+            name: name.to_string(),
+            line,
+            length: self.line_at(end - 1) - line + 1,
+        })
     }
 }
 
 /// Items that exist only in tests: `#[cfg(test)]`, `#[cfg(all(test, loom))]` and the like, attribute included.
 fn test_items(code: &str) -> Vec<Range<usize>> {
-    let is_for_tests =
-        |attribute: &str| whole_words(attribute, "test").next().is_some() && !attribute.contains("not(test");
-    let attributes =
-        code.match_indices("#[cfg(").filter_map(|(start, _)| Some(start..start + code[start..].find(']')? + 1));
+    let is_for_tests = |attribute: &str| {
+        whole_words(attribute, "test").next().is_some() && !attribute.contains("not(test")
+    };
+    let attributes = code
+        .match_indices("#[cfg(")
+        .filter_map(|(start, _)| Some(start..start + code[start..].find(']')? + 1));
     attributes
         .filter(|attribute| is_for_tests(&code[attribute.clone()]))
         .filter_map(|attribute| Some(attribute.start..item_end(code, attribute.end)?))
@@ -116,13 +139,15 @@ fn whole_words(code: &str, phrase: &str) -> impl Iterator<Item = usize> {
     let bytes = code.as_bytes();
     let starts_a_name = phrase.bytes().next().is_some_and(is_name_byte);
     let ends_a_name = phrase.bytes().last().is_some_and(is_name_byte);
-    code.match_indices(phrase).map(|(at, _)| at).filter(move |at| {
-        let before = at.checked_sub(1).map(|before| bytes[before]);
-        let after = bytes.get(at + phrase.len()).copied();
-        let begins_inside_a_name = starts_a_name && before.is_some_and(is_name_byte);
-        let ends_inside_a_name = ends_a_name && after.is_some_and(is_name_byte);
-        !begins_inside_a_name && !ends_inside_a_name
-    })
+    code.match_indices(phrase)
+        .map(|(at, _)| at)
+        .filter(move |at| {
+            let before = at.checked_sub(1).map(|before| bytes[before]);
+            let after = bytes.get(at + phrase.len()).copied();
+            let begins_inside_a_name = starts_a_name && before.is_some_and(is_name_byte);
+            let ends_inside_a_name = ends_a_name && after.is_some_and(is_name_byte);
+            !begins_inside_a_name && !ends_inside_a_name
+        })
 }
 
 #[cfg(test)]
@@ -138,16 +163,27 @@ mod tests {
              pub const fn one_line() {}\n\
              fn braces<const N: usize>(x: [u8; { N + 1 }]) {\n    let s = \"}\"; // }\n    if true { }\n}\n",
         );
-        let measured: Vec<_> = source.functions().into_iter().map(|f| (f.name, f.line, f.length)).collect();
-        assert_eq!(measured, [("one_line".to_string(), 3, 1), ("braces".to_string(), 4, 4)]);
+        let measured: Vec<_> = source
+            .functions()
+            .into_iter()
+            .map(|f| (f.name, f.line, f.length))
+            .collect();
+        assert_eq!(
+            measured,
+            [("one_line".to_string(), 3, 1), ("braces".to_string(), 4, 4)]
+        );
     }
 
     #[test]
     fn test_code_is_told_from_the_rest() {
         let text = "fn a() {}\n#[cfg(all(test, loom))]\nmod loom_tests {\n    fn b() {}\n}\n#[cfg(not(test))]\nfn c() {}\n#[cfg(feature = \"test\")]\nfn d() {}\n";
         let source = RustSource::new("src/a.rs", text);
-        let is_test = |name: &str| source.is_test(text.find(name).expect("the fixture holds every name"));
-        assert_eq!(["a()", "b()", "c()", "d()"].map(is_test), [false, true, false, false]);
+        let is_test =
+            |name: &str| source.is_test(text.find(name).expect("the fixture holds every name"));
+        assert_eq!(
+            ["a()", "b()", "c()", "d()"].map(is_test),
+            [false, true, false, false]
+        );
         assert!(RustSource::new("crates/a/tests/b.rs", "fn a() {}").is_test(0));
         assert!(!RustSource::new("crates/contests/b.rs", "fn a() {}").is_test(0));
     }
@@ -156,16 +192,27 @@ mod tests {
     fn test_modules_in_other_files_are_named() {
         let elsewhere = |path| {
             let text = "mod real;\n#[cfg(test)]\nmod tests;\n#[cfg(test)]\npub(crate) mod more;";
-            RustSource::new(path, text).test_modules_elsewhere().collect::<Vec<_>>()
+            RustSource::new(path, text)
+                .test_modules_elsewhere()
+                .collect::<Vec<_>>()
         };
         assert_eq!(elsewhere("a/src/lib.rs"), ["a/src/tests", "a/src/more"]);
-        assert_eq!(elsewhere("a/src/store.rs"), ["a/src/store/tests", "a/src/store/more"]);
+        assert_eq!(
+            elsewhere("a/src/store.rs"),
+            ["a/src/store/tests", "a/src/store/more"]
+        );
     }
 
     #[test]
     fn words_are_found_whole_and_outside_comments() {
-        let source = RustSource::new("a.rs", "offs::x(); fs::x(); // fs::x()\nprintln!(\"fs::x\"); eprintln!()");
-        assert_eq!(source.mentions("fs::").collect::<Vec<_>>(), ["offs::x(); ".len()]);
+        let source = RustSource::new(
+            "a.rs",
+            "offs::x(); fs::x(); // fs::x()\nprintln!(\"fs::x\"); eprintln!()",
+        );
+        assert_eq!(
+            source.mentions("fs::").collect::<Vec<_>>(),
+            ["offs::x(); ".len()]
+        );
         assert_eq!(source.mentions("println!").count(), 1);
     }
 }

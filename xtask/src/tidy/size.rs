@@ -8,10 +8,28 @@ use super::{Finding, Tree};
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let (exceptions, mut findings) = exceptions::read(tree);
     let too_long: Vec<TooLong> = tree.rust.iter().flat_map(too_long_in).collect();
-    let is_excepted = |long: &&TooLong| exceptions.iter().any(|exception| exception.subject == long.subject);
-    findings.extend(too_long.iter().filter(|long| !is_excepted(long)).map(TooLong::finding));
-    let is_needed = |exception: &&Exception| too_long.iter().any(|long| long.subject == exception.subject);
-    findings.extend(exceptions.iter().filter(|exception| !is_needed(exception)).map(Exception::not_needed));
+    let is_excepted = |long: &&TooLong| {
+        exceptions
+            .iter()
+            .any(|exception| exception.subject == long.subject)
+    };
+    findings.extend(
+        too_long
+            .iter()
+            .filter(|long| !is_excepted(long))
+            .map(TooLong::finding),
+    );
+    let is_needed = |exception: &&Exception| {
+        too_long
+            .iter()
+            .any(|long| long.subject == exception.subject)
+    };
+    findings.extend(
+        exceptions
+            .iter()
+            .filter(|exception| !is_needed(exception))
+            .map(Exception::not_needed),
+    );
     findings
 }
 
@@ -31,15 +49,26 @@ struct TooLong {
 
 impl TooLong {
     fn finding(&self) -> Finding {
-        let what = format!("{} lines in `{}`, at most {}", self.length, self.subject, self.max);
-        let what_to_do = format!("split it by idea, or name `{}` with a reason in {}", self.subject, exceptions::PATH);
+        let what = format!(
+            "{} lines in `{}`, at most {}",
+            self.length, self.subject, self.max
+        );
+        let what_to_do = format!(
+            "split it by idea, or name `{}` with a reason in {}",
+            self.subject,
+            exceptions::PATH
+        );
         Finding::new(&self.path, self.line, what, what_to_do)
     }
 }
 
 fn too_long_in(source: &RustSource) -> Vec<TooLong> {
     let path = &source.path;
-    let function_max = if source.is_in_tests_directory() { TEST_FUNCTION_LINES_MAX } else { FUNCTION_LINES_MAX };
+    let function_max = if source.is_in_tests_directory() {
+        TEST_FUNCTION_LINES_MAX
+    } else {
+        FUNCTION_LINES_MAX
+    };
     let file = TooLong {
         subject: path.clone(),
         path: path.clone(),
@@ -54,7 +83,10 @@ fn too_long_in(source: &RustSource) -> Vec<TooLong> {
         length: function.length,
         max: function_max,
     });
-    functions.chain([file]).filter(|part| part.length > part.max).collect()
+    functions
+        .chain([file])
+        .filter(|part| part.length > part.max)
+        .collect()
 }
 
 #[cfg(test)]
@@ -72,7 +104,12 @@ mod tests {
         assert_eq!(
             found(
                 check,
-                &[("a/fits.rs", &fits), ("a/over.rs", &over), ("a/tests/over.rs", &over), ("a/over.md", &over)]
+                &[
+                    ("a/fits.rs", &fits),
+                    ("a/over.rs", &over),
+                    ("a/tests/over.rs", &over),
+                    ("a/over.md", &over)
+                ]
             ),
             [
                 "a/over.rs:1: 501 lines in `a/over.rs`, at most 500",
@@ -108,7 +145,10 @@ mod tests {
     fn an_exception_without_need_is_found() {
         let list = "a.rs::short - was long once\ngone.rs - was here once\n";
         assert_eq!(
-            found(check, &[("a.rs", &function("short", 10)), (exceptions::PATH, list)]),
+            found(
+                check,
+                &[("a.rs", &function("short", 10)), (exceptions::PATH, list)]
+            ),
             [
                 "xtask/tidy-exceptions.txt:1: `a.rs::short` needs no exception",
                 "xtask/tidy-exceptions.txt:2: `gone.rs` needs no exception"

@@ -5,21 +5,34 @@ use super::{Finding, Tree};
 
 /// Finds calls of `sleep` in test code without the excuse above them.
 pub fn check(tree: &Tree) -> Vec<Finding> {
-    let test_modules: Vec<String> = tree.rust.iter().flat_map(RustSource::test_modules_elsewhere).collect();
-    tree.rust.iter().flat_map(|source| sleeps_in(source, is_part_of(source, &test_modules))).collect()
+    let test_modules: Vec<String> = tree
+        .rust
+        .iter()
+        .flat_map(RustSource::test_modules_elsewhere)
+        .collect();
+    tree.rust
+        .iter()
+        .flat_map(|source| sleeps_in(source, is_part_of(source, &test_modules)))
+        .collect()
 }
 
 /// The comment that allows a sleep on the line below it, as in a loop with a deadline.
 const EXCUSE: &str = "// bounded wait:";
 
 fn is_part_of(source: &RustSource, test_modules: &[String]) -> bool {
-    let is_part =
-        |module: &String| source.path.strip_prefix(module).is_some_and(|rest| rest == ".rs" || rest.starts_with('/'));
+    let is_part = |module: &String| {
+        source
+            .path
+            .strip_prefix(module)
+            .is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
+    };
     test_modules.iter().any(is_part)
 }
 
 fn sleeps_in(source: &RustSource, is_test_file: bool) -> impl Iterator<Item = Finding> {
-    let in_tests = source.mentions("sleep(").filter(move |at| is_test_file || source.is_test(*at));
+    let in_tests = source
+        .mentions("sleep(")
+        .filter(move |at| is_test_file || source.is_test(*at));
     let calls = in_tests.filter(|at| !source.code[..*at].ends_with("fn "));
     calls.map(|at| source.line_at(at)).filter(|line| !is_excused(source, *line)).map(|line| {
         let what_to_do = format!(
@@ -30,7 +43,9 @@ fn sleeps_in(source: &RustSource, is_test_file: bool) -> impl Iterator<Item = Fi
 }
 
 fn is_excused(source: &RustSource, line: usize) -> bool {
-    let above = line.checked_sub(2).and_then(|index| source.text.lines().nth(index));
+    let above = line
+        .checked_sub(2)
+        .and_then(|index| source.text.lines().nth(index));
     above.is_some_and(|above| above.trim_start().starts_with(EXCUSE))
 }
 
@@ -51,17 +66,29 @@ mod tests {
             ("a/src/d.rs", SLEEP),
             ("a/src/d/deep.rs", SLEEP),
         ];
-        let places = ["a/src/c.rs:4", "a/src/d.rs:2", "a/src/d/deep.rs:2", "a/tests/b.rs:2"];
-        assert_eq!(found(check, &files), places.map(|place| format!("{place}: a test sleeps")));
+        let places = [
+            "a/src/c.rs:4",
+            "a/src/d.rs:2",
+            "a/src/d/deep.rs:2",
+            "a/tests/b.rs:2",
+        ];
+        assert_eq!(
+            found(check, &files),
+            places.map(|place| format!("{place}: a test sleeps"))
+        );
     }
 
     #[test]
     fn sleeps_elsewhere_or_with_the_excuse_are_left_alone() {
-        let excused = "fn f() {\n    // bounded wait: until the deadline above\n    sleep(SHORT);\n}\n";
+        let excused =
+            "fn f() {\n    // bounded wait: until the deadline above\n    sleep(SHORT);\n}\n";
         let files = [
             ("a/src/b.rs", SLEEP),
             ("a/tests/c.rs", excused),
-            ("a/tests/d.rs", "// sleep(1)\nfn sleep(x: u8) { asleep(x) }\n"),
+            (
+                "a/tests/d.rs",
+                "// sleep(1)\nfn sleep(x: u8) { asleep(x) }\n",
+            ),
         ];
         assert_eq!(found(check, &files), [""; 0]);
     }

@@ -23,14 +23,19 @@ impl Tree {
     pub fn read() -> Result<Self, String> {
         let listing = Command::new("git", ["ls-files", "-co", "--exclude-standard", "-z"])
             .ask()
-            .map_err(|failure| format!("{failure} (tidy needs git and a clone, not an unpacked archive)"))?;
+            .map_err(|failure| {
+                format!("{failure} (tidy needs git and a clone, not an unpacked archive)")
+            })?;
         let paths = listing.split('\0').filter(|path| !path.is_empty());
         Ok(Self::from_files(paths.filter_map(read_text).collect()))
     }
 
     #[cfg(test)]
     pub fn of(files: &[(&str, &str)]) -> Self {
-        let owned = |(path, text): &(&str, &str)| TextFile { path: (*path).to_string(), text: (*text).to_string() };
+        let owned = |(path, text): &(&str, &str)| TextFile {
+            path: (*path).to_string(),
+            text: (*text).to_string(),
+        };
         Self::from_files(files.iter().map(owned).collect())
     }
 
@@ -40,8 +45,16 @@ impl Tree {
 
     /// Whether a file or a directory of this name is part of the repository. The root has the empty name.
     pub fn holds(&self, path: &str) -> bool {
-        let is_inside = |file: &TextFile| file.path.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
-        path.is_empty() || self.files.iter().any(|file| file.path == path || is_inside(file))
+        let is_inside = |file: &TextFile| {
+            file.path
+                .strip_prefix(path)
+                .is_some_and(|rest| rest.starts_with('/'))
+        };
+        path.is_empty()
+            || self
+                .files
+                .iter()
+                .any(|file| file.path == path || is_inside(file))
     }
 
     pub fn markdown(&self) -> impl Iterator<Item = &TextFile> {
@@ -50,7 +63,9 @@ impl Tree {
 
     fn from_files(files: Vec<TextFile>) -> Self {
         let rust_files = files.iter().filter(|file| file.path.ends_with(".rs"));
-        let rust = rust_files.map(|file| RustSource::new(&file.path, &file.text)).collect();
+        let rust = rust_files
+            .map(|file| RustSource::new(&file.path, &file.text))
+            .collect();
         Self { files, rust }
     }
 }
@@ -58,7 +73,11 @@ impl Tree {
 /// The path that `target`, written in the file `from`, leads to; `None` when that is outside the repository.
 pub fn resolve(from: &str, target: &str) -> Option<String> {
     let directory = from.rsplit_once('/').map_or("", |(directory, _)| directory);
-    let mut parts: Vec<&str> = if target.starts_with('/') { Vec::new() } else { directory.split('/').collect() };
+    let mut parts: Vec<&str> = if target.starts_with('/') {
+        Vec::new()
+    } else {
+        directory.split('/').collect()
+    };
     parts.retain(|part| !part.is_empty());
     for part in target.split('/') {
         match part {
@@ -76,7 +95,10 @@ pub fn resolve(from: &str, target: &str) -> Option<String> {
 fn read_text(path: &str) -> Option<TextFile> {
     let bytes = fs::read(root().join(path)).ok()?;
     let text = String::from_utf8(bytes).ok()?;
-    Some(TextFile { path: path.to_string(), text })
+    Some(TextFile {
+        path: path.to_string(),
+        text,
+    })
 }
 
 #[cfg(test)]
@@ -85,9 +107,18 @@ mod tests {
 
     #[test]
     fn targets_are_resolved_from_the_directory_of_the_file() {
-        assert_eq!(resolve("docs/guide/a.md", "../b.md"), Some("docs/b.md".to_string()));
-        assert_eq!(resolve("README.md", "docs/./a.md"), Some("docs/a.md".to_string()));
-        assert_eq!(resolve("docs/a.md", "/LICENSE"), Some("LICENSE".to_string()));
+        assert_eq!(
+            resolve("docs/guide/a.md", "../b.md"),
+            Some("docs/b.md".to_string())
+        );
+        assert_eq!(
+            resolve("README.md", "docs/./a.md"),
+            Some("docs/a.md".to_string())
+        );
+        assert_eq!(
+            resolve("docs/a.md", "/LICENSE"),
+            Some("LICENSE".to_string())
+        );
         assert_eq!(resolve("docs/a.md", ".."), Some(String::new()));
         assert_eq!(resolve("docs/a.md", "../../b.md"), None);
     }

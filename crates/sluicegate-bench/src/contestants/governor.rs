@@ -16,8 +16,12 @@ pub struct Governor<K: Hash + Eq + Clone> {
 impl<K: Hash + Eq + Clone> Governor<K> {
     pub fn new(rate: Rate) -> Self {
         let burst = NonZeroU32::new(rate.burst).expect("every load has a burst");
-        let quota = Quota::with_period(rate.interval()).expect("every load has an interval").allow_burst(burst);
-        Self { limiter: RateLimiter::keyed(quota) }
+        let quota = Quota::with_period(rate.interval())
+            .expect("every load has an interval")
+            .allow_burst(burst);
+        Self {
+            limiter: RateLimiter::keyed(quota),
+        }
     }
 }
 

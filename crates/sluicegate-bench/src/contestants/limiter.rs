@@ -18,9 +18,15 @@ pub struct FullPath {
 
 impl FullPath {
     pub fn new(rate: Rate, max_keys: usize) -> Self {
-        let policy = Policy::new([Limit::per_client("bench", quota(rate))]).expect("one limit with a plain name");
-        let store = LocalStore::new(LocalOptions { max_keys, ..LocalOptions::default() });
-        Self { limiter: Limiter::new(policy, store, MonotonicClock::new()) }
+        let policy = Policy::new([Limit::per_client("bench", quota(rate))])
+            .expect("one limit with a plain name");
+        let store = LocalStore::new(LocalOptions {
+            max_keys,
+            ..LocalOptions::default()
+        });
+        Self {
+            limiter: Limiter::new(policy, store, MonotonicClock::new()),
+        }
     }
 }
 
@@ -32,7 +38,10 @@ impl Contestant<IpAddr> for FullPath {
 
     #[inline]
     fn spend(&self, key: &IpAddr, cost: u32) -> bool {
-        let subject = Subject { client_ip: Some(*key), ..Subject::ANONYMOUS };
+        let subject = Subject {
+            client_ip: Some(*key),
+            ..Subject::ANONYMOUS
+        };
         let verdict = ready(self.limiter.check(&subject, u64::from(cost)));
         black_box(verdict).is_forwarded()
     }

@@ -45,8 +45,14 @@ pub enum Who {
 }
 
 impl Who {
-    pub const ALL: [Self; 6] =
-        [Self::Sluicegate, Self::Governor, Self::Throttlecrab, Self::Pingora, Self::MutexMap, Self::FullPath];
+    pub const ALL: [Self; 6] = [
+        Self::Sluicegate,
+        Self::Governor,
+        Self::Throttlecrab,
+        Self::Pingora,
+        Self::MutexMap,
+        Self::FullPath,
+    ];
 
     pub const fn name(self) -> &'static str {
         match self {
@@ -118,7 +124,12 @@ mod tests {
     #[test]
     fn a_walk_counts_what_passed() {
         for (who, contestant) in exact::<String>() {
-            let stream = [String::nth(1), String::nth(2), String::nth(1), String::nth(1)];
+            let stream = [
+                String::nth(1),
+                String::nth(2),
+                String::nth(1),
+                String::nth(1),
+            ];
             assert_eq!(contestant.walk(&stream, 1), 3, "{}", who.name());
         }
     }

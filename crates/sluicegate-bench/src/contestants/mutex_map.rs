@@ -55,7 +55,10 @@ impl<K: Hash + Eq + Clone + Send> Contestant<K> for MutexMap<K> {
         if let Some(bucket) = buckets.get_mut(key) {
             return black_box(self.take(bucket, cost, now));
         }
-        let mut bucket = Bucket { tokens: self.burst, filled_at: now };
+        let mut bucket = Bucket {
+            tokens: self.burst,
+            filled_at: now,
+        };
         let is_allowed = self.take(&mut bucket, cost, now);
         buckets.insert(key.clone(), bucket);
         is_allowed

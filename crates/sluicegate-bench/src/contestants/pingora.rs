@@ -16,7 +16,10 @@ pub struct Pingora {
 
 impl Pingora {
     pub fn new(rate: Rate) -> Self {
-        Self { sketch: SketchedRate::new(Duration::from_secs(1)), limit: rate.burst as isize }
+        Self {
+            sketch: SketchedRate::new(Duration::from_secs(1)),
+            limit: rate.burst as isize,
+        }
     }
 }
 

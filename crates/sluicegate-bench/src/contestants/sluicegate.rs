@@ -14,7 +14,15 @@ pub struct Sluicegate<K> {
 
 impl<K: Hash> Sluicegate<K> {
     pub fn new(rate: Rate, max_keys: usize) -> Self {
-        Self { limiter: KeyedLimiter::new(quota(rate), LocalOptions { max_keys, ..LocalOptions::default() }) }
+        Self {
+            limiter: KeyedLimiter::new(
+                quota(rate),
+                LocalOptions {
+                    max_keys,
+                    ..LocalOptions::default()
+                },
+            ),
+        }
     }
 }
 
@@ -31,6 +39,10 @@ impl<K: Hash + Send + Sync> Contestant<K> for Sluicegate<K> {
 
 /// The rate of a load in Sluicegate's words.
 pub fn quota(rate: Rate) -> Quota {
-    let quota = Quota::new(u64::from(rate.count), Nanos::from(rate.period), u64::from(rate.burst));
+    let quota = Quota::new(
+        u64::from(rate.count),
+        Nanos::from(rate.period),
+        u64::from(rate.burst),
+    );
     quota.expect("the rates of the loads are within bounds")
 }

@@ -17,7 +17,10 @@ pub struct Throttlecrab {
 
 impl Throttlecrab {
     pub fn new(rate: Rate, max_keys: usize) -> Self {
-        Self { limiter: Mutex::new(RateLimiter::new(PeriodicStore::with_capacity(max_keys))), rate }
+        Self {
+            limiter: Mutex::new(RateLimiter::new(PeriodicStore::with_capacity(max_keys))),
+            rate,
+        }
     }
 }
 
@@ -29,7 +32,11 @@ impl Contestant<String> for Throttlecrab {
 
     #[inline]
     fn spend(&self, key: &String, cost: u32) -> bool {
-        let Rate { count, period, burst } = self.rate;
+        let Rate {
+            count,
+            period,
+            burst,
+        } = self.rate;
         let now = SystemTime::now();
         let mut limiter = self.limiter.lock().expect("no contestant panics");
         let (burst, count, period) = (i64::from(burst), i64::from(count), period.as_secs() as i64);

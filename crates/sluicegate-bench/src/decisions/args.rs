@@ -2,7 +2,11 @@
 
 use crate::server_args::Spec;
 
-pub const SPEC: Spec = Spec { peer_option: "--throttlecrab", help: HELP, example: "HTTP" };
+pub const SPEC: Spec = Spec {
+    peer_option: "--throttlecrab",
+    help: HELP,
+    example: "HTTP",
+};
 
 const HELP: &str = "\
 the decision service beside throttlecrab-server, and beside Redis with a GCRA script

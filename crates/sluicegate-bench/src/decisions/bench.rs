@@ -48,28 +48,55 @@ pub fn run(options: &Options) -> Result<(), String> {
 }
 
 fn measured(options: &Options, programs: &Programs) -> Result<Results, String> {
-    let loads: Vec<Load> = LOADS.into_iter().filter(|load| options.includes(load.name)).collect();
+    let loads: Vec<Load> = LOADS
+        .into_iter()
+        .filter(|load| options.includes(load.name))
+        .collect();
     if loads.is_empty() {
         return Err("--only: no load has this in its name (`--help` lists them)".to_string());
     }
     let duration = Duration::from_secs(if options.is_quick { 1 } else { 2 });
-    let turns: usize = loads.iter().map(|load| taking_part(programs, load).len()).sum();
+    let turns: usize = loads
+        .iter()
+        .map(|load| taking_part(programs, load).len())
+        .sum();
     let mut progress = Progress::new(turns * options.rounds);
-    let mut results = Results { absent: programs.absent.clone(), ..Results::default() };
+    let mut results = Results {
+        absent: programs.absent.clone(),
+        ..Results::default()
+    };
     for load in loads {
         let contestants = taking_part(programs, &load);
-        let names: Vec<&str> = contestants.iter().map(|program| program.who.name()).collect();
-        let mut cells: Vec<Cell<Who>> = contestants.iter().map(|program| Cell::new(program.who)).collect();
+        let names: Vec<&str> = contestants
+            .iter()
+            .map(|program| program.who.name())
+            .collect();
+        let mut cells: Vec<Cell<Who>> = contestants
+            .iter()
+            .map(|program| Cell::new(program.who))
+            .collect();
         in_turns(options.rounds, &names, load.name, &mut progress, |place| {
-            cells[place].samples.push(measure::sample(&programs.clients, contestants[place], &load, duration)?);
+            cells[place].samples.push(measure::sample(
+                &programs.clients,
+                contestants[place],
+                &load,
+                duration,
+            )?);
             Ok(())
         })?;
-        results.rows.push(Row { name: load.name, cells });
+        results.rows.push(Row {
+            name: load.name,
+            cells,
+        });
     }
     progress.finish();
     Ok(results)
 }
 
 fn taking_part<'a>(programs: &'a Programs, load: &Load) -> Vec<&'a Program> {
-    programs.contestants.iter().filter(|program| program.who.speaks(load.protocol)).collect()
+    programs
+        .contestants
+        .iter()
+        .filter(|program| program.who.speaks(load.protocol))
+        .collect()
 }

@@ -52,10 +52,17 @@ impl Clients {
     }
 
     fn ask_resp(&self, asking: &Asking<'_>) -> Result<Asked, String> {
-        let Asking { load, question, server, duration } = asking;
+        let Asking {
+            load,
+            question,
+            server,
+            duration,
+        } = asking;
         const PER_SECOND: [(usize, u64); 3] = [(1, 50_000), (16, 250_000), (64, 400_000)];
-        let per_second =
-            PER_SECOND.iter().rfind(|(least, _)| load.at_a_time >= *least).map_or(50_000, |(_, rate)| *rate);
+        let per_second = PER_SECOND
+            .iter()
+            .rfind(|(least, _)| load.at_a_time >= *least)
+            .map_or(50_000, |(_, rate)| *rate);
         let questions = per_second * duration.as_millis() as u64 / 1_000;
         let mut command = Command::new(&self.redis_benchmark);
         command
@@ -68,23 +75,48 @@ impl Clients {
                 "-n",
                 &questions.to_string(),
             ])
-            .args(["-c", &load.connections.to_string(), "-P", &load.at_a_time.to_string(), "-r", &KEYS.to_string()])
+            .args([
+                "-c",
+                &load.connections.to_string(),
+                "-P",
+                &load.at_a_time.to_string(),
+                "-r",
+                &KEYS.to_string(),
+            ])
             .args(question.command("k__rand_int__"));
         let printed = errand::finish("redis-benchmark", &mut command, *duration * 10)?;
-        of_redis_benchmark(&printed, questions).ok_or_else(|| format!("redis-benchmark: not understood: {printed}"))
+        of_redis_benchmark(&printed, questions)
+            .ok_or_else(|| format!("redis-benchmark: not understood: {printed}"))
     }
 
     fn ask_http(&self, asking: &Asking<'_>) -> Result<Asked, String> {
-        let Asking { load, question, server, duration } = asking;
+        let Asking {
+            load,
+            question,
+            server,
+            duration,
+        } = asking;
         let directory = watchdog::temporary_directory("wrk-");
         let script = directory.path().join("ask.lua");
         let (path, body) = question.post("KEY");
-        let (before, after) = body.split_once("KEY").ok_or("the key is not in the question")?;
-        let text = include_str!("ask.lua").replace("<before>", before).replace("<after>", after);
-        fs::write(&script, text.replace("<keys>", &KEYS.to_string())).map_err(|error| format!("wrk: {error}"))?;
+        let (before, after) = body
+            .split_once("KEY")
+            .ok_or("the key is not in the question")?;
+        let text = include_str!("ask.lua")
+            .replace("<before>", before)
+            .replace("<after>", after);
+        fs::write(&script, text.replace("<keys>", &KEYS.to_string()))
+            .map_err(|error| format!("wrk: {error}"))?;
         let mut command = Command::new(&self.wrk);
         command
-            .args(["-t", "1", "-c", &load.connections.to_string(), "-d", &format!("{}s", duration.as_secs().max(1))])
+            .args([
+                "-t",
+                "1",
+                "-c",
+                &load.connections.to_string(),
+                "-d",
+                &format!("{}s", duration.as_secs().max(1)),
+            ])
             .args(["--latency", "-s", &script.to_string_lossy()])
             .arg(format!("http://{server}{path}"));
         let printed = errand::finish("wrk", &mut command, *duration)?;
@@ -92,13 +124,27 @@ impl Clients {
     }
 
     fn ask_grpc(&self, asking: &Asking<'_>) -> Result<Asked, String> {
-        let Asking { load, question, server, duration } = asking;
+        let Asking {
+            load,
+            question,
+            server,
+            duration,
+        } = asking;
         let directory = watchdog::temporary_directory("grpc-");
         let file = directory.path().join("message");
         let (method, message) = question.call("hot");
         fs::write(&file, message).map_err(|error| format!("h2load: {error}"))?;
-        let streams = Streams { connections: load.connections, streams: load.at_a_time, payload: Some(&file) };
-        let tally = h2load::ask(&self.h2load, &format!("http://{server}{method}"), &streams, *duration)?;
+        let streams = Streams {
+            connections: load.connections,
+            streams: load.at_a_time,
+            payload: Some(&file),
+        };
+        let tally = h2load::ask(
+            &self.h2load,
+            &format!("http://{server}{method}"),
+            &streams,
+            *duration,
+        )?;
         Ok(Asked {
             questions: tally.done(),
             wall: tally.wall,
@@ -114,17 +160,45 @@ fn of_redis_benchmark(printed: &str, questions: u64) -> Option<Asked> {
     let line = printed.lines().rfind(|line| line.starts_with('"'))?;
     // The name is the command, which may hold anything but a quote.
     let fields: Vec<&str> = line.trim_matches('"').split("\",\"").collect();
-    let [_, rate, _, _, p50, _, p99, _] = fields[..] else { return None };
-    let milliseconds = |text: &str| Some(Duration::from_secs_f64(text.parse::<f64>().ok()?.max(0.0) / 1e3));
-    let wrong = if printed.contains("Error") { questions } else { 0 };
+    let [_, rate, _, _, p50, _, p99, _] = fields[..] else {
+        return None;
+    };
+    let milliseconds = |text: &str| {
+        Some(Duration::from_secs_f64(
+            text.parse::<f64>().ok()?.max(0.0) / 1e3,
+        ))
+    };
+    let wrong = if printed.contains("Error") {
+        questions
+    } else {
+        0
+    };
     let wall = wall_of(questions, rate)?;
-    Some(Asked { questions, wall, p50: milliseconds(p50)?, p99: milliseconds(p99)?, wrong })
+    Some(Asked {
+        questions,
+        wall,
+        p50: milliseconds(p50)?,
+        p99: milliseconds(p99)?,
+        wrong,
+    })
 }
 
 fn of_wrk(printed: &str) -> Option<Asked> {
-    let after = |name: &str| printed.lines().find_map(|line| line.trim().strip_prefix(name)).map(str::trim);
-    let questions = printed.lines().find_map(|line| line.trim().split_once(" requests in "))?.0.trim().parse().ok()?;
-    let bad_statuses = after("Non-2xx or 3xx responses:").map_or(Some(0), |count| count.parse().ok())?;
+    let after = |name: &str| {
+        printed
+            .lines()
+            .find_map(|line| line.trim().strip_prefix(name))
+            .map(str::trim)
+    };
+    let questions = printed
+        .lines()
+        .find_map(|line| line.trim().split_once(" requests in "))?
+        .0
+        .trim()
+        .parse()
+        .ok()?;
+    let bad_statuses =
+        after("Non-2xx or 3xx responses:").map_or(Some(0), |count| count.parse().ok())?;
     let broken = u64::from(after("Socket errors:").is_some());
     Some(Asked {
         questions,
@@ -149,7 +223,9 @@ fn time_of(text: &str) -> Option<Duration> {
         "s" => 1.0,
         _ => return None,
     };
-    Some(Duration::from_secs_f64(number.parse::<f64>().ok()?.max(0.0) * scale))
+    Some(Duration::from_secs_f64(
+        number.parse::<f64>().ok()?.max(0.0) * scale,
+    ))
 }
 
 #[cfg(test)]
@@ -163,9 +239,17 @@ mod tests {
                        \"CL.THROTTLE k__rand_int__ 1 1 1\",\"99009.90\",\"0.257\",\"0.080\",\"0.247\",\"0.383\",\"0.551\",\"1.007\"\n";
         let asked = of_redis_benchmark(printed, 1_000).unwrap();
         assert_eq!((asked.questions, asked.wrong), (1_000, 0));
-        assert_eq!((asked.p50, asked.p99), (Duration::from_micros(247), Duration::from_micros(551)));
+        assert_eq!(
+            (asked.p50, asked.p99),
+            (Duration::from_micros(247), Duration::from_micros(551))
+        );
         assert_eq!(of_redis_benchmark("what\n", 1), None);
-        assert_eq!(of_redis_benchmark(&format!("Error from server: no\n{printed}"), 9).unwrap().wrong, 9);
+        assert_eq!(
+            of_redis_benchmark(&format!("Error from server: no\n{printed}"), 9)
+                .unwrap()
+                .wrong,
+            9
+        );
     }
 
     #[test]
@@ -175,7 +259,10 @@ mod tests {
                        Non-2xx or 3xx responses: 7\nRequests/sec:  30500.10\n";
         let asked = of_wrk(printed).unwrap();
         assert_eq!((asked.questions, asked.wrong), (61_000, 7));
-        assert_eq!((asked.p50, asked.p99), (Duration::from_micros(812), Duration::from_micros(3_050)));
+        assert_eq!(
+            (asked.p50, asked.p99),
+            (Duration::from_micros(812), Duration::from_micros(3_050))
+        );
         assert_eq!(of_wrk("what\n"), None);
     }
 }

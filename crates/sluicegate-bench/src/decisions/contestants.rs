@@ -26,7 +26,9 @@ impl Who {
     pub fn arguments(self, protocol: Protocol, listen: SocketAddr, config: &Path) -> Vec<String> {
         let (host, port) = (listen.ip().to_string(), listen.port().to_string());
         match self {
-            Self::Sluicegate => ["serve", "--config", &config.to_string_lossy()].map(str::to_string).into(),
+            Self::Sluicegate => ["serve", "--config", &config.to_string_lossy()]
+                .map(str::to_string)
+                .into(),
             Self::Throttlecrab => {
                 let door = match protocol {
                     Protocol::Resp => "redis",
@@ -35,25 +37,43 @@ impl Who {
                 };
                 let mut words = vec![format!("--{door}"), format!("--{door}-host"), host];
                 words.extend([format!("--{door}-port"), port]);
-                words.extend(["--log-level", "error", "--store-capacity", "200000"].map(str::to_string));
+                words.extend(
+                    ["--log-level", "error", "--store-capacity", "200000"].map(str::to_string),
+                );
                 words
             }
             Self::Redis => {
-                let words = ["--bind", &host, "--port", &port, "--save", "", "--appendonly", "no"];
+                let words = [
+                    "--bind",
+                    &host,
+                    "--port",
+                    &port,
+                    "--save",
+                    "",
+                    "--appendonly",
+                    "no",
+                ];
                 words.map(str::to_string).into()
             }
         }
     }
 
     /// The file it reads, if it reads one.
-    pub fn config(self, protocol: Protocol, listen: SocketAddr, admin: SocketAddr) -> Option<String> {
+    pub fn config(
+        self,
+        protocol: Protocol,
+        listen: SocketAddr,
+        admin: SocketAddr,
+    ) -> Option<String> {
         let door = match protocol {
             Protocol::Resp => "resp",
             Protocol::Http => "http",
             Protocol::Grpc => "grpc",
         };
         let fill = |template: &str| {
-            let filled = template.replace("<door>", door).replace("<listen>", &listen.to_string());
+            let filled = template
+                .replace("<door>", door)
+                .replace("<listen>", &listen.to_string());
             filled.replace("<admin>", &admin.to_string())
         };
         (self == Self::Sluicegate).then(|| fill(include_str!("sluicegate.yaml")))
@@ -82,8 +102,13 @@ mod tests {
         let [listen, admin] = [1_001, 1_002].map(on_loopback);
         for protocol in [Protocol::Resp, Protocol::Http, Protocol::Grpc] {
             let config = Who::Sluicegate.config(protocol, listen, admin).unwrap();
-            assert!(!config.contains('<') && config.contains("1001") && config.contains("1002"), "{config}");
-            let words = Who::Throttlecrab.arguments(protocol, listen, Path::new("x")).join(" ");
+            assert!(
+                !config.contains('<') && config.contains("1001") && config.contains("1002"),
+                "{config}"
+            );
+            let words = Who::Throttlecrab
+                .arguments(protocol, listen, Path::new("x"))
+                .join(" ");
             assert!(words.contains("-port 1001"), "{words}");
         }
         assert_eq!(Who::Redis.config(Protocol::Resp, listen, admin), None);

@@ -20,12 +20,42 @@ pub enum Protocol {
 }
 
 pub const LOADS: [Load; 6] = [
-    Load { name: "RESP, P=1", protocol: Protocol::Resp, connections: 50, at_a_time: 1 },
-    Load { name: "RESP, P=16", protocol: Protocol::Resp, connections: 50, at_a_time: 16 },
-    Load { name: "RESP, P=64", protocol: Protocol::Resp, connections: 50, at_a_time: 64 },
-    Load { name: "HTTP", protocol: Protocol::Http, connections: 50, at_a_time: 1 },
-    Load { name: "gRPC, 1 stream", protocol: Protocol::Grpc, connections: 50, at_a_time: 1 },
-    Load { name: "gRPC, 16 streams", protocol: Protocol::Grpc, connections: 16, at_a_time: 16 },
+    Load {
+        name: "RESP, P=1",
+        protocol: Protocol::Resp,
+        connections: 50,
+        at_a_time: 1,
+    },
+    Load {
+        name: "RESP, P=16",
+        protocol: Protocol::Resp,
+        connections: 50,
+        at_a_time: 16,
+    },
+    Load {
+        name: "RESP, P=64",
+        protocol: Protocol::Resp,
+        connections: 50,
+        at_a_time: 64,
+    },
+    Load {
+        name: "HTTP",
+        protocol: Protocol::Http,
+        connections: 50,
+        at_a_time: 1,
+    },
+    Load {
+        name: "gRPC, 1 stream",
+        protocol: Protocol::Grpc,
+        connections: 50,
+        at_a_time: 1,
+    },
+    Load {
+        name: "gRPC, 16 streams",
+        protocol: Protocol::Grpc,
+        connections: 16,
+        at_a_time: 16,
+    },
 ];
 
 /// Keys that questions choose from by chance, where the client can.
@@ -41,7 +71,15 @@ pub struct Allowance {
 
 impl Allowance {
     /// Nobody comes to its end.
-    pub const AMPLE: Self = Self { burst: 1_000_000, count: 1_000_000, period_s: 1 };
+    pub const AMPLE: Self = Self {
+        burst: 1_000_000,
+        count: 1_000_000,
+        period_s: 1,
+    };
     /// Spent after two or three: whether the burst comes on top of the first is read in both ways.
-    pub const SCANTY: Self = Self { burst: 2, count: 1, period_s: 3_600 };
+    pub const SCANTY: Self = Self {
+        burst: 2,
+        count: 1,
+        period_s: 3_600,
+    };
 }

@@ -20,13 +20,31 @@ use crate::samples::{Contestant, Sample};
 const WARM_UP: Duration = Duration::from_millis(500);
 
 /// Lets a contestant take a turn; what it did before the warm-up was over does not count.
-pub fn sample(clients: &Clients, program: &Program, load: &Load, duration: Duration) -> Result<Sample, String> {
+pub fn sample(
+    clients: &Clients,
+    program: &Program,
+    load: &Load,
+    duration: Duration,
+) -> Result<Sample, String> {
     let running = start(program, load.protocol)?;
     let server = running.address();
-    let script = if program.who == Who::Redis { script_in(server)? } else { String::new() };
-    let question = Question { who: program.who, allowance: Allowance::AMPLE, script: &script };
+    let script = if program.who == Who::Redis {
+        script_in(server)?
+    } else {
+        String::new()
+    };
+    let question = Question {
+        who: program.who,
+        allowance: Allowance::AMPLE,
+        script: &script,
+    };
     taste(&question, load.protocol, server, &clients.nghttp)?;
-    let asking = |duration| Asking { load, question: &question, server, duration };
+    let asking = |duration| Asking {
+        load,
+        question: &question,
+        server,
+        duration,
+    };
     clients.ask(&asking(WARM_UP))?;
     let before = running.tree().cpu()?;
     let asked = clients.ask(&asking(duration))?;
@@ -49,7 +67,8 @@ fn start(program: &Program, protocol: Protocol) -> Result<Running, String> {
     let [listen, admin] = [free_port(), free_port()].map(on_loopback);
     let config = directory.path().join("config");
     if let Some(text) = who.config(protocol, listen, admin) {
-        fs::write(&config, text).map_err(|error| format!("{}: its configuration: {error}", who.name()))?;
+        fs::write(&config, text)
+            .map_err(|error| format!("{}: its configuration: {error}", who.name()))?;
     }
     let arguments = who.arguments(protocol, listen, &config);
     Running::start(Launch {
@@ -65,7 +84,15 @@ fn start(program: &Program, protocol: Protocol) -> Result<Running, String> {
 /// Loads the script of `bench redis`, and returns its digest.
 fn script_in(server: SocketAddr) -> Result<String, String> {
     let mut command = Command::new("redis-cli");
-    command.args(["-h", &server.ip().to_string(), "-p", &server.port().to_string(), "SCRIPT", "LOAD"]);
+    command.args([
+        "-h",
+        &server.ip().to_string(),
+        "-p",
+        &server.port().to_string(),
+        "SCRIPT",
+        "LOAD",
+    ]);
     command.arg(include_str!("../redis/lua/gcra.lua"));
-    errand::finish("redis-cli", &mut command, Duration::from_secs(1)).map(|printed| printed.trim().to_string())
+    errand::finish("redis-cli", &mut command, Duration::from_secs(1))
+        .map(|printed| printed.trim().to_string())
 }

@@ -45,8 +45,14 @@ mod tests {
     #[test]
     fn messages_are_encoded_as_protobuf_says() {
         let inner = Message::default().bytes(1, b"key").bytes(2, b"hot");
-        let outer = Message::default().bytes(1, b"d").message(2, &inner).number(3, 300);
+        let outer = Message::default()
+            .bytes(1, b"d")
+            .message(2, &inner)
+            .number(3, 300);
         let expected = b"\x0a\x01d\x12\x0a\x0a\x03key\x12\x03hot\x18\xac\x02";
-        assert_eq!(outer.framed(), [&[0, 0, 0, 0, expected.len() as u8][..], expected].concat());
+        assert_eq!(
+            outer.framed(),
+            [&[0, 0, 0, 0, expected.len() as u8][..], expected].concat()
+        );
     }
 }

@@ -10,8 +10,18 @@ pub fn svg(results: &Results) -> String {
         title: "µs of processor time of the server per decision (logarithmic)",
         description: "Processor time of the server per decision in µs, by protocol and contestant",
         unit: Unit::Microseconds,
-        series: Who::ALL.map(|who| Series { name: who.name(), note: "", colour: colour(who) }).into(),
-        groups: results.rows.iter().map(|row| group(row, &Who::ALL)).collect(),
+        series: Who::ALL
+            .map(|who| Series {
+                name: who.name(),
+                note: "",
+                colour: colour(who),
+            })
+            .into(),
+        groups: results
+            .rows
+            .iter()
+            .map(|row| group(row, &Who::ALL))
+            .collect(),
     };
     chart.svg()
 }

@@ -27,14 +27,20 @@ pub struct Program {
 impl Programs {
     /// Without one of the clients nothing is measured.
     pub fn find(options: &Options) -> Result<Self, String> {
-        let client = |binary: &str, package: &str| on_path(binary).ok_or_else(|| missing(binary, package));
+        let client =
+            |binary: &str, package: &str| on_path(binary).ok_or_else(|| missing(binary, package));
         let clients = Clients {
             redis_benchmark: client("redis-benchmark", "redis-tools")?,
             wrk: client("wrk", "wrk")?,
             h2load: client("h2load", "nghttp2-client")?,
             nghttp: client("nghttp", "nghttp2-client")?,
         };
-        let mut programs = Self { contestants: Vec::new(), clients, absent: Vec::new(), versions: Vec::new() };
+        let mut programs = Self {
+            contestants: Vec::new(),
+            clients,
+            absent: Vec::new(),
+            versions: Vec::new(),
+        };
         for who in Who::ALL {
             match found(who, options) {
                 Ok((path, version)) => {
@@ -56,15 +62,24 @@ impl Programs {
 /// Where a contestant is, with its version unless it is ours.
 fn found(who: Who, options: &Options) -> Result<(PathBuf, Option<String>), String> {
     let (name, path) = match who {
-        Who::Sluicegate => return our_program(options.sluicegate.as_deref()).map(|path| (path, None)),
+        Who::Sluicegate => {
+            return our_program(options.sluicegate.as_deref()).map(|path| (path, None));
+        }
         Who::Throttlecrab => {
             let named = options.peer.clone().filter(|path| path.is_file());
             let path = named.or_else(|| on_path("throttlecrab-server"));
-            let why = "throttlecrab-server not found (`cargo install throttlecrab-server` makes it)";
+            let why =
+                "throttlecrab-server not found (`cargo install throttlecrab-server` makes it)";
             ("throttlecrab-server", path.ok_or(why)?)
         }
-        Who::Redis => ("Redis", on_path("redis-server").ok_or_else(|| missing("redis-server", "redis-server"))?),
+        Who::Redis => (
+            "Redis",
+            on_path("redis-server").ok_or_else(|| missing("redis-server", "redis-server"))?,
+        ),
     };
     let version = version_of(&path, "--version");
-    Ok((path, Some(version.map_or_else(|| name.to_string(), |version| format!("{name} {version}")))))
+    Ok((
+        path,
+        Some(version.map_or_else(|| name.to_string(), |version| format!("{name} {version}"))),
+    ))
 }

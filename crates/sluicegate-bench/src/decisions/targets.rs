@@ -4,7 +4,11 @@ use super::contestants::Who;
 use crate::samples::Target;
 
 const fn target(load: &'static str, peer: Who, ratio_max: f64) -> Target<Who> {
-    Target { load, peer, ratio_max }
+    Target {
+        load,
+        peer,
+        ratio_max,
+    }
 }
 
 /// By load and peer.
@@ -29,17 +33,34 @@ mod tests {
     #[test]
     fn every_target_names_a_load_that_its_peer_takes_part_in() {
         for target in &TARGETS {
-            let load = LOADS.iter().find(|load| load.name == target.load).expect(target.load);
-            assert!(target.peer != Who::Sluicegate && target.peer.speaks(load.protocol), "{}", target.load);
+            let load = LOADS
+                .iter()
+                .find(|load| load.name == target.load)
+                .expect(target.load);
+            assert!(
+                target.peer != Who::Sluicegate && target.peer.speaks(load.protocol),
+                "{}",
+                target.load
+            );
         }
     }
 
     #[test]
     fn nobody_is_to_be_cheaper_anywhere() {
         for load in &LOADS {
-            for peer in [Who::Throttlecrab, Who::Redis].into_iter().filter(|peer| peer.speaks(load.protocol)) {
-                let target = TARGETS.iter().find(|target| target.load == load.name && target.peer == peer);
-                assert!(target.is_some_and(|target| target.ratio_max <= 1.0), "{}, {}", load.name, peer.name());
+            for peer in [Who::Throttlecrab, Who::Redis]
+                .into_iter()
+                .filter(|peer| peer.speaks(load.protocol))
+            {
+                let target = TARGETS
+                    .iter()
+                    .find(|target| target.load == load.name && target.peer == peer);
+                assert!(
+                    target.is_some_and(|target| target.ratio_max <= 1.0),
+                    "{}, {}",
+                    load.name,
+                    peer.name()
+                );
             }
         }
     }

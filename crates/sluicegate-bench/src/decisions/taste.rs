@@ -16,8 +16,16 @@ use crate::errand;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// An error unless the first of four questions passes and the last does not.
-pub fn taste(question: &Question<'_>, protocol: Protocol, server: SocketAddr, nghttp: &Path) -> Result<(), String> {
-    let question = Question { allowance: Allowance::SCANTY, ..*question };
+pub fn taste(
+    question: &Question<'_>,
+    protocol: Protocol,
+    server: SocketAddr,
+    nghttp: &Path,
+) -> Result<(), String> {
+    let question = Question {
+        allowance: Allowance::SCANTY,
+        ..*question
+    };
     let ask = || match protocol {
         Protocol::Resp => ask_resp(&question, server),
         Protocol::Http => ask_http(&question, server),
@@ -35,11 +43,15 @@ pub fn taste(question: &Question<'_>, protocol: Protocol, server: SocketAddr, ng
 fn ask_resp(question: &Question<'_>, server: SocketAddr) -> Result<bool, String> {
     let words = question.command("taste");
     let mut command = format!("*{}\r\n", words.len());
-    words.iter().for_each(|word| command.push_str(&format!("${}\r\n{word}\r\n", word.len())));
+    words
+        .iter()
+        .for_each(|word| command.push_str(&format!("${}\r\n{word}\r\n", word.len())));
     let lines = if question.who == Who::Redis { 1 } else { 6 };
     let is_whole = |text: &str| text.starts_with('-') || text.matches("\r\n").count() >= lines;
     let reply = exchange(server, &command, is_whole)?;
-    question.is_allowed_reply(&reply).ok_or_else(|| format!("not an answer: {reply}"))
+    question
+        .is_allowed_reply(&reply)
+        .ok_or_else(|| format!("not an answer: {reply}"))
 }
 
 fn ask_http(question: &Question<'_>, server: SocketAddr) -> Result<bool, String> {
@@ -48,8 +60,12 @@ fn ask_http(question: &Question<'_>, server: SocketAddr) -> Result<bool, String>
         "POST {path} HTTP/1.1\r\nHost: {server}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );
-    let answer = exchange(server, &request, |text| text.ends_with('}') || text.ends_with("}\n"))?;
-    let says = |word: &str| answer.starts_with("HTTP/1.1 200 ") && answer.contains(&format!("\"allowed\":{word}"));
+    let answer = exchange(server, &request, |text| {
+        text.ends_with('}') || text.ends_with("}\n")
+    })?;
+    let says = |word: &str| {
+        answer.starts_with("HTTP/1.1 200 ") && answer.contains(&format!("\"allowed\":{word}"))
+    };
     match (says("true"), says("false")) {
         // Ours tells for each limit too.
         (true, false) => Ok(true),
@@ -64,8 +80,13 @@ fn ask_grpc(question: &Question<'_>, server: SocketAddr, nghttp: &Path) -> Resul
     let file = directory.path().join("message");
     std::fs::write(&file, message).map_err(|error| error.to_string())?;
     let mut command = Command::new(nghttp);
-    command.args(["--header=content-type: application/grpc", "--header=te: trailers"]);
-    command.arg(format!("--data={}", file.display())).arg(format!("http://{server}{method}"));
+    command.args([
+        "--header=content-type: application/grpc",
+        "--header=te: trailers",
+    ]);
+    command
+        .arg(format!("--data={}", file.display()))
+        .arg(format!("http://{server}{method}"));
     let answer = errand::finish_with_bytes("nghttp", &mut command, PATIENCE)?;
     // After the five bytes of the frame: field 1, which is true or OK, or something else.
     match answer[..] {
@@ -75,7 +96,11 @@ fn ask_grpc(question: &Question<'_>, server: SocketAddr, nghttp: &Path) -> Resul
     }
 }
 
-fn exchange(server: SocketAddr, request: &str, is_whole: impl Fn(&str) -> bool) -> Result<String, String> {
+fn exchange(
+    server: SocketAddr,
+    request: &str,
+    is_whole: impl Fn(&str) -> bool,
+) -> Result<String, String> {
     let failed = |error: std::io::Error| error.to_string();
     let mut stream = TcpStream::connect_timeout(&server, PATIENCE).map_err(failed)?;
     stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;

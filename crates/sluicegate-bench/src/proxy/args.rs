@@ -2,7 +2,11 @@
 
 use crate::server_args::Spec;
 
-pub const SPEC: Spec = Spec { peer_option: "--envoy", help: HELP, example: "h2" };
+pub const SPEC: Spec = Spec {
+    peer_option: "--envoy",
+    help: HELP,
+    example: "h2",
+};
 
 const HELP: &str = "\
 the proxy beside nginx with limit_req, HAProxy with a stick table and Envoy with its local rate limit

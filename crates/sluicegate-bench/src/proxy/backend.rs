@@ -31,8 +31,13 @@ impl Backend {
             .name("backend".to_string())
             .spawn(move || serve(&tell, &counter))
             .map_err(|error| format!("the backend cannot be started: {error}"))?;
-        let address = told.recv().map_err(|_| "the backend ended before it began".to_string())?;
-        Ok(Self { address: address.map_err(|error| format!("the backend cannot listen: {error}"))?, served })
+        let address = told
+            .recv()
+            .map_err(|_| "the backend ended before it began".to_string())?;
+        Ok(Self {
+            address: address.map_err(|error| format!("the backend cannot listen: {error}"))?,
+            served,
+        })
     }
 
     pub const fn address(&self) -> SocketAddr {
@@ -66,7 +71,9 @@ fn serve(tell: &Sender<io::Result<SocketAddr>>, served: &Arc<AtomicU64>) {
     runtime.block_on(async {
         loop {
             // A connection that was given up before it was accepted is the client's business.
-            let Ok((stream, _)) = listener.accept().await else { continue };
+            let Ok((stream, _)) = listener.accept().await else {
+                continue;
+            };
             let (answers, served) = (Arc::clone(&answers), Arc::clone(served));
             // A contestant that is killed breaks its connections: that is no failure of ours.
             tokio::spawn(async move { answer(stream, &answers, &served).await.ok() });
@@ -92,12 +99,17 @@ const BAD_REQUEST: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r
 impl Answers {
     fn new() -> Self {
         let of = |bytes: usize| {
-            let head = format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {bytes}\r\n\r\n");
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {bytes}\r\n\r\n"
+            );
             let mut answer = head.into_bytes();
             answer.resize(answer.len() + bytes, b'a');
             answer
         };
-        Self { small: of(Request::Small.answer_bytes()), large: of(Request::Large.answer_bytes()) }
+        Self {
+            small: of(Request::Small.answer_bytes()),
+            large: of(Request::Large.answer_bytes()),
+        }
     }
 
     fn to(&self, request: Request) -> &[u8] {
@@ -112,7 +124,9 @@ async fn answer(stream: TcpStream, answers: &Answers, served: &AtomicU64) -> io:
     let mut wire = Wire::new(stream, BUFFER_BYTES)?;
     while let Some(head) = wire.head().await? {
         wire.skip(head.content_length).await?;
-        match Request::of_path(&head.word).filter(|request| request.body_bytes() == head.content_length) {
+        match Request::of_path(&head.word)
+            .filter(|request| request.body_bytes() == head.content_length)
+        {
             Some(request) => {
                 served.fetch_add(1, Ordering::Relaxed);
                 wire.write(answers.to(request)).await?;

@@ -55,10 +55,15 @@ const OPEN_FILES: u64 = IDLE_CONNECTIONS as u64 + 3_000;
 
 fn measured(options: &Options, programs: &Programs) -> Result<Results, String> {
     let has_client = |load: &Load| load.protocol == Protocol::Http1 || programs.h2load.is_ok();
-    let chosen: Vec<Load> = LOADS.into_iter().filter(|load| options.includes(load.name)).collect();
+    let chosen: Vec<Load> = LOADS
+        .into_iter()
+        .filter(|load| options.includes(load.name))
+        .collect();
     let (measures_idle, measures_outside) = (options.includes(IDLE), options.includes(OUTSIDE));
     if chosen.is_empty() && !measures_idle && !measures_outside {
-        return Err("--only: no load or section has this in its name (`--help` lists them)".to_string());
+        return Err(
+            "--only: no load or section has this in its name (`--help` lists them)".to_string(),
+        );
     }
     let loads: Vec<Load> = chosen.into_iter().filter(has_client).collect();
     let backend = Backend::start()?;
@@ -70,30 +75,65 @@ fn measured(options: &Options, programs: &Programs) -> Result<Results, String> {
     let turns = loads.len() + usize::from(measures_idle);
     let turns = turns * programs.contestants.len() + usize::from(measures_outside);
     let mut progress = Progress::new(turns * options.rounds);
-    let names: Vec<&str> = programs.contestants.iter().map(|program| program.who.name()).collect();
-    let mut results = Results { absent: programs.absent.clone(), ..Results::default() };
+    let names: Vec<&str> = programs
+        .contestants
+        .iter()
+        .map(|program| program.who.name())
+        .collect();
+    let mut results = Results {
+        absent: programs.absent.clone(),
+        ..Results::default()
+    };
     for load in loads {
-        let mut cells: Vec<Cell<Who>> = programs.contestants.iter().map(|program| Cell::new(program.who)).collect();
+        let mut cells: Vec<Cell<Who>> = programs
+            .contestants
+            .iter()
+            .map(|program| Cell::new(program.who))
+            .collect();
         in_turns(options.rounds, &names, load.name, &mut progress, |place| {
-            cells[place].samples.push(measure::sample(&course, &programs.contestants[place], &load)?);
+            cells[place].samples.push(measure::sample(
+                &course,
+                &programs.contestants[place],
+                &load,
+            )?);
             Ok(())
         })?;
-        results.rows.push(Row { name: load.name, cells });
+        results.rows.push(Row {
+            name: load.name,
+            cells,
+        });
     }
     if measures_idle {
-        results.idle = programs.contestants.iter().map(|program| IdleCell::new(program.who)).collect();
+        results.idle = programs
+            .contestants
+            .iter()
+            .map(|program| IdleCell::new(program.who))
+            .collect();
         in_turns(options.rounds, &names, IDLE, &mut progress, |place| {
-            results.idle[place].samples.push(measure::idle_sample(&course, &programs.contestants[place])?);
+            results.idle[place]
+                .samples
+                .push(measure::idle_sample(&course, &programs.contestants[place])?);
             Ok(())
         })?;
     }
-    if measures_outside && let Some(ours) = programs.contestants.iter().find(|program| program.who == Who::Sluicegate) {
+    if measures_outside
+        && let Some(ours) = programs
+            .contestants
+            .iter()
+            .find(|program| program.who == Who::Sluicegate)
+    {
         let services = Services::start()?;
-        in_turns(options.rounds, &["sluicegate"], OUTSIDE, &mut progress, |_| {
-            let number = results.outside.len();
-            results.outside.push(services.round(&course, ours, number)?);
-            Ok(())
-        })?;
+        in_turns(
+            options.rounds,
+            &["sluicegate"],
+            OUTSIDE,
+            &mut progress,
+            |_| {
+                let number = results.outside.len();
+                results.outside.push(services.round(&course, ours, number)?);
+                Ok(())
+            },
+        )?;
     }
     progress.finish();
     Ok(results)
@@ -107,9 +147,17 @@ mod tests {
 
     #[test]
     fn a_run_without_everybody_leaves_the_page_alone() {
-        let Ok(Task::Bench(options)) = parse(SPEC, std::iter::empty()) else { panic!("no words are fine") };
+        let Ok(Task::Bench(options)) = parse(SPEC, std::iter::empty()) else {
+            panic!("no words are fine")
+        };
         assert!(may_write(&options, &Results::default()));
         let absent = vec!["Envoy: not found".to_string()];
-        assert!(!may_write(&options, &Results { absent, ..Results::default() }));
+        assert!(!may_write(
+            &options,
+            &Results {
+                absent,
+                ..Results::default()
+            }
+        ));
     }
 }

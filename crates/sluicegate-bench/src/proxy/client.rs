@@ -32,7 +32,9 @@ impl Crowd {
     /// Opens the connections without a request.
     pub fn open(target: SocketAddr, count: usize) -> Result<Self, String> {
         let mut crowd = Self::nobody(target)?;
-        crowd.grow(count, |target| async move { connect(target, BUFFER_BYTES).await })?;
+        crowd.grow(count, |target| async move {
+            connect(target, BUFFER_BYTES).await
+        })?;
         Ok(crowd)
     }
 
@@ -45,8 +47,14 @@ impl Crowd {
             async move {
                 let mut wire = connect(target, BUFFER_MIN).await?;
                 match exchange(&mut wire, &bytes).await? {
-                    Exchange { status, is_last: false, .. } if status == "200" => Ok(wire),
-                    Exchange { status, .. } => Err(io::Error::other(format!("answered with {status}, or closed"))),
+                    Exchange {
+                        status,
+                        is_last: false,
+                        ..
+                    } if status == "200" => Ok(wire),
+                    Exchange { status, .. } => Err(io::Error::other(format!(
+                        "answered with {status}, or closed"
+                    ))),
                 }
             }
         })?;
@@ -61,7 +69,11 @@ impl Crowd {
         let asking = async {
             let mut tasks = JoinSet::new();
             for wire in connections.drain(..) {
-                let asker = Asker { target, bytes: Arc::clone(&bytes), answer_bytes: request.answer_bytes() };
+                let asker = Asker {
+                    target,
+                    bytes: Arc::clone(&bytes),
+                    answer_bytes: request.answer_bytes(),
+                };
                 tasks.spawn(async move { asker.ask(wire, started + duration).await });
             }
             let mut total = Tally::default();
@@ -72,15 +84,25 @@ impl Crowd {
             }
             Ok(total)
         };
-        let tally = self.runtime.block_on(async { timeout(duration + self.patience, asking).await });
+        let tally = self
+            .runtime
+            .block_on(async { timeout(duration + self.patience, asking).await });
         let tally = in_time(tally).map_err(|error| format!("asking: {error}"))?;
-        Ok(Tally { wall: started.elapsed(), ..tally })
+        Ok(Tally {
+            wall: started.elapsed(),
+            ..tally
+        })
     }
 
     fn nobody(target: SocketAddr) -> Result<Self, String> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| format!("the client cannot be started: {error}"))?;
-        Ok(Self { runtime, target, connections: Vec::new(), patience: PATIENCE })
+        Ok(Self {
+            runtime,
+            target,
+            connections: Vec::new(),
+            patience: PATIENCE,
+        })
     }
 
     fn grow<F>(&mut self, count: usize, open: impl Fn(SocketAddr) -> F) -> Result<(), String>
@@ -100,7 +122,9 @@ impl Crowd {
             }
             Ok(())
         };
-        let opened = self.runtime.block_on(async { timeout(self.patience, opening).await });
+        let opened = self
+            .runtime
+            .block_on(async { timeout(self.patience, opening).await });
         in_time(opened).map_err(|error| format!("{count} connections: {error}"))
     }
 }
@@ -145,9 +169,14 @@ struct Exchange {
 async fn exchange(wire: &mut Wire, request: &[u8]) -> io::Result<Exchange> {
     wire.write(request).await?;
     let head = wire.head().await?;
-    let head = head.ok_or_else(|| io::Error::new(ErrorKind::UnexpectedEof, "closed instead of answered"))?;
+    let head =
+        head.ok_or_else(|| io::Error::new(ErrorKind::UnexpectedEof, "closed instead of answered"))?;
     wire.skip(head.content_length).await?;
-    Ok(Exchange { status: head.word, body_bytes: head.content_length, is_last: head.is_last })
+    Ok(Exchange {
+        status: head.word,
+        body_bytes: head.content_length,
+        is_last: head.is_last,
+    })
 }
 
 async fn connect(target: SocketAddr, buffer_bytes: usize) -> io::Result<Wire> {
@@ -175,7 +204,11 @@ mod tests {
             let mut crowd = Crowd::open(backend.address(), 3).unwrap();
             let tally = crowd.ask(request, Duration::from_millis(30)).unwrap();
             assert!(tally.allowed >= 3, "{request:?}: {tally:?}");
-            assert_eq!((tally.rejected, tally.other, tally.reconnects), (0, 0, 0), "{request:?}");
+            assert_eq!(
+                (tally.rejected, tally.other, tally.reconnects),
+                (0, 0, 0),
+                "{request:?}"
+            );
             assert_eq!(tally.done(), tally.latencies.count());
             assert_eq!(backend.served() - before, tally.allowed);
         }
@@ -186,7 +219,9 @@ mod tests {
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let mut crowd = Crowd::open(silent.local_addr().unwrap(), 2).unwrap();
         crowd.patience = Duration::from_millis(20);
-        let failure = crowd.ask(Request::Small, Duration::from_millis(1)).unwrap_err();
+        let failure = crowd
+            .ask(Request::Small, Duration::from_millis(1))
+            .unwrap_err();
         assert_eq!(failure, "asking: no end of it in time");
     }
 
@@ -194,7 +229,11 @@ mod tests {
     fn an_answer_of_another_length_is_not_counted_as_allowed() {
         let backend = Backend::start().unwrap();
         let mut crowd = Crowd::open(backend.address(), 1).unwrap();
-        let asker = Asker { target: backend.address(), bytes: Request::Small.to_bytes().into(), answer_bytes: 7 };
+        let asker = Asker {
+            target: backend.address(),
+            bytes: Request::Small.to_bytes().into(),
+            answer_bytes: 7,
+        };
         let wire = crowd.connections.remove(0);
         let until = Instant::now() + Duration::from_millis(5);
         let (_, tally) = crowd.runtime.block_on(asker.ask(wire, until)).unwrap();

@@ -24,7 +24,12 @@ pub struct Purpose {
 
 impl Purpose {
     pub const fn of(load: &Load, backend: SocketAddr) -> Self {
-        Self { protocol: load.protocol, rate: load.rate(), backend, outside: None }
+        Self {
+            protocol: load.protocol,
+            rate: load.rate(),
+            backend,
+            outside: None,
+        }
     }
 }
 
@@ -43,7 +48,8 @@ pub fn start(program: &Program, purpose: &Purpose) -> Result<Running, String> {
         directory: directory.path(),
     };
     let config = directory.path().join(who.config_name());
-    fs::write(&config, who.config(&setting)).map_err(|error| format!("{}: its configuration: {error}", who.name()))?;
+    fs::write(&config, who.config(&setting))
+        .map_err(|error| format!("{}: its configuration: {error}", who.name()))?;
     Running::start(Launch {
         name: who.name(),
         program: &program.path,

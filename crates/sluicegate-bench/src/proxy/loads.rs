@@ -35,10 +35,30 @@ pub enum Request {
 }
 
 pub const LOADS: [Load; 8] = [
-    http1("allowed, 64 connections", Request::Small, Answer::Allowed, 64),
-    http1("allowed, 256 connections", Request::Small, Answer::Allowed, 256),
-    http1("rejected, 64 connections", Request::Small, Answer::Denied, 64),
-    http1("rejected, 256 connections", Request::Small, Answer::Denied, 256),
+    http1(
+        "allowed, 64 connections",
+        Request::Small,
+        Answer::Allowed,
+        64,
+    ),
+    http1(
+        "allowed, 256 connections",
+        Request::Small,
+        Answer::Allowed,
+        256,
+    ),
+    http1(
+        "rejected, 64 connections",
+        Request::Small,
+        Answer::Denied,
+        64,
+    ),
+    http1(
+        "rejected, 256 connections",
+        Request::Small,
+        Answer::Denied,
+        256,
+    ),
     http1("64 KiB POST", Request::Post, Answer::Allowed, 64),
     http1("1 MiB answer", Request::Large, Answer::Allowed, 64),
     http2("h2, allowed", Answer::Allowed),
@@ -53,11 +73,23 @@ pub const IDLE_CONNECTIONS: usize = 5_000;
 pub const H2_STREAMS: usize = 16;
 
 const fn http1(name: &'static str, request: Request, answer: Answer, connections: usize) -> Load {
-    Load { name, protocol: Protocol::Http1, request, answer, connections }
+    Load {
+        name,
+        protocol: Protocol::Http1,
+        request,
+        answer,
+        connections,
+    }
 }
 
 const fn http2(name: &'static str, answer: Answer) -> Load {
-    Load { name, protocol: Protocol::Http2, request: Request::Small, answer, connections: 16 }
+    Load {
+        name,
+        protocol: Protocol::Http2,
+        request: Request::Small,
+        answer,
+        connections: 16,
+    }
 }
 
 impl Load {
@@ -70,7 +102,9 @@ impl Load {
     pub fn wrong(&self, tally: &Tally, served: u64) -> u64 {
         match self.answer {
             // Whoever answers without the backend has it easier than the others.
-            Answer::Allowed => (tally.done() - tally.allowed).max(tally.allowed.saturating_sub(served)),
+            Answer::Allowed => {
+                (tally.done() - tally.allowed).max(tally.allowed.saturating_sub(served))
+            }
             Answer::Denied => {
                 let admissible = u64::from(self.rate().count) * (tally.wall.as_secs() + 2);
                 tally.other + tally.allowed.max(served).saturating_sub(admissible)
@@ -83,8 +117,16 @@ impl Load {
 pub const fn rate(answer: Answer) -> Rate {
     let period = Duration::from_secs(1);
     match answer {
-        Answer::Allowed => Rate { count: 1_000_000, period, burst: 1_000_000 },
-        Answer::Denied => Rate { count: 1, period, burst: 1 },
+        Answer::Allowed => Rate {
+            count: 1_000_000,
+            period,
+            burst: 1_000_000,
+        },
+        Answer::Denied => Rate {
+            count: 1,
+            period,
+            burst: 1,
+        },
     }
 }
 
@@ -98,7 +140,9 @@ impl Request {
     }
 
     pub fn of_path(path: &str) -> Option<Self> {
-        [Self::Small, Self::Post, Self::Large].into_iter().find(|request| request.path() == path)
+        [Self::Small, Self::Post, Self::Large]
+            .into_iter()
+            .find(|request| request.path() == path)
     }
 
     /// What the client sends as a body.
@@ -122,7 +166,9 @@ impl Request {
         let (path, length) = (self.path(), self.body_bytes());
         let mut bytes = match self {
             Self::Small | Self::Large => format!("GET {path} HTTP/1.1\r\nHost: bench.test\r\n\r\n"),
-            Self::Post => format!("POST {path} HTTP/1.1\r\nHost: bench.test\r\nContent-Length: {length}\r\n\r\n"),
+            Self::Post => format!(
+                "POST {path} HTTP/1.1\r\nHost: bench.test\r\nContent-Length: {length}\r\n\r\n"
+            ),
         }
         .into_bytes();
         bytes.resize(bytes.len() + length, b'x');
@@ -135,7 +181,13 @@ mod tests {
     use super::*;
 
     fn tally(allowed: u64, rejected: u64, other: u64) -> Tally {
-        Tally { allowed, rejected, other, wall: Duration::from_secs(3), ..Tally::default() }
+        Tally {
+            allowed,
+            rejected,
+            other,
+            wall: Duration::from_secs(3),
+            ..Tally::default()
+        }
     }
 
     #[test]
@@ -143,7 +195,11 @@ mod tests {
         let load = LOADS[0];
         assert_eq!(load.wrong(&tally(1_000, 0, 0), 1_000), 0);
         assert_eq!(load.wrong(&tally(900, 90, 10), 900), 100);
-        assert_eq!(load.wrong(&tally(1_000, 0, 0), 400), 600, "somebody answers from memory");
+        assert_eq!(
+            load.wrong(&tally(1_000, 0, 0), 400),
+            600,
+            "somebody answers from memory"
+        );
     }
 
     #[test]
@@ -153,7 +209,11 @@ mod tests {
         assert_eq!(load.wrong(&tally(4, 1_000, 0), 4), 0);
         assert_eq!(load.wrong(&tally(105, 1_000, 0), 105), 100);
         assert_eq!(load.wrong(&tally(0, 1_000, 7), 0), 7);
-        assert_eq!(load.wrong(&tally(0, 1_000, 0), 1_000), 995, "rejected after the backend was asked");
+        assert_eq!(
+            load.wrong(&tally(0, 1_000, 0), 1_000),
+            995,
+            "rejected after the backend was asked"
+        );
     }
 
     #[test]

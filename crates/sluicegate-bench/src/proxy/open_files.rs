@@ -10,10 +10,18 @@ pub fn make_room_for(files: u64) -> Result<(), String> {
     }
     if limit.maximum.is_some_and(|maximum| maximum < files) {
         let maximum = limit.maximum.unwrap_or_default();
-        return Err(format!("{files} open files are needed and {maximum} are allowed (`ulimit -Hn {files}`, as root)"));
+        return Err(format!(
+            "{files} open files are needed and {maximum} are allowed (`ulimit -Hn {files}`, as root)"
+        ));
     }
-    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })
-        .map_err(|error| format!("the limit of open files cannot be raised to {files}: {error}"))
+    setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: limit.maximum,
+            ..limit
+        },
+    )
+    .map_err(|error| format!("the limit of open files cannot be raised to {files}: {error}"))
 }
 
 #[cfg(test)]

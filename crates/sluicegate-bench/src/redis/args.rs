@@ -60,22 +60,37 @@ pub fn parse(words: impl Iterator<Item = String>) -> Result<Task, String> {
 
 fn parse_options(words: Vec<String>) -> Result<Options, String> {
     let mut rounds = None;
-    let mut options = Options { is_quick: false, rounds: ROUNDS, only: None, threads: Threads::One, writes_page: true };
+    let mut options = Options {
+        is_quick: false,
+        rounds: ROUNDS,
+        only: None,
+        threads: Threads::One,
+        writes_page: true,
+    };
     let mut words = words.into_iter();
     while let Some(word) = words.next() {
         match word.as_str() {
             "--rounds" => rounds = Some(parse_rounds(words.next())?),
             "--quick" => options.is_quick = true,
             "--only" => {
-                options.only = Some(words.next().ok_or("--only: the name of a load is missing, for example `cold`")?);
+                options.only = Some(
+                    words
+                        .next()
+                        .ok_or("--only: the name of a load is missing, for example `cold`")?,
+                );
             }
             "--multi-thread" => options.threads = Threads::PerCore,
             "--no-write" => options.writes_page = false,
             unknown => return Err(format!("unknown option `{unknown}` (`--help` lists all)")),
         }
     }
-    options.rounds = rounds.unwrap_or(if options.is_quick { ROUNDS_QUICK } else { ROUNDS });
-    options.writes_page &= !options.is_quick && options.only.is_none() && options.threads == Threads::One;
+    options.rounds = rounds.unwrap_or(if options.is_quick {
+        ROUNDS_QUICK
+    } else {
+        ROUNDS
+    });
+    options.writes_page &=
+        !options.is_quick && options.only.is_none() && options.threads == Threads::One;
     Ok(options)
 }
 
@@ -96,7 +111,13 @@ mod tests {
 
     #[test]
     fn without_words_everything_is_measured_and_written() {
-        let expected = Options { is_quick: false, rounds: 7, only: None, threads: Threads::One, writes_page: true };
+        let expected = Options {
+            is_quick: false,
+            rounds: 7,
+            only: None,
+            threads: Threads::One,
+            writes_page: true,
+        };
         assert_eq!(options(""), expected);
     }
 
@@ -111,9 +132,18 @@ mod tests {
     #[test]
     fn mistakes_are_answered_with_what_is_accepted() {
         let advice = |line: &str| parsed(line).map(|_| ()).unwrap_err();
-        assert_eq!(advice("--rounds 0"), "--rounds: must be a number from 1 to 20 (got `0`)");
-        assert_eq!(advice("--only"), "--only: the name of a load is missing, for example `cold`");
-        assert_eq!(advice("--fast"), "unknown option `--fast` (`--help` lists all)");
+        assert_eq!(
+            advice("--rounds 0"),
+            "--rounds: must be a number from 1 to 20 (got `0`)"
+        );
+        assert_eq!(
+            advice("--only"),
+            "--only: the name of a load is missing, for example `cold`"
+        );
+        assert_eq!(
+            advice("--fast"),
+            "unknown option `--fast` (`--help` lists all)"
+        );
     }
 
     #[test]

@@ -34,16 +34,29 @@ pub fn run(options: &Options) -> Result<(), String> {
 }
 
 fn measured(options: &Options) -> Result<Results, String> {
-    let loads = Load::ALL.into_iter().flat_map(|load| CALLERS.map(|callers| (load, callers)));
-    let loads: Vec<_> = loads.filter(|(load, callers)| options.includes(&row_title(*load, *callers))).collect();
-    let filled: &[Who] = if options.includes("bytes per key") { &Who::ALL } else { &[] };
+    let loads = Load::ALL
+        .into_iter()
+        .flat_map(|load| CALLERS.map(|callers| (load, callers)));
+    let loads: Vec<_> = loads
+        .filter(|(load, callers)| options.includes(&row_title(*load, *callers)))
+        .collect();
+    let filled: &[Who] = if options.includes("bytes per key") {
+        &Who::ALL
+    } else {
+        &[]
+    };
     if loads.is_empty() && filled.is_empty() {
-        return Err("--only: no load or section has this in its name (`--help` lists them)".to_string());
+        return Err(
+            "--only: no load or section has this in its name (`--help` lists them)".to_string(),
+        );
     }
-    let mut progress = Progress::new(loads.len() * options.rounds * Who::TIMED.len() + filled.len());
+    let mut progress =
+        Progress::new(loads.len() * options.rounds * Who::TIMED.len() + filled.len());
     let mut results = Results::default();
     for (load, callers) in loads {
-        results.rows.push(row(load, callers, options, &mut progress)?);
+        results
+            .rows
+            .push(row(load, callers, options, &mut progress)?);
     }
     for who in filled {
         progress.step(&format!("bytes per key, {}", who.name()));
@@ -54,16 +67,32 @@ fn measured(options: &Options) -> Result<Results, String> {
 }
 
 /// The contestants take turns, in another order each round.
-fn row(load: Load, callers: usize, options: &Options, progress: &mut Progress) -> Result<Row, String> {
+fn row(
+    load: Load,
+    callers: usize,
+    options: &Options,
+    progress: &mut Progress,
+) -> Result<Row, String> {
     let mut cells = Who::TIMED.map(Cell::new);
     let amount = Amount::Time(load.duration(options.is_quick));
     let threads: Threads = options.threads;
     for round in 0..options.rounds {
         for place in 0..cells.len() {
             let cell = &mut cells[(place + round) % Who::TIMED.len()];
-            progress.step(&format!("{}, round {}, {}", row_title(load, callers), round + 1, cell.who.name()));
-            cell.samples.push(measure::sample(&measure::turn(cell.who, load, callers, amount, threads))?);
+            progress.step(&format!(
+                "{}, round {}, {}",
+                row_title(load, callers),
+                round + 1,
+                cell.who.name()
+            ));
+            cell.samples.push(measure::sample(&measure::turn(
+                cell.who, load, callers, amount, threads,
+            ))?);
         }
     }
-    Ok(Row { load, callers, cells: cells.into() })
+    Ok(Row {
+        load,
+        callers,
+        cells: cells.into(),
+    })
 }

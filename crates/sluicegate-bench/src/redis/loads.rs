@@ -50,9 +50,21 @@ impl Load {
         const HOUR: Duration = Duration::from_secs(3_600);
         match self {
             // A unit takes 36 s to come back: no key expires while a turn lasts.
-            Self::Cold => Rate { count: 100, period: HOUR, burst: 100 },
-            Self::HotAllowed => Rate { count: 10_000_000, period: Duration::from_secs(1), burst: 1_000_000 },
-            Self::HotDenied => Rate { count: 10, period: HOUR, burst: 10 },
+            Self::Cold => Rate {
+                count: 100,
+                period: HOUR,
+                burst: 100,
+            },
+            Self::HotAllowed => Rate {
+                count: 10_000_000,
+                period: Duration::from_secs(1),
+                burst: 1_000_000,
+            },
+            Self::HotDenied => Rate {
+                count: 10,
+                period: HOUR,
+                burst: 10,
+            },
         }
     }
 
@@ -60,7 +72,9 @@ impl Load {
     pub const fn duration(self, is_quick: bool) -> Duration {
         match self {
             Self::HotDenied => Duration::from_millis(2_500),
-            Self::Cold | Self::HotAllowed => Duration::from_millis(if is_quick { 400 } else { 1_000 }),
+            Self::Cold | Self::HotAllowed => {
+                Duration::from_millis(if is_quick { 400 } else { 1_000 })
+            }
         }
     }
 
@@ -72,7 +86,11 @@ impl Load {
         /// Odd, so that no address comes twice.
         const STEP: u32 = 10_368_889;
         let bits = match self {
-            Self::Cold => BLOCK + (request / BLOCK_SIZE) * BLOCK_SIZE + request.wrapping_mul(STEP) % BLOCK_SIZE,
+            Self::Cold => {
+                BLOCK
+                    + (request / BLOCK_SIZE) * BLOCK_SIZE
+                    + request.wrapping_mul(STEP) % BLOCK_SIZE
+            }
             Self::HotAllowed | Self::HotDenied => HOT,
         };
         Ipv4Addr::from_bits(bits).into()
@@ -92,7 +110,14 @@ mod tests {
     fn cold_addresses_are_all_different() {
         let requests = (0..100_000).chain(Load::WARM_UP_FROM..Load::WARM_UP_FROM + 1_000);
         let mut seen = HashSet::new();
-        assert!(requests.map(|request| Load::Cold.address(request)).all(|address| seen.insert(address)));
-        assert_eq!(Load::HotDenied.address(1), Load::HotDenied.address(Load::WARM_UP_FROM));
+        assert!(
+            requests
+                .map(|request| Load::Cold.address(request))
+                .all(|address| seen.insert(address))
+        );
+        assert_eq!(
+            Load::HotDenied.address(1),
+            Load::HotDenied.address(Load::WARM_UP_FROM)
+        );
     }
 }

@@ -17,32 +17,70 @@ pub const KEYS: u32 = 1_000_000;
 
 /// A turn whose server is started when it is taken.
 pub fn turn(who: Who, load: Load, callers: usize, amount: Amount, threads: Threads) -> Turn {
-    Turn { who, load, callers, amount, threads, server: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)) }
+    Turn {
+        who,
+        load,
+        callers,
+        amount,
+        threads,
+        server: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+    }
 }
 
 /// Takes the turn; what Redis did before the contestant was ready does not count.
 pub fn sample(turn: &Turn) -> Result<Sample, String> {
     let server = RedisServer::start();
-    let used = || (server.cpu_seconds(), server.command_calls("evalsha") + server.command_calls("eval"));
+    let used = || {
+        (
+            server.cpu_seconds(),
+            server.command_calls("evalsha") + server.command_calls("eval"),
+        )
+    };
     let (told, before, after) = taken(turn, &server, used)?;
-    Ok(Sample { told, redis_cpu_seconds: after.0 - before.0, calls: after.1 - before.1 })
+    Ok(Sample {
+        told,
+        redis_cpu_seconds: after.0 - before.0,
+        calls: after.1 - before.1,
+    })
 }
 
 /// Fills Redis with keys that each were charged once.
 pub fn memory_use(who: Who) -> Result<MemoryUse, String> {
     let server = RedisServer::start();
     let callers = CALLERS[CALLERS.len() - 1];
-    let turn = turn(who, Load::Cold, callers, Amount::Decisions(KEYS), Threads::One);
+    let turn = turn(
+        who,
+        Load::Cold,
+        callers,
+        Amount::Decisions(KEYS),
+        Threads::One,
+    );
     let (_, before, after) = taken(&turn, &server, || server.used_memory())?;
-    Ok(MemoryUse { who, bytes_per_key: after.saturating_sub(before) as f64 / f64::from(KEYS) })
+    Ok(MemoryUse {
+        who,
+        bytes_per_key: after.saturating_sub(before) as f64 / f64::from(KEYS),
+    })
 }
 
 /// What the contestant tells, and what is `used` before and after, while it is connected both times.
-fn taken<T>(turn: &Turn, server: &RedisServer, used: impl Fn() -> T) -> Result<(Told, T, T), String> {
-    let mut child = Companion::start(&Turn { server: server.address(), ..*turn }.words())?;
+fn taken<T>(
+    turn: &Turn,
+    server: &RedisServer,
+    used: impl Fn() -> T,
+) -> Result<(Told, T, T), String> {
+    let mut child = Companion::start(
+        &Turn {
+            server: server.address(),
+            ..*turn
+        }
+        .words(),
+    )?;
     let ready = child.line()?;
     if ready != "ready" {
-        return Err(format!("{}: expected to be ready, says `{ready}`", turn.who.name()));
+        return Err(format!(
+            "{}: expected to be ready, says `{ready}`",
+            turn.who.name()
+        ));
     }
     let before = used();
     child.go_on()?;
@@ -52,11 +90,21 @@ fn taken<T>(turn: &Turn, server: &RedisServer, used: impl Fn() -> T) -> Result<(
 
 /// Whether there is a Redis to start; the error says what to do.
 pub fn redis_version() -> Result<String, String> {
-    let output = Command::new("redis-server").arg("--version").output().map_err(|error| match error.kind() {
-        ErrorKind::NotFound => "redis-server: not found; install Redis 7 or later, or put it on the PATH".to_string(),
-        _ => format!("redis-server: {error}"),
-    })?;
+    let output = Command::new("redis-server")
+        .arg("--version")
+        .output()
+        .map_err(|error| match error.kind() {
+            ErrorKind::NotFound => {
+                "redis-server: not found; install Redis 7 or later, or put it on the PATH"
+                    .to_string()
+            }
+            _ => format!("redis-server: {error}"),
+        })?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let version = text.split_whitespace().find_map(|word| word.strip_prefix("v="));
-    version.map(|version| format!("Redis {version}")).ok_or(format!("redis-server --version: not understood: {text}"))
+    let version = text
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix("v="));
+    version
+        .map(|version| format!("Redis {version}"))
+        .ok_or(format!("redis-server --version: not understood: {text}"))
 }

@@ -19,16 +19,45 @@ impl Report {
 
     fn add_targets(&mut self, results: &Results) {
         let callers = CALLERS[CALLERS.len() - 1];
-        let mut table = Table::new(4, &["load", "cost per decision", "peer", "verdict", "times ours", "at least"]);
-        for Target { load, cost, peer, times_min } in &TARGETS {
-            let row = results.rows.iter().find(|row| row.load == *load && row.callers == callers);
-            let Some(times) = row.and_then(|row| row.times_ours(*peer, cost.of())) else { continue };
+        let mut table = Table::new(
+            4,
+            &[
+                "load",
+                "cost per decision",
+                "peer",
+                "verdict",
+                "times ours",
+                "at least",
+            ],
+        );
+        for Target {
+            load,
+            cost,
+            peer,
+            times_min,
+        } in &TARGETS
+        {
+            let row = results
+                .rows
+                .iter()
+                .find(|row| row.load == *load && row.callers == callers);
+            let Some(times) = row.and_then(|row| row.times_ours(*peer, cost.of())) else {
+                continue;
+            };
             let what = format!("{}, {} of {}", load.name(), cost.name(), peer.name());
             let verdict = self.verdict_on(times >= *times_min, || {
-                format!("{what}: {} times ours, at least {times_min}", times_of(times))
+                format!(
+                    "{what}: {} times ours, at least {times_min}",
+                    times_of(times)
+                )
             });
             let words = [load.name(), cost.name(), peer.name(), &verdict].map(str::to_string);
-            table.push(words.into_iter().chain([times_of(times), times_min.to_string()]).collect());
+            table.push(
+                words
+                    .into_iter()
+                    .chain([times_of(times), times_min.to_string()])
+                    .collect(),
+            );
         }
         let explanation = format!(
             "With {callers} callers: for each round the processor time per decision of the peer over ours, and of these \
@@ -38,11 +67,20 @@ impl Report {
     }
 
     fn add_decisions(&mut self, results: &Results) {
-        let headings =
-            ["load", "callers", "contestant", "decisions/s", "client µs", "Redis µs", "script calls per decision"];
+        let headings = [
+            "load",
+            "callers",
+            "contestant",
+            "decisions/s",
+            "client µs",
+            "Redis µs",
+            "script calls per decision",
+        ];
         let mut table = Table::new(3, &headings);
         for row in &results.rows {
-            row.cells.iter().for_each(|cell| table.push(fields(row, cell)));
+            row.cells
+                .iter()
+                .for_each(|cell| table.push(fields(row, cell)));
         }
         let explanation = "Medians of the rounds. Processor time per decision: of the contestant's whole process, and of \
                            Redis, whose idling is in it.";
@@ -54,13 +92,24 @@ impl Report {
         for MemoryUse { who, bytes_per_key } in &results.memory {
             let max = bytes_max(*who);
             let verdict = max.map(|max| {
-                let title = || format!("{}: {bytes_per_key:.1} bytes per key, at most {max}", who.name());
+                let title = || {
+                    format!(
+                        "{}: {bytes_per_key:.1} bytes per key, at most {max}",
+                        who.name()
+                    )
+                };
                 self.verdict(*bytes_per_key, max, title)
             });
             let max = max.map(|max| max.to_string());
-            table.push(vec![who.name().to_string(), or_dash(verdict), one_digit(*bytes_per_key), or_dash(max)]);
+            table.push(vec![
+                who.name().to_string(),
+                or_dash(verdict),
+                one_digit(*bytes_per_key),
+                or_dash(max),
+            ]);
         }
-        let explanation = format!("`used_memory` of Redis with {KEYS} live keys, over their number.");
+        let explanation =
+            format!("`used_memory` of Redis with {KEYS} live keys, over their number.");
         self.add("Bytes per key in Redis", explanation, table);
     }
 }
@@ -72,7 +121,11 @@ fn fields(row: &Row, cell: &Cell) -> Vec<String> {
         small(cell.median(Sample::redis_us)),
         small(cell.median(Sample::calls_per_decision)),
     ];
-    let words = [row.load.name().to_string(), row.callers.to_string(), cell.who.name().to_string()];
+    let words = [
+        row.load.name().to_string(),
+        row.callers.to_string(),
+        cell.who.name().to_string(),
+    ];
     words.into_iter().chain(numbers).collect()
 }
 
@@ -86,13 +139,22 @@ fn small(number: f64) -> String {
 }
 
 fn times_of(times: f64) -> String {
-    if times < 10.0 { format!("{times:.2}") } else { format!("{times:.0}") }
+    if times < 10.0 {
+        format!("{times:.2}")
+    } else {
+        format!("{times:.0}")
+    }
 }
 
 fn wrong_answers(results: &Results) -> Vec<Wrong> {
-    let cells = results.rows.iter().flat_map(|row| row.cells.iter().map(move |cell| (row, cell)));
+    let cells = results
+        .rows
+        .iter()
+        .flat_map(|row| row.cells.iter().map(move |cell| (row, cell)));
     let wrong = cells.filter(|(_, cell)| cell.wrong_share() > 0.0);
-    wrong.map(|(row, cell)| Wrong::new(cell.who.name(), &row.title(), cell.wrong_share())).collect()
+    wrong
+        .map(|(row, cell)| Wrong::new(cell.who.name(), &row.title(), cell.wrong_share()))
+        .collect()
 }
 
 #[cfg(test)]
@@ -105,15 +167,40 @@ mod tests {
     use crate::redis::turn::Told;
 
     fn cell(who: Who, client_us: u64, redis_us: f64, wrong: u64) -> Cell {
-        let (wall, cpu) = (Duration::from_secs(1), Duration::from_micros(client_us * 1_000));
-        let told = Told { decisions: 1_000, wall, cpu, wrong };
-        Cell { who, samples: vec![Sample { told, redis_cpu_seconds: redis_us / 1e3, calls: 1_000 }] }
+        let (wall, cpu) = (
+            Duration::from_secs(1),
+            Duration::from_micros(client_us * 1_000),
+        );
+        let told = Told {
+            decisions: 1_000,
+            wall,
+            cpu,
+            wrong,
+        };
+        Cell {
+            who,
+            samples: vec![Sample {
+                told,
+                redis_cpu_seconds: redis_us / 1e3,
+                calls: 1_000,
+            }],
+        }
     }
 
     fn report(ours: Cell) -> Report {
-        let theirs = [cell(Who::Gcra, 4, 6.0, 0), cell(Who::HashBucket, 5, 10.0, 0)];
-        let row = Row { load: Load::Cold, callers: 512, cells: [ours].into_iter().chain(theirs).collect() };
-        Report::on_redis(&Results { rows: vec![row], memory: Vec::new() })
+        let theirs = [
+            cell(Who::Gcra, 4, 6.0, 0),
+            cell(Who::HashBucket, 5, 10.0, 0),
+        ];
+        let row = Row {
+            load: Load::Cold,
+            callers: 512,
+            cells: [ours].into_iter().chain(theirs).collect(),
+        };
+        Report::on_redis(&Results {
+            rows: vec![row],
+            memory: Vec::new(),
+        })
     }
 
     #[test]
@@ -121,7 +208,8 @@ mod tests {
         let text = report(cell(Who::Sluicegate, 1, 4.0, 0)).to_text();
         assert!(text.ends_with("targets: all 3 met\n"), "{text}");
         let text = report(cell(Who::Sluicegate, 4, 5.5, 0)).to_text();
-        let miss = "MISS cold keys, Redis CPU of redis-rs + GCRA script: 1.09 times ours, at least 1.2";
+        let miss =
+            "MISS cold keys, Redis CPU of redis-rs + GCRA script: 1.09 times ours, at least 1.2";
         assert!(text.contains(miss), "{text}");
         assert!(text.contains("targets: 1 of 3 met"), "{text}");
     }
@@ -129,14 +217,28 @@ mod tests {
     #[test]
     fn wrong_answers_fail_the_run() {
         assert_eq!(report(cell(Who::Sluicegate, 1, 4.0, 0)).failure(), None);
-        assert!(report(cell(Who::Sluicegate, 1, 4.0, 500)).failure().is_some());
+        assert!(
+            report(cell(Who::Sluicegate, 1, 4.0, 500))
+                .failure()
+                .is_some()
+        );
     }
 
     #[test]
     fn bytes_are_judged_by_layout() {
-        let memory = [(Who::Sluicegate, 130.0), (Who::SluicegateCompact, 130.0), (Who::HashBucket, 200.0)];
-        let memory = memory.map(|(who, bytes_per_key)| MemoryUse { who, bytes_per_key }).into();
-        let text = Report::on_redis(&Results { rows: Vec::new(), memory }).to_text();
+        let memory = [
+            (Who::Sluicegate, 130.0),
+            (Who::SluicegateCompact, 130.0),
+            (Who::HashBucket, 200.0),
+        ];
+        let memory = memory
+            .map(|(who, bytes_per_key)| MemoryUse { who, bytes_per_key })
+            .into();
+        let text = Report::on_redis(&Results {
+            rows: Vec::new(),
+            memory,
+        })
+        .to_text();
         let miss = "targets: 1 of 2 met\nMISS sluicegate, compact keys: 130.0 bytes per key, at most 115\n";
         assert!(text.ends_with(miss), "{text}");
     }

@@ -75,7 +75,10 @@ impl Sample {
 
 impl Cell {
     pub const fn new(who: Who) -> Self {
-        Self { who, samples: Vec::new() }
+        Self {
+            who,
+            samples: Vec::new(),
+        }
     }
 
     pub fn median(&self, figure: fn(&Sample) -> f64) -> f64 {
@@ -84,7 +87,10 @@ impl Cell {
 
     /// The worst round's share of answers that were not what the load is made for.
     pub fn wrong_share(&self) -> f64 {
-        self.samples.iter().map(Sample::wrong_share).fold(0.0, f64::max)
+        self.samples
+            .iter()
+            .map(Sample::wrong_share)
+            .fold(0.0, f64::max)
     }
 }
 
@@ -105,7 +111,11 @@ impl Row {
 }
 
 pub fn row_title(load: Load, callers: usize) -> String {
-    let callers = if callers == 1 { "1 caller".to_string() } else { format!("{callers} callers") };
+    let callers = if callers == 1 {
+        "1 caller".to_string()
+    } else {
+        format!("{callers} callers")
+    };
     format!("{}, {callers}", load.name())
 }
 
@@ -117,7 +127,16 @@ mod tests {
 
     fn sample(cpu_us: u64, redis_cpu_seconds: f64) -> Sample {
         let (wall, cpu) = (Duration::from_secs(1), Duration::from_micros(cpu_us));
-        Sample { told: Told { decisions: 1_000, wall, cpu, wrong: 10 }, redis_cpu_seconds, calls: 50 }
+        Sample {
+            told: Told {
+                decisions: 1_000,
+                wall,
+                cpu,
+                wrong: 10,
+            },
+            redis_cpu_seconds,
+            calls: 50,
+        }
     }
 
     #[test]
@@ -137,9 +156,19 @@ mod tests {
 
     #[test]
     fn ratios_compare_turns_of_the_same_round() {
-        let cell = |who, costs: [f64; 3]| Cell { who, samples: costs.map(|cost| sample(9_000, cost)).into() };
-        let cells = vec![cell(Who::Sluicegate, [0.01, 0.1, 0.01]), cell(Who::Gcra, [0.02, 0.2, 0.02])];
-        let row = Row { load: Load::Cold, callers: 512, cells };
+        let cell = |who, costs: [f64; 3]| Cell {
+            who,
+            samples: costs.map(|cost| sample(9_000, cost)).into(),
+        };
+        let cells = vec![
+            cell(Who::Sluicegate, [0.01, 0.1, 0.01]),
+            cell(Who::Gcra, [0.02, 0.2, 0.02]),
+        ];
+        let row = Row {
+            load: Load::Cold,
+            callers: 512,
+            cells,
+        };
         assert!((row.times_ours(Who::Gcra, Sample::redis_us).unwrap() - 2.0).abs() < 1e-9);
         assert_eq!(row.times_ours(Who::HashBucket, Sample::redis_us), None);
         assert_eq!(row.title(), "cold keys, 512 callers");

@@ -20,11 +20,36 @@ pub enum Cost {
 }
 
 pub const TARGETS: [Target; 5] = [
-    Target { load: Load::Cold, cost: Cost::Redis, peer: Who::Gcra, times_min: 1.2 },
-    Target { load: Load::Cold, cost: Cost::Redis, peer: Who::HashBucket, times_min: 1.7 },
-    Target { load: Load::Cold, cost: Cost::Client, peer: Who::Gcra, times_min: 2.0 },
-    Target { load: Load::HotDenied, cost: Cost::Redis, peer: Who::Gcra, times_min: 50.0 },
-    Target { load: Load::HotDenied, cost: Cost::Client, peer: Who::Gcra, times_min: 50.0 },
+    Target {
+        load: Load::Cold,
+        cost: Cost::Redis,
+        peer: Who::Gcra,
+        times_min: 1.2,
+    },
+    Target {
+        load: Load::Cold,
+        cost: Cost::Redis,
+        peer: Who::HashBucket,
+        times_min: 1.7,
+    },
+    Target {
+        load: Load::Cold,
+        cost: Cost::Client,
+        peer: Who::Gcra,
+        times_min: 2.0,
+    },
+    Target {
+        load: Load::HotDenied,
+        cost: Cost::Redis,
+        peer: Who::Gcra,
+        times_min: 50.0,
+    },
+    Target {
+        load: Load::HotDenied,
+        cost: Cost::Client,
+        peer: Who::Gcra,
+        times_min: 50.0,
+    },
 ];
 
 /// Bytes per key at most.

@@ -60,8 +60,20 @@ pub fn take(turn: &Turn) -> Result<(), String> {
             Who::Sluicegate | Who::SluicegateCompact => {
                 take_with(Sluicegate::new(turn.server, rate, turn.who.layout())?, turn).await
             }
-            Who::Gcra => take_with(Scripted::connect(turn.server, rate, Peer::Gcra).await?, turn).await,
-            Who::HashBucket => take_with(Scripted::connect(turn.server, rate, Peer::HashBucket).await?, turn).await,
+            Who::Gcra => {
+                take_with(
+                    Scripted::connect(turn.server, rate, Peer::Gcra).await?,
+                    turn,
+                )
+                .await
+            }
+            Who::HashBucket => {
+                take_with(
+                    Scripted::connect(turn.server, rate, Peer::HashBucket).await?,
+                    turn,
+                )
+                .await
+            }
         }
     })
 }
@@ -69,7 +81,15 @@ pub fn take(turn: &Turn) -> Result<(), String> {
 async fn take_with(contestant: impl Contestant, turn: &Turn) -> Result<(), String> {
     let contestant = Arc::new(contestant);
     let warm_up = Amount::Decisions((turn.callers as u32 * 20).max(500));
-    decide(&contestant, &Turn { amount: warm_up, ..*turn }, Load::WARM_UP_FROM).await?;
+    decide(
+        &contestant,
+        &Turn {
+            amount: warm_up,
+            ..*turn
+        },
+        Load::WARM_UP_FROM,
+    )
+    .await?;
     say("ready")?;
     hear()?;
     let told = decide(&contestant, turn, 0).await?;
@@ -78,7 +98,11 @@ async fn take_with(contestant: impl Contestant, turn: &Turn) -> Result<(), Strin
 }
 
 /// Decides with all callers at once, each on the next request that nobody has.
-async fn decide(contestant: &Arc<impl Contestant>, turn: &Turn, first: u32) -> Result<Told, String> {
+async fn decide(
+    contestant: &Arc<impl Contestant>,
+    turn: &Turn,
+    first: u32,
+) -> Result<Told, String> {
     let next = Arc::new(AtomicU32::new(first));
     let (wall_start, cpu_start) = (Instant::now(), cpu::of_this_process());
     let mut callers = JoinSet::new();
@@ -97,7 +121,12 @@ async fn decide(contestant: &Arc<impl Contestant>, turn: &Turn, first: u32) -> R
         Answer::Allowed => decisions - allowed,
         Answer::Denied => allowed,
     };
-    Ok(Told { decisions, wall, cpu, wrong })
+    Ok(Told {
+        decisions,
+        wall,
+        cpu,
+        wrong,
+    })
 }
 
 #[derive(Default)]
@@ -140,32 +169,55 @@ impl Threads {
             Self::One => Builder::new_current_thread(),
             Self::PerCore => Builder::new_multi_thread(),
         };
-        builder.enable_all().build().map_err(|error| format!("no runtime: {error}"))
+        builder
+            .enable_all()
+            .build()
+            .map_err(|error| format!("no runtime: {error}"))
     }
 }
 
 fn say(line: &str) -> Result<(), String> {
     let mut out = stdout().lock();
-    writeln!(out, "{line}").and_then(|()| out.flush()).map_err(|error| format!("nobody listens: {error}"))
+    writeln!(out, "{line}")
+        .and_then(|()| out.flush())
+        .map_err(|error| format!("nobody listens: {error}"))
 }
 
 /// Waits for the next line from the process that measures.
 fn hear() -> Result<(), String> {
     let mut line = String::new();
-    stdin().lock().read_line(&mut line).map(|_| ()).map_err(|error| format!("nobody speaks: {error}"))
+    stdin()
+        .lock()
+        .read_line(&mut line)
+        .map(|_| ())
+        .map_err(|error| format!("nobody speaks: {error}"))
 }
 
 impl Told {
     pub fn to_line(self) -> String {
-        format!("{} {} {} {}", self.decisions, self.wall.as_nanos(), self.cpu.as_nanos(), self.wrong)
+        format!(
+            "{} {} {} {}",
+            self.decisions,
+            self.wall.as_nanos(),
+            self.cpu.as_nanos(),
+            self.wrong
+        )
     }
 
     pub fn parse(line: &str) -> Result<Self, String> {
-        let numbers: Vec<u64> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
+        let numbers: Vec<u64> = line
+            .split(' ')
+            .filter_map(|word| word.parse().ok())
+            .collect();
         let [decisions, wall, cpu, wrong] = numbers[..] else {
             return Err(format!("what a contestant tells is not understood: {line}"));
         };
-        Ok(Self { decisions, wall: Duration::from_nanos(wall), cpu: Duration::from_nanos(cpu), wrong })
+        Ok(Self {
+            decisions,
+            wall: Duration::from_nanos(wall),
+            cpu: Duration::from_nanos(cpu),
+            wrong,
+        })
     }
 }
 
@@ -180,7 +232,15 @@ impl Turn {
         };
         let (callers, server) = (self.callers.to_string(), self.server.to_string());
         let threads = self.threads.id();
-        let words = [Self::WORD, "--contestant", self.who.id(), "--load", self.load.id(), "--callers", &callers];
+        let words = [
+            Self::WORD,
+            "--contestant",
+            self.who.id(),
+            "--load",
+            self.load.id(),
+            "--callers",
+            &callers,
+        ];
         let more = [unit, &amount, "--threads", threads, "--server", &server];
         words.into_iter().chain(more).map(str::to_string).collect()
     }
@@ -196,7 +256,12 @@ impl Turn {
             load: named(words, "--load", Load::ALL, Load::id)?,
             callers: number(words, "--callers")?,
             amount,
-            threads: named(words, "--threads", [Threads::One, Threads::PerCore], Threads::id)?,
+            threads: named(
+                words,
+                "--threads",
+                [Threads::One, Threads::PerCore],
+                Threads::id,
+            )?,
             server: number(words, "--server")?,
         })
     }
@@ -218,12 +283,15 @@ fn named<T: Copy, const N: usize>(
     id: fn(T) -> &'static str,
 ) -> Result<T, String> {
     let name = value(words, option)?;
-    all.into_iter().find(|one| id(*one) == name).ok_or_else(|| format!("{option}: there is no `{name}`"))
+    all.into_iter()
+        .find(|one| id(*one) == name)
+        .ok_or_else(|| format!("{option}: there is no `{name}`"))
 }
 
 fn number<T: std::str::FromStr>(words: &[String], option: &str) -> Result<T, String> {
     let word = value(words, option)?;
-    word.parse().map_err(|_| format!("{option}: cannot be read (got `{word}`)"))
+    word.parse()
+        .map_err(|_| format!("{option}: cannot be read (got `{word}`)"))
 }
 
 #[cfg(test)]
@@ -232,10 +300,20 @@ mod tests {
 
     #[test]
     fn words_say_the_whole_turn() {
-        for amount in [Amount::Time(Duration::from_millis(300)), Amount::Decisions(7)] {
+        for amount in [
+            Amount::Time(Duration::from_millis(300)),
+            Amount::Decisions(7),
+        ] {
             let server = "127.0.0.1:6400".parse().unwrap();
             let threads = Threads::PerCore;
-            let turn = Turn { who: Who::Gcra, load: Load::HotDenied, callers: 64, amount, threads, server };
+            let turn = Turn {
+                who: Who::Gcra,
+                load: Load::HotDenied,
+                callers: 64,
+                amount,
+                threads,
+                server,
+            };
             let words = turn.words();
             assert_eq!(words[0], Turn::WORD);
             assert_eq!(Turn::parse(&words[1..]), Ok(turn));
@@ -247,7 +325,12 @@ mod tests {
     #[test]
     fn a_line_says_all_that_is_told() {
         let (wall, cpu) = (Duration::from_nanos(5), Duration::from_nanos(3));
-        let told = Told { decisions: 9, wall, cpu, wrong: 1 };
+        let told = Told {
+            decisions: 9,
+            wall,
+            cpu,
+            wrong: 1,
+        };
         assert_eq!(Told::parse(&told.to_line()), Ok(told));
         assert!(Told::parse("9 5").is_err());
     }

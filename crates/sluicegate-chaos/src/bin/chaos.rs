@@ -4,12 +4,17 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use sluicegate_chaos::runner::{self, Scenario, scenario};
-use sluicegate_chaos::scenarios::outages::{away, boot, flapping, foreign, forgetful, full, herd, slow, traces};
+use sluicegate_chaos::scenarios::outages::{
+    away, boot, flapping, foreign, forgetful, full, herd, slow, traces,
+};
 use sluicegate_chaos::scenarios::replicas;
 use sluicegate_chaos::scenarios::topologies::{cluster, owners, replication, resharding, sentinel};
 
 fn main() -> ExitCode {
-    let all = of_replicas(&replica_program()).into_iter().chain(of_outages()).chain(of_topologies());
+    let all = of_replicas(&replica_program())
+        .into_iter()
+        .chain(of_outages())
+        .chain(of_topologies());
     runner::main(std::env::args().skip(1), &all.collect::<Vec<_>>())
 }
 
@@ -29,14 +34,26 @@ fn of_replicas(replica: &Path) -> Vec<Scenario> {
         with_replicas!("two-replicas", "B4, EG-4", replicas::two_replicas),
         with_replicas!("four-replicas", "B4", replicas::four_replicas),
         with_replicas!("skewed-replicas", "T-38", replicas::skewed_replicas),
-        with_replicas!("replica-clocks", "T-38, B8", replicas::skewed_replicas_by_their_own_clocks),
+        with_replicas!(
+            "replica-clocks",
+            "T-38, B8",
+            replicas::skewed_replicas_by_their_own_clocks
+        ),
         with_replicas!("hot-denied-key", "T-48", replicas::hot_denied_key),
         with_replicas!("hot-allowed-key", "T-48", replicas::hot_allowed_key),
         with_replicas!("redis-clock-steps", "T-39", replicas::redis_clock_steps),
         with_replicas!("before-1970", "T-40", replicas::time_before_1970),
         with_replicas!("suspended-replica", "T-40", replicas::suspended_replica),
-        scenario("retry-after-given-clock", "T-52", replicas::retry_after_by_given_clock),
-        scenario("retry-after-real-time", "T-52", replicas::retry_after_in_real_time),
+        scenario(
+            "retry-after-given-clock",
+            "T-52",
+            replicas::retry_after_by_given_clock,
+        ),
+        scenario(
+            "retry-after-real-time",
+            "T-52",
+            replicas::retry_after_in_real_time,
+        ),
         with_replicas!("soak", "T-53", replicas::soak),
     ]
 }
@@ -48,10 +65,18 @@ fn of_outages() -> Vec<Scenario> {
         scenario("packets-dropped", "T-49, T-55", away::packets_dropped),
         scenario("reset", "T-49, T-55", away::reset),
         scenario("stalled", "T-49, T-55", away::stalled),
-        scenario("one-byte-per-second", "T-49, T-55", away::one_byte_per_second),
+        scenario(
+            "one-byte-per-second",
+            "T-49, T-55",
+            away::one_byte_per_second,
+        ),
         scenario("half-closed", "T-49, T-55", away::half_closed),
         scenario("too-late", "T-49, T-55", away::too_late),
-        scenario("old-connections-swallowed", "T-49, T-55", away::old_connections_swallowed),
+        scenario(
+            "old-connections-swallowed",
+            "T-49, T-55",
+            away::old_connections_swallowed,
+        ),
         scenario("slow-by-latency", "T-54", slow::by_latency),
         scenario("slow-by-load", "T-54", slow::by_load),
         scenario("flapping-by-resets", "T-56", flapping::resets),

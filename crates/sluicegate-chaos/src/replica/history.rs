@@ -37,16 +37,31 @@ impl History {
 
     /// How many requests passed and were counted.
     pub fn admitted(&self) -> usize {
-        self.run.asked.iter().filter(|asked| asked.answer.is_admission()).count()
+        self.run
+            .asked
+            .iter()
+            .filter(|asked| asked.answer.is_admission())
+            .count()
     }
 
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = self.rejections_left_out.to_le_bytes().to_vec();
-        for Asked { sent, received, key, answer } in &self.run.asked {
+        for Asked {
+            sent,
+            received,
+            key,
+            answer,
+        } in &self.run.asked
+        {
             bytes.extend(sent.to_le_bytes());
             bytes.extend(received.to_le_bytes());
             bytes.extend((*key as u32).to_le_bytes());
-            bytes.extend(ANSWERS.iter().position(|known| known == answer).map(|place| place as u8));
+            bytes.extend(
+                ANSWERS
+                    .iter()
+                    .position(|known| known == answer)
+                    .map(|place| place as u8),
+            );
         }
         bytes
     }
@@ -54,9 +69,14 @@ impl History {
     /// What [`Self::to_bytes`] wrote; `None` when it was cut off.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (rejections, records) = bytes.split_first_chunk()?;
-        let (records, []) = records.as_chunks::<RECORD>() else { return None };
+        let (records, []) = records.as_chunks::<RECORD>() else {
+            return None;
+        };
         let asked: Option<Vec<Asked>> = records.iter().map(read_record).collect();
-        Some(Self { run: Run { asked: asked? }, rejections_left_out: u64::from_le_bytes(*rejections) })
+        Some(Self {
+            run: Run { asked: asked? },
+            rejections_left_out: u64::from_le_bytes(*rejections),
+        })
     }
 }
 
@@ -79,8 +99,18 @@ mod tests {
 
     #[test]
     fn a_history_arrives_as_it_was_sent_or_not_at_all() {
-        let asked = ANSWERS.map(|answer| Asked { sent: 1 << 60, received: u64::MAX, key: 7, answer });
-        let history = History { run: Run { asked: asked.to_vec() }, rejections_left_out: 3 };
+        let asked = ANSWERS.map(|answer| Asked {
+            sent: 1 << 60,
+            received: u64::MAX,
+            key: 7,
+            answer,
+        });
+        let history = History {
+            run: Run {
+                asked: asked.to_vec(),
+            },
+            rejections_left_out: 3,
+        };
         let bytes = history.to_bytes();
         let read = History::from_bytes(&bytes).unwrap();
         assert_eq!(format!("{read:?}"), format!("{history:?}"));

@@ -45,7 +45,9 @@ impl Replica {
     pub(super) fn from_words(words: impl Iterator<Item = String>) -> Result<Self, String> {
         let mut replica = Self::new("", Rule::PerSecond { count: 1, burst: 1 });
         for word in words {
-            let (name, value) = word.split_once('=').ok_or_else(|| format!("expected name=value (got `{word}`)"))?;
+            let (name, value) = word
+                .split_once('=')
+                .ok_or_else(|| format!("expected name=value (got `{word}`)"))?;
             match name {
                 "redis" => value.clone_into(&mut replica.redis),
                 "prefix" => value.clone_into(&mut replica.prefix),
@@ -58,7 +60,12 @@ impl Replica {
                 }
                 "policy" => replica.policy = read(name, value)?,
                 "deadline_ns" => replica.deadline = Duration::from_nanos(read(name, value)?),
-                "rules" => replica.rules = value.split(',').map(|rule| read(name, rule)).collect::<Result<_, _>>()?,
+                "rules" => {
+                    replica.rules = value
+                        .split(',')
+                        .map(|rule| read(name, rule))
+                        .collect::<Result<_, _>>()?
+                }
                 "even" => replica.keys = Keys::Even(read(name, value)?),
                 "zipf" => replica.keys = Keys::Zipf(read(name, value)?),
                 "tasks" => replica.tasks = read(name, value)?,
@@ -75,7 +82,9 @@ impl Replica {
 }
 
 fn read<T: FromStr>(name: &str, value: &str) -> Result<T, String> {
-    value.parse().map_err(|_| format!("{name}: not understood (got `{value}`)"))
+    value
+        .parse()
+        .map_err(|_| format!("{name}: not understood (got `{value}`)"))
 }
 
 /// Also the limit's name.
@@ -83,7 +92,11 @@ impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::PerSecond { count, burst } => write!(f, "per-second-{count}-{burst}"),
-            Self::Leaky { size, every_ms, drip } => write!(f, "leaky-{size}-{every_ms}-{drip}"),
+            Self::Leaky {
+                size,
+                every_ms,
+                drip,
+            } => write!(f, "leaky-{size}-{every_ms}-{drip}"),
             Self::Sliding { limit, window_ms } => write!(f, "sliding-{limit}-{window_ms}"),
         }
     }
@@ -97,10 +110,17 @@ impl FromStr for Rule {
             .into_iter()
             .find_map(|kind| text.strip_prefix(kind).map(|numbers| (kind, numbers)))
             .ok_or("unknown kind of limit")?;
-        let numbers: Result<Vec<u64>, String> = numbers.split('-').map(|number| read(kind, number)).collect();
+        let numbers: Result<Vec<u64>, String> = numbers
+            .split('-')
+            .map(|number| read(kind, number))
+            .collect();
         match (kind, numbers?.as_slice()) {
             ("per-second-", &[count, burst]) => Ok(Self::PerSecond { count, burst }),
-            ("leaky-", &[size, every_ms, drip]) => Ok(Self::Leaky { size, every_ms, drip }),
+            ("leaky-", &[size, every_ms, drip]) => Ok(Self::Leaky {
+                size,
+                every_ms,
+                drip,
+            }),
             ("sliding-", &[limit, window_ms]) => Ok(Self::Sliding { limit, window_ms }),
             _ => Err(format!("wrong numbers for {text}")),
         }
@@ -116,9 +136,19 @@ mod tests {
     #[test]
     fn orders_arrive_as_they_were_given() {
         let rules = vec![
-            Rule::PerSecond { count: 100, burst: 50 },
-            Rule::Leaky { size: 9, every_ms: 100, drip: 2 },
-            Rule::Sliding { limit: 7, window_ms: 1_000 },
+            Rule::PerSecond {
+                count: 100,
+                burst: 50,
+            },
+            Rule::Leaky {
+                size: 9,
+                every_ms: 100,
+                drip: 2,
+            },
+            Rule::Sliding {
+                limit: 7,
+                window_ms: 1_000,
+            },
         ];
         let replica = Replica {
             clock: RedisClock::Replica,
@@ -131,9 +161,15 @@ mod tests {
             start: 123_456_789,
             length: Duration::from_secs(30),
             keeps: Keeps::Admissions,
-            ..Replica::new("redis://:secret@127.0.0.1:1", Rule::PerSecond { count: 1, burst: 1 })
+            ..Replica::new(
+                "redis://:secret@127.0.0.1:1",
+                Rule::PerSecond { count: 1, burst: 1 },
+            )
         };
-        assert_eq!(Replica::from_words(replica.to_words().into_iter()), Ok(replica));
+        assert_eq!(
+            Replica::from_words(replica.to_words().into_iter()),
+            Ok(replica)
+        );
         assert!(Replica::from_words(["fast=yes".to_owned()].into_iter()).is_err());
     }
 }

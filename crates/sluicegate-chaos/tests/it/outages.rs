@@ -2,7 +2,9 @@
 
 use sluicegate_chaos::Length::Short;
 use sluicegate_chaos::Report;
-use sluicegate_chaos::scenarios::outages::{away, boot, flapping, foreign, forgetful, full, herd, slow, traces};
+use sluicegate_chaos::scenarios::outages::{
+    away, boot, flapping, foreign, forgetful, full, herd, slow, traces,
+};
 use sluicegate_testkit::alone;
 
 /// Prints what was measured, which a test that passes hides unless it is asked for, and fails for a broken promise.

@@ -93,7 +93,10 @@ impl App {
 
     /// The keys that the filter lets through.
     pub fn keys(&self) -> impl Iterator<Item = &KeySeen> {
-        self.seen.keys.iter().filter(|key| key.text.contains(&self.filter))
+        self.seen
+            .keys
+            .iter()
+            .filter(|key| key.text.contains(&self.filter))
     }
 
     pub fn press(&mut self, key: KeyEvent) -> Wish {
@@ -122,7 +125,11 @@ impl App {
             KeyCode::Char('?') => self.mode = Mode::Help,
             KeyCode::Char('r') if self.tab == Tab::Keys => self.ask_to_reset(),
             KeyCode::Char('s') => {
-                self.by = if self.by == Order::Denied { Order::Requests } else { Order::Denied };
+                self.by = if self.by == Order::Denied {
+                    Order::Requests
+                } else {
+                    Order::Denied
+                };
                 return Wish::Sort;
             }
             _ => {}
@@ -140,7 +147,9 @@ impl App {
                 self.mode = Mode::Looking;
             }
             KeyCode::Backspace => drop(self.filter.pop()),
-            KeyCode::Char(character) if self.filter.chars().count() < LENGTH_MAX => self.filter.push(character),
+            KeyCode::Char(character) if self.filter.chars().count() < LENGTH_MAX => {
+                self.filter.push(character)
+            }
             _ => {}
         }
         self.selected = 0;
@@ -148,7 +157,9 @@ impl App {
     }
 
     fn ask_to_reset(&mut self) {
-        let Some(key) = self.keys().nth(self.selected) else { return };
+        let Some(key) = self.keys().nth(self.selected) else {
+            return;
+        };
         let text = key.text.clone();
         match key.name.clone() {
             Some(name) => self.mode = Mode::Asking { text, name },
@@ -156,7 +167,12 @@ impl App {
         }
     }
 
-    fn answer(&mut self, key: KeyCode, text: String, (limit, parts): (String, Vec<String>)) -> Wish {
+    fn answer(
+        &mut self,
+        key: KeyCode,
+        text: String,
+        (limit, parts): (String, Vec<String>),
+    ) -> Wish {
         if matches!(key, KeyCode::Char('y' | 'Y')) {
             return Wish::Reset { limit, parts };
         }
@@ -178,7 +194,10 @@ mod tests {
     }
 
     fn press(app: &mut App, keys: &str) -> Wish {
-        keys.chars().map(|key| app.press(KeyCode::Char(key).into())).last().unwrap_or(Wish::Nothing)
+        keys.chars()
+            .map(|key| app.press(KeyCode::Char(key).into()))
+            .last()
+            .unwrap_or(Wish::Nothing)
     }
 
     #[test]
@@ -186,7 +205,10 @@ mod tests {
         let mut app = app();
         assert_eq!(press(&mut app, "r"), Wish::Nothing);
         assert!(matches!(app.mode, Mode::Asking { .. }));
-        let wanted = Wish::Reset { limit: "per-client".to_owned(), parts: vec!["203.0.113.7".to_owned()] };
+        let wanted = Wish::Reset {
+            limit: "per-client".to_owned(),
+            parts: vec!["203.0.113.7".to_owned()],
+        };
         assert_eq!(press(&mut app, "y"), wanted);
         for no in ["n", "q", "r", " "] {
             assert_eq!(press(&mut app, "r"), Wish::Nothing);
@@ -202,7 +224,10 @@ mod tests {
         let mut other = taken_apart(&moment());
         other.keys.remove(1);
         app.take(Ok(other));
-        let wanted = Wish::Reset { limit: "tenant".to_owned(), parts: vec!["\u{1b}[2J".to_owned()] };
+        let wanted = Wish::Reset {
+            limit: "tenant".to_owned(),
+            parts: vec!["\u{1b}[2J".to_owned()],
+        };
         assert_eq!(press(&mut app, "y"), wanted);
     }
 
@@ -211,13 +236,21 @@ mod tests {
         let mut app = app();
         press(&mut app, "jjr");
         assert_eq!(app.mode, Mode::Looking);
-        assert!(app.news.as_ref().is_some_and(|news| news.contains("cannot be named")));
+        assert!(
+            app.news
+                .as_ref()
+                .is_some_and(|news| news.contains("cannot be named"))
+        );
     }
 
     #[test]
     fn a_filter_is_typed_kept_and_taken_back() {
         let mut app = app();
-        assert_eq!(press(&mut app, "/tenq"), Wish::Nothing, "q is a letter here");
+        assert_eq!(
+            press(&mut app, "/tenq"),
+            Wish::Nothing,
+            "q is a letter here"
+        );
         assert_eq!(app.keys().count(), 0);
         app.press(KeyCode::Backspace.into());
         app.press(KeyCode::Enter.into());
@@ -253,7 +286,11 @@ mod tests {
         for keys in ["", "/", "r", "?"] {
             let mut app = app();
             press(&mut app, keys);
-            assert_eq!(app.press(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)), Wish::Quit, "{keys}");
+            assert_eq!(
+                app.press(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)),
+                Wish::Quit,
+                "{keys}"
+            );
         }
     }
 }

@@ -53,7 +53,13 @@ fn headline(app: &App) -> Vec<Line<'_>> {
         None => Span::styled(format!("store {}", app.seen.store), QUIET),
     };
     vec![
-        Line::from(vec!["sluicegate ".bold(), app.place.as_str().into(), "  ".into(), state, facts.into()]),
+        Line::from(vec![
+            "sluicegate ".bold(),
+            app.place.as_str().into(),
+            "  ".into(),
+            state,
+            facts.into(),
+        ]),
         Line::from(store),
     ]
 }
@@ -61,15 +67,27 @@ fn headline(app: &App) -> Vec<Line<'_>> {
 /// Two rows of bars, the newest at the right end.
 fn draw_traffic(app: &App, frame: &mut Frame, area: Rect) {
     let rows = Layout::vertical([Constraint::Length(2), Constraint::Length(2)]).areas::<2>(area);
-    let series = [("allowed/s", &app.seen.allowed, ALLOWED), ("denied/s", &app.seen.denied, DENIED)];
+    let series = [
+        ("allowed/s", &app.seen.allowed, ALLOWED),
+        ("denied/s", &app.seen.denied, DENIED),
+    ];
     for ((name, values, style), row) in series.into_iter().zip(rows) {
-        let [label, line] = Layout::horizontal([Constraint::Length(12), Constraint::Min(1)]).areas(row);
+        let [label, line] =
+            Layout::horizontal([Constraint::Length(12), Constraint::Min(1)]).areas(row);
         let figure = Line::styled(rate(values).to_string(), style.add_modifier(Modifier::BOLD));
-        frame.render_widget(Paragraph::new(vec![Line::styled(name, QUIET), figure]), label);
+        frame.render_widget(
+            Paragraph::new(vec![Line::styled(name, QUIET), figure]),
+            label,
+        );
         let shown = &values[values.len().saturating_sub(usize::from(line.width))..];
         let empty = usize::from(line.width) - shown.len();
         let padded = std::iter::repeat_n(0, empty).chain(shown.iter().copied());
-        frame.render_widget(Sparkline::default().data(padded.collect::<Vec<u64>>()).style(style), line);
+        frame.render_widget(
+            Sparkline::default()
+                .data(padded.collect::<Vec<u64>>())
+                .style(style),
+            line,
+        );
     }
 }
 
@@ -80,7 +98,14 @@ fn tab_line(app: &App) -> Line<'_> {
             Tab::Limits => " limits ".to_owned(),
             Tab::Orders => format!(" orders ({}) ", app.seen.orders.len()),
         };
-        [if *tab == app.tab { name.reversed() } else { name.into() }, " ".into()]
+        [
+            if *tab == app.tab {
+                name.reversed()
+            } else {
+                name.into()
+            },
+            " ".into(),
+        ]
     });
     let filter = match (&app.mode, app.filter.as_str()) {
         (Mode::Filtering, filter) => Span::from(format!("  /{filter}▏")),
@@ -93,14 +118,22 @@ fn tab_line(app: &App) -> Line<'_> {
 fn draw_keys(app: &App, frame: &mut Frame, area: Rect) {
     let rows = app.keys().map(|key| {
         let denied = Cell::from(Line::from(key.denied.to_string()).right_aligned());
-        let denied = if key.denied > 0 { denied.style(DENIED) } else { denied };
+        let denied = if key.denied > 0 {
+            denied.style(DENIED)
+        } else {
+            denied
+        };
         Row::new([
             Cell::from(key.text.as_str()),
             Cell::from(Line::from(key.requests.to_string()).right_aligned()),
             denied,
         ])
     });
-    let widths = [Constraint::Min(20), Constraint::Length(12), Constraint::Length(12)];
+    let widths = [
+        Constraint::Min(20),
+        Constraint::Length(12),
+        Constraint::Length(12),
+    ];
     let table = Table::new(rows, widths)
         .header(header(&["key", "requests", "denied"], 1))
         .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
@@ -127,8 +160,10 @@ fn draw_limits(app: &App, frame: &mut Frame, area: Rect) {
         Constraint::Length(10),
         Constraint::Length(BARS),
     ];
-    let table =
-        Table::new(rows, widths).header(header(&["limit", "mode", "allowed/s", "denied/s", "denied lately"], 2));
+    let table = Table::new(rows, widths).header(header(
+        &["limit", "mode", "allowed/s", "denied/s", "denied lately"],
+        2,
+    ));
     frame.render_widget(table, area);
 }
 
@@ -137,7 +172,13 @@ fn bars(values: &[u64], width: usize) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let shown = &values[values.len().saturating_sub(width)..];
     let most = shown.iter().copied().max().unwrap_or(0).max(1);
-    let bar = |value: &u64| if *value == 0 { ' ' } else { BARS[(u128::from(*value) * 7 / u128::from(most)) as usize] };
+    let bar = |value: &u64| {
+        if *value == 0 {
+            ' '
+        } else {
+            BARS[(u128::from(*value) * 7 / u128::from(most)) as usize]
+        }
+    };
     shown.iter().map(bar).collect()
 }
 
@@ -145,7 +186,11 @@ fn bars(values: &[u64], width: usize) -> String {
 fn header<'a>(names: &[&'a str], numbers_from: usize) -> Row<'a> {
     let cells = names.iter().enumerate().map(|(at, name)| {
         let is_number = at >= numbers_from && *name != "denied lately";
-        Cell::from(if is_number { Line::from(*name).right_aligned() } else { Line::from(*name) })
+        Cell::from(if is_number {
+            Line::from(*name).right_aligned()
+        } else {
+            Line::from(*name)
+        })
     });
     Row::new(cells.collect::<Vec<_>>()).style(QUIET)
 }
@@ -153,7 +198,10 @@ fn header<'a>(names: &[&'a str], numbers_from: usize) -> Row<'a> {
 fn draw_orders(app: &App, frame: &mut Frame, area: Rect) {
     let lines: Vec<Line> = match app.seen.orders.as_slice() {
         [] => vec![Line::styled("no bans and no overrides", QUIET)],
-        orders => orders.iter().map(|order| Line::from(order.as_str())).collect(),
+        orders => orders
+            .iter()
+            .map(|order| Line::from(order.as_str()))
+            .collect(),
     };
     frame.render_widget(Paragraph::new(lines), area);
 }
@@ -165,12 +213,16 @@ fn several(number: u64, what: &str) -> String {
 
 fn footline(app: &App) -> Line<'_> {
     match (&app.mode, &app.news) {
-        (Mode::Asking { text, .. }, _) => {
-            Line::from(format!("reset {text}? y resets it, any other key leaves it")).reversed()
-        }
+        (Mode::Asking { text, .. }, _) => Line::from(format!(
+            "reset {text}? y resets it, any other key leaves it"
+        ))
+        .reversed(),
         (Mode::Filtering, _) => Line::styled("enter keeps the filter, esc takes it back", QUIET),
         (_, Some(news)) => Line::from(news.as_str()),
-        _ => Line::styled("q quit  tab switch  / filter  s sort  r reset  ? help", QUIET),
+        _ => Line::styled(
+            "q quit  tab switch  / filter  s sort  r reset  ? help",
+            QUIET,
+        ),
     }
 }
 
@@ -185,9 +237,15 @@ fn draw_help(frame: &mut Frame) {
         "",
         "any key closes this",
     ];
-    let area = frame.area().centered(Constraint::Length(52), Constraint::Length(10)).intersection(frame.area());
+    let area = frame
+        .area()
+        .centered(Constraint::Length(52), Constraint::Length(10))
+        .intersection(frame.area());
     frame.render_widget(Clear, area);
-    frame.render_widget(Paragraph::new(lines.map(Line::from).to_vec()).block(Block::bordered().title(" keys ")), area);
+    frame.render_widget(
+        Paragraph::new(lines.map(Line::from).to_vec()).block(Block::bordered().title(" keys ")),
+        area,
+    );
 }
 
 #[cfg(test)]
@@ -205,7 +263,8 @@ mod tests {
         terminal.draw(|frame| draw(app, frame)).unwrap();
         let buffer = terminal.backend().buffer();
         let rows = buffer.content().chunks(usize::from(width));
-        rows.map(|row| row.iter().map(|cell| cell.symbol()).collect::<String>() + "\n").collect()
+        rows.map(|row| row.iter().map(|cell| cell.symbol()).collect::<String>() + "\n")
+            .collect()
     }
 
     fn app() -> App {
@@ -217,12 +276,24 @@ mod tests {
     #[test]
     fn the_view_shows_state_rates_and_the_denied_key_first() {
         let screen = screen(&app(), 100, 24);
-        for words in ["store degraded", "version 3 (9c41f7d2)", "2 replicas", "allowed/s", "down: 127.0.0.1:6379", "█"]
-        {
+        for words in [
+            "store degraded",
+            "version 3 (9c41f7d2)",
+            "2 replicas",
+            "allowed/s",
+            "down: 127.0.0.1:6379",
+            "█",
+        ] {
             assert!(screen.contains(words), "{words} in\n{screen}");
         }
-        let first = screen.lines().position(|line| line.contains("203.0.113.7")).unwrap();
-        let second = screen.lines().position(|line| line.contains("tenant:")).unwrap();
+        let first = screen
+            .lines()
+            .position(|line| line.contains("203.0.113.7"))
+            .unwrap();
+        let second = screen
+            .lines()
+            .position(|line| line.contains("tenant:"))
+            .unwrap();
         assert!(first < second, "{screen}");
         assert!(!screen.contains('\u{1b}'), "nothing acts");
     }
@@ -234,7 +305,10 @@ mod tests {
         assert!(screen(&app, 100, 24).contains("sign-in"));
         app.tab = Tab::Orders;
         assert!(screen(&app, 100, 24).contains("by ann: scraping"));
-        app.mode = Mode::Asking { text: "x".to_owned(), name: ("x".to_owned(), Vec::new()) };
+        app.mode = Mode::Asking {
+            text: "x".to_owned(),
+            name: ("x".to_owned(), Vec::new()),
+        };
         assert!(screen(&app, 100, 24).contains("reset x? y resets it"));
         app.mode = Mode::Help;
         assert!(screen(&app, 100, 24).contains("any key closes this"));

@@ -29,7 +29,9 @@ pub fn run(remote: Remote, place: String, question: Question) -> Result<u8, Stri
     let mut terminal = ratatui::try_init().map_err(|error| format!("the terminal: {error}"))?;
     let ended = show_on(app, &mut terminal, &errands, &came);
     ratatui::restore();
-    ended.map(|()| FINE).map_err(|error| format!("the terminal: {error}"))
+    ended
+        .map(|()| FINE)
+        .map_err(|error| format!("the terminal: {error}"))
 }
 
 /// What the asking thread is told.
@@ -44,9 +46,17 @@ enum Report {
     News(String),
 }
 
-fn ask_on(remote: &Remote, mut question: Question, errands: &Receiver<Errand>, reports: &Sender<Report>) {
+fn ask_on(
+    remote: &Remote,
+    mut question: Question,
+    errands: &Receiver<Errand>,
+    reports: &Sender<Report>,
+) {
     loop {
-        if reports.send(Report::Looked(look(remote, &question))).is_err() {
+        if reports
+            .send(Report::Looked(look(remote, &question)))
+            .is_err()
+        {
             return;
         }
         match errands.recv_timeout(EVERY) {
@@ -61,9 +71,15 @@ fn ask_on(remote: &Remote, mut question: Question, errands: &Receiver<Errand>, r
 }
 
 fn reset(remote: &Remote, limit: &str, parts: &[String]) -> String {
-    let path = path_of("/v1/keys", std::iter::once(limit).chain(parts.iter().map(String::as_str)));
+    let path = path_of(
+        "/v1/keys",
+        std::iter::once(limit).chain(parts.iter().map(String::as_str)),
+    );
     let by = std::env::var("USER").unwrap_or_else(|_| "operator".to_owned());
-    match remote.delete(&path, Some(&json!({ "by": by, "reason": "sluicegate top" }))) {
+    match remote.delete(
+        &path,
+        Some(&json!({ "by": by, "reason": "sluicegate top" })),
+    ) {
         Ok(answer) => format!("{} is reset", crate::door::text(&answer["text"])),
         Err(why) => plain(&why),
     }
@@ -91,7 +107,9 @@ fn show_on(
         if !has_changed {
             continue;
         }
-        let Event::Key(key) = event::read()? else { continue };
+        let Event::Key(key) = event::read()? else {
+            continue;
+        };
         if key.kind == KeyEventKind::Release {
             continue;
         }

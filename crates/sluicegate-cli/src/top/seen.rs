@@ -49,7 +49,11 @@ pub struct KeySeen {
 
 /// Everything at once, as it comes.
 pub fn ask(remote: &Remote, question: &Question) -> Result<Value, String> {
-    let limit = question.limit.as_ref().map(|limit| format!("&limit={}", encoded(limit))).unwrap_or_default();
+    let limit = question
+        .limit
+        .as_ref()
+        .map(|limit| format!("&limit={}", encoded(limit)))
+        .unwrap_or_default();
     let stats = remote.get("/v1/stats?history=true")?;
     let top = remote.get(&format!("/v1/top?by={}&n=50{limit}", question.by.name()))?;
     let orders = remote.get("/v1/orders")?;
@@ -68,7 +72,12 @@ pub fn taken_apart(answer: &Value) -> Seen {
         let past = list(&history["limits"]).find(|past| past["name"] == limit["name"]);
         let numbers = |name: &str| past.map(|past| numbers(&past[name])).unwrap_or_default();
         let (allowed, denied) = (numbers("allowed"), numbers("denied"));
-        LimitSeen { name: text(&limit["name"]), mode: text(&limit["mode"]), allowed, denied }
+        LimitSeen {
+            name: text(&limit["name"]),
+            mode: text(&limit["mode"]),
+            allowed,
+            denied,
+        }
     });
     let keys = list(&answer["top"]["keys"]).map(|key| KeySeen {
         text: text(&key["text"]),
@@ -87,15 +96,19 @@ pub fn taken_apart(answer: &Value) -> Seen {
         denied: numbers(&history["denied"]),
         limits: limits.collect(),
         keys: keys.collect(),
-        orders: list(&answer["orders"]).map(|order| orders::line(order).trim_end().to_owned()).collect(),
+        orders: list(&answer["orders"])
+            .map(|order| orders::line(order).trim_end().to_owned())
+            .collect(),
     }
 }
 
 /// What the store is like, in a line.
 fn store(store: &Value, history: &Value) -> String {
     let kind = text(&store["kind"]);
-    let down: Vec<String> =
-        list(&store["nodes"]).filter(|node| node["up"] == false).map(|node| text(&node["endpoint"])).collect();
+    let down: Vec<String> = list(&store["nodes"])
+        .filter(|node| node["up"] == false)
+        .map(|node| text(&node["endpoint"]))
+        .collect();
     let latency = &store["latency"];
     let took = match number(&latency["count"]) {
         0 => String::new(),
@@ -105,16 +118,37 @@ fn store(store: &Value, history: &Value) -> String {
             number(&latency["p99_us"])
         ),
     };
-    let away = numbers(&history["degraded"]).iter().filter(|away| **away > 0).count();
-    let away = if away > 0 { format!(", away for {} of the last 5 min", seconds(away as u64)) } else { String::new() };
-    let down = if down.is_empty() { String::new() } else { format!(", down: {}", down.join(" ")) };
-    let state = if store["degraded"] == true { "degraded" } else { "answers" };
+    let away = numbers(&history["degraded"])
+        .iter()
+        .filter(|away| **away > 0)
+        .count();
+    let away = if away > 0 {
+        format!(", away for {} of the last 5 min", seconds(away as u64))
+    } else {
+        String::new()
+    };
+    let down = if down.is_empty() {
+        String::new()
+    } else {
+        format!(", down: {}", down.join(" "))
+    };
+    let state = if store["degraded"] == true {
+        "degraded"
+    } else {
+        "answers"
+    };
     format!("{kind} {state}{down}{took}{away}")
 }
 
 fn name_of(key: &Value) -> Option<(String, Vec<String>)> {
-    let parts = key["key"].as_array()?.iter().map(|part| part.as_str().map(str::to_owned));
-    Some((key["limit"].as_str()?.to_owned(), parts.collect::<Option<_>>()?))
+    let parts = key["key"]
+        .as_array()?
+        .iter()
+        .map(|part| part.as_str().map(str::to_owned));
+    Some((
+        key["limit"].as_str()?.to_owned(),
+        parts.collect::<Option<_>>()?,
+    ))
 }
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {
@@ -129,7 +163,11 @@ fn numbers(value: &Value) -> Vec<u64> {
 pub fn rate(values: &[u64]) -> u64 {
     const MOMENTS: usize = 5;
     let last = &values[values.len().saturating_sub(MOMENTS)..];
-    if last.is_empty() { 0 } else { last.iter().sum::<u64>().div_ceil(last.len() as u64) }
+    if last.is_empty() {
+        0
+    } else {
+        last.iter().sum::<u64>().div_ceil(last.len() as u64)
+    }
 }
 
 #[cfg(test)]
@@ -169,14 +207,25 @@ pub mod tests {
         assert_eq!(seen.limits[0].denied, [0, 0, 9]);
         assert_eq!(seen.limits[1].allowed, [0; 0]);
         assert_eq!(seen.keys[1].text, "tenant:\\u{1b}[2J");
-        assert_eq!(seen.keys[1].name, Some(("tenant".to_owned(), vec!["\u{1b}[2J".to_owned()])), "asked for as it is");
+        assert_eq!(
+            seen.keys[1].name,
+            Some(("tenant".to_owned(), vec!["\u{1b}[2J".to_owned()])),
+            "asked for as it is"
+        );
         assert_eq!(seen.keys[2].name, None);
-        assert_eq!(seen.orders, ["b-1  client_ip 203.0.113.0/24: refused until later, by ann: scraping"]);
+        assert_eq!(
+            seen.orders,
+            ["b-1  client_ip 203.0.113.0/24: refused until later, by ann: scraping"]
+        );
     }
 
     #[test]
     fn an_answer_of_another_shape_is_an_empty_moment() {
-        for other in [json!(null), json!([]), json!({ "stats": 7, "top": { "keys": [1, null] }, "orders": "x" })] {
+        for other in [
+            json!(null),
+            json!([]),
+            json!({ "stats": 7, "top": { "keys": [1, null] }, "orders": "x" }),
+        ] {
             assert_eq!(taken_apart(&other).allowed, [0; 0]);
         }
     }

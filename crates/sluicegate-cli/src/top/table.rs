@@ -14,11 +14,25 @@ pub fn table(seen: &Seen, by: Order) -> String {
         seen.store
     );
     let limits = seen.limits.iter().map(|limit| {
-        [limit.name.clone(), limit.mode.clone(), rate(&limit.allowed).to_string(), rate(&limit.denied).to_string()]
+        [
+            limit.name.clone(),
+            limit.mode.clone(),
+            rate(&limit.allowed).to_string(),
+            rate(&limit.denied).to_string(),
+        ]
     });
     said.push('\n');
-    said.push_str(&aligned(&["LIMIT", "MODE", "ALLOWED/S", "DENIED/S"], limits.collect()));
-    let keys = seen.keys.iter().map(|key| [key.text.clone(), key.requests.to_string(), key.denied.to_string()]);
+    said.push_str(&aligned(
+        &["LIMIT", "MODE", "ALLOWED/S", "DENIED/S"],
+        limits.collect(),
+    ));
+    let keys = seen.keys.iter().map(|key| {
+        [
+            key.text.clone(),
+            key.requests.to_string(),
+            key.denied.to_string(),
+        ]
+    });
     let first = format!("KEY, BY {}", by.name().to_uppercase());
     said.push('\n');
     said.push_str(&aligned(&[&first, "REQUESTS", "DENIED"], keys.collect()));
@@ -35,16 +49,25 @@ pub fn table(seen: &Seen, by: Order) -> String {
 fn aligned<const N: usize>(names: &[&str; N], rows: Vec<[String; N]>) -> String {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.chain([names[column].chars().count()]).max().unwrap_or(0)
+        cells
+            .chain([names[column].chars().count()])
+            .max()
+            .unwrap_or(0)
     };
     let widths: [usize; N] = std::array::from_fn(width);
     let line = |cells: [&str; N]| {
         let cells = cells.iter().zip(widths).map(|(cell, width)| {
-            if cell.parse::<u64>().is_ok() { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+            if cell.parse::<u64>().is_ok() {
+                format!("{cell:>width$}")
+            } else {
+                format!("{cell:<width$}")
+            }
         });
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
     };
-    let rows = rows.iter().map(|row| line(row.each_ref().map(String::as_str)));
+    let rows = rows
+        .iter()
+        .map(|row| line(row.each_ref().map(String::as_str)));
     std::iter::once(line(*names)).chain(rows).collect()
 }
 

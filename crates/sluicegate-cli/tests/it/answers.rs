@@ -30,22 +30,40 @@ fn body(answer: &str) -> &str {
 
 #[track_caller]
 fn is_text(answer: &str) {
-    assert_eq!((status(answer), body(answer)), (429, "Too Many Requests"), "{answer}");
-    assert_eq!(header(answer, "content-type"), Some("text/plain; charset=utf-8"));
+    assert_eq!(
+        (status(answer), body(answer)),
+        (429, "Too Many Requests"),
+        "{answer}"
+    );
+    assert_eq!(
+        header(answer, "content-type"),
+        Some("text/plain; charset=utf-8")
+    );
 }
 
 #[track_caller]
 fn is_json(answer: &str) {
-    assert_eq!((status(answer), header(answer, "content-type")), (429, Some("application/problem+json")), "{answer}");
+    assert_eq!(
+        (status(answer), header(answer, "content-type")),
+        (429, Some("application/problem+json")),
+        "{answer}"
+    );
     let problem: serde_json::Value = serde_json::from_str(body(answer)).unwrap();
-    assert_eq!((&problem["status"], &problem["violated-policies"][0]), (&429.into(), &"per-client".into()));
+    assert_eq!(
+        (&problem["status"], &problem["violated-policies"][0]),
+        (&429.into(), &"per-client".into())
+    );
     assert!(problem["retry_after"].as_u64().unwrap() > 3000, "{problem}");
 }
 
 /// Callers of gRPC understand nothing else, whatever the operator prefers.
 #[track_caller]
 fn is_status(answer: &str) {
-    assert_eq!((status(answer), header(answer, "grpc-status"), body(answer)), (200, Some("8"), ""), "{answer}");
+    assert_eq!(
+        (status(answer), header(answer, "grpc-status"), body(answer)),
+        (200, Some("8"), ""),
+        "{answer}"
+    );
 }
 
 #[test]
@@ -78,7 +96,11 @@ fn the_operator_may_choose_json() {
 #[test]
 fn a_credential_that_is_not_accepted_is_counted_by_its_reason() {
     let directory = tempfile::tempdir().unwrap();
-    fs::write(directory.path().join("keys.yaml"), format!("- {{ id: ann, sha256: {} }}\n", "ab".repeat(32))).unwrap();
+    fs::write(
+        directory.path().join("keys.yaml"),
+        format!("- {{ id: ann, sha256: {} }}\n", "ab".repeat(32)),
+    )
+    .unwrap();
     let config = "
 proxy: { listen: '127.0.0.1:0' }
 admin: { listen: '127.0.0.1:0' }
@@ -90,7 +112,21 @@ limits:
     let sluicegate = Sluicegate::start_in(directory);
     assert_eq!(status(&sluicegate.get("/", &[])), 401);
     assert_eq!(status(&sluicegate.get("/", &["X-Api-Key: guessed"])), 401);
-    assert_eq!(status(&sluicegate.get("/", &["X-Api-Key: guessed again"])), 401);
-    let refused = |reason: &str| sluicegate.metric(&format!("sluicegate_auth_refused_total{{reason=\"{reason}\"}}"));
-    assert_eq!((refused("missing"), refused("unknown_key"), refused("expired")), (1, 2, 0));
+    assert_eq!(
+        status(&sluicegate.get("/", &["X-Api-Key: guessed again"])),
+        401
+    );
+    let refused = |reason: &str| {
+        sluicegate.metric(&format!(
+            "sluicegate_auth_refused_total{{reason=\"{reason}\"}}"
+        ))
+    };
+    assert_eq!(
+        (
+            refused("missing"),
+            refused("unknown_key"),
+            refused("expired")
+        ),
+        (1, 2, 0)
+    );
 }

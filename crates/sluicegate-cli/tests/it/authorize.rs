@@ -20,11 +20,19 @@ limits:
 ";
 
 /// The paths of the gateways, each with the header lines that tell about a request.
-const FLAVOURS: [(&str, &str); 3] = [("nginx", "X-Original-"), ("forward-auth", "X-Forwarded-"), ("envoy", "")];
+const FLAVOURS: [(&str, &str); 3] = [
+    ("nginx", "X-Original-"),
+    ("forward-auth", "X-Forwarded-"),
+    ("envoy", ""),
+];
 
 /// A gateway's question about a request.
 fn question(flavour: &str, method: &str, target: &str, client: &str, more: &[&str]) -> String {
-    let set = FLAVOURS.iter().find(|(name, _)| *name == flavour).unwrap().1;
+    let set = FLAVOURS
+        .iter()
+        .find(|(name, _)| *name == flavour)
+        .unwrap()
+        .1;
     let more: String = more.iter().map(|line| format!("{line}\r\n")).collect();
     let end = format!("Connection: close\r\nX-Forwarded-For: {client}\r\n{more}\r\n");
     match set {
@@ -36,8 +44,18 @@ fn question(flavour: &str, method: &str, target: &str, client: &str, more: &[&st
     }
 }
 
-fn ask(sluicegate: &Sluicegate, flavour: &str, method: &str, target: &str, client: &str, more: &[&str]) -> String {
-    exchange(sluicegate, question(flavour, method, target, client, more).as_bytes())
+fn ask(
+    sluicegate: &Sluicegate,
+    flavour: &str,
+    method: &str,
+    target: &str,
+    client: &str,
+    more: &[&str],
+) -> String {
+    exchange(
+        sluicegate,
+        question(flavour, method, target, client, more).as_bytes(),
+    )
 }
 
 #[test]
@@ -49,7 +67,10 @@ fn a_request_passes_with_200_and_nothing_more_until_its_limit_is_spent() {
             let passed = ask(&sluicegate, flavour, "GET", "/", &client, &[]);
             assert_eq!(status(&passed), 200, "{flavour} {passed}");
             assert!(passed.ends_with("\r\n\r\n"), "the body is empty: {passed}");
-            assert!(header(&passed, "ratelimit").is_some() && header(&passed, "retry-after").is_none(), "{passed}");
+            assert!(
+                header(&passed, "ratelimit").is_some() && header(&passed, "retry-after").is_none(),
+                "{passed}"
+            );
         }
         let refused = ask(&sluicegate, flavour, "GET", "/", &client, &[]);
         let expected = if flavour == "nginx" { 403 } else { 429 };
@@ -58,8 +79,13 @@ fn a_request_passes_with_200_and_nothing_more_until_its_limit_is_spent() {
             assert!(header(&refused, name).is_some(), "{name} in {refused}");
         }
     }
-    let of = |outcome: &str| format!("sluicegate_decisions_total{{protocol=\"authorize\",outcome=\"{outcome}\"}}");
-    assert_eq!(["allowed", "limited"].map(|outcome| sluicegate.metric(&of(outcome))), [6, 3]);
+    let of = |outcome: &str| {
+        format!("sluicegate_decisions_total{{protocol=\"authorize\",outcome=\"{outcome}\"}}")
+    };
+    assert_eq!(
+        ["allowed", "limited"].map(|outcome| sluicegate.metric(&of(outcome))),
+        [6, 3]
+    );
 }
 
 #[test]
@@ -67,10 +93,14 @@ fn limits_match_the_request_that_is_asked_about() {
     let sluicegate = Sluicegate::start(LIMITS);
     for (place, (flavour, _)) in FLAVOURS.into_iter().enumerate() {
         let client = format!("203.0.113.{place}");
-        let sign_in = |target: &str| status(&ask(&sluicegate, flavour, "POST", target, &client, &[]));
+        let sign_in =
+            |target: &str| status(&ask(&sluicegate, flavour, "POST", target, &client, &[]));
         assert_eq!(sign_in("/signin?a=b"), 200, "{flavour}");
         let spent = sign_in("/x/..//signin");
-        assert!(matches!(spent, 403 | 429), "{flavour}: another spelling is the same path: {spent}");
+        assert!(
+            matches!(spent, 403 | 429),
+            "{flavour}: another spelling is the same path: {spent}"
+        );
         assert_eq!(
             status(&ask(&sluicegate, flavour, "GET", "/signin", &client, &[])),
             200,
@@ -113,9 +143,18 @@ fn a_gateway_that_does_not_say_what_it_asks_about_is_told_which_header() {
     for (flavour, set) in &FLAVOURS[..2] {
         for name in ["Method", "Uri", "Host"] {
             let whole = question(flavour, "GET", "/", "203.0.113.7", &[]);
-            let line = whole.lines().find(|line| line.starts_with(&format!("{set}{name}:"))).unwrap();
-            let without = exchange(&sluicegate, whole.replace(&format!("{line}\r\n"), "").as_bytes());
-            let twice = exchange(&sluicegate, whole.replace(line, &format!("{line}\r\n{line}")).as_bytes());
+            let line = whole
+                .lines()
+                .find(|line| line.starts_with(&format!("{set}{name}:")))
+                .unwrap();
+            let without = exchange(
+                &sluicegate,
+                whole.replace(&format!("{line}\r\n"), "").as_bytes(),
+            );
+            let twice = exchange(
+                &sluicegate,
+                whole.replace(line, &format!("{line}\r\n{line}")).as_bytes(),
+            );
             for answer in [without, twice] {
                 assert_eq!(status(&answer), 400, "{answer}");
                 let field = format!("\"field\":\"{}\"", format!("{set}{name}").to_lowercase());
@@ -128,10 +167,22 @@ fn a_gateway_that_does_not_say_what_it_asks_about_is_told_which_header() {
 #[test]
 fn refusals_reach_the_client_in_a_way_that_its_gateway_understands() {
     let sluicegate = Sluicegate::start(LIMITS);
-    for (flavour, ambiguous, denied) in [("nginx", 403, 403), ("forward-auth", 400, 403), ("envoy", 400, 403)] {
+    for (flavour, ambiguous, denied) in [
+        ("nginx", 403, 403),
+        ("forward-auth", 400, 403),
+        ("envoy", 400, 403),
+    ] {
         let answer = ask(&sluicegate, flavour, "GET", "/a%2Fb", "203.0.113.7", &[]);
-        assert_eq!((status(&answer), header(&answer, "retry-after")), (ambiguous, None), "{flavour} {answer}");
-        assert_eq!(status(&ask(&sluicegate, flavour, "GET", "/", "192.0.2.1", &[])), denied, "{flavour}");
+        assert_eq!(
+            (status(&answer), header(&answer, "retry-after")),
+            (ambiguous, None),
+            "{flavour} {answer}"
+        );
+        assert_eq!(
+            status(&ask(&sluicegate, flavour, "GET", "/", "192.0.2.1", &[])),
+            denied,
+            "{flavour}"
+        );
     }
     let odd = question("nginx", "GET", "/é", "203.0.113.7", &[]);
     assert_eq!(
@@ -147,20 +198,30 @@ fn a_refusal_is_never_200_also_to_callers_of_grpc() {
     let call = ["Content-Type: application/grpc", "TE: trailers"];
     for (place, (flavour, _)) in FLAVOURS.into_iter().enumerate() {
         let client = format!("203.0.113.{place}");
-        let answers: Vec<u16> =
-            (0..3).map(|_| status(&ask(&sluicegate, flavour, "POST", "/", &client, &call))).collect();
-        assert!(answers[..2] == [200, 200] && matches!(answers[2], 403 | 429), "{flavour} {answers:?}");
+        let answers: Vec<u16> = (0..3)
+            .map(|_| status(&ask(&sluicegate, flavour, "POST", "/", &client, &call)))
+            .collect();
+        assert!(
+            answers[..2] == [200, 200] && matches!(answers[2], 403 | 429),
+            "{flavour} {answers:?}"
+        );
     }
 }
 
 #[test]
 fn every_method_and_a_body_are_taken() {
     let sluicegate = Sluicegate::start(&LIMITS.replace("burst: 2", "burst: 100"));
-    for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "ODD"] {
+    for method in [
+        "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "ODD",
+    ] {
         for (flavour, _) in FLAVOURS {
             let asked = question(flavour, "GET", "/", "203.0.113.7", &["Content-Length: 4"]);
             let asked = asked.replacen(asked.split(' ').next().unwrap(), method, 1) + "body";
-            assert_eq!(status(&exchange(&sluicegate, asked.as_bytes())), 200, "{flavour} {method}");
+            assert_eq!(
+                status(&exchange(&sluicegate, asked.as_bytes())),
+                200,
+                "{flavour} {method}"
+            );
         }
     }
 }
@@ -169,16 +230,30 @@ fn every_method_and_a_body_are_taken() {
 fn a_client_that_is_not_behind_a_trusted_gateway_is_the_gateway() {
     let sluicegate = Sluicegate::start(&LIMITS.replace("[127.0.0.1/32]", "[]"));
     let answers: Vec<u16> = (0..3)
-        .map(|turn| status(&ask(&sluicegate, "forward-auth", "GET", "/", &format!("203.0.113.{turn}"), &[])))
+        .map(|turn| {
+            status(&ask(
+                &sluicegate,
+                "forward-auth",
+                "GET",
+                "/",
+                &format!("203.0.113.{turn}"),
+                &[],
+            ))
+        })
         .collect();
-    assert_eq!(answers, [200, 200, 429], "what is said about the client is not believed");
+    assert_eq!(
+        answers,
+        [200, 200, 429],
+        "what is said about the client is not believed"
+    );
 }
 
 #[test]
 fn credentials_are_verified_and_principals_limited() {
     let directory = tempfile::tempdir().unwrap();
     // The SHA-256 of `secret-of-ann`.
-    let keys = "- { id: ann, sha256: 70b418541da77d413246ec0d700eebb8b23852493cfaa4ab4f39009cd68360f0 }\n";
+    let keys =
+        "- { id: ann, sha256: 70b418541da77d413246ec0d700eebb8b23852493cfaa4ab4f39009cd68360f0 }\n";
     fs::write(directory.path().join("keys.yaml"), keys).unwrap();
     let who = "  - { name: who, key: [principal], rate: 1/h, burst: 3 }\n";
     let principals = "principals: { required: true, api_keys: { file: keys.yaml } }\n";
@@ -187,17 +262,31 @@ fn credentials_are_verified_and_principals_limited() {
     let sluicegate = Sluicegate::start_in(directory);
     let ask = |turn: usize, flavour: &str, key: &str| {
         let client = format!("2001:db8:0:{turn}::1");
-        ask(&sluicegate, flavour, "GET", "/", &client, &[&format!("X-Api-Key: {key}")])
+        ask(
+            &sluicegate,
+            flavour,
+            "GET",
+            "/",
+            &client,
+            &[&format!("X-Api-Key: {key}")],
+        )
     };
     for (turn, (flavour, _)) in FLAVOURS.into_iter().enumerate() {
         let unknown = ask(turn, flavour, "wrong");
         assert_eq!(status(&unknown), 401, "{flavour} {unknown}");
         assert!(header(&unknown, "www-authenticate").is_some(), "{unknown}");
-        assert_eq!(status(&ask(turn, flavour, "secret-of-ann")), 200, "{flavour}");
+        assert_eq!(
+            status(&ask(turn, flavour, "secret-of-ann")),
+            200,
+            "{flavour}"
+        );
     }
     for (turn, (flavour, _)) in FLAVOURS.into_iter().enumerate() {
         let spent = status(&ask(turn + 10, flavour, "secret-of-ann"));
-        assert!(matches!(spent, 403 | 429), "{flavour}: whoever it is, from every address: {spent}");
+        assert!(
+            matches!(spent, 403 | 429),
+            "{flavour}: whoever it is, from every address: {spent}"
+        );
     }
 }
 
@@ -206,17 +295,40 @@ fn with_a_token_a_gateway_shows_it_in_a_header_of_its_own() {
     const TOKEN: &str = "0123456789abcdef";
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("token"), TOKEN).unwrap();
-    let config = LIMITS.replace("{ http: '127.0.0.1:0' }", "{ http: '127.0.0.1:0', token_file: token }");
+    let config = LIMITS.replace(
+        "{ http: '127.0.0.1:0' }",
+        "{ http: '127.0.0.1:0', token_file: token }",
+    );
     fs::write(directory.path().join("sluicegate.yaml"), config).unwrap();
     let sluicegate = Sluicegate::start_in(directory);
     for (flavour, _) in FLAVOURS {
-        let of = |line: &str| status(&ask(&sluicegate, flavour, "GET", "/", "203.0.113.7", &[line]));
+        let of = |line: &str| {
+            status(&ask(
+                &sluicegate,
+                flavour,
+                "GET",
+                "/",
+                "203.0.113.7",
+                &[line],
+            ))
+        };
         assert_eq!(of("X-A: b"), 403, "{flavour}");
         assert_eq!(of("X-Sluicegate-Token: 0123456789abcdeF"), 403, "{flavour}");
-        assert_eq!(of(&format!("Authorization: Bearer {TOKEN}")), 403, "{flavour}: that is the client's");
+        assert_eq!(
+            of(&format!("Authorization: Bearer {TOKEN}")),
+            403,
+            "{flavour}: that is the client's"
+        );
     }
     assert_eq!(
-        status(&ask(&sluicegate, "nginx", "GET", "/", "203.0.113.7", &[&format!("X-Sluicegate-Token: {TOKEN}")])),
+        status(&ask(
+            &sluicegate,
+            "nginx",
+            "GET",
+            "/",
+            "203.0.113.7",
+            &[&format!("X-Sluicegate-Token: {TOKEN}")]
+        )),
         200
     );
 }
@@ -224,15 +336,32 @@ fn with_a_token_a_gateway_shows_it_in_a_header_of_its_own() {
 #[test]
 fn without_the_store_a_closed_policy_refuses_whatever_the_gateway_makes_of_errors() {
     let server = RedisServer::start();
-    let store = format!("store: {{ kind: redis, deadline: 1s, redis: {{ endpoints: ['{}'] }} }}\n", server.address());
+    let store = format!(
+        "store: {{ kind: redis, deadline: 1s, redis: {{ endpoints: ['{}'] }} }}\n",
+        server.address()
+    );
     let sluicegate = Sluicegate::start(&format!("{LIMITS}{store}"));
-    assert_eq!(status(&ask(&sluicegate, "forward-auth", "GET", "/", "203.0.113.7", &[])), 200);
+    assert_eq!(
+        status(&ask(
+            &sluicegate,
+            "forward-auth",
+            "GET",
+            "/",
+            "203.0.113.7",
+            &[]
+        )),
+        200
+    );
     drop(server);
     let away = || ask(&sluicegate, "forward-auth", "GET", "/", "203.0.113.8", &[]);
     eventually("the policy decides", || status(&away()) == 503);
     assert_eq!(header(&away(), "retry-after"), Some("1"));
     for flavour in ["nginx", "envoy"] {
         let refused = ask(&sluicegate, flavour, "GET", "/", "203.0.113.8", &[]);
-        assert_eq!((status(&refused), header(&refused, "retry-after")), (403, Some("1")), "{flavour}");
+        assert_eq!(
+            (status(&refused), header(&refused, "retry-after")),
+            (403, Some("1")),
+            "{flavour}"
+        );
     }
 }

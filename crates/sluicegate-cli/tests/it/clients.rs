@@ -22,14 +22,18 @@ limits:
 pub fn python() -> Option<PathBuf> {
     let named = std::env::var_os("SLUICEGATE_PYTHON").map(PathBuf::from);
     if named.is_none() {
-        eprintln!("not run: SLUICEGATE_PYTHON does not name a Python with clients; `cargo xtask test` installs it");
+        eprintln!(
+            "not run: SLUICEGATE_PYTHON does not name a Python with clients; `cargo xtask test` installs it"
+        );
     }
     named
 }
 
 /// A file of these tests.
 pub fn file(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/clients").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/it/clients")
+        .join(name)
 }
 
 /// Runs Python, which must end well and in time; what it prints.
@@ -47,7 +51,12 @@ fn run(python: &Path, arguments: &[&str]) -> String {
         .output()
         .unwrap();
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{} {told} {}", output.status, String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{} {told} {}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
     told
 }
 
@@ -57,7 +66,10 @@ fn the_redis_client_of_python_is_answered_as_by_redis_cell() {
     let sluicegate = Sluicegate::start(LIMITS);
     let port = sluicegate.resp.unwrap().port().to_string();
     for protocol in ["2", "3"] {
-        let told = run(&python, &[file("redis_client.py").to_str().unwrap(), &port, protocol]);
+        let told = run(
+            &python,
+            &[file("redis_client.py").to_str().unwrap(), &port, protocol],
+        );
         assert_eq!(told, "every answer was right\n", "RESP{protocol}");
     }
 }
@@ -68,7 +80,14 @@ fn a_client_generated_from_our_files_asks_as_envoy_does() {
     let sluicegate = Sluicegate::start(LIMITS);
     let port = sluicegate.grpc.unwrap().port().to_string();
     let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sluicegate-server/proto");
-    let told = run(&python, &[file("grpc_client.py").to_str().unwrap(), &port, files.to_str().unwrap()]);
+    let told = run(
+        &python,
+        &[
+            file("grpc_client.py").to_str().unwrap(),
+            &port,
+            files.to_str().unwrap(),
+        ],
+    );
     assert_eq!(told, "every answer was right\n");
 }
 
@@ -77,7 +96,8 @@ fn a_client_generated_from_our_files_asks_as_envoy_does() {
 fn no_question_is_answered_otherwise_than_the_document_says() {
     let Some(python) = python() else { return };
     // Some of them pass and some do not.
-    let sluicegate = Sluicegate::start(&LIMITS.replace("rate: 1/h, burst: 5", "rate: 20/s, burst: 40"));
+    let sluicegate =
+        Sluicegate::start(&LIMITS.replace("rate: 1/h, burst: 5", "rate: 20/s, burst: 40"));
     let document = format!("http://{}/openapi.json", sluicegate.decisions.unwrap());
     let settings = file("schemathesis.toml");
     let told = run(
@@ -103,10 +123,25 @@ fn no_question_is_answered_otherwise_than_the_document_says() {
             "--request-timeout=20",
         ],
     );
-    let passed = told.lines().find_map(|line| line.trim().split_once(" generated, ")).expect("it says how many");
+    let passed = told
+        .lines()
+        .find_map(|line| line.trim().split_once(" generated, "))
+        .expect("it says how many");
     let count: u32 = passed.0.parse().unwrap();
-    assert!(count > 400 && passed.1 == format!("{count} passed"), "{told}");
-    assert!(told.contains("Tested: 8"), "every path but that of the document: {told}");
-    let failures = sluicegate.logged.lock().unwrap().iter().filter(|line| line.contains("panicked")).count();
+    assert!(
+        count > 400 && passed.1 == format!("{count} passed"),
+        "{told}"
+    );
+    assert!(
+        told.contains("Tested: 8"),
+        "every path but that of the document: {told}"
+    );
+    let failures = sluicegate
+        .logged
+        .lock()
+        .unwrap()
+        .iter()
+        .filter(|line| line.contains("panicked"))
+        .count();
     assert_eq!(failures, 0);
 }

@@ -3,7 +3,11 @@
 use std::process::{Command, Output};
 
 fn sluicegate(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_sluicegate")).args(arguments).env_remove("SLUICEGATE_CONFIG").output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_sluicegate"))
+        .args(arguments)
+        .env_remove("SLUICEGATE_CONFIG")
+        .output()
+        .unwrap()
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -23,7 +27,12 @@ limits:
     let output = sluicegate(&["check", file.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let words = text(&output.stdout);
-    for wanted in ["per-ip: at most 300 requests", "for each client address", "sign-in", "/signin"] {
+    for wanted in [
+        "per-ip: at most 300 requests",
+        "for each client address",
+        "sign-in",
+        "/signin",
+    ] {
         assert!(words.contains(wanted), "{wanted} in {words}");
     }
 }
@@ -72,7 +81,11 @@ fn a_missing_file_is_named_and_a_wrong_command_is_usage() {
     for wrong in [&["sreve"][..], &["serve", "--confg", "x"], &[]] {
         let output = sluicegate(wrong);
         assert_eq!(output.status.code(), Some(2), "{wrong:?}");
-        assert!(text(&output.stderr).contains("Usage"), "{}", text(&output.stderr));
+        assert!(
+            text(&output.stderr).contains("Usage"),
+            "{}",
+            text(&output.stderr)
+        );
     }
 }
 
@@ -88,11 +101,23 @@ fn the_schema_is_json_and_completions_are_for_a_shell() {
 #[test]
 fn manual_pages_are_printed_or_written_one_for_each_command() {
     let page = text(&sluicegate(&["man"]).stdout);
-    assert!(page.contains(".TH sluicegate 1") && page.contains("sluicegate\\-serve(1)"), "{page}");
+    assert!(
+        page.contains(".TH sluicegate 1") && page.contains("sluicegate\\-serve(1)"),
+        "{page}"
+    );
     let directory = tempfile::tempdir().unwrap();
-    let written = sluicegate(&["man", "--dir", directory.path().join("new").to_str().unwrap()]);
+    let written = sluicegate(&[
+        "man",
+        "--dir",
+        directory.path().join("new").to_str().unwrap(),
+    ]);
     assert_eq!(written.status.code(), Some(0), "{}", text(&written.stderr));
-    for name in ["sluicegate.1", "sluicegate-serve.1", "sluicegate-check.1", "sluicegate-import-envoy-ratelimit.1"] {
+    for name in [
+        "sluicegate.1",
+        "sluicegate-serve.1",
+        "sluicegate-check.1",
+        "sluicegate-import-envoy-ratelimit.1",
+    ] {
         let page = std::fs::read_to_string(directory.path().join("new").join(name)).unwrap();
         assert!(page.contains(".SH SYNOPSIS"), "{name}: {page}");
     }
@@ -104,11 +129,19 @@ fn manual_pages_are_printed_or_written_one_for_each_command() {
 #[test]
 fn limits_of_envoys_service_are_imported_and_can_be_checked() {
     let directory = tempfile::tempdir().unwrap();
-    let (theirs, ours) = (directory.path().join("theirs.yaml"), directory.path().join("ours.yaml"));
+    let (theirs, ours) = (
+        directory.path().join("theirs.yaml"),
+        directory.path().join("ours.yaml"),
+    );
     let file = "domain: edge\ndescriptors:\n  - { key: user, rate_limit: { unit: second, requests_per_unit: 10 } }\n";
     std::fs::write(&theirs, file).unwrap();
     let imported = sluicegate(&["import", "envoy-ratelimit", theirs.to_str().unwrap()]);
-    assert_eq!(imported.status.code(), Some(0), "{}", text(&imported.stderr));
+    assert_eq!(
+        imported.status.code(),
+        Some(0),
+        "{}",
+        text(&imported.stderr)
+    );
     assert!(text(&imported.stderr).starts_with("differs: they count in windows of the clock"));
     std::fs::write(&ours, &imported.stdout).unwrap();
     let words = text(&sluicegate(&["check", ours.to_str().unwrap()]).stdout);
@@ -117,7 +150,11 @@ fn limits_of_envoys_service_are_imported_and_can_be_checked() {
     std::fs::write(&theirs, file.replace("second", "fortnight")).unwrap();
     let refused = sluicegate(&["import", "envoy-ratelimit", theirs.to_str().unwrap()]);
     assert_eq!(refused.status.code(), Some(1));
-    assert!(refused.stdout.is_empty() && text(&refused.stderr).contains("fortnight"), "{}", text(&refused.stderr));
+    assert!(
+        refused.stdout.is_empty() && text(&refused.stderr).contains("fortnight"),
+        "{}",
+        text(&refused.stderr)
+    );
 }
 
 #[test]
@@ -133,5 +170,8 @@ fn a_port_that_is_taken_is_named() {
     let output = sluicegate(&["serve", "--config", file.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1));
     let told = text(&output.stderr);
-    assert!(told.contains("proxy.listen") && told.contains(&address.to_string()), "{told}");
+    assert!(
+        told.contains("proxy.listen") && told.contains(&address.to_string()),
+        "{told}"
+    );
 }

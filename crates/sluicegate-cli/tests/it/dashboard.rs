@@ -29,8 +29,7 @@ limits:
   - { name: per-caller, key: ['header:X-Caller'], rate: 1/h, burst: 1 }
 ";
 
-const HOSTILE: &str =
-    "<img src=x onerror=\"window.caught=1\"><script>window.caught=2</script>\u{1b}[31m\u{202e}' & ${7*7}";
+const HOSTILE: &str = "<img src=x onerror=\"window.caught=1\"><script>window.caught=2</script>\u{1b}[31m\u{202e}' & ${7*7}";
 
 #[test]
 fn charts_move_and_the_denied_caller_is_on_top() {
@@ -83,7 +82,9 @@ fn decisions_stream_in_can_be_filtered_and_held() {
     browser.wait_for("document.querySelectorAll('#events tbody tr').length > 20");
     browser.fill("#events-key", "calm");
     let others = "[...document.querySelectorAll('#events tbody .key')].filter((key) => !key.textContent.includes('calm')).length";
-    browser.wait_for(&format!("document.querySelectorAll('#events tbody tr').length > 3 && {others} === 0"));
+    browser.wait_for(&format!(
+        "document.querySelectorAll('#events tbody tr').length > 3 && {others} === 0"
+    ));
     browser.fill("#events-key", "b");
     browser.wait_for("document.querySelectorAll('#events tbody tr').length > 150");
     // It never holds more than it can draw.
@@ -91,15 +92,24 @@ fn decisions_stream_in_can_be_filtered_and_held() {
     browser.click("#events-pause");
     browser.wait_for("document.querySelector('#events-state').textContent.startsWith('paused')");
     let first = browser.text("#events tbody");
-    browser.wait_for("Number(document.querySelector('#events-state').textContent.match(/[0-9]+/)[0]) > 20");
-    assert_eq!(browser.text("#events tbody"), first, "nothing moves while it is paused");
+    browser.wait_for(
+        "Number(document.querySelector('#events-state').textContent.match(/[0-9]+/)[0]) > 20",
+    );
+    assert_eq!(
+        browser.text("#events tbody"),
+        first,
+        "nothing moves while it is paused"
+    );
     visit.end();
 }
 
 #[test]
 fn the_store_is_seen_to_go_and_to_come_back() {
     let redis = RedisServer::start();
-    let store = format!("store: {{ kind: redis, redis: {{ endpoints: ['{}'] }} }}\n", redis.address());
+    let store = format!(
+        "store: {{ kind: redis, redis: {{ endpoints: ['{}'] }} }}\n",
+        redis.address()
+    );
     let sluicegate = Sluicegate::start(&format!("{CONFIG}{store}"));
     let _callers = Callers::start(sluicegate.decisions.unwrap());
     let visit = Visit::of(&sluicegate);
@@ -149,22 +159,33 @@ fn an_override_and_a_ban_are_given_seen_and_ended() {
     browser.fill("#order-dialog [name=rate]", "1000/s");
     browser.fill("#order-dialog [name=by]", "olga");
     browser.click("#order-do");
-    assert_eq!(browser.run("return document.querySelector('#order-dialog').open"), true, "a reason is needed");
+    assert_eq!(
+        browser.run("return document.querySelector('#order-dialog').open"),
+        true,
+        "a reason is needed"
+    );
     browser.fill("#order-dialog [name=reason]", "a move");
     browser.click("#order-do");
     browser.wait_for("document.querySelector('#orders').textContent.includes('olga: a move')");
-    eventually("the override holds", || (0..20).all(|_| check(&sluicegate, "ann")));
+    eventually("the override holds", || {
+        (0..20).all(|_| check(&sluicegate, "ann"))
+    });
     browser.click("#orders li button");
     browser.click("#order-do");
     browser.wait_for("document.querySelector('#orders').children.length === 0");
     eventually("it has ended", || !check(&sluicegate, "ann"));
 
-    assert_eq!(crate::running::status(&sluicegate.get("/", &["X-Caller: bob"])), 200);
+    assert_eq!(
+        crate::running::status(&sluicegate.get("/", &["X-Caller: bob"])),
+        200
+    );
     browser.click("#new-ban");
     browser.fill("#order-dialog [name=whom]", "127.0.0.0/8");
     browser.fill("#order-dialog [name=reason]", "scraping");
     browser.click("#order-do");
-    eventually("the ban holds", || crate::running::status(&sluicegate.get("/", &["X-Caller: eve"])) == 403);
+    eventually("the ban holds", || {
+        crate::running::status(&sluicegate.get("/", &["X-Caller: eve"])) == 403
+    });
     browser.wait_for("document.querySelector('#orders').textContent.includes('olga: scraping')");
     // What cannot be is said in words, and the dialog stays.
     browser.click("#new-ban");
@@ -173,14 +194,22 @@ fn an_override_and_a_ban_are_given_seen_and_ended() {
     browser.click("#order-do");
     browser.wait_for("document.querySelector('#order-wrong').textContent !== ''");
     let complaints = browser.complaints();
-    assert!(complaints.iter().all(|line| line.contains("/v1/bans") && line.contains("40")), "{complaints:?}");
+    assert!(
+        complaints
+            .iter()
+            .all(|line| line.contains("/v1/bans") && line.contains("40")),
+        "{complaints:?}"
+    );
     visit.end();
 }
 
 #[test]
 fn a_key_that_is_not_among_the_busiest_is_found_by_a_piece_of_it() {
     let redis = RedisServer::start();
-    let store = format!("store: {{ kind: redis, deadline: 1s, redis: {{ endpoints: ['{}'] }} }}\n", redis.address());
+    let store = format!(
+        "store: {{ kind: redis, deadline: 1s, redis: {{ endpoints: ['{}'] }} }}\n",
+        redis.address()
+    );
     let sluicegate = Sluicegate::start(&format!("{SLOW}{store}"));
     for caller in ["ann", "ben", "bella"] {
         check(&sluicegate, caller);
@@ -191,14 +220,17 @@ fn a_key_that_is_not_among_the_busiest_is_found_by_a_piece_of_it() {
     browser.wait_for("!document.querySelector('#keys-empty').hidden");
     browser.fill("#keys-find", "be");
     browser.wait_for("document.querySelectorAll('#keys tbody tr').length === 2");
-    browser.wait_for("document.querySelector('#keys-found').textContent === '2 keys in the store.'");
+    browser
+        .wait_for("document.querySelector('#keys-found').textContent === '2 keys in the store.'");
     browser.click(&visit.button("bella", "reset"));
     browser.fill("#order-dialog [name=by]", "olga");
     browser.click("#order-do");
     browser.wait_for("document.querySelector('#said').textContent.includes('is reset')");
     assert!(check(&sluicegate, "bella") && !check(&sluicegate, "ben"));
     browser.fill("#keys-find", "nobody");
-    browser.wait_for("document.querySelector('#keys-found').textContent.startsWith('No such key in the store')");
+    browser.wait_for(
+        "document.querySelector('#keys-found').textContent.startsWith('No such key in the store')",
+    );
     browser.fill("#keys-find", "");
     browser.wait_for(
         "document.querySelector('#keys-found').hidden && document.querySelectorAll('#keys tbody tr').length === 1",
@@ -215,7 +247,10 @@ fn a_hostile_key_is_only_text() {
     let browser = &visit.browser;
     browser.wait_for("document.querySelector('#keys .key')?.textContent.startsWith('<img src=x')");
     let told = visit.first_key();
-    assert!(told.contains("</script>\\u{1b}[31m\\u{202e}' & ${7*7}"), "{told}");
+    assert!(
+        told.contains("</script>\\u{1b}[31m\\u{202e}' & ${7*7}"),
+        "{told}"
+    );
     // Everywhere that names it: the stream, the dialogs, the explanation, an order.
     browser.wait_for("document.querySelector('#events-state').textContent.startsWith('a sample')");
     eventually("it is in the stream", || {
@@ -227,13 +262,25 @@ fn a_hostile_key_is_only_text() {
     browser.click("#key-dialog button");
     browser.click("#keys tbody tr:first-child button[data-act=override]");
     browser.fill("#order-dialog [name=by]", "<b>olga</b>");
-    browser.fill("#order-dialog [name=reason]", "<script>window.caught=3</script>");
+    browser.fill(
+        "#order-dialog [name=reason]",
+        "<script>window.caught=3</script>",
+    );
     browser.click("#order-do");
-    browser.wait_for("document.querySelector('#orders').textContent.includes('<script>window.caught=3')");
-    eventually("the override is of this very key", || check(&sluicegate, HOSTILE));
-    browser.fill("#explain [name=headers]", "X-Caller: <img src=x onerror=window.caught=4>");
+    browser.wait_for(
+        "document.querySelector('#orders').textContent.includes('<script>window.caught=3')",
+    );
+    eventually("the override is of this very key", || {
+        check(&sluicegate, HOSTILE)
+    });
+    browser.fill(
+        "#explain [name=headers]",
+        "X-Caller: <img src=x onerror=window.caught=4>",
+    );
     browser.click("#explain button");
-    browser.wait_for("document.querySelector('#explained').textContent.includes('onerror=window.caught=4')");
+    browser.wait_for(
+        "document.querySelector('#explained').textContent.includes('onerror=window.caught=4')",
+    );
     assert_eq!(
         browser.run(
             "return [window.caught ?? null, document.querySelectorAll('main img, main script, dialog img').length]"
@@ -250,7 +297,10 @@ fn a_request_is_explained_in_sentences() {
     let visit = Visit::of(&sluicegate);
     let browser = &visit.browser;
     browser.fill("#explain [name=url]", "https://shop.example/cart?x=1");
-    browser.fill("#explain [name=headers]", "X-Caller: ann\nAccept: text/html");
+    browser.fill(
+        "#explain [name=headers]",
+        "X-Caller: ann\nAccept: text/html",
+    );
     browser.click("#explain button");
     browser.wait_for("document.querySelector('#explained .tag')?.textContent === 'rejected'");
     let words = browser.text("#explained");
@@ -264,16 +314,25 @@ fn a_request_is_explained_in_sentences() {
     browser.click("#explain button");
     browser.wait_for("document.querySelector('#explained').textContent.includes('client_ip')");
     let complaints = browser.complaints();
-    assert!(complaints.iter().all(|line| line.contains("/v1/explain")), "{complaints:?}");
+    assert!(
+        complaints.iter().all(|line| line.contains("/v1/explain")),
+        "{complaints:?}"
+    );
     visit.end();
 }
 
 #[test]
 fn the_page_opens_with_the_token_and_with_no_other() {
     let directory = tempfile::tempdir().unwrap();
-    std::fs::write(directory.path().join("admin.token"), "0123456789abcdef-right").unwrap();
-    let config =
-        CONFIG.replace("admin: { listen: '127.0.0.1:0' }", "admin: { listen: '127.0.0.1:0', token_file: admin.token }");
+    std::fs::write(
+        directory.path().join("admin.token"),
+        "0123456789abcdef-right",
+    )
+    .unwrap();
+    let config = CONFIG.replace(
+        "admin: { listen: '127.0.0.1:0' }",
+        "admin: { listen: '127.0.0.1:0', token_file: admin.token }",
+    );
     std::fs::write(directory.path().join("sluicegate.yaml"), config).unwrap();
     let sluicegate = Sluicegate::start_in(directory);
     let browser = browser::Browser::start();
@@ -282,19 +341,33 @@ fn the_page_opens_with_the_token_and_with_no_other() {
     assert_eq!(browser.text("#config"), "–", "nothing is shown before");
     browser.fill("#token-dialog [name=token]", "0123456789abcdef-wrong");
     browser.press("\u{e007}");
-    browser.wait_for("document.querySelector('#token-wrong').textContent === 'That was not the token.'");
+    browser.wait_for(
+        "document.querySelector('#token-wrong').textContent === 'That was not the token.'",
+    );
     browser.fill("#token-dialog [name=token]", "0123456789abcdef-right");
     browser.press("\u{e007}");
     browser.wait_for("document.querySelector('#config').textContent.startsWith('version')");
     browser.wait_for("document.querySelector('#events-state').textContent.startsWith('a sample')");
-    assert_eq!(browser.run("return document.querySelector('#token-dialog').open"), false);
+    assert_eq!(
+        browser.run("return document.querySelector('#token-dialog').open"),
+        false
+    );
     // It is kept for this tab, and is nowhere in the page.
     browser.open(sluicegate.admin.unwrap());
     browser.wait_for("document.querySelector('#config').textContent.startsWith('version')");
-    assert_eq!(browser.run("return document.documentElement.outerHTML.includes('abcdef-right')"), false);
-    assert_eq!(browser.run("return [localStorage.length, document.cookie]"), json!([0, ""]));
+    assert_eq!(
+        browser.run("return document.documentElement.outerHTML.includes('abcdef-right')"),
+        false
+    );
+    assert_eq!(
+        browser.run("return [localStorage.length, document.cookie]"),
+        json!([0, ""])
+    );
     let complaints = browser.complaints();
-    assert!(complaints.iter().all(|line| line.contains("401")), "{complaints:?}");
+    assert!(
+        complaints.iter().all(|line| line.contains("401")),
+        "{complaints:?}"
+    );
 }
 
 #[test]
@@ -313,7 +386,10 @@ fn a_sluicegate_that_goes_is_missed_and_welcomed_back() {
     browser.wait_for("document.querySelector('#away').hidden");
     browser.wait_for("document.querySelector('#events-state').textContent.startsWith('a sample')");
     let complaints = browser.complaints();
-    assert!(complaints.iter().all(|line| line.contains("net::ERR_")), "{complaints:?}");
+    assert!(
+        complaints.iter().all(|line| line.contains("net::ERR_")),
+        "{complaints:?}"
+    );
     visit.end();
 }
 
@@ -332,14 +408,22 @@ fn it_fits_a_phone_works_by_keyboard_and_has_two_lights() {
     let paper = || browser.run("return getComputedStyle(document.documentElement).backgroundColor");
     let light = paper();
     browser.prefer("dark");
-    browser.wait_for(&format!("getComputedStyle(document.documentElement).backgroundColor !== {light}"));
+    browser.wait_for(&format!(
+        "getComputedStyle(document.documentElement).backgroundColor !== {light}"
+    ));
     let dark = paper();
     browser.picture("dark");
     // The button has the last word.
     browser.click("#theme");
-    assert_eq!((browser.text("#theme-name").as_str(), paper()), ("light", light));
+    assert_eq!(
+        (browser.text("#theme-name").as_str(), paper()),
+        ("light", light)
+    );
     browser.click("#theme");
-    assert_eq!((browser.text("#theme-name").as_str(), paper()), ("dark", dark));
+    assert_eq!(
+        (browser.text("#theme-name").as_str(), paper()),
+        ("dark", dark)
+    );
     browser.size(360, 740, 2.0);
     browser.wait_for("innerWidth === 360");
     browser.wait_for("document.documentElement.scrollWidth <= 360");
@@ -347,7 +431,13 @@ fn it_fits_a_phone_works_by_keyboard_and_has_two_lights() {
     browser.wait_for(&format!("{squeezed}.length === 0"));
     assert_eq!(
         browser.run("return document.querySelector('#chart').width"),
-        json!(browser.run("return document.querySelector('#chart').clientWidth").as_u64().unwrap() * 2),
+        json!(
+            browser
+                .run("return document.querySelector('#chart').clientWidth")
+                .as_u64()
+                .unwrap()
+                * 2
+        ),
         "sharp on a fine screen"
     );
     browser.picture("phone");
@@ -355,7 +445,10 @@ fn it_fits_a_phone_works_by_keyboard_and_has_two_lights() {
     browser.open(sluicegate.admin.unwrap());
     browser.wait_for("document.querySelector('#config').textContent.startsWith('version')");
     browser.press("\u{e004}");
-    assert_eq!(browser.run("return document.activeElement.className"), "skip");
+    assert_eq!(
+        browser.run("return document.activeElement.className"),
+        "skip"
+    );
     browser.press("\u{e007}");
     assert_eq!(browser.run("return document.activeElement.id"), "main");
     let unnamed = "return [...document.querySelectorAll('button, input, select, textarea')].filter((control) => control.tabIndex < 0 || \
@@ -367,21 +460,41 @@ fn it_fits_a_phone_works_by_keyboard_and_has_two_lights() {
 #[test]
 fn a_refused_configuration_and_replicas_that_differ_are_told() {
     let redis = RedisServer::start();
-    let store = format!("store: {{ kind: redis, redis: {{ endpoints: ['{}'] }} }}\n", redis.address());
+    let store = format!(
+        "store: {{ kind: redis, redis: {{ endpoints: ['{}'] }} }}\n",
+        redis.address()
+    );
     let config = format!("{CONFIG}{store}");
     let sluicegate = Sluicegate::start(&config);
     let visit = Visit::of(&sluicegate);
     let browser = &visit.browser;
     let other = Sluicegate::start(&config.replace("rate: 2/s", "rate: 3/s"));
     browser.wait_for("document.querySelectorAll('#replicas li').length === 2");
-    browser.wait_for("document.querySelector('#differ').textContent.includes('2 different configurations')");
-    assert!(browser.text("#replicas [data-differs=true]").contains("differs"));
+    browser.wait_for(
+        "document.querySelector('#differ').textContent.includes('2 different configurations')",
+    );
+    assert!(
+        browser
+            .text("#replicas [data-differs=true]")
+            .contains("differs")
+    );
     drop(other);
-    std::fs::write(sluicegate.file("sluicegate.yaml"), config.replace("burst: 2 }", "burst: 0 }")).unwrap();
+    std::fs::write(
+        sluicegate.file("sluicegate.yaml"),
+        config.replace("burst: 2 }", "burst: 0 }"),
+    )
+    .unwrap();
     browser.wait_for("!document.querySelector('#reload-error').hidden");
     let told = browser.text("#reload-error");
-    assert!(told.contains("the one before it still runs") && told.contains("limits[0].burst"), "{told}");
-    std::fs::write(sluicegate.file("sluicegate.yaml"), config.replace("burst: 2 }", "burst: 4 }")).unwrap();
+    assert!(
+        told.contains("the one before it still runs") && told.contains("limits[0].burst"),
+        "{told}"
+    );
+    std::fs::write(
+        sluicegate.file("sluicegate.yaml"),
+        config.replace("burst: 2 }", "burst: 4 }"),
+    )
+    .unwrap();
     browser.wait_for("document.querySelector('#reload-error').hidden");
     browser.wait_for("document.querySelector('#config').textContent.startsWith('version 2')");
     visit.end();
@@ -394,7 +507,15 @@ fn the_page_may_do_nothing_but_what_it_needs() {
                   base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
     let page = sluicegate.ask_admin("/");
     assert_eq!(header(&page, "content-security-policy"), Some(wanted));
-    for inside in [" style=", "<style", " onclick", " onload", "javascript:", "//", "eval("] {
+    for inside in [
+        " style=",
+        "<style",
+        " onclick",
+        " onload",
+        "javascript:",
+        "//",
+        "eval(",
+    ] {
         assert!(!page.contains(inside), "{inside} in the page");
     }
 }

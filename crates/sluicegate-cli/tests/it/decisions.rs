@@ -36,7 +36,8 @@ pub fn exchange(sluicegate: &Sluicegate, request: &[u8]) -> String {
 
 /// A connection to the decision service.
 pub fn connect(sluicegate: &Sluicegate) -> TcpStream {
-    let stream = TcpStream::connect(sluicegate.decisions.expect("it says where decisions are")).unwrap();
+    let stream =
+        TcpStream::connect(sluicegate.decisions.expect("it says where decisions are")).unwrap();
     stream.set_read_timeout(Some(LONGEST)).unwrap();
     stream.set_write_timeout(Some(LONGEST)).unwrap();
     stream
@@ -61,7 +62,10 @@ pub fn body(answer: &str) -> Value {
 /// Asks, and is answered with 200.
 #[track_caller]
 fn ask(sluicegate: &Sluicegate, path: &str, question: &Value) -> Value {
-    let answer = exchange(sluicegate, request(path, &[], &question.to_string()).as_bytes());
+    let answer = exchange(
+        sluicegate,
+        request(path, &[], &question.to_string()).as_bytes(),
+    );
     assert_eq!(status(&answer), 200, "{answer}");
     body(&answer)
 }
@@ -76,29 +80,54 @@ fn a_subject_is_charged_to_its_limits_until_they_are_spent() {
     let question = json!({ "subject": { "client_ip": "203.0.113.7", "path": "/" } });
     let first = ask(&sluicegate, "/v1/check", &question);
     assert_eq!(
-        (&first["allowed"], &first["retry_after_us"], &first["degraded"]),
+        (
+            &first["allowed"],
+            &first["retry_after_us"],
+            &first["degraded"]
+        ),
         (&json!(true), &json!(0), &json!(false))
     );
     let limit = &first["limits"][0];
-    assert_eq!((&limit["name"], &limit["limit"], &limit["remaining"]), (&json!("per-ip"), &json!(3), &json!(2)));
+    assert_eq!(
+        (&limit["name"], &limit["limit"], &limit["remaining"]),
+        (&json!("per-ip"), &json!(3), &json!(2))
+    );
     assert_eq!(limit["reset_after_us"], 3_600_000_000_u64);
     for _ in 0..2 {
         assert_eq!(ask(&sluicegate, "/v1/check", &question)["allowed"], true);
     }
     let denied = ask(&sluicegate, "/v1/check", &question);
-    assert_eq!((&denied["allowed"], &denied["limits"][0]["allowed"]), (&json!(false), &json!(false)));
+    assert_eq!(
+        (&denied["allowed"], &denied["limits"][0]["allowed"]),
+        (&json!(false), &json!(false))
+    );
     let wait = denied["retry_after_us"].as_u64().unwrap();
     assert!((3_000_000_000..=3_600_000_000).contains(&wait), "{denied}");
-    let other = ask(&sluicegate, "/v1/check", &json!({ "subject": { "client_ip": "203.0.113.8" }, "cost": 4 }));
-    assert_eq!((&other["allowed"], &other["retry_after_us"]), (&json!(false), &json!(null)), "no wait helps");
+    let other = ask(
+        &sluicegate,
+        "/v1/check",
+        &json!({ "subject": { "client_ip": "203.0.113.8" }, "cost": 4 }),
+    );
+    assert_eq!(
+        (&other["allowed"], &other["retry_after_us"]),
+        (&json!(false), &json!(null)),
+        "no wait helps"
+    );
 }
 
 #[test]
 fn the_proxy_and_the_decision_service_count_together() {
     let sluicegate = Sluicegate::start(LIMITS);
     assert_eq!(status(&sluicegate.get("/", &[])), 200);
-    let answer = ask(&sluicegate, "/v1/check", &counter("per-ip", &["127.0.0.1"], 2));
-    assert_eq!((&answer["allowed"], &answer["limits"][0]["remaining"]), (&json!(true), &json!(0)));
+    let answer = ask(
+        &sluicegate,
+        "/v1/check",
+        &counter("per-ip", &["127.0.0.1"], 2),
+    );
+    assert_eq!(
+        (&answer["allowed"], &answer["limits"][0]["remaining"]),
+        (&json!(true), &json!(0))
+    );
     assert_eq!(status(&sluicegate.get("/", &[])), 429);
 }
 
@@ -109,48 +138,108 @@ fn keys_are_made_of_what_the_subject_says_and_shadow_limits_stop_nobody() {
         json!({ "subject": { "client_ip": format!("2001:db8:{tenant}::1"), "path": "/tenant?x=1",
             "headers": { "x-TENANT": tenant }, "descriptors": { "plan": plan } } })
     };
-    assert_eq!(ask(&sluicegate, "/v1/check", &of("1", "gold"))["limits"].as_array().unwrap().len(), 2);
-    let by_name = ask(&sluicegate, "/v1/peek", &counter("tenant", &["1", "gold"], 1));
+    assert_eq!(
+        ask(&sluicegate, "/v1/check", &of("1", "gold"))["limits"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
+    let by_name = ask(
+        &sluicegate,
+        "/v1/peek",
+        &counter("tenant", &["1", "gold"], 1),
+    );
     assert_eq!(by_name["limits"][0]["remaining"], 1);
-    assert_eq!(ask(&sluicegate, "/v1/peek", &counter("tenant", &["1", "iron"], 1))["limits"][0]["remaining"], 2);
+    assert_eq!(
+        ask(
+            &sluicegate,
+            "/v1/peek",
+            &counter("tenant", &["1", "iron"], 1)
+        )["limits"][0]["remaining"],
+        2
+    );
     let watched = json!({ "subject": { "client_ip": "203.0.113.7", "path": "/watched" } });
     assert_eq!(ask(&sluicegate, "/v1/check", &watched)["allowed"], true);
     let again = ask(&sluicegate, "/v1/check", &watched);
-    assert_eq!((&again["allowed"], &again["limits"][1]["allowed"]), (&json!(true), &json!(false)), "{again}");
+    assert_eq!(
+        (&again["allowed"], &again["limits"][1]["allowed"]),
+        (&json!(true), &json!(false)),
+        "{again}"
+    );
 }
 
 #[test]
 fn lists_hold_as_at_the_proxy() {
     let sluicegate = Sluicegate::start(LIMITS);
-    let denied = ask(&sluicegate, "/v1/check", &json!({ "subject": { "client_ip": "192.0.2.9" } }));
-    assert_eq!(denied, json!({ "allowed": false, "retry_after_us": null, "degraded": false, "limits": [] }));
+    let denied = ask(
+        &sluicegate,
+        "/v1/check",
+        &json!({ "subject": { "client_ip": "192.0.2.9" } }),
+    );
+    assert_eq!(
+        denied,
+        json!({ "allowed": false, "retry_after_us": null, "degraded": false, "limits": [] })
+    );
     let exempt = json!({ "subject": { "client_ip": "203.0.113.7", "principal": "vip" } });
     for _ in 0..5 {
         let answer = ask(&sluicegate, "/v1/check", &exempt);
-        assert_eq!(answer, json!({ "allowed": true, "retry_after_us": 0, "degraded": false, "limits": [] }));
+        assert_eq!(
+            answer,
+            json!({ "allowed": true, "retry_after_us": 0, "degraded": false, "limits": [] })
+        );
     }
 }
 
 #[test]
 fn peek_takes_nothing_and_refund_and_reset_give_back() {
     let sluicegate = Sluicegate::start(LIMITS);
-    let (key, left) = (["203.0.113.7"], |answer: &Value| answer["limits"][0]["remaining"].as_u64());
+    let (key, left) = (["203.0.113.7"], |answer: &Value| {
+        answer["limits"][0]["remaining"].as_u64()
+    });
     for _ in 0..5 {
         let seen = ask(&sluicegate, "/v1/peek", &counter("per-ip", &key, 3));
         assert_eq!((&seen["allowed"], left(&seen)), (&json!(true), Some(3)));
     }
     let too_much = ask(&sluicegate, "/v1/peek", &counter("per-ip", &key, 4));
-    assert_eq!((&too_much["allowed"], &too_much["retry_after_us"]), (&json!(false), &json!(null)));
-    assert_eq!(left(&ask(&sluicegate, "/v1/check", &counter("per-ip", &key, 3))), Some(0));
-    assert_eq!(ask(&sluicegate, "/v1/peek", &counter("per-ip", &key, 1))["allowed"], false);
-    assert_eq!(left(&ask(&sluicegate, "/v1/refund", &counter("per-ip", &key, 2))), Some(2));
+    assert_eq!(
+        (&too_much["allowed"], &too_much["retry_after_us"]),
+        (&json!(false), &json!(null))
+    );
+    assert_eq!(
+        left(&ask(&sluicegate, "/v1/check", &counter("per-ip", &key, 3))),
+        Some(0)
+    );
+    assert_eq!(
+        ask(&sluicegate, "/v1/peek", &counter("per-ip", &key, 1))["allowed"],
+        false
+    );
+    assert_eq!(
+        left(&ask(&sluicegate, "/v1/refund", &counter("per-ip", &key, 2))),
+        Some(2)
+    );
     let long_ago = json!({ "limit": "per-ip", "key": key, "age_us": 7_200_000_000_u64 });
-    assert_eq!(left(&ask(&sluicegate, "/v1/refund", &long_ago)), Some(2), "they have come back already");
-    assert_eq!(left(&ask(&sluicegate, "/v1/refund", &counter("per-ip", &key, 9))), Some(3), "never beyond full");
+    assert_eq!(
+        left(&ask(&sluicegate, "/v1/refund", &long_ago)),
+        Some(2),
+        "they have come back already"
+    );
+    assert_eq!(
+        left(&ask(&sluicegate, "/v1/refund", &counter("per-ip", &key, 9))),
+        Some(3),
+        "never beyond full"
+    );
     ask(&sluicegate, "/v1/check", &counter("per-ip", &key, 3));
-    let reset = ask(&sluicegate, "/v1/reset", &json!({ "limit": "per-ip", "key": key }));
+    let reset = ask(
+        &sluicegate,
+        "/v1/reset",
+        &json!({ "limit": "per-ip", "key": key }),
+    );
     assert_eq!(reset, json!({ "reset": true }));
-    assert_eq!(left(&ask(&sluicegate, "/v1/peek", &counter("per-ip", &key, 1))), Some(3));
+    assert_eq!(
+        left(&ask(&sluicegate, "/v1/peek", &counter("per-ip", &key, 1))),
+        Some(3)
+    );
 }
 
 #[test]
@@ -171,24 +260,54 @@ fn a_batch_is_answered_one_by_one_in_order() {
             problem => problem["field"].as_str().unwrap_or("whole").to_owned(),
         })
         .collect();
-    assert_eq!(told, ["true", "key", "true", "subject.path", "true", "whole", "false", "false"]);
+    assert_eq!(
+        told,
+        [
+            "true",
+            "key",
+            "true",
+            "subject.path",
+            "true",
+            "whole",
+            "false",
+            "false"
+        ]
+    );
     let many = vec![json!({ "limit": "per-ip", "key": ["::1"] }); 1_000];
     let answers = ask(&sluicegate, "/v1/check/batch", &json!({ "checks": many }));
-    let allowed = answers["answers"].as_array().unwrap().iter().filter(|answer| answer["allowed"] == true).count();
-    assert_eq!((answers["answers"].as_array().unwrap().len(), allowed), (1_000, 3));
+    let allowed = answers["answers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|answer| answer["allowed"] == true)
+        .count();
+    assert_eq!(
+        (answers["answers"].as_array().unwrap().len(), allowed),
+        (1_000, 3)
+    );
 }
 
 #[test]
 fn questions_are_counted_by_answer_and_by_limit() {
     let sluicegate = Sluicegate::start(LIMITS);
     for cost in [3, 1] {
-        ask(&sluicegate, "/v1/check", &counter("per-ip", &["203.0.113.7"], cost));
+        ask(
+            &sluicegate,
+            "/v1/check",
+            &counter("per-ip", &["203.0.113.7"], cost),
+        );
     }
     exchange(&sluicegate, request("/v1/check", &[], "{}").as_bytes());
-    let of = |outcome: &str| format!("sluicegate_decisions_total{{protocol=\"http\",outcome=\"{outcome}\"}}");
-    let counted = ["allowed", "limited", "refused", "denied"].map(|outcome| sluicegate.metric(&of(outcome)));
+    let of = |outcome: &str| {
+        format!("sluicegate_decisions_total{{protocol=\"http\",outcome=\"{outcome}\"}}")
+    };
+    let counted =
+        ["allowed", "limited", "refused", "denied"].map(|outcome| sluicegate.metric(&of(outcome)));
     assert_eq!(counted, [1, 1, 1, 0]);
-    assert_eq!(sluicegate.metric("sluicegate_limit_decisions_total{limit=\"per-ip\",outcome=\"denied\"}"), 1);
+    assert_eq!(
+        sluicegate.metric("sluicegate_limit_decisions_total{limit=\"per-ip\",outcome=\"denied\"}"),
+        1
+    );
 }
 
 #[test]
@@ -202,7 +321,9 @@ fn one_connection_asks_many_times_and_what_was_asked_is_answered_before_the_end(
     let mut stream = connect(&sluicegate);
     let mut bytes = [0; 4096];
     for _ in 0..3 {
-        stream.write_all(format!("{head}{question}").as_bytes()).unwrap();
+        stream
+            .write_all(format!("{head}{question}").as_bytes())
+            .unwrap();
         let length = stream.read(&mut bytes).unwrap();
         assert!(String::from_utf8_lossy(&bytes[..length]).starts_with("HTTP/1.1 200 "));
     }
@@ -210,7 +331,9 @@ fn one_connection_asks_many_times_and_what_was_asked_is_answered_before_the_end(
     stream.write_all(&question.as_bytes()[..5]).unwrap();
     // Whoever is asked after it has been told no longer listens.
     sluicegate.signal("TERM");
-    super::running::eventually("the door is closed", || TcpStream::connect(sluicegate.decisions.unwrap()).is_err());
+    super::running::eventually("the door is closed", || {
+        TcpStream::connect(sluicegate.decisions.unwrap()).is_err()
+    });
     stream.write_all(&question.as_bytes()[5..]).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -223,7 +346,9 @@ fn a_process_that_replaces_another_listens_at_the_same_door() {
     // The ports have to stay the same for the successor.
     let probes = [0; 2].map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
     let [proxy, decisions] = probes.map(|probe| probe.local_addr().unwrap());
-    let config = format!("proxy: {{ listen: '{proxy}' }}\ndecisions: {{ http: '{decisions}' }}\nadmin: off\n");
+    let config = format!(
+        "proxy: {{ listen: '{proxy}' }}\ndecisions: {{ http: '{decisions}' }}\nadmin: off\n"
+    );
     let mut sluicegate = Sluicegate::start(&config);
     sluicegate.signal("USR2");
     assert!(sluicegate.wait().success());

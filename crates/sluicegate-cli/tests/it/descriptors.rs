@@ -12,7 +12,9 @@ use super::running::{LONGEST, Sluicegate, eventually, status};
 const MOST: usize = 64;
 
 fn open_files(sluicegate: &Sluicegate) -> usize {
-    std::fs::read_dir(format!("/proc/{}/fd", sluicegate.pid())).unwrap().count()
+    std::fs::read_dir(format!("/proc/{}/fd", sluicegate.pid()))
+        .unwrap()
+        .count()
 }
 
 #[test]
@@ -26,7 +28,10 @@ limits:
 ",
     );
     let limited = Command::new("prlimit")
-        .args([format!("--pid={}", sluicegate.pid()), format!("--nofile={MOST}:{MOST}")])
+        .args([
+            format!("--pid={}", sluicegate.pid()),
+            format!("--nofile={MOST}:{MOST}"),
+        ])
         .status()
         .unwrap();
     assert!(limited.success());
@@ -34,11 +39,15 @@ limits:
         // A connection to the server behind is open and stays.
         assert_eq!(status(&sluicegate.get("/", &[])), 200);
         let mut crowd: Vec<TcpStream> = (0..2 * MOST).map(|_| sluicegate.connect()).collect();
-        eventually("there are no more descriptors", || open_files(&sluicegate) >= MOST - 1);
+        eventually("there are no more descriptors", || {
+            open_files(&sluicegate) >= MOST - 1
+        });
         sluicegate.wait_for_log("no connection can be taken for the moment");
         // Those that were taken are served.
         let mut first = crowd.swap_remove(0);
-        first.write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n").unwrap();
+        first
+            .write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n")
+            .unwrap();
         let mut answer = String::new();
         let _ = first.read_to_string(&mut answer);
         assert_eq!(status(&answer), 200, "round {round}: {answer}");
@@ -47,14 +56,19 @@ limits:
         // bounded wait: what is measured is a second of shortage
         thread::sleep(Duration::from_secs(1));
         let (spent, elapsed) = (sluicegate.cpu_time() - cpu, since.elapsed());
-        assert!(spent < elapsed / 4, "{spent:?} of processor in {elapsed:?} of shortage");
+        assert!(
+            spent < elapsed / 4,
+            "{spent:?} of processor in {elapsed:?} of shortage"
+        );
         let lines = sluicegate.logged.lock().unwrap().len();
         assert!(lines < 10 * (round + 1), "{lines} lines in the log");
 
         drop(crowd);
         let answer = sluicegate.get("/", &[]);
         assert_eq!(status(&answer), 200, "round {round}: {answer}");
-        eventually("descriptors are given back", || open_files(&sluicegate) < MOST / 2);
+        eventually("descriptors are given back", || {
+            open_files(&sluicegate) < MOST / 2
+        });
     }
     sluicegate.signal("TERM");
     assert!(sluicegate.wait().success());
@@ -104,7 +118,9 @@ limits:
             stream
         })
         .collect();
-    eventually("both are counted", || sluicegate.metric("sluicegate_connections") == 2);
+    eventually("both are counted", || {
+        sluicegate.metric("sluicegate_connections") == 2
+    });
     for _ in 0..3 {
         let mut third = sluicegate.connect();
         let _ = third.write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n");

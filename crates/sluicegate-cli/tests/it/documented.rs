@@ -21,12 +21,18 @@ limits:
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let pages = ["docs/troubleshooting.md", "deploy/prometheus/rules.yml"];
     let pages = pages.map(|page| std::fs::read_to_string(root.join(page)).unwrap());
-    let commands: BTreeSet<String> = pages.iter().flat_map(|page| curls(page, &address)).collect();
+    let commands: BTreeSet<String> = pages
+        .iter()
+        .flat_map(|page| curls(page, &address))
+        .collect();
     assert!(commands.len() >= 8, "{commands:?}");
     let directory = tempfile::tempdir().unwrap();
     for command in commands {
         let answered = Command::new("sh")
-            .args(["-c", &format!("{command} --noproxy '*' --max-time 20 -o answer -w '%{{http_code}}'")])
+            .args([
+                "-c",
+                &format!("{command} --noproxy '*' --max-time 20 -o answer -w '%{{http_code}}'"),
+            ])
             .current_dir(directory.path())
             .output()
             .unwrap();
@@ -38,12 +44,18 @@ limits:
 
 /// The commands between backticks, up to what the shell does with their output, asked of this door.
 fn curls(page: &str, address: &str) -> Vec<String> {
-    let spans = page.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
+    let spans = page
+        .lines()
+        .flat_map(|line| line.split('`').skip(1).step_by(2));
     let commands = spans.filter(|span| span.starts_with("curl ")).map(|span| {
         let span = span.replace("\\|", "|").replace("\\\"", "\"");
         let command = span.split('|').next().unwrap_or_default().trim_end();
-        let command = command.replace("127.0.0.1:9090", address).replace("{{ $labels.instance }}", address);
+        let command = command
+            .replace("127.0.0.1:9090", address)
+            .replace("{{ $labels.instance }}", address);
         command.replace("{{ $labels.limit }}", "per-client")
     });
-    commands.filter(|command| command.contains(address)).collect()
+    commands
+        .filter(|command| command.contains(address))
+        .collect()
 }

@@ -40,16 +40,32 @@ limits:
 /// Runs what a client does, for as long as any step may take.
 pub fn client<T>(sluicegate: &Sluicegate, calls: impl AsyncFnOnce(Channel) -> T) -> T {
     let address = sluicegate.grpc.expect("it says where Envoy asks");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     runtime.block_on(async {
-        let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect_lazy();
-        tokio::time::timeout(LONGEST, calls(channel)).await.expect("the calls end in time")
+        let channel = Endpoint::from_shared(format!("http://{address}"))
+            .unwrap()
+            .connect_lazy();
+        tokio::time::timeout(LONGEST, calls(channel))
+            .await
+            .expect("the calls end in time")
     })
 }
 
-async fn ask(channel: &Channel, request: RateLimitRequest, token: Option<&str>) -> Result<RateLimitResponse, Status> {
+async fn ask(
+    channel: &Channel,
+    request: RateLimitRequest,
+    token: Option<&str>,
+) -> Result<RateLimitResponse, Status> {
     let token = token.map(|token| format!("Bearer {token}"));
-    ask_with(channel, request, token.as_deref().map(|token| ("authorization", token))).await
+    ask_with(
+        channel,
+        request,
+        token.as_deref().map(|token| ("authorization", token)),
+    )
+    .await
 }
 
 /// The same, with any other line.
@@ -62,21 +78,34 @@ pub async fn ask_with(
     if let Some((name, value)) = line {
         metadata.insert(name, value.parse().unwrap());
     }
-    let path = PathAndQuery::from_static("/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit");
+    let path =
+        PathAndQuery::from_static("/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit");
     let codec = ProstCodec::<RateLimitRequest, RateLimitResponse>::default();
     let mut grpc = Grpc::new(channel.clone());
     grpc.ready().await.unwrap();
     let request = Request::from_parts(metadata, tonic::Extensions::default(), request);
-    grpc.unary(request, path, codec).await.map(tonic::Response::into_inner)
+    grpc.unary(request, path, codec)
+        .await
+        .map(tonic::Response::into_inner)
 }
 
 pub fn descriptor(name: &str, value: &str) -> RateLimitDescriptor {
-    let entries = vec![Entry { key: name.to_owned(), value: value.to_owned() }];
-    RateLimitDescriptor { entries, ..RateLimitDescriptor::default() }
+    let entries = vec![Entry {
+        key: name.to_owned(),
+        value: value.to_owned(),
+    }];
+    RateLimitDescriptor {
+        entries,
+        ..RateLimitDescriptor::default()
+    }
 }
 
 pub fn request(descriptors: impl IntoIterator<Item = RateLimitDescriptor>) -> RateLimitRequest {
-    RateLimitRequest { domain: "edge".to_owned(), descriptors: descriptors.into_iter().collect(), hits_addend: 0 }
+    RateLimitRequest {
+        domain: "edge".to_owned(),
+        descriptors: descriptors.into_iter().collect(),
+        hits_addend: 0,
+    }
 }
 
 #[test]
@@ -84,19 +113,39 @@ fn every_field_of_question_and_answer_is_understood() {
     let sluicegate = Sluicegate::start(CONFIG);
     client(&sluicegate, async |channel| {
         let ann = || descriptor("user", "ann");
-        let two = RateLimitRequest { hits_addend: 2, ..request([descriptor("watched", "x"), ann()]) };
+        let two = RateLimitRequest {
+            hits_addend: 2,
+            ..request([descriptor("watched", "x"), ann()])
+        };
         let told = ask(&channel, two, None).await.unwrap();
         assert_eq!(told.overall_code(), Code::Ok);
-        let left: Vec<(Code, u32)> =
-            told.statuses.iter().map(|status| (status.code(), status.limit_remaining)).collect();
-        assert_eq!(left, [(Code::Ok, 1), (Code::Ok, 1)], "two are more than the first holds, but it only watches");
+        let left: Vec<(Code, u32)> = told
+            .statuses
+            .iter()
+            .map(|status| (status.code(), status.limit_remaining))
+            .collect();
+        assert_eq!(
+            left,
+            [(Code::Ok, 1), (Code::Ok, 1)],
+            "two are more than the first holds, but it only watches"
+        );
         let limit = told.statuses[1].current_limit.clone().unwrap();
-        assert_eq!((limit.name.as_str(), limit.requests_per_unit), ("per-user", 3));
+        assert_eq!(
+            (limit.name.as_str(), limit.requests_per_unit),
+            ("per-user", 3)
+        );
         assert!(told.statuses[1].duration_until_reset.unwrap().seconds > 2_000);
-        let own = RateLimitDescriptor { hits_addend: Some(2), ..ann() };
+        let own = RateLimitDescriptor {
+            hits_addend: Some(2),
+            ..ann()
+        };
         let told = ask(&channel, request([own.clone()]), None).await.unwrap();
         assert_eq!(told.overall_code(), Code::OverLimit);
-        let names: Vec<&str> = told.response_headers_to_add.iter().map(|line| line.key.as_str()).collect();
+        let names: Vec<&str> = told
+            .response_headers_to_add
+            .iter()
+            .map(|line| line.key.as_str())
+            .collect();
         for name in [
             "ratelimit",
             "ratelimit-policy",
@@ -107,18 +156,49 @@ fn every_field_of_question_and_answer_is_understood() {
         ] {
             assert!(names.contains(&name), "{name} is not in {names:?}");
         }
-        let back = RateLimitDescriptor { is_negative_hits: true, ..own };
-        assert_eq!(ask(&channel, request([back]), None).await.unwrap().statuses[0].limit_remaining, 3);
-        let limit = Some(RateLimitOverride { requests_per_unit: 1, unit: 4 });
+        let back = RateLimitDescriptor {
+            is_negative_hits: true,
+            ..own
+        };
+        assert_eq!(
+            ask(&channel, request([back]), None).await.unwrap().statuses[0].limit_remaining,
+            3
+        );
+        let limit = Some(RateLimitOverride {
+            requests_per_unit: 1,
+            unit: 4,
+        });
         let daily = || request([RateLimitDescriptor { limit, ..ann() }]);
-        assert_eq!(ask(&channel, daily(), None).await.unwrap().overall_code(), Code::Ok);
-        assert_eq!(ask(&channel, daily(), None).await.unwrap().overall_code(), Code::OverLimit);
-        let other = RateLimitRequest { domain: "inside".to_owned(), ..request([ann()]) };
-        assert!(ask(&channel, other, None).await.unwrap().statuses[0].current_limit.is_none(), "another domain");
-        let refused = ask(&channel, request(vec![ann(); 65]), None).await.unwrap_err();
+        assert_eq!(
+            ask(&channel, daily(), None).await.unwrap().overall_code(),
+            Code::Ok
+        );
+        assert_eq!(
+            ask(&channel, daily(), None).await.unwrap().overall_code(),
+            Code::OverLimit
+        );
+        let other = RateLimitRequest {
+            domain: "inside".to_owned(),
+            ..request([ann()])
+        };
+        assert!(
+            ask(&channel, other, None).await.unwrap().statuses[0]
+                .current_limit
+                .is_none(),
+            "another domain"
+        );
+        let refused = ask(&channel, request(vec![ann(); 65]), None)
+            .await
+            .unwrap_err();
         assert_eq!(refused.code(), tonic::Code::InvalidArgument);
         let large = descriptor("user", &"x".repeat(70_000));
-        assert_eq!(ask(&channel, request([large]), None).await.unwrap_err().code(), tonic::Code::OutOfRange);
+        assert_eq!(
+            ask(&channel, request([large]), None)
+                .await
+                .unwrap_err()
+                .code(),
+            tonic::Code::OutOfRange
+        );
     });
 }
 
@@ -128,8 +208,14 @@ fn health_and_reflection_are_there() {
     client(&sluicegate, async |channel| {
         let service = "envoy.service.ratelimit.v3.RateLimitService";
         for name in ["", service] {
-            let asked = HealthCheckRequest { service: name.to_owned() };
-            let told = HealthClient::new(channel.clone()).check(asked).await.unwrap().into_inner();
+            let asked = HealthCheckRequest {
+                service: name.to_owned(),
+            };
+            let told = HealthClient::new(channel.clone())
+                .check(asked)
+                .await
+                .unwrap()
+                .into_inner();
             assert_eq!(told.status, 1, "{name}");
         }
         let asked = ServerReflectionRequest {
@@ -137,10 +223,25 @@ fn health_and_reflection_are_there() {
             message_request: Some(MessageRequest::ListServices(String::new())),
         };
         let mut client = ServerReflectionClient::new(channel.clone());
-        let mut told = client.server_reflection_info(tokio_stream::iter([asked])).await.unwrap().into_inner();
-        let told = told.message().await.unwrap().unwrap().message_response.unwrap();
-        let MessageResponse::ListServicesResponse(list) = told else { panic!("{told:?}") };
-        assert!(list.service.iter().any(|own| own.name == service), "{list:?}");
+        let mut told = client
+            .server_reflection_info(tokio_stream::iter([asked]))
+            .await
+            .unwrap()
+            .into_inner();
+        let told = told
+            .message()
+            .await
+            .unwrap()
+            .unwrap()
+            .message_response
+            .unwrap();
+        let MessageResponse::ListServicesResponse(list) = told else {
+            panic!("{told:?}")
+        };
+        assert!(
+            list.service.iter().any(|own| own.name == service),
+            "{list:?}"
+        );
     });
 }
 
@@ -149,16 +250,28 @@ fn without_the_token_only_health_is_told() {
     const TOKEN: &str = "0123456789abcdef";
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("token"), TOKEN).unwrap();
-    let config = CONFIG.replace("grpc: \"127.0.0.1:0\"", "grpc: \"127.0.0.1:0\", token_file: token");
+    let config = CONFIG.replace(
+        "grpc: \"127.0.0.1:0\"",
+        "grpc: \"127.0.0.1:0\", token_file: token",
+    );
     fs::write(directory.path().join("sluicegate.yaml"), config).unwrap();
     let sluicegate = Sluicegate::start_in(directory);
     client(&sluicegate, async |channel| {
         let ann = || request([descriptor("user", "ann")]);
         for shown in [None, Some("0123456789abcdeF")] {
-            assert_eq!(ask(&channel, ann(), shown).await.unwrap_err().code(), tonic::Code::Unauthenticated);
+            assert_eq!(
+                ask(&channel, ann(), shown).await.unwrap_err().code(),
+                tonic::Code::Unauthenticated
+            );
         }
-        assert_eq!(ask(&channel, ann(), Some(TOKEN)).await.unwrap().statuses[0].limit_remaining, 2);
-        HealthClient::new(channel.clone()).check(HealthCheckRequest::default()).await.unwrap();
+        assert_eq!(
+            ask(&channel, ann(), Some(TOKEN)).await.unwrap().statuses[0].limit_remaining,
+            2
+        );
+        HealthClient::new(channel.clone())
+            .check(HealthCheckRequest::default())
+            .await
+            .unwrap();
     });
 }
 
@@ -166,7 +279,9 @@ fn without_the_token_only_health_is_told() {
 fn envoy_program() -> Option<PathBuf> {
     let named = std::env::var_os("SLUICEGATE_ENVOY").map(PathBuf::from);
     if named.is_none() {
-        eprintln!("not run: SLUICEGATE_ENVOY does not name Envoy's program; `cargo xtask test` installs it");
+        eprintln!(
+            "not run: SLUICEGATE_ENVOY does not name Envoy's program; `cargo xtask test` installs it"
+        );
     }
     named
 }
@@ -185,10 +300,21 @@ impl Envoy {
         Self::start_with(example, program, upstream, sluicegate)
     }
 
-    fn start_with(example: &str, program: &PathBuf, upstream: &Upstream, sluicegate: SocketAddr) -> Self {
+    fn start_with(
+        example: &str,
+        program: &PathBuf,
+        upstream: &Upstream,
+        sluicegate: SocketAddr,
+    ) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], port_to_listen_at()));
-        let port_of_upstream = upstream.url().rsplit(':').next().unwrap().trim_end_matches('/').to_owned();
+        let port_of_upstream = upstream
+            .url()
+            .rsplit(':')
+            .next()
+            .unwrap()
+            .trim_end_matches('/')
+            .to_owned();
         let ports = [
             ("port_value: 10000", address.port().to_string()),
             ("port_value: 3000", port_of_upstream),
@@ -207,12 +333,22 @@ impl Envoy {
         let child = Command::new(program)
             .arg("-c")
             .arg(&file)
-            .args(["--disable-hot-restart", "--concurrency", "1", "-l", "warning"])
+            .args([
+                "--disable-hot-restart",
+                "--concurrency",
+                "1",
+                "-l",
+                "warning",
+            ])
             .stdout(fs::File::create(directory.path().join("access")).unwrap())
             .stderr(log)
             .spawn()
             .unwrap();
-        let envoy = Self { child, address, directory };
+        let envoy = Self {
+            child,
+            address,
+            directory,
+        };
         eventually("Envoy listens", || TcpStream::connect(address).is_ok());
         envoy
     }
@@ -222,7 +358,11 @@ impl Envoy {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(LONGEST)).unwrap();
         let user = user.map_or_else(String::new, |user| format!("x-user: {user}\r\n"));
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n{user}\r\n").unwrap();
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n{user}\r\n"
+        )
+        .unwrap();
         let mut answer = String::new();
         let _ = stream.read_to_string(&mut answer);
         answer
@@ -243,7 +383,10 @@ impl Drop for Envoy {
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
-            eprintln!("{}", fs::read_to_string(self.directory.path().join("log")).unwrap_or_default());
+            eprintln!(
+                "{}",
+                fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
+            );
         }
     }
 }
@@ -257,49 +400,96 @@ fn example(port: u16) -> String {
 
 #[test]
 fn envoy_lets_pass_what_we_let_pass_and_tells_its_clients_why() {
-    let Some(program) = envoy_program() else { return };
+    let Some(program) = envoy_program() else {
+        return;
+    };
     let upstream = Upstream::start();
     let sluicegate = Sluicegate::start(&example(0));
     let envoy = Envoy::start(&program, &upstream, sluicegate.grpc.unwrap());
-    eventually("Envoy reaches Sluicegate", || header(&envoy.get("/", None), "x-ratelimit-limit").is_some());
+    eventually("Envoy reaches Sluicegate", || {
+        header(&envoy.get("/", None), "x-ratelimit-limit").is_some()
+    });
     let first = envoy.get("/", Some("ann"));
-    assert_eq!((status(&first), header(&first, "x-ratelimit-remaining")), (200, Some("2")), "{first}");
+    assert_eq!(
+        (status(&first), header(&first, "x-ratelimit-remaining")),
+        (200, Some("2")),
+        "{first}"
+    );
     assert!(header(&first, "ratelimit").is_some(), "{first}");
     assert_eq!(envoy.statuses("/", Some("ann"), 3), [200, 200, 429]);
     let denied = envoy.get("/", Some("ann"));
-    assert_eq!(header(&denied, "x-ratelimit-remaining"), Some("0"), "{denied}");
+    assert_eq!(
+        header(&denied, "x-ratelimit-remaining"),
+        Some("0"),
+        "{denied}"
+    );
     let wait: u64 = header(&denied, "retry-after").unwrap().parse().unwrap();
     assert!((1..=60).contains(&wait), "{denied}");
-    assert_eq!(envoy.statuses("/", Some("bob"), 4), [200, 200, 200, 429], "each user has his own");
-    assert_eq!(envoy.statuses("/", Some("vip"), 6), [200, 200, 200, 200, 200, 429]);
-    assert_eq!(envoy.statuses("/plan", None, 3), [200, 200, 429], "the plan of the route comes along");
+    assert_eq!(
+        envoy.statuses("/", Some("bob"), 4),
+        [200, 200, 200, 429],
+        "each user has his own"
+    );
+    assert_eq!(
+        envoy.statuses("/", Some("vip"), 6),
+        [200, 200, 200, 200, 200, 429]
+    );
+    assert_eq!(
+        envoy.statuses("/plan", None, 3),
+        [200, 200, 429],
+        "the plan of the route comes along"
+    );
     assert_eq!(status(&envoy.get("/", None)), 200);
-    let passed = upstream.seen().iter().filter(|seen| format!("{seen:?}").contains("/plan")).count();
+    let passed = upstream
+        .seen()
+        .iter()
+        .filter(|seen| format!("{seen:?}").contains("/plan"))
+        .count();
     assert_eq!(passed, 2, "what is limited does not reach the service");
-    eventually("the log says which limit it was", || envoy.access().contains("429 / limited_by=per-user"));
-    assert!(envoy.access().contains("200 / limited_by=-"), "{}", envoy.access());
+    eventually("the log says which limit it was", || {
+        envoy.access().contains("429 / limited_by=per-user")
+    });
+    assert!(
+        envoy.access().contains("200 / limited_by=-"),
+        "{}",
+        envoy.access()
+    );
 }
 
 #[test]
 fn without_us_envoy_does_as_it_is_told_and_asks_again_when_we_are_back() {
-    let Some(program) = envoy_program() else { return };
+    let Some(program) = envoy_program() else {
+        return;
+    };
     let upstream = Upstream::start();
     let mut sluicegate = Sluicegate::start(&example(port_to_listen_at()));
     let address = sluicegate.grpc.unwrap();
     let envoy = Envoy::start(&program, &upstream, address);
-    eventually("Envoy reaches Sluicegate", || header(&envoy.get("/", None), "x-ratelimit-limit").is_some());
+    eventually("Envoy reaches Sluicegate", || {
+        header(&envoy.get("/", None), "x-ratelimit-limit").is_some()
+    });
     assert_eq!(envoy.statuses("/", Some("ann"), 4), [200, 200, 200, 429]);
     sluicegate.signal("KILL");
     sluicegate.wait();
-    assert_eq!(envoy.statuses("/", Some("ann"), 5), [200; 5], "nobody says no");
+    assert_eq!(
+        envoy.statuses("/", Some("ann"), 5),
+        [200; 5],
+        "nobody says no"
+    );
     let _again = Sluicegate::start(&example(address.port()));
-    eventually("Envoy asks again", || header(&envoy.get("/", Some("eve")), "x-ratelimit-limit").is_some());
-    eventually("and is told no again", || status(&envoy.get("/", Some("eve"))) == 429);
+    eventually("Envoy asks again", || {
+        header(&envoy.get("/", Some("eve")), "x-ratelimit-limit").is_some()
+    });
+    eventually("and is told no again", || {
+        status(&envoy.get("/", Some("eve"))) == 429
+    });
 }
 
 #[test]
 fn without_us_envoy_refuses_if_it_is_told_to() {
-    let Some(program) = envoy_program() else { return };
+    let Some(program) = envoy_program() else {
+        return;
+    };
     let upstream = Upstream::start();
     let mut sluicegate = Sluicegate::start(&example(port_to_listen_at()));
     let address = sluicegate.grpc.unwrap();
@@ -307,12 +497,20 @@ fn without_us_envoy_refuses_if_it_is_told_to() {
     let closed = open.replace("failure_mode_deny: false", "failure_mode_deny: true");
     assert_ne!(open, closed);
     let envoy = Envoy::start_with(&closed, &program, &upstream, address);
-    eventually("Envoy reaches Sluicegate", || header(&envoy.get("/", None), "x-ratelimit-limit").is_some());
+    eventually("Envoy reaches Sluicegate", || {
+        header(&envoy.get("/", None), "x-ratelimit-limit").is_some()
+    });
     sluicegate.signal("KILL");
     sluicegate.wait();
     let before = upstream.count();
-    assert_eq!(envoy.statuses("/", Some("ann"), 5), [500; 5], "nobody says yes");
+    assert_eq!(
+        envoy.statuses("/", Some("ann"), 5),
+        [500; 5],
+        "nobody says yes"
+    );
     assert_eq!(upstream.count(), before);
     let _again = Sluicegate::start(&example(address.port()));
-    eventually("Envoy asks again", || status(&envoy.get("/", Some("eve"))) == 200);
+    eventually("Envoy asks again", || {
+        status(&envoy.get("/", Some("eve"))) == 200
+    });
 }

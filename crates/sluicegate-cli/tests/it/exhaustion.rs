@@ -21,7 +21,10 @@ fn play(attack: impl Fn(&Sluicegate, usize)) {
     let before = sluicegate.resident_kib();
     (0..TIMES).for_each(|time| attack(&sluicegate, time));
     let after = sluicegate.resident_kib();
-    assert!(after < before + GROWTH_KIB, "grew from {before} to {after} KiB");
+    assert!(
+        after < before + GROWTH_KIB,
+        "grew from {before} to {after} KiB"
+    );
     assert_eq!(upstream.count(), 0, "{:?}", upstream.seen().first());
     assert_eq!(status(&sluicegate.get("/good", &[])), 200);
 }
@@ -40,14 +43,20 @@ fn headers_that_are_too_large_or_too_many_are_refused_in_bounded_memory() {
     let head = "GET /large HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n";
     let large = format!("{head}X-Large: {}\r\n\r\n", "a".repeat(16 << 10));
     let larger = format!("{head}X-Large: {}\r\n\r\n", "a".repeat(1 << 20));
-    let many: String = (0..500).map(|number| format!("X-{number}: a\r\n")).collect();
+    let many: String = (0..500)
+        .map(|number| format!("X-{number}: a\r\n"))
+        .collect();
     let many = format!("{head}{many}\r\n");
     let without_end: String = format!("{head}{}", "X: y\r\n".repeat(40_000));
     let attacks = [large, larger, many, without_end];
     play(|sluicegate, time| {
         let attack = &attacks[time % attacks.len()];
         let status = status_of(sluicegate, attack.as_bytes());
-        assert!(REFUSALS.contains(&status), "{status} for {} bytes", attack.len());
+        assert!(
+            REFUSALS.contains(&status),
+            "{status} for {} bytes",
+            attack.len()
+        );
     });
 }
 
@@ -73,12 +82,19 @@ fn a_target_of_a_mebibyte_is_refused_in_bounded_memory() {
 fn headers_in_frames_that_are_too_large_or_too_many_are_refused_in_bounded_memory() {
     let large = [request("/large"), field("x-large", &"a".repeat(16_200))].concat();
     let path = request(&format!("/{}", "a".repeat(16_000)));
-    let many = (0..500).fold(request("/many"), |block, number| [block, field(&format!("x-{number}"), "a")].concat());
+    let many = (0..500).fold(request("/many"), |block, number| {
+        [block, field(&format!("x-{number}"), "a")].concat()
+    });
     let attacks = [large, path, many];
     play(|sluicegate, time| {
         let mut session = Session::start(sluicegate, &[]);
         let stream = session.next();
-        session.send(&frame(HEADERS, END_HEADERS | END_STREAM, stream, &attacks[time % attacks.len()]));
+        session.send(&frame(
+            HEADERS,
+            END_HEADERS | END_STREAM,
+            stream,
+            &attacks[time % attacks.len()],
+        ));
         super::running::eventually("it is refused", || {
             let heard = session.heard();
             heard.is_over || heard.resets > 0 || heard.statuses.contains_key(&stream)

@@ -48,7 +48,10 @@ fn service(plan: impl Fn(&str) -> String + Send + Sync + 'static) -> Upstream {
     Upstream::answering(move |seen: &Seen| {
         let question: serde_json::Value = serde_json::from_slice(&seen.body).unwrap_or_default();
         let key = question["key"].as_str().unwrap_or_default();
-        Response::builder().header("content-type", "application/json").body(Full::from(plan(key))).unwrap()
+        Response::builder()
+            .header("content-type", "application/json")
+            .body(Full::from(plan(key)))
+            .unwrap()
     })
 }
 
@@ -62,7 +65,9 @@ fn ask(sluicegate: &Sluicegate, tenant: &str) -> u16 {
 
 /// How many requests of a tenant pass before the first that does not.
 fn passes(sluicegate: &Sluicegate, tenant: &str) -> usize {
-    (0..30).take_while(|_| ask(sluicegate, tenant) == 200).count()
+    (0..30)
+        .take_while(|_| ask(sluicegate, tenant) == 200)
+        .count()
 }
 
 #[test]
@@ -72,19 +77,43 @@ fn each_tenant_has_the_quota_of_its_plan_on_every_replica() {
         "gold" => r#"{"average": 1, "burst": 7, "period": "1h"}"#.to_owned(),
         "free" => r#"{"average": "1", "burst": "2", "period": "1h"}"#.to_owned(),
         "vip" => r#"{"average": 0}"#.to_owned(),
-        _ => r#"{"average": 1, "burst": 3, "period": "1h", "tenant_key": "everybody-else"}"#.to_owned(),
+        _ => r#"{"average": 1, "burst": 3, "period": "1h", "tenant_key": "everybody-else"}"#
+            .to_owned(),
     });
     let config = config(&url(&service), &redis, &upstream, "");
     let (one, other) = (Sluicegate::start(&config), Sluicegate::start(&config));
-    assert_eq!((passes(&one, "gold"), passes(&one, "free"), passes(&one, "vip")), (7, 2, 30));
+    assert_eq!(
+        (
+            passes(&one, "gold"),
+            passes(&one, "free"),
+            passes(&one, "vip")
+        ),
+        (7, 2, 30)
+    );
     assert_eq!(ask(&other, "gold"), 429, "the counter is shared");
     let calls = |sluicegate: &Sluicegate| sluicegate.metric("sluicegate_external_calls_total");
-    assert_eq!((calls(&one), calls(&other)), (3, 0), "what one replica was told, the others find in Redis");
-    assert_eq!((passes(&other, "somebody"), passes(&other, "else")), (3, 0), "two keys of one tenant");
+    assert_eq!(
+        (calls(&one), calls(&other)),
+        (3, 0),
+        "what one replica was told, the others find in Redis"
+    );
+    assert_eq!(
+        (passes(&other, "somebody"), passes(&other, "else")),
+        (3, 0),
+        "two keys of one tenant"
+    );
     let answer = other.get("/", &["X-Tenant-Id: gold"]);
-    assert!(answer.contains("x-ratelimit-limit: 7\r\n"), "headers say what holds: {answer}");
+    assert!(
+        answer.contains("x-ratelimit-limit: 7\r\n"),
+        "headers say what holds: {answer}"
+    );
     let asked = service.seen();
-    assert!(asked.iter().all(|seen| seen.head.method == "POST" && seen.head.uri.path() == "/limits"), "{asked:?}");
+    assert!(
+        asked
+            .iter()
+            .all(|seen| seen.head.method == "POST" && seen.head.uri.path() == "/limits"),
+        "{asked:?}"
+    );
 }
 
 #[test]
@@ -92,7 +121,12 @@ fn the_service_is_told_who_asks_for_what_but_no_secret() {
     let (redis, upstream) = (RedisServer::start(), Upstream::start());
     let service = service(|_| r#"{"average": 0}"#.to_owned());
     let sluicegate = Sluicegate::start(&config(&url(&service), &redis, &upstream, ""));
-    let headers = ["X-Tenant-Id: acme", "X-Plan: gold", "Authorization: Bearer hidden", "Cookie: hidden=1"];
+    let headers = [
+        "X-Tenant-Id: acme",
+        "X-Plan: gold",
+        "Authorization: Bearer hidden",
+        "Cookie: hidden=1",
+    ];
     assert_eq!(status(&sluicegate.get("/a/../b?c", &headers)), 200);
     let seen = service.seen();
     let question: serde_json::Value = serde_json::from_slice(&seen[0].body).unwrap();
@@ -101,21 +135,32 @@ fn the_service_is_told_who_asks_for_what_but_no_secret() {
         (&"acme".into(), &"GET".into(), &"/b".into())
     );
     assert_eq!(question["headers"]["x-plan"], "gold");
-    assert!(!String::from_utf8_lossy(&seen[0].body).contains("hidden"), "{question}");
+    assert!(
+        !String::from_utf8_lossy(&seen[0].body).contains("hidden"),
+        "{question}"
+    );
 }
 
 #[test]
 fn the_decision_service_asks_as_the_proxy_does() {
     let (redis, upstream) = (RedisServer::start(), Upstream::start());
-    let service = service(|_| r#"{"average": 1, "burst": 4, "period": "1h", "tenant_key": "acme"}"#.to_owned());
+    let service = service(|_| {
+        r#"{"average": 1, "burst": 4, "period": "1h", "tenant_key": "acme"}"#.to_owned()
+    });
     let sluicegate = Sluicegate::start(&config(&url(&service), &redis, &upstream, ""));
     assert_eq!(ask(&sluicegate, "a"), 200);
     let post = |path: &str, body: &str| exchange(&sluicegate, request(path, &[], body).as_bytes());
     let answer = post("/v1/check", r#"{"limit": "tenant", "key": ["b"]}"#);
     assert!(answer.contains("\"limit\":4,\"remaining\":2"), "{answer}");
-    let answer = post("/v1/check", r#"{"subject": {"headers": {"x-tenant-id": "c"}}}"#);
+    let answer = post(
+        "/v1/check",
+        r#"{"subject": {"headers": {"x-tenant-id": "c"}}}"#,
+    );
     assert!(answer.contains("\"limit\":4,\"remaining\":1"), "{answer}");
-    let answer = post("/v1/refund", r#"{"limit": "tenant", "key": ["d"], "cost": 2}"#);
+    let answer = post(
+        "/v1/refund",
+        r#"{"limit": "tenant", "key": ["d"], "cost": 2}"#,
+    );
     assert!(answer.contains("\"remaining\":3"), "{answer}");
     let answer = redis_cli(&sluicegate, &["SG.CHECK", "tenant", "e", "3"]);
     assert!(answer.starts_with("0 4 0 "), "{answer}");
@@ -138,11 +183,19 @@ fn without_redis_each_tenant_has_the_policy_of_its_plan() {
         .to_owned()
     });
     let sluicegate = Sluicegate::start(&config(&url(&service), &redis, &upstream, ""));
-    assert_eq!(["closed", "local", "open"].map(|tenant| ask(&sluicegate, tenant)), [200; 3]);
+    assert_eq!(
+        ["closed", "local", "open"].map(|tenant| ask(&sluicegate, tenant)),
+        [200; 3]
+    );
     drop(redis);
-    eventually("the store is away", || ask(&sluicegate, "closed") == 429 && ask(&sluicegate, "open") == 200);
+    eventually("the store is away", || {
+        ask(&sluicegate, "closed") == 429 && ask(&sluicegate, "open") == 200
+    });
     let local: Vec<u16> = (0..6).map(|_| ask(&sluicegate, "local")).collect();
-    assert!(local.contains(&429) && !local.contains(&503), "the plan's quota holds on this replica: {local:?}");
+    assert!(
+        local.contains(&429) && !local.contains(&503),
+        "the plan's quota holds on this replica: {local:?}"
+    );
 }
 
 #[test]
@@ -152,14 +205,21 @@ fn a_tenant_goes_to_its_own_server_where_that_is_allowed() {
     let at = own.address;
     let service = service(move |key| match key {
         "own" => format!(r#"{{"average": 0, "backend_url": "http://{at}"}}"#),
-        "named" => format!(r#"{{"average": 0, "backend_url": "http://localhost:{}"}}"#, at.port()),
+        "named" => format!(
+            r#"{{"average": 0, "backend_url": "http://localhost:{}"}}"#,
+            at.port()
+        ),
         _ => r#"{"average": 0}"#.to_owned(),
     });
     let allowed = "backend_url: { deny_private_networks: false }";
     let sluicegate = Sluicegate::start(&config(&url(&service), &redis, &upstream, allowed));
     let body = |sluicegate: &Sluicegate, tenant: &str| {
         let answer = sluicegate.get("/", &[&format!("X-Tenant-Id: {tenant}")]);
-        answer.split("\r\n\r\n").nth(1).unwrap_or_default().to_owned()
+        answer
+            .split("\r\n\r\n")
+            .nth(1)
+            .unwrap_or_default()
+            .to_owned()
     };
     for tenant in ["own", "named", "own"] {
         assert_eq!(body(&sluicegate, tenant), "its own");
@@ -168,10 +228,21 @@ fn a_tenant_goes_to_its_own_server_where_that_is_allowed() {
     let before = own.seen().len();
     redis.flush_all();
     let careful = Sluicegate::start(&config(&url(&service), &redis, &upstream, ""));
-    assert_eq!(body(&careful, "own"), "ok", "an address inside is ignored, and the request goes where all go");
-    assert_eq!(ask(&careful, "named"), 502, "a name that leads inside is not dialled");
+    assert_eq!(
+        body(&careful, "own"),
+        "ok",
+        "an address inside is ignored, and the request goes where all go"
+    );
+    assert_eq!(
+        ask(&careful, "named"),
+        502,
+        "a name that leads inside is not dialled"
+    );
     assert_eq!(own.seen().len(), before, "nothing was dialled");
-    assert_eq!(careful.metric("sluicegate_external_ignored_total{part=\"backend_url\"}"), 1);
+    assert_eq!(
+        careful.metric("sluicegate_external_ignored_total{part=\"backend_url\"}"),
+        1
+    );
 }
 
 #[test]
@@ -200,7 +271,11 @@ fn a_reload_keeps_what_is_known_of_the_service() {
     let text = config(&url(&service), &redis, &upstream, "");
     let sluicegate = Sluicegate::start(&text);
     assert_eq!(ask(&sluicegate, "acme"), 200);
-    std::fs::write(sluicegate.file("sluicegate.yaml"), text.replace("burst: 1", "burst: 2")).unwrap();
+    std::fs::write(
+        sluicegate.file("sluicegate.yaml"),
+        text.replace("burst: 1", "burst: 2"),
+    )
+    .unwrap();
     sluicegate.signal("HUP");
     sluicegate.wait_for_log("version=2");
     assert_eq!(ask(&sluicegate, "acme"), 200);

@@ -15,14 +15,30 @@ limits:
 fn thirty_quick_requests_give_twenty_answers_and_then_429() {
     let sluicegate = Sluicegate::start(TEN_A_SECOND);
     let answers: Vec<String> = (0..30).map(|_| sluicegate.get("/", &[])).collect();
-    let passed = answers.iter().filter(|answer| status(answer) == 200).count();
+    let passed = answers
+        .iter()
+        .filter(|answer| status(answer) == 200)
+        .count();
     assert!((20..30).contains(&passed), "{passed} passed");
-    let refused = answers.iter().find(|answer| status(answer) == 429).expect("one was refused");
+    let refused = answers
+        .iter()
+        .find(|answer| status(answer) == 429)
+        .expect("one was refused");
     assert!(refused.ends_with("\r\n\r\nToo Many Requests"), "{refused}");
     assert_eq!(header(refused, "retry-after"), Some("1"));
-    for name in ["ratelimit", "ratelimit-policy", "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"] {
+    for name in [
+        "ratelimit",
+        "ratelimit-policy",
+        "x-ratelimit-limit",
+        "x-ratelimit-remaining",
+        "x-ratelimit-reset",
+    ] {
         assert!(header(refused, name).is_some(), "{name} in {refused}");
-        assert!(header(&answers[0], name).is_some(), "{name} in {}", answers[0]);
+        assert!(
+            header(&answers[0], name).is_some(),
+            "{name} in {}",
+            answers[0]
+        );
     }
 }
 
@@ -30,10 +46,19 @@ fn thirty_quick_requests_give_twenty_answers_and_then_429() {
 fn what_it_prints_is_true() {
     let sluicegate = Sluicegate::start(TEN_A_SECOND);
     let printed = sluicegate.printed.lock().unwrap().clone();
-    let to_try = printed.iter().find_map(|line| line.strip_prefix("try it: ")).expect("a line to try");
+    let to_try = printed
+        .iter()
+        .find_map(|line| line.strip_prefix("try it: "))
+        .expect("a line to try");
     let mut words = to_try.split(' ');
-    let tried = Command::new(words.next().unwrap()).args(words).output().unwrap();
+    let tried = Command::new(words.next().unwrap())
+        .args(words)
+        .output()
+        .unwrap();
     let answer = String::from_utf8_lossy(&tried.stdout);
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    assert!(answer.contains("GET / HTTP/1.1"), "the built-in server says what it received: {answer}");
+    assert!(
+        answer.contains("GET / HTTP/1.1"),
+        "the built-in server says what it received: {answer}"
+    );
 }

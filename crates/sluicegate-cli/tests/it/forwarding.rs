@@ -16,8 +16,20 @@ fn a_request_arrives_as_it_was_sent_and_the_answer_too() {
     assert!(answer.ends_with("\r\n\r\nok"), "{answer}");
     let seen = upstream.seen();
     assert_eq!(seen.len(), 1);
-    assert_eq!((seen[0].head.method.as_str(), seen[0].head.uri.to_string().as_str()), ("POST", "/a/b?c=d"));
-    assert_eq!((seen[0].body.as_ref(), seen[0].head.headers["x-own"].as_bytes()), (&b"hello"[..], &b"1"[..]));
+    assert_eq!(
+        (
+            seen[0].head.method.as_str(),
+            seen[0].head.uri.to_string().as_str()
+        ),
+        ("POST", "/a/b?c=d")
+    );
+    assert_eq!(
+        (
+            seen[0].body.as_ref(),
+            seen[0].head.headers["x-own"].as_bytes()
+        ),
+        (&b"hello"[..], &b"1"[..])
+    );
     assert_eq!(seen[0].head.headers["host"], "a.example");
 }
 
@@ -27,7 +39,9 @@ fn connections_are_used_again_on_both_sides() {
     let sluicegate = Sluicegate::in_front_of(&upstream.url());
     let mut stream = sluicegate.connect();
     for _ in 0..50 {
-        stream.write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n").unwrap();
+        stream
+            .write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n")
+            .unwrap();
         let mut answer = Vec::new();
         while !answer.ends_with(b"\r\n\r\nok") {
             let mut byte = [0; 1024];

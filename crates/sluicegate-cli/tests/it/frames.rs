@@ -48,12 +48,18 @@ impl Session {
             .iter()
             .flat_map(|(number, value)| [&number.to_be_bytes()[..], &value.to_be_bytes()].concat())
             .collect();
-        stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
+        stream
+            .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+            .unwrap();
         stream.write_all(&frame(SETTINGS, 0, 0, &values)).unwrap();
         let heard = Arc::new(Mutex::new(Heard::default()));
         let (from, to) = (stream.try_clone().unwrap(), Arc::clone(&heard));
         thread::spawn(move || listen(from, &to));
-        Self { stream, heard, last: 0 }
+        Self {
+            stream,
+            heard,
+            last: 0,
+        }
     }
 
     pub fn heard(&self) -> MutexGuard<'_, Heard> {
@@ -78,7 +84,12 @@ impl Session {
     /// The status of a request that is sent now; 0 if the connection ends before its answer.
     pub fn ask(&mut self, path: &str) -> u16 {
         let stream = self.next();
-        self.send(&frame(HEADERS, END_HEADERS | END_STREAM, stream, &request(path)));
+        self.send(&frame(
+            HEADERS,
+            END_HEADERS | END_STREAM,
+            stream,
+            &request(path),
+        ));
         eventually("a request is answered", || {
             let heard = self.heard();
             heard.is_over || heard.statuses.contains_key(&stream)
@@ -106,12 +117,22 @@ pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 /// The fields of a GET.
 pub fn request(path: &str) -> Vec<u8> {
     // GET and http from the static table.
-    [vec![0x82, 0x86], field(":path", path), field(":authority", "a.example")].concat()
+    [
+        vec![0x82, 0x86],
+        field(":path", path),
+        field(":authority", "a.example"),
+    ]
+    .concat()
 }
 
 /// The fields of a POST.
 pub fn post(path: &str) -> Vec<u8> {
-    [vec![0x83, 0x86], field(":path", path), field(":authority", "a.example")].concat()
+    [
+        vec![0x83, 0x86],
+        field(":path", path),
+        field(":authority", "a.example"),
+    ]
+    .concat()
 }
 
 /// A field written out in full.
@@ -151,7 +172,10 @@ fn listen(mut stream: TcpStream, heard: &Mutex<Heard>) {
         match kind {
             // Trailers come second.
             HEADERS => {
-                heard.statuses.entry(u32::from_be_bytes(number)).or_insert_with(|| status(&payload));
+                heard
+                    .statuses
+                    .entry(u32::from_be_bytes(number))
+                    .or_insert_with(|| status(&payload));
             }
             RST_STREAM => heard.resets += 1,
             GOAWAY => heard.is_over = true,

@@ -66,9 +66,18 @@ impl Scene {
         let upstream = Upstream::start();
         let sluicegate = Sluicegate::start(&example.limits(port_to_listen_at()));
         let asked_at = sluicegate.decisions.expect("it says where gateways ask");
-        let ports = Ports { service: upstream.address.port(), sluicegate: asked_at.port() };
+        let ports = Ports {
+            service: upstream.address.port(),
+            sluicegate: asked_at.port(),
+        };
         let gateway = Gateway::start(example, &path, ports, Patience::Long, edit);
-        let scene = Self { example, upstream, sluicegate: Some(sluicegate), asked_at, gateway };
+        let scene = Self {
+            example,
+            upstream,
+            sluicegate: Some(sluicegate),
+            asked_at,
+            gateway,
+        };
         eventually("the gateway lets requests pass", || scene.get("/") == 200);
         Some(scene)
     }
@@ -91,24 +100,43 @@ impl Scene {
 
     /// Starts Sluicegate where it was before.
     fn restart_sluicegate(&mut self) {
-        self.sluicegate = Some(Sluicegate::start(&self.example.limits(self.asked_at.port())));
+        self.sluicegate = Some(Sluicegate::start(
+            &self.example.limits(self.asked_at.port()),
+        ));
     }
 
     fn limited_clients_are_told_when_to_come_back(&self) {
         for from in [ANN, BOB] {
             let answers: Vec<u16> = (0..4).map(|_| self.sign_in(from, &[])).collect();
-            assert_eq!(answers, [200, 200, 200, 429], "each client has its own: {from}");
+            assert_eq!(
+                answers,
+                [200, 200, 200, 429],
+                "each client has its own: {from}"
+            );
         }
         let refused = self.gateway.ask(ANN, "POST", "/signin", &[]);
-        let wait: u64 = header(&refused, "retry-after").expect("it says when").parse().unwrap();
+        let wait: u64 = header(&refused, "retry-after")
+            .expect("it says when")
+            .parse()
+            .unwrap();
         assert!((1..=360).contains(&wait), "{refused}");
         assert!(
-            header(&refused, "ratelimit").is_some_and(|value| value.starts_with("\"sign-in\";r=0;t=")),
+            header(&refused, "ratelimit")
+                .is_some_and(|value| value.starts_with("\"sign-in\";r=0;t=")),
             "{refused}"
         );
         assert!(header(&refused, "ratelimit-policy").is_some(), "{refused}");
-        assert_eq!(status(&self.gateway.ask(ANN, "GET", "/signin", &[])), 200, "another method, another limit");
-        let sign_ins = self.upstream.seen().into_iter().filter(|seen| seen.head.method == "POST").count();
+        assert_eq!(
+            status(&self.gateway.ask(ANN, "GET", "/signin", &[])),
+            200,
+            "another method, another limit"
+        );
+        let sign_ins = self
+            .upstream
+            .seen()
+            .into_iter()
+            .filter(|seen| seen.head.method == "POST")
+            .count();
         assert_eq!(sign_ins, 6, "what is limited does not reach the service");
     }
 
@@ -125,12 +153,18 @@ impl Scene {
                 })
                 .filter(is_taken)
                 .collect();
-            assert!(elsewhere.len() >= 4 && elsewhere.iter().all(|answer| *answer == 200), "{from}: {elsewhere:?}");
+            assert!(
+                elsewhere.len() >= 4 && elsewhere.iter().all(|answer| *answer == 200),
+                "{from}: {elsewhere:?}"
+            );
             let sign_ins = (0..9).map(|turn| self.sign_in(from, &claims(turn, "GET", "/free")));
             let answers: Vec<u16> = sign_ins.filter(is_taken).collect();
             let (passed, limited) = answers.split_at(3);
             assert_eq!(passed, [200; 3], "{from} signs in");
-            assert!(limited.len() >= 3 && limited.iter().all(|answer| *answer == 429), "{from}: {answers:?}");
+            assert!(
+                limited.len() >= 3 && limited.iter().all(|answer| *answer == 429),
+                "{from}: {answers:?}"
+            );
         }
         assert_eq!(self.sign_in(BOB, &[]), 200, "and nobody else was charged");
     }
@@ -150,9 +184,14 @@ fn one_question_is_enough(example: &'static Example, expected: u16) {
     let Some(path) = example.path() else { return };
     let silent = TcpListener::bind((HERE, 0)).unwrap();
     let upstream = Upstream::start();
-    let ports = Ports { service: upstream.address.port(), sluicegate: silent.local_addr().unwrap().port() };
+    let ports = Ports {
+        service: upstream.address.port(),
+        sluicegate: silent.local_addr().unwrap().port(),
+    };
     let gateway = Gateway::start(example, &path, ports, Patience::AsWritten, |file| file);
-    eventually("the gateway listens", || TcpStream::connect(gateway.address).is_ok());
+    eventually("the gateway listens", || {
+        TcpStream::connect(gateway.address).is_ok()
+    });
     let answer = gateway.ask(HERE, "GET", "/", &[]);
     assert_eq!(status(&answer), expected, "{answer}");
     silent.set_nonblocking(true).unwrap();
@@ -177,13 +216,19 @@ fn claims(turn: usize, method: &str, target: &str) -> Vec<String> {
             format!("{set}Host: {turn}.example"),
         ]);
     }
-    claims.extend([format!("X-Original-URL: {target}"), format!("X-HTTP-Method-Override: {method}")]);
+    claims.extend([
+        format!("X-Original-URL: {target}"),
+        format!("X-HTTP-Method-Override: {method}"),
+    ]);
     match turn % 3 {
         // The same twice, as two lines.
         1 => claims.extend(claims.clone()),
         // Named as concerns of this connection alone, so that a gateway might take out its own.
         2 => {
-            let names: Vec<&str> = claims.iter().filter_map(|line| Some(line.split_once(':')?.0)).collect();
+            let names: Vec<&str> = claims
+                .iter()
+                .filter_map(|line| Some(line.split_once(':')?.0))
+                .collect();
             let line = format!("Connection: close, {}", names.join(", "));
             claims.push(line);
         }
@@ -195,27 +240,55 @@ fn claims(turn: usize, method: &str, target: &str) -> Vec<String> {
 impl Example {
     /// Where its program is looked for: the path, with a directory of its own in front.
     fn path(&self) -> Option<String> {
-        let path = format!("{}:/usr/sbin:/usr/local/sbin", std::env::var("PATH").unwrap_or_default());
-        let Some(variable) = self.program else { return Some(path) };
+        let path = format!(
+            "{}:/usr/sbin:/usr/local/sbin",
+            std::env::var("PATH").unwrap_or_default()
+        );
+        let Some(variable) = self.program else {
+            return Some(path);
+        };
         let Some(program) = std::env::var_os(variable).map(PathBuf::from) else {
-            eprintln!("not run: {variable} does not name a program; `cargo xtask test` installs it");
+            eprintln!(
+                "not run: {variable} does not name a program; `cargo xtask test` installs it"
+            );
             return None;
         };
-        Some(format!("{}:{path}", program.parent().expect("a program is in a directory").display()))
+        Some(format!(
+            "{}:{path}",
+            program
+                .parent()
+                .expect("a program is in a directory")
+                .display()
+        ))
     }
 
     /// The line of the README that runs the gateway.
     fn command(&self) -> &'static str {
-        let block = self.readme.split_once("```sh\n").and_then(|(_, rest)| rest.split_once("```"));
-        let lines: Vec<&str> = block.expect("the README says how to run it").0.lines().collect();
-        let ["sluicegate serve --config sluicegate.yaml", command] = lines[..] else { panic!("{lines:?}") };
+        let block = self
+            .readme
+            .split_once("```sh\n")
+            .and_then(|(_, rest)| rest.split_once("```"));
+        let lines: Vec<&str> = block
+            .expect("the README says how to run it")
+            .0
+            .lines()
+            .collect();
+        let ["sluicegate serve --config sluicegate.yaml", command] = lines[..] else {
+            panic!("{lines:?}")
+        };
         command
     }
 
     fn limits(&self, port: u16) -> String {
-        assert!(self.sluicegate.contains("127.0.0.1:8081"), "{}", self.sluicegate);
+        assert!(
+            self.sluicegate.contains("127.0.0.1:8081"),
+            "{}",
+            self.sluicegate
+        );
         let rest = "proxy: { listen: \"127.0.0.1:0\" }\nadmin: { listen: \"127.0.0.1:0\" }\n";
-        self.sluicegate.replace("127.0.0.1:8081", &format!("127.0.0.1:{port}")) + rest
+        self.sluicegate
+            .replace("127.0.0.1:8081", &format!("127.0.0.1:{port}"))
+            + rest
     }
 }
 
@@ -232,20 +305,37 @@ struct Gateway {
 }
 
 impl Gateway {
-    fn start(example: &Example, path: &str, ports: Ports, patience: Patience, edit: impl Fn(String) -> String) -> Self {
+    fn start(
+        example: &Example,
+        path: &str,
+        ports: Ports,
+        patience: Patience,
+        edit: impl Fn(String) -> String,
+    ) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let address = SocketAddr::from((HERE, port_to_listen_at()));
         for (name, file) in example.files {
-            let ports = [(8000, address.port()), (3000, ports.service), (8081, ports.sluicegate)];
+            let ports = [
+                (8000, address.port()),
+                (3000, ports.service),
+                (8081, ports.sluicegate),
+            ];
             // The name of a socket is the same on the whole machine, like a port.
-            let file = file.replace("abns@sluicegate", &format!("abns@sluicegate-{}", address.port()));
+            let file = file.replace(
+                "abns@sluicegate",
+                &format!("abns@sluicegate-{}", address.port()),
+            );
             let mut file = ports.into_iter().fold(file, |file, (from, to)| {
                 ["127.0.0.1:", "http://:", "port_value: "]
                     .into_iter()
-                    .fold(file, |file, before| file.replace(&format!("{before}{from}"), &format!("{before}{to}")))
+                    .fold(file, |file, before| {
+                        file.replace(&format!("{before}{from}"), &format!("{before}{to}"))
+                    })
             });
             if patience == Patience::Long {
-                file = example.waits.iter().fold(file, |file, (as_written, long)| file.replace(as_written, long));
+                file = example.waits.iter().fold(file, |file, (as_written, long)| {
+                    file.replace(as_written, long)
+                });
             }
             fs::write(directory.path().join(name), edit(file)).unwrap();
         }
@@ -261,7 +351,11 @@ impl Gateway {
             .stderr(log)
             .spawn()
             .unwrap();
-        Self { child, address, directory }
+        Self {
+            child,
+            address,
+            directory,
+        }
     }
 
     /// Everything that a client at this address is answered; nothing while nobody listens.
@@ -277,9 +371,17 @@ impl Gateway {
         if !lines.contains("Connection: ") {
             lines += "Connection: close\r\n";
         }
-        let length = if method == "POST" { "Content-Length: 4\r\n" } else { "" };
+        let length = if method == "POST" {
+            "Content-Length: 4\r\n"
+        } else {
+            ""
+        };
         let body = if method == "POST" { "body" } else { "" };
-        write!(stream, "{method} {target} HTTP/1.1\r\nHost: a.example\r\n{length}{lines}\r\n{body}").unwrap();
+        write!(
+            stream,
+            "{method} {target} HTTP/1.1\r\nHost: a.example\r\n{length}{lines}\r\n{body}"
+        )
+        .unwrap();
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         String::from_utf8_lossy(&answer).into_owned()
@@ -291,7 +393,9 @@ impl Drop for Gateway {
         let has_ended = |child: &mut Child| !child.try_wait().is_ok_and(|ended| ended.is_none());
         // Told first, so that workers end with it.
         if !has_ended(&mut self.child) {
-            let _ = Command::new("kill").args(["-s", "TERM", &self.child.id().to_string()]).status();
+            let _ = Command::new("kill")
+                .args(["-s", "TERM", &self.child.id().to_string()])
+                .status();
         }
         let deadline = Instant::now() + LONGEST;
         while !has_ended(&mut self.child) && Instant::now() < deadline {
@@ -301,7 +405,10 @@ impl Drop for Gateway {
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
-            eprintln!("{}", fs::read_to_string(self.directory.path().join("log")).unwrap_or_default());
+            eprintln!(
+                "{}",
+                fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
+            );
         }
     }
 }

@@ -39,24 +39,39 @@ fn scene() -> (Service, Sluicegate) {
 
 /// Runs what a client does, for as long as any step may take.
 fn client<T>(sluicegate: &Sluicegate, calls: impl AsyncFnOnce(Client) -> T) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     runtime.block_on(async {
         let endpoint = Endpoint::from_shared(format!("http://{}", sluicegate.proxy)).unwrap();
         let client = Client(Grpc::new(endpoint.connect_lazy()));
-        tokio::time::timeout(LONGEST, calls(client)).await.expect("the calls end in time")
+        tokio::time::timeout(LONGEST, calls(client))
+            .await
+            .expect("the calls end in time")
     })
 }
 
 struct Client(Grpc<Channel>);
 
 impl Client {
-    async fn unary(&mut self, path: &'static str, message: impl Into<Vec<u8>>) -> Result<Response<Vec<u8>>, Status> {
+    async fn unary(
+        &mut self,
+        path: &'static str,
+        message: impl Into<Vec<u8>>,
+    ) -> Result<Response<Vec<u8>>, Status> {
         self.ask(path, Request::new(message.into())).await
     }
 
-    async fn ask(&mut self, path: &'static str, request: Request<Vec<u8>>) -> Result<Response<Vec<u8>>, Status> {
+    async fn ask(
+        &mut self,
+        path: &'static str,
+        request: Request<Vec<u8>>,
+    ) -> Result<Response<Vec<u8>>, Status> {
         self.0.ready().await.unwrap();
-        self.0.unary(request, PathAndQuery::from_static(path), Plain).await
+        self.0
+            .unary(request, PathAndQuery::from_static(path), Plain)
+            .await
     }
 
     /// A call with messages both ways: what goes in, and what comes out.
@@ -64,7 +79,11 @@ impl Client {
         let (sender, receiver) = mpsc::channel(1);
         self.0.ready().await.unwrap();
         let request = Request::new(ReceiverStream::new(receiver));
-        let response = self.0.streaming(request, PathAndQuery::from_static(path), Plain).await.unwrap();
+        let response = self
+            .0
+            .streaming(request, PathAndQuery::from_static(path), Plain)
+            .await
+            .unwrap();
         assert_eq!(response.metadata().get("x-first").unwrap(), "header");
         (sender, response.into_inner())
     }
@@ -76,21 +95,38 @@ fn a_message_its_answer_and_the_metadata_of_both_arrive() {
     client(&sluicegate, async |mut client| {
         let mut request = Request::new(b"hello".to_vec());
         request.metadata_mut().insert("x-own", "1".parse().unwrap());
-        request.metadata_mut().insert_bin("own-bin", MetadataValue::from_bytes(&[0, 255, 128]));
+        request
+            .metadata_mut()
+            .insert_bin("own-bin", MetadataValue::from_bytes(&[0, 255, 128]));
         let response = client.ask(ECHO, request).await.unwrap();
         assert_eq!(response.get_ref(), b"hello");
         assert_eq!(response.metadata().get("x-first").unwrap(), "header");
         assert_eq!(response.metadata().get("x-last").unwrap(), "trailer");
-        assert!(response.metadata().contains_key("ratelimit"), "{:?}", response.metadata());
+        assert!(
+            response.metadata().contains_key("ratelimit"),
+            "{:?}",
+            response.metadata()
+        );
     });
     let seen = service.seen.lock().unwrap()[0].clone();
-    for (name, value) in
-        [("content-type", "application/grpc"), ("te", "trailers"), ("x-own", "1"), ("x-forwarded-for", "127.0.0.1")]
-    {
+    for (name, value) in [
+        ("content-type", "application/grpc"),
+        ("te", "trailers"),
+        ("x-own", "1"),
+        ("x-forwarded-for", "127.0.0.1"),
+    ] {
         assert_eq!(seen[name], value, "{seen:?}");
     }
     let binary = tonic::metadata::MetadataMap::from_headers(seen);
-    assert_eq!(binary.get_bin("own-bin").unwrap().to_bytes().unwrap().as_ref(), &[0, 255, 128]);
+    assert_eq!(
+        binary
+            .get_bin("own-bin")
+            .unwrap()
+            .to_bytes()
+            .unwrap()
+            .as_ref(),
+        &[0, 255, 128]
+    );
 }
 
 #[test]
@@ -99,7 +135,11 @@ fn a_stream_of_a_server_arrives_in_full_and_in_order() {
     client(&sluicegate, async |mut client| {
         client.0.ready().await.unwrap();
         let path = PathAndQuery::from_static(COUNT);
-        let response = client.0.server_streaming(Request::new(b"5000".to_vec()), path, Plain).await.unwrap();
+        let response = client
+            .0
+            .server_streaming(Request::new(b"5000".to_vec()), path, Plain)
+            .await
+            .unwrap();
         let messages: Vec<_> = response.into_inner().collect().await;
         let expected = (0..5000).map(|number: u32| number.to_string().into_bytes());
         assert!(messages.into_iter().map(Result::unwrap).eq(expected));
@@ -145,10 +185,21 @@ fn a_status_arrives_as_it_was_sent() {
     let (_service, sluicegate) = scene();
     let wanted = service::status();
     let check = |status: &Status| {
-        assert_eq!((status.code(), status.message()), (Code::Aborted, wanted.message()));
+        assert_eq!(
+            (status.code(), status.message()),
+            (Code::Aborted, wanted.message())
+        );
         assert_eq!(status.details(), wanted.details());
-        assert_eq!(status.metadata().get("x-left"), wanted.metadata().get("x-left"));
-        let binary = status.metadata().get_bin("own-bin").unwrap().to_bytes().unwrap();
+        assert_eq!(
+            status.metadata().get("x-left"),
+            wanted.metadata().get("x-left")
+        );
+        let binary = status
+            .metadata()
+            .get_bin("own-bin")
+            .unwrap()
+            .to_bytes()
+            .unwrap();
         assert_eq!(binary.as_ref(), &[0, 159, 255]);
     };
     client(&sluicegate, async |mut client| {
@@ -159,7 +210,14 @@ fn a_status_arrives_as_it_was_sent() {
         messages.send(b"first".to_vec()).await.unwrap();
         assert_eq!(answers.message().await.unwrap(), Some(b"first".to_vec()));
         check(&answers.message().await.unwrap_err());
-        assert_eq!(client.unary("/plain.Service/Nothing", "x").await.unwrap_err().code(), Code::Unimplemented);
+        assert_eq!(
+            client
+                .unary("/plain.Service/Nothing", "x")
+                .await
+                .unwrap_err()
+                .code(),
+            Code::Unimplemented
+        );
     });
 }
 
@@ -174,8 +232,14 @@ fn a_call_that_the_client_gives_up_ends_at_the_server() {
         assert_eq!(answers.message().await.unwrap(), Some(b"one".to_vec()));
         drop((messages, answers));
         // The connection stays: only the streams have ended.
-        assert_eq!(client.unary(ECHO, "still here").await.unwrap().get_ref(), b"still here");
-        let ended = [service.ended.recv_timeout(LONGEST).unwrap(), service.ended.recv_timeout(LONGEST).unwrap()];
+        assert_eq!(
+            client.unary(ECHO, "still here").await.unwrap().get_ref(),
+            b"still here"
+        );
+        let ended = [
+            service.ended.recv_timeout(LONGEST).unwrap(),
+            service.ended.recv_timeout(LONGEST).unwrap(),
+        ];
         assert_eq!(ended, [NEVER, HANG]);
     });
 }
@@ -187,7 +251,10 @@ fn a_deadline_is_told_to_the_server_and_ends_the_call() {
         let mut request = Request::new(b"x".to_vec());
         request.set_timeout(Duration::from_millis(300));
         let status = client.ask(NEVER, request).await.unwrap_err();
-        assert!(matches!(status.code(), Code::Cancelled | Code::DeadlineExceeded), "{status:?}");
+        assert!(
+            matches!(status.code(), Code::Cancelled | Code::DeadlineExceeded),
+            "{status:?}"
+        );
     });
     assert_eq!(service.ended.recv_timeout(LONGEST).unwrap(), NEVER);
     assert_eq!(service.seen.lock().unwrap()[0]["grpc-timeout"], "300000u");
@@ -224,13 +291,20 @@ fn a_call_that_was_refused_early_leaves_the_others_of_its_connection_alone() {
     client(&sluicegate, async |mut client| {
         client.0.ready().await.unwrap();
         let path = PathAndQuery::from_static(HANG);
-        let response = client.0.server_streaming(Request::new(Vec::new()), path, Plain).await.unwrap();
+        let response = client
+            .0
+            .server_streaming(Request::new(Vec::new()), path, Plain)
+            .await
+            .unwrap();
         let mut answers = response.into_inner();
         assert_eq!(answers.message().await.unwrap(), Some(b"one".to_vec()));
         let (_open, messages) = mpsc::channel::<Vec<u8>>(1);
         let request = Request::new(ReceiverStream::new(messages));
         client.0.ready().await.unwrap();
-        let refused = client.0.streaming(request, PathAndQuery::from_static(REFUSE), Plain).await;
+        let refused = client
+            .0
+            .streaming(request, PathAndQuery::from_static(REFUSE), Plain)
+            .await;
         assert_eq!(refused.unwrap_err().code(), Code::Aborted);
         // bounded wait: nothing must happen meanwhile
         tokio::time::sleep(LONG).await;
@@ -251,15 +325,28 @@ fn a_spent_limit_is_resource_exhausted() {
         }
         client.unary(ECHO, "x").await.unwrap();
         let status = client.unary(ECHO, "x").await.unwrap_err();
-        assert_eq!((status.code(), status.message()), (Code::ResourceExhausted, "Too Many Requests"));
-        assert!(status.metadata().contains_key("retry-after") && status.metadata().contains_key("ratelimit"));
+        assert_eq!(
+            (status.code(), status.message()),
+            (Code::ResourceExhausted, "Too Many Requests")
+        );
+        assert!(
+            status.metadata().contains_key("retry-after")
+                && status.metadata().contains_key("ratelimit")
+        );
         // Calls under way go on.
         messages.send(b"x".to_vec()).await.unwrap();
         assert!(answers.message().await.unwrap().is_some());
     });
     assert_eq!(service.seen.lock().unwrap().len(), 2);
     let url = format!("http://{}{ECHO}", sluicegate.proxy);
-    let raw = curl(&["--http2-prior-knowledge", "-H", "Content-Type: application/grpc", "-d", "x", &url]);
+    let raw = curl(&[
+        "--http2-prior-knowledge",
+        "-H",
+        "Content-Type: application/grpc",
+        "-d",
+        "x",
+        &url,
+    ]);
     assert!(raw.starts_with("HTTP/2 200"), "{raw}");
     assert!(
         raw.contains("\r\ngrpc-status: 8\r\n") && raw.ends_with("\r\n\r\n"),
@@ -278,7 +365,10 @@ fn a_store_that_is_away_is_unavailable_if_the_policy_is_closed() {
     drop(redis);
     client(&sluicegate, async |mut client| {
         let status = client.unary(ECHO, "x").await.unwrap_err();
-        assert_eq!((status.code(), status.message()), (Code::Unavailable, "Service Unavailable"));
+        assert_eq!(
+            (status.code(), status.message()),
+            (Code::Unavailable, "Service Unavailable")
+        );
         assert_eq!(status.metadata().get("retry-after").unwrap(), "1");
     });
     assert!(service.seen.lock().unwrap().is_empty());

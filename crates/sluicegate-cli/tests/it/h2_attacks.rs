@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use super::frames::{
-    CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PING, RST_STREAM, SETTINGS, Session, WINDOW_UPDATE, field,
-    frame, post, push_number, request,
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PING, RST_STREAM, SETTINGS, Session,
+    WINDOW_UPDATE, field, frame, post, push_number, request,
 };
 use super::running::{Sluicegate, eventually, status};
 use super::upstream::Upstream;
@@ -39,7 +39,9 @@ fn play(flood: impl Fn(&mut Session)) {
         assert_eq!(session.ask("/"), 200);
         flood(&mut session);
         session.wait_for_end();
-        eventually("it was no other end", || ended_floods(&sluicegate) == before + 1);
+        eventually("it was no other end", || {
+            ended_floods(&sluicegate) == before + 1
+        });
     };
     let mut other = Session::start(&sluicegate, &[]);
     assert_eq!(other.ask("/other"), 200);
@@ -48,11 +50,16 @@ fn play(flood: impl Fn(&mut Session)) {
     let before = sluicegate.resident_kib();
     (0..20).for_each(play);
     let after = sluicegate.resident_kib();
-    assert!(after < before + GROWTH_KIB, "grew from {before} to {after} KiB");
+    assert!(
+        after < before + GROWTH_KIB,
+        "grew from {before} to {after} KiB"
+    );
     assert_eq!(other.ask("/other"), 200);
     assert_eq!(status(&sluicegate.get("/other", &[])), 200);
     drop(other);
-    eventually("nothing is left", || sluicegate.metric("sluicegate_connections") == 0);
+    eventually("nothing is left", || {
+        sluicegate.metric("sluicegate_connections") == 0
+    });
 }
 
 /// Connections that were ended because of what came on them.
@@ -63,7 +70,9 @@ fn ended_floods(sluicegate: &Sluicegate) -> u64 {
 /// Sends the same again until the connection ends. On a busy machine the system may have taken all of it before the proxy has
 /// read the first.
 fn repeat(session: &mut Session, bytes: &[u8]) {
-    (0..FLOOD).take_while(|_| session.send(bytes)).for_each(drop);
+    (0..FLOOD)
+        .take_while(|_| session.send(bytes))
+        .for_each(drop);
 }
 
 #[test]
@@ -127,7 +136,9 @@ fn streams_that_are_reset_at_once_again_and_again_end_their_connection() {
 #[test]
 fn a_burst_of_streams_that_are_reset_at_once_ends_its_connection() {
     play(|session| {
-        let burst: Vec<u8> = (0..FLOOD / 10).flat_map(|_| begun_and_reset(session.next(), "")).collect();
+        let burst: Vec<u8> = (0..FLOOD / 10)
+            .flat_map(|_| begun_and_reset(session.next(), ""))
+            .collect();
         session.send(&burst);
     });
 }
@@ -135,18 +146,35 @@ fn a_burst_of_streams_that_are_reset_at_once_ends_its_connection() {
 fn begun_and_reset(stream: u32, caller: &str) -> Vec<u8> {
     const CANCEL: [u8; 4] = [0, 0, 0, 8];
     let fields = [request("/reset"), field("x-caller", caller)].concat();
-    [frame(HEADERS, END_HEADERS | END_STREAM, stream, &fields), frame(RST_STREAM, 0, stream, &CANCEL)].concat()
+    [
+        frame(HEADERS, END_HEADERS | END_STREAM, stream, &fields),
+        frame(RST_STREAM, 0, stream, &CANCEL),
+    ]
+    .concat()
 }
 
 /// Frames that are wrong for their stream, so that it is the proxy that resets it.
 fn faults(stream: u32) -> [Vec<u8>; 3] {
     let beyond_the_window = [frame(WINDOW_UPDATE, 0, stream, &[0x7f, 0xff, 0xff, 0xff])].concat();
     [
-        [frame(HEADERS, END_HEADERS, stream, &post("/made")), frame(WINDOW_UPDATE, 0, stream, &[0; 4])].concat(),
-        [frame(HEADERS, END_HEADERS, stream, &post("/made")), beyond_the_window].concat(),
+        [
+            frame(HEADERS, END_HEADERS, stream, &post("/made")),
+            frame(WINDOW_UPDATE, 0, stream, &[0; 4]),
+        ]
+        .concat(),
+        [
+            frame(HEADERS, END_HEADERS, stream, &post("/made")),
+            beyond_the_window,
+        ]
+        .concat(),
         // More bytes than were announced.
         [
-            frame(HEADERS, END_HEADERS, stream, &[post("/made"), field("content-length", "1")].concat()),
+            frame(
+                HEADERS,
+                END_HEADERS,
+                stream,
+                &[post("/made"), field("content-length", "1")].concat(),
+            ),
             frame(DATA, 0, stream, b"two"),
         ]
         .concat(),
@@ -164,7 +192,10 @@ fn streams_that_the_proxy_is_made_to_reset_end_their_connection() {
                 }
                 session.ask("/") == 200
             });
-            assert!(rounds.count() < 200, "fault {fault}: all of the flood was taken");
+            assert!(
+                rounds.count() < 200,
+                "fault {fault}: all of the flood was taken"
+            );
         });
     }
 }
@@ -184,24 +215,44 @@ fn a_header_that_unpacks_to_sixty_mebibytes_is_refused_in_flat_memory() {
     let explode = |_| {
         let mut session = Session::start(&sluicegate, &[]);
         let first = session.next();
-        session.send(&frame(HEADERS, END_HEADERS | END_STREAM, first, &[request("/"), entry.clone()].concat()));
+        session.send(&frame(
+            HEADERS,
+            END_HEADERS | END_STREAM,
+            first,
+            &[request("/"), entry.clone()].concat(),
+        ));
         let streams: Vec<u32> = (0..20).map(|_| session.next()).collect();
         for stream in &streams {
             session.send(&frame(HEADERS, END_HEADERS | END_STREAM, *stream, &bomb));
         }
         eventually("all are refused", || {
             let heard = session.heard();
-            let answered = streams.iter().filter(|stream| heard.statuses.contains_key(stream)).count();
+            let answered = streams
+                .iter()
+                .filter(|stream| heard.statuses.contains_key(stream))
+                .count();
             heard.is_over || answered + heard.resets >= streams.len()
         });
-        assert!(session.heard().statuses.iter().all(|(stream, status)| *stream == first || *status == 431));
+        assert!(
+            session
+                .heard()
+                .statuses
+                .iter()
+                .all(|(stream, status)| *stream == first || *status == 431)
+        );
     };
     explode(0);
     let before = sluicegate.resident_kib();
     (0..10).for_each(explode);
     let after = sluicegate.resident_kib();
-    assert!(after < before + GROWTH_KIB, "grew from {before} to {after} KiB");
-    assert!(upstream.seen().iter().all(|seen| seen.head.uri == "/"), "a bomb was passed on");
+    assert!(
+        after < before + GROWTH_KIB,
+        "grew from {before} to {after} KiB"
+    );
+    assert!(
+        upstream.seen().iter().all(|seen| seen.head.uri == "/"),
+        "a bomb was passed on"
+    );
 }
 
 /// T-34: to reset is no way around a limit.
@@ -219,16 +270,26 @@ fn streams_are_charged_also_if_they_are_reset_at_once() {
         assert_ne!(session.ask("/nobody"), 0);
     }
     let decided = |outcome: &str| {
-        sluicegate.metric(&format!("sluicegate_limit_decisions_total{{limit=\"per-caller\",outcome=\"{outcome}\"}}"))
+        sluicegate.metric(&format!(
+            "sluicegate_limit_decisions_total{{limit=\"per-caller\",outcome=\"{outcome}\"}}"
+        ))
     };
     // Ann's and nobody's: a burst each.
-    assert_eq!((decided("allowed"), decided("denied")), (2 * BURST as u64, 2 * (asked - BURST) as u64));
+    assert_eq!(
+        (decided("allowed"), decided("denied")),
+        (2 * BURST as u64, 2 * (asked - BURST) as u64)
+    );
     assert_eq!(status(&sluicegate.get("/reset", &["X-Caller: ann"])), 429);
     assert_eq!(status(&sluicegate.get("/reset", &["X-Caller: bob"])), 200);
     let of_ann = upstream
         .seen()
         .iter()
-        .filter(|seen| seen.head.headers.get("x-caller").is_some_and(|name| name == "ann"))
+        .filter(|seen| {
+            seen.head
+                .headers
+                .get("x-caller")
+                .is_some_and(|name| name == "ann")
+        })
         .count();
     assert!(of_ann <= BURST, "{of_ann}");
 }

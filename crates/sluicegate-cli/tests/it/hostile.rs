@@ -29,9 +29,15 @@ fn survives(attack: impl FnOnce(&Sluicegate)) {
     attack(&sluicegate);
     let growth = sluicegate.resident_kib().saturating_sub(before);
     assert!(growth < GROWTH_KIB_MAX, "{growth} KiB more than {before}");
-    assert!(sluicegate.ask_admin("/healthz").starts_with("HTTP/1.1 200"), "it is well");
+    assert!(
+        sluicegate.ask_admin("/healthz").starts_with("HTTP/1.1 200"),
+        "it is well"
+    );
     let logged = sluicegate.logged.lock().unwrap();
-    assert!(!logged.iter().any(|line| line.contains("panicked")), "{logged:#?}");
+    assert!(
+        !logged.iter().any(|line| line.contains("panicked")),
+        "{logged:#?}"
+    );
 }
 
 fn connect(address: SocketAddr) -> TcpStream {
@@ -51,21 +57,33 @@ enum Then {
 }
 
 /// Writes piece after piece until all is said or nobody listens; everything that is answered in time.
-fn say(address: SocketAddr, then: Then, pieces: impl IntoIterator<Item = Vec<u8>> + Send) -> String {
+fn say(
+    address: SocketAddr,
+    then: Then,
+    pieces: impl IntoIterator<Item = Vec<u8>> + Send,
+) -> String {
     let mut stream = connect(address);
     let mut writing = stream.try_clone().unwrap();
     let mut told = Vec::new();
     thread::scope(|scope| {
         scope.spawn(move || {
-            let is_heard = pieces.into_iter().all(|piece| writing.write_all(&piece).is_ok());
+            let is_heard = pieces
+                .into_iter()
+                .all(|piece| writing.write_all(&piece).is_ok());
             if is_heard && then == Then::HangsUp {
                 let _ = writing.shutdown(Shutdown::Write);
             }
         });
         let ended = stream.read_to_end(&mut told);
         // Whoever has said too much may be hung up on before it has read why.
-        let is_late = ended.is_err_and(|error| matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut));
-        assert!(!is_late, "neither answered nor hung up: {}", String::from_utf8_lossy(&told));
+        let is_late = ended.is_err_and(|error| {
+            matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+        });
+        assert!(
+            !is_late,
+            "neither answered nor hung up: {}",
+            String::from_utf8_lossy(&told)
+        );
     });
     String::from_utf8_lossy(&told).into_owned()
 }

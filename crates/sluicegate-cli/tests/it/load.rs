@@ -33,11 +33,17 @@ pub enum Connections {
 impl Load {
     /// So many clients of each kind.
     pub fn start(proxy: SocketAddr, clients: usize) -> Self {
-        let (stop, counts) = (Arc::new(AtomicBool::new(false)), Arc::new(Counts::default()));
+        let (stop, counts) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(Counts::default()),
+        );
         let client = |kind: Connections| {
             let (stop, counts) = (Arc::clone(&stop), Arc::clone(&counts));
             thread::spawn(move || {
-                let mut client = Client { proxy, stream: None };
+                let mut client = Client {
+                    proxy,
+                    stream: None,
+                };
                 while !stop.load(Relaxed) {
                     let status = client.ask(kind)?;
                     match status {
@@ -51,14 +57,21 @@ impl Load {
         };
         let kinds = [Connections::New, Connections::Kept];
         let clients = (0..clients).flat_map(|_| kinds).map(client).collect();
-        Self { stop, counts, clients }
+        Self {
+            stop,
+            counts,
+            clients,
+        }
     }
 
     /// Waits until so many more were answered.
     pub fn go_on_for(&self, answers: u64) {
         let until = self.counts.answered.load(Relaxed) + answers;
         super::running::eventually("clients are answered", || {
-            assert!(!self.clients.iter().any(JoinHandle::is_finished), "a client has given up");
+            assert!(
+                !self.clients.iter().any(JoinHandle::is_finished),
+                "a client has given up"
+            );
             self.counts.answered.load(Relaxed) >= until
         });
     }
@@ -67,7 +80,9 @@ impl Load {
     pub fn stop(self) -> Result<Arc<Counts>, String> {
         self.stop.store(true, Relaxed);
         for client in self.clients {
-            client.join().map_err(|_| "a client panicked".to_owned())??;
+            client
+                .join()
+                .map_err(|_| "a client panicked".to_owned())??;
         }
         Ok(self.counts)
     }
@@ -85,9 +100,17 @@ impl Client {
             Some(stream) => stream,
             None => self.connect()?,
         };
-        let connection = if kind == Connections::New { "close" } else { "keep-alive" };
-        let request = format!("GET /load HTTP/1.1\r\nHost: a.example\r\nConnection: {connection}\r\n\r\n");
-        let answer = stream.write_all(request.as_bytes()).map_err(|_| Nothing).and_then(|()| read_answer(&mut stream));
+        let connection = if kind == Connections::New {
+            "close"
+        } else {
+            "keep-alive"
+        };
+        let request =
+            format!("GET /load HTTP/1.1\r\nHost: a.example\r\nConnection: {connection}\r\n\r\n");
+        let answer = stream
+            .write_all(request.as_bytes())
+            .map_err(|_| Nothing)
+            .and_then(|()| read_answer(&mut stream));
         match answer {
             Ok(Answer { status, closes }) => {
                 self.stream = (!closes).then_some(stream);
@@ -101,7 +124,9 @@ impl Client {
 
     fn connect(&self) -> Result<TcpStream, String> {
         let stream = TcpStream::connect(self.proxy).map_err(|error| format!("refused: {error}"))?;
-        stream.set_read_timeout(Some(Duration::from_secs(20))).map_err(|error| error.to_string())?;
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .map_err(|error| error.to_string())?;
         Ok(stream)
     }
 }
@@ -129,18 +154,34 @@ fn read_answer(stream: &mut TcpStream) -> Result<Answer, Nothing> {
         }
     };
     let head = String::from_utf8_lossy(&bytes[..head_end]).to_ascii_lowercase();
-    let field = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-    let length: usize = field("content-length:").expect("a length").parse().expect("a number");
+    let field = |name: &str| {
+        head.lines()
+            .find_map(|line| line.strip_prefix(name))
+            .map(str::trim)
+    };
+    let length: usize = field("content-length:")
+        .expect("a length")
+        .parse()
+        .expect("a number");
     while bytes.len() < head_end + length {
         let mut piece = [0; 4096];
         let read = stream.read(&mut piece).expect("the rest of the answer");
         assert!(read > 0, "an answer breaks off: {head}");
         bytes.extend_from_slice(&piece[..read]);
     }
-    let status = head.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
-    Ok(Answer { status, closes: field("connection:") == Some("close") })
+    let status = head
+        .split(' ')
+        .nth(1)
+        .and_then(|word| word.parse().ok())
+        .unwrap_or(0);
+    Ok(Answer {
+        status,
+        closes: field("connection:") == Some("close"),
+    })
 }
 
 fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
-    bytes.windows(wanted.len()).position(|window| window == wanted)
+    bytes
+        .windows(wanted.len())
+        .position(|window| window == wanted)
 }

@@ -16,25 +16,51 @@ limits:
 }
 
 fn printed(sluicegate: &Sluicegate, text: &str) -> Option<String> {
-    sluicegate.printed.lock().unwrap().iter().find(|line| line.contains(text)).cloned()
+    sluicegate
+        .printed
+        .lock()
+        .unwrap()
+        .iter()
+        .find(|line| line.contains(text))
+        .cloned()
 }
 
 #[test]
 fn every_request_has_a_line_in_json_and_a_rejection_its_own() {
     let sluicegate = Sluicegate::start(&config("format: json, access: true"));
-    let passed = sluicegate.get("/some/where?token=secret", &["Authorization: Bearer secret"]);
-    let refused = sluicegate.get("/some/where?token=secret", &["Authorization: Bearer secret"]);
+    let passed = sluicegate.get(
+        "/some/where?token=secret",
+        &["Authorization: Bearer secret"],
+    );
+    let refused = sluicegate.get(
+        "/some/where?token=secret",
+        &["Authorization: Bearer secret"],
+    );
     assert_eq!((status(&passed), status(&refused)), (200, 429));
-    assert!(header(&refused, "content-type").unwrap().starts_with("application/problem+json"), "{refused}");
+    assert!(
+        header(&refused, "content-type")
+            .unwrap()
+            .starts_with("application/problem+json"),
+        "{refused}"
+    );
     for answer in [&passed, &refused] {
         let id = header(answer, "x-request-id").unwrap().to_owned();
-        eventually("the line is written", || printed(&sluicegate, &id).is_some());
-        let line: serde_json::Value = serde_json::from_str(&printed(&sluicegate, &id).unwrap()).unwrap();
+        eventually("the line is written", || {
+            printed(&sluicegate, &id).is_some()
+        });
+        let line: serde_json::Value =
+            serde_json::from_str(&printed(&sluicegate, &id).unwrap()).unwrap();
         assert_eq!(line["status"], status(answer));
-        assert_eq!((&line["method"], &line["path"]), (&"GET".into(), &"/some/where".into()));
+        assert_eq!(
+            (&line["method"], &line["path"]),
+            (&"GET".into(), &"/some/where".into())
+        );
     }
-    eventually("the line of the rejection", || printed(&sluicegate, "RATE_LIMIT client_ip=127.0.0.1").is_some());
-    let all = sluicegate.printed.lock().unwrap().join("\n") + &sluicegate.logged.lock().unwrap().join("\n");
+    eventually("the line of the rejection", || {
+        printed(&sluicegate, "RATE_LIMIT client_ip=127.0.0.1").is_some()
+    });
+    let all = sluicegate.printed.lock().unwrap().join("\n")
+        + &sluicegate.logged.lock().unwrap().join("\n");
     assert!(!all.contains("secret"), "{all}");
 }
 
@@ -43,10 +69,15 @@ fn without_asking_only_rejections_are_written_and_as_plain_text() {
     let sluicegate = Sluicegate::start(&config("format: text"));
     sluicegate.get("/a", &[]);
     sluicegate.get("/b", &[]);
-    eventually("the line of the rejection", || printed(&sluicegate, "RATE_LIMIT").is_some());
+    eventually("the line of the rejection", || {
+        printed(&sluicegate, "RATE_LIMIT").is_some()
+    });
     assert_eq!(
         printed(&sluicegate, "RATE_LIMIT").unwrap(),
         "RATE_LIMIT client_ip=127.0.0.1 host=a.example path=/b status=429"
     );
-    assert!(printed(&sluicegate, "/a").is_none_or(|line| !line.contains(" 200")), "no access log was asked for");
+    assert!(
+        printed(&sluicegate, "/a").is_none_or(|line| !line.contains(" 200")),
+        "no access log was asked for"
+    );
 }

@@ -1,5 +1,8 @@
 //! The running program, asked by real clients over real sockets.
-#![expect(clippy::unwrap_used, reason = "helpers of tests may unwrap like the tests themselves")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests may unwrap like the tests themselves"
+)]
 
 mod frames;
 mod load;

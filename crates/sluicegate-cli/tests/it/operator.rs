@@ -29,19 +29,40 @@ limits:
 pub fn ask(sluicegate: &Sluicegate, method: &str, path: &str, body: Option<&str>) -> (u16, Value) {
     let address = sluicegate.admin.expect("the admin door is open");
     let answer = exchange(address, method, path, "application/json", body);
-    let (_, json) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {answer:?}"));
-    (status(&answer), serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {answer}")))
+    let (_, json) = answer
+        .split_once("\r\n\r\n")
+        .unwrap_or_else(|| panic!("no answer: {answer:?}"));
+    (
+        status(&answer),
+        serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {answer}")),
+    )
 }
 
 /// The answer to a request with a body of this type.
-fn exchange(address: SocketAddr, method: &str, path: &str, content_type: &str, body: Option<&str>) -> String {
+fn exchange(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    content_type: &str,
+    body: Option<&str>,
+) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(LONGEST)).unwrap();
     let (kind, body) = match body {
-        Some(body) => (format!("Content-Type: {content_type}\r\nContent-Length: {}\r\n", body.len()), body),
+        Some(body) => (
+            format!(
+                "Content-Type: {content_type}\r\nContent-Length: {}\r\n",
+                body.len()
+            ),
+            body,
+        ),
         None => (String::new(), ""),
     };
-    write!(stream, "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{kind}\r\n{body}").unwrap();
+    write!(
+        stream,
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{kind}\r\n{body}"
+    )
+    .unwrap();
     let mut answer = String::new();
     let _ = stream.read_to_string(&mut answer);
     answer

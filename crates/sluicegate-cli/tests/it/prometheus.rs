@@ -56,9 +56,18 @@ fn promtool_finds_nothing_to_improve_in_the_metrics() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("promtool is installed by `cargo xtask test`");
-    promtool.stdin.take().unwrap().write_all(metrics.as_bytes()).unwrap();
+    promtool
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(metrics.as_bytes())
+        .unwrap();
     let checked = promtool.wait_with_output().unwrap();
-    assert!(checked.status.success() && told(&checked).is_empty(), "{}\n{metrics}", told(&checked));
+    assert!(
+        checked.status.success() && told(&checked).is_empty(),
+        "{}\n{metrics}",
+        told(&checked)
+    );
 }
 
 #[test]
@@ -75,7 +84,11 @@ fn rules_and_scrape_configuration_are_good_and_their_tests_pass() {
             .current_dir(directory())
             .output()
             .unwrap();
-        assert!(checked.status.success(), "{arguments:?}: {}", told(&checked));
+        assert!(
+            checked.status.success(),
+            "{arguments:?}: {}",
+            told(&checked)
+        );
     }
 }
 
@@ -83,20 +96,33 @@ fn rules_and_scrape_configuration_are_good_and_their_tests_pass() {
 #[test]
 fn every_alert_is_seen_firing_and_seen_quiet_and_names_a_command() {
     let rules = yaml(RULES);
-    let alerts: BTreeSet<&str> = rules_of(&rules).map(|rule| rule["alert"].as_str().unwrap()).collect();
+    let alerts: BTreeSet<&str> = rules_of(&rules)
+        .map(|rule| rule["alert"].as_str().unwrap())
+        .collect();
     let tests = [yaml(RULES_TEST), yaml(RULES_DAY_TEST)];
-    let tests: Vec<&Value> =
-        tests.iter().flat_map(|file| list(&file["tests"])).flat_map(|test| list(&test["alert_rule_test"])).collect();
+    let tests: Vec<&Value> = tests
+        .iter()
+        .flat_map(|file| list(&file["tests"]))
+        .flat_map(|test| list(&test["alert_rule_test"]))
+        .collect();
     let tested = |fires: bool| -> BTreeSet<&str> {
-        let tests = tests.iter().filter(|test| test["exp_alerts"].is_array() == fires);
-        tests.map(|test| test["alertname"].as_str().unwrap()).collect()
+        let tests = tests
+            .iter()
+            .filter(|test| test["exp_alerts"].is_array() == fires);
+        tests
+            .map(|test| test["alertname"].as_str().unwrap())
+            .collect()
     };
     assert_eq!((&tested(true), &tested(false)), (&alerts, &alerts));
     for rule in rules_of(&rules) {
         let description = rule["annotations"]["description"].as_str().unwrap();
-        let command = description.split_once("Next").is_some_and(|(_, next)| next.contains('`'));
+        let command = description
+            .split_once("Next")
+            .is_some_and(|(_, next)| next.contains('`'));
         assert!(command, "which command is next? {description}");
-        assert!(rule["annotations"]["summary"].is_string() && rule["labels"]["severity"].is_string());
+        assert!(
+            rule["annotations"]["summary"].is_string() && rule["labels"]["severity"].is_string()
+        );
     }
 }
 
@@ -119,7 +145,10 @@ fn every_series_of_rules_and_dashboard_is_exposed() {
     let in_rules = used.len();
     texts(&dashboard, &mut |text| used.extend(series(text)));
     assert!(used.len() > in_rules + 5, "{used:?}");
-    let unknown: Vec<&String> = used.iter().filter(|name| !exposed.contains(name.as_str())).collect();
+    let unknown: Vec<&String> = used
+        .iter()
+        .filter(|name| !exposed.contains(name.as_str()))
+        .collect();
     assert!(unknown.is_empty(), "nobody exposes {unknown:?}:\n{metrics}");
 }
 
@@ -153,18 +182,27 @@ fn the_dashboard_has_its_panels_apart_and_asks_the_chosen_prometheus() {
     assert!(dashboard["schemaVersion"].as_u64().unwrap() >= 39);
     assert_eq!(dashboard["templating"]["list"][0]["type"], "datasource");
     let panels = list(&dashboard["panels"]);
-    let ids: BTreeSet<u64> = panels.iter().map(|panel| panel["id"].as_u64().unwrap()).collect();
+    let ids: BTreeSet<u64> = panels
+        .iter()
+        .map(|panel| panel["id"].as_u64().unwrap())
+        .collect();
     assert_eq!(ids.len(), panels.len());
     let mut cells = BTreeSet::new();
     for panel in panels {
         let place = |name: &str| panel["gridPos"][name].as_u64().unwrap();
         assert!(place("x") + place("w") <= 24, "{panel}");
         for (x, y) in (0..place("w")).flat_map(|x| (0..place("h")).map(move |y| (x, y))) {
-            assert!(cells.insert((place("x") + x, place("y") + y)), "two panels share a place: {panel}");
+            assert!(
+                cells.insert((place("x") + x, place("y") + y)),
+                "two panels share a place: {panel}"
+            );
         }
         if panel["type"] != "row" {
             assert_eq!(panel["datasource"]["uid"], "${datasource}");
-            assert!(!list(&panel["targets"]).is_empty() && panel["description"].is_string(), "{panel}");
+            assert!(
+                !list(&panel["targets"]).is_empty() && panel["description"].is_string(),
+                "{panel}"
+            );
         }
     }
 }
@@ -175,7 +213,13 @@ fn prometheus_scrapes_with_a_token_and_answers_with_what_was_counted() {
     let redis = RedisServer::start();
     let sluicegate = sluicegate(&redis);
     let answers: Vec<String> = (0..5).map(|_| sluicegate.get("/", &[])).collect();
-    assert_eq!(answers.iter().map(|answer| status(answer)).collect::<Vec<_>>(), [200, 200, 200, 429, 429]);
+    assert_eq!(
+        answers
+            .iter()
+            .map(|answer| status(answer))
+            .collect::<Vec<_>>(),
+        [200, 200, 200, 429, 429]
+    );
     let scrapes = SCRAPES
         .replace("127.0.0.1:9090", &sluicegate.admin.unwrap().to_string())
         .replace("15s", "1s")
@@ -185,31 +229,50 @@ fn prometheus_scrapes_with_a_token_and_answers_with_what_was_counted() {
         ("up{job=\"sluicegate\"}", "1"),
         ("sluicegate_requests_total{outcome=\"forwarded\"}", "3"),
         ("sluicegate_requests_total{outcome=\"limited\"}", "2"),
-        ("sluicegate_limit_decisions_total{limit=\"per-client\",outcome=\"denied\"}", "2"),
-        ("sluicegate_request_duration_seconds_bucket{le=\"+Inf\"}", "5"),
+        (
+            "sluicegate_limit_decisions_total{limit=\"per-client\",outcome=\"denied\"}",
+            "2",
+        ),
+        (
+            "sluicegate_request_duration_seconds_bucket{le=\"+Inf\"}",
+            "5",
+        ),
         ("sluicegate_build_info", "1"),
     ] {
-        eventually(query, || prometheus.value(query).as_deref() == Some(expected));
+        eventually(query, || {
+            prometheus.value(query).as_deref() == Some(expected)
+        });
     }
     eventually("every rule was evaluated", || {
         let rules = prometheus.ask("/api/v1/rules");
-        let rules: Vec<&Value> =
-            list(&rules["data"]["groups"]).iter().flat_map(|group| list(&group["rules"])).collect();
-        rules.len() == rules_of(&yaml(RULES)).count() && rules.iter().all(|rule| rule["health"] == "ok")
+        let rules: Vec<&Value> = list(&rules["data"]["groups"])
+            .iter()
+            .flat_map(|group| list(&group["rules"]))
+            .collect();
+        rules.len() == rules_of(&yaml(RULES)).count()
+            && rules.iter().all(|rule| rule["health"] == "ok")
     });
     // A trace that begins here has the id that the client was told.
-    let ids: Vec<&str> = answers.iter().filter_map(|answer| header(answer, "x-request-id")).collect();
-    let of_durations =
-        "/api/v1/query_exemplars?start=0&end=4102444800&query=sluicegate_request_duration_seconds_bucket";
+    let ids: Vec<&str> = answers
+        .iter()
+        .filter_map(|answer| header(answer, "x-request-id"))
+        .collect();
+    let of_durations = "/api/v1/query_exemplars?start=0&end=4102444800&query=sluicegate_request_duration_seconds_bucket";
     eventually("a bucket of durations names a trace", || {
         let answer = prometheus.ask(of_durations);
-        let exemplars = list(&answer["data"]).iter().flat_map(|series| list(&series["exemplars"]));
-        let traces: Vec<&str> = exemplars.filter_map(|exemplar| exemplar["labels"]["trace_id"].as_str()).collect();
+        let exemplars = list(&answer["data"])
+            .iter()
+            .flat_map(|series| list(&series["exemplars"]));
+        let traces: Vec<&str> = exemplars
+            .filter_map(|exemplar| exemplar["labels"]["trace_id"].as_str())
+            .collect();
         !traces.is_empty() && traces.iter().all(|trace| ids.contains(trace))
     });
     // Whoever shows another token sees nothing.
     let stranger = Prometheus::start(&scrapes, "fedcba9876543210");
-    eventually("the stranger is refused", || stranger.value("up{job=\"sluicegate\"}").as_deref() == Some("0"));
+    eventually("the stranger is refused", || {
+        stranger.value("up{job=\"sluicegate\"}").as_deref() == Some("0")
+    });
     assert_eq!(stranger.value("sluicegate_connections"), None);
 }
 
@@ -223,8 +286,14 @@ struct Prometheus {
 impl Prometheus {
     fn start(scrapes: &str, token: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let files = [("prometheus.yml", scrapes), ("rules.yml", RULES), ("admin.token", token)];
-        files.iter().for_each(|(name, text)| fs::write(directory.path().join(name), text).unwrap());
+        let files = [
+            ("prometheus.yml", scrapes),
+            ("rules.yml", RULES),
+            ("admin.token", token),
+        ];
+        files
+            .iter()
+            .for_each(|(name, text)| fs::write(directory.path().join(name), text).unwrap());
         let address = SocketAddr::from(([127, 0, 0, 1], port_to_listen_at()));
         let log = fs::File::create(directory.path().join("log")).unwrap();
         let child = Command::new("prometheus")
@@ -237,7 +306,11 @@ impl Prometheus {
             .stderr(log)
             .spawn()
             .expect("prometheus is installed by `cargo xtask test`");
-        let prometheus = Self { child, address, directory };
+        let prometheus = Self {
+            child,
+            address,
+            directory,
+        };
         eventually("Prometheus listens", || TcpStream::connect(address).is_ok());
         prometheus
     }
@@ -263,25 +336,39 @@ impl Drop for Prometheus {
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
-            eprintln!("{}", fs::read_to_string(self.directory.path().join("log")).unwrap_or_default());
+            eprintln!(
+                "{}",
+                fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
+            );
         }
     }
 }
 
 /// The metrics in the format that is asked for.
 fn scrape(sluicegate: &Sluicegate, accept: &str) -> String {
-    let answer =
-        get(sluicegate.admin.unwrap(), "/metrics", &format!("Accept: {accept}\r\nAuthorization: Bearer {TOKEN}\r\n"));
+    let answer = get(
+        sluicegate.admin.unwrap(),
+        "/metrics",
+        &format!("Accept: {accept}\r\nAuthorization: Bearer {TOKEN}\r\n"),
+    );
     let (head, metrics) = answer.split_once("\r\n\r\n").unwrap();
-    assert!(head.starts_with("HTTP/1.0 200") && head.contains(&format!("content-type: {accept}")), "{head}");
+    assert!(
+        head.starts_with("HTTP/1.0 200") && head.contains(&format!("content-type: {accept}")),
+        "{head}"
+    );
     metrics.to_owned()
 }
 
 /// Whole answers only, hence the older version.
 fn get(address: SocketAddr, path: &str, headers: &str) -> String {
-    let Ok(mut stream) = TcpStream::connect(address) else { return String::new() };
+    let Ok(mut stream) = TcpStream::connect(address) else {
+        return String::new();
+    };
     stream.set_read_timeout(Some(LONGEST)).unwrap();
-    let _ = write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n{headers}\r\n");
+    let _ = write!(
+        stream,
+        "GET {path} HTTP/1.0\r\nHost: {address}\r\n{headers}\r\n"
+    );
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
     String::from_utf8_lossy(&answer).into_owned()
@@ -308,13 +395,18 @@ fn list(value: &Value) -> &[Value] {
 }
 
 fn rules_of(rules: &Value) -> impl Iterator<Item = &Value> {
-    list(&rules["groups"]).iter().flat_map(|group| list(&group["rules"]))
+    list(&rules["groups"])
+        .iter()
+        .flat_map(|group| list(&group["rules"]))
 }
 
 /// The names of our series in an expression.
 fn series(expression: &str) -> Vec<String> {
     let names = expression.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
-    names.filter(|name| name.starts_with("sluicegate_")).map(str::to_owned).collect()
+    names
+        .filter(|name| name.starts_with("sluicegate_"))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Every expression and query in a dashboard.

@@ -37,7 +37,12 @@ pub fn read_head(stream: &mut TcpStream) -> String {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
-        assert_eq!(stream.read(&mut byte).unwrap(), 1, "{}", String::from_utf8_lossy(&head));
+        assert_eq!(
+            stream.read(&mut byte).unwrap(),
+            1,
+            "{}",
+            String::from_utf8_lossy(&head)
+        );
         head.push(byte[0]);
     }
     String::from_utf8(head).unwrap()
@@ -49,7 +54,9 @@ fn a_websocket_carries_messages_both_ways() {
         let mut socket = tungstenite::accept(stream).unwrap();
         loop {
             match socket.read() {
-                Ok(message) if message.is_text() || message.is_binary() => socket.send(message).unwrap(),
+                Ok(message) if message.is_text() || message.is_binary() => {
+                    socket.send(message).unwrap()
+                }
                 Ok(_) => {}
                 Err(_) => return,
             }
@@ -57,7 +64,8 @@ fn a_websocket_carries_messages_both_ways() {
     });
     let sluicegate = Sluicegate::start(&config(&url, ""));
     let stream = sluicegate.connect();
-    let (mut socket, response) = tungstenite::client(format!("ws://{}/chat", sluicegate.proxy), stream).unwrap();
+    let (mut socket, response) =
+        tungstenite::client(format!("ws://{}/chat", sluicegate.proxy), stream).unwrap();
     assert_eq!(response.status().as_u16(), 101);
     for length in [0, 1, 125, 126, 65_535, 65_536, 1_000_000] {
         let message = tungstenite::Message::binary(vec![7; length]);
@@ -74,10 +82,15 @@ fn what_follows_a_request_to_upgrade_waits_for_the_servers_agreement() {
     let (seen, before) = channel();
     let url = server(move |mut stream| {
         let head = read_head(&mut stream);
-        stream.set_read_timeout(Some(std::time::Duration::from_millis(300))).unwrap();
+        stream
+            .set_read_timeout(Some(std::time::Duration::from_millis(300)))
+            .unwrap();
         let mut early = [0; 64];
-        seen.send((head, stream.read(&mut early).unwrap_or(0))).unwrap();
-        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nno").unwrap();
+        seen.send((head, stream.read(&mut early).unwrap_or(0)))
+            .unwrap();
+        stream
+            .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nno")
+            .unwrap();
     });
     let sluicegate = Sluicegate::start(&config(&url, ""));
     let answer = sluicegate.exchange(
@@ -99,14 +112,18 @@ fn events_arrive_when_they_are_sent() {
             .unwrap();
         for number in 0..3 {
             let event = format!("data: {number}\n\n");
-            stream.write_all(format!("{:x}\r\n{event}\r\n", event.len()).as_bytes()).unwrap();
+            stream
+                .write_all(format!("{:x}\r\n{event}\r\n", event.len()).as_bytes())
+                .unwrap();
             next.recv_timeout(LONGEST).unwrap();
         }
         stream.write_all(b"0\r\n\r\n").unwrap();
     });
     let sluicegate = Sluicegate::start(&config(&url, ""));
     let mut stream = sluicegate.connect();
-    stream.write_all(b"GET /events HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n").unwrap();
+    stream
+        .write_all(b"GET /events HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n")
+        .unwrap();
     let head = read_head(&mut stream);
     assert!(head.contains("text/event-stream"), "{head}");
     for number in 0..3 {
@@ -132,7 +149,13 @@ fn chunks_and_trailers_pass_both_ways() {
     assert_eq!(status(&answer), 200, "{answer}");
     let seen = upstream.seen();
     assert_eq!(seen[0].body.as_ref(), b"abcde");
-    assert_eq!(seen[0].trailers.as_ref().map(|trailers| trailers["x-sum"].as_bytes()), Some(&b"5"[..]));
+    assert_eq!(
+        seen[0]
+            .trailers
+            .as_ref()
+            .map(|trailers| trailers["x-sum"].as_bytes()),
+        Some(&b"5"[..])
+    );
 }
 
 /// `cargo xtask chaos` streams a gibibyte.
@@ -146,7 +169,15 @@ fn large_bodies_stream_through_flat_memory() {
         while left > 0 {
             left -= stream.read(&mut bytes).unwrap();
         }
-        stream.write_all(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", mebibytes << 20).as_bytes()).unwrap();
+        stream
+            .write_all(
+                format!(
+                    "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n",
+                    mebibytes << 20
+                )
+                .as_bytes(),
+            )
+            .unwrap();
         for _ in 0..(mebibytes << 4) {
             stream.write_all(&bytes).unwrap();
         }
@@ -181,12 +212,23 @@ fn large_bodies_stream_through_flat_memory() {
         }
     }
     assert_eq!(came, mebibytes << 20);
-    assert!(most < before + 16 * 1024, "grew from {before} to {most} KiB");
+    assert!(
+        most < before + 16 * 1024,
+        "grew from {before} to {most} KiB"
+    );
 }
 
 pub fn curl(arguments: &[&str]) -> String {
-    let output = Command::new("curl").args(["-sS", "-i", "--max-time", "20"]).args(arguments).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = Command::new("curl")
+        .args(["-sS", "-i", "--max-time", "20"])
+        .args(arguments)
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
@@ -194,7 +236,12 @@ pub fn curl(arguments: &[&str]) -> String {
 fn http2_without_tls_by_prior_knowledge() {
     let upstream = Upstream::start();
     let sluicegate = Sluicegate::start(&config(&format!("http://{}", upstream.address), ""));
-    let answer = curl(&["--http2-prior-knowledge", "-d", "hello", &format!("http://{}/h2", sluicegate.proxy)]);
+    let answer = curl(&[
+        "--http2-prior-knowledge",
+        "-d",
+        "hello",
+        &format!("http://{}/h2", sluicegate.proxy),
+    ]);
     assert!(answer.starts_with("HTTP/2 200"), "{answer}");
     assert_eq!(upstream.seen()[0].body.as_ref(), b"hello");
 }
@@ -204,7 +251,11 @@ fn tls_with_a_certificate_of_a_known_authority_in_both_versions_and_another_afte
     let directory = tempfile::tempdir().unwrap();
     let write = |name: &str| {
         let signed = rcgen::generate_simple_self_signed(["a.example".to_owned()]).unwrap();
-        std::fs::write(directory.path().join("key.pem"), signed.signing_key.serialize_pem()).unwrap();
+        std::fs::write(
+            directory.path().join("key.pem"),
+            signed.signing_key.serialize_pem(),
+        )
+        .unwrap();
         std::fs::write(directory.path().join("cert.pem"), signed.cert.pem()).unwrap();
         std::fs::write(directory.path().join(name), signed.cert.pem()).unwrap();
     };
@@ -219,11 +270,23 @@ limits:
     let path = directory.path().to_owned();
     let sluicegate = Sluicegate::start_in(directory);
     let port = sluicegate.proxy.port();
-    let (url, to) = (format!("https://a.example:{port}/"), format!("a.example:{port}:127.0.0.1"));
+    let (url, to) = (
+        format!("https://a.example:{port}/"),
+        format!("a.example:{port}:127.0.0.1"),
+    );
     let ask = |authority: &str, version: &str| {
         let authority = path.join(authority);
         let output = Command::new("curl")
-            .args(["-sS", "-i", "--max-time", "20", version, "--resolve", &to, "--cacert"])
+            .args([
+                "-sS",
+                "-i",
+                "--max-time",
+                "20",
+                version,
+                "--resolve",
+                &to,
+                "--cacert",
+            ])
             .arg(&authority)
             .arg(&url)
             .output()
@@ -232,7 +295,10 @@ limits:
     };
     assert!(ask("first.pem", "--http2").starts_with("HTTP/2 200"));
     let http1 = ask("first.pem", "--http1.1");
-    assert!(http1.starts_with("HTTP/1.1 200") && http1.contains("x-forwarded-proto: https"), "{http1}");
+    assert!(
+        http1.starts_with("HTTP/1.1 200") && http1.contains("x-forwarded-proto: https"),
+        "{http1}"
+    );
 
     let signed = rcgen::generate_simple_self_signed(["a.example".to_owned()]).unwrap();
     std::fs::write(path.join("second.pem"), signed.cert.pem()).unwrap();

@@ -24,11 +24,23 @@ limits:
 #[test]
 fn two_processes_enforce_one_limit() {
     let server = RedisServer::start();
-    let (one, other) = (Sluicegate::start(&config(&server, "closed")), Sluicegate::start(&config(&server, "closed")));
-    let answers: Vec<u16> =
-        (0..10).map(|turn| status(&if turn % 2 == 0 { &one } else { &other }.get("/", &[]))).collect();
-    assert_eq!(answers.iter().filter(|status| **status == 200).count(), 5, "{answers:?}");
-    assert_eq!(answers.iter().filter(|status| **status == 429).count(), 5, "{answers:?}");
+    let (one, other) = (
+        Sluicegate::start(&config(&server, "closed")),
+        Sluicegate::start(&config(&server, "closed")),
+    );
+    let answers: Vec<u16> = (0..10)
+        .map(|turn| status(&if turn % 2 == 0 { &one } else { &other }.get("/", &[])))
+        .collect();
+    assert_eq!(
+        answers.iter().filter(|status| **status == 200).count(),
+        5,
+        "{answers:?}"
+    );
+    assert_eq!(
+        answers.iter().filter(|status| **status == 429).count(),
+        5,
+        "{answers:?}"
+    );
 }
 
 #[test]
@@ -38,14 +50,25 @@ fn without_redis_the_policy_holds_and_log_and_metrics_say_so() {
         let sluicegate = Sluicegate::start(&config(&server, policy));
         assert_eq!(status(&sluicegate.get("/", &[])), 200);
         drop(server);
-        eventually("the store is away", || status(&sluicegate.get("/", &[])) == expected && is_away(&sluicegate));
+        eventually("the store is away", || {
+            status(&sluicegate.get("/", &[])) == expected && is_away(&sluicegate)
+        });
         let refused_some_time = (0..10).any(|_| status(&sluicegate.get("/", &[])) == 429);
         assert_eq!(refused_some_time, policy == "local", "{policy}");
-        assert!(sluicegate.logged.lock().unwrap().iter().any(|line| line.contains("WARN") || line.contains("ERROR")));
+        assert!(
+            sluicegate
+                .logged
+                .lock()
+                .unwrap()
+                .iter()
+                .any(|line| line.contains("WARN") || line.contains("ERROR"))
+        );
     }
 }
 
 fn is_away(sluicegate: &Sluicegate) -> bool {
     let metrics = sluicegate.ask_admin("/metrics");
-    metrics.lines().any(|line| line.starts_with("sluicegate_store_up") && line.ends_with(" 0"))
+    metrics
+        .lines()
+        .any(|line| line.starts_with("sluicegate_store_up") && line.ends_with(" 0"))
 }

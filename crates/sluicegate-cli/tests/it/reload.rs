@@ -29,8 +29,14 @@ fn a_changed_file_is_taken_over_and_counters_are_kept() {
         assert_eq!(status(&sluicegate.get("/", &[])), 200);
     }
     fs::write(sluicegate.file("sluicegate.yaml"), config("1/h", 5)).unwrap();
-    eventually("the new limit is in force", || limit(&sluicegate).as_deref() == Some("5"));
-    assert_eq!(status(&sluicegate.get("/", &[])), 429, "what was spent before stays spent");
+    eventually("the new limit is in force", || {
+        limit(&sluicegate).as_deref() == Some("5")
+    });
+    assert_eq!(
+        status(&sluicegate.get("/", &[])),
+        429,
+        "what was spent before stays spent"
+    );
 }
 
 #[test]
@@ -38,7 +44,9 @@ fn a_signal_makes_it_read_the_file_again() {
     let sluicegate = Sluicegate::start(&config("1/h", 10));
     fs::write(sluicegate.file("sluicegate.yaml"), config("1/h", 7)).unwrap();
     sluicegate.signal("HUP");
-    eventually("the new limit is in force", || limit(&sluicegate).as_deref() == Some("7"));
+    eventually("the new limit is in force", || {
+        limit(&sluicegate).as_deref() == Some("7")
+    });
 }
 
 #[test]
@@ -53,7 +61,13 @@ limits:
     fs::write(sluicegate.file("sluicegate.yaml"), broken).unwrap();
     sluicegate.wait_for_log("the configuration in force stays");
     let logged = sluicegate.logged.lock().unwrap().join("\n");
-    for place in ["proxy.listen", "timeuots", "limits[0].key", "limits[0].burst", "limits[1].rate"] {
+    for place in [
+        "proxy.listen",
+        "timeuots",
+        "limits[0].key",
+        "limits[0].burst",
+        "limits[1].rate",
+    ] {
         assert!(logged.contains(place), "{place} in {logged}");
     }
     assert_eq!(limit(&sluicegate).as_deref(), Some("10"));
@@ -64,7 +78,9 @@ fn with_admin(burst: u32) -> String {
 }
 
 fn reloads(sluicegate: &Sluicegate, result: &str) -> u64 {
-    sluicegate.metric(&format!("sluicegate_config_reloads_total{{result=\"{result}\"}}"))
+    sluicegate.metric(&format!(
+        "sluicegate_config_reloads_total{{result=\"{result}\"}}"
+    ))
 }
 
 /// The operator asks at once, and what follows the file notices the change a little later.
@@ -74,7 +90,9 @@ fn a_change_that_several_ask_for_is_applied_once() {
     fs::write(sluicegate.file("sluicegate.yaml"), with_admin(7)).unwrap();
     let told = sluicegate.tell_admin("POST", "/v1/reload");
     assert_eq!(status(&told), 200, "{told}");
-    eventually("the change was noticed as well", || reloads(&sluicegate, "unchanged") == 1);
+    eventually("the change was noticed as well", || {
+        reloads(&sluicegate, "unchanged") == 1
+    });
     assert_eq!(reloads(&sluicegate, "applied"), 1);
     assert_eq!(sluicegate.metric("sluicegate_config_version"), 2);
     let told = sluicegate.tell_admin("POST", "/v1/reload");
@@ -86,7 +104,10 @@ fn a_change_that_several_ask_for_is_applied_once() {
 fn nothing_new_is_told_as_such_from_the_start() {
     let sluicegate = Sluicegate::start(&with_admin(10));
     let told = sluicegate.tell_admin("POST", "/v1/reload");
-    assert!(status(&told) == 200 && told.contains("unchanged: version 1 is in force"), "{told}");
+    assert!(
+        status(&told) == 200 && told.contains("unchanged: version 1 is in force"),
+        "{told}"
+    );
     assert_eq!(reloads(&sluicegate, "applied"), 0);
 }
 
@@ -125,7 +146,9 @@ fn a_file_that_was_emptied_changes_nothing() {
     sluicegate.wait_for_log("the file is empty");
     assert_eq!(limit(&sluicegate).as_deref(), Some("7"));
     fs::write(sluicegate.file("sluicegate.yaml"), config("1/h", 8)).unwrap();
-    eventually("the new limit is in force", || limit(&sluicegate).as_deref() == Some("8"));
+    eventually("the new limit is in force", || {
+        limit(&sluicegate).as_deref() == Some("8")
+    });
 }
 
 /// `cargo xtask chaos` does a thousand.
@@ -135,10 +158,16 @@ fn reloads_under_load_fail_no_request() {
     let sluicegate = Sluicegate::start(&config("1000000/s", 1_000_000));
     let load = Load::start(sluicegate.proxy, 2);
     for reload in 1..=reloads {
-        fs::write(sluicegate.file("sluicegate.yaml"), config("1000000/s", 1_000_000 - reload)).unwrap();
+        fs::write(
+            sluicegate.file("sluicegate.yaml"),
+            config("1000000/s", 1_000_000 - reload),
+        )
+        .unwrap();
         sluicegate.signal("HUP");
         let wanted = (1_000_000 - reload).to_string();
-        eventually("the new limit is in force", || limit(&sluicegate).as_deref() == Some(wanted.as_str()));
+        eventually("the new limit is in force", || {
+            limit(&sluicegate).as_deref() == Some(wanted.as_str())
+        });
         load.go_on_for(5);
     }
     let counts = load.stop().unwrap();

@@ -24,13 +24,27 @@ fn door(sluicegate: &Sluicegate) -> SocketAddr {
 /// A program of Redis, with what it is asked to say.
 fn run(program: &str, sluicegate: &Sluicegate, arguments: &[&str]) -> Output {
     let address = door(sluicegate);
-    let at = ["-h".to_owned(), address.ip().to_string(), "-p".to_owned(), address.port().to_string()];
-    Command::new("timeout").arg("60").arg(program).args(at).args(arguments).output().unwrap()
+    let at = [
+        "-h".to_owned(),
+        address.ip().to_string(),
+        "-p".to_owned(),
+        address.port().to_string(),
+    ];
+    Command::new("timeout")
+        .arg("60")
+        .arg(program)
+        .args(at)
+        .args(arguments)
+        .output()
+        .unwrap()
 }
 
 pub fn redis_cli(sluicegate: &Sluicegate, arguments: &[&str]) -> String {
     let output = run("redis-cli", sluicegate, arguments);
-    String::from_utf8(output.stdout).unwrap().trim_end().replace('\n', " ")
+    String::from_utf8(output.stdout)
+        .unwrap()
+        .trim_end()
+        .replace('\n', " ")
 }
 
 fn connect(sluicegate: &Sluicegate) -> TcpStream {
@@ -59,28 +73,70 @@ fn say(sluicegate: &Sluicegate, bytes: &[u8]) -> String {
 #[test]
 fn redis_cli_is_answered_as_by_redis_cell() {
     let sluicegate = Sluicegate::start(CONFIG);
-    assert_eq!(redis_cli(&sluicegate, &["CL.THROTTLE", "user123", "15", "30", "60", "1"]), "0 16 15 -1 2");
-    assert_eq!(redis_cli(&sluicegate, &["-3", "CL.THROTTLE", "user123", "15", "30", "60", "15"]), "0 16 0 -1 32");
+    assert_eq!(
+        redis_cli(
+            &sluicegate,
+            &["CL.THROTTLE", "user123", "15", "30", "60", "1"]
+        ),
+        "0 16 15 -1 2"
+    );
+    assert_eq!(
+        redis_cli(
+            &sluicegate,
+            &["-3", "CL.THROTTLE", "user123", "15", "30", "60", "15"]
+        ),
+        "0 16 0 -1 32"
+    );
     let denied = redis_cli(&sluicegate, &["CL.THROTTLE", "user123", "15", "30", "60"]);
     assert!(denied.starts_with("1 16 0 2 3"), "{denied}");
-    assert_eq!(redis_cli(&sluicegate, &["SG.CHECK", "per-client", "203.0.113.7"]), "0 2 1 -1 3600");
-    assert_eq!(redis_cli(&sluicegate, &["SG.RESET", "per-client", "203.0.113.7"]), "OK");
-    assert_eq!(redis_cli(&sluicegate, &["SG.PEEK", "per-client", "203.0.113.7"]), "0 2 2 -1 0");
+    assert_eq!(
+        redis_cli(&sluicegate, &["SG.CHECK", "per-client", "203.0.113.7"]),
+        "0 2 1 -1 3600"
+    );
+    assert_eq!(
+        redis_cli(&sluicegate, &["SG.RESET", "per-client", "203.0.113.7"]),
+        "OK"
+    );
+    assert_eq!(
+        redis_cli(&sluicegate, &["SG.PEEK", "per-client", "203.0.113.7"]),
+        "0 2 2 -1 0"
+    );
     assert_eq!(redis_cli(&sluicegate, &["PING"]), "PONG");
-    assert_eq!(redis_cli(&sluicegate, &["GET", "a"]), "ERR unknown command \"GET\"");
+    assert_eq!(
+        redis_cli(&sluicegate, &["GET", "a"]),
+        "ERR unknown command \"GET\""
+    );
 }
 
 #[test]
 fn the_token_of_the_door_is_a_password_to_clients_of_redis() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("token"), "0123456789abcdef").unwrap();
-    let config = CONFIG.replace("resp: '127.0.0.1:0'", "resp: '127.0.0.1:0', token_file: token");
+    let config = CONFIG.replace(
+        "resp: '127.0.0.1:0'",
+        "resp: '127.0.0.1:0', token_file: token",
+    );
     std::fs::write(directory.path().join("sluicegate.yaml"), config).unwrap();
     let sluicegate = Sluicegate::start_in(directory);
-    assert_eq!(redis_cli(&sluicegate, &["CL.THROTTLE", "a", "1", "1", "1"]), "NOAUTH show the token first: AUTH token");
-    let known = ["--no-auth-warning", "-a", "0123456789abcdef", "CL.THROTTLE", "a", "1", "1", "60"];
+    assert_eq!(
+        redis_cli(&sluicegate, &["CL.THROTTLE", "a", "1", "1", "1"]),
+        "NOAUTH show the token first: AUTH token"
+    );
+    let known = [
+        "--no-auth-warning",
+        "-a",
+        "0123456789abcdef",
+        "CL.THROTTLE",
+        "a",
+        "1",
+        "1",
+        "60",
+    ];
     assert_eq!(redis_cli(&sluicegate, &known), "0 2 1 -1 60");
-    assert_eq!(redis_cli(&sluicegate, &[&["-3"], &known[..]].concat()), "0 2 0 -1 120");
+    assert_eq!(
+        redis_cli(&sluicegate, &[&["-3"], &known[..]].concat()),
+        "0 2 0 -1 120"
+    );
 }
 
 #[test]
@@ -104,19 +160,33 @@ fn redis_benchmark_runs_through_and_every_charge_is_counted() {
     ];
     let output = run("redis-benchmark", &sluicegate, &asked);
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success() && told.contains("requests per second"), "{told}");
+    assert!(
+        output.status.success() && told.contains("requests per second"),
+        "{told}"
+    );
     let counted = |outcome: &str| {
-        sluicegate.metric(&format!("sluicegate_limit_decisions_total{{limit=\"!throttle\",outcome=\"{outcome}\"}}"))
+        sluicegate.metric(&format!(
+            "sluicegate_limit_decisions_total{{limit=\"!throttle\",outcome=\"{outcome}\"}}"
+        ))
     };
     let (allowed, denied) = (counted("allowed"), counted("denied"));
     assert_eq!(allowed + denied, 20_000);
-    assert!((1..=4_000).contains(&allowed), "{allowed} of at most a thousand keys with four each");
+    assert!(
+        (1..=4_000).contains(&allowed),
+        "{allowed} of at most a thousand keys with four each"
+    );
 }
 
 /// What a pipeline of so many questions about one key comes to: allowed and denied.
 fn pipeline(sluicegate: &Sluicegate, count: usize) -> (usize, usize) {
-    let told = say(sluicegate, "CL.THROTTLE k 99 1 3600\r\n".repeat(count).as_bytes());
-    (told.matches("*5\r\n:0\r\n").count(), told.matches("*5\r\n:1\r\n").count())
+    let told = say(
+        sluicegate,
+        "CL.THROTTLE k 99 1 3600\r\n".repeat(count).as_bytes(),
+    );
+    (
+        told.matches("*5\r\n:0\r\n").count(),
+        told.matches("*5\r\n:1\r\n").count(),
+    )
 }
 
 #[test]
@@ -128,19 +198,24 @@ fn ten_thousand_commands_in_a_row_are_answered_in_a_row() {
 #[test]
 fn two_processes_on_one_redis_throttle_together() {
     let server = RedisServer::start();
-    let config =
-        format!("{CONFIG}store: {{ kind: redis, deadline: 5s, redis: {{ endpoints: ['{}'] }} }}\n", server.address());
+    let config = format!(
+        "{CONFIG}store: {{ kind: redis, deadline: 5s, redis: {{ endpoints: ['{}'] }} }}\n",
+        server.address()
+    );
     let (one, other) = (Sluicegate::start(&config), Sluicegate::start(&config));
     eventually("the store is there", || {
-        [&one, &other]
-            .iter()
-            .all(|sluicegate| redis_cli(sluicegate, &["SG.PEEK", "per-client", "203.0.113.9"]).starts_with('0'))
+        [&one, &other].iter().all(|sluicegate| {
+            redis_cli(sluicegate, &["SG.PEEK", "per-client", "203.0.113.9"]).starts_with('0')
+        })
     });
     let (of_one, of_other) = thread::scope(|scope| {
         let first = scope.spawn(|| pipeline(&one, 10_000));
         (pipeline(&other, 10_000), first.join().unwrap())
     });
-    assert_eq!((of_one.0 + of_other.0, of_one.1 + of_other.1), (100, 19_900));
+    assert_eq!(
+        (of_one.0 + of_other.0, of_one.1 + of_other.1),
+        (100, 19_900)
+    );
 }
 
 #[test]

@@ -32,7 +32,9 @@ fn replacements_under_load_refuse_reset_and_cut_off_nothing() {
             successor = successors(&sluicegate).get(replacement).copied();
             successor.is_some()
         });
-        eventually("it has taken over", || !fs::exists(format!("/proc/{pid}")).unwrap() || is_zombie(pid));
+        eventually("it has taken over", || {
+            !fs::exists(format!("/proc/{pid}")).unwrap() || is_zombie(pid)
+        });
         pid = successor.unwrap();
     }
     load.go_on_for(50);
@@ -45,8 +47,12 @@ fn replacements_under_load_refuse_reset_and_cut_off_nothing() {
 /// process was as soon as the parent has ended.
 fn successors(sluicegate: &Sluicegate) -> Vec<u32> {
     let log = sluicegate.logged.lock().unwrap();
-    let started = log.iter().filter_map(|line| line.split_once("a successor was started pid="));
-    started.map(|(_, pid)| pid.trim().parse().unwrap()).collect()
+    let started = log
+        .iter()
+        .filter_map(|line| line.split_once("a successor was started pid="));
+    started
+        .map(|(_, pid)| pid.trim().parse().unwrap())
+        .collect()
 }
 
 fn is_zombie(pid: u32) -> bool {
@@ -63,14 +69,23 @@ fn a_request_under_way_is_answered_before_the_end() {
         may_answer.lock().unwrap().recv_timeout(LONGEST).unwrap();
         http::Response::new("late but whole".into())
     });
-    let config = PLENTY
-        .replace("listen: '127.0.0.1:0'", &format!("listen: '127.0.0.1:0', upstream: 'http://{}'", upstream.address));
+    let config = PLENTY.replace(
+        "listen: '127.0.0.1:0'",
+        &format!(
+            "listen: '127.0.0.1:0', upstream: 'http://{}'",
+            upstream.address
+        ),
+    );
     let mut sluicegate = Sluicegate::start(&config);
     let mut stream = sluicegate.connect();
-    stream.write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n").unwrap();
+    stream
+        .write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n")
+        .unwrap();
     waiting.recv().unwrap();
     sluicegate.signal("TERM");
-    eventually("new connections are refused", || std::net::TcpStream::connect(sluicegate.proxy).is_err());
+    eventually("new connections are refused", || {
+        std::net::TcpStream::connect(sluicegate.proxy).is_err()
+    });
     go_on.send(()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();

@@ -31,7 +31,11 @@ fn only_one(upstream: &Upstream) -> Seen {
 }
 
 fn lines(headers: &HeaderMap, name: &str) -> Vec<String> {
-    headers.get_all(name).iter().map(|line| line.to_str().unwrap().to_owned()).collect()
+    headers
+        .get_all(name)
+        .iter()
+        .map(|line| line.to_str().unwrap().to_owned())
+        .collect()
 }
 
 /// Nobody before us is trusted, so only our word counts; what belongs to the client's connection stays there.
@@ -75,7 +79,10 @@ fn a_server_is_told_who_asked_and_nothing_of_the_connection() {
             ("x-forwarded-port", &["8443"]),
             ("x-forwarded-prefix", &[]),
             ("x-real-ip", &["127.0.0.1"]),
-            ("forwarded", &["for=127.0.0.1;host=\"a.example:8443\";proto=http"]),
+            (
+                "forwarded",
+                &["for=127.0.0.1;host=\"a.example:8443\";proto=http"],
+            ),
             ("via", &["1.0 other", "1.1 sluicegate"]),
             ("te", &["trailers"]),
             ("x-own", &["stays"]),
@@ -93,14 +100,20 @@ fn a_server_is_told_who_asked_and_nothing_of_the_connection() {
         assert_eq!(lines(headers, "x-request-id").len(), 1);
         match speaks {
             Speaks::Http1 => {
-                assert_eq!((head.version, head.uri.to_string().as_str()), (Version::HTTP_11, "/a?b"));
+                assert_eq!(
+                    (head.version, head.uri.to_string().as_str()),
+                    (Version::HTTP_11, "/a?b")
+                );
                 assert_eq!(lines(headers, "host"), ["a.example:8443"]);
                 assert_eq!(lines(headers, "transfer-encoding"), ["chunked"]);
             }
             Speaks::Http2 => {
                 assert_eq!(head.version, Version::HTTP_2);
                 assert_eq!(head.uri.to_string(), "http://a.example:8443/a?b");
-                assert!(lines(headers, "host").is_empty() && lines(headers, "transfer-encoding").is_empty());
+                assert!(
+                    lines(headers, "host").is_empty()
+                        && lines(headers, "transfer-encoding").is_empty()
+                );
             }
         }
     }
@@ -129,7 +142,10 @@ fn what_a_trusted_proxy_says_is_kept_and_added_to() {
             ("x-forwarded-host", "b.example"),
             ("x-forwarded-port", "8443"),
             ("x-real-ip", "203.0.113.9"),
-            ("forwarded", "for=203.0.113.9, for=127.0.0.1;host=a.example;proto=http"),
+            (
+                "forwarded",
+                "for=203.0.113.9, for=127.0.0.1;host=a.example;proto=http",
+            ),
         ] {
             assert_eq!(lines(&headers, name), [value], "{name} for {speaks:?}");
         }
@@ -143,7 +159,14 @@ fn a_client_that_speaks_http2_is_told_of_as_well() {
         let sluicegate = in_front_of(&upstream, "");
         let host = sluicegate.proxy.to_string();
         let url = format!("http://{host}/a?b");
-        let answer = curl(&["--http2-prior-knowledge", "-d", "hi", "-H", "X-Forwarded-For: 203.0.113.9", &url]);
+        let answer = curl(&[
+            "--http2-prior-knowledge",
+            "-d",
+            "hi",
+            "-H",
+            "X-Forwarded-For: 203.0.113.9",
+            &url,
+        ]);
         assert!(answer.starts_with("HTTP/2 200"), "{answer}");
         let Seen { head, body, .. } = only_one(&upstream);
         assert_eq!(body.as_ref(), b"hi");
@@ -170,13 +193,23 @@ fn a_question_about_the_server_as_a_whole_is_passed_on() {
     for speaks in [Speaks::Http1, Speaks::Http2] {
         let upstream = upstream(speaks);
         let sluicegate = in_front_of(&upstream, "");
-        let answer = sluicegate.exchange(b"OPTIONS * HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n");
+        let answer = sluicegate
+            .exchange(b"OPTIONS * HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n");
         assert_eq!(status(&answer), 200, "{speaks:?}: {answer}");
         let head = only_one(&upstream).head;
-        assert_eq!((head.method.as_str(), head.uri.path()), ("OPTIONS", "*"), "{speaks:?}");
-        for other in ["GET * HTTP/1.1", "OPTIONS ** HTTP/1.1", "OPTIONS *?a HTTP/1.1"] {
-            let answer =
-                sluicegate.exchange(format!("{other}\r\nHost: a.example\r\nConnection: close\r\n\r\n").as_bytes());
+        assert_eq!(
+            (head.method.as_str(), head.uri.path()),
+            ("OPTIONS", "*"),
+            "{speaks:?}"
+        );
+        for other in [
+            "GET * HTTP/1.1",
+            "OPTIONS ** HTTP/1.1",
+            "OPTIONS *?a HTTP/1.1",
+        ] {
+            let answer = sluicegate.exchange(
+                format!("{other}\r\nHost: a.example\r\nConnection: close\r\n\r\n").as_bytes(),
+            );
             assert_eq!(status(&answer), 400, "{other}: {answer}");
         }
         assert_eq!(upstream.count(), 1);

@@ -67,7 +67,8 @@ limits:
         let (printed, lines) = collect(child.stdout.take().unwrap());
         let (logged, _) = collect(child.stderr.take().unwrap());
         let deadline = Instant::now() + LONGEST;
-        let (mut proxy, mut decisions, mut admin, mut grpc, mut resp) = (None, None, None, None, None);
+        let (mut proxy, mut decisions, mut admin, mut grpc, mut resp) =
+            (None, None, None, None, None);
         // The line to try comes last.
         loop {
             match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
@@ -75,8 +76,9 @@ limits:
                 Ok(line) => {
                     let mut words = line.split_whitespace();
                     let (name, url) = (words.next(), words.next());
-                    let address =
-                        url.and_then(|url| url.split_once("://")).and_then(|(_, address)| address.parse().ok());
+                    let address = url
+                        .and_then(|url| url.split_once("://"))
+                        .and_then(|(_, address)| address.parse().ok());
                     match name {
                         Some("proxy") => proxy = proxy.or(address),
                         Some("decisions") => decisions = decisions.or(address),
@@ -88,12 +90,26 @@ limits:
                 }
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                     let _ = child.kill();
-                    panic!("it did not start: {:?} {:?}", printed.lock().unwrap(), logged.lock().unwrap());
+                    panic!(
+                        "it did not start: {:?} {:?}",
+                        printed.lock().unwrap(),
+                        logged.lock().unwrap()
+                    );
                 }
             }
         }
         let proxy = proxy.expect("it says where the proxy listens");
-        Self { child, directory, proxy, decisions, admin, grpc, resp, printed, logged }
+        Self {
+            child,
+            directory,
+            proxy,
+            decisions,
+            admin,
+            grpc,
+            resp,
+            printed,
+            logged,
+        }
     }
 
     pub fn pid(&self) -> u32 {
@@ -124,7 +140,13 @@ limits:
 
     /// Waits until a line of its log holds `text`.
     pub fn wait_for_log(&self, text: &str) {
-        let found = || self.logged.lock().unwrap().iter().any(|line| line.contains(text));
+        let found = || {
+            self.logged
+                .lock()
+                .unwrap()
+                .iter()
+                .any(|line| line.contains(text))
+        };
         eventually(&format!("{text:?} in the log"), found);
     }
 
@@ -155,7 +177,11 @@ limits:
         let address = self.admin.expect("the admin door is open");
         let mut stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(LONGEST)).unwrap();
-        write!(stream, "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+        )
+        .unwrap();
         let mut answer = String::new();
         let _ = stream.read_to_string(&mut answer);
         answer
@@ -164,14 +190,21 @@ limits:
     /// The value of a series, as the operator's door tells it.
     pub fn metric(&self, series: &str) -> u64 {
         let metrics = self.ask_admin("/metrics");
-        let value = metrics.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
-        value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {series} in {metrics}"))
+        let value = metrics
+            .lines()
+            .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        value
+            .and_then(|value| value.parse().ok())
+            .unwrap_or_else(|| panic!("no {series} in {metrics}"))
     }
 
     /// The memory that the process holds.
     pub fn resident_kib(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .unwrap();
         line.split_whitespace().next().unwrap().parse().unwrap()
     }
 
@@ -179,15 +212,26 @@ limits:
     pub fn cpu_time(&self) -> Duration {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
         // After the name, which ends with the last bracket; a hundred ticks are a second on every Linux.
-        let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
-        let ticks: u64 = fields[11..13].iter().map(|field| field.parse::<u64>().unwrap()).sum();
+        let fields: Vec<&str> = stat
+            .rsplit(')')
+            .next()
+            .unwrap()
+            .split_whitespace()
+            .collect();
+        let ticks: u64 = fields[11..13]
+            .iter()
+            .map(|field| field.parse::<u64>().unwrap())
+            .sum();
         Duration::from_millis(ticks * 10)
     }
 
     /// The answer to a GET of a path, with more header lines.
     pub fn get(&self, path: &str, headers: &[&str]) -> String {
         let lines: String = headers.iter().map(|line| format!("{line}\r\n")).collect();
-        self.exchange(format!("GET {path} HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n{lines}\r\n").as_bytes())
+        self.exchange(
+            format!("GET {path} HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n{lines}\r\n")
+                .as_bytes(),
+        )
     }
 }
 
@@ -196,15 +240,25 @@ impl Drop for Sluicegate {
         let _ = self.child.kill();
         let _ = self.child.wait();
         // A successor runs with the same file.
-        let _ = Command::new("pkill").args(["-KILL", "-f"]).arg(self.directory.path()).status();
+        let _ = Command::new("pkill")
+            .args(["-KILL", "-f"])
+            .arg(self.directory.path())
+            .status();
         if std::thread::panicking() {
-            eprintln!("printed: {:#?}\nlogged: {:#?}", self.printed.lock().unwrap(), self.logged.lock().unwrap());
+            eprintln!(
+                "printed: {:#?}\nlogged: {:#?}",
+                self.printed.lock().unwrap(),
+                self.logged.lock().unwrap()
+            );
         }
     }
 }
 
 pub fn signal(pid: u32, name: &str) {
-    let sent = Command::new("kill").args(["-s", name, &pid.to_string()]).status().unwrap();
+    let sent = Command::new("kill")
+        .args(["-s", name, &pid.to_string()])
+        .status()
+        .unwrap();
     assert!(sent.success());
 }
 
@@ -215,14 +269,20 @@ pub fn port_to_listen_at() -> u16 {
     let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
     // Other processes begin elsewhere.
     let first = std::process::id().wrapping_mul(101);
-    let numbers = std::iter::repeat_with(|| first.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)));
+    let numbers =
+        std::iter::repeat_with(|| first.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)));
     let ports = numbers.map(|number| 12_000 + (number % 18_000) as u16);
-    ports.take(1_000).find(is_free).expect("one of a thousand ports is free")
+    ports
+        .take(1_000)
+        .find(is_free)
+        .expect("one of a thousand ports is free")
 }
 
 /// How many times something is done: as usual, or as often as `cargo xtask chaos` wants.
 pub fn times(usual: u32) -> u32 {
-    let wanted = std::env::var("SLUICEGATE_CASES").ok().and_then(|text| text.parse().ok());
+    let wanted = std::env::var("SLUICEGATE_CASES")
+        .ok()
+        .and_then(|text| text.parse().ok());
     wanted.unwrap_or(usual).max(usual)
 }
 
@@ -238,7 +298,11 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// The status of an answer, 0 if there is none.
 pub fn status(answer: &str) -> u16 {
-    answer.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0)
+    answer
+        .split(' ')
+        .nth(1)
+        .and_then(|word| word.parse().ok())
+        .unwrap_or(0)
 }
 
 /// The value of a header of an answer.

@@ -10,7 +10,8 @@ use http::Response;
 use http_body_util::Full;
 
 use super::frames::{
-    CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PING, SETTINGS, Session, frame, post, request,
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PING, SETTINGS, Session, frame, post,
+    request,
 };
 use super::protocols::{read_head, server};
 use super::running::{Sluicegate, eventually, status};
@@ -78,7 +79,10 @@ pub fn with_good_client(sluicegate: &Sluicegate, crowd: impl FnOnce() + Send) {
         }
         times.sort();
         let (median, most) = (times[times.len() / 2], times[times.len() - 1]);
-        assert!(median < Duration::from_millis(100) && most < GONE, "half within {median:?}, all within {most:?}");
+        assert!(
+            median < Duration::from_millis(100) && most < GONE,
+            "half within {median:?}, all within {most:?}"
+        );
     });
 }
 
@@ -86,7 +90,9 @@ pub fn with_good_client(sluicegate: &Sluicegate, crowd: impl FnOnce() + Send) {
 fn headers_that_trickle_end_in_time_and_nobody_waits_for_them() {
     let upstream = Upstream::start();
     let sluicegate = start(&upstream);
-    with_good_client(&sluicegate, || dawdle(&sluicegate, b"GET /slow HTTP/1.1\r\nHost: a.exam", b'a'));
+    with_good_client(&sluicegate, || {
+        dawdle(&sluicegate, b"GET /slow HTTP/1.1\r\nHost: a.exam", b'a')
+    });
     assert_eq!(sluicegate.metric(SLOW), CROWD as u64);
 }
 
@@ -94,7 +100,11 @@ fn headers_that_trickle_end_in_time_and_nobody_waits_for_them() {
 fn a_second_header_that_trickles_ends_in_time() {
     let upstream = Upstream::start();
     let sluicegate = start(&upstream);
-    dawdle(&sluicegate, b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\nGET /next HTTP/1.1\r\nHost: a.exam", b'a');
+    dawdle(
+        &sluicegate,
+        b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\nGET /next HTTP/1.1\r\nHost: a.exam",
+        b'a',
+    );
     assert_eq!(sluicegate.metric(SLOW), CROWD as u64);
 }
 
@@ -104,9 +114,16 @@ fn frames_that_trickle_end_in_time() {
     let upstream = Upstream::start();
     let sluicegate = start(&upstream);
     // The heads of frames of 600 bytes.
-    let (settings, continuation) = ([0, 2, 88, SETTINGS, 0, 0, 0, 0, 0], [0, 2, 88, CONTINUATION, 0, 0, 0, 0, 1]);
+    let (settings, continuation) = (
+        [0, 2, 88, SETTINGS, 0, 0, 0, 0, 0],
+        [0, 2, 88, CONTINUATION, 0, 0, 0, 0, 1],
+    );
     dawdle(&sluicegate, &[PREFACE, &settings].concat(), 0);
-    let headers = [frame(SETTINGS, 0, 0, &[]), frame(HEADERS, END_STREAM, 1, &request("/never"))].concat();
+    let headers = [
+        frame(SETTINGS, 0, 0, &[]),
+        frame(HEADERS, END_STREAM, 1, &request("/never")),
+    ]
+    .concat();
     dawdle(&sluicegate, &[PREFACE, &headers, &continuation].concat(), 0);
     assert_eq!(sluicegate.metric(SLOW), 2 * CROWD as u64);
 }
@@ -137,7 +154,11 @@ limits:
 fn handshakes_that_trickle_end_in_time() {
     let directory = tempfile::tempdir().unwrap();
     let signed = rcgen::generate_simple_self_signed(["a.example".to_owned()]).unwrap();
-    std::fs::write(directory.path().join("key.pem"), signed.signing_key.serialize_pem()).unwrap();
+    std::fs::write(
+        directory.path().join("key.pem"),
+        signed.signing_key.serialize_pem(),
+    )
+    .unwrap();
     std::fs::write(directory.path().join("cert.pem"), signed.cert.pem()).unwrap();
     let config = "
 proxy: { listen: '127.0.0.1:0', timeouts: { header: 1s, idle: 1s }, tls: { cert: cert.pem, key: key.pem } }
@@ -148,7 +169,11 @@ limits:
     std::fs::write(directory.path().join("sluicegate.yaml"), config).unwrap();
     let sluicegate = Sluicegate::start_in(directory);
     // A record of 8 KiB, which begins a handshake.
-    dawdle(&sluicegate, &[0x16, 3, 1, 0x20, 0, 1, 0, 0x1f, 0xfc, 3, 3], 7);
+    dawdle(
+        &sluicegate,
+        &[0x16, 3, 1, 0x20, 0, 1, 0, 0x1f, 0xfc, 3, 3],
+        7,
+    );
     assert_eq!(sluicegate.metric(SLOW), CROWD as u64);
 }
 
@@ -159,7 +184,10 @@ fn bodies_that_trickle_end_in_time_and_nobody_waits_for_them() {
     let head = b"POST /slow HTTP/1.1\r\nHost: a.example\r\nContent-Length: 100000\r\n\r\nsome";
     with_good_client(&sluicegate, || dawdle(&sluicegate, head, b'a'));
     assert_eq!(sluicegate.metric(SLOW), CROWD as u64);
-    assert!(upstream.seen().iter().all(|seen| seen.head.uri == "/good"), "half a body was taken for a whole one");
+    assert!(
+        upstream.seen().iter().all(|seen| seen.head.uri == "/good"),
+        "half a body was taken for a whole one"
+    );
 }
 
 /// A stream is as slow as its own body, however much comes beside it.
@@ -187,7 +215,9 @@ fn a_stream_whose_body_trickles_is_refused_and_the_others_go_on() {
 fn who_is_being_answered_may_pause() {
     let url = server(|mut stream| {
         read_head(&mut stream);
-        stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n").unwrap();
+        stream
+            .write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n")
+            .unwrap();
         let mut came = Vec::new();
         while !came.ends_with(b"0\r\n\r\n") {
             let mut bytes = [0; 256];
@@ -207,13 +237,18 @@ limits:
     ));
     let mut stream = sluicegate.connect();
     let head = b"POST /talk HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
-    stream.write_all(&[&head[..], b"2\r\nhi\r\n"].concat()).unwrap();
+    stream
+        .write_all(&[&head[..], b"2\r\nhi\r\n"].concat())
+        .unwrap();
     let mut answer = read_head(&mut stream);
     // bounded wait: much longer than a header may take
     thread::sleep(Duration::from_millis(700));
     stream.write_all(b"3\r\nbye\r\n0\r\n\r\n").unwrap();
     stream.read_to_string(&mut answer).unwrap();
-    assert!(answer.contains("first") && answer.contains("last"), "{answer}");
+    assert!(
+        answer.contains("first") && answer.contains("last"),
+        "{answer}"
+    );
 }
 
 /// A server that is silent is not excused by what else the client does.
@@ -238,11 +273,19 @@ limits:
     ));
     let mut session = Session::start(&sluicegate, &[]);
     let (bare, posted) = (session.next(), session.next());
-    session.send(&frame(HEADERS, END_HEADERS | END_STREAM, bare, &request("/silent")));
+    session.send(&frame(
+        HEADERS,
+        END_HEADERS | END_STREAM,
+        bare,
+        &request("/silent"),
+    ));
     session.send(&frame(HEADERS, END_HEADERS, posted, &post("/silent")));
     session.send(&frame(DATA, END_STREAM, posted, b"all of it"));
     let since = Instant::now();
-    while ![bare, posted].iter().all(|stream| session.heard().statuses.contains_key(stream)) {
+    while ![bare, posted]
+        .iter()
+        .all(|stream| session.heard().statuses.contains_key(stream))
+    {
         assert!(since.elapsed() < GONE, "it still waits");
         assert_eq!(session.ask("/beside"), 200);
         // bounded wait: the deadline is above
@@ -270,13 +313,19 @@ fn clients_that_do_not_read_or_hardly_are_given_up_in_time_and_nobody_waits_for_
         let mut crowd: Vec<TcpStream> = (0..READERS)
             .map(|_| {
                 let mut stream = sluicegate.connect();
-                stream.write_all(b"GET /large HTTP/1.1\r\nHost: a.example\r\n\r\n").unwrap();
+                stream
+                    .write_all(b"GET /large HTTP/1.1\r\nHost: a.example\r\n\r\n")
+                    .unwrap();
                 stream
             })
             .collect();
         let deadline = Instant::now() + GONE;
         while sluicegate.metric(SLOW) < READERS as u64 {
-            assert!(Instant::now() < deadline, "{} were given up", sluicegate.metric(SLOW));
+            assert!(
+                Instant::now() < deadline,
+                "{} were given up",
+                sluicegate.metric(SLOW)
+            );
             for stream in crowd.iter_mut().step_by(2) {
                 let _ = stream.read(&mut [0]);
             }
@@ -286,7 +335,11 @@ fn clients_that_do_not_read_or_hardly_are_given_up_in_time_and_nobody_waits_for_
         // What the system still holds for them is of no use to anybody.
         for mut stream in crowd {
             let mut rest = Vec::new();
-            assert!(stream.read_to_end(&mut rest).is_err(), "{} bytes and an end like any other", rest.len());
+            assert!(
+                stream.read_to_end(&mut rest).is_err(),
+                "{} bytes and an end like any other",
+                rest.len()
+            );
         }
     });
 }
@@ -301,7 +354,12 @@ fn streams_without_room_for_their_answer_are_given_up_in_time_whatever_else_is_s
         let mut session = Session::start(&sluicegate, &[(INITIAL_WINDOW_SIZE, window)]);
         for _ in 0..50 {
             let stream = session.next();
-            session.send(&frame(HEADERS, END_HEADERS | END_STREAM, stream, &request("/large")));
+            session.send(&frame(
+                HEADERS,
+                END_HEADERS | END_STREAM,
+                stream,
+                &request("/large"),
+            ));
         }
         let since = Instant::now();
         // A sign of life now and then makes no room.
@@ -312,7 +370,12 @@ fn streams_without_room_for_their_answer_are_given_up_in_time_whatever_else_is_s
         }
     }
     assert_eq!(sluicegate.metric(SLOW), 2);
-    eventually("all is given back", || sluicegate.metric("sluicegate_connections") == 0);
+    eventually("all is given back", || {
+        sluicegate.metric("sluicegate_connections") == 0
+    });
     let after = sluicegate.resident_kib();
-    assert!(after < before + 64 * 1024, "grew from {before} to {after} KiB");
+    assert!(
+        after < before + 64 * 1024,
+        "grew from {before} to {after} KiB"
+    );
 }

@@ -20,8 +20,20 @@ struct Attack {
 }
 
 const ATTACKS: [Attack; 4] = [
-    Attack { mode: "-H", path: "/", arguments: &["-i", "1", "-x", "10"], is_slow: true, notices: true },
-    Attack { mode: "-B", path: "/", arguments: &["-i", "1", "-x", "10", "-s", "8192"], is_slow: true, notices: true },
+    Attack {
+        mode: "-H",
+        path: "/",
+        arguments: &["-i", "1", "-x", "10"],
+        is_slow: true,
+        notices: true,
+    },
+    Attack {
+        mode: "-B",
+        path: "/",
+        arguments: &["-i", "1", "-x", "10", "-s", "8192"],
+        is_slow: true,
+        notices: true,
+    },
     Attack {
         mode: "-X",
         path: "/large",
@@ -29,7 +41,13 @@ const ATTACKS: [Attack; 4] = [
         is_slow: true,
         notices: false,
     },
-    Attack { mode: "-R", path: "/", arguments: &["-a", "5", "-b", "500"], is_slow: false, notices: true },
+    Attack {
+        mode: "-R",
+        path: "/",
+        arguments: &["-a", "5", "-b", "500"],
+        is_slow: false,
+        notices: true,
+    },
 ];
 
 /// Seconds that an attack goes on if the proxy lets it.
@@ -48,11 +66,27 @@ fn slowhttptest_keeps_no_connection_open_and_slows_nobody() {
 }
 
 fn play(sluicegate: &Sluicegate, attack: &Attack, crowd: u32) {
-    let Attack { mode, path, arguments, is_slow, notices } = attack;
+    let Attack {
+        mode,
+        path,
+        arguments,
+        is_slow,
+        notices,
+    } = attack;
     let report = sluicegate.file("report");
     let slow_before = sluicegate.metric(SLOW);
     let mut child = Command::new("slowhttptest")
-        .args([mode, "-g", "-c", &crowd.to_string(), "-r", &crowd.to_string(), "-l", &LENGTH.to_string(), "-o"])
+        .args([
+            mode,
+            "-g",
+            "-c",
+            &crowd.to_string(),
+            "-r",
+            &crowd.to_string(),
+            "-l",
+            &LENGTH.to_string(),
+            "-o",
+        ])
         .arg(&report)
         .args(["-u", &format!("http://{}{path}", sluicegate.proxy)])
         .args(*arguments)
@@ -67,7 +101,10 @@ fn play(sluicegate: &Sluicegate, attack: &Attack, crowd: u32) {
         if let Some(exit) = child.try_wait().unwrap() {
             break exit;
         }
-        assert!(begun.elapsed() < LONGEST, "slowhttptest {mode} does not end");
+        assert!(
+            begun.elapsed() < LONGEST,
+            "slowhttptest {mode} does not end"
+        );
         // bounded wait: the deadline is above
         thread::sleep(Duration::from_millis(50));
     };
@@ -78,13 +115,22 @@ fn play(sluicegate: &Sluicegate, attack: &Attack, crowd: u32) {
         "slowhttptest {mode}: {crowd} connections, {ended_slow} ended as slow after {all_gone:?}, all in {took:?}"
     );
     if *is_slow {
-        assert!(all_gone.is_some_and(|after| after < GONE), "{mode}: {ended_slow} of {crowd}, {all_gone:?}");
+        assert!(
+            all_gone.is_some_and(|after| after < GONE),
+            "{mode}: {ended_slow} of {crowd}, {all_gone:?}"
+        );
     }
     if *notices {
-        assert!(took < GONE, "{mode}: there were open connections for {took:?}");
+        assert!(
+            took < GONE,
+            "{mode}: there were open connections for {took:?}"
+        );
     }
     let table = std::fs::read_to_string(report.with_extension("csv")).unwrap();
     // Seconds, closed, pending, connected, and whether the attack's own probe was answered.
-    let was_well = table.lines().skip(1).all(|row| row.split(',').nth(4).is_some_and(|probe| probe != "0"));
+    let was_well = table
+        .lines()
+        .skip(1)
+        .all(|row| row.split(',').nth(4).is_some_and(|probe| probe != "0"));
     assert!(was_well, "{mode}: {table}");
 }

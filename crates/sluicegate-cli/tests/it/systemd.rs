@@ -19,7 +19,9 @@ const CONFIG: &str = include_str!("../../../../deploy/sluicegate.yaml");
 /// The unit files with a program that is there.
 fn units() -> TempDir {
     let directory = tempfile::tempdir().unwrap();
-    assert!(SERVICE.contains("ExecStart=/usr/bin/sluicegate serve --config /etc/sluicegate/sluicegate.yaml\n"));
+    assert!(SERVICE.contains(
+        "ExecStart=/usr/bin/sluicegate serve --config /etc/sluicegate/sluicegate.yaml\n"
+    ));
     let service = SERVICE.replace("/usr/bin/sluicegate", env!("CARGO_BIN_EXE_sluicegate"));
     fs::write(directory.path().join("sluicegate.service"), service).unwrap();
     fs::write(directory.path().join("sluicegate.socket"), SOCKET).unwrap();
@@ -34,20 +36,33 @@ fn analyze(arguments: &[&str], directory: &Path) -> (bool, String) {
         .current_dir(directory)
         .output()
         .expect("systemd-analyze is installed by `cargo xtask test`");
-    let told = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let told = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
     (output.status.success(), told)
 }
 
 #[test]
 fn systemd_finds_no_mistake_in_the_units() {
     let units = units();
-    let (is_content, told) =
-        analyze(&["verify", "--man=no", "./sluicegate.service", "./sluicegate.socket"], units.path());
+    let (is_content, told) = analyze(
+        &[
+            "verify",
+            "--man=no",
+            "./sluicegate.service",
+            "./sluicegate.socket",
+        ],
+        units.path(),
+    );
     assert!(is_content && !told.contains("sluicegate"), "{told}");
     // A slip would be told.
-    let slip = fs::read_to_string(units.path().join("sluicegate.service")).unwrap().replace("UMask", "Umask");
+    let slip = fs::read_to_string(units.path().join("sluicegate.service"))
+        .unwrap()
+        .replace("UMask", "Umask");
     fs::write(units.path().join("sluicegate.service"), slip).unwrap();
-    let (_, told) = analyze(&["verify", "--man=no", "./sluicegate.service"], units.path());
+    let (_, told) = analyze(
+        &["verify", "--man=no", "./sluicegate.service"],
+        units.path(),
+    );
     assert!(told.contains("Umask"), "{told}");
 }
 
@@ -55,10 +70,17 @@ fn systemd_finds_no_mistake_in_the_units() {
 #[test]
 fn the_service_may_do_little() {
     let units = units();
-    let security = ["security", "--offline=true", "--threshold=15", "./sluicegate.service"];
+    let security = [
+        "security",
+        "--offline=true",
+        "--threshold=15",
+        "./sluicegate.service",
+    ];
     let (is_content, told) = analyze(&security, units.path());
     assert!(is_content, "{told}");
-    let open = fs::read_to_string(units.path().join("sluicegate.service")).unwrap().replace("SystemCallFilter=", "#");
+    let open = fs::read_to_string(units.path().join("sluicegate.service"))
+        .unwrap()
+        .replace("SystemCallFilter=", "#");
     fs::write(units.path().join("sluicegate.service"), open).unwrap();
     let (is_content, told) = analyze(&security, units.path());
     assert!(!is_content, "{told}");
@@ -67,9 +89,17 @@ fn the_service_may_do_little() {
 /// A socket with another address would be opened for nobody.
 #[test]
 fn the_units_and_the_configuration_name_the_same_address() {
-    let address = SOCKET.lines().find_map(|line| line.strip_prefix("ListenStream=")).unwrap();
-    assert!(CONFIG.contains(&format!("listen: \"{address}\"")), "{address}");
-    let free = CONFIG.replace(address, "127.0.0.1:0").replace("127.0.0.1:9090", "127.0.0.1:0");
+    let address = SOCKET
+        .lines()
+        .find_map(|line| line.strip_prefix("ListenStream="))
+        .unwrap();
+    assert!(
+        CONFIG.contains(&format!("listen: \"{address}\"")),
+        "{address}"
+    );
+    let free = CONFIG
+        .replace(address, "127.0.0.1:0")
+        .replace("127.0.0.1:9090", "127.0.0.1:0");
     let sluicegate = Sluicegate::start(&free);
     assert_eq!(status(&sluicegate.get("/", &[])), 200);
 }
@@ -78,7 +108,9 @@ fn the_units_and_the_configuration_name_the_same_address() {
 fn a_socket_that_systemd_has_opened_is_served() {
     let address = SocketAddr::from(([127, 0, 0, 1], port_to_listen_at()));
     let directory = tempfile::tempdir().unwrap();
-    let config = CONFIG.replace("127.0.0.1:8080", &address.to_string()).replace("127.0.0.1:9090", "127.0.0.1:0");
+    let config = CONFIG
+        .replace("127.0.0.1:8080", &address.to_string())
+        .replace("127.0.0.1:9090", "127.0.0.1:0");
     fs::write(directory.path().join("sluicegate.yaml"), config).unwrap();
     let log = fs::File::create(directory.path().join("log")).unwrap();
     // It opens the socket, waits for a client, and then becomes the program.
@@ -106,7 +138,9 @@ fn ask(address: SocketAddr) -> String {
     use std::io::{Read, Write};
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(LONGEST)).unwrap();
-    stream.write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n").unwrap();
+    stream
+        .write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n")
+        .unwrap();
     let mut answer = String::new();
     let _ = stream.read_to_string(&mut answer);
     answer
@@ -133,16 +167,24 @@ fn a_supervisor_is_told_when_it_is_ready_reloads_is_replaced_and_ends() {
     command.env("NOTIFY_SOCKET", &path);
     let mut sluicegate = Sluicegate::start_by(command, directory);
     let ready = told();
-    assert!(ready.starts_with(&format!("READY=1\nMAINPID={}\n", sluicegate.pid())), "{ready}");
+    assert!(
+        ready.starts_with(&format!("READY=1\nMAINPID={}\n", sluicegate.pid())),
+        "{ready}"
+    );
 
     sluicegate.signal("HUP");
     let reloading = told();
-    assert!(reloading.starts_with("RELOADING=1\nMONOTONIC_USEC="), "{reloading}");
+    assert!(
+        reloading.starts_with("RELOADING=1\nMONOTONIC_USEC="),
+        "{reloading}"
+    );
     assert_eq!(told(), "READY=1\nSTATUS=listening\n");
 
     sluicegate.signal("USR2");
     let successor = told();
-    let pid = successor.strip_prefix("READY=1\nMAINPID=").and_then(|rest| rest.split_once('\n')?.0.parse().ok());
+    let pid = successor
+        .strip_prefix("READY=1\nMAINPID=")
+        .and_then(|rest| rest.split_once('\n')?.0.parse().ok());
     let pid: u32 = pid.unwrap_or_else(|| panic!("{successor}"));
     assert_ne!(pid, sluicegate.pid());
     assert!(sluicegate.wait().success());

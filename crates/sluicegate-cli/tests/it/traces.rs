@@ -37,7 +37,11 @@ impl Collector {
         let mut lines = BufReader::new(child.stdout.take().unwrap());
         let mut port = String::new();
         lines.read_line(&mut port).unwrap();
-        Some(Self { child, port: port.trim().to_owned(), spans: collected(lines) })
+        Some(Self {
+            child,
+            port: port.trim().to_owned(),
+            spans: collected(lines),
+        })
     }
 
     fn next(&self) -> Value {
@@ -87,22 +91,48 @@ const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
 
 #[test]
 fn a_collector_gets_the_spans_and_the_server_behind_is_told_the_trace() {
-    let Some(collector) = Collector::start() else { return };
-    let mut sluicegate = Sluicegate::start(&config(&collector.port, "log: { access: true, format: json }\n"));
-    let answer = sluicegate.get("/x?secret=1", &[&format!("traceparent: {PARENT}"), "tracestate: other=1"]);
+    let Some(collector) = Collector::start() else {
+        return;
+    };
+    let mut sluicegate = Sluicegate::start(&config(
+        &collector.port,
+        "log: { access: true, format: json }\n",
+    ));
+    let answer = sluicegate.get(
+        "/x?secret=1",
+        &[&format!("traceparent: {PARENT}"), "tracestate: other=1"],
+    );
     assert_eq!(status(&answer), 200);
     let span = collector.next();
     assert_eq!(span["trace_id"], "0af7651916cd43dd8448eb211c80319c");
     assert_eq!(span["parent_span_id"], "b7ad6b7169203331");
-    assert_eq!((&span["name"], &span["scope"]), (&"GET".into(), &"sluicegate".into()));
+    assert_eq!(
+        (&span["name"], &span["scope"]),
+        (&"GET".into(), &"sluicegate".into())
+    );
     assert_eq!(span["kind"], 2, "a server's");
-    assert_eq!((&span["resource"]["service.name"], &span["attributes"]["url.path"]), (&"edge".into(), &"/x".into()));
+    assert_eq!(
+        (
+            &span["resource"]["service.name"],
+            &span["attributes"]["url.path"]
+        ),
+        (&"edge".into(), &"/x".into())
+    );
     assert_eq!(span["attributes"]["http.response.status_code"], 200);
     assert_eq!(span["attributes"]["sluicegate.outcome"], "forwarded");
-    assert_eq!(span["attributes"]["sluicegate.request_id"], header(&answer, "x-request-id").unwrap());
+    assert_eq!(
+        span["attributes"]["sluicegate.request_id"],
+        header(&answer, "x-request-id").unwrap()
+    );
     assert!(span["took_ns"].as_u64().unwrap() > 0);
-    let told = format!("traceparent: 00-0af7651916cd43dd8448eb211c80319c-{}-01\n", span["span_id"].as_str().unwrap());
-    assert!(answer.contains(&told), "the built-in server shows what it got: {told}\n{answer}");
+    let told = format!(
+        "traceparent: 00-0af7651916cd43dd8448eb211c80319c-{}-01\n",
+        span["span_id"].as_str().unwrap()
+    );
+    assert!(
+        answer.contains(&told),
+        "the built-in server shows what it got: {told}\n{answer}"
+    );
     assert!(answer.contains("tracestate: other=1\n"), "{answer}");
 
     assert_eq!(status(&sluicegate.get("/", &[])), 200);
@@ -113,7 +143,10 @@ fn a_collector_gets_the_spans_and_the_server_behind_is_told_the_trace() {
         let is_of_it = |line: &Value| line["trace_id"] == *trace;
         eventually("the access log names the trace", || {
             let printed = sluicegate.printed.lock().unwrap();
-            printed.iter().filter_map(|line| serde_json::from_str(line).ok()).any(|line| is_of_it(&line))
+            printed
+                .iter()
+                .filter_map(|line| serde_json::from_str(line).ok())
+                .any(|line| is_of_it(&line))
         });
     }
 
@@ -122,13 +155,21 @@ fn a_collector_gets_the_spans_and_the_server_behind_is_told_the_trace() {
     sluicegate.signal("TERM");
     let denied = collector.next();
     assert_eq!(denied["attributes"]["sluicegate.limit"], "per-client");
-    assert_eq!((&denied["attributes"]["sluicegate.outcome"], &denied["status"]), (&"limited".into(), &0.into()));
+    assert_eq!(
+        (
+            &denied["attributes"]["sluicegate.outcome"],
+            &denied["status"]
+        ),
+        (&"limited".into(), &0.into())
+    );
     assert!(sluicegate.wait().success());
 }
 
 #[test]
 fn questions_to_the_decision_service_have_spans_in_the_trace_of_who_asks() {
-    let Some(collector) = Collector::start() else { return };
+    let Some(collector) = Collector::start() else {
+        return;
+    };
     let more = "
 decisions: { http: '127.0.0.1:0', grpc: '127.0.0.1:0' }
 client_ip: { trusted_proxies: [127.0.0.0/8] }
@@ -142,18 +183,37 @@ client_ip: { trusted_proxies: [127.0.0.0/8] }
     let question = json!({ "limit": "per-user", "key": ["ann"] }).to_string();
     let check = decisions::request("/v1/check", &[&parent], &question);
     for _ in 0..2 {
-        assert_eq!(status(&decisions::exchange(&sluicegate, check.as_bytes())), 200);
+        assert_eq!(
+            status(&decisions::exchange(&sluicegate, check.as_bytes())),
+            200
+        );
     }
     let unknown = decisions::request("/v1/check", &[&parent], "{}");
-    assert_eq!(status(&decisions::exchange(&sluicegate, unknown.as_bytes())), 400);
-    let original = ["X-Original-Method: GET", "X-Original-URI: /secret", "X-Original-Host: a.example", &parent];
+    assert_eq!(
+        status(&decisions::exchange(&sluicegate, unknown.as_bytes())),
+        400
+    );
+    let original = [
+        "X-Original-Method: GET",
+        "X-Original-URI: /secret",
+        "X-Original-Host: a.example",
+        &parent,
+    ];
     let authorize = decisions::request("/v1/authorize/nginx", &original, "");
-    assert_eq!(status(&decisions::exchange(&sluicegate, authorize.as_bytes())), 200);
+    assert_eq!(
+        status(&decisions::exchange(&sluicegate, authorize.as_bytes())),
+        200
+    );
     let untraced = decisions::request("/v1/check", &[], &question);
-    assert_eq!(status(&decisions::exchange(&sluicegate, untraced.as_bytes())), 200);
+    assert_eq!(
+        status(&decisions::exchange(&sluicegate, untraced.as_bytes())),
+        200
+    );
     envoy_rls::client(&sluicegate, async |channel| {
         let of_ann = envoy_rls::request([envoy_rls::descriptor("user", "ann")]);
-        envoy_rls::ask_with(&channel, of_ann, Some(("traceparent", &sampled))).await.unwrap();
+        envoy_rls::ask_with(&channel, of_ann, Some(("traceparent", &sampled)))
+            .await
+            .unwrap();
     });
     sluicegate.signal("TERM");
     assert!(sluicegate.wait().success());
@@ -174,24 +234,45 @@ client_ip: { trusted_proxies: [127.0.0.0/8] }
         ("POST /v1/check", http("/v1/check", "allowed", 200)),
         ("POST /v1/check", limited),
         ("POST /v1/check", http("/v1/check", "refused", 400)),
-        ("POST /v1/authorize/nginx", http("/v1/authorize/nginx", "allowed", 200)),
-        ("envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit", by_envoy),
+        (
+            "POST /v1/authorize/nginx",
+            http("/v1/authorize/nginx", "allowed", 200),
+        ),
+        (
+            "envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit",
+            by_envoy,
+        ),
     ] {
         let span = collector.next();
-        assert_eq!((&span["name"], &span["attributes"]), (&name.into(), &attributes));
+        assert_eq!(
+            (&span["name"], &span["attributes"]),
+            (&name.into(), &attributes)
+        );
         assert_eq!(span["trace_id"], "0af7651916cd43dd8448eb211c80319c");
-        assert_eq!((&span["parent_span_id"], &span["kind"]), (&"b7ad6b7169203331".into(), &2.into()));
+        assert_eq!(
+            (&span["parent_span_id"], &span["kind"]),
+            (&"b7ad6b7169203331".into(), &2.into())
+        );
     }
-    assert!(collector.ends_without_a_span(), "nobody asked for a trace of the sixth");
+    assert!(
+        collector.ends_without_a_span(),
+        "nobody asked for a trace of the sixth"
+    );
 }
 
 #[test]
 fn a_collector_with_tls_is_sent_spans_if_its_authority_is_trusted() {
     let files = TlsFiles::generate();
-    let Some(collector) = Collector::start_with(&[files.server_certificate(), files.server_key()]) else { return };
+    let Some(collector) = Collector::start_with(&[files.server_certificate(), files.server_key()])
+    else {
+        return;
+    };
     let secure = config(&collector.port, "").replace("http://127.0.0.1", "https://localhost");
     let trusting = format!("one_in: 1, ca_file: '{}',", files.authority().display());
-    for (config, is_trusted) in [(secure.clone(), false), (secure.replace("one_in: 1,", &trusting), true)] {
+    for (config, is_trusted) in [
+        (secure.clone(), false),
+        (secure.replace("one_in: 1,", &trusting), true),
+    ] {
         let mut sluicegate = Sluicegate::start(&config);
         assert_eq!(status(&sluicegate.get("/", &[])), 200);
         sluicegate.signal("TERM");
@@ -200,12 +281,17 @@ fn a_collector_with_tls_is_sent_spans_if_its_authority_is_trusted() {
             assert_eq!(collector.next()["name"], "GET");
         }
     }
-    assert!(collector.ends_without_a_span(), "a stranger was sent a span");
+    assert!(
+        collector.ends_without_a_span(),
+        "a stranger was sent a span"
+    );
 }
 
 #[test]
 fn a_collector_that_is_away_holds_up_nobody() {
-    let mut sluicegate = Sluicegate::start(&config("1", "log: { access: true }\n").replace("burst: 2", "burst: 500"));
+    let mut sluicegate = Sluicegate::start(
+        &config("1", "log: { access: true }\n").replace("burst: 2", "burst: 500"),
+    );
     for _ in 0..200 {
         assert_eq!(status(&sluicegate.get("/", &[])), 200);
     }
@@ -218,6 +304,9 @@ fn without_the_section_a_trace_passes_through_as_it_is() {
     let config = config("1", "");
     let sluicegate = Sluicegate::start(&config.replace("traces:", "# traces:"));
     let answer = sluicegate.get("/", &[&format!("traceparent: {PARENT}")]);
-    assert!(answer.contains(&format!("traceparent: {PARENT}\n")), "{answer}");
+    assert!(
+        answer.contains(&format!("traceparent: {PARENT}\n")),
+        "{answer}"
+    );
     assert!(!sluicegate.get("/", &[]).contains("traceparent"));
 }

@@ -41,17 +41,28 @@ impl Upstream {
         Self::answering(|_| Response::new(Full::from("ok")))
     }
 
-    pub fn answering(answer: impl Fn(&Seen) -> Response<Full<Bytes>> + Send + Sync + 'static) -> Self {
+    pub fn answering(
+        answer: impl Fn(&Seen) -> Response<Full<Bytes>> + Send + Sync + 'static,
+    ) -> Self {
         Self::speaking(Speaks::Http1, answer)
     }
 
-    pub fn speaking<B>(speaks: Speaks, answer: impl Fn(&Seen) -> Response<B> + Send + Sync + 'static) -> Self
+    pub fn speaking<B>(
+        speaks: Speaks,
+        answer: impl Fn(&Seen) -> Response<B> + Send + Sync + 'static,
+    ) -> Self
     where
         B: Body<Data = Bytes, Error = Infallible> + Send + 'static,
     {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+        let listener = runtime
+            .block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))
+            .unwrap();
         let address = listener.local_addr().unwrap();
         let (kept, answer) = (Arc::clone(&seen), Arc::new(answer));
         runtime.spawn(async move {
@@ -63,7 +74,11 @@ impl Upstream {
                         let (head, body) = request.into_parts();
                         let body = body.collect().await?;
                         let trailers = body.trailers().cloned();
-                        let seen = Seen { head, trailers, body: body.to_bytes() };
+                        let seen = Seen {
+                            head,
+                            trailers,
+                            body: body.to_bytes(),
+                        };
                         let response = answer(&seen);
                         kept.lock().unwrap().push(seen);
                         Ok::<_, hyper::Error>(response)
@@ -72,15 +87,26 @@ impl Upstream {
                 let stream = TokioIo::new(stream);
                 tokio::spawn(async move {
                     match speaks {
-                        Speaks::Http1 => http1::Builder::new().serve_connection(stream, service).await,
+                        Speaks::Http1 => {
+                            http1::Builder::new()
+                                .serve_connection(stream, service)
+                                .await
+                        }
                         Speaks::Http2 => {
-                            http2::Builder::new(TokioExecutor::new()).serve_connection(stream, service).await
+                            http2::Builder::new(TokioExecutor::new())
+                                .serve_connection(stream, service)
+                                .await
                         }
                     }
                 });
             }
         });
-        Self { address, speaks, seen, _runtime: runtime }
+        Self {
+            address,
+            speaks,
+            seen,
+            _runtime: runtime,
+        }
     }
 
     /// As a configuration names it.

@@ -56,9 +56,15 @@ fn servers_take_turns_and_one_that_is_away_costs_nobody_an_answer() {
         one.address, other.address
     )));
     let answers: Vec<String> = (0..30).map(|_| sluicegate.get("/", &[])).collect();
-    assert!(answers.iter().all(|answer| status(answer) == 200), "{answers:?}");
+    assert!(
+        answers.iter().all(|answer| status(answer) == 200),
+        "{answers:?}"
+    );
     for name in ["one", "other"] {
-        assert!(answers.iter().filter(|answer| body(answer) == name).count() >= 5, "{name}");
+        assert!(
+            answers.iter().filter(|answer| body(answer) == name).count() >= 5,
+            "{name}"
+        );
     }
 }
 
@@ -72,8 +78,9 @@ fn nobody_to_ask_is_502_and_nobody_answering_is_504() {
 
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap();
-    let sluicegate =
-        Sluicegate::start(&config(&format!("  upstream: 'http://{address}'\n  timeouts: {{ request: 300ms }}")));
+    let sluicegate = Sluicegate::start(&config(&format!(
+        "  upstream: 'http://{address}'\n  timeouts: {{ request: 300ms }}"
+    )));
     assert_eq!(status(&sluicegate.get("/", &[])), 504);
 }
 
@@ -89,13 +96,20 @@ fn each_request_of_a_connection_has_the_whole_time() {
             assert!(stream.read(&mut head).unwrap() > 0);
             // bounded wait: the server is slow
             thread::sleep(Duration::from_secs(1));
-            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
+            stream
+                .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+                .unwrap();
         }
         // The fourth is never answered.
         assert!(stream.read(&mut head).unwrap() > 0);
-        assert_eq!(stream.read(&mut head).unwrap(), 0, "the connection is given up");
+        assert_eq!(
+            stream.read(&mut head).unwrap(),
+            0,
+            "the connection is given up"
+        );
     });
-    let one_connection = format!("  upstream: 'http://{address}'\n  workers: 1\n  timeouts: {{ request: 2500ms }}");
+    let one_connection =
+        format!("  upstream: 'http://{address}'\n  workers: 1\n  timeouts: {{ request: 2500ms }}");
     let sluicegate = Sluicegate::start(&config(&one_connection));
     let statuses: Vec<u16> = (0..4).map(|_| status(&sluicegate.get("/", &[]))).collect();
     assert_eq!(statuses, [200, 200, 200, 504]);
@@ -115,7 +129,9 @@ fn a_connection_that_was_closed_while_idle_costs_a_repeatable_request_nothing() 
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
         }
     });
-    let sluicegate = Sluicegate::start(&config(&format!("  upstream: 'http://{address}'\n  workers: 1")));
+    let sluicegate = Sluicegate::start(&config(&format!(
+        "  upstream: 'http://{address}'\n  workers: 1"
+    )));
     for _ in 0..50 {
         let answer = sluicegate.get("/", &[]);
         assert_eq!(status(&answer), 200, "{answer}");
@@ -126,22 +142,37 @@ fn a_connection_that_was_closed_while_idle_costs_a_repeatable_request_nothing() 
 #[test]
 fn another_file_of_authorities_is_taken_over() {
     let directory = tempfile::tempdir().unwrap();
-    let signed =
-        ["server", "somebody else"].map(|_| rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap());
+    let signed = ["server", "somebody else"]
+        .map(|_| rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap());
     let [own, other] = signed;
     std::fs::write(directory.path().join("cert.pem"), own.cert.pem()).unwrap();
-    std::fs::write(directory.path().join("key.pem"), own.signing_key.serialize_pem()).unwrap();
-    std::fs::write(directory.path().join("sluicegate.yaml"), config("  tls: { cert: cert.pem, key: key.pem }"))
-        .unwrap();
+    std::fs::write(
+        directory.path().join("key.pem"),
+        own.signing_key.serialize_pem(),
+    )
+    .unwrap();
+    std::fs::write(
+        directory.path().join("sluicegate.yaml"),
+        config("  tls: { cert: cert.pem, key: key.pem }"),
+    )
+    .unwrap();
     let server = Sluicegate::start_in(directory);
 
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("ca.pem"), other.cert.pem()).unwrap();
     let port = server.proxy.port();
-    let trusting = config(&format!("  upstream: 'https://localhost:{port}'\n  upstream_ca_file: ca.pem"));
+    let trusting = config(&format!(
+        "  upstream: 'https://localhost:{port}'\n  upstream_ca_file: ca.pem"
+    ));
     std::fs::write(directory.path().join("sluicegate.yaml"), trusting).unwrap();
     let sluicegate = Sluicegate::start_in(directory);
-    assert_eq!(status(&sluicegate.get("/", &[])), 502, "it is signed by nobody we know");
+    assert_eq!(
+        status(&sluicegate.get("/", &[])),
+        502,
+        "it is signed by nobody we know"
+    );
     std::fs::write(sluicegate.file("ca.pem"), own.cert.pem()).unwrap();
-    eventually("its certificate is trusted", || status(&sluicegate.get("/", &[])) == 200);
+    eventually("its certificate is trusted", || {
+        status(&sluicegate.get("/", &[])) == 200
+    });
 }

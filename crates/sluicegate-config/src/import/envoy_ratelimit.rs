@@ -32,8 +32,15 @@ enum Rate {
 }
 
 /// Units, as our rates write them.
-const UNITS: [(&str, &str); 7] =
-    [("second", "s"), ("minute", "m"), ("hour", "h"), ("day", "d"), ("week", "7d"), ("month", "30d"), ("year", "365d")];
+const UNITS: [(&str, &str); 7] = [
+    ("second", "s"),
+    ("minute", "m"),
+    ("hour", "h"),
+    ("day", "d"),
+    ("week", "7d"),
+    ("month", "30d"),
+    ("year", "365d"),
+];
 
 /// Keys that say nothing about limits.
 const OF_METRICS: [&str; 3] = ["detailed_metric", "value_to_metric", "share_threshold"];
@@ -41,7 +48,10 @@ const OF_METRICS: [&str; 3] = ["detailed_metric", "value_to_metric", "share_thre
 /// The whole file.
 pub(super) fn domain(item: &Item<'_>) -> Option<Imported> {
     item.section(|section| {
-        let name = section.need("domain", "the domain that descriptors belong to")?.text()?.to_owned();
+        let name = section
+            .need("domain", "the domain that descriptors belong to")?
+            .text()?
+            .to_owned();
         let mut found = Found::default();
         if let Some(descriptors) = section.get("descriptors") {
             found.below(&descriptors, &[]);
@@ -67,21 +77,32 @@ impl Found {
 
     fn one(&mut self, section: &mut Section<'_>, above: &[Wanted]) -> Option<()> {
         let path = section.item().path.clone();
-        let name = section.need("key", "the name of an entry").and_then(|item| Some(item.text()?.to_owned()));
-        let value = section.get("value").and_then(|item| text_of(&item)).filter(|value| !value.is_empty());
+        let name = section
+            .need("key", "the name of an entry")
+            .and_then(|item| Some(item.text()?.to_owned()));
+        let value = section
+            .get("value")
+            .and_then(|item| text_of(&item))
+            .filter(|value| !value.is_empty());
         let is_shadow = section.read("shadow_mode", false, Item::switch);
         for key in OF_METRICS {
             if section.sub(key).is_some() {
-                self.differs(format!("{path}.{key} is about their metrics; ours count every limit by its name"));
+                self.differs(format!(
+                    "{path}.{key} is about their metrics; ours count every limit by its name"
+                ));
             }
         }
         let (limit, below) = (section.get("rate_limit"), section.get("descriptors"));
         let mut entries = above.to_vec();
         entries.push(Wanted { name: name?, value });
-        if let Some(value) =
-            entries.iter().filter_map(|entry| entry.value.as_deref()).find(|value| value.ends_with('*'))
+        if let Some(value) = entries
+            .iter()
+            .filter_map(|entry| entry.value.as_deref())
+            .find(|value| value.ends_with('*'))
         {
-            self.differs(format!("{path}: all values that begin as {value:?} does are no condition of ours; left out"));
+            self.differs(format!(
+                "{path}: all values that begin as {value:?} does are no condition of ours; left out"
+            ));
             return None;
         }
         if let Some(limit) = limit {
@@ -93,19 +114,30 @@ impl Found {
         Some(())
     }
 
-    fn limit(&mut self, section: &mut Section<'_>, entries: &[Wanted], is_shadow: bool) -> Option<()> {
+    fn limit(
+        &mut self,
+        section: &mut Section<'_>,
+        entries: &[Wanted],
+        is_shadow: bool,
+    ) -> Option<()> {
         let path = section.item().path.clone();
         let is_unlimited = section.read("unlimited", false, Item::switch);
         let unit = section.optional("unit", |item| item.word(&UNITS));
-        let units = section.optional("requests_per_unit", |item| item.whole(0..=u64::from(u32::MAX)));
+        let units = section.optional("requests_per_unit", |item| {
+            item.whole(0..=u64::from(u32::MAX))
+        });
         let name = section.text_or_none("name");
         if section.sub("replaces").is_some() {
-            self.differs(format!("{path}.replaces is left out: ours replaces the one limit that is less particular"));
+            self.differs(format!(
+                "{path}.replaces is left out: ours replaces the one limit that is less particular"
+            ));
         }
         let rate = match (is_unlimited, units, unit) {
             (true, ..) => Rate::Unlimited,
             (false, Some(0), _) => {
-                self.differs(format!("{path} lets nothing pass, which no limit of ours does; left out (see `access`)"));
+                self.differs(format!(
+                    "{path} lets nothing pass, which no limit of ours does; left out (see `access`)"
+                ));
                 return None;
             }
             (false, Some(units), Some(unit)) => Rate::Of(units, unit),
@@ -114,22 +146,37 @@ impl Found {
                 return None;
             }
             (false, Some(_), None) => {
-                section.need("unit", "the unit of time: second, minute, hour, day, week, month or year");
+                section.need(
+                    "unit",
+                    "the unit of time: second, minute, hour, day, week, month or year",
+                );
                 return None;
             }
         };
         let name = self.free_name(&name.unwrap_or_else(|| spelled(entries)));
-        self.limits.push(Theirs { entries: entries.to_vec(), name, rate, is_shadow });
+        self.limits.push(Theirs {
+            entries: entries.to_vec(),
+            name,
+            rate,
+            is_shadow,
+        });
         Some(())
     }
 
     /// A name that our limits may have and none of them has.
     fn free_name(&self, wanted: &str) -> String {
         let is_fine = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
-        let name: String = wanted.chars().map(|letter| if is_fine(letter) { letter } else { '-' }).take(64).collect();
+        let name: String = wanted
+            .chars()
+            .map(|letter| if is_fine(letter) { letter } else { '-' })
+            .take(64)
+            .collect();
         let is_free = |name: &String| self.limits.iter().all(|limit| limit.name != *name);
         let numbered = (2..).map(|number| format!("{name}-{number}"));
-        std::iter::once(name.clone()).chain(numbered).find(is_free).unwrap_or(name)
+        std::iter::once(name.clone())
+            .chain(numbered)
+            .find(is_free)
+            .unwrap_or(name)
     }
 
     fn differs(&mut self, what: String) {
@@ -137,7 +184,10 @@ impl Found {
     }
 
     fn told(mut self, domain: &str) -> Imported {
-        let mut yaml = format!("# The limits of the domain {} of envoyproxy/ratelimit.\n", quoted(domain));
+        let mut yaml = format!(
+            "# The limits of the domain {} of envoyproxy/ratelimit.\n",
+            quoted(domain)
+        );
         yaml.push_str("decisions:\n  grpc: \"127.0.0.1:8082\"\nlimits:\n");
         for limit in &self.limits {
             let replaced = self.replaced_by(limit);
@@ -161,17 +211,31 @@ impl Found {
         self.differences.insert(0, fixed.to_owned());
         let is_long = |limit: &Theirs| matches!(limit.rate, Rate::Of(_, "30d" | "365d"));
         if self.limits.iter().any(is_long) {
-            self.differences.insert(1, "a month is 30 days and a year 365, whatever the calendar says".to_owned());
+            self.differences.insert(
+                1,
+                "a month is 30 days and a year 365, whatever the calendar says".to_owned(),
+            );
         }
-        Imported { yaml, differences: self.differences }
+        Imported {
+            yaml,
+            differences: self.differences,
+        }
     }
 
     /// The limit that covers all that this one covers, and more: the most particular of them.
     fn replaced_by(&self, limit: &Theirs) -> Option<&str> {
         let wider = self.limits.iter().filter(|other| limit.is_within(other));
-        let exact = |other: &&Theirs| other.entries.iter().map(|entry| entry.value.is_some()).collect::<Vec<_>>();
+        let exact = |other: &&Theirs| {
+            other
+                .entries
+                .iter()
+                .map(|entry| entry.value.is_some())
+                .collect::<Vec<_>>()
+        };
         let count = |other: &&Theirs| exact(other).iter().filter(|is_exact| **is_exact).count();
-        wider.max_by_key(|other| (count(other), exact(other))).map(|other| other.name.as_str())
+        wider
+            .max_by_key(|other| (count(other), exact(other)))
+            .map(|other| other.name.as_str())
     }
 }
 
@@ -179,24 +243,39 @@ impl Theirs {
     /// Whether both can cover the same descriptor.
     fn meets(&self, other: &Self) -> bool {
         let agree = |(one, two): (&Wanted, &Wanted)| {
-            one.name == two.name && (one.value == two.value || one.value.is_none() || two.value.is_none())
+            one.name == two.name
+                && (one.value == two.value || one.value.is_none() || two.value.is_none())
         };
-        self.entries.len() == other.entries.len() && self.entries.iter().zip(&other.entries).all(agree)
+        self.entries.len() == other.entries.len()
+            && self.entries.iter().zip(&other.entries).all(agree)
     }
 
     /// Whether the other one covers all that this one covers, and more.
     fn is_within(&self, other: &Self) -> bool {
-        let is_wider = |(own, theirs): (&Wanted, &Wanted)| theirs.value.is_none() || own.value == theirs.value;
-        self.entries != other.entries && self.meets(other) && self.entries.iter().zip(&other.entries).all(is_wider)
+        let is_wider =
+            |(own, theirs): (&Wanted, &Wanted)| theirs.value.is_none() || own.value == theirs.value;
+        self.entries != other.entries
+            && self.meets(other)
+            && self.entries.iter().zip(&other.entries).all(is_wider)
     }
 
     fn write(&self, yaml: &mut String, domain: &str, replaces: Option<&str>) {
-        let conditions = self.entries.iter().filter_map(|entry| Some((&entry.name, entry.value.as_ref()?)));
-        let conditions: Vec<String> =
-            conditions.map(|(name, value)| format!("{}: {}", quoted(name), quoted(value))).collect();
+        let conditions = self
+            .entries
+            .iter()
+            .filter_map(|entry| Some((&entry.name, entry.value.as_ref()?)));
+        let conditions: Vec<String> = conditions
+            .map(|(name, value)| format!("{}: {}", quoted(name), quoted(value)))
+            .collect();
         let parts = self.entries.iter().filter(|entry| entry.value.is_none());
-        let parts: Vec<String> = parts.map(|entry| quoted(&format!("descriptor:{}", entry.name))).collect();
-        let key = if parts.is_empty() { "global".to_owned() } else { parts.join(", ") };
+        let parts: Vec<String> = parts
+            .map(|entry| quoted(&format!("descriptor:{}", entry.name)))
+            .collect();
+        let key = if parts.is_empty() {
+            "global".to_owned()
+        } else {
+            parts.join(", ")
+        };
         let mut line = |text: std::fmt::Arguments<'_>| {
             // Text takes every line.
             let _ = writeln!(yaml, "{text}");
@@ -216,7 +295,9 @@ impl Theirs {
         line(format_args!("    key: [{key}]"));
         match self.rate {
             Rate::Unlimited => line(format_args!("    average: 0 # unlimited")),
-            Rate::Of(units, period) => line(format_args!("    rate: {units}/{period}\n    burst: {units}")),
+            Rate::Of(units, period) => line(format_args!(
+                "    rate: {units}/{period}\n    burst: {units}"
+            )),
         }
         if self.is_shadow {
             line(format_args!("    mode: shadow"));

@@ -6,8 +6,14 @@ use crate::typed::{Access, AccessList};
 pub(super) fn access(item: Option<&Item<'_>>) -> Access {
     let read = item.and_then(|item| {
         item.section(|section| Access {
-            allow: section.sub("allow").map(|item| list(&item)).unwrap_or_default(),
-            deny: section.sub("deny").map(|item| list(&item)).unwrap_or_default(),
+            allow: section
+                .sub("allow")
+                .map(|item| list(&item))
+                .unwrap_or_default(),
+            deny: section
+                .sub("deny")
+                .map(|item| list(&item))
+                .unwrap_or_default(),
         })
     });
     read.unwrap_or_default()

@@ -11,32 +11,54 @@ const PORT: u16 = 9090;
 
 /// On, at loopback, unless it is said otherwise; `admin: off` is off.
 pub(super) fn admin(item: Option<&Item<'_>>) -> Admin {
-    let by_default = Admin { listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, PORT))), token_file: None };
+    let by_default = Admin {
+        listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, PORT))),
+        token_file: None,
+    };
     let Some(item) = item else { return by_default };
     if is_off(item) {
-        return Admin { listen: None, token_file: None };
+        return Admin {
+            listen: None,
+            token_file: None,
+        };
     }
     let read = item.section(|section| {
         let listen = section.optional("listen", Item::socket);
         let token_file = section.optional("token_file", Item::file);
         let is_open = listen.is_some_and(|listen| !listen.ip().to_canonical().is_loopback());
         if is_open && !section.has("token_file") {
-            section.need("token_file", "an address that is not loopback needs a token");
+            section.need(
+                "token_file",
+                "an address that is not loopback needs a token",
+            );
         }
-        Admin { listen: listen.or(by_default.listen), token_file }
+        Admin {
+            listen: listen.or(by_default.listen),
+            token_file,
+        }
     });
     read.unwrap_or(by_default)
 }
 
 /// Notes that the proxy listens where the operator's door is: requests of strangers could end up there.
 pub(super) fn tell_if_shared(config: &Config, top: &Section<'_>) {
-    let Some(admin) = config.admin.listen.filter(|listen| listen.port() != 0) else { return };
+    let Some(admin) = config.admin.listen.filter(|listen| listen.port() != 0) else {
+        return;
+    };
     let is_shared = |listen: &SocketAddr| {
-        let is_same_host = listen.ip() == admin.ip() || listen.ip().is_unspecified() || admin.ip().is_unspecified();
+        let is_same_host = listen.ip() == admin.ip()
+            || listen.ip().is_unspecified()
+            || admin.ip().is_unspecified();
         listen.port() == admin.port() && is_same_host
     };
-    if config.proxy.iter().flat_map(|proxy| &proxy.listen).any(is_shared) {
-        top.first_of(&["admin", "proxy"]).note("the proxy and admin listen at the same address and port");
+    if config
+        .proxy
+        .iter()
+        .flat_map(|proxy| &proxy.listen)
+        .any(is_shared)
+    {
+        top.first_of(&["admin", "proxy"])
+            .note("the proxy and admin listen at the same address and port");
     }
 }
 

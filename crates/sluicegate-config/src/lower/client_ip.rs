@@ -21,11 +21,23 @@ pub(super) fn client_ip(item: Option<&Item<'_>>) -> (ClientIp, Prefixes) {
                 let bits = section.read(key, default, |item| item.whole(0..=most));
                 u8::try_from(bits).unwrap_or(u8::MAX)
             };
-            let prefixes = Prefixes::new(prefix("ipv4_prefix", 32, 32), prefix("ipv6_prefix", 64, 128));
-            (ClientIp { trusted_proxies, header }, prefixes.unwrap_or_default())
+            let prefixes = Prefixes::new(
+                prefix("ipv4_prefix", 32, 32),
+                prefix("ipv6_prefix", 64, 128),
+            );
+            (
+                ClientIp {
+                    trusted_proxies,
+                    header,
+                },
+                prefixes.unwrap_or_default(),
+            )
         })
     });
-    let by_default = ClientIp { trusted_proxies: Vec::new(), header: ProxyHeader::default() };
+    let by_default = ClientIp {
+        trusted_proxies: Vec::new(),
+        header: ProxyHeader::default(),
+    };
     read.unwrap_or((by_default, Prefixes::default()))
 }
 

@@ -37,17 +37,27 @@ pub(super) fn decisions(item: Option<&Item<'_>>) -> Decisions {
 /// `{ cert, key, client_ca_file }`
 fn tls(section: &mut Section<'_>) -> DecisionsTls {
     let server = certificate(section);
-    DecisionsTls { server, client_ca_file: section.optional("client_ca_file", Item::file) }
+    DecisionsTls {
+        server,
+        client_ca_file: section.optional("client_ca_file", Item::file),
+    }
 }
 
 /// Notes that two doors are at one address: the questions of one would end up at the other.
 pub(super) fn tell_if_shared(config: &Config, top: &Section<'_>) {
-    let proxy = config.proxy.iter().flat_map(|proxy| &proxy.listen).map(|listen| ("proxy", *listen));
+    let proxy = config
+        .proxy
+        .iter()
+        .flat_map(|proxy| &proxy.listen)
+        .map(|listen| ("proxy", *listen));
     let admin = config.admin.listen.map(|listen| ("admin", listen));
     let others: Vec<(&str, SocketAddr)> = proxy.chain(admin).collect();
     let own: Vec<(&str, SocketAddr)> = config.decisions.addresses().collect();
     for (place, (name, address)) in own.iter().enumerate() {
-        let taken = others.iter().chain(&own[..place]).find(|(_, other)| is_same(*address, *other));
+        let taken = others
+            .iter()
+            .chain(&own[..place])
+            .find(|(_, other)| is_same(*address, *other));
         if let Some((other, _)) = taken {
             let message = format!("{name} and {other} listen at the same address and port");
             top.first_of(&["decisions"]).note(message);
@@ -57,6 +67,7 @@ pub(super) fn tell_if_shared(config: &Config, top: &Section<'_>) {
 
 /// Whether two listeners are in each other's way; the system picks a port for 0, another one each time.
 fn is_same(one: SocketAddr, other: SocketAddr) -> bool {
-    let is_same_host = one.ip() == other.ip() || one.ip().is_unspecified() || other.ip().is_unspecified();
+    let is_same_host =
+        one.ip() == other.ip() || one.ip().is_unspecified() || other.ip().is_unspecified();
     one.port() != 0 && one.port() == other.port() && is_same_host
 }

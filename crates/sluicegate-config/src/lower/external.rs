@@ -10,11 +10,14 @@ use crate::item::Item;
 use crate::section::Section;
 use crate::tree::Value;
 use crate::typed::{
-    BackendScheme, BackendUrlSettings, ExternalService, ExternalSettings, GrpcCodec, HeaderFilter, ServiceAddress,
-    Store,
+    BackendScheme, BackendUrlSettings, ExternalService, ExternalSettings, GrpcCodec, HeaderFilter,
+    ServiceAddress, Store,
 };
 
-const SCHEMES: [(&str, BackendScheme); 2] = [("http", BackendScheme::Http), ("https", BackendScheme::Https)];
+const SCHEMES: [(&str, BackendScheme); 2] = [
+    ("http", BackendScheme::Http),
+    ("https", BackendScheme::Https),
+];
 
 /// The settings; `None` when it cannot be read whom to ask.
 pub(super) fn external(item: &Item<'_>, store: &Store) -> Option<ExternalSettings> {
@@ -23,28 +26,44 @@ pub(super) fn external(item: &Item<'_>, store: &Store) -> Option<ExternalSetting
         let timeout = Nanos::MILLISECOND..=Nanos::MINUTE;
         let cache_ttl = Nanos::SECOND..=Nanos::DAY;
         let settings = ExternalSettings {
-            timeout: section.read("timeout", Nanos::from_secs(5), |item| item.duration(timeout)),
+            timeout: section.read("timeout", Nanos::from_secs(5), |item| {
+                item.duration(timeout)
+            }),
             cache_ttl: section.read("cache_ttl", Nanos::MINUTE, |item| item.duration(cache_ttl)),
             max_concurrent_requests: section
                 .read("max_concurrent_requests", 50, |item| item.whole(1..=10_000))
                 .try_into()
                 .unwrap_or(usize::MAX),
             // What stands in is never seen: the mistake has been noted.
-            service: service.clone().unwrap_or(ExternalService::Http { at: nowhere(), path: String::new() }),
-            headers: section.sub("header_filter").map(|item| header_filter(&item)).unwrap_or_default(),
+            service: service.clone().unwrap_or(ExternalService::Http {
+                at: nowhere(),
+                path: String::new(),
+            }),
+            headers: section
+                .sub("header_filter")
+                .map(|item| header_filter(&item))
+                .unwrap_or_default(),
             cache_redis: section
                 .sub("cache_redis")
                 .filter(|item| !matches!(item.node.value, Value::Nothing))
                 .and_then(|item| redis::beside(&item, &store.kind))
                 .map(Box::new),
-            backend_url: section.sub("backend_url").map(|item| backend_url(&item)).unwrap_or_default(),
+            backend_url: section
+                .sub("backend_url")
+                .map(|item| backend_url(&item))
+                .unwrap_or_default(),
         };
         service.map(|_| settings)
     })?
 }
 
 fn nowhere() -> ServiceAddress {
-    ServiceAddress { tls: false, host: String::new(), port: 0, ca_file: None }
+    ServiceAddress {
+        tls: false,
+        host: String::new(),
+        port: 0,
+        ca_file: None,
+    }
 }
 
 /// Exactly one of `http` and `grpc`.
@@ -54,7 +73,10 @@ fn service(section: &mut Section<'_>) -> Option<ExternalService> {
     match (http, grpc) {
         (Some(service), None) | (None, Some(service)) => service,
         (Some(_), Some(_)) => {
-            section.refuse("grpc", "http says it already: exactly one of the two is asked");
+            section.refuse(
+                "grpc",
+                "http says it already: exactly one of the two is asked",
+            );
             None
         }
         (None, None) => {
@@ -66,17 +88,22 @@ fn service(section: &mut Section<'_>) -> Option<ExternalService> {
 
 fn http(item: &Item<'_>) -> Option<ExternalService> {
     item.section(|section| {
-        let url = section.need("url", "where to ask, such as http://limits:8080/limits").and_then(|item| {
-            let text = item.text()?;
-            parse_url(text).map_err(|why| item.note(why)).ok()
-        });
+        let url = section
+            .need("url", "where to ask, such as http://limits:8080/limits")
+            .and_then(|item| {
+                let text = item.text()?;
+                parse_url(text).map_err(|why| item.note(why)).ok()
+            });
         let (_, ca_file) = tls(section, false);
         let is_plain = url.as_ref().is_some_and(|(at, _)| !at.tls);
         if is_plain {
             section.refuse("tls", "needs a url with https://");
         }
         let (at, path) = url?;
-        Some(ExternalService::Http { at: ServiceAddress { ca_file, ..at }, path })
+        Some(ExternalService::Http {
+            at: ServiceAddress { ca_file, ..at },
+            path,
+        })
     })?
 }
 
@@ -94,40 +121,65 @@ pub(super) fn parse_url(text: &str) -> Result<(ServiceAddress, String), &'static
     if path.contains('#') {
         return Err("must not hold a fragment");
     }
-    if !path.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte)) {
+    if !path
+        .bytes()
+        .all(|byte| byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte))
+    {
         return Err("the path must be visible ASCII, percent-encoded where it is not");
     }
     let (host, port) = host_and_port(authority)?;
-    let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+    let path = if path.starts_with('/') {
+        path.to_owned()
+    } else {
+        format!("/{path}")
+    };
     let port = port.unwrap_or(if tls { 443 } else { 80 });
-    Ok((ServiceAddress { tls, host, port, ca_file: None }, path))
+    Ok((
+        ServiceAddress {
+            tls,
+            host,
+            port,
+            ca_file: None,
+        },
+        path,
+    ))
 }
 
 fn grpc(item: &Item<'_>) -> Option<ExternalService> {
     item.section(|section| {
-        let address = section.need("address", "where to ask, such as limits:50052").and_then(|item| {
-            let text = item.text()?;
-            match host_and_port(text) {
-                _ if text.contains("://") => {
-                    item.note("must be a host and a port without a scheme, as in limits:50052");
-                    None
+        let address = section
+            .need("address", "where to ask, such as limits:50052")
+            .and_then(|item| {
+                let text = item.text()?;
+                match host_and_port(text) {
+                    _ if text.contains("://") => {
+                        item.note("must be a host and a port without a scheme, as in limits:50052");
+                        None
+                    }
+                    Ok((host, Some(port))) => Some((host, port)),
+                    Ok((_, None)) => {
+                        item.note("needs a port, as in limits:50052");
+                        None
+                    }
+                    Err(why) => {
+                        item.note(why);
+                        None
+                    }
                 }
-                Ok((host, Some(port))) => Some((host, port)),
-                Ok((_, None)) => {
-                    item.note("needs a port, as in limits:50052");
-                    None
-                }
-                Err(why) => {
-                    item.note(why);
-                    None
-                }
-            }
-        });
+            });
         let codecs = [("protobuf", GrpcCodec::Protobuf), ("json", GrpcCodec::Json)];
         let codec = section.read("codec", GrpcCodec::default(), |item| item.word(&codecs));
         let (tls, ca_file) = tls(section, true);
         let (host, port) = address?;
-        Some(ExternalService::Grpc { at: ServiceAddress { tls, host, port, ca_file }, codec })
+        Some(ExternalService::Grpc {
+            at: ServiceAddress {
+                tls,
+                host,
+                port,
+                ca_file,
+            },
+            codec,
+        })
     })?
 }
 
@@ -155,7 +207,10 @@ fn header_filter(item: &Item<'_>) -> HeaderFilter {
             return HeaderFilter::AllBut(secret.into_iter().chain(denied).collect());
         }
         if !denied.is_empty() {
-            section.refuse("deny_list", "has no meaning beside allow_list, which names all that are told");
+            section.refuse(
+                "deny_list",
+                "has no meaning beside allow_list, which names all that are told",
+            );
         }
         HeaderFilter::Only(allowed)
     });
@@ -174,7 +229,9 @@ fn backend_url(item: &Item<'_>) -> BackendUrlSettings {
             }
         };
         if schemes.is_empty() {
-            section.first_of(&["schemes"]).note("must name http, https or both");
+            section
+                .first_of(&["schemes"])
+                .note("must name http, https or both");
         }
         BackendUrlSettings {
             allowed_hosts: section.all("allowed_hosts", allowed_host),
@@ -188,7 +245,9 @@ fn backend_url(item: &Item<'_>) -> BackendUrlSettings {
 /// A name or address without a port, or `*.example`.
 fn allowed_host(item: &Item<'_>) -> Option<String> {
     let text = item.text()?;
-    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let bare = text
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
     if let Some(Ok(address)) = bare.map(str::parse::<std::net::Ipv6Addr>) {
         return Some(address.to_string());
     }

@@ -13,7 +13,13 @@ pub(super) fn on_failure(section: &mut Section<'_>) -> Option<FailurePolicy> {
     if policy.is_some() && fail_open.is_some() {
         section.refuse("fail_open", "on_failure says it already");
     }
-    let by_switch = |open| if open { FailurePolicy::Open } else { FailurePolicy::default() };
+    let by_switch = |open| {
+        if open {
+            FailurePolicy::Open
+        } else {
+            FailurePolicy::default()
+        }
+    };
     policy.or(fail_open.map(by_switch))
 }
 
@@ -23,13 +29,18 @@ fn policy(item: &Item<'_>) -> FailurePolicy {
         return word(item).unwrap_or_default();
     }
     let read = item.section(|section| {
-        let policy = section.need("policy", "open, closed or local").and_then(|item| word(&item));
+        let policy = section
+            .need("policy", "open, closed or local")
+            .and_then(|item| word(&item));
         let status = section.optional("status", |item| item.whole(400..=599));
         let status = status.and_then(|status| FailureStatus::new(u16::try_from(status).ok()?).ok());
         match (policy.unwrap_or_default(), status) {
             (FailurePolicy::Closed(_), Some(status)) => FailurePolicy::Closed(status),
             (policy @ (FailurePolicy::Open | FailurePolicy::Local), Some(_)) => {
-                section.refuse("status", "is for policy closed only: with the others no request is refused");
+                section.refuse(
+                    "status",
+                    "is for policy closed only: with the others no request is refused",
+                );
                 policy
             }
             (policy, None) => policy,
@@ -40,5 +51,7 @@ fn policy(item: &Item<'_>) -> FailurePolicy {
 
 fn word(item: &Item<'_>) -> Option<FailurePolicy> {
     let policy = item.any_text()?.parse();
-    policy.map_err(|_| item.unknown_word(&["open", "closed", "local"])).ok()
+    policy
+        .map_err(|_| item.unknown_word(&["open", "closed", "local"]))
+        .ok()
 }

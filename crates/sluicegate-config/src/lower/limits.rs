@@ -2,8 +2,8 @@
 
 use sluicegate_core::address::Prefixes;
 use sluicegate_core::{
-    DescriptorMatch, Factor, FactorRule, FailurePolicy, HeaderMatch, KeyPart, Limit, Match, Mode, OnMissingKey, Policy,
-    PolicyError, QuotaSource,
+    DescriptorMatch, Factor, FactorRule, FailurePolicy, HeaderMatch, KeyPart, Limit, Match, Mode,
+    OnMissingKey, Policy, PolicyError, QuotaSource,
 };
 
 use super::failure::on_failure;
@@ -31,7 +31,10 @@ pub(super) struct Around {
 /// All limits.
 pub(super) fn policy(item: Option<&Item<'_>>, around: Around) -> Policy {
     let items = item.and_then(|item| item.list()).unwrap_or_default();
-    let limits = items.iter().map(|item| limit(item, around)).collect::<Vec<_>>();
+    let limits = items
+        .iter()
+        .map(|item| limit(item, around))
+        .collect::<Vec<_>>();
     // A limit whose name could not be read might be the one that others replace, so there is no telling.
     let is_named = limits.iter().all(Option::is_some);
     let limits: Vec<Limit> = limits.into_iter().flatten().collect();
@@ -52,16 +55,29 @@ fn no_limits() -> Policy {
 /// One limit; `None` when it has no name.
 fn limit(item: &Item<'_>, around: Around) -> Option<Limit> {
     item.section(|section| {
-        let name = section.need("name", "letters, digits, '.', '_' and '-'").and_then(|item| item.text());
-        let key = section.need("key", "[client_ip] counts each client address, [global] all requests together");
+        let name = section
+            .need("name", "letters, digits, '.', '_' and '-'")
+            .and_then(|item| item.text());
+        let key = section.need(
+            "key",
+            "[client_ip] counts each client address, [global] all requests together",
+        );
         let limit = Limit {
             quota: quota(section),
             quota_from: quota_from(section, around.has_external),
-            key: key.map(|item| key_parts(&item)).unwrap_or_else(|| vec![KeyPart::Global]),
-            matching: section.sub("match").map(|item| matching(&item)).unwrap_or_default(),
-            replaces: section.optional("replaces", |item| item.text()).map(str::to_owned),
-            mode: section
-                .read("mode", Mode::Enforce, |item| item.word(&[("enforce", Mode::Enforce), ("shadow", Mode::Shadow)])),
+            key: key
+                .map(|item| key_parts(&item))
+                .unwrap_or_else(|| vec![KeyPart::Global]),
+            matching: section
+                .sub("match")
+                .map(|item| matching(&item))
+                .unwrap_or_default(),
+            replaces: section
+                .optional("replaces", |item| item.text())
+                .map(str::to_owned),
+            mode: section.read("mode", Mode::Enforce, |item| {
+                item.word(&[("enforce", Mode::Enforce), ("shadow", Mode::Shadow)])
+            }),
             on_missing_key: section.optional("on_missing_key", |item| item.word(&MISSING)),
             on_failure: Some(on_failure(section).unwrap_or(around.on_failure)),
             factor: section.sub("factor").and_then(|item| factor(&item)),
@@ -74,10 +90,15 @@ fn limit(item: &Item<'_>, around: Around) -> Option<Limit> {
 
 /// Who says what a caller may spend.
 fn quota_from(section: &mut Section<'_>, has_external: bool) -> QuotaSource {
-    let sources = [("static", QuotaSource::Limit), ("external", QuotaSource::External)];
+    let sources = [
+        ("static", QuotaSource::Limit),
+        ("external", QuotaSource::External),
+    ];
     let source = section.read("quota_from", QuotaSource::Limit, |item| item.word(&sources));
     if source == QuotaSource::External && !has_external {
-        section.first_of(&["quota_from"]).note("needs a section external that says whom to ask");
+        section
+            .first_of(&["quota_from"])
+            .note("needs a section external that says whom to ask");
     }
     if source == QuotaSource::External && !is_bucket(section) {
         let why = "external is for algorithm token_bucket or gcra: the answer is average, period and burst";
@@ -100,7 +121,11 @@ fn key_parts(item: &Item<'_>) -> Vec<KeyPart> {
         }
     }
     // What cannot be read has been noted; the list must not be empty for the checks that follow.
-    if parts.is_empty() { vec![KeyPart::Global] } else { parts }
+    if parts.is_empty() {
+        vec![KeyPart::Global]
+    } else {
+        parts
+    }
 }
 
 fn matching(item: &Item<'_>) -> Match {
@@ -110,14 +135,18 @@ fn matching(item: &Item<'_>) -> Match {
         hosts: section.all("hosts", |item| item.parsed(str::parse)),
         headers: section.optional("headers", headers).unwrap_or_default(),
         domain: section.optional("domain", |item| item.text().map(str::to_owned)),
-        descriptors: section.optional("descriptor", descriptors).unwrap_or_default(),
+        descriptors: section
+            .optional("descriptor", descriptors)
+            .unwrap_or_default(),
     });
     read.unwrap_or_default()
 }
 
 fn method(item: &Item<'_>) -> Option<String> {
-    let is_token =
-        |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte));
+    let is_token = |text: &str| {
+        text.bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+    };
     item.parsed(|text| match is_token(text) {
         true => Ok(text.to_ascii_uppercase()),
         false => Err(expected("a method such as POST", text)),
@@ -128,7 +157,9 @@ fn method(item: &Item<'_>) -> Option<String> {
 fn headers(item: &Item<'_>) -> Option<Vec<HeaderMatch>> {
     let mut headers: Vec<HeaderMatch> = Vec::new();
     for (name, item) in item.entries()? {
-        let value = item.any_text().map(|text| (text != "*").then(|| text.to_owned()));
+        let value = item
+            .any_text()
+            .map(|text| (text != "*").then(|| text.to_owned()));
         let name = name.to_ascii_lowercase();
         if !matches!(format!("header:{name}").parse(), Ok(KeyPart::Header(_))) {
             item.note("is no name of a header");
@@ -145,11 +176,16 @@ fn headers(item: &Item<'_>) -> Option<Vec<HeaderMatch>> {
 fn descriptors(item: &Item<'_>) -> Option<Vec<DescriptorMatch>> {
     let mut entries: Vec<DescriptorMatch> = Vec::new();
     for (name, item) in item.entries()? {
-        let value = item.any_text().map(|text| (text != "*").then(|| text.to_owned()));
+        let value = item
+            .any_text()
+            .map(|text| (text != "*").then(|| text.to_owned()));
         if name.is_empty() {
             item.note("has no name");
         } else if let Some(value) = value {
-            entries.push(DescriptorMatch { name: name.to_owned(), value });
+            entries.push(DescriptorMatch {
+                name: name.to_owned(),
+                value,
+            });
         }
     }
     Some(entries)
@@ -157,20 +193,31 @@ fn descriptors(item: &Item<'_>) -> Option<Vec<DescriptorMatch>> {
 
 fn factor(item: &Item<'_>) -> Option<FactorRule> {
     item.section(|section| {
-        let claim = section.need("claim", "the claim that holds the factor").and_then(|item| item.text());
+        let claim = section
+            .need("claim", "the claim that holds the factor")
+            .and_then(|item| item.text());
         let default = section.read("default", Factor::ONE, |item| {
             let factor = Factor::new(item.number()?);
-            factor.map_err(|_| item.wrong("must be a finite number of at least 0, where 0 is unlimited")).ok()
+            factor
+                .map_err(|_| {
+                    item.wrong("must be a finite number of at least 0, where 0 is unlimited")
+                })
+                .ok()
         });
-        FactorRule { claim: claim.unwrap_or_default().to_owned(), default }
+        FactorRule {
+            claim: claim.unwrap_or_default().to_owned(),
+            default,
+        }
     })
 }
 
 /// Whether replacements go on and on: such a chain takes long to check and cannot be understood. Circles are short.
 fn has_long_chain(items: &[Item<'_>], limits: &[Limit]) -> bool {
     const CHAIN_MAX: usize = 32;
-    let by_name: std::collections::HashMap<&str, &Limit> =
-        limits.iter().map(|limit| (limit.name.as_str(), limit)).collect();
+    let by_name: std::collections::HashMap<&str, &Limit> = limits
+        .iter()
+        .map(|limit| (limit.name.as_str(), limit))
+        .collect();
     let is_long = |first: &Limit| {
         let mut seen: Vec<&str> = Vec::new();
         let mut next = first.replaces.as_deref();
@@ -179,16 +226,22 @@ fn has_long_chain(items: &[Item<'_>], limits: &[Limit]) -> bool {
                 return false;
             }
             seen.push(name);
-            next = by_name.get(name).and_then(|limit| limit.replaces.as_deref());
+            next = by_name
+                .get(name)
+                .and_then(|limit| limit.replaces.as_deref());
             if seen.len() > CHAIN_MAX {
                 return true;
             }
         }
         false
     };
-    let Some(place) = limits.iter().position(is_long) else { return false };
+    let Some(place) = limits.iter().position(is_long) else {
+        return false;
+    };
     let message = format!("is the beginning of more than {CHAIN_MAX} replacements in a row");
-    with_section(&items[place], |section| section.first_of(&["replaces"]).note(message));
+    with_section(&items[place], |section| {
+        section.first_of(&["replaces"]).note(message)
+    });
     true
 }
 
@@ -197,7 +250,9 @@ fn tell(items: &[Item<'_>], error: &PolicyError) {
     let is_hidden = |item: &Item<'_>| {
         let mut hidden = false;
         with_section(item, |section| {
-            hidden = ["name", "replaces"].iter().any(|key| section.first_of(&[key]).node.origin.hidden.is_some());
+            hidden = ["name", "replaces"]
+                .iter()
+                .any(|key| section.first_of(&[key]).node.origin.hidden.is_some());
         });
         hidden
     };
@@ -206,7 +261,9 @@ fn tell(items: &[Item<'_>], error: &PolicyError) {
         true if error.field == "name" => "is no name, or that of another limit".to_owned(),
         true => "names no limit, or one that replaces this one in turn".to_owned(),
     };
-    with_section(&items[error.place], |section| section.first_of(&[error.field]).note(message));
+    with_section(&items[error.place], |section| {
+        section.first_of(&[error.field]).note(message)
+    });
 }
 
 /// Looks into a section that has been read before.

@@ -38,9 +38,15 @@ pub(crate) fn config(item: &Item<'_>) -> Option<Config> {
             access: access::access(top.sub("access").as_ref()),
             policy: limits::policy(
                 top.get("limits").as_ref(),
-                limits::Around { prefixes, on_failure: store.on_failure, has_external: top.has("external") },
+                limits::Around {
+                    prefixes,
+                    on_failure: store.on_failure,
+                    has_external: top.has("external"),
+                },
             ),
-            external: top.sub("external").and_then(|item| external::external(&item, &store)),
+            external: top
+                .sub("external")
+                .and_then(|item| external::external(&item, &store)),
             store,
             response: response::response(top.sub("response").as_ref()),
             log: response::log(top.sub("log").as_ref()),

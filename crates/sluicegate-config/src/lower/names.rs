@@ -13,7 +13,10 @@ pub(super) fn host_and_port(text: &str) -> Result<(String, Option<u16>), &'stati
         Some(rest) => bracketed(rest)?,
         None => plain(text)?,
     };
-    Ok((host.to_ascii_lowercase(), port.map(port_number).transpose()?))
+    Ok((
+        host.to_ascii_lowercase(),
+        port.map(port_number).transpose()?,
+    ))
 }
 
 fn bracketed(rest: &str) -> Result<(&str, Option<&str>), &'static str> {
@@ -29,7 +32,9 @@ fn bracketed(rest: &str) -> Result<(&str, Option<&str>), &'static str> {
 
 fn plain(text: &str) -> Result<(&str, Option<&str>), &'static str> {
     const HOST_LENGTH_MAX: usize = 253;
-    let (host, port) = text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port)));
+    let (host, port) = text
+        .split_once(':')
+        .map_or((text, None), |(host, port)| (host, Some(port)));
     if port.is_some_and(|port| port.contains(':')) {
         return Err("an IPv6 address must stand in brackets, as in [::1]:80");
     }

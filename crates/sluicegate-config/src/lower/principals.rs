@@ -21,7 +21,11 @@ const ALGORITHMS: [(&str, JwtAlgorithm); 12] = [
 ];
 
 /// A secret that verifies can also sign, so the HS family is only there for those who ask.
-const ALGORITHMS_BY_DEFAULT: [JwtAlgorithm; 3] = [JwtAlgorithm::RS256, JwtAlgorithm::ES256, JwtAlgorithm::EdDSA];
+const ALGORITHMS_BY_DEFAULT: [JwtAlgorithm; 3] = [
+    JwtAlgorithm::RS256,
+    JwtAlgorithm::ES256,
+    JwtAlgorithm::EdDSA,
+];
 
 pub(super) fn principals(item: Option<&Item<'_>>) -> Principals {
     let read = item.and_then(|item| {
@@ -31,7 +35,10 @@ pub(super) fn principals(item: Option<&Item<'_>>) -> Principals {
                 jwt: section.sub("jwt").and_then(|item| jwt(&item)),
                 required: section.read("required", false, Item::switch),
                 on_invalid: section.read("on_invalid", OnInvalid::default(), |item| {
-                    item.word(&[("reject", OnInvalid::Reject), ("anonymous", OnInvalid::Anonymous)])
+                    item.word(&[
+                        ("reject", OnInvalid::Reject),
+                        ("anonymous", OnInvalid::Anonymous),
+                    ])
                 }),
             };
             if principals.required && section.among(&["api_keys", "jwt"]).is_empty() {
@@ -46,7 +53,10 @@ pub(super) fn principals(item: Option<&Item<'_>>) -> Principals {
 fn api_keys(item: &Item<'_>) -> Option<ApiKeys> {
     item.section(|section| {
         let header = section.read("header", "x-api-key".to_owned(), Item::header_name);
-        let file = section.need("file", "the list of keys").and_then(|item| item.file()).unwrap_or_default();
+        let file = section
+            .need("file", "the list of keys")
+            .and_then(|item| item.file())
+            .unwrap_or_default();
         ApiKeys { header, file }
     })
 }
@@ -65,7 +75,9 @@ fn jwt(item: &Item<'_>) -> Option<Jwt> {
             issuer: section.text_or_none("issuer"),
             audience: section.text_or_none("audience"),
             algorithms,
-            leeway: section.read("leeway", Nanos::MINUTE, |item| item.duration(Nanos::ZERO..=Nanos::HOUR)),
+            leeway: section.read("leeway", Nanos::MINUTE, |item| {
+                item.duration(Nanos::ZERO..=Nanos::HOUR)
+            }),
         }
     })
 }

@@ -18,12 +18,16 @@ pub(super) fn proxy(item: &Item<'_>) -> Option<Proxy> {
         Proxy {
             listen: listen.map(|item| listeners(&item)).unwrap_or_default(),
             routes: upstream::routes(section),
-            tls: section.sub("tls").and_then(|item| item.section(certificate)),
+            tls: section
+                .sub("tls")
+                .and_then(|item| item.section(certificate)),
             timeouts: timeouts(section.sub("timeouts").as_ref()),
             max_connections: number(section, "max_connections", 10_000, 1..=10_000_000),
             bounds: bounds(section),
             proxy_protocol_from: section.all("proxy_protocol_from", Item::cidr),
-            workers: section.optional("workers", |item| item.whole(1..=1_024)).and_then(|count| count.try_into().ok()),
+            workers: section
+                .optional("workers", |item| item.whole(1..=1_024))
+                .and_then(|count| count.try_into().ok()),
         }
     })
 }
@@ -35,7 +39,9 @@ fn listeners(item: &Item<'_>) -> Vec<std::net::SocketAddr> {
     }
     let mut addresses = Vec::new();
     for item in &items {
-        let Some(address) = item.socket() else { continue };
+        let Some(address) = item.socket() else {
+            continue;
+        };
         // The system picks a port for 0, a new one each time.
         if address.port() != 0 && addresses.contains(&address) {
             item.note("is named twice");
@@ -47,9 +53,16 @@ fn listeners(item: &Item<'_>) -> Vec<std::net::SocketAddr> {
 
 /// `{ cert, key }`
 pub(super) fn certificate(section: &mut Section<'_>) -> ServerTls {
-    let cert = section.need("cert", "the file with the certificate").and_then(|item| item.file());
-    let key = section.need("key", "the file with the private key").and_then(|item| item.file());
-    ServerTls { cert: cert.unwrap_or_default(), key: key.unwrap_or_default() }
+    let cert = section
+        .need("cert", "the file with the certificate")
+        .and_then(|item| item.file());
+    let key = section
+        .need("key", "the file with the private key")
+        .and_then(|item| item.file());
+    ServerTls {
+        cert: cert.unwrap_or_default(),
+        key: key.unwrap_or_default(),
+    }
 }
 
 fn timeouts(item: Option<&Item<'_>>) -> Timeouts {
@@ -62,14 +75,17 @@ fn timeouts(item: Option<&Item<'_>>) -> Timeouts {
     };
     let read = item.and_then(|item| {
         item.section(|section| {
-            let mut timeout = |key, default| section.read(key, default, |item| item.duration(TIMEOUT));
+            let mut timeout =
+                |key, default| section.read(key, default, |item| item.duration(TIMEOUT));
             Timeouts {
                 header: timeout("header", by_default.header),
                 idle: timeout("idle", by_default.idle),
                 connect: timeout("connect", by_default.connect),
                 request: timeout("request", by_default.request),
                 // Not to wait at all is a choice here.
-                drain: section.read("drain", by_default.drain, |item| item.duration(Nanos::ZERO..=Nanos::DAY)),
+                drain: section.read("drain", by_default.drain, |item| {
+                    item.duration(Nanos::ZERO..=Nanos::DAY)
+                }),
             }
         })
     });
@@ -88,7 +104,12 @@ fn bounds(section: &mut Section<'_>) -> Bounds {
     }
 }
 
-fn number(section: &mut Section<'_>, key: &'static str, default: u64, range: RangeInclusive<u64>) -> usize {
+fn number(
+    section: &mut Section<'_>,
+    key: &'static str,
+    default: u64,
+    range: RangeInclusive<u64>,
+) -> usize {
     to_usize(section.read(key, default, |item| item.whole(range)))
 }
 

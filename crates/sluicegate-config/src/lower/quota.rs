@@ -45,17 +45,25 @@ pub(super) fn quota(limit: &mut Section<'_>) -> Option<Quota> {
 /// Whether a limit is a bucket of a rate and a burst, whatever else is wrong with it.
 pub(super) fn is_bucket(limit: &Section<'_>) -> bool {
     if limit.has("algorithm") {
-        let is_other =
-            |text: &str| ALGORITHMS.iter().any(|(word, kind)| *word == text && *kind != Algorithm::TokenBucket);
+        let is_other = |text: &str| {
+            ALGORITHMS
+                .iter()
+                .any(|(word, kind)| *word == text && *kind != Algorithm::TokenBucket)
+        };
         return !matches!(&limit.first_of(&["algorithm"]).node.value, Value::Text(text) if is_other(text));
     }
-    !limit.among(&RATE_KEYS).is_empty() || limit.among(&DRIP_KEYS).is_empty() && limit.among(&LEGACY_KEYS).is_empty()
+    !limit.among(&RATE_KEYS).is_empty()
+        || limit.among(&DRIP_KEYS).is_empty() && limit.among(&LEGACY_KEYS).is_empty()
 }
 
 /// `rate` or `average` and `period`, with `burst` where there is one.
 fn by_rate(limit: &mut Section<'_>, algorithm: Algorithm) -> Option<Quota> {
     refuse_all(limit, &DRIP_KEYS, "is for algorithm leaky_bucket only");
-    refuse_all(limit, &LEGACY_KEYS, "stands in place of rate, average and algorithm, not beside them");
+    refuse_all(
+        limit,
+        &LEGACY_KEYS,
+        "stands in place of rate, average and algorithm, not beside them",
+    );
     let is_window = matches!(algorithm, Algorithm::FixedWindow | Algorithm::SlidingWindow);
     let has_burst = limit.has("burst");
     let burst = match is_window {
@@ -92,7 +100,11 @@ fn rate(limit: &mut Section<'_>) -> Option<(u64, Nanos)> {
         (None, Some(average)) => {
             let count = average.whole(0..=u64::MAX)?;
             // A period that could not be read has been noted.
-            let period = if limit.has("period") { period? } else { Nanos::SECOND };
+            let period = if limit.has("period") {
+                period?
+            } else {
+                Nanos::SECOND
+            };
             Some((count, period))
         }
         (Some(_), Some(_)) => {
@@ -101,7 +113,9 @@ fn rate(limit: &mut Section<'_>) -> Option<(u64, Nanos)> {
         }
         (None, None) => {
             if limit.among(&["rate", "average"]).is_empty() {
-                limit.item().note("needs numbers: rate, average, size or max");
+                limit
+                    .item()
+                    .note("needs numbers: rate, average, size or max");
             }
             None
         }
@@ -109,7 +123,10 @@ fn rate(limit: &mut Section<'_>) -> Option<(u64, Nanos)> {
 }
 
 fn read_rate(item: &Item<'_>) -> Option<(u64, Nanos)> {
-    if matches!(item.node.value, Value::Whole(_) | Value::Negative(_) | Value::Fraction(_)) {
+    if matches!(
+        item.node.value,
+        Value::Whole(_) | Value::Negative(_) | Value::Fraction(_)
+    ) {
         item.wrong("expected N/(ms|s|m|h|d), such as 100/s or 5/30s");
         return None;
     }
@@ -118,9 +135,19 @@ fn read_rate(item: &Item<'_>) -> Option<(u64, Nanos)> {
 
 /// `size`, `drip_rate` and `drip_size`.
 fn by_drips(limit: &mut Section<'_>) -> Option<Quota> {
-    refuse_all(limit, &RATE_KEYS, "is not for a leaky bucket, which has size, drip_rate and drip_size");
-    refuse_all(limit, &LEGACY_KEYS, "stands in place of size, drip_rate and drip_size, not beside them");
-    let size = limit.need("size", "how much fits into the bucket").and_then(|item| item.whole(1..=u64::MAX));
+    refuse_all(
+        limit,
+        &RATE_KEYS,
+        "is not for a leaky bucket, which has size, drip_rate and drip_size",
+    );
+    refuse_all(
+        limit,
+        &LEGACY_KEYS,
+        "stands in place of size, drip_rate and drip_size, not beside them",
+    );
+    let size = limit
+        .need("size", "how much fits into the bucket")
+        .and_then(|item| item.whole(1..=u64::MAX));
     let drip_rate = match limit.get("drip_rate") {
         Some(item) => item.duration(Nanos::MILLISECOND..=Nanos::MAX),
         None => Some(Nanos::SECOND),
@@ -129,18 +156,34 @@ fn by_drips(limit: &mut Section<'_>) -> Option<Quota> {
         Some(item) => item.whole(1..=u64::MAX),
         None => Some(1),
     };
-    Quota::leaky_bucket(size?, drip_rate?, drip_size?).map_err(|error| tell(limit, error)).ok()
+    Quota::leaky_bucket(size?, drip_rate?, drip_size?)
+        .map_err(|error| tell(limit, error))
+        .ok()
 }
 
 /// `max`, `duration` and `min_interval`.
 fn by_max(limit: &mut Section<'_>) -> Option<Quota> {
-    refuse_all(limit, &RATE_KEYS, "is not for a limit with max, duration and min_interval");
-    refuse_all(limit, &DRIP_KEYS, "is not for a limit with max, duration and min_interval");
+    refuse_all(
+        limit,
+        &RATE_KEYS,
+        "is not for a limit with max, duration and min_interval",
+    );
+    refuse_all(
+        limit,
+        &DRIP_KEYS,
+        "is not for a limit with max, duration and min_interval",
+    );
     // Less than a millisecond would count as nothing.
     let span = |item: &Item<'_>| item.duration(Nanos::MILLISECOND..=Nanos::MAX);
     if limit.has("max") != limit.has("duration") {
-        let (there, missing) = if limit.has("max") { ("max", "duration") } else { ("duration", "max") };
-        limit.first_of(&[there]).note(format!("needs a {missing} beside it"));
+        let (there, missing) = if limit.has("max") {
+            ("max", "duration")
+        } else {
+            ("duration", "max")
+        };
+        limit
+            .first_of(&[there])
+            .note(format!("needs a {missing} beside it"));
     }
     let legacy = LegacyLimit {
         max: limit.optional("max", |item| item.whole(1..=u64::MAX)),
@@ -179,11 +222,16 @@ fn tell(limit: &Section<'_>, error: QuotaError) {
         limit.first_of(keys)
     };
     match error {
-        QuotaError::TooSmall { what, min, .. } => blamed(what).wrong(format_args!("must be at least {min}")),
-        QuotaError::TooLarge { what, max, .. } => blamed(what).wrong(format_args!("must be at most {max}")),
+        QuotaError::TooSmall { what, min, .. } => {
+            blamed(what).wrong(format_args!("must be at least {min}"))
+        }
+        QuotaError::TooLarge { what, max, .. } => {
+            blamed(what).wrong(format_args!("must be at most {max}"))
+        }
         QuotaError::NotMillis { what, .. } => blamed(what).wrong("must be whole milliseconds"),
-        QuotaError::TooFast { .. } => blamed("rate")
-            .wrong("cannot be kept exactly: at most 1000000 a second, or a number that divides 1000000000"),
+        QuotaError::TooFast { .. } => blamed("rate").wrong(
+            "cannot be kept exactly: at most 1000000 a second, or a number that divides 1000000000",
+        ),
         QuotaError::TooSlow { max } => blamed("burst").wrong(format_args!(
             "takes more than {} days to refill; lower it or raise the rate",
             max.get() / Nanos::DAY.get()

@@ -36,17 +36,22 @@ const MODES: [(&str, ModeWord); 4] = [
 /// The settings, if there are any or there must be.
 pub(super) fn redis(store: &mut Section<'_>, is_used: bool) -> Option<Redis> {
     let common = Common::read(store);
-    let item =
-        if is_used { store.need_sub("redis", "kind redis needs to know where it is") } else { store.sub("redis") };
+    let item = if is_used {
+        store.need_sub("redis", "kind redis needs to know where it is")
+    } else {
+        store.sub("redis")
+    };
     item?.section(|section| servers(section, common))
 }
 
 /// The Redis of something other than counters, which goes by what the store says of its own.
 pub(super) fn beside(item: &Item<'_>, store: &StoreKind) -> Option<Redis> {
     let common = match store {
-        StoreKind::Redis(redis) => {
-            Common { deadline: redis.deadline, key_prefix: redis.key_prefix.clone(), ..Common::default() }
-        }
+        StoreKind::Redis(redis) => Common {
+            deadline: redis.deadline,
+            key_prefix: redis.key_prefix.clone(),
+            ..Common::default()
+        },
         StoreKind::Local { .. } => Common::default(),
     };
     item.section(|section| servers(section, common))
@@ -62,13 +67,21 @@ struct Common {
 
 impl Common {
     fn read(store: &mut Section<'_>) -> Self {
-        let Self { deadline, key_prefix: prefix, key_layout, clock } = Self::default();
+        let Self {
+            deadline,
+            key_prefix: prefix,
+            key_layout,
+            clock,
+        } = Self::default();
         Self {
             deadline: store.read("deadline", deadline, |item| item.duration(DIAL)),
             key_prefix: store.read("key_prefix", prefix, key_prefix),
             key_layout: store.read("key_layout", key_layout, |item| item.word(&LAYOUTS)),
             clock: store.read("clock", clock, |item| {
-                item.word(&[("server", RedisClock::Server), ("replica", RedisClock::Replica)])
+                item.word(&[
+                    ("server", RedisClock::Server),
+                    ("replica", RedisClock::Replica),
+                ])
             }),
         }
     }
@@ -94,7 +107,9 @@ fn key_prefix(item: &Item<'_>) -> Option<String> {
     // Braces would choose the slot of every key.
     let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"{}".contains(&byte);
     if prefix.len() > LENGTH_MAX || !prefix.bytes().all(is_plain) {
-        item.wrong(format_args!("must be at most {LENGTH_MAX} letters of visible ASCII without braces"));
+        item.wrong(format_args!(
+            "must be at most {LENGTH_MAX} letters of visible ASCII without braces"
+        ));
         return None;
     }
     Some(prefix.to_owned())
@@ -111,14 +126,24 @@ fn servers(section: &mut Section<'_>, common: Common) -> Redis {
             section.refuse(key, "the url says it already");
         }
     }
-    let endpoints = if written { Vec::new() } else { endpoints(section) };
+    let endpoints = if written {
+        Vec::new()
+    } else {
+        endpoints(section)
+    };
     let word = section.optional("mode", |item| item.word(&MODES));
     let database = section.optional("database", |item| item.whole(0..=u64::from(u32::MAX)));
     let url = url.unwrap_or_else(|| RedisUrl {
-        mode: word.unwrap_or(if endpoints.len() > 1 { ModeWord::Replication } else { ModeWord::Standalone }),
+        mode: word.unwrap_or(if endpoints.len() > 1 {
+            ModeWord::Replication
+        } else {
+            ModeWord::Standalone
+        }),
         endpoints,
         master: None,
-        database: database.and_then(|number| u32::try_from(number).ok()).unwrap_or(0),
+        database: database
+            .and_then(|number| u32::try_from(number).ok())
+            .unwrap_or(0),
         tls: false,
     });
     check_shape(section, &url);
@@ -142,7 +167,9 @@ fn servers(section: &mut Section<'_>, common: Common) -> Redis {
 }
 
 fn endpoints(section: &mut Section<'_>) -> Vec<String> {
-    let Some(item) = section.need("endpoints", "at least one host:port, or a url") else { return Vec::new() };
+    let Some(item) = section.need("endpoints", "at least one host:port, or a url") else {
+        return Vec::new();
+    };
     let items = item.one_or_more();
     if items.is_empty() {
         item.note("must name at least one host:port");
@@ -164,7 +191,11 @@ fn check_shape(section: &mut Section<'_>, url: &RedisUrl) {
         section.refuse("endpoints", "must name one server in mode standalone");
     }
     if url.mode == ModeWord::Cluster && url.database != 0 {
-        let key = if section.has("url") { "url" } else { "database" };
+        let key = if section.has("url") {
+            "url"
+        } else {
+            "database"
+        };
         section.refuse(key, "a cluster has only database 0");
     }
 }
@@ -184,7 +215,11 @@ fn mode(section: &mut Section<'_>, url: &RedisUrl) -> RedisMode {
 }
 
 fn sentinel(section: &mut Section<'_>, named: Option<&str>) -> RedisMode {
-    let unnamed = RedisMode::Sentinel { master: named.unwrap_or_default().to_owned(), username: None, password: None };
+    let unnamed = RedisMode::Sentinel {
+        master: named.unwrap_or_default().to_owned(),
+        username: None,
+        password: None,
+    };
     let item = match named {
         Some(_) => section.sub("sentinel"),
         None => section.need_sub("sentinel", "mode sentinel needs sentinel.master"),
@@ -198,11 +233,16 @@ fn sentinel(section: &mut Section<'_>, named: Option<&str>) -> RedisMode {
                 }
                 None => {
                     let item = section.need("master", "the name the sentinels know the primary by");
-                    item.and_then(|item| item.parsed(master_name)).unwrap_or_default()
+                    item.and_then(|item| item.parsed(master_name))
+                        .unwrap_or_default()
                 }
             };
             let (username, password) = credentials(section);
-            RedisMode::Sentinel { master, username, password }
+            RedisMode::Sentinel {
+                master,
+                username,
+                password,
+            }
         })
     });
     read.unwrap_or(unnamed)
@@ -213,7 +253,10 @@ pub(super) fn master_name(text: &str) -> Result<String, String> {
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     match !text.is_empty() && text.bytes().all(is_name) {
         true => Ok(text.to_owned()),
-        false => Err(crate::item::expected("letters, digits, '.', '-' and '_'", text)),
+        false => Err(crate::item::expected(
+            "letters, digits, '.', '-' and '_'",
+            text,
+        )),
     }
 }
 
@@ -227,8 +270,14 @@ fn credentials(section: &mut Section<'_>) -> (Option<String>, Option<SecretSourc
     let env = section.text_or_none("password_env").map(SecretSource::Env);
     let inline = section.optional("password", password);
     let is_there = file.is_some() || env.is_some() || section.has("password");
-    if usize::from(file.is_some()) + usize::from(env.is_some()) + usize::from(section.has("password")) > 1 {
-        section.item().note("has more than one of password_file, password_env and password");
+    if usize::from(file.is_some())
+        + usize::from(env.is_some())
+        + usize::from(section.has("password"))
+        > 1
+    {
+        section
+            .item()
+            .note("has more than one of password_file, password_env and password");
     }
     if username.is_some() && !is_there {
         section.refuse("username", "needs a password_file or password_env");
@@ -250,10 +299,15 @@ fn password(item: &Item<'_>) -> Option<SecretSource> {
 
 fn tls(section: &mut Section<'_>, by_url: Option<bool>) -> Option<RedisTls> {
     let mut enabled = by_url.unwrap_or(false);
-    let Some(item) = section.sub("tls") else { return enabled.then(RedisTls::default) };
+    let Some(item) = section.sub("tls") else {
+        return enabled.then(RedisTls::default);
+    };
     let read = item.section(|section| {
         match by_url {
-            Some(_) => section.refuse("enabled", "the url says it already: rediss is TLS, redis is not"),
+            Some(_) => section.refuse(
+                "enabled",
+                "the url says it already: rediss is TLS, redis is not",
+            ),
             None => enabled = section.read("enabled", true, Item::switch),
         }
         let ca_file = section.optional("ca_file", |item| match item.any_text() {
@@ -269,9 +323,16 @@ fn tls(section: &mut Section<'_>, by_url: Option<bool>) -> Option<RedisTls> {
         section.optional("key", |_| Some(()));
         let server_name = section.optional("server_name", |item| {
             let text = item.any_text().filter(|text| !text.is_empty())?;
-            host_and_port(text).map_err(|why| item.note(why)).ok().map(|_| text.to_owned())
+            host_and_port(text)
+                .map_err(|why| item.note(why))
+                .ok()
+                .map(|_| text.to_owned())
         });
-        RedisTls { ca_file, client, server_name }
+        RedisTls {
+            ca_file,
+            client,
+            server_name,
+        }
     });
     read.filter(|_| enabled)
 }

@@ -19,20 +19,26 @@ pub(super) fn parse(text: &str) -> Result<RedisUrl, &'static str> {
     const SCHEMES: &str = "must begin with redis://, rediss://, redis+sentinel://, rediss+sentinel://, \
                            redis+cluster:// or rediss+cluster://";
     let (scheme, rest) = text.split_once("://").ok_or(SCHEMES)?;
-    let (base, kind) = scheme.split_once('+').map_or((scheme, ""), |(base, kind)| (base, kind));
+    let (base, kind) = scheme
+        .split_once('+')
+        .map_or((scheme, ""), |(base, kind)| (base, kind));
     let tls = match base {
         "redis" => false,
         "rediss" => true,
         _ => return Err(SCHEMES),
     };
     if rest.contains('@') {
-        return Err("must not hold a user or password: use username and password_file or password_env");
+        return Err(
+            "must not hold a user or password: use username and password_file or password_env",
+        );
     }
     if rest.contains(['?', '#']) {
         return Err("must end after the path: use tls for what a query would say");
     }
     let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let endpoints = hosts.split(',').map(|host| host_and_port(host).map(|_| host.to_owned()));
+    let endpoints = hosts
+        .split(',')
+        .map(|host| host_and_port(host).map(|_| host.to_owned()));
     let endpoints: Vec<String> = endpoints.collect::<Result<_, _>>()?;
     let (mode, master, database) = match kind {
         "" if endpoints.len() > 1 => (ModeWord::Replication, None, path),
@@ -40,7 +46,8 @@ pub(super) fn parse(text: &str) -> Result<RedisUrl, &'static str> {
         "cluster" => (ModeWord::Cluster, None, path),
         "sentinel" => {
             let (master, database) = path.split_once('/').unwrap_or((path, ""));
-            let master = master_name(master).map_err(|_| "must name the primary after the hosts, as in /mymaster")?;
+            let master = master_name(master)
+                .map_err(|_| "must name the primary after the hosts, as in /mymaster")?;
             (ModeWord::Sentinel, Some(master), database)
         }
         _ => return Err(SCHEMES),
@@ -48,7 +55,17 @@ pub(super) fn parse(text: &str) -> Result<RedisUrl, &'static str> {
     let is_number = database.bytes().all(|byte| byte.is_ascii_digit());
     let database = match database {
         "" => 0,
-        number => number.parse().ok().filter(|_| is_number).ok_or("the database must be a number")?,
+        number => number
+            .parse()
+            .ok()
+            .filter(|_| is_number)
+            .ok_or("the database must be a number")?,
     };
-    Ok(RedisUrl { mode, endpoints, master, database, tls })
+    Ok(RedisUrl {
+        mode,
+        endpoints,
+        master,
+        database,
+        tls,
+    })
 }

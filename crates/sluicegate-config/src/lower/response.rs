@@ -10,18 +10,26 @@ const HEADERS: [(&str, Option<HeaderStyle>); 4] = [
     ("none", None),
 ];
 
-const BODIES: [(&str, BodyStyle); 3] =
-    [("auto", BodyStyle::Auto), ("text", BodyStyle::Text), ("json", BodyStyle::Json)];
+const BODIES: [(&str, BodyStyle); 3] = [
+    ("auto", BodyStyle::Auto),
+    ("text", BodyStyle::Text),
+    ("json", BodyStyle::Json),
+];
 
 pub(super) fn response(item: Option<&Item<'_>>) -> Response {
     let both = || vec![HeaderStyle::Ietf, HeaderStyle::XRateLimit];
     let read = item.and_then(|item| {
         item.section(|section| Response {
-            headers: section.get("headers").map_or_else(both, |item| headers(&item)),
+            headers: section
+                .get("headers")
+                .map_or_else(both, |item| headers(&item)),
             body: section.read("body", BodyStyle::default(), |item| item.word(&BODIES)),
         })
     });
-    read.unwrap_or_else(|| Response { headers: both(), body: BodyStyle::default() })
+    read.unwrap_or_else(|| Response {
+        headers: both(),
+        body: BodyStyle::default(),
+    })
 }
 
 fn headers(item: &Item<'_>) -> Vec<HeaderStyle> {
@@ -38,14 +46,22 @@ fn headers(item: &Item<'_>) -> Vec<HeaderStyle> {
 }
 
 pub(super) fn log(item: Option<&Item<'_>>) -> Log {
-    let by_default = Log { format: LogFormat::default(), access: false, rate_limit_line: true };
+    let by_default = Log {
+        format: LogFormat::default(),
+        access: false,
+        rate_limit_line: true,
+    };
     let read = item.and_then(|item| {
         item.section(|section| Log {
             format: section.read("format", by_default.format, |item| {
                 item.word(&[("text", LogFormat::Text), ("json", LogFormat::Json)])
             }),
             access: section.read("access", by_default.access, Item::switch),
-            rate_limit_line: section.read("rate_limit_line", by_default.rate_limit_line, Item::switch),
+            rate_limit_line: section.read(
+                "rate_limit_line",
+                by_default.rate_limit_line,
+                Item::switch,
+            ),
         })
     });
     read.unwrap_or(by_default)

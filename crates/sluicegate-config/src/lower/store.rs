@@ -23,10 +23,16 @@ pub(super) fn store(item: Option<&Item<'_>>) -> Store {
             Store { on_failure, kind }
         })
     });
-    read.unwrap_or(Store { on_failure: Default::default(), kind: LOCAL })
+    read.unwrap_or(Store {
+        on_failure: Default::default(),
+        kind: LOCAL,
+    })
 }
 
-const LOCAL: StoreKind = StoreKind::Local { max_keys: 1_000_000, sweep: Nanos::MINUTE };
+const LOCAL: StoreKind = StoreKind::Local {
+    max_keys: 1_000_000,
+    sweep: Nanos::MINUTE,
+};
 
 fn is_redis(item: &Item<'_>) -> Option<bool> {
     match item.any_text()?.trim().to_ascii_lowercase().as_str() {
@@ -48,7 +54,9 @@ fn local(section: &mut Section<'_>) -> StoreKind {
                 .read("max_keys", 1_000_000, |item| item.whole(1..=KEYS_MAX))
                 .try_into()
                 .unwrap_or(usize::MAX),
-            sweep: section.read("sweep", Nanos::MINUTE, |item| item.duration(Nanos::from_millis(100)..=Nanos::DAY)),
+            sweep: section.read("sweep", Nanos::MINUTE, |item| {
+                item.duration(Nanos::from_millis(100)..=Nanos::DAY)
+            }),
         })
     });
     read.unwrap_or(LOCAL)

@@ -16,16 +16,23 @@ pub(super) fn routes(proxy: &mut Section<'_>) -> Vec<Route> {
     let everything = Route {
         host: None,
         path: None,
-        upstreams: proxy
-            .get("upstream")
-            .map_or_else(|| vec![Upstream::Echo], |item| upstreams(&item, ca_file.as_deref())),
+        upstreams: proxy.get("upstream").map_or_else(
+            || vec![Upstream::Echo],
+            |item| upstreams(&item, ca_file.as_deref()),
+        ),
     };
     let mut routes = Vec::new();
-    for item in proxy.optional("routes", |item| item.list()).unwrap_or_default() {
-        let Some(route) = item.section(|section| route(section, ca_file.as_deref())) else { continue };
+    for item in proxy
+        .optional("routes", |item| item.list())
+        .unwrap_or_default()
+    {
+        let Some(route) = item.section(|section| route(section, ca_file.as_deref())) else {
+            continue;
+        };
         // A route for nothing in particular has been told of already.
         let is_some = route.host.is_some() || route.path.is_some();
-        let is_same = |other: &Route| is_some && (&other.host, &other.path) == (&route.host, &route.path);
+        let is_same =
+            |other: &Route| is_some && (&other.host, &other.path) == (&route.host, &route.path);
         if let Some(first) = routes.iter().position(is_same) {
             item.note(format!("has the host and path of proxy.routes[{first}]"));
         }
@@ -35,7 +42,10 @@ pub(super) fn routes(proxy: &mut Section<'_>) -> Vec<Route> {
     routes.push(everything);
     let is_tls = |upstream: &Upstream| matches!(upstream, Upstream::Server { tls: true, .. });
     if ca_file.is_some() && !routes.iter().flat_map(|route| &route.upstreams).any(is_tls) {
-        proxy.refuse("upstream_ca_file", "needs an upstream with https:// or h2://");
+        proxy.refuse(
+            "upstream_ca_file",
+            "needs an upstream with https:// or h2://",
+        );
     }
     routes
 }
@@ -44,9 +54,14 @@ fn route(section: &mut Section<'_>, ca_file: Option<&Path>) -> Route {
     let host = section.optional("host", |item| item.parsed(str::parse::<HostPattern>));
     let path = section.optional("path", |item| item.parsed(str::parse::<PathPattern>));
     if section.among(&["host", "path"]).is_empty() {
-        section.item().note("needs a host or a path; proxy.upstream is for everything else");
+        section
+            .item()
+            .note("needs a host or a path; proxy.upstream is for everything else");
     }
-    let to = section.need("upstream", "a URL such as http://127.0.0.1:3000, or a list of them");
+    let to = section.need(
+        "upstream",
+        "a URL such as http://127.0.0.1:3000, or a list of them",
+    );
     Route {
         host: host.map(|host| match host {
             HostPattern::Exact(host) => host,
@@ -59,11 +74,20 @@ fn route(section: &mut Section<'_>, ca_file: Option<&Path>) -> Route {
 
 /// The longest path, then text before templates, then an exact host, then the longest domain.
 fn rank(route: &Route) -> (usize, usize, bool, usize) {
-    let path = route.path.as_ref().map(PathPattern::to_string).unwrap_or_default();
+    let path = route
+        .path
+        .as_ref()
+        .map(PathPattern::to_string)
+        .unwrap_or_default();
     let segments = path.split('/').filter(|segment| !segment.is_empty());
     let literals = segments.clone().filter(|segment| *segment != "{}");
     let host = route.host.as_deref().unwrap_or_default();
-    (segments.clone().count(), literals.count(), !host.is_empty() && !host.starts_with("*."), host.len())
+    (
+        segments.clone().count(),
+        literals.count(),
+        !host.is_empty() && !host.starts_with("*."),
+        host.len(),
+    )
 }
 
 /// One server or several.
@@ -108,5 +132,11 @@ fn upstream(text: &str, ca_file: Option<PathBuf>) -> Result<Upstream, &'static s
     }
     let (host, port) = host_and_port(authority)?;
     let port = port.unwrap_or(if tls { 443 } else { 80 });
-    Ok(Upstream::Server { tls, host, port, http, ca_file: ca_file.filter(|_| tls) })
+    Ok(Upstream::Server {
+        tls,
+        host,
+        port,
+        http,
+        ca_file: ca_file.filter(|_| tls),
+    })
 }

@@ -70,7 +70,11 @@ impl ServiceAddress {
     /// `http://host:port` or `https://host:port`, with brackets around an address of IPv6.
     pub fn url(&self) -> String {
         let scheme = if self.tls { "https" } else { "http" };
-        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        let host = if self.host.contains(':') {
+            format!("[{}]", self.host)
+        } else {
+            self.host.clone()
+        };
         format!("{scheme}://{host}:{}", self.port)
     }
 }
@@ -142,7 +146,11 @@ pub struct BackendUrlSettings {
 impl Default for BackendUrlSettings {
     fn default() -> Self {
         let schemes = vec![BackendScheme::Http, BackendScheme::Https];
-        Self { allowed_hosts: Vec::new(), deny_private_networks: true, schemes }
+        Self {
+            allowed_hosts: Vec::new(),
+            deny_private_networks: true,
+            schemes,
+        }
     }
 }
 

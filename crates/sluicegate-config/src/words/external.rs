@@ -5,14 +5,24 @@ use crate::typed::{Config, ExternalService, ExternalSettings, GrpcCodec, StoreKi
 
 pub(super) fn in_words(external: &ExternalSettings, config: &Config) -> Vec<String> {
     let at = external.service.at();
-    let host = if at.host.contains(':') { format!("[{}]", at.host) } else { at.host.clone() };
+    let host = if at.host.contains(':') {
+        format!("[{}]", at.host)
+    } else {
+        at.host.clone()
+    };
     let tls = if at.tls { " with TLS" } else { "" };
     let how = match &external.service {
         ExternalService::Http { path, .. } => {
             format!("{}{path}", at.url())
         }
-        ExternalService::Grpc { codec: GrpcCodec::Protobuf, .. } => format!("{host}:{} by gRPC{tls}", at.port),
-        ExternalService::Grpc { codec: GrpcCodec::Json, .. } => format!("{host}:{} by gRPC in JSON{tls}", at.port),
+        ExternalService::Grpc {
+            codec: GrpcCodec::Protobuf,
+            ..
+        } => format!("{host}:{} by gRPC{tls}", at.port),
+        ExternalService::Grpc {
+            codec: GrpcCodec::Json,
+            ..
+        } => format!("{host}:{} by gRPC in JSON{tls}", at.port),
     };
     let mut words = vec![format!(
         "the limits service is {how}; a request waits for it at most {}, {} calls at a time",
@@ -20,10 +30,19 @@ pub(super) fn in_words(external: &ExternalSettings, config: &Config) -> Vec<Stri
     )];
     words.push(match (&external.cache_redis, &config.store.kind) {
         (Some(redis), _) => {
-            format!("its answers are kept in Redis at {}, {}", joined(&redis.endpoints, "and"), span(external))
+            format!(
+                "its answers are kept in Redis at {}, {}",
+                joined(&redis.endpoints, "and"),
+                span(external)
+            )
         }
-        (None, StoreKind::Redis(_)) => format!("its answers are kept beside the counters, {}", span(external)),
-        (None, StoreKind::Local { .. }) => "its answers are not kept: every request asks".to_owned(),
+        (None, StoreKind::Redis(_)) => format!(
+            "its answers are kept beside the counters, {}",
+            span(external)
+        ),
+        (None, StoreKind::Local { .. }) => {
+            "its answers are not kept: every request asks".to_owned()
+        }
     });
     words
 }

@@ -9,28 +9,48 @@ pub(super) fn in_words(limit: &Limit, config: &Config) -> Vec<String> {
     let name = &limit.name;
     let place = place(&limit.matching);
     let what = match limit.quota {
-        Some(quota) => format!("{}{}, {}", numbers(quota), or_else(limit), callers(&limit.key)),
+        Some(quota) => format!(
+            "{}{}, {}",
+            numbers(quota),
+            or_else(limit),
+            callers(&limit.key)
+        ),
         None => format!("no limit{}", or_else(limit)),
     };
     let comma = if place.is_empty() { "" } else { ", " };
     let mut words = vec![format!("{name}: {what}{comma}{place}")];
     if let Some(replaced) = &limit.replaces {
-        let place = if place.is_empty() { "everywhere".to_owned() } else { place };
+        let place = if place.is_empty() {
+            "everywhere".to_owned()
+        } else {
+            place
+        };
         words.push(format!("{name} takes the place of {replaced} {place}"));
     }
     if let Some(factor) = &limit.factor {
-        words.push(format!("{name} is divided by the claim {} of the caller", factor.claim));
+        words.push(format!(
+            "{name} is divided by the claim {} of the caller",
+            factor.claim
+        ));
     }
     if limit.mode == Mode::Shadow {
         words.push(format!("{name} is only watched: it never rejects"));
     }
     let has_principals = config.principals.api_keys.is_some() || config.principals.jwt.is_some();
     if limit.needs_principal() && !has_principals {
-        words.push(format!("{name} is about principals, and none are configured"));
+        words.push(format!(
+            "{name} is about principals, and none are configured"
+        ));
     }
     match limit.on_failure {
-        Some(policy) if policy != config.store.on_failure && matches!(config.store.kind, StoreKind::Redis(_)) => {
-            words.push(format!("while the store is away, for {name} {}", store::failure(policy)));
+        Some(policy)
+            if policy != config.store.on_failure
+                && matches!(config.store.kind, StoreKind::Redis(_)) =>
+        {
+            words.push(format!(
+                "while the store is away, for {name} {}",
+                store::failure(policy)
+            ));
         }
         _ => {}
     }
@@ -47,29 +67,61 @@ fn or_else(limit: &Limit) -> &'static str {
 /// A quota in words, such as `at most 20 requests at once and 10 a second`.
 pub fn numbers(quota: Quota) -> String {
     match quota {
-        Quota::TokenBucket(bucket) => format!("at most {} at once and {}", requests(quota.limit()), rate(&bucket)),
+        Quota::TokenBucket(bucket) => format!(
+            "at most {} at once and {}",
+            requests(quota.limit()),
+            rate(&bucket)
+        ),
         Quota::Drip(bucket) if bucket.is_fixed_window() => {
-            format!("at most {} in each {} of the clock", requests(quota.limit()), bucket.interval())
+            format!(
+                "at most {} in each {} of the clock",
+                requests(quota.limit()),
+                bucket.interval()
+            )
         }
         Quota::Drip(bucket) => {
-            let come = if bucket.drip() == 1 { "1 comes".to_owned() } else { format!("{} come", bucket.drip()) };
-            format!("at most {} at once, of which {come} back every {}", requests(quota.limit()), bucket.interval())
+            let come = if bucket.drip() == 1 {
+                "1 comes".to_owned()
+            } else {
+                format!("{} come", bucket.drip())
+            };
+            format!(
+                "at most {} at once, of which {come} back every {}",
+                requests(quota.limit()),
+                bucket.interval()
+            )
         }
-        Quota::SlidingWindow(window) => format!("at most {} in any {}", requests(quota.limit()), window.window()),
+        Quota::SlidingWindow(window) => format!(
+            "at most {} in any {}",
+            requests(quota.limit()),
+            window.window()
+        ),
     }
 }
 
 fn requests(count: u64) -> String {
-    if count == 1 { "1 request".to_owned() } else { format!("{count} requests") }
+    if count == 1 {
+        "1 request".to_owned()
+    } else {
+        format!("{count} requests")
+    }
 }
 
 /// In the shortest unit in which it is a whole number, as it was written.
 fn rate(bucket: &TokenBucket) -> String {
     let interval = bucket.interval().get();
-    let units = [(Nanos::SECOND, "second"), (Nanos::MINUTE, "minute"), (Nanos::HOUR, "hour"), (Nanos::DAY, "day")];
+    let units = [
+        (Nanos::SECOND, "second"),
+        (Nanos::MINUTE, "minute"),
+        (Nanos::HOUR, "hour"),
+        (Nanos::DAY, "day"),
+    ];
     let whole = units.iter().find_map(|(period, unit)| {
-        let count = (period.get() + interval / 2).checked_div(interval).filter(|count| *count > 0)?;
-        (period.get().div_ceil(count) == interval).then(|| format!("{count} {} {unit}", article(unit)))
+        let count = (period.get() + interval / 2)
+            .checked_div(interval)
+            .filter(|count| *count > 0)?;
+        (period.get().div_ceil(count) == interval)
+            .then(|| format!("{count} {} {unit}", article(unit)))
     });
     whole.unwrap_or_else(|| format!("one every {}", bucket.interval()))
 }
@@ -81,7 +133,10 @@ fn article(unit: &str) -> &'static str {
 fn callers(key: &[KeyPart]) -> String {
     match key {
         [KeyPart::Global] => "for all requests together".to_owned(),
-        parts => format!("for each {}", joined(&parts.iter().map(part).collect::<Vec<_>>(), "and")),
+        parts => format!(
+            "for each {}",
+            joined(&parts.iter().map(part).collect::<Vec<_>>(), "and")
+        ),
     }
 }
 
@@ -92,7 +147,9 @@ fn part(part: &KeyPart) -> String {
         KeyPart::Header(name) => format!("header {name}"),
         KeyPart::Claim(name) => format!("claim {name}"),
         KeyPart::Descriptor(name) => format!("descriptor {name}"),
-        KeyPart::Method | KeyPart::Host | KeyPart::Path | KeyPart::Principal | KeyPart::Global => part.to_string(),
+        KeyPart::Method | KeyPart::Host | KeyPart::Path | KeyPart::Principal | KeyPart::Global => {
+            part.to_string()
+        }
     }
 }
 
@@ -113,7 +170,13 @@ fn place(matching: &Match) -> String {
             Some(value) => format!("{}: {value}", header.name),
             None => header.name.clone(),
         };
-        words.push(format!("with {}", joined(&matching.headers.iter().map(header).collect::<Vec<_>>(), "and")));
+        words.push(format!(
+            "with {}",
+            joined(
+                &matching.headers.iter().map(header).collect::<Vec<_>>(),
+                "and"
+            )
+        ));
     }
     if !matching.descriptors.is_empty() {
         let entry = |entry: &sluicegate_core::DescriptorMatch| match &entry.value {

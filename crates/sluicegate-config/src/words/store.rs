@@ -13,7 +13,10 @@ pub(super) fn in_words(store: &Store) -> Vec<String> {
             )]
         }
         StoreKind::Redis(redis) => {
-            vec![redis_in_words(redis), format!("while the store is away, {}", failure(store.on_failure))]
+            vec![
+                redis_in_words(redis),
+                format!("while the store is away, {}", failure(store.on_failure)),
+            ]
         }
     }
 }
@@ -32,9 +35,18 @@ fn redis_in_words(redis: &Redis) -> String {
     let place = match &redis.mode {
         RedisMode::Standalone => format!("in Redis at {endpoints}"),
         RedisMode::Replication => format!("in Redis at the primary among {endpoints}"),
-        RedisMode::Sentinel { master, .. } => format!("in Redis at the primary {master} that {endpoints} name"),
+        RedisMode::Sentinel { master, .. } => {
+            format!("in Redis at the primary {master} that {endpoints} name")
+        }
         RedisMode::Cluster => format!("in the Redis cluster of {endpoints}"),
     };
-    let tls = if redis.tls.is_some() { ", with TLS" } else { "" };
-    format!("counters are {place}{tls}; a decision takes at most {}", redis.deadline)
+    let tls = if redis.tls.is_some() {
+        ", with TLS"
+    } else {
+        ""
+    };
+    format!(
+        "counters are {place}{tls}; a decision takes at most {}",
+        redis.deadline
+    )
 }

@@ -15,7 +15,11 @@ fn refused_quickly(text: &str) -> Mistakes {
     let started = Instant::now();
     let mistakes = try_load(text).expect_err("was accepted");
     let shown = mistakes.render(true).len() + mistakes.to_string().len();
-    assert!(started.elapsed() < QUICKLY, "took {:?} for {shown} bytes", started.elapsed());
+    assert!(
+        started.elapsed() < QUICKLY,
+        "took {:?} for {shown} bytes",
+        started.elapsed()
+    );
     mistakes
 }
 
@@ -24,17 +28,30 @@ fn aliases_of_aliases_of_aliases() {
     let mut text = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
     for level in 1..20 {
         let before = format!("*a{}", level - 1);
-        writeln!(text, "a{level}: &a{level} [{}]", [before.as_str(); 10].join(", ")).unwrap();
+        writeln!(
+            text,
+            "a{level}: &a{level} [{}]",
+            [before.as_str(); 10].join(", ")
+        )
+        .unwrap();
     }
     let told = refused_quickly(&text).to_string();
-    assert!(told.len() < 1_000 && !told.contains("unknown key"), "{told}");
+    assert!(
+        told.len() < 1_000 && !told.contains("unknown key"),
+        "{told}"
+    );
 }
 
 #[test]
 fn merges_of_merges() {
     let mut text = String::from("a0: &a0 { k: v }\n");
     for level in 1..200 {
-        writeln!(text, "a{level}: &a{level} {{ <<: [*a{0}, *a{0}, *a{0}], k{level}: *a{0} }}", level - 1).unwrap();
+        writeln!(
+            text,
+            "a{level}: &a{level} {{ <<: [*a{0}, *a{0}, *a{0}], k{level}: *a{0} }}",
+            level - 1
+        )
+        .unwrap();
     }
     refused_quickly(&text);
 }
@@ -49,13 +66,23 @@ fn an_alias_within_itself() {
 fn ten_megabytes() {
     let line = "  - { name: x, key: [client_ip], rate: 1/s }\n";
     let text = format!("limits:\n{}", line.repeat(10_000_000 / line.len()));
-    assert_eq!(refused_quickly(&text).to_string(), "sluicegate.yaml: is longer than 1 MiB");
-    assert!(refused_quickly(&"x".repeat(10_000_000)).to_string().ends_with("is longer than 1 MiB"));
+    assert_eq!(
+        refused_quickly(&text).to_string(),
+        "sluicegate.yaml: is longer than 1 MiB"
+    );
+    assert!(
+        refused_quickly(&"x".repeat(10_000_000))
+            .to_string()
+            .ends_with("is longer than 1 MiB")
+    );
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("long.yaml");
     std::fs::write(&file, &text).unwrap();
     let told = Source::read(&file).unwrap_err().to_string();
-    assert!(told.ends_with("long.yaml: cannot be read: it is longer than 1 MiB"), "{told}");
+    assert!(
+        told.ends_with("long.yaml: cannot be read: it is longer than 1 MiB"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -65,20 +92,32 @@ fn deep_nesting() {
     refused_quickly(&"{a: ".repeat(levels));
     refused_quickly(&"- ".repeat(levels));
     refused_quickly(&"? ".repeat(levels));
-    let block: String = (0..1_000).map(|level| format!("{}a:\n", " ".repeat(level))).collect();
+    let block: String = (0..1_000)
+        .map(|level| format!("{}a:\n", " ".repeat(level)))
+        .collect();
     refused_quickly(&block);
 }
 
 #[test]
 fn a_file_full_of_mistakes() {
-    let text: String = (0..30_000).map(|number| format!("limits{number}: x\n")).collect();
+    let text: String = (0..30_000)
+        .map(|number| format!("limits{number}: x\n"))
+        .collect();
     let mistakes = refused_quickly(&text);
     assert_eq!(mistakes.iter().len(), 30_000);
     let is_guess = |mistake: &&Mistake| mistake.message().ends_with("did you mean `limits`?");
-    assert_eq!(mistakes.iter().filter(is_guess).count(), 50, "guesses are for slips of the pen");
+    assert_eq!(
+        mistakes.iter().filter(is_guess).count(),
+        50,
+        "guesses are for slips of the pen"
+    );
     let limits = format!("limits:\n{}", "  - { nam: 1, rate: x }\n".repeat(5_000));
     let shown = refused_quickly(&limits).render(false);
-    assert!(shown.contains("of them not shown"), "{}", &shown[shown.len() - 200..]);
+    assert!(
+        shown.contains("of them not shown"),
+        "{}",
+        &shown[shown.len() - 200..]
+    );
     let long_key = format!("{}: 1\n", "k".repeat(500_000));
     assert!(refused_quickly(&long_key).to_string().len() < 2_000);
 }
@@ -86,6 +125,8 @@ fn a_file_full_of_mistakes() {
 #[test]
 fn a_million_comments_and_anchors() {
     let _ = try_load(&"# \n".repeat(300_000));
-    let anchors: String = (0..50_000).map(|number| format!("- &a{number} x\n")).collect();
+    let anchors: String = (0..50_000)
+        .map(|number| format!("- &a{number} x\n"))
+        .collect();
     refused_quickly(&anchors);
 }

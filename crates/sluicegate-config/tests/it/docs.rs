@@ -14,8 +14,13 @@ fn blocks(page: &str) -> Vec<(String, String)> {
     let mut blocks = Vec::new();
     let mut lines = page.lines();
     while let Some(line) = lines.next() {
-        let Some(mark) = line.strip_prefix("```yaml") else { continue };
-        let block: Vec<&str> = lines.by_ref().take_while(|line| !line.starts_with("```")).collect();
+        let Some(mark) = line.strip_prefix("```yaml") else {
+            continue;
+        };
+        let block: Vec<&str> = lines
+            .by_ref()
+            .take_while(|line| !line.starts_with("```"))
+            .collect();
         blocks.push((mark.trim().to_owned(), block.join("\n") + "\n"));
     }
     blocks
@@ -27,7 +32,12 @@ fn pages() -> Vec<String> {
     let mut directories = vec![root.join("docs")];
     let mut pages = vec![root.join("README.md")];
     while let Some(directory) = directories.pop() {
-        for path in std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        for path in std::fs::read_dir(directory)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path())
+        {
             match path.extension() {
                 _ if path.is_dir() => directories.push(path),
                 Some(extension) if extension == "md" => pages.push(path),
@@ -35,13 +45,20 @@ fn pages() -> Vec<String> {
             }
         }
     }
-    pages.iter().filter_map(|page| std::fs::read_to_string(page).ok()).collect()
+    pages
+        .iter()
+        .filter_map(|page| std::fs::read_to_string(page).ok())
+        .collect()
 }
 
 #[test]
 fn every_block_is_loaded_or_refused_as_marked() {
     let blocks: Vec<(String, String)> = pages().iter().flat_map(|page| blocks(page)).collect();
-    assert!(blocks.len() >= 30, "only {} blocks were found", blocks.len());
+    assert!(
+        blocks.len() >= 30,
+        "only {} blocks were found",
+        blocks.len()
+    );
     for (mark, text) in blocks {
         match mark.as_str() {
             "" => {
@@ -51,7 +68,11 @@ fn every_block_is_loaded_or_refused_as_marked() {
             "refused" => assert!(try_load(&text).is_err(), "was accepted:\n{text}"),
             // Files of other programs.
             "envoyproxy/ratelimit" => {
-                let source = Source { name: mark, text, ..Source::embedded() };
+                let source = Source {
+                    name: mark,
+                    text,
+                    ..Source::embedded()
+                };
                 import::envoy_ratelimit(&source).unwrap_or_else(|mistakes| panic!("{mistakes}"));
             }
             "envoy" => {}
@@ -65,10 +86,22 @@ fn every_block_is_loaded_or_refused_as_marked() {
 fn the_import_in_the_documentation_is_what_is_imported() {
     let page = include_str!("../../../../docs/migration.md");
     let all = blocks(page);
-    let at = all.iter().position(|(mark, _)| mark == "envoyproxy/ratelimit").unwrap();
-    let theirs = Source { name: "theirs.yaml".to_owned(), text: all[at].1.clone(), ..Source::embedded() };
+    let at = all
+        .iter()
+        .position(|(mark, _)| mark == "envoyproxy/ratelimit")
+        .unwrap();
+    let theirs = Source {
+        name: "theirs.yaml".to_owned(),
+        text: all[at].1.clone(),
+        ..Source::embedded()
+    };
     let imported = import::envoy_ratelimit(&theirs).unwrap();
-    assert_eq!(good(&all[at + 1].1).in_words(), good(&imported.yaml).in_words(), "{}", imported.yaml);
+    assert_eq!(
+        good(&all[at + 1].1).in_words(),
+        good(&imported.yaml).in_words(),
+        "{}",
+        imported.yaml
+    );
 }
 
 #[test]
@@ -76,7 +109,11 @@ fn messages_in_the_documentation_are_those_that_are_told() {
     let (refused, text) = CONFIGURATION.split_once("```yaml refused\n").unwrap();
     assert!(!refused.is_empty());
     let (text, rest) = text.split_once("```").unwrap();
-    let told = rest.split_once("```text\n").and_then(|(_, rest)| rest.split_once("```")).unwrap().0;
+    let told = rest
+        .split_once("```text\n")
+        .and_then(|(_, rest)| rest.split_once("```"))
+        .unwrap()
+        .0;
     assert_eq!(try_load(text).unwrap_err().to_string(), told.trim_end());
 }
 
@@ -84,10 +121,19 @@ fn messages_in_the_documentation_are_those_that_are_told() {
 fn the_example_is_loaded_and_has_every_kind_of_limit() {
     let config = good(EXAMPLE);
     schema::accepts(EXAMPLE).unwrap_or_else(|why| panic!("{why}"));
-    let names: Vec<&str> = config.policy.limits().iter().map(|limit| limit.name.as_str()).collect();
+    let names: Vec<&str> = config
+        .policy
+        .limits()
+        .iter()
+        .map(|limit| limit.name.as_str())
+        .collect();
     assert_eq!(names, ["per-ip", "api", "tenant", "sign-in", "legacy-api"]);
     assert!(config.external.is_some());
-    assert!(config.proxy.is_some() && config.principals.jwt.is_some() && config.principals.api_keys.is_some());
+    assert!(
+        config.proxy.is_some()
+            && config.principals.jwt.is_some()
+            && config.principals.api_keys.is_some()
+    );
 }
 
 #[test]
@@ -99,9 +145,13 @@ fn the_example_of_a_limits_service_is_loaded() {
 
 #[test]
 fn the_built_in_default_stands_in_the_documentation() {
-    let has_default =
-        blocks(CONFIGURATION).iter().any(|(_, text)| good_lines(text) == good_lines(&Source::embedded().text));
-    assert!(has_default, "docs/configuration.md does not show the built-in default");
+    let has_default = blocks(CONFIGURATION)
+        .iter()
+        .any(|(_, text)| good_lines(text) == good_lines(&Source::embedded().text));
+    assert!(
+        has_default,
+        "docs/configuration.md does not show the built-in default"
+    );
 }
 
 /// Every key of the schema is explained.
@@ -110,12 +160,19 @@ fn every_key_is_in_the_documentation() {
     let schema = sluicegate_config::schema();
     let mut missing = Vec::new();
     keys(&schema, &mut |key| {
-        let ways = [format!("`{key}`"), format!(".{key}`"), format!("\n## {key}\n")];
+        let ways = [
+            format!("`{key}`"),
+            format!(".{key}`"),
+            format!("\n## {key}\n"),
+        ];
         if !ways.iter().any(|way| CONFIGURATION.contains(way)) {
             missing.push(key.to_owned());
         }
     });
-    assert!(missing.is_empty(), "not in docs/configuration.md: {missing:?}");
+    assert!(
+        missing.is_empty(),
+        "not in docs/configuration.md: {missing:?}"
+    );
 }
 
 fn keys(value: &serde_json::Value, see: &mut impl FnMut(&str)) {
@@ -132,6 +189,8 @@ fn keys(value: &serde_json::Value, see: &mut impl FnMut(&str)) {
 }
 
 fn good_lines(text: &str) -> Vec<&str> {
-    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim_end());
+    let lines = text
+        .lines()
+        .map(|line| line.split('#').next().unwrap_or_default().trim_end());
     lines.filter(|line| !line.is_empty()).collect()
 }

@@ -3,18 +3,26 @@
 use std::path::PathBuf;
 
 use sluicegate_config::{
-    BackendScheme, BackendUrlSettings, ExternalService, ExternalSettings, GrpcCodec, HeaderFilter, ServiceAddress,
+    BackendScheme, BackendUrlSettings, ExternalService, ExternalSettings, GrpcCodec, HeaderFilter,
+    ServiceAddress,
 };
 use sluicegate_core::{Nanos, QuotaSource};
 
 use crate::{bad, good, wrong};
 
 fn settings(keys: &str) -> ExternalSettings {
-    good(&format!("external: {{ {keys} }}")).external.expect("there is a section")
+    good(&format!("external: {{ {keys} }}"))
+        .external
+        .expect("there is a section")
 }
 
 fn address(tls: bool, host: &str, port: u16) -> ServiceAddress {
-    ServiceAddress { tls, host: host.to_owned(), port, ca_file: None }
+    ServiceAddress {
+        tls,
+        host: host.to_owned(),
+        port,
+        ca_file: None,
+    }
 }
 
 /// E1
@@ -30,7 +38,10 @@ fn what_is_not_said_has_a_default() {
         timeout: Nanos::from_secs(5),
         cache_ttl: Nanos::MINUTE,
         max_concurrent_requests: 50,
-        service: ExternalService::Http { at: address(false, "limits", 8080), path: "/limits".to_owned() },
+        service: ExternalService::Http {
+            at: address(false, "limits", 8080),
+            path: "/limits".to_owned(),
+        },
         headers: HeaderFilter::default(),
         cache_redis: None,
         backend_url: BackendUrlSettings {
@@ -39,7 +50,10 @@ fn what_is_not_said_has_a_default() {
             schemes: vec![BackendScheme::Http, BackendScheme::Https],
         },
     };
-    assert_eq!(settings("http: { url: \"http://limits:8080/limits\" }"), expected);
+    assert_eq!(
+        settings("http: { url: \"http://limits:8080/limits\" }"),
+        expected
+    );
     let empty = "http: { url: \"http://limits:8080/limits\" }, header_filter: , backend_url: , cache_redis: ";
     assert_eq!(settings(empty), expected);
 }
@@ -65,21 +79,57 @@ limits:
 "#,
     );
     let external = config.external.unwrap();
-    assert_eq!((external.timeout, external.cache_ttl), (Nanos::from_secs(2), Nanos::from_secs(600)));
+    assert_eq!(
+        (external.timeout, external.cache_ttl),
+        (Nanos::from_secs(2), Nanos::from_secs(600))
+    );
     assert_eq!(external.max_concurrent_requests, 7);
     let ca_file = Some(PathBuf::from("/etc/sluicegate/ca.pem"));
-    let at = ServiceAddress { ca_file, ..address(true, "limits", 50_052) };
-    assert_eq!(external.service, ExternalService::Grpc { at, codec: GrpcCodec::Json });
-    for (name, is_told) in [("x-trace", false), ("x-b3", false), ("x-plan", true), ("authorization", false)] {
+    let at = ServiceAddress {
+        ca_file,
+        ..address(true, "limits", 50_052)
+    };
+    assert_eq!(
+        external.service,
+        ExternalService::Grpc {
+            at,
+            codec: GrpcCodec::Json
+        }
+    );
+    for (name, is_told) in [
+        ("x-trace", false),
+        ("x-b3", false),
+        ("x-plan", true),
+        ("authorization", false),
+    ] {
         assert_eq!(external.headers.tells(name), is_told, "{name}");
     }
     let redis = external.cache_redis.unwrap();
-    assert_eq!((redis.endpoints[0].as_str(), redis.database, redis.tls.is_some()), ("cache", 3, true));
-    assert_eq!((redis.deadline, redis.key_prefix.as_str()), (Nanos::from_millis(20), "edge"), "as the store says");
+    assert_eq!(
+        (
+            redis.endpoints[0].as_str(),
+            redis.database,
+            redis.tls.is_some()
+        ),
+        ("cache", 3, true)
+    );
+    assert_eq!(
+        (redis.deadline, redis.key_prefix.as_str()),
+        (Nanos::from_millis(20), "edge"),
+        "as the store says"
+    );
     let backend = external.backend_url;
     assert_eq!(backend.allowed_hosts, ["a.example", "*.b.example", "::1"]);
-    assert_eq!((backend.deny_private_networks, backend.schemes), (false, vec![BackendScheme::Https]));
-    let sources: Vec<QuotaSource> = config.policy.limits().iter().map(|limit| limit.quota_from).collect();
+    assert_eq!(
+        (backend.deny_private_networks, backend.schemes),
+        (false, vec![BackendScheme::Https])
+    );
+    let sources: Vec<QuotaSource> = config
+        .policy
+        .limits()
+        .iter()
+        .map(|limit| limit.quota_from)
+        .collect();
     use QuotaSource::{External, Limit};
     assert_eq!(sources, [External, External, Limit, Limit]);
 }
@@ -90,23 +140,55 @@ fn urls_of_every_form_are_read() {
         ("http://a", address(false, "a", 80), "/"),
         ("HTTPS://A.Example", address(true, "a.example", 443), "/"),
         ("http://a?x=1", address(false, "a", 80), "/?x=1"),
-        ("http://[::1]:81/a/b?c=%20", address(false, "::1", 81), "/a/b?c=%20"),
+        (
+            "http://[::1]:81/a/b?c=%20",
+            address(false, "::1", 81),
+            "/a/b?c=%20",
+        ),
     ] {
         let read = settings(&format!("http: {{ url: \"{url}\" }}")).service;
-        assert_eq!(read, ExternalService::Http { at: expected, path: path.to_owned() }, "{url}");
+        assert_eq!(
+            read,
+            ExternalService::Http {
+                at: expected,
+                path: path.to_owned()
+            },
+            "{url}"
+        );
     }
-    let off = settings("grpc: { address: \"a:1\", tls: { enabled: false, ca_file: ca.pem } }").service;
-    assert_eq!(off, ExternalService::Grpc { at: address(false, "a", 1), codec: GrpcCodec::Protobuf });
+    let off =
+        settings("grpc: { address: \"a:1\", tls: { enabled: false, ca_file: ca.pem } }").service;
+    assert_eq!(
+        off,
+        ExternalService::Grpc {
+            at: address(false, "a", 1),
+            codec: GrpcCodec::Protobuf
+        }
+    );
 }
 
 /// E3
 #[test]
 fn credentials_are_told_only_to_those_who_name_them() {
-    let told = |filter: &str, name: &str| settings(&format!("http: {{ url: http://a }}, {filter}")).headers.tells(name);
-    for name in ["authorization", "cookie", "set-cookie", "proxy-authorization", "x-api-key", "x-csrf-token"] {
+    let told = |filter: &str, name: &str| {
+        settings(&format!("http: {{ url: http://a }}, {filter}"))
+            .headers
+            .tells(name)
+    };
+    for name in [
+        "authorization",
+        "cookie",
+        "set-cookie",
+        "proxy-authorization",
+        "x-api-key",
+        "x-csrf-token",
+    ] {
         assert!(!told("", name), "{name}");
         assert!(!told("header_filter: { deny_list: [x-a] }", name), "{name}");
-        assert!(told(&format!("header_filter: {{ allow_list: [{name}] }}"), name), "{name}");
+        assert!(
+            told(&format!("header_filter: {{ allow_list: [{name}] }}"), name),
+            "{name}"
+        );
     }
     assert!(!told("header_filter: { allow_list: [X-Plan] }", "x-other"));
     assert!(told("header_filter: { allow_list: [X-Plan] }", "x-plan"));
@@ -121,20 +203,50 @@ fn mistakes_are_told_with_their_place() {
             "http: { url: http://a }, grpc: { address: \"a:1\" }",
             "external.grpc: http says it already: exactly one of the two is asked",
         ),
-        ("http: {}", "external.http.url: is missing: where to ask, such as http://limits:8080/limits"),
-        ("http: { url: a }", "external.http.url: must begin with http:// or https://"),
-        ("http: { url: \"ftp://a\" }", "external.http.url: must begin with http:// or https://"),
-        ("http: { url: \"http://u:hunter2@a\" }", "external.http.url: must not hold a user or password"),
-        ("http: { url: \"http://\" }", "external.http.url: the host is missing"),
-        ("http: { url: \"http://a:0\" }", "external.http.url: the port must be 1 to 65535"),
-        ("http: { url: \"http://a/#b\" }", "external.http.url: must not hold a fragment"),
+        (
+            "http: {}",
+            "external.http.url: is missing: where to ask, such as http://limits:8080/limits",
+        ),
+        (
+            "http: { url: a }",
+            "external.http.url: must begin with http:// or https://",
+        ),
+        (
+            "http: { url: \"ftp://a\" }",
+            "external.http.url: must begin with http:// or https://",
+        ),
+        (
+            "http: { url: \"http://u:hunter2@a\" }",
+            "external.http.url: must not hold a user or password",
+        ),
+        (
+            "http: { url: \"http://\" }",
+            "external.http.url: the host is missing",
+        ),
+        (
+            "http: { url: \"http://a:0\" }",
+            "external.http.url: the port must be 1 to 65535",
+        ),
+        (
+            "http: { url: \"http://a/#b\" }",
+            "external.http.url: must not hold a fragment",
+        ),
         (
             "http: { url: \"http://a/b c\" }",
             "external.http.url: the path must be visible ASCII, percent-encoded where it is not",
         ),
-        ("http: { url: http://a, tls: { ca_file: b } }", "external.http.tls: needs a url with https://"),
-        ("grpc: {}", "external.grpc.address: is missing: where to ask, such as limits:50052"),
-        ("grpc: { address: a }", "external.grpc.address: needs a port, as in limits:50052"),
+        (
+            "http: { url: http://a, tls: { ca_file: b } }",
+            "external.http.tls: needs a url with https://",
+        ),
+        (
+            "grpc: {}",
+            "external.grpc.address: is missing: where to ask, such as limits:50052",
+        ),
+        (
+            "grpc: { address: a }",
+            "external.grpc.address: needs a port, as in limits:50052",
+        ),
         (
             "grpc: { address: \"http://a:1\" }",
             "external.grpc.address: must be a host and a port without a scheme, as in limits:50052",
@@ -143,8 +255,14 @@ fn mistakes_are_told_with_their_place() {
             "grpc: { address: \"a:1\", codec: xml }",
             "external.grpc.codec: unknown value \"xml\" (expected protobuf or json)",
         ),
-        ("http: { url: http://a }, timeout: 0ms", "external.timeout: must be 1ms to 1m (got \"0ms\")"),
-        ("http: { url: http://a }, cache_ttl: 10ms", "external.cache_ttl: must be 1s to 1d (got \"10ms\")"),
+        (
+            "http: { url: http://a }, timeout: 0ms",
+            "external.timeout: must be 1ms to 1m (got \"0ms\")",
+        ),
+        (
+            "http: { url: http://a }, cache_ttl: 10ms",
+            "external.cache_ttl: must be 1s to 1d (got \"10ms\")",
+        ),
         (
             "http: { url: http://a }, max_concurrent_requests: 0",
             "external.max_concurrent_requests: must be 1 to 10000 (got 0)",
@@ -165,12 +283,19 @@ fn mistakes_are_told_with_their_place() {
             "http: { url: http://a }, backend_url: { schemes: [] }",
             "external.backend_url.schemes: must name http, https or both",
         ),
-        ("http: { url: http://a }, tiemout: 1s", "external: unknown key `tiemout`, did you mean `timeout`?"),
+        (
+            "http: { url: http://a }, tiemout: 1s",
+            "external: unknown key `tiemout`, did you mean `timeout`?",
+        ),
     ] {
         assert_eq!(wrong(&format!("external: {{ {keys} }}")), message, "{keys}");
     }
-    let hosts = bad("external: { http: { url: http://a }, backend_url: { allowed_hosts: [\"a/b\"] } }");
-    assert!(hosts[0].starts_with("external.backend_url.allowed_hosts[0]: "), "{hosts:?}");
+    let hosts =
+        bad("external: { http: { url: http://a }, backend_url: { allowed_hosts: [\"a/b\"] } }");
+    assert!(
+        hosts[0].starts_with("external.backend_url.allowed_hosts[0]: "),
+        "{hosts:?}"
+    );
 }
 
 #[test]
@@ -199,13 +324,18 @@ fn only_buckets_can_be_told_from_outside() {
 fn it_is_told_in_words() {
     let words = |text: &str| good(text).in_words();
     let limit = "limits: [{ name: tenant, key: [\"header:X-Tenant\"], rate: 10/s, burst: 20, quota_from: external }]";
-    let found = words(&format!("external: {{ http: {{ url: \"https://limits/x\" }} }}\n{limit}"));
+    let found = words(&format!(
+        "external: {{ http: {{ url: \"https://limits/x\" }} }}\n{limit}"
+    ));
     for expected in [
         "the limits service is https://limits:443/x; a request waits for it at most 5s, 50 calls at a time",
         "its answers are not kept: every request asks",
         "tenant: at most 20 requests at once and 10 a second, or what the limits service says, for each header x-tenant",
     ] {
-        assert!(found.iter().any(|word| word == expected), "{expected}\n{found:#?}");
+        assert!(
+            found.iter().any(|word| word == expected),
+            "{expected}\n{found:#?}"
+        );
     }
     let found = words(
         "external: { grpc: { address: \"[::1]:5\", codec: json, tls: {} }, cache_redis: { endpoints: [a, b] }, cache_ttl: 5m }",
@@ -214,8 +344,17 @@ fn it_is_told_in_words() {
         "the limits service is [::1]:5 by gRPC in JSON with TLS; a request waits for it at most 5s, 50 calls at a time",
         "its answers are kept in Redis at a and b, for 5m unless they say",
     ] {
-        assert!(found.iter().any(|word| word == expected), "{expected}\n{found:#?}");
+        assert!(
+            found.iter().any(|word| word == expected),
+            "{expected}\n{found:#?}"
+        );
     }
-    let found = words("store: { kind: redis, redis: { endpoints: a } }\nexternal: { grpc: { address: \"a:5\" } }");
-    assert!(found.iter().any(|word| word == "its answers are kept beside the counters, for 1m unless they say"));
+    let found = words(
+        "store: { kind: redis, redis: { endpoints: a } }\nexternal: { grpc: { address: \"a:5\" } }",
+    );
+    assert!(
+        found
+            .iter()
+            .any(|word| word == "its answers are kept beside the counters, for 1m unless they say")
+    );
 }

@@ -6,7 +6,11 @@ use sluicegate_config::import::{Imported, envoy_ratelimit};
 use sluicegate_config::{Config, Mistakes, Source, load};
 
 fn source(text: &str) -> Source {
-    Source { name: "theirs.yaml".to_owned(), text: text.to_owned(), base_dir: PathBuf::new() }
+    Source {
+        name: "theirs.yaml".to_owned(),
+        text: text.to_owned(),
+        base_dir: PathBuf::new(),
+    }
 }
 
 fn imported(text: &str) -> (Imported, Config) {
@@ -43,7 +47,15 @@ descriptors:
     );
     let limits = config.policy.limits();
     let names: Vec<&str> = limits.iter().map(|limit| limit.name.as_str()).collect();
-    assert_eq!(names, ["user", "very-important", "path--slow.status-404", "path--slow.user"]);
+    assert_eq!(
+        names,
+        [
+            "user",
+            "very-important",
+            "path--slow.status-404",
+            "path--slow.user"
+        ]
+    );
     for lines in [
         "  - name: \"user\"\n    match: { domain: \"edge\" }\n    key: [\"descriptor:user\"]\n    rate: 10/s\n    burst: 10\n",
         "    replaces: \"user\"\n    match: { domain: \"edge\", descriptor: { \"user\": \"vip\" } }\n    key: [global]\n    rate: 600/m\n",
@@ -51,7 +63,11 @@ descriptors:
         "descriptor: { \"path\": \"/slow\", \"status\": \"404\" } }\n    key: [global]\n    rate: 5/30d\n    burst: 5\n",
         "    match: { domain: \"edge\", descriptor: { \"path\": \"/slow\" } }\n    key: [\"descriptor:user\"]\n    average: 0 # unlimited\n",
     ] {
-        assert!(imported.yaml.contains(lines), "{lines}\nin\n{}", imported.yaml);
+        assert!(
+            imported.yaml.contains(lines),
+            "{lines}\nin\n{}",
+            imported.yaml
+        );
     }
     let differences = imported.differences.join("\n");
     assert!(
@@ -103,6 +119,14 @@ fn mistakes_are_told_with_their_places() {
     ] {
         assert!(told.contains(place), "{place}\nin\n{told}");
     }
-    assert!(mistakes("descriptors: []").to_string().contains("domain: is missing"));
-    assert!(mistakes("domain: [").to_string().starts_with("theirs.yaml:"));
+    assert!(
+        mistakes("descriptors: []")
+            .to_string()
+            .contains("domain: is missing")
+    );
+    assert!(
+        mistakes("domain: [")
+            .to_string()
+            .starts_with("theirs.yaml:")
+    );
 }

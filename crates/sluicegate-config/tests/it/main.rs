@@ -20,7 +20,11 @@ use sluicegate_config::{Config, Mistakes, Source, load};
 
 /// A source with this text, in a directory that is not there.
 fn source(text: &str) -> Source {
-    Source { name: "sluicegate.yaml".to_owned(), text: text.to_owned(), base_dir: PathBuf::from("/etc/sluicegate") }
+    Source {
+        name: "sluicegate.yaml".to_owned(),
+        text: text.to_owned(),
+        base_dir: PathBuf::from("/etc/sluicegate"),
+    }
 }
 
 /// Without any environment.

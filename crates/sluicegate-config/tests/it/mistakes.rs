@@ -41,7 +41,10 @@ sluicegate.yaml:17:11: external: needs http or grpc: whom to ask"#;
 fn mistakes_are_shown_in_the_text_and_counted() {
     let mistakes = try_load(MANY).unwrap_err();
     let shown = mistakes.render(false);
-    assert!(shown.contains("limits[1].burst: must be at least 1 (got 0)"), "{shown}");
+    assert!(
+        shown.contains("limits[1].burst: must be at least 1 (got 0)"),
+        "{shown}"
+    );
     assert!(shown.contains("sluicegate.yaml:15:12"), "{shown}");
     assert!(shown.contains("15 |     burst: 0\n"), "{shown}");
     assert!(shown.ends_with("sluicegate.yaml: 9 mistakes\n"), "{shown}");
@@ -54,9 +57,13 @@ fn mistakes_are_shown_in_the_text_and_counted() {
 
 #[test]
 fn a_line_that_is_too_long_to_be_shown_is_told_by_its_place() {
-    let text = format!("{{ log: {{ format: xml }}, access: {{ allow: {{ keys: [{}] }} }} }}", "a, ".repeat(500));
+    let text = format!(
+        "{{ log: {{ format: xml }}, access: {{ allow: {{ keys: [{}] }} }} }}",
+        "a, ".repeat(500)
+    );
     let shown = try_load(&text).unwrap_err().render(false);
-    let expected = "error: sluicegate.yaml:1:18: log.format: unknown value \"xml\" (expected text or json)";
+    let expected =
+        "error: sluicegate.yaml:1:18: log.format: unknown value \"xml\" (expected text or json)";
     assert!(shown.starts_with(expected) && shown.len() < 300, "{shown}");
 }
 
@@ -74,13 +81,26 @@ fn a_key_that_stands_there_twice_is_refused_beside_the_other_mistakes() {
     let told = bad("store: {}\nlimits: []\nstore: {}\nlog: { format: xml }\n");
     assert_eq!(
         told,
-        ["the key \"store\" stands there twice", "log.format: unknown value \"xml\" (expected text or json)"]
+        [
+            "the key \"store\" stands there twice",
+            "log.format: unknown value \"xml\" (expected text or json)"
+        ]
     );
 }
 
 #[test]
 fn what_is_no_yaml_is_refused_with_its_place() {
-    for text in ["a: [", "a: b: c", "\t- x", "{", "a: \"", "- a\nb: c", "&a *a", "a: *b", "a: !!int x"] {
+    for text in [
+        "a: [",
+        "a: b: c",
+        "\t- x",
+        "{",
+        "a: \"",
+        "- a\nb: c",
+        "&a *a",
+        "a: *b",
+        "a: !!int x",
+    ] {
         let mistakes = try_load(text).unwrap_err();
         assert_eq!(mistakes.iter().len(), 1, "{mistakes}");
         assert!(!mistakes.to_string().contains('\n'), "{mistakes}");
@@ -89,7 +109,10 @@ fn what_is_no_yaml_is_refused_with_its_place() {
     assert_eq!(wrong("- a"), "expected a section (got a list)");
     assert_eq!(wrong("just text"), "expected a section (got \"just text\")");
     let control = try_load("log: \"\u{1b}\"").unwrap_err();
-    assert!(!(control.to_string() + &control.render(false)).contains('\u{1b}'), "{control}");
+    assert!(
+        !(control.to_string() + &control.render(false)).contains('\u{1b}'),
+        "{control}"
+    );
     let several = wrong("limits: []\n---\nlimits: []\n");
     assert!(several.contains("multiple"), "{several}");
 }
@@ -105,8 +128,14 @@ fn an_empty_file_is_a_configuration_without_proxy_and_limits() {
 
 #[test]
 fn a_key_without_a_value_is_refused_and_a_section_without_keys_is_not() {
-    assert_eq!(wrong("limits:\n"), "limits: has no value; leave the key out");
-    assert_eq!(wrong("log:\n  format:\n"), "log.format: has no value; leave the key out");
+    assert_eq!(
+        wrong("limits:\n"),
+        "limits: has no value; leave the key out"
+    );
+    assert_eq!(
+        wrong("log:\n  format:\n"),
+        "log.format: has no value; leave the key out"
+    );
     good("store:\nresponse:\nlog:\nadmin:\nclient_ip:\nprincipals:\naccess:\n");
 }
 
@@ -115,20 +144,33 @@ fn unknown_keys_are_told_in_every_section() {
     for (text, message) in [
         ("limit: []", "unknown key `limit`, did you mean `limits`?"),
         ("stores: {}", "unknown key `stores`, did you mean `store`?"),
-        ("store: { redis: { endpoints: a, tls: { ca: x } } }", "store.redis.tls: unknown key `ca`"),
-        ("log: { colour: red }", "log: unknown key `colour` (known: format, access, rate_limit_line)"),
+        (
+            "store: { redis: { endpoints: a, tls: { ca: x } } }",
+            "store.redis.tls: unknown key `ca`",
+        ),
+        (
+            "log: { colour: red }",
+            "log: unknown key `colour` (known: format, access, rate_limit_line)",
+        ),
         ("\"a\\nb\": 1", "unknown key `a\\nb` (known: "),
     ] {
         let told = wrong(text);
         assert!(told.starts_with(message), "{told}");
     }
-    assert_eq!(bad("logs: {}\nadmins: {}\nstore: { kinds: redis }\n").len(), 3);
+    assert_eq!(
+        bad("logs: {}\nadmins: {}\nstore: { kinds: redis }\n").len(),
+        3
+    );
 }
 
 #[test]
 fn aliases_work_within_bounds() {
-    let text = "limits:\n  - &one { name: a, key: [client_ip], rate: 1/s }\n  - { <<: *one, name: b }\n";
+    let text =
+        "limits:\n  - &one { name: a, key: [client_ip], rate: 1/s }\n  - { <<: *one, name: b }\n";
     let config = good(text);
-    assert_eq!(config.policy.limits()[1].quota, config.policy.limits()[0].quota);
+    assert_eq!(
+        config.policy.limits()[1].quota,
+        config.policy.limits()[0].quota
+    );
     assert_eq!(config.policy.limits()[1].name, "b");
 }

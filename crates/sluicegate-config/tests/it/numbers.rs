@@ -153,13 +153,22 @@ fn is_usable(config: &Config) {
         assert!(limit.on_failure.is_some());
         let Some(quota) = limit.quota else { continue };
         let step = algorithm::decide(None, quota, 1, now);
-        assert!(matches!(step.outcome, Outcome::Allowed { .. }), "{quota:?} never allows anything");
-        assert!(quota.limit() >= 1 && quota.window() > Nanos::ZERO, "{quota:?}");
+        assert!(
+            matches!(step.outcome, Outcome::Allowed { .. }),
+            "{quota:?} never allows anything"
+        );
+        assert!(
+            quota.limit() >= 1 && quota.window() > Nanos::ZERO,
+            "{quota:?}"
+        );
     }
     if let Some(proxy) = &config.proxy {
         assert!(!proxy.listen.is_empty() && proxy.max_connections > 0 && proxy.workers != Some(0));
         assert!(proxy.routes.iter().all(|route| !route.upstreams.is_empty()));
-        let last = proxy.routes.last().expect("there is a route for everything");
+        let last = proxy
+            .routes
+            .last()
+            .expect("there is a route for everything");
         assert!(last.host.is_none() && last.path.is_none());
         assert!((1 << 10..=1 << 20).contains(&proxy.bounds.header_bytes));
         assert!(proxy.timeouts.header > Nanos::ZERO && proxy.timeouts.idle > Nanos::ZERO);
@@ -171,12 +180,25 @@ fn is_usable(config: &Config) {
             assert!(Nanos::ZERO < redis.recovery_base && redis.recovery_base <= redis.recovery_cap);
         }
     }
-    let is_open = config.admin.listen.is_some_and(|listen| !listen.ip().is_loopback());
+    let is_open = config
+        .admin
+        .listen
+        .is_some_and(|listen| !listen.ip().is_loopback());
     assert!(!is_open || config.admin.token_file.is_some());
     let decisions = &config.decisions;
-    let is_open = decisions.addresses().any(|(_, listen)| !listen.ip().is_loopback());
-    let asks_for_certificates = decisions.tls.as_ref().is_some_and(|tls| tls.client_ca_file.is_some());
-    assert!(!is_open || decisions.token_file.is_some() || asks_for_certificates || decisions.allow_remote);
+    let is_open = decisions
+        .addresses()
+        .any(|(_, listen)| !listen.ip().is_loopback());
+    let asks_for_certificates = decisions
+        .tls
+        .as_ref()
+        .is_some_and(|tls| tls.client_ca_file.is_some());
+    assert!(
+        !is_open
+            || decisions.token_file.is_some()
+            || asks_for_certificates
+            || decisions.allow_remote
+    );
     assert!(!config.in_words().is_empty());
 }
 
@@ -185,7 +207,10 @@ fn refused_or_usable(text: &str) {
         Ok(config) => is_usable(&config),
         Err(mistakes) => {
             assert!(mistakes.iter().len() > 0);
-            assert!(mistakes.to_string().lines().count() == mistakes.iter().len(), "{mistakes}");
+            assert!(
+                mistakes.to_string().lines().count() == mistakes.iter().len(),
+                "{mistakes}"
+            );
             assert!(!mistakes.render(false).is_empty());
         }
     }

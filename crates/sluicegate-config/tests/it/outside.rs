@@ -9,12 +9,23 @@ use sluicegate_config::{Config, Mistakes, SecretSource, Source, StoreKind, load}
 use crate::source;
 
 fn load_with(text: &str, variables: &[(&str, &str)]) -> Result<Config, Mistakes> {
-    let env = |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+    let env = |name: &str| {
+        variables
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, value)| (*value).to_owned())
+    };
     load(&source(text), &env)
 }
 
 fn load_in(directory: &Path, text: &str) -> Result<Config, Mistakes> {
-    load(&Source { base_dir: directory.to_owned(), ..source(text) }, &|_| None)
+    load(
+        &Source {
+            base_dir: directory.to_owned(),
+            ..source(text)
+        },
+        &|_| None,
+    )
 }
 
 #[test]
@@ -25,22 +36,38 @@ store: { kind: "${STORE:-local}" }
 log: { access: "${ACCESS}" }
 limits: [{ name: "${NAME:-a}", key: client_ip, rate: "${RATE}", burst: "${BURST:-7}" }]
 "#;
-    let variables =
-        [("PORT", "81"), ("CONNECTIONS", "9"), ("BODY", "1MiB"), ("ACCESS", "true"), ("RATE", "3/s"), ("NAME", "")];
+    let variables = [
+        ("PORT", "81"),
+        ("CONNECTIONS", "9"),
+        ("BODY", "1MiB"),
+        ("ACCESS", "true"),
+        ("RATE", "3/s"),
+        ("NAME", ""),
+    ];
     let config = load_with(text, &variables).unwrap();
     let proxy = config.proxy.unwrap();
     assert_eq!(proxy.listen, ["127.0.0.1:81".parse().unwrap()]);
-    assert_eq!((proxy.max_connections, proxy.bounds.body_bytes), (9, Some(1 << 20)));
+    assert_eq!(
+        (proxy.max_connections, proxy.bounds.body_bytes),
+        (9, Some(1 << 20))
+    );
     assert!(config.log.access);
     let limit = &config.policy.limits()[0];
-    assert_eq!((limit.name.as_str(), limit.quota.unwrap().limit()), ("a", 7));
+    assert_eq!(
+        (limit.name.as_str(), limit.quota.unwrap().limit()),
+        ("a", 7)
+    );
 }
 
 #[test]
 fn a_dollar_by_itself_stays_and_two_are_an_escape() {
-    let text = r#"access: { allow: { keys: ["$5", "a$", "$${NAME}", "$$", "x${A:-}y", "${A:-$}"] } }"#;
+    let text =
+        r#"access: { allow: { keys: ["$5", "a$", "$${NAME}", "$$", "x${A:-}y", "${A:-$}"] } }"#;
     let config = load_with(text, &[]).unwrap();
-    assert_eq!(config.access.allow.keys, ["$5", "a$", "${NAME}", "$$", "xy", "$"]);
+    assert_eq!(
+        config.access.allow.keys,
+        ["$5", "a$", "${NAME}", "$$", "xy", "$"]
+    );
 }
 
 #[test]
@@ -51,8 +78,7 @@ fn what_is_filled_in_is_not_looked_at_again() {
 
 #[test]
 fn a_reference_that_leads_nowhere_is_a_mistake_at_its_place() {
-    let text =
-        "limits:\n  - name: ${NAME}\n    key: [client_ip]\n    rate: ${file:rate}\n    burst: ${1}\n    mode: ${A\n";
+    let text = "limits:\n  - name: ${NAME}\n    key: [client_ip]\n    rate: ${file:rate}\n    burst: ${1}\n    mode: ${A\n";
     let told = load_with(text, &[]).unwrap_err().to_string();
     let lines: Vec<&str> = told.lines().collect();
     assert_eq!(lines.len(), 4, "{told}");
@@ -61,9 +87,17 @@ fn a_reference_that_leads_nowhere_is_a_mistake_at_its_place() {
         "sluicegate.yaml:2:11: limits[0].name: there is no variable NAME in the environment; ${NAME:-default} gives it a \
          default"
     );
-    assert!(lines[1].starts_with("sluicegate.yaml:4:11: limits[0].rate: cannot read \"rate\": "), "{told}");
-    assert!(lines[2].contains("limits[0].burst: expected ${NAME}, ${NAME:-default} or ${file:path} (got \"${1}\")"));
-    assert!(lines[3].contains("limits[0].mode: expected a } after ${"), "{told}");
+    assert!(
+        lines[1].starts_with("sluicegate.yaml:4:11: limits[0].rate: cannot read \"rate\": "),
+        "{told}"
+    );
+    assert!(lines[2].contains(
+        "limits[0].burst: expected ${NAME}, ${NAME:-default} or ${file:path} (got \"${1}\")"
+    ));
+    assert!(
+        lines[3].contains("limits[0].mode: expected a } after ${"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -73,10 +107,18 @@ fn a_file_gives_its_first_line() {
     fs::write(directory.path().join("binary"), [0xff, 0xfe]).unwrap();
     fs::write(directory.path().join("long"), "x".repeat(100_000)).unwrap();
     let with = |value: &str| {
-        let text = format!("limits: [{{ name: a, key: client_ip, rate: 1/s, burst: \"${{file:{value}}}\" }}]");
+        let text = format!(
+            "limits: [{{ name: a, key: client_ip, rate: 1/s, burst: \"${{file:{value}}}\" }}]"
+        );
         load_in(directory.path(), &text)
     };
-    assert_eq!(with("burst").unwrap().policy.limits()[0].quota.unwrap().limit(), 12);
+    assert_eq!(
+        with("burst").unwrap().policy.limits()[0]
+            .quota
+            .unwrap()
+            .limit(),
+        12
+    );
     for (file, why) in [
         ("missing", "cannot read \"missing\": "),
         (".", "it is not a regular file"),
@@ -91,17 +133,31 @@ fn a_file_gives_its_first_line() {
 
 #[test]
 fn many_references_to_a_long_value_are_refused() {
-    let text = format!("access: {{ allow: {{ keys: [{}] }} }}", "\"${A}\", ".repeat(1_000));
+    let text = format!(
+        "access: {{ allow: {{ keys: [{}] }} }}",
+        "\"${A}\", ".repeat(1_000)
+    );
     let told = load_with(&text, &[("A", &"x".repeat(60_000))]).unwrap_err();
-    assert!(told.iter().any(|mistake| mistake.message().contains("more than 4 MiB in all")));
-    let told = load_with("log: { format: \"${A}\" }", &[("A", &"x".repeat(70_000))]).unwrap_err().to_string();
-    assert_eq!(told, "sluicegate.yaml:1:16: log.format: A is longer than 64 KiB");
+    assert!(
+        told.iter()
+            .any(|mistake| mistake.message().contains("more than 4 MiB in all"))
+    );
+    let told = load_with("log: { format: \"${A}\" }", &[("A", &"x".repeat(70_000))])
+        .unwrap_err()
+        .to_string();
+    assert_eq!(
+        told,
+        "sluicegate.yaml:1:16: log.format: A is longer than 64 KiB"
+    );
 }
 
 #[test]
 fn values_from_outside_are_not_shown() {
     for (value, message) in [
-        ("store: { kind: ${X} }", "store.kind: unknown value from the environment (expected local or redis)"),
+        (
+            "store: { kind: ${X} }",
+            "store.kind: unknown value from the environment (expected local or redis)",
+        ),
         (
             "proxy: { listen: ${X} }",
             "proxy.listen: expected an IP address and port, such as 127.0.0.1:8080 (value from the environment)",
@@ -134,27 +190,64 @@ fn a_password_stands_in_a_file_or_a_variable_and_nowhere_else() {
     let password = |keys: &str| {
         let text = format!("store: {{ kind: redis, redis: {{ endpoints: [rl-0], {keys} }} }}");
         let config = load_with(&text, &[("REDIS_PASSWORD", "hunter2")]).map_err(|mistakes| {
-            assert!(!mistakes.render(false).contains("hunter2") && !mistakes.to_string().contains("hunter2"));
-            mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+            assert!(
+                !mistakes.render(false).contains("hunter2")
+                    && !mistakes.to_string().contains("hunter2")
+            );
+            mistakes
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join("\n")
         })?;
-        let StoreKind::Redis(redis) = &config.store.kind else { panic!("expected redis") };
+        let StoreKind::Redis(redis) = &config.store.kind else {
+            panic!("expected redis")
+        };
         assert!(!format!("{config:?}").contains("hunter2"));
         Ok::<_, String>(redis.password.clone())
     };
     let env = SecretSource::Env("REDIS_PASSWORD".into());
     let file = SecretSource::File(PathBuf::from("/etc/sluicegate/redis.pw"));
-    assert_eq!(password("password_env: REDIS_PASSWORD"), Ok(Some(env.clone())));
+    assert_eq!(
+        password("password_env: REDIS_PASSWORD"),
+        Ok(Some(env.clone()))
+    );
     assert_eq!(password("password_file: redis.pw"), Ok(Some(file)));
     assert_eq!(password("password: \"${REDIS_PASSWORD}\""), Ok(Some(env)));
     assert_eq!(password("password_file: \"\""), Ok(None));
     let advice = "store.redis.password: must not stand in the file: use password_file, password_env or ${NAME}";
-    for literal in ["hunter2", "\"hunter2\"", "\"x${REDIS_PASSWORD}\"", "\"${OTHER:-hunter2}\""] {
-        assert_eq!(password(&format!("password: {literal}")), Err(advice.to_owned()), "{literal}");
+    for literal in [
+        "hunter2",
+        "\"hunter2\"",
+        "\"x${REDIS_PASSWORD}\"",
+        "\"${OTHER:-hunter2}\"",
+    ] {
+        assert_eq!(
+            password(&format!("password: {literal}")),
+            Err(advice.to_owned()),
+            "{literal}"
+        );
     }
-    assert!(password("password: 12345").unwrap_err().contains("must not stand in the file"));
-    assert!(password("passwrod: hunter2").unwrap_err().contains("did you mean `password`?"));
-    assert!(password("password_env: A, password_file: b").unwrap_err().contains("more than one of"));
-    assert!(password("username: ann").unwrap_err().contains("username: needs a password_file or password_env"));
+    assert!(
+        password("password: 12345")
+            .unwrap_err()
+            .contains("must not stand in the file")
+    );
+    assert!(
+        password("passwrod: hunter2")
+            .unwrap_err()
+            .contains("did you mean `password`?")
+    );
+    assert!(
+        password("password_env: A, password_file: b")
+            .unwrap_err()
+            .contains("more than one of")
+    );
+    assert!(
+        password("username: ann")
+            .unwrap_err()
+            .contains("username: needs a password_file or password_env")
+    );
 }
 
 proptest! {

@@ -16,7 +16,10 @@ fn the_reference_is_what_the_schema_says() {
     }
     let written = fs::read_to_string(&path).unwrap_or_default();
     let how = "SLUICEGATE_UPDATE=1 cargo test -p sluicegate-config --test it reference";
-    assert!(written == page, "docs/reference/configuration.md is not what the schema says; to write it anew: {how}");
+    assert!(
+        written == page,
+        "docs/reference/configuration.md is not what the schema says; to write it anew: {how}"
+    );
 }
 
 #[test]
@@ -35,7 +38,10 @@ fn every_key_of_the_schema_has_a_row_with_a_meaning() {
     ] {
         assert!(page.contains(row), "{row} in {page}");
     }
-    let empty: Vec<&str> = page.lines().filter(|line| line.starts_with("| `") && line.ends_with("|  |")).collect();
+    let empty: Vec<&str> = page
+        .lines()
+        .filter(|line| line.starts_with("| `") && line.ends_with("|  |"))
+        .collect();
     assert!(empty.is_empty(), "without a meaning: {empty:#?}");
 }
 
@@ -54,7 +60,10 @@ same with examples and reasons. In place of any value, `${NAME}` takes it from t
 
 impl<'a> Page<'a> {
     fn of(schema: &'a Value) -> String {
-        let mut page = Page { schema, text: INTRODUCTION.to_owned() };
+        let mut page = Page {
+            schema,
+            text: INTRODUCTION.to_owned(),
+        };
         for (name, section) in properties(schema) {
             page.text += &format!("\n## {name}\n\n{}\n\n", meaning(section));
             page.text += "| key | kind | default | meaning |\n|---|---|---|---|\n";
@@ -74,7 +83,9 @@ impl<'a> Page<'a> {
         for form in std::iter::once(section).chain(forms) {
             for (name, value) in properties(form) {
                 let path = format!("{path}.{name}");
-                let is_required = form["required"].as_array().is_some_and(|names| names.contains(&name.into()));
+                let is_required = form["required"]
+                    .as_array()
+                    .is_some_and(|names| names.contains(&name.into()));
                 let default = match value.get("default") {
                     Some(Value::String(text)) => format!("`{text}`"),
                     Some(other) => format!("`{other}`"),
@@ -108,10 +119,22 @@ impl<'a> Page<'a> {
             };
         }
         if let Some(words) = value["enum"].as_array() {
-            return words.iter().map(|word| format!("`{}`", text_of(word))).collect::<Vec<_>>().join(", ");
+            return words
+                .iter()
+                .map(|word| format!("`{}`", text_of(word)))
+                .collect::<Vec<_>>()
+                .join(", ");
         }
-        let forms: Vec<String> = value["anyOf"].as_array().into_iter().flatten().map(|form| self.kind(form)).collect();
-        let mut forms: Vec<String> = forms.into_iter().filter(|form| form != "reference").collect();
+        let forms: Vec<String> = value["anyOf"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|form| self.kind(form))
+            .collect();
+        let mut forms: Vec<String> = forms
+            .into_iter()
+            .filter(|form| form != "reference")
+            .collect();
         forms.dedup();
         match (value["type"].as_str(), forms.as_slice()) {
             (None, [one, list]) if *list == format!("list of {one}") => format!("{one}, or a list"),
@@ -134,15 +157,25 @@ impl<'a> Page<'a> {
     }
 
     fn resolved(&self, value: &'a Value) -> &'a Value {
-        let reference = value["$ref"].as_str().and_then(|reference| reference.strip_prefix('#'));
-        reference.map_or(value, |pointer| self.schema.pointer(pointer).expect("the schema holds what it refers to"))
+        let reference = value["$ref"]
+            .as_str()
+            .and_then(|reference| reference.strip_prefix('#'));
+        reference.map_or(value, |pointer| {
+            self.schema
+                .pointer(pointer)
+                .expect("the schema holds what it refers to")
+        })
     }
 }
 
 /// By the alphabet: the order in the file is not kept by every build.
 fn properties(section: &Value) -> Vec<(&str, &Value)> {
-    let mut properties: Vec<(&str, &Value)> =
-        section["properties"].as_object().into_iter().flatten().map(|(name, value)| (name.as_str(), value)).collect();
+    let mut properties: Vec<(&str, &Value)> = section["properties"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, value)| (name.as_str(), value))
+        .collect();
     properties.sort_by_key(|(name, _)| *name);
     properties
 }

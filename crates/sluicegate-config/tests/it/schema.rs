@@ -10,22 +10,32 @@ use crate::{bad, good};
 /// The text as JSON, as an editor sees it.
 pub fn as_json(text: &str) -> Value {
     let options = serde_saphyr::options! { strict_booleans: true };
-    serde_saphyr::from_str_with_options(text, options).unwrap_or_else(|error| panic!("{error}\n{text}"))
+    serde_saphyr::from_str_with_options(text, options)
+        .unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
 #[track_caller]
 pub fn accepts(text: &str) -> Result<(), String> {
     let validator = jsonschema::draft202012::new(&schema()).expect("the schema is one");
     let json = as_json(text);
-    let errors: Vec<String> =
-        validator.iter_errors(&json).map(|error| format!("{}: {error}", error.instance_path())).collect();
-    if errors.is_empty() { Ok(()) } else { Err(errors.join("\n")) }
+    let errors: Vec<String> = validator
+        .iter_errors(&json)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(errors.join("\n"))
+    }
 }
 
 #[test]
 fn the_schema_is_a_schema() {
     assert!(jsonschema::draft202012::meta::is_valid(&schema()));
-    assert_eq!(schema()["$schema"], "https://json-schema.org/draft/2020-12/schema");
+    assert_eq!(
+        schema()["$schema"],
+        "https://json-schema.org/draft/2020-12/schema"
+    );
 }
 
 #[test]
@@ -144,26 +154,53 @@ fn reader_and_schema_know_the_same_keys() {
     let mut seen = 0;
     for (path, text) in [
         ("", "{ODD: 1}"),
-        ("/properties/proxy", "proxy: { listen: \"127.0.0.1:0\", ODD: 1 }"),
+        (
+            "/properties/proxy",
+            "proxy: { listen: \"127.0.0.1:0\", ODD: 1 }",
+        ),
         (
             "/properties/proxy/properties/routes/items",
             "proxy: { listen: \"127.0.0.1:0\", routes: [{ host: a, upstream: echo, ODD: 1 }] }",
         ),
-        ("/properties/proxy/properties/tls", "proxy: { listen: \"127.0.0.1:0\", tls: { cert: a, key: b, ODD: 1 } }"),
-        ("/properties/proxy/properties/timeouts", "proxy: { listen: \"127.0.0.1:0\", timeouts: { ODD: 1 } }"),
+        (
+            "/properties/proxy/properties/tls",
+            "proxy: { listen: \"127.0.0.1:0\", tls: { cert: a, key: b, ODD: 1 } }",
+        ),
+        (
+            "/properties/proxy/properties/timeouts",
+            "proxy: { listen: \"127.0.0.1:0\", timeouts: { ODD: 1 } }",
+        ),
         ("/properties/decisions", "decisions: { ODD: 1 }"),
-        ("/properties/decisions/properties/tls", "decisions: { tls: { cert: a, key: b, ODD: 1 } }"),
+        (
+            "/properties/decisions/properties/tls",
+            "decisions: { tls: { cert: a, key: b, ODD: 1 } }",
+        ),
         ("/properties/admin/anyOf/1", "admin: { ODD: 1 }"),
         ("/properties/client_ip", "client_ip: { ODD: 1 }"),
         ("/properties/principals", "principals: { ODD: 1 }"),
-        ("/properties/principals/properties/api_keys", "principals: { api_keys: { file: a, ODD: 1 } }"),
-        ("/properties/principals/properties/jwt", "principals: { jwt: { jwks_file: a, ODD: 1 } }"),
+        (
+            "/properties/principals/properties/api_keys",
+            "principals: { api_keys: { file: a, ODD: 1 } }",
+        ),
+        (
+            "/properties/principals/properties/jwt",
+            "principals: { jwt: { jwks_file: a, ODD: 1 } }",
+        ),
         ("/properties/access", "access: { ODD: 1 }"),
         ("/$defs/access_list", "access: { deny: { ODD: 1 } }"),
         ("/properties/store", "store: { ODD: 1 }"),
-        ("/properties/store/properties/local", "store: { local: { ODD: 1 } }"),
-        ("/properties/store/properties/redis", "store: { redis: { endpoints: a, ODD: 1 } }"),
-        ("/properties/store/properties/redis/properties/tls", "store: { redis: { endpoints: a, tls: { ODD: 1 } } }"),
+        (
+            "/properties/store/properties/local",
+            "store: { local: { ODD: 1 } }",
+        ),
+        (
+            "/properties/store/properties/redis",
+            "store: { redis: { endpoints: a, ODD: 1 } }",
+        ),
+        (
+            "/properties/store/properties/redis/properties/tls",
+            "store: { redis: { endpoints: a, tls: { ODD: 1 } } }",
+        ),
         (
             "/properties/store/properties/redis/properties/recovery",
             "store: { redis: { endpoints: a, recovery: { ODD: 1 } } }",
@@ -172,20 +209,38 @@ fn reader_and_schema_know_the_same_keys() {
             "/properties/store/properties/redis/properties/sentinel",
             "store: { redis: { endpoints: a, mode: sentinel, sentinel: { master: m, ODD: 1 } } }",
         ),
-        ("/$defs/on_failure/anyOf/1", "store: { on_failure: { policy: open, ODD: 1 } }"),
-        ("/$defs/limit", "limits: [{ name: a, key: global, rate: 1/s, ODD: 1 }]"),
-        ("/$defs/limit/properties/match", "limits: [{ name: a, key: global, rate: 1/s, match: { ODD: 1 } }]"),
+        (
+            "/$defs/on_failure/anyOf/1",
+            "store: { on_failure: { policy: open, ODD: 1 } }",
+        ),
+        (
+            "/$defs/limit",
+            "limits: [{ name: a, key: global, rate: 1/s, ODD: 1 }]",
+        ),
+        (
+            "/$defs/limit/properties/match",
+            "limits: [{ name: a, key: global, rate: 1/s, match: { ODD: 1 } }]",
+        ),
         (
             "/$defs/limit/properties/factor",
             "limits: [{ name: a, key: global, rate: 1/s, factor: { claim: c, ODD: 1 } }]",
         ),
-        ("/properties/external", "external: { http: { url: http://a }, ODD: 1 }"),
-        ("/properties/external/properties/http", "external: { http: { url: http://a, ODD: 1 } }"),
+        (
+            "/properties/external",
+            "external: { http: { url: http://a }, ODD: 1 }",
+        ),
+        (
+            "/properties/external/properties/http",
+            "external: { http: { url: http://a, ODD: 1 } }",
+        ),
         (
             "/properties/external/properties/http/properties/tls",
             "external: { http: { url: https://a, tls: { ODD: 1 } } }",
         ),
-        ("/properties/external/properties/grpc", "external: { grpc: { address: \"a:1\", ODD: 1 } }"),
+        (
+            "/properties/external/properties/grpc",
+            "external: { grpc: { address: \"a:1\", ODD: 1 } }",
+        ),
         (
             "/properties/external/properties/grpc/properties/tls",
             "external: { grpc: { address: \"a:1\", tls: { ODD: 1 } } }",
@@ -203,14 +258,30 @@ fn reader_and_schema_know_the_same_keys() {
         ("/properties/traces", "traces: { otlp: http://a, ODD: 1 }"),
     ] {
         let told = bad(&text.replace("ODD", ODD)).join("\n");
-        let known = told.split_once("(known: ").unwrap_or_else(|| panic!("{told}")).1.trim_end_matches(')');
+        let known = told
+            .split_once("(known: ")
+            .unwrap_or_else(|| panic!("{told}"))
+            .1
+            .trim_end_matches(')');
         let read: BTreeSet<&str> = known.split(", ").collect();
-        let listed = schema.pointer(path).and_then(|section| section["properties"].as_object());
-        let listed: BTreeSet<&str> = listed.unwrap_or_else(|| panic!("{path}")).keys().map(String::as_str).collect();
+        let listed = schema
+            .pointer(path)
+            .and_then(|section| section["properties"].as_object());
+        let listed: BTreeSet<&str> = listed
+            .unwrap_or_else(|| panic!("{path}"))
+            .keys()
+            .map(String::as_str)
+            .collect();
         assert_eq!(read, listed, "{path}");
         seen += 1;
     }
-    let sections = schema.to_string().matches("\"additionalProperties\":false").count();
+    let sections = schema
+        .to_string()
+        .matches("\"additionalProperties\":false")
+        .count();
     // The sentinels' section stands in the list too; every other one is there once.
-    assert_eq!(seen, sections, "a section of the schema is not in the list above");
+    assert_eq!(
+        seen, sections,
+        "a section of the schema is not in the list above"
+    );
 }

@@ -1,13 +1,18 @@
 //! Stores: every kind and topology, and what is wrong with them.
 
-use sluicegate_config::{KeyLayout, Redis, RedisClock, RedisMode, RedisTls, SecretSource, ServerTls, StoreKind};
+use sluicegate_config::{
+    KeyLayout, Redis, RedisClock, RedisMode, RedisTls, SecretSource, ServerTls, StoreKind,
+};
 use sluicegate_core::Nanos;
 
 use crate::{bad, good, wrong};
 
 #[track_caller]
 fn redis(keys: &str) -> Redis {
-    match good(&format!("store: {{ kind: redis, redis: {{ {keys} }} }}")).store.kind {
+    match good(&format!("store: {{ kind: redis, redis: {{ {keys} }} }}"))
+        .store
+        .kind
+    {
         StoreKind::Redis(redis) => *redis,
         local => panic!("expected redis, got {local:?}"),
     }
@@ -16,19 +21,45 @@ fn redis(keys: &str) -> Redis {
 /// B1
 #[test]
 fn every_name_of_a_store_is_known() {
-    let local = StoreKind::Local { max_keys: 1_000_000, sweep: Nanos::MINUTE };
-    for kind in ["local", "governor", "memory", "in-memory", "", " Local ", "IN-MEMORY"] {
-        assert_eq!(good(&format!("store: {{ kind: \"{kind}\" }}")).store.kind, local, "{kind:?}");
+    let local = StoreKind::Local {
+        max_keys: 1_000_000,
+        sweep: Nanos::MINUTE,
+    };
+    for kind in [
+        "local",
+        "governor",
+        "memory",
+        "in-memory",
+        "",
+        " Local ",
+        "IN-MEMORY",
+    ] {
+        assert_eq!(
+            good(&format!("store: {{ kind: \"{kind}\" }}")).store.kind,
+            local,
+            "{kind:?}"
+        );
     }
     assert_eq!(good("").store.kind, local);
     assert_eq!(
-        good("store: { local: { max_keys: 5, sweep: 1s } }").store.kind,
-        StoreKind::Local { max_keys: 5, sweep: Nanos::SECOND }
+        good("store: { local: { max_keys: 5, sweep: 1s } }")
+            .store
+            .kind,
+        StoreKind::Local {
+            max_keys: 5,
+            sweep: Nanos::SECOND
+        }
     );
     let redis = good("store: { kind: \" Redis \", redis: { endpoints: a } }");
     assert!(matches!(redis.store.kind, StoreKind::Redis(_)));
-    assert_eq!(wrong("store: { kind: dynamo }"), "store.kind: unknown value \"dynamo\" (expected local or redis)");
-    assert_eq!(wrong("store: { local: { max_keys: 0 } }"), "store.local.max_keys: must be 1 to 1000000000 (got 0)");
+    assert_eq!(
+        wrong("store: { kind: dynamo }"),
+        "store.kind: unknown value \"dynamo\" (expected local or redis)"
+    );
+    assert_eq!(
+        wrong("store: { local: { max_keys: 0 } }"),
+        "store.local.max_keys: must be 1 to 1000000000 (got 0)"
+    );
 }
 
 #[test]
@@ -50,7 +81,9 @@ fn redis_has_its_defaults() {
     };
     assert_eq!(redis("endpoints: [\"rl-0:6379\"]"), expected);
     assert_eq!(
-        redis("endpoints: \"rl-0:6379\", username: \"\", password_file: \"\", tls: { enabled: false, ca_file: \"\" }"),
+        redis(
+            "endpoints: \"rl-0:6379\", username: \"\", password_file: \"\", tls: { enabled: false, ca_file: \"\" }"
+        ),
         expected
     );
     assert_eq!(redis("url: \"redis://rl-0:6379\""), expected);
@@ -91,7 +124,10 @@ store:
         database: 3,
         tls: Some(RedisTls {
             ca_file: Some("/etc/sluicegate/ca.pem".into()),
-            client: Some(ServerTls { cert: "/etc/sluicegate/own.pem".into(), key: "/etc/sluicegate/own.key".into() }),
+            client: Some(ServerTls {
+                cert: "/etc/sluicegate/own.pem".into(),
+                key: "/etc/sluicegate/own.key".into(),
+            }),
             server_name: Some("redis.internal".into()),
         }),
         deadline: Nanos::from_millis(20),
@@ -108,12 +144,28 @@ store:
 #[test]
 fn a_url_says_where_redis_is() {
     let read = redis("url: \"rediss+sentinel://a,b:1/mymaster/4\", password_env: P");
-    let sentinel = RedisMode::Sentinel { master: "mymaster".into(), username: None, password: None };
-    assert_eq!((read.mode, read.database, read.tls), (sentinel, 4, Some(RedisTls::default())));
+    let sentinel = RedisMode::Sentinel {
+        master: "mymaster".into(),
+        username: None,
+        password: None,
+    };
+    assert_eq!(
+        (read.mode, read.database, read.tls),
+        (sentinel, 4, Some(RedisTls::default()))
+    );
     assert_eq!(read.endpoints, ["a", "b:1"]);
     assert_eq!(redis("url: \"redis://a,b/2\"").mode, RedisMode::Replication);
-    assert_eq!(redis("url: \"redis+cluster://a,b\"").mode, RedisMode::Cluster);
-    assert!(redis("url: \"rediss://a\", tls: { ca_file: ca.pem }").tls.unwrap().ca_file.is_some());
+    assert_eq!(
+        redis("url: \"redis+cluster://a,b\"").mode,
+        RedisMode::Cluster
+    );
+    assert!(
+        redis("url: \"rediss://a\", tls: { ca_file: ca.pem }")
+            .tls
+            .unwrap()
+            .ca_file
+            .is_some()
+    );
     for (url, message) in [
         ("rl-0:6379", "must begin with redis://"),
         ("http://a", "must begin with redis://"),
@@ -124,11 +176,19 @@ fn a_url_says_where_redis_is() {
         ("redis://a/+1", "the database must be a number"),
         ("redis://:hunter2@a", "must not hold a user or password"),
         ("redis://a?timeout=1", "must end after the path"),
-        ("redis+sentinel://a", "must name the primary after the hosts"),
+        (
+            "redis+sentinel://a",
+            "must name the primary after the hosts",
+        ),
         ("redis+cluster://a/1", "a cluster has only database 0"),
     ] {
-        let told = wrong(&format!("store: {{ kind: redis, redis: {{ url: \"{url}\" }} }}"));
-        assert!(told.starts_with(&format!("store.redis.url: {message}")), "{url}: {told}");
+        let told = wrong(&format!(
+            "store: {{ kind: redis, redis: {{ url: \"{url}\" }} }}"
+        ));
+        assert!(
+            told.starts_with(&format!("store.redis.url: {message}")),
+            "{url}: {told}"
+        );
     }
     let twice = "store: { kind: redis, redis: { url: \"redis://a\", mode: cluster, endpoints: [b], database: 1, tls: { enabled: true } } }";
     assert_eq!(bad(twice).len(), 4, "{:#?}", bad(twice));
@@ -137,13 +197,34 @@ fn a_url_says_where_redis_is() {
 #[test]
 fn what_is_wrong_with_redis_is_told() {
     for (keys, message) in [
-        ("endpoints: []", "store.redis.endpoints: must name at least one host:port"),
-        ("endpoints: [\"a:b\"]", "store.redis.endpoints[0]: the port must be 1 to 65535"),
-        ("endpoints: [\"u:p@a\"]", "store.redis.endpoints[0]: must not hold a user or password"),
-        ("endpoints: [a, a]", "store.redis.endpoints[1]: is named twice"),
-        ("mode: standalone, endpoints: [a, b]", "store.redis.endpoints: must name one server in mode standalone"),
-        ("mode: cluster, endpoints: [a], database: 1", "store.redis.database: a cluster has only database 0"),
-        ("mode: sentinel, endpoints: [a]", "store.redis.sentinel: is missing: mode sentinel needs sentinel.master"),
+        (
+            "endpoints: []",
+            "store.redis.endpoints: must name at least one host:port",
+        ),
+        (
+            "endpoints: [\"a:b\"]",
+            "store.redis.endpoints[0]: the port must be 1 to 65535",
+        ),
+        (
+            "endpoints: [\"u:p@a\"]",
+            "store.redis.endpoints[0]: must not hold a user or password",
+        ),
+        (
+            "endpoints: [a, a]",
+            "store.redis.endpoints[1]: is named twice",
+        ),
+        (
+            "mode: standalone, endpoints: [a, b]",
+            "store.redis.endpoints: must name one server in mode standalone",
+        ),
+        (
+            "mode: cluster, endpoints: [a], database: 1",
+            "store.redis.database: a cluster has only database 0",
+        ),
+        (
+            "mode: sentinel, endpoints: [a]",
+            "store.redis.sentinel: is missing: mode sentinel needs sentinel.master",
+        ),
         (
             "mode: sentinel, endpoints: [a], sentinel: {}",
             "store.redis.sentinel.master: is missing: the name the sentinels know the primary by",
@@ -152,16 +233,34 @@ fn what_is_wrong_with_redis_is_told() {
             "mode: sentinel, endpoints: [a], sentinel: { master: \"a b\" }",
             "store.redis.sentinel.master: expected letters, digits, '.', '-' and '_' (got \"a b\")",
         ),
-        ("endpoints: [a], sentinel: { master: m }", "store.redis.sentinel: is for mode sentinel only"),
+        (
+            "endpoints: [a], sentinel: { master: m }",
+            "store.redis.sentinel: is for mode sentinel only",
+        ),
         (
             "mode: ring, endpoints: [a]",
             "store.redis.mode: unknown value \"ring\" (expected standalone, replication, sentinel or cluster)",
         ),
-        ("endpoints: [a], recovery: { base: 2s, cap: 1s }", "store.redis.recovery: base must be at most cap"),
-        ("endpoints: [a], recovery: { base: 0s }", "store.redis.recovery.base: must be 1ms to 1h (got \"0s\")"),
-        ("endpoints: [a], connect_timeout: 2m", "store.redis.connect_timeout: must be 1ms to 1m (got \"2m\")"),
-        ("endpoints: [a], tls: { cert: x }", "store.redis.tls.key: is missing: the file with the private key"),
-        ("{}", "store.redis.endpoints: is missing: at least one host:port, or a url"),
+        (
+            "endpoints: [a], recovery: { base: 2s, cap: 1s }",
+            "store.redis.recovery: base must be at most cap",
+        ),
+        (
+            "endpoints: [a], recovery: { base: 0s }",
+            "store.redis.recovery.base: must be 1ms to 1h (got \"0s\")",
+        ),
+        (
+            "endpoints: [a], connect_timeout: 2m",
+            "store.redis.connect_timeout: must be 1ms to 1m (got \"2m\")",
+        ),
+        (
+            "endpoints: [a], tls: { cert: x }",
+            "store.redis.tls.key: is missing: the file with the private key",
+        ),
+        (
+            "{}",
+            "store.redis.endpoints: is missing: at least one host:port, or a url",
+        ),
     ] {
         let text = format!("store: {{ kind: redis, redis: {{ {keys} }} }}").replace("{ {} }", "{}");
         assert_eq!(wrong(&text), message);
@@ -169,7 +268,10 @@ fn what_is_wrong_with_redis_is_told() {
         assert_eq!(wrong(&text.replace("kind: redis", "kind: local")), message);
     }
     for (keys, message) in [
-        ("deadline: 0ms", "store.deadline: must be 1ms to 1m (got \"0ms\")"),
+        (
+            "deadline: 0ms",
+            "store.deadline: must be 1ms to 1m (got \"0ms\")",
+        ),
         (
             "key_prefix: \"{a}\"",
             "store.key_prefix: must be at most 64 letters of visible ASCII without braces (got \"{a}\")",
@@ -179,9 +281,15 @@ fn what_is_wrong_with_redis_is_told() {
             "key_layout: json",
             "store.key_layout: unknown value \"json\" (expected readable, compact, edgequota or edgeguard)",
         ),
-        ("clock: sun", "store.clock: unknown value \"sun\" (expected server or replica)"),
+        (
+            "clock: sun",
+            "store.clock: unknown value \"sun\" (expected server or replica)",
+        ),
     ] {
         assert_eq!(wrong(&format!("store: {{ {keys} }}")), message);
     }
-    assert_eq!(wrong("store: { kind: redis }"), "store.redis: is missing: kind redis needs to know where it is");
+    assert_eq!(
+        wrong("store: { kind: redis }"),
+        "store.redis: is missing: kind redis needs to know where it is"
+    );
 }

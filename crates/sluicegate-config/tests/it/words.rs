@@ -71,22 +71,46 @@ fn what_is_off_is_told_too() {
 #[test]
 fn without_routes_all_requests_go_to_one_place() {
     let of_proxy = |settings: &str| {
-        let words = good(&format!("proxy: {{ listen: '127.0.0.1:8080'{settings} }}\nadmin: off")).in_words();
+        let words = good(&format!(
+            "proxy: {{ listen: '127.0.0.1:8080'{settings} }}\nadmin: off"
+        ))
+        .in_words();
         words[1].clone()
     };
     assert_eq!(of_proxy(""), "all requests go to the built-in echo");
-    assert_eq!(of_proxy(", upstream: 'http://a'"), "all requests go to http://a:80");
-    assert_eq!(of_proxy(", upstream: ['http://a', 'http://b']"), "all requests go to http://a:80 and http://b:80");
+    assert_eq!(
+        of_proxy(", upstream: 'http://a'"),
+        "all requests go to http://a:80"
+    );
+    assert_eq!(
+        of_proxy(", upstream: ['http://a', 'http://b']"),
+        "all requests go to http://a:80 and http://b:80"
+    );
 }
 
 #[test]
 fn mistakes_about_traces_are_told() {
     for (keys, message) in [
-        ("{}", "traces.otlp: is missing: where spans go by OTLP over gRPC, such as http://127.0.0.1:4317"),
-        ("{ otlp: a }", "traces.otlp: must begin with http:// or https://"),
-        ("{ otlp: http://a/v1/traces }", "traces.otlp: must have no path: OTLP over gRPC has its own"),
-        ("{ otlp: http://a, one_in: 0 }", "traces.one_in: must be 1 to 1000000000 (got 0)"),
-        ("{ otlp: http://a, ca_file: ca.pem }", "traces.ca_file: is for a collector with https://"),
+        (
+            "{}",
+            "traces.otlp: is missing: where spans go by OTLP over gRPC, such as http://127.0.0.1:4317",
+        ),
+        (
+            "{ otlp: a }",
+            "traces.otlp: must begin with http:// or https://",
+        ),
+        (
+            "{ otlp: http://a/v1/traces }",
+            "traces.otlp: must have no path: OTLP over gRPC has its own",
+        ),
+        (
+            "{ otlp: http://a, one_in: 0 }",
+            "traces.one_in: must be 1 to 1000000000 (got 0)",
+        ),
+        (
+            "{ otlp: http://a, ca_file: ca.pem }",
+            "traces.ca_file: is for a collector with https://",
+        ),
     ] {
         assert_eq!(wrong(&format!("traces: {keys}")), message, "{keys}");
     }
@@ -95,5 +119,8 @@ fn mistakes_about_traces_are_told() {
 #[test]
 fn where_traces_go_is_told() {
     let words = good("traces: { otlp: \"http://[::1]:4317\", one_in: 7 }\n").in_words();
-    assert!(words.contains(&"one of 7 requests is traced, to http://[::1]:4317".to_owned()), "{words:?}");
+    assert!(
+        words.contains(&"one of 7 requests is traced, to http://[::1]:4317".to_owned()),
+        "{words:?}"
+    );
 }

@@ -12,29 +12,54 @@ use crate::time::{Nanos, Timestamp};
 
 /// Decides one charge against the packed end of the bucket.
 #[inline(never)]
-pub fn decide(packed: Option<Timestamp>, bucket: DripBucket, cost: u64, now: Timestamp) -> Step<Timestamp> {
+pub fn decide(
+    packed: Option<Timestamp>,
+    bucket: DripBucket,
+    cost: u64,
+    now: Timestamp,
+) -> Step<Timestamp> {
     let now_ms = now.as_millis();
     let level = Level::read(packed, bucket, now_ms);
     let remaining = bucket.size.saturating_sub(level.units);
     let reset_after = nanos_to(level.reset_ms(now_ms), now);
 
     if cost > bucket.size {
-        return Step::same(Outcome::TooLarge { remaining, reset_after });
+        return Step::same(Outcome::TooLarge {
+            remaining,
+            reset_after,
+        });
     }
     if cost == 0 {
-        return Step::same(Outcome::Allowed { remaining, reset_after });
+        return Step::same(Outcome::Allowed {
+            remaining,
+            reset_after,
+        });
     }
     if level.units + cost > bucket.size {
         let drips_needed = (level.units + cost - bucket.size).div_ceil(bucket.drip);
         let passes_at_ms = level.end_ms - (level.drips - drips_needed) * bucket.interval_ms;
         let retry_after = nanos_to(passes_at_ms - now_ms, now);
-        let next = if level.repaired { Next::Set(pack(level.end_ms, level.slack)) } else { Next::Same };
-        return Step { next, outcome: Outcome::Denied { remaining, retry_after, reset_after } };
+        let next = if level.repaired {
+            Next::Set(pack(level.end_ms, level.slack))
+        } else {
+            Next::Same
+        };
+        return Step {
+            next,
+            outcome: Outcome::Denied {
+                remaining,
+                retry_after,
+                reset_after,
+            },
+        };
     }
     let (end_ms, slack) = level.raised(bucket, cost, now_ms);
     Step {
         next: Next::Set(pack(end_ms, slack)),
-        outcome: Outcome::Allowed { remaining: remaining - cost, reset_after: nanos_to(end_ms - now_ms, now) },
+        outcome: Outcome::Allowed {
+            remaining: remaining - cost,
+            reset_after: nanos_to(end_ms - now_ms, now),
+        },
     }
 }
 
@@ -42,7 +67,13 @@ pub fn decide(packed: Option<Timestamp>, bucket: DripBucket, cost: u64, now: Tim
 ///
 /// A fixed window gives back what the window it was drawn in still holds. A leaky bucket counts what drained as time,
 /// `drip` units per interval, and not as drips that fell: without the charge, the drips might have fallen later.
-pub fn refund(packed: Option<Timestamp>, bucket: DripBucket, cost: u64, age: Nanos, now: Timestamp) -> Step<Timestamp> {
+pub fn refund(
+    packed: Option<Timestamp>,
+    bucket: DripBucket,
+    cost: u64,
+    age: Nanos,
+    now: Timestamp,
+) -> Step<Timestamp> {
     let now_ms = now.as_millis();
     let level = Level::read(packed, bucket, now_ms);
     let drawn_ms = now.before(age).as_millis();
@@ -54,14 +85,25 @@ pub fn refund(packed: Option<Timestamp>, bucket: DripBucket, cost: u64, age: Nan
     if units == 0 {
         return Step {
             next: Next::Clear,
-            outcome: Outcome::Allowed { remaining: bucket.size, reset_after: Nanos::ZERO },
+            outcome: Outcome::Allowed {
+                remaining: bucket.size,
+                reset_after: Nanos::ZERO,
+            },
         };
     }
     let drips = units.div_ceil(bucket.drip);
     let end_ms = level.end_ms - (level.drips - drips) * bucket.interval_ms - back.early_ms;
     let end = pack(end_ms, drips * bucket.drip - units);
-    let remaining = bucket.size.saturating_sub(Level::read(Some(end), bucket, now_ms).units);
-    Step { next: Next::Set(end), outcome: Outcome::Allowed { remaining, reset_after: nanos_to(end_ms - now_ms, now) } }
+    let remaining = bucket
+        .size
+        .saturating_sub(Level::read(Some(end), bucket, now_ms).units);
+    Step {
+        next: Next::Set(end),
+        outcome: Outcome::Allowed {
+            remaining,
+            reset_after: nanos_to(end_ms - now_ms, now),
+        },
+    }
 }
 
 /// The later of two packed ends. Ends within one interval of each other get the smaller slack: with it the bucket is
@@ -73,7 +115,14 @@ pub fn later(one: Timestamp, other: Timestamp, bucket: DripBucket) -> Timestamp 
         ends
     };
     let is_same_drip = late_ms - early_ms < bucket.interval_ms;
-    pack(late_ms, if is_same_drip { late_slack.min(early_slack) } else { late_slack })
+    pack(
+        late_ms,
+        if is_same_drip {
+            late_slack.min(early_slack)
+        } else {
+            late_slack
+        },
+    )
 }
 
 /// What a refund is still worth.
@@ -86,30 +135,51 @@ struct Back {
 
 impl Back {
     /// Each edge between then and now has emptied the window.
-    fn from_windows(level: &Level, bucket: DripBucket, cost: u64, drawn_ms: u64, now_ms: u64) -> Self {
+    fn from_windows(
+        level: &Level,
+        bucket: DripBucket,
+        cost: u64,
+        drawn_ms: u64,
+        now_ms: u64,
+    ) -> Self {
         let phase = level.end_ms % bucket.interval_ms;
         let drips_by = |at_ms: u64| at_ms.saturating_sub(phase) / bucket.interval_ms;
         let drips_since = drips_by(now_ms) - drips_by(drawn_ms);
-        Self { units: cost.saturating_sub(drips_since.saturating_mul(bucket.drip)), early_ms: 0 }
+        Self {
+            units: cost.saturating_sub(drips_since.saturating_mul(bucket.drip)),
+            early_ms: 0,
+        }
     }
 
     fn from_time(level: &Level, bucket: DripBucket, cost: u64, age_ms: u64, now_ms: u64) -> Self {
         if age_ms == 0 {
-            return Self { units: cost, early_ms: 0 };
+            return Self {
+                units: cost,
+                early_ms: 0,
+            };
         }
         let (drip, interval_ms) = (u128::from(bucket.drip), u128::from(bucket.interval_ms));
         let drained = (u128::from(age_ms) * drip).div_ceil(interval_ms);
         if drained > u128::from(cost) {
-            return Self { units: 0, early_ms: 0 };
+            return Self {
+                units: 0,
+                early_ms: 0,
+            };
         }
         // The level, as if it fell evenly, is no more than the refund is worth: it was all this charge.
         let since_drawn_ms = u128::from(level.end_ms - now_ms) + u128::from(age_ms);
         if since_drawn_ms * drip <= (u128::from(cost) + u128::from(level.slack)) * interval_ms {
-            return Self { units: level.units, early_ms: 0 };
+            return Self {
+                units: level.units,
+                early_ms: 0,
+            };
         }
         // No overflow: drained is at most cost, and its time exceeds the age by less than an interval.
         let early_ms = (drained * interval_ms / drip - u128::from(age_ms)) as u64;
-        Self { units: cost - drained as u64, early_ms }
+        Self {
+            units: cost - drained as u64,
+            early_ms,
+        }
     }
 }
 
@@ -125,8 +195,16 @@ struct Level {
 
 impl Level {
     fn read(packed: Option<Timestamp>, bucket: DripBucket, now_ms: u64) -> Self {
-        let empty = Self { units: 0, drips: 0, end_ms: now_ms, slack: 0, repaired: false };
-        let Some((end_ms, slack)) = packed.map(unpack) else { return empty };
+        let empty = Self {
+            units: 0,
+            drips: 0,
+            end_ms: now_ms,
+            slack: 0,
+            repaired: false,
+        };
+        let Some((end_ms, slack)) = packed.map(unpack) else {
+            return empty;
+        };
         if end_ms <= now_ms {
             return empty;
         }
@@ -144,7 +222,13 @@ impl Level {
         // A slack of a whole drip or more was left by a larger drip size: taking it as none is the careful reading.
         let slack = if slack >= bucket.drip { 0 } else { slack };
         let drips = (end_ms - now_ms).div_ceil(bucket.interval_ms);
-        Self { units: drips * bucket.drip - slack, drips, end_ms, slack, repaired: false }
+        Self {
+            units: drips * bucket.drip - slack,
+            drips,
+            end_ms,
+            slack,
+            repaired: false,
+        }
     }
 
     fn reset_ms(&self, now_ms: u64) -> u64 {
@@ -154,12 +238,22 @@ impl Level {
     /// End and slack after `cost` more units.
     fn raised(&self, bucket: DripBucket, cost: u64, now_ms: u64) -> (u64, u64) {
         if self.units == 0 {
-            let start_ms = if bucket.aligned { now_ms - now_ms % bucket.interval_ms } else { now_ms };
+            let start_ms = if bucket.aligned {
+                now_ms - now_ms % bucket.interval_ms
+            } else {
+                now_ms
+            };
             let drips = cost.div_ceil(bucket.drip);
-            return (start_ms + drips * bucket.interval_ms, drips * bucket.drip - cost);
+            return (
+                start_ms + drips * bucket.interval_ms,
+                drips * bucket.drip - cost,
+            );
         }
         let drips = cost.saturating_sub(self.slack).div_ceil(bucket.drip);
-        (self.end_ms + drips * bucket.interval_ms, self.slack + drips * bucket.drip - cost)
+        (
+            self.end_ms + drips * bucket.interval_ms,
+            self.slack + drips * bucket.drip - cost,
+        )
     }
 }
 
@@ -200,7 +294,13 @@ mod tests {
     #[test]
     fn an_idle_bucket_of_ten_passes_ten_of_a_flood() {
         let bucket = bucket(10, 1_000, 1);
-        assert_eq!(admitted(bucket, std::iter::once(0).chain(std::iter::repeat_n(9_000, 50))), 11);
+        assert_eq!(
+            admitted(
+                bucket,
+                std::iter::once(0).chain(std::iter::repeat_n(9_000, 50))
+            ),
+            11
+        );
         assert_eq!(admitted(bucket, std::iter::repeat_n(9_000, 50)), 10);
     }
 
@@ -213,10 +313,16 @@ mod tests {
     #[test]
     fn a_refund_gives_back_no_drip_twice() {
         let bucket = bucket(10, 1_000, 2);
-        let drawn = decide(None, bucket, 10, Timestamp::from_millis(0)).next.apply(None);
+        let drawn = decide(None, bucket, 10, Timestamp::from_millis(0))
+            .next
+            .apply(None);
         let at = Timestamp::from_millis(2_500);
         let step = refund(drawn, bucket, 6, Nanos::from_millis(2_500), at);
-        assert_eq!(step.outcome.remaining(), 4 + 1, "the time of five units of the six has passed");
+        assert_eq!(
+            step.outcome.remaining(),
+            4 + 1,
+            "the time of five units of the six has passed"
+        );
         let administrative = refund(drawn, bucket, 5, Nanos::ZERO, at);
         assert_eq!(administrative.outcome.remaining(), 9);
     }
@@ -224,8 +330,12 @@ mod tests {
     #[test]
     fn a_refund_keeps_the_phase_of_the_drips() {
         let bucket = bucket(10, 1_000, 2);
-        let drawn = decide(None, bucket, 10, Timestamp::from_millis(300)).next.apply(None);
-        let back = refund(drawn, bucket, 3, Nanos::ZERO, Timestamp::from_millis(400)).next.apply(drawn);
+        let drawn = decide(None, bucket, 10, Timestamp::from_millis(300))
+            .next
+            .apply(None);
+        let back = refund(drawn, bucket, 3, Nanos::ZERO, Timestamp::from_millis(400))
+            .next
+            .apply(drawn);
         let before = decide(back, bucket, 5, Timestamp::from_millis(1_299));
         let after = decide(back, bucket, 5, Timestamp::from_millis(1_300));
         assert_eq!(before.outcome.retry_after(), Some(Nanos::MILLISECOND));

@@ -70,19 +70,28 @@ impl Step {
             Next::Same => Next::Same,
             Next::Set(State::Windows(_)) | Next::Clear => Next::Clear,
         };
-        Step { next, outcome: self.outcome }
+        Step {
+            next,
+            outcome: self.outcome,
+        }
     }
 }
 
 impl<S> Step<S> {
     pub(crate) fn same(outcome: Outcome) -> Self {
-        Self { next: Next::Same, outcome }
+        Self {
+            next: Next::Same,
+            outcome,
+        }
     }
 
     /// The same step with its state in another form.
     #[inline(always)]
     pub fn map<R>(self, wrap: impl FnOnce(S) -> R) -> Step<R> {
-        Step { next: self.next.map(wrap), outcome: self.outcome }
+        Step {
+            next: self.next.map(wrap),
+            outcome: self.outcome,
+        }
     }
 }
 
@@ -93,17 +102,25 @@ impl<S> Step<S> {
 #[inline(always)]
 pub fn decide(state: Option<State>, quota: Quota, cost: u64, now: Timestamp) -> Step {
     match quota {
-        Quota::TokenBucket(bucket) => token_bucket::decide(instant(state), bucket, cost, now).map(State::Instant),
+        Quota::TokenBucket(bucket) => {
+            token_bucket::decide(instant(state), bucket, cost, now).map(State::Instant)
+        }
         Quota::Drip(bucket) => drip::decide(instant(state), bucket, cost, now).map(State::Instant),
-        Quota::SlidingWindow(window) => sliding_window::decide(windows(state), window, cost, now).map(State::Windows),
+        Quota::SlidingWindow(window) => {
+            sliding_window::decide(windows(state), window, cost, now).map(State::Windows)
+        }
     }
 }
 
 /// Gives back `cost` units that were drawn `age` ago, never beyond full and never more than they are still worth.
 pub fn refund(state: Option<State>, quota: Quota, cost: u64, age: Nanos, now: Timestamp) -> Step {
     match quota {
-        Quota::TokenBucket(bucket) => token_bucket::refund(instant(state), bucket, cost, age, now).map(State::Instant),
-        Quota::Drip(bucket) => drip::refund(instant(state), bucket, cost, age, now).map(State::Instant),
+        Quota::TokenBucket(bucket) => {
+            token_bucket::refund(instant(state), bucket, cost, age, now).map(State::Instant)
+        }
+        Quota::Drip(bucket) => {
+            drip::refund(instant(state), bucket, cost, age, now).map(State::Instant)
+        }
         Quota::SlidingWindow(window) => {
             sliding_window::refund(windows(state), window, cost, age, now).map(State::Windows)
         }
@@ -116,10 +133,13 @@ pub fn refund(state: Option<State>, quota: Quota, cost: u64, age: Nanos, now: Ti
 pub fn later(one: Option<State>, other: Option<State>, quota: Quota) -> Option<State> {
     match quota {
         Quota::TokenBucket(_) => instant(one).max(instant(other)).map(State::Instant),
-        Quota::Drip(bucket) => {
-            both(instant(one), instant(other), |one, other| drip::later(one, other, bucket)).map(State::Instant)
+        Quota::Drip(bucket) => both(instant(one), instant(other), |one, other| {
+            drip::later(one, other, bucket)
+        })
+        .map(State::Instant),
+        Quota::SlidingWindow(_) => {
+            both(windows(one), windows(other), sliding_window::later).map(State::Windows)
         }
-        Quota::SlidingWindow(_) => both(windows(one), windows(other), sliding_window::later).map(State::Windows),
     }
 }
 
@@ -147,7 +167,11 @@ fn windows(state: Option<State>) -> Option<sliding_window::Windows> {
 /// The span in nanoseconds to an instant that lies `millis` after the current whole millisecond.
 fn nanos_to(millis: u64, now: Timestamp) -> Nanos {
     let past_the_millisecond = now.as_nanos() % Nanos::MILLISECOND.get();
-    Nanos::new(Nanos::from_millis(millis).get().saturating_sub(past_the_millisecond))
+    Nanos::new(
+        Nanos::from_millis(millis)
+            .get()
+            .saturating_sub(past_the_millisecond),
+    )
 }
 
 #[cfg(test)]
@@ -163,18 +187,32 @@ mod tests {
             Quota::sliding_window(20, Nanos::SECOND).unwrap(),
         ];
         let start = Timestamp::from_millis(1_800_000_000_000);
-        let spent =
-            |quota, cost, at_ms| decide(None, quota, cost, start.after(Nanos::from_millis(at_ms))).next.apply(None);
+        let spent = |quota, cost, at_ms| {
+            decide(None, quota, cost, start.after(Nanos::from_millis(at_ms)))
+                .next
+                .apply(None)
+        };
         for quota in quotas {
-            for (first, second, at_ms) in pairs_of_charges(20, &[0, 1, 299, 300, 999, 1_000, 1_700]) {
+            for (first, second, at_ms) in pairs_of_charges(20, &[0, 1, 299, 300, 999, 1_000, 1_700])
+            {
                 let (one, other) = (spent(quota, first, 0), spent(quota, second, at_ms));
                 let both = later(one, other, quota);
                 assert_eq!(both, later(other, one, quota));
-                assert_eq!(both, later(both, one, quota), "{quota:?}: {first}, then {second} after {at_ms} ms");
+                assert_eq!(
+                    both,
+                    later(both, one, quota),
+                    "{quota:?}: {first}, then {second} after {at_ms} ms"
+                );
                 for read_ms in (at_ms..at_ms + 2_000).step_by(50) {
-                    let left =
-                        |state| decide(state, quota, 0, start.after(Nanos::from_millis(read_ms))).outcome.remaining();
-                    assert!(left(both) <= left(one).min(left(other)), "{quota:?}: {first}, {second} after {at_ms} ms");
+                    let left = |state| {
+                        decide(state, quota, 0, start.after(Nanos::from_millis(read_ms)))
+                            .outcome
+                            .remaining()
+                    };
+                    assert!(
+                        left(both) <= left(one).min(left(other)),
+                        "{quota:?}: {first}, {second} after {at_ms} ms"
+                    );
                 }
                 assert_eq!(later(None, one, quota), one);
             }
@@ -184,7 +222,9 @@ mod tests {
     fn pairs_of_charges(most: u64, times: &[u64]) -> Vec<(u64, u64, u64)> {
         let costs = move || (1..=most).step_by(3);
         costs()
-            .flat_map(|first| costs().flat_map(move |second| times.iter().map(move |at| (first, second, *at))))
+            .flat_map(|first| {
+                costs().flat_map(move |second| times.iter().map(move |at| (first, second, *at)))
+            })
             .collect()
     }
 }

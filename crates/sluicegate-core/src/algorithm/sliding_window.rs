@@ -20,31 +20,60 @@ impl Windows {
     /// The instant from which the counts no longer matter, for a window of this length.
     pub fn expires_at(&self, window: SlidingWindow) -> Timestamp {
         let windows_left = if self.current > 0 { 2 } else { 1 };
-        Timestamp::from_millis(self.index.saturating_add(windows_left).saturating_mul(window.window_ms))
+        Timestamp::from_millis(
+            self.index
+                .saturating_add(windows_left)
+                .saturating_mul(window.window_ms),
+        )
     }
 }
 
 /// Decides one charge against the stored counts.
 #[inline(never)]
-pub fn decide(stored: Option<Windows>, window: SlidingWindow, cost: u64, now: Timestamp) -> Step<Windows> {
+pub fn decide(
+    stored: Option<Windows>,
+    window: SlidingWindow,
+    cost: u64,
+    now: Timestamp,
+) -> Step<Windows> {
     let view = View::read(stored, window, now);
     let remaining = view.room.max(0) as u64 / window.window_ms;
     let reset_after = nanos_to(view.reset_ms(window), now);
 
     if cost > window.limit {
-        return Step::same(Outcome::TooLarge { remaining, reset_after });
+        return Step::same(Outcome::TooLarge {
+            remaining,
+            reset_after,
+        });
     }
     if cost == 0 {
-        return Step::same(Outcome::Allowed { remaining, reset_after });
+        return Step::same(Outcome::Allowed {
+            remaining,
+            reset_after,
+        });
     }
     // No overflow: cost ≤ limit, and limit · window is below 2^53.
     let room_after = view.room - (cost * window.window_ms) as i64;
     if room_after < 0 {
         let retry_after = nanos_to(view.retry_ms(window, cost), now);
-        let next = if view.repaired { Next::Set(view.windows) } else { Next::Same };
-        return Step { next, outcome: Outcome::Denied { remaining, retry_after, reset_after } };
+        let next = if view.repaired {
+            Next::Set(view.windows)
+        } else {
+            Next::Same
+        };
+        return Step {
+            next,
+            outcome: Outcome::Denied {
+                remaining,
+                retry_after,
+                reset_after,
+            },
+        };
     }
-    let windows = Windows { current: view.windows.current + cost, ..view.windows };
+    let windows = Windows {
+        current: view.windows.current + cost,
+        ..view.windows
+    };
     Step {
         next: Next::Set(windows),
         outcome: Outcome::Allowed {
@@ -55,7 +84,13 @@ pub fn decide(stored: Option<Windows>, window: SlidingWindow, cost: u64, now: Ti
 }
 
 /// Gives back `cost` units drawn `age` ago, out of the window they were drawn in.
-pub fn refund(stored: Option<Windows>, window: SlidingWindow, cost: u64, age: Nanos, now: Timestamp) -> Step<Windows> {
+pub fn refund(
+    stored: Option<Windows>,
+    window: SlidingWindow,
+    cost: u64,
+    age: Nanos,
+    now: Timestamp,
+) -> Step<Windows> {
     let view = View::read(stored, window, now);
     let drawn_in = now.before(age).as_millis() / window.window_ms;
     let mut windows = view.windows;
@@ -66,7 +101,11 @@ pub fn refund(stored: Option<Windows>, window: SlidingWindow, cost: u64, age: Na
     }
     let refunded = View { windows, ..view }.with_room(window);
     Step {
-        next: if windows.current == 0 && windows.previous == 0 { Next::Clear } else { Next::Set(windows) },
+        next: if windows.current == 0 && windows.previous == 0 {
+            Next::Clear
+        } else {
+            Next::Set(windows)
+        },
         outcome: Outcome::Allowed {
             remaining: refunded.room.max(0) as u64 / window.window_ms,
             reset_after: nanos_to(refunded.reset_ms(window), now),
@@ -76,14 +115,21 @@ pub fn refund(stored: Option<Windows>, window: SlidingWindow, cost: u64, age: Na
 
 /// The newer of two counts; whatever either saw taken in a window that is still in view counts.
 pub fn later(one: Windows, other: Windows) -> Windows {
-    let (old, new) = if one.index <= other.index { (one, other) } else { (other, one) };
+    let (old, new) = if one.index <= other.index {
+        (one, other)
+    } else {
+        (other, one)
+    };
     match new.index - old.index {
         0 => Windows {
             index: new.index,
             previous: new.previous.max(old.previous),
             current: new.current.max(old.current),
         },
-        1 => Windows { previous: new.previous.max(old.current), ..new },
+        1 => Windows {
+            previous: new.previous.max(old.current),
+            ..new
+        },
         _ => new,
     }
 }
@@ -106,7 +152,11 @@ impl View {
         let now_ms = now.as_millis();
         let index = now_ms / window.window_ms;
         let mut view = Self {
-            windows: Windows { index, previous: 0, current: 0 },
+            windows: Windows {
+                index,
+                previous: 0,
+                current: 0,
+            },
             elapsed_ms: now_ms % window.window_ms,
             ahead_ms: 0,
             room: 0,
@@ -137,11 +187,16 @@ impl View {
     fn with_room(self, window: SlidingWindow) -> Self {
         let weighed = self.windows.previous * (window.window_ms - self.elapsed_ms);
         let spent = weighed + self.windows.current * window.window_ms;
-        Self { room: (window.limit * window.window_ms) as i64 - spent as i64, ..self }
+        Self {
+            room: (window.limit * window.window_ms) as i64 - spent as i64,
+            ..self
+        }
     }
 
     fn reset_ms(&self, window: SlidingWindow) -> u64 {
-        let Windows { previous, current, .. } = self.windows;
+        let Windows {
+            previous, current, ..
+        } = self.windows;
         let left_ms = window.window_ms - self.elapsed_ms;
         let in_view_ms = match (current, previous) {
             (1.., _) => window.window_ms + left_ms,
@@ -154,12 +209,17 @@ impl View {
 
     /// The wait of a denied charge: until enough of the older window, or of this one, has gone out of view.
     fn retry_ms(&self, window: SlidingWindow, cost: u64) -> u64 {
-        let Windows { previous, current, .. } = self.windows;
+        let Windows {
+            previous, current, ..
+        } = self.windows;
         let left_ms = window.window_ms - self.elapsed_ms;
         let wait_ms = if current + cost <= window.limit {
             left_ms - (window.limit - current - cost) * window.window_ms / previous
         } else {
-            left_ms + window.window_ms.saturating_sub((window.limit - cost) * window.window_ms / current)
+            left_ms
+                + window
+                    .window_ms
+                    .saturating_sub((window.limit - cost) * window.window_ms / current)
         };
         self.ahead_ms + wait_ms
     }
@@ -172,10 +232,28 @@ mod tests {
 
     #[test]
     fn a_refund_of_everything_leaves_nothing_to_wait_for_when_the_clock_went_back() {
-        let Quota::SlidingWindow(window) = Quota::sliding_window(5, Nanos::MINUTE).unwrap() else { panic!("a window") };
-        let spent = Windows { index: 1, previous: 5, current: 0 };
-        let refunded = refund(Some(spent), window, 5, Nanos::ZERO, Timestamp::from_millis(50_000));
+        let Quota::SlidingWindow(window) = Quota::sliding_window(5, Nanos::MINUTE).unwrap() else {
+            panic!("a window")
+        };
+        let spent = Windows {
+            index: 1,
+            previous: 5,
+            current: 0,
+        };
+        let refunded = refund(
+            Some(spent),
+            window,
+            5,
+            Nanos::ZERO,
+            Timestamp::from_millis(50_000),
+        );
         assert_eq!(refunded.next, Next::Clear);
-        assert_eq!(refunded.outcome, Outcome::Allowed { remaining: 5, reset_after: Nanos::ZERO });
+        assert_eq!(
+            refunded.outcome,
+            Outcome::Allowed {
+                remaining: 5,
+                reset_after: Nanos::ZERO
+            }
+        );
     }
 }

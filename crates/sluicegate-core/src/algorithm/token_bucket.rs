@@ -9,7 +9,12 @@ use crate::time::{Nanos, Timestamp};
 
 /// Decides one charge against `full_at`, the instant at which the bucket is full again.
 #[inline(always)]
-pub fn decide(full_at: Option<Timestamp>, bucket: TokenBucket, cost: u64, now: Timestamp) -> Step<Timestamp> {
+pub fn decide(
+    full_at: Option<Timestamp>,
+    bucket: TokenBucket,
+    cost: u64,
+    now: Timestamp,
+) -> Step<Timestamp> {
     // A stored time in the past means that the caller is idle: the bucket is full.
     let debt = full_at.map_or(Nanos::ZERO, |full_at| full_at.since(now));
     decide_debt(debt, &bucket, cost).map(|debt| now.after(debt))
@@ -24,12 +29,20 @@ pub fn decide_debt(debt: Nanos, bucket: &TokenBucket, cost: u64) -> Step<Nanos> 
     }
     // No overflow: cost ≤ burst, and burst · interval is at most 2^52.
     let time_needed = cost * bucket.interval;
-    let time_left = bucket.tolerance.checked_sub(debt.get()).and_then(|left| left.checked_sub(time_needed));
-    let Some(time_left) = time_left else { return deny(debt, bucket, cost) };
+    let time_left = bucket
+        .tolerance
+        .checked_sub(debt.get())
+        .and_then(|left| left.checked_sub(time_needed));
+    let Some(time_left) = time_left else {
+        return deny(debt, bucket, cost);
+    };
     let reset_after = Nanos::new(debt.get() + time_needed);
     Step {
         next: Next::Set(reset_after),
-        outcome: Outcome::Allowed { remaining: bucket.units_in(time_left), reset_after },
+        outcome: Outcome::Allowed {
+            remaining: bucket.units_in(time_left),
+            reset_after,
+        },
     }
 }
 
@@ -39,8 +52,14 @@ fn only_look(debt: Nanos, bucket: &TokenBucket, cost: u64) -> Step<Nanos> {
     let Debt { debt, .. } = Debt::believe(debt, bucket);
     let (remaining, reset_after) = (remaining(bucket, debt), Nanos::new(debt));
     Step::same(match cost {
-        0 => Outcome::Allowed { remaining, reset_after },
-        _ => Outcome::TooLarge { remaining, reset_after },
+        0 => Outcome::Allowed {
+            remaining,
+            reset_after,
+        },
+        _ => Outcome::TooLarge {
+            remaining,
+            reset_after,
+        },
     })
 }
 
@@ -50,8 +69,16 @@ fn deny(debt: Nanos, bucket: &TokenBucket, cost: u64) -> Step<Nanos> {
     let reset_after = Nanos::new(debt);
     let retry_after = Nanos::new(debt + cost * bucket.interval - bucket.tolerance);
     Step {
-        next: if repaired { Next::Set(reset_after) } else { Next::Same },
-        outcome: Outcome::Denied { remaining: remaining(bucket, debt), retry_after, reset_after },
+        next: if repaired {
+            Next::Set(reset_after)
+        } else {
+            Next::Same
+        },
+        outcome: Outcome::Denied {
+            remaining: remaining(bucket, debt),
+            retry_after,
+            reset_after,
+        },
     }
 }
 
@@ -64,12 +91,21 @@ pub fn refund(
     now: Timestamp,
 ) -> Step<Timestamp> {
     let Debt { debt, .. } = Debt::read(full_at, &bucket, now);
-    let worth = cost.saturating_mul(bucket.interval).saturating_sub(age.get());
+    let worth = cost
+        .saturating_mul(bucket.interval)
+        .saturating_sub(age.get());
     let debt_after = debt.saturating_sub(worth);
     let reset_after = Nanos::new(debt_after);
     Step {
-        next: if debt_after == 0 { Next::Clear } else { Next::Set(now.after(reset_after)) },
-        outcome: Outcome::Allowed { remaining: remaining(&bucket, debt_after), reset_after },
+        next: if debt_after == 0 {
+            Next::Clear
+        } else {
+            Next::Set(now.after(reset_after))
+        },
+        outcome: Outcome::Allowed {
+            remaining: remaining(&bucket, debt_after),
+            reset_after,
+        },
     }
 }
 
@@ -87,9 +123,14 @@ pub fn lease(
 ) -> Lease {
     let Debt { debt, .. } = Debt::read(full_at, &bucket, now);
     let available = remaining(&bucket, debt);
-    let granted = want.min(available).min(share.of(available).max(need).max(1));
+    let granted = want
+        .min(available)
+        .min(share.of(available).max(need).max(1));
     // With nothing to grant, the answer is that to a charge of one unit: how long to wait for it.
-    Lease { granted, step: decide(full_at, bucket, granted.max(1).min(want), now) }
+    Lease {
+        granted,
+        step: decide(full_at, bucket, granted.max(1).min(want), now),
+    }
 }
 
 /// The part of what is left that one lease may take: `num / den`.
@@ -103,7 +144,10 @@ pub struct Share {
 
 impl Share {
     /// Half of what is left.
-    pub const HALF: Self = Self { num: 1, den: NonZeroU32::MIN.saturating_add(1) };
+    pub const HALF: Self = Self {
+        num: 1,
+        den: NonZeroU32::MIN.saturating_add(1),
+    };
 
     fn of(self, available: u64) -> u64 {
         let part = u128::from(available) * u128::from(self.num) / u128::from(self.den.get());
@@ -129,14 +173,23 @@ struct Debt {
 
 impl Debt {
     fn read(full_at: Option<Timestamp>, bucket: &TokenBucket, now: Timestamp) -> Self {
-        Self::believe(full_at.map_or(Nanos::ZERO, |full_at| full_at.since(now)), bucket)
+        Self::believe(
+            full_at.map_or(Nanos::ZERO, |full_at| full_at.since(now)),
+            bucket,
+        )
     }
 
     fn believe(debt: Nanos, bucket: &TokenBucket) -> Self {
         if debt.get() > bucket.tolerance + MAX_CLOCK_STEP.get() {
-            return Self { debt: bucket.tolerance, repaired: true };
+            return Self {
+                debt: bucket.tolerance,
+                repaired: true,
+            };
         }
-        Self { debt: debt.get(), repaired: false }
+        Self {
+            debt: debt.get(),
+            repaired: false,
+        }
     }
 }
 
@@ -169,9 +222,21 @@ mod tests {
     fn the_next_unit_comes_at_exactly_one_second() {
         let bucket = Quota::per_second(1).burst(1);
         let state = decide(None, bucket, 1, AT(0)).next.apply(None);
-        assert!(!decide(state, bucket, 1, AT(999_999_000)).outcome.is_allowed());
-        assert!(!decide(state, bucket, 1, AT(999_999_999)).outcome.is_allowed());
-        assert!(decide(state, bucket, 1, AT(1_000_000_000)).outcome.is_allowed());
+        assert!(
+            !decide(state, bucket, 1, AT(999_999_000))
+                .outcome
+                .is_allowed()
+        );
+        assert!(
+            !decide(state, bucket, 1, AT(999_999_999))
+                .outcome
+                .is_allowed()
+        );
+        assert!(
+            decide(state, bucket, 1, AT(1_000_000_000))
+                .outcome
+                .is_allowed()
+        );
     }
 
     #[test]

@@ -67,21 +67,30 @@ impl Policy {
         let considered = limits.map(|(place, limit)| {
             let conditions = conditions(&limit.matching, subject);
             let standing = standing(place, &conditions);
-            Considered { limit, conditions, standing }
+            Considered {
+                limit,
+                conditions,
+                standing,
+            }
         });
         considered.collect()
     }
 
     /// The limit that is charged in place of one that covers a request and is not.
     fn standing_instead_of(&self, place: usize, covering: &[usize]) -> Option<usize> {
-        covering.iter().copied().find(|&other| self.base[other] == self.base[place])
+        covering
+            .iter()
+            .copied()
+            .find(|&other| self.base[other] == self.base[place])
     }
 
     /// Why a limit that covers a request makes no charge: no quota, or no key and no rule to have one.
     fn without_charge(&self, place: usize, subject: &Subject<'_>) -> Standing<'_> {
         let limit = &self.limits[place];
         match crate::key::Key::of_subject(limit, subject) {
-            Err(missing) if limit.missing_key_rule() == OnMissingKey::Skip => Standing::Skipped(missing),
+            Err(missing) if limit.missing_key_rule() == OnMissingKey::Skip => {
+                Standing::Skipped(missing)
+            }
             _ => Standing::Unlimited,
         }
     }
@@ -91,7 +100,9 @@ fn conditions(matching: &Match, subject: &Subject<'_>) -> Vec<Condition> {
     let path = matching.path.iter().map(|pattern| {
         let holds = pattern.covers(subject.path);
         let words = match (holds, subject.path) {
-            (true, path) if path.trim_end_matches('/') == pattern.to_string().trim_end_matches('/') => {
+            (true, path)
+                if path.trim_end_matches('/') == pattern.to_string().trim_end_matches('/') =>
+            {
                 format!("the path is {path}")
             }
             (true, path) => format!("the path {path} lies below {pattern}"),
@@ -100,18 +111,35 @@ fn conditions(matching: &Match, subject: &Subject<'_>) -> Vec<Condition> {
         Condition { words, holds }
     });
     let methods = (!matching.methods.is_empty()).then(|| {
-        let holds = matching.methods.iter().any(|method| method == subject.method);
+        let holds = matching
+            .methods
+            .iter()
+            .any(|method| method == subject.method);
         of_list("method", subject.method, &matching.methods, holds)
     });
     let hosts = (!matching.hosts.is_empty()).then(|| host_condition(&matching.hosts, subject.host));
-    let headers = matching.headers.iter().map(|header| header_condition(header, subject));
+    let headers = matching
+        .headers
+        .iter()
+        .map(|header| header_condition(header, subject));
     let domain = matching.domain.iter().map(|domain| {
         let holds = subject.domain == Some(domain);
         let is = if holds { "is" } else { "is not" };
-        Condition { words: format!("the domain {is} {domain}"), holds }
+        Condition {
+            words: format!("the domain {is} {domain}"),
+            holds,
+        }
     });
-    let descriptors = matching.descriptors.iter().map(|entry| entry_condition(entry, subject));
-    path.chain(methods).chain(hosts).chain(headers).chain(domain).chain(descriptors).collect()
+    let descriptors = matching
+        .descriptors
+        .iter()
+        .map(|entry| entry_condition(entry, subject));
+    path.chain(methods)
+        .chain(hosts)
+        .chain(headers)
+        .chain(domain)
+        .chain(descriptors)
+        .collect()
 }
 
 fn of_list(what: &str, value: &str, wanted: &[String], holds: bool) -> Condition {
@@ -126,8 +154,16 @@ fn of_list(what: &str, value: &str, wanted: &[String], holds: bool) -> Condition
 fn host_condition(patterns: &[HostPattern], host: Option<&str>) -> Condition {
     let wanted: Vec<String> = patterns.iter().map(ToString::to_string).collect();
     match host {
-        Some(host) => of_list("host", host, &wanted, patterns.iter().any(|pattern| pattern.covers(host))),
-        None => Condition { words: format!("there is no host, and it must be {}", wanted.join(" or ")), holds: false },
+        Some(host) => of_list(
+            "host",
+            host,
+            &wanted,
+            patterns.iter().any(|pattern| pattern.covers(host)),
+        ),
+        None => Condition {
+            words: format!("there is no host, and it must be {}", wanted.join(" or ")),
+            holds: false,
+        },
     }
 }
 
@@ -171,46 +207,80 @@ mod tests {
                 .replaces("per-ip"),
             Limit::new("tenant", quota())
                 .key([KeyPart::header("X-Tenant-Id")])
-                .matching(Match::default().host("*.shop.example").unwrap().header("x-beta", "yes")),
+                .matching(
+                    Match::default()
+                        .host("*.shop.example")
+                        .unwrap()
+                        .header("x-beta", "yes"),
+                ),
             Limit::new("by-principal", quota()).key([KeyPart::Principal]),
         ])
         .unwrap()
     }
 
     fn words(considered: &[Considered<'_>], place: usize) -> Vec<String> {
-        considered[place].conditions.iter().map(|condition| condition.words.clone()).collect()
+        considered[place]
+            .conditions
+            .iter()
+            .map(|condition| condition.words.clone())
+            .collect()
     }
 
     #[test]
     fn a_limit_that_gives_way_names_the_one_that_takes_its_place() {
         let policy = policy();
         let ip = Some("203.0.113.7".parse().unwrap());
-        let subject = Subject { client_ip: ip, method: "POST", path: "/api/x", ..Subject::ANONYMOUS };
+        let subject = Subject {
+            client_ip: ip,
+            method: "POST",
+            path: "/api/x",
+            ..Subject::ANONYMOUS
+        };
         let considered = policy.considered(&subject, 1);
-        assert!(matches!(considered[0].standing, Standing::ReplacedBy(limit) if limit.name == "api"));
+        assert!(
+            matches!(considered[0].standing, Standing::ReplacedBy(limit) if limit.name == "api")
+        );
         assert!(
             matches!(&considered[1].standing, Standing::Charged(charge) if charge.key.to_string() == "api:203.0.113.7")
         );
-        assert_eq!(words(&considered, 1), ["the path /api/x lies below /api", "the method is POST"]);
+        assert_eq!(
+            words(&considered, 1),
+            ["the path /api/x lies below /api", "the method is POST"]
+        );
         assert!(matches!(considered[2].standing, Standing::NotMatched));
-        assert!(matches!(&considered[3].standing, Standing::Skipped(missing) if missing.limit == "by-principal"));
+        assert!(
+            matches!(&considered[3].standing, Standing::Skipped(missing) if missing.limit == "by-principal")
+        );
     }
 
     #[test]
     fn a_condition_that_does_not_hold_says_what_is_there_instead() {
         let policy = policy();
         let headers = [("x-beta", "no")];
-        let subject = Subject { path: "/apix", host: Some("a.example"), headers: &headers, ..Subject::ANONYMOUS };
+        let subject = Subject {
+            path: "/apix",
+            host: Some("a.example"),
+            headers: &headers,
+            ..Subject::ANONYMOUS
+        };
         let considered = policy.considered(&subject, 1);
         assert_eq!(
             words(&considered, 1),
-            ["the path /apix does not lie below /api", "the method is GET, none of POST, PUT"]
+            [
+                "the path /apix does not lie below /api",
+                "the method is GET, none of POST, PUT"
+            ]
         );
         assert_eq!(
             words(&considered, 2),
-            ["the host is a.example, not *.shop.example", "the header x-beta is not yes"]
+            [
+                "the host is a.example, not *.shop.example",
+                "the header x-beta is not yes"
+            ]
         );
-        assert!(matches!(&considered[0].standing, Standing::Unidentified(missing) if missing.limit == "per-ip"));
+        assert!(
+            matches!(&considered[0].standing, Standing::Unidentified(missing) if missing.limit == "per-ip")
+        );
     }
 
     #[test]
@@ -218,12 +288,25 @@ mod tests {
         let policy = policy();
         let headers = [("x-beta", "yes"), ("x-tenant-id", "acme")];
         let ip = Some("203.0.113.7".parse().unwrap());
-        for (method, path, host) in
-            [("GET", "/", None), ("POST", "/api", Some("a.shop.example")), ("PUT", "/api/1", Some("shop.example"))]
-        {
-            let subject = Subject { client_ip: ip, method, path, host, headers: &headers, ..Subject::ANONYMOUS };
-            let decided: Vec<String> =
-                policy.charges_for(&subject, 1).unwrap().iter().map(|charge| charge.key.to_string()).collect();
+        for (method, path, host) in [
+            ("GET", "/", None),
+            ("POST", "/api", Some("a.shop.example")),
+            ("PUT", "/api/1", Some("shop.example")),
+        ] {
+            let subject = Subject {
+                client_ip: ip,
+                method,
+                path,
+                host,
+                headers: &headers,
+                ..Subject::ANONYMOUS
+            };
+            let decided: Vec<String> = policy
+                .charges_for(&subject, 1)
+                .unwrap()
+                .iter()
+                .map(|charge| charge.key.to_string())
+                .collect();
             let considered = policy.considered(&subject, 1);
             let charged = considered.iter().filter_map(|limit| match &limit.standing {
                 Standing::Charged(charge) => Some(charge.key.to_string()),

@@ -18,7 +18,11 @@ pub struct PolicyError {
 
 impl PolicyError {
     pub(super) fn new(place: usize, field: &'static str, message: String) -> Self {
-        Self { place, field, message }
+        Self {
+            place,
+            field,
+            message,
+        }
     }
 }
 
@@ -56,15 +60,29 @@ pub struct MissingKey {
 
 impl MissingKey {
     pub(crate) fn new(limit: &Limit, part: &KeyPart, reason: MissingReason) -> Self {
-        Self { limit: limit.name.clone(), part: Some(part.clone()), reason }
+        Self {
+            limit: limit.name.clone(),
+            part: Some(part.clone()),
+            reason,
+        }
     }
 
     pub(crate) fn too_many(limit: &Limit) -> Self {
-        Self { limit: limit.name.clone(), part: None, reason: MissingReason::TooMany { expected: limit.key.len() } }
+        Self {
+            limit: limit.name.clone(),
+            part: None,
+            reason: MissingReason::TooMany {
+                expected: limit.key.len(),
+            },
+        }
     }
 
     pub(crate) fn unknown_limit(name: &str) -> Self {
-        Self { limit: name.to_owned(), part: None, reason: MissingReason::UnknownLimit }
+        Self {
+            limit: name.to_owned(),
+            part: None,
+            reason: MissingReason::UnknownLimit,
+        }
     }
 }
 

@@ -35,7 +35,9 @@ struct Drawers {
 
 impl Index {
     pub(super) fn new(limits: &[Limit]) -> Self {
-        let mut index = Self { nodes: vec![Node::default()] };
+        let mut index = Self {
+            nodes: vec![Node::default()],
+        };
         for (place, limit) in limits.iter().enumerate() {
             let node = index.node_for(limit);
             index.nodes[node].drawers.file(place, limit);
@@ -46,7 +48,12 @@ impl Index {
     /// The places of limits whose path matches, and whose other conditions may; a place may occur twice.
     pub(super) fn candidates(&self, subject: &Subject<'_>) -> List<usize> {
         let mut found = List::Empty;
-        self.collect_below(&self.nodes[0], path::segments(subject.path), subject, &mut found);
+        self.collect_below(
+            &self.nodes[0],
+            path::segments(subject.path),
+            subject,
+            &mut found,
+        );
         found
     }
 
@@ -62,7 +69,9 @@ impl Index {
         if node.is_leaf() {
             return;
         }
-        let Some(segment) = segments.next() else { return };
+        let Some(segment) = segments.next() else {
+            return;
+        };
         for below in node.below(segment) {
             self.collect_below(&self.nodes[below], segments.clone(), subject, found);
         }
@@ -70,10 +79,18 @@ impl Index {
 
     fn node_for(&mut self, limit: &Limit) -> usize {
         let mut node = 0;
-        for segment in limit.matching.path.iter().flat_map(|pattern| &pattern.segments) {
+        for segment in limit
+            .matching
+            .path
+            .iter()
+            .flat_map(|pattern| &pattern.segments)
+        {
             let new = self.nodes.len();
             let next = match segment {
-                Segment::Literal(text) => *self.nodes[node].literal.entry(text.to_ascii_lowercase()).or_insert(new),
+                Segment::Literal(text) => *self.nodes[node]
+                    .literal
+                    .entry(text.to_ascii_lowercase())
+                    .or_insert(new),
                 Segment::Any => *self.nodes[node].any.get_or_insert(new),
             };
             if next == new {
@@ -113,14 +130,22 @@ impl Drawers {
             }
             return;
         }
-        let valued =
-            matching.headers.iter().find_map(|header| header.value.as_ref().map(|value| (&header.name, value)));
+        let valued = matching
+            .headers
+            .iter()
+            .find_map(|header| header.value.as_ref().map(|value| (&header.name, value)));
         if let Some((name, value)) = valued {
             let values = self.by_header.entry(name.clone()).or_default();
-            values.entry(value.clone().into_bytes()).or_default().push(place);
+            values
+                .entry(value.clone().into_bytes())
+                .or_default()
+                .push(place);
             return;
         }
-        let valued = matching.descriptors.iter().find_map(|entry| Some((&entry.name, entry.value.as_ref()?)));
+        let valued = matching
+            .descriptors
+            .iter()
+            .find_map(|entry| Some((&entry.name, entry.value.as_ref()?)));
         match valued {
             Some((name, value)) => {
                 let values = self.by_descriptor.entry(name.clone()).or_default();
@@ -136,7 +161,11 @@ impl Drawers {
             found.extend(self.by_host.get(host).into_iter().flatten());
             if !self.by_domain.is_empty() {
                 let domains = host.match_indices('.').map(|(dot, _)| &host[dot + 1..]);
-                found.extend(domains.filter_map(|domain| self.by_domain.get(domain)).flatten());
+                found.extend(
+                    domains
+                        .filter_map(|domain| self.by_domain.get(domain))
+                        .flatten(),
+                );
             }
         }
         for (name, values) in &self.by_header {
@@ -146,7 +175,11 @@ impl Drawers {
         }
         if !self.by_descriptor.is_empty() {
             let drawers = subject.descriptors.iter();
-            found.extend(drawers.filter_map(|(name, value)| self.by_descriptor.get(*name)?.get(*value)).flatten());
+            found.extend(
+                drawers
+                    .filter_map(|(name, value)| self.by_descriptor.get(*name)?.get(*value))
+                    .flatten(),
+            );
         }
     }
 }
@@ -160,12 +193,20 @@ mod tests {
     const MANY: usize = 10_000;
 
     /// The most candidates that any of these requests finds among many limits, one of which is for it.
-    fn most_candidates(matching: impl Fn(usize) -> Match, ask: impl Fn(&Index, usize) -> List<usize>) -> usize {
-        let limit = |place| Limit::new(format!("limit-{place}"), Quota::per_second(1)).matching(matching(place));
+    fn most_candidates(
+        matching: impl Fn(usize) -> Match,
+        ask: impl Fn(&Index, usize) -> List<usize>,
+    ) -> usize {
+        let limit = |place| {
+            Limit::new(format!("limit-{place}"), Quota::per_second(1)).matching(matching(place))
+        };
         let index = Index::new(&(0..MANY).map(limit).collect::<Vec<_>>());
         let found = (0..MANY).step_by(97).map(|place| {
             let candidates = ask(&index, place);
-            assert!(candidates.contains(&place), "the limit for request {place} was not found");
+            assert!(
+                candidates.contains(&place),
+                "the limit for request {place} was not found"
+            );
             candidates.len()
         });
         found.max().expect("some requests were made")
@@ -175,27 +216,52 @@ mod tests {
     fn among_many_paths_one_is_looked_at() {
         let ask = |index: &Index, place| {
             let path = format!("/api/{place}/items/7");
-            index.candidates(&Subject { path: &path, ..Subject::ANONYMOUS })
+            index.candidates(&Subject {
+                path: &path,
+                ..Subject::ANONYMOUS
+            })
         };
-        assert_eq!(most_candidates(|place| Match::path(&format!("/api/{place}/items")).unwrap(), ask), 1);
+        assert_eq!(
+            most_candidates(
+                |place| Match::path(&format!("/api/{place}/items")).unwrap(),
+                ask
+            ),
+            1
+        );
     }
 
     #[test]
     fn among_many_templates_one_is_looked_at() {
         let ask = |index: &Index, place| {
             let path = format!("/users/ann/{place}");
-            index.candidates(&Subject { path: &path, ..Subject::ANONYMOUS })
+            index.candidates(&Subject {
+                path: &path,
+                ..Subject::ANONYMOUS
+            })
         };
-        assert_eq!(most_candidates(|place| Match::path(&format!("/users/{{id}}/{place}")).unwrap(), ask), 1);
+        assert_eq!(
+            most_candidates(
+                |place| Match::path(&format!("/users/{{id}}/{place}")).unwrap(),
+                ask
+            ),
+            1
+        );
     }
 
     #[test]
     fn among_many_hosts_one_is_looked_at() {
         let ask = |index: &Index, place| {
             let host = format!("tenant-{place}.example");
-            index.candidates(&Subject { host: Some(&host), ..Subject::ANONYMOUS })
+            index.candidates(&Subject {
+                host: Some(&host),
+                ..Subject::ANONYMOUS
+            })
         };
-        let whole = |place| Match::default().host(&format!("tenant-{place}.example")).unwrap();
+        let whole = |place| {
+            Match::default()
+                .host(&format!("tenant-{place}.example"))
+                .unwrap()
+        };
         assert_eq!(most_candidates(whole, ask), 1);
     }
 
@@ -203,9 +269,16 @@ mod tests {
     fn among_many_domains_one_is_looked_at() {
         let ask = |index: &Index, place| {
             let host = format!("www.tenant-{place}.example");
-            index.candidates(&Subject { host: Some(&host), ..Subject::ANONYMOUS })
+            index.candidates(&Subject {
+                host: Some(&host),
+                ..Subject::ANONYMOUS
+            })
         };
-        let below = |place| Match::default().host(&format!("*.tenant-{place}.example")).unwrap();
+        let below = |place| {
+            Match::default()
+                .host(&format!("*.tenant-{place}.example"))
+                .unwrap()
+        };
         assert_eq!(most_candidates(below, ask), 1);
     }
 
@@ -213,7 +286,10 @@ mod tests {
     fn among_many_header_values_one_is_looked_at() {
         let ask = |index: &Index, place: usize| {
             let headers = [("x-tenant-id", place.to_string())];
-            index.candidates(&Subject { headers: &headers, ..Subject::ANONYMOUS })
+            index.candidates(&Subject {
+                headers: &headers,
+                ..Subject::ANONYMOUS
+            })
         };
         let tenant = |place: usize| Match::default().header("X-Tenant-Id", place.to_string());
         assert_eq!(most_candidates(tenant, ask), 1);
@@ -224,7 +300,10 @@ mod tests {
         let ask = |index: &Index, place: usize| {
             let value = place.to_string();
             let descriptors = [("plan", "any"), ("tenant", value.as_str())];
-            index.candidates(&Subject { descriptors: &descriptors, ..Subject::ANONYMOUS })
+            index.candidates(&Subject {
+                descriptors: &descriptors,
+                ..Subject::ANONYMOUS
+            })
         };
         let tenant = |place: usize| Match::default().descriptor("tenant", place.to_string());
         assert_eq!(most_candidates(tenant, ask), 1);

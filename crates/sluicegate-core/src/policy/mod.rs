@@ -71,15 +71,30 @@ impl Policy {
                 ));
             }
         }
-        let replaced =
-            (0..limits.len()).map(|place| chain(place, &limits, &by_name, &mut mistakes)).collect::<Vec<_>>();
+        let replaced = (0..limits.len())
+            .map(|place| chain(place, &limits, &by_name, &mut mistakes))
+            .collect::<Vec<_>>();
         if !mistakes.is_empty() {
             return Err(PolicyErrors(mistakes));
         }
-        let base = replaced.iter().enumerate().map(|(own, chain)| *chain.last().unwrap_or(&own)).collect();
+        let base = replaced
+            .iter()
+            .enumerate()
+            .map(|(own, chain)| *chain.last().unwrap_or(&own))
+            .collect();
         let index = Index::new(&limits);
-        let by_name = by_name.into_iter().map(|(name, place)| (name.to_owned(), place)).collect();
-        Ok(Self { limits, replaced, base, by_name, index, ad_hoc: AdHoc::ALL.map(AdHoc::limit) })
+        let by_name = by_name
+            .into_iter()
+            .map(|(name, place)| (name.to_owned(), place))
+            .collect();
+        Ok(Self {
+            limits,
+            replaced,
+            base,
+            by_name,
+            index,
+            ad_hoc: AdHoc::ALL.map(AdHoc::limit),
+        })
     }
 
     /// All limits, in the order they were given.
@@ -89,7 +104,9 @@ impl Policy {
 
     /// The limit of this name and its place.
     pub fn limit(&self, name: &str) -> Option<(usize, &Limit)> {
-        self.by_name.get(name).map(|place| (*place, &self.limits[*place]))
+        self.by_name
+            .get(name)
+            .map(|place| (*place, &self.limits[*place]))
     }
 
     /// The limit that a charge or an outcome speaks of by its place, or what stands for a quota that came with the request.
@@ -97,17 +114,34 @@ impl Policy {
     /// # Panics
     /// When the place is of another policy.
     pub fn limit_at(&self, place: usize) -> &Limit {
-        self.limits.get(place).unwrap_or_else(|| &self.ad_hoc[place - self.limits.len()])
+        self.limits
+            .get(place)
+            .unwrap_or_else(|| &self.ad_hoc[place - self.limits.len()])
     }
 
     /// The charge of a quota that came with the request, on a counter that no limit's key can reach.
-    pub fn charge_ad_hoc<'a>(&'a self, purpose: AdHoc, parts: &'a [&'a [u8]], quota: Quota, cost: u64) -> Charge<'a> {
+    pub fn charge_ad_hoc<'a>(
+        &'a self,
+        purpose: AdHoc,
+        parts: &'a [&'a [u8]],
+        quota: Quota,
+        cost: u64,
+    ) -> Charge<'a> {
         let place = purpose as usize;
-        charge(self.limits.len() + place, Key::of_bytes(&self.ad_hoc[place], parts), quota, cost)
+        charge(
+            self.limits.len() + place,
+            Key::of_bytes(&self.ad_hoc[place], parts),
+            quota,
+            cost,
+        )
     }
 
     /// The charges of a request: one for each limit that covers it, none for unlimited ones.
-    pub fn charges_for<'a>(&'a self, subject: &'a Subject<'a>, cost: u64) -> Result<List<Charge<'a>>, MissingKey> {
+    pub fn charges_for<'a>(
+        &'a self,
+        subject: &'a Subject<'a>,
+        cost: u64,
+    ) -> Result<List<Charge<'a>>, MissingKey> {
         self.charges_at(Stage::Whole, subject, cost)
     }
 
@@ -139,7 +173,10 @@ impl Policy {
         cost: u64,
     ) -> Result<List<Charge<'a>>, MissingKey> {
         let mut charges = List::Empty;
-        for &place in self.covering_if(subject, |limit| limit.speaks_of(subject.descriptors)).iter() {
+        for &place in self
+            .covering_if(subject, |limit| limit.speaks_of(subject.descriptors))
+            .iter()
+        {
             if let Some(charge) = self.charge_for(place, subject, cost)? {
                 charges.push(charge);
             }
@@ -154,7 +191,9 @@ impl Policy {
         parts: &'a [&'a str],
         cost: u64,
     ) -> Result<Option<Charge<'a>>, MissingKey> {
-        let (place, limit) = self.limit(name).ok_or_else(|| MissingKey::unknown_limit(name))?;
+        let (place, limit) = self
+            .limit(name)
+            .ok_or_else(|| MissingKey::unknown_limit(name))?;
         let key = Key::of_parts(limit, parts)?;
         Ok(limit.quota.map(|quota| charge(place, key, quota, cost)))
     }
@@ -176,16 +215,29 @@ impl Policy {
                 matched.retain(covers);
                 matched.sort_unstable();
                 matched.dedup();
-                matched.iter().copied().filter(|place| self.stands(*place, &matched)).collect()
+                matched
+                    .iter()
+                    .copied()
+                    .filter(|place| self.stands(*place, &matched))
+                    .collect()
             }
         }
     }
 
     /// Whether a matched limit is charged: nothing matched takes its place, and no rival that is left has a longer path.
     fn stands(&self, place: usize, matched: &[usize]) -> bool {
-        let is_left = |place: usize| !matched.iter().any(|&other| self.replaced[other].contains(&place));
-        let is_better = |other: usize| self.base[other] == self.base[place] && self.rank(other) > self.rank(place);
-        is_left(place) && !matched.iter().any(|&other| is_better(other) && is_left(other))
+        let is_left = |place: usize| {
+            !matched
+                .iter()
+                .any(|&other| self.replaced[other].contains(&place))
+        };
+        let is_better = |other: usize| {
+            self.base[other] == self.base[place] && self.rank(other) > self.rank(place)
+        };
+        is_left(place)
+            && !matched
+                .iter()
+                .any(|&other| is_better(other) && is_left(other))
     }
 
     /// Between limits that replace the same one: the longest path, then the most conditions, then the first.
@@ -202,8 +254,13 @@ impl Policy {
         cost: u64,
     ) -> Result<Option<Charge<'a>>, MissingKey> {
         let limit = &self.limits[place];
-        let factor = limit.factor.as_ref().map_or(Factor::ONE, |rule| rule.factor_of(subject.principal));
-        let Some(quota) = limit.quota.and_then(|quota| factor.apply(quota)) else { return Ok(None) };
+        let factor = limit
+            .factor
+            .as_ref()
+            .map_or(Factor::ONE, |rule| rule.factor_of(subject.principal));
+        let Some(quota) = limit.quota.and_then(|quota| factor.apply(quota)) else {
+            return Ok(None);
+        };
         let key = match Key::of_subject(limit, subject) {
             Ok(key) => key,
             Err(missing) => match limit.missing_key_rule() {
@@ -218,21 +275,40 @@ impl Policy {
 }
 
 fn charge(limit_index: usize, key: Key<'_>, quota: Quota, cost: u64) -> Charge<'_> {
-    let Limit { mode, on_failure, .. } = *key.limit();
-    Charge { key, quota, cost, limit_index, enforced: mode == Mode::Enforce, on_failure }
+    let Limit {
+        mode, on_failure, ..
+    } = *key.limit();
+    Charge {
+        key,
+        quota,
+        cost,
+        limit_index,
+        enforced: mode == Mode::Enforce,
+        on_failure,
+    }
 }
 
 /// What can be said of a limit without the others.
 fn check_alone(place: usize, limit: &Limit, mistakes: &mut Vec<PolicyError>) {
     const NAME_MAX: usize = 64;
     let is_name = (1..=NAME_MAX).contains(&limit.name.len())
-        && limit.name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+        && limit
+            .name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
     if !is_name {
-        let message = format!("must be 1 to {NAME_MAX} of letters, digits, '.', '_' and '-' (got {:?})", limit.name);
+        let message = format!(
+            "must be 1 to {NAME_MAX} of letters, digits, '.', '_' and '-' (got {:?})",
+            limit.name
+        );
         mistakes.push(PolicyError::new(place, "name", message));
     }
     if limit.key.is_empty() {
-        mistakes.push(PolicyError::new(place, "key", "must have at least one part; use global for one counter".into()));
+        mistakes.push(PolicyError::new(
+            place,
+            "key",
+            "must have at least one part; use global for one counter".into(),
+        ));
     }
 }
 
@@ -248,7 +324,11 @@ fn chain(
     while let Some(name) = &limits[current].replaces {
         let Some(&next) = by_name.get(name.as_str()) else {
             if current == place {
-                mistakes.push(PolicyError::new(place, "replaces", format!("there is no limit named {name:?}")));
+                mistakes.push(PolicyError::new(
+                    place,
+                    "replaces",
+                    format!("there is no limit named {name:?}"),
+                ));
             }
             break;
         };

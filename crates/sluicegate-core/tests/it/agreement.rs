@@ -70,7 +70,12 @@ proptest! {
 fn agree(quota: Quota, moves: &[Move], start: u64) -> Result<(), TestCaseError> {
     let mut model = Model::new(quota);
     run(quota, moves, start, |step| {
-        prop_assert_eq!(step.outcome, model.decide(step.cost, step.now), "{:?}", step);
+        prop_assert_eq!(
+            step.outcome,
+            model.decide(step.cost, step.now),
+            "{:?}",
+            step
+        );
         Ok(())
     })
 }

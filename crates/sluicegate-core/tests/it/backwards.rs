@@ -8,7 +8,9 @@ use crate::bounds::most_of_drips;
 use crate::cases::cases;
 use crate::history::{Admission, broken_span};
 use crate::model::Model;
-use crate::program::{END, Move, leaky_bucket, log, program, small_leaky_bucket, start, token_bucket};
+use crate::program::{
+    END, Move, leaky_bucket, log, program, small_leaky_bucket, start, token_bucket,
+};
 
 proptest! {
     #![proptest_config(cases(2_000))]
@@ -55,7 +57,9 @@ proptest! {
 fn a_step_back_is_believed_up_to_a_minute_and_repaired_beyond() {
     let bucket = Quota::per_second(10).burst(10);
     let spent_at = Timestamp::from_nanos(1_000 * Nanos::SECOND.get());
-    let empty = algorithm::decide(None, bucket.into(), 10, spent_at).next.apply(None);
+    let empty = algorithm::decide(None, bucket.into(), 10, spent_at)
+        .next
+        .apply(None);
     let ask = |back: u64| {
         let now = Timestamp::from_nanos(spent_at.as_nanos() - back);
         let step = algorithm::decide(empty, bucket.into(), 1, now);
@@ -63,8 +67,16 @@ fn a_step_back_is_believed_up_to_a_minute_and_repaired_beyond() {
     };
     let unit = Nanos::from_millis(100);
     let believed = MAX_CLOCK_STEP.get();
-    assert_eq!(ask(believed), (Some(Nanos::new(believed + unit.get())), false), "blocked until the clock catches up");
-    assert_eq!(ask(believed + 1), (Some(unit), true), "taken as empty and written");
+    assert_eq!(
+        ask(believed),
+        (Some(Nanos::new(believed + unit.get())), false),
+        "blocked until the clock catches up"
+    );
+    assert_eq!(
+        ask(believed + 1),
+        (Some(unit), true),
+        "taken as empty and written"
+    );
 }
 
 /// For each step, how far the clock goes back before it, if it does.
@@ -73,7 +85,13 @@ fn backs(max: u64) -> impl Strategy<Value = Vec<Option<u64>>> {
 }
 
 /// Admissions, with the sum of all forward moves so far for a time, on a clock that ticks once per `tick`.
-fn by_forward_time(quota: Quota, moves: &[Move], backs: &[Option<u64>], start: u64, tick: Nanos) -> Vec<Admission> {
+fn by_forward_time(
+    quota: Quota,
+    moves: &[Move],
+    backs: &[Option<u64>],
+    start: u64,
+    tick: Nanos,
+) -> Vec<Admission> {
     let (mut forward, mut last_now) = (0, start / tick.get());
     let mut admitted = Vec::new();
     let kept = run_back_and_forth(quota, moves, backs, start, |now, cost, outcome| {

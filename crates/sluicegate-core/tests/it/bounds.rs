@@ -52,7 +52,12 @@ fn twice_the_limit_passes_across_the_edge_of_a_fixed_window() {
     let flood = |at: u64| (0..150).map(move |_| at);
     let mut state = None;
     let passed = flood(59_999).chain(flood(60_000)).filter(|at| {
-        let step = sluicegate_core::algorithm::decide(state, quota, 1, sluicegate_core::Timestamp::from_millis(*at));
+        let step = sluicegate_core::algorithm::decide(
+            state,
+            quota,
+            1,
+            sluicegate_core::Timestamp::from_millis(*at),
+        );
         state = step.next.apply(state);
         step.outcome.is_allowed()
     });
@@ -61,13 +66,21 @@ fn twice_the_limit_passes_across_the_edge_of_a_fixed_window() {
 
 /// `S + k − 1 + w · k / D`, with the span in milliseconds.
 pub fn most_of_drips(quota: Quota, span_ms: u64) -> u128 {
-    let Quota::Drip(bucket) = quota else { panic!("not a drip bucket: {quota:?}") };
-    let (drip, interval_ms) = (u128::from(bucket.drip()), u128::from(bucket.interval().get() / 1_000_000));
+    let Quota::Drip(bucket) = quota else {
+        panic!("not a drip bucket: {quota:?}")
+    };
+    let (drip, interval_ms) = (
+        u128::from(bucket.drip()),
+        u128::from(bucket.interval().get() / 1_000_000),
+    );
     u128::from(quota.limit()) + drip - 1 + u128::from(span_ms) * drip / interval_ms
 }
 
 /// The same admissions on the millisecond clock of the drip machine.
 pub fn in_millis(admitted: Vec<Admission>) -> Vec<Admission> {
-    let floor = |Admission { at, cost }| Admission { at: at / 1_000_000, cost };
+    let floor = |Admission { at, cost }| Admission {
+        at: at / 1_000_000,
+        cost,
+    };
     admitted.into_iter().map(floor).collect()
 }

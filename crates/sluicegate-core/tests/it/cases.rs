@@ -4,10 +4,16 @@ use proptest::test_runner::{Config, RngSeed};
 
 /// So many cases, the same in every run. `SLUICEGATE_CASES` asks for more, and then for different ones each time.
 pub fn cases(usual: u32) -> Config {
-    let wanted: Option<u32> = std::env::var("SLUICEGATE_CASES").ok().and_then(|text| text.parse().ok());
+    let wanted: Option<u32> = std::env::var("SLUICEGATE_CASES")
+        .ok()
+        .and_then(|text| text.parse().ok());
     Config {
         cases: wanted.unwrap_or(usual).max(usual),
-        rng_seed: if wanted.is_some() { RngSeed::Random } else { RngSeed::Fixed(0x7011_9a7e) },
+        rng_seed: if wanted.is_some() {
+            RngSeed::Random
+        } else {
+            RngSeed::Fixed(0x7011_9a7e)
+        },
         failure_persistence: None,
         max_local_rejects: u32::MAX,
         max_global_rejects: u32::MAX,

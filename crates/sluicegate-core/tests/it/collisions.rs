@@ -5,7 +5,9 @@ use std::hash::{Hash, Hasher};
 
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
-use sluicegate_core::{HeaderValue, Headers, Key, KeyPart, Limit, OnMissingKey, Policy, Quota, Subject};
+use sluicegate_core::{
+    HeaderValue, Headers, Key, KeyPart, Limit, OnMissingKey, Policy, Quota, Subject,
+};
 
 /// Everything that a hasher is fed, so that equal input is seen and not only equal hashes.
 #[derive(Default)]
@@ -30,9 +32,11 @@ fn hash_input(key: &Key<'_>) -> Vec<u8> {
 /// 128 bits are enough to tell a million inputs apart.
 fn digest(bytes: &[u8]) -> u128 {
     let half = |seed: u64| {
-        bytes
-            .iter()
-            .fold(seed, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23))
+        bytes.iter().fold(seed, |hash, byte| {
+            (hash ^ u64::from(*byte))
+                .wrapping_mul(0x0000_0100_0000_01b3)
+                .rotate_left(23)
+        })
     };
     u128::from(half(0xcbf2_9ce4_8422_2325)) << 64 | u128::from(half(0x9e37_79b9_7f4a_7c15))
 }
@@ -51,10 +55,14 @@ fn limits() -> [Limit; 4] {
 
 /// A short text of separators and what escapes are made of; short, so that much is nearly equal.
 fn nasty_text(rng: &mut TestRng) -> String {
-    const LETTERS: [char; 16] = [':', '/', '{', '}', '%', '!', '[', '1', 'a', '2', '0', '\0', '\n', '\u{e9}', ' ', ','];
+    const LETTERS: [char; 16] = [
+        ':', '/', '{', '}', '%', '!', '[', '1', 'a', '2', '0', '\0', '\n', '\u{e9}', ' ', ',',
+    ];
     let word = rng.next_u64();
     let length = word % 5;
-    (0..length).map(|place| LETTERS[(word >> (8 + 4 * place) & 15) as usize]).collect()
+    (0..length)
+        .map(|place| LETTERS[(word >> (8 + 4 * place) & 15) as usize])
+        .collect()
 }
 
 #[test]
@@ -73,10 +81,22 @@ fn a_million_nasty_tuples_never_share_a_counter() {
         let tuple = digest(format!("{place}{parts:?}").as_bytes());
         let text = digest(key.to_string().as_bytes());
         let hash = digest(&hash_input(&key));
-        assert_eq!(*by_text.entry(text).or_insert(tuple), tuple, "{key} also stands for other parts than {parts:?}");
-        assert_eq!(*by_hash.entry(hash).or_insert(tuple), tuple, "{parts:?} hash like other parts");
+        assert_eq!(
+            *by_text.entry(text).or_insert(tuple),
+            tuple,
+            "{key} also stands for other parts than {parts:?}"
+        );
+        assert_eq!(
+            *by_hash.entry(hash).or_insert(tuple),
+            tuple,
+            "{parts:?} hash like other parts"
+        );
     }
-    assert!(by_text.len() > 500_000, "only {} different tuples", by_text.len());
+    assert!(
+        by_text.len() > 500_000,
+        "only {} different tuples",
+        by_text.len()
+    );
     assert_eq!(by_text.len(), by_hash.len());
 }
 
@@ -98,7 +118,10 @@ fn a_subject_and_its_parts_as_text_have_one_key() {
     let of_subject = Key::of_subject(&limit, &asked).unwrap();
     let parts = ["[2001:DB8::9]:443", "{7}", "/a/b", ""];
     let of_parts = Key::of_parts(&limit, &parts).unwrap();
-    assert_eq!(of_subject.to_string(), "limit:[2001:db8::]:%7B7%7D:/a/b:!all");
+    assert_eq!(
+        of_subject.to_string(),
+        "limit:[2001:db8::]:%7B7%7D:/a/b:!all"
+    );
     assert_eq!(of_subject.to_string(), of_parts.to_string());
     assert_eq!(hash_input(&of_subject), hash_input(&of_parts));
 }
@@ -114,16 +137,32 @@ impl Headers for Raw {
 
 #[test]
 fn every_byte_is_refused_or_written_plainly_and_apart_from_all_others() {
-    let by_descriptor = Limit::new("limit", Quota::per_second(1)).key([KeyPart::Descriptor("x".into())]);
+    let by_descriptor =
+        Limit::new("limit", Quota::per_second(1)).key([KeyPart::Descriptor("x".into())]);
     let mut seen = HashMap::new();
-    for letter in (0..=0x7f_u8).map(char::from).chain(['\u{80}', '\u{e9}', '\u{7ff}', '\u{ffff}', '\u{10ffff}']) {
-        for text in [letter.to_string(), format!("a{letter}"), format!("{letter}a"), format!("{letter}{letter}")] {
+    for letter in (0..=0x7f_u8).map(char::from).chain([
+        '\u{80}',
+        '\u{e9}',
+        '\u{7ff}',
+        '\u{ffff}',
+        '\u{10ffff}',
+    ]) {
+        for text in [
+            letter.to_string(),
+            format!("a{letter}"),
+            format!("{letter}a"),
+            format!("{letter}{letter}"),
+        ] {
             let parts = [text.as_str()];
             let key = Key::of_parts(&by_descriptor, &parts).unwrap();
             let written = key.to_string();
             let plain = |byte: u8| byte.is_ascii_graphic() && !b"{}\"'\\".contains(&byte);
             assert!(written.bytes().all(plain), "{written:?}");
-            assert_eq!(written.matches(':').count(), 1, "{written:?}: only our own separator");
+            assert_eq!(
+                written.matches(':').count(),
+                1,
+                "{written:?}: only our own separator"
+            );
             if let Some(other) = seen.insert(written.clone(), text.clone()) {
                 assert_eq!(other, text, "both are written {written}");
             }
@@ -132,10 +171,16 @@ fn every_byte_is_refused_or_written_plainly_and_apart_from_all_others() {
     let by_header = Limit::new("limit", Quota::per_second(1)).key([KeyPart::header("x")]);
     let accepted = (0..=0xff_u8).filter(|byte| {
         let headers = Raw([*byte]);
-        let asked = Subject { headers: &headers, ..Subject::ANONYMOUS };
+        let asked = Subject {
+            headers: &headers,
+            ..Subject::ANONYMOUS
+        };
         Key::of_subject(&by_header, &asked).is_ok()
     });
-    assert!(accepted.eq((b'!'..=b'~').filter(|byte| *byte != b',')), "printable ASCII without blanks and commas");
+    assert!(
+        accepted.eq((b'!'..=b'~').filter(|byte| *byte != b',')),
+        "printable ASCII without blanks and commas"
+    );
 }
 
 /// C7, C3: the stand-ins for a missing key hash apart from every real key, too.
@@ -146,7 +191,11 @@ fn stand_ins_for_a_missing_key_hash_apart_from_real_keys() {
     let (by_client, shared) = (by(OnMissingKey::ClientIp), by(OnMissingKey::Shared));
     let client_ip = Some("203.0.113.7".parse().unwrap());
     let input = |policy: &Policy, headers: &dyn Headers| {
-        let asked = Subject { client_ip, headers, ..Subject::ANONYMOUS };
+        let asked = Subject {
+            client_ip,
+            headers,
+            ..Subject::ANONYMOUS
+        };
         hash_input(&policy.charges_for(&asked, 1).unwrap()[0].key)
     };
     let nobody: [(&str, &str); 0] = [];

@@ -92,7 +92,11 @@ fn check_sane(quota: Quota, cost: u64, outcome: Outcome) -> Result<(), TestCaseE
     prop_assert!(outcome.remaining() <= quota.limit());
     match outcome {
         Outcome::Allowed { .. } => prop_assert!(cost <= quota.limit()),
-        Outcome::Denied { remaining, retry_after, .. } => {
+        Outcome::Denied {
+            remaining,
+            retry_after,
+            ..
+        } => {
             prop_assert!(remaining < cost && cost <= quota.limit());
             prop_assert!(retry_after > Nanos::ZERO);
         }
@@ -131,10 +135,20 @@ impl Stored {
     fn at(self, quota: Quota, now: u64) -> Option<State> {
         match self {
             Self::Anything(state) => state,
-            Self::Ahead(span) => Some(State::Instant(Timestamp::from_nanos(now.saturating_add(span)))),
-            Self::Windows { off, previous, current } => {
+            Self::Ahead(span) => Some(State::Instant(Timestamp::from_nanos(
+                now.saturating_add(span),
+            ))),
+            Self::Windows {
+                off,
+                previous,
+                current,
+            } => {
                 let index = (now / quota.window().get().max(1)).saturating_add_signed(off);
-                Some(State::Windows(Windows { index, previous, current }))
+                Some(State::Windows(Windows {
+                    index,
+                    previous,
+                    current,
+                }))
             }
         }
     }
@@ -142,7 +156,11 @@ impl Stored {
 
 fn stored() -> impl Strategy<Value = Stored> {
     let counts = || prop_oneof![extreme(), log(1_000_000)];
-    let windows = |(off, previous, current)| Stored::Windows { off, previous, current };
+    let windows = |(off, previous, current)| Stored::Windows {
+        off,
+        previous,
+        current,
+    };
     prop_oneof![
         1 => Just(Stored::Anything(None)),
         2 => extreme().prop_map(|at| Stored::Anything(Some(State::Instant(Timestamp::from_nanos(at))))),
@@ -158,7 +176,9 @@ fn stored() -> impl Strategy<Value = Stored> {
 fn extreme_quota() -> impl Strategy<Value = Quota> {
     let made = (0_u8..5, extreme(), extreme(), extreme()).prop_map(|(kind, a, b, c)| match kind {
         0 => Quota::new(a, Nanos::new(b), c).ok(),
-        1 => TokenBucket::with_interval(Nanos::new(a), b).ok().map(Quota::from),
+        1 => TokenBucket::with_interval(Nanos::new(a), b)
+            .ok()
+            .map(Quota::from),
         2 => Quota::leaky_bucket(a, Nanos::from_millis(b), c).ok(),
         3 => Quota::fixed_window(a, Nanos::from_millis(b)).ok(),
         _ => Quota::sliding_window(a, Nanos::from_millis(b)).ok(),
@@ -169,10 +189,17 @@ fn extreme_quota() -> impl Strategy<Value = Quota> {
         Just(TokenBucket::with_interval(Nanos::MAX, 0).map(Quota::from)),
         Just(Quota::leaky_bucket(1 << 51, Nanos::MILLISECOND, 1_000_000)),
         Just(Quota::leaky_bucket(1 << 42, Nanos::MILLISECOND, 1)),
-        Just(Quota::leaky_bucket(1, Nanos::from_millis(1 << 42), 1_000_000)),
+        Just(Quota::leaky_bucket(
+            1,
+            Nanos::from_millis(1 << 42),
+            1_000_000
+        )),
         Just(Quota::fixed_window(1_000_000, Nanos::from_millis(1 << 42))),
         Just(Quota::sliding_window((1 << 53) - 1, Nanos::MILLISECOND)),
-        Just(Quota::sliding_window(1, Nanos::from_millis(u64::MAX / 1_000_000))),
+        Just(Quota::sliding_window(
+            1,
+            Nanos::from_millis(u64::MAX / 1_000_000)
+        )),
     ]
     .prop_map(|made| made.expect("the bound itself is accepted"));
     prop_oneof![3 => made.prop_filter_map("accepted", |quota| quota), 1 => edge, 1 => any_quota()]

@@ -48,8 +48,22 @@ impl Row {
     /// `None` for comments and the head of the table.
     fn parse(line: &'static str) -> Option<Self> {
         let columns: Vec<&str> = line.split('|').map(str::trim).collect();
-        let &[_, number, machine, parameters, before, now, action, result, remaining, retry, reset, after, _, _] =
-            columns.as_slice()
+        let &[
+            _,
+            number,
+            machine,
+            parameters,
+            before,
+            now,
+            action,
+            result,
+            remaining,
+            retry,
+            reset,
+            after,
+            _,
+            _,
+        ] = columns.as_slice()
         else {
             return None;
         };
@@ -61,8 +75,10 @@ impl Row {
             "swc" => Machine::SlidingWindow,
             other => panic!("row {number}: no machine is called {other}"),
         };
-        let named: HashMap<&str, &str> =
-            parameters.split_whitespace().map(|word| word.split_once('=').unwrap_or((word, ""))).collect();
+        let named: HashMap<&str, &str> = parameters
+            .split_whitespace()
+            .map(|word| word.split_once('=').unwrap_or((word, "")))
+            .collect();
         Some(Self {
             number,
             machine,
@@ -79,16 +95,23 @@ impl Row {
     fn complaint(&self) -> Option<String> {
         let got = self.run();
         let expected = self.expected.map(str::to_owned);
-        (got != expected).then(|| format!("row {}: expected {expected:?}, got {got:?}", self.number))
+        (got != expected)
+            .then(|| format!("row {}: expected {expected:?}, got {got:?}", self.number))
     }
 
     fn run(&self) -> [String; 5] {
-        let Self { quota, before, now, .. } = *self;
+        let Self {
+            quota, before, now, ..
+        } = *self;
         match (self.share, &self.action) {
             (Some(share), Action::Spend(want)) => self.lease(share, *want),
             (_, Action::Spend(cost)) => {
                 let step = algorithm::decide(before, quota, *cost, now);
-                let result = if step.outcome.is_allowed() { "allow" } else { "deny" };
+                let result = if step.outcome.is_allowed() {
+                    "allow"
+                } else {
+                    "deny"
+                };
                 self.written(result.to_owned(), step)
             }
             (_, Action::Refund { cost, age }) => {
@@ -99,13 +122,20 @@ impl Row {
     }
 
     fn lease(&self, share: Share, want: u64) -> [String; 5] {
-        let Quota::TokenBucket(bucket) = self.quota else { panic!("row {}: not a token bucket", self.number) };
+        let Quota::TokenBucket(bucket) = self.quota else {
+            panic!("row {}: not a token bucket", self.number)
+        };
         let full_at = self.before.map(|state| match state {
             State::Instant(instant) => instant,
             State::Windows(_) => panic!("row {}: not an instant", self.number),
         });
-        let Lease { granted, step } = token_bucket::lease(full_at, bucket, want, 0, share, self.now);
-        self.columns(format!("grant {granted}"), step.outcome, step.next.apply(full_at).map(State::Instant))
+        let Lease { granted, step } =
+            token_bucket::lease(full_at, bucket, want, 0, share, self.now);
+        self.columns(
+            format!("grant {granted}"),
+            step.outcome,
+            step.next.apply(full_at).map(State::Instant),
+        )
     }
 
     fn written(&self, result: String, step: Step) -> [String; 5] {
@@ -143,9 +173,17 @@ impl Machine {
         }
         let numbers: Vec<u64> = text.split(':').map(number).collect();
         Some(match (self, numbers.as_slice()) {
-            (Self::TokenBucket | Self::Lease, [full_at]) => State::Instant(Timestamp::from_nanos(*full_at)),
-            (Self::Drip, [end, slack]) => State::Instant(Timestamp::from_nanos(end * 1_000_000 + slack)),
-            (Self::SlidingWindow, &[index, previous, current]) => State::Windows(Windows { index, previous, current }),
+            (Self::TokenBucket | Self::Lease, [full_at]) => {
+                State::Instant(Timestamp::from_nanos(*full_at))
+            }
+            (Self::Drip, [end, slack]) => {
+                State::Instant(Timestamp::from_nanos(end * 1_000_000 + slack))
+            }
+            (Self::SlidingWindow, &[index, previous, current]) => State::Windows(Windows {
+                index,
+                previous,
+                current,
+            }),
             _ => panic!("{text}: not a state of this machine"),
         })
     }
@@ -154,10 +192,21 @@ impl Machine {
         match (self, state) {
             (_, None) => "-".to_owned(),
             (Self::Drip, Some(State::Instant(packed))) => {
-                format!("{}:{}", packed.as_nanos() / 1_000_000, packed.as_nanos() % 1_000_000)
+                format!(
+                    "{}:{}",
+                    packed.as_nanos() / 1_000_000,
+                    packed.as_nanos() % 1_000_000
+                )
             }
             (_, Some(State::Instant(full_at))) => full_at.as_nanos().to_string(),
-            (_, Some(State::Windows(Windows { index, previous, current }))) => format!("{index}:{previous}:{current}"),
+            (
+                _,
+                Some(State::Windows(Windows {
+                    index,
+                    previous,
+                    current,
+                })),
+            ) => format!("{index}:{previous}:{current}"),
         }
     }
 }
@@ -166,8 +215,14 @@ impl Action {
     /// `7`, `refund 4` or `refund 5 aged 50000000`.
     fn parse(text: &str) -> Self {
         match text.split_whitespace().collect::<Vec<_>>().as_slice() {
-            ["refund", cost] => Self::Refund { cost: number(cost), age: 0 },
-            ["refund", cost, "aged", age] => Self::Refund { cost: number(cost), age: number(age) },
+            ["refund", cost] => Self::Refund {
+                cost: number(cost),
+                age: 0,
+            },
+            ["refund", cost, "aged", age] => Self::Refund {
+                cost: number(cost),
+                age: number(age),
+            },
             [cost] => Self::Spend(number(cost)),
             _ => panic!("{text}: not an action"),
         }
@@ -175,25 +230,41 @@ impl Action {
 }
 
 fn quota(machine: Machine, named: &HashMap<&str, &str>) -> Quota {
-    let get = |name: &str| number(named.get(name).unwrap_or_else(|| panic!("no parameter {name}")));
+    let get = |name: &str| {
+        number(
+            named
+                .get(name)
+                .unwrap_or_else(|| panic!("no parameter {name}")),
+        )
+    };
     match machine {
         Machine::TokenBucket | Machine::Lease => {
-            TokenBucket::with_interval(Nanos::new(get("T")), get("B")).unwrap().into()
+            TokenBucket::with_interval(Nanos::new(get("T")), get("B"))
+                .unwrap()
+                .into()
         }
         Machine::Drip if named.contains_key("aligned") => {
             assert_eq!(get("k"), get("S"), "a fixed window drips all at once");
             Quota::fixed_window(get("S"), Nanos::from_millis(get("D"))).unwrap()
         }
-        Machine::Drip => Quota::leaky_bucket(get("S"), Nanos::from_millis(get("D")), get("k")).unwrap(),
-        Machine::SlidingWindow => Quota::sliding_window(get("L"), Nanos::from_millis(get("W"))).unwrap(),
+        Machine::Drip => {
+            Quota::leaky_bucket(get("S"), Nanos::from_millis(get("D")), get("k")).unwrap()
+        }
+        Machine::SlidingWindow => {
+            Quota::sliding_window(get("L"), Nanos::from_millis(get("W"))).unwrap()
+        }
     }
 }
 
 fn share(phi: &str) -> Share {
     let (num, den) = phi.split_once('/').expect("a share is num/den");
-    Share { num: num.parse().unwrap(), den: den.parse().unwrap() }
+    Share {
+        num: num.parse().unwrap(),
+        den: den.parse().unwrap(),
+    }
 }
 
 fn number(text: &str) -> u64 {
-    text.parse().unwrap_or_else(|_| panic!("{text}: not a number"))
+    text.parse()
+        .unwrap_or_else(|_| panic!("{text}: not a number"))
 }

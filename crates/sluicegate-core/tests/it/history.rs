@@ -31,7 +31,13 @@ pub fn run(
         }
         let cost = step.cost(quota);
         let decided = algorithm::decide(state, quota, cost, Timestamp::from_nanos(now));
-        look(&Happened { before: state, cost, now, next: decided.next, outcome: decided.outcome })?;
+        look(&Happened {
+            before: state,
+            cost,
+            now,
+            next: decided.next,
+            outcome: decided.outcome,
+        })?;
         state = decided.next.apply(state);
         last = Some(decided.outcome);
     }
@@ -50,7 +56,10 @@ pub fn admissions(quota: Quota, moves: &[Move], start: u64) -> Vec<Admission> {
     let mut admitted = Vec::new();
     let kept = run(quota, moves, start, |step| {
         if step.outcome.is_allowed() && step.cost > 0 {
-            admitted.push(Admission { at: step.now, cost: step.cost });
+            admitted.push(Admission {
+                at: step.now,
+                cost: step.cost,
+            });
         }
         Ok(())
     });
@@ -66,7 +75,9 @@ pub fn broken_span(admitted: &[Admission], most: impl Fn(u64) -> u128) -> Option
             taken += u128::from(last.cost);
             let span = last.at - first.at;
             let bound = most(span);
-            (taken > bound).then(|| format!("{taken} taken within {span} from {first:?} to {last:?}, at most {bound}"))
+            (taken > bound).then(|| {
+                format!("{taken} taken within {span} from {first:?} to {last:?}, at most {bound}")
+            })
         })
     })
 }

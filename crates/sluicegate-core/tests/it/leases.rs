@@ -17,7 +17,8 @@ fn hundred() -> TokenBucket {
 
 #[test]
 fn a_lease_takes_half_of_what_is_left_or_what_is_waited_for() {
-    let granted = |want, need| token_bucket::lease(None, hundred(), want, need, Share::HALF, AT(0)).granted;
+    let granted =
+        |want, need| token_bucket::lease(None, hundred(), want, need, Share::HALF, AT(0)).granted;
     assert_eq!(granted(10, 0), 10, "all that is wanted");
     assert_eq!(granted(80, 0), 50, "half of what is there");
     assert_eq!(granted(80, 70), 70, "those who wait already");
@@ -27,27 +28,40 @@ fn a_lease_takes_half_of_what_is_left_or_what_is_waited_for() {
 
 #[test]
 fn the_last_unit_is_leased_too() {
-    let one_left = token_bucket::decide(None, hundred(), 99, AT(0)).next.apply(None);
-    let Lease { granted, step } = token_bucket::lease(one_left, hundred(), 5, 0, Share::HALF, AT(0));
+    let one_left = token_bucket::decide(None, hundred(), 99, AT(0))
+        .next
+        .apply(None);
+    let Lease { granted, step } =
+        token_bucket::lease(one_left, hundred(), 5, 0, Share::HALF, AT(0));
     assert_eq!((granted, step.outcome.remaining()), (1, 0));
 }
 
 #[test]
 fn a_lease_of_nothing_says_how_long_to_wait_for_a_unit() {
-    let empty = token_bucket::decide(None, hundred(), 100, AT(0)).next.apply(None);
+    let empty = token_bucket::decide(None, hundred(), 100, AT(0))
+        .next
+        .apply(None);
     let Lease { granted, step } = token_bucket::lease(empty, hundred(), 50, 0, Share::HALF, AT(3));
     assert_eq!((granted, step.next), (0, Next::Same));
     assert_eq!(step.outcome.retry_after(), Some(Nanos::new(9_999_997)));
     let blocked = TokenBucket::with_interval(Nanos::SECOND, 0).unwrap();
     let Lease { granted, step } = token_bucket::lease(None, blocked, 50, 0, Share::HALF, AT(0));
-    assert_eq!((granted, step.outcome.retry_after()), (0, None), "a burst of 0 blocks everything");
+    assert_eq!(
+        (granted, step.outcome.retry_after()),
+        (0, None),
+        "a burst of 0 blocks everything"
+    );
 }
 
 #[test]
 fn a_lease_repairs_a_stored_time_absurdly_far_ahead() {
     let far_ahead = Some(AT(Nanos::DAY.get()));
-    let Lease { granted, step } = token_bucket::lease(far_ahead, hundred(), 50, 0, Share::HALF, AT(0));
-    assert_eq!((granted, step.next), (0, Next::Set(AT(Nanos::SECOND.get()))));
+    let Lease { granted, step } =
+        token_bucket::lease(far_ahead, hundred(), 50, 0, Share::HALF, AT(0));
+    assert_eq!(
+        (granted, step.next),
+        (0, Next::Set(AT(Nanos::SECOND.get())))
+    );
 }
 
 proptest! {

@@ -1,5 +1,8 @@
 //! Integration tests of the engine, in one binary.
-#![expect(clippy::unwrap_used, reason = "helpers of tests may unwrap like the tests themselves")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests may unwrap like the tests themselves"
+)]
 
 mod agreement;
 mod backwards;

@@ -49,10 +49,18 @@ struct Rule {
 
 impl Rule {
     fn limit(&self, place: usize) -> Limit {
-        let segments: Vec<&str> = self.path.iter().map(|segment| segment.unwrap_or("{any}")).collect();
-        let mut matching = Match::path(&format!("/{}", segments.join("/"))).unwrap().methods(self.methods.clone());
+        let segments: Vec<&str> = self
+            .path
+            .iter()
+            .map(|segment| segment.unwrap_or("{any}"))
+            .collect();
+        let mut matching = Match::path(&format!("/{}", segments.join("/")))
+            .unwrap()
+            .methods(self.methods.clone());
         for (host, below) in &self.hosts {
-            matching = matching.host(&format!("{}{host}", if *below { "*." } else { "" })).unwrap();
+            matching = matching
+                .host(&format!("{}{host}", if *below { "*." } else { "" }))
+                .unwrap();
         }
         let header = |(name, value): &(&str, Option<&str>)| HeaderMatch {
             name: (*name).to_owned(),
@@ -67,12 +75,18 @@ impl Rule {
     }
 
     fn replaced(&self, place: usize) -> Option<usize> {
-        self.replaces.filter(|_| place > 0).map(|replaced| replaced % place)
+        self.replaces
+            .filter(|_| place > 0)
+            .map(|replaced| replaced % place)
     }
 
     fn covers(&self, asked: &Request) -> bool {
         let path = self.path.len() <= asked.path.len()
-            && self.path.iter().zip(&asked.path).all(|(own, asked)| own.is_none_or(|own| own == *asked));
+            && self
+                .path
+                .iter()
+                .zip(&asked.path)
+                .all(|(own, asked)| own.is_none_or(|own| own == *asked));
         let method = self.methods.is_empty() || self.methods.contains(&asked.method);
         let host = self.hosts.is_empty()
             || asked.host.is_some_and(|asked| {
@@ -82,8 +96,13 @@ impl Rule {
                 })
             });
         let headers = self.headers.iter().all(|(name, value)| {
-            let lines: Vec<&str> =
-                asked.headers.0.iter().filter(|(own, _)| own == name).map(|(_, value)| *value).collect();
+            let lines: Vec<&str> = asked
+                .headers
+                .0
+                .iter()
+                .filter(|(own, _)| own == name)
+                .map(|(_, value)| *value)
+                .collect();
             match value {
                 Some(value) => lines == [*value],
                 None => !lines.is_empty(),
@@ -95,24 +114,43 @@ impl Rule {
     /// The longest path, the most text in it, the most conditions, the first.
     fn rank(&self, place: usize) -> impl Ord + use<> {
         let text = self.path.iter().flatten().count();
-        let conditions = usize::from(!self.methods.is_empty()) + usize::from(!self.hosts.is_empty());
-        (self.path.len(), text, conditions + self.headers.len(), std::cmp::Reverse(place))
+        let conditions =
+            usize::from(!self.methods.is_empty()) + usize::from(!self.hosts.is_empty());
+        (
+            self.path.len(),
+            text,
+            conditions + self.headers.len(),
+            std::cmp::Reverse(place),
+        )
     }
 }
 
 /// Every limit that matches, unless another that matches stands in for it, directly or in a chain, or unless a better
 /// one stands in for the same limit.
 fn covering(rules: &[Rule], asked: &Request) -> Vec<usize> {
-    let chain = |place: usize| std::iter::successors(rules[place].replaced(place), |next| rules[*next].replaced(*next));
+    let chain = |place: usize| {
+        std::iter::successors(rules[place].replaced(place), |next| {
+            rules[*next].replaced(*next)
+        })
+    };
     let base = |place: usize| chain(place).last().unwrap_or(place);
-    let matched: Vec<usize> = (0..rules.len()).filter(|place| rules[*place].covers(asked)).collect();
+    let matched: Vec<usize> = (0..rules.len())
+        .filter(|place| rules[*place].covers(asked))
+        .collect();
     let left: Vec<usize> = matched
         .iter()
         .copied()
-        .filter(|place| !matched.iter().any(|other| chain(*other).any(|replaced| replaced == *place)))
+        .filter(|place| {
+            !matched
+                .iter()
+                .any(|other| chain(*other).any(|replaced| replaced == *place))
+        })
         .collect();
     let best = |place: usize| {
-        let rivals = left.iter().copied().filter(|other| base(*other) == base(place));
+        let rivals = left
+            .iter()
+            .copied()
+            .filter(|other| base(*other) == base(place));
         rivals.max_by_key(|rival| rules[*rival].rank(*rival)) == Some(place)
     };
     left.iter().copied().filter(|place| best(*place)).collect()
@@ -129,8 +167,20 @@ struct Request {
 
 impl Request {
     fn subject(&self) -> Subject<'_> {
-        let Self { text, method, host, headers, .. } = self;
-        Subject { path: text, method, host: *host, headers, ..Subject::ANONYMOUS }
+        let Self {
+            text,
+            method,
+            host,
+            headers,
+            ..
+        } = self;
+        Subject {
+            path: text,
+            method,
+            host: *host,
+            headers,
+            ..Subject::ANONYMOUS
+        }
     }
 }
 
@@ -153,7 +203,10 @@ fn host() -> impl Strategy<Value = &'static str> {
 }
 
 fn header() -> impl Strategy<Value = (&'static str, &'static str)> {
-    (prop::sample::select(&["x-a", "x-b"][..]), prop::sample::select(&["1", "2"][..]))
+    (
+        prop::sample::select(&["x-a", "x-b"][..]),
+        prop::sample::select(&["1", "2"][..]),
+    )
 }
 
 fn method() -> impl Strategy<Value = &'static str> {
@@ -172,7 +225,10 @@ fn rule() -> impl Strategy<Value = Rule> {
             path,
             methods,
             hosts: if hosts.len() == 2 { Vec::new() } else { hosts },
-            headers: headers.into_iter().map(|((name, value), any)| (name, (!any).then_some(value))).collect(),
+            headers: headers
+                .into_iter()
+                .map(|((name, value), any)| (name, (!any).then_some(value)))
+                .collect(),
             replaces,
         })
 }

@@ -32,19 +32,34 @@ impl Model {
         let limit = quota.limit();
         let size = i128::from(limit);
         let law: Box<dyn Law> = match quota {
-            Quota::TokenBucket(bucket) => {
-                Box::new(TokenBucketLaw { interval: span(bucket.interval()), burst: size, content: None })
-            }
-            Quota::Drip(bucket) if bucket.is_fixed_window() => {
-                Box::new(FixedWindowLaw { window: span(bucket.interval()), limit: size, counts: HashMap::new() })
-            }
+            Quota::TokenBucket(bucket) => Box::new(TokenBucketLaw {
+                interval: span(bucket.interval()),
+                burst: size,
+                content: None,
+            }),
+            Quota::Drip(bucket) if bucket.is_fixed_window() => Box::new(FixedWindowLaw {
+                window: span(bucket.interval()),
+                limit: size,
+                counts: HashMap::new(),
+            }),
             Quota::Drip(bucket) => {
-                let (drip_rate, drip_size) = (span(bucket.interval()) / MS, i128::from(bucket.drip()));
-                Box::new(LeakyBucketLaw { size, drip_rate, drip_size, level: 0, ts: 0 })
+                let (drip_rate, drip_size) =
+                    (span(bucket.interval()) / MS, i128::from(bucket.drip()));
+                Box::new(LeakyBucketLaw {
+                    size,
+                    drip_rate,
+                    drip_size,
+                    level: 0,
+                    ts: 0,
+                })
             }
             Quota::SlidingWindow(_) => {
                 let window = span(quota.window()) / MS;
-                Box::new(SlidingWindowLaw { window, limit: size, counts: HashMap::new() })
+                Box::new(SlidingWindowLaw {
+                    window,
+                    limit: size,
+                    counts: HashMap::new(),
+                })
             }
         };
         Self { law, limit }
@@ -55,17 +70,27 @@ impl Model {
         let now = i128::from(now);
         let wanted = i128::from(cost);
         if cost > self.limit {
-            return Outcome::TooLarge { remaining: self.remaining(now), reset_after: self.reset_after(now) };
+            return Outcome::TooLarge {
+                remaining: self.remaining(now),
+                reset_after: self.reset_after(now),
+            };
         }
         if cost > 0 && self.law.free(now) < wanted {
             let retry_after = first_wait(|wait| self.law.free(now + wait) >= wanted);
             let (remaining, reset_after) = (self.remaining(now), self.reset_after(now));
-            return Outcome::Denied { remaining, retry_after, reset_after };
+            return Outcome::Denied {
+                remaining,
+                retry_after,
+                reset_after,
+            };
         }
         if cost > 0 {
             self.law.take(wanted, now);
         }
-        Outcome::Allowed { remaining: self.remaining(now), reset_after: self.reset_after(now) }
+        Outcome::Allowed {
+            remaining: self.remaining(now),
+            reset_after: self.reset_after(now),
+        }
     }
 
     fn remaining(&self, now: i128) -> u64 {
@@ -83,7 +108,11 @@ fn first_wait(holds: impl Fn(i128) -> bool) -> Nanos {
     assert!(holds(enough), "it never holds");
     while enough - too_short > 1 {
         let middle = (too_short + enough) / 2;
-        if holds(middle) { enough = middle } else { too_short = middle }
+        if holds(middle) {
+            enough = middle
+        } else {
+            too_short = middle
+        }
     }
     Nanos::new(u64::try_from(enough).expect("at most 2^63"))
 }
@@ -99,7 +128,8 @@ struct TokenBucketLaw {
 impl TokenBucketLaw {
     fn content(&self, at: i128) -> i128 {
         let full = self.burst * self.interval;
-        self.content.map_or(full, |(content, since)| full.min(content + (at - since)))
+        self.content
+            .map_or(full, |(content, since)| full.min(content + (at - since)))
     }
 }
 
@@ -134,7 +164,10 @@ impl LeakyBucketLaw {
         if self.level == 0 {
             return (0, self.ts);
         }
-        ((self.level - ticks * self.drip_size).max(0), self.ts + ticks * self.drip_rate)
+        (
+            (self.level - ticks * self.drip_size).max(0),
+            self.ts + ticks * self.drip_rate,
+        )
     }
 }
 
@@ -165,7 +198,10 @@ struct FixedWindowLaw {
 
 impl FixedWindowLaw {
     fn count(&self, at: i128) -> i128 {
-        self.counts.get(&at.div_euclid(self.window)).copied().unwrap_or(0)
+        self.counts
+            .get(&at.div_euclid(self.window))
+            .copied()
+            .unwrap_or(0)
     }
 }
 
@@ -211,7 +247,10 @@ impl Law for SlidingWindowLaw {
     }
 
     fn take(&mut self, cost: i128, at: i128) {
-        *self.counts.entry(at.div_euclid(MS).div_euclid(self.window)).or_default() += cost;
+        *self
+            .counts
+            .entry(at.div_euclid(MS).div_euclid(self.window))
+            .or_default() += cost;
     }
 }
 

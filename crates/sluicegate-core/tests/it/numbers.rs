@@ -125,7 +125,13 @@ fn check_refused_or_usable(made: Result<Quota, QuotaError>, now: u64) -> Result<
     };
     let now = Timestamp::from_nanos(now);
     let mut state = None;
-    for cost in [0, 1, quota.limit(), quota.limit().saturating_add(1), u64::MAX] {
+    for cost in [
+        0,
+        1,
+        quota.limit(),
+        quota.limit().saturating_add(1),
+        u64::MAX,
+    ] {
         let decided = algorithm::decide(state, quota, cost, now);
         prop_assert!(decided.outcome.remaining() <= quota.limit());
         state = decided.next.apply(state);

@@ -81,8 +81,13 @@ impl Move {
 }
 
 /// A program of so many steps.
-pub fn program(steps: impl Into<proptest::collection::SizeRange>) -> impl Strategy<Value = Vec<Move>> {
-    proptest::collection::vec((wait(), cost()).prop_map(|(wait, cost)| Move { wait, cost }), steps)
+pub fn program(
+    steps: impl Into<proptest::collection::SizeRange>,
+) -> impl Strategy<Value = Vec<Move>> {
+    proptest::collection::vec(
+        (wait(), cost()).prop_map(|(wait, cost)| Move { wait, cost }),
+        steps,
+    )
 }
 
 fn wait() -> impl Strategy<Value = Wait> {
@@ -143,29 +148,40 @@ pub fn token_bucket() -> impl Strategy<Value = Rated> {
         Just(Nanos::DAY),
         (1_u64..10_000_000_000).prop_map(Nanos::new),
     ];
-    (log(1_000_000), period, log(1_000_000)).prop_filter_map("can be represented", |(count, period, burst)| {
-        let quota = Quota::new(count, period, burst).ok()?;
-        matches!(quota, Quota::TokenBucket(_)).then_some(Rated { quota, count, period: period.get() })
-    })
+    (log(1_000_000), period, log(1_000_000)).prop_filter_map(
+        "can be represented",
+        |(count, period, burst)| {
+            let quota = Quota::new(count, period, burst).ok()?;
+            matches!(quota, Quota::TokenBucket(_)).then_some(Rated {
+                quota,
+                count,
+                period: period.get(),
+            })
+        },
+    )
 }
 
 fn token_bucket_of_any_interval() -> impl Strategy<Value = Quota> {
     (log(1 << 52), log(1 << 52)).prop_filter_map("refills within 52 days", |(interval, burst)| {
-        TokenBucket::with_interval(Nanos::new(interval), burst).ok().map(Quota::from)
+        TokenBucket::with_interval(Nanos::new(interval), burst)
+            .ok()
+            .map(Quota::from)
     })
 }
 
 /// A leaky bucket, with drips from one unit to more than its size.
 pub fn leaky_bucket() -> impl Strategy<Value = Quota> {
-    (log(1_000_000), log(100_000_000), log(1_000)).prop_filter_map("can be represented", |(size, millis, drip)| {
-        Quota::leaky_bucket(size, Nanos::from_millis(millis), drip).ok()
-    })
+    (log(1_000_000), log(100_000_000), log(1_000))
+        .prop_filter_map("can be represented", |(size, millis, drip)| {
+            Quota::leaky_bucket(size, Nanos::from_millis(millis), drip).ok()
+        })
 }
 
 /// A leaky bucket of a few units, where a single unit too many shows.
 pub fn small_leaky_bucket() -> impl Strategy<Value = Quota> {
-    (1_u64..12, 1_u64..2_000, prop_oneof![Just(1_u64), 1_u64..5])
-        .prop_map(|(size, millis, drip)| Quota::leaky_bucket(size, Nanos::from_millis(millis), drip).unwrap())
+    (1_u64..12, 1_u64..2_000, prop_oneof![Just(1_u64), 1_u64..5]).prop_map(
+        |(size, millis, drip)| Quota::leaky_bucket(size, Nanos::from_millis(millis), drip).unwrap(),
+    )
 }
 
 /// A fixed window.
@@ -189,5 +205,6 @@ pub fn start() -> impl Strategy<Value = u64> {
 
 /// A number from 1 to `max`, small ones as likely as large ones.
 pub fn log(max: u64) -> impl Strategy<Value = u64> {
-    (0..=max.ilog2(), any::<u64>()).prop_map(move |(bits, raw)| (raw >> (63 - bits) | 1 << bits).min(max).max(1))
+    (0..=max.ilog2(), any::<u64>())
+        .prop_map(move |(bits, raw)| (raw >> (63 - bits) | 1 << bits).min(max).max(1))
 }

@@ -8,8 +8,8 @@ use crate::bounds::{in_millis, most_of_drips};
 use crate::cases::cases;
 use crate::history::{Admission, broken_span, state_after};
 use crate::program::{
-    END, Move, any_quota, fixed_window, leaky_bucket, log, program, sliding_window, small_leaky_bucket, start,
-    token_bucket,
+    END, Move, any_quota, fixed_window, leaky_bucket, log, program, sliding_window,
+    small_leaky_bucket, start, token_bucket,
 };
 
 proptest! {
@@ -118,22 +118,38 @@ fn the_refund_of_a_first_charge_does_not_hurry_the_second() {
     let quota = Quota::leaky_bucket(3, Nanos::SECOND, 1).unwrap();
     let at = Timestamp::from_millis;
     let first = algorithm::decide(None, quota, 1, at(0)).next.apply(None);
-    let second = algorithm::decide(first, quota, 1, at(900)).next.apply(first);
+    let second = algorithm::decide(first, quota, 1, at(900))
+        .next
+        .apply(first);
     let alone = algorithm::decide(None, quota, 1, at(900)).next.apply(None);
-    let left = algorithm::refund(second, quota, 1, Nanos::from_millis(950), at(950)).next.apply(second);
+    let left = algorithm::refund(second, quota, 1, Nanos::from_millis(950), at(950))
+        .next
+        .apply(second);
     for now in (950..3_000).map(at) {
-        let [with, without] = [left, alone].map(|state| algorithm::decide(state, quota, 0, now).outcome.remaining());
-        assert!(with <= without, "{with} left instead of {without} at {now:?}");
+        let [with, without] =
+            [left, alone].map(|state| algorithm::decide(state, quota, 0, now).outcome.remaining());
+        assert!(
+            with <= without,
+            "{with} left instead of {without} at {now:?}"
+        );
     }
 }
 
 /// For each step: whether to refund instead of spending, and which of the charges that are still out.
 fn refunded() -> impl Strategy<Value = Vec<Option<prop::sample::Index>>> {
-    proptest::collection::vec(proptest::option::weighted(0.4, any::<prop::sample::Index>()), 100)
+    proptest::collection::vec(
+        proptest::option::weighted(0.4, any::<prop::sample::Index>()),
+        100,
+    )
 }
 
 /// Runs a program with refunds of their true age; what stays is what was taken and never given back.
-fn net_admissions(quota: Quota, moves: &[Move], which: &[Option<prop::sample::Index>], start: u64) -> Vec<Admission> {
+fn net_admissions(
+    quota: Quota,
+    moves: &[Move],
+    which: &[Option<prop::sample::Index>],
+    start: u64,
+) -> Vec<Admission> {
     let (mut state, mut now, mut last) = (None, start, None::<Outcome>);
     let mut out: Vec<Admission> = Vec::new();
     for (step, refund) in moves.iter().zip(which) {
@@ -145,7 +161,9 @@ fn net_admissions(quota: Quota, moves: &[Move], which: &[Option<prop::sample::In
         if let (Some(index), false) = (refund, out.is_empty()) {
             let charge = out.remove(index.index(out.len()));
             let age = Nanos::new(now - charge.at);
-            state = algorithm::refund(state, quota, charge.cost, age, at).next.apply(state);
+            state = algorithm::refund(state, quota, charge.cost, age, at)
+                .next
+                .apply(state);
             continue;
         }
         let cost = step.cost(quota);
@@ -163,7 +181,8 @@ fn net_admissions(quota: Quota, moves: &[Move], which: &[Option<prop::sample::In
 fn refused_without_refunds(quota: Quota, charges: &[Admission]) -> Option<Admission> {
     let mut state: Option<State> = None;
     charges.iter().copied().find(|charge| {
-        let decided = algorithm::decide(state, quota, charge.cost, Timestamp::from_nanos(charge.at));
+        let decided =
+            algorithm::decide(state, quota, charge.cost, Timestamp::from_nanos(charge.at));
         state = decided.next.apply(state);
         !decided.outcome.is_allowed()
     })

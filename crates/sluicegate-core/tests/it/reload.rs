@@ -99,7 +99,11 @@ fn a_lowered_drip_size_counts_the_last_drip_as_whole() {
     let now = Timestamp::from_millis(0);
     let spent = algorithm::decide(None, leaky(10), 11, now).next.apply(None);
     assert_eq!(peek(spent, leaky(10), now).remaining(), 9);
-    assert_eq!(peek(spent, leaky(3), now).remaining(), 20 - 2 * 3, "two drips of three are still to fall");
+    assert_eq!(
+        peek(spent, leaky(3), now).remaining(),
+        20 - 2 * 3,
+        "two drips of three are still to fall"
+    );
 }
 
 fn peek(state: Option<State>, quota: Quota, now: Timestamp) -> Outcome {
@@ -112,6 +116,10 @@ fn is_believed(before: Outcome, quota: Quota) -> bool {
 }
 
 fn rebursted(quota: Quota, burst: u64) -> Option<Quota> {
-    let Quota::TokenBucket(bucket) = quota else { panic!("not a token bucket: {quota:?}") };
-    TokenBucket::with_interval(Nanos::new(bucket.interval().get()), burst).ok().map(Quota::from)
+    let Quota::TokenBucket(bucket) = quota else {
+        panic!("not a token bucket: {quota:?}")
+    };
+    TokenBucket::with_interval(Nanos::new(bucket.interval().get()), burst)
+        .ok()
+        .map(Quota::from)
 }

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use sluicegate_core::{
-    HostPattern, KeyPart, Limit, Match, Nanos, ParseRateError, PathPattern, Policy, Quota, Subject, address,
-    normalise_path, parse_duration, parse_rate,
+    HostPattern, KeyPart, Limit, Match, Nanos, ParseRateError, PathPattern, Policy, Quota, Subject,
+    address, normalise_path, parse_duration, parse_rate,
 };
 
 use crate::cases::cases;

@@ -21,7 +21,8 @@ pub(super) type Answer = Response<AnswerBody>;
 pub(super) type AnswerBody = Either<Full<Bytes>, Events>;
 
 /// Lines of a stream of events.
-pub(super) type Events = StreamBody<Pin<Box<dyn Stream<Item = Result<Frame<Bytes>, Infallible>> + Send>>>;
+pub(super) type Events =
+    StreamBody<Pin<Box<dyn Stream<Item = Result<Frame<Bytes>, Infallible>> + Send>>>;
 
 /// Silence after which a word says that we are still there.
 const WORD_EVERY: Duration = Duration::from_secs(10);
@@ -50,7 +51,9 @@ pub(super) fn with_type(status: StatusCode, content_type: &'static str, body: St
 pub(super) fn with_bytes(status: StatusCode, content_type: &'static str, body: Bytes) -> Answer {
     let mut answer = Response::new(Either::Left(Full::new(body)));
     *answer.status_mut() = status;
-    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    answer
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     answer
 }
 
@@ -65,9 +68,13 @@ pub(super) fn events(events: mpsc::Receiver<String>) -> Answer {
         Some((Ok(Frame::data(Bytes::from(text))), events))
     };
     let hello = stream::once(async { Ok(Frame::data(Bytes::from_static(b": welcome\n\n"))) });
-    let lines: Pin<Box<dyn Stream<Item = _> + Send>> = Box::pin(hello.chain(stream::unfold(events, next)));
+    let lines: Pin<Box<dyn Stream<Item = _> + Send>> =
+        Box::pin(hello.chain(stream::unfold(events, next)));
     let mut answer = Response::new(Either::Right(StreamBody::new(lines)));
-    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    answer.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/event-stream"),
+    );
     answer
 }
 
@@ -75,15 +82,24 @@ pub(super) fn events(events: mpsc::Receiver<String>) -> Answer {
 pub(super) fn protected(mut answer: Answer) -> Answer {
     for (name, value) in PROTECTION {
         // A page says itself what it may load.
-        answer.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
+        answer
+            .headers_mut()
+            .entry(name)
+            .or_insert(HeaderValue::from_static(value));
     }
     answer
 }
 
 const PROTECTION: [(HeaderName, &str); 5] = [
-    (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+    (
+        header::CONTENT_SECURITY_POLICY,
+        "default-src 'none'; frame-ancestors 'none'",
+    ),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::CACHE_CONTROL, "no-store"),
     (header::REFERRER_POLICY, "no-referrer"),
-    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        "same-origin",
+    ),
 ];

@@ -42,7 +42,10 @@ impl<'a> Place<'a> {
             _ => match path.strip_prefix("/v1/orders/") {
                 Some(id) if !id.is_empty() && !id.contains('/') => Self::Order(id),
                 Some(_) => return None,
-                None => Self::Key(path.strip_prefix("/v1/keys/").filter(|rest| !rest.is_empty())?),
+                None => Self::Key(
+                    path.strip_prefix("/v1/keys/")
+                        .filter(|rest| !rest.is_empty())?,
+                ),
             },
         })
     }
@@ -50,7 +53,9 @@ impl<'a> Place<'a> {
     /// The methods that mean something here.
     pub(super) fn allowed(&self) -> &'static str {
         match self {
-            Self::Config | Self::Stats | Self::Top | Self::Keys | Self::Orders | Self::Events => "GET, HEAD",
+            Self::Config | Self::Stats | Self::Top | Self::Keys | Self::Orders | Self::Events => {
+                "GET, HEAD"
+            }
             Self::Key(_) => "GET, HEAD, DELETE",
             Self::Order(_) => "DELETE",
             Self::Bans | Self::Overrides | Self::Explain => "POST",
@@ -86,7 +91,14 @@ pub(super) async fn answer(desk: &Operator, asked: Asked<'_>) -> Answer {
     };
     let is_new = matches!(asked.place, Place::Bans | Place::Overrides);
     match done {
-        Ok(value) => answer::json(if is_new { StatusCode::CREATED } else { StatusCode::OK }, &value),
+        Ok(value) => answer::json(
+            if is_new {
+                StatusCode::CREATED
+            } else {
+                StatusCode::OK
+            },
+            &value,
+        ),
         Err(refusal) => refused(&refusal),
     }
 }
@@ -111,7 +123,9 @@ fn stats(desk: &Operator, text: Option<&str>) -> Result<Value, Refusal> {
     match query.get("history") {
         None | Some("false") => Ok(desk.stats(false)),
         Some("true") => Ok(desk.stats(true)),
-        Some(other) => Err(Refusal::Wrong(format!("history: must be true or false (got {other:?})"))),
+        Some(other) => Err(Refusal::Wrong(format!(
+            "history: must be true or false (got {other:?})"
+        ))),
     }
 }
 
@@ -120,7 +134,11 @@ fn top(desk: &Operator, text: Option<&str>) -> Result<Value, Refusal> {
     let by = match query.get("by") {
         None | Some("requests") => By::Requests,
         Some("denied") => By::Denied,
-        Some(other) => return Err(Refusal::Wrong(format!("by: must be requests or denied (got {other:?})"))),
+        Some(other) => {
+            return Err(Refusal::Wrong(format!(
+                "by: must be requests or denied (got {other:?})"
+            )));
+        }
     };
     Ok(desk.top(by, query.get("limit"), most(&query, 20, 100)?))
 }
@@ -128,7 +146,12 @@ fn top(desk: &Operator, text: Option<&str>) -> Result<Value, Refusal> {
 async fn keys(desk: &Operator, text: Option<&str>) -> Result<Value, Refusal> {
     let query = query(text, ["limit", "contains", "n"])?;
     let contains = query.get("contains").unwrap_or_default();
-    desk.search(KeySearch { limit: query.get("limit"), contains, most: most(&query, 100, 1_000)? }).await
+    desk.search(KeySearch {
+        limit: query.get("limit"),
+        contains,
+        most: most(&query, 100, 1_000)?,
+    })
+    .await
 }
 
 /// How many are wanted at most.
@@ -136,7 +159,9 @@ fn most(query: &Query, usual: usize, bound: usize) -> Result<usize, Refusal> {
     match query.get("n").map(|text| (text, text.parse::<usize>())) {
         None => Ok(usual),
         Some((_, Ok(most))) if (1..=bound).contains(&most) => Ok(most),
-        Some((text, _)) => Err(Refusal::Wrong(format!("n: must be from 1 to {bound} (got {text:?})"))),
+        Some((text, _)) => Err(Refusal::Wrong(format!(
+            "n: must be from 1 to {bound} (got {text:?})"
+        ))),
     }
 }
 
@@ -144,9 +169,12 @@ fn most(query: &Query, usual: usize, bound: usize) -> Result<usize, Refusal> {
 async fn key(desk: &Operator, path: &str, asked: &Asked<'_>) -> Result<Value, Refusal> {
     query(asked.query, [])?;
     let segments: Option<Vec<String>> = path.split('/').map(unescape).collect();
-    let segments = segments.ok_or_else(|| Refusal::Wrong(format!("{path}: is not text once it is decoded")))?;
+    let segments = segments
+        .ok_or_else(|| Refusal::Wrong(format!("{path}: is not text once it is decoded")))?;
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
-    let Some((limit, parts)) = segments.split_first() else { return Err(Refusal::Wrong("no limit".to_owned())) };
+    let Some((limit, parts)) = segments.split_first() else {
+        return Err(Refusal::Wrong("no limit".to_owned()));
+    };
     match asked.is_delete {
         true => desk.reset(limit, parts, &author(asked)?).await,
         false => desk.inspect(limit, parts).await,
@@ -174,12 +202,18 @@ fn events(desk: &Operator, text: Option<&str>) -> Answer {
         Err(refusal) => return refused(&refusal),
     };
     let outcome = query.get("outcome");
-    if let Some(other) = outcome.filter(|outcome| !["allowed", "denied", "shadow_denied"].contains(outcome)) {
+    if let Some(other) =
+        outcome.filter(|outcome| !["allowed", "denied", "shadow_denied"].contains(outcome))
+    {
         let why = format!("outcome: must be allowed, denied or shadow_denied (got {other:?})");
         return refused(&Refusal::Wrong(why));
     }
     let wish = |name| query.get(name).map(str::to_owned);
-    let interest = Interest { limit: wish("limit"), outcome: wish("outcome"), key: wish("key") };
+    let interest = Interest {
+        limit: wish("limit"),
+        outcome: wish("outcome"),
+        key: wish("key"),
+    };
     match desk.watch(interest) {
         Some(events) => answer::events(events),
         None => answer::error(StatusCode::TOO_MANY_REQUESTS, "enough watch already"),
@@ -192,7 +226,11 @@ fn author(asked: &Asked<'_>) -> Result<Author, Refusal> {
 }
 
 pub(super) fn author_of(headers: &HeaderMap, body: &[u8], peer: &str) -> Result<Author, Refusal> {
-    let author: Author = if body.is_empty() { Author::default() } else { json(headers, body)? };
+    let author: Author = if body.is_empty() {
+        Author::default()
+    } else {
+        json(headers, body)?
+    };
     Ok(author.at(peer))
 }
 
@@ -204,7 +242,9 @@ fn json<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, Refu
 fn is_json(headers: &HeaderMap) -> Result<(), Refusal> {
     match decisions::is_json(headers) {
         true => Ok(()),
-        false => Err(Refusal::Wrong("Content-Type: application/json is required".to_owned())),
+        false => Err(Refusal::Wrong(
+            "Content-Type: application/json is required".to_owned(),
+        )),
     }
 }
 
@@ -215,11 +255,21 @@ mod tests {
     #[test]
     fn paths_are_known_whole() {
         assert_eq!(Place::find("/v1/keys"), Some(Place::Keys));
-        assert_eq!(Place::find("/v1/keys/a/b/c%2Fd"), Some(Place::Key("a/b/c%2Fd")));
+        assert_eq!(
+            Place::find("/v1/keys/a/b/c%2Fd"),
+            Some(Place::Key("a/b/c%2Fd"))
+        );
         assert_eq!(Place::find("/v1/orders/b-12"), Some(Place::Order("b-12")));
-        for nothing in
-            ["/v1/keys/", "/v1/keysx", "/v1/orders/", "/v1/orders/a/b", "/v1/stats/", "/v1", "/v1/statsx", ""]
-        {
+        for nothing in [
+            "/v1/keys/",
+            "/v1/keysx",
+            "/v1/orders/",
+            "/v1/orders/a/b",
+            "/v1/stats/",
+            "/v1",
+            "/v1/statsx",
+            "",
+        ] {
             assert_eq!(Place::find(nothing), None, "{nothing}");
         }
     }

@@ -24,20 +24,33 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 impl Guard {
     pub(super) fn new(own_address: IpAddr, token: Option<AdminToken>) -> Self {
-        Self { own_address: own_address.to_canonical(), token }
+        Self {
+            own_address: own_address.to_canonical(),
+            token,
+        }
     }
 
     /// Lets a request in, or says why not.
-    pub(super) fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+    pub(super) fn check(
+        &self,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+    ) -> Result<(), Refusal> {
         let host = host(uri, headers).ok_or(Refusal::UnclearHost)?;
         match &self.token {
             None if !self.is_ours(&host) => return Err(Refusal::ForeignHost),
-            Some(token) if !is_open(uri.path()) && !shown(headers).is_some_and(|shown| token.admits(shown)) => {
+            Some(token)
+                if !is_open(uri.path())
+                    && !shown(headers).is_some_and(|shown| token.admits(shown)) =>
+            {
                 return Err(Refusal::NoToken);
             }
             _ => {}
         }
-        if !matches!(*method, Method::GET | Method::HEAD) && is_cross_site(&host, headers, self.token.is_some()) {
+        if !matches!(*method, Method::GET | Method::HEAD)
+            && is_cross_site(&host, headers, self.token.is_some())
+        {
             return Err(Refusal::CrossSite);
         }
         Ok(())
@@ -50,8 +63,13 @@ impl Guard {
         if name.eq_ignore_ascii_case("localhost") {
             return true;
         }
-        let name = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
-        let Ok(address) = name.parse::<IpAddr>() else { return false };
+        let name = name
+            .strip_prefix('[')
+            .and_then(|name| name.strip_suffix(']'))
+            .unwrap_or(name);
+        let Ok(address) = name.parse::<IpAddr>() else {
+            return false;
+        };
         let address = address.to_canonical();
         address.is_loopback() || address == self.own_address
     }
@@ -76,16 +94,25 @@ impl Refusal {
         let (status, why) = match self {
             Self::UnclearHost => (StatusCode::BAD_REQUEST, "one Host, please"),
             Self::ForeignHost => {
-                let why = "this host is not served here: use a loopback address, or set admin.token_file";
+                let why =
+                    "this host is not served here: use a loopback address, or set admin.token_file";
                 (StatusCode::MISDIRECTED_REQUEST, why)
             }
-            Self::NoToken => (StatusCode::UNAUTHORIZED, "Authorization: Bearer with the token is required"),
-            Self::CrossSite => (StatusCode::FORBIDDEN, "requests from other sites do nothing here"),
+            Self::NoToken => (
+                StatusCode::UNAUTHORIZED,
+                "Authorization: Bearer with the token is required",
+            ),
+            Self::CrossSite => (
+                StatusCode::FORBIDDEN,
+                "requests from other sites do nothing here",
+            ),
         };
         let mut answer = answer::error(status, why);
         if self == Self::NoToken {
             let challenge = HeaderValue::from_static("Bearer realm=\"sluicegate\"");
-            answer.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+            answer
+                .headers_mut()
+                .insert(header::WWW_AUTHENTICATE, challenge);
         }
         answer
     }
@@ -108,7 +135,9 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderValue
 fn shown(headers: &HeaderMap) -> Option<&[u8]> {
     let value = only(headers, &header::AUTHORIZATION)?.as_bytes();
     let (scheme, token) = value.split_at_checked(b"Bearer ".len())?;
-    scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
+    scheme
+        .eq_ignore_ascii_case(b"Bearer ")
+        .then(|| token.trim_ascii())
 }
 
 /// Whether a browser sends this for a page of another site. Programs say neither of the two.
@@ -120,7 +149,9 @@ fn is_cross_site(host: &Authority, headers: &HeaderMap, has_token: bool) -> bool
             let over_tls = || origin.strip_prefix("https://").filter(|_| has_token);
             origin.strip_prefix("http://").or_else(over_tls)
         });
-        origin.and_then(|origin| origin.parse::<Authority>().ok()).is_some_and(|origin| origin == *host)
+        origin
+            .and_then(|origin| origin.parse::<Authority>().ok())
+            .is_some_and(|origin| origin == *host)
     };
     !headers.get_all(SEC_FETCH_SITE).iter().all(is_own_page)
         || !headers.get_all(header::ORIGIN).iter().all(is_own_origin)
@@ -140,7 +171,10 @@ mod tests {
     }
 
     fn headers(lines: &[(&'static str, &str)]) -> HeaderMap {
-        lines.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect()
+        lines
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()))
+            .collect()
     }
 
     fn status(guard: &Guard, method: Method, uri: &str, lines: &[(&'static str, &str)]) -> u16 {
@@ -151,9 +185,20 @@ mod tests {
     #[test]
     fn without_a_token_only_own_names_are_served() {
         let guard = Guard::new("127.0.0.1".parse().unwrap(), None);
-        let own = ["localhost", "LocalHost:9090", "127.0.0.1", "127.0.0.1:1", "127.1.2.3:9090", "[::1]:9090"];
+        let own = [
+            "localhost",
+            "LocalHost:9090",
+            "127.0.0.1",
+            "127.0.0.1:1",
+            "127.1.2.3:9090",
+            "[::1]:9090",
+        ];
         for host in own {
-            assert_eq!(status(&guard, Method::GET, "/metrics", &[("host", host)]), 200, "{host}");
+            assert_eq!(
+                status(&guard, Method::GET, "/metrics", &[("host", host)]),
+                200,
+                "{host}"
+            );
         }
         let foreign = [
             "attacker.example",
@@ -176,22 +221,55 @@ mod tests {
     #[test]
     fn the_address_we_listen_on_is_ours() {
         let guard = Guard::new("::ffff:127.0.0.9".parse().unwrap(), None);
-        assert_eq!(status(&guard, Method::GET, "/", &[("host", "127.0.0.9:9090")]), 200);
+        assert_eq!(
+            status(&guard, Method::GET, "/", &[("host", "127.0.0.9:9090")]),
+            200
+        );
         let guard = Guard::new("192.0.2.1".parse().unwrap(), None);
-        assert_eq!(status(&guard, Method::GET, "/", &[("host", "192.0.2.1:9090")]), 200);
-        assert_eq!(status(&guard, Method::GET, "/", &[("host", "192.0.2.2:9090")]), 421);
+        assert_eq!(
+            status(&guard, Method::GET, "/", &[("host", "192.0.2.1:9090")]),
+            200
+        );
+        assert_eq!(
+            status(&guard, Method::GET, "/", &[("host", "192.0.2.2:9090")]),
+            421
+        );
     }
 
     #[test]
     fn a_host_that_is_not_clear_is_a_bad_request() {
         let guard = Guard::new("127.0.0.1".parse().unwrap(), None);
-        let cases: [&[(&str, &str)]; 4] =
-            [&[], &[("host", "localhost"), ("host", "localhost")], &[("host", "")], &[("host", "a b")]];
+        let cases: [&[(&str, &str)]; 4] = [
+            &[],
+            &[("host", "localhost"), ("host", "localhost")],
+            &[("host", "")],
+            &[("host", "a b")],
+        ];
         for lines in cases {
-            assert_eq!(status(&guard, Method::GET, "/healthz", lines), 400, "{lines:?}");
+            assert_eq!(
+                status(&guard, Method::GET, "/healthz", lines),
+                400,
+                "{lines:?}"
+            );
         }
-        assert_eq!(status(&guard, Method::GET, "http://other/healthz", &[("host", "localhost")]), 400);
-        assert_eq!(status(&guard, Method::GET, "http://localhost/healthz", &[("host", "localhost")]), 200);
+        assert_eq!(
+            status(
+                &guard,
+                Method::GET,
+                "http://other/healthz",
+                &[("host", "localhost")]
+            ),
+            400
+        );
+        assert_eq!(
+            status(
+                &guard,
+                Method::GET,
+                "http://localhost/healthz",
+                &[("host", "localhost")]
+            ),
+            200
+        );
     }
 
     #[test]
@@ -214,15 +292,47 @@ mod tests {
             "/x",
         ] {
             assert_eq!(status(&guard, Method::GET, path, &[host]), 401, "{path}");
-            assert_eq!(status(&guard, Method::GET, path, &[host, ("authorization", &good)]), 200, "{path}");
+            assert_eq!(
+                status(&guard, Method::GET, path, &[host, ("authorization", &good)]),
+                200,
+                "{path}"
+            );
         }
-        let wrong = ["", "Bearer", "Bearer ", "Bearer 0123456789abcdeF", "Basic 0123456789abcdef", TOKEN];
+        let wrong = [
+            "",
+            "Bearer",
+            "Bearer ",
+            "Bearer 0123456789abcdeF",
+            "Basic 0123456789abcdef",
+            TOKEN,
+        ];
         for value in wrong {
-            assert_eq!(status(&guard, Method::GET, "/metrics", &[host, ("authorization", value)]), 401, "{value}");
+            assert_eq!(
+                status(
+                    &guard,
+                    Method::GET,
+                    "/metrics",
+                    &[host, ("authorization", value)]
+                ),
+                401,
+                "{value}"
+            );
         }
-        let twice = [host, ("authorization", good.as_str()), ("authorization", "Bearer x")];
+        let twice = [
+            host,
+            ("authorization", good.as_str()),
+            ("authorization", "Bearer x"),
+        ];
         assert_eq!(status(&guard, Method::GET, "/metrics", &twice), 401);
-        assert_eq!(status(&guard, Method::GET, "/metrics", &[host, ("authorization", "bearer 0123456789abcdef")]), 200);
+        assert_eq!(
+            status(
+                &guard,
+                Method::GET,
+                "/metrics",
+                &[host, ("authorization", "bearer 0123456789abcdef")]
+            ),
+            200
+        );
     }
 
     #[test]
@@ -231,12 +341,23 @@ mod tests {
         let guard = Guard::new("192.0.2.1".parse().unwrap(), Some(token));
         let authorization = format!("Bearer {TOKEN}");
         let post = |origin: &'static str| {
-            let lines = [("host", "edge.example"), ("authorization", authorization.as_str()), ("origin", origin)];
+            let lines = [
+                ("host", "edge.example"),
+                ("authorization", authorization.as_str()),
+                ("origin", origin),
+            ];
             status(&guard, Method::POST, "/v1/bans", &lines)
         };
-        assert_eq!((post("https://edge.example"), post("http://edge.example")), (200, 200));
         assert_eq!(
-            (post("https://attacker.example"), post("null"), post("https://edge.example.attacker")),
+            (post("https://edge.example"), post("http://edge.example")),
+            (200, 200)
+        );
+        assert_eq!(
+            (
+                post("https://attacker.example"),
+                post("null"),
+                post("https://edge.example.attacker")
+            ),
             (403, 403, 403)
         );
     }
@@ -256,13 +377,24 @@ mod tests {
         ];
         for line in foreign {
             assert_eq!(post(line), 403, "{line:?}");
-            assert_eq!(status(&guard, Method::GET, "/metrics", &[host, line]), 200, "{line:?}");
+            assert_eq!(
+                status(&guard, Method::GET, "/metrics", &[host, line]),
+                200,
+                "{line:?}"
+            );
         }
-        for line in [("origin", "http://localhost:9090"), ("sec-fetch-site", "same-origin"), ("sec-fetch-site", "none")]
-        {
+        for line in [
+            ("origin", "http://localhost:9090"),
+            ("sec-fetch-site", "same-origin"),
+            ("sec-fetch-site", "none"),
+        ] {
             assert_eq!(post(line), 200, "{line:?}");
         }
-        let both = [host, ("sec-fetch-site", "same-origin"), ("origin", "http://attacker.example")];
+        let both = [
+            host,
+            ("sec-fetch-site", "same-origin"),
+            ("origin", "http://attacker.example"),
+        ];
         assert_eq!(status(&guard, Method::POST, "/v1/reload", &both), 403);
     }
 }

@@ -10,18 +10,38 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// Path, type and content of every file.
 const FILES: [(&str, &str, &[u8]); 12] = [
-    ("/", "text/html; charset=utf-8", include_bytes!("page/index.html")),
+    (
+        "/",
+        "text/html; charset=utf-8",
+        include_bytes!("page/index.html"),
+    ),
     ("/app.js", SCRIPT, include_bytes!("page/app.js")),
-    ("/app.css", "text/css; charset=utf-8", include_bytes!("page/app.css")),
-    ("/favicon.svg", "image/svg+xml", include_bytes!("page/favicon.svg")),
+    (
+        "/app.css",
+        "text/css; charset=utf-8",
+        include_bytes!("page/app.css"),
+    ),
+    (
+        "/favicon.svg",
+        "image/svg+xml",
+        include_bytes!("page/favicon.svg"),
+    ),
     ("/js/api.js", SCRIPT, include_bytes!("page/js/api.js")),
     ("/js/chart.js", SCRIPT, include_bytes!("page/js/chart.js")),
     ("/js/dom.js", SCRIPT, include_bytes!("page/js/dom.js")),
     ("/js/events.js", SCRIPT, include_bytes!("page/js/events.js")),
-    ("/js/explain.js", SCRIPT, include_bytes!("page/js/explain.js")),
+    (
+        "/js/explain.js",
+        SCRIPT,
+        include_bytes!("page/js/explain.js"),
+    ),
     ("/js/keys.js", SCRIPT, include_bytes!("page/js/keys.js")),
     ("/js/orders.js", SCRIPT, include_bytes!("page/js/orders.js")),
-    ("/js/overview.js", SCRIPT, include_bytes!("page/js/overview.js")),
+    (
+        "/js/overview.js",
+        SCRIPT,
+        include_bytes!("page/js/overview.js"),
+    ),
 ];
 
 /// Nothing from elsewhere, nothing inside the page, nowhere else to send anything to.
@@ -37,6 +57,8 @@ pub(super) fn is_file(path: &str) -> bool {
 pub(super) fn file(path: &str) -> Option<Answer> {
     let (_, content_type, content) = FILES.iter().find(|(own, ..)| *own == path)?;
     let mut answer = answer::with_bytes(StatusCode::OK, content_type, Bytes::from_static(content));
-    answer.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    answer
+        .headers_mut()
+        .insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     Some(answer)
 }

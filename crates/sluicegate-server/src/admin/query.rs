@@ -9,10 +9,15 @@ pub(super) struct Query(Vec<(String, String)>);
 impl Query {
     /// An error names what cannot be read.
     pub(super) fn parse(text: Option<&str>) -> Result<Self, String> {
-        let pairs = text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+        let pairs = text
+            .unwrap_or_default()
+            .split('&')
+            .filter(|pair| !pair.is_empty());
         let decoded = pairs.map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, "true"));
-            let decode = |text: &str| unescape(&text.replace('+', " ")).ok_or_else(|| format!("{pair}: is not text"));
+            let decode = |text: &str| {
+                unescape(&text.replace('+', " ")).ok_or_else(|| format!("{pair}: is not text"))
+            };
             Ok((decode(name)?, decode(value)?))
         });
         Ok(Self(decoded.collect::<Result<_, String>>()?))
@@ -20,12 +25,20 @@ impl Query {
 
     /// The value of a name; an empty one counts as none.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+        self.0
+            .iter()
+            .find(|(own, _)| own == name)
+            .map(|(_, value)| value.as_str())
+            .filter(|value| !value.is_empty())
     }
 
     /// An error names the first that nobody asks for.
     pub(super) fn only(&self, names: &[&str]) -> Result<(), String> {
-        match self.0.iter().find(|(own, _)| !names.contains(&own.as_str())) {
+        match self
+            .0
+            .iter()
+            .find(|(own, _)| !names.contains(&own.as_str()))
+        {
             None => Ok(()),
             Some((own, _)) if names.is_empty() => Err(format!("{own}: nothing is asked for here")),
             Some((own, _)) => Err(format!("{own}: is none of {}", names.join(", "))),
@@ -51,7 +64,10 @@ mod tests {
     #[test]
     fn what_nobody_asks_for_is_named() {
         let query = Query::parse(Some("by=x&m=1")).unwrap();
-        assert_eq!(query.only(&["by", "n"]), Err("m: is none of by, n".to_owned()));
+        assert_eq!(
+            query.only(&["by", "n"]),
+            Err("m: is none of by, n".to_owned())
+        );
         assert_eq!(query.only(&["by", "m"]), Ok(()));
     }
 }

@@ -37,7 +37,10 @@ const RELOAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Routes {
     pub(super) fn new(state: Arc<AdminState>) -> Self {
-        Self { state, reload: Arc::new(Semaphore::new(1)) }
+        Self {
+            state,
+            reload: Arc::new(Semaphore::new(1)),
+        }
     }
 
     pub(super) async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> Answer {
@@ -50,9 +53,15 @@ impl Routes {
             (_, Some(place)) => place.allowed(),
             _ => return answer::error(StatusCode::NOT_FOUND, "there is nothing here"),
         };
-        if !allowed.split(", ").any(|method| method == request.method().as_str()) {
-            let mut answer = answer::error(StatusCode::METHOD_NOT_ALLOWED, &format!("only {allowed}"));
-            answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
+        if !allowed
+            .split(", ")
+            .any(|method| method == request.method().as_str())
+        {
+            let mut answer =
+                answer::error(StatusCode::METHOD_NOT_ALLOWED, &format!("only {allowed}"));
+            answer
+                .headers_mut()
+                .insert(header::ALLOW, HeaderValue::from_static(allowed));
             return answer;
         }
         match path {
@@ -73,7 +82,11 @@ impl Routes {
 
     async fn at_desk(&self, request: Request<Incoming>, peer: SocketAddr) -> Answer {
         let (parts, body) = request.into_parts();
-        let desk = self.state.operator.as_ref().zip(Place::find(parts.uri.path()));
+        let desk = self
+            .state
+            .operator
+            .as_ref()
+            .zip(Place::find(parts.uri.path()));
         let Some((operator, place)) = desk else {
             return answer::error(StatusCode::NOT_FOUND, "there is nothing here");
         };
@@ -93,21 +106,28 @@ impl Routes {
     }
 
     async fn readiness(&self, query: Option<&str>) -> Answer {
-        let is_deep = match Query::parse(query).and_then(|query| query.only(&["deep"]).map(|()| query)) {
-            Ok(query) => query.get("deep").is_some_and(|deep| deep == "true"),
-            Err(why) => return answer::error(StatusCode::BAD_REQUEST, &why),
-        };
+        let is_deep =
+            match Query::parse(query).and_then(|query| query.only(&["deep"]).map(|()| query)) {
+                Ok(query) => query.get("deep").is_some_and(|deep| deep == "true"),
+                Err(why) => return answer::error(StatusCode::BAD_REQUEST, &why),
+            };
         let mut readiness = (self.state.ready)();
         let store = match (&self.state.operator, is_deep) {
             (Some(operator), true) => {
                 let (answers, why, took_us) = operator.ask_store().await;
                 readiness.is_ready &= answers;
-                readiness.reasons.extend(why.map(|why| format!("the store does not answer: {why}")));
+                readiness
+                    .reasons
+                    .extend(why.map(|why| format!("the store does not answer: {why}")));
                 Some(json!({ "answers": answers, "took_us": took_us }))
             }
             _ => None,
         };
-        let status = if readiness.is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        let status = if readiness.is_ready {
+            StatusCode::OK
+        } else {
+            StatusCode::SERVICE_UNAVAILABLE
+        };
         let mut body = json!({ "ready": readiness.is_ready, "reasons": readiness.reasons });
         if let Some(store) = store {
             body["store"] = store;
@@ -143,12 +163,19 @@ impl Routes {
                 answer::json(StatusCode::OK, &body)
             }
             Ok(Ok(Err(mistakes))) => {
-                let mistakes: Vec<&str> = mistakes.lines().filter(|line| !line.trim().is_empty()).collect();
-                let body = json!({ "error": "the running configuration stays", "mistakes": mistakes });
+                let mistakes: Vec<&str> = mistakes
+                    .lines()
+                    .filter(|line| !line.trim().is_empty())
+                    .collect();
+                let body =
+                    json!({ "error": "the running configuration stays", "mistakes": mistakes });
                 answer::json(StatusCode::UNPROCESSABLE_ENTITY, &body)
             }
             Ok(Err(_)) => answer::error(StatusCode::INTERNAL_SERVER_ERROR, "the reload broke off"),
-            Err(_) => answer::error(StatusCode::GATEWAY_TIMEOUT, "the reload takes long and goes on"),
+            Err(_) => answer::error(
+                StatusCode::GATEWAY_TIMEOUT,
+                "the reload takes long and goes on",
+            ),
         }
     }
 }
@@ -156,9 +183,11 @@ impl Routes {
 async fn read(body: Incoming, bytes_max: usize) -> Result<Bytes, Box<Answer>> {
     match timeout(BODY_TIMEOUT, Limited::new(body, bytes_max).collect()).await {
         Ok(Ok(read)) => Ok(read.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            Err(answer::error(StatusCode::PAYLOAD_TOO_LARGE, &format!("at most {bytes_max} bytes")).into())
-        }
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(answer::error(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            &format!("at most {bytes_max} bytes"),
+        )
+        .into()),
         Ok(Err(_)) => Err(answer::error(StatusCode::BAD_REQUEST, "the body broke off").into()),
         Err(_) => Err(answer::error(StatusCode::REQUEST_TIMEOUT, "the body took too long").into()),
     }

@@ -38,7 +38,8 @@ impl AdminToken {
     }
 
     fn read(&self) -> Result<String, TokenError> {
-        let unreadable = |error: std::io::Error| TokenError::Unreadable(self.path.clone(), error.to_string());
+        let unreadable =
+            |error: std::io::Error| TokenError::Unreadable(self.path.clone(), error.to_string());
         let metadata = fs::metadata(&self.path).map_err(unreadable)?;
         if !metadata.is_file() || metadata.len() > Self::BYTES_MAX {
             return Err(TokenError::NoToken(self.path.clone()));
@@ -89,7 +90,11 @@ impl fmt::Display for TokenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable(path, why) => write!(f, "cannot read {}: {why}", path.display()),
-            Self::NoToken(path) => write!(f, "{}: the first line must be a word of plain characters", path.display()),
+            Self::NoToken(path) => write!(
+                f,
+                "{}: the first line must be a word of plain characters",
+                path.display()
+            ),
             Self::TooShort(path) => write!(f, "{}: must be at least 16 characters", path.display()),
         }
     }
@@ -115,7 +120,14 @@ mod tests {
         let (_directory, path) = file(format!("{GOOD}\n"));
         let token = AdminToken::from_file(&path).unwrap();
         assert!(token.admits(GOOD.as_bytes()));
-        for wrong in ["", "0", "0123456789abcdeF", "0123456789abcde", "0123456789abcdef0", "\n"] {
+        for wrong in [
+            "",
+            "0",
+            "0123456789abcdeF",
+            "0123456789abcde",
+            "0123456789abcdef0",
+            "\n",
+        ] {
             assert!(!token.admits(wrong.as_bytes()), "{wrong}");
         }
     }
@@ -145,9 +157,14 @@ mod tests {
         for (content, expected) in cases {
             let (_directory, path) = file(content);
             let error = AdminToken::from_file(&path).unwrap_err().to_string();
-            assert!(error.starts_with(&path.display().to_string()) && error.contains(expected), "{error}");
+            assert!(
+                error.starts_with(&path.display().to_string()) && error.contains(expected),
+                "{error}"
+            );
         }
-        let error = AdminToken::from_file("/no/such/file").unwrap_err().to_string();
+        let error = AdminToken::from_file("/no/such/file")
+            .unwrap_err()
+            .to_string();
         assert!(error.starts_with("cannot read /no/such/file: "), "{error}");
     }
 

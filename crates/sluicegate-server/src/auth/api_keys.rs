@@ -29,8 +29,15 @@ impl ApiKeys {
     pub(super) fn load(settings: &config::ApiKeys) -> Result<Self, Vec<String>> {
         let header = header_name("principals.api_keys.header", &settings.header);
         match (header, key_file::read(&settings.file)) {
-            (Ok(header), Ok(owners)) => Ok(Self { header, table: Table::new(owners) }),
-            (header, owners) => Err(header.err().into_iter().chain(owners.err().into_iter().flatten()).collect()),
+            (Ok(header), Ok(owners)) => Ok(Self {
+                header,
+                table: Table::new(owners),
+            }),
+            (header, owners) => Err(header
+                .err()
+                .into_iter()
+                .chain(owners.err().into_iter().flatten())
+                .collect()),
         }
     }
 
@@ -44,13 +51,19 @@ impl ApiKeys {
 
     /// The owner of the key, nobody without the header.
     pub(super) fn verify(&self, headers: &HeaderMap) -> Result<Option<Arc<Principal>>, Reason> {
-        let Some(key) = only_line(headers, &self.header)? else { return Ok(None) };
+        let Some(key) = only_line(headers, &self.header)? else {
+            return Ok(None);
+        };
         let is_printable = key.iter().all(|byte| matches!(byte, b' '..=b'~'));
         if key.is_empty() || key.len() > Self::KEY_BYTES_MAX || !is_printable {
             return Err(Reason::Malformed);
         }
         let digest = Sha256::digest(key).into();
-        self.table.find(&digest, is_same).cloned().map(Some).ok_or(Reason::UnknownKey)
+        self.table
+            .find(&digest, is_same)
+            .cloned()
+            .map(Some)
+            .ok_or(Reason::UnknownKey)
     }
 }
 
@@ -75,7 +88,10 @@ struct Slot {
 }
 
 /// Fills a bucket up. No key has this digest, and if one had, it would belong to nobody.
-const EMPTY: Slot = Slot { digest: [0; 32], owner: NOBODY };
+const EMPTY: Slot = Slot {
+    digest: [0; 32],
+    owner: NOBODY,
+};
 const NOBODY: u32 = u32::MAX;
 
 impl Table {
@@ -83,13 +99,25 @@ impl Table {
     const KEYS_PER_BUCKET: usize = 8;
 
     fn new(owners: Vec<Owner>) -> Self {
-        let buckets = owners.len().div_ceil(Self::KEYS_PER_BUCKET).next_power_of_two();
-        let mut table =
-            Self { owners: Vec::new(), slots: Vec::new(), bucket_len: 0, buckets, secret: RandomState::new() };
+        let buckets = owners
+            .len()
+            .div_ceil(Self::KEYS_PER_BUCKET)
+            .next_power_of_two();
+        let mut table = Self {
+            owners: Vec::new(),
+            slots: Vec::new(),
+            bucket_len: 0,
+            buckets,
+            secret: RandomState::new(),
+        };
         let mut filled = vec![Vec::new(); buckets];
         for owner in owners {
-            let index = u32::try_from(table.owners.len()).expect("a file of bounded size has fewer keys than that");
-            filled[table.bucket_of(&owner.digest)].push(Slot { digest: owner.digest, owner: index });
+            let index = u32::try_from(table.owners.len())
+                .expect("a file of bounded size has fewer keys than that");
+            filled[table.bucket_of(&owner.digest)].push(Slot {
+                digest: owner.digest,
+                owner: index,
+            });
             table.owners.push(Arc::new(owner.principal));
         }
         table.bucket_len = filled.iter().map(Vec::len).max().unwrap_or(0);
@@ -100,7 +128,11 @@ impl Table {
         table
     }
 
-    fn find(&self, digest: &KeyDigest, is_same: impl Fn(&KeyDigest, &KeyDigest) -> Choice) -> Option<&Arc<Principal>> {
+    fn find(
+        &self,
+        digest: &KeyDigest,
+        is_same: impl Fn(&KeyDigest, &KeyDigest) -> Choice,
+    ) -> Option<&Arc<Principal>> {
         let start = self.bucket_of(digest) * self.bucket_len;
         let mut found = NOBODY;
         for slot in &self.slots[start..start + self.bucket_len] {
@@ -129,7 +161,10 @@ mod tests {
     }
 
     fn table_of(keys: usize) -> Table {
-        let owner = |key: usize| Owner { digest: digest_of(key), principal: Principal::new(key.to_string()) };
+        let owner = |key: usize| Owner {
+            digest: digest_of(key),
+            principal: Principal::new(key.to_string()),
+        };
         Table::new((0..keys).map(owner).collect())
     }
 
@@ -158,7 +193,10 @@ mod tests {
         for keys in [0, 1, 2, 8, 9, 5000] {
             let table = table_of(keys);
             for key in 0..keys {
-                assert_eq!(table.find(&digest_of(key), is_same).unwrap().id, key.to_string());
+                assert_eq!(
+                    table.find(&digest_of(key), is_same).unwrap().id,
+                    key.to_string()
+                );
             }
             assert!(table.find(&digest_of(keys), is_same).is_none());
         }
@@ -179,7 +217,11 @@ mod tests {
     fn the_filling_of_buckets_belongs_to_nobody() {
         let table = table_of(3);
         assert!(table.find(&EMPTY.digest, is_same).is_none());
-        assert!(Table::new(Vec::new()).find(&EMPTY.digest, is_same).is_none());
+        assert!(
+            Table::new(Vec::new())
+                .find(&EMPTY.digest, is_same)
+                .is_none()
+        );
     }
 
     #[test]
@@ -191,6 +233,8 @@ mod tests {
     #[test]
     fn two_tables_keep_the_same_keys_in_different_places() {
         let (one, other) = (table_of(1000), table_of(1000));
-        assert!((0..1000).any(|key| one.bucket_of(&digest_of(key)) != other.bucket_of(&digest_of(key))));
+        assert!(
+            (0..1000).any(|key| one.bucket_of(&digest_of(key)) != other.bucket_of(&digest_of(key)))
+        );
     }
 }

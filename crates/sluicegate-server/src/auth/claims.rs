@@ -27,7 +27,11 @@ impl ClaimRules {
     }
 
     /// Who the token is about, if it holds. `exp` and `sub` must be there; a claim of the wrong type is never skipped.
-    pub(super) fn principal(&self, claims: &Map<String, Value>, now: SystemTime) -> Result<Principal, Reason> {
+    pub(super) fn principal(
+        &self,
+        claims: &Map<String, Value>,
+        now: SystemTime,
+    ) -> Result<Principal, Reason> {
         let now = nanos_since_epoch(now);
         let expires = time(claims, "exp")?.ok_or(Reason::Malformed)?;
         if now >= expires.saturating_add(self.leeway_nanos) {
@@ -48,9 +52,15 @@ impl ClaimRules {
         {
             return Err(Reason::Audience);
         }
-        let subject = claims.get("sub").and_then(Value::as_str).filter(|subject| is_principal_id(subject));
+        let subject = claims
+            .get("sub")
+            .and_then(Value::as_str)
+            .filter(|subject| is_principal_id(subject));
         let id = subject.ok_or(Reason::Malformed)?.to_owned();
-        Ok(Principal { id, claims: texts(claims) })
+        Ok(Principal {
+            id,
+            claims: texts(claims),
+        })
     }
 }
 
@@ -66,7 +76,9 @@ fn is_meant_for(audiences: Option<&Value>, audience: &str) -> bool {
 /// A moment in seconds since 1970, whole or not, as nanoseconds.
 fn time(claims: &Map<String, Value>, name: &str) -> Result<Option<i128>, Reason> {
     const PER_SECOND: i128 = 1_000_000_000;
-    let Some(value) = claims.get(name) else { return Ok(None) };
+    let Some(value) = claims.get(name) else {
+        return Ok(None);
+    };
     if let Some(seconds) = value.as_i64() {
         return Ok(Some(i128::from(seconds) * PER_SECOND));
     }
@@ -77,13 +89,17 @@ fn time(claims: &Map<String, Value>, name: &str) -> Result<Option<i128>, Reason>
 
 fn nanos_since_epoch(now: SystemTime) -> i128 {
     let nanos = |span: std::time::Duration| i128::try_from(span.as_nanos()).unwrap_or(i128::MAX);
-    now.duration_since(UNIX_EPOCH).map_or_else(|before| -nanos(before.duration()), nanos)
+    now.duration_since(UNIX_EPOCH)
+        .map_or_else(|before| -nanos(before.duration()), nanos)
 }
 
 /// Claims as limits read them: texts, numbers and truth values as they are, lists of texts joined with commas. What has more
 /// shape than that is left out, and so is a list with a comma inside a text: two lists must not look alike.
 fn texts(claims: &Map<String, Value>) -> BTreeMap<String, String> {
-    claims.iter().filter_map(|(name, value)| Some((name.clone(), text(value)?))).collect()
+    claims
+        .iter()
+        .filter_map(|(name, value)| Some((name.clone(), text(value)?)))
+        .collect()
 }
 
 fn text(value: &Value) -> Option<String> {
@@ -92,8 +108,10 @@ fn text(value: &Value) -> Option<String> {
         Value::Number(number) => Some(number.to_string()),
         Value::Bool(truth) => Some(truth.to_string()),
         Value::Array(list) if !list.is_empty() => {
-            let texts: Option<Vec<&str>> =
-                list.iter().map(|item| item.as_str().filter(|text| !text.contains(','))).collect();
+            let texts: Option<Vec<&str>> = list
+                .iter()
+                .map(|item| item.as_str().filter(|text| !text.contains(',')))
+                .collect();
             Some(texts?.join(","))
         }
         Value::Array(_) | Value::Object(_) | Value::Null => None,
@@ -111,7 +129,11 @@ mod tests {
     const NOON: u64 = 1_800_000_000;
 
     fn rules(leeway_nanos: i128) -> ClaimRules {
-        ClaimRules { issuer: None, audience: None, leeway_nanos }
+        ClaimRules {
+            issuer: None,
+            audience: None,
+            leeway_nanos,
+        }
     }
 
     fn at(seconds: u64) -> SystemTime {
@@ -128,8 +150,14 @@ mod tests {
         let nanosecond = Duration::from_nanos(1);
         assert_eq!(reason(&rules(0), &claims, at(NOON) - nanosecond), None);
         assert_eq!(reason(&rules(0), &claims, at(NOON)), Some(Reason::Expired));
-        assert_eq!(reason(&rules(2_000_000_000), &claims, at(NOON + 2) - nanosecond), None);
-        assert_eq!(reason(&rules(2_000_000_000), &claims, at(NOON + 2)), Some(Reason::Expired));
+        assert_eq!(
+            reason(&rules(2_000_000_000), &claims, at(NOON + 2) - nanosecond),
+            None
+        );
+        assert_eq!(
+            reason(&rules(2_000_000_000), &claims, at(NOON + 2)),
+            Some(Reason::Expired)
+        );
     }
 
     #[test]
@@ -137,25 +165,49 @@ mod tests {
         let claims = json!({"sub": "ann", "exp": NOON + 100, "nbf": NOON});
         let nanosecond = Duration::from_nanos(1);
         assert_eq!(reason(&rules(0), &claims, at(NOON)), None);
-        assert_eq!(reason(&rules(0), &claims, at(NOON) - nanosecond), Some(Reason::NotYet));
+        assert_eq!(
+            reason(&rules(0), &claims, at(NOON) - nanosecond),
+            Some(Reason::NotYet)
+        );
         assert_eq!(reason(&rules(2_000_000_000), &claims, at(NOON - 2)), None);
-        assert_eq!(reason(&rules(2_000_000_000), &claims, at(NOON - 2) - nanosecond), Some(Reason::NotYet));
+        assert_eq!(
+            reason(&rules(2_000_000_000), &claims, at(NOON - 2) - nanosecond),
+            Some(Reason::NotYet)
+        );
     }
 
     #[test]
     fn times_may_have_fractions_and_any_size() {
-        let expires = |exp: Value| reason(&rules(i128::from(u64::MAX)), &json!({"sub": "ann", "exp": exp}), at(NOON));
+        let expires = |exp: Value| {
+            reason(
+                &rules(i128::from(u64::MAX)),
+                &json!({"sub": "ann", "exp": exp}),
+                at(NOON),
+            )
+        };
         assert_eq!(expires(json!(1_800_000_000.5)), None);
         assert_eq!(expires(json!(f64::MAX)), None);
         assert_eq!(expires(json!(u64::MAX)), None);
         assert_eq!(expires(json!(i64::MIN)), Some(Reason::Expired));
         assert_eq!(expires(json!(f64::MIN)), Some(Reason::Expired));
-        for wrong in [json!("1800000000"), json!(null), json!([1]), json!({}), json!(true)] {
+        for wrong in [
+            json!("1800000000"),
+            json!(null),
+            json!([1]),
+            json!({}),
+            json!(true),
+        ] {
             assert_eq!(expires(wrong), Some(Reason::Malformed));
         }
         let before_1970 = UNIX_EPOCH - Duration::from_secs(10);
-        assert_eq!(reason(&rules(0), &json!({"sub": "ann", "exp": -5}), before_1970), None);
-        assert_eq!(reason(&rules(0), &json!({"sub": "ann", "exp": -15}), before_1970), Some(Reason::Expired));
+        assert_eq!(
+            reason(&rules(0), &json!({"sub": "ann", "exp": -5}), before_1970),
+            None
+        );
+        assert_eq!(
+            reason(&rules(0), &json!({"sub": "ann", "exp": -15}), before_1970),
+            Some(Reason::Expired)
+        );
     }
 
     #[test]
@@ -164,7 +216,9 @@ mod tests {
             "sub": "ann", "exp": NOON, "plan": "gold", "rate_factor": 0.5, "beta": true, "roles": ["a", "b"],
             "none": null, "nested": {"a": 1}, "numbers": [1], "empty": [], "comma": ["a,b"],
         });
-        let principal = rules(0).principal(claims.as_object().unwrap(), at(0)).unwrap();
+        let principal = rules(0)
+            .principal(claims.as_object().unwrap(), at(0))
+            .unwrap();
         let expected = Principal::new("ann")
             .claim("sub", "ann")
             .claim("exp", NOON.to_string())
@@ -179,9 +233,19 @@ mod tests {
     fn a_subject_is_a_short_text_without_control_characters() {
         let subject = |sub: Value| reason(&rules(0), &json!({"sub": sub, "exp": NOON}), at(0));
         assert_eq!(subject(json!("\u{e9}".repeat(128))), None);
-        for wrong in [json!(""), json!("a\nb"), json!("a\u{85}"), json!("\u{e9}".repeat(129)), json!(7), json!(null)] {
+        for wrong in [
+            json!(""),
+            json!("a\nb"),
+            json!("a\u{85}"),
+            json!("\u{e9}".repeat(129)),
+            json!(7),
+            json!(null),
+        ] {
             assert_eq!(subject(wrong), Some(Reason::Malformed));
         }
-        assert_eq!(reason(&rules(0), &json!({"exp": NOON}), at(0)), Some(Reason::Malformed));
+        assert_eq!(
+            reason(&rules(0), &json!({"exp": NOON}), at(0)),
+            Some(Reason::Malformed)
+        );
     }
 }

@@ -31,32 +31,56 @@ impl KeySet {
     pub(super) fn read(path: &Path, algorithms: &[JwtAlgorithm]) -> Result<Self, Vec<String>> {
         let file = path.display();
         let text = source::read(path, BYTES_MAX).map_err(|mistake| vec![mistake])?;
-        let document = serde_json::from_str(&text)
-            .map_err(|error| vec![format!("{file}:{}:{}: expected valid JSON", error.line(), error.column())])?;
-        Self::new(&document, algorithms)
-            .map_err(|mistakes| mistakes.iter().map(|mistake| format!("{file}: {mistake}")).collect())
+        let document = serde_json::from_str(&text).map_err(|error| {
+            vec![format!(
+                "{file}:{}:{}: expected valid JSON",
+                error.line(),
+                error.column()
+            )]
+        })?;
+        Self::new(&document, algorithms).map_err(|mistakes| {
+            mistakes
+                .iter()
+                .map(|mistake| format!("{file}: {mistake}"))
+                .collect()
+        })
     }
 
     fn new(document: &Value, algorithms: &[JwtAlgorithm]) -> Result<Self, Vec<String>> {
         let Some(entries) = document.get("keys").and_then(Value::as_array) else {
             return Err(vec!["keys: expected a list of keys".to_owned()]);
         };
-        let mut set = Self { keys: Vec::new(), skipped: 0 };
+        let mut set = Self {
+            keys: Vec::new(),
+            skipped: 0,
+        };
         let mut mistakes = Vec::new();
         for (index, entry) in entries.iter().enumerate() {
             match set_key(entry) {
                 Ok(Some(key)) if set.has_twin(&key) => {
-                    mistakes.push(format!("keys[{index}].kid: is that of another key of its kind, expected another"));
+                    mistakes.push(format!(
+                        "keys[{index}].kid: is that of another key of its kind, expected another"
+                    ));
                 }
                 Ok(Some(key)) => set.keys.push(key),
                 Ok(None) => set.skipped += 1,
                 Err(mistake) => mistakes.push(format!("keys[{index}]{mistake}")),
             }
         }
-        if mistakes.is_empty() && !algorithms.iter().any(|algorithm| set.fitting(*algorithm).next().is_some()) {
-            mistakes.push(format!("keys: expected at least one key for {algorithms:?}"));
+        if mistakes.is_empty()
+            && !algorithms
+                .iter()
+                .any(|algorithm| set.fitting(*algorithm).next().is_some())
+        {
+            mistakes.push(format!(
+                "keys: expected at least one key for {algorithms:?}"
+            ));
         }
-        if mistakes.is_empty() { Ok(set) } else { Err(mistakes) }
+        if mistakes.is_empty() {
+            Ok(set)
+        } else {
+            Err(mistakes)
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -64,7 +88,11 @@ impl KeySet {
     }
 
     /// The key that a token names, or the only one that fits.
-    pub(super) fn choose(&self, id: Option<&str>, algorithm: JwtAlgorithm) -> Result<&VerifyingKey, NoKey> {
+    pub(super) fn choose(
+        &self,
+        id: Option<&str>,
+        algorithm: JwtAlgorithm,
+    ) -> Result<&VerifyingKey, NoKey> {
         let Some(id) = id else {
             let mut fitting = self.fitting(algorithm);
             return match (fitting.next(), fitting.next()) {
@@ -72,24 +100,36 @@ impl KeySet {
                 _ => Err(NoKey::NotNamed),
             };
         };
-        if let Some(named) = self.fitting(algorithm).find(|key| key.id.as_deref() == Some(id)) {
+        if let Some(named) = self
+            .fitting(algorithm)
+            .find(|key| key.id.as_deref() == Some(id))
+        {
             return Ok(&named.key);
         }
         let is_known = self.keys.iter().any(|key| key.id.as_deref() == Some(id));
-        Err(if is_known { NoKey::DoesNotFit } else { NoKey::NotNamed })
+        Err(if is_known {
+            NoKey::DoesNotFit
+        } else {
+            NoKey::NotNamed
+        })
     }
 
     fn fitting(&self, algorithm: JwtAlgorithm) -> impl Iterator<Item = &SetKey> {
-        self.keys.iter().filter(move |key| key.algorithm.is_none_or(|own| own == algorithm) && key.key.fits(algorithm))
+        self.keys.iter().filter(move |key| {
+            key.algorithm.is_none_or(|own| own == algorithm) && key.key.fits(algorithm)
+        })
     }
 
     /// Whether a token could mean either: same id, same kind, and not told apart by their algorithms.
     fn has_twin(&self, key: &SetKey) -> bool {
-        let is_of_a_kind = |other: &SetKey| std::mem::discriminant(&other.key) == std::mem::discriminant(&key.key);
-        let is_told_apart =
-            |other: &SetKey| matches!((other.algorithm, key.algorithm), (Some(one), Some(two)) if one != two);
+        let is_of_a_kind =
+            |other: &SetKey| std::mem::discriminant(&other.key) == std::mem::discriminant(&key.key);
+        let is_told_apart = |other: &SetKey| matches!((other.algorithm, key.algorithm), (Some(one), Some(two)) if one != two);
         key.id.is_some()
-            && self.keys.iter().any(|other| other.id == key.id && is_of_a_kind(other) && !is_told_apart(other))
+            && self
+                .keys
+                .iter()
+                .any(|other| other.id == key.id && is_of_a_kind(other) && !is_told_apart(other))
     }
 }
 
@@ -106,7 +146,9 @@ const BYTES_MAX: u64 = 4 << 20;
 
 /// A key, `None` when it is not for us, or what is wrong with it, beginning with its field. Nothing of the key is repeated.
 fn set_key(entry: &Value) -> Result<Option<SetKey>, String> {
-    let Some(entry) = entry.as_object() else { return Err(": expected an object".to_owned()) };
+    let Some(entry) = entry.as_object() else {
+        return Err(": expected an object".to_owned());
+    };
     let kind = text(entry, "kty")?.ok_or(".kty: expected the kind of the key")?;
     let id = text(entry, "kid")?.map(str::to_owned);
     let named_algorithm = text(entry, "alg")?;
@@ -115,7 +157,9 @@ fn set_key(entry: &Value) -> Result<Option<SetKey>, String> {
     if is_for_something_else || !is_for_signatures(entry)? {
         return Ok(None);
     }
-    let Some(key) = verifying_key(kind, entry)? else { return Ok(None) };
+    let Some(key) = verifying_key(kind, entry)? else {
+        return Ok(None);
+    };
     if let Some(algorithm) = algorithm
         && !key.fits(algorithm)
     {
@@ -144,8 +188,12 @@ fn verifying_key(kind: &str, entry: &Map<String, Value>) -> Result<Option<Verify
     let curve = text(entry, "crv")?;
     let key = match (kind, curve) {
         ("RSA", _) => rsa_key(entry)?,
-        ("EC", Some("P-256")) => VerifyingKey::P256(point(fixed::<32>(entry, "x")?, fixed::<32>(entry, "y")?)),
-        ("EC", Some("P-384")) => VerifyingKey::P384(point(fixed::<48>(entry, "x")?, fixed::<48>(entry, "y")?)),
+        ("EC", Some("P-256")) => {
+            VerifyingKey::P256(point(fixed::<32>(entry, "x")?, fixed::<32>(entry, "y")?))
+        }
+        ("EC", Some("P-384")) => {
+            VerifyingKey::P384(point(fixed::<48>(entry, "x")?, fixed::<48>(entry, "y")?))
+        }
         ("OKP", Some("Ed25519")) => VerifyingKey::Ed25519(fixed::<32>(entry, "x")?),
         ("oct", _) => secret_key(entry)?,
         ("EC" | "OKP", None) => return Err(".crv: expected the name of a curve".to_owned()),
@@ -172,13 +220,18 @@ fn secret_key(entry: &Map<String, Value>) -> Result<VerifyingKey, String> {
     const BYTES_MIN: usize = 32;
     let secret = bytes(entry, "k")?;
     if secret.len() < BYTES_MIN {
-        return Err(format!(".k: expected a secret of at least {BYTES_MIN} bytes"));
+        return Err(format!(
+            ".k: expected a secret of at least {BYTES_MIN} bytes"
+        ));
     }
     Ok(VerifyingKey::Secret(secret))
 }
 
 /// `x` and `y` as an uncompressed point.
-fn point<const COORDINATE: usize, const POINT: usize>(x: [u8; COORDINATE], y: [u8; COORDINATE]) -> [u8; POINT] {
+fn point<const COORDINATE: usize, const POINT: usize>(
+    x: [u8; COORDINATE],
+    y: [u8; COORDINATE],
+) -> [u8; POINT] {
     const UNCOMPRESSED: u8 = 4;
     let mut point = [UNCOMPRESSED; POINT];
     for (to, from) in point[1..].iter_mut().zip(x.into_iter().chain(y)) {
@@ -188,7 +241,9 @@ fn point<const COORDINATE: usize, const POINT: usize>(x: [u8; COORDINATE], y: [u
 }
 
 fn fixed<const LEN: usize>(entry: &Map<String, Value>, field: &str) -> Result<[u8; LEN], String> {
-    bytes(entry, field)?.try_into().map_err(|_| format!(".{field}: expected {LEN} bytes"))
+    bytes(entry, field)?
+        .try_into()
+        .map_err(|_| format!(".{field}: expected {LEN} bytes"))
 }
 
 fn bytes(entry: &Map<String, Value>, field: &str) -> Result<Vec<u8>, String> {
@@ -215,7 +270,9 @@ fn without_leading_zeros(mut number: Vec<u8>) -> Vec<u8> {
 
 /// Of a number without leading zeros.
 fn bits(number: &[u8]) -> usize {
-    number.first().map_or(0, |first| number.len() * 8 - first.leading_zeros() as usize)
+    number
+        .first()
+        .map_or(0, |first| number.len() * 8 - first.leading_zeros() as usize)
 }
 
 fn is_even(number: &[u8]) -> bool {

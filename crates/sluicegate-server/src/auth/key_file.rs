@@ -21,7 +21,12 @@ pub(super) struct Owner {
 /// may have written the key itself.
 pub(super) fn read(path: &Path) -> Result<Vec<Owner>, Vec<String>> {
     let text = source::read(path, BYTES_MAX).map_err(|mistake| vec![mistake])?;
-    parse(&text).map_err(|mistakes| mistakes.iter().map(|mistake| format!("{}:{mistake}", path.display())).collect())
+    parse(&text).map_err(|mistakes| {
+        mistakes
+            .iter()
+            .map(|mistake| format!("{}:{mistake}", path.display()))
+            .collect()
+    })
 }
 
 /// Some 400,000 keys.
@@ -32,7 +37,8 @@ fn parse(text: &str) -> Result<Vec<Owner>, Vec<Mistake>> {
         with_snippet: false,
         budget: serde_saphyr::budget! { max_events: 16_000_000, max_nodes: 8_000_000 },
     };
-    let raw: RawFile = serde_saphyr::from_str_with_options(text, options).map_err(|error| vec![unreadable(&error)])?;
+    let raw: RawFile = serde_saphyr::from_str_with_options(text, options)
+        .map_err(|error| vec![unreadable(&error)])?;
     let mut reader = Reader::default();
     for place in &raw.unknown {
         reader.mistaken(*place, "unknown field, expected keys".to_owned());
@@ -41,8 +47,14 @@ fn parse(text: &str) -> Result<Vec<Owner>, Vec<Mistake>> {
     for (index, entry) in raw.entries.into_iter().enumerate() {
         owners.extend(reader.owner(index, entry));
     }
-    reader.mistakes.sort_by_key(|mistake| (mistake.line, mistake.column));
-    if reader.mistakes.is_empty() { Ok(owners) } else { Err(reader.mistakes) }
+    reader
+        .mistakes
+        .sort_by_key(|mistake| (mistake.line, mistake.column));
+    if reader.mistakes.is_empty() {
+        Ok(owners)
+    } else {
+        Err(reader.mistakes)
+    }
 }
 
 /// Checks entries one by one and remembers what must not come twice.
@@ -55,24 +67,40 @@ struct Reader {
 
 impl Reader {
     fn owner(&mut self, index: usize, entry: Spanned<RawEntry>) -> Option<Owner> {
-        let Spanned { value: entry, referenced: place, .. } = entry;
+        let Spanned {
+            value: entry,
+            referenced: place,
+            ..
+        } = entry;
         for unknown in entry.unknown {
-            self.mistaken(unknown, format!("keys[{index}]: unknown field, expected id, sha256 or claims"));
+            self.mistaken(
+                unknown,
+                format!("keys[{index}]: unknown field, expected id, sha256 or claims"),
+            );
         }
         let id = self.id(index, entry.id, place);
         let digest = self.digest(index, entry.sha256, place);
         let claims = self.claims(index, entry.claims);
-        Some(Owner { digest: digest?, principal: Principal { id: id?, claims } })
+        Some(Owner {
+            digest: digest?,
+            principal: Principal { id: id?, claims },
+        })
     }
 
     fn id(&mut self, index: usize, id: Text, entry: Location) -> Option<String> {
         let (id, place) = given(id, entry);
         let Some(id) = id.filter(|id| is_principal_id(id)) else {
-            self.mistaken(place, format!("keys[{index}].id: expected 1 to 256 bytes without control characters"));
+            self.mistaken(
+                place,
+                format!("keys[{index}].id: expected 1 to 256 bytes without control characters"),
+            );
             return None;
         };
         if let Some(other) = self.ids.insert(id.clone(), index) {
-            self.mistaken(place, format!("keys[{index}].id: is that of keys[{other}], expected another"));
+            self.mistaken(
+                place,
+                format!("keys[{index}].id: is that of keys[{other}], expected another"),
+            );
         }
         Some(id)
     }
@@ -80,12 +108,17 @@ impl Reader {
     fn digest(&mut self, index: usize, sha256: Text, entry: Location) -> Option<KeyDigest> {
         let (hex, place) = given(sha256, entry);
         let Some(digest) = hex.as_deref().and_then(digest_from_hex) else {
-            let what = format!("keys[{index}].sha256: expected the SHA-256 of the key as 64 hexadecimal digits");
+            let what = format!(
+                "keys[{index}].sha256: expected the SHA-256 of the key as 64 hexadecimal digits"
+            );
             self.mistaken(place, what);
             return None;
         };
         if let Some(other) = self.digests.insert(digest, index) {
-            self.mistaken(place, format!("keys[{index}].sha256: is that of keys[{other}], expected another"));
+            self.mistaken(
+                place,
+                format!("keys[{index}].sha256: is that of keys[{other}], expected another"),
+            );
         }
         Some(digest)
     }
@@ -95,14 +128,21 @@ impl Reader {
         for (name, value) in claims.0 {
             match value.value {
                 Some(text) if !name.is_empty() => drop(known.insert(name, text)),
-                _ => self.mistaken(value.referenced, format!("keys[{index}].claims: expected a name and a value")),
+                _ => self.mistaken(
+                    value.referenced,
+                    format!("keys[{index}].claims: expected a name and a value"),
+                ),
             }
         }
         known
     }
 
     fn mistaken(&mut self, place: Location, what: String) {
-        self.mistakes.push(Mistake { line: place.line(), column: place.column(), what });
+        self.mistakes.push(Mistake {
+            line: place.line(),
+            column: place.column(),
+            what,
+        });
     }
 }
 
@@ -143,17 +183,32 @@ fn unreadable(error: &serde_saphyr::Error) -> Mistake {
         Error::SerdeInvalidType { expected, .. } | Error::SerdeInvalidValue { expected, .. } => {
             format!("expected {expected}")
         }
-        Error::Unexpected { expected: "mapping start", .. } => "expected fields with values".to_owned(),
-        Error::Unexpected { expected: "sequence start", .. } => "expected a list".to_owned(),
-        Error::Unexpected { expected: "string scalar" | "scalar", .. } => "expected a text".to_owned(),
+        Error::Unexpected {
+            expected: "mapping start",
+            ..
+        } => "expected fields with values".to_owned(),
+        Error::Unexpected {
+            expected: "sequence start",
+            ..
+        } => "expected a list".to_owned(),
+        Error::Unexpected {
+            expected: "string scalar" | "scalar",
+            ..
+        } => "expected a text".to_owned(),
         Error::Eof { .. } => format!("expected {A_LIST}"),
         Error::DuplicateMappingKey { .. } => "the same field again, expected it once".to_owned(),
         Error::MultipleDocuments { .. } => "expected one YAML document".to_owned(),
         _ => "expected valid YAML".to_owned(),
     };
     // Without a place, it is about the file as a whole.
-    let (line, column) = error.location().map_or((1, 1), |place| (place.line(), place.column()));
-    Mistake { line: line.max(1), column: column.max(1), what }
+    let (line, column) = error
+        .location()
+        .map_or((1, 1), |place| (place.line(), place.column()));
+    Mistake {
+        line: line.max(1),
+        column: column.max(1),
+        what,
+    }
 }
 
 /// The file as written, with the places of fields that it should not have.
@@ -203,7 +258,9 @@ impl<'de> Deserialize<'de> for RawFile {
                 while let Some(name) = fields.next_key::<String>()? {
                     match name.as_str() {
                         "keys" => file.entries = fields.next_value()?,
-                        _ => file.unknown.push(fields.next_value::<Spanned<IgnoredAny>>()?.referenced),
+                        _ => file
+                            .unknown
+                            .push(fields.next_value::<Spanned<IgnoredAny>>()?.referenced),
                     }
                 }
                 Ok(file)
@@ -232,7 +289,9 @@ impl<'de> Deserialize<'de> for RawEntry {
                         "id" => entry.id = Some(fields.next_value()?),
                         "sha256" => entry.sha256 = Some(fields.next_value()?),
                         "claims" => entry.claims = fields.next_value()?,
-                        _ => entry.unknown.push(fields.next_value::<Spanned<IgnoredAny>>()?.referenced),
+                        _ => entry
+                            .unknown
+                            .push(fields.next_value::<Spanned<IgnoredAny>>()?.referenced),
                     }
                 }
                 Ok(entry)
@@ -275,7 +334,12 @@ mod tests {
     const BOB: &str = "BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB";
 
     fn mistakes(text: &str) -> Vec<String> {
-        parse(text).err().unwrap_or_default().iter().map(ToString::to_string).collect()
+        parse(text)
+            .err()
+            .unwrap_or_default()
+            .iter()
+            .map(ToString::to_string)
+            .collect()
     }
 
     #[test]
@@ -286,10 +350,16 @@ mod tests {
         let under_keys = format!("keys:\n{list}");
         for text in [list, under_keys] {
             let owners = parse(&text).ok().unwrap();
-            let ann = Principal::new("ann").claim("plan", "gold").claim("rate_factor", "0.50").claim("beta", "true");
+            let ann = Principal::new("ann")
+                .claim("plan", "gold")
+                .claim("rate_factor", "0.50")
+                .claim("beta", "true");
             assert_eq!(owners[0].principal, ann);
             assert_eq!(owners[1].principal, Principal::new("007"));
-            assert_eq!([owners[0].digest, owners[1].digest], [[0xaa; 32], [0xbb; 32]]);
+            assert_eq!(
+                [owners[0].digest, owners[1].digest],
+                [[0xaa; 32], [0xbb; 32]]
+            );
         }
         assert!(parse("[]").ok().unwrap().is_empty());
     }
@@ -316,18 +386,33 @@ mod tests {
     #[test]
     fn what_has_another_form_is_refused_with_its_place() {
         let cases = [
-            ("", "1:1: expected a list of keys, or `keys:` with such a list"),
-            ("plain-key", "1:1: expected a list of keys, or `keys:` with such a list"),
+            (
+                "",
+                "1:1: expected a list of keys, or `keys:` with such a list",
+            ),
+            (
+                "plain-key",
+                "1:1: expected a list of keys, or `keys:` with such a list",
+            ),
             ("- plain-key", "1:3: expected fields with values"),
             ("keys: plain-key", "1:7: expected a list"),
-            ("- {id: a, id: b}", "1:11: the same field again, expected it once"),
+            (
+                "- {id: a, id: b}",
+                "1:11: the same field again, expected it once",
+            ),
             ("- {id: [a]}", "1:8: expected a text"),
             ("- {id: a", "1:3: expected valid YAML"),
             ("- {id: a, claims: {a: {b: c}}}", "1:23: expected a text"),
             ("--- []\n--- []", "2:5: expected one YAML document"),
         ];
-        let found: Vec<_> = cases.iter().map(|(text, _)| (*text, mistakes(text).join("; "))).collect();
-        assert_eq!(found, cases.map(|(text, expected)| (text, expected.to_owned())));
+        let found: Vec<_> = cases
+            .iter()
+            .map(|(text, _)| (*text, mistakes(text).join("; ")))
+            .collect();
+        assert_eq!(
+            found,
+            cases.map(|(text, expected)| (text, expected.to_owned()))
+        );
     }
 
     #[test]

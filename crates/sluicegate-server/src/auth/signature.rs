@@ -3,9 +3,10 @@
 
 use ring::hmac;
 use ring::signature::{
-    ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_2048_8192_SHA384,
-    RSA_PKCS1_2048_8192_SHA512, RSA_PSS_2048_8192_SHA256, RSA_PSS_2048_8192_SHA384, RSA_PSS_2048_8192_SHA512,
-    RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey,
+    ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256,
+    RSA_PKCS1_2048_8192_SHA384, RSA_PKCS1_2048_8192_SHA512, RSA_PSS_2048_8192_SHA256,
+    RSA_PSS_2048_8192_SHA384, RSA_PSS_2048_8192_SHA512, RsaParameters, RsaPublicKeyComponents,
+    UnparsedPublicKey,
 };
 use sluicegate_config::JwtAlgorithm;
 
@@ -30,18 +31,29 @@ impl VerifyingKey {
     }
 
     /// Whether the signature over the message is by this key.
-    pub(super) fn has_signed(&self, algorithm: JwtAlgorithm, message: &[u8], signature: &[u8]) -> bool {
-        let Some(method) = self.method(algorithm) else { return false };
+    pub(super) fn has_signed(
+        &self,
+        algorithm: JwtAlgorithm,
+        message: &[u8],
+        signature: &[u8],
+    ) -> bool {
+        let Some(method) = self.method(algorithm) else {
+            return false;
+        };
         let verified = match method {
             Method::Rsa(key, parameters) => key.verify(parameters, message, signature),
             Method::Point(key) => key.verify(message, signature),
-            Method::Secret(secret, hash) => hmac::verify(&hmac::Key::new(hash, secret), message, signature),
+            Method::Secret(secret, hash) => {
+                hmac::verify(&hmac::Key::new(hash, secret), message, signature)
+            }
         };
         verified.is_ok()
     }
 
     fn method(&self, algorithm: JwtAlgorithm) -> Option<Method<'_>> {
-        use JwtAlgorithm::{ES256, ES384, EdDSA, HS256, HS384, HS512, PS256, PS384, PS512, RS256, RS384, RS512};
+        use JwtAlgorithm::{
+            ES256, ES384, EdDSA, HS256, HS384, HS512, PS256, PS384, PS512, RS256, RS384, RS512,
+        };
         let method = match (self, algorithm) {
             (Self::Rsa(key), RS256) => Method::Rsa(key, &RSA_PKCS1_2048_8192_SHA256),
             (Self::Rsa(key), RS384) => Method::Rsa(key, &RSA_PKCS1_2048_8192_SHA384),
@@ -49,13 +61,23 @@ impl VerifyingKey {
             (Self::Rsa(key), PS256) => Method::Rsa(key, &RSA_PSS_2048_8192_SHA256),
             (Self::Rsa(key), PS384) => Method::Rsa(key, &RSA_PSS_2048_8192_SHA384),
             (Self::Rsa(key), PS512) => Method::Rsa(key, &RSA_PSS_2048_8192_SHA512),
-            (Self::P256(point), ES256) => Method::Point(UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point)),
-            (Self::P384(point), ES384) => Method::Point(UnparsedPublicKey::new(&ECDSA_P384_SHA384_FIXED, point)),
+            (Self::P256(point), ES256) => {
+                Method::Point(UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point))
+            }
+            (Self::P384(point), ES384) => {
+                Method::Point(UnparsedPublicKey::new(&ECDSA_P384_SHA384_FIXED, point))
+            }
             (Self::Ed25519(point), EdDSA) => Method::Point(UnparsedPublicKey::new(&ED25519, point)),
             // RFC 7518, 3.2: a secret is at least as long as the hash.
-            (Self::Secret(secret), HS256) if secret.len() >= 32 => Method::Secret(secret, hmac::HMAC_SHA256),
-            (Self::Secret(secret), HS384) if secret.len() >= 48 => Method::Secret(secret, hmac::HMAC_SHA384),
-            (Self::Secret(secret), HS512) if secret.len() >= 64 => Method::Secret(secret, hmac::HMAC_SHA512),
+            (Self::Secret(secret), HS256) if secret.len() >= 32 => {
+                Method::Secret(secret, hmac::HMAC_SHA256)
+            }
+            (Self::Secret(secret), HS384) if secret.len() >= 48 => {
+                Method::Secret(secret, hmac::HMAC_SHA384)
+            }
+            (Self::Secret(secret), HS512) if secret.len() >= 64 => {
+                Method::Secret(secret, hmac::HMAC_SHA512)
+            }
             _ => return None,
         };
         Some(method)

@@ -7,7 +7,8 @@ use std::path::Path;
 /// The text of a file of at most `bytes_max` bytes, or the one mistake about it.
 pub(super) fn read(path: &Path, bytes_max: u64) -> Result<String, String> {
     let named = |what: String| format!("{}: {what}", path.display());
-    let bytes = bytes_of(path, bytes_max).map_err(|error| named(format!("cannot be read: {error}")))?;
+    let bytes =
+        bytes_of(path, bytes_max).map_err(|error| named(format!("cannot be read: {error}")))?;
     if bytes.len() as u64 > bytes_max {
         return Err(named(format!("expected at most {} MiB", bytes_max >> 20)));
     }
@@ -17,7 +18,9 @@ pub(super) fn read(path: &Path, bytes_max: u64) -> Result<String, String> {
 /// One byte more than allowed, if there is more: files can grow while they are read.
 fn bytes_of(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(bytes_max + 1).read_to_end(&mut bytes)?;
+    File::open(path)?
+        .take(bytes_max + 1)
+        .read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -32,7 +35,10 @@ mod tests {
         std::fs::write(&path, vec![b'a'; 1 << 20]).unwrap();
         assert_eq!(read(&path, 1 << 20).unwrap().len(), 1 << 20);
         std::fs::write(&path, vec![b'a'; (1 << 20) + 1]).unwrap();
-        assert_eq!(read(&path, 1 << 20).unwrap_err(), format!("{}: expected at most 1 MiB", path.display()));
+        assert_eq!(
+            read(&path, 1 << 20).unwrap_err(),
+            format!("{}: expected at most 1 MiB", path.display())
+        );
     }
 
     #[test]
@@ -40,8 +46,14 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("keys");
         let missing = read(&path, 1).unwrap_err();
-        assert!(missing.starts_with(&format!("{}: cannot be read: ", path.display())), "{missing}");
+        assert!(
+            missing.starts_with(&format!("{}: cannot be read: ", path.display())),
+            "{missing}"
+        );
         std::fs::write(&path, [0xff, 0xfe]).unwrap();
-        assert_eq!(read(&path, 9).unwrap_err(), format!("{}: expected UTF-8 text", path.display()));
+        assert_eq!(
+            read(&path, 9).unwrap_err(),
+            format!("{}: expected UTF-8 text", path.display())
+        );
     }
 }

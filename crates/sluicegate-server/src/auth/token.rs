@@ -34,11 +34,21 @@ impl Tokens {
 
     pub(super) fn load(settings: &Jwt) -> Result<Self, Vec<String>> {
         let header = header_name("principals.jwt.header", &settings.header);
-        match (header, KeySet::read(&settings.jwks_file, &settings.algorithms)) {
-            (Ok(header), Ok(keys)) => {
-                Ok(Self { header, algorithms: settings.algorithms.clone(), keys, rules: ClaimRules::new(settings) })
-            }
-            (header, keys) => Err(header.err().into_iter().chain(keys.err().into_iter().flatten()).collect()),
+        match (
+            header,
+            KeySet::read(&settings.jwks_file, &settings.algorithms),
+        ) {
+            (Ok(header), Ok(keys)) => Ok(Self {
+                header,
+                algorithms: settings.algorithms.clone(),
+                keys,
+                rules: ClaimRules::new(settings),
+            }),
+            (header, keys) => Err(header
+                .err()
+                .into_iter()
+                .chain(keys.err().into_iter().flatten())
+                .collect()),
         }
     }
 
@@ -55,17 +65,29 @@ impl Tokens {
     }
 
     /// The subject of the token, nobody without one.
-    pub(super) fn verify(&self, headers: &HeaderMap, now: SystemTime) -> Result<Option<Arc<Principal>>, Reason> {
-        let Some(line) = only_line(headers, &self.header)? else { return Ok(None) };
-        let line = str::from_utf8(line).ok().filter(|line| line.is_ascii()).ok_or(Reason::Malformed)?;
+    pub(super) fn verify(
+        &self,
+        headers: &HeaderMap,
+        now: SystemTime,
+    ) -> Result<Option<Arc<Principal>>, Reason> {
+        let Some(line) = only_line(headers, &self.header)? else {
+            return Ok(None);
+        };
+        let line = str::from_utf8(line)
+            .ok()
+            .filter(|line| line.is_ascii())
+            .ok_or(Reason::Malformed)?;
         let token = match line.split_once(' ') {
             None => line,
-            Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => token.trim_start_matches(' '),
+            Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => {
+                token.trim_start_matches(' ')
+            }
             // `Basic` and the like are for somebody behind us.
             Some(_) if self.header == AUTHORIZATION => return Ok(None),
             Some(_) => return Err(Reason::Malformed),
         };
-        self.subject_of(token, now).map(|principal| Some(Arc::new(principal)))
+        self.subject_of(token, now)
+            .map(|principal| Some(Arc::new(principal)))
     }
 
     fn subject_of(&self, token: &str, now: SystemTime) -> Result<Principal, Reason> {
@@ -83,10 +105,13 @@ impl Tokens {
         if !self.algorithms.contains(&algorithm) {
             return Err(Reason::Algorithm);
         }
-        let key = self.keys.choose(header.kid.as_deref(), algorithm).map_err(|no_key| match no_key {
-            NoKey::NotNamed => Reason::KeyId,
-            NoKey::DoesNotFit => Reason::Algorithm,
-        })?;
+        let key =
+            self.keys
+                .choose(header.kid.as_deref(), algorithm)
+                .map_err(|no_key| match no_key {
+                    NoKey::NotNamed => Reason::KeyId,
+                    NoKey::DoesNotFit => Reason::Algorithm,
+                })?;
         let signature = decoded(signature)?;
         if !key.has_signed(algorithm, message.as_bytes(), &signature) {
             return Err(Reason::BadSignature);

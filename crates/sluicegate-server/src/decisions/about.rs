@@ -58,7 +58,10 @@ impl Desk {
             && !answer.is_allowed
             && live.log_rejections
         {
-            self.gate.access_log.rate_limit_line(&RateLimitLine::new(subject, http::StatusCode::TOO_MANY_REQUESTS));
+            self.gate.access_log.rate_limit_line(&RateLimitLine::new(
+                subject,
+                http::StatusCode::TOO_MANY_REQUESTS,
+            ));
         }
         answer
     }
@@ -75,7 +78,9 @@ impl Desk {
         if let Ok(answer) = &mut answer
             && let Some(decision) = &answer.decision
         {
-            let mut enforced = decision.outcomes().filter(|(limit, _)| limit.mode == Mode::Enforce);
+            let mut enforced = decision
+                .outcomes()
+                .filter(|(limit, _)| limit.mode == Mode::Enforce);
             if enforced.any(|(_, charged)| charged.outcome.remaining() < cost) {
                 (answer.is_allowed, answer.retry_after) = (false, None);
             }
@@ -84,13 +89,25 @@ impl Desk {
         answer
     }
 
-    async fn decide(&self, live: &Live, about: &About<'_>, cost: u64) -> Result<Answer, MissingKey> {
+    async fn decide(
+        &self,
+        live: &Live,
+        about: &About<'_>,
+        cost: u64,
+    ) -> Result<Answer, MissingKey> {
         let verdict = match about {
-            About::Request { subject, headers } => match self.gate.ruling_of_caller(live, subject) {
-                Some(Ruling::Deny) => return Ok(Answer::no(None)),
-                Some(Ruling::Allow) => return Ok(Answer::yes(None)),
-                None => self.gate.check(live, Stage::Whole, subject, headers, cost).await.verdict,
-            },
+            About::Request { subject, headers } => {
+                match self.gate.ruling_of_caller(live, subject) {
+                    Some(Ruling::Deny) => return Ok(Answer::no(None)),
+                    Some(Ruling::Allow) => return Ok(Answer::yes(None)),
+                    None => {
+                        self.gate
+                            .check(live, Stage::Whole, subject, headers, cost)
+                            .await
+                            .verdict
+                    }
+                }
+            }
             About::Counter { limit, key } => {
                 let charge = live.policy.charge_named(limit, key, cost)?;
                 self.gate.decide(live, charge.as_slice()).await
@@ -110,26 +127,45 @@ impl Desk {
         cost: u64,
         age: Nanos,
     ) -> Result<Answer, GiveBackError> {
-        let charge = live.policy.charge_named(limit, key, cost).map_err(GiveBackError::Unidentified)?;
+        let charge = live
+            .policy
+            .charge_named(limit, key, cost)
+            .map_err(GiveBackError::Unidentified)?;
         match self.gate.give_back(live, charge.as_slice(), age).await {
-            Verdict::Unavailable { error, .. } | Verdict::ForwardUnchecked(error) => Err(GiveBackError::Store(error)),
+            Verdict::Unavailable { error, .. } | Verdict::ForwardUnchecked(error) => {
+                Err(GiveBackError::Store(error))
+            }
             verdict => Answer::of(verdict).map_err(GiveBackError::Unidentified),
         }
     }
 
     /// Forgets one counter.
-    pub(crate) async fn reset(&self, live: &Live, (limit, key): (&str, &[&str])) -> Result<(), GiveBackError> {
-        let charge = live.policy.charge_named(limit, key, 0).map_err(GiveBackError::Unidentified)?;
-        self.gate.forget(live, charge.as_slice()).await.map_err(|error| match error {
-            ResetError::Unidentified(missing) => GiveBackError::Unidentified(missing),
-            ResetError::Store(error) => GiveBackError::Store(error),
-        })
+    pub(crate) async fn reset(
+        &self,
+        live: &Live,
+        (limit, key): (&str, &[&str]),
+    ) -> Result<(), GiveBackError> {
+        let charge = live
+            .policy
+            .charge_named(limit, key, 0)
+            .map_err(GiveBackError::Unidentified)?;
+        self.gate
+            .forget(live, charge.as_slice())
+            .await
+            .map_err(|error| match error {
+                ResetError::Unidentified(missing) => GiveBackError::Unidentified(missing),
+                ResetError::Store(error) => GiveBackError::Store(error),
+            })
     }
 
     fn count(&self, asking: &Asking, answer: Result<&Answer, &MissingKey>) {
         let counted = match answer {
             Ok(answer) if answer.is_allowed => DecisionAnswer::Allowed,
-            Ok(Answer { is_degraded: true, decision: None, .. }) => DecisionAnswer::Unavailable,
+            Ok(Answer {
+                is_degraded: true,
+                decision: None,
+                ..
+            }) => DecisionAnswer::Unavailable,
             Ok(Answer { decision: None, .. }) => DecisionAnswer::Denied,
             Ok(_) => DecisionAnswer::Limited,
             Err(_) => DecisionAnswer::Refused,
@@ -144,25 +180,44 @@ impl Answer {
     const UNAVAILABLE_RETRY: Nanos = Nanos::SECOND;
 
     fn yes(decision: Option<Decision>) -> Self {
-        Self { is_allowed: true, retry_after: Some(Nanos::ZERO), is_degraded: false, decision }
+        Self {
+            is_allowed: true,
+            retry_after: Some(Nanos::ZERO),
+            is_degraded: false,
+            decision,
+        }
     }
 
     fn no(retry_after: Option<Nanos>) -> Self {
-        Self { is_allowed: false, retry_after, is_degraded: false, decision: None }
+        Self {
+            is_allowed: false,
+            retry_after,
+            is_degraded: false,
+            decision: None,
+        }
     }
 
     /// What a verdict means to whoever asked.
     pub(crate) fn of(verdict: Verdict) -> Result<Self, MissingKey> {
         Ok(match verdict {
-            Verdict::Forward(decision) => Self { is_degraded: decision.is_degraded(), ..Self::yes(Some(decision)) },
+            Verdict::Forward(decision) => Self {
+                is_degraded: decision.is_degraded(),
+                ..Self::yes(Some(decision))
+            },
             Verdict::Reject(decision) => Self {
                 is_allowed: false,
                 retry_after: decision.retry_after(),
                 is_degraded: decision.is_degraded(),
                 decision: Some(decision),
             },
-            Verdict::ForwardUnchecked(_) => Self { is_degraded: true, ..Self::yes(None) },
-            Verdict::Unavailable { .. } => Self { is_degraded: true, ..Self::no(Some(Self::UNAVAILABLE_RETRY)) },
+            Verdict::ForwardUnchecked(_) => Self {
+                is_degraded: true,
+                ..Self::yes(None)
+            },
+            Verdict::Unavailable { .. } => Self {
+                is_degraded: true,
+                ..Self::no(Some(Self::UNAVAILABLE_RETRY))
+            },
             Verdict::Unidentified(missing) => return Err(missing),
         })
     }

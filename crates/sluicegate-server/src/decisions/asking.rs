@@ -27,21 +27,37 @@ struct Traced {
 
 impl Asking {
     /// One with headers, which may name a trace.
-    pub(super) fn begin(gate: &Gate, protocol: DecisionProtocol, headers: &HeaderMap, peer: SocketAddr) -> Self {
+    pub(super) fn begin(
+        gate: &Gate,
+        protocol: DecisionProtocol,
+        headers: &HeaderMap,
+        peer: SocketAddr,
+    ) -> Self {
         let traced = gate.traces.as_ref().and_then(|traces| {
             let span = traces.begin(&RequestId::next(), headers, gate.live().trusts(peer.ip()))?;
-            Some(Arc::new(Traced { span, answer: OnceLock::new() }))
+            Some(Arc::new(Traced {
+                span,
+                answer: OnceLock::new(),
+            }))
         });
         Self { protocol, traced }
     }
 
     /// One that is never traced.
     pub(super) fn untraced(protocol: DecisionProtocol) -> Self {
-        Self { protocol, traced: None }
+        Self {
+            protocol,
+            traced: None,
+        }
     }
 
     /// It was answered so.
-    pub(super) fn answered(&self, gate: &Gate, answer: DecisionAnswer, decision: Option<&Decision>) {
+    pub(super) fn answered(
+        &self,
+        gate: &Gate,
+        answer: DecisionAnswer,
+        decision: Option<&Decision>,
+    ) {
         gate.metrics.decision(self.protocol, answer);
         if let Some(traced) = &self.traced {
             let denied_by = || Some(decision?.denials().next()?.0.name.clone());
@@ -65,11 +81,20 @@ impl Asking {
 
     /// It is over.
     pub(super) fn end(&self, gate: &Gate, way: Way<'_>) {
-        let (Some(traced), Some(traces)) = (&self.traced, &gate.traces) else { return };
+        let (Some(traced), Some(traces)) = (&self.traced, &gate.traces) else {
+            return;
+        };
         let (outcome, limit) = match traced.answer.get() {
             Some((answer, limit)) => (Some(answer.as_str()), limit.as_deref()),
             None => (None, None),
         };
-        traces.end(&traced.span, Asked { way, outcome, limit });
+        traces.end(
+            &traced.span,
+            Asked {
+                way,
+                outcome,
+                limit,
+            },
+        );
     }
 }

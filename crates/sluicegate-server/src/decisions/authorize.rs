@@ -7,7 +7,9 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use http::header::{
+    ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE,
+};
 use http::request::Parts;
 use http::{Response, StatusCode, Uri};
 use http_body_util::Full;
@@ -67,7 +69,11 @@ pub(super) async fn answer(
         Ok(origin) => decide(desk, &live, &origin, peer, &parts.headers).await,
         Err(Misread::Client) => {
             let response = sentence(StatusCode::BAD_REQUEST, "the target is no text");
-            Err(Refused { counted: DecisionAnswer::Refused, decision: None, response })
+            Err(Refused {
+                counted: DecisionAnswer::Refused,
+                decision: None,
+                response,
+            })
         }
         Err(Misread::Gateway(problem)) => {
             asking.answered(&desk.gate, DecisionAnswer::Refused, None);
@@ -105,13 +111,25 @@ impl<'a> Origin<'a> {
     fn of(flavour: Flavour, rest: &'a str, parts: &'a Parts) -> Result<Self, Misread> {
         let Some([method, target, host]) = flavour.origin_headers() else {
             let path = if rest.is_empty() { "/" } else { rest };
-            return Ok(Self { method: parts.method.as_str(), path, host: host_of(&parts.uri, &parts.headers) });
+            return Ok(Self {
+                method: parts.method.as_str(),
+                path,
+                host: host_of(&parts.uri, &parts.headers),
+            });
         };
-        let text = |name| only(&parts.headers, name)?.to_str().map_err(|_| Misread::Client);
+        let text = |name| {
+            only(&parts.headers, name)?
+                .to_str()
+                .map_err(|_| Misread::Client)
+        };
         let path = text(&target)?.split(['?', '#']).next().unwrap_or_default();
         let host = HeaderMap::from_iter([(HOST, only(&parts.headers, &host)?.clone())]);
         let host = host_of(&Uri::default(), &host).map(|host| Cow::Owned(host.into_owned()));
-        Ok(Self { method: text(&method)?, path, host })
+        Ok(Self {
+            method: text(&method)?,
+            path,
+            host,
+        })
     }
 }
 
@@ -119,10 +137,14 @@ impl<'a> Origin<'a> {
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<&'a HeaderValue, Misread> {
     let problem = |what: &'static str| Misread::Gateway(Problem::of_field(name.as_str(), what));
     let mut lines = headers.get_all(name).iter();
-    let line = lines.next().ok_or_else(|| problem("is missing: the gateway must set it"))?;
+    let line = lines
+        .next()
+        .ok_or_else(|| problem("is missing: the gateway must set it"))?;
     match lines.next() {
         None => Ok(line),
-        Some(_) => Err(problem("stands there twice: the gateway must replace what its client sent")),
+        Some(_) => Err(problem(
+            "stands there twice: the gateway must replace what its client sent",
+        )),
     }
 }
 
@@ -159,7 +181,12 @@ async fn decide(
         "*" => Ok(Cow::Borrowed("/")),
         path => normalise_path(path),
     };
-    let path = path.map_err(|ambiguous| reject(&Rejection::AmbiguousPath(ambiguous), DecisionAnswer::Refused))?;
+    let path = path.map_err(|ambiguous| {
+        reject(
+            &Rejection::AmbiguousPath(ambiguous),
+            DecisionAnswer::Refused,
+        )
+    })?;
     let extracted = Extracted {
         client_ip: live.client_ip.resolve(Some(peer.ip()), headers),
         method: origin.method,
@@ -169,7 +196,10 @@ async fn decide(
         principal: None,
     };
     if let Some(twin) = live.key_headers.twin_in(&live.policy, headers) {
-        return Err(reject(&Rejection::TwinHeader(&twin), DecisionAnswer::Refused));
+        return Err(reject(
+            &Rejection::TwinHeader(&twin),
+            DecisionAnswer::Refused,
+        ));
     }
     let verdict = match ruling(&desk.gate, live, &extracted, headers, |_| {}).await {
         Ok(passed) => return Ok(passed.decision),
@@ -182,15 +212,26 @@ async fn decide(
         }
         Err(Stop::Unauthorized(unauthorized)) => {
             let mut response = sentence(StatusCode::UNAUTHORIZED, unauthorized.to_string());
-            response.headers_mut().insert(WWW_AUTHENTICATE, unauthorized.challenge());
-            return Err(Refused { counted: DecisionAnswer::Unauthorized, decision: None, response });
+            response
+                .headers_mut()
+                .insert(WWW_AUTHENTICATE, unauthorized.challenge());
+            return Err(Refused {
+                counted: DecisionAnswer::Unauthorized,
+                decision: None,
+                response,
+            });
         }
         Err(Stop::Verdict(verdict)) => verdict,
     };
     let mut refused = match &verdict {
         Verdict::Reject(decision) => reject(&Rejection::Limited(decision), DecisionAnswer::Limited),
-        Verdict::Unavailable { status, .. } => reject(&Rejection::Unavailable(*status), DecisionAnswer::Unavailable),
-        Verdict::Unidentified(missing) => reject(&Rejection::Unidentified(missing), DecisionAnswer::Refused),
+        Verdict::Unavailable { status, .. } => reject(
+            &Rejection::Unavailable(*status),
+            DecisionAnswer::Unavailable,
+        ),
+        Verdict::Unidentified(missing) => {
+            reject(&Rejection::Unidentified(missing), DecisionAnswer::Refused)
+        }
         // The two that pass do not stop a request.
         Verdict::Forward(_) | Verdict::ForwardUnchecked(_) => return Ok(None),
     };
@@ -230,6 +271,9 @@ fn worded(live: &Live, headers: &HeaderMap, rejection: &Rejection<'_>) -> Respon
 fn sentence(status: StatusCode, words: impl Into<Bytes>) -> Response<Bytes> {
     let mut response = Response::new(words.into());
     *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response.headers_mut().insert(
+        CONTENT_TYPE,
+        HeaderValue::from_static("text/plain; charset=utf-8"),
+    );
     response
 }

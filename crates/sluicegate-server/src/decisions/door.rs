@@ -22,7 +22,12 @@ pub(super) trait Protocol: Send + Sync + 'static {
     const NAME: &'static str;
 
     /// Serves a connection until it ends, is late, or the process is told to end.
-    fn serve<S>(&self, desk: Arc<Desk>, stream: S, peer: SocketAddr) -> impl Future<Output = ()> + Send
+    fn serve<S>(
+        &self,
+        desk: Arc<Desk>,
+        stream: S,
+        peer: SocketAddr,
+    ) -> impl Future<Output = ()> + Send
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
@@ -41,9 +46,18 @@ impl DoorTls {
     /// Reads the files.
     pub(crate) fn new(settings: &DecisionsTls) -> Result<Self, String> {
         let speaking = |protocols: &[&str]| {
-            tls::to_clients(&settings.server, settings.client_ca_file.as_deref(), "decisions.tls", protocols)
+            tls::to_clients(
+                &settings.server,
+                settings.client_ca_file.as_deref(),
+                "decisions.tls",
+                protocols,
+            )
         };
-        Ok(Self { http: speaking(&["http/1.1"])?, grpc: speaking(&["h2"])?, resp: speaking(&[])? })
+        Ok(Self {
+            http: speaking(&["http/1.1"])?,
+            grpc: speaking(&["h2"])?,
+            resp: speaking(&[])?,
+        })
     }
 }
 
@@ -53,26 +67,50 @@ const CONNECTIONS_MAX: usize = 10_000;
 /// A door at this address.
 pub(super) fn door<P: Protocol>(protocol: P, address: SocketAddr, desk: &Arc<Desk>) -> Door {
     let (protocol, desk) = (Arc::new(protocol), Arc::clone(desk));
-    Door::new(P::NAME, vec![address], CONNECTIONS_MAX, move |stream, peer| {
-        admit(Arc::clone(&protocol), Arc::clone(&desk), stream, peer)
-    })
+    Door::new(
+        P::NAME,
+        vec![address],
+        CONNECTIONS_MAX,
+        move |stream, peer| admit(Arc::clone(&protocol), Arc::clone(&desk), stream, peer),
+    )
 }
 
-async fn admit<P: Protocol>(protocol: Arc<P>, desk: Arc<Desk>, stream: TcpStream, peer: SocketAddr) {
+async fn admit<P: Protocol>(
+    protocol: Arc<P>,
+    desk: Arc<Desk>,
+    stream: TcpStream,
+    peer: SocketAddr,
+) {
     /// Gateways keep connections for days; one that is gone without a word is noticed after this time without any.
     const QUIET: Duration = Duration::from_secs(60);
     /// For all of a handshake.
     const PATIENCE: Duration = Duration::from_secs(10);
-    let keepalive = TcpKeepalive::new().with_time(QUIET).with_interval(QUIET / 4);
+    let keepalive = TcpKeepalive::new()
+        .with_time(QUIET)
+        .with_interval(QUIET / 4);
     // An answer is one write: nothing is gained by waiting for more.
-    if stream.set_nodelay(true).is_err() || SockRef::from(&stream).set_tcp_keepalive(&keepalive).is_err() {
+    if stream.set_nodelay(true).is_err()
+        || SockRef::from(&stream)
+            .set_tcp_keepalive(&keepalive)
+            .is_err()
+    {
         return;
     }
-    let config = desk.gate.live().decisions_tls.as_ref().map(|tls| Arc::clone(P::tls(tls)));
-    let Some(config) = config else { return protocol.serve(desk, Impatient::new(stream), peer).await };
+    let config = desk
+        .gate
+        .live()
+        .decisions_tls
+        .as_ref()
+        .map(|tls| Arc::clone(P::tls(tls)));
+    let Some(config) = config else {
+        return protocol.serve(desk, Impatient::new(stream), peer).await;
+    };
     match tokio::time::timeout(PATIENCE, TlsAcceptor::from(config).accept(stream)).await {
         Ok(Ok(stream)) => Box::pin(protocol.serve(desk, Impatient::new(stream), peer)).await,
         Ok(Err(_)) => desk.gate.metrics.connection_refused(ConnectionRefusal::Tls),
-        Err(_) => desk.gate.metrics.connection_refused(ConnectionRefusal::Slow),
+        Err(_) => desk
+            .gate
+            .metrics
+            .connection_refused(ConnectionRefusal::Slow),
     }
 }

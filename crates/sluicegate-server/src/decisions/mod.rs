@@ -57,14 +57,29 @@ pub(crate) fn doors(
     }
     let token = match &config.token_file {
         None => None,
-        Some(file) => Some(SharedToken::from_file(file).map_err(|error| format!("decisions.token_file: {error}"))?),
+        Some(file) => Some(
+            SharedToken::from_file(file)
+                .map_err(|error| format!("decisions.token_file: {error}"))?,
+        ),
     };
-    let desk = Arc::new(Desk { gate: Arc::clone(gate), token, ending: ending.clone() });
+    let desk = Arc::new(Desk {
+        gate: Arc::clone(gate),
+        token,
+        ending: ending.clone(),
+    });
     let mut doors = Vec::new();
-    doors.extend(config.http.map(|address| door::door(http::Http, address, &desk)));
+    doors.extend(
+        config
+            .http
+            .map(|address| door::door(http::Http, address, &desk)),
+    );
     if let Some(address) = config.grpc {
         doors.push(door::door(grpc::Envoy::new()?, address, &desk));
     }
-    doors.extend(config.resp.map(|address| door::door(resp::Resp, address, &desk)));
+    doors.extend(
+        config
+            .resp
+            .map(|address| door::door(resp::Resp, address, &desk)),
+    );
     Ok(doors)
 }

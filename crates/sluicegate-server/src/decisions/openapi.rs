@@ -17,7 +17,12 @@ mod tests {
     fn every_route_is_described_and_nothing_else_is() {
         let document: Value = serde_json::from_str(DOCUMENT).unwrap();
         assert_eq!(document["openapi"], "3.1.0");
-        let described: BTreeSet<&str> = document["paths"].as_object().unwrap().keys().map(String::as_str).collect();
+        let described: BTreeSet<&str> = document["paths"]
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(String::as_str)
+            .collect();
         let served: BTreeSet<&str> = ROUTES
             .into_iter()
             .map(|(path, route)| match route {
@@ -27,13 +32,23 @@ mod tests {
             .collect();
         assert_eq!(described, served);
         for (path, methods) in document["paths"].as_object().unwrap() {
-            let methods: BTreeSet<&str> = methods.as_object().unwrap().keys().map(String::as_str).collect();
+            let methods: BTreeSet<&str> = methods
+                .as_object()
+                .unwrap()
+                .keys()
+                .map(String::as_str)
+                .collect();
             let expected: &[&str] = match path.as_str() {
                 "/openapi.json" => &["get"],
-                path if path.starts_with("/v1/authorize/") => &["get", "post", "put", "patch", "delete"],
+                path if path.starts_with("/v1/authorize/") => {
+                    &["get", "post", "put", "patch", "delete"]
+                }
                 _ => &["post"],
             };
-            let methods: BTreeSet<&str> = methods.into_iter().filter(|key| *key != "parameters").collect();
+            let methods: BTreeSet<&str> = methods
+                .into_iter()
+                .filter(|key| *key != "parameters")
+                .collect();
             assert_eq!(methods, expected.iter().copied().collect(), "{path}");
         }
     }

@@ -35,9 +35,14 @@ fn connect(protocol: impl Protocol) -> (DuplexStream, JoinHandle<()>) {
 async fn until_closed(mut near: DuplexStream, served: JoinHandle<()>) -> (String, Duration) {
     let began = Instant::now();
     let mut answer = Vec::new();
-    let _ = tokio::time::timeout(AGES, near.read_to_end(&mut answer)).await.expect("the door closes");
+    let _ = tokio::time::timeout(AGES, near.read_to_end(&mut answer))
+        .await
+        .expect("the door closes");
     served.await.unwrap();
-    (String::from_utf8_lossy(&answer).into_owned(), began.elapsed())
+    (
+        String::from_utf8_lossy(&answer).into_owned(),
+        began.elapsed(),
+    )
 }
 
 #[tokio::test(start_paused = true)]
@@ -53,11 +58,13 @@ async fn a_question_whose_head_does_not_come_is_given_up() {
 #[tokio::test(start_paused = true)]
 async fn a_question_whose_body_does_not_come_is_answered_and_given_up() {
     let (mut near, served) = connect(http::Http);
-    let head =
-        "POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{\"limit\":";
+    let head = "POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{\"limit\":";
     near.write_all(head.as_bytes()).await.unwrap();
     let (answer, took) = until_closed(near, served).await;
-    assert!(answer.starts_with("HTTP/1.1 408 ") && answer.contains("the body took too long"), "{answer}");
+    assert!(
+        answer.starts_with("HTTP/1.1 408 ") && answer.contains("the body took too long"),
+        "{answer}"
+    );
     assert_eq!(took.as_secs(), 10);
 }
 
@@ -65,7 +72,9 @@ async fn a_question_whose_body_does_not_come_is_answered_and_given_up() {
 async fn a_gateway_that_asks_nothing_is_given_up() {
     // Settings and nothing else, which is a connection as far as HTTP/2 is concerned.
     let (mut near, served) = connect(grpc::Envoy::new().unwrap());
-    near.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+    near.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
+        .await
+        .unwrap();
     let (_, took) = until_closed(near, served).await;
     assert_eq!(took.as_secs(), 10);
 }

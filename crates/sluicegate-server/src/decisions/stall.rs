@@ -21,11 +21,19 @@ impl<S> Impatient<S> {
     pub(crate) const LONGEST: Duration = Duration::from_secs(10);
 
     pub(crate) fn new(stream: S) -> Self {
-        Self { stream, until: Box::pin(sleep(Self::LONGEST)), is_waiting: false }
+        Self {
+            stream,
+            until: Box::pin(sleep(Self::LONGEST)),
+            is_waiting: false,
+        }
     }
 
     /// What was written, or an error when nothing could be for too long.
-    fn noted<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    fn noted<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        written: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.is_waiting = false;
             return written;
@@ -40,13 +48,21 @@ impl<S> Impatient<S> {
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.noted(cx, written)
     }
@@ -97,8 +113,14 @@ mod tests {
         });
         near.write_all(&[0; 16]).await.unwrap();
         let began = Instant::now();
-        assert_eq!(near.write_all(&[0; 16]).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
-        assert_eq!(began.elapsed().as_secs(), Impatient::<()>::LONGEST.as_secs());
+        assert_eq!(
+            near.write_all(&[0; 16]).await.unwrap_err().kind(),
+            io::ErrorKind::TimedOut
+        );
+        assert_eq!(
+            began.elapsed().as_secs(),
+            Impatient::<()>::LONGEST.as_secs()
+        );
         taking.abort();
     }
 }

@@ -31,19 +31,30 @@ impl SharedToken {
 
     /// Reads the file to see that it can be used.
     pub(crate) fn from_file(path: impl Into<PathBuf>) -> Result<Self, TokenError> {
-        Ok(Self { file: AdminToken::from_file(path)?, admitted: ArcSwapOption::empty() })
+        Ok(Self {
+            file: AdminToken::from_file(path)?,
+            admitted: ArcSwapOption::empty(),
+        })
     }
 
     /// Whether this is the token. How long that takes says nothing about how much of it is right.
     pub(crate) fn admits(&self, shown: &[u8]) -> bool {
         let hash: [u8; 32] = Sha256::digest(shown).into();
-        let is_same = |known: &Admitted| bool::from(known.hash.ct_eq(&hash)) && known.at.elapsed() < Self::FRESH;
+        let is_same = |known: &Admitted| {
+            bool::from(known.hash.ct_eq(&hash)) && known.at.elapsed() < Self::FRESH
+        };
         if self.admitted.load().as_deref().is_some_and(is_same) {
             return true;
         }
         let is_admitted = self.file.admits(shown);
         if is_admitted {
-            self.admitted.store(Some(Admitted { hash, at: Instant::now() }.into()));
+            self.admitted.store(Some(
+                Admitted {
+                    hash,
+                    at: Instant::now(),
+                }
+                .into(),
+            ));
         }
         is_admitted
     }
@@ -56,15 +67,21 @@ impl SharedToken {
     /// The same, or as `Authorization: Bearer`.
     pub(crate) fn in_either_header(headers: &HeaderMap) -> Option<&[u8]> {
         Self::in_own_header(headers).or_else(|| {
-            let (scheme, token) = only(headers, &AUTHORIZATION)?.split_at_checked(b"Bearer ".len())?;
-            scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
+            let (scheme, token) =
+                only(headers, &AUTHORIZATION)?.split_at_checked(b"Bearer ".len())?;
+            scheme
+                .eq_ignore_ascii_case(b"Bearer ")
+                .then(|| token.trim_ascii())
         })
     }
 }
 
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a [u8]> {
     let mut lines = headers.get_all(name).iter();
-    lines.next().filter(|_| lines.next().is_none()).map(|line| line.as_bytes())
+    lines
+        .next()
+        .filter(|_| lines.next().is_none())
+        .map(|line| line.as_bytes())
 }
 
 #[cfg(test)]
@@ -81,25 +98,43 @@ mod tests {
         let token = SharedToken::from_file(&path).unwrap();
         for _ in 0..2 {
             assert!(token.admits(GOOD));
-            for wrong in [&b""[..], b"0123456789abcdeF", b"0123456789abcde", b"0123456789abcdef0"] {
+            for wrong in [
+                &b""[..],
+                b"0123456789abcdeF",
+                b"0123456789abcde",
+                b"0123456789abcdef0",
+            ] {
                 assert!(!token.admits(wrong));
             }
         }
         std::fs::write(&path, "fedcba9876543210").unwrap();
-        assert!(token.admits(b"fedcba9876543210"), "a new token need not wait");
-        assert!(!token.admits(GOOD), "what was admitted last is another one now");
+        assert!(
+            token.admits(b"fedcba9876543210"),
+            "a new token need not wait"
+        );
+        assert!(
+            !token.admits(GOOD),
+            "what was admitted last is another one now"
+        );
     }
 
     #[test]
     fn a_token_is_shown_once_and_in_one_place() {
         let headers = |lines: &[(&'static str, &'static str)]| -> HeaderMap {
-            lines.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect()
+            lines
+                .iter()
+                .map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()))
+                .collect()
         };
         let own = headers(&[("x-sluicegate-token", " a "), ("authorization", "Bearer b")]);
         assert_eq!(SharedToken::in_own_header(&own), Some(&b"a"[..]));
         assert_eq!(SharedToken::in_either_header(&own), Some(&b"a"[..]));
         let bearer = headers(&[("authorization", "bearer b")]);
-        assert_eq!(SharedToken::in_own_header(&bearer), None, "that is the client's");
+        assert_eq!(
+            SharedToken::in_own_header(&bearer),
+            None,
+            "that is the client's"
+        );
         assert_eq!(SharedToken::in_either_header(&bearer), Some(&b"b"[..]));
         for none in [
             headers(&[]),

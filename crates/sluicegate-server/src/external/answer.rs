@@ -49,7 +49,9 @@ impl Answer {
     pub(super) fn from_json(text: &[u8], zeroes: Zeroes) -> Result<Self, &'static str> {
         // Nested more than 128 deep, it is refused here.
         let value: Value = serde_json::from_slice(text).map_err(|_| "it is no JSON")?;
-        let Value::Object(fields) = &value else { return Err("it is no object") };
+        let Value::Object(fields) = &value else {
+            return Err("it is no object");
+        };
         if has_controls(&value) {
             return Err("it holds control characters");
         }
@@ -58,30 +60,49 @@ impl Answer {
             return Err("average is missing");
         }
         Ok(Self {
-            average: fields.whole("average", "average is no whole number")?.unwrap_or_default(),
-            burst: fields.whole("burst", "burst is no whole number")?.unwrap_or_default(),
+            average: fields
+                .whole("average", "average is no whole number")?
+                .unwrap_or_default(),
+            burst: fields
+                .whole("burst", "burst is no whole number")?
+                .unwrap_or_default(),
             period: fields.text("period", "period is no text")?,
             tenant_key: fields.text("tenant_key", "tenant_key is no text")?,
-            failure_policy: fields.word("failure_policy", failure_policy_number)?.ok_or("failure_policy is unknown")?,
+            failure_policy: fields
+                .word("failure_policy", failure_policy_number)?
+                .ok_or("failure_policy is unknown")?,
             failure_code: fields.small("failure_code", "failure_code is no number of a status")?,
             backend_url: fields.text("backend_url", "backend_url is no text")?,
-            backend_protocol: fields.word("backend_protocol", protocol_number)?.ok_or("backend_protocol is unknown")?,
+            backend_protocol: fields
+                .word("backend_protocol", protocol_number)?
+                .ok_or("backend_protocol is unknown")?,
             request_timeout: fields.text("request_timeout", "request_timeout is no text")?,
-            max_age: fields.whole("cache_max_age_seconds", "cache_max_age_seconds is no whole number")?,
-            no_store: fields.switch("cache_no_store", "cache_no_store is neither true nor false")?,
+            max_age: fields.whole(
+                "cache_max_age_seconds",
+                "cache_max_age_seconds is no whole number",
+            )?,
+            no_store: fields
+                .switch("cache_no_store", "cache_no_store is neither true nor false")?,
         })
     }
 
     /// What it means; the error says what is wrong.
     pub(super) fn understood(&self, backends: &BackendPolicy) -> Result<Understood, &'static str> {
-        let texts = [&self.period, &self.tenant_key, &self.backend_url, &self.request_timeout];
+        let texts = [
+            &self.period,
+            &self.tenant_key,
+            &self.backend_url,
+            &self.request_timeout,
+        ];
         if texts.iter().any(|text| text.chars().any(char::is_control)) {
             return Err("it holds control characters");
         }
         if self.max_age.is_some_and(i64::is_negative) {
             return Err("cache_max_age_seconds is negative");
         }
-        let tenant = Some(&self.tenant_key).filter(|key| is_tenant_key(key)).cloned();
+        let tenant = Some(&self.tenant_key)
+            .filter(|key| is_tenant_key(key))
+            .cloned();
         let (backend, refused_backend) = match self.backend_url.as_str() {
             "" => (None, None),
             url => match backends.parse(url) {
@@ -101,7 +122,11 @@ impl Answer {
             tenant,
         };
         let has_invalid_tenant = told.tenant.is_none() && !self.tenant_key.is_empty();
-        Ok(Understood { told, has_invalid_tenant, refused_backend })
+        Ok(Understood {
+            told,
+            has_invalid_tenant,
+            refused_backend,
+        })
     }
 
     /// `average: 0` is unlimited. Without a burst, as many at once as in a period; without a period, a second.
@@ -116,18 +141,27 @@ impl Answer {
             return Ok(None);
         }
         let burst = if burst == 0 { average } else { burst };
-        Quota::new(average, period, burst).map(Some).map_err(|_| "its quota cannot be kept")
+        Quota::new(average, period, burst)
+            .map(Some)
+            .map_err(|_| "its quota cannot be kept")
     }
 
     fn failure_status(&self) -> Result<Option<FailureStatus>, &'static str> {
         if self.failure_code == 0 {
             return Ok(None);
         }
-        let status = u16::try_from(self.failure_code).ok().and_then(|code| FailureStatus::new(code).ok());
-        status.map(Some).ok_or("failure_code is no status from 400 to 599")
+        let status = u16::try_from(self.failure_code)
+            .ok()
+            .and_then(|code| FailureStatus::new(code).ok());
+        status
+            .map(Some)
+            .ok_or("failure_code is no status from 400 to 599")
     }
 
-    fn on_failure(&self, status: Option<FailureStatus>) -> Result<Option<FailurePolicy>, &'static str> {
+    fn on_failure(
+        &self,
+        status: Option<FailureStatus>,
+    ) -> Result<Option<FailurePolicy>, &'static str> {
         match self.failure_policy {
             0 => Ok(None),
             1 => Ok(Some(FailurePolicy::Open)),
@@ -193,11 +227,17 @@ impl<'a> Fields<'a> {
     }
 
     /// A word or its number; `None` when the word is unknown. Unknown numbers are found out later.
-    fn word(&self, name: &str, number: fn(&str) -> Option<i32>) -> Result<Option<i32>, &'static str> {
+    fn word(
+        &self,
+        name: &str,
+        number: fn(&str) -> Option<i32>,
+    ) -> Result<Option<i32>, &'static str> {
         match self.get(name) {
             None => Ok(Some(0)),
             Some(Value::String(text)) => Ok(number(text)),
-            Some(_) => self.small(name, "a choice is neither a word nor a number").map(Some),
+            Some(_) => self
+                .small(name, "a choice is neither a word nor a number")
+                .map(Some),
         }
     }
 }
@@ -206,7 +246,9 @@ impl<'a> Fields<'a> {
 fn camel(name: &str) -> String {
     let mut words = name.split('_');
     let first = words.next().unwrap_or_default().to_owned();
-    words.fold(first, |whole, word| whole + &word[..1].to_ascii_uppercase() + &word[1..])
+    words.fold(first, |whole, word| {
+        whole + &word[..1].to_ascii_uppercase() + &word[1..]
+    })
 }
 
 fn failure_policy_number(word: &str) -> Option<i32> {
@@ -258,7 +300,9 @@ fn duration(text: &str) -> Option<Nanos> {
     let mut rest = text;
     for _ in 0..PARTS_MAX {
         let unit = rest.find(|letter: char| !letter.is_ascii_digit())?;
-        let end = rest[unit..].find(|letter: char| letter.is_ascii_digit()).map_or(rest.len(), |at| unit + at);
+        let end = rest[unit..]
+            .find(|letter: char| letter.is_ascii_digit())
+            .map_or(rest.len(), |at| unit + at);
         nanos = nanos.checked_add(parse_duration(&rest[..end]).ok()?.get())?;
         rest = &rest[end..];
         if rest.is_empty() {
@@ -273,7 +317,9 @@ fn has_controls(value: &Value) -> bool {
     match value {
         Value::String(text) => in_text(text),
         Value::Array(items) => items.iter().any(has_controls),
-        Value::Object(fields) => fields.iter().any(|(name, value)| in_text(name) || has_controls(value)),
+        Value::Object(fields) => fields
+            .iter()
+            .any(|(name, value)| in_text(name) || has_controls(value)),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }

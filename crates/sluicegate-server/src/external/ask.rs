@@ -27,7 +27,9 @@ impl Asked {
         let mut headers: BTreeMap<String, String> = BTreeMap::new();
         for (name, value) in question.headers {
             // What is no text cannot be told as text.
-            let Ok(value) = std::str::from_utf8(value.as_bytes()) else { continue };
+            let Ok(value) = std::str::from_utf8(value.as_bytes()) else {
+                continue;
+            };
             if !filter.tells(name.as_str()) {
                 continue;
             }
@@ -57,15 +59,28 @@ mod tests {
 
     fn headers(list: &[(&'static str, &[u8])]) -> HeaderMap {
         let pair = |(name, value): &(&'static str, &[u8])| {
-            (HeaderName::from_static(name), HeaderValue::from_bytes(value).unwrap())
+            (
+                HeaderName::from_static(name),
+                HeaderValue::from_bytes(value).unwrap(),
+            )
         };
         list.iter().map(pair).collect()
     }
 
     fn told(list: &[(&'static str, &[u8])], filter: &HeaderFilter) -> Vec<String> {
         let headers = headers(list);
-        let question = Question { limit: "l", key: "k", method: "GET", path: "/", headers: &headers };
-        Asked::of(&question, filter).headers.into_iter().map(|(name, value)| format!("{name}={value}")).collect()
+        let question = Question {
+            limit: "l",
+            key: "k",
+            method: "GET",
+            path: "/",
+            headers: &headers,
+        };
+        Asked::of(&question, filter)
+            .headers
+            .into_iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect()
     }
 
     /// E3
@@ -83,7 +98,12 @@ mod tests {
 
     #[test]
     fn lines_of_one_name_are_joined_and_what_is_no_text_is_left_out() {
-        let request: [(&'static str, &[u8]); 4] = [("a", b"1"), ("b", b"\xff"), ("a", b"2"), ("c", "ä".as_bytes())];
+        let request: [(&'static str, &[u8]); 4] = [
+            ("a", b"1"),
+            ("b", b"\xff"),
+            ("a", b"2"),
+            ("c", "ä".as_bytes()),
+        ];
         assert_eq!(told(&request, &HeaderFilter::default()), ["a=1, 2", "c=ä"]);
     }
 }

@@ -79,13 +79,19 @@ pub struct BackendPolicy {
 impl BackendPolicy {
     /// The policy that a configuration asks for.
     pub fn new(settings: &BackendUrlSettings) -> Self {
-        Self { settings: settings.clone() }
+        Self {
+            settings: settings.clone(),
+        }
     }
 
     /// The server that a URL names, if requests may go there.
     pub fn parse(&self, url: &str) -> Result<Backend, Refused> {
         const LENGTH_MAX: usize = 512;
-        if url.len() > LENGTH_MAX || !url.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\') {
+        if url.len() > LENGTH_MAX
+            || !url
+                .bytes()
+                .all(|byte| byte.is_ascii_graphic() && byte != b'\\')
+        {
             return Err(Refused::Malformed);
         }
         let (scheme, rest) = url.split_once("://").ok_or(Refused::Malformed)?;
@@ -113,7 +119,12 @@ impl BackendPolicy {
         }
         match host.parse() {
             Ok(address) if !self.may_dial(address) => Err(Refused::Private),
-            _ => Ok(Backend { tls, host, port, http: BackendHttp::default() }),
+            _ => Ok(Backend {
+                tls,
+                host,
+                port,
+                http: BackendHttp::default(),
+            }),
         }
     }
 
@@ -127,7 +138,9 @@ impl BackendPolicy {
 
     fn is_allowed(&self, host: &str) -> bool {
         let covers = |allowed: &String| match allowed.strip_prefix("*.") {
-            Some(domain) => host.strip_suffix(domain).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.')),
+            Some(domain) => host
+                .strip_suffix(domain)
+                .is_some_and(|rest| rest.len() > 1 && rest.ends_with('.')),
             None => allowed == host,
         };
         self.settings.allowed_hosts.is_empty() || self.settings.allowed_hosts.iter().any(covers)
@@ -164,7 +177,9 @@ fn host_name(host: &str) -> Result<String, Refused> {
     let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
     let is_label = |label: &str| {
         (1..=LABEL_MAX).contains(&label.len())
-            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+            && label
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
             && !label.starts_with('-')
             && !label.ends_with('-')
     };
@@ -203,10 +218,16 @@ fn is_public(address: IpAddr) -> bool {
 
 /// The IPv4 address that an IPv6 address stands for, where the network would go there: mapped, or by NAT64.
 fn carried(address: IpAddr) -> IpAddr {
-    let IpAddr::V6(v6) = address else { return address };
-    let last = |segments: [u16; 8]| Ipv4Addr::from((u32::from(segments[6]) << 16) | u32::from(segments[7]));
+    let IpAddr::V6(v6) = address else {
+        return address;
+    };
+    let last = |segments: [u16; 8]| {
+        Ipv4Addr::from((u32::from(segments[6]) << 16) | u32::from(segments[7]))
+    };
     match v6.segments() {
-        segments @ ([0, 0, 0, 0, 0, 0xffff, ..] | [0x64, 0xff9b, 0, 0, 0, 0, ..]) => IpAddr::V4(last(segments)),
+        segments @ ([0, 0, 0, 0, 0, 0xffff, ..] | [0x64, 0xff9b, 0, 0, 0, 0, ..]) => {
+            IpAddr::V4(last(segments))
+        }
         _ => address,
     }
 }

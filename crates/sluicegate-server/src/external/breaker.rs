@@ -47,14 +47,23 @@ const SHARDS: usize = 16;
 /// Callers at most: some 80 bytes each.
 const KEYS_MAX: usize = 8_192;
 const IDLE: Duration = Duration::from_secs(60);
-const OF_KEY: Rule = Rule { errors: 5, open_for: Duration::from_secs(30) };
+const OF_KEY: Rule = Rule {
+    errors: 5,
+    open_for: Duration::from_secs(30),
+};
 /// Many callers at once: more errors are needed, and it is tried again sooner.
-const OF_SERVICE: Rule = Rule { errors: 20, open_for: Duration::from_secs(5) };
+const OF_SERVICE: Rule = Rule {
+    errors: 20,
+    open_for: Duration::from_secs(5),
+};
 
 impl Breakers {
     pub(super) fn new(now: Instant) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Self { service: Mutex::new(Breaker::new(now)), shards }
+        Self {
+            service: Mutex::new(Breaker::new(now)),
+            shards,
+        }
     }
 
     /// Leave to call, or until when there is none. While a probe is under way there is no other.
@@ -68,24 +77,45 @@ impl Breakers {
             None => Pass::Usual,
             Some(breaker) => breaker.admit(OF_KEY, now)?,
         };
-        Ok(Leave { of_key, of_service: service.admit(OF_SERVICE, now)? })
+        Ok(Leave {
+            of_key,
+            of_service: service.admit(OF_SERVICE, now)?,
+        })
     }
 
     /// Until when there is no leave, without taking it.
     pub(super) fn is_open(&self, key: u64, now: Instant) -> Option<Instant> {
         let of_service = self.service().is_open(now);
-        of_service.or_else(|| self.shard(key).live(key, now).and_then(|breaker| breaker.is_open(now)))
+        of_service.or_else(|| {
+            self.shard(key)
+                .live(key, now)
+                .and_then(|breaker| breaker.is_open(now))
+        })
     }
 
     /// Notes what came of a call; returns how many breakers opened.
     pub(super) fn report(&self, key: u64, leave: Leave, came: Came, now: Instant) -> u64 {
-        let is_well = |is_wrong: bool| if is_wrong { Some(false) } else { (came != Came::Nothing).then_some(true) };
-        let of_service = self.service().report(leave.of_service, is_well(came == Came::Wrong), OF_SERVICE, now);
+        let is_well = |is_wrong: bool| {
+            if is_wrong {
+                Some(false)
+            } else {
+                (came != Came::Nothing).then_some(true)
+            }
+        };
+        let of_service = self.service().report(
+            leave.of_service,
+            is_well(came == Came::Wrong),
+            OF_SERVICE,
+            now,
+        );
         let mut shard = self.shard(key);
         let is_wrong = matches!(came, Came::Wrong | Came::WrongForKey);
         if is_wrong {
             shard.make_room(now);
-            shard.breakers.entry(key).or_insert_with(|| Breaker::new(now));
+            shard
+                .breakers
+                .entry(key)
+                .or_insert_with(|| Breaker::new(now));
         }
         let of_key = match shard.breakers.get_mut(&key) {
             None => false,
@@ -100,7 +130,16 @@ impl Breakers {
     /// Callers that have a breaker.
     #[cfg(test)]
     fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.lock().expect("no holder of this lock panics").breakers.len()).sum()
+        self.shards
+            .iter()
+            .map(|shard| {
+                shard
+                    .lock()
+                    .expect("no holder of this lock panics")
+                    .breakers
+                    .len()
+            })
+            .sum()
     }
 
     fn service(&self) -> MutexGuard<'_, Breaker> {
@@ -108,7 +147,9 @@ impl Breakers {
     }
 
     fn shard(&self, key: u64) -> MutexGuard<'_, Shard> {
-        self.shards[key as usize % SHARDS].lock().expect("no holder of this lock panics")
+        self.shards[key as usize % SHARDS]
+            .lock()
+            .expect("no holder of this lock panics")
     }
 }
 
@@ -128,7 +169,11 @@ impl Shard {
             self.swept = Some(now);
         }
         if self.breakers.len() >= KEYS_MAX / SHARDS {
-            let oldest = self.breakers.iter().min_by_key(|(_, breaker)| breaker.touched).map(|(key, _)| *key);
+            let oldest = self
+                .breakers
+                .iter()
+                .min_by_key(|(_, breaker)| breaker.touched)
+                .map(|(key, _)| *key);
             oldest.and_then(|key| self.breakers.remove(&key));
         }
     }
@@ -170,7 +215,10 @@ enum Pass {
 
 impl Breaker {
     fn new(now: Instant) -> Self {
-        Self { state: State::Closed { errors: 0 }, touched: now }
+        Self {
+            state: State::Closed { errors: 0 },
+            touched: now,
+        }
     }
 
     fn is_open(&self, now: Instant) -> Option<Instant> {
@@ -186,7 +234,9 @@ impl Breaker {
             Some(until) => Err(until),
             None if matches!(self.state, State::Closed { .. }) => Ok(Pass::Usual),
             None => {
-                self.state = State::Probing { until: now + rule.open_for };
+                self.state = State::Probing {
+                    until: now + rule.open_for,
+                };
                 Ok(Pass::Probe)
             }
         }
@@ -195,7 +245,9 @@ impl Breaker {
     /// Whether it opened. What comes of a call that began before it opened changes nothing.
     fn report(&mut self, pass: Pass, is_well: Option<bool>, rule: Rule, now: Instant) -> bool {
         self.touched = now;
-        let open = State::Open { until: now + rule.open_for };
+        let open = State::Open {
+            until: now + rule.open_for,
+        };
         match (&mut self.state, pass, is_well) {
             (State::Closed { errors }, _, Some(true)) => *errors = 0,
             (State::Closed { errors }, _, Some(false)) => {
@@ -205,7 +257,9 @@ impl Breaker {
                     return true;
                 }
             }
-            (State::Probing { .. }, Pass::Probe, Some(true)) => self.state = State::Closed { errors: 0 },
+            (State::Probing { .. }, Pass::Probe, Some(true)) => {
+                self.state = State::Closed { errors: 0 }
+            }
             (State::Probing { .. }, Pass::Probe, Some(false)) => {
                 self.state = open;
                 return true;
@@ -249,10 +303,19 @@ mod tests {
         let breakers = Breakers::new(start);
         assert_eq!((0..4).map(|_| fail(&breakers, 1, start)).sum::<u64>(), 0);
         assert_eq!(fail(&breakers, 1, start), 1);
-        assert_eq!(breakers.admit(1, after(start, 29)).unwrap_err(), after(start, 30));
+        assert_eq!(
+            breakers.admit(1, after(start, 29)).unwrap_err(),
+            after(start, 30)
+        );
         let probe = breakers.admit(1, after(start, 30)).unwrap();
-        assert!(breakers.admit(1, after(start, 30)).is_err(), "a second probe");
-        assert_eq!(breakers.report(1, probe, Came::WrongForKey, after(start, 31)), 1);
+        assert!(
+            breakers.admit(1, after(start, 30)).is_err(),
+            "a second probe"
+        );
+        assert_eq!(
+            breakers.report(1, probe, Came::WrongForKey, after(start, 31)),
+            1
+        );
         assert!(breakers.admit(1, after(start, 60)).is_err(), "open again");
         let probe = breakers.admit(1, after(start, 61)).unwrap();
         assert_eq!(breakers.report(1, probe, Came::Well, after(start, 61)), 0);
@@ -296,7 +359,10 @@ mod tests {
         assert_eq!(calls, 20);
         assert_eq!(breakers.is_open(7, start), Some(after(start, 5)));
         let probe = breakers.admit(7, after(start, 5)).unwrap();
-        assert!(breakers.admit(8, after(start, 5)).is_err(), "a second probe");
+        assert!(
+            breakers.admit(8, after(start, 5)).is_err(),
+            "a second probe"
+        );
         breakers.report(7, probe, Came::Well, after(start, 5));
         assert!(breakers.admit(8, after(start, 5)).is_ok());
     }
@@ -315,7 +381,10 @@ mod tests {
         let breakers = Breakers::new(start);
         fail_all(&breakers, [1; 5], start);
         let probe = breakers.admit(1, after(start, 30)).unwrap();
-        assert_eq!(breakers.report(1, probe, Came::Nothing, after(start, 30)), 0);
+        assert_eq!(
+            breakers.report(1, probe, Came::Nothing, after(start, 30)),
+            0
+        );
         assert!(breakers.admit(1, after(start, 30)).is_ok());
     }
 
@@ -342,6 +411,9 @@ mod tests {
         assert_eq!(breakers.len(), SHARDS);
         fail_all(&breakers, [3; 4], after(start, 60));
         assert!(breakers.admit(3, after(start, 61)).is_err());
-        assert!(breakers.admit(3, after(start, 121)).is_ok(), "nobody asked for a minute");
+        assert!(
+            breakers.admit(3, after(start, 121)).is_ok(),
+            "nobody asked for a minute"
+        );
     }
 }

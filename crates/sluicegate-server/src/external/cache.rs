@@ -31,7 +31,12 @@ impl Cache {
         }
     }
 
-    pub(super) async fn put(&self, name: &str, value: Vec<u8>, ttl: Nanos) -> Result<(), StoreError> {
+    pub(super) async fn put(
+        &self,
+        name: &str,
+        value: Vec<u8>,
+        ttl: Nanos,
+    ) -> Result<(), StoreError> {
         match self {
             Self::Redis(store) => store.put(name, value, ttl).await,
             #[cfg(test)]

@@ -43,9 +43,22 @@ impl Connection for Box<dyn Io> {
 
 impl Connector {
     /// Reads certificates; nothing is dialled.
-    pub(super) fn new(at: &ServiceAddress, http: UpstreamHttp, timeout: Duration) -> Result<Self, String> {
-        let tls = if at.tls { Some(tls::to_upstream(&at.host, http, at.ca_file.as_deref())?) } else { None };
-        Ok(Self(Arc::new(Place { host: at.host.clone(), port: at.port, tls, timeout })))
+    pub(super) fn new(
+        at: &ServiceAddress,
+        http: UpstreamHttp,
+        timeout: Duration,
+    ) -> Result<Self, String> {
+        let tls = if at.tls {
+            Some(tls::to_upstream(&at.host, http, at.ca_file.as_deref())?)
+        } else {
+            None
+        };
+        Ok(Self(Arc::new(Place {
+            host: at.host.clone(),
+            port: at.port,
+            tls,
+            timeout,
+        })))
     }
 
     /// A client over such connections, which are used again and again.
@@ -56,13 +69,21 @@ impl Connector {
     {
         const IDLE: Duration = Duration::from_secs(30);
         let mut builder = Client::builder(TokioExecutor::new());
-        builder.pool_idle_timeout(IDLE).pool_timer(TokioTimer::new()).timer(TokioTimer::new());
+        builder
+            .pool_idle_timeout(IDLE)
+            .pool_timer(TokioTimer::new())
+            .timer(TokioTimer::new());
         set_up(&mut builder);
         builder.build(self)
     }
 
     async fn dial(self) -> io::Result<TokioIo<Box<dyn Io>>> {
-        let Place { host, port, tls, timeout } = &*self.0;
+        let Place {
+            host,
+            port,
+            tls,
+            timeout,
+        } = &*self.0;
         let connecting = async {
             let stream = TcpStream::connect((host.as_str(), *port)).await?;
             stream.set_nodelay(true)?;
@@ -72,7 +93,9 @@ impl Connector {
             };
             Ok(TokioIo::new(stream))
         };
-        tokio::time::timeout(*timeout, connecting).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+        tokio::time::timeout(*timeout, connecting)
+            .await
+            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 

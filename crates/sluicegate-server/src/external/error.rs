@@ -33,7 +33,10 @@ impl CallError {
             Self::Grpc(code) => {
                 matches!(
                     code,
-                    Code::Unavailable | Code::DeadlineExceeded | Code::ResourceExhausted | Code::Unimplemented
+                    Code::Unavailable
+                        | Code::DeadlineExceeded
+                        | Code::ResourceExhausted
+                        | Code::Unimplemented
                 )
             }
             Self::TooLong | Self::Encoded | Self::Malformed(_) | Self::Panicked => false,

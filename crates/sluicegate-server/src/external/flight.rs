@@ -50,10 +50,17 @@ impl Flights {
         if under_way.len() >= Self::MAX {
             return None;
         }
-        let (progress, receiver) = watch::channel(Progress { known: Known::Static, is_done: false });
+        let (progress, receiver) = watch::channel(Progress {
+            known: Known::Static,
+            is_done: false,
+        });
         under_way.insert(of.clone(), receiver.clone());
         drop(under_way);
-        begin(Flight { flights: Arc::clone(self), of, progress });
+        begin(Flight {
+            flights: Arc::clone(self),
+            of,
+            progress,
+        });
         Some(receiver)
     }
 
@@ -62,19 +69,28 @@ impl Flights {
     }
 
     fn under_way(&self) -> MutexGuard<'_, HashMap<(String, String), watch::Receiver<Progress>>> {
-        self.under_way.lock().expect("no holder of this lock panics")
+        self.under_way
+            .lock()
+            .expect("no holder of this lock panics")
     }
 }
 
 impl Flight {
     /// Whose flight it is.
     pub(super) fn caller(&self, hash: u64) -> Caller<'_> {
-        Caller { hash, limit: &self.of.0, key: &self.of.1 }
+        Caller {
+            hash,
+            limit: &self.of.0,
+            key: &self.of.1,
+        }
     }
 
     /// Something that is better than nothing, for those whose time is over first.
     pub(super) fn suggest(&self, known: Known) {
-        self.progress.send_replace(Progress { known, is_done: false });
+        self.progress.send_replace(Progress {
+            known,
+            is_done: false,
+        });
     }
 
     /// The best that was known so far.
@@ -84,7 +100,10 @@ impl Flight {
 
     /// Tells everybody who waits.
     pub(super) fn land(self, known: Known) {
-        self.progress.send_replace(Progress { known, is_done: true });
+        self.progress.send_replace(Progress {
+            known,
+            is_done: true,
+        });
     }
 }
 

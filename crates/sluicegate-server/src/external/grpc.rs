@@ -49,11 +49,26 @@ struct Line {
 }
 
 impl GrpcService {
-    pub(super) fn new(at: &ServiceAddress, codec: GrpcCodec, timeout: Duration) -> Result<Self, String> {
-        let origin = origin(at).parse().map_err(|_| "it cannot be asked for".to_owned())?;
+    pub(super) fn new(
+        at: &ServiceAddress,
+        codec: GrpcCodec,
+        timeout: Duration,
+    ) -> Result<Self, String> {
+        let origin = origin(at)
+            .parse()
+            .map_err(|_| "it cannot be asked for".to_owned())?;
         let connector = Connector::new(at, UpstreamHttp::Http2, timeout)?;
-        let line = Mutex::new(Line { client: client(&connector), unanswered: 0, number: 0 });
-        Ok(Self { connector, line, origin, codec })
+        let line = Mutex::new(Line {
+            client: client(&connector),
+            unanswered: 0,
+            number: 0,
+        });
+        Ok(Self {
+            connector,
+            line,
+            origin,
+            codec,
+        })
     }
 
     /// The connection, or another one where nothing comes over it any more: it may be cut without anybody having said so.
@@ -61,9 +76,20 @@ impl GrpcService {
         const UNANSWERED_MAX: u32 = 3;
         let mut line = self.line.lock().expect("no holder of this lock panics");
         if line.unanswered >= UNANSWERED_MAX {
-            *line = Line { client: client(&self.connector), unanswered: 0, number: line.number + 1 };
+            *line = Line {
+                client: client(&self.connector),
+                unanswered: 0,
+                number: line.number + 1,
+            };
         }
-        (line.client.clone(), Unanswered { service: self, number: line.number, is_answered: false })
+        (
+            line.client.clone(),
+            Unanswered {
+                service: self,
+                number: line.number,
+                is_answered: false,
+            },
+        )
     }
 
     fn heard(&self, number: u64, is_answered: bool) {
@@ -86,20 +112,25 @@ impl GrpcService {
         let (client, mut unanswered) = self.line();
         let bounded = client
             .map_request(move |mut request: http::Request<Body>| {
-                request.headers_mut().insert(CONTENT_TYPE, content_type.clone());
+                request
+                    .headers_mut()
+                    .insert(CONTENT_TYPE, content_type.clone());
                 request
             })
             // However many messages there are, they have room for one.
             .map_response(|response: http::Response<Incoming>| {
                 response.map(|body| Limited::new(body, REPLY_MAX + FRAME_HEAD))
             });
-        let mut grpc = Grpc::with_origin(bounded, self.origin.clone()).max_decoding_message_size(REPLY_MAX);
+        let mut grpc =
+            Grpc::with_origin(bounded, self.origin.clone()).max_decoding_message_size(REPLY_MAX);
         let mut request = tonic::Request::new(self.written(asked)?);
         request.set_timeout(within);
         if let Ok(limit) = MetadataValue::try_from(&asked.limit) {
             request.metadata_mut().insert(LIMIT_HEADER, limit);
         }
-        let response = grpc.unary(request, PathAndQuery::from_static(GET_LIMITS), Plain).await;
+        let response = grpc
+            .unary(request, PathAndQuery::from_static(GET_LIMITS), Plain)
+            .await;
         unanswered.is_answered = true;
         let response = response.map_err(refused)?;
         let answer = self.read(response.into_inner())?;
@@ -112,7 +143,8 @@ impl GrpcService {
             GrpcCodec::Protobuf => Ok(GetLimitsRequest::from(asked).encode_to_vec().into()),
             GrpcCodec::Json => {
                 let text = serde_json::to_vec(asked);
-                text.map(Bytes::from).map_err(|_| CallError::Malformed("the question cannot be written"))
+                text.map(Bytes::from)
+                    .map_err(|_| CallError::Malformed("the question cannot be written"))
             }
         }
     }
@@ -122,7 +154,9 @@ impl GrpcService {
             GrpcCodec::Protobuf => GetLimitsResponse::decode(message)
                 .map(Answer::from)
                 .map_err(|_| CallError::Malformed("it is no message")),
-            GrpcCodec::Json => Answer::from_json(&message, Zeroes::LeftOut).map_err(CallError::Malformed),
+            GrpcCodec::Json => {
+                Answer::from_json(&message, Zeroes::LeftOut).map_err(CallError::Malformed)
+            }
         }
     }
 }
@@ -130,7 +164,9 @@ impl GrpcService {
 fn client(connector: &Connector) -> Client<Connector, Body> {
     const HEAD_MAX: u32 = 16 * 1024;
     connector.clone().client(|builder| {
-        builder.http2_only(true).http2_max_header_list_size(HEAD_MAX);
+        builder
+            .http2_only(true)
+            .http2_max_header_list_size(HEAD_MAX);
     })
 }
 
@@ -162,7 +198,9 @@ fn refused(status: Status) -> CallError {
     match (status.code(), std::error::Error::source(&status)) {
         (Code::OutOfRange, _) => CallError::TooLong,
         (_, Some(source)) if is_too_long(source) => CallError::TooLong,
-        (Code::Unknown | Code::Unavailable | Code::Internal, Some(source)) => super::http::broken(source),
+        (Code::Unknown | Code::Unavailable | Code::Internal, Some(source)) => {
+            super::http::broken(source)
+        }
         (code, _) => CallError::Grpc(code),
     }
 }
@@ -219,7 +257,10 @@ struct GetLimitsRequest {
 
 impl From<&Asked> for GetLimitsRequest {
     fn from(asked: &Asked) -> Self {
-        let headers = asked.headers.iter().map(|(name, value)| (name.clone(), value.clone()));
+        let headers = asked
+            .headers
+            .iter()
+            .map(|(name, value)| (name.clone(), value.clone()));
         Self {
             key: asked.key.clone(),
             headers: headers.collect(),

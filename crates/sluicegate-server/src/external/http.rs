@@ -24,18 +24,35 @@ pub(super) struct HttpService {
 }
 
 impl HttpService {
-    pub(super) fn new(at: &ServiceAddress, path: &str, timeout: Duration, calls: usize) -> Result<Self, String> {
+    pub(super) fn new(
+        at: &ServiceAddress,
+        path: &str,
+        timeout: Duration,
+        calls: usize,
+    ) -> Result<Self, String> {
         /// More than any sensible header.
         const HEAD_MAX: usize = 32 * 1024;
-        let url = format!("{}{path}", origin(at)).parse().map_err(|_| "it cannot be asked for".to_owned())?;
+        let url = format!("{}{path}", origin(at))
+            .parse()
+            .map_err(|_| "it cannot be asked for".to_owned())?;
         let client = Connector::new(at, UpstreamHttp::Http1, timeout)?.client(|builder| {
-            builder.pool_max_idle_per_host(calls).http1_max_buf_size(HEAD_MAX);
+            builder
+                .pool_max_idle_per_host(calls)
+                .http1_max_buf_size(HEAD_MAX);
         });
         Ok(Self { client, url })
     }
 
-    pub(super) async fn ask(&self, asked: &Asked, default: Nanos) -> Result<(Answer, Lifetime), CallError> {
-        let response = self.client.request(self.request(asked)?).await.map_err(|error| broken(&error))?;
+    pub(super) async fn ask(
+        &self,
+        asked: &Asked,
+        default: Nanos,
+    ) -> Result<(Answer, Lifetime), CallError> {
+        let response = self
+            .client
+            .request(self.request(asked)?)
+            .await
+            .map_err(|error| broken(&error))?;
         let (head, body) = response.into_parts();
         if head.status != StatusCode::OK {
             return Err(CallError::Status(head.status.as_u16()));
@@ -46,14 +63,22 @@ impl HttpService {
         let body = Limited::new(body, REPLY_MAX)
             .collect()
             .await
-            .map_err(|error| if error.is::<LengthLimitError>() { CallError::TooLong } else { broken(&*error) })?;
-        let answer = Answer::from_json(&body.to_bytes(), Zeroes::Written).map_err(CallError::Malformed)?;
+            .map_err(|error| {
+                if error.is::<LengthLimitError>() {
+                    CallError::TooLong
+                } else {
+                    broken(&*error)
+                }
+            })?;
+        let answer =
+            Answer::from_json(&body.to_bytes(), Zeroes::Written).map_err(CallError::Malformed)?;
         let lifetime = Lifetime::find(Some(&head.headers), &answer, default, SystemTime::now());
         Ok((answer, lifetime))
     }
 
     fn request(&self, asked: &Asked) -> Result<Request<Full<Bytes>>, CallError> {
-        let body = serde_json::to_vec(asked).map_err(|_| CallError::Malformed("the question cannot be written"))?;
+        let body = serde_json::to_vec(asked)
+            .map_err(|_| CallError::Malformed("the question cannot be written"))?;
         let mut request = Request::new(Full::from(body));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.url.clone();
@@ -70,7 +95,10 @@ impl HttpService {
 
 /// A body that would have to be unpacked may be any size.
 fn is_encoded(headers: &HeaderMap) -> bool {
-    headers.get_all(CONTENT_ENCODING).iter().any(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity"))
+    headers
+        .get_all(CONTENT_ENCODING)
+        .iter()
+        .any(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity"))
 }
 
 /// The innermost cause says it shortest.

@@ -18,20 +18,39 @@ pub(super) struct Lifetime {
 }
 
 impl Lifetime {
-    const NOT_CACHED: Self = Self { fresh: None, keeps_stale: true };
-    const NOT_KEPT: Self = Self { fresh: None, keeps_stale: false };
+    const NOT_CACHED: Self = Self {
+        fresh: None,
+        keeps_stale: true,
+    };
+    const NOT_KEPT: Self = Self {
+        fresh: None,
+        keeps_stale: false,
+    };
 
     /// Not so short that every request asks, and not so long that a change is never seen.
     fn of(span: Nanos) -> Self {
-        Self { fresh: Some(span.clamp(Nanos::SECOND, Nanos::DAY)), keeps_stale: true }
+        Self {
+            fresh: Some(span.clamp(Nanos::SECOND, Nanos::DAY)),
+            keeps_stale: true,
+        }
     }
 
     /// In this order: `Cache-Control`, `Expires`, the body, the default. Answers of gRPC have no headers.
-    pub(super) fn find(headers: Option<&HeaderMap>, answer: &Answer, default: Nanos, now: SystemTime) -> Self {
+    pub(super) fn find(
+        headers: Option<&HeaderMap>,
+        answer: &Answer,
+        default: Nanos,
+        now: SystemTime,
+    ) -> Self {
         if let Some(told) = headers.and_then(|headers| by_headers(headers, now)) {
             return told;
         }
-        match (answer.no_store, answer.max_age.and_then(|seconds| u64::try_from(seconds).ok())) {
+        match (
+            answer.no_store,
+            answer
+                .max_age
+                .and_then(|seconds| u64::try_from(seconds).ok()),
+        ) {
             (true, _) => Self::NOT_KEPT,
             (false, Some(seconds)) if seconds > 0 => Self::of(seconds_of(seconds)),
             _ => Self::of(default),
@@ -42,7 +61,10 @@ impl Lifetime {
 fn by_headers(headers: &HeaderMap, now: SystemTime) -> Option<Lifetime> {
     let mut max_age = None;
     let mut is_cached = true;
-    let lines = headers.get_all(CACHE_CONTROL).iter().filter_map(|line| line.to_str().ok());
+    let lines = headers
+        .get_all(CACHE_CONTROL)
+        .iter()
+        .filter_map(|line| line.to_str().ok());
     for directive in lines.flat_map(|line| line.split(',')) {
         let (name, value) = directive.split_once('=').unwrap_or((directive, ""));
         match name.trim().to_ascii_lowercase().as_str() {
@@ -65,7 +87,11 @@ fn by_headers(headers: &HeaderMap, now: SystemTime) -> Option<Lifetime> {
 fn seconds_in(value: &str) -> u64 {
     let digits = value.trim().trim_matches('"');
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    if is_number { digits.parse().unwrap_or(u64::MAX) } else { 0 }
+    if is_number {
+        digits.parse().unwrap_or(u64::MAX)
+    } else {
+        0
+    }
 }
 
 /// From the service's own `Date`, if it has one, so that clocks need not agree. What is no date is over already.
@@ -101,15 +127,27 @@ mod tests {
     const NOW: Duration = Duration::from_secs(784_111_777);
 
     fn answer(max_age: Option<i64>, no_store: bool) -> Answer {
-        Answer { max_age, no_store, ..Answer::default() }
+        Answer {
+            max_age,
+            no_store,
+            ..Answer::default()
+        }
     }
 
     fn found(lines: &[(&'static str, &str)], answer: &Answer) -> Lifetime {
         let pair = |(name, value): &(&'static str, &str)| {
-            (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
+            (
+                HeaderName::from_static(name),
+                HeaderValue::from_str(value).unwrap(),
+            )
         };
         let headers: HeaderMap = lines.iter().map(pair).collect();
-        Lifetime::find(Some(&headers), answer, DEFAULT, SystemTime::UNIX_EPOCH + NOW)
+        Lifetime::find(
+            Some(&headers),
+            answer,
+            DEFAULT,
+            SystemTime::UNIX_EPOCH + NOW,
+        )
     }
 
     /// T-61, E8
@@ -117,7 +155,11 @@ mod tests {
     fn the_table_of_lifetimes() {
         const DAY: u64 = 86_400;
         let seconds = |seconds| Lifetime::of(Nanos::from_secs(seconds));
-        let (plain, none, kept) = (answer(None, false), Lifetime::NOT_CACHED, Lifetime::NOT_KEPT);
+        let (plain, none, kept) = (
+            answer(None, false),
+            Lifetime::NOT_CACHED,
+            Lifetime::NOT_KEPT,
+        );
         let cc = "cache-control";
         let date = ("date", "Sun, 06 Nov 1994 08:00:00 GMT");
         type Row<'a> = (&'a [(&'static str, &'a str)], &'a Answer, Lifetime);
@@ -125,14 +167,26 @@ mod tests {
             (&[], &plain, seconds(60)),
             (&[(cc, "max-age=30")], &plain, seconds(30)),
             (&[(cc, "Max-Age = \"30\"")], &plain, seconds(30)),
-            (&[(cc, "public, max-age=30, must-revalidate")], &plain, seconds(30)),
-            (&[(cc, "max-age=30"), (cc, "max-age=20")], &plain, seconds(20)),
+            (
+                &[(cc, "public, max-age=30, must-revalidate")],
+                &plain,
+                seconds(30),
+            ),
+            (
+                &[(cc, "max-age=30"), (cc, "max-age=20")],
+                &plain,
+                seconds(20),
+            ),
             (&[(cc, "max-age=0")], &plain, none),
             (&[(cc, "max-age=0")], &answer(Some(30), false), none),
             (&[(cc, "max-age=-1")], &plain, none),
             (&[(cc, "max-age=x")], &plain, none),
             (&[(cc, "max-age")], &plain, none),
-            (&[(cc, "max-age=99999999999999999999")], &plain, seconds(DAY)),
+            (
+                &[(cc, "max-age=99999999999999999999")],
+                &plain,
+                seconds(DAY),
+            ),
             (&[(cc, "max-age=86401")], &plain, seconds(DAY)),
             (&[(cc, "no-cache")], &plain, none),
             (&[(cc, "no-cache, max-age=30")], &plain, none),
@@ -142,11 +196,31 @@ mod tests {
             (&[(cc, "max-age=30"), (cc, "no-store")], &plain, kept),
             (&[(cc, "private")], &plain, seconds(60)),
             (&[(cc, "private")], &answer(Some(30), false), seconds(30)),
-            (&[("expires", "Sun, 06 Nov 1994 08:50:37 GMT")], &plain, seconds(60)),
-            (&[("expires", "Sun, 06 Nov 1994 08:49:47 GMT")], &answer(Some(30), true), seconds(10)),
-            (&[("expires", "Sun, 06 Nov 1994 08:49:37 GMT")], &plain, none),
-            (&[("expires", "Sun, 06 Nov 1994 08:00:10 GMT"), date], &plain, seconds(10)),
-            (&[("expires", "Sat, 06 Nov 2094 08:49:37 GMT")], &plain, seconds(DAY)),
+            (
+                &[("expires", "Sun, 06 Nov 1994 08:50:37 GMT")],
+                &plain,
+                seconds(60),
+            ),
+            (
+                &[("expires", "Sun, 06 Nov 1994 08:49:47 GMT")],
+                &answer(Some(30), true),
+                seconds(10),
+            ),
+            (
+                &[("expires", "Sun, 06 Nov 1994 08:49:37 GMT")],
+                &plain,
+                none,
+            ),
+            (
+                &[("expires", "Sun, 06 Nov 1994 08:00:10 GMT"), date],
+                &plain,
+                seconds(10),
+            ),
+            (
+                &[("expires", "Sat, 06 Nov 2094 08:49:37 GMT")],
+                &plain,
+                seconds(DAY),
+            ),
             (&[("expires", "0")], &plain, none),
             (&[("expires", "never")], &plain, none),
             (&[(cc, "max-age=30"), ("expires", "0")], &plain, seconds(30)),
@@ -159,7 +233,13 @@ mod tests {
             (&[], &answer(Some(i64::MAX), false), seconds(DAY)),
         ];
         for (headers, answer, expected) in rows {
-            assert_eq!(found(headers, answer), *expected, "{headers:?} {:?} {}", answer.max_age, answer.no_store);
+            assert_eq!(
+                found(headers, answer),
+                *expected,
+                "{headers:?} {:?} {}",
+                answer.max_age,
+                answer.no_store
+            );
         }
     }
 
@@ -168,13 +248,18 @@ mod tests {
     fn answers_of_grpc_have_only_their_body() {
         let found = |answer: &Answer| Lifetime::find(None, answer, DEFAULT, SystemTime::UNIX_EPOCH);
         assert_eq!(found(&answer(None, true)), Lifetime::NOT_KEPT);
-        assert_eq!(found(&answer(Some(5), false)).fresh, Some(Nanos::from_secs(5)));
+        assert_eq!(
+            found(&answer(Some(5), false)).fresh,
+            Some(Nanos::from_secs(5))
+        );
         assert_eq!(found(&answer(Some(0), false)).fresh, Some(DEFAULT));
     }
 
     #[test]
     fn a_default_beyond_the_bounds_is_clamped() {
-        let found = |default| Lifetime::find(None, &Answer::default(), default, SystemTime::UNIX_EPOCH).fresh;
+        let found = |default| {
+            Lifetime::find(None, &Answer::default(), default, SystemTime::UNIX_EPOCH).fresh
+        };
         assert_eq!(found(Nanos::new(1)), Some(Nanos::SECOND));
         assert_eq!(found(Nanos::MAX), Some(Nanos::DAY));
     }

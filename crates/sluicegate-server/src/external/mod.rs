@@ -102,12 +102,26 @@ struct Shared {
 
 impl External {
     /// Reads certificates; nothing is dialled. Calls run on `runtime`, whoever asks. Without a cache every request asks.
-    pub fn new(settings: &ExternalSettings, cache: Option<Arc<RedisStore>>, runtime: Handle) -> Result<Self, String> {
+    pub fn new(
+        settings: &ExternalSettings,
+        cache: Option<Arc<RedisStore>>,
+        runtime: Handle,
+    ) -> Result<Self, String> {
         let service = Service::new(settings).map_err(|mistake| format!("external: {mistake}"))?;
-        Ok(Self::over(settings, service, cache.map(Cache::Redis), runtime))
+        Ok(Self::over(
+            settings,
+            service,
+            cache.map(Cache::Redis),
+            runtime,
+        ))
     }
 
-    fn over(settings: &ExternalSettings, service: Service, cache: Option<Cache>, runtime: Handle) -> Self {
+    fn over(
+        settings: &ExternalSettings,
+        service: Service,
+        cache: Option<Cache>,
+        runtime: Handle,
+    ) -> Self {
         let shared = Shared {
             timeout: settings.timeout.into(),
             cache_ttl: settings.cache_ttl,
@@ -125,7 +139,9 @@ impl External {
             warnings: Warnings::default(),
             runtime,
         };
-        Self { shared: Arc::new(shared) }
+        Self {
+            shared: Arc::new(shared),
+        }
     }
 
     /// What a caller may spend. Never fails, and never takes longer than the timeout.
@@ -157,14 +173,24 @@ impl External {
     /// What has happened so far.
     pub fn counts(&self) -> ExternalCounts {
         let in_flight = self.shared.calls_max - self.shared.slots.available_permits();
-        ExternalCounts { in_flight: in_flight as u64, ..self.shared.counters.read() }
+        ExternalCounts {
+            in_flight: in_flight as u64,
+            ..self.shared.counters.read()
+        }
     }
 
     async fn wait(&self, question: &Question<'_>, now: Instant) -> Known {
         let caller = self.caller(question);
         let Some(mut progress) = self.join(caller, question, None, now) else {
-            let stale = self.shared.front.as_ref().and_then(|front| front.stale(caller, now));
-            return self.counted(stale.map_or(Known::Static, Known::Told), &self.shared.counters.waited);
+            let stale = self
+                .shared
+                .front
+                .as_ref()
+                .and_then(|front| front.stale(caller, now));
+            return self.counted(
+                stale.map_or(Known::Static, Known::Told),
+                &self.shared.counters.waited,
+            );
         };
         let is_done = |progress: &Progress| progress.is_done;
         // Too late, or broken down: the best that is known by now.
@@ -184,14 +210,23 @@ impl External {
         let shared = &self.shared;
         shared.flights.join(caller, |flight| {
             let asked = Asked::of(question, &shared.filter);
-            let errand = Errand { asked, hash: caller.hash, renewal, deadline: now + shared.timeout };
+            let errand = Errand {
+                asked,
+                hash: caller.hash,
+                renewal,
+                deadline: now + shared.timeout,
+            };
             shared.runtime.spawn(Arc::clone(shared).fly(errand, flight));
         })
     }
 
     fn caller<'a>(&self, question: &Question<'a>) -> Caller<'a> {
         let hash = self.shared.seed.hash_one((question.limit, question.key));
-        Caller { hash, limit: question.limit, key: question.key }
+        Caller {
+            hash,
+            limit: question.limit,
+            key: question.key,
+        }
     }
 
     /// Counts an answer as what it is: `as_usual` if it is neither old nor none.
@@ -209,6 +244,9 @@ impl External {
 impl fmt::Debug for External {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let flights = self.shared.flights.len();
-        f.debug_struct("External").field("flights", &flights).field("counts", &self.counts()).finish_non_exhaustive()
+        f.debug_struct("External")
+            .field("flights", &flights)
+            .field("counts", &self.counts())
+            .finish_non_exhaustive()
     }
 }

@@ -15,7 +15,8 @@ use super::ask::Asked;
 use super::error::CallError;
 use super::lifetime::Lifetime;
 
-pub(super) type Answering = Pin<Box<dyn Future<Output = Result<(Answer, Lifetime), CallError>> + Send>>;
+pub(super) type Answering =
+    Pin<Box<dyn Future<Output = Result<(Answer, Lifetime), CallError>> + Send>>;
 
 /// What is answered to which call, from 0.
 type Behaviour = dyn Fn(usize, &Asked) -> Answering + Send + Sync;
@@ -36,7 +37,12 @@ impl PretendedService {
     pub(super) fn new(answer: impl Fn(usize, &Asked) -> Answering + Send + Sync + 'static) -> Self {
         let answer = Box::new(answer);
         let (calls, under_way, most_under_way) = Default::default();
-        Self(Arc::new(Pretence { answer, calls, under_way, most_under_way }))
+        Self(Arc::new(Pretence {
+            answer,
+            calls,
+            under_way,
+            most_under_way,
+        }))
     }
 
     pub(super) async fn ask(&self, asked: &Asked) -> Result<(Answer, Lifetime), CallError> {
@@ -87,12 +93,23 @@ impl PretendedRedis {
 
     pub(super) fn get(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
         let values = self.0.lock().unwrap();
-        let value = values.kept.get(name).filter(|(_, until)| Instant::now() < *until);
-        if values.is_away { Err(StoreError::TimedOut) } else { Ok(value.map(|(value, _)| value.clone())) }
+        let value = values
+            .kept
+            .get(name)
+            .filter(|(_, until)| Instant::now() < *until);
+        if values.is_away {
+            Err(StoreError::TimedOut)
+        } else {
+            Ok(value.map(|(value, _)| value.clone()))
+        }
     }
 
     pub(super) fn put(&self, name: &str, value: Vec<u8>, ttl: Nanos) -> Result<(), StoreError> {
-        self.0.lock().unwrap().kept.insert(name.to_owned(), (value, Instant::now() + ttl.into()));
+        self.0
+            .lock()
+            .unwrap()
+            .kept
+            .insert(name.to_owned(), (value, Instant::now() + ttl.into()));
         Ok(())
     }
 }

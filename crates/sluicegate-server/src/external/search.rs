@@ -46,7 +46,10 @@ enum Source {
 impl Shared {
     /// Finds out, tells everybody who waits, and remembers.
     pub(super) async fn fly(self: Arc<Self>, errand: Errand, flight: Flight) {
-        let names = self.cache.as_ref().map(|cache| Names::new(cache.prefix(), &errand.asked.limit, &errand.asked.key));
+        let names = self
+            .cache
+            .as_ref()
+            .map(|cache| Names::new(cache.prefix(), &errand.asked.limit, &errand.asked.key));
         let found = self.find(&errand, names.as_ref(), &flight).await;
         let now = Instant::now();
         let (told, source) = match found {
@@ -64,9 +67,16 @@ impl Shared {
         }
     }
 
-    async fn find(&self, errand: &Errand, names: Option<&Names>, flight: &Flight) -> Option<(Arc<Told>, Source)> {
-        if let Some(stale) =
-            self.front.as_ref().and_then(|front| front.stale(flight.caller(errand.hash), Instant::now()))
+    async fn find(
+        &self,
+        errand: &Errand,
+        names: Option<&Names>,
+        flight: &Flight,
+    ) -> Option<(Arc<Told>, Source)> {
+        if let Some(stale) = self
+            .front
+            .as_ref()
+            .and_then(|front| front.stale(flight.caller(errand.hash), Instant::now()))
         {
             flight.suggest(Known::Told(stale));
         }
@@ -90,7 +100,9 @@ impl Shared {
             Err(error) if error.is_of_service() => Came::Wrong,
             Err(_) => Came::WrongForKey,
         };
-        let opened = self.breakers.report(errand.hash, leave, came, Instant::now());
+        let opened = self
+            .breakers
+            .report(errand.hash, leave, came, Instant::now());
         self.counters.openings.fetch_add(opened, Relaxed);
         match called {
             Ok((told, answer, lifetime)) => Some((told, Source::Service { answer, lifetime })),
@@ -105,7 +117,12 @@ impl Shared {
     }
 
     /// What is kept; the older copy is suggested on the way. A renewal of what this process put there skips the first.
-    async fn in_redis(&self, errand: &Errand, names: &Names, flight: &Flight) -> Option<(Arc<Told>, Nanos)> {
+    async fn in_redis(
+        &self,
+        errand: &Errand,
+        names: &Names,
+        flight: &Flight,
+    ) -> Option<(Arc<Told>, Nanos)> {
         let cache = self.cache.as_ref()?;
         let wants_fresh = errand.renewal != Some(Renewal::FromService);
         let wants_stale = flight.best() == Known::Static;
@@ -113,7 +130,12 @@ impl Shared {
             true => cache.get(name).await,
             false => Ok(None),
         };
-        let both = async { tokio::join!(get(wants_fresh, &names.fresh), get(wants_stale, &names.stale)) };
+        let both = async {
+            tokio::join!(
+                get(wants_fresh, &names.fresh),
+                get(wants_stale, &names.stale)
+            )
+        };
         let Ok((fresh, stale)) = timeout_at(errand.deadline, both).await else {
             Counters::add(&self.counters.redis_errors);
             return None;
@@ -121,10 +143,15 @@ impl Shared {
         if let Some((told, _)) = self.read(names, stale) {
             flight.suggest(Known::Told(Arc::new(told.stale())));
         }
-        self.read(names, fresh).map(|(told, ttl)| (Arc::new(told), ttl))
+        self.read(names, fresh)
+            .map(|(told, ttl)| (Arc::new(told), ttl))
     }
 
-    fn read(&self, names: &Names, got: Result<Option<Vec<u8>>, sluicegate::StoreError>) -> Option<(Told, Nanos)> {
+    fn read(
+        &self,
+        names: &Names,
+        got: Result<Option<Vec<u8>>, sluicegate::StoreError>,
+    ) -> Option<(Told, Nanos)> {
         let value = match got {
             Ok(value) => value?,
             Err(_) => {
@@ -133,7 +160,8 @@ impl Shared {
             }
         };
         let read = stored::read(names, &value);
-        let told = read.and_then(|(answer, ttl)| Some((answer.understood(&self.policy).ok()?.told, ttl)));
+        let told =
+            read.and_then(|(answer, ttl)| Some((answer.understood(&self.policy).ok()?.told, ttl)));
         if told.is_none() {
             Counters::add(&self.counters.poisoned);
             if self.warnings.of_poison.is_due(Instant::now()) {
@@ -149,7 +177,10 @@ impl Shared {
             return Some((slot, false));
         }
         Counters::add(&self.counters.waits);
-        let slot = timeout_at(deadline, Arc::clone(&self.slots).acquire_owned()).await.ok()?.ok()?;
+        let slot = timeout_at(deadline, Arc::clone(&self.slots).acquire_owned())
+            .await
+            .ok()?
+            .ok()?;
         Some((slot, true))
     }
 
@@ -161,7 +192,11 @@ impl Shared {
     ) -> Result<(Arc<Told>, Answer, Lifetime), CallError> {
         Counters::add(&self.counters.calls);
         let within = errand.deadline.saturating_duration_since(Instant::now());
-        let (service, asked, default) = (Arc::clone(&self.service), errand.asked.clone(), self.cache_ttl);
+        let (service, asked, default) = (
+            Arc::clone(&self.service),
+            errand.asked.clone(),
+            self.cache_ttl,
+        );
         // Dropped with all that is in it when the time is over.
         let mut calls = JoinSet::new();
         calls.spawn(async move {
@@ -173,7 +208,9 @@ impl Shared {
             Ok(Some(Ok(answered))) => answered?,
             Ok(_) => return Err(CallError::Panicked),
         };
-        let understood = answer.understood(&self.policy).map_err(CallError::Malformed)?;
+        let understood = answer
+            .understood(&self.policy)
+            .map_err(CallError::Malformed)?;
         if understood.has_invalid_tenant {
             Counters::add(&self.counters.invalid_tenants);
             if self.warnings.of_tenants.is_due(Instant::now()) {
@@ -190,26 +227,54 @@ impl Shared {
     }
 
     /// In this process.
-    fn remember(&self, errand: &Errand, flight: &Flight, told: &Arc<Told>, source: &Source, now: Instant) {
+    fn remember(
+        &self,
+        errand: &Errand,
+        flight: &Flight,
+        told: &Arc<Told>,
+        source: &Source,
+        now: Instant,
+    ) {
         let Some(front) = &self.front else { return };
         let caller = flight.caller(errand.hash);
         let (fresh, renewal) = match source {
             // How old it is there is not known: looked at again soon, it is never used for much longer than it holds.
             Source::Redis { ttl } => (Duration::from(*ttl) / 10, Renewal::FromRedis),
-            Source::Service { lifetime: Lifetime { keeps_stale: false, .. }, .. } => return front.forget(caller),
+            Source::Service {
+                lifetime: Lifetime {
+                    keeps_stale: false, ..
+                },
+                ..
+            } => return front.forget(caller),
             Source::Service { lifetime, .. } => match lifetime.fresh {
                 Some(ttl) => (ttl.into(), Renewal::FromService),
                 None => (Duration::ZERO, Renewal::None),
             },
         };
-        front.keep(caller, Arc::clone(told), Spans { fresh, stale: STALE.into() }, renewal, now);
+        front.keep(
+            caller,
+            Arc::clone(told),
+            Spans {
+                fresh,
+                stale: STALE.into(),
+            },
+            renewal,
+            now,
+        );
     }
 
     /// While nobody may ask, what stands in for an answer need not be looked for by everybody.
     fn hold(&self, errand: &Errand, flight: &Flight, now: Instant) {
-        let Some(front) = self.front.as_ref().filter(|_| errand.renewal.is_none()) else { return };
+        let Some(front) = self.front.as_ref().filter(|_| errand.renewal.is_none()) else {
+            return;
+        };
         if let Some(until) = self.breakers.is_open(errand.hash, now) {
-            front.hold(flight.caller(errand.hash), &flight.best(), until.min(now + HOLD), now);
+            front.hold(
+                flight.caller(errand.hash),
+                &flight.best(),
+                until.min(now + HOLD),
+                now,
+            );
         }
     }
 
@@ -217,7 +282,9 @@ impl Shared {
     async fn store(&self, names: &Names, answer: &Answer, lifetime: Lifetime) {
         let Some(cache) = &self.cache else { return };
         let ttl = lifetime.fresh.unwrap_or(Nanos::SECOND);
-        let Some(value) = stored::write(names, answer, ttl).filter(|_| lifetime.keeps_stale) else { return };
+        let Some(value) = stored::write(names, answer, ttl).filter(|_| lifetime.keeps_stale) else {
+            return;
+        };
         let stale_ttl = Nanos::new(lifetime.fresh.unwrap_or(Nanos::ZERO).get() + STALE.get());
         let fresh = async {
             match lifetime.fresh {
@@ -226,7 +293,10 @@ impl Shared {
             }
         };
         let (fresh, stale) = tokio::join!(fresh, cache.put(&names.stale, value.clone(), stale_ttl));
-        for _ in [fresh.is_err(), stale.is_err()].into_iter().filter(|is_lost| *is_lost) {
+        for _ in [fresh.is_err(), stale.is_err()]
+            .into_iter()
+            .filter(|is_lost| *is_lost)
+        {
             Counters::add(&self.counters.redis_errors);
         }
     }

@@ -26,9 +26,12 @@ impl Service {
         let timeout = settings.timeout.into();
         match &settings.service {
             ExternalService::Http { at, path } => {
-                HttpService::new(at, path, timeout, settings.max_concurrent_requests).map(Self::Http)
+                HttpService::new(at, path, timeout, settings.max_concurrent_requests)
+                    .map(Self::Http)
             }
-            ExternalService::Grpc { at, codec } => GrpcService::new(at, *codec, timeout).map(Self::Grpc),
+            ExternalService::Grpc { at, codec } => {
+                GrpcService::new(at, *codec, timeout).map(Self::Grpc)
+            }
         }
     }
 

@@ -24,8 +24,16 @@ impl Names {
         /// Longer ones are hashed.
         const LENGTH_MAX: usize = 200;
         let readable = format!("{}:{}", escaped(limit), escaped(key));
-        let of = if readable.len() <= LENGTH_MAX { readable } else { hashed(limit, key) };
-        Self { fresh: format!("{prefix}:~ext:f:{of}"), stale: format!("{prefix}:~ext:s:{of}"), of }
+        let of = if readable.len() <= LENGTH_MAX {
+            readable
+        } else {
+            hashed(limit, key)
+        };
+        Self {
+            fresh: format!("{prefix}:~ext:f:{of}"),
+            stale: format!("{prefix}:~ext:s:{of}"),
+            of,
+        }
     }
 }
 
@@ -35,7 +43,9 @@ fn escaped(text: &str) -> String {
     let mut whole = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
-            byte if byte.is_ascii_alphanumeric() || b"._-".contains(&byte) => whole.push(byte.into()),
+            byte if byte.is_ascii_alphanumeric() || b"._-".contains(&byte) => {
+                whole.push(byte.into())
+            }
             byte => {
                 let _ = write!(whole, "%{byte:02X}");
             }
@@ -75,7 +85,12 @@ const LENGTH_MAX: usize = 2 * super::REPLY_MAX;
 /// Writes an answer down, with the time that it holds.
 pub(super) fn write(names: &Names, answer: &Answer, ttl: Nanos) -> Option<Vec<u8>> {
     let ttl_ms = ttl.get() / Nanos::MILLISECOND.get();
-    let value = Value { v: VERSION, of: names.of.clone(), ttl_ms, answer: answer.clone() };
+    let value = Value {
+        v: VERSION,
+        of: names.of.clone(),
+        ttl_ms,
+        answer: answer.clone(),
+    };
     serde_json::to_vec(&value).ok()
 }
 
@@ -85,8 +100,13 @@ pub(super) fn read(names: &Names, text: &[u8]) -> Option<(Answer, Nanos)> {
         return None;
     }
     let value: Value = serde_json::from_slice(text).ok()?;
-    let ttl = Nanos::from_millis(value.ttl_ms.min(Nanos::DAY.get() / Nanos::MILLISECOND.get()));
-    (value.v == VERSION && value.of == names.of && ttl >= Nanos::SECOND).then_some((value.answer, ttl))
+    let ttl = Nanos::from_millis(
+        value
+            .ttl_ms
+            .min(Nanos::DAY.get() / Nanos::MILLISECOND.get()),
+    );
+    (value.v == VERSION && value.of == names.of && ttl >= Nanos::SECOND)
+        .then_some((value.answer, ttl))
 }
 
 #[cfg(test)]
@@ -100,8 +120,8 @@ mod tests {
     fn no_two_callers_have_a_name_in_common() {
         let long = "x".repeat(300);
         let texts = [
-            "", "a", "a:b", "b", ":", "::", "%", "%3A", "%3a", "stale:x", "s:x", "f:x", "t:a", "x", "{a}", "*", "ä",
-            "a b", "\0", "\r\n", "#", "~", &long,
+            "", "a", "a:b", "b", ":", "::", "%", "%3A", "%3a", "stale:x", "s:x", "f:x", "t:a", "x",
+            "{a}", "*", "ä", "a b", "\0", "\r\n", "#", "~", &long,
         ];
         let mut seen = HashSet::new();
         let mut count = 0;
@@ -109,7 +129,11 @@ mod tests {
             for key in texts {
                 let names = Names::new("sluicegate", limit, key);
                 for name in [names.fresh, names.stale] {
-                    assert!(name.bytes().all(|byte| byte.is_ascii_graphic() && !b"{}*".contains(&byte)), "{name}");
+                    assert!(
+                        name.bytes()
+                            .all(|byte| byte.is_ascii_graphic() && !b"{}*".contains(&byte)),
+                        "{name}"
+                    );
                     assert!(name.len() <= 300, "{name}");
                     assert!(seen.insert(name.clone()), "{name}");
                     count += 1;
@@ -118,7 +142,10 @@ mod tests {
         }
         assert_eq!(seen.len(), count);
         let hash = hashed(&long, &long);
-        assert_ne!(Names::new("sluicegate", &long, &long).of, Names::new("sluicegate", "", &hash[1..]).of);
+        assert_ne!(
+            Names::new("sluicegate", &long, &long).of,
+            Names::new("sluicegate", "", &hash[1..]).of
+        );
     }
 
     #[test]
@@ -130,7 +157,14 @@ mod tests {
 
     fn answer() -> Answer {
         let (period, tenant_key) = ("1m".to_owned(), "acme".to_owned());
-        Answer { average: 10, burst: 5, period, tenant_key, failure_policy: 2, ..Answer::default() }
+        Answer {
+            average: 10,
+            burst: 5,
+            period,
+            tenant_key,
+            failure_policy: 2,
+            ..Answer::default()
+        }
     }
 
     #[test]
@@ -165,9 +199,18 @@ mod tests {
             &huge,
         ] {
             assert_ne!(text, good);
-            assert_eq!(read(&names, text.as_bytes()), None, "{}", &text[..text.len().min(200)]);
+            assert_eq!(
+                read(&names, text.as_bytes()),
+                None,
+                "{}",
+                &text[..text.len().min(200)]
+            );
         }
         let long = good.replace("\"ttl_ms\":60000", "\"ttl_ms\":99999999999");
-        assert_eq!(read(&names, long.as_bytes()).unwrap().1, Nanos::DAY, "never longer than a day");
+        assert_eq!(
+            read(&names, long.as_bytes()).unwrap().1,
+            Nanos::DAY,
+            "never longer than a day"
+        );
     }
 }

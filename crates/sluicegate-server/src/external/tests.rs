@@ -12,12 +12,20 @@ use super::*;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 fn settings(max_concurrent_requests: usize) -> ExternalSettings {
-    let at = ServiceAddress { tls: false, host: "service.invalid".to_owned(), port: 1, ca_file: None };
+    let at = ServiceAddress {
+        tls: false,
+        host: "service.invalid".to_owned(),
+        port: 1,
+        ca_file: None,
+    };
     ExternalSettings {
         timeout: TIMEOUT.into(),
         cache_ttl: Nanos::MINUTE,
         max_concurrent_requests,
-        service: ExternalService::Http { at, path: "/".to_owned() },
+        service: ExternalService::Http {
+            at,
+            path: "/".to_owned(),
+        },
         headers: HeaderFilter::default(),
         cache_redis: None,
         backend_url: BackendUrlSettings::default(),
@@ -26,16 +34,36 @@ fn settings(max_concurrent_requests: usize) -> ExternalSettings {
 
 fn external(service: &PretendedService, cache: Option<&PretendedRedis>) -> External {
     let cache = cache.map(|redis| Cache::Pretended(redis.clone()));
-    External::over(&settings(50), Service::Pretended(service.clone()), cache, Handle::current())
+    External::over(
+        &settings(50),
+        Service::Pretended(service.clone()),
+        cache,
+        Handle::current(),
+    )
 }
 
 fn asks(key: &str) -> Question<'_> {
     static NO_HEADERS: std::sync::LazyLock<HeaderMap> = std::sync::LazyLock::new(HeaderMap::new);
-    Question { limit: "tenant", key, method: "GET", path: "/", headers: &NO_HEADERS }
+    Question {
+        limit: "tenant",
+        key,
+        method: "GET",
+        path: "/",
+        headers: &NO_HEADERS,
+    }
 }
 
 fn answer(average: i64) -> (Answer, Lifetime) {
-    (Answer { average, ..Answer::default() }, Lifetime { fresh: Some(Nanos::MINUTE), keeps_stale: true })
+    (
+        Answer {
+            average,
+            ..Answer::default()
+        },
+        Lifetime {
+            fresh: Some(Nanos::MINUTE),
+            keeps_stale: true,
+        },
+    )
 }
 
 fn at_once(result: Result<(Answer, Lifetime), CallError>) -> Answering {
@@ -76,7 +104,10 @@ async fn an_answer_is_asked_for_once_and_then_known_at_once() {
     let external = external(&service, Some(&PretendedRedis::default()));
     assert_eq!(external.known(&asks("a"), Instant::now()), None);
     assert_eq!(told(&external.quota_of(asks("a")).await), Some((7, false)));
-    assert_eq!(told(&external.known(&asks("a"), Instant::now()).unwrap()), Some((7, false)));
+    assert_eq!(
+        told(&external.known(&asks("a"), Instant::now()).unwrap()),
+        Some((7, false))
+    );
     assert_eq!(service.calls(), 1);
     assert_eq!(external.counts().local_hits, 1);
 }
@@ -98,16 +129,27 @@ async fn without_redis_every_request_asks() {
 async fn another_replica_finds_the_answer_in_redis_and_looks_again_soon() {
     let service = PretendedService::new(|number, _| at_once(Ok(answer(7 + number as i64))));
     let redis = PretendedRedis::default();
-    let (first, second) = (external(&service, Some(&redis)), external(&service, Some(&redis)));
+    let (first, second) = (
+        external(&service, Some(&redis)),
+        external(&service, Some(&redis)),
+    );
     assert_eq!(told(&first.quota_of(asks("a")).await), Some((7, false)));
     pass(1).await;
     assert_eq!(told(&second.quota_of(asks("a")).await), Some((7, false)));
     assert_eq!((service.calls(), second.counts().redis_hits), (1, 1));
     pass(7).await;
-    assert_eq!(second.known(&asks("a"), Instant::now()), None, "after a tenth of its time it is looked for again");
+    assert_eq!(
+        second.known(&asks("a"), Instant::now()),
+        None,
+        "after a tenth of its time it is looked for again"
+    );
     assert_eq!(told(&second.quota_of(asks("a")).await), Some((7, false)));
     pass(60).await;
-    assert_eq!(told(&second.quota_of(asks("a")).await), Some((8, false)), "it has ended in Redis");
+    assert_eq!(
+        told(&second.quota_of(asks("a")).await),
+        Some((8, false)),
+        "it has ended in Redis"
+    );
     assert_eq!(service.calls(), 2);
 }
 
@@ -121,12 +163,18 @@ async fn an_answer_that_is_about_to_end_is_renewed_behind_the_requests_back() {
     assert_eq!(service.calls(), 1);
     pass(2).await;
     for _ in 0..5 {
-        assert_eq!(told(&external.known(&asks("a"), Instant::now()).unwrap()), Some((7, false)));
+        assert_eq!(
+            told(&external.known(&asks("a"), Instant::now()).unwrap()),
+            Some((7, false))
+        );
     }
     pass(0).await;
     assert_eq!((service.calls(), external.counts().renewals), (2, 1));
     pass(50).await;
-    assert_eq!(told(&external.known(&asks("a"), Instant::now()).unwrap()), Some((8, false)));
+    assert_eq!(
+        told(&external.known(&asks("a"), Instant::now()).unwrap()),
+        Some((8, false))
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -141,13 +189,19 @@ async fn a_renewal_that_fails_leaves_the_answer_until_its_end() {
     external.known(&asks("a"), Instant::now());
     pass(1).await;
     assert_eq!(service.calls(), 2);
-    assert_eq!(told(&external.known(&asks("a"), Instant::now()).unwrap()), Some((7, false)));
+    assert_eq!(
+        told(&external.known(&asks("a"), Instant::now()).unwrap()),
+        Some((7, false))
+    );
 }
 
 /// E8
 #[tokio::test(start_paused = true)]
 async fn what_is_not_to_be_kept_is_nowhere() {
-    let kept_not = Lifetime { fresh: None, keeps_stale: false };
+    let kept_not = Lifetime {
+        fresh: None,
+        keeps_stale: false,
+    };
     let service = PretendedService::new(move |number, _| match number {
         0 | 1 => at_once(Ok((answer(7).0, kept_not))),
         _ => at_once(Err(CallError::TimedOut)),
@@ -159,13 +213,20 @@ async fn what_is_not_to_be_kept_is_nowhere() {
     pass(0).await;
     assert_eq!(service.calls(), 2);
     assert!(redis.is_empty());
-    assert_eq!(external.quota_of(asks("a")).await, Known::Static, "not even for later");
+    assert_eq!(
+        external.quota_of(asks("a")).await,
+        Known::Static,
+        "not even for later"
+    );
 }
 
 /// E8
 #[tokio::test(start_paused = true)]
 async fn what_is_not_cached_is_still_there_when_the_service_is_not() {
-    let not_cached = Lifetime { fresh: None, keeps_stale: true };
+    let not_cached = Lifetime {
+        fresh: None,
+        keeps_stale: true,
+    };
     let service = PretendedService::new(move |number, _| match number {
         0 => at_once(Ok((answer(7).0, not_cached))),
         _ => at_once(Err(CallError::TimedOut)),
@@ -183,15 +244,30 @@ async fn a_service_that_fails_leaves_the_older_answer_for_five_minutes_and_then_
         _ => at_once(Err(CallError::Status(503))),
     });
     let redis = PretendedRedis::default();
-    let (first, second) = (external(&service, Some(&redis)), external(&service, Some(&redis)));
+    let (first, second) = (
+        external(&service, Some(&redis)),
+        external(&service, Some(&redis)),
+    );
     first.quota_of(asks("a")).await;
     pass(60).await;
-    assert_eq!(told(&first.quota_of(asks("a")).await), Some((7, true)), "what it remembers itself");
-    assert_eq!(told(&second.quota_of(asks("a")).await), Some((7, true)), "from Redis");
+    assert_eq!(
+        told(&first.quota_of(asks("a")).await),
+        Some((7, true)),
+        "what it remembers itself"
+    );
+    assert_eq!(
+        told(&second.quota_of(asks("a")).await),
+        Some((7, true)),
+        "from Redis"
+    );
     pass(299).await;
     assert_eq!(told(&second.quota_of(asks("a")).await), Some((7, true)));
     redis.set_away(true);
-    assert_eq!(told(&first.quota_of(asks("a")).await), Some((7, true)), "without Redis too");
+    assert_eq!(
+        told(&first.quota_of(asks("a")).await),
+        Some((7, true)),
+        "without Redis too"
+    );
     redis.set_away(false);
     pass(2).await;
     assert_eq!(first.quota_of(asks("a")).await, Known::Static);
@@ -206,7 +282,9 @@ async fn a_poisoned_value_is_refused_counted_and_fetched_again() {
     let redis = PretendedRedis::default();
     let names = stored::Names::new("test", "tenant", "a");
     for name in [&names.fresh, &names.stale] {
-        redis.put(name, b"{\"v\":1,\"average\":1000000}".to_vec(), Nanos::HOUR).unwrap();
+        redis
+            .put(name, b"{\"v\":1,\"average\":1000000}".to_vec(), Nanos::HOUR)
+            .unwrap();
     }
     let external = external(&service, Some(&redis));
     assert_eq!(told(&external.quota_of(asks("a")).await), Some((7, false)));
@@ -225,13 +303,20 @@ async fn tenants_with_telling_names_are_not_mixed_up() {
         at_once(Ok(answer(1 + place as i64)))
     });
     let redis = PretendedRedis::default();
-    let (first, second) = (external(&service, Some(&redis)), external(&service, Some(&redis)));
+    let (first, second) = (
+        external(&service, Some(&redis)),
+        external(&service, Some(&redis)),
+    );
     for name in names {
         first.quota_of(asks(name)).await;
     }
     pass(0).await;
     for (place, name) in names.iter().enumerate() {
-        assert_eq!(told(&second.quota_of(asks(name)).await), Some((1 + place as u64, false)), "{name}");
+        assert_eq!(
+            told(&second.quota_of(asks(name)).await),
+            Some((1 + place as u64, false)),
+            "{name}"
+        );
     }
     assert_eq!(service.calls(), names.len());
 }
@@ -255,10 +340,17 @@ async fn a_first_one_who_goes_away_changes_nothing_for_the_others() {
     let external = external(&service, Some(&PretendedRedis::default()));
     let mut first = Box::pin(external.quota_of(asks("a")));
     assert!(first.as_mut().now_or_never().is_none());
-    let others = (0..999).map(|_| external.quota_of(asks("a"))).collect::<Vec<_>>();
+    let others = (0..999)
+        .map(|_| external.quota_of(asks("a")))
+        .collect::<Vec<_>>();
     let others = futures_util::future::join_all(others);
     drop(first);
-    assert!(others.await.iter().all(|known| told(known) == Some((7, false))));
+    assert!(
+        others
+            .await
+            .iter()
+            .all(|known| told(known) == Some((7, false)))
+    );
     assert_eq!(service.calls(), 1);
 }
 
@@ -292,7 +384,11 @@ async fn nobody_waits_longer_than_the_timeout_and_then_gets_the_older_answer() {
     pass(61).await;
     let begun = Instant::now();
     assert_eq!(told(&external.quota_of(asks("a")).await), Some((7, true)));
-    assert!(begun.elapsed() <= TIMEOUT + Duration::from_millis(1), "{:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() <= TIMEOUT + Duration::from_millis(1),
+        "{:?}",
+        begun.elapsed()
+    );
 }
 
 /// E10
@@ -300,16 +396,26 @@ async fn nobody_waits_longer_than_the_timeout_and_then_gets_the_older_answer() {
 async fn never_more_calls_than_allowed_are_under_way() {
     let service = PretendedService::new(|_, _| later(1, Ok(answer(7))));
     let external = external(&service, Some(&PretendedRedis::default()));
-    let keys: Vec<String> = (0..1_000).map(|number| format!("tenant-{number}")).collect();
-    let answers = futures_util::future::join_all(keys.iter().map(|key| external.quota_of(asks(key)))).await;
+    let keys: Vec<String> = (0..1_000)
+        .map(|number| format!("tenant-{number}"))
+        .collect();
+    let answers =
+        futures_util::future::join_all(keys.iter().map(|key| external.quota_of(asks(key)))).await;
     // In five seconds, fifty at a time.
     let served = answers.iter().filter(|known| told(known).is_some()).count();
     assert!((200..=250).contains(&served), "{served}");
     assert_eq!(service.most_under_way(), 50);
     assert_eq!(external.counts().waits, 950);
-    assert_eq!(external.counts().openings, 0, "that the calls were too many is not the service's fault");
+    assert_eq!(
+        external.counts().openings,
+        0,
+        "that the calls were too many is not the service's fault"
+    );
     pass(5).await;
-    assert_eq!((external.counts().in_flight, external.shared.flights.len()), (0, 0));
+    assert_eq!(
+        (external.counts().in_flight, external.shared.flights.len()),
+        (0, 0)
+    );
 }
 
 /// E10
@@ -318,10 +424,17 @@ async fn a_call_that_had_too_little_time_after_its_wait_is_not_held_against_the_
     let service = PretendedService::new(|_, _| later(3, Ok(answer(7))));
     let external = external(&service, Some(&PretendedRedis::default()));
     let keys: Vec<String> = (0..100).map(|number| format!("tenant-{number}")).collect();
-    let answers = futures_util::future::join_all(keys.iter().map(|key| external.quota_of(asks(key)))).await;
-    assert_eq!(answers.iter().filter(|known| told(known).is_some()).count(), 50);
+    let answers =
+        futures_util::future::join_all(keys.iter().map(|key| external.quota_of(asks(key)))).await;
+    assert_eq!(
+        answers.iter().filter(|known| told(known).is_some()).count(),
+        50
+    );
     pass(1).await;
-    assert_eq!((external.counts().errors, external.counts().openings), (50, 0));
+    assert_eq!(
+        (external.counts().errors, external.counts().openings),
+        (50, 0)
+    );
 }
 
 /// E11, E12
@@ -337,7 +450,11 @@ async fn after_five_errors_a_caller_is_not_asked_for_until_one_may_try() {
     }
     assert_eq!((service.calls(), external.counts().openings), (5, 1));
     pass(30).await;
-    assert_eq!(external.quota_of(asks("a")).await, Known::Static, "the one who may try fails");
+    assert_eq!(
+        external.quota_of(asks("a")).await,
+        Known::Static,
+        "the one who may try fails"
+    );
     external.quota_of(asks("a")).await;
     assert_eq!(service.calls(), 6);
     pass(30).await;
@@ -374,7 +491,10 @@ async fn a_held_answer_is_let_go_within_a_second_of_recovery() {
         external.quota_of(asks(&number.to_string())).await;
     }
     assert_eq!(external.quota_of(asks("a")).await, Known::Static);
-    assert_eq!(external.known(&asks("a"), Instant::now()), Some(Known::Static));
+    assert_eq!(
+        external.known(&asks("a"), Instant::now()),
+        Some(Known::Static)
+    );
     pass(5).await;
     assert_eq!(told(&external.quota_of(asks("b")).await), Some((7, false)));
     assert_eq!(told(&external.quota_of(asks("a")).await), Some((7, false)));
@@ -390,20 +510,40 @@ async fn what_is_ignored_in_an_answer_is_counted() {
         at_once(Ok((told, lifetime)))
     });
     let external = external(&service, None);
-    let Known::Told(told) = external.quota_of(asks("a")).await else { panic!("nothing was told") };
+    let Known::Told(told) = external.quota_of(asks("a")).await else {
+        panic!("nothing was told")
+    };
     assert_eq!((&told.tenant, &told.backend), (&None, &None));
     let counts = external.counts();
-    assert_eq!((counts.invalid_tenants, counts.refused_backends, counts.errors), (1, 1, 0));
+    assert_eq!(
+        (
+            counts.invalid_tenants,
+            counts.refused_backends,
+            counts.errors
+        ),
+        (1, 1, 0)
+    );
 }
 
 #[test]
 fn a_runtime_that_has_ended_leaves_nobody_waiting() {
     let ended = tokio::runtime::Runtime::new().unwrap();
     let service = PretendedService::new(|_, _| at_once(Ok(answer(7))));
-    let external = External::over(&settings(50), Service::Pretended(service), None, ended.handle().clone());
+    let external = External::over(
+        &settings(50),
+        Service::Pretended(service),
+        None,
+        ended.handle().clone(),
+    );
     ended.shutdown_background();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    assert_eq!(runtime.block_on(external.quota_of(asks("a"))), Known::Static);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    assert_eq!(
+        runtime.block_on(external.quota_of(asks("a"))),
+        Known::Static
+    );
     assert_eq!(external.shared.flights.len(), 0);
 }
 
@@ -415,8 +555,14 @@ async fn beyond_ten_thousand_flights_nobody_begins_another() {
     for number in 0..20_000 {
         let key = number.to_string();
         // Who asks goes away at once.
-        assert!(number >= Flights::MAX || external.quota_of(asks(&key)).now_or_never().is_none(), "{number}");
-        assert!(number < Flights::MAX || external.quota_of(asks(&key)).now_or_never() == Some(Known::Static));
+        assert!(
+            number >= Flights::MAX || external.quota_of(asks(&key)).now_or_never().is_none(),
+            "{number}"
+        );
+        assert!(
+            number < Flights::MAX
+                || external.quota_of(asks(&key)).now_or_never() == Some(Known::Static)
+        );
     }
     assert_eq!(external.shared.flights.len(), Flights::MAX);
     pass(6).await;
@@ -442,14 +588,21 @@ fn callers_on_other_runtimes_share_one_call() {
         }
     });
     let cache = Some(Cache::Pretended(PretendedRedis::default()));
-    let external =
-        External::over(&settings(50), Service::Pretended(service.clone()), cache, background.handle().clone());
+    let external = External::over(
+        &settings(50),
+        Service::Pretended(service.clone()),
+        cache,
+        background.handle().clone(),
+    );
     let ready = Arc::new(std::sync::Barrier::new(5));
     let threads: Vec<_> = (0..4)
         .map(|_| {
             let (external, ready) = (external.clone(), Arc::clone(&ready));
             std::thread::spawn(move || {
-                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                let runtime = tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build()
+                    .unwrap();
                 runtime.block_on(async {
                     let mut asking = Box::pin(external.quota_of(asks("a")));
                     assert!(asking.as_mut().now_or_never().is_none());
@@ -461,6 +614,10 @@ fn callers_on_other_runtimes_share_one_call() {
         .collect();
     ready.wait();
     gate.notify_one();
-    assert!(threads.into_iter().all(|thread| told(&thread.join().unwrap()) == Some((7, false))));
+    assert!(
+        threads
+            .into_iter()
+            .all(|thread| told(&thread.join().unwrap()) == Some((7, false)))
+    );
     assert_eq!(service.calls(), 1);
 }

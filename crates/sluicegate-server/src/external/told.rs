@@ -37,6 +37,9 @@ pub struct Told {
 impl Told {
     /// The same, as something that was true a while ago.
     pub(super) fn stale(&self) -> Self {
-        Self { is_stale: true, ..self.clone() }
+        Self {
+            is_stale: true,
+            ..self.clone()
+        }
     }
 }

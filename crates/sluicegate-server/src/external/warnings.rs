@@ -38,6 +38,9 @@ mod tests {
     fn a_line_is_due_once_a_minute() {
         let (minutely, start) = (Minutely::default(), Instant::now());
         let due = |seconds| minutely.is_due(start + Duration::from_secs(seconds));
-        assert_eq!([due(0), due(1), due(59), due(60), due(61)], [true, false, false, true, false]);
+        assert_eq!(
+            [due(0), due(1), due(59), due(60), due(61)],
+            [true, false, false, true, false]
+        );
     }
 }

@@ -33,7 +33,10 @@ impl<T: Clone + Serialize + DeserializeOwned> Board<T> {
             AnyStore::Local(_) => Place::Here(Arc::default()),
             AnyStore::Redis(store) => {
                 let key = format!("{}:!{name}", store.options().key_prefix);
-                Place::Redis { store: Arc::clone(store), key }
+                Place::Redis {
+                    store: Arc::clone(store),
+                    key,
+                }
             }
         };
         Self { place, stays }
@@ -44,9 +47,15 @@ impl<T: Clone + Serialize + DeserializeOwned> Board<T> {
     pub(crate) fn shared(&self) -> Self {
         let place = match &self.place {
             Place::Here(list) => Place::Here(Arc::clone(list)),
-            Place::Redis { store, key } => Place::Redis { store: Arc::clone(store), key: key.clone() },
+            Place::Redis { store, key } => Place::Redis {
+                store: Arc::clone(store),
+                key: key.clone(),
+            },
         };
-        Self { place, stays: self.stays }
+        Self {
+            place,
+            stays: self.stays,
+        }
     }
 
     /// Everything on it.
@@ -77,14 +86,24 @@ impl<T: Clone + Serialize + DeserializeOwned> Board<T> {
                 let words = |error: sluicegate::StoreError| E::from(error.to_string());
                 for _ in 0..TRIES {
                     let found = store.get(key).await.map_err(words)?;
-                    let mut list = found.as_ref().map_or(Ok(Vec::new()), |text| entries(key, text)).map_err(E::from)?;
+                    let mut list = found
+                        .as_ref()
+                        .map_or(Ok(Vec::new()), |text| entries(key, text))
+                        .map_err(E::from)?;
                     let result = change(&mut list)?;
-                    let text = serde_json::to_vec(&list).map_err(|error| E::from(error.to_string()))?;
-                    if store.swap(key, found.as_deref(), text, (self.stays)(&list)).await.map_err(words)? {
+                    let text =
+                        serde_json::to_vec(&list).map_err(|error| E::from(error.to_string()))?;
+                    if store
+                        .swap(key, found.as_deref(), text, (self.stays)(&list))
+                        .await
+                        .map_err(words)?
+                    {
                         return Ok(result);
                     }
                 }
-                Err(E::from(format!("{key}: others were quicker {TRIES} times in a row; try again")))
+                Err(E::from(format!(
+                    "{key}: others were quicker {TRIES} times in a row; try again"
+                )))
             }
         }
     }
@@ -92,7 +111,11 @@ impl<T: Clone + Serialize + DeserializeOwned> Board<T> {
 
 /// An entry that cannot be read is of another version of this program, or not ours: it is kept out of sight.
 fn entries<T: DeserializeOwned>(key: &str, text: &[u8]) -> Result<Vec<T>, String> {
-    let values: Vec<serde_json::Value> =
-        serde_json::from_slice(text).map_err(|error| format!("the value at {key} was not written by us: {error}"))?;
-    Ok(values.into_iter().take(ENTRIES_MAX).filter_map(|value| serde_json::from_value(value).ok()).collect())
+    let values: Vec<serde_json::Value> = serde_json::from_slice(text)
+        .map_err(|error| format!("the value at {key} was not written by us: {error}"))?;
+    Ok(values
+        .into_iter()
+        .take(ENTRIES_MAX)
+        .filter_map(|value| serde_json::from_value(value).ok())
+        .collect())
 }

@@ -64,7 +64,10 @@ thread_local! {
 
 impl Crowd {
     pub(crate) fn new() -> Self {
-        let sketches = || Sketches { requests: Sketch::new(), denied: Sketch::new() };
+        let sketches = || Sketches {
+            requests: Sketch::new(),
+            denied: Sketch::new(),
+        };
         Self {
             seed: RandomState::default(),
             sketches: (0..SKETCHES).map(|_| Mutex::new(sketches())).collect(),
@@ -84,7 +87,9 @@ impl Crowd {
             return;
         }
         let hash = self.seed.hash_one(key);
-        let mut sketches = self.sketches[place()].lock().expect("no holder of this lock panics");
+        let mut sketches = self.sketches[place()]
+            .lock()
+            .expect("no holder of this lock panics");
         sketches.requests.add(hash, weight, || Known::of(key));
         if is_denied {
             sketches.denied.add(hash, weight, || Known::of(key));
@@ -108,7 +113,9 @@ impl Crowd {
             let sketches = sketches.lock().expect("no holder of this lock panics");
             let mut merge = |sketch: &Sketch, add: fn(&mut Caller, u64)| {
                 for entry in &sketch.entries {
-                    let caller = callers.entry(entry.hash).or_insert_with(|| entry.known.caller());
+                    let caller = callers
+                        .entry(entry.hash)
+                        .or_insert_with(|| entry.known.caller());
                     add(caller, entry.count);
                 }
             };
@@ -126,7 +133,11 @@ impl Crowd {
             By::Denied => (caller.denied, caller.requests),
         };
         callers.retain(|caller| count(caller).0 > 0);
-        callers.sort_by(|one, other| count(other).cmp(&count(one)).then_with(|| one.text.cmp(&other.text)));
+        callers.sort_by(|one, other| {
+            count(other)
+                .cmp(&count(one))
+                .then_with(|| one.text.cmp(&other.text))
+        });
         callers.truncate(most);
         callers
     }
@@ -170,7 +181,12 @@ struct Known {
 
 impl Sketch {
     fn new() -> Self {
-        Self { entries: Vec::new(), places: HashMap::default(), least: 0, dice: Dice::new() }
+        Self {
+            entries: Vec::new(),
+            places: HashMap::default(),
+            least: 0,
+            dice: Dice::new(),
+        }
     }
 
     #[inline]
@@ -181,7 +197,11 @@ impl Sketch {
         }
         if self.entries.len() < CALLERS {
             self.places.insert(hash, self.entries.len());
-            self.entries.push(Entry { hash, count: weight, known: known() });
+            self.entries.push(Entry {
+                hash,
+                count: weight,
+                known: known(),
+            });
             return;
         }
         if self.dice.thrown(self.least / weight + 1) {
@@ -192,18 +212,29 @@ impl Sketch {
     #[cold]
     fn replace(&mut self, hash: u64, weight: u64, known: Known) {
         let counts = self.entries.iter().map(|entry| entry.count);
-        let Some((place, least)) = counts.enumerate().min_by_key(|(_, count)| *count) else { return };
+        let Some((place, least)) = counts.enumerate().min_by_key(|(_, count)| *count) else {
+            return;
+        };
         self.least = least;
         self.places.remove(&self.entries[place].hash);
         self.places.insert(hash, place);
-        self.entries[place] = Entry { hash, count: least + weight, known };
+        self.entries[place] = Entry {
+            hash,
+            count: least + weight,
+            known,
+        };
     }
 
     /// Entries that count nothing any more make room.
     fn halve(&mut self) {
         self.entries.iter_mut().for_each(|entry| entry.count /= 2);
         self.entries.retain(|entry| entry.count > 0);
-        self.places = self.entries.iter().enumerate().map(|(place, entry)| (entry.hash, place)).collect();
+        self.places = self
+            .entries
+            .iter()
+            .enumerate()
+            .map(|(place, entry)| (entry.hash, place))
+            .collect();
         self.least = 0;
     }
 }
@@ -249,8 +280,17 @@ impl Known {
     }
 
     fn caller(&self) -> Caller {
-        let parts = self.parts.as_ref().map(|parts| parts.iter().map(|part| part.to_string()).collect());
-        Caller { limit: self.limit.to_string(), parts, text: self.text.to_string(), requests: 0, denied: 0 }
+        let parts = self
+            .parts
+            .as_ref()
+            .map(|parts| parts.iter().map(|part| part.to_string()).collect());
+        Caller {
+            limit: self.limit.to_string(),
+            parts,
+            text: self.text.to_string(),
+            requests: 0,
+            denied: 0,
+        }
     }
 }
 
@@ -277,12 +317,24 @@ mod tests {
         }
         saw(&crowd, &a, "rare", false);
         let top = crowd.top(By::Requests, None, 10);
-        let counts: Vec<(&str, u64, u64)> =
-            top.iter().map(|caller| (caller.text.as_str(), caller.requests, caller.denied)).collect();
-        assert_eq!(counts, [("b:denied", 30, 15), ("a:heavy", 30, 10), ("a:rare", 1, 0)]);
-        assert_eq!(crowd.top(By::Denied, None, 10).len(), 2, "who was never denied is not on that list");
+        let counts: Vec<(&str, u64, u64)> = top
+            .iter()
+            .map(|caller| (caller.text.as_str(), caller.requests, caller.denied))
+            .collect();
+        assert_eq!(
+            counts,
+            [("b:denied", 30, 15), ("a:heavy", 30, 10), ("a:rare", 1, 0)]
+        );
+        assert_eq!(
+            crowd.top(By::Denied, None, 10).len(),
+            2,
+            "who was never denied is not on that list"
+        );
         let of_a = crowd.top(By::Requests, Some("a"), 1);
-        assert_eq!((of_a.len(), of_a[0].parts.as_deref()), (1, Some(&["heavy".to_owned()][..])));
+        assert_eq!(
+            (of_a.len(), of_a[0].parts.as_deref()),
+            (1, Some(&["heavy".to_owned()][..]))
+        );
     }
 
     #[test]
@@ -298,7 +350,10 @@ mod tests {
         for by in [By::Requests, By::Denied] {
             let top = crowd.top(by, None, 3);
             assert_eq!(top[0].text, "a:heavy", "{top:?}");
-            assert!((15_000..=25_000).contains(&top[0].requests), "about 20,000: {top:?}");
+            assert!(
+                (15_000..=25_000).contains(&top[0].requests),
+                "about 20,000: {top:?}"
+            );
             assert!(top[1].requests < top[0].requests / 4, "{top:?}");
         }
         assert!(crowd.top(By::Requests, None, usize::MAX).len() <= 2 * CALLERS);

@@ -4,7 +4,8 @@ use serde::Serialize;
 use sluicegate::{StoreError, Verdict};
 use sluicegate_config::quota_in_words;
 use sluicegate_core::{
-    Charge, Condition, Considered, Key, KeyPart, Mode, Nanos, Outcome, PartValue, Quota, Standing, TokenBucket,
+    Charge, Condition, Considered, Key, KeyPart, Mode, Nanos, Outcome, PartValue, Quota, Standing,
+    TokenBucket,
 };
 
 /// What would happen, and why.
@@ -86,17 +87,33 @@ pub(crate) enum Listed {
 }
 
 /// What every limit has to say; `looked` has what the charged ones met, each in its place.
-pub(crate) fn explain(considered: &[Considered<'_>], looked: Vec<Option<Looked>>, cost: u64, who: Who) -> Explanation {
-    let each = considered.iter().zip(looked).map(|(considered, looked)| limit(considered, looked, cost));
+pub(crate) fn explain(
+    considered: &[Considered<'_>],
+    looked: Vec<Option<Looked>>,
+    cost: u64,
+    who: Who,
+) -> Explanation {
+    let each = considered
+        .iter()
+        .zip(looked)
+        .map(|(considered, looked)| limit(considered, looked, cost));
     let (limits, endings): (Vec<ExplainedLimit>, Vec<Ending>) = each.unzip();
     let (verdict, summary, wait) = match (&who.listed, &who.unauthorized) {
-        (Some(Listed::Refused(why)), _) => ("refused", format!("It is refused with 403: {why}."), None),
-        (Some(Listed::Allowed(why)), None) => {
-            ("forward", format!("It passes without being limited: {why}."), Some(Nanos::ZERO))
+        (Some(Listed::Refused(why)), _) => {
+            ("refused", format!("It is refused with 403: {why}."), None)
         }
+        (Some(Listed::Allowed(why)), None) => (
+            "forward",
+            format!("It passes without being limited: {why}."),
+            Some(Nanos::ZERO),
+        ),
         (_, Some(why)) => match together(&endings) {
             // Limits that need no credential come first.
-            ("forward", ..) => ("unauthorized", format!("It is refused with 401: {why}."), None),
+            ("forward", ..) => (
+                "unauthorized",
+                format!("It is refused with 401: {why}."),
+                None,
+            ),
             sooner => sooner,
         },
         (None, None) => together(&endings),
@@ -105,7 +122,14 @@ pub(crate) fn explain(considered: &[Considered<'_>], looked: Vec<Option<Looked>>
         Listed::Allowed(why) | Listed::Refused(why) => why,
     });
     let would_pass_after_us = wait.map(Nanos::as_micros_ceil);
-    Explanation { verdict, summary, would_pass_after_us, principal: who.principal, list, limits }
+    Explanation {
+        verdict,
+        summary,
+        would_pass_after_us,
+        principal: who.principal,
+        list,
+        limits,
+    }
 }
 
 /// What the answer of a limit means for the request as a whole.
@@ -123,12 +147,18 @@ enum Ending {
 fn together(endings: &[Ending]) -> (&'static str, String, Option<Nanos>) {
     for ending in endings {
         if let Ending::Unidentified(why) = ending {
-            return ("unidentified", format!("It is refused with 400: {why}."), None);
+            return (
+                "unidentified",
+                format!("It is refused with 400: {why}."),
+                None,
+            );
         }
     }
     for ending in endings {
         if let Ending::Unknown(why) = ending {
-            let summary = format!("Nobody can say: {why}. What happens then is on_failure of the limit or the store.");
+            let summary = format!(
+                "Nobody can say: {why}. What happens then is on_failure of the limit or the store."
+            );
             return ("unavailable", summary, None);
         }
     }
@@ -143,26 +173,48 @@ fn together(endings: &[Ending]) -> (&'static str, String, Option<Nanos>) {
         return ("forward", "It passes.".to_owned(), Some(Nanos::ZERO));
     }
     let names: Vec<&str> = denials.iter().map(|(name, _)| *name).collect();
-    let wait =
-        denials.iter().map(|(_, wait)| *wait).collect::<Option<Vec<_>>>().and_then(|waits| waits.into_iter().max());
+    let wait = denials
+        .iter()
+        .map(|(_, wait)| *wait)
+        .collect::<Option<Vec<_>>>()
+        .and_then(|waits| waits.into_iter().max());
     let when = match wait {
-        Some(wait) => format!("It would pass in {}, if nobody else spends before", span(wait)),
+        Some(wait) => format!(
+            "It would pass in {}, if nobody else spends before",
+            span(wait)
+        ),
         None => "No wait helps: it asks for more than the limit ever holds".to_owned(),
     };
-    ("reject", format!("It is refused with 429 by {}. {when}.", names.join(" and ")), wait)
+    (
+        "reject",
+        format!("It is refused with 429 by {}. {when}.", names.join(" and ")),
+        wait,
+    )
 }
 
-fn limit(considered: &Considered<'_>, looked: Option<Looked>, cost: u64) -> (ExplainedLimit, Ending) {
+fn limit(
+    considered: &Considered<'_>,
+    looked: Option<Looked>,
+    cost: u64,
+) -> (ExplainedLimit, Ending) {
     let limit = considered.limit;
     let mut explained = ExplainedLimit {
         name: limit.name.clone(),
         standing: "charged",
-        why: considered.conditions.iter().map(|condition| condition.words.clone()).collect(),
+        why: considered
+            .conditions
+            .iter()
+            .map(|condition| condition.words.clone())
+            .collect(),
         key: None,
         parts: Vec::new(),
         quota: limit.quota.map(quota_in_words),
         quota_from: limit.quota.map(|_| "config"),
-        mode: if limit.mode == Mode::Enforce { "enforce" } else { "shadow" },
+        mode: if limit.mode == Mode::Enforce {
+            "enforce"
+        } else {
+            "shadow"
+        },
         before: None,
         after: None,
         allowed: None,
@@ -173,7 +225,10 @@ fn limit(considered: &Considered<'_>, looked: Option<Looked>, cost: u64) -> (Exp
     let because = because(&considered.conditions);
     match (&considered.standing, looked) {
         (Standing::NotMatched, _) => {
-            let unmet = considered.conditions.iter().filter(|condition| !condition.holds);
+            let unmet = considered
+                .conditions
+                .iter()
+                .filter(|condition| !condition.holds);
             let unmet: Vec<&str> = unmet.map(|condition| condition.words.as_str()).collect();
             explained.standing = "not_matched";
             explained.words = format!("{name} does not apply: {}.", unmet.join(", and "));
@@ -181,19 +236,29 @@ fn limit(considered: &Considered<'_>, looked: Option<Looked>, cost: u64) -> (Exp
         }
         (Standing::ReplacedBy(other), _) => {
             explained.standing = "replaced";
-            explained.why.push(format!("{} takes its place", other.name));
-            explained.words = format!("{name} would apply{because}, but {} takes its place here.", other.name);
+            explained
+                .why
+                .push(format!("{} takes its place", other.name));
+            explained.words = format!(
+                "{name} would apply{because}, but {} takes its place here.",
+                other.name
+            );
             (explained, Ending::Pass)
         }
         (Standing::Unlimited, _) => {
             explained.standing = "not_limited";
-            explained.words = format!("{name} applies{because}, but has no quota for this caller: nothing is counted.");
+            explained.words = format!(
+                "{name} applies{because}, but has no quota for this caller: nothing is counted."
+            );
             (explained, Ending::Pass)
         }
         (Standing::Skipped(missing), _) => {
             explained.standing = "missing_key";
             explained.why.push(missing.to_string());
-            explained.words = format!("{name} would apply{because}, but is left out: {}.", lacks(missing));
+            explained.words = format!(
+                "{name} would apply{because}, but is left out: {}.",
+                lacks(missing)
+            );
             (explained, Ending::Pass)
         }
         (Standing::Unidentified(missing), _) => {
@@ -206,7 +271,9 @@ fn limit(considered: &Considered<'_>, looked: Option<Looked>, cost: u64) -> (Exp
             );
             (explained, Ending::Unidentified(lacks(missing)))
         }
-        (Standing::Charged(charge), Some(looked)) => charged(explained, charge, looked, &because, cost),
+        (Standing::Charged(charge), Some(looked)) => {
+            charged(explained, charge, looked, &because, cost)
+        }
         (Standing::Charged(_), None) => (explained, Ending::Pass),
     }
 }
@@ -224,8 +291,15 @@ fn name_of(part: &KeyPart) -> String {
 }
 
 fn because(conditions: &[Condition]) -> String {
-    let words: Vec<&str> = conditions.iter().map(|condition| condition.words.as_str()).collect();
-    if words.is_empty() { " to every request".to_owned() } else { format!(" because {}", words.join(" and ")) }
+    let words: Vec<&str> = conditions
+        .iter()
+        .map(|condition| condition.words.as_str())
+        .collect();
+    if words.is_empty() {
+        " to every request".to_owned()
+    } else {
+        format!(" because {}", words.join(" and "))
+    }
 }
 
 fn charged(
@@ -239,15 +313,24 @@ fn charged(
         explained.why.push("covers every request".to_owned());
     }
     explained.parts = parts(&charge.key);
-    explained.quota_from = Some(if looked.quota_from == UNASKED { "config" } else { looked.quota_from });
+    explained.quota_from = Some(if looked.quota_from == UNASKED {
+        "config"
+    } else {
+        looked.quota_from
+    });
     let name = explained.name.clone();
     let who = who(&explained.parts, &looked.key);
     explained.key = Some(looked.key);
     let Some(quota) = looked.quota else {
         explained.standing = "not_limited";
         (explained.quota, explained.allowed) = (None, Some(true));
-        let why = if looked.quota_from == "override" { "an operator's override" } else { "the limits service" };
-        explained.words = format!("{name} applies{because}; {who}, and {why} lets it pass without a limit.");
+        let why = if looked.quota_from == "override" {
+            "an operator's override"
+        } else {
+            "the limits service"
+        };
+        explained.words =
+            format!("{name} applies{because}; {who}, and {why} lets it pass without a limit.");
         return (explained, Ending::Pass);
     };
     let from = match looked.quota_from {
@@ -262,32 +345,52 @@ fn charged(
         Ok(outcome) => outcome,
         Err(error) => {
             explained.standing = "unknown";
-            explained.words =
-                format!("{name} applies{because}; {who}: {numbers}. What is left there nobody knows: {error}.");
+            explained.words = format!(
+                "{name} applies{because}; {who}: {numbers}. What is left there nobody knows: {error}."
+            );
             return (explained, Ending::Unknown(error.to_string()));
         }
     };
-    let before = Level { remaining: outcome.remaining(), reset_after_us: Some(outcome.reset_after().as_micros_ceil()) };
+    let before = Level {
+        remaining: outcome.remaining(),
+        reset_after_us: Some(outcome.reset_after().as_micros_ceil()),
+    };
     explained.before = Some(before);
     explained.allowed = Some(outcome.is_allowed());
     explained.retry_after_us = outcome.retry_after().map(Nanos::as_micros_ceil);
-    let after = if outcome.is_allowed() { after(quota, &outcome, cost) } else { before };
+    let after = if outcome.is_allowed() {
+        after(quota, &outcome, cost)
+    } else {
+        before
+    };
     explained.after = Some(after);
     let watches = explained.mode == "shadow";
     let ending = ending(&outcome, quota, cost, after.remaining);
-    let watching = if watches { " This limit only watches: it never refuses anybody." } else { "" };
-    explained.words = format!("{name} applies{because}; {who}: {numbers}. {}.{watching}", capital(&ending));
+    let watching = if watches {
+        " This limit only watches: it never refuses anybody."
+    } else {
+        ""
+    };
+    explained.words = format!(
+        "{name} applies{because}; {who}: {numbers}. {}.{watching}",
+        capital(&ending)
+    );
     let ending = match outcome.is_allowed() || watches {
         true => Ending::Pass,
-        false => Ending::Denied { limit: name, wait: outcome.retry_after() },
+        false => Ending::Denied {
+            limit: name,
+            wait: outcome.retry_after(),
+        },
     };
     (explained, ending)
 }
 
 /// Whose counter it is.
 fn who(parts: &[ExplainedPart], key: &str) -> String {
-    let parts: Vec<String> =
-        parts.iter().map(|part| format!("{} (here {})", part.part.replacen(':', " ", 1), part.value)).collect();
+    let parts: Vec<String> = parts
+        .iter()
+        .map(|part| format!("{} (here {})", part.part.replacen(':', " ", 1), part.value))
+        .collect();
     match &parts[..] {
         [] => format!("the counter is {key}"),
         parts => format!("it counts by {}, in the counter {key}", parts.join(" and ")),
@@ -299,31 +402,48 @@ fn ending(outcome: &Outcome, quota: Quota, cost: u64, left_after: u64) -> String
     let are = if quota.limit() == 1 { "is" } else { "are" };
     let left = format!("{} of {} {are} left", outcome.remaining(), quota.limit());
     match outcome {
-        Outcome::Allowed { .. } => format!("{left}; this request takes {cost} and leaves {left_after}: allowed"),
+        Outcome::Allowed { .. } => {
+            format!("{left}; this request takes {cost} and leaves {left_after}: allowed")
+        }
         Outcome::Denied { retry_after, .. } => {
-            format!("{left}, and this request needs {cost}: denied. It would pass in {}", span(*retry_after))
+            format!(
+                "{left}, and this request needs {cost}: denied. It would pass in {}",
+                span(*retry_after)
+            )
         }
         Outcome::TooLarge { .. } => {
-            format!("this request asks for {cost} at once, which is more than it ever holds: denied")
+            format!(
+                "this request asks for {cost} at once, which is more than it ever holds: denied"
+            )
         }
     }
 }
 
 fn capital(text: &str) -> String {
     let mut letters = text.chars();
-    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+    letters
+        .next()
+        .map(|first| first.to_uppercase().chain(letters).collect())
+        .unwrap_or_default()
 }
 
 fn parts(key: &Key<'_>) -> Vec<ExplainedPart> {
     let names = key.limit().key.iter();
-    let of_caller =
-        |value: &PartValue<'_>| matches!(value, PartValue::Text(_) | PartValue::Address(_) | PartValue::Global);
+    let of_caller = |value: &PartValue<'_>| {
+        matches!(
+            value,
+            PartValue::Text(_) | PartValue::Address(_) | PartValue::Global
+        )
+    };
     if !key.parts().all(|value| of_caller(&value)) {
         return Vec::new();
     }
     names
         .zip(key.parts())
-        .map(|(part, value)| ExplainedPart { part: part.to_string(), value: value.to_string() })
+        .map(|(part, value)| ExplainedPart {
+            part: part.to_string(),
+            value: value.to_string(),
+        })
         .collect()
 }
 
@@ -333,26 +453,45 @@ fn after(quota: Quota, before: &Outcome, cost: u64) -> Level {
         Quota::TokenBucket(bucket) => Some(longer(before.reset_after(), bucket, cost)),
         Quota::Drip(_) | Quota::SlidingWindow(_) => None,
     };
-    Level { remaining: before.remaining().saturating_sub(cost), reset_after_us: reset_after.map(Nanos::as_micros_ceil) }
+    Level {
+        remaining: before.remaining().saturating_sub(cost),
+        reset_after_us: reset_after.map(Nanos::as_micros_ceil),
+    }
 }
 
 fn longer(span: Nanos, bucket: TokenBucket, cost: u64) -> Nanos {
-    Nanos::new(span.get().saturating_add(bucket.interval().get().saturating_mul(cost)))
+    Nanos::new(
+        span.get()
+            .saturating_add(bucket.interval().get().saturating_mul(cost)),
+    )
 }
 
 /// What a charge meets, with nothing taken: the request asks for more than there can be besides, and is all or nothing.
 pub(crate) fn for_a_look<'a>(charge: Charge<'a>) -> [Charge<'a>; 2] {
-    let charge = Charge { enforced: true, ..charge };
-    [charge, Charge { cost: u64::MAX, ..charge }]
+    let charge = Charge {
+        enforced: true,
+        ..charge
+    };
+    [
+        charge,
+        Charge {
+            cost: u64::MAX,
+            ..charge
+        },
+    ]
 }
 
 /// What the first of those charges met.
 pub(crate) fn met(verdict: &Verdict) -> Result<Outcome, StoreError> {
     match verdict {
-        Verdict::Forward(decision) | Verdict::Reject(decision) => match decision.outcomes().next() {
-            Some((_, charged)) => Ok(charged.outcome),
-            None => Err(StoreError::Unavailable("the limit was not asked".to_owned())),
-        },
+        Verdict::Forward(decision) | Verdict::Reject(decision) => {
+            match decision.outcomes().next() {
+                Some((_, charged)) => Ok(charged.outcome),
+                None => Err(StoreError::Unavailable(
+                    "the limit was not asked".to_owned(),
+                )),
+            }
+        }
         Verdict::Unavailable { error, .. } | Verdict::ForwardUnchecked(error) => Err(error.clone()),
         Verdict::Unidentified(missing) => Err(StoreError::Unavailable(missing.to_string())),
     }
@@ -419,20 +558,30 @@ mod tests {
             let policy = Policy::new([Limit::per_client("a", quota)]).unwrap();
             let limiter = Limiter::new(policy, LocalStore::default(), clock.clone());
             let policy = limiter.policy();
-            let subject = Subject { client_ip: Some("203.0.113.7".parse().unwrap()), ..Subject::ANONYMOUS };
+            let subject = Subject {
+                client_ip: Some("203.0.113.7".parse().unwrap()),
+                ..Subject::ANONYMOUS
+            };
             for cost in [7, 13, 1, 20, 21] {
                 for _ in 0..3 {
                     let charges = policy.charges_for(&subject, cost).unwrap();
-                    let looked = met(&limiter.decide(&policy, &for_a_look(charges[0])).await).unwrap();
+                    let looked =
+                        met(&limiter.decide(&policy, &for_a_look(charges[0])).await).unwrap();
                     let peeked = met(&limiter.peek(&subject).await).unwrap();
                     assert_eq!(looked.remaining(), peeked.remaining(), "{quota:?}");
                     let real = met(&limiter.check(&subject, cost).await).unwrap();
                     assert_eq!(looked.is_allowed(), real.is_allowed(), "{quota:?}: {cost}");
                     match real {
-                        Outcome::Allowed { remaining, reset_after } => {
+                        Outcome::Allowed {
+                            remaining,
+                            reset_after,
+                        } => {
                             let told = after(quota, &looked, cost);
                             assert_eq!(told.remaining, remaining);
-                            assert!(told.reset_after_us.is_none_or(|told| told == reset_after.as_micros_ceil()));
+                            assert!(
+                                told.reset_after_us
+                                    .is_none_or(|told| told == reset_after.as_micros_ceil())
+                            );
                         }
                         denied => assert_eq!(looked, denied, "{quota:?}: {cost}"),
                     }

@@ -68,14 +68,24 @@ impl Feed {
         }
         let (events, receiver) = mpsc::channel(WAITING_MAX);
         let allowance = AtomicU64::new(PER_SECOND / TURNS);
-        watchers.push(Arc::new(Watcher { wish, events, allowance, untold: AtomicU64::new(0) }));
+        watchers.push(Arc::new(Watcher {
+            wish,
+            events,
+            allowance,
+            untold: AtomicU64::new(0),
+        }));
         self.put(watchers);
         Some(receiver)
     }
 
     /// Those who have not gone.
     fn present(&self) -> Vec<Arc<Watcher>> {
-        self.watchers.load().iter().filter(|watcher| !watcher.events.is_closed()).cloned().collect()
+        self.watchers
+            .load()
+            .iter()
+            .filter(|watcher| !watcher.events.is_closed())
+            .cloned()
+            .collect()
     }
 
     fn put(&self, watchers: Vec<Arc<Watcher>>) {
@@ -101,7 +111,11 @@ impl Feed {
         }
         let _one_at_a_time = self.changing.lock().expect("no holder of this lock panics");
         let watchers = self.present();
-        watchers.iter().for_each(|watcher| watcher.allowance.store(PER_SECOND / TURNS, Ordering::Relaxed));
+        watchers.iter().for_each(|watcher| {
+            watcher
+                .allowance
+                .store(PER_SECOND / TURNS, Ordering::Relaxed)
+        });
         if watchers.len() < self.watching() {
             self.put(watchers);
         }
@@ -126,13 +140,27 @@ impl Feed {
         // Made when somebody needs it: nearly all decisions of a flood are counted and not told.
         let text = OnceCell::new();
         let text = || text.get_or_init(|| charge.key.to_string());
-        for watcher in self.watchers.load().iter().filter(|watcher| watcher.wish.meets(&limit.name, word)) {
-            if watcher.wish.key.as_ref().is_some_and(|wanted| !text().contains(wanted.as_str())) {
+        for watcher in self
+            .watchers
+            .load()
+            .iter()
+            .filter(|watcher| watcher.wish.meets(&limit.name, word))
+        {
+            if watcher
+                .wish
+                .key
+                .as_ref()
+                .is_some_and(|wanted| !text().contains(wanted.as_str()))
+            {
                 continue;
             }
             let stands_for = watcher.untold.fetch_add(1, Ordering::Relaxed) + 1;
             let take = |left: u64| left.checked_sub(1);
-            if watcher.allowance.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
+            if watcher
+                .allowance
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
+                .is_err()
+            {
                 continue;
             }
             watcher.untold.store(0, Ordering::Relaxed);
@@ -160,19 +188,41 @@ mod tests {
         let parts = [address];
         let key = Key::of_parts(limit, &parts).unwrap();
         let quota = limit.quota.unwrap();
-        feed.saw(&Charge { key, quota, cost: 1, limit_index: 0, enforced: true, on_failure: None }, &outcome);
+        feed.saw(
+            &Charge {
+                key,
+                quota,
+                cost: 1,
+                limit_index: 0,
+                enforced: true,
+                on_failure: None,
+            },
+            &outcome,
+        );
     }
 
-    const ALLOWED: Outcome = Outcome::Allowed { remaining: 3, reset_after: Nanos::SECOND };
-    const DENIED: Outcome = Outcome::Denied { remaining: 0, retry_after: Nanos::SECOND, reset_after: Nanos::SECOND };
+    const ALLOWED: Outcome = Outcome::Allowed {
+        remaining: 3,
+        reset_after: Nanos::SECOND,
+    };
+    const DENIED: Outcome = Outcome::Denied {
+        remaining: 0,
+        retry_after: Nanos::SECOND,
+        reset_after: Nanos::SECOND,
+    };
 
     fn told(receiver: &mut mpsc::Receiver<String>) -> Vec<serde_json::Value> {
-        std::iter::from_fn(|| receiver.try_recv().ok()).map(|text| serde_json::from_str(&text).unwrap()).collect()
+        std::iter::from_fn(|| receiver.try_recv().ok())
+            .map(|text| serde_json::from_str(&text).unwrap())
+            .collect()
     }
 
     #[test]
     fn a_flood_is_told_in_samples_that_say_how_many_they_stand_for() {
-        let (feed, limit) = (Feed::default(), Limit::per_client("a", Quota::per_second(1)));
+        let (feed, limit) = (
+            Feed::default(),
+            Limit::per_client("a", Quota::per_second(1)),
+        );
         let mut events = feed.watch(Interest::default()).unwrap();
         for _ in 0..1_000 {
             saw(&feed, &limit, "203.0.113.7", DENIED);
@@ -183,7 +233,10 @@ mod tests {
         let told = told(&mut events);
         assert_eq!(told.len(), 1);
         assert_eq!(told[0]["stands_for"], 1_000 - PER_SECOND / TURNS + 1);
-        assert_eq!((&told[0]["key"], &told[0]["outcome"]), (&json!("a:203.0.113.7"), &json!("allowed")));
+        assert_eq!(
+            (&told[0]["key"], &told[0]["outcome"]),
+            (&json!("a:203.0.113.7"), &json!("allowed"))
+        );
     }
 
     #[test]
@@ -212,7 +265,9 @@ mod tests {
     #[test]
     fn there_is_an_end_to_how_many_watch_and_who_has_gone_makes_room() {
         let feed = Feed::default();
-        let watching: Vec<_> = (0..WATCHERS_MAX).map(|_| feed.watch(Interest::default()).unwrap()).collect();
+        let watching: Vec<_> = (0..WATCHERS_MAX)
+            .map(|_| feed.watch(Interest::default()).unwrap())
+            .collect();
         assert!(feed.watch(Interest::default()).is_none());
         drop(watching);
         assert!(feed.watch(Interest::default()).is_some());

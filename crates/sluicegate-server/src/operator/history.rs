@@ -44,12 +44,20 @@ impl History {
     /// A second is over.
     pub(crate) fn add(&mut self, totals: Totals, now_ms: u64) {
         let length = self.p99_us.len();
-        self.limits.retain(|(name, _)| totals.limits.iter().any(|(other, ..)| other == name));
+        self.limits
+            .retain(|(name, _)| totals.limits.iter().any(|(other, ..)| other == name));
         for (name, allowed, denied) in &totals.limits {
             let past = self.before.insert(name.clone(), (*allowed, *denied));
             // Of a limit that was never there before, everything is new, except for us who come later than it.
-            let past = past.unwrap_or(if self.all_before.is_some() { (0, 0) } else { (*allowed, *denied) });
-            let (allowed, denied) = (allowed.saturating_sub(past.0), denied.saturating_sub(past.1));
+            let past = past.unwrap_or(if self.all_before.is_some() {
+                (0, 0)
+            } else {
+                (*allowed, *denied)
+            });
+            let (allowed, denied) = (
+                allowed.saturating_sub(past.0),
+                denied.saturating_sub(past.1),
+            );
             let place = match self.limits.iter().position(|(other, _)| other == name) {
                 Some(place) => place,
                 None if self.limits.len() < LIMITS => {
@@ -61,7 +69,10 @@ impl History {
             self.limits[place].1.push(allowed, denied);
         }
         let past = self.all_before.replace(totals.all).unwrap_or(totals.all);
-        self.all.push(totals.all.0.saturating_sub(past.0), totals.all.1.saturating_sub(past.1));
+        self.all.push(
+            totals.all.0.saturating_sub(past.0),
+            totals.all.1.saturating_sub(past.1),
+        );
         push(&mut self.p99_us, totals.p99_us);
         push(&mut self.degraded, u8::from(totals.is_degraded));
         self.ends_at_ms = now_ms;
@@ -84,7 +95,10 @@ impl History {
 impl Series {
     fn of_nothing(length: usize) -> Self {
         let nothing: VecDeque<u64> = std::iter::repeat_n(0, length).collect();
-        Self { allowed: nothing.clone(), denied: nothing }
+        Self {
+            allowed: nothing.clone(),
+            denied: nothing,
+        }
     }
 
     fn push(&mut self, allowed: u64, denied: u64) {
@@ -105,10 +119,18 @@ mod tests {
     use super::*;
 
     fn totals(limits: &[(&str, u64, u64)]) -> Totals {
-        let limits = limits.iter().map(|(name, allowed, denied)| ((*name).to_owned(), *allowed, *denied)).collect();
+        let limits = limits
+            .iter()
+            .map(|(name, allowed, denied)| ((*name).to_owned(), *allowed, *denied))
+            .collect();
         let limits: Vec<(String, u64, u64)> = limits;
         let all = (limits.iter().map(|limit| limit.1).sum(), 9);
-        Totals { all, limits, p99_us: 7, is_degraded: false }
+        Totals {
+            all,
+            limits,
+            p99_us: 7,
+            is_degraded: false,
+        }
     }
 
     #[test]
@@ -118,10 +140,19 @@ mod tests {
         history.add(totals(&[("a", 103, 50)]), 2_000);
         history.add(totals(&[("a", 103, 51), ("b", 4, 0)]), 3_000);
         let json = history.json();
-        assert_eq!((&json["allowed"], &json["denied"]), (&json!([0, 3, 4]), &json!([0, 0, 0])));
+        assert_eq!(
+            (&json["allowed"], &json["denied"]),
+            (&json!([0, 3, 4]), &json!([0, 0, 0]))
+        );
         assert_eq!(json["limits"][0]["denied"], json!([0, 0, 1]));
-        assert_eq!(json["limits"][1], json!({ "name": "b", "allowed": [0, 0, 4], "denied": [0, 0, 0] }));
-        assert_eq!((&json["ends_at_ms"], &json["p99_us"]), (&json!(3_000), &json!([7, 7, 7])));
+        assert_eq!(
+            json["limits"][1],
+            json!({ "name": "b", "allowed": [0, 0, 4], "denied": [0, 0, 0] })
+        );
+        assert_eq!(
+            (&json["ends_at_ms"], &json["p99_us"]),
+            (&json!(3_000), &json!([7, 7, 7]))
+        );
     }
 
     #[test]
@@ -134,18 +165,43 @@ mod tests {
         let json = history.json();
         let length = |value: &Value| value.as_array().map_or(0, Vec::len);
         assert_eq!(json["limits"].as_array().map(Vec::len), Some(1));
-        assert_eq!((length(&json["allowed"]), length(&json["limits"][0]["allowed"])), (POINTS, POINTS));
+        assert_eq!(
+            (
+                length(&json["allowed"]),
+                length(&json["limits"][0]["allowed"])
+            ),
+            (POINTS, POINTS)
+        );
         assert_eq!(json["limits"][0]["allowed"][POINTS - 1], 2);
     }
 
     #[test]
     fn there_is_an_end_to_how_many_limits_have_a_history() {
         let mut history = History::default();
-        let many: Vec<(String, u64, u64)> = (0..100).map(|number| (format!("limit-{number}"), 1, 0)).collect();
-        history.add(Totals { limits: many.clone(), ..Totals::default() }, 0);
-        history.add(Totals { limits: many, all: (100, 0), ..Totals::default() }, 0);
+        let many: Vec<(String, u64, u64)> = (0..100)
+            .map(|number| (format!("limit-{number}"), 1, 0))
+            .collect();
+        history.add(
+            Totals {
+                limits: many.clone(),
+                ..Totals::default()
+            },
+            0,
+        );
+        history.add(
+            Totals {
+                limits: many,
+                all: (100, 0),
+                ..Totals::default()
+            },
+            0,
+        );
         let json = history.json();
         assert_eq!(json["limits"].as_array().map(Vec::len), Some(LIMITS));
-        assert_eq!(json["allowed"], json!([0, 100]), "all of them count together");
+        assert_eq!(
+            json["allowed"],
+            json!([0, 100]),
+            "all of them count together"
+        );
     }
 }

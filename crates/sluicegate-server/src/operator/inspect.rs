@@ -22,7 +22,9 @@ impl Operator {
         let live = self.gate.live();
         let charge = named(&live.policy, limit, parts)?;
         let Some(charge) = charge else {
-            return Ok(json!({ "limit": limit, "key": parts, "quota": null, "text": limit, "capacity": null }));
+            return Ok(
+                json!({ "limit": limit, "key": parts, "quota": null, "text": limit, "capacity": null }),
+            );
         };
         let looked = self.gate.look(&live, charge, &OnBehalf::nobody()).await;
         let outcome = match (&looked.quota, looked.met) {
@@ -42,11 +44,21 @@ impl Operator {
     }
 
     /// Forgets a counter.
-    pub(crate) async fn reset(&self, limit: &str, parts: &[&str], author: &Author) -> Result<Value, Refusal> {
+    pub(crate) async fn reset(
+        &self,
+        limit: &str,
+        parts: &[&str],
+        author: &Author,
+    ) -> Result<Value, Refusal> {
         let live = self.gate.live();
         let charge = named(&live.policy, limit, parts)?;
-        let text = charge.as_ref().map_or_else(|| limit.to_owned(), |charge| charge.key.to_string());
-        self.gate.forget(&live, charge.as_slice()).await.map_err(|error| Refusal::Away(error.to_string()))?;
+        let text = charge
+            .as_ref()
+            .map_or_else(|| limit.to_owned(), |charge| charge.key.to_string());
+        self.gate
+            .forget(&live, charge.as_slice())
+            .await
+            .map_err(|error| Refusal::Away(error.to_string()))?;
         author.note("reset", &text);
         Ok(json!({ "reset": true, "text": text }))
     }
@@ -64,7 +76,14 @@ impl Operator {
         let ban = {
             let orders = self.gate.standing.orders();
             let ban = orders.ban_of(subject.client_ip, principal).cloned();
-            ban.map(|ban| Listed::Refused(format!("{} is banned by {} ({})", ban.about(), ban.by, ban.reason)))
+            ban.map(|ban| {
+                Listed::Refused(format!(
+                    "{} is banned by {} ({})",
+                    ban.about(),
+                    ban.by,
+                    ban.reason
+                ))
+            })
         };
         let who = Who {
             principal: principal.map(str::to_owned),
@@ -74,7 +93,11 @@ impl Operator {
                 Identity::Known(_) | Identity::Anonymous => None,
             },
         };
-        let request = OnBehalf { method: subject.method, path: subject.path, headers: &described.headers };
+        let request = OnBehalf {
+            method: subject.method,
+            path: subject.path,
+            headers: &described.headers,
+        };
         let considered = live.policy.considered(&subject, cost);
         let mut looked = Vec::with_capacity(considered.len());
         for limit in &considered {
@@ -98,11 +121,17 @@ impl Operator {
     }
 }
 
-fn named<'a>(policy: &'a Policy, limit: &str, parts: &'a [&'a str]) -> Result<Option<Charge<'a>>, Refusal> {
-    policy.charge_named(limit, parts, 0).map_err(|missing| match missing.reason {
-        MissingReason::UnknownLimit => Refusal::Unknown(missing.to_string()),
-        _ => Refusal::Wrong(missing.to_string()),
-    })
+fn named<'a>(
+    policy: &'a Policy,
+    limit: &str,
+    parts: &'a [&'a str],
+) -> Result<Option<Charge<'a>>, Refusal> {
+    policy
+        .charge_named(limit, parts, 0)
+        .map_err(|missing| match missing.reason {
+            MissingReason::UnknownLimit => Refusal::Unknown(missing.to_string()),
+            _ => Refusal::Wrong(missing.to_string()),
+        })
 }
 
 /// Who the caller turns out to be by its credentials, unless the question says who it is.
@@ -115,10 +144,12 @@ fn identity(auth: &Authenticator, described: &Described) -> Identity {
 
 fn listed(access: &AccessLists, subject: &Subject<'_>) -> Option<Listed> {
     let principal = subject.principal.map(|principal| principal.id.as_str());
-    access.of_caller(subject.client_ip, principal).map(|ruling| match ruling {
-        Ruling::Deny => Listed::Refused("the caller is on the list access.deny".to_owned()),
-        Ruling::Allow => Listed::Allowed("the caller is on the list access.allow".to_owned()),
-    })
+    access
+        .of_caller(subject.client_ip, principal)
+        .map(|ruling| match ruling {
+            Ruling::Deny => Listed::Refused("the caller is on the list access.deny".to_owned()),
+            Ruling::Allow => Listed::Allowed("the caller is on the list access.allow".to_owned()),
+        })
 }
 
 /// What would happen to a request under a configuration that nobody has used yet: every counter is full.
@@ -127,12 +158,20 @@ fn listed(access: &AccessLists, subject: &Subject<'_>) -> Option<Listed> {
 pub async fn explain_offline(config: Config, question: &[u8]) -> Result<Explanation, String> {
     let (described, cost) = crate::decisions::described(question)?;
     let Config { policy, access, .. } = config;
-    let limiter = Limiter::new(policy, sluicegate::LocalStore::default(), sluicegate::MonotonicClock::new());
+    let limiter = Limiter::new(
+        policy,
+        sluicegate::LocalStore::default(),
+        sluicegate::MonotonicClock::new(),
+    );
     let policy = limiter.policy();
     let (descriptors, lines) = (described.descriptors(), HeaderLines(&described.headers));
     let subject = described.subject(&descriptors, &lines);
     let principal = subject.principal.map(|principal| principal.id.clone());
-    let who = Who { principal, listed: listed(&AccessLists::new(&access), &subject), unauthorized: None };
+    let who = Who {
+        principal,
+        listed: listed(&AccessLists::new(&access), &subject),
+        unauthorized: None,
+    };
     let considered = policy.considered(&subject, cost);
     let mut looked = Vec::with_capacity(considered.len());
     for limit in &considered {

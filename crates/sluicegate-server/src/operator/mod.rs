@@ -109,7 +109,11 @@ impl Operator {
 
     /// Keeps everything up to date, as long as somebody else holds the desk.
     pub(crate) async fn follow(desk: Weak<Self>) {
-        tokio::join!(Self::follow_orders(desk.clone()), Self::follow_replicas(desk.clone()), Self::follow_clock(desk));
+        tokio::join!(
+            Self::follow_orders(desk.clone()),
+            Self::follow_replicas(desk.clone()),
+            Self::follow_clock(desk)
+        );
     }
 
     async fn follow_orders(desk: Weak<Self>) {
@@ -121,8 +125,12 @@ impl Operator {
             let Some(desk) = desk.upgrade() else { return };
             let refreshed = desk.refresh().await;
             // A store that is away is told elsewhere; orders known so far go on.
-            if let (Err(error), false, false) = (&refreshed, was_wrong, desk.gate.limiter.is_degraded()) {
-                tracing::warn!("orders of operators cannot be read, those known so far hold: {error}");
+            if let (Err(error), false, false) =
+                (&refreshed, was_wrong, desk.gate.limiter.is_degraded())
+            {
+                tracing::warn!(
+                    "orders of operators cannot be read, those known so far hold: {error}"
+                );
             }
             was_wrong = refreshed.is_err();
         }
@@ -133,7 +141,10 @@ impl Operator {
             let Some(strong) = desk.upgrade() else { return };
             let version = strong.reloader.version();
             // Without the store nobody else can be seen, which shows.
-            let _ = strong.replicas.meet(version.number, &version.hash, now_ms()).await;
+            let _ = strong
+                .replicas
+                .meet(version.number, &version.hash, now_ms())
+                .await;
             let pause = strong.replicas.pause();
             drop(strong);
             sleep(pause).await;
@@ -168,24 +179,41 @@ impl Operator {
         // Those known so far end by themselves, whether they can be read or not.
         let known = match &written {
             Ok(written) => written.clone(),
-            Err(_) => self.gate.standing.orders().all.iter().map(|order| Order::clone(order)).collect(),
+            Err(_) => self
+                .gate
+                .standing
+                .orders()
+                .all
+                .iter()
+                .map(|order| Order::clone(order))
+                .collect(),
         };
         let is_silent = known.is_empty() && self.gate.standing.orders().all.is_empty();
         if !is_silent {
-            self.gate.standing.set(Orders::new(&known, &self.gate.live().policy, now_ms()));
+            self.gate
+                .standing
+                .set(Orders::new(&known, &self.gate.live().policy, now_ms()));
         }
         written.map(drop)
     }
 
     /// The orders in force.
     pub(crate) fn orders(&self) -> Value {
-        let orders: Vec<Value> = self.gate.standing.orders().all.iter().map(|order| order.json()).collect();
+        let orders: Vec<Value> = self
+            .gate
+            .standing
+            .orders()
+            .all
+            .iter()
+            .map(|order| order.json())
+            .collect();
         json!({ "orders": orders })
     }
 
     /// Bans somebody for a while.
     pub(crate) async fn ban(&self, wish: Wish, peer: &str) -> Result<Value, Refusal> {
-        self.give("ban", wish.ban().map_err(Refusal::Wrong)?, peer).await
+        self.give("ban", wish.ban().map_err(Refusal::Wrong)?, peer)
+            .await
     }
 
     /// Gives a key, or every key of a limit, another quota for a while.
@@ -201,9 +229,14 @@ impl Operator {
     fn check_target(&self, wanted: &order::Override) -> Result<(), Refusal> {
         let policy = &self.gate.live().policy;
         if policy.limit(&wanted.limit).is_none() {
-            return Err(Refusal::Unknown(format!("limit: there is no limit named {:?}", wanted.limit)));
+            return Err(Refusal::Unknown(format!(
+                "limit: there is no limit named {:?}",
+                wanted.limit
+            )));
         }
-        let Some(key) = &wanted.key else { return Ok(()) };
+        let Some(key) = &wanted.key else {
+            return Ok(());
+        };
         let parts: Vec<&str> = key.iter().map(String::as_str).collect();
         policy
             .charge_named(&wanted.limit, &parts, 0)
@@ -212,19 +245,33 @@ impl Operator {
     }
 
     async fn give(&self, action: &str, granted: Granted, peer: &str) -> Result<Value, Refusal> {
-        let Granted { what, by, reason, lasts } = granted;
+        let Granted {
+            what,
+            by,
+            reason,
+            lasts,
+        } = granted;
         let since_ms = now_ms();
         let lasts_ms = lasts.get() / Nanos::MILLISECOND.get();
         let digits: String = RequestId::next().as_str().chars().rev().take(12).collect();
         let id = format!("{}-{digits}", &action[..1]);
-        let order = Order { id, what, by, reason, since_ms, until_ms: since_ms + lasts_ms.max(1) };
+        let order = Order {
+            id,
+            what,
+            by,
+            reason,
+            since_ms,
+            until_ms: since_ms + lasts_ms.max(1),
+        };
         let about = order.about();
         self.orders
             .write(|orders| {
                 // The last word about somebody counts.
                 orders.retain(|other| !other.is_over(now_ms()) && other.about() != about);
                 if orders.len() >= ENTRIES_MAX {
-                    return Err(Refusal::Wrong(format!("there are {ENTRIES_MAX} orders already: end some first")));
+                    return Err(Refusal::Wrong(format!(
+                        "there are {ENTRIES_MAX} orders already: end some first"
+                    )));
                 }
                 orders.push(order.clone());
                 Ok(())
@@ -242,12 +289,19 @@ impl Operator {
     /// Ends an order before its time.
     pub(crate) async fn end(&self, id: &str, author: &Author) -> Result<Value, Refusal> {
         let ended = self.orders.write(|orders| {
-            let place = orders.iter().position(|order| order.id == id && !order.is_over(now_ms()));
-            place.map(|place| orders.remove(place)).ok_or_else(|| Refusal::Unknown(format!("there is no order {id:?}")))
+            let place = orders
+                .iter()
+                .position(|order| order.id == id && !order.is_over(now_ms()));
+            place
+                .map(|place| orders.remove(place))
+                .ok_or_else(|| Refusal::Unknown(format!("there is no order {id:?}")))
         });
         let ended = ended.await?;
         self.refresh().await.map_err(Refusal::Away)?;
-        author.note("end", &format!("{} {}, {}", ended.kind(), ended.id, ended.about()));
+        author.note(
+            "end",
+            &format!("{} {}, {}", ended.kind(), ended.id, ended.about()),
+        );
         Ok(json!({ "ended": true, "id": id }))
     }
 
@@ -263,7 +317,10 @@ pub(crate) const AUDIT: &str = "sluicegate::audit";
 impl Author {
     /// The same, asking from there.
     pub(crate) fn at(self, peer: &str) -> Self {
-        Self { peer: peer.to_owned(), ..self }
+        Self {
+            peer: peer.to_owned(),
+            ..self
+        }
     }
 
     /// Writes down who changed what, and why.
@@ -275,12 +332,20 @@ impl Author {
 }
 
 fn has_node_away(store: &AnyStore) -> bool {
-    let AnyStore::Redis(redis) = store else { return false };
-    redis.health().nodes.iter().any(|node| matches!(node.state, NodeState::Away { .. }))
+    let AnyStore::Redis(redis) = store else {
+        return false;
+    };
+    redis
+        .health()
+        .nodes
+        .iter()
+        .any(|node| matches!(node.state, NodeState::Away { .. }))
 }
 
 fn now_ms() -> u64 {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since_1970 = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -293,7 +358,11 @@ impl Gate {
     /// Bans and overrides in force.
     pub(crate) fn count_orders(&self) -> (u64, u64) {
         let orders = self.standing.orders();
-        let bans = orders.all.iter().filter(|order| order.kind() == "ban").count() as u64;
+        let bans = orders
+            .all
+            .iter()
+            .filter(|order| order.kind() == "ban")
+            .count() as u64;
         (bans, orders.all.len() as u64 - bans)
     }
 }

@@ -53,9 +53,13 @@ pub(crate) enum Grant {
 impl Grant {
     /// The quota; `None` is none.
     pub(crate) fn quota(&self) -> Result<Option<Quota>, String> {
-        let Self::Rate { rate, burst } = self else { return Ok(None) };
+        let Self::Rate { rate, burst } = self else {
+            return Ok(None);
+        };
         let (count, period) = parse_rate(rate).map_err(|error| format!("rate: {error}"))?;
-        Quota::new(count, period, burst.unwrap_or(count)).map(Some).map_err(|error| error.to_string())
+        Quota::new(count, period, burst.unwrap_or(count))
+            .map(Some)
+            .map_err(|error| error.to_string())
     }
 }
 
@@ -76,8 +80,14 @@ impl Order {
         match &self.what {
             What::BanClients(net) => format!("client_ip {net}"),
             What::BanPrincipal(principal) => format!("principal {principal:?}"),
-            What::Override(Override { limit, key: None, .. }) => format!("limit {limit}, every key"),
-            What::Override(Override { limit, key: Some(key), .. }) => format!("limit {limit}, key {key:?}"),
+            What::Override(Override {
+                limit, key: None, ..
+            }) => format!("limit {limit}, every key"),
+            What::Override(Override {
+                limit,
+                key: Some(key),
+                ..
+            }) => format!("limit {limit}, key {key:?}"),
         }
     }
 
@@ -153,7 +163,9 @@ impl Wish {
             }
             (None, Some(_)) => return Err(format!("principal: must have 1 to {TEXT_MAX} bytes")),
             (None, None) => return Err("client_ip or principal: say whom to ban".to_owned()),
-            (Some(_), Some(_)) => return Err("principal: a ban is of client_ip or principal, not both".to_owned()),
+            (Some(_), Some(_)) => {
+                return Err("principal: a ban is of client_ip or principal, not both".to_owned());
+            }
         };
         self.granted(what)
     }
@@ -163,25 +175,44 @@ impl Wish {
         if self.client_ip.is_some() || self.principal.is_some() {
             return Err("client_ip, principal: an override names a limit and a key".to_owned());
         }
-        let limit = self.limit.clone().ok_or("limit: is missing: say the limit's name")?;
+        let limit = self
+            .limit
+            .clone()
+            .ok_or("limit: is missing: say the limit's name")?;
         let grant = match (self.unlimited, &self.rate) {
             (true, None) if self.burst.is_none() => Grant::Unlimited,
             (true, _) => return Err("unlimited: goes without rate and burst".to_owned()),
-            (false, Some(rate)) => Grant::Rate { rate: rate.clone(), burst: self.burst },
-            (false, None) => return Err("rate: is missing: say a rate such as 100/s, or unlimited".to_owned()),
+            (false, Some(rate)) => Grant::Rate {
+                rate: rate.clone(),
+                burst: self.burst,
+            },
+            (false, None) => {
+                return Err("rate: is missing: say a rate such as 100/s, or unlimited".to_owned());
+            }
         };
         grant.quota()?;
-        let what = What::Override(Override { limit, key: self.key.clone(), grant });
+        let what = What::Override(Override {
+            limit,
+            key: self.key.clone(),
+            grant,
+        });
         self.granted(what)
     }
 
     fn granted(self, what: What) -> Result<Granted, String> {
-        let lasts = self.lasts.ok_or("for: is missing: say how long, such as 1h")?;
+        let lasts = self
+            .lasts
+            .ok_or("for: is missing: say how long, such as 1h")?;
         let lasts = parse_duration(&lasts).map_err(|error| format!("for: {error}"))?;
         if lasts == Nanos::ZERO || lasts > LASTS_MAX {
             return Err("for: must be more than nothing and at most 30d; what should stay belongs into the file".into());
         }
-        Ok(Granted { what, by: said("by", self.by)?, reason: said("reason", self.reason)?, lasts })
+        Ok(Granted {
+            what,
+            by: said("by", self.by)?,
+            reason: said("reason", self.reason)?,
+            lasts,
+        })
     }
 }
 
@@ -225,22 +256,65 @@ mod tests {
     #[test]
     fn a_ban_says_whom_how_long_who_and_why() {
         let granted =
-            wish(r#"{"client_ip":"203.0.113.9/24","for":"1h","by":"ann","reason":"scraping"}"#).ban().unwrap();
-        assert_eq!(granted.what, What::BanClients("203.0.113.0/24".parse().unwrap()));
-        assert_eq!((granted.by.as_str(), granted.reason.as_str(), granted.lasts), ("ann", "scraping", Nanos::HOUR));
-        let v6 = wish(r#"{"client_ip":"[2001:db8::1]","for":"1s","by":"a","reason":"b"}"#).ban().unwrap();
-        assert_eq!(v6.what, What::BanClients("2001:db8::1/128".parse().unwrap()));
+            wish(r#"{"client_ip":"203.0.113.9/24","for":"1h","by":"ann","reason":"scraping"}"#)
+                .ban()
+                .unwrap();
+        assert_eq!(
+            granted.what,
+            What::BanClients("203.0.113.0/24".parse().unwrap())
+        );
+        assert_eq!(
+            (granted.by.as_str(), granted.reason.as_str(), granted.lasts),
+            ("ann", "scraping", Nanos::HOUR)
+        );
+        let v6 = wish(r#"{"client_ip":"[2001:db8::1]","for":"1s","by":"a","reason":"b"}"#)
+            .ban()
+            .unwrap();
+        assert_eq!(
+            v6.what,
+            What::BanClients("2001:db8::1/128".parse().unwrap())
+        );
         for (text, place) in [
-            (r#"{"client_ip":"203.0.113.9","for":"1h","by":"ann"}"#, "reason: "),
-            (r#"{"client_ip":"203.0.113.9","for":"1h","reason":"x","by":"  "}"#, "by: "),
-            (r#"{"client_ip":"203.0.113.9","by":"ann","reason":"x"}"#, "for: "),
-            (r#"{"client_ip":"203.0.113.9","for":"31d","by":"ann","reason":"x"}"#, "for: "),
-            (r#"{"client_ip":"203.0.113.9","for":"0s","by":"ann","reason":"x"}"#, "for: "),
-            (r#"{"client_ip":"everybody","for":"1h","by":"ann","reason":"x"}"#, "client_ip: "),
-            (r#"{"client_ip":"0.0.0.0/0","for":"1h","by":"ann","reason":"x"}"#, "client_ip: "),
-            (r#"{"principal":"","for":"1h","by":"ann","reason":"x"}"#, "principal: "),
-            (r#"{"for":"1h","by":"ann","reason":"x"}"#, "client_ip or principal: "),
-            (r#"{"client_ip":"203.0.113.9","rate":"1/s","for":"1h","by":"ann","reason":"x"}"#, "rate: "),
+            (
+                r#"{"client_ip":"203.0.113.9","for":"1h","by":"ann"}"#,
+                "reason: ",
+            ),
+            (
+                r#"{"client_ip":"203.0.113.9","for":"1h","reason":"x","by":"  "}"#,
+                "by: ",
+            ),
+            (
+                r#"{"client_ip":"203.0.113.9","by":"ann","reason":"x"}"#,
+                "for: ",
+            ),
+            (
+                r#"{"client_ip":"203.0.113.9","for":"31d","by":"ann","reason":"x"}"#,
+                "for: ",
+            ),
+            (
+                r#"{"client_ip":"203.0.113.9","for":"0s","by":"ann","reason":"x"}"#,
+                "for: ",
+            ),
+            (
+                r#"{"client_ip":"everybody","for":"1h","by":"ann","reason":"x"}"#,
+                "client_ip: ",
+            ),
+            (
+                r#"{"client_ip":"0.0.0.0/0","for":"1h","by":"ann","reason":"x"}"#,
+                "client_ip: ",
+            ),
+            (
+                r#"{"principal":"","for":"1h","by":"ann","reason":"x"}"#,
+                "principal: ",
+            ),
+            (
+                r#"{"for":"1h","by":"ann","reason":"x"}"#,
+                "client_ip or principal: ",
+            ),
+            (
+                r#"{"client_ip":"203.0.113.9","rate":"1/s","for":"1h","by":"ann","reason":"x"}"#,
+                "rate: ",
+            ),
         ] {
             let refused = wish(text).ban().err().unwrap_or_else(|| panic!("{text}"));
             assert!(refused.starts_with(place), "{text}: {refused}");
@@ -251,9 +325,17 @@ mod tests {
     fn an_override_is_a_quota_as_a_configuration_writes_it() {
         let text = r#"{"limit":"a","key":["x"],"rate":"100/s","burst":200,"for":"1h","by":"ann","reason":"load test"}"#;
         let granted = wish(text).quota().unwrap();
-        let What::Override(Override { grant, .. }) = &granted.what else { panic!("{:?}", granted.what) };
-        assert_eq!(grant.quota().unwrap(), Some(Quota::from(Quota::per_second(100).burst(200))));
-        for (change, place) in [(r#""rate":"100/s","#, "rate: "), (r#""limit":"a","#, "limit: ")] {
+        let What::Override(Override { grant, .. }) = &granted.what else {
+            panic!("{:?}", granted.what)
+        };
+        assert_eq!(
+            grant.quota().unwrap(),
+            Some(Quota::from(Quota::per_second(100).burst(200)))
+        );
+        for (change, place) in [
+            (r#""rate":"100/s","#, "rate: "),
+            (r#""limit":"a","#, "limit: "),
+        ] {
             let refused = wish(&text.replace(change, "")).quota().err().unwrap();
             assert!(refused.starts_with(place), "{change}: {refused}");
         }

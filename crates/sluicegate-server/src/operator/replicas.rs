@@ -44,9 +44,14 @@ fn gone_after_ms(replicas: usize) -> u64 {
 impl Replicas {
     pub(crate) fn new(store: &AnyStore) -> Self {
         let id = RequestId::next().as_str().chars().rev().take(8).collect();
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let host = rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .into_owned();
         Self {
-            board: Board::new(store, "replicas", |replicas| Nanos::from_millis(gone_after_ms(replicas.len()))),
+            board: Board::new(store, "replicas", |replicas| {
+                Nanos::from_millis(gone_after_ms(replicas.len()))
+            }),
             id,
             host,
             seen: Mutex::default(),
@@ -54,7 +59,12 @@ impl Replicas {
     }
 
     /// Says that this one is there, and looks who else is.
-    pub(crate) async fn meet(&self, config_version: u64, config_hash: &str, now_ms: u64) -> Result<(), String> {
+    pub(crate) async fn meet(
+        &self,
+        config_version: u64,
+        config_hash: &str,
+        now_ms: u64,
+    ) -> Result<(), String> {
         let this = Replica {
             id: self.id.clone(),
             host: self.host.clone(),
@@ -65,7 +75,9 @@ impl Replicas {
         };
         let seen = self.board.write(|replicas| {
             let gone_after_ms = gone_after_ms(replicas.len());
-            replicas.retain(|other| other.id != this.id && now_ms.saturating_sub(other.at_ms) < gone_after_ms);
+            replicas.retain(|other| {
+                other.id != this.id && now_ms.saturating_sub(other.at_ms) < gone_after_ms
+            });
             replicas.push(this.clone());
             replicas.sort_by(|one, other| one.id.cmp(&other.id));
             Ok::<_, String>(replicas.clone())
@@ -76,7 +88,12 @@ impl Replicas {
 
     /// Until this one says again that it is there.
     pub(crate) fn pause(&self) -> Duration {
-        Duration::from_millis(every_ms(self.seen.lock().expect("no holder of this lock panics").len()))
+        Duration::from_millis(every_ms(
+            self.seen
+                .lock()
+                .expect("no holder of this lock panics")
+                .len(),
+        ))
     }
 
     /// Takes this one's name off the board.
@@ -110,22 +127,36 @@ mod tests {
 
     #[test]
     fn the_more_there_are_the_less_often_each_writes() {
-        assert_eq!((every_ms(0), every_ms(1), every_ms(50)), (2_000, 2_000, 2_000));
+        assert_eq!(
+            (every_ms(0), every_ms(1), every_ms(50)),
+            (2_000, 2_000, 2_000)
+        );
         // A thousand write as much in a second as fifty do, each of them a longer list.
         assert_eq!(every_ms(1_000), 40_000);
-        assert!(gone_after_ms(1_000) > 2 * every_ms(1_000), "who is there is not taken for gone");
+        assert!(
+            gone_after_ms(1_000) > 2 * every_ms(1_000),
+            "who is there is not taken for gone"
+        );
     }
 
     #[tokio::test]
     async fn who_says_nothing_any_more_is_gone_and_who_leaves_is_gone_at_once() {
         let store = AnyStore::Local(sluicegate::LocalStore::default());
         let (one, other) = (Replicas::new(&store), Replicas::new(&store));
-        let other = Replicas { board: one.board.shared(), ..other };
+        let other = Replicas {
+            board: one.board.shared(),
+            ..other
+        };
         one.meet(1, "a", 1_000).await.unwrap();
         other.meet(2, "b", 1_500).await.unwrap();
         let told = other.json(1_600);
         assert_eq!(told.len(), 2);
-        assert_eq!(told.iter().filter(|replica| replica["is_this"] == true).count(), 1);
+        assert_eq!(
+            told.iter()
+                .filter(|replica| replica["is_this"] == true)
+                .count(),
+            1
+        );
         other.meet(2, "b", 1_000 + gone_after_ms(2)).await.unwrap();
         assert_eq!(other.json(0).len(), 1, "one has said nothing for too long");
         other.leave().await;

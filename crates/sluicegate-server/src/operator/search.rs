@@ -13,8 +13,13 @@ impl Operator {
     /// sketch has kept.
     pub(crate) async fn search(&self, wanted: KeySearch<'_>) -> Result<Value, Refusal> {
         let live = self.gate.live();
-        if let Some(limit) = wanted.limit.filter(|limit| live.policy.limit(limit).is_none()) {
-            return Err(Refusal::Unknown(format!("limit: there is no limit named {limit:?}")));
+        if let Some(limit) = wanted
+            .limit
+            .filter(|limit| live.policy.limit(limit).is_none())
+        {
+            return Err(Refusal::Unknown(format!(
+                "limit: there is no limit named {limit:?}"
+            )));
         }
         let (from, found) = match self.gate.limiter.store() {
             AnyStore::Local(_) => ("sketch", self.in_sketch(wanted)),
@@ -22,11 +27,19 @@ impl Operator {
                 let why = "store.key_layout: only the names of the layout readable tell whose counters they are";
                 return Err(Refusal::Wrong(why.to_owned()));
             }
-            AnyStore::Redis(redis) => {
-                ("store", redis.search(wanted).await.map_err(|error| Refusal::Away(error.to_string()))?)
-            }
+            AnyStore::Redis(redis) => (
+                "store",
+                redis
+                    .search(wanted)
+                    .await
+                    .map_err(|error| Refusal::Away(error.to_string()))?,
+            ),
         };
-        let keys: Vec<Value> = found.texts.iter().map(|text| named(&live.policy, text)).collect();
+        let keys: Vec<Value> = found
+            .texts
+            .iter()
+            .map(|text| named(&live.policy, text))
+            .collect();
         Ok(json!({ "keys": keys, "from": from, "looked_at": found.looked_at, "all": found.is_all }))
     }
 
@@ -37,13 +50,19 @@ impl Operator {
         texts.retain(|text| text.contains(wanted.contains));
         texts.sort_unstable();
         texts.truncate(wanted.most);
-        FoundKeys { texts, looked_at, is_all: false }
+        FoundKeys {
+            texts,
+            looked_at,
+            is_all: false,
+        }
     }
 }
 
 /// A counter as the other places name it. One of a limit that has gone, or came with a request, has no parts here.
 fn named(policy: &Policy, text: &str) -> Value {
     let name = text.split(':').next().unwrap_or_default();
-    let parts = policy.limit(name).and_then(|(_, limit)| Key::parts_in(limit, text));
+    let parts = policy
+        .limit(name)
+        .and_then(|(_, limit)| Key::parts_in(limit, text));
     json!({ "limit": name, "key": parts, "text": text })
 }

@@ -37,8 +37,12 @@ struct OfLimit {
 impl Orders {
     /// Of what is written down, whatever of it can hold under this policy and is not over.
     pub(crate) fn new(written: &[Order], policy: &Policy, now_ms: u64) -> Self {
-        let all: Vec<Arc<Order>> =
-            written.iter().filter(|order| !order.is_over(now_ms)).cloned().map(Arc::new).collect();
+        let all: Vec<Arc<Order>> = written
+            .iter()
+            .filter(|order| !order.is_over(now_ms))
+            .cloned()
+            .map(Arc::new)
+            .collect();
         let mut deny = AccessList::default();
         let mut overrides: HashMap<String, OfLimit> = HashMap::new();
         for order in &all {
@@ -48,8 +52,15 @@ impl Orders {
                 What::Override(wanted) => note(wanted, order, policy, &mut overrides),
             }
         }
-        let bans = AccessLists::new(&Access { deny, ..Access::default() });
-        Self { all, bans, overrides }
+        let bans = AccessLists::new(&Access {
+            deny,
+            ..Access::default()
+        });
+        Self {
+            all,
+            bans,
+            overrides,
+        }
     }
 
     /// The override of a charge, and the order it comes from; the quota `None` is no limit.
@@ -59,7 +70,9 @@ impl Orders {
             true => None,
             false => of_limit.by_key.get(&charge.key.to_string()),
         };
-        by_key.or(of_limit.every_key.as_ref()).map(|(quota, order)| (*quota, order))
+        by_key
+            .or(of_limit.every_key.as_ref())
+            .map(|(quota, order)| (*quota, order))
     }
 
     /// The lists of who is banned.
@@ -68,9 +81,15 @@ impl Orders {
     }
 
     /// The ban that meets an address or a principal.
-    pub(crate) fn ban_of(&self, address: Option<std::net::IpAddr>, principal: Option<&str>) -> Option<&Arc<Order>> {
+    pub(crate) fn ban_of(
+        &self,
+        address: Option<std::net::IpAddr>,
+        principal: Option<&str>,
+    ) -> Option<&Arc<Order>> {
         self.all.iter().find(|order| match &order.what {
-            What::BanClients(net) => address.is_some_and(|address| net.contains(&address.to_canonical())),
+            What::BanClients(net) => {
+                address.is_some_and(|address| net.contains(&address.to_canonical()))
+            }
             What::BanPrincipal(banned) => principal == Some(banned),
             What::Override(_) => false,
         })
@@ -78,8 +97,15 @@ impl Orders {
 }
 
 /// An override of a limit that this policy does not have, or of a key that cannot be one, waits for a policy that does.
-fn note(wanted: &Override, order: &Arc<Order>, policy: &Policy, overrides: &mut HashMap<String, OfLimit>) {
-    let Ok(quota) = wanted.grant.quota() else { return };
+fn note(
+    wanted: &Override,
+    order: &Arc<Order>,
+    policy: &Policy,
+    overrides: &mut HashMap<String, OfLimit>,
+) {
+    let Ok(quota) = wanted.grant.quota() else {
+        return;
+    };
     let of_limit = overrides.entry(wanted.limit.clone()).or_default();
     let Some(key) = &wanted.key else {
         of_limit.every_key = Some((quota, Arc::clone(order)));
@@ -87,7 +113,9 @@ fn note(wanted: &Override, order: &Arc<Order>, policy: &Policy, overrides: &mut 
     };
     let parts: Vec<&str> = key.iter().map(String::as_str).collect();
     if let Ok(Some(charge)) = policy.charge_named(&wanted.limit, &parts, 0) {
-        of_limit.by_key.insert(charge.key.to_string(), (quota, Arc::clone(order)));
+        of_limit
+            .by_key
+            .insert(charge.key.to_string(), (quota, Arc::clone(order)));
     }
 }
 
@@ -120,7 +148,9 @@ impl Standing {
     /// The orders, if anybody has another quota.
     #[inline]
     pub(crate) fn with_overrides(&self) -> Option<Guard<Arc<Orders>>> {
-        self.has_overrides.load(Ordering::Acquire).then(|| self.orders())
+        self.has_overrides
+            .load(Ordering::Acquire)
+            .then(|| self.orders())
     }
 }
 
@@ -132,15 +162,29 @@ mod tests {
     use super::*;
 
     fn order(what: What, until_ms: u64) -> Order {
-        Order { id: "x".into(), what, by: "ann".into(), reason: "test".into(), since_ms: 0, until_ms }
+        Order {
+            id: "x".into(),
+            what,
+            by: "ann".into(),
+            reason: "test".into(),
+            since_ms: 0,
+            until_ms,
+        }
     }
 
     fn for_key(key: Option<&str>, grant: Grant) -> What {
-        What::Override(Override { limit: "per-ip".into(), key: key.map(|key| vec![key.into()]), grant })
+        What::Override(Override {
+            limit: "per-ip".into(),
+            key: key.map(|key| vec![key.into()]),
+            grant,
+        })
     }
 
     fn rate(rate: &str) -> Grant {
-        Grant::Rate { rate: rate.into(), burst: None }
+        Grant::Rate {
+            rate: rate.into(),
+            burst: None,
+        }
     }
 
     fn policy() -> Policy {
@@ -148,7 +192,10 @@ mod tests {
     }
 
     fn quota_of(orders: &Orders, policy: &Policy, address: &str) -> Option<Option<Quota>> {
-        let subject = Subject { client_ip: Some(address.parse().unwrap()), ..Subject::ANONYMOUS };
+        let subject = Subject {
+            client_ip: Some(address.parse().unwrap()),
+            ..Subject::ANONYMOUS
+        };
         let charges = policy.charges_for(&subject, 1).unwrap();
         orders.of_charge(&charges[0]).map(|(quota, _)| quota)
     }
@@ -156,13 +203,17 @@ mod tests {
     #[test]
     fn a_key_of_its_own_comes_before_all_keys_and_other_spellings_are_the_same_key() {
         let policy = policy();
-        let written =
-            [order(for_key(None, rate("5/s")), 10), order(for_key(Some("::ffff:203.0.113.7"), Grant::Unlimited), 10)];
+        let written = [
+            order(for_key(None, rate("5/s")), 10),
+            order(for_key(Some("::ffff:203.0.113.7"), Grant::Unlimited), 10),
+        ];
         let orders = Orders::new(&written, &policy, 9);
         assert_eq!(quota_of(&orders, &policy, "203.0.113.7"), Some(None));
         assert_eq!(
             quota_of(&orders, &policy, "203.0.113.8"),
-            Some(Some(Quota::new(5, sluicegate_core::Nanos::SECOND, 5).unwrap()))
+            Some(Some(
+                Quota::new(5, sluicegate_core::Nanos::SECOND, 5).unwrap()
+            ))
         );
     }
 
@@ -170,16 +221,26 @@ mod tests {
     fn what_is_over_or_about_nothing_here_does_not_hold() {
         let policy = policy();
         let net = "203.0.113.0/24".parse().unwrap();
-        let written = [order(for_key(None, rate("5/s")), 10), order(What::BanClients(net), 10)];
+        let written = [
+            order(for_key(None, rate("5/s")), 10),
+            order(What::BanClients(net), 10),
+        ];
         let orders = Orders::new(&written, &policy, 10);
         assert!(orders.all.is_empty() && orders.bans().is_empty());
         assert_eq!(quota_of(&orders, &policy, "203.0.113.8"), None);
         let elsewhere = [order(
-            What::Override(Override { limit: "gone".into(), key: Some(vec!["a".into()]), grant: Grant::Unlimited }),
+            What::Override(Override {
+                limit: "gone".into(),
+                key: Some(vec!["a".into()]),
+                grant: Grant::Unlimited,
+            }),
             10,
         )];
         let orders = Orders::new(&elsewhere, &policy, 1);
-        assert_eq!((orders.all.len(), quota_of(&orders, &policy, "203.0.113.8")), (1, None));
+        assert_eq!(
+            (orders.all.len(), quota_of(&orders, &policy, "203.0.113.8")),
+            (1, None)
+        );
     }
 
     #[test]
@@ -194,6 +255,11 @@ mod tests {
         assert!(orders.ban_of(address("::ffff:203.0.113.1"), None).is_some());
         assert!(orders.ban_of(address("203.0.114.1"), Some("bob")).is_none());
         assert!(orders.ban_of(None, Some("ann")).is_some());
-        assert!(orders.bans().of_address("203.0.113.1".parse().unwrap()).is_some());
+        assert!(
+            orders
+                .bans()
+                .of_address("203.0.113.1".parse().unwrap())
+                .is_some()
+        );
     }
 }

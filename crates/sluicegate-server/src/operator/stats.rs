@@ -46,7 +46,11 @@ impl Operator {
             "watching": self.gate.feed.watching(),
         });
         if with_history {
-            stats["history"] = self.history.lock().expect("no holder of this lock panics").json();
+            stats["history"] = self
+                .history
+                .lock()
+                .expect("no holder of this lock panics")
+                .json();
         }
         stats
     }
@@ -55,7 +59,11 @@ impl Operator {
     pub(crate) fn config(&self) -> Value {
         let told = self.reloader.told();
         let mut json = config(&told);
-        json["file"] = told.file.as_ref().map(|file| file.display().to_string()).into();
+        json["file"] = told
+            .file
+            .as_ref()
+            .map(|file| file.display().to_string())
+            .into();
         json["text"] = sluicegate_config::without_secrets(&told.text).into();
         json["words"] = told.words.into();
         json["build"] = json!({ "version": env!("CARGO_PKG_VERSION") });
@@ -103,32 +111,54 @@ impl Operator {
         let live = self.gate.live();
         let limits = live.policy.limits().iter().zip(live.counts.totals());
         let limits = limits
-            .map(|(limit, totals)| (limit.name.clone(), totals.allowed, totals.denied + totals.shadow_denied))
+            .map(|(limit, totals)| {
+                (
+                    limit.name.clone(),
+                    totals.allowed,
+                    totals.denied + totals.shadow_denied,
+                )
+            })
             .collect();
         let metrics = &self.gate.metrics;
         let (requests, decisions) = (metrics.requests_so_far(), metrics.decisions_so_far());
-        let passed = requests[RequestOutcome::Forwarded.index()] + requests[RequestOutcome::UpstreamError.index()];
+        let passed = requests[RequestOutcome::Forwarded.index()]
+            + requests[RequestOutcome::UpstreamError.index()];
         let all = (
             passed + decisions[DecisionAnswer::Allowed.index()],
             requests[RequestOutcome::Limited.index()] + decisions[DecisionAnswer::Limited.index()],
         );
         let p99_us = self.last_p99_us();
-        let totals = Totals { all, limits, p99_us, is_degraded: self.is_degraded() };
-        self.history.lock().expect("no holder of this lock panics").add(totals, now_ms());
+        let totals = Totals {
+            all,
+            limits,
+            p99_us,
+            is_degraded: self.is_degraded(),
+        };
+        self.history
+            .lock()
+            .expect("no holder of this lock panics")
+            .add(totals, now_ms());
     }
 
     /// Whether the store is away. It may go and come back while nobody asks for anything.
     fn is_degraded(&self) -> bool {
-        let answers = self.answers.load(Ordering::Relaxed) && !self.has_failed_lately.load(Ordering::Relaxed);
+        let answers =
+            self.answers.load(Ordering::Relaxed) && !self.has_failed_lately.load(Ordering::Relaxed);
         !answers || has_node_away(self.gate.limiter.store())
     }
 
     fn last_p99_us(&self) -> u64 {
-        let AnyStore::Redis(redis) = self.gate.limiter.store() else { return 0 };
+        let AnyStore::Redis(redis) = self.gate.limiter.store() else {
+            return 0;
+        };
         let waits = redis.health().waits;
-        let mut before = self.waits_before.lock().expect("no holder of this lock panics");
+        let mut before = self
+            .waits_before
+            .lock()
+            .expect("no holder of this lock panics");
         let lately = waits.since(&before);
-        self.has_failed_lately.store(lately.timed_out + lately.unavailable > 0, Ordering::Relaxed);
+        self.has_failed_lately
+            .store(lately.timed_out + lately.unavailable > 0, Ordering::Relaxed);
         let p99_us = lately.quantile_us(0.99).unwrap_or(0);
         *before = waits;
         p99_us
@@ -136,17 +166,34 @@ impl Operator {
 
     /// Who asks most, or is denied most.
     pub(crate) fn top(&self, by: By, limit: Option<&str>, most: usize) -> Value {
-        let keys: Vec<Value> = self.gate.crowd.top(by, limit, most).into_iter().map(caller).collect();
+        let keys: Vec<Value> = self
+            .gate
+            .crowd
+            .top(by, limit, most)
+            .into_iter()
+            .map(caller)
+            .collect();
         json!({ "by": if by == By::Denied { "denied" } else { "requests" }, "keys": keys })
     }
 }
 
-fn caller(Caller { limit, parts, text, requests, denied }: Caller) -> Value {
+fn caller(
+    Caller {
+        limit,
+        parts,
+        text,
+        requests,
+        denied,
+    }: Caller,
+) -> Value {
     json!({ "limit": limit, "key": parts, "text": text, "requests": requests, "denied": denied })
 }
 
 fn config(told: &Told) -> Value {
-    let last_error = told.last_error.as_ref().map(|(at, mistakes)| json!({ "at": rfc3339(*at), "mistakes": mistakes }));
+    let last_error = told
+        .last_error
+        .as_ref()
+        .map(|(at, mistakes)| json!({ "at": rfc3339(*at), "mistakes": mistakes }));
     json!({
         "version": told.version.number, "hash": told.version.hash,
         "loaded_at": rfc3339(told.version.loaded_at), "last_error": last_error,
@@ -154,6 +201,9 @@ fn config(told: &Told) -> Value {
 }
 
 fn by_label<L: Label>(counts: &[u64]) -> Value {
-    let pairs = L::ALL.iter().zip(counts).map(|(label, count)| (label.as_str().to_owned(), Value::from(*count)));
+    let pairs = L::ALL
+        .iter()
+        .zip(counts)
+        .map(|(label, count)| (label.as_str().to_owned(), Value::from(*count)));
     Value::Object(pairs.collect::<Map<_, _>>())
 }

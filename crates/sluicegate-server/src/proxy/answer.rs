@@ -19,12 +19,27 @@ pub(super) struct Answer<B> {
 
 impl<B> Answer<B> {
     pub(super) fn new(status: StatusCode, lines: AnswerLines, body: B) -> Self {
-        Self { status, lines, body, closes: false }
+        Self {
+            status,
+            lines,
+            body,
+            closes: false,
+        }
     }
 
     pub(super) fn map<C>(self, map: impl FnOnce(B) -> C) -> Answer<C> {
-        let Self { status, lines, body, closes } = self;
-        Answer { status, lines, body: map(body), closes }
+        let Self {
+            status,
+            lines,
+            body,
+            closes,
+        } = self;
+        Answer {
+            status,
+            lines,
+            body: map(body),
+            closes,
+        }
     }
 
     /// As HTTP/2 has it.
@@ -40,7 +55,9 @@ impl Answer<Bytes> {
     /// A plain answer of ours.
     pub(super) fn sentence(status: StatusCode, words: impl Into<Bytes>) -> Self {
         let mut lines = AnswerLines::default();
-        lines.append(&CONTENT_TYPE, |text| text.extend_from_slice(b"text/plain; charset=utf-8"));
+        lines.append(&CONTENT_TYPE, |text| {
+            text.extend_from_slice(b"text/plain; charset=utf-8")
+        });
         Self::new(status, lines, words.into())
     }
 }
@@ -61,31 +78,49 @@ impl AnswerLines {
 
     /// The lines of a server of HTTP/1.
     pub(super) fn of_text(sent: Bytes, theirs: Vec<Line>) -> Self {
-        Self { sent, theirs, ours: Vec::with_capacity(Self::OURS) }
+        Self {
+            sent,
+            theirs,
+            ours: Vec::with_capacity(Self::OURS),
+        }
     }
 
     /// The lines of a server of HTTP/2.
     pub(super) fn of_map(map: &HeaderMap) -> Self {
-        let (mut text, mut theirs) = (Vec::with_capacity(map.len() * 32), Vec::with_capacity(map.len()));
+        let (mut text, mut theirs) = (
+            Vec::with_capacity(map.len() * 32),
+            Vec::with_capacity(map.len()),
+        );
         for (name, value) in map {
             let start = text.len();
             text.extend_from_slice(name.as_str().as_bytes());
             let middle = text.len();
             text.extend_from_slice(value.as_bytes());
-            theirs.push(Line { name: Span::new(start, middle), value: Span::new(middle, text.len()) });
+            theirs.push(Line {
+                name: Span::new(start, middle),
+                value: Span::new(middle, text.len()),
+            });
         }
         Self::of_text(text.into(), theirs)
     }
 
     /// The names and values that a server sent.
     pub(super) fn theirs(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.theirs.iter().map(|line| (&self.sent[line.name.range()], &self.sent[line.value.range()]))
+        self.theirs.iter().map(|line| {
+            (
+                &self.sent[line.name.range()],
+                &self.sent[line.value.range()],
+            )
+        })
     }
 
     /// Whether a server sent a line with this name.
     pub(super) fn has(&self, name: &str) -> bool {
-        let is_it = |line: &Line| self.sent[line.name.range()].eq_ignore_ascii_case(name.as_bytes());
-        self.theirs.iter().any(|line| line.name.length() == name.len() && is_it(line))
+        let is_it =
+            |line: &Line| self.sent[line.name.range()].eq_ignore_ascii_case(name.as_bytes());
+        self.theirs
+            .iter()
+            .any(|line| line.name.length() == name.len() && is_it(line))
     }
 
     /// Keeps those of a server's lines whose name this is true of.
@@ -142,7 +177,9 @@ impl AnswerLines {
             }
         }
         for (name, value) in ours {
-            if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
+            if let (Ok(name), Ok(value)) =
+                (HeaderName::from_bytes(name), HeaderValue::from_bytes(value))
+            {
                 map.append(name, value);
             }
         }
@@ -193,7 +230,10 @@ mod tests {
                 value: Span::of(text.as_bytes(), value.as_bytes()),
             }
         };
-        AnswerLines::of_text(Bytes::from_static(text.as_bytes()), text.lines().map(line).collect())
+        AnswerLines::of_text(
+            Bytes::from_static(text.as_bytes()),
+            text.lines().map(line).collect(),
+        )
     }
 
     fn written(lines: &AnswerLines) -> String {
@@ -205,8 +245,13 @@ mod tests {
     #[test]
     fn a_servers_lines_stay_as_they_are_and_ours_follow() {
         let mut lines = lines("Server: x\nX-RateLimit-Limit: 5\nSet-Cookie: a=b\nset-cookie: c=d");
-        assert_eq!(lines.value(&HeaderName::from_static("x-ratelimit-limit")), Some(&b"5"[..]));
-        lines.replace(&HeaderName::from_static("x-ratelimit-limit"), |text| text.push(b'3'));
+        assert_eq!(
+            lines.value(&HeaderName::from_static("x-ratelimit-limit")),
+            Some(&b"5"[..])
+        );
+        lines.replace(&HeaderName::from_static("x-ratelimit-limit"), |text| {
+            text.push(b'3')
+        });
         lines.append(&HeaderName::from_static("x-ours"), |text| text.push(b'1'));
         let text = "Server: x\r\nSet-Cookie: a=b\r\nset-cookie: c=d\r\nx-ratelimit-limit: 3\r\nx-ours: 1\r\n";
         assert_eq!(written(&lines), text);
@@ -224,7 +269,10 @@ mod tests {
         lines.append(&CONTENT_TYPE, |text| text.extend_from_slice(b"text/plain"));
         lines.append(&HeaderName::from_static("b"), |text| text.push(b'2'));
         lines.replace_ours(&CONTENT_TYPE, "application/grpc");
-        assert_eq!(written(&lines), "a: 1\r\nb: 2\r\ncontent-type: application/grpc\r\n");
+        assert_eq!(
+            written(&lines),
+            "a: 1\r\nb: 2\r\ncontent-type: application/grpc\r\n"
+        );
         assert!(lines.is_ours(&CONTENT_TYPE) && !lines.is_ours(&HeaderName::from_static("c")));
     }
 }

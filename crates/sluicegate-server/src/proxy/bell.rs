@@ -20,8 +20,14 @@ impl Bell {
     /// For the task that calls; it has rung, so that whatever it is for is asked once.
     pub(super) async fn for_this_task() -> Self {
         let task = std::future::poll_fn(|cx| std::task::Poll::Ready(cx.waker().clone())).await;
-        let rung = Arc::new(Rung { has_rung: AtomicBool::new(true), task });
-        Self { rope: Waker::from(Arc::clone(&rung)), rung }
+        let rung = Arc::new(Rung {
+            has_rung: AtomicBool::new(true),
+            task,
+        });
+        Self {
+            rope: Waker::from(Arc::clone(&rung)),
+            rung,
+        }
     }
 
     /// Whether it has rung since the last time this was asked.

@@ -29,7 +29,10 @@ impl Body for ClientBody {
     type Data = Bytes;
     type Error = BodyError;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         match &mut *self {
             Self::None => Poll::Ready(None),
             Self::Wire(body) => Pin::new(body).poll_frame(cx),
@@ -71,12 +74,20 @@ impl RequestBody {
             Pace::Steady => Some(Arc::default()),
             Pace::Messages => None,
         };
-        Self { incoming, left: most, upload }
+        Self {
+            incoming,
+            left: most,
+            upload,
+        }
     }
 
     /// Without a byte.
     pub(super) fn empty() -> Self {
-        Self { incoming: ClientBody::None, left: None, upload: None }
+        Self {
+            incoming: ClientBody::None,
+            left: None,
+            upload: None,
+        }
     }
 
     /// How it comes along; `None` if there is nothing to come, or nobody looks.
@@ -89,7 +100,10 @@ impl Body for RequestBody {
     type Data = Bytes;
     type Error = BodyError;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let frame = Pin::new(&mut self.incoming).poll_frame(cx);
         if let Some(upload) = &self.upload {
             upload.wants_more(frame.is_pending());
@@ -202,7 +216,11 @@ impl AnswerBody {
 
     /// The server that speaks something else from here on.
     pub(super) fn take_switched(&mut self) -> Option<Box<Switched>> {
-        if let From::Switched(switched) = &mut self.from { switched.take() } else { None }
+        if let From::Switched(switched) = &mut self.from {
+            switched.take()
+        } else {
+            None
+        }
     }
 }
 
@@ -210,14 +228,18 @@ impl Body for AnswerBody {
     type Data = Bytes;
     type Error = AnswerError;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, AnswerError>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, AnswerError>>> {
         let frame = match &mut self.from {
             From::Us(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             From::Exchange(body) => Pin::new(body).poll_frame(cx).map_err(AnswerError::Exchange),
             From::Stream(body) => Pin::new(body).poll_frame(cx).map_err(AnswerError::Stream),
             From::Switched(_) => Poll::Ready(None),
         };
-        self.ending.has_part(matches!(frame, Poll::Ready(Some(Ok(_)))));
+        self.ending
+            .has_part(matches!(frame, Poll::Ready(Some(Ok(_)))));
         if let Poll::Ready(Some(Ok(frame))) = &frame {
             self.ending.bytes_out += frame.data_ref().map_or(0, |data| data.len() as u64);
         }
@@ -235,7 +257,9 @@ impl Body for AnswerBody {
 
     fn size_hint(&self) -> SizeHint {
         match &self.from {
-            From::Us(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            From::Us(bytes) => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+            }
             From::Exchange(body) => body.size_hint(),
             From::Stream(body) => body.size_hint(),
             From::Switched(_) => SizeHint::with_exact(0),

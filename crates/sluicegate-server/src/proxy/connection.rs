@@ -53,17 +53,31 @@ pub(super) async fn serve(door: Arc<Door>, stream: TcpStream, peer: SocketAddr) 
     let mut attendant = Attendant::new(&door, Arc::clone(&watch), Rules::new(&live.timeouts)).await;
     let mut opening = Box::pin(open(&door, &live, stream, peer, Arc::clone(&watch)));
     // Who has connected may have sent a request already, which is answered also if the process ends.
-    let Attended::Ended(opened) = attendant.attend(opening.as_mut(), |_| End::Await, |_| End::AtOnce).await else {
+    let Attended::Ended(opened) = attendant
+        .attend(opening.as_mut(), |_| End::Await, |_| End::AtOnce)
+        .await
+    else {
         return;
     };
     drop(opening);
-    let Opened { io, peer, is_tls, is_http2 } = match opened {
+    let Opened {
+        io,
+        peer,
+        is_tls,
+        is_http2,
+    } = match opened {
         Ok(opened) => opened,
         Err(Unopened::Gone) => return,
         Err(Unopened::Refused(reason)) => return door.gate.metrics.connection_refused(reason),
     };
     let gate = Arc::clone(&door.gate);
-    let caller = Arc::new(Caller { gate, watch, peer, is_tls, is_http2 });
+    let caller = Arc::new(Caller {
+        gate,
+        watch,
+        peer,
+        is_tls,
+        is_http2,
+    });
     if is_http2 {
         Box::pin(serve_http2(&mut attendant, &live, io, caller)).await;
     } else {
@@ -71,7 +85,12 @@ pub(super) async fn serve(door: Arc<Door>, stream: TcpStream, peer: SocketAddr) 
     }
 }
 
-async fn serve_http2(attendant: &mut Attendant<'_>, live: &Live, io: Box<ClientIo>, caller: Arc<Caller>) {
+async fn serve_http2(
+    attendant: &mut Attendant<'_>,
+    live: &Live,
+    io: Box<ClientIo>,
+    caller: Arc<Caller>,
+) {
     let service = service_fn(move |request: Request<Incoming>| {
         let caller = Arc::clone(&caller);
         let (parts, body) = request.into_parts();
@@ -87,23 +106,40 @@ async fn serve_http2(attendant: &mut Attendant<'_>, live: &Live, io: Box<ClientI
         End::Await
     };
     // Whoever is between requests is told before the end.
-    let when_late = |late| if late == Late::Idle { End::Await } else { End::AtOnce };
+    let when_late = |late| {
+        if late == Late::Idle {
+            End::Await
+        } else {
+            End::AtOnce
+        }
+    };
     // Other errors are nobody's business but the client's.
     if let Attended::Ended(Err(error)) = attendant.attend(connection.as_mut(), end, when_late).await
         && (error.is_parse() || attendant.watch.is_flooded() || is_our_end(&error))
     {
-        attendant.door.gate.metrics.connection_refused(ConnectionRefusal::Protocol);
+        attendant
+            .door
+            .gate
+            .metrics
+            .connection_refused(ConnectionRefusal::Protocol);
     }
 }
 
 /// Whether it was us who ended the connection, for what came on it.
 fn is_our_end(error: &hyper::Error) -> bool {
-    let cause = error.source().and_then(|cause| cause.downcast_ref::<h2::Error>());
+    let cause = error
+        .source()
+        .and_then(|cause| cause.downcast_ref::<h2::Error>());
     cause.is_some_and(|cause| cause.is_go_away() && cause.is_library())
 }
 
 /// While nothing is under way for a while, there is nothing but the socket: the rest is made anew for the next request.
-async fn serve_http1(attendant: &mut Attendant<'_>, live: &Live, client: Client, caller: &Arc<Caller>) {
+async fn serve_http1(
+    attendant: &mut Attendant<'_>,
+    live: &Live,
+    client: Client,
+    caller: &Arc<Caller>,
+) {
     let end = || {
         client.end();
         End::Await
@@ -111,16 +147,25 @@ async fn serve_http1(attendant: &mut Attendant<'_>, live: &Live, client: Client,
     loop {
         attendant.can_rest = true;
         let mut requests = Box::pin(client.serve(caller, &live.bounds));
-        match attendant.attend(requests.as_mut(), |_| end(), |_| End::AtOnce).await {
+        match attendant
+            .attend(requests.as_mut(), |_| end(), |_| End::AtOnce)
+            .await
+        {
             Attended::Resting => {}
             Attended::Ended(Over::NotHttp) => {
-                return attendant.door.gate.metrics.connection_refused(ConnectionRefusal::Protocol);
+                return attendant
+                    .door
+                    .gate
+                    .metrics
+                    .connection_refused(ConnectionRefusal::Protocol);
             }
             Attended::Ended(Over::Done) | Attended::Over => return,
         }
         drop(requests);
         attendant.can_rest = false;
-        let next = attendant.attend(pin!(client.rest()), |_| End::AtOnce, |_| End::AtOnce).await;
+        let next = attendant
+            .attend(pin!(client.rest()), |_| End::AtOnce, |_| End::AtOnce)
+            .await;
         let Attended::Ended(()) = next else { return };
     }
 }
@@ -199,7 +244,9 @@ impl<'a> Attendant<'a> {
                 match self.look() {
                     Look::Fine => {}
                     Look::Resting => return Poll::Ready(Attended::Resting),
-                    Look::ToEnd if end(under_way.as_mut()) == End::AtOnce => return Poll::Ready(Attended::Over),
+                    Look::ToEnd if end(under_way.as_mut()) == End::AtOnce => {
+                        return Poll::Ready(Attended::Over);
+                    }
                     Look::ToEnd => {}
                     Look::Late(late) if !self.is_ending() && when_late(late) == End::Await => {
                         self.draining = None;
@@ -207,7 +254,10 @@ impl<'a> Attendant<'a> {
                     }
                     Look::Late(late) => {
                         if late != Late::Idle {
-                            self.door.gate.metrics.connection_refused(ConnectionRefusal::Slow);
+                            self.door
+                                .gate
+                                .metrics
+                                .connection_refused(ConnectionRefusal::Slow);
                         }
                         return Poll::Ready(Attended::Over);
                     }
@@ -238,8 +288,15 @@ impl<'a> Attendant<'a> {
                 return Look::Late(late);
             }
         }
-        match self.rest.take_if(|(until, _)| until.as_mut().poll(&mut cx).is_ready()) {
-            Some((_, read)) if !self.is_ending() && self.watch.is_quiet() && self.watch.bytes_read() == read => {
+        match self
+            .rest
+            .take_if(|(until, _)| until.as_mut().poll(&mut cx).is_ready())
+        {
+            Some((_, read))
+                if !self.is_ending()
+                    && self.watch.is_quiet()
+                    && self.watch.bytes_read() == read =>
+            {
                 Look::Resting
             }
             _ => Look::Fine,
@@ -317,8 +374,14 @@ async fn open(
 ) -> Result<Opened, Unopened> {
     stream.set_nodelay(true)?;
     let address = peer.ip().to_canonical();
-    let (peer, first) = if door.proxy_protocol_from.iter().any(|net| net.contains(&address)) {
-        named_peer(&mut stream, peer).await.map_err(|_| Unopened::Refused(ConnectionRefusal::ProxyProtocol))?
+    let (peer, first) = if door
+        .proxy_protocol_from
+        .iter()
+        .any(|net| net.contains(&address))
+    {
+        named_peer(&mut stream, peer)
+            .await
+            .map_err(|_| Unopened::Refused(ConnectionRefusal::ProxyProtocol))?
     } else {
         (peer, BytesMut::new())
     };
@@ -339,15 +402,30 @@ async fn open(
         });
     }
     let (is_http2, first) = is_http2_preface(&mut stream, first).await?;
-    let io = Box::new(ClientIo::new(first.freeze(), Transport::Plain(stream), watch, is_http2));
-    Ok(Opened { io, peer, is_tls: false, is_http2 })
+    let io = Box::new(ClientIo::new(
+        first.freeze(),
+        Transport::Plain(stream),
+        watch,
+        is_http2,
+    ));
+    Ok(Opened {
+        io,
+        peer,
+        is_tls: false,
+        is_http2,
+    })
 }
 
 /// The client that the balancer in front of us names, and what came after.
-async fn named_peer(stream: &mut TcpStream, peer: SocketAddr) -> io::Result<(SocketAddr, BytesMut)> {
+async fn named_peer(
+    stream: &mut TcpStream,
+    peer: SocketAddr,
+) -> io::Result<(SocketAddr, BytesMut)> {
     let mut bytes = BytesMut::with_capacity(256);
     loop {
-        match proxy_protocol::parse(&bytes).map_err(|refused| io::Error::new(io::ErrorKind::InvalidData, refused))? {
+        match proxy_protocol::parse(&bytes)
+            .map_err(|refused| io::Error::new(io::ErrorKind::InvalidData, refused))?
+        {
             Parsed::Done { source, used } => {
                 let rest = bytes.split_off(used);
                 return Ok((source.unwrap_or(peer), rest));
@@ -364,12 +442,19 @@ async fn named_peer(stream: &mut TcpStream, peer: SocketAddr) -> io::Result<(Soc
 }
 
 /// Whether the client begins in HTTP/2; reads as little as is needed to know.
-async fn is_http2_preface(stream: &mut TcpStream, mut first: BytesMut) -> io::Result<(bool, BytesMut)> {
+async fn is_http2_preface(
+    stream: &mut TcpStream,
+    mut first: BytesMut,
+) -> io::Result<(bool, BytesMut)> {
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     const ROOM: usize = 4 * 1024;
     first.reserve(ROOM);
     loop {
-        let common = first.iter().zip(PREFACE).take_while(|(own, other)| own == other).count();
+        let common = first
+            .iter()
+            .zip(PREFACE)
+            .take_while(|(own, other)| own == other)
+            .count();
         if common == PREFACE.len() {
             return Ok((true, first));
         }

@@ -43,7 +43,15 @@ pub(super) struct Story {
 impl Story {
     pub(super) fn of(parts: &Parts) -> Self {
         let (method, path) = (parts.method.clone(), parts.uri.path().to_owned());
-        Self { method, path, host: None, client_ip: None, limit: None, principal: None, upstream: None }
+        Self {
+            method,
+            path,
+            host: None,
+            client_ip: None,
+            limit: None,
+            principal: None,
+            upstream: None,
+        }
     }
 
     /// Takes over what was read from the request.
@@ -104,7 +112,10 @@ impl Drop for Ending {
         self.caller.watch.end();
         let took = self.started.elapsed();
         let trace_id = self.span.as_ref().map(|span| span.trace_id());
-        self.caller.gate.metrics.request(self.outcome, took, trace_id.clone());
+        self.caller
+            .gate
+            .metrics
+            .request(self.outcome, took, trace_id.clone());
         let Some(story) = &self.story else { return };
         if let (Some(span), Some(traces)) = (&self.span, &self.caller.gate.traces) {
             traces.end(span, self.facts(story));
@@ -124,7 +135,10 @@ impl Drop for Ending {
             verdict: self.outcome.as_str(),
             limit: story.limit.as_deref(),
             principal: story.principal.as_deref(),
-            upstream: story.upstream.as_ref().and_then(|server| server.to_str().ok()),
+            upstream: story
+                .upstream
+                .as_ref()
+                .and_then(|server| server.to_str().ok()),
             took,
             bytes_out: self.bytes_out,
         });

@@ -83,7 +83,14 @@ impl Exchange {
     /// Speaks HTTP/1 over a new connection.
     pub(super) fn start(link: Link, server: Option<usize>) -> Self {
         let (input, outgoing) = (BytesMut::new(), Outgoing::default());
-        Self(Box::new(Wire { link, server, input, outgoing, stays_open: false, alarm: None }))
+        Self(Box::new(Wire {
+            link,
+            server,
+            input,
+            outgoing,
+            stays_open: false,
+            alarm: None,
+        }))
     }
 
     /// An idle connection to a server that is still open.
@@ -128,7 +135,12 @@ impl Exchange {
             (Poll::Pending, Some(due)) => wire.poll_late(cx, due).map(|()| Err(Broken::TooLate)),
             (answer, _) => answer,
         });
-        let Head { status, lines, framing, stays_open } = answer.await?;
+        let Head {
+            status,
+            lines,
+            framing,
+            stays_open,
+        } = answer.await?;
         wire.stays_open = stays_open;
         Ok(Answer::new(status, lines, ExchangeBody::new(framing, self)))
     }
@@ -138,7 +150,9 @@ impl Wire {
     /// Whether nothing has come, not even the end.
     fn is_quiet(&mut self) -> bool {
         let mut context = Context::from_waker(Waker::noop());
-        pin!(self.link.read_buf(&mut self.input)).poll(&mut context).is_pending()
+        pin!(self.link.read_buf(&mut self.input))
+            .poll(&mut context)
+            .is_pending()
     }
 
     /// Sends what can be sent, and reads until the head of an answer is complete.
@@ -154,9 +168,13 @@ impl Wire {
             let nothing_yet = self.input.is_empty();
             match ready!(self.poll_read(cx, head::ROOM)) {
                 Ok(0) if nothing_yet => {
-                    return Poll::Ready(Err(Broken::Unanswered(io::ErrorKind::UnexpectedEof.into())));
+                    return Poll::Ready(Err(Broken::Unanswered(
+                        io::ErrorKind::UnexpectedEof.into(),
+                    )));
                 }
-                Ok(0) => return Poll::Ready(Err(Broken::Closed(io::ErrorKind::UnexpectedEof.into()))),
+                Ok(0) => {
+                    return Poll::Ready(Err(Broken::Closed(io::ErrorKind::UnexpectedEof.into())));
+                }
                 Ok(_) => {}
                 Err(error) if nothing_yet => return Poll::Ready(Err(Broken::Unanswered(error))),
                 Err(error) => return Poll::Ready(Err(Broken::Closed(error))),
@@ -210,14 +228,19 @@ pub(super) struct ExchangeBody {
 
 impl ExchangeBody {
     fn new(framing: Framing, exchange: Exchange) -> Self {
-        let mut body = Self { framing, exchange: Some(exchange) };
+        let mut body = Self {
+            framing,
+            exchange: Some(exchange),
+        };
         body.recycle_at_end();
         body
     }
 
     /// The bare connection after the server has agreed to speak something else, and what came already.
     pub(super) fn into_link(mut self) -> Option<(Link, Bytes)> {
-        self.exchange.take().map(|exchange| (exchange.0.link, exchange.0.input.freeze()))
+        self.exchange
+            .take()
+            .map(|exchange| (exchange.0.link, exchange.0.input.freeze()))
     }
 
     fn recycle_at_end(&mut self) {
@@ -229,16 +252,26 @@ impl ExchangeBody {
     }
 
     fn poll_decoded(&mut self, cx: &mut Context<'_>) -> Poll<Result<Decoded, Broken>> {
-        let Some(Exchange(wire)) = &mut self.exchange else { return Poll::Ready(Ok(Decoded::End)) };
+        let Some(Exchange(wire)) = &mut self.exchange else {
+            return Poll::Ready(Ok(Decoded::End));
+        };
         wire.send_on(cx)?;
         loop {
-            match self.framing.decode(&mut wire.input).map_err(Broken::Protocol)? {
+            match self
+                .framing
+                .decode(&mut wire.input)
+                .map_err(Broken::Protocol)?
+            {
                 Decoded::Incomplete => {}
                 decoded => return Poll::Ready(Ok(decoded)),
             }
             match ready!(wire.poll_read(cx, self.framing.room())) {
-                Ok(0) if self.framing.ends_with_connection() => return Poll::Ready(Ok(Decoded::End)),
-                Ok(0) => return Poll::Ready(Err(Broken::Closed(io::ErrorKind::UnexpectedEof.into()))),
+                Ok(0) if self.framing.ends_with_connection() => {
+                    return Poll::Ready(Ok(Decoded::End));
+                }
+                Ok(0) => {
+                    return Poll::Ready(Err(Broken::Closed(io::ErrorKind::UnexpectedEof.into())));
+                }
                 Ok(_) => {}
                 Err(error) => return Poll::Ready(Err(Broken::Closed(error))),
             }
@@ -250,7 +283,10 @@ impl Body for ExchangeBody {
     type Data = Bytes;
     type Error = Broken;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         let decoded = ready!(self.poll_decoded(cx));
         if decoded.is_ok() {
             self.recycle_at_end();

@@ -41,7 +41,9 @@ pub(super) struct Forwarding<'a> {
 impl Forwarding<'_> {
     /// From the end of the request's header to the beginning of its answer.
     pub(super) fn request_timeout(&self) -> Duration {
-        self.told.and_then(|told| told.request_timeout).map_or_else(|| self.live.request_timeout(), Into::into)
+        self.told
+            .and_then(|told| told.request_timeout)
+            .map_or_else(|| self.live.request_timeout(), Into::into)
     }
 }
 
@@ -63,7 +65,10 @@ pub(super) enum Failure {
     /// An idle connection ended before the answer came: the request may never have arrived.
     Unanswered(io::Error),
     /// The connection broke before the answer came.
-    Broken { reason: UpstreamFailure, words: String },
+    Broken {
+        reason: UpstreamFailure,
+        words: String,
+    },
     /// The client's body did not come to its end.
     Client,
     /// The answer did not come in time.
@@ -79,8 +84,14 @@ impl std::convert::From<Broken> for Failure {
         let words = broken.to_string();
         match broken {
             Broken::Unanswered(error) => Self::Unanswered(error),
-            Broken::Closed(_) => Self::Broken { reason: UpstreamFailure::Closed, words },
-            Broken::Protocol(_) => Self::Broken { reason: UpstreamFailure::Protocol, words },
+            Broken::Closed(_) => Self::Broken {
+                reason: UpstreamFailure::Closed,
+                words,
+            },
+            Broken::Protocol(_) => Self::Broken {
+                reason: UpstreamFailure::Protocol,
+                words,
+            },
             Broken::Body(BodyError::TooLarge) => Self::TooLarge,
             Broken::Body(_) => Self::Client,
             Broken::TooLate => Self::TooLate,
@@ -98,8 +109,15 @@ impl std::convert::From<hyper::Error> for Failure {
                 None => source = inner.source(),
             }
         }
-        let reason = if error.is_parse() { UpstreamFailure::Protocol } else { UpstreamFailure::Closed };
-        Self::Broken { reason, words: error.to_string() }
+        let reason = if error.is_parse() {
+            UpstreamFailure::Protocol
+        } else {
+            UpstreamFailure::Closed
+        };
+        Self::Broken {
+            reason,
+            words: error.to_string(),
+        }
     }
 }
 
@@ -123,9 +141,10 @@ impl Failure {
     pub(super) fn status(&self) -> StatusCode {
         match self {
             Self::NoRoute => StatusCode::NOT_FOUND,
-            Self::NoBackend(_) | Self::Unreachable(_) | Self::Unanswered(_) | Self::Broken { .. } => {
-                StatusCode::BAD_GATEWAY
-            }
+            Self::NoBackend(_)
+            | Self::Unreachable(_)
+            | Self::Unanswered(_)
+            | Self::Broken { .. } => StatusCode::BAD_GATEWAY,
             Self::Client => StatusCode::BAD_REQUEST,
             Self::TooLate => StatusCode::GATEWAY_TIMEOUT,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
@@ -144,9 +163,15 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoRoute => f.write_str("no route covers the request"),
-            Self::NoBackend(why) => write!(f, "the server that the limits service names cannot be used: {why}"),
+            Self::NoBackend(why) => write!(
+                f,
+                "the server that the limits service names cannot be used: {why}"
+            ),
             Self::Unreachable(error) => write!(f, "no server could be reached: {error}"),
-            Self::Unanswered(error) => write!(f, "the server ended the connection without an answer: {error}"),
+            Self::Unanswered(error) => write!(
+                f,
+                "the server ended the connection without an answer: {error}"
+            ),
             Self::Broken { words, .. } => write!(f, "the server broke off: {words}"),
             Self::Client => f.write_str("the client's body did not come to its end"),
             Self::TooLate => f.write_str("the server did not answer in time"),
@@ -164,44 +189,78 @@ pub(super) async fn forward(
     parts: &mut Parts,
     body: ClientBody,
 ) -> Result<Forwarded, Failure> {
-    let Forwarding { caller, live, host, .. } = *forwarding;
+    let Forwarding {
+        caller, live, host, ..
+    } = *forwarding;
     let told = match forwarding.told.and_then(|told| told.backend.as_ref()) {
         None => None,
-        Some(backend) => Some(caller.gate.server_of(live, backend).map_err(Failure::NoBackend)?),
+        Some(backend) => Some(
+            caller
+                .gate
+                .server_of(live, backend)
+                .map_err(Failure::NoBackend)?,
+        ),
     };
     let group = match told {
         Some(_) => None,
-        None => Some(live.routes.group(host, parts.uri.path()).ok_or(Failure::NoRoute)?),
+        None => Some(
+            live.routes
+                .group(host, parts.uri.path())
+                .ok_or(Failure::NoRoute)?,
+        ),
     };
     let is_repeatable = is_idempotent(&parts.method) && service::is_bodiless(parts, &body);
     // A call may be quiet for as long as it is used; over HTTP/1 there are none.
-    let pace = if caller.is_http2 && grpc::is_call(&parts.headers) { Pace::Messages } else { Pace::Steady };
+    let pace = if caller.is_http2 && grpc::is_call(&parts.headers) {
+        Pace::Messages
+    } else {
+        Pace::Steady
+    };
     let body = RequestBody::new(body, live.bounds.body_bytes, pace);
     let mut unreachable = None;
-    for server in told.iter().chain(group.into_iter().flat_map(|group| group.in_turn())) {
-        let of_server = |answer| Forwarded { answer, server: Arc::clone(server) };
+    for server in told
+        .iter()
+        .chain(group.into_iter().flat_map(|group| group.in_turn()))
+    {
+        let of_server = |answer| Forwarded {
+            answer,
+            server: Arc::clone(server),
+        };
         if let Some(sender) = streams::open(server) {
-            return Box::pin(streams::send(forwarding, server, sender, parts, body)).await.map(of_server);
+            return Box::pin(streams::send(forwarding, server, sender, parts, body))
+                .await
+                .map(of_server);
         }
         if let Some(exchange) = Exchange::reused(server.id) {
             if !is_repeatable {
-                return send(forwarding, server, exchange, parts, body).await.map(of_server);
+                return send(forwarding, server, exchange, parts, body)
+                    .await
+                    .map(of_server);
             }
             let longest = Some(forwarding.request_timeout());
-            match exchange.send(parts, forwarding.hop, RequestBody::empty(), longest).await {
+            match exchange
+                .send(parts, forwarding.hop, RequestBody::empty(), longest)
+                .await
+            {
                 // The connection had been idle, and the server may have closed it at the same moment.
                 Err(Broken::Unanswered(_)) => {}
-                answered => return answer(forwarding, server, answered.map_err(Into::into)).map(of_server),
+                answered => {
+                    return answer(forwarding, server, answered.map_err(Into::into)).map(of_server);
+                }
             }
         }
         match Box::pin(Link::dial(server, live.connect_timeout())).await {
             Ok(link) if link.chose_http2() || server.http == UpstreamHttp::Http2 => {
                 let sender = Box::pin(streams::start(link, server)).await?;
-                return Box::pin(streams::send(forwarding, server, sender, parts, body)).await.map(of_server);
+                return Box::pin(streams::send(forwarding, server, sender, parts, body))
+                    .await
+                    .map(of_server);
             }
             Ok(link) => {
                 let exchange = Exchange::start(link, server.id);
-                return send(forwarding, server, exchange, parts, body).await.map(of_server);
+                return send(forwarding, server, exchange, parts, body)
+                    .await
+                    .map(of_server);
             }
             Err(error) => {
                 server.failed();
@@ -223,9 +282,19 @@ async fn send(
     let answered = match body.upload() {
         None => {
             let longest = Some(forwarding.request_timeout());
-            exchange.send(parts, forwarding.hop, body, longest).await.map_err(Into::into)
+            exchange
+                .send(parts, forwarding.hop, body, longest)
+                .await
+                .map_err(Into::into)
         }
-        upload => Box::pin(in_time(forwarding, upload, exchange.send(parts, forwarding.hop, body, None))).await,
+        upload => {
+            Box::pin(in_time(
+                forwarding,
+                upload,
+                exchange.send(parts, forwarding.hop, body, None),
+            ))
+            .await
+        }
     };
     answer(forwarding, server, answered)
 }
@@ -243,7 +312,13 @@ fn answer(
         return Ok(answer.map(From::Exchange));
     }
     let idle = live.timeouts.idle.into();
-    let answer = answer.map(|body| body.into_link().map(|(server, first)| Switched { server, first, idle }));
+    let answer = answer.map(|body| {
+        body.into_link().map(|(server, first)| Switched {
+            server,
+            first,
+            idle,
+        })
+    });
     if answer.body.is_none() || forwarding.hop.upgrade.is_none() {
         // Nobody asked for it.
         return Err(Failure::Unreachable(io::ErrorKind::InvalidData.into()));
@@ -266,7 +341,9 @@ pub(super) async fn in_time<T>(
     let mut inspector = Inspector::new(forwarding.live.header_timeout());
     let mut since = Instant::now();
     loop {
-        if let Ok(answered) = tokio::time::timeout(inspector.pause.min(longest), answer.as_mut()).await {
+        if let Ok(answered) =
+            tokio::time::timeout(inspector.pause.min(longest), answer.as_mut()).await
+        {
             return answered.map_err(Into::into);
         }
         match inspector.look(&upload) {
@@ -274,7 +351,11 @@ pub(super) async fn in_time<T>(
             Turn::Server if since.elapsed() < longest => {}
             Turn::Server => return Err(Failure::TooLate),
             Turn::Missed => {
-                forwarding.caller.gate.metrics.connection_refused(ConnectionRefusal::Slow);
+                forwarding
+                    .caller
+                    .gate
+                    .metrics
+                    .connection_refused(ConnectionRefusal::Slow);
                 return Err(Failure::TooSlow);
             }
         }
@@ -305,13 +386,22 @@ pub(super) fn to_http2(parts: &mut Parts, hop: &Hop<'_>, server: &Server) -> Par
     parts.version = Version::HTTP_2;
     let host = parts.headers.remove(HOST);
     let mut uri = std::mem::take(&mut parts.uri).into_parts();
-    uri.scheme = Some(if server.tls.is_some() { Scheme::HTTPS } else { Scheme::HTTP });
-    let named = host.and_then(|host| Authority::try_from(host.as_bytes()).ok()).or(uri.authority);
+    uri.scheme = Some(if server.tls.is_some() {
+        Scheme::HTTPS
+    } else {
+        Scheme::HTTP
+    });
+    let named = host
+        .and_then(|host| Authority::try_from(host.as_bytes()).ok())
+        .or(uri.authority);
     uri.authority = named.or_else(|| Authority::try_from(server.authority.as_bytes()).ok());
     parts.uri = Uri::from_parts(uri).unwrap_or_default();
     parts
 }
 
 fn is_idempotent(method: &Method) -> bool {
-    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS | Method::PUT | Method::DELETE)
+    matches!(
+        *method,
+        Method::GET | Method::HEAD | Method::OPTIONS | Method::PUT | Method::DELETE
+    )
 }

@@ -103,7 +103,11 @@ impl FrameGuard {
         let length = u32::from_be_bytes([0, high, middle, low]) as usize;
         self.payload_left = length;
         let is_end = flags & FLAG_END != 0;
-        self.continuations = if kind == CONTINUATION { self.continuations + 1 } else { 0 };
+        self.continuations = if kind == CONTINUATION {
+            self.continuations + 1
+        } else {
+            0
+        };
         if matches!(kind, HEADERS | CONTINUATION) {
             self.in_header = flags & FLAG_END_HEADERS == 0;
         }
@@ -146,7 +150,9 @@ mod tests {
     /// How many times frames are taken, up to a hundred thousand.
     fn taken(frames: &[Vec<u8>], written_each: u64) -> usize {
         let (mut guard, bytes) = (begun(), frames.concat());
-        (1..100_000).find(|time| guard.look(&bytes, *time as u64 * written_each).is_err()).unwrap_or(100_000)
+        (1..100_000)
+            .find(|time| guard.look(&bytes, *time as u64 * written_each).is_err())
+            .unwrap_or(100_000)
     }
 
     #[test]
@@ -156,17 +162,46 @@ mod tests {
         assert!(taken(&[frame(DATA, 0, 0)], 0) <= 101);
         assert!(taken(&[frame(CONTINUATION, 0, 1)], 0) <= 17);
         assert!(taken(&[frame(2, 0, 5)], 0) <= 1_001, "priority");
-        assert!(taken(&[frame(HEADERS, FLAG_END, 20), frame(RST_STREAM, 0, 4)], 0) <= 1_001, "rapid reset");
+        assert!(
+            taken(&[frame(HEADERS, FLAG_END, 20), frame(RST_STREAM, 0, 4)], 0) <= 1_001,
+            "rapid reset"
+        );
         assert!(taken(&[frame(200, 0, 0)], 0) <= 1_001, "of no known kind");
     }
 
     #[test]
     fn what_clients_do_is_never_too_much() {
-        assert_eq!(taken(&[frame(HEADERS, FLAG_END, 20)], 0), 100_000, "requests");
-        assert_eq!(taken(&[frame(HEADERS, 0, 20), frame(DATA, 0, 100), frame(DATA, FLAG_END, 0)], 0), 100_000);
-        assert_eq!(taken(&[frame(8, 0, 4), frame(8, 0, 4)], 16 * 1_024), 100_000, "window updates during a download");
-        assert_eq!(taken(&[frame(PING, FLAG_END, 8)], 1_024), 100_000, "answers to our pings");
-        let half_cancelled = [frame(HEADERS, 5, 20), frame(HEADERS, 5, 20), frame(RST_STREAM, 0, 4)];
+        assert_eq!(
+            taken(&[frame(HEADERS, FLAG_END, 20)], 0),
+            100_000,
+            "requests"
+        );
+        assert_eq!(
+            taken(
+                &[
+                    frame(HEADERS, 0, 20),
+                    frame(DATA, 0, 100),
+                    frame(DATA, FLAG_END, 0)
+                ],
+                0
+            ),
+            100_000
+        );
+        assert_eq!(
+            taken(&[frame(8, 0, 4), frame(8, 0, 4)], 16 * 1_024),
+            100_000,
+            "window updates during a download"
+        );
+        assert_eq!(
+            taken(&[frame(PING, FLAG_END, 8)], 1_024),
+            100_000,
+            "answers to our pings"
+        );
+        let half_cancelled = [
+            frame(HEADERS, 5, 20),
+            frame(HEADERS, 5, 20),
+            frame(RST_STREAM, 0, 4),
+        ];
         assert_eq!(taken(&half_cancelled, 0), 100_000);
     }
 
@@ -195,8 +230,14 @@ mod tests {
         let flood = [&[0; PREFACE][..], &frame(PING, 0, 8).repeat(200)].concat();
         for piece in [1, 2, 7, 9, 17, 1_000] {
             let mut guard = FrameGuard::new();
-            let ended = flood.chunks(piece).position(|bytes| guard.look(bytes, 0).is_err()).expect("a flood");
-            assert!((ended * piece).abs_diff(PREFACE + 101 * 17) <= 1_000 + 17, "{piece}: {ended}");
+            let ended = flood
+                .chunks(piece)
+                .position(|bytes| guard.look(bytes, 0).is_err())
+                .expect("a flood");
+            assert!(
+                (ended * piece).abs_diff(PREFACE + 101 * 17) <= 1_000 + 17,
+                "{piece}: {ended}"
+            );
         }
     }
 }

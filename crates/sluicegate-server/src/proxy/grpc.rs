@@ -12,11 +12,19 @@ const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 
 /// Whether these are the headers of a call.
 pub(super) fn is_call(headers: &HeaderMap) -> bool {
-    let Some(content_type) = headers.get(CONTENT_TYPE) else { return false };
+    let Some(content_type) = headers.get(CONTENT_TYPE) else {
+        return false;
+    };
     let (prefix, content_type) = (b"application/grpc", content_type.as_bytes());
-    let is_call = content_type.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
+    let is_call = content_type
+        .get(..prefix.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(prefix));
     // Not `application/grpc-web`, which browsers read with its body.
-    is_call && matches!(content_type.get(prefix.len()), None | Some(b'+' | b';' | b' '))
+    is_call
+        && matches!(
+            content_type.get(prefix.len()),
+            None | Some(b'+' | b';' | b' ')
+        )
 }
 
 /// HTTP 200 without a body: what would be trailers is in the header. What speaks gRPC already stays as it is.
@@ -27,9 +35,13 @@ pub(super) fn in_words(mut answer: Answer<Bytes>) -> Answer<Bytes> {
     let status = std::mem::replace(&mut answer.status, StatusCode::OK);
     answer.body = Bytes::new();
     answer.lines.replace_ours(&CONTENT_TYPE, "application/grpc");
-    answer.lines.append(&STATUS, |text| text.extend_from_slice(code(status).to_string().as_bytes()));
+    answer.lines.append(&STATUS, |text| {
+        text.extend_from_slice(code(status).to_string().as_bytes())
+    });
     let message = status.canonical_reason().unwrap_or_default();
-    answer.lines.append(&MESSAGE, |text| text.extend_from_slice(message.as_bytes()));
+    answer
+        .lines
+        .append(&MESSAGE, |text| text.extend_from_slice(message.as_bytes()));
     answer
 }
 
@@ -64,12 +76,25 @@ mod tests {
     #[test]
     fn calls_are_told_by_their_content_type() {
         let is = |content_type: &'static str| {
-            is_call(&HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(content_type))]))
+            is_call(&HeaderMap::from_iter([(
+                CONTENT_TYPE,
+                HeaderValue::from_static(content_type),
+            )]))
         };
-        for call in ["application/grpc", "Application/GRPC+proto", "application/grpc;charset=utf-8"] {
+        for call in [
+            "application/grpc",
+            "Application/GRPC+proto",
+            "application/grpc;charset=utf-8",
+        ] {
             assert!(is(call), "{call}");
         }
-        for other in ["application/grpc-web", "application/grpcx", "application/json", "application/grp", ""] {
+        for other in [
+            "application/grpc-web",
+            "application/grpcx",
+            "application/json",
+            "application/grp",
+            "",
+        ] {
             assert!(!is(other), "{other}");
         }
         assert!(!is_call(&HeaderMap::new()));
@@ -80,7 +105,10 @@ mod tests {
         let mut lines = AnswerLines::default();
         lines.append(&STATUS, |text| text.push(b'8'));
         let response = in_words(Answer::new(StatusCode::OK, lines, Bytes::new())).into_response();
-        assert_eq!((response.headers().len(), &response.headers()[STATUS]), (1, &HeaderValue::from_static("8")));
+        assert_eq!(
+            (response.headers().len(), &response.headers()[STATUS]),
+            (1, &HeaderValue::from_static("8"))
+        );
     }
 
     #[test]
@@ -91,6 +119,13 @@ mod tests {
             (&response.headers()[STATUS], &response.headers()[MESSAGE]),
             (&7.into(), &HeaderValue::from_static("Forbidden"))
         );
-        assert_eq!(response.headers().get_all(CONTENT_TYPE).iter().collect::<Vec<_>>(), ["application/grpc"]);
+        assert_eq!(
+            response
+                .headers()
+                .get_all(CONTENT_TYPE)
+                .iter()
+                .collect::<Vec<_>>(),
+            ["application/grpc"]
+        );
     }
 }

@@ -67,8 +67,18 @@ const ROOM: usize = 4 * 1024;
 impl Client {
     pub(super) fn new(io: Box<ClientIo>) -> Self {
         let (input, body) = (BytesMut::new(), Framing::EMPTY);
-        let wire = Wire { io, input, heads: request::Reader::default(), body, waits_for_word: false, is_lost: false };
-        Self(Arc::new(Shared { wire: Mutex::new(wire), is_ending: AtomicBool::new(false) }))
+        let wire = Wire {
+            io,
+            input,
+            heads: request::Reader::default(),
+            body,
+            waits_for_word: false,
+            is_lost: false,
+        };
+        Self(Arc::new(Shared {
+            wire: Mutex::new(wire),
+            is_ending: AtomicBool::new(false),
+        }))
     }
 
     /// Lets the request come to its end that is under way, and no other begin.
@@ -115,17 +125,38 @@ impl Client {
         }
     }
 
-    async fn answer(&self, caller: &Arc<Caller>, head: Head, outgoing: &mut Outgoing<AnswerBody>) -> Next {
-        let Head { parts, end, framing, asked } = head;
+    async fn answer(
+        &self,
+        caller: &Arc<Caller>,
+        head: Head,
+        outgoing: &mut Outgoing<AnswerBody>,
+    ) -> Next {
+        let Head {
+            parts,
+            end,
+            framing,
+            asked,
+        } = head;
         let body = self.wire().begin_body(framing, asked.waits_for_word);
-        let body = if body { ClientBody::Wire(WireBody::new(self.clone())) } else { ClientBody::None };
-        let answer = self.unless_gone(pin!(service::answer(caller, parts, end, body))).await;
-        let Some(mut answer) = answer else { return Next::Nothing };
+        let body = if body {
+            ClientBody::Wire(WireBody::new(self.clone()))
+        } else {
+            ClientBody::None
+        };
+        let answer = self
+            .unless_gone(pin!(service::answer(caller, parts, end, body)))
+            .await;
+        let Some(mut answer) = answer else {
+            return Next::Nothing;
+        };
         let switched = answer.body.take_switched();
         let may_go_on = !self.is_ending() && self.wire().has_reachable_end();
         let stays_open = reply::begin(outgoing, answer, asked, may_go_on);
         let mut io = self.clone();
-        match self.unless_gone(pin!(poll_fn(|cx| outgoing.poll_send(&mut io, cx)))).await {
+        match self
+            .unless_gone(pin!(poll_fn(|cx| outgoing.poll_send(&mut io, cx))))
+            .await
+        {
             Some(Ok(())) => {}
             // An answer that breaks off is not made to look like a whole one.
             Some(Err(_)) | None => return Next::Nothing,
@@ -136,7 +167,11 @@ impl Client {
             return Next::Nothing;
         }
         // The server had enough of the body before it was there: what is left of it is no request.
-        if stays_open && self.wire().body.is_over() { Next::Request } else { Next::End }
+        if stays_open && self.wire().body.is_over() {
+            Next::Request
+        } else {
+            Next::End
+        }
     }
 
     /// Waits for something, unless the client goes away meanwhile.
@@ -148,7 +183,11 @@ impl Client {
         .await
     }
 
-    fn poll_head(&self, cx: &mut Context<'_>, bounds: &Bounds) -> Poll<Result<Option<Head>, Unreadable>> {
+    fn poll_head(
+        &self,
+        cx: &mut Context<'_>,
+        bounds: &Bounds,
+    ) -> Poll<Result<Option<Head>, Unreadable>> {
         let mut wire = self.wire();
         loop {
             if let Some(head) = wire.take_head(bounds)? {
@@ -261,13 +300,21 @@ impl Wire {
 }
 
 impl AsyncRead for Client {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         Pin::new(&mut *self.wire().io).poll_read(cx, buf)
     }
 }
 
 impl AsyncWrite for Client {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         Pin::new(&mut *self.wire().io).poll_write(cx, bytes)
     }
 

@@ -29,8 +29,18 @@ pub(super) struct ClientIo {
 }
 
 impl ClientIo {
-    pub(super) fn new(first: Bytes, transport: Transport, watch: Arc<Watch>, is_http2: bool) -> Self {
-        Self { first, transport, watch, guard: is_http2.then(FrameGuard::new) }
+    pub(super) fn new(
+        first: Bytes,
+        transport: Transport,
+        watch: Arc<Watch>,
+        is_http2: bool,
+    ) -> Self {
+        Self {
+            first,
+            transport,
+            watch,
+            guard: is_http2.then(FrameGuard::new),
+        }
     }
 }
 
@@ -52,7 +62,11 @@ impl ClientIo {
 }
 
 impl AsyncRead for ClientIo {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         if !self.first.is_empty() {
             let length = self.first.len().min(buf.remaining());
             let first = self.first.split_to(length);
@@ -64,13 +78,24 @@ impl AsyncRead for ClientIo {
         let bytes = &buf.filled()[before..];
         let looked = self.look(bytes);
         let is_whole = self.guard.as_ref().is_some_and(|guard| !guard.is_within());
-        self.watch.has_read(bytes.len(), if is_whole { Part::Frames } else { Part::Unfinished });
+        self.watch.has_read(
+            bytes.len(),
+            if is_whole {
+                Part::Frames
+            } else {
+                Part::Unfinished
+            },
+        );
         Poll::Ready(looked)
     }
 }
 
 impl AsyncWrite for ClientIo {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let wrote = self.transport.with(|io| io.poll_write(cx, bytes));
         self.note(wrote)
     }
@@ -101,10 +126,12 @@ impl ClientIo {
     fn look(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.guard {
             None => Ok(()),
-            Some(guard) => guard.look(bytes, self.watch.bytes_written()).map_err(|flood| {
-                self.watch.has_flooded();
-                io::Error::other(flood)
-            }),
+            Some(guard) => guard
+                .look(bytes, self.watch.bytes_written())
+                .map_err(|flood| {
+                    self.watch.has_flooded();
+                    io::Error::other(flood)
+                }),
         }
     }
 

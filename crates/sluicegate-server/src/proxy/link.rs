@@ -31,7 +31,9 @@ impl Link {
         stream.set_nodelay(true)?;
         match &server.tls {
             None => Ok(Self::Plain(stream)),
-            Some((connector, name)) => Ok(Self::Tls(Box::new(connector.connect(name.clone(), stream).await?))),
+            Some((connector, name)) => Ok(Self::Tls(Box::new(
+                connector.connect(name.clone(), stream).await?,
+            ))),
         }
     }
 
@@ -54,14 +56,22 @@ impl Link {
 /// Connects to the first address that answers, of those that may be dialled.
 async fn connect(server: &Server) -> io::Result<TcpStream> {
     let target = (server.host.as_str(), server.port);
-    let Some(policy) = &server.policy else { return TcpStream::connect(target).await };
+    let Some(policy) = &server.policy else {
+        return TcpStream::connect(target).await;
+    };
     // What a name means now is what is checked, and what is checked is what is dialled.
     first_of(lookup_host(target).await?, policy).await
 }
 
 /// A connection to the first of these addresses that may be dialled and answers.
-async fn first_of(addresses: impl Iterator<Item = SocketAddr>, policy: &BackendPolicy) -> io::Result<TcpStream> {
-    let mut last = io::Error::new(io::ErrorKind::PermissionDenied, "no address of the backend may be dialled");
+async fn first_of(
+    addresses: impl Iterator<Item = SocketAddr>,
+    policy: &BackendPolicy,
+) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        "no address of the backend may be dialled",
+    );
     for address in addresses.filter(|address| policy.may_dial(address.ip())) {
         match TcpStream::connect(address).await {
             Ok(stream) => return Ok(stream),
@@ -72,7 +82,11 @@ async fn first_of(addresses: impl Iterator<Item = SocketAddr>, policy: &BackendP
 }
 
 impl AsyncRead for Link {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         match &mut *self {
             Self::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
             Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
@@ -81,7 +95,11 @@ impl AsyncRead for Link {
 }
 
 impl AsyncWrite for Link {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         self.with(|io| io.poll_write(cx, bytes))
     }
 
@@ -132,7 +150,9 @@ mod tests {
             "192.168.1.1",
         ];
         let address = |place: usize| INSIDE[place % INSIDE.len()].parse::<IpAddr>().unwrap();
-        (turn..turn + 3).map(|place| SocketAddr::new(address(place), port)).collect()
+        (turn..turn + 3)
+            .map(|place| SocketAddr::new(address(place), port))
+            .collect()
     }
 
     #[tokio::test]
@@ -141,12 +161,27 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let careful = BackendPolicy::new(&BackendUrlSettings::default());
         for turn in 0..60 {
-            let refused = first_of(rebinding(turn, port).into_iter(), &careful).await.unwrap_err();
-            assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied, "{:?}", rebinding(turn, port));
+            let refused = first_of(rebinding(turn, port).into_iter(), &careful)
+                .await
+                .unwrap_err();
+            assert_eq!(
+                refused.kind(),
+                io::ErrorKind::PermissionDenied,
+                "{:?}",
+                rebinding(turn, port)
+            );
         }
         let nobody = tokio::time::timeout(Duration::from_millis(1), listener.accept()).await;
         assert!(nobody.is_err(), "somebody was dialled");
-        let open = BackendPolicy::new(&BackendUrlSettings { deny_private_networks: false, ..Default::default() });
-        assert!(first_of(rebinding(0, port).into_iter(), &open).await.is_ok(), "where it is allowed, it is dialled");
+        let open = BackendPolicy::new(&BackendUrlSettings {
+            deny_private_networks: false,
+            ..Default::default()
+        });
+        assert!(
+            first_of(rebinding(0, port).into_iter(), &open)
+                .await
+                .is_ok(),
+            "where it is allowed, it is dialled"
+        );
     }
 }

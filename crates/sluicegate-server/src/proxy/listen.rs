@@ -17,7 +17,11 @@ pub(crate) fn sockets(
     inherited: &mut Inherited,
 ) -> io::Result<Vec<Vec<TcpListener>>> {
     let given = inherited.take(address);
-    let own = if given.is_empty() { bind(address, threads)? } else { given };
+    let own = if given.is_empty() {
+        bind(address, threads)?
+    } else {
+        given
+    };
     let mut by_thread: Vec<Vec<TcpListener>> = (0..threads).map(|_| Vec::new()).collect();
     // Fewer than threads: some share. More: some threads have several, or their connections would wait for ever.
     for place in 0..threads.max(own.len()) {
@@ -43,7 +47,11 @@ fn bind(address: SocketAddr, count: usize) -> io::Result<Vec<TcpListener>> {
 
 /// A socket of our own; a shared one lets others of ours have the same port.
 pub(crate) fn bind_one(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
     socket.set_reuse_address(true)?;
     if shared {
         socket.set_reuse_port(true)?;
@@ -64,13 +72,23 @@ mod tests {
     fn sockets_of_one_address_share_its_port_and_a_second_program_is_told() {
         let sockets = bind(ANY.parse().unwrap(), 3).unwrap();
         let address = sockets[0].local_addr().unwrap();
-        assert!(sockets.iter().all(|socket| socket.local_addr().unwrap() == address));
-        assert_eq!(bind(address, 1).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        assert!(
+            sockets
+                .iter()
+                .all(|socket| socket.local_addr().unwrap() == address)
+        );
+        assert_eq!(
+            bind(address, 1).unwrap_err().kind(),
+            io::ErrorKind::AddrInUse
+        );
     }
 
     #[test]
     fn every_thread_has_a_socket() {
         let by_thread = sockets(ANY.parse().unwrap(), 3, &mut Inherited::default()).unwrap();
-        assert_eq!(by_thread.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1, 1]);
+        assert_eq!(
+            by_thread.iter().map(Vec::len).collect::<Vec<_>>(),
+            [1, 1, 1]
+        );
     }
 }

@@ -38,13 +38,20 @@ use crate::live::Gate;
 pub(crate) const NAME: &str = "proxy.listen";
 
 /// The proxy as one of the doors. `ending` becomes true when no request may begin any more.
-pub(crate) fn door(config: &config::Proxy, gate: &Arc<Gate>, ending: &signal::Receiver<bool>) -> cores::Door {
+pub(crate) fn door(
+    config: &config::Proxy,
+    gate: &Arc<Gate>,
+    ending: &signal::Receiver<bool>,
+) -> cores::Door {
     let door = Arc::new(Door {
         gate: Arc::clone(gate),
         proxy_protocol_from: config.proxy_protocol_from.clone(),
         draining: ending.clone(),
     });
-    cores::Door::new(NAME, config.listen.clone(), config.max_connections, move |stream, peer| {
-        connection::serve(Arc::clone(&door), stream, peer)
-    })
+    cores::Door::new(
+        NAME,
+        config.listen.clone(),
+        config.max_connections,
+        move |stream, peer| connection::serve(Arc::clone(&door), stream, peer),
+    )
 }

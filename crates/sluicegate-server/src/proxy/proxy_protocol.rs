@@ -68,18 +68,30 @@ fn parse_v1(bytes: &[u8]) -> Result<Parsed, Refused> {
     }
     let Some(end) = window.iter().position(|byte| *byte == b'\n') else {
         // The shortest line is `PROXY UNKNOWN`; a line end is missing in any case.
-        let least = "PROXY UNKNOWN\r\n".len().saturating_sub(window.len()).max(1);
-        return if window.len() < V1_BYTES_MAX { Ok(Parsed::Need(least)) } else { refused("no end") };
+        let least = "PROXY UNKNOWN\r\n"
+            .len()
+            .saturating_sub(window.len())
+            .max(1);
+        return if window.len() < V1_BYTES_MAX {
+            Ok(Parsed::Need(least))
+        } else {
+            refused("no end")
+        };
     };
-    let line = window[..end].strip_suffix(b"\r").and_then(|line| str::from_utf8(line).ok());
-    let Some(words) = line.and_then(|line| line.strip_prefix("PROXY ")) else { return refused("a broken line") };
+    let line = window[..end]
+        .strip_suffix(b"\r")
+        .and_then(|line| str::from_utf8(line).ok());
+    let Some(words) = line.and_then(|line| line.strip_prefix("PROXY ")) else {
+        return refused("a broken line");
+    };
     let used = end + 1;
     if words == "UNKNOWN" || words.starts_with("UNKNOWN ") {
         return Ok(Parsed::Done { source: None, used });
     }
     let mut words = words.split(' ');
     let mut next = || words.next().unwrap_or_default();
-    let (family, source, destination, source_port, destination_port) = (next(), next(), next(), next(), next());
+    let (family, source, destination, source_port, destination_port) =
+        (next(), next(), next(), next(), next());
     let read_address = |text: &str| match family {
         "TCP4" => text.parse().map(IpAddr::V4).ok(),
         "TCP6" => text.parse().map(IpAddr::V6).ok(),
@@ -88,16 +100,18 @@ fn parse_v1(bytes: &[u8]) -> Result<Parsed, Refused> {
     let addresses = read_address(source).zip(read_address(destination));
     let ports = read_port(source_port).zip(read_port(destination_port));
     match (addresses, ports, words.next()) {
-        (Some((source, _)), Some((port, _)), None) => {
-            Ok(Parsed::Done { source: Some(SocketAddr::new(source, port)), used })
-        }
+        (Some((source, _)), Some((port, _)), None) => Ok(Parsed::Done {
+            source: Some(SocketAddr::new(source, port)),
+            used,
+        }),
         _ => refused("a broken line"),
     }
 }
 
 /// Digits without a sign or leading zeros.
 fn read_port(text: &str) -> Option<u16> {
-    let is_number = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
+    let is_number =
+        text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     if is_number { text.parse().ok() } else { None }
 }
 
@@ -131,20 +145,34 @@ fn parse_v2(bytes: &[u8]) -> Result<Parsed, Refused> {
     if !is_local && used < V2_HEAD_BYTES + address_bytes {
         return refused("too few bytes for its addresses");
     }
-    let Some(addresses) = bytes.get(V2_HEAD_BYTES..used) else { return Ok(Parsed::Need(used - bytes.len())) };
+    let Some(addresses) = bytes.get(V2_HEAD_BYTES..used) else {
+        return Ok(Parsed::Need(used - bytes.len()));
+    };
     let source = match (is_local, family) {
-        (false, 0x11) => source_of::<4, 12>(addresses).map(|(ip, port)| (Ipv4Addr::from(ip).into(), port)),
-        (false, 0x21) => source_of::<16, 36>(addresses).map(|(ip, port)| (Ipv6Addr::from(ip).into(), port)),
+        (false, 0x11) => {
+            source_of::<4, 12>(addresses).map(|(ip, port)| (Ipv4Addr::from(ip).into(), port))
+        }
+        (false, 0x21) => {
+            source_of::<16, 36>(addresses).map(|(ip, port)| (Ipv6Addr::from(ip).into(), port))
+        }
         _ => None,
     };
-    Ok(Parsed::Done { source: source.map(|(ip, port)| SocketAddr::new(ip, port)), used })
+    Ok(Parsed::Done {
+        source: source.map(|(ip, port)| SocketAddr::new(ip, port)),
+        used,
+    })
 }
 
 /// Source address, destination address, source port, destination port.
-fn source_of<const ADDRESS: usize, const ALL: usize>(addresses: &[u8]) -> Option<([u8; ADDRESS], u16)> {
+fn source_of<const ADDRESS: usize, const ALL: usize>(
+    addresses: &[u8],
+) -> Option<([u8; ADDRESS], u16)> {
     let block: &[u8; ALL] = addresses.first_chunk()?;
     let port = block.get(2 * ADDRESS..2 * ADDRESS + 2)?;
-    Some((*block.first_chunk()?, u16::from_be_bytes(*port.first_chunk()?)))
+    Some((
+        *block.first_chunk()?,
+        u16::from_be_bytes(*port.first_chunk()?),
+    ))
 }
 
 #[cfg(test)]

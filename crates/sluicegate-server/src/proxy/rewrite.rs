@@ -141,7 +141,12 @@ fn via(version: Version) -> &'static [u8] {
 /// request.
 fn host(parts: &Parts) -> &[u8] {
     let line = || parts.headers.get(header::HOST).map(HeaderValue::as_bytes);
-    parts.uri.authority().map(|authority| authority.as_str().as_bytes()).or_else(line).unwrap_or_default()
+    parts
+        .uri
+        .authority()
+        .map(|authority| authority.as_str().as_bytes())
+        .or_else(line)
+        .unwrap_or_default()
 }
 
 #[cfg(test)]

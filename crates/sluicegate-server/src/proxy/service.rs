@@ -51,7 +51,11 @@ pub(super) async fn answer(
     let mut ending = Ending::new(caller, RequestId::next());
     ending.is_logged = live.log_access;
     if let Some(traces) = &caller.gate.traces {
-        ending.span = traces.begin(&ending.request_id, &parts.headers, live.trusts(caller.peer.ip()));
+        ending.span = traces.begin(
+            &ending.request_id,
+            &parts.headers,
+            live.trusts(caller.peer.ip()),
+        );
     }
     if ending.is_logged || ending.span.is_some() {
         ending.story = Some(Box::new(Story::of(&parts)));
@@ -60,7 +64,9 @@ pub(super) async fn answer(
         Ok(passed) => forward_it(caller, &live, &mut parts, body, passed, &mut ending).await,
         Err(refused) => refuse(&parts.headers, body, refused, &mut ending).await,
     };
-    answer.lines.replace(&request_id::HEADER, |text| text.extend_from_slice(ending.request_id.as_bytes()));
+    answer.lines.replace(&request_id::HEADER, |text| {
+        text.extend_from_slice(ending.request_id.as_bytes())
+    });
     ending.status = answer.status.as_u16();
     answer.map(|from| AnswerBody::new(from, ending))
 }
@@ -98,11 +104,18 @@ async fn decide(
     let path = match path {
         Ok(path) => path,
         Err(ambiguous) => {
-            return Err(reject(live, parts, &Rejection::AmbiguousPath(ambiguous), RequestOutcome::Refused));
+            return Err(reject(
+                live,
+                parts,
+                &Rejection::AmbiguousPath(ambiguous),
+                RequestOutcome::Refused,
+            ));
         }
     };
     let extracted = Extracted {
-        client_ip: live.client_ip.resolve(Some(caller.peer.ip()), &parts.headers),
+        client_ip: live
+            .client_ip
+            .resolve(Some(caller.peer.ip()), &parts.headers),
         method: parts.method.as_str(),
         host: host_of(&parts.uri, &parts.headers),
         path,
@@ -113,7 +126,12 @@ async fn decide(
         story.know(&extracted);
     }
     if let Some(twin) = live.key_headers.twin_in(&live.policy, &parts.headers) {
-        return Err(reject(live, parts, &Rejection::TwinHeader(&twin), RequestOutcome::Refused));
+        return Err(reject(
+            live,
+            parts,
+            &Rejection::TwinHeader(&twin),
+            RequestOutcome::Refused,
+        ));
     }
     let meet = |known: &Principal| {
         if let Some(story) = &mut ending.story {
@@ -133,10 +151,21 @@ async fn decide(
     };
     let (client_ip, host) = (extracted.client_ip, extracted.host.map(Cow::into_owned));
     if let Cow::Owned(path) = extracted.path {
-        let too_long = |()| reject(live, parts, &Rejection::PathTooLong, RequestOutcome::Refused);
+        let too_long = |()| {
+            reject(
+                live,
+                parts,
+                &Rejection::PathTooLong,
+                RequestOutcome::Refused,
+            )
+        };
         parts.uri = with_path(&parts.uri, &path).map_err(too_long)?;
     }
-    Ok(Passed { client_ip, host, ruled })
+    Ok(Passed {
+        client_ip,
+        host,
+        ruled,
+    })
 }
 
 /// Of a well-formed request that may not go on.
@@ -144,13 +173,21 @@ fn stopped(live: &Live, parts: &Parts, stop: &Stop, ending: &mut Ending) -> Refu
     match stop {
         Stop::Denied => {
             let answer = Answer::sentence(StatusCode::FORBIDDEN, "Forbidden");
-            Refused { outcome: RequestOutcome::Denied, answer }
+            Refused {
+                outcome: RequestOutcome::Denied,
+                answer,
+            }
         }
         Stop::Unauthorized(unauthorized) => {
             let mut answer = Answer::sentence(StatusCode::UNAUTHORIZED, unauthorized.to_string());
             let challenge = unauthorized.challenge();
-            answer.lines.append(&WWW_AUTHENTICATE, |text| text.extend_from_slice(challenge.as_bytes()));
-            Refused { outcome: RequestOutcome::Unauthorized, answer }
+            answer.lines.append(&WWW_AUTHENTICATE, |text| {
+                text.extend_from_slice(challenge.as_bytes())
+            });
+            Refused {
+                outcome: RequestOutcome::Unauthorized,
+                answer,
+            }
         }
         Stop::Verdict(verdict) => verdict_response(live, parts, verdict, ending),
     }
@@ -160,35 +197,62 @@ fn malformed(refusal: &Refusal) -> Refused {
     let mut answer = Answer::sentence(refusal.status(), refusal.to_string());
     if refusal.status() == StatusCode::METHOD_NOT_ALLOWED {
         let usual = b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
-        answer.lines.append(&ALLOW, |text| text.extend_from_slice(usual));
+        answer
+            .lines
+            .append(&ALLOW, |text| text.extend_from_slice(usual));
     }
     answer.closes = refusal.closes();
-    Refused { outcome: RequestOutcome::Refused, answer }
+    Refused {
+        outcome: RequestOutcome::Refused,
+        answer,
+    }
 }
 
 fn verdict_response(live: &Live, parts: &Parts, verdict: &Verdict, ending: &mut Ending) -> Refused {
     match verdict {
         Verdict::Reject(decision) => {
             if let Some(story) = &mut ending.story {
-                story.limit = decision.denials().next().map(|(limit, _)| limit.name.clone());
+                story.limit = decision
+                    .denials()
+                    .next()
+                    .map(|(limit, _)| limit.name.clone());
             }
-            reject(live, parts, &Rejection::Limited(decision), RequestOutcome::Limited)
+            reject(
+                live,
+                parts,
+                &Rejection::Limited(decision),
+                RequestOutcome::Limited,
+            )
         }
-        Verdict::Unavailable { status, .. } => {
-            reject(live, parts, &Rejection::Unavailable(*status), RequestOutcome::Unavailable)
-        }
-        Verdict::Unidentified(missing) => {
-            reject(live, parts, &Rejection::Unidentified(missing), RequestOutcome::Refused)
-        }
+        Verdict::Unavailable { status, .. } => reject(
+            live,
+            parts,
+            &Rejection::Unavailable(*status),
+            RequestOutcome::Unavailable,
+        ),
+        Verdict::Unidentified(missing) => reject(
+            live,
+            parts,
+            &Rejection::Unidentified(missing),
+            RequestOutcome::Refused,
+        ),
         Verdict::Forward(_) | Verdict::ForwardUnchecked(_) => {
             let answer = Answer::sentence(StatusCode::INTERNAL_SERVER_ERROR, "");
-            Refused { outcome: RequestOutcome::Refused, answer }
+            Refused {
+                outcome: RequestOutcome::Refused,
+                answer,
+            }
         }
     }
 }
 
 /// In the form that the caller prefers, or the operator.
-fn reject(live: &Live, parts: &Parts, rejection: &Rejection<'_>, outcome: RequestOutcome) -> Refused {
+fn reject(
+    live: &Live,
+    parts: &Parts,
+    rejection: &Rejection<'_>,
+    outcome: RequestOutcome,
+) -> Refused {
     let mut lines = AnswerLines::default();
     let mut in_form_for = |headers: &HeaderMap| rejection.write(headers, &live.headers, &mut lines);
     let preferring = |content_type: &'static str| {
@@ -201,15 +265,29 @@ fn reject(live: &Live, parts: &Parts, rejection: &Rejection<'_>, outcome: Reques
         BodyStyle::Text => in_form_for(&preferring("text/plain")),
         BodyStyle::Json => in_form_for(&preferring("application/problem+json")),
     };
-    Refused { outcome, answer: Answer::new(status, lines, body) }
+    Refused {
+        outcome,
+        answer: Answer::new(status, lines, body),
+    }
 }
 
 /// Answers without a server. What is left of a small body is read, so that the connection can go on; a large one ends it.
-async fn refuse(headers: &HeaderMap, body: ClientBody, refused: Refused, ending: &mut Ending) -> Answer<From> {
+async fn refuse(
+    headers: &HeaderMap,
+    body: ClientBody,
+    refused: Refused,
+    ending: &mut Ending,
+) -> Answer<From> {
     ending.outcome = refused.outcome;
     let mut answer = refused.answer;
-    answer.closes = answer.closes || !body.is_end_stream() && !Box::pin(drained(headers, body)).await;
-    if grpc::is_call(headers) { grpc::in_words(answer) } else { answer }.map(From::us)
+    answer.closes =
+        answer.closes || !body.is_end_stream() && !Box::pin(drained(headers, body)).await;
+    if grpc::is_call(headers) {
+        grpc::in_words(answer)
+    } else {
+        answer
+    }
+    .map(From::us)
 }
 
 /// Whether a body came to its end soon.
@@ -254,8 +332,13 @@ async fn forward_it(
         has_body: !body.is_end_stream(),
         key_headers: &live.header_names,
     };
-    let forwarding =
-        Forwarding { caller, live, host: passed.host.as_deref(), hop: &hop, told: passed.ruled.told.as_deref() };
+    let forwarding = Forwarding {
+        caller,
+        live,
+        host: passed.host.as_deref(),
+        hop: &hop,
+        told: passed.ruled.told.as_deref(),
+    };
     let forwarded = forward::forward(&forwarding, parts, body).await;
     let mut answer = match forwarded {
         Ok(forwarded) => {
@@ -269,7 +352,12 @@ async fn forward_it(
             ending.outcome = RequestOutcome::UpstreamError;
             tracing::debug!(request_id = ?ending.request_id, "{failure}");
             let answer = failure.answer();
-            if is_call { grpc::in_words(answer) } else { answer }.map(From::us)
+            if is_call {
+                grpc::in_words(answer)
+            } else {
+                answer
+            }
+            .map(From::us)
         }
     };
     if let Some(decision) = &passed.ruled.decision {
@@ -291,5 +379,9 @@ fn with_path(uri: &Uri, path: &str) -> Result<Uri, ()> {
 
 /// Whether a request has no body at all, so that it can be sent twice.
 pub(super) fn is_bodiless(parts: &Parts, body: &ClientBody) -> bool {
-    body.is_end_stream() && parts.headers.get(CONTENT_LENGTH).is_none_or(|length| length == "0")
+    body.is_end_stream()
+        && parts
+            .headers
+            .get(CONTENT_LENGTH)
+            .is_none_or(|length| length == "0")
 }

@@ -32,7 +32,10 @@ pub(super) fn open(server: &Server) -> Option<SendRequest<RequestBody>> {
 }
 
 /// Speaks HTTP/2 over a new connection, which this thread's later requests share.
-pub(super) async fn start(link: Link, server: &Server) -> Result<SendRequest<RequestBody>, hyper::Error> {
+pub(super) async fn start(
+    link: Link,
+    server: &Server,
+) -> Result<SendRequest<RequestBody>, hyper::Error> {
     const WINDOW: u32 = 1 << 20;
     let (sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
@@ -62,10 +65,15 @@ pub(super) async fn send(
         sender.ready().await?;
         sender.send_request(request).await
     };
-    let mut response =
-        in_time(forwarding, upload, exchange).await.inspect_err(|failure| blame(server, failure, metrics))?;
+    let mut response = in_time(forwarding, upload, exchange)
+        .await
+        .inspect_err(|failure| blame(server, failure, metrics))?;
     server.succeeded();
     rewrite::to_client(&mut response, is_head);
     let (head, body) = response.into_parts();
-    Ok(Answer::new(head.status, AnswerLines::of_map(&head.headers), From::Stream(body)))
+    Ok(Answer::new(
+        head.status,
+        AnswerLines::of_map(&head.headers),
+        From::Stream(body),
+    ))
 }

@@ -21,7 +21,9 @@ pub(crate) fn to_clients(
 ) -> Result<Arc<ServerConfig>, String> {
     let certs = certificates(&files.cert).map_err(|error| format!("{place}.cert: {error}"))?;
     let key = read(&files.key)
-        .and_then(|pem| PrivateKeyDer::from_pem_slice(&pem).map_err(|_| no_pem(&files.key, "private key")))
+        .and_then(|pem| {
+            PrivateKeyDer::from_pem_slice(&pem).map_err(|_| no_pem(&files.key, "private key"))
+        })
         .map_err(|error| format!("{place}.key: {error}"))?;
     let builder = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
@@ -29,14 +31,22 @@ pub(crate) fn to_clients(
     let builder = match client_ca_file {
         None => builder.with_no_client_auth(),
         Some(file) => {
-            let verifier = verifier(file).map_err(|error| format!("{place}.client_ca_file: {error}"))?;
+            let verifier =
+                verifier(file).map_err(|error| format!("{place}.client_ca_file: {error}"))?;
             builder.with_client_cert_verifier(verifier)
         }
     };
-    let mut config = builder
-        .with_single_cert(certs, key)
-        .map_err(|error| format!("{place}: {} and {}: {error}", files.cert.display(), files.key.display()))?;
-    config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
+    let mut config = builder.with_single_cert(certs, key).map_err(|error| {
+        format!(
+            "{place}: {} and {}: {error}",
+            files.cert.display(),
+            files.key.display()
+        )
+    })?;
+    config.alpn_protocols = protocols
+        .iter()
+        .map(|protocol| protocol.as_bytes().to_vec())
+        .collect();
     Ok(Arc::new(config))
 }
 
@@ -45,7 +55,9 @@ fn verifier(file: &Path) -> Result<Arc<dyn ClientCertVerifier>, String> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(certificates(file)?);
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
-    builder.build().map_err(|error| format!("{}: {error}", file.display()))
+    builder
+        .build()
+        .map_err(|error| format!("{}: {error}", file.display()))
 }
 
 /// How a server is spoken to over TLS; its certificate is always verified.
@@ -54,7 +66,8 @@ pub(crate) fn to_upstream(
     http: UpstreamHttp,
     ca_file: Option<&Path>,
 ) -> Result<(TlsConnector, ServerName<'static>), String> {
-    let name = ServerName::try_from(host.to_owned()).map_err(|_| format!("{host:?} is no host that TLS knows"))?;
+    let name = ServerName::try_from(host.to_owned())
+        .map_err(|_| format!("{host:?} is no host that TLS knows"))?;
     let mut config = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?

@@ -25,7 +25,11 @@ pub(super) struct Switched {
 /// Lets client and server talk. While bytes go to and fro, the connection is not between requests.
 pub(super) async fn relay(watch: &Watch, client: Client, switched: Switched) {
     watch.begin();
-    let Switched { server, first, idle } = switched;
+    let Switched {
+        server,
+        first,
+        idle,
+    } = switched;
     // Whoever breaks off has reasons of its own.
     let _ = copy_both(client, server, first, idle).await;
     watch.end();

@@ -65,7 +65,12 @@ impl Inspector {
     pub(super) fn new(time: Duration) -> Self {
         const SHORTEST: Duration = Duration::from_millis(5);
         let least = (Self::BYTES_PER_SECOND * time.as_millis() as u64 / 1_000).max(1);
-        Self { pause: (time / Self::LOOKS).max(SHORTEST), least, waited: (0, 0), came: 0 }
+        Self {
+            pause: (time / Self::LOOKS).max(SHORTEST),
+            least,
+            waited: (0, 0),
+            came: 0,
+        }
     }
 
     /// Looks; once after each pause.
@@ -74,7 +79,11 @@ impl Inspector {
         let has_moved = came != std::mem::replace(&mut self.came, came);
         if !upload.is_wanted.load(Relaxed) {
             self.waited = (0, came);
-            return if has_moved { Turn::Client } else { Turn::Server };
+            return if has_moved {
+                Turn::Client
+            } else {
+                Turn::Server
+            };
         }
         self.waited.0 += 1;
         if self.waited.0 <= Self::LOOKS {
@@ -82,7 +91,11 @@ impl Inspector {
         }
         let meanwhile = came - self.waited.1;
         self.waited = (0, came);
-        if meanwhile < self.least { Turn::Missed } else { Turn::Client }
+        if meanwhile < self.least {
+            Turn::Missed
+        } else {
+            Turn::Client
+        }
     }
 }
 
@@ -104,15 +117,33 @@ mod tests {
     fn a_body_must_come_at_a_hundred_bytes_a_second() {
         let upload = Upload::default();
         upload.wants_more(true);
-        assert_eq!(turns(&upload, |_| {}).iter().position(|turn| *turn == Turn::Missed), Some(4));
-        assert_eq!(turns(&upload, |upload| upload.has_come(30)).iter().position(|turn| *turn == Turn::Missed), Some(4));
-        assert!(turns(&upload, |upload| upload.has_come(60)).iter().all(|turn| *turn == Turn::Client));
+        assert_eq!(
+            turns(&upload, |_| {})
+                .iter()
+                .position(|turn| *turn == Turn::Missed),
+            Some(4)
+        );
+        assert_eq!(
+            turns(&upload, |upload| upload.has_come(30))
+                .iter()
+                .position(|turn| *turn == Turn::Missed),
+            Some(4)
+        );
+        assert!(
+            turns(&upload, |upload| upload.has_come(60))
+                .iter()
+                .all(|turn| *turn == Turn::Client)
+        );
     }
 
     #[test]
     fn a_server_that_does_not_read_takes_its_own_time() {
         let upload = Upload::default();
-        assert!(turns(&upload, |_| {}).iter().all(|turn| *turn == Turn::Server));
+        assert!(
+            turns(&upload, |_| {})
+                .iter()
+                .all(|turn| *turn == Turn::Server)
+        );
         let mut looks = 0;
         let now_and_then = |upload: &Upload| {
             looks += 1;

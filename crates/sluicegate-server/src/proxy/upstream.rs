@@ -49,9 +49,22 @@ impl Server {
         tls: Option<(TlsConnector, ServerName<'static>)>,
         policy: Option<BackendPolicy>,
     ) -> Result<Self, String> {
-        let named = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        let named = if host.contains(':') {
+            format!("[{host}]:{port}")
+        } else {
+            format!("{host}:{port}")
+        };
         let authority = HeaderValue::try_from(named).map_err(|_| format!("{host:?} is no host"))?;
-        Ok(Self { id, host, port, http, tls, authority, policy, health: Health::default() })
+        Ok(Self {
+            id,
+            host,
+            port,
+            http,
+            tls,
+            authority,
+            policy,
+            health: Health::default(),
+        })
     }
 
     const FAILURES: u32 = 3;
@@ -67,7 +80,9 @@ impl Server {
     /// It refused a connection, broke one, or did not answer in time.
     pub(super) fn failed(&self) {
         if self.health.failures.fetch_add(1, Relaxed) + 1 >= Self::FAILURES {
-            self.health.away_until.store(millis() + Self::PAUSE.as_millis() as u64, Relaxed);
+            self.health
+                .away_until
+                .store(millis() + Self::PAUSE.as_millis() as u64, Relaxed);
         }
     }
 
@@ -109,7 +124,10 @@ impl Servers {
     fn server(&self, upstream: &Upstream, echo: Option<u16>) -> Result<Arc<Server>, String> {
         let mut known = self.known.lock().expect("no holder of this lock panics");
         let authorities = match upstream {
-            Upstream::Server { ca_file: Some(file), .. } => reload::hash_of(file).ok(),
+            Upstream::Server {
+                ca_file: Some(file),
+                ..
+            } => reload::hash_of(file).ok(),
             _ => None,
         };
         let key = Known::Configured(upstream.clone(), authorities);
@@ -121,8 +139,18 @@ impl Servers {
                 let port = echo.ok_or("the built-in upstream is not running")?;
                 ("127.0.0.1".to_owned(), port, UpstreamHttp::Http1, None)
             }
-            Upstream::Server { tls, host, port, http, ca_file } => {
-                let tls = if *tls { Some(tls::to_upstream(host, *http, ca_file.as_deref())?) } else { None };
+            Upstream::Server {
+                tls,
+                host,
+                port,
+                http,
+                ca_file,
+            } => {
+                let tls = if *tls {
+                    Some(tls::to_upstream(host, *http, ca_file.as_deref())?)
+                } else {
+                    None
+                };
                 (host.clone(), *port, *http, tls)
             }
         };
@@ -133,24 +161,56 @@ impl Servers {
     }
 
     /// The server that the limits service sends a caller to. Of very many, the later ones keep no connections.
-    pub(crate) fn told(&self, backend: &Backend, policy: &BackendPolicy) -> Result<Arc<Server>, String> {
+    pub(crate) fn told(
+        &self,
+        backend: &Backend,
+        policy: &BackendPolicy,
+    ) -> Result<Arc<Server>, String> {
         const TOLD_MAX: usize = 1_024;
         let key = Known::Told(backend.clone(), policy.clone());
-        if let Some(server) = self.known.lock().expect("no holder of this lock panics").get(&key) {
+        if let Some(server) = self
+            .known
+            .lock()
+            .expect("no holder of this lock panics")
+            .get(&key)
+        {
             return Ok(Arc::clone(server));
         }
-        let Backend { tls, host, port, http } = backend.clone();
+        let Backend {
+            tls,
+            host,
+            port,
+            http,
+        } = backend.clone();
         let http = match http {
             BackendHttp::Auto => UpstreamHttp::Auto,
             BackendHttp::Http1 => UpstreamHttp::Http1,
             BackendHttp::Http2 => UpstreamHttp::Http2,
         };
         // Outside the lock: this reads files.
-        let tls = if tls { Some(tls::to_upstream(&host, http, None)?) } else { None };
+        let tls = if tls {
+            Some(tls::to_upstream(&host, http, None)?)
+        } else {
+            None
+        };
         let mut known = self.known.lock().expect("no holder of this lock panics");
-        let told = known.keys().filter(|key| matches!(key, Known::Told(..))).count();
-        let id = if told < TOLD_MAX { Some(self.next_id.fetch_add(1, Relaxed)) } else { None };
-        let server = Arc::new(Server::new(id, host, port, http, tls, Some(policy.clone()))?);
+        let told = known
+            .keys()
+            .filter(|key| matches!(key, Known::Told(..)))
+            .count();
+        let id = if told < TOLD_MAX {
+            Some(self.next_id.fetch_add(1, Relaxed))
+        } else {
+            None
+        };
+        let server = Arc::new(Server::new(
+            id,
+            host,
+            port,
+            http,
+            tls,
+            Some(policy.clone()),
+        )?);
         Ok(match id {
             Some(_) => Arc::clone(known.entry(key).or_insert(server)),
             None => server,
@@ -158,7 +218,11 @@ impl Servers {
     }
 
     /// Routes over servers; every mistake is named.
-    pub(crate) fn routes(&self, routes: &[Route], echo: Option<u16>) -> Result<Routes, Vec<String>> {
+    pub(crate) fn routes(
+        &self,
+        routes: &[Route],
+        echo: Option<u16>,
+    ) -> Result<Routes, Vec<String>> {
         let mut mistakes = Vec::new();
         let mut made = Vec::new();
         for route in routes {
@@ -172,10 +236,17 @@ impl Servers {
             made.push(Destination {
                 host: route.host.clone(),
                 path: route.path.clone(),
-                group: Arc::new(Group { servers, next: AtomicUsize::new(0) }),
+                group: Arc::new(Group {
+                    servers,
+                    next: AtomicUsize::new(0),
+                }),
             });
         }
-        if mistakes.is_empty() { Ok(Routes(made)) } else { Err(mistakes) }
+        if mistakes.is_empty() {
+            Ok(Routes(made))
+        } else {
+            Err(mistakes)
+        }
     }
 }
 
@@ -196,7 +267,10 @@ pub(crate) struct Group {
 
 impl Routes {
     pub(super) fn group(&self, host: Option<&str>, path: &str) -> Option<&Arc<Group>> {
-        self.0.iter().find(|destination| destination.covers(host, path)).map(|destination| &destination.group)
+        self.0
+            .iter()
+            .find(|destination| destination.covers(host, path))
+            .map(|destination| &destination.group)
     }
 }
 
@@ -204,10 +278,13 @@ impl Destination {
     fn covers(&self, host: Option<&str>, path: &str) -> bool {
         let host_covers = |own: &str| match (own.strip_prefix("*."), host) {
             (_, None) => false,
-            (Some(domain), Some(host)) => host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.')),
+            (Some(domain), Some(host)) => host
+                .strip_suffix(domain)
+                .is_some_and(|rest| rest.ends_with('.')),
             (None, Some(host)) => own == host,
         };
-        self.host.as_deref().is_none_or(host_covers) && self.path.as_ref().is_none_or(|own| own.covers(path))
+        self.host.as_deref().is_none_or(host_covers)
+            && self.path.as_ref().is_none_or(|own| own.covers(path))
     }
 }
 
@@ -215,7 +292,11 @@ impl Group {
     /// The servers in the order in which a request should try them: turn by turn, those that are well first.
     pub(super) fn in_turn(&self) -> impl Iterator<Item = &Arc<Server>> {
         let count = self.servers.len();
-        let first = if count > 1 { self.next.fetch_add(1, Relaxed) } else { 0 };
+        let first = if count > 1 {
+            self.next.fetch_add(1, Relaxed)
+        } else {
+            0
+        };
         let turn = move |place: usize| &self.servers[(first.wrapping_add(place)) % count.max(1)];
         let well = (0..count).map(turn).filter(|server| server.is_well());
         well.chain((0..count).map(turn).filter(|server| !server.is_well()))

@@ -21,7 +21,12 @@ use sluicegate_config::Bounds;
 const METHOD_BYTES: usize = 32;
 
 /// Checks a request whose [end is known](body_end) before anything else looks at it.
-pub fn validate(parts: &Parts, end: BodyEnd, bounds: &Bounds, is_http2: bool) -> Result<(), Refusal> {
+pub fn validate(
+    parts: &Parts,
+    end: BodyEnd,
+    bounds: &Bounds,
+    is_http2: bool,
+) -> Result<(), Refusal> {
     framing::check(parts, end, bounds)?;
     check_method(&parts.method)?;
     check_size(parts, bounds)?;
@@ -49,16 +54,32 @@ fn check_size(parts: &Parts, bounds: &Bounds) -> Result<(), Refusal> {
         return Err(Refusal::TooManyHeaders);
     }
     let request_line = parts.method.as_str().len() + target + "  HTTP/1.1\r\n".len();
-    let line =
-        |(name, value): (&http::HeaderName, &http::HeaderValue)| name.as_str().len() + value.len() + ": \r\n".len();
+    let line = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
+        name.as_str().len() + value.len() + ": \r\n".len()
+    };
     let head = request_line + parts.headers.iter().map(line).sum::<usize>() + "\r\n".len();
-    if head > bounds.header_bytes { Err(Refusal::HeadersTooLarge) } else { Ok(()) }
+    if head > bounds.header_bytes {
+        Err(Refusal::HeadersTooLarge)
+    } else {
+        Ok(())
+    }
 }
 
 fn target_bytes(parts: &Parts) -> usize {
-    let scheme = parts.uri.scheme_str().map_or(0, |scheme| scheme.len() + "://".len());
-    let authority = parts.uri.authority().map_or(0, |authority| authority.as_str().len());
-    scheme + authority + parts.uri.path_and_query().map_or(0, |path| path.as_str().len())
+    let scheme = parts
+        .uri
+        .scheme_str()
+        .map_or(0, |scheme| scheme.len() + "://".len());
+    let authority = parts
+        .uri
+        .authority()
+        .map_or(0, |authority| authority.as_str().len());
+    scheme
+        + authority
+        + parts
+            .uri
+            .path_and_query()
+            .map_or(0, |path| path.as_str().len())
 }
 
 fn check_target(parts: &Parts, is_http2: bool) -> Result<(), Refusal> {
@@ -78,12 +99,20 @@ fn check_target(parts: &Parts, is_http2: bool) -> Result<(), Refusal> {
     if !path.starts_with('/') {
         return Err(Refusal::TargetForm);
     }
-    if path.is_ascii() { Ok(()) } else { Err(Refusal::TargetBytes) }
+    if path.is_ascii() {
+        Ok(())
+    } else {
+        Err(Refusal::TargetBytes)
+    }
 }
 
 fn check_expectation(parts: &Parts) -> Result<(), Refusal> {
     let is_known = |line: &http::HeaderValue| line.as_bytes().eq_ignore_ascii_case(b"100-continue");
-    if parts.headers.get_all(header::EXPECT).iter().all(is_known) { Ok(()) } else { Err(Refusal::Expectation) }
+    if parts.headers.get_all(header::EXPECT).iter().all(is_known) {
+        Ok(())
+    } else {
+        Err(Refusal::Expectation)
+    }
 }
 
 #[cfg(test)]

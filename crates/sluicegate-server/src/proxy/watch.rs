@@ -171,11 +171,21 @@ impl Rules {
 
     pub(super) fn new(timeouts: &Timeouts) -> Self {
         const SHORTEST: Duration = Duration::from_millis(20);
-        let (header, idle) = (Duration::from(timeouts.header), Duration::from(timeouts.idle));
+        let (header, idle) = (
+            Duration::from(timeouts.header),
+            Duration::from(timeouts.idle),
+        );
         let tick = (header.min(idle) / 4).max(SHORTEST);
-        let ticks = |span: Duration| (span.as_nanos().div_ceil(tick.as_nanos())).clamp(1, u128::from(u32::MAX)) as u32;
+        let ticks = |span: Duration| {
+            (span.as_nanos().div_ceil(tick.as_nanos())).clamp(1, u128::from(u32::MAX)) as u32
+        };
         let answer_bytes = (Self::BYTES_PER_SECOND * idle.as_millis() as u64 / 1_000).max(1);
-        Self { tick, header: ticks(header), idle: ticks(idle), answer_bytes }
+        Self {
+            tick,
+            header: ticks(header),
+            idle: ticks(idle),
+            answer_bytes,
+        }
     }
 }
 
@@ -193,15 +203,34 @@ pub(super) struct Patrol {
 
 impl Patrol {
     pub(super) fn new(rules: Rules) -> Self {
-        Self { rules, seen: None, still: 0, header: 0, answer: (0, 0) }
+        Self {
+            rules,
+            seen: None,
+            still: 0,
+            header: 0,
+            answer: (0, 0),
+        }
     }
 
     /// Looks at the watch; once a tick.
     pub(super) fn tick(&mut self, watch: &Watch) -> Notice {
-        let (phase, read, written) = (watch.phase(), watch.read.load(Relaxed), watch.written.load(Relaxed));
-        self.still = if self.seen == Some((phase, read, written)) { self.still + 1 } else { 0 };
-        self.header = if phase == Phase::Header { self.header + 1 } else { 0 };
-        let is_unread = watch.write_blocked.load(Relaxed) != 0 || watch.without_room.load(Relaxed) > 0;
+        let (phase, read, written) = (
+            watch.phase(),
+            watch.read.load(Relaxed),
+            watch.written.load(Relaxed),
+        );
+        self.still = if self.seen == Some((phase, read, written)) {
+            self.still + 1
+        } else {
+            0
+        };
+        self.header = if phase == Phase::Header {
+            self.header + 1
+        } else {
+            0
+        };
+        let is_unread =
+            watch.write_blocked.load(Relaxed) != 0 || watch.without_room.load(Relaxed) > 0;
         let answer_is_slow = self.answer_is_slow(is_unread, written);
         self.seen = Some((phase, read, written));
         let is_still = self.still >= self.rules.idle;
@@ -240,11 +269,21 @@ mod tests {
     fn patrol() -> Patrol {
         let second = Nanos::SECOND;
         let idle = Nanos::from_secs(2);
-        Patrol::new(Rules::new(&Timeouts { header: second, idle, connect: second, request: second, drain: second }))
+        Patrol::new(Rules::new(&Timeouts {
+            header: second,
+            idle,
+            connect: second,
+            request: second,
+            drain: second,
+        }))
     }
 
     /// Ticks until it is late, at most fifty.
-    fn ticks(patrol: &mut Patrol, watch: &Watch, mut meanwhile: impl FnMut(&Watch)) -> Option<(usize, Late)> {
+    fn ticks(
+        patrol: &mut Patrol,
+        watch: &Watch,
+        mut meanwhile: impl FnMut(&Watch),
+    ) -> Option<(usize, Late)> {
         (1..=50).find_map(|tick| {
             meanwhile(watch);
             match patrol.tick(watch) {
@@ -256,8 +295,14 @@ mod tests {
 
     #[test]
     fn a_header_must_be_complete_in_time_however_its_bytes_trickle() {
-        assert_eq!(ticks(&mut patrol(), &Watch::new(), |_| {}), Some((5, Late::Header)));
-        assert_eq!(ticks(&mut patrol(), &Watch::new(), trickle), Some((5, Late::Header)));
+        assert_eq!(
+            ticks(&mut patrol(), &Watch::new(), |_| {}),
+            Some((5, Late::Header))
+        );
+        assert_eq!(
+            ticks(&mut patrol(), &Watch::new(), trickle),
+            Some((5, Late::Header))
+        );
     }
 
     fn trickle(watch: &Watch) {
@@ -268,7 +313,11 @@ mod tests {
     fn frames_between_requests_begin_no_request_and_half_a_frame_does() {
         let (watch, mut patrol) = (Watch::new(), patrol());
         let ping = |watch: &Watch| watch.has_read(17, Part::Frames);
-        assert_eq!(ticks(&mut patrol, &watch, ping), Some((5, Late::Header)), "the first request is to come");
+        assert_eq!(
+            ticks(&mut patrol, &watch, ping),
+            Some((5, Late::Header)),
+            "the first request is to come"
+        );
         watch.begin();
         watch.end();
         assert_eq!(ticks(&mut patrol, &watch, ping), None);
@@ -318,7 +367,10 @@ mod tests {
             let watch = Watch::new();
             (0..=requests).for_each(|_| watch.begin());
             watch.end();
-            assert_eq!(ticks(&mut patrol(), &watch, Watch::cannot_write), Some((9, Late::Read)));
+            assert_eq!(
+                ticks(&mut patrol(), &watch, Watch::cannot_write),
+                Some((9, Late::Read))
+            );
             assert_eq!(ticks(&mut patrol(), &watch, read(5)), Some((9, Late::Read)));
             assert!(watch.is_given_up());
             assert_eq!(ticks(&mut patrol(), &watch, read(30)), None);

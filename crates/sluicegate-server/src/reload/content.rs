@@ -9,7 +9,10 @@ use sha2::{Digest, Sha256};
 
 /// Relative paths start where the program runs now.
 pub(super) fn absolute(files: Vec<PathBuf>) -> Vec<PathBuf> {
-    files.into_iter().map(|path| std::path::absolute(&path).unwrap_or(path)).collect()
+    files
+        .into_iter()
+        .map(|path| std::path::absolute(&path).unwrap_or(path))
+        .collect()
 }
 
 /// How closely files are looked at.
@@ -38,7 +41,11 @@ impl Contents {
     /// Reads the files.
     pub(super) fn of(files: Vec<PathBuf>) -> Self {
         let seen = files.into_iter().map(|path| {
-            let mut seen = Seen { path, stamp: None, hash: None };
+            let mut seen = Seen {
+                path,
+                stamp: None,
+                hash: None,
+            };
             seen.look(Look::AtContent);
             seen
         });
@@ -52,7 +59,9 @@ impl Contents {
     /// Whether the content of any file is another than at the last look.
     pub(super) fn look(&mut self, look: Look) -> bool {
         // Every file is looked at, so that changes that belong together are one.
-        self.0.iter_mut().fold(false, |changed, seen| seen.look(look) | changed)
+        self.0
+            .iter_mut()
+            .fold(false, |changed, seen| seen.look(look) | changed)
     }
 
     /// Takes over other files; those that stay keep what they held.
@@ -77,7 +86,9 @@ impl Seen {
         }
         self.stamp = stamp;
         // What cannot be read now may be in the middle of being replaced.
-        let Ok(hash) = hash_of(&self.path) else { return false };
+        let Ok(hash) = hash_of(&self.path) else {
+            return false;
+        };
         let changed = self.hash != Some(hash);
         self.hash = Some(hash);
         changed
@@ -95,7 +106,11 @@ struct Stamp {
 impl Stamp {
     fn of(path: &Path) -> Option<Self> {
         let metadata = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
-        Some(Self { size: metadata.len(), modified: metadata.modified().ok(), place: Place::of(&metadata) })
+        Some(Self {
+            size: metadata.len(),
+            modified: metadata.modified().ok(),
+            place: Place::of(&metadata),
+        })
     }
 }
 
@@ -110,12 +125,18 @@ impl Place {
     #[cfg(unix)]
     pub(super) fn of(metadata: &fs::Metadata) -> Self {
         use std::os::unix::fs::MetadataExt;
-        Self { device: metadata.dev(), inode: metadata.ino() }
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+        }
     }
 
     #[cfg(not(unix))]
     pub(super) fn of(_: &fs::Metadata) -> Self {
-        Self { device: 0, inode: 0 }
+        Self {
+            device: 0,
+            inode: 0,
+        }
     }
 }
 
@@ -147,7 +168,10 @@ mod tests {
         let mut contents = Contents::of(vec![path.clone()]);
         assert!(!contents.look(Look::AtContent));
         fs::write(&path, "one").unwrap();
-        assert!(!contents.look(Look::AtContent), "the same again is no change");
+        assert!(
+            !contents.look(Look::AtContent),
+            "the same again is no change"
+        );
         fs::write(&path, "two").unwrap();
         assert!(contents.look(Look::AtContent));
         assert!(!contents.look(Look::AtContent), "a change is told once");
@@ -174,8 +198,13 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let paths = ["a", "b"].map(|name| directory.path().join(name));
         let mut contents = Contents::of(paths.to_vec());
-        paths.iter().for_each(|path| fs::write(path, "one").unwrap());
-        assert!(contents.look(Look::AtStamps), "files that come into being are a change");
+        paths
+            .iter()
+            .for_each(|path| fs::write(path, "one").unwrap());
+        assert!(
+            contents.look(Look::AtStamps),
+            "files that come into being are a change"
+        );
         assert!(!contents.look(Look::AtContent));
     }
 
@@ -190,10 +219,16 @@ mod tests {
         assert!(!contents.look(Look::AtContent));
         fs::write(&a, "two").unwrap();
         contents.replace(Contents::of(vec![b.clone(), a]));
-        assert!(contents.look(Look::AtStamps), "a change that nobody was told of is not forgotten");
+        assert!(
+            contents.look(Look::AtStamps),
+            "a change that nobody was told of is not forgotten"
+        );
         contents.replace(Contents::of(vec![]));
         fs::write(&b, "two").unwrap();
-        assert!(!contents.look(Look::AtContent), "what is not watched does not matter");
+        assert!(
+            !contents.look(Look::AtContent),
+            "what is not watched does not matter"
+        );
     }
 
     #[cfg(unix)]
@@ -201,11 +236,20 @@ mod tests {
     fn a_pipe_or_directory_in_place_of_a_file_is_not_waited_for() {
         let directory = tempfile::tempdir().unwrap();
         let pipe = directory.path().join("pipe");
-        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        assert!(
+            std::process::Command::new("mkfifo")
+                .arg(&pipe)
+                .status()
+                .unwrap()
+                .success()
+        );
         let (looked, has_looked) = std::sync::mpsc::channel();
         let files = vec![directory.path().to_owned(), pipe];
         // A pipe without a writer holds up whoever opens it, so that is somebody else.
         std::thread::spawn(move || looked.send(Contents::of(files).look(Look::AtContent)));
-        assert_eq!(has_looked.recv_timeout(std::time::Duration::from_secs(20)), Ok(false));
+        assert_eq!(
+            has_looked.recv_timeout(std::time::Duration::from_secs(20)),
+            Ok(false)
+        );
     }
 }

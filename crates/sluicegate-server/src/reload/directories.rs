@@ -41,7 +41,10 @@ impl Directories {
         let interest = Arc::clone(&self.interest);
         let handle = move |event: notify::Result<Event>| {
             let is_ours = match &event {
-                Ok(event) => interest.lock().unwrap_or_else(PoisonError::into_inner).hears(event),
+                Ok(event) => interest
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .hears(event),
                 // Something was missed.
                 Err(_) => true,
             };
@@ -51,7 +54,9 @@ impl Directories {
         };
         match notify::recommended_watcher(handle) {
             Ok(watcher) => self.watcher = Some(watcher),
-            Err(error) => tracing::warn!(%error, "the system does not tell of changes, files are looked at every 5 s"),
+            Err(error) => {
+                tracing::warn!(%error, "the system does not tell of changes, files are looked at every 5 s")
+            }
         }
     }
 
@@ -67,16 +72,27 @@ impl Directories {
 
     /// Goes the way to each file once. Whether there is a directory that was not watched before.
     fn watches_more<'a>(&mut self, files: impl Iterator<Item = &'a Path>) -> bool {
-        let Some(watcher) = &mut self.watcher else { return false };
+        let Some(watcher) = &mut self.watcher else {
+            return false;
+        };
         let mut trail = Trail::default();
         files.for_each(|file| trail.add(file));
-        let wanted: BTreeMap<PathBuf, Place> =
-            trail.directories().into_iter().filter_map(|path| Some((path.to_owned(), place_of(path)?))).collect();
+        let wanted: BTreeMap<PathBuf, Place> = trail
+            .directories()
+            .into_iter()
+            .filter_map(|path| Some((path.to_owned(), place_of(path)?)))
+            .collect();
 
         let mut entries = trail.0;
         entries.extend(wanted.keys().cloned());
         let mut interest = self.interest.lock().unwrap_or_else(PoisonError::into_inner);
-        let Interest { lost, .. } = std::mem::replace(&mut *interest, Interest { entries, lost: BTreeSet::new() });
+        let Interest { lost, .. } = std::mem::replace(
+            &mut *interest,
+            Interest {
+                entries,
+                lost: BTreeSet::new(),
+            },
+        );
         // The system's news are handled under this lock, and watching waits for them.
         drop(interest);
 
@@ -104,8 +120,17 @@ impl Interest {
         if !is_change(event) {
             return false;
         }
-        if matches!(event.kind, EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_))) {
-            self.lost.extend(event.paths.iter().filter(|path| self.entries.contains(*path)).cloned());
+        if matches!(
+            event.kind,
+            EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_))
+        ) {
+            self.lost.extend(
+                event
+                    .paths
+                    .iter()
+                    .filter(|path| self.entries.contains(*path))
+                    .cloned(),
+            );
         }
         event.need_rescan() || event.paths.iter().any(|path| self.entries.contains(path))
     }
@@ -120,7 +145,10 @@ fn is_watched_now(watcher: &mut RecommendedWatcher, directory: &Path) -> bool {
 }
 
 fn place_of(directory: &Path) -> Option<Place> {
-    fs::metadata(directory).ok().filter(fs::Metadata::is_dir).map(|metadata| Place::of(&metadata))
+    fs::metadata(directory)
+        .ok()
+        .filter(fs::Metadata::is_dir)
+        .map(|metadata| Place::of(&metadata))
 }
 
 /// Reading is no change. Without this, our own look would be the reason for the next one.
@@ -149,15 +177,27 @@ mod tests {
     }
 
     fn interest() -> Interest {
-        Interest { entries: BTreeSet::from(["/etc".into(), "/etc/a".into()]), lost: BTreeSet::new() }
+        Interest {
+            entries: BTreeSet::from(["/etc".into(), "/etc/a".into()]),
+            lost: BTreeSet::new(),
+        }
     }
 
     #[test]
     fn reading_is_no_change() {
         let mut interest = interest();
-        assert!(!interest.hears(&event(EventKind::Access(AccessKind::Open(AccessMode::Any)), "/etc/a")));
-        assert!(!interest.hears(&event(EventKind::Access(AccessKind::Close(AccessMode::Read)), "/etc/a")));
-        assert!(interest.hears(&event(EventKind::Access(AccessKind::Close(AccessMode::Write)), "/etc/a")));
+        assert!(!interest.hears(&event(
+            EventKind::Access(AccessKind::Open(AccessMode::Any)),
+            "/etc/a"
+        )));
+        assert!(!interest.hears(&event(
+            EventKind::Access(AccessKind::Close(AccessMode::Read)),
+            "/etc/a"
+        )));
+        assert!(interest.hears(&event(
+            EventKind::Access(AccessKind::Close(AccessMode::Write)),
+            "/etc/a"
+        )));
         assert!(interest.hears(&event(EventKind::Create(CreateKind::File), "/etc/a")));
     }
 

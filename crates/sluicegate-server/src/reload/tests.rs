@@ -5,10 +5,17 @@ use std::sync::OnceLock;
 use super::*;
 
 /// Waits for the system's word alone.
-const TOLD: Patience =
-    Patience { debounce: Duration::from_millis(50), poll: Duration::from_secs(3_600), ..Patience::USUAL };
+const TOLD: Patience = Patience {
+    debounce: Duration::from_millis(50),
+    poll: Duration::from_secs(3_600),
+    ..Patience::USUAL
+};
 /// Hears nothing and looks.
-const LOOKING: Patience = Patience { poll: Duration::from_millis(20), is_told: false, ..Patience::USUAL };
+const LOOKING: Patience = Patience {
+    poll: Duration::from_millis(20),
+    is_told: false,
+    ..Patience::USUAL
+};
 /// Nothing here takes that long unless it never comes.
 const LONG: Duration = Duration::from_secs(20);
 
@@ -27,9 +34,16 @@ impl Scene {
         let path = directory.path().join(file);
         let (tell, changes) = mpsc::channel();
         let read = path.clone();
-        let on_change = move || tell.send(fs::read_to_string(&read).unwrap_or_default()).unwrap();
+        let on_change = move || {
+            tell.send(fs::read_to_string(&read).unwrap_or_default())
+                .unwrap()
+        };
         let watcher = Watcher::start_with(patience, vec![path], on_change).unwrap();
-        Self { directory, changes, watcher }
+        Self {
+            directory,
+            changes,
+            watcher,
+        }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -158,7 +172,9 @@ fn other_files_are_watched_when_told_so_even_by_the_call_itself() {
         }
         tell.send(()).unwrap();
     };
-    watcher.set(Watcher::start_with(TOLD, vec![a.clone()], on_change).unwrap()).unwrap();
+    watcher
+        .set(Watcher::start_with(TOLD, vec![a.clone()], on_change).unwrap())
+        .unwrap();
     fs::write(&a, "two").unwrap();
     changes.recv_timeout(LONG).unwrap();
     // The call has named the other file; from when on it is watched is not known, so it is written until it is.
@@ -186,7 +202,14 @@ fn changes_in_a_row_are_looked_at_before_they_end() {
 
 #[test]
 fn a_watcher_that_is_dropped_ends_at_once() {
-    let scene = Scene::new(Patience { poll: Duration::from_secs(3_600), ..LOOKING }, "a", one);
+    let scene = Scene::new(
+        Patience {
+            poll: Duration::from_secs(3_600),
+            ..LOOKING
+        },
+        "a",
+        one,
+    );
     let started = Instant::now();
     drop(scene.watcher);
     assert!(started.elapsed() < LONG);

@@ -96,7 +96,14 @@ mod tests {
     fn trail(root: &Path, file: &str) -> Vec<String> {
         let mut trail = Trail::default();
         trail.add(&root.join(file));
-        let inside = |entry: &PathBuf| entry.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
+        let inside = |entry: &PathBuf| {
+            entry
+                .strip_prefix(root)
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .to_owned()
+        };
         trail.0.iter().map(inside).collect()
     }
 
@@ -123,7 +130,10 @@ mod tests {
         symlink("..2026", root.join("mount/..data")).unwrap();
         symlink("..data/a", root.join("mount/a")).unwrap();
         symlink(root.join("mount"), root.join("etc")).unwrap();
-        assert_eq!(trail(&root, "etc/a"), ["etc", "mount/..2026/a", "mount/..data", "mount/a"]);
+        assert_eq!(
+            trail(&root, "etc/a"),
+            ["etc", "mount/..2026/a", "mount/..data", "mount/a"]
+        );
     }
 
     #[test]

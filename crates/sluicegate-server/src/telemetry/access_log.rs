@@ -84,14 +84,27 @@ impl AccessLog {
         let (lines, waiting) = mpsc::sync_channel(Self::LINES_MAX);
         let (end, ended) = mpsc::channel();
         let backlog = Arc::new(Backlog::default());
-        let writer = Writer { lines: waiting, backlog: Arc::clone(&backlog), metrics: Arc::clone(&metrics), out };
+        let writer = Writer {
+            lines: waiting,
+            backlog: Arc::clone(&backlog),
+            metrics: Arc::clone(&metrics),
+            out,
+        };
         let run = move || {
             writer.run();
             // Nobody may be waiting for the end.
             let _ = end.send(());
         };
-        std::thread::Builder::new().name("access-log".to_owned()).spawn(run)?;
-        Ok(Self { format, lines, backlog, ended: Arc::new(Mutex::new(ended)), metrics })
+        std::thread::Builder::new()
+            .name("access-log".to_owned())
+            .spawn(run)?;
+        Ok(Self {
+            format,
+            lines,
+            backlog,
+            ended: Arc::new(Mutex::new(ended)),
+            metrics,
+        })
     }
 
     /// Adds a line about a request.

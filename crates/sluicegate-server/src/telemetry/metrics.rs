@@ -29,7 +29,8 @@ use limits::LimitSeries;
 
 pub use elsewhere::Reading;
 pub use labels::{
-    ConnectionRefusal, DecisionAnswer, DecisionProtocol, Label, ReloadResult, RequestOutcome, UpstreamFailure,
+    ConnectionRefusal, DecisionAnswer, DecisionProtocol, Label, ReloadResult, RequestOutcome,
+    UpstreamFailure,
 };
 pub use limits::LimitCounts;
 
@@ -60,7 +61,11 @@ impl Metrics {
     /// All series at zero.
     pub fn new() -> Arc<Self> {
         let mut registry = Registry::default();
-        let requests = Counts::new("sluicegate_requests", "Requests by what became of them", &mut registry);
+        let requests = Counts::new(
+            "sluicegate_requests",
+            "Requests by what became of them",
+            &mut registry,
+        );
         let durations = Durations::default();
         registry.register_with_unit(
             DURATION,
@@ -69,18 +74,32 @@ impl Metrics {
             durations.clone(),
         );
         let limits = LimitSeries::new(&mut registry);
-        let decisions =
-            CountsBy::new("sluicegate_decisions", "Questions to the decision service by answer", &mut registry);
+        let decisions = CountsBy::new(
+            "sluicegate_decisions",
+            "Questions to the decision service by answer",
+            &mut registry,
+        );
         let upstream_failures = Counts::new(
             "sluicegate_upstream_errors",
             "Attempts at a server behind the proxy that failed",
             &mut registry,
         );
         let connections = Gauge::default();
-        registry.register("sluicegate_connections", "Connections of clients that are open", connections.clone());
-        let connections_refused =
-            Counts::new("sluicegate_connections_refused", "Connections of clients that we ended", &mut registry);
-        let auth_refused = Counts::new("sluicegate_auth_refused", "Credentials that were not accepted", &mut registry);
+        registry.register(
+            "sluicegate_connections",
+            "Connections of clients that are open",
+            connections.clone(),
+        );
+        let connections_refused = Counts::new(
+            "sluicegate_connections_refused",
+            "Connections of clients that we ended",
+            &mut registry,
+        );
+        let auth_refused = Counts::new(
+            "sluicegate_auth_refused",
+            "Credentials that were not accepted",
+            &mut registry,
+        );
         let config = ConfigSeries::new(&mut registry);
         let access_log_dropped = Counter::default();
         registry.register(
@@ -88,7 +107,11 @@ impl Metrics {
             "Lines of the access log that nobody took in time",
             access_log_dropped.clone(),
         );
-        registry.register("sluicegate_build", "The program", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
+        registry.register(
+            "sluicegate_build",
+            "The program",
+            Info::new([("version", env!("CARGO_PKG_VERSION"))]),
+        );
         let elsewhere = Arc::<Elsewhere>::default();
         registry.register_collector(Box::new(Arc::clone(&elsewhere)));
         Arc::new(Self {
@@ -113,7 +136,8 @@ impl Metrics {
         if text::encode(&mut text, &self.registry).is_err() {
             tracing::error!("metrics could not be written in full");
         }
-        self.durations.with_exemplars(&format!("{DURATION}_seconds"), text)
+        self.durations
+            .with_exemplars(&format!("{DURATION}_seconds"), text)
     }
 
     /// A request has been answered after `took`; it may have been traced.
@@ -171,12 +195,16 @@ impl Metrics {
 
     /// This version of the configuration runs now.
     pub fn set_config_version(&self, version: u64) {
-        self.config.version.set(i64::try_from(version).unwrap_or(i64::MAX));
+        self.config
+            .version
+            .set(i64::try_from(version).unwrap_or(i64::MAX));
     }
 
     /// The text of the running configuration has this hash. Its first 48 bits are told: a number that is exact for everybody.
     pub fn set_config_hash(&self, hash: &[u8; 32]) {
-        let number = hash[..6].iter().fold(0, |number, byte| (number << 8) | i64::from(*byte));
+        let number = hash[..6]
+            .iter()
+            .fold(0, |number, byte| (number << 8) | i64::from(*byte));
         self.config.hash.set(number);
     }
 
@@ -211,7 +239,8 @@ mod tests {
     use super::*;
 
     fn value<'a>(text: &'a str, series: &str) -> Option<&'a str> {
-        text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '))
+        text.lines()
+            .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '))
     }
 
     #[test]
@@ -219,14 +248,26 @@ mod tests {
         let metrics = Metrics::new();
         let text = metrics.encode();
         for outcome in RequestOutcome::ALL {
-            let series = format!("sluicegate_requests_total{{outcome=\"{}\"}}", outcome.as_str());
+            let series = format!(
+                "sluicegate_requests_total{{outcome=\"{}\"}}",
+                outcome.as_str()
+            );
             assert_eq!(value(&text, &series), Some("0"), "{text}");
         }
         metrics.request(RequestOutcome::Limited, Duration::from_millis(3), None);
         let text = metrics.encode();
-        assert_eq!(value(&text, "sluicegate_requests_total{outcome=\"limited\"}"), Some("1"));
-        assert_eq!(value(&text, "sluicegate_requests_total{outcome=\"forwarded\"}"), Some("0"));
-        assert_eq!(value(&text, "sluicegate_request_duration_seconds_count"), Some("1"));
+        assert_eq!(
+            value(&text, "sluicegate_requests_total{outcome=\"limited\"}"),
+            Some("1")
+        );
+        assert_eq!(
+            value(&text, "sluicegate_requests_total{outcome=\"forwarded\"}"),
+            Some("0")
+        );
+        assert_eq!(
+            value(&text, "sluicegate_request_duration_seconds_count"),
+            Some("1")
+        );
         assert!(text.ends_with("# EOF\n"));
     }
 
@@ -234,9 +275,15 @@ mod tests {
     fn a_connection_is_open_while_its_guard_lives() {
         let metrics = Metrics::new();
         let guards = [metrics.connection(), metrics.connection()];
-        assert_eq!(value(&metrics.encode(), "sluicegate_connections"), Some("2"));
+        assert_eq!(
+            value(&metrics.encode(), "sluicegate_connections"),
+            Some("2")
+        );
         drop(guards);
-        assert_eq!(value(&metrics.encode(), "sluicegate_connections"), Some("0"));
+        assert_eq!(
+            value(&metrics.encode(), "sluicegate_connections"),
+            Some("0")
+        );
     }
 
     #[test]
@@ -246,12 +293,25 @@ mod tests {
         metrics.reloaded(ReloadResult::Applied);
         metrics.set_config_hash(&[0xff; 32]);
         let text = metrics.encode();
-        assert_eq!(value(&text, "sluicegate_config_hash"), Some("281474976710655"));
+        assert_eq!(
+            value(&text, "sluicegate_config_hash"),
+            Some("281474976710655")
+        );
         assert_eq!(value(&text, "sluicegate_config_version"), Some("7"));
-        assert_eq!(value(&text, "sluicegate_config_reloads_total{result=\"applied\"}"), Some("1"));
-        let build = concat!("sluicegate_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"}");
+        assert_eq!(
+            value(&text, "sluicegate_config_reloads_total{result=\"applied\"}"),
+            Some("1")
+        );
+        let build = concat!(
+            "sluicegate_build_info{version=\"",
+            env!("CARGO_PKG_VERSION"),
+            "\"}"
+        );
         assert_eq!(value(&text, build), Some("1"));
         metrics.set_config_version(u64::MAX);
-        assert_eq!(value(&metrics.encode(), "sluicegate_config_version"), Some("9223372036854775807"));
+        assert_eq!(
+            value(&metrics.encode(), "sluicegate_config_version"),
+            Some("9223372036854775807")
+        );
     }
 }

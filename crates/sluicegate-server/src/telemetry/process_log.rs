@@ -21,8 +21,11 @@ pub fn init_tracing(format: LogFormat, filter: Option<&str>) -> Result<(), InitE
 
 /// Who changed what is told whatever else is not.
 fn chosen(filter: &str) -> Result<EnvFilter, InitError> {
-    let filter = EnvFilter::try_new(filter).map_err(|error| InitError::Filter(error.to_string()))?;
-    let audit = format!("{AUDIT}=info").parse().expect("this is a directive");
+    let filter =
+        EnvFilter::try_new(filter).map_err(|error| InitError::Filter(error.to_string()))?;
+    let audit = format!("{AUDIT}=info")
+        .parse()
+        .expect("this is a directive");
     Ok(filter.add_directive(audit))
 }
 
@@ -47,12 +50,22 @@ impl fmt::Display for InitError {
 
 impl std::error::Error for InitError {}
 
-fn subscriber<W>(format: LogFormat, filter: EnvFilter, has_colours: bool, out: W) -> Box<dyn Subscriber + Send + Sync>
+fn subscriber<W>(
+    format: LogFormat,
+    filter: EnvFilter,
+    has_colours: bool,
+    out: W,
+) -> Box<dyn Subscriber + Send + Sync>
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    let fmt = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(has_colours);
-    let out = OneLine { out, keeps_colours: has_colours };
+    let fmt = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(has_colours);
+    let out = OneLine {
+        out,
+        keeps_colours: has_colours,
+    };
     match format {
         LogFormat::Json => Box::new(fmt.with_writer(out).json().finish()),
         LogFormat::Text => Box::new(fmt.with_writer(out).finish()),
@@ -69,7 +82,10 @@ impl<'a, W: MakeWriter<'a>> MakeWriter<'a> for OneLine<W> {
     type Writer = OneLineWriter<W::Writer>;
 
     fn make_writer(&'a self) -> Self::Writer {
-        OneLineWriter { out: self.out.make_writer(), keeps_colours: self.keeps_colours }
+        OneLineWriter {
+            out: self.out.make_writer(),
+            keeps_colours: self.keeps_colours,
+        }
     }
 }
 
@@ -85,7 +101,8 @@ impl<W: Write> Write for OneLineWriter<W> {
             [text @ .., b'\n'] => (text, "\n"),
             text => (text, ""),
         };
-        let is_control = |byte: &u8| byte.is_ascii_control() && !(self.keeps_colours && *byte == ESCAPE);
+        let is_control =
+            |byte: &u8| byte.is_ascii_control() && !(self.keeps_colours && *byte == ESCAPE);
         if !text.iter().any(is_control) {
             self.out.write_all(event)?;
             return Ok(event.len());
@@ -147,7 +164,12 @@ mod tests {
                 tracing::warn!(value = nasty, shown = %nasty, "said {nasty}");
             });
             assert_eq!(text.matches('\n').count(), 1, "{text:?}");
-            assert!(text.trim_end_matches('\n').bytes().all(|byte| !byte.is_ascii_control()), "{text:?}");
+            assert!(
+                text.trim_end_matches('\n')
+                    .bytes()
+                    .all(|byte| !byte.is_ascii_control()),
+                "{text:?}"
+            );
             assert!(text.contains("WARN") && text.contains("forged"), "{text:?}");
             if format == LogFormat::Json {
                 serde_json::from_str::<serde_json::Value>(&text).unwrap();
@@ -172,13 +194,18 @@ mod tests {
                 tracing::info!(target: AUDIT, by = "ann", "a change");
                 tracing::info!("something else");
             });
-            assert!(text.contains("ann") && !text.contains("something else"), "{filter}: {text:?}");
+            assert!(
+                text.contains("ann") && !text.contains("something else"),
+                "{filter}: {text:?}"
+            );
         }
     }
 
     #[test]
     fn a_bad_filter_is_refused_with_its_name() {
-        let error = init_tracing(LogFormat::Text, Some("sluicegate=loudly")).unwrap_err().to_string();
+        let error = init_tracing(LogFormat::Text, Some("sluicegate=loudly"))
+            .unwrap_err()
+            .to_string();
         assert!(error.starts_with("SLUICEGATE_LOG: "), "{error}");
     }
 }

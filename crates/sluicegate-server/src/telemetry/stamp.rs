@@ -21,7 +21,13 @@ pub(super) fn push_rfc3339(line: &mut Vec<u8>, at: SystemTime) {
     });
     let millis = since_1970.subsec_millis();
     let digit = |value: u32| b'0' + (value % 10) as u8;
-    line.extend_from_slice(&[b'.', digit(millis / 100), digit(millis / 10), digit(millis), b'Z']);
+    line.extend_from_slice(&[
+        b'.',
+        digit(millis / 100),
+        digit(millis / 10),
+        digit(millis),
+        b'Z',
+    ]);
 }
 
 thread_local! {
@@ -36,9 +42,14 @@ struct Second {
 
 impl Second {
     fn new(second: u64) -> Self {
-        let instant = i64::try_from(second).ok().and_then(|second| jiff::Timestamp::from_second(second).ok());
+        let instant = i64::try_from(second)
+            .ok()
+            .and_then(|second| jiff::Timestamp::from_second(second).ok());
         let text = instant.unwrap_or(jiff::Timestamp::UNIX_EPOCH).to_string();
-        Self { second: Some(second), text: text.trim_end_matches('Z').to_owned() }
+        Self {
+            second: Some(second),
+            text: text.trim_end_matches('Z').to_owned(),
+        }
     }
 }
 
@@ -59,8 +70,13 @@ mod tests {
 
     #[test]
     fn instants_of_no_calendar_are_no_panic() {
-        assert_eq!(rfc3339(UNIX_EPOCH - Duration::from_secs(1)), "1970-01-01T00:00:00.000Z");
-        let far = UNIX_EPOCH.checked_add(Duration::from_secs(1 << 60)).unwrap();
+        assert_eq!(
+            rfc3339(UNIX_EPOCH - Duration::from_secs(1)),
+            "1970-01-01T00:00:00.000Z"
+        );
+        let far = UNIX_EPOCH
+            .checked_add(Duration::from_secs(1 << 60))
+            .unwrap();
         assert_eq!(rfc3339(far), "1970-01-01T00:00:00.000Z");
     }
 }

@@ -11,12 +11,16 @@ use std::time::{Duration, SystemTime};
 
 use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
-use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
+use opentelemetry::trace::{
+    SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState,
+};
 use opentelemetry::{InstrumentationScope, KeyValue};
 use opentelemetry_otlp::tonic_types::transport::ClientTlsConfig;
 use opentelemetry_otlp::{SpanExporter, WithExportConfig, WithTonicConfig};
 use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::trace::{BatchSpanProcessor, SpanData, SpanEvents, SpanLinks, SpanProcessor};
+use opentelemetry_sdk::trace::{
+    BatchSpanProcessor, SpanData, SpanEvents, SpanLinks, SpanProcessor,
+};
 use sluicegate_config as config;
 use tokio::runtime::Handle;
 
@@ -53,27 +57,50 @@ impl Traces {
     /// Nothing is dialled before there is a span to send.
     pub(crate) fn new(settings: &config::Traces, background: &Handle) -> Result<Self, String> {
         let _entered = background.enter();
-        let mut exporter =
-            SpanExporter::builder().with_tonic().with_endpoint(settings.otlp.url()).with_timeout(EXPORT_TIMEOUT);
+        let mut exporter = SpanExporter::builder()
+            .with_tonic()
+            .with_endpoint(settings.otlp.url())
+            .with_timeout(EXPORT_TIMEOUT);
         if settings.otlp.tls {
             let authorities = tls::authorities(settings.otlp.ca_file.as_deref());
-            let authorities = authorities.map_err(|mistake| format!("traces.ca_file: {mistake}"))?;
-            exporter = exporter.with_tls_config(ClientTlsConfig::new().trust_anchors(authorities.roots));
+            let authorities =
+                authorities.map_err(|mistake| format!("traces.ca_file: {mistake}"))?;
+            exporter =
+                exporter.with_tls_config(ClientTlsConfig::new().trust_anchors(authorities.roots));
         }
-        let exporter = exporter.build().map_err(|error| format!("traces.otlp: {error}"))?;
+        let exporter = exporter
+            .build()
+            .map_err(|error| format!("traces.otlp: {error}"))?;
         let mut processor = BatchSpanProcessor::builder(exporter).build();
         let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
-        let resource =
-            Resource::builder_empty().with_service_name(settings.service_name.clone()).with_attribute(version).build();
+        let resource = Resource::builder_empty()
+            .with_service_name(settings.service_name.clone())
+            .with_attribute(version)
+            .build();
         processor.set_resource(&resource);
-        let scope = InstrumentationScope::builder("sluicegate").with_version(env!("CARGO_PKG_VERSION")).build();
-        Ok(Self { processor, scope, one_in: settings.one_in })
+        let scope = InstrumentationScope::builder("sluicegate")
+            .with_version(env!("CARGO_PKG_VERSION"))
+            .build();
+        Ok(Self {
+            processor,
+            scope,
+            one_in: settings.one_in,
+        })
     }
 
     /// The span of a request, if it is traced. A trace that begins with it has the request's id.
-    pub(crate) fn begin(&self, id: &RequestId, headers: &HeaderMap, peer_is_trusted: bool) -> Option<Box<Span>> {
-        let parent = headers.get(TRACEPARENT).and_then(|value| value.to_str().ok()).and_then(parse);
-        let is_asked_for = peer_is_trusted && parent.as_ref().is_some_and(|parent| parent.is_sampled);
+    pub(crate) fn begin(
+        &self,
+        id: &RequestId,
+        headers: &HeaderMap,
+        peer_is_trusted: bool,
+    ) -> Option<Box<Span>> {
+        let parent = headers
+            .get(TRACEPARENT)
+            .and_then(|value| value.to_str().ok())
+            .and_then(parse);
+        let is_asked_for =
+            peer_is_trusted && parent.as_ref().is_some_and(|parent| parent.is_sampled);
         let (high, low) = (number(&id.as_str()[..16]), number(&id.as_str()[16..]));
         // The digits of an id only count up, so they are mixed before they are a chance, or a name of something else.
         let mixed = mix(low ^ high.rotate_left(32));
@@ -83,15 +110,32 @@ impl Traces {
         let span_id = SpanId::from(mix(mixed).max(1));
         let (trace_id, parent) = match parent {
             Some(parent) => (parent.trace_id, parent.span_id),
-            None => (TraceId::from((u128::from(high) << 64 | u128::from(low)).max(1)), SpanId::INVALID),
+            None => (
+                TraceId::from((u128::from(high) << 64 | u128::from(low)).max(1)),
+                SpanId::INVALID,
+            ),
         };
-        let context = SpanContext::new(trace_id, span_id, TraceFlags::SAMPLED, false, TraceState::default());
-        Some(Box::new(Span { context, parent, started: SystemTime::now() }))
+        let context = SpanContext::new(
+            trace_id,
+            span_id,
+            TraceFlags::SAMPLED,
+            false,
+            TraceState::default(),
+        );
+        Some(Box::new(Span {
+            context,
+            parent,
+            started: SystemTime::now(),
+        }))
     }
 
     /// What is traced is over.
     pub(crate) fn end(&self, span: &Span, told: impl Into<Told>) {
-        let Told { name, attributes, is_error } = told.into();
+        let Told {
+            name,
+            attributes,
+            is_error,
+        } = told.into();
         self.processor.on_end(SpanData {
             span_context: span.context.clone(),
             parent_span_id: span.parent,
@@ -104,7 +148,11 @@ impl Traces {
             dropped_attributes_count: 0,
             events: SpanEvents::default(),
             links: SpanLinks::default(),
-            status: if is_error { Status::error("") } else { Status::Unset },
+            status: if is_error {
+                Status::error("")
+            } else {
+                Status::Unset
+            },
             instrumentation_scope: self.scope.clone(),
         });
     }
@@ -124,7 +172,11 @@ impl Span {
 
     /// What those behind us are told.
     pub(crate) fn traceparent(&self) -> HeaderValue {
-        let text = format!("00-{}-{}-01", self.context.trace_id(), self.context.span_id());
+        let text = format!(
+            "00-{}-{}-01",
+            self.context.trace_id(),
+            self.context.span_id()
+        );
         HeaderValue::try_from(text).expect("digits and dashes are a value")
     }
 }
@@ -154,8 +206,21 @@ mod tests {
     use super::*;
 
     fn traces(runtime: &Runtime, one_in: u64) -> Traces {
-        let otlp = ServiceAddress { tls: false, host: "127.0.0.1".to_owned(), port: 1, ca_file: None };
-        Traces::new(&Settings { otlp, one_in, service_name: "test".to_owned() }, runtime.handle()).unwrap()
+        let otlp = ServiceAddress {
+            tls: false,
+            host: "127.0.0.1".to_owned(),
+            port: 1,
+            ca_file: None,
+        };
+        Traces::new(
+            &Settings {
+                otlp,
+                one_in,
+                service_name: "test".to_owned(),
+            },
+            runtime.handle(),
+        )
+        .unwrap()
     }
 
     #[test]
@@ -164,7 +229,13 @@ mod tests {
         let traces = traces(&runtime, 10);
         let asking = HeaderMap::from_iter([(TRACEPARENT, HeaderValue::from_static(PARENT))]);
         let count = |headers: &HeaderMap, is_trusted| {
-            (0..10_000).filter(|_| traces.begin(&RequestId::next(), headers, is_trusted).is_some()).count()
+            (0..10_000)
+                .filter(|_| {
+                    traces
+                        .begin(&RequestId::next(), headers, is_trusted)
+                        .is_some()
+                })
+                .count()
         };
         for headers in [&HeaderMap::new(), &asking] {
             let traced = count(headers, false);
@@ -185,6 +256,9 @@ mod tests {
         assert_ne!(told.span_id, span.parent);
         let id = RequestId::next();
         let alone = traces.begin(&id, &HeaderMap::new(), false).unwrap();
-        assert_eq!((alone.parent, alone.trace_id().as_str()), (SpanId::INVALID, id.as_str()));
+        assert_eq!(
+            (alone.parent, alone.trace_id().as_str()),
+            (SpanId::INVALID, id.as_str())
+        );
     }
 }

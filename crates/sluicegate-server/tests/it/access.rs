@@ -9,7 +9,10 @@ use sluicegate_server::{AccessLists, Ruling};
 
 fn list(cidrs: &[&str], keys: &[&str]) -> AccessList {
     let cidrs = cidrs.iter().map(|cidr| cidr.parse().unwrap()).collect();
-    AccessList { cidrs, keys: keys.iter().map(|key| key.to_string()).collect() }
+    AccessList {
+        cidrs,
+        keys: keys.iter().map(|key| key.to_string()).collect(),
+    }
 }
 
 fn lists(allow: AccessList, deny: AccessList) -> AccessLists {
@@ -22,7 +25,10 @@ fn of(lists: &AccessLists, address: &str) -> Option<Ruling> {
 
 #[test]
 fn deny_comes_before_allow() {
-    let lists = lists(list(&["10.0.0.0/8"], &["ann", "bob"]), list(&["10.1.0.0/16"], &["bob"]));
+    let lists = lists(
+        list(&["10.0.0.0/8"], &["ann", "bob"]),
+        list(&["10.1.0.0/16"], &["bob"]),
+    );
     assert_eq!(of(&lists, "10.0.0.1"), Some(Ruling::Allow));
     assert_eq!(of(&lists, "10.1.0.1"), Some(Ruling::Deny));
     assert_eq!(of(&lists, "11.0.0.1"), None);
@@ -39,11 +45,30 @@ fn an_allowed_network_inside_a_denied_one_stays_denied() {
 
 #[test]
 fn both_families_are_looked_up_to_the_last_bit() {
-    let lists = lists(list(&["192.0.2.8/29", "2001:db8:1::/48", "2001:db8:2::7/128"], &[]), AccessList::default());
-    for inside in ["192.0.2.8", "192.0.2.15", "2001:db8:1::", "2001:db8:1:ffff:ffff:ffff:ffff:ffff", "2001:db8:2::7"] {
+    let lists = lists(
+        list(
+            &["192.0.2.8/29", "2001:db8:1::/48", "2001:db8:2::7/128"],
+            &[],
+        ),
+        AccessList::default(),
+    );
+    for inside in [
+        "192.0.2.8",
+        "192.0.2.15",
+        "2001:db8:1::",
+        "2001:db8:1:ffff:ffff:ffff:ffff:ffff",
+        "2001:db8:2::7",
+    ] {
         assert_eq!(of(&lists, inside), Some(Ruling::Allow), "{inside}");
     }
-    for outside in ["192.0.2.7", "192.0.2.16", "2001:db8:0:ffff::", "2001:db8:2::", "2001:db8:2::6", "2001:db8:2::8"] {
+    for outside in [
+        "192.0.2.7",
+        "192.0.2.16",
+        "2001:db8:0:ffff::",
+        "2001:db8:2::",
+        "2001:db8:2::6",
+        "2001:db8:2::8",
+    ] {
         assert_eq!(of(&lists, outside), None, "{outside}");
     }
 }
@@ -52,7 +77,10 @@ fn both_families_are_looked_up_to_the_last_bit() {
 fn mapped_addresses_and_networks_are_ipv4() {
     let plain = lists(AccessList::default(), list(&["203.0.113.0/24"], &[]));
     assert_eq!(of(&plain, "::ffff:203.0.113.7"), Some(Ruling::Deny));
-    let mapped = lists(AccessList::default(), list(&["::ffff:203.0.113.0/120"], &[]));
+    let mapped = lists(
+        AccessList::default(),
+        list(&["::ffff:203.0.113.0/120"], &[]),
+    );
     for address in ["203.0.113.7", "::ffff:203.0.113.7"] {
         assert_eq!(of(&mapped, address), Some(Ruling::Deny), "{address}");
     }
@@ -64,7 +92,10 @@ fn mapped_addresses_and_networks_are_ipv4() {
 
 #[test]
 fn a_network_may_be_written_with_bits_behind_its_prefix() {
-    let lists = lists(list(&["10.1.2.3/8", "10.0.0.0/16"], &[]), AccessList::default());
+    let lists = lists(
+        list(&["10.1.2.3/8", "10.0.0.0/16"], &[]),
+        AccessList::default(),
+    );
     assert_eq!(of(&lists, "10.255.0.1"), Some(Ruling::Allow));
 }
 
@@ -80,12 +111,20 @@ fn empty_lists_say_nothing() {
 
 #[test]
 fn a_million_addresses_are_looked_up_in_ten_thousand_networks() {
-    let network = |index: u32| IpNet::V4(Ipv4Net::new(Ipv4Addr::from_bits(index << 16), 24).unwrap());
+    let network =
+        |index: u32| IpNet::V4(Ipv4Net::new(Ipv4Addr::from_bits(index << 16), 24).unwrap());
     let cidrs = (0..10_000).map(network).collect();
-    let lists = lists(AccessList::default(), AccessList { cidrs, keys: Vec::new() });
+    let lists = lists(
+        AccessList::default(),
+        AccessList {
+            cidrs,
+            keys: Vec::new(),
+        },
+    );
     // A walk over all networks would be ten thousand million steps, which no test runner waits for.
-    let denied = (0..1_000_000_u32)
-        .filter(|index| lists.of_address(IpAddr::V4(Ipv4Addr::from_bits(index << 10))) == Some(Ruling::Deny));
+    let denied = (0..1_000_000_u32).filter(|index| {
+        lists.of_address(IpAddr::V4(Ipv4Addr::from_bits(index << 10))) == Some(Ruling::Deny)
+    });
     assert_eq!(denied.count(), 10_000);
 }
 

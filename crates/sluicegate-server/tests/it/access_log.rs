@@ -1,5 +1,8 @@
 //! The access log with a reader, without one, and with one that has stopped.
-#![expect(clippy::unwrap_used, reason = "helpers of tests may unwrap like the tests themselves")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests may unwrap like the tests themselves"
+)]
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -40,7 +43,9 @@ struct Passing(Sender<Vec<u8>>);
 
 impl Write for Passing {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.send(bytes.to_vec()).map_err(|_| io::ErrorKind::BrokenPipe)?;
+        self.0
+            .send(bytes.to_vec())
+            .map_err(|_| io::ErrorKind::BrokenPipe)?;
         Ok(bytes.len())
     }
 
@@ -62,7 +67,11 @@ impl Stuck {
 
 impl Write for Stuck {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut written = self.0.1.wait_while(self.0.0.lock().unwrap(), |written| written.is_none()).unwrap();
+        let mut written = self
+            .0
+            .1
+            .wait_while(self.0.0.lock().unwrap(), |written| written.is_none())
+            .unwrap();
         written.as_mut().unwrap().extend_from_slice(bytes);
         Ok(bytes.len())
     }
@@ -74,13 +83,19 @@ impl Write for Stuck {
 
 fn dropped(metrics: &Metrics) -> u64 {
     let text = metrics.encode();
-    let value = text.lines().find_map(|line| line.strip_prefix("sluicegate_access_log_dropped_total "));
+    let value = text
+        .lines()
+        .find_map(|line| line.strip_prefix("sluicegate_access_log_dropped_total "));
     value.unwrap().parse().unwrap()
 }
 
 fn all(pieces: &Receiver<Vec<u8>>) -> Vec<String> {
     let text: Vec<u8> = pieces.try_iter().flatten().collect();
-    String::from_utf8(text).unwrap().lines().map(str::to_owned).collect()
+    String::from_utf8(text)
+        .unwrap()
+        .lines()
+        .map(str::to_owned)
+        .collect()
 }
 
 #[test]
@@ -109,7 +124,10 @@ fn a_line_appears_soon_without_another_one_behind_it() {
     let log = AccessLog::start_to(Passing(pass), LogFormat::Text, Metrics::new()).unwrap();
     log.write(&entry("/first"));
     let line = String::from_utf8(pieces.recv_timeout(LONG).unwrap()).unwrap();
-    assert!(line.contains(" path=/first ") && line.ends_with('\n'), "{line:?}");
+    assert!(
+        line.contains(" path=/first ") && line.ends_with('\n'),
+        "{line:?}"
+    );
     // After a second without a line the writer has to be woken.
     assert!(pieces.recv_timeout(Duration::from_millis(1_200)).is_err());
     log.write(&entry("/second"));
@@ -129,7 +147,10 @@ fn a_reader_that_has_stopped_holds_up_nobody_and_lines_beyond_the_bound_are_coun
     });
     assert!(started.elapsed() < LONG);
     let lost = dropped(&metrics);
-    assert!(lost >= 100_000 - 16_384 - 1_000, "only so many lines wait: {lost}");
+    assert!(
+        lost >= 100_000 - 16_384 - 1_000,
+        "only so many lines wait: {lost}"
+    );
     out.let_go();
     log.close();
     let written = out.0.0.lock().unwrap().take().unwrap();
@@ -146,7 +167,10 @@ fn long_lines_wait_within_a_bound_of_bytes() {
         log.write(&entry(&long));
     }
     let lost = dropped(&metrics);
-    assert!(lost > 4_000, "5,000 lines of 12 KiB are more than 8 MiB: {lost}");
+    assert!(
+        lost > 4_000,
+        "5,000 lines of 12 KiB are more than 8 MiB: {lost}"
+    );
     out.let_go();
     log.close();
     let written = out.0.0.lock().unwrap().take().unwrap();
@@ -188,7 +212,9 @@ fn rejections_have_their_own_line_in_both_forms() {
         });
         log.close();
         let lines = all(&pieces);
-        let [line] = &lines[..] else { panic!("{lines:?}") };
+        let [line] = &lines[..] else {
+            panic!("{lines:?}")
+        };
         let message = match format {
             LogFormat::Text => line.clone(),
             LogFormat::Json => {
@@ -196,8 +222,7 @@ fn rejections_have_their_own_line_in_both_forms() {
                 object["message"].as_str().unwrap().to_owned()
             }
         };
-        let expected =
-            "RATE_LIMIT client_ip=203.0.113.50 host=Y.Z%0D%0ARATE_LIMIT%20forged%1B[2J path=/W%22 status=429";
+        let expected = "RATE_LIMIT client_ip=203.0.113.50 host=Y.Z%0D%0ARATE_LIMIT%20forged%1B[2J path=/W%22 status=429";
         assert_eq!(message, expected);
     }
 }

@@ -1,5 +1,8 @@
 //! The operator's door over real sockets.
-#![expect(clippy::unwrap_used, reason = "helpers of tests may unwrap like the tests themselves")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests may unwrap like the tests themselves"
+)]
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -43,7 +46,10 @@ impl Answer {
 fn state() -> AdminState {
     AdminState {
         metrics: Metrics::new(),
-        ready: Box::new(|| Readiness { is_ready: true, reasons: vec![] }),
+        ready: Box::new(|| Readiness {
+            is_ready: true,
+            reasons: vec![],
+        }),
         reload: Box::new(|| Ok("applied".to_owned())),
         version: Box::new(|| ConfigVersion {
             number: 3,
@@ -66,7 +72,12 @@ async fn open_to(listen: &str, token: bool, state: AdminState) -> Door {
     let (end, ended) = oneshot::channel();
     let shutdown = async move { drop(ended.await) };
     let served = tokio::spawn(serve(listener, token, Arc::new(state), shutdown));
-    Door { address, end: Some(end), served, _directory: directory }
+    Door {
+        address,
+        end: Some(end),
+        served,
+        _directory: directory,
+    }
 }
 
 async fn open(state: AdminState) -> Door {
@@ -92,7 +103,10 @@ impl Door {
     }
 
     async fn ask(&self, method: &str, path: &str, lines: &str) -> Answer {
-        let request = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\n{lines}\r\n", self.address);
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\n{lines}\r\n",
+            self.address
+        );
         parsed(&self.raw(request.as_bytes()).await)
     }
 
@@ -107,9 +121,18 @@ impl Door {
 }
 
 fn parsed(answer: &str) -> Answer {
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {answer:?}"));
-    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-    Answer { status: status.unwrap(), head: head.to_ascii_lowercase(), body: body.to_owned() }
+    let (head, body) = answer
+        .split_once("\r\n\r\n")
+        .unwrap_or_else(|| panic!("no answer: {answer:?}"));
+    let status = head
+        .split(' ')
+        .nth(1)
+        .and_then(|status| status.parse().ok());
+    Answer {
+        status: status.unwrap(),
+        head: head.to_ascii_lowercase(),
+        body: body.to_owned(),
+    }
 }
 
 #[tokio::test]
@@ -119,8 +142,16 @@ async fn health_metrics_and_version_are_told() {
     assert_eq!((health.status, health.body.as_str()), (200, "ok\n"));
     let metrics = door.get("/metrics?x=1").await;
     assert_eq!(metrics.status, 200);
-    assert!(metrics.head.contains("content-type: application/openmetrics-text; version=1.0.0; charset=utf-8"));
-    assert!(metrics.body.contains("sluicegate_requests_total{outcome=\"limited\"} 0\n"));
+    assert!(
+        metrics
+            .head
+            .contains("content-type: application/openmetrics-text; version=1.0.0; charset=utf-8")
+    );
+    assert!(
+        metrics
+            .body
+            .contains("sluicegate_requests_total{outcome=\"limited\"} 0\n")
+    );
     let expected = json!({
         "version": 3,
         "hash": "5f70bf18",
@@ -135,31 +166,62 @@ async fn health_metrics_and_version_are_told() {
 
 #[tokio::test]
 async fn readiness_is_a_status_with_its_reasons() {
-    let is_ready = Arc::new(Mutex::new(Readiness { is_ready: false, reasons: vec!["store \"away\"".to_owned()] }));
+    let is_ready = Arc::new(Mutex::new(Readiness {
+        is_ready: false,
+        reasons: vec!["store \"away\"".to_owned()],
+    }));
     let ready = Arc::clone(&is_ready);
-    let door = open(AdminState { ready: Box::new(move || ready.lock().unwrap().clone()), ..state() }).await;
+    let door = open(AdminState {
+        ready: Box::new(move || ready.lock().unwrap().clone()),
+        ..state()
+    })
+    .await;
     let answer = door.get("/readyz").await;
     assert_eq!(answer.status, 503);
-    assert_eq!(answer.json(), json!({ "ready": false, "reasons": ["store \"away\""] }));
-    *is_ready.lock().unwrap() = Readiness { is_ready: true, reasons: vec!["redis is slow".to_owned()] };
+    assert_eq!(
+        answer.json(),
+        json!({ "ready": false, "reasons": ["store \"away\""] })
+    );
+    *is_ready.lock().unwrap() = Readiness {
+        is_ready: true,
+        reasons: vec!["redis is slow".to_owned()],
+    };
     let answer = door.get("/readyz").await;
     assert_eq!(answer.status, 200);
-    assert_eq!(answer.json(), json!({ "ready": true, "reasons": ["redis is slow"] }));
+    assert_eq!(
+        answer.json(),
+        json!({ "ready": true, "reasons": ["redis is slow"] })
+    );
 }
 
 #[tokio::test]
 async fn a_reload_tells_the_new_version_or_the_mistakes() {
     let results = Mutex::new(vec![
-        Err("limits[2].burst: must be at least 1 (got 0)\n\nproxy.listen: \"x\" is no address\n".to_owned()),
+        Err(
+            "limits[2].burst: must be at least 1 (got 0)\n\nproxy.listen: \"x\" is no address\n"
+                .to_owned(),
+        ),
         Ok("applied".to_owned()),
     ]);
-    let door = open(AdminState { reload: Box::new(move || results.lock().unwrap().pop().unwrap()), ..state() }).await;
-    let answer = door.ask("POST", "/v1/reload", "Content-Length: 0\r\n").await;
+    let door = open(AdminState {
+        reload: Box::new(move || results.lock().unwrap().pop().unwrap()),
+        ..state()
+    })
+    .await;
+    let answer = door
+        .ask("POST", "/v1/reload", "Content-Length: 0\r\n")
+        .await;
     assert_eq!(answer.status, 200);
-    assert_eq!((&answer.json()["result"], &answer.json()["version"]), (&json!("applied"), &json!(3)));
+    assert_eq!(
+        (&answer.json()["result"], &answer.json()["version"]),
+        (&json!("applied"), &json!(3))
+    );
     let answer = door.ask("POST", "/v1/reload", "").await;
     assert_eq!(answer.status, 422);
-    let mistakes = ["limits[2].burst: must be at least 1 (got 0)", "proxy.listen: \"x\" is no address"];
+    let mistakes = [
+        "limits[2].burst: must be at least 1 (got 0)",
+        "proxy.listen: \"x\" is no address",
+    ];
     assert_eq!(answer.json()["mistakes"], json!(mistakes));
 }
 
@@ -172,10 +234,19 @@ async fn one_reload_runs_at_a_time_and_does_not_hold_up_the_rest() {
         if let Some(started) = started.lock().unwrap().take() {
             started.send(()).unwrap();
         }
-        wait.lock().unwrap().recv_timeout(LONG).map_err(|_| "nobody let it go on".to_owned())?;
+        wait.lock()
+            .unwrap()
+            .recv_timeout(LONG)
+            .map_err(|_| "nobody let it go on".to_owned())?;
         Ok("applied".to_owned())
     };
-    let door = Arc::new(open(AdminState { reload: Box::new(reload), ..state() }).await);
+    let door = Arc::new(
+        open(AdminState {
+            reload: Box::new(reload),
+            ..state()
+        })
+        .await,
+    );
     let first = Arc::clone(&door);
     let first = tokio::spawn(async move { first.ask("POST", "/v1/reload", "").await });
     in_time(has_started).await.unwrap();
@@ -193,7 +264,11 @@ async fn other_methods_and_paths_are_refused() {
         counted.fetch_add(1, Ordering::Relaxed);
         Ok("applied".to_owned())
     };
-    let door = open(AdminState { reload: Box::new(reload), ..state() }).await;
+    let door = open(AdminState {
+        reload: Box::new(reload),
+        ..state()
+    })
+    .await;
     for method in ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH", "BREW"] {
         let answer = door.ask(method, "/v1/reload", "").await;
         assert_eq!(answer.status, 405, "{method}");
@@ -202,11 +277,26 @@ async fn other_methods_and_paths_are_refused() {
     for path in ["/healthz", "/readyz", "/metrics", "/v1/version"] {
         let answer = door.ask("POST", path, "").await;
         assert_eq!(answer.status, 405, "{path}");
-        assert!(answer.head.contains("\r\nallow: get, head"), "{}", answer.head);
+        assert!(
+            answer.head.contains("\r\nallow: get, head"),
+            "{}",
+            answer.head
+        );
     }
-    for path in ["/v1/reload/", "/v1/Reload", "/%761/reload", "/v1//reload", "/metrics/..", "*"] {
+    for path in [
+        "/v1/reload/",
+        "/v1/Reload",
+        "/%761/reload",
+        "/v1//reload",
+        "/metrics/..",
+        "*",
+    ] {
         let answer = door.ask("POST", path, "").await;
-        assert!(matches!(answer.status, 404 | 400), "{path}: {}", answer.status);
+        assert!(
+            matches!(answer.status, 404 | 400),
+            "{path}: {}",
+            answer.status
+        );
     }
     assert_eq!(reloads.load(Ordering::Relaxed), 0);
 }
@@ -214,7 +304,8 @@ async fn other_methods_and_paths_are_refused() {
 #[tokio::test]
 async fn every_answer_keeps_browsers_out_and_none_lets_other_sites_read() {
     let door = open(state()).await;
-    let from_elsewhere = "Origin: http://attacker.example\r\nAccess-Control-Request-Method: POST\r\n";
+    let from_elsewhere =
+        "Origin: http://attacker.example\r\nAccess-Control-Request-Method: POST\r\n";
     for (method, path) in [
         ("GET", "/healthz"),
         ("GET", "/readyz"),
@@ -226,9 +317,23 @@ async fn every_answer_keeps_browsers_out_and_none_lets_other_sites_read() {
         ("GET", "/nothing"),
     ] {
         let answer = door.ask(method, path, from_elsewhere).await;
-        assert!(answer.head.contains("\r\ncontent-security-policy: default-src 'none'"), "{path}: {}", answer.head);
-        assert!(answer.head.contains("\r\nx-content-type-options: nosniff"), "{path}: {}", answer.head);
-        assert!(!answer.head.contains("access-control-"), "{path}: {}", answer.head);
+        assert!(
+            answer
+                .head
+                .contains("\r\ncontent-security-policy: default-src 'none'"),
+            "{path}: {}",
+            answer.head
+        );
+        assert!(
+            answer.head.contains("\r\nx-content-type-options: nosniff"),
+            "{path}: {}",
+            answer.head
+        );
+        assert!(
+            !answer.head.contains("access-control-"),
+            "{path}: {}",
+            answer.head
+        );
     }
 }
 
@@ -240,15 +345,39 @@ async fn other_sites_and_other_names_do_nothing() {
         counted.fetch_add(1, Ordering::Relaxed);
         Ok("applied".to_owned())
     };
-    let door = open(AdminState { reload: Box::new(reload), ..state() }).await;
-    for line in ["Origin: http://attacker.example\r\n", "Origin: null\r\n", "Sec-Fetch-Site: cross-site\r\n"] {
-        assert_eq!(door.ask("POST", "/v1/reload", line).await.status, 403, "{line}");
+    let door = open(AdminState {
+        reload: Box::new(reload),
+        ..state()
+    })
+    .await;
+    for line in [
+        "Origin: http://attacker.example\r\n",
+        "Origin: null\r\n",
+        "Sec-Fetch-Site: cross-site\r\n",
+    ] {
+        assert_eq!(
+            door.ask("POST", "/v1/reload", line).await.status,
+            403,
+            "{line}"
+        );
     }
-    for host in ["attacker.example", "attacker.example:9090", "localhost.attacker.example"] {
+    for host in [
+        "attacker.example",
+        "attacker.example:9090",
+        "localhost.attacker.example",
+    ] {
         let request = format!("POST /v1/reload HTTP/1.1\r\nHost: {host}\r\n\r\n");
-        assert_eq!(parsed(&door.raw(request.as_bytes()).await).status, 421, "{host}");
+        assert_eq!(
+            parsed(&door.raw(request.as_bytes()).await).status,
+            421,
+            "{host}"
+        );
         let request = format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n");
-        assert_eq!(parsed(&door.raw(request.as_bytes()).await).status, 421, "{host}");
+        assert_eq!(
+            parsed(&door.raw(request.as_bytes()).await).status,
+            421,
+            "{host}"
+        );
     }
     for request in [
         "GET /metrics HTTP/1.1\r\n\r\n",
@@ -256,7 +385,11 @@ async fn other_sites_and_other_names_do_nothing() {
         "GET /metrics HTTP/1.1\r\nHost: localhost\r\nHost: attacker.example\r\n\r\n",
         "GET http://attacker.example/metrics HTTP/1.1\r\nHost: localhost\r\n\r\n",
     ] {
-        assert_eq!(parsed(&door.raw(request.as_bytes()).await).status, 400, "{request}");
+        assert_eq!(
+            parsed(&door.raw(request.as_bytes()).await).status,
+            400,
+            "{request}"
+        );
     }
     assert_eq!(reloads.load(Ordering::Relaxed), 0);
 }
@@ -264,7 +397,11 @@ async fn other_sites_and_other_names_do_nothing() {
 #[tokio::test]
 async fn beyond_loopback_a_token_is_required() {
     let open_wide = open_to("0.0.0.0:0", false, state()).await;
-    let error = in_time(open_wide.served).await.unwrap().unwrap_err().to_string();
+    let error = in_time(open_wide.served)
+        .await
+        .unwrap()
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("admin.token_file is required"), "{error}");
 
     let door = open_to("127.0.0.1:0", true, state()).await;
@@ -272,7 +409,11 @@ async fn beyond_loopback_a_token_is_required() {
     for path in ["/readyz", "/metrics", "/v1/version", "/nothing"] {
         let answer = door.get(path).await;
         assert_eq!(answer.status, 401, "{path}");
-        assert!(answer.head.contains("\r\nwww-authenticate: bearer"), "{}", answer.head);
+        assert!(
+            answer.head.contains("\r\nwww-authenticate: bearer"),
+            "{}",
+            answer.head
+        );
     }
     assert_eq!(door.ask("POST", "/v1/reload", "").await.status, 401);
     let wrong = format!("Authorization: Bearer {TOKEN}x\r\n");
@@ -301,7 +442,13 @@ async fn requests_beyond_the_bounds_are_refused() {
 async fn a_connection_answers_once_and_pipelined_requests_are_dropped() {
     let door = open(state()).await;
     let request = format!("GET /healthz HTTP/1.1\r\nHost: {}\r\n\r\n", door.address).repeat(3);
-    assert_eq!(door.raw(request.as_bytes()).await.matches("HTTP/1.1 ").count(), 1);
+    assert_eq!(
+        door.raw(request.as_bytes())
+            .await
+            .matches("HTTP/1.1 ")
+            .count(),
+        1
+    );
 }
 
 /// Time stands still but for timers, so the test takes no longer than the work.
@@ -311,7 +458,10 @@ async fn clients_that_dawdle_are_let_go_and_others_served() {
     let mut slow = Vec::new();
     for _ in 0..70 {
         let mut stream = TcpStream::connect(door.address).await.unwrap();
-        stream.write_all(b"GET /healthz HTTP/1.1\r\n").await.unwrap();
+        stream
+            .write_all(b"GET /healthz HTTP/1.1\r\n")
+            .await
+            .unwrap();
         slow.push(stream);
     }
     assert_eq!(door.get("/healthz").await.status, 200);
@@ -332,10 +482,17 @@ async fn at_the_end_what_is_under_way_is_answered() {
         if let Some(started) = started.lock().unwrap().take() {
             started.send(()).unwrap();
         }
-        wait.lock().unwrap().recv_timeout(LONG).map_err(|_| "nobody let it go on".to_owned())?;
+        wait.lock()
+            .unwrap()
+            .recv_timeout(LONG)
+            .map_err(|_| "nobody let it go on".to_owned())?;
         Ok("applied".to_owned())
     };
-    let mut door = open(AdminState { reload: Box::new(reload), ..state() }).await;
+    let mut door = open(AdminState {
+        reload: Box::new(reload),
+        ..state()
+    })
+    .await;
     let request = format!("POST /v1/reload HTTP/1.1\r\nHost: {}\r\n\r\n", door.address);
     let mut stream = TcpStream::connect(door.address).await.unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -346,5 +503,8 @@ async fn at_the_end_what_is_under_way_is_answered() {
     in_time(stream.read_to_string(&mut answer)).await.unwrap();
     assert_eq!(parsed(&answer).status, 200);
     in_time(door.served).await.unwrap().unwrap();
-    assert!(TcpStream::connect(door.address).await.is_err(), "nobody is let in any more");
+    assert!(
+        TcpStream::connect(door.address).await.is_err(),
+        "nobody is let in any more"
+    );
 }

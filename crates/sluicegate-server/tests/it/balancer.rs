@@ -24,13 +24,26 @@ fn the_source_that_a_balancer_names_is_the_caller() {
     let status = |header: &[u8]| raw::exchange(edge.address, &[header, REQUEST].concat()).status();
     assert_eq!(status(b"PROXY TCP4 192.0.2.1 192.0.2.9 4711 80\r\n"), 200);
     assert_eq!(status(b"PROXY TCP4 192.0.2.1 192.0.2.9 4712 80\r\n"), 429);
-    assert_eq!(status(&[V2, &[192, 0, 2, 1, 192, 0, 2, 9, 1, 2, 0, 80]].concat()), 429);
-    assert_eq!(status(&[V2, &[192, 0, 2, 2, 192, 0, 2, 9, 1, 2, 0, 80]].concat()), 200);
+    assert_eq!(
+        status(&[V2, &[192, 0, 2, 1, 192, 0, 2, 9, 1, 2, 0, 80]].concat()),
+        429
+    );
+    assert_eq!(
+        status(&[V2, &[192, 0, 2, 2, 192, 0, 2, 9, 1, 2, 0, 80]].concat()),
+        200
+    );
     assert_eq!(status(b"PROXY TCP6 2001:db8::1 ::1 4711 80\r\n"), 200);
     assert_eq!(status(b"PROXY UNKNOWN\r\n"), 200);
     assert_eq!(status(b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0"), 429);
-    let callers: Vec<_> = recorder.seen().iter().map(|seen| seen.fields("x-forwarded-for").join("|")).collect();
-    assert_eq!(callers, ["192.0.2.1", "192.0.2.2", "2001:db8::1", "127.0.0.1"]);
+    let callers: Vec<_> = recorder
+        .seen()
+        .iter()
+        .map(|seen| seen.fields("x-forwarded-for").join("|"))
+        .collect();
+    assert_eq!(
+        callers,
+        ["192.0.2.1", "192.0.2.2", "2001:db8::1", "127.0.0.1"]
+    );
 }
 
 #[test]
@@ -50,7 +63,11 @@ fn a_connection_without_a_right_header_ends_unanswered() {
     ] {
         let answers = raw::exchange(edge.address, &[header, REQUEST].concat());
         let is_refused = matches!(answers.statuses()[..], [] | [400]);
-        assert!(is_refused, "{:?}: {answers:?}", String::from_utf8_lossy(header));
+        assert!(
+            is_refused,
+            "{:?}: {answers:?}",
+            String::from_utf8_lossy(header)
+        );
     }
     assert!(recorder.seen().is_empty());
 }
@@ -59,7 +76,10 @@ fn a_connection_without_a_right_header_ends_unanswered() {
 fn a_peer_that_is_no_balancer_cannot_name_a_source() {
     let recorder = Recorder::start();
     let edge = Edge::start(recorder.address, Vec::new());
-    for header in [&b"PROXY TCP4 192.0.2.1 192.0.2.9 4711 80\r\n"[..], &[V2, &[0; 12]].concat()] {
+    for header in [
+        &b"PROXY TCP4 192.0.2.1 192.0.2.9 4711 80\r\n"[..],
+        &[V2, &[0; 12]].concat(),
+    ] {
         let answers = raw::exchange(edge.address, &[header, REQUEST].concat());
         assert!(matches!(answers.statuses()[..], [] | [400]), "{answers:?}");
     }

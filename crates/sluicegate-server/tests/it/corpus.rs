@@ -4,9 +4,14 @@ use std::path::Path;
 
 /// The lines of a file that are neither empty nor comments.
 pub fn lines(file: &str) -> Vec<String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(file);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/corpus")
+        .join(file);
     let text = std::fs::read_to_string(path).unwrap();
-    text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::to_owned).collect()
+    text.lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Lines of the form `expectation text`.
@@ -59,7 +64,10 @@ pub fn bytes(text: &str) -> Vec<u8> {
             (b'\\', [b'\\', after @ ..]) => (b'\\', after),
             (b'\\', [b'x', high, low, after @ ..]) => {
                 let digits = [*high, *low];
-                (u8::from_str_radix(str::from_utf8(&digits).unwrap(), 16).unwrap(), after)
+                (
+                    u8::from_str_radix(str::from_utf8(&digits).unwrap(), 16).unwrap(),
+                    after,
+                )
             }
             (b'\\', _) => panic!("unknown escape in {text:?}"),
             (byte, after) => (*byte, after),

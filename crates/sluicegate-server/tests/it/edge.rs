@@ -19,11 +19,18 @@ impl Edge {
     }
 
     /// The same, with further settings.
-    pub fn with(upstream: SocketAddr, limits: Vec<Limit>, set: impl FnOnce(&mut config::Config)) -> Self {
+    pub fn with(
+        upstream: SocketAddr,
+        limits: Vec<Limit>,
+        set: impl FnOnce(&mut config::Config),
+    ) -> Self {
         let mut config = config(upstream, limits);
         set(&mut config);
         let server = Embedded::start(config).unwrap();
-        Self { address: server.proxy_addresses()[0], _server: server }
+        Self {
+            address: server.proxy_addresses()[0],
+            _server: server,
+        }
     }
 }
 
@@ -40,7 +47,11 @@ fn config(upstream: SocketAddr, limits: Vec<Limit>) -> config::Config {
         external: None,
         proxy: Some(config::Proxy {
             listen: vec!["127.0.0.1:0".parse().unwrap()],
-            routes: vec![config::Route { host: None, path: None, upstreams: vec![server] }],
+            routes: vec![config::Route {
+                host: None,
+                path: None,
+                upstreams: vec![server],
+            }],
             tls: None,
             timeouts: config::Timeouts {
                 header: millis(2000),
@@ -50,25 +61,43 @@ fn config(upstream: SocketAddr, limits: Vec<Limit>) -> config::Config {
                 drain: millis(100),
             },
             max_connections: 10_000,
-            bounds: config::Bounds { header_bytes: 64 << 10, headers: 100, target_bytes: 8 << 10, body_bytes: None },
+            bounds: config::Bounds {
+                header_bytes: 64 << 10,
+                headers: 100,
+                target_bytes: 8 << 10,
+                body_bytes: None,
+            },
             proxy_protocol_from: Vec::new(),
             workers: Some(1),
         }),
         decisions: config::Decisions::default(),
-        admin: config::Admin { listen: None, token_file: None },
-        client_ip: config::ClientIp { trusted_proxies: Vec::new(), header: config::ProxyHeader::default() },
+        admin: config::Admin {
+            listen: None,
+            token_file: None,
+        },
+        client_ip: config::ClientIp {
+            trusted_proxies: Vec::new(),
+            header: config::ProxyHeader::default(),
+        },
         principals: config::Principals::default(),
         access: config::Access::default(),
         store: config::Store {
             on_failure: FailurePolicy::default(),
-            kind: config::StoreKind::Local { max_keys: 10_000, sweep: Nanos::from_secs(60) },
+            kind: config::StoreKind::Local {
+                max_keys: 10_000,
+                sweep: Nanos::from_secs(60),
+            },
         },
         policy: Policy::new(limits).unwrap(),
         response: config::Response {
             headers: vec![config::HeaderStyle::XRateLimit],
             body: config::BodyStyle::default(),
         },
-        log: config::Log { format: config::LogFormat::default(), access: false, rate_limit_line: false },
+        log: config::Log {
+            format: config::LogFormat::default(),
+            access: false,
+            rate_limit_line: false,
+        },
         traces: None,
     }
 }

@@ -10,7 +10,9 @@ mod service;
 use std::time::Duration;
 
 use ::http::HeaderMap;
-use sluicegate_config::{BackendUrlSettings, ExternalService, ExternalSettings, HeaderFilter, ServiceAddress};
+use sluicegate_config::{
+    BackendUrlSettings, ExternalService, ExternalSettings, HeaderFilter, ServiceAddress,
+};
 use sluicegate_core::Nanos;
 use sluicegate_server::external::{External, Known, Question};
 use tokio::runtime::Handle;
@@ -19,11 +21,19 @@ use tokio::runtime::Handle;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn at(port: u16) -> ServiceAddress {
-    ServiceAddress { tls: false, host: "127.0.0.1".to_owned(), port, ca_file: None }
+    ServiceAddress {
+        tls: false,
+        host: "127.0.0.1".to_owned(),
+        port,
+        ca_file: None,
+    }
 }
 
 fn over_http(port: u16) -> ExternalSettings {
-    settings(ExternalService::Http { at: at(port), path: "/limits?v=1".to_owned() })
+    settings(ExternalService::Http {
+        at: at(port),
+        path: "/limits?v=1".to_owned(),
+    })
 }
 
 fn settings(service: ExternalService) -> ExternalSettings {
@@ -43,7 +53,13 @@ fn external(settings: &ExternalSettings) -> External {
 }
 
 fn asks<'a>(key: &'a str, headers: &'a HeaderMap) -> Question<'a> {
-    Question { limit: "tenant", key, method: "POST", path: "/orders", headers }
+    Question {
+        limit: "tenant",
+        key,
+        method: "POST",
+        path: "/orders",
+        headers,
+    }
 }
 
 async fn ask(external: &External, key: &str) -> Known {

@@ -87,7 +87,12 @@ fn outcome(stream: &mut TcpStream) -> Outcome {
             return Outcome::Ended;
         }
         match (kind, number) {
-            (HEADERS, 1) => return Outcome::Answer { status: status(&payload), is_all: flags & END_STREAM != 0 },
+            (HEADERS, 1) => {
+                return Outcome::Answer {
+                    status: status(&payload),
+                    is_all: flags & END_STREAM != 0,
+                };
+            }
             (RST_STREAM, 1) => return Outcome::Reset,
             (GOAWAY, _) => return Outcome::Ended,
             (SETTINGS, _) if flags == 0 => {
@@ -102,7 +107,9 @@ fn outcome(stream: &mut TcpStream) -> Outcome {
 fn has_read(stream: &mut TcpStream, bytes: &mut [u8]) -> bool {
     match stream.read_exact(bytes) {
         Ok(()) => true,
-        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => panic!("the proxy is silent"),
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+            panic!("the proxy is silent")
+        }
         Err(_) => false,
     }
 }
@@ -120,7 +127,10 @@ fn status(block: &[u8]) -> u16 {
         [0x08 | 0x48, 0x03, a, b, c, ..] => str::from_utf8(&[a, b, c]).unwrap().parse().unwrap(),
         [0x08 | 0x48, 0x82, a, b, ..] => digits(u32::from(u16::from_be_bytes([a, b])) << 8),
         [0x08 | 0x48, 0x83, a, b, c, ..] => digits(u32::from_be_bytes([0, a, b, c])),
-        _ => panic!("an answer that begins with {:x?}", &block[..block.len().min(8)]),
+        _ => panic!(
+            "an answer that begins with {:x?}",
+            &block[..block.len().min(8)]
+        ),
     }
 }
 
@@ -135,7 +145,11 @@ fn digits(bits: u32) -> u16 {
     for _ in 0..3 {
         let five = take(5);
         // 0, 1 and 2 have five bits; 3 to 9 have six and begin with 011.
-        let digit = if five < 3 { five } else { five * 2 + take(1) - 0b011001 + 3 };
+        let digit = if five < 3 {
+            five
+        } else {
+            five * 2 + take(1) - 0b011001 + 3
+        };
         number = number * 10 + digit;
     }
     u16::try_from(number).unwrap()
@@ -146,5 +160,8 @@ fn statuses_are_read_in_every_form() {
     assert_eq!(status(&[0x88]), 200);
     assert_eq!(status(b"\x08\x03431"), 431);
     // 4 is 011010, 2 is 00010, 9 is 011111.
-    assert_eq!(status(&[0x48, 0x83, 0b0110_1000, 0b0100_1111, 0b1111_1111]), 429);
+    assert_eq!(
+        status(&[0x48, 0x83, 0b0110_1000, 0b0100_1111, 0b1111_1111]),
+        429
+    );
 }

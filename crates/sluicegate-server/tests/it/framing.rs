@@ -27,25 +27,39 @@ fn bytes_after_an_upgrade_wait_until_the_server_has_agreed() {
     let server = thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let head = read_head(&mut stream);
-        stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_millis(200)))
+            .unwrap();
         let early = stream.read(&mut [0; 64]).map_err(|error| error.kind());
         stream.set_read_timeout(Some(raw::PATIENCE)).unwrap();
-        stream.write_all(b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n").unwrap();
+        stream
+            .write_all(
+                b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n",
+            )
+            .unwrap();
         let mut later = [0; 5];
         stream.read_exact(&mut later).unwrap();
         stream.write_all(&later).unwrap();
         (head, early, later)
     });
     let mut client = raw::connect(edge.address);
-    let request = b"GET /up HTTP/1.1\r\nHost: a.example\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nearly";
+    let request =
+        b"GET /up HTTP/1.1\r\nHost: a.example\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nearly";
     client.write_all(request).unwrap();
     let answer = read_head(&mut client);
     let mut echoed = [0; 5];
     client.read_exact(&mut echoed).unwrap();
     let (head, early, later) = server.join().unwrap();
     assert!(answer.starts_with("HTTP/1.1 101 "), "{answer}");
-    assert!(head.to_lowercase().contains("\r\nconnection: upgrade\r\n"), "{head}");
-    assert_eq!(early, Err(std::io::ErrorKind::WouldBlock), "bytes came before 101");
+    assert!(
+        head.to_lowercase().contains("\r\nconnection: upgrade\r\n"),
+        "{head}"
+    );
+    assert_eq!(
+        early,
+        Err(std::io::ErrorKind::WouldBlock),
+        "bytes came before 101"
+    );
     assert_eq!((&later, &echoed), (b"early", b"early"));
 }
 
@@ -64,7 +78,8 @@ fn read_head(stream: &mut TcpStream) -> String {
 fn a_request_behind_an_upgrade_that_nobody_granted_is_counted_like_any_other() {
     let recorder = Recorder::start();
     let edge = Edge::start(recorder.address, one_a_day());
-    let upgrade = "GET /up HTTP/1.1\r\nHost: a.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+    let upgrade =
+        "GET /up HTTP/1.1\r\nHost: a.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
     let next = "GET /next HTTP/1.1\r\nHost: a.example\r\n\r\n";
     let answers = raw::exchange(edge.address, [upgrade, next].concat().as_bytes());
     assert_eq!(answers.statuses(), [200, 429]);
@@ -82,9 +97,17 @@ fn upgrades_to_another_http_are_not_passed_on() {
             &format!("Upgrade: {protocol}"),
             "HTTP2-Settings: AAMAAABkAAQAAP__",
         ];
-        assert_eq!(raw::request(edge.address, "GET", "/", &lines).status(), 200, "{protocol}");
+        assert_eq!(
+            raw::request(edge.address, "GET", "/", &lines).status(),
+            200,
+            "{protocol}"
+        );
         let seen = recorder.seen().pop().unwrap();
-        assert!(seen.fields("upgrade").is_empty() && seen.fields("http2-settings").is_empty(), "{}", seen.head);
+        assert!(
+            seen.fields("upgrade").is_empty() && seen.fields("http2-settings").is_empty(),
+            "{}",
+            seen.head
+        );
     }
 }
 
@@ -93,19 +116,32 @@ fn upgrades_to_another_http_are_not_passed_on() {
 fn the_body_of_a_refused_request_never_becomes_a_request() {
     let recorder = Recorder::start();
     let edge = Edge::start(recorder.address, one_a_day());
-    assert_eq!(raw::request(edge.address, "GET", "/first", &[]).status(), 200);
+    assert_eq!(
+        raw::request(edge.address, "GET", "/first", &[]).status(),
+        200
+    );
     let inner = "GET /inner HTTP/1.1\r\nHost: a.example\r\n\r\n";
     for copies in [1, 100, 10_000] {
         let body = inner.repeat(copies);
         let head = "POST / HTTP/1.1\r\nHost: a.example\r\n";
         let sized = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
-        let chunked = format!("{head}Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
-        let waiting = format!("{head}Expect: 100-continue\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        let chunked = format!(
+            "{head}Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n",
+            body.len()
+        );
+        let waiting = format!(
+            "{head}Expect: 100-continue\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
         for request in [sized, chunked, waiting] {
             let last = "GET /last HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n";
-            let statuses = raw::exchange(edge.address, [&request, last].concat().as_bytes()).statuses();
+            let statuses =
+                raw::exchange(edge.address, [&request, last].concat().as_bytes()).statuses();
             // One for the request, and one for the last if the body was read to its end.
-            assert!(matches!(statuses[..], [429] | [429, 429]), "{copies} copies: {statuses:?}");
+            assert!(
+                matches!(statuses[..], [429] | [429, 429]),
+                "{copies} copies: {statuses:?}"
+            );
         }
     }
     assert_eq!(recorder.seen().len(), 1);
@@ -116,10 +152,19 @@ fn the_body_of_a_refused_request_never_becomes_a_request() {
 fn a_connection_goes_on_after_a_refusal_where_the_body_ended() {
     let recorder = Recorder::start();
     let edge = Edge::start(recorder.address, one_a_day());
-    assert_eq!(raw::request(edge.address, "GET", "/first", &[]).status(), 200);
+    assert_eq!(
+        raw::request(edge.address, "GET", "/first", &[]).status(),
+        200
+    );
     let body = "GET /inner HTTP/1.1\r\n\r\n";
-    let post = format!("POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-    assert_eq!(raw::exchange(edge.address, post.repeat(3).as_bytes()).statuses(), [429, 429, 429]);
+    let post = format!(
+        "POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    assert_eq!(
+        raw::exchange(edge.address, post.repeat(3).as_bytes()).statuses(),
+        [429, 429, 429]
+    );
 }
 
 /// Clients of HTTP expect no body in a GET and leave it out unless they are told.
@@ -131,15 +176,33 @@ fn a_body_in_chunks_arrives_whatever_the_method() {
         let head = format!(
             "{method} / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
         );
-        let answers = raw::exchange(edge.address, [&head, "5\r\nhello\r\n0\r\n\r\n"].concat().as_bytes());
+        let answers = raw::exchange(
+            edge.address,
+            [&head, "5\r\nhello\r\n0\r\n\r\n"].concat().as_bytes(),
+        );
         assert_eq!(answers.status(), 200, "{method}");
-        let fields = [(":method", method), (":scheme", "http"), (":authority", "a.example"), (":path", "/")];
-        let fields = fields.map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()));
+        let fields = [
+            (":method", method),
+            (":scheme", "http"),
+            (":authority", "a.example"),
+            (":path", "/"),
+        ];
+        let fields =
+            fields.map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()));
         let outcome = frames::exchange(edge.address, &fields, Some(b"hello"));
-        assert!(matches!(outcome, Outcome::Answer { status: 200, .. }), "{method}: {outcome:?}");
+        assert!(
+            matches!(outcome, Outcome::Answer { status: 200, .. }),
+            "{method}: {outcome:?}"
+        );
         let seen = recorder.seen();
-        let [.., in_chunks, in_frames] = &seen[..] else { panic!("{seen:?}") };
-        assert_eq!((&in_chunks.body[..], &in_frames.body[..]), (&b"hello"[..], &b"hello"[..]), "{method}");
+        let [.., in_chunks, in_frames] = &seen[..] else {
+            panic!("{seen:?}")
+        };
+        assert_eq!(
+            (&in_chunks.body[..], &in_frames.body[..]),
+            (&b"hello"[..], &b"hello"[..]),
+            "{method}"
+        );
     }
 }
 
@@ -148,12 +211,20 @@ fn a_body_in_chunks_arrives_whatever_the_method() {
 fn requests_over_the_bounds_are_refused() {
     let recorder = Recorder::start();
     let edge = Edge::with(recorder.address, Vec::new(), |config| {
-        let bounds =
-            config::Bounds { header_bytes: 16 << 10, headers: 20, target_bytes: 1 << 10, body_bytes: Some(100) };
+        let bounds = config::Bounds {
+            header_bytes: 16 << 10,
+            headers: 20,
+            target_bytes: 1 << 10,
+            body_bytes: Some(100),
+        };
         config.proxy.as_mut().unwrap().bounds = bounds;
     });
-    let status = |target: &str, lines: &[&str]| raw::request(edge.address, "GET", target, lines).status();
-    assert_eq!(status(&format!("/{}", "x".repeat(1023)), &["X: y"; 18]), 200);
+    let status =
+        |target: &str, lines: &[&str]| raw::request(edge.address, "GET", target, lines).status();
+    assert_eq!(
+        status(&format!("/{}", "x".repeat(1023)), &["X: y"; 18]),
+        200
+    );
     assert_eq!(status(&format!("/{}", "x".repeat(1024)), &[]), 414);
     assert_eq!(status("/", &["X: y"; 19]), 431);
     assert_eq!(status("/", &[&format!("X: {}", "y".repeat(16 << 10))]), 431);
@@ -166,9 +237,13 @@ fn requests_over_the_bounds_are_refused() {
 fn connect_trace_and_other_hosts_are_refused() {
     let recorder = Recorder::start();
     let edge = Edge::start(recorder.address, Vec::new());
-    let status = |method: &str, target: &str| raw::request(edge.address, method, target, &[]).status();
+    let status =
+        |method: &str, target: &str| raw::request(edge.address, method, target, &[]).status();
     let refused = raw::request(edge.address, "CONNECT", "a.example:443", &[]);
-    assert_eq!((refused.status(), refused.field("allow")), (405, Some("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")));
+    assert_eq!(
+        (refused.status(), refused.field("allow")),
+        (405, Some("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"))
+    );
     assert_eq!(status("CONNECT", "127.0.0.1:22"), 405);
     assert_eq!(status("TRACE", "/"), 405);
     assert_eq!(status("GET", "http://b.example/"), 400);
@@ -184,9 +259,15 @@ const GRPC: [&str; 2] = ["Content-Type: application/grpc", "TE: trailers"];
 fn callers_of_grpc_are_told_in_their_words() {
     let recorder = Recorder::start();
     let edge = Edge::start(recorder.address, one_a_day());
-    assert_eq!(raw::request(edge.address, "POST", "/s/m", &GRPC).status(), 200);
+    assert_eq!(
+        raw::request(edge.address, "POST", "/s/m", &GRPC).status(),
+        200
+    );
     let answers = raw::request(edge.address, "POST", "/s/m", &GRPC);
-    assert_eq!((answers.status(), answers.field("grpc-status")), (200, Some("8")));
+    assert_eq!(
+        (answers.status(), answers.field("grpc-status")),
+        (200, Some("8"))
+    );
     let fields = [
         (":method", "POST"),
         (":scheme", "http"),
@@ -196,7 +277,13 @@ fn callers_of_grpc_are_told_in_their_words() {
         ("te", "trailers"),
     ];
     let fields = fields.map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()));
-    assert_eq!(frames::exchange(edge.address, &fields, None), Outcome::Answer { status: 200, is_all: true });
+    assert_eq!(
+        frames::exchange(edge.address, &fields, None),
+        Outcome::Answer {
+            status: 200,
+            is_all: true
+        }
+    );
     assert_eq!(recorder.seen().len(), 1);
 }
 
@@ -204,12 +291,21 @@ fn callers_of_grpc_are_told_in_their_words() {
 #[test]
 fn callers_of_grpc_are_told_when_the_store_is_away() {
     let recorder = Recorder::start();
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
     let edge = Edge::with(recorder.address, one_a_day(), |config| {
-        config.store = config::Store { on_failure: FailurePolicy::default(), kind: redis_at(nobody) };
+        config.store = config::Store {
+            on_failure: FailurePolicy::default(),
+            kind: redis_at(nobody),
+        };
     });
     let answers = raw::request(edge.address, "POST", "/s/m", &GRPC);
-    assert_eq!((answers.status(), answers.field("grpc-status")), (200, Some("14")));
+    assert_eq!(
+        (answers.status(), answers.field("grpc-status")),
+        (200, Some("14"))
+    );
     assert!(recorder.seen().is_empty());
 }
 

@@ -28,8 +28,14 @@ fn pipeline(address: SocketAddr, all_lines: impl Iterator<Item = String>) -> Vec
     let mut requests = Vec::new();
     let mut all_lines = all_lines.peekable();
     while let Some(lines) = all_lines.next() {
-        let end = if all_lines.peek().is_none() { "Connection: close\r\n" } else { "" };
-        requests.extend_from_slice(format!("GET / HTTP/1.1\r\nHost: a.example\r\n{end}{lines}\r\n").as_bytes());
+        let end = if all_lines.peek().is_none() {
+            "Connection: close\r\n"
+        } else {
+            ""
+        };
+        requests.extend_from_slice(
+            format!("GET / HTTP/1.1\r\nHost: a.example\r\n{end}{lines}\r\n").as_bytes(),
+        );
     }
     let stream = raw::connect(address);
     let mut writer = stream.try_clone().unwrap();
@@ -44,11 +50,22 @@ fn pipeline(address: SocketAddr, all_lines: impl Iterator<Item = String>) -> Vec
 fn headers_of_a_peer_that_is_not_trusted_change_nothing() {
     let recorder = Recorder::start();
     let edge = Edge::start(recorder.address, one_a_day());
-    let names = ["X-Forwarded-For", "X-Real-IP", "Forwarded", "True-Client-IP", "X-Client-IP", "CF-Connecting-IP"];
+    let names = [
+        "X-Forwarded-For",
+        "X-Real-IP",
+        "Forwarded",
+        "True-Client-IP",
+        "X-Client-IP",
+        "CF-Connecting-IP",
+    ];
     let lines = (0..10_000).map(|number| {
         let address = format!("198.51.{}.{}", number / 256, number % 256);
         let name = names[number % names.len()];
-        let value = if name == "Forwarded" { format!("for={address}") } else { address };
+        let value = if name == "Forwarded" {
+            format!("for={address}")
+        } else {
+            address
+        };
         format!("{name}: {value}\r\n")
     });
     let statuses = pipeline(edge.address, lines);
@@ -68,7 +85,11 @@ fn the_hop_that_a_trusted_proxy_saw_is_the_caller_however_the_chain_is_split() {
         &["X-Forwarded-For: 8.8.8.8, 192.0.2.1"][..],
         &["X-Forwarded-For: 192.0.2.1"],
         &["x-forwarded-for: 8.8.8.8", "X-FORWARDED-FOR: 192.0.2.1"],
-        &["X-Forwarded-For: 7.7.7.7", "X-forwarded-for: 8.8.8.8, 9.9.9.9", "x-Forwarded-For: 192.0.2.1, 127.0.0.9"],
+        &[
+            "X-Forwarded-For: 7.7.7.7",
+            "X-forwarded-for: 8.8.8.8, 9.9.9.9",
+            "x-Forwarded-For: 192.0.2.1, 127.0.0.9",
+        ],
         &[
             "X-Forwarded-For: 1.1.1.1",
             "X-Forwarded-For: 2.2.2.2",
@@ -76,7 +97,11 @@ fn the_hop_that_a_trusted_proxy_saw_is_the_caller_however_the_chain_is_split() {
             "X-Forwarded-For: 192.0.2.1",
         ],
         &["X-Forwarded-For: garbage, 192.0.2.1"],
-        &["X-Forwarded-For: 192.0.2.1", "X-Real-IP: 9.9.9.9", "Forwarded: for=9.9.9.9"],
+        &[
+            "X-Forwarded-For: 192.0.2.1",
+            "X-Real-IP: 9.9.9.9",
+            "Forwarded: for=9.9.9.9",
+        ],
     ] {
         assert_eq!(status(lines), 429, "{lines:?}");
     }
@@ -87,12 +112,26 @@ fn the_hop_that_a_trusted_proxy_saw_is_the_caller_however_the_chain_is_split() {
 #[test]
 fn chains_of_any_length_are_answered() {
     let recorder = Recorder::start();
-    let edge = trusting(&recorder, vec![Limit::per_client("many", Quota::per_second(1000).burst(1000))]);
+    let edge = trusting(
+        &recorder,
+        vec![Limit::per_client(
+            "many",
+            Quota::per_second(1000).burst(1000),
+        )],
+    );
     for entries in [0, 1, 2, 63, 64, 65, 500, 1_000] {
-        for entry in ["127.0.0.1", "2001:db8:1111:2222:3333:4444:5555:6666", "x", ""] {
+        for entry in [
+            "127.0.0.1",
+            "2001:db8:1111:2222:3333:4444:5555:6666",
+            "x",
+            "",
+        ] {
             let line = format!("X-Forwarded-For: {}", vec![entry; entries].join(", "));
             let status = raw::request(edge.address, "GET", "/", &[&line]).status();
-            assert!(status == 200 || status == 431, "{entries} of {entry:?}: {status}");
+            assert!(
+                status == 200 || status == 431,
+                "{entries} of {entry:?}: {status}"
+            );
         }
     }
     let line = format!("X-Forwarded-For: {}", "1,".repeat(32 << 10));
@@ -120,9 +159,18 @@ fn connection_takes_no_header_away_that_says_who_is_asking() {
     };
     let status = |tenant: &str| {
         let lines = lines(tenant);
-        raw::request(edge.address, "GET", "/", &lines.each_ref().map(String::as_str)).status()
+        raw::request(
+            edge.address,
+            "GET",
+            "/",
+            &lines.each_ref().map(String::as_str),
+        )
+        .status()
     };
-    assert_eq!([status("acme"), status("acme"), status("other")], [200, 429, 200]);
+    assert_eq!(
+        [status("acme"), status("acme"), status("other")],
+        [200, 429, 200]
+    );
     let seen = recorder.seen().remove(0);
     assert_eq!(seen.fields("x-tenant-id"), ["acme"]);
     assert_eq!(seen.fields("host"), ["a.example"]);
@@ -130,10 +178,17 @@ fn connection_takes_no_header_away_that_says_who_is_asking() {
     assert_eq!(seen.fields("cookie"), ["a=b"]);
     assert_eq!(seen.fields("x-forwarded-for"), ["127.0.0.1"]);
     assert_eq!(seen.fields("x-real-ip"), ["127.0.0.1"]);
-    assert_eq!(seen.fields("forwarded"), ["for=127.0.0.1;host=a.example;proto=http"]);
+    assert_eq!(
+        seen.fields("forwarded"),
+        ["for=127.0.0.1;host=a.example;proto=http"]
+    );
     assert_eq!(seen.fields("via"), ["1.1 sluicegate"]);
     assert_eq!(seen.fields("x-request-id").len(), 1);
-    assert!(seen.fields("x-mine").is_empty() && seen.fields("connection").is_empty(), "{}", seen.head);
+    assert!(
+        seen.fields("x-mine").is_empty() && seen.fields("connection").is_empty(),
+        "{}",
+        seen.head
+    );
 }
 
 /// T-06
@@ -141,19 +196,40 @@ fn connection_takes_no_header_away_that_says_who_is_asking() {
 fn a_network_of_ipv6_is_one_caller() {
     let recorder = Recorder::start();
     let edge = trusting(&recorder, one_a_day());
-    let lines = (0..10_000).map(|number| format!("X-Forwarded-For: 2001:db8:1:2:{number:x}::{number:x}\r\n"));
+    let lines = (0..10_000)
+        .map(|number| format!("X-Forwarded-For: 2001:db8:1:2:{number:x}::{number:x}\r\n"));
     let statuses = pipeline(edge.address, lines);
     assert_eq!(statuses.len(), 10_000);
     assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 1);
-    assert_eq!(raw::request(edge.address, "GET", "/", &["X-Forwarded-For: 2001:db8:1:3::1"]).status(), 200);
-    for (prefix, inside, outside) in
-        [(56, "2001:db8:0:ff::", "2001:db8:0:100::"), (48, "2001:db8:0:ffff::", "2001:db8:1::")]
-    {
-        let limits = one_a_day().into_iter().map(|limit| limit.prefixes(Prefixes::new(32, prefix).unwrap())).collect();
+    assert_eq!(
+        raw::request(
+            edge.address,
+            "GET",
+            "/",
+            &["X-Forwarded-For: 2001:db8:1:3::1"]
+        )
+        .status(),
+        200
+    );
+    for (prefix, inside, outside) in [
+        (56, "2001:db8:0:ff::", "2001:db8:0:100::"),
+        (48, "2001:db8:0:ffff::", "2001:db8:1::"),
+    ] {
+        let limits = one_a_day()
+            .into_iter()
+            .map(|limit| limit.prefixes(Prefixes::new(32, prefix).unwrap()))
+            .collect();
         let edge = trusting(&recorder, limits);
         let callers = ["2001:db8::1", inside, outside];
-        let statuses = callers
-            .map(|caller| raw::request(edge.address, "GET", "/", &[&format!("X-Forwarded-For: {caller}")]).status());
+        let statuses = callers.map(|caller| {
+            raw::request(
+                edge.address,
+                "GET",
+                "/",
+                &[&format!("X-Forwarded-For: {caller}")],
+            )
+            .status()
+        });
         assert_eq!(statuses, [200, 429, 200], "/{prefix}");
     }
 }
@@ -163,8 +239,15 @@ fn a_network_of_ipv6_is_one_caller() {
 fn spellings_of_an_address_are_one_caller() {
     let recorder = Recorder::start();
     let edge = trusting(&recorder, one_a_day());
-    let status =
-        |address: &str| raw::request(edge.address, "GET", "/", &[&format!("X-Forwarded-For: {address}")]).status();
+    let status = |address: &str| {
+        raw::request(
+            edge.address,
+            "GET",
+            "/",
+            &[&format!("X-Forwarded-For: {address}")],
+        )
+        .status()
+    };
     for spellings in [
         &[
             "192.0.2.1",

@@ -1,5 +1,8 @@
 //! Behaviour of the front doors, seen from outside, in one binary.
-#![expect(clippy::unwrap_used, reason = "helpers of tests may unwrap like the tests themselves")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests may unwrap like the tests themselves"
+)]
 
 mod access;
 mod access_log;

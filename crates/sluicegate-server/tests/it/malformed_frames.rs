@@ -58,7 +58,10 @@ const CASES: &[Change] = &[
     Add(b":protocol", b"websocket"),
     AddBoth([(b"x", b"y"), (b":scheme", b"http")]),
     Add(b"x", b"a\r\nb: c"),
-    Add(b"x", b"a\r\n\r\nGET /next HTTP/1.1\r\nHost: a.example\r\n\r\n"),
+    Add(
+        b"x",
+        b"a\r\n\r\nGET /next HTTP/1.1\r\nHost: a.example\r\n\r\n",
+    ),
     Add(b"x", b"a\rb"),
     Add(b"x", b"a\nb"),
     Add(b"x", b"a\0b"),
@@ -84,7 +87,10 @@ const CASES: &[Change] = &[
     Set(":path", b"http://a.example/case"),
     Set(":path", b"/case x"),
     Set(":path", b"/case\r\nx: y"),
-    Set(":path", b"/case HTTP/1.1\r\nHost: a.example\r\n\r\nGET /next"),
+    Set(
+        ":path",
+        b"/case HTTP/1.1\r\nHost: a.example\r\n\r\nGET /next",
+    ),
     Set(":path", b"/case\0"),
     Set(":path", b"/case\xc3\xa9"),
     Set(":path", b"/case\xff"),
@@ -106,9 +112,20 @@ const CASES: &[Change] = &[
     Set(":authority", b"a.example\r\nx: y"),
     Set(":authority", b"a..example"),
     Only(&[(":method", "CONNECT"), (":authority", "a.example:443")]),
-    Only(&[(":method", "OPTIONS"), (":scheme", "http"), (":authority", "a.example"), (":path", "*")]),
+    Only(&[
+        (":method", "OPTIONS"),
+        (":scheme", "http"),
+        (":authority", "a.example"),
+        (":path", "*"),
+    ]),
     Only(&[(":method", "GET"), (":scheme", "http"), (":path", "/case")]),
-    Only(&[("x", "y"), (":method", "GET"), (":scheme", "http"), (":authority", "a.example"), (":path", "/case")]),
+    Only(&[
+        ("x", "y"),
+        (":method", "GET"),
+        (":scheme", "http"),
+        (":authority", "a.example"),
+        (":path", "/case"),
+    ]),
     Length(b"+5", b"hello"),
     Length(b"-5", b"hello"),
     Length(b"05", b"hello"),
@@ -133,7 +150,12 @@ fn malformed_requests_in_frames_reach_nobody() {
             Outcome::Reset | Outcome::Ended => true,
         };
         assert!(is_refused, "{outcome:?} to {}", words(&fields));
-        assert!(recorder.seen().is_empty(), "{} became {:?}", words(&fields), recorder.seen());
+        assert!(
+            recorder.seen().is_empty(),
+            "{} became {:?}",
+            words(&fields),
+            recorder.seen()
+        );
     }
 }
 
@@ -143,11 +165,24 @@ fn a_body_in_frames_that_is_not_as_long_as_announced_is_never_whole() {
     let recorder = Recorder::start();
     let edge = Edge::start(recorder.address, Vec::new());
     let two: [(&[u8], &[u8]); 2] = [(b"content-length", b"5"), (b"content-length", b"6")];
-    for case in [Length(b"6", b"hello"), Length(b"4", b"hello"), Length(b"0", b"hello"), AddBoth(two)] {
+    for case in [
+        Length(b"6", b"hello"),
+        Length(b"4", b"hello"),
+        Length(b"0", b"hello"),
+        AddBoth(two),
+    ] {
         let (fields, body) = request(&case);
         let outcome = frames::exchange(edge.address, &fields, body);
-        assert!(!matches!(outcome, Outcome::Answer { status: 200, .. }), "{outcome:?} to {}", words(&fields));
-        assert!(recorder.seen().iter().all(|seen| !seen.is_whole), "{}", words(&fields));
+        assert!(
+            !matches!(outcome, Outcome::Answer { status: 200, .. }),
+            "{outcome:?} to {}",
+            words(&fields)
+        );
+        assert!(
+            recorder.seen().iter().all(|seen| !seen.is_whole),
+            "{}",
+            words(&fields)
+        );
     }
 }
 
@@ -162,21 +197,42 @@ fn good_requests_in_frames_pass() {
     ] {
         let (fields, sent) = request(&case);
         let outcome = frames::exchange(edge.address, &fields, sent);
-        assert_eq!(outcome, Outcome::Answer { status: 200, is_all: false }, "{}", words(&fields));
+        assert_eq!(
+            outcome,
+            Outcome::Answer {
+                status: 200,
+                is_all: false
+            },
+            "{}",
+            words(&fields)
+        );
         let seen = recorder.seen().pop().unwrap();
-        assert_eq!((seen.method(), seen.target(), &seen.body[..]), (method, "/case", body));
+        assert_eq!(
+            (seen.method(), seen.target(), &seen.body[..]),
+            (method, "/case", body)
+        );
         assert_eq!(seen.fault, None);
-        assert_eq!((seen.fields("via"), seen.fields("host")), (vec!["2 sluicegate"], vec!["a.example"]));
+        assert_eq!(
+            (seen.fields("via"), seen.fields("host")),
+            (vec!["2 sluicegate"], vec!["a.example"])
+        );
     }
 }
 
 fn request(change: &Change) -> (Vec<Field>, Option<&'static [u8]>) {
     let field = |(name, value): (&[u8], &[u8])| (name.to_vec(), value.to_vec());
-    let good: [(&[u8], &[u8]); 4] =
-        [(b":method", b"GET"), (b":scheme", b"http"), (b":authority", b"a.example"), (b":path", b"/case")];
+    let good: [(&[u8], &[u8]); 4] = [
+        (b":method", b"GET"),
+        (b":scheme", b"http"),
+        (b":authority", b"a.example"),
+        (b":path", b"/case"),
+    ];
     let mut fields: Vec<Field> = good.map(field).to_vec();
     let mut set = |name: &str, value: &[u8]| {
-        let place = fields.iter().position(|(own, _)| own == name.as_bytes()).unwrap();
+        let place = fields
+            .iter()
+            .position(|(own, _)| own == name.as_bytes())
+            .unwrap();
         fields[place].1 = value.to_vec();
     };
     match change {
@@ -189,12 +245,23 @@ fn request(change: &Change) -> (Vec<Field>, Option<&'static [u8]>) {
             fields.push(field((b"content-length", length)));
             return (fields, Some(body));
         }
-        Only(only) => fields = only.iter().map(|(name, value)| field((name.as_bytes(), value.as_bytes()))).collect(),
+        Only(only) => {
+            fields = only
+                .iter()
+                .map(|(name, value)| field((name.as_bytes(), value.as_bytes())))
+                .collect()
+        }
     }
     (fields, None)
 }
 
 fn words(fields: &[Field]) -> String {
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    format!("{:?}", fields.iter().map(|(name, value)| (lossy(name), lossy(value))).collect::<Vec<_>>())
+    format!(
+        "{:?}",
+        fields
+            .iter()
+            .map(|(name, value)| (lossy(name), lossy(value)))
+            .collect::<Vec<_>>()
+    )
 }

@@ -1,5 +1,8 @@
 //! The number of series follows from the configuration alone.
-#![expect(clippy::unwrap_used, reason = "helpers of tests may unwrap like the tests themselves")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests may unwrap like the tests themselves"
+)]
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -8,7 +11,9 @@ use std::time::Duration;
 
 use sluicegate::{Decision, Limit, Limiter, Policy, Quota, Subject, Verdict};
 use sluicegate_config::LogFormat;
-use sluicegate_server::telemetry::metrics::{ConnectionRefusal, Label, ReloadResult, RequestOutcome, UpstreamFailure};
+use sluicegate_server::telemetry::metrics::{
+    ConnectionRefusal, Label, ReloadResult, RequestOutcome, UpstreamFailure,
+};
 use sluicegate_server::telemetry::{AccessLog, Entry, Metrics};
 
 fn series(metrics: &Metrics) -> Vec<String> {
@@ -26,7 +31,10 @@ fn limits() -> [Limit; 2] {
     let quota = Quota::per_second(1).burst(2);
     [
         Limit::per_client("per-ip", quota),
-        Limit { mode: sluicegate::Mode::Shadow, ..Limit::per_client("watching", Quota::per_second(1).burst(1)) },
+        Limit {
+            mode: sluicegate::Mode::Shadow,
+            ..Limit::per_client("watching", Quota::per_second(1).burst(1))
+        },
     ]
 }
 
@@ -42,52 +50,101 @@ async fn each_limit_counts_what_it_said() {
     let metrics = Metrics::new();
     let limiter = Limiter::local(limits()).unwrap();
     let counts = metrics.limits(&limiter.policy());
-    let subject = Subject { client_ip: Some(Ipv4Addr::new(203, 0, 113, 7).into()), ..Subject::ANONYMOUS };
+    let subject = Subject {
+        client_ip: Some(Ipv4Addr::new(203, 0, 113, 7).into()),
+        ..Subject::ANONYMOUS
+    };
     for _ in 0..5 {
         counts.count(&decision(&limiter, &subject).await);
     }
     let text = metrics.encode();
     let value = |limit: &str, outcome: &str| -> u64 {
-        let series = format!("sluicegate_limit_decisions_total{{limit=\"{limit}\",outcome=\"{outcome}\"}} ");
-        text.lines().find_map(|line| line.strip_prefix(series.as_str())).unwrap().parse().unwrap()
+        let series =
+            format!("sluicegate_limit_decisions_total{{limit=\"{limit}\",outcome=\"{outcome}\"}} ");
+        text.lines()
+            .find_map(|line| line.strip_prefix(series.as_str()))
+            .unwrap()
+            .parse()
+            .unwrap()
     };
-    assert_eq!((value("per-ip", "allowed"), value("per-ip", "denied")), (2, 3), "{text}");
+    assert_eq!(
+        (value("per-ip", "allowed"), value("per-ip", "denied")),
+        (2, 3),
+        "{text}"
+    );
     assert_eq!(value("per-ip", "shadow_denied"), 0);
-    assert_eq!((value("watching", "denied"), value("watching", "shadow_denied") > 0), (0, true), "{text}");
-    assert_eq!(value("watching", "allowed") + value("watching", "shadow_denied"), 5, "{text}");
+    assert_eq!(
+        (
+            value("watching", "denied"),
+            value("watching", "shadow_denied") > 0
+        ),
+        (0, true),
+        "{text}"
+    );
+    assert_eq!(
+        value("watching", "allowed") + value("watching", "shadow_denied"),
+        5,
+        "{text}"
+    );
 }
 
 #[tokio::test]
 async fn a_decision_by_another_policy_is_counted_under_its_own_limit() {
     let metrics = Metrics::new();
-    let old = metrics.limits(&Policy::new([Limit::per_client("old", Quota::per_second(1).burst(1))]).unwrap());
+    let old = metrics
+        .limits(&Policy::new([Limit::per_client("old", Quota::per_second(1).burst(1))]).unwrap());
     let limiter = Limiter::local(limits()).unwrap();
     old.count(
-        &decision(&limiter, &Subject { client_ip: Some(Ipv4Addr::LOCALHOST.into()), ..Subject::ANONYMOUS }).await,
+        &decision(
+            &limiter,
+            &Subject {
+                client_ip: Some(Ipv4Addr::LOCALHOST.into()),
+                ..Subject::ANONYMOUS
+            },
+        )
+        .await,
     );
     let text = metrics.encode();
-    assert!(text.contains("sluicegate_limit_decisions_total{limit=\"per-ip\",outcome=\"allowed\"} 1\n"), "{text}");
-    assert!(text.contains("sluicegate_limit_decisions_total{limit=\"old\",outcome=\"allowed\"} 0\n"), "{text}");
+    assert!(
+        text.contains("sluicegate_limit_decisions_total{limit=\"per-ip\",outcome=\"allowed\"} 1\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("sluicegate_limit_decisions_total{limit=\"old\",outcome=\"allowed\"} 0\n"),
+        "{text}"
+    );
 }
 
 /// T-31. Everything that a caller chooses goes through everything that counts.
 #[tokio::test]
 async fn a_million_methods_paths_hosts_and_callers_add_no_series() {
     let metrics = Metrics::new();
-    let limiter = Limiter::local([Limit::per_client("per-ip", Quota::per_second(1).burst(2))]).unwrap();
+    let limiter =
+        Limiter::local([Limit::per_client("per-ip", Quota::per_second(1).burst(2))]).unwrap();
     let counts = metrics.limits(&limiter.policy());
     let log = AccessLog::start_to(io::sink(), LogFormat::Text, Arc::clone(&metrics)).unwrap();
     let before = series(&metrics);
     for place in 0..1_000_000_u32 {
-        let (method, path, host) = (format!("M{place}"), format!("/{place}"), format!("{place}.example"));
+        let (method, path, host) = (
+            format!("M{place}"),
+            format!("/{place}"),
+            format!("{place}.example"),
+        );
         let client_ip = Some(Ipv4Addr::from(place).into());
-        let subject =
-            Subject { client_ip, method: &method, host: Some(host.as_str()), path: &path, ..Subject::ANONYMOUS };
+        let subject = Subject {
+            client_ip,
+            method: &method,
+            host: Some(host.as_str()),
+            path: &path,
+            ..Subject::ANONYMOUS
+        };
         counts.count(&decision(&limiter, &subject).await);
         let outcome = RequestOutcome::ALL[place as usize % RequestOutcome::ALL.len()];
         metrics.request(outcome, Duration::from_micros(place.into()), None);
         metrics.upstream_failed(UpstreamFailure::ALL[place as usize % UpstreamFailure::ALL.len()]);
-        metrics.connection_refused(ConnectionRefusal::ALL[place as usize % ConnectionRefusal::ALL.len()]);
+        metrics.connection_refused(
+            ConnectionRefusal::ALL[place as usize % ConnectionRefusal::ALL.len()],
+        );
         metrics.reloaded(ReloadResult::ALL[place as usize % ReloadResult::ALL.len()]);
         log.write(&Entry {
             request_id: &path,

@@ -1,5 +1,8 @@
 //! The guide names every series there is, with its labels, and no other.
-#![expect(clippy::unwrap_used, reason = "helpers of tests may unwrap like the tests themselves")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests may unwrap like the tests themselves"
+)]
 
 use std::collections::BTreeMap;
 
@@ -17,7 +20,9 @@ type Series = BTreeMap<String, (String, Vec<String>)>;
 /// From what is encoded: by type, each with the labels that a closed set has.
 fn encoded() -> Series {
     let metrics = Metrics::new();
-    metrics.limits(&Policy::new([Limit::per_client("per-ip", Quota::per_second(1).burst(1))]).unwrap());
+    metrics.limits(
+        &Policy::new([Limit::per_client("per-ip", Quota::per_second(1).burst(1))]).unwrap(),
+    );
     metrics.read_from(|| Reading {
         nodes: vec![("local".to_owned(), true)],
         failures: FailureCounts::default(),
@@ -29,16 +34,22 @@ fn encoded() -> Series {
     let mut found = Series::new();
     for line in text.lines() {
         let words: Vec<&str> = line.split(' ').collect();
-        let ["#", "TYPE", name, kind] = words[..] else { continue };
+        let ["#", "TYPE", name, kind] = words[..] else {
+            continue;
+        };
         let suffix = match kind {
             "counter" => "_total",
             "info" => "_info",
             _ => "",
         };
         let series = format!("{name}{suffix}");
-        let labels = text.lines().filter_map(|line| line.strip_prefix(&series)?.strip_prefix('{'));
-        let mut words: Vec<String> =
-            labels.flat_map(|labels| labels.split('}').next().unwrap().split(',')).map(str::to_owned).collect();
+        let labels = text
+            .lines()
+            .filter_map(|line| line.strip_prefix(&series)?.strip_prefix('{'));
+        let mut words: Vec<String> = labels
+            .flat_map(|labels| labels.split('}').next().unwrap().split(','))
+            .map(str::to_owned)
+            .collect();
         words.sort();
         words.dedup();
         found.insert(series, (kind.to_owned(), words));
@@ -48,13 +59,23 @@ fn encoded() -> Series {
 
 /// The rows `| series | type | labels | meaning |`.
 fn documented() -> BTreeMap<String, (String, String)> {
-    let section = GUIDE.split_once("\n## Metrics\n").expect("the guide has the section").1;
+    let section = GUIDE
+        .split_once("\n## Metrics\n")
+        .expect("the guide has the section")
+        .1;
     let section = section.split("\n## ").next().unwrap();
-    let rows = section.lines().filter_map(|line| line.strip_prefix("| `sluicegate_"));
+    let rows = section
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `sluicegate_"));
     rows.map(|row| {
         let cells: Vec<&str> = row.split(" | ").collect();
-        let [name, kind, labels, _meaning] = cells[..] else { panic!("four cells: {row}") };
-        (format!("sluicegate_{}", name.trim_end_matches('`')), (kind.to_owned(), labels.to_owned()))
+        let [name, kind, labels, _meaning] = cells[..] else {
+            panic!("four cells: {row}")
+        };
+        (
+            format!("sluicegate_{}", name.trim_end_matches('`')),
+            (kind.to_owned(), labels.to_owned()),
+        )
     })
     .collect()
 }
@@ -72,11 +93,19 @@ fn the_guide_names_every_series_with_its_labels_and_no_other() {
             let value = value.trim_end_matches('"');
             // Of an open set, the guide names the label alone.
             let is_open = matches!(name, "limit" | "node" | "version");
-            assert!(documented_labels.contains(&format!("`{name}`")), "{series}: {name}");
-            assert!(is_open || documented_labels.contains(&format!("`{value}`")), "{series}: {value}");
+            assert!(
+                documented_labels.contains(&format!("`{name}`")),
+                "{series}: {name}"
+            );
+            assert!(
+                is_open || documented_labels.contains(&format!("`{value}`")),
+                "{series}: {value}"
+            );
         }
         let known = labels.iter().map(|label| label.split_once('=').unwrap());
-        let known: Vec<&str> = known.flat_map(|(name, value)| [name, value.trim_matches('"')]).collect();
+        let known: Vec<&str> = known
+            .flat_map(|(name, value)| [name, value.trim_matches('"')])
+            .collect();
         for word in documented_labels.split('`').skip(1).step_by(2) {
             assert!(known.contains(&word), "{series}: {word} is nowhere");
         }

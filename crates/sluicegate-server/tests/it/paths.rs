@@ -11,7 +11,10 @@ use super::recorder::Recorder;
 
 /// One request a day for each client.
 fn one_a_day(name: &str, matching: Match) -> Limit {
-    Limit { matching, ..Limit::per_client(name, Quota::per_day(1).burst(1)) }
+    Limit {
+        matching,
+        ..Limit::per_client(name, Quota::per_day(1).burst(1))
+    }
 }
 
 /// T-14
@@ -20,16 +23,28 @@ fn every_spelling_of_a_path_meets_the_same_counter_or_is_refused() {
     let recorder = Recorder::start();
     let login = one_a_day("login", Match::path("/api/login").unwrap());
     let edge = Edge::start(recorder.address, vec![login]);
-    assert_eq!(raw::request(edge.address, "GET", "/api/login", &[]).status(), 200);
+    assert_eq!(
+        raw::request(edge.address, "GET", "/api/login", &[]).status(),
+        200
+    );
     let spellings = spellings();
     let refused = corpus::lines("paths.txt");
     assert!(spellings.len() + refused.len() >= 200);
-    let in_other_case = ["/API/LOGIN", "/Api/login", "/api/Login", "/%41PI/login"].map(str::to_owned);
+    let in_other_case =
+        ["/API/LOGIN", "/Api/login", "/api/Login", "/%41PI/login"].map(str::to_owned);
     for target in spellings.into_iter().chain(in_other_case) {
-        assert_eq!(raw::request(edge.address, "GET", &target, &[]).status(), 429, "{target}");
+        assert_eq!(
+            raw::request(edge.address, "GET", &target, &[]).status(),
+            429,
+            "{target}"
+        );
     }
     for target in refused {
-        assert_eq!(raw::request(edge.address, "GET", &target, &[]).status(), 400, "{target}");
+        assert_eq!(
+            raw::request(edge.address, "GET", &target, &[]).status(),
+            400,
+            "{target}"
+        );
     }
     assert_eq!(recorder.seen().len(), 1, "a spelling led around the limit");
 }
@@ -40,15 +55,26 @@ fn what_was_counted_is_what_is_forwarded() {
     let recorder = Recorder::start();
     let edge = Edge::start(recorder.address, Vec::new());
     for (count, target) in spellings().into_iter().enumerate() {
-        assert_eq!(raw::request(edge.address, "GET", &target, &[]).status(), 200, "{target}");
+        assert_eq!(
+            raw::request(edge.address, "GET", &target, &[]).status(),
+            200,
+            "{target}"
+        );
         let seen = recorder.seen();
         assert_eq!(seen.len(), count + 1);
         let (path, query) = match seen[count].target().split_once('?') {
             Some((path, query)) => (path, Some(query)),
             None => (seen[count].target(), None),
         };
-        assert!(path == "/api/login" || path == "/api/login/", "{target} became {path}");
-        assert_eq!(query, target.split_once('?').map(|(_, query)| query), "{target}");
+        assert!(
+            path == "/api/login" || path == "/api/login/",
+            "{target} became {path}"
+        );
+        assert_eq!(
+            query,
+            target.split_once('?').map(|(_, query)| query),
+            "{target}"
+        );
     }
 }
 
@@ -70,27 +96,61 @@ fn spellings() -> BTreeSet<String> {
         "/%78/%2E.",
     ];
     const APIS: [&str; 5] = ["api", "%61pi", "a%70i", "ap%69", "%61%70%69"];
-    const JOINS: [&str; 8] = ["/", "//", "/./", "/%2e/", "/x/../", "///", "/.//./", "/x/%2E%2e/"];
+    const JOINS: [&str; 8] = [
+        "/",
+        "//",
+        "/./",
+        "/%2e/",
+        "/x/../",
+        "///",
+        "/.//./",
+        "/x/%2E%2e/",
+    ];
     const LOGINS: [&str; 5] = ["login", "%6cogin", "%6Cogin", "log%69n", "%6c%6F%67%69%6e"];
-    const ENDS: [&str; 9] = ["", "/", "/.", "//", "/x/..", "?x=1", "/?x=%2F..", "?/../..", "/%2e"];
+    const ENDS: [&str; 9] = [
+        "",
+        "/",
+        "/.",
+        "//",
+        "/x/..",
+        "?x=1",
+        "/?x=%2F..",
+        "?/../..",
+        "/%2e",
+    ];
     let mut all = BTreeSet::new();
     let mut add = |start: &str, api: &str, join: &str, login: &str, end: &str| {
         all.insert(format!("{start}/{api}{join}{login}{end}"));
     };
     for start in STARTS {
-        JOINS.iter().for_each(|join| add(start, "api", join, "login", ""));
-        ENDS.iter().for_each(|end| add(start, "api", "/", "login", end));
-        APIS.iter().for_each(|api| add(start, api, "/", "login", ""));
-        LOGINS.iter().for_each(|login| add(start, "api", "/", login, ""));
+        JOINS
+            .iter()
+            .for_each(|join| add(start, "api", join, "login", ""));
+        ENDS.iter()
+            .for_each(|end| add(start, "api", "/", "login", end));
+        APIS.iter()
+            .for_each(|api| add(start, api, "/", "login", ""));
+        LOGINS
+            .iter()
+            .for_each(|login| add(start, "api", "/", login, ""));
     }
     for join in JOINS {
-        ENDS.iter().for_each(|end| add("", "api", join, "login", end));
-        LOGINS.iter().for_each(|login| add("", "%61pi", join, login, ""));
+        ENDS.iter()
+            .for_each(|end| add("", "api", join, "login", end));
+        LOGINS
+            .iter()
+            .for_each(|login| add("", "%61pi", join, login, ""));
     }
     for api in APIS {
-        LOGINS.iter().for_each(|login| add("", api, "/", login, "?x"));
+        LOGINS
+            .iter()
+            .for_each(|login| add("", api, "/", login, "?x"));
     }
-    let origins = ["http://a.example", "HTTP://A.Example", "http://a.example:80"];
+    let origins = [
+        "http://a.example",
+        "HTTP://A.Example",
+        "http://a.example:80",
+    ];
     let absolute = |path: &String| origins.map(|origin| format!("{origin}{path}"));
     let absolute: Vec<_> = all.iter().step_by(12).flat_map(absolute).collect();
     all.extend(absolute);
@@ -101,13 +161,26 @@ fn spellings() -> BTreeSet<String> {
 #[test]
 fn a_path_covers_segments_and_not_letters() {
     let recorder = Recorder::start();
-    let edge = Edge::start(recorder.address, vec![one_a_day("api", Match::path("/api").unwrap())]);
+    let edge = Edge::start(
+        recorder.address,
+        vec![one_a_day("api", Match::path("/api").unwrap())],
+    );
     let status = |target: &str| raw::request(edge.address, "GET", target, &[]).status();
     assert_eq!(status("/api/x"), 200);
     for below in ["/api", "/api/", "/api/y", "/api?x", "/api/x/y/z"] {
         assert_eq!(status(below), 429, "{below}");
     }
-    for beside in ["/apix", "/api.", "/api-x", "/api%78", "/x/api", "/", "/ap", "/apix/api", "/api%20"] {
+    for beside in [
+        "/apix",
+        "/api.",
+        "/api-x",
+        "/api%78",
+        "/x/api",
+        "/",
+        "/ap",
+        "/apix/api",
+        "/api%20",
+    ] {
         assert_eq!(status(beside), 200, "{beside}");
     }
 }
@@ -118,17 +191,43 @@ fn unknown_methods_count_and_no_header_changes_the_method() {
     let recorder = Recorder::start();
     let twice = Limit::per_client("all", Quota::per_day(1).burst(2));
     let edge = Edge::start(recorder.address, vec![twice]);
-    let statuses = ["BREW", "WHEN", "get"].map(|method| raw::request(edge.address, method, "/", &[]).status());
+    let statuses =
+        ["BREW", "WHEN", "get"].map(|method| raw::request(edge.address, method, "/", &[]).status());
     assert_eq!(statuses, [200, 200, 429]);
-    assert_eq!(recorder.seen().iter().map(|seen| seen.method().to_owned()).collect::<Vec<_>>(), ["BREW", "WHEN"]);
+    assert_eq!(
+        recorder
+            .seen()
+            .iter()
+            .map(|seen| seen.method().to_owned())
+            .collect::<Vec<_>>(),
+        ["BREW", "WHEN"]
+    );
 
-    let edge = Edge::start(recorder.address, vec![one_a_day("posts", Match::default().methods(["POST"]))]);
-    let names = ["X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"];
+    let edge = Edge::start(
+        recorder.address,
+        vec![one_a_day("posts", Match::default().methods(["POST"]))],
+    );
+    let names = [
+        "X-HTTP-Method-Override",
+        "X-HTTP-Method",
+        "X-Method-Override",
+    ];
     for name in names {
-        assert_eq!(raw::request(edge.address, "GET", "/", &[&format!("{name}: POST")]).status(), 200, "{name}");
+        assert_eq!(
+            raw::request(edge.address, "GET", "/", &[&format!("{name}: POST")]).status(),
+            200,
+            "{name}"
+        );
     }
-    assert_eq!(raw::request(edge.address, "POST", "/?_method=GET", &[]).status(), 200);
+    assert_eq!(
+        raw::request(edge.address, "POST", "/?_method=GET", &[]).status(),
+        200
+    );
     for name in names {
-        assert_eq!(raw::request(edge.address, "POST", "/", &[&format!("{name}: GET")]).status(), 429, "{name}");
+        assert_eq!(
+            raw::request(edge.address, "POST", "/", &[&format!("{name}: GET")]).status(),
+            429,
+            "{name}"
+        );
     }
 }

@@ -32,15 +32,21 @@ pub fn read_to_end(mut stream: TcpStream) -> Answers {
             Ok(0) => break,
             Ok(length) => text.extend_from_slice(&part[..length]),
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => break,
-            Err(error) => panic!("the connection did not end: {error}, after {:?}", String::from_utf8_lossy(&text)),
+            Err(error) => panic!(
+                "the connection did not end: {error}, after {:?}",
+                String::from_utf8_lossy(&text)
+            ),
         }
     }
-    Answers { text: String::from_utf8_lossy(&text).into_owned() }
+    Answers {
+        text: String::from_utf8_lossy(&text).into_owned(),
+    }
 }
 
 /// One request in HTTP/1.1 for `a.example`, with these further lines, on a connection of its own.
 pub fn request(address: SocketAddr, method: &str, target: &str, lines: &[&str]) -> Answers {
-    let mut text = format!("{method} {target} HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n");
+    let mut text =
+        format!("{method} {target} HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n");
     for line in lines {
         text.extend([line, "\r\n"]);
     }
@@ -56,8 +62,14 @@ pub struct Answers {
 impl Answers {
     /// The statuses of all answers. No body in these tests holds the beginning of an answer.
     pub fn statuses(&self) -> Vec<u16> {
-        let heads = self.text.match_indices("HTTP/1.").filter_map(|(at, _)| self.text.get(at + 9..at + 12));
-        heads.filter_map(|digits| digits.parse().ok()).filter(|status| *status != 100).collect()
+        let heads = self
+            .text
+            .match_indices("HTTP/1.")
+            .filter_map(|(at, _)| self.text.get(at + 9..at + 12));
+        heads
+            .filter_map(|digits| digits.parse().ok())
+            .filter(|status| *status != 100)
+            .collect()
     }
 
     /// The status of the only answer; 0 if there is none.
@@ -70,7 +82,12 @@ impl Answers {
     /// A header of the first answer.
     pub fn field(&self, name: &str) -> Option<&str> {
         let head = self.text.split("\r\n\r\n").next()?;
-        let mut lines = head.split("\r\n").skip(1).filter_map(|line| line.split_once(':'));
-        lines.find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
+        let mut lines = head
+            .split("\r\n")
+            .skip(1)
+            .filter_map(|line| line.split_once(':'));
+        lines
+            .find(|(own, _)| own.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.trim())
     }
 }

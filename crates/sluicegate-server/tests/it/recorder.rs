@@ -36,8 +36,15 @@ impl Seen {
 
     /// The values of a header, line by line.
     pub fn fields(&self, name: &str) -> Vec<&str> {
-        let lines = self.head.split("\r\n").skip(1).filter_map(|line| line.split_once(':'));
-        lines.filter(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim()).collect()
+        let lines = self
+            .head
+            .split("\r\n")
+            .skip(1)
+            .filter_map(|line| line.split_once(':'));
+        lines
+            .filter(|(own, _)| own.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.trim())
+            .collect()
     }
 }
 
@@ -69,9 +76,15 @@ fn serve(stream: TcpStream, log: &Mutex<Vec<Seen>>) {
     while let Some(head) = read_head(&mut reader) {
         let fault = fault_in(&head);
         let is_faulty = fault.is_some();
-        let seen = Seen { head, fault, ..Seen::default() };
+        let seen = Seen {
+            head,
+            fault,
+            ..Seen::default()
+        };
         let (has_length, is_chunked) = (
-            seen.fields("content-length").first().map(|length| length.to_string()),
+            seen.fields("content-length")
+                .first()
+                .map(|length| length.to_string()),
             !seen.fields("transfer-encoding").is_empty(),
         );
         let is_head = seen.method() == "HEAD";
@@ -99,7 +112,11 @@ fn serve(stream: TcpStream, log: &Mutex<Vec<Seen>>) {
             }
         }
         let answer: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-        let answer = if is_head { &answer[..answer.len() - 2] } else { answer };
+        let answer = if is_head {
+            &answer[..answer.len() - 2]
+        } else {
+            answer
+        };
         if writer.write_all(answer).is_err() {
             return;
         }
@@ -111,7 +128,11 @@ fn read_head(reader: &mut impl BufRead) -> Option<String> {
     loop {
         let before = head.len();
         if reader.read_until(b'\n', &mut head).ok()? == 0 {
-            return if before == 0 { None } else { Some(String::from_utf8_lossy(&head).into_owned()) };
+            return if before == 0 {
+                None
+            } else {
+                Some(String::from_utf8_lossy(&head).into_owned())
+            };
         }
         if head.ends_with(b"\r\n\r\n") {
             head.truncate(head.len() - 4);
@@ -130,7 +151,10 @@ fn fault_in(head: &str) -> Option<String> {
         return Some(format!("request line {request_line:?}"));
     }
     let is_token = |name: &str| {
-        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+        !name.is_empty()
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
     };
     let (mut hosts, mut lengths, mut codings) = (0, 0, 0);
     for line in lines {
@@ -138,18 +162,28 @@ fn fault_in(head: &str) -> Option<String> {
             return Some(format!("line {line:?}"));
         };
         let value = value.trim_matches([' ', '\t']);
-        if value.chars().any(|letter| letter.is_control() && letter != '\t') {
+        if value
+            .chars()
+            .any(|letter| letter.is_control() && letter != '\t')
+        {
             return Some(format!("value of {name}"));
         }
         match name.to_ascii_lowercase().replace('_', "-").as_str() {
             "host" => hosts += 1,
-            "content-length" if value.parse::<u64>().is_ok_and(|length| length.to_string() == value) => lengths += 1,
+            "content-length"
+                if value
+                    .parse::<u64>()
+                    .is_ok_and(|length| length.to_string() == value) =>
+            {
+                lengths += 1
+            }
             "transfer-encoding" if value == "chunked" => codings += 1,
             "content-length" | "transfer-encoding" => return Some(format!("line {line:?}")),
             _ => {}
         }
     }
-    (hosts != 1 || lengths + codings > 1).then(|| format!("{hosts} hosts, {lengths} lengths, {codings} codings"))
+    (hosts != 1 || lengths + codings > 1)
+        .then(|| format!("{hosts} hosts, {lengths} lengths, {codings} codings"))
 }
 
 /// A body that ends too early is no fault, only not whole.
@@ -163,7 +197,8 @@ fn read_chunks(reader: &mut impl BufRead) -> Result<Vec<u8>, Option<String>> {
     let mut body = Vec::new();
     loop {
         let line = read_line(reader)?;
-        let size = usize::from_str_radix(&line, 16).map_err(|_| Some(format!("chunk size {line:?}")))?;
+        let size =
+            usize::from_str_radix(&line, 16).map_err(|_| Some(format!("chunk size {line:?}")))?;
         if size == 0 {
             break;
         }

@@ -46,7 +46,10 @@ fn get(edge: &Edge) -> Answers {
 }
 
 pub fn body(answers: &Answers) -> &str {
-    answers.text.split_once("\r\n\r\n").map_or("", |(_, body)| body)
+    answers
+        .text
+        .split_once("\r\n\r\n")
+        .map_or("", |(_, body)| body)
 }
 
 #[test]
@@ -79,10 +82,23 @@ fn something_that_is_no_answer_is_502() {
 fn a_body_ends_where_the_server_says_or_with_its_connection() {
     let until_end = get(&answered_with("HTTP/1.1 200 OK\r\n\r\nall of it"));
     assert!(until_end.text.contains("all of it"), "{}", until_end.text);
-    assert_eq!(until_end.field("transfer-encoding"), Some("chunked"), "the client learns that it is complete");
-    let chunked = get(&answered_with("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"));
-    assert!(body(&chunked).contains("abc") && body(&chunked).ends_with("0\r\n\r\n"), "{}", chunked.text);
-    for none in ["HTTP/1.1 204 No Content\r\n\r\n", "HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\n\r\n"] {
+    assert_eq!(
+        until_end.field("transfer-encoding"),
+        Some("chunked"),
+        "the client learns that it is complete"
+    );
+    let chunked = get(&answered_with(
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+    ));
+    assert!(
+        body(&chunked).contains("abc") && body(&chunked).ends_with("0\r\n\r\n"),
+        "{}",
+        chunked.text
+    );
+    for none in [
+        "HTTP/1.1 204 No Content\r\n\r\n",
+        "HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\n\r\n",
+    ] {
         assert_eq!(body(&get(&answered_with(none))), "", "{none}");
     }
     let head = answered_with("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n");
@@ -92,15 +108,30 @@ fn a_body_ends_where_the_server_says_or_with_its_connection() {
 
 #[test]
 fn an_answer_that_was_cut_off_does_not_look_complete() {
-    let length = get(&answered_with("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf"));
+    let length = get(&answered_with(
+        "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf",
+    ));
     assert!(body(&length).len() < 10, "{}", length.text);
-    for chunks in ["5\r\nha", "2\r\nha\r\n", "2\r\nha\r\n0\r\n", "x\r\n", "2\r\nhalf\r\n0\r\n\r\n"] {
+    for chunks in [
+        "5\r\nha",
+        "2\r\nha\r\n",
+        "2\r\nha\r\n0\r\n",
+        "x\r\n",
+        "2\r\nhalf\r\n0\r\n\r\n",
+    ] {
         let edge = server(move |_, mut stream| {
             read_head(&mut stream);
-            let _ = write!(stream, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}");
+            let _ = write!(
+                stream,
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}"
+            );
         });
         let cut = get(&edge);
-        assert!(!body(&cut).ends_with("0\r\n\r\n"), "{chunks:?}: {}", cut.text);
+        assert!(
+            !body(&cut).ends_with("0\r\n\r\n"),
+            "{chunks:?}: {}",
+            cut.text
+        );
     }
 }
 
@@ -109,11 +140,14 @@ fn an_answer_that_was_cut_off_does_not_look_complete() {
 fn an_early_answer_reaches_a_client_that_still_sends() {
     let edge = server(|_, mut stream| {
         read_head(&mut stream);
-        let _ =
-            stream.write_all(b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 3\r\n\r\nno!");
+        let _ = stream.write_all(
+            b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 3\r\n\r\nno!",
+        );
     });
     let mut client = raw::connect(edge.address);
-    client.write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n\r\n").unwrap();
+    client
+        .write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n\r\n")
+        .unwrap();
     let answer = read_head(&mut client).unwrap();
     assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
 }
@@ -137,14 +171,21 @@ fn a_connection_with_more_than_the_answer_is_not_used_again() {
 
 #[test]
 fn a_connection_that_said_it_would_close_is_not_used_again() {
-    for close in ["HTTP/1.1 200 OK\r\nConnection: close\r\n", "HTTP/1.0 200 OK\r\n"] {
+    for close in [
+        "HTTP/1.1 200 OK\r\nConnection: close\r\n",
+        "HTTP/1.0 200 OK\r\n",
+    ] {
         let edge = server(move |number, mut stream| {
             read_head(&mut stream);
             let _ = write!(stream, "{close}Content-Length: 1\r\n\r\n{number}");
             // It goes on reading: whatever came now would never be answered.
             let _ = stream.read_to_end(&mut Vec::new());
         });
-        assert_eq!([body(&get(&edge)), body(&get(&edge))], ["0", "1"], "{close}");
+        assert_eq!(
+            [body(&get(&edge)), body(&get(&edge))],
+            ["0", "1"],
+            "{close}"
+        );
     }
 }
 
@@ -153,13 +194,23 @@ fn a_connection_that_said_it_would_close_is_not_used_again() {
 fn a_request_that_changes_something_is_not_sent_twice() {
     let edge = server(|number, mut stream| {
         read_head(&mut stream);
-        let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n{number}");
+        let _ = write!(
+            stream,
+            "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n{number}"
+        );
         // The second request of a connection is read and never answered.
         read_head(&mut stream);
     });
     assert_eq!(body(&get(&edge)), "0");
-    assert_eq!(raw::request(edge.address, "POST", "/", &["Content-Length: 0"]).status(), 502);
+    assert_eq!(
+        raw::request(edge.address, "POST", "/", &["Content-Length: 0"]).status(),
+        502
+    );
     assert_eq!(body(&get(&edge)), "1");
     let again = get(&edge);
-    assert_eq!((again.status(), body(&again)), (200, "2"), "one that changes nothing is");
+    assert_eq!(
+        (again.status(), body(&again)),
+        (200, "2"),
+        "one that changes nothing is"
+    );
 }

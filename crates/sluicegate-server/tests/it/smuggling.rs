@@ -32,23 +32,43 @@ fn nobody_sees_two_requests_where_one_was_sent() {
         let mut failures = Vec::new();
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some(case) = cases.get(number) else { return failures };
+            let Some(case) = cases.get(number) else {
+                return failures;
+            };
             failures.extend(play(case, number, &edge, &recorder));
         }
     };
     let failures: Vec<String> = thread::scope(|scope| {
         let players: Vec<_> = (0..THREADS).map(|_| scope.spawn(play_all)).collect();
-        players.into_iter().flat_map(|player| player.join().unwrap()).collect()
+        players
+            .into_iter()
+            .flat_map(|player| player.join().unwrap())
+            .collect()
     });
     // Looked at once more when everything is over: nothing came late, and nothing else came at all.
-    let strangers: Vec<_> = recorder.seen().into_iter().filter(|seen| !seen.target().starts_with("/case/")).collect();
-    let strangers: Vec<_> = strangers.iter().filter(|seen| !is_announced(seen.target(), &cases)).collect();
+    let strangers: Vec<_> = recorder
+        .seen()
+        .into_iter()
+        .filter(|seen| !seen.target().starts_with("/case/"))
+        .collect();
+    let strangers: Vec<_> = strangers
+        .iter()
+        .filter(|seen| !is_announced(seen.target(), &cases))
+        .collect();
     assert!(strangers.is_empty(), "{strangers:#?}");
-    assert!(failures.is_empty(), "{} of {} cases:\n{}", failures.len(), cases.len(), failures.join("\n"));
+    assert!(
+        failures.is_empty(),
+        "{} of {} cases:\n{}",
+        failures.len(),
+        cases.len(),
+        failures.join("\n")
+    );
 }
 
 fn is_announced(target: &str, cases: &[Case]) -> bool {
-    let number = target.strip_prefix("/next/").and_then(|number| number.parse::<usize>().ok());
+    let number = target
+        .strip_prefix("/next/")
+        .and_then(|number| number.parse::<usize>().ok());
     number.is_some_and(|number| cases[number].expected == Expected::Twice)
 }
 
@@ -57,12 +77,20 @@ fn play(case: &Case, number: usize, edge: &Edge, recorder: &Recorder) -> Option<
     let answers = raw::exchange(edge.address, &bytes(case, number));
     let of = |kind: &str| {
         let target = format!("/{kind}/{number}");
-        recorder.seen().into_iter().filter(|seen| seen.target() == target).collect::<Vec<_>>()
+        recorder
+            .seen()
+            .into_iter()
+            .filter(|seen| seen.target() == target)
+            .collect::<Vec<_>>()
     };
     let (own, next) = (of("case"), of("next"));
     let statuses = answers.statuses();
-    let fails =
-        |what: &str| Some(format!("{what}: {:?} {:?}, answered {statuses:?}, seen {own:#?}", case.expected, case.text));
+    let fails = |what: &str| {
+        Some(format!(
+            "{what}: {:?} {:?}, answered {statuses:?}, seen {own:#?}",
+            case.expected, case.text
+        ))
+    };
     if own.iter().any(|seen| seen.fault.is_some()) {
         return fails("the request behind is malformed");
     }
@@ -87,10 +115,16 @@ fn bytes(case: &Case, number: usize) -> Vec<u8> {
     let next = format!("GET /next/{number} HTTP/1.1\\r\\nHost: a.example\\r\\n\\r\\n");
     let length = corpus::bytes(&next).len();
     let text = case.text.replace("{case}", &format!("/case/{number}"));
-    let text = text.replace("{len}", &length.to_string()).replace("{hex}", &format!("{length:x}"));
+    let text = text
+        .replace("{len}", &length.to_string())
+        .replace("{hex}", &format!("{length:x}"));
     // The length of an empty last chunk and what follows it.
     let text = text.replace("{all}", &(b"0\r\n\r\n".len() + length).to_string());
-    corpus::bytes(&text.replace("{next-hex}", &format!("{length:x}")).replace("{next}", &next))
+    corpus::bytes(
+        &text
+            .replace("{next-hex}", &format!("{length:x}"))
+            .replace("{next}", &next),
+    )
 }
 
 fn cases() -> Vec<Case> {
@@ -98,7 +132,10 @@ fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     let mut add = |expected, text: String| cases.push(Case { expected, text });
     for (expected, coding) in corpus::expectations("codings.txt") {
-        add(expected, format!(r"{head}{coding}\r\n\r\n{{next-hex}}\r\n{{next}}\r\n0\r\n\r\n"));
+        add(
+            expected,
+            format!(r"{head}{coding}\r\n\r\n{{next-hex}}\r\n{{next}}\r\n0\r\n\r\n"),
+        );
         // Who goes by the length takes the next request for a part of this body; who goes by the coding does not.
         let short = r"0\r\n\r\n{next}";
         for lines in mixtures(&coding, "Content-Length: {all}") {
@@ -116,11 +153,17 @@ fn cases() -> Vec<Case> {
             add(Expected::Refused, format!(r"{head}{lines}\r\n\r\n{{next}}"));
         }
         for lines in mixtures(&length, "Transfer-Encoding: chunked") {
-            add(Expected::Either, format!(r"{head}{lines}\r\n\r\n{{next-hex}}\r\n{{next}}\r\n0\r\n\r\n"));
+            add(
+                Expected::Either,
+                format!(r"{head}{lines}\r\n\r\n{{next-hex}}\r\n{{next}}\r\n0\r\n\r\n"),
+            );
         }
     }
     for (expected, body) in corpus::expectations("chunks.txt") {
-        add(expected, format!(r"{head}Transfer-Encoding: chunked\r\n\r\n{body}"));
+        add(
+            expected,
+            format!(r"{head}Transfer-Encoding: chunked\r\n\r\n{body}"),
+        );
     }
     for (expected, request) in corpus::expectations("heads.txt") {
         add(expected, request);

@@ -23,7 +23,10 @@ impl ClockShim {
     pub fn build() -> Self {
         let mut in_use = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
         let library = in_use.upgrade().unwrap_or_else(|| {
-            Arc::new(Library::compile().unwrap_or_else(|error| panic!("compiling the clock shim: {error}")))
+            Arc::new(
+                Library::compile()
+                    .unwrap_or_else(|error| panic!("compiling the clock shim: {error}")),
+            )
         });
         *in_use = Arc::downgrade(&library);
         Self { library }
@@ -32,8 +35,12 @@ impl ClockShim {
     /// A new clock, not yet stepped. Processes that are given the same clock are stepped together.
     pub fn clock(&self) -> ShimClock {
         let directory = watchdog::temporary_directory("clock-");
-        let file = File::create(directory.path().join(OFFSETS)).expect("a directory of ours can be written");
-        let clock = ShimClock { shim: self.clone(), offsets: Arc::new(Offsets { file, directory }) };
+        let file = File::create(directory.path().join(OFFSETS))
+            .expect("a directory of ours can be written");
+        let clock = ShimClock {
+            shim: self.clone(),
+            offsets: Arc::new(Offsets { file, directory }),
+        };
         clock.set_realtime_offset(0);
         clock.set_monotonic_offset(0);
         clock
@@ -62,13 +69,21 @@ impl ShimClock {
     pub fn env(&self) -> Vec<(String, String)> {
         let library = self.shim.library.path();
         let offsets = self.offsets.directory.path().join(OFFSETS);
-        let variables = [("LD_PRELOAD", library), ("SLUICEGATE_CLOCK_OFFSET_FILE", offsets)];
-        variables.map(|(name, path)| (name.to_owned(), path.display().to_string())).to_vec()
+        let variables = [
+            ("LD_PRELOAD", library),
+            ("SLUICEGATE_CLOCK_OFFSET_FILE", offsets),
+        ];
+        variables
+            .map(|(name, path)| (name.to_owned(), path.display().to_string()))
+            .to_vec()
     }
 
     /// Eight bytes in their place, so the process that maps the file sees the old or the new number.
     fn write(&self, at: u64, nanoseconds: i64) {
-        let written = self.offsets.file.write_all_at(&nanoseconds.to_ne_bytes(), at);
+        let written = self
+            .offsets
+            .file
+            .write_all_at(&nanoseconds.to_ne_bytes(), at);
         written.expect("an open file of sixteen bytes can be written");
     }
 }
@@ -91,7 +106,9 @@ struct Library {
 
 impl Library {
     fn compile() -> io::Result<Self> {
-        let library = Self { directory: watchdog::temporary_directory("shim-") };
+        let library = Self {
+            directory: watchdog::temporary_directory("shim-"),
+        };
         let source = library.directory.path().join("shim.c");
         fs::write(&source, include_str!("shim.c"))?;
         let output = Command::new("cc")
@@ -100,7 +117,9 @@ impl Library {
             .arg(&source)
             .output()?;
         if !output.status.success() {
-            return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()));
+            return Err(io::Error::other(
+                String::from_utf8_lossy(&output.stderr).into_owned(),
+            ));
         }
         Ok(library)
     }

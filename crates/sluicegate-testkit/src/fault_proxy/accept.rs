@@ -21,7 +21,12 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// Accepts until the proxy is over.
 pub fn run(shared: &Arc<Shared>, address: SocketAddr, listener: TcpListener) {
-    let mut door = Door { address, listener: Some(listener), fillers: Vec::new(), is_shut: false };
+    let mut door = Door {
+        address,
+        listener: Some(listener),
+        fillers: Vec::new(),
+        is_shut: false,
+    };
     loop {
         let (fault, generation, is_over) = {
             let state = shared.state();
@@ -36,7 +41,11 @@ pub fn run(shared: &Arc<Shared>, address: SocketAddr, listener: TcpListener) {
         }
         door.follow(fault);
         shared.state().generation_in_force = generation;
-        let accepted = if fault == Fault::Drop { None } else { door.accept() };
+        let accepted = if fault == Fault::Drop {
+            None
+        } else {
+            door.accept()
+        };
         match accepted {
             Some(client) => serve(shared, client, fault),
             // bounded wait: a look at the listener each millisecond until the proxy is over
@@ -75,9 +84,13 @@ impl Door {
     }
 
     fn shut(&mut self) {
-        let Some(listener) = &self.listener else { return };
+        let Some(listener) = &self.listener else {
+            return;
+        };
         // Asking a second time only changes the length of the queue.
-        SockRef::from(listener).listen(0).expect("a socket that listens can be told to listen");
+        SockRef::from(listener)
+            .listen(0)
+            .expect("a socket that listens can be told to listen");
         while let Ok(filler) = TcpStream::connect_timeout(&self.address, FULL_AFTER) {
             let name = filler.local_addr().expect("a connected socket has a name");
             self.fillers.push((name, filler));
@@ -87,7 +100,9 @@ impl Door {
 
     fn open(&mut self) {
         if let Some(listener) = &self.listener {
-            SockRef::from(listener).listen(QUEUE).expect("a socket that listens can be told to listen");
+            SockRef::from(listener)
+                .listen(QUEUE)
+                .expect("a socket that listens can be told to listen");
         }
         self.is_shut = false;
     }

@@ -54,19 +54,30 @@ impl Connection {
 
 /// Lets the socket end with a reset instead of a polite close.
 pub fn reset_when_closed(socket: &TcpStream) {
-    SockRef::from(socket).set_linger(Some(Duration::ZERO)).expect("lingering is allowed on every socket");
+    SockRef::from(socket)
+        .set_linger(Some(Duration::ZERO))
+        .expect("lingering is allowed on every socket");
 }
 
 /// Connects to the server and passes bytes until both sides have ended. A server that is away means a reset.
 pub fn serve(shared: &Arc<Shared>, client: TcpStream) {
     let server = TcpStream::connect_timeout(&shared.target, Duration::from_secs(1));
-    let (Ok(server), Ok(())) = (server, client.set_nonblocking(false)) else { return reset_when_closed(&client) };
+    let (Ok(server), Ok(())) = (server, client.set_nonblocking(false)) else {
+        return reset_when_closed(&client);
+    };
     for socket in [&client, &server] {
-        let prepared = socket.set_nodelay(true).and_then(|()| socket.set_write_timeout(Some(LOOK_AGAIN)));
+        let prepared = socket
+            .set_nodelay(true)
+            .and_then(|()| socket.set_write_timeout(Some(LOOK_AGAIN)));
         prepared.expect("a timeout above zero and no delay are allowed on every socket");
     }
     let flags = (AtomicBool::new(false), AtomicBool::new(false));
-    let connection = Arc::new(Connection { client, server, is_black_hole: flags.0, is_ended: flags.1 });
+    let connection = Arc::new(Connection {
+        client,
+        server,
+        is_black_hole: flags.0,
+        is_ended: flags.1,
+    });
     let fault = {
         let mut state = shared.state();
         state.connections.push(Arc::downgrade(&connection));
@@ -114,7 +125,10 @@ fn read(shared: &Shared, connection: &Connection, from: Side, sender: &SyncSende
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Ok(0) | Err(_) => return,
             Ok(length) => {
-                if sender.send((Instant::now(), buffer[..length].to_vec())).is_err() {
+                if sender
+                    .send((Instant::now(), buffer[..length].to_vec()))
+                    .is_err()
+                {
                     return;
                 }
             }
@@ -135,9 +149,17 @@ fn write(shared: &Shared, connection: &Connection, to: Side, receiver: &Receiver
 }
 
 /// Whether the chunk was written; if not, this direction is over.
-fn write_chunk(shared: &Shared, connection: &Connection, to: Side, came_at: Instant, mut bytes: &[u8]) -> bool {
+fn write_chunk(
+    shared: &Shared,
+    connection: &Connection,
+    to: Side,
+    came_at: Instant,
+    mut bytes: &[u8],
+) -> bool {
     while !bytes.is_empty() {
-        let Some(fault) = passing_fault(shared, connection) else { return false };
+        let Some(fault) = passing_fault(shared, connection) else {
+            return false;
+        };
         let length = match fault {
             Fault::Latency(latency) if came_at.elapsed() < latency => {
                 shared.wait_for_change(latency.saturating_sub(came_at.elapsed()));
@@ -149,11 +171,14 @@ fn write_chunk(shared: &Shared, connection: &Connection, to: Side, came_at: Inst
         match connection.socket(to).write(&bytes[..length]) {
             Ok(written) => bytes = &bytes[written..],
             // The other side does not read: look whether the fault has changed.
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(_) => return false,
         }
         if fault == Fault::OneBytePerSecond {
-            wait_while(shared, connection, Duration::from_secs(1), |fault| fault == Fault::OneBytePerSecond);
+            wait_while(shared, connection, Duration::from_secs(1), |fault| {
+                fault == Fault::OneBytePerSecond
+            });
         }
     }
     true
@@ -182,7 +207,15 @@ fn wait_while(
         if !is_black_hole && (left.is_zero() || !is(state.fault)) {
             return Some(state.fault);
         }
-        let look_again = if is_black_hole { LOOK_AGAIN } else { left.min(LOOK_AGAIN) };
-        state = shared.changed.wait_timeout(state, look_again).unwrap_or_else(PoisonError::into_inner).0;
+        let look_again = if is_black_hole {
+            LOOK_AGAIN
+        } else {
+            left.min(LOOK_AGAIN)
+        };
+        state = shared
+            .changed
+            .wait_timeout(state, look_again)
+            .unwrap_or_else(PoisonError::into_inner)
+            .0;
     }
 }

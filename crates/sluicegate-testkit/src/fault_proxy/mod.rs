@@ -54,10 +54,17 @@ impl FaultProxy {
     pub fn new(target: SocketAddr) -> Self {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
         let shared = Arc::new(Shared::new(target));
-        let listener = accept::listen(address).expect("the port was free a moment ago and is kept for us");
+        let listener =
+            accept::listen(address).expect("the port was free a moment ago and is kept for us");
         let for_thread = Arc::clone(&shared);
-        let acceptor = Some(thread::spawn(move || accept::run(&for_thread, address, listener)));
-        Self { address, shared, acceptor }
+        let acceptor = Some(thread::spawn(move || {
+            accept::run(&for_thread, address, listener)
+        }));
+        Self {
+            address,
+            shared,
+            acceptor,
+        }
     }
 
     /// Where clients connect.
@@ -82,9 +89,11 @@ impl FaultProxy {
         for connection in self.shared.connections() {
             connection.apply(fault);
         }
-        wait_until(Duration::from_secs(5), "the listener knows the fault", || {
-            self.shared.state().generation_in_force >= generation
-        });
+        wait_until(
+            Duration::from_secs(5),
+            "the listener knows the fault",
+            || self.shared.state().generation_in_force >= generation,
+        );
     }
 
     /// Makes black holes of the connections open now, for good; new ones work.
@@ -177,7 +186,9 @@ impl Shared {
 
     fn connections(&self) -> Vec<Arc<Connection>> {
         let mut state = self.state();
-        state.connections.retain(|connection| connection.strong_count() > 0);
+        state
+            .connections
+            .retain(|connection| connection.strong_count() > 0);
         state.connections.iter().filter_map(Weak::upgrade).collect()
     }
 
@@ -185,7 +196,10 @@ impl Shared {
     fn wait_for_change(&self, at_most: Duration) {
         let state = self.state();
         if !state.is_over {
-            let _woken = self.changed.wait_timeout(state, at_most).unwrap_or_else(PoisonError::into_inner);
+            let _woken = self
+                .changed
+                .wait_timeout(state, at_most)
+                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -193,10 +207,12 @@ impl Shared {
     fn spawn(self: &Arc<Self>, run: impl FnOnce(&Arc<Self>) + Send + 'static) -> io::Result<()> {
         let shared = Arc::clone(self);
         self.threads.fetch_add(1, Ordering::Relaxed);
-        let spawned = thread::Builder::new().stack_size(128 * 1024).spawn(move || {
-            run(&shared);
-            shared.threads.fetch_sub(1, Ordering::Relaxed);
-        });
+        let spawned = thread::Builder::new()
+            .stack_size(128 * 1024)
+            .spawn(move || {
+                run(&shared);
+                shared.threads.fetch_sub(1, Ordering::Relaxed);
+            });
         if spawned.is_err() {
             self.threads.fetch_sub(1, Ordering::Relaxed);
         }

@@ -10,7 +10,12 @@ const NANOSECONDS: i64 = 1_000_000_000;
 
 fn seconds_ahead(server: &RedisServer) -> i64 {
     let (seconds, _): (i64, i64) = server.command(&["TIME"]);
-    seconds - SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs().cast_signed()
+    seconds
+        - SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap()
+            .as_secs()
+            .cast_signed()
 }
 
 #[test]
@@ -23,9 +28,16 @@ fn the_wall_clock_of_a_running_redis_steps_by_an_hour_both_ways_and_it_keeps_wor
     for hours in [0, 1, -1, 0] {
         clock.set_realtime_offset(hours * HOUR * NANOSECONDS);
         let ahead = seconds_ahead(&server);
-        assert!((ahead - hours * HOUR).abs() <= 1, "{ahead} s ahead after a step to {hours} h");
-        let (in_script, _): (i64, i64) = server.command(&["EVAL", "return redis.call('TIME')", "0"]);
-        assert!((in_script - server.command::<(i64, i64)>(&["TIME"]).0).abs() <= 1, "scripts see the same clock");
+        assert!(
+            (ahead - hours * HOUR).abs() <= 1,
+            "{ahead} s ahead after a step to {hours} h"
+        );
+        let (in_script, _): (i64, i64) =
+            server.command(&["EVAL", "return redis.call('TIME')", "0"]);
+        assert!(
+            (in_script - server.command::<(i64, i64)>(&["TIME"]).0).abs() <= 1,
+            "scripts see the same clock"
+        );
         server.command::<()>(&["SET", "now", "1", "PX", "60000"]);
         assert!(server.command::<bool>(&["EXISTS", "now"]));
         // Asked for when an hour has passed for it, it expires, and does not come back with the clock.
@@ -52,9 +64,15 @@ fn both_clocks_of_a_program_of_ours_step_while_it_runs() {
         let this = "clock_shim::both_clocks_of_a_program_of_ours_step_while_it_runs";
         return assert_passed(&run_alone(this, &clock.env()));
     }
-    let offsets =
-        OpenOptions::new().write(true).open(std::env::var_os("SLUICEGATE_CLOCK_OFFSET_FILE").unwrap()).unwrap();
-    let set = |at, seconds: i64| offsets.write_all_at(&(seconds * NANOSECONDS).to_ne_bytes(), at).unwrap();
+    let offsets = OpenOptions::new()
+        .write(true)
+        .open(std::env::var_os("SLUICEGATE_CLOCK_OFFSET_FILE").unwrap())
+        .unwrap();
+    let set = |at, seconds: i64| {
+        offsets
+            .write_all_at(&(seconds * NANOSECONDS).to_ne_bytes(), at)
+            .unwrap()
+    };
     let hour = Duration::from_secs(HOUR.unsigned_abs());
     let (wall, monotonic) = (SystemTime::now(), Instant::now());
     set(8, HOUR);
@@ -70,8 +88,20 @@ fn both_clocks_of_a_program_of_ours_step_while_it_runs() {
 fn any_child_process_lives_by_the_clock_it_is_given() {
     let clock = ClockShim::build().clock();
     clock.set_realtime_offset(-HOUR * NANOSECONDS - 1);
-    let output = Command::new("date").arg("+%s").envs(clock.env()).output().unwrap();
-    let theirs: i64 = String::from_utf8(output.stdout).unwrap().trim().parse().unwrap();
-    let ours = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs().cast_signed();
+    let output = Command::new("date")
+        .arg("+%s")
+        .envs(clock.env())
+        .output()
+        .unwrap();
+    let theirs: i64 = String::from_utf8(output.stdout)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
+    let ours = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_secs()
+        .cast_signed();
     assert!((ours - theirs - HOUR).abs() <= 2, "{ours} {theirs}");
 }

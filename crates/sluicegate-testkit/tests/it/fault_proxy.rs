@@ -40,14 +40,39 @@ fn bytes_pass_and_connections_are_counted() {
     let start = Instant::now();
     let mut clients = [(); 5].map(|()| connect(&proxy, Duration::from_secs(2)));
     clients.iter_mut().for_each(|client| ping(client).unwrap());
-    assert_eq!((proxy.connections_accepted(), proxy.connections_open()), (5, 5));
-    assert!(proxy.accept_times().iter().all(|time| *time >= start && time.elapsed() < Duration::from_secs(5)));
+    assert_eq!(
+        (proxy.connections_accepted(), proxy.connections_open()),
+        (5, 5)
+    );
+    assert!(
+        proxy
+            .accept_times()
+            .iter()
+            .all(|time| *time >= start && time.elapsed() < Duration::from_secs(5))
+    );
     drop(clients);
-    wait_until(Duration::from_secs(2), "closed connections are let go", || proxy.connections_open() == 0);
+    wait_until(
+        Duration::from_secs(2),
+        "closed connections are let go",
+        || proxy.connections_open() == 0,
+    );
     let large = "x".repeat(4_000_000);
-    let mut client = redis::Client::open(proxy.url()).unwrap().get_connection().unwrap();
-    redis::cmd("SET").arg("a").arg(&large).exec(&mut client).unwrap();
-    assert_eq!(redis::cmd("GET").arg("a").query::<String>(&mut client).unwrap(), large);
+    let mut client = redis::Client::open(proxy.url())
+        .unwrap()
+        .get_connection()
+        .unwrap();
+    redis::cmd("SET")
+        .arg("a")
+        .arg(&large)
+        .exec(&mut client)
+        .unwrap();
+    assert_eq!(
+        redis::cmd("GET")
+            .arg("a")
+            .query::<String>(&mut client)
+            .unwrap(),
+        large
+    );
 }
 
 #[test]
@@ -83,7 +108,10 @@ fn one_byte_passes_each_second() {
     let start = Instant::now();
     assert_eq!(client.read(&mut answer[1..]).unwrap(), 1);
     let took = start.elapsed();
-    assert!(took > Duration::from_millis(900) && took < Duration::from_millis(1500), "{took:?}");
+    assert!(
+        took > Duration::from_millis(900) && took < Duration::from_millis(1500),
+        "{took:?}"
+    );
     proxy.set(Fault::None);
     client.read_exact(&mut answer[2..]).unwrap();
     assert_eq!(&answer, b"answer");
@@ -119,7 +147,11 @@ fn dropped_packets_leave_a_connect_unanswered() {
         proxy.set(Fault::None);
         pong(&mut old).unwrap();
         ping(&mut connect(&proxy, Duration::from_secs(2))).unwrap();
-        assert_eq!(proxy.connections_accepted(), accepted + 1, "our own fillers do not count");
+        assert_eq!(
+            proxy.connections_accepted(),
+            accepted + 1,
+            "our own fillers do not count"
+        );
     }
 }
 
@@ -130,9 +162,15 @@ fn a_reset_is_seen_by_old_and_new_connections() {
     let mut old = connect(&proxy, Duration::from_secs(2));
     ping(&mut old).unwrap();
     proxy.set(Fault::Reset);
-    assert_eq!(pong(&mut old).unwrap_err().kind(), ErrorKind::ConnectionReset);
+    assert_eq!(
+        pong(&mut old).unwrap_err().kind(),
+        ErrorKind::ConnectionReset
+    );
     let mut new = connect(&proxy, Duration::from_secs(2));
-    assert_eq!(pong(&mut new).unwrap_err().kind(), ErrorKind::ConnectionReset);
+    assert_eq!(
+        pong(&mut new).unwrap_err().kind(),
+        ErrorKind::ConnectionReset
+    );
     proxy.set(Fault::None);
     ping(&mut connect(&proxy, Duration::from_secs(2))).unwrap();
 }
@@ -146,8 +184,15 @@ fn a_half_close_ends_reading_while_writes_arrive() {
     proxy.set(Fault::HalfClose);
     assert_eq!(client.read(&mut [0; 1]).unwrap(), 0);
     client.write_all(b"SET a 1\r\n").unwrap();
-    wait_until(Duration::from_secs(2), "the write arrives", || server.command(&["EXISTS", "a"]));
-    assert_eq!(connect(&proxy, Duration::from_secs(2)).read(&mut [0; 1]).unwrap(), 0);
+    wait_until(Duration::from_secs(2), "the write arrives", || {
+        server.command(&["EXISTS", "a"])
+    });
+    assert_eq!(
+        connect(&proxy, Duration::from_secs(2))
+            .read(&mut [0; 1])
+            .unwrap(),
+        0
+    );
 }
 
 #[test]
@@ -158,7 +203,10 @@ fn a_closed_listener_refuses_new_connections_only() {
     for _ in 0..3 {
         proxy.set(Fault::Refuse);
         ping(&mut old).unwrap();
-        assert_eq!(TcpStream::connect(proxy.address()).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+        assert_eq!(
+            TcpStream::connect(proxy.address()).unwrap_err().kind(),
+            ErrorKind::ConnectionRefused
+        );
         proxy.set(Fault::None);
         ping(&mut connect(&proxy, Duration::from_secs(2))).unwrap();
     }
@@ -181,7 +229,12 @@ fn a_server_that_is_away_resets_the_client() {
     let server = RedisServer::start();
     let proxy = FaultProxy::new(server.address());
     server.kill();
-    assert_eq!(pong(&mut connect(&proxy, Duration::from_secs(2))).unwrap_err().kind(), ErrorKind::ConnectionReset);
+    assert_eq!(
+        pong(&mut connect(&proxy, Duration::from_secs(2)))
+            .unwrap_err()
+            .kind(),
+        ErrorKind::ConnectionReset
+    );
     server.restart();
     ping(&mut connect(&proxy, Duration::from_secs(2))).unwrap();
 }
@@ -194,8 +247,17 @@ fn a_dropped_proxy_leaves_no_thread_whatever_its_fault() {
     }
     let before = threads();
     let server = RedisServer::start();
-    let faults = [Fault::None, Fault::Latency(SHORT), Fault::OneBytePerSecond, Fault::Stall, Fault::Drop];
-    for fault in faults.into_iter().chain([Fault::Reset, Fault::HalfClose, Fault::Refuse]) {
+    let faults = [
+        Fault::None,
+        Fault::Latency(SHORT),
+        Fault::OneBytePerSecond,
+        Fault::Stall,
+        Fault::Drop,
+    ];
+    for fault in faults
+        .into_iter()
+        .chain([Fault::Reset, Fault::HalfClose, Fault::Refuse])
+    {
         let proxy = FaultProxy::new(server.address());
         let mut clients = [(); 3].map(|()| connect(&proxy, SHORT));
         clients.iter_mut().for_each(|client| ping(client).unwrap());
@@ -205,8 +267,14 @@ fn a_dropped_proxy_leaves_no_thread_whatever_its_fault() {
         assert!(threads() > before);
         let start = Instant::now();
         drop(proxy);
-        assert!(start.elapsed() < Duration::from_secs(1), "{fault:?} took {:?}", start.elapsed());
+        assert!(
+            start.elapsed() < Duration::from_secs(1),
+            "{fault:?} took {:?}",
+            start.elapsed()
+        );
         // The kernel lists a thread a moment longer than it runs.
-        wait_until(Duration::from_millis(200), "the threads are gone", || threads() == before);
+        wait_until(Duration::from_millis(200), "the threads are gone", || {
+            threads() == before
+        });
     }
 }

@@ -10,7 +10,10 @@ fn a_promoted_replica_is_followed_by_the_others() {
     let replication = Replication::start(2);
     assert_eq!(increment_everywhere(replication.primary()), (1, 2));
     replication.promote(2);
-    assert_eq!(replication.primary().port(), replication.servers()[2].port());
+    assert_eq!(
+        replication.primary().port(),
+        replication.servers()[2].port()
+    );
     assert_eq!(increment_everywhere(replication.primary()), (2, 2));
     assert_eq!(replication.servers()[0].command::<i64>(&["GET", "a"]), 2);
     replication.servers()[0].kill();
@@ -21,7 +24,14 @@ fn a_promoted_replica_is_followed_by_the_others() {
 fn increment_everywhere(primary: &RedisServer) -> (i64, i64) {
     let mut client = primary.client();
     let value = redis::cmd("INCR").arg("a").query(&mut client).unwrap();
-    (value, redis::cmd("WAIT").arg(2).arg(4000).query(&mut client).unwrap())
+    (
+        value,
+        redis::cmd("WAIT")
+            .arg(2)
+            .arg(4000)
+            .query(&mut client)
+            .unwrap(),
+    )
 }
 
 #[test]
@@ -79,7 +89,9 @@ fn slots_move_with_their_keys_while_clients_write() {
             while !is_over.load(Ordering::Relaxed) {
                 // A plain client that follows no redirection: one of the masters takes the write.
                 let takers = cluster.nodes()[..3].iter();
-                let taken = takers.filter(|node| node.try_command::<i64>(&["INCR", key]).is_ok()).count();
+                let taken = takers
+                    .filter(|node| node.try_command::<i64>(&["INCR", key]).is_ok())
+                    .count();
                 written.fetch_add(taken as u64, Ordering::Relaxed);
             }
         });
@@ -94,7 +106,10 @@ fn slots_move_with_their_keys_while_clients_write() {
     cluster.move_slots(0..=99, 2);
     println!("100 slots moved in {:?}", start.elapsed());
     let owner = &cluster.nodes()[cluster.owner_of_key(key)];
-    assert_eq!(owner.command::<u64>(&["GET", key]), written.load(Ordering::Relaxed));
+    assert_eq!(
+        owner.command::<u64>(&["GET", key]),
+        written.load(Ordering::Relaxed)
+    );
     cluster.wait_until_ok(LONG);
 }
 

@@ -23,7 +23,11 @@ pub(super) enum When {
     /// So many times at one instant.
     Times { at: Timestamp, times: u64 },
     /// At regular instants, both ends included.
-    Every { from: Timestamp, to: Timestamp, step: Nanos },
+    Every {
+        from: Timestamp,
+        to: Timestamp,
+        step: Nanos,
+    },
 }
 
 /// What is asked for.
@@ -77,14 +81,23 @@ impl Ask {
             {
                 Err("expected a count of allowed charges".to_owned())
             }
-            _ => Ok(Self { caller: caller.to_owned(), when, verb, expected }),
+            _ => Ok(Self {
+                caller: caller.to_owned(),
+                when,
+                verb,
+                expected,
+            }),
         }
     }
 }
 
 impl When {
     fn parse(words: &mut Words<'_>) -> Result<Self, String> {
-        let instant = |words: &mut Words<'_>| words.duration().map(|span| Timestamp::from_nanos(span.get()));
+        let instant = |words: &mut Words<'_>| {
+            words
+                .duration()
+                .map(|span| Timestamp::from_nanos(span.get()))
+        };
         if words.skip("from") {
             let from = instant(words)?;
             words.expect("to")?;
@@ -99,7 +112,10 @@ impl When {
         }
         words.expect("at")?;
         let at = instant(words)?;
-        if !words.peek().is_some_and(|word| word.bytes().all(|byte| byte.is_ascii_digit())) {
+        if !words
+            .peek()
+            .is_some_and(|word| word.bytes().all(|byte| byte.is_ascii_digit()))
+        {
             return Ok(Self::At(at));
         }
         let times = words.number("a number of times")?;
@@ -113,7 +129,9 @@ impl When {
             Self::At(at) => Box::new(std::iter::once(at)),
             Self::Times { at, times } => Box::new((0..times).map(move |_| at)),
             Self::Every { from, to, step } => {
-                let next = move |at: &Timestamp| Some(at.after(step)).filter(|next| *next <= to && next > at);
+                let next = move |at: &Timestamp| {
+                    Some(at.after(step)).filter(|next| *next <= to && next > at)
+                };
                 Box::new(std::iter::successors(Some(from), next))
             }
         }
@@ -128,11 +146,17 @@ impl Verb {
             "refund" => {
                 let cost = words.number("units")?;
                 let which = which(words)?;
-                let age = if words.skip("drawn") { age(words)? } else { Nanos::ZERO };
+                let age = if words.skip("drawn") {
+                    age(words)?
+                } else {
+                    Nanos::ZERO
+                };
                 Ok(Self::Refund { cost, which, age })
             }
             "reset" => which(words).map(Self::Reset),
-            other => Err(format!("expected spend, peek, refund or reset (got {other:?})")),
+            other => Err(format!(
+                "expected spend, peek, refund or reset (got {other:?})"
+            )),
         }
     }
 }
@@ -155,7 +179,11 @@ impl Amounts {
 }
 
 fn which(words: &mut Words<'_>) -> Result<Which, String> {
-    if words.skip("of") { words.next("a limit").map(|name| Some(name.to_owned())) } else { Ok(None) }
+    if words.skip("of") {
+        words.next("a limit").map(|name| Some(name.to_owned()))
+    } else {
+        Ok(None)
+    }
 }
 
 fn age(words: &mut Words<'_>) -> Result<Nanos, String> {

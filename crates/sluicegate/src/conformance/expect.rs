@@ -35,8 +35,14 @@ enum Clause {
 
 impl Expected {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let clauses = text.split(',').map(Clause::parse).collect::<Result<Vec<_>, _>>()?;
-        Ok(Self { text: text.split_whitespace().collect::<Vec<_>>().join(" "), clauses })
+        let clauses = text
+            .split(',')
+            .map(Clause::parse)
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(Self {
+            text: text.split_whitespace().collect::<Vec<_>>().join(" "),
+            clauses,
+        })
     }
 
     pub(super) fn text(&self) -> &str {
@@ -55,10 +61,13 @@ impl Expected {
 
     /// Whether this is the answer, in everything that is said of it. A shadow limit that denies has to be mentioned.
     pub(super) fn describes(&self, answer: &Answer) -> Result<bool, String> {
-        let mentioned = self
-            .clauses
-            .iter()
-            .filter_map(|clause| if let Clause::WouldDeny(name) = clause { Some(name) } else { None });
+        let mentioned = self.clauses.iter().filter_map(|clause| {
+            if let Clause::WouldDeny(name) = clause {
+                Some(name)
+            } else {
+                None
+            }
+        });
         let mut fits = mentioned.eq(&answer.would_deny);
         for clause in &self.clauses {
             fits &= clause.describes(answer)?;
@@ -72,14 +81,20 @@ impl Clause {
         let mut words = Words::new(text);
         let clause = match words.next("an answer")? {
             "allowed" => Self::Allowed,
-            "denied" => Self::Denied { by: denied_by(&mut words)? },
+            "denied" => Self::Denied {
+                by: denied_by(&mut words)?,
+            },
             "never" => Self::Retry(None),
             "retry" => {
                 words.expect("in")?;
                 Self::Retry(Some(words.duration()?))
             }
             "full" => {
-                let span = if words.skip("in") { words.duration()? } else { Nanos::ZERO };
+                let span = if words.skip("in") {
+                    words.duration()?
+                } else {
+                    Nanos::ZERO
+                };
                 Self::Full(span, of(&mut words)?)
             }
             first => match (first.parse(), words.next("left, allowed or would deny")?) {
@@ -89,7 +104,12 @@ impl Clause {
                     words.expect("deny")?;
                     Self::WouldDeny(first.to_owned())
                 }
-                (_, second) => return Err(format!("expected an answer (got {:?})", format!("{first} {second}"))),
+                (_, second) => {
+                    return Err(format!(
+                        "expected an answer (got {:?})",
+                        format!("{first} {second}")
+                    ));
+                }
             },
         };
         words.end()?;
@@ -99,7 +119,9 @@ impl Clause {
     fn describes(&self, answer: &Answer) -> Result<bool, String> {
         Ok(match self {
             Self::Allowed => answer.is_allowed(),
-            Self::Denied { by } => !answer.is_allowed() && (by.is_empty() || *by == answer.denied_by),
+            Self::Denied { by } => {
+                !answer.is_allowed() && (by.is_empty() || *by == answer.denied_by)
+            }
             Self::Left(units, of) => answer.of(of.as_deref())?.remaining() == *units,
             Self::Full(span, of) => answer.of(of.as_deref())?.reset_after() == *span,
             Self::Retry(wait) => !answer.is_allowed() && answer.retry_after == *wait,
@@ -130,9 +152,14 @@ impl Answer {
     fn of(&self, name: Option<&str>) -> Result<Outcome, String> {
         let found = match (name, self.outcomes.as_slice()) {
             (None, [(_, only)]) => Some(*only),
-            (None, []) => return Err("nothing was charged, so nothing can be said of it".to_owned()),
+            (None, []) => {
+                return Err("nothing was charged, so nothing can be said of it".to_owned());
+            }
             (None, _) => return Err("expected of and a limit: several were charged".to_owned()),
-            (Some(name), outcomes) => outcomes.iter().find(|(own, _)| own == name).map(|(_, outcome)| *outcome),
+            (Some(name), outcomes) => outcomes
+                .iter()
+                .find(|(own, _)| own == name)
+                .map(|(_, outcome)| *outcome),
         };
         found.ok_or_else(|| format!("limit {:?} was not charged", name.unwrap_or_default()))
     }
@@ -155,8 +182,17 @@ impl fmt::Display for Answer {
             Some(wait) => write!(f, ", retry in {wait}")?,
         }
         for (name, outcome) in &self.outcomes {
-            let of = if several { format!(" of {name}") } else { String::new() };
-            write!(f, ", {} left{of}, full in {}{of}", outcome.remaining(), outcome.reset_after())?;
+            let of = if several {
+                format!(" of {name}")
+            } else {
+                String::new()
+            };
+            write!(
+                f,
+                ", {} left{of}, full in {}{of}",
+                outcome.remaining(),
+                outcome.reset_after()
+            )?;
         }
         Ok(())
     }
@@ -173,5 +209,9 @@ fn denied_by(words: &mut Words<'_>) -> Result<Vec<String>, String> {
 }
 
 fn of(words: &mut Words<'_>) -> Result<Option<String>, String> {
-    if words.skip("of") { words.next("a limit").map(|name| Some(name.to_owned())) } else { Ok(None) }
+    if words.skip("of") {
+        words.next("a limit").map(|name| Some(name.to_owned()))
+    } else {
+        Ok(None)
+    }
 }

@@ -43,7 +43,10 @@ fn declaration(words: &mut Words<'_>) -> Result<Declaration, String> {
         Some(_) if is_shadow => "limit",
         other => {
             let other = other.unwrap_or_default();
-            return Err(format!("expected {}, at, from or as (got {other:?})", KINDS.join(", ")));
+            return Err(format!(
+                "expected {}, at, from or as (got {other:?})",
+                KINDS.join(", ")
+            ));
         }
     };
     let name = words.name().unwrap_or("a").to_owned();
@@ -54,7 +57,12 @@ fn declaration(words: &mut Words<'_>) -> Result<Declaration, String> {
         windowed => Some(window(windowed, words)?),
     };
     words.end()?;
-    Ok(Declaration { name, quota, is_shadow, is_reload })
+    Ok(Declaration {
+        name,
+        quota,
+        is_shadow,
+        is_reload,
+    })
 }
 
 fn token_bucket(words: &mut Words<'_>) -> Result<Quota, String> {
@@ -68,12 +76,15 @@ fn leaky_bucket(words: &mut Words<'_>) -> Result<Option<Quota>, String> {
     let (drip_size, drip_rate) = words.rate()?;
     words.expect("size")?;
     let size = words.number("a size")?;
-    let quota = Quota::leaky_bucket(size, drip_rate, drip_size).map_err(|refused| refused.to_string())?;
+    let quota =
+        Quota::leaky_bucket(size, drip_rate, drip_size).map_err(|refused| refused.to_string())?;
     if !words.skip("factor") {
         return Ok(Some(quota));
     }
     let factor = words.next("a factor")?;
-    let number: f64 = factor.parse().map_err(|_| format!("expected a factor (got {factor:?})"))?;
+    let number: f64 = factor
+        .parse()
+        .map_err(|_| format!("expected a factor (got {factor:?})"))?;
     let factor = Factor::new(number).map_err(|refused| refused.to_string())?;
     Ok(factor.apply(quota))
 }
@@ -95,7 +106,11 @@ fn legacy(words: &mut Words<'_>) -> Result<Option<Quota>, String> {
             "max" => legacy.max = Some(words.number("a count")?),
             "duration" => legacy.duration = Some(words.duration()?),
             "min_interval" => legacy.min_interval = Some(words.duration()?),
-            other => return Err(format!("expected max, duration or min_interval (got {other:?})")),
+            other => {
+                return Err(format!(
+                    "expected max, duration or min_interval (got {other:?})"
+                ));
+            }
         }
     }
     legacy.quota().map_err(|refused| refused.to_string())
@@ -109,7 +124,9 @@ pub(super) struct Words<'a> {
 
 impl<'a> Words<'a> {
     pub(super) fn new(text: &'a str) -> Self {
-        Self { rest: text.split_whitespace().peekable() }
+        Self {
+            rest: text.split_whitespace().peekable(),
+        }
     }
 
     pub(super) fn peek(&mut self) -> Option<&'a str> {
@@ -117,7 +134,9 @@ impl<'a> Words<'a> {
     }
 
     pub(super) fn next(&mut self, expected: &str) -> Result<&'a str, String> {
-        self.rest.next().ok_or_else(|| format!("expected {expected} at the end of the line"))
+        self.rest
+            .next()
+            .ok_or_else(|| format!("expected {expected} at the end of the line"))
     }
 
     /// Takes this word if it comes next.
@@ -127,17 +146,24 @@ impl<'a> Words<'a> {
 
     pub(super) fn expect(&mut self, word: &str) -> Result<(), String> {
         let got = self.next(word)?;
-        if got == word { Ok(()) } else { Err(format!("expected {word} (got {got:?})")) }
+        if got == word {
+            Ok(())
+        } else {
+            Err(format!("expected {word} (got {got:?})"))
+        }
     }
 
     /// Takes a word that ends in a colon, without the colon.
     pub(super) fn name(&mut self) -> Option<&'a str> {
-        self.rest.next_if(|word| word.ends_with(':')).map(|word| word.trim_end_matches(':'))
+        self.rest
+            .next_if(|word| word.ends_with(':'))
+            .map(|word| word.trim_end_matches(':'))
     }
 
     pub(super) fn number(&mut self, what: &str) -> Result<u64, String> {
         let got = self.next(what)?;
-        got.parse().map_err(|_| format!("expected {what} (got {got:?})"))
+        got.parse()
+            .map_err(|_| format!("expected {what} (got {got:?})"))
     }
 
     pub(super) fn duration(&mut self) -> Result<Nanos, String> {

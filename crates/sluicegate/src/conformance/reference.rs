@@ -33,14 +33,29 @@ impl ReferenceStore {
 }
 
 impl Store for ReferenceStore {
-    async fn decide<C: Clock>(&self, charges: &[Charge<'_>], clock: &C) -> Result<List<Outcome>, StoreError> {
+    async fn decide<C: Clock>(
+        &self,
+        charges: &[Charge<'_>],
+        clock: &C,
+    ) -> Result<List<Outcome>, StoreError> {
         let now = clock.now();
         let mut states = self.lock();
         let look = |cost: u64, charge: &Charge<'_>, states: &HashMap<String, State>| {
-            algorithm::decide(states.get(&charge.key.to_string()).copied(), charge.quota, cost, now)
+            algorithm::decide(
+                states.get(&charge.key.to_string()).copied(),
+                charge.quota,
+                cost,
+                now,
+            )
         };
-        let steps: Vec<Step> = charges.iter().map(|charge| look(charge.cost, charge, &states)).collect();
-        let goes_on = charges.iter().zip(&steps).all(|(charge, step)| !charge.enforced || step.outcome.is_allowed());
+        let steps: Vec<Step> = charges
+            .iter()
+            .map(|charge| look(charge.cost, charge, &states))
+            .collect();
+        let goes_on = charges
+            .iter()
+            .zip(&steps)
+            .all(|(charge, step)| !charge.enforced || step.outcome.is_allowed());
         let mut outcomes = List::Empty;
         for (charge, step) in charges.iter().zip(steps) {
             if !goes_on && step.outcome.is_allowed() {
@@ -55,7 +70,12 @@ impl Store for ReferenceStore {
         Ok(outcomes)
     }
 
-    async fn refund<C: Clock>(&self, charge: &Charge<'_>, age: Nanos, clock: &C) -> Result<Outcome, StoreError> {
+    async fn refund<C: Clock>(
+        &self,
+        charge: &Charge<'_>,
+        age: Nanos,
+        clock: &C,
+    ) -> Result<Outcome, StoreError> {
         let mut states = self.lock();
         let state = states.get(&charge.key.to_string()).copied();
         let step = algorithm::refund(state, charge.quota, charge.cost, age, clock.now());

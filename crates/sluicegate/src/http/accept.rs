@@ -12,10 +12,20 @@ pub(super) fn prefers_json(headers: &HeaderMap) -> bool {
     if lines.all(is_anything) {
         return false;
     }
-    let lines = headers.get_all(header::ACCEPT).iter().filter_map(|line| line.to_str().ok());
+    let lines = headers
+        .get_all(header::ACCEPT)
+        .iter()
+        .filter_map(|line| line.to_str().ok());
     let [mut json, mut problem, mut text] = [None; 3];
-    for range in lines.flat_map(|line| line.split(',')).filter_map(Range::parse) {
-        for (best, wanted) in [(&mut json, JSON[0]), (&mut problem, JSON[1]), (&mut text, TEXT)] {
+    for range in lines
+        .flat_map(|line| line.split(','))
+        .filter_map(Range::parse)
+    {
+        for (best, wanted) in [
+            (&mut json, JSON[0]),
+            (&mut problem, JSON[1]),
+            (&mut text, TEXT),
+        ] {
             *best = (*best).max(range.weight(wanted));
         }
     }
@@ -39,9 +49,17 @@ impl<'a> Range<'a> {
     fn parse(text: &'a str) -> Option<Self> {
         let mut fields = text.split(';').map(str::trim);
         let (kind, subtype) = fields.next()?.split_once('/')?;
-        let quality = fields.find_map(|field| field.strip_prefix("q=").or_else(|| field.strip_prefix("Q=")));
+        let quality = fields.find_map(|field| {
+            field
+                .strip_prefix("q=")
+                .or_else(|| field.strip_prefix("Q="))
+        });
         let thousandths = quality.map_or(Some(1_000), parse_quality)?;
-        Some(Self { kind, subtype, thousandths })
+        Some(Self {
+            kind,
+            subtype,
+            thousandths,
+        })
     }
 
     /// `None` if it does not cover the type.
@@ -49,7 +67,9 @@ impl<'a> Range<'a> {
         let precision = match (self.kind, self.subtype) {
             ("*", "*") => Some(0),
             (own, "*") if own.eq_ignore_ascii_case(kind) => Some(1),
-            (own, sub) if own.eq_ignore_ascii_case(kind) && sub.eq_ignore_ascii_case(subtype) => Some(2),
+            (own, sub) if own.eq_ignore_ascii_case(kind) && sub.eq_ignore_ascii_case(subtype) => {
+                Some(2)
+            }
             _ => None,
         };
         Some((precision?, self.thousandths))

@@ -27,11 +27,15 @@ pin_project! {
 
 impl<B> RateLimitBody<B> {
     pub(super) fn inner(body: B) -> Self {
-        Self { kind: Kind::Inner { body } }
+        Self {
+            kind: Kind::Inner { body },
+        }
     }
 
     pub(super) fn own(bytes: Bytes) -> Self {
-        Self { kind: Kind::Own { bytes } }
+        Self {
+            kind: Kind::Own { bytes },
+        }
     }
 }
 
@@ -39,11 +43,16 @@ impl<B: Body<Data = Bytes>> Body for RateLimitBody<B> {
     type Data = Bytes;
     type Error = B::Error;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         match self.project().kind.project() {
             KindProjection::Inner { body } => body.poll_frame(cx),
             KindProjection::Own { bytes } if bytes.is_empty() => Poll::Ready(None),
-            KindProjection::Own { bytes } => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            KindProjection::Own { bytes } => {
+                Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes)))))
+            }
         }
     }
 
@@ -71,7 +80,10 @@ mod tests {
     #[test]
     fn an_empty_body_has_ended_before_it_is_read() {
         let mut empty = RateLimitBody::<Empty<Bytes>>::own(Bytes::new());
-        assert!(empty.is_end_stream(), "a gRPC status must travel in headers that end the stream");
+        assert!(
+            empty.is_end_stream(),
+            "a gRPC status must travel in headers that end the stream"
+        );
         let frame = Pin::new(&mut empty).poll_frame(&mut Context::from_waker(Waker::noop()));
         assert!(matches!(frame, Poll::Ready(None)));
     }
@@ -79,10 +91,16 @@ mod tests {
     #[tokio::test]
     async fn our_own_body_is_one_frame_of_known_length() {
         let mut own = RateLimitBody::<Empty<Bytes>>::own(Bytes::from_static(b"no"));
-        assert_eq!((own.size_hint().exact(), own.is_end_stream()), (Some(2), false));
+        assert_eq!(
+            (own.size_hint().exact(), own.is_end_stream()),
+            (Some(2), false)
+        );
         let frame = own.frame().await.unwrap().unwrap();
         assert_eq!(frame.into_data().unwrap(), "no");
         assert!(own.frame().await.is_none());
-        assert_eq!((own.size_hint().exact(), own.is_end_stream()), (Some(0), true));
+        assert_eq!(
+            (own.size_hint().exact(), own.is_end_stream()),
+            (Some(0), true)
+        );
     }
 }

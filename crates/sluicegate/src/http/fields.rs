@@ -65,7 +65,17 @@ mod tests {
 
     #[test]
     fn numbers_are_written_as_the_standard_library_writes_them() {
-        for number in [0, 1, 9, 10, 99, 100, 1_000_000, u64::from(u32::MAX), u64::MAX] {
+        for number in [
+            0,
+            1,
+            9,
+            10,
+            99,
+            100,
+            1_000_000,
+            u64::from(u32::MAX),
+            u64::MAX,
+        ] {
             let mut text = Vec::new();
             push_number(&mut text, number);
             assert_eq!(text, number.to_string().as_bytes());
@@ -77,7 +87,10 @@ mod tests {
         let name = HeaderName::from_static("x-a");
         let mut map = HeaderMap::new();
         let values = |map: &HeaderMap| {
-            map.get_all("x-a").iter().map(|value| value.to_str().unwrap().to_owned()).collect::<Vec<_>>()
+            map.get_all("x-a")
+                .iter()
+                .map(|value| value.to_str().unwrap().to_owned())
+                .collect::<Vec<_>>()
         };
         Fields::append(&mut map, &name, |text| text.push(b'1'));
         Fields::append(&mut map, &name, |text| text.push(b'2'));

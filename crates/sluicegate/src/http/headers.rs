@@ -60,7 +60,11 @@ pub struct ResponseHeaders {
 impl ResponseHeaders {
     /// These styles; none writes no headers but `Retry-After`.
     pub fn new(styles: impl IntoIterator<Item = HeaderStyle>) -> Self {
-        let mut headers = Self { ietf: None, x_ratelimit: false, clear: false };
+        let mut headers = Self {
+            ietf: None,
+            x_ratelimit: false,
+            clear: false,
+        };
         for style in styles {
             match style {
                 HeaderStyle::Ietf => headers.ietf = Some(IetfDraft::default()),
@@ -83,7 +87,9 @@ impl ResponseHeaders {
     /// Fields of [`HeaderStyle::Ietf`] that are there already stay, and ours follow on lines of their own. The others have room
     /// for one limit: they stay if they leave the caller less, and are replaced if not.
     pub fn write(&self, decision: &Decision, headers: &mut impl Fields) {
-        let Some((limit, charged)) = decision.tightest() else { return };
+        let Some((limit, charged)) = decision.tightest() else {
+            return;
+        };
         match self.ietf {
             Some(IetfDraft::V8To11) => {
                 headers.append(&RATELIMIT_POLICY, |text| push_policy_v8(text, decision));
@@ -106,14 +112,20 @@ impl ResponseHeaders {
         }
         headers.replace(&X_REMAINING, |text| push_number(text, outcome.remaining()));
         if self.clear {
-            headers.replace(&X_CLEAR, |text| push_decimal_seconds(text, outcome.reset_after()));
+            headers.replace(&X_CLEAR, |text| {
+                push_decimal_seconds(text, outcome.reset_after())
+            });
         } else {
             headers.remove(&X_CLEAR);
         }
         match (self.x_ratelimit, outcome.is_allowed()) {
-            (true, _) => headers.replace(&X_RESET, |text| push_number(text, outcome.reset_after().as_secs_ceil())),
+            (true, _) => headers.replace(&X_RESET, |text| {
+                push_number(text, outcome.reset_after().as_secs_ceil())
+            }),
             (false, true) => headers.remove(&X_RESET),
-            (false, false) => headers.replace(&X_RESET, |text| push_decimal_seconds(text, wait(charged))),
+            (false, false) => {
+                headers.replace(&X_RESET, |text| push_decimal_seconds(text, wait(charged)))
+            }
         }
     }
 }
@@ -140,18 +152,25 @@ pub fn retry_after_secs(decision: &Decision) -> u64 {
 
 /// The wait to tell the caller.
 fn wait(charged: &LimitOutcome) -> Nanos {
-    charged.outcome.retry_after().unwrap_or(charged.outcome.reset_after())
+    charged
+        .outcome
+        .retry_after()
+        .unwrap_or(charged.outcome.reset_after())
 }
 
 /// Whether the response already tells of a limit with less left: that of an inner layer, or of the service behind us.
 fn is_tighter(headers: &impl Fields, charged: &LimitOutcome) -> bool {
-    let told = headers.value(&X_REMAINING).and_then(|value| str::from_utf8(value).ok()?.parse().ok());
+    let told = headers
+        .value(&X_REMAINING)
+        .and_then(|value| str::from_utf8(value).ok()?.parse().ok());
     told.is_some_and(|remaining: u64| remaining < charged.outcome.remaining())
 }
 
 /// `"per-ip";q=200;w=2, "api";q=20;w=2`
 fn push_policy_v8(text: &mut Vec<u8>, decision: &Decision) {
-    let enforced = decision.outcomes().filter(|(limit, _)| limit.mode == Mode::Enforce);
+    let enforced = decision
+        .outcomes()
+        .filter(|(limit, _)| limit.mode == Mode::Enforce);
     for (place, (limit, charged)) in enforced.enumerate() {
         if place > 0 {
             text.extend_from_slice(b", ");
@@ -167,7 +186,11 @@ fn push_policy_v8(text: &mut Vec<u8>, decision: &Decision) {
 
 /// `"per-ip";r=199;t=1`
 fn push_ratelimit_v8(text: &mut Vec<u8>, limit: &Limit, charged: &LimitOutcome) {
-    let until = if charged.outcome.is_allowed() { charged.outcome.reset_after() } else { wait(charged) };
+    let until = if charged.outcome.is_allowed() {
+        charged.outcome.reset_after()
+    } else {
+        wait(charged)
+    };
     push_member(text, limit);
     push_parameter(text, b";r=", charged.outcome.remaining());
     push_parameter(text, b";t=", until.as_secs_ceil());
@@ -228,12 +251,19 @@ mod tests {
             (u64::MAX, "18446744073.71"),
         ];
         for (nanos, expected) in cases {
-            assert_eq!(written(|text| push_decimal_seconds(text, Nanos::new(nanos))), expected, "{nanos} ns");
+            assert_eq!(
+                written(|text| push_decimal_seconds(text, Nanos::new(nanos))),
+                expected,
+                "{nanos} ns"
+            );
         }
     }
 
     #[test]
     fn integers_stay_within_what_structured_fields_hold() {
-        assert_eq!(written(|text| push_parameter(text, b";q=", u64::MAX)), ";q=999999999999999");
+        assert_eq!(
+            written(|text| push_parameter(text, b";q=", u64::MAX)),
+            ";q=999999999999999"
+        );
     }
 }

@@ -138,12 +138,17 @@ impl<Inner, S: Store, C: Clock> Layer<Inner> for RateLimitLayer<S, C> {
 
 impl<S, C> Clone for RateLimitLayer<S, C> {
     fn clone(&self) -> Self {
-        Self { limiter: self.limiter.clone(), settings: self.settings.clone() }
+        Self {
+            limiter: self.limiter.clone(),
+            settings: self.settings.clone(),
+        }
     }
 }
 
 impl<S, C> fmt::Debug for RateLimitLayer<S, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RateLimitLayer").field("limiter", &self.limiter).finish_non_exhaustive()
+        f.debug_struct("RateLimitLayer")
+            .field("limiter", &self.limiter)
+            .finish_non_exhaustive()
     }
 }

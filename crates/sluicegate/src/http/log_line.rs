@@ -26,7 +26,12 @@ pub struct RateLimitLine<'a> {
 impl<'a> RateLimitLine<'a> {
     /// The line for a request that was answered with `status`.
     pub fn new(subject: &Subject<'a>, status: StatusCode) -> Self {
-        Self { client_ip: subject.client_ip, host: subject.host, path: subject.path, status }
+        Self {
+            client_ip: subject.client_ip,
+            host: subject.host,
+            path: subject.path,
+            status,
+        }
     }
 }
 
@@ -70,7 +75,11 @@ fn push_field(line: &mut Vec<u8>, value: &str) {
         if is_plain(byte) {
             line.push(byte);
         } else {
-            line.extend_from_slice(&[b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+            line.extend_from_slice(&[
+                b'%',
+                DIGITS[usize::from(byte >> 4)],
+                DIGITS[usize::from(byte & 15)],
+            ]);
         }
     }
 }
@@ -81,15 +90,30 @@ mod tests {
 
     fn line(host: Option<&str>, path: &str) -> String {
         let client_ip = Some("203.0.113.50".parse().unwrap());
-        RateLimitLine { client_ip, host, path, status: StatusCode::TOO_MANY_REQUESTS }.to_string()
+        RateLimitLine {
+            client_ip,
+            host,
+            path,
+            status: StatusCode::TOO_MANY_REQUESTS,
+        }
+        .to_string()
     }
 
     #[test]
     fn the_line_is_the_documented_one() {
-        assert_eq!(line(Some("Y.Z"), "/W"), "RATE_LIMIT client_ip=203.0.113.50 host=Y.Z path=/W status=429");
-        assert_eq!(line(None, "/W"), "RATE_LIMIT client_ip=203.0.113.50 host=- path=/W status=429");
+        assert_eq!(
+            line(Some("Y.Z"), "/W"),
+            "RATE_LIMIT client_ip=203.0.113.50 host=Y.Z path=/W status=429"
+        );
+        assert_eq!(
+            line(None, "/W"),
+            "RATE_LIMIT client_ip=203.0.113.50 host=- path=/W status=429"
+        );
         let nobody = RateLimitLine::new(&Subject::ANONYMOUS, StatusCode::TOO_MANY_REQUESTS);
-        assert_eq!(nobody.to_string(), "RATE_LIMIT client_ip=- host=- path=/ status=429");
+        assert_eq!(
+            nobody.to_string(),
+            "RATE_LIMIT client_ip=- host=- path=/ status=429"
+        );
     }
 
     #[test]
@@ -98,12 +122,23 @@ mod tests {
         for letter in letters {
             let value = format!("/a{letter}b");
             let line = line(Some(&value), &value);
-            assert!(line.bytes().all(|byte| matches!(byte, b' '..=b'~')), "{line:?}");
+            assert!(
+                line.bytes().all(|byte| matches!(byte, b' '..=b'~')),
+                "{line:?}"
+            );
             let fields: Vec<&str> = line.split(' ').collect();
-            let [mark, client_ip, host, path, status] = fields[..] else { panic!("{line:?}") };
-            assert_eq!((mark, client_ip, status), ("RATE_LIMIT", "client_ip=203.0.113.50", "status=429"));
+            let [mark, client_ip, host, path, status] = fields[..] else {
+                panic!("{line:?}")
+            };
+            assert_eq!(
+                (mark, client_ip, status),
+                ("RATE_LIMIT", "client_ip=203.0.113.50", "status=429")
+            );
             assert_eq!(host.strip_prefix("host="), path.strip_prefix("path="));
-            assert!(host.starts_with("host=/a") && host.ends_with('b'), "{line:?}");
+            assert!(
+                host.starts_with("host=/a") && host.ends_with('b'),
+                "{line:?}"
+            );
             assert!(!line.contains(['"', '\'', '\\']), "{line:?}");
         }
     }

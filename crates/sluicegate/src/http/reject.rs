@@ -35,8 +35,12 @@ impl Rejection<'_> {
     pub fn status(&self) -> StatusCode {
         match self {
             Self::Limited(_) => StatusCode::TOO_MANY_REQUESTS,
-            Self::Unavailable(status) => StatusCode::from_u16(status.get()).expect("400 to 599 are statuses"),
-            Self::Unidentified(_) | Self::TwinHeader(_) | Self::AmbiguousPath(_) => StatusCode::BAD_REQUEST,
+            Self::Unavailable(status) => {
+                StatusCode::from_u16(status.get()).expect("400 to 599 are statuses")
+            }
+            Self::Unidentified(_) | Self::TwinHeader(_) | Self::AmbiguousPath(_) => {
+                StatusCode::BAD_REQUEST
+            }
             Self::PathTooLong => StatusCode::URI_TOO_LONG,
         }
     }
@@ -44,7 +48,11 @@ impl Rejection<'_> {
     /// The response, in the form that the request's headers ask for: gRPC, problem details in JSON, or plain text.
     ///
     /// A spent limit and an absent store carry `Retry-After`. A 400 names the limit and the part of its key, never what the caller sent.
-    pub fn respond(&self, request_headers: &HeaderMap, headers: &ResponseHeaders) -> Response<Bytes> {
+    pub fn respond(
+        &self,
+        request_headers: &HeaderMap,
+        headers: &ResponseHeaders,
+    ) -> Response<Bytes> {
         let mut fields = HeaderMap::with_capacity(FIELDS);
         let (status, body) = self.write(request_headers, headers, &mut fields);
         let mut response = Response::new(body);
@@ -60,7 +68,9 @@ impl Rejection<'_> {
         fields: &mut impl Fields,
     ) -> (StatusCode, Bytes) {
         let form = Form::for_caller(request_headers);
-        fields.append(&CONTENT_TYPE, |text| text.extend_from_slice(form.content_type().as_bytes()));
+        fields.append(&CONTENT_TYPE, |text| {
+            text.extend_from_slice(form.content_type().as_bytes())
+        });
         if let Some(seconds) = self.retry_after_secs() {
             fields.append(&RETRY_AFTER, |text| push_number(text, seconds));
         }
@@ -71,7 +81,9 @@ impl Rejection<'_> {
             Form::Text | Form::Json => self.status(),
             Form::Grpc | Form::GrpcWeb => {
                 fields.append(&GRPC_STATUS, |text| push_number(text, self.grpc_status()));
-                fields.append(&GRPC_MESSAGE, |text| push_grpc_message(text, &self.sentence()));
+                fields.append(&GRPC_MESSAGE, |text| {
+                    push_grpc_message(text, &self.sentence())
+                });
                 StatusCode::OK
             }
         };
@@ -82,7 +94,10 @@ impl Rejection<'_> {
         match self {
             Self::Limited(decision) => Some(retry_after_secs(decision)),
             Self::Unavailable(_) => Some(Self::UNAVAILABLE_RETRY_SECS),
-            Self::Unidentified(_) | Self::TwinHeader(_) | Self::AmbiguousPath(_) | Self::PathTooLong => None,
+            Self::Unidentified(_)
+            | Self::TwinHeader(_)
+            | Self::AmbiguousPath(_)
+            | Self::PathTooLong => None,
         }
     }
 
@@ -91,14 +106,19 @@ impl Rejection<'_> {
         match self {
             Self::Limited(_) => 8,
             Self::Unavailable(_) => 14,
-            Self::Unidentified(_) | Self::TwinHeader(_) | Self::AmbiguousPath(_) | Self::PathTooLong => 3,
+            Self::Unidentified(_)
+            | Self::TwinHeader(_)
+            | Self::AmbiguousPath(_)
+            | Self::PathTooLong => 3,
         }
     }
 
     fn body(&self, form: Form) -> Bytes {
         match (form, self) {
             (Form::Grpc | Form::GrpcWeb, _) => Bytes::new(),
-            (Form::Text, Self::Limited(_) | Self::Unavailable(_)) => Bytes::from_static(self.phrase().as_bytes()),
+            (Form::Text, Self::Limited(_) | Self::Unavailable(_)) => {
+                Bytes::from_static(self.phrase().as_bytes())
+            }
             (Form::Text, _) => self.sentence().into(),
             (Form::Json, _) => self.problem().into(),
         }
@@ -107,7 +127,9 @@ impl Rejection<'_> {
     /// The words that belong to the status.
     fn phrase(&self) -> &'static str {
         // Only a status that was configured may have no words of its own.
-        self.status().canonical_reason().unwrap_or("Service Unavailable")
+        self.status()
+            .canonical_reason()
+            .unwrap_or("Service Unavailable")
     }
 
     fn sentence(&self) -> String {
@@ -127,9 +149,15 @@ impl Rejection<'_> {
         }
         match self {
             Self::Limited(decision) => {
-                problem.names("violated-policies", decision.denials().map(|(limit, _)| limit.name.as_str()));
+                problem.names(
+                    "violated-policies",
+                    decision.denials().map(|(limit, _)| limit.name.as_str()),
+                );
                 let is_too_large = |outcome: &Outcome| matches!(outcome, Outcome::TooLarge { .. });
-                if decision.denials().any(|(_, charged)| is_too_large(&charged.outcome)) {
+                if decision
+                    .denials()
+                    .any(|(_, charged)| is_too_large(&charged.outcome))
+                {
                     problem.text("detail", "the request costs more than the limit ever holds");
                 }
             }
@@ -176,9 +204,14 @@ enum Form {
 
 impl Form {
     fn for_caller(headers: &HeaderMap) -> Self {
-        let content_type = headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
-        let is =
-            |prefix: &[u8]| content_type.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
+        let content_type = headers
+            .get(CONTENT_TYPE)
+            .map_or(&b""[..], HeaderValue::as_bytes);
+        let is = |prefix: &[u8]| {
+            content_type
+                .get(..prefix.len())
+                .is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+        };
         if is(b"application/grpc-web") {
             Self::GrpcWeb
         } else if is(b"application/grpc") {
@@ -216,9 +249,10 @@ struct Problem(String);
 impl Problem {
     fn new(rejection: &Rejection<'_>) -> Self {
         let (kind, title) = match rejection {
-            Rejection::Limited(_) => {
-                ("https://iana.org/assignments/http-problem-types#quota-exceeded", "Quota exceeded")
-            }
+            Rejection::Limited(_) => (
+                "https://iana.org/assignments/http-problem-types#quota-exceeded",
+                "Quota exceeded",
+            ),
             _ => ("about:blank", rejection.phrase()),
         };
         let mut problem = Self("{".to_owned());

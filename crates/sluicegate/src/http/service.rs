@@ -68,7 +68,9 @@ where
             };
             let mut response = inner.call(Request::from_parts(parts, body)).await?;
             if let Some(decision) = decision {
-                gate.settings.headers.write(&decision, response.headers_mut());
+                gate.settings
+                    .headers
+                    .write(&decision, response.headers_mut());
             }
             Ok(response.map(RateLimitBody::inner))
         })
@@ -77,14 +79,20 @@ where
 
 impl<Inner: Clone, S, C> Clone for RateLimit<Inner, S, C> {
     fn clone(&self) -> Self {
-        Self { inner: self.inner.clone(), gate: Arc::clone(&self.gate) }
+        Self {
+            inner: self.inner.clone(),
+            gate: Arc::clone(&self.gate),
+        }
     }
 }
 
 impl<Inner: fmt::Debug, S, C> fmt::Debug for RateLimit<Inner, S, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = f.debug_struct("RateLimit");
-        parts.field("inner", &self.inner).field("limiter", &self.gate.limiter).finish_non_exhaustive()
+        parts
+            .field("inner", &self.inner)
+            .field("limiter", &self.gate.limiter)
+            .finish_non_exhaustive()
     }
 }
 
@@ -106,12 +114,17 @@ enum Admission {
 impl<S: Store, C: Clock> Gate<S, C> {
     /// Decides a request. An admitted one leaves with its path as it was limited.
     async fn admit(&self, parts: &mut Parts) -> Admission {
-        if let Some(twin) = self.key_headers.twin_in(&self.limiter.policy(), &parts.headers) {
+        if let Some(twin) = self
+            .key_headers
+            .twin_in(&self.limiter.policy(), &parts.headers)
+        {
             return self.refuse(Rejection::TwinHeader(&twin), &parts.headers);
         }
         let extracted = match extract(parts, &self.settings.client_ip) {
             Ok(extracted) => extracted,
-            Err(ambiguous) => return self.refuse(Rejection::AmbiguousPath(ambiguous), &parts.headers),
+            Err(ambiguous) => {
+                return self.refuse(Rejection::AmbiguousPath(ambiguous), &parts.headers);
+            }
         };
         let normal_uri = match &extracted.path {
             Cow::Borrowed(_) => None,
@@ -121,7 +134,11 @@ impl<S: Store, C: Clock> Gate<S, C> {
             },
         };
         let subject = extracted.subject();
-        let cost = self.settings.cost.as_ref().map_or(1, |cost_of| cost_of(parts));
+        let cost = self
+            .settings
+            .cost
+            .as_ref()
+            .map_or(1, |cost_of| cost_of(parts));
         let admission = match self.limiter.check(&subject, cost).await {
             Verdict::Forward(decision) => Admission::Admitted(decision),
             Verdict::ForwardUnchecked(_) => Admission::Unchecked,
@@ -132,7 +149,9 @@ impl<S: Store, C: Clock> Gate<S, C> {
                 }
                 self.refuse(rejection, &parts.headers)
             }
-            Verdict::Unavailable { status, .. } => self.refuse(Rejection::Unavailable(status), &parts.headers),
+            Verdict::Unavailable { status, .. } => {
+                self.refuse(Rejection::Unavailable(status), &parts.headers)
+            }
             Verdict::Unidentified(missing) => {
                 self.warn_of_missing_peer(&missing);
                 self.refuse(Rejection::Unidentified(&missing), &parts.headers)
@@ -150,7 +169,9 @@ impl<S: Store, C: Clock> Gate<S, C> {
 
     /// Once: a server that hides its peers does so for every request.
     fn warn_of_missing_peer(&self, missing: &MissingKey) {
-        if missing.part == Some(KeyPart::ClientIp) && !self.warned_of_missing_peer.swap(true, Ordering::Relaxed) {
+        if missing.part == Some(KeyPart::ClientIp)
+            && !self.warned_of_missing_peer.swap(true, Ordering::Relaxed)
+        {
             tracing::warn!(
                 target: "sluicegate",
                 limit = %missing.limit,
@@ -178,8 +199,14 @@ mod tests {
     #[test]
     fn only_the_path_of_a_target_is_replaced() {
         let uri = |text: &str| text.parse::<Uri>().unwrap();
-        assert_eq!(with_path(&uri("/a/../b?x=%2e&y"), "/b"), Some(uri("/b?x=%2e&y")));
-        assert_eq!(with_path(&uri("http://a.example:81//b"), "/b"), Some(uri("http://a.example:81/b")));
+        assert_eq!(
+            with_path(&uri("/a/../b?x=%2e&y"), "/b"),
+            Some(uri("/b?x=%2e&y"))
+        );
+        assert_eq!(
+            with_path(&uri("http://a.example:81//b"), "/b"),
+            Some(uri("http://a.example:81/b"))
+        );
     }
 
     #[test]

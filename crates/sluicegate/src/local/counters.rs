@@ -30,8 +30,16 @@ struct Stripe {
 impl Stripe {
     /// The map that holds `hash`, or that it would go to. A quota that was changed may have left it in the other one.
     fn map_for(&mut self, hash: u64, in_table: bool) -> &mut SideMap {
-        let [own, other] = if in_table { self.maps() } else { [&mut self.apart, &mut self.overflow] };
-        if own.get(hash).is_none() && other.get(hash).is_some() { other } else { own }
+        let [own, other] = if in_table {
+            self.maps()
+        } else {
+            [&mut self.apart, &mut self.overflow]
+        };
+        if own.get(hash).is_none() && other.get(hash).is_some() {
+            other
+        } else {
+            own
+        }
     }
 
     fn maps(&mut self) -> [&mut SideMap; 2] {
@@ -48,9 +56,14 @@ impl Counters {
         let apart = Room::new(options.max_keys);
         let stripe = |number: usize| {
             let seed = seed ^ number as u64;
-            Mutex::new(Stripe { overflow: SideMap::new(&overflow, seed), apart: SideMap::new(&apart, seed) })
+            Mutex::new(Stripe {
+                overflow: SideMap::new(&overflow, seed),
+                apart: SideMap::new(&apart, seed),
+            })
         };
-        let stripes = (options.max_keys / 64).next_power_of_two().clamp(1, STRIPES_MAX);
+        let stripes = (options.max_keys / 64)
+            .next_power_of_two()
+            .clamp(1, STRIPES_MAX);
         Self {
             table: Table::new(options.max_keys),
             stripes: (0..stripes).map(stripe).collect(),
@@ -60,13 +73,21 @@ impl Counters {
 
     /// Decides one charge and stores what it leaves, as one atomic change.
     #[inline]
-    pub(super) fn decide(&self, hash: u64, quota: &Quota, cost: u64, clock: &impl Clock) -> Outcome {
+    pub(super) fn decide(
+        &self,
+        hash: u64,
+        quota: &Quota,
+        cost: u64,
+        clock: &impl Clock,
+    ) -> Outcome {
         // The slot is asked for before the time, so that memory answers while the clock is read.
         let slot = self.table.find(storable(hash));
         let now = clock.now();
         // The common machine has nothing but its own arithmetic between reading and writing.
         if let (Quota::TokenBucket(bucket), Some(slot)) = (quota, slot)
-            && let Some(outcome) = update_slot(slot, storable(hash), now, |word| decide_word(word, bucket, cost, now))
+            && let Some(outcome) = update_slot(slot, storable(hash), now, |word| {
+                decide_word(word, bucket, cost, now)
+            })
         {
             return outcome;
         }
@@ -76,12 +97,23 @@ impl Counters {
     #[cold]
     #[inline(never)]
     fn decide_elsewhere(&self, hash: u64, quota: &Quota, cost: u64, now: Timestamp) -> Outcome {
-        self.update(hash, *quota, now, &|state| algorithm::decide(state, *quota, cost, now))
+        self.update(hash, *quota, now, &|state| {
+            algorithm::decide(state, *quota, cost, now)
+        })
     }
 
     /// Gives back units that were drawn `age` ago.
-    pub(super) fn refund(&self, hash: u64, quota: Quota, cost: u64, age: Nanos, now: Timestamp) -> Outcome {
-        self.update(hash, quota, now, &|state| algorithm::refund(state, quota, cost, age, now))
+    pub(super) fn refund(
+        &self,
+        hash: u64,
+        quota: Quota,
+        cost: u64,
+        age: Nanos,
+        now: Timestamp,
+    ) -> Outcome {
+        self.update(hash, quota, now, &|state| {
+            algorithm::refund(state, quota, cost, age, now)
+        })
     }
 
     /// Runs `step` on the state at `hash` and stores what it leaves, as one atomic change.
@@ -105,7 +137,15 @@ impl Counters {
         side.sweep_if_due(now, self.sweep_interval);
         if !in_table && let Some(instant) = self.table.take_out(hash, now) {
             // The quota was changed to one that no slot can hold: the debt moves with it.
-            side.put(hash, State::Instant(instant), Worth { full_at: instant, rank: instant }, now);
+            side.put(
+                hash,
+                State::Instant(instant),
+                Worth {
+                    full_at: instant,
+                    rank: instant,
+                },
+                now,
+            );
         }
         loop {
             // Again under the lock: from here on nobody else can bring this key into the table.
@@ -135,15 +175,29 @@ impl Counters {
         }
     }
 
-    fn update_in_table(&self, hash: u64, now: Timestamp, step: &dyn Fn(Option<State>) -> Step) -> Option<Outcome> {
+    fn update_in_table(
+        &self,
+        hash: u64,
+        now: Timestamp,
+        step: &dyn Fn(Option<State>) -> Step,
+    ) -> Option<Outcome> {
         let step = |word: Word| step(Some(State::Instant(word.instant(now)))).instants();
         update_slot(self.table.find(hash)?, hash, now, step)
     }
 
     /// Puts a new key where nothing is lost, or aside while there is room, or else in place of the key nearest to full.
     /// `false` when another key was quicker.
-    fn insert(&self, hash: u64, instant: Timestamp, worth: Worth, side: &mut SideMap, now: Timestamp) -> bool {
-        let Some(place) = self.table.find_place(hash, now) else { return false };
+    fn insert(
+        &self,
+        hash: u64,
+        instant: Timestamp,
+        worth: Worth,
+        side: &mut SideMap,
+        now: Timestamp,
+    ) -> bool {
+        let Some(place) = self.table.find_place(hash, now) else {
+            return false;
+        };
         if place.debt > Nanos::ZERO && side.has_room(now) {
             side.put(hash, State::Instant(instant), worth, now);
             return true;
@@ -168,8 +222,14 @@ impl Counters {
             map.remove(hash);
         }
         if let Some(slot) = self.table.find(hash) {
-            let unchanged = Outcome::Allowed { remaining: 0, reset_after: Nanos::ZERO };
-            update_slot(slot, hash, now, |_| Step { next: Next::Clear, outcome: unchanged });
+            let unchanged = Outcome::Allowed {
+                remaining: 0,
+                reset_after: Nanos::ZERO,
+            };
+            update_slot(slot, hash, now, |_| Step {
+                next: Next::Clear,
+                outcome: unchanged,
+            });
         }
     }
 
@@ -191,7 +251,10 @@ impl Counters {
     }
 
     fn sum_of_maps(&self, size: impl Fn(&SideMap) -> usize) -> usize {
-        self.stripes.iter().flat_map(|stripe| lock(stripe).maps().map(|map| size(map))).sum()
+        self.stripes
+            .iter()
+            .flat_map(|stripe| lock(stripe).maps().map(|map| size(map)))
+            .sum()
     }
 
     fn stripe(&self, hash: u64) -> MutexGuard<'_, Stripe> {
@@ -202,7 +265,9 @@ impl Counters {
 
 /// A panic while a stripe was held left its maps whole: every change to them is a single call.
 fn lock(stripe: &Mutex<Stripe>) -> MutexGuard<'_, Stripe> {
-    stripe.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    stripe
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// A slot keeps one instant not too far from now.
@@ -229,7 +294,8 @@ fn worth(quota: Quota, outcome: Outcome, now: Timestamp) -> Worth {
         Quota::TokenBucket(_) | Quota::Drip(_) => full_at,
         Quota::SlidingWindow(_) => {
             let spent = quota.limit().saturating_sub(outcome.remaining());
-            let share = u128::from(outcome.reset_after().get()) * u128::from(spent) / u128::from(quota.limit());
+            let share = u128::from(outcome.reset_after().get()) * u128::from(spent)
+                / u128::from(quota.limit());
             now.after(Nanos::new(share as u64))
         }
     };
@@ -238,7 +304,12 @@ fn worth(quota: Quota, outcome: Outcome, now: Timestamp) -> Worth {
 
 /// Runs `step` on what a key's slot holds until nobody came in between; `None` when the slot is another key's by now.
 #[inline(always)]
-fn update_slot(slot: &Slot, hash: u64, now: Timestamp, step: impl Fn(Word) -> Step<Timestamp>) -> Option<Outcome> {
+fn update_slot(
+    slot: &Slot,
+    hash: u64,
+    now: Timestamp,
+    step: impl Fn(Word) -> Step<Timestamp>,
+) -> Option<Outcome> {
     let mut word = slot.read(hash)?;
     loop {
         let Step { next, outcome } = step(word);

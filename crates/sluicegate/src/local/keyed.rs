@@ -38,23 +38,38 @@ impl<K: Hash + ?Sized> KeyedLimiter<K> {
 impl<K: Hash + ?Sized, C: Clock> KeyedLimiter<K, C> {
     /// A limiter on a clock of the caller's.
     pub fn with_clock(quota: impl Into<Quota>, options: LocalOptions, clock: C) -> Self {
-        Self { store: LocalStore::new(options), quota: quota.into(), clock, key: PhantomData }
+        Self {
+            store: LocalStore::new(options),
+            quota: quota.into(),
+            clock,
+            key: PhantomData,
+        }
     }
 
     /// Spends `cost` units at `key`; a cost of 0 only looks.
     #[inline]
     pub fn check(&self, key: &K, cost: u64) -> Outcome {
-        self.store.counters.decide(self.store.hash(key), &self.quota, cost, &self.clock)
+        self.store
+            .counters
+            .decide(self.store.hash(key), &self.quota, cost, &self.clock)
     }
 
     /// Gives back units that were drawn `age` ago; zero gives back all of them.
     pub fn refund(&self, key: &K, cost: u64, age: Nanos) -> Outcome {
-        self.store.counters.refund(self.store.hash(key), self.quota, cost, age, self.clock.now())
+        self.store.counters.refund(
+            self.store.hash(key),
+            self.quota,
+            cost,
+            age,
+            self.clock.now(),
+        )
     }
 
     /// Forgets a key: its counter is full again.
     pub fn reset(&self, key: &K) {
-        self.store.counters.reset(self.store.hash(key), self.clock.now());
+        self.store
+            .counters
+            .reset(self.store.hash(key), self.clock.now());
     }
 
     /// The counters.
@@ -65,6 +80,9 @@ impl<K: Hash + ?Sized, C: Clock> KeyedLimiter<K, C> {
 
 impl<K: ?Sized, C> fmt::Debug for KeyedLimiter<K, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyedLimiter").field("quota", &self.quota).field("store", &self.store).finish_non_exhaustive()
+        f.debug_struct("KeyedLimiter")
+            .field("quota", &self.quota)
+            .field("store", &self.store)
+            .finish_non_exhaustive()
     }
 }

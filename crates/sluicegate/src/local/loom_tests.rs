@@ -18,7 +18,13 @@ const THIRD: u64 = 5;
 const ONE_AN_HOUR: u64 = Nanos::HOUR.get();
 
 fn counters() -> Arc<Counters> {
-    Arc::new(Counters::new(LocalOptions { max_keys: 1, ..LocalOptions::default() }, 7))
+    Arc::new(Counters::new(
+        LocalOptions {
+            max_keys: 1,
+            ..LocalOptions::default()
+        },
+        7,
+    ))
 }
 
 fn per_hour(burst: u32) -> Quota {
@@ -72,7 +78,13 @@ fn loom_a_slot_that_changes_hands_charges_no_stranger() {
         });
         assert!(spend(&counters, FIRST, quota, later));
         assert!(newcomer.join().unwrap());
-        assert_eq!((left(&counters, FIRST, quota, later), left(&counters, SECOND, quota, later)), (2, 2));
+        assert_eq!(
+            (
+                left(&counters, FIRST, quota, later),
+                left(&counters, SECOND, quota, later)
+            ),
+            (2, 2)
+        );
     });
 }
 
@@ -90,20 +102,35 @@ fn loom_an_evicted_key_takes_no_units_of_its_successor() {
         });
         let passed = spend(&counters, FIRST, quota, NOW);
         assert!(passed && newcomer.join().unwrap());
-        assert!(left(&counters, THIRD, quota, NOW) >= 2, "its own unit is all the newcomer paid");
-        assert_eq!(left(&counters, SECOND, quota, NOW), 1, "the bystander keeps its debt");
+        assert!(
+            left(&counters, THIRD, quota, NOW) >= 2,
+            "its own unit is all the newcomer paid"
+        );
+        assert_eq!(
+            left(&counters, SECOND, quota, NOW),
+            1,
+            "the bystander keeps its debt"
+        );
     });
 }
 
 #[test]
 fn loom_several_charges_are_taken_all_or_nothing() {
     loom::model(|| {
-        let store = Arc::new(LocalStore::new(LocalOptions { max_keys: 64, ..LocalOptions::default() }));
-        let policy = |names: [&str; 2]| Policy::new(names.map(|name| Limit::new(name, per_hour(1)))).unwrap();
+        let store = Arc::new(LocalStore::new(LocalOptions {
+            max_keys: 64,
+            ..LocalOptions::default()
+        }));
+        let policy = |names: [&str; 2]| {
+            Policy::new(names.map(|name| Limit::new(name, per_hour(1)))).unwrap()
+        };
         let decide = move |store: &LocalStore, names: [&str; 2]| {
             let policy = policy(names);
             let charges = policy.charges_for(&Subject::ANONYMOUS, 1).unwrap();
-            store.decide_all(&charges, &ManualClock::new(NOW)).iter().all(|outcome| outcome.is_allowed())
+            store
+                .decide_all(&charges, &ManualClock::new(NOW))
+                .iter()
+                .all(|outcome| outcome.is_allowed())
         };
         let other = thread::spawn({
             let store = Arc::clone(&store);

@@ -35,7 +35,10 @@ pub struct LocalOptions {
 
 impl Default for LocalOptions {
     fn default() -> Self {
-        Self { max_keys: 1_000_000, sweep_interval: Nanos::MINUTE }
+        Self {
+            max_keys: 1_000_000,
+            sweep_interval: Nanos::MINUTE,
+        }
     }
 }
 
@@ -80,14 +83,24 @@ impl LocalStore {
     pub(crate) fn decide_all<C: Clock>(&self, charges: &[Charge<'_>], clock: &C) -> List<Outcome> {
         match charges {
             [] => List::Empty,
-            [only] => List::One(self.counters.decide(self.hash(only.key), &only.quota, only.cost, clock)),
+            [only] => {
+                List::One(
+                    self.counters
+                        .decide(self.hash(only.key), &only.quota, only.cost, clock),
+                )
+            }
             several => self.decide_several(several, clock, clock.now()),
         }
     }
 
     /// Looks at all charges first, so that a request denied by what is already spent writes nothing; then takes them one
     /// by one, and gives back what it took when another request was quicker at one of them.
-    fn decide_several<C: Clock>(&self, charges: &[Charge<'_>], clock: &C, now: Timestamp) -> List<Outcome> {
+    fn decide_several<C: Clock>(
+        &self,
+        charges: &[Charge<'_>],
+        clock: &C,
+        now: Timestamp,
+    ) -> List<Outcome> {
         let hashes: Vec<u64> = charges.iter().map(|charge| self.hash(charge.key)).collect();
         if let Some(denied) = self.denied_already(charges, &hashes, now) {
             return denied;
@@ -101,8 +114,17 @@ impl LocalStore {
                     let charge: &Charge<'_> = &charges[place];
                     self.give_back(charge, before, now, clock.now());
                 }
-                let denied_by = |place| if place == outcomes.len() { Some(outcome) } else { None };
-                let answer = |place| denied_by(place).unwrap_or_else(|| self.peek(hashes[place], &charges[place], now));
+                let denied_by = |place| {
+                    if place == outcomes.len() {
+                        Some(outcome)
+                    } else {
+                        None
+                    }
+                };
+                let answer = |place| {
+                    denied_by(place)
+                        .unwrap_or_else(|| self.peek(hashes[place], &charges[place], now))
+                };
                 return (0..charges.len()).map(answer).collect();
             }
             if outcome.is_allowed() {
@@ -114,18 +136,37 @@ impl LocalStore {
     }
 
     /// The answers to a request of which some enforced charge does not fit: what would fit is only looked at.
-    fn denied_already(&self, charges: &[Charge<'_>], hashes: &[u64], now: Timestamp) -> Option<List<Outcome>> {
+    fn denied_already(
+        &self,
+        charges: &[Charge<'_>],
+        hashes: &[u64],
+        now: Timestamp,
+    ) -> Option<List<Outcome>> {
         let look = |(charge, hash): (&Charge<'_>, &u64)| {
-            algorithm::decide(self.counters.read(*hash, charge.quota, now), charge.quota, charge.cost, now)
+            algorithm::decide(
+                self.counters.read(*hash, charge.quota, now),
+                charge.quota,
+                charge.cost,
+                now,
+            )
         };
         let steps: Vec<Step> = charges.iter().zip(hashes).map(look).collect();
-        if !charges.iter().zip(&steps).any(|(charge, step)| charge.enforced && !step.outcome.is_allowed()) {
+        if !charges
+            .iter()
+            .zip(&steps)
+            .any(|(charge, step)| charge.enforced && !step.outcome.is_allowed())
+        {
             return None;
         }
         let answer = |place: usize| match steps[place] {
-            Step { outcome: Outcome::Allowed { .. }, .. } => self.peek(hashes[place], &charges[place], now),
+            Step {
+                outcome: Outcome::Allowed { .. },
+                ..
+            } => self.peek(hashes[place], &charges[place], now),
             // A denied step that writes repairs a stored time that was absurdly far ahead.
-            Step { next: Next::Set(_), .. } => self.take(hashes[place], &charges[place], now).0,
+            Step {
+                next: Next::Set(_), ..
+            } => self.take(hashes[place], &charges[place], now).0,
             Step { outcome, .. } => outcome,
         };
         Some((0..charges.len()).map(answer).collect())
@@ -149,7 +190,13 @@ impl LocalStore {
     ///
     /// Exact when nobody else came in between. Else never too much: without the charge, the counter would have been
     /// idle since the later of both instants at most, and each idle nanosecond would have been lost to it.
-    pub(crate) fn give_back(&self, charge: &Charge<'_>, before: Option<State>, taken_at: Timestamp, now: Timestamp) {
+    pub(crate) fn give_back(
+        &self,
+        charge: &Charge<'_>,
+        before: Option<State>,
+        taken_at: Timestamp,
+        now: Timestamp,
+    ) {
         let idle_from = match before {
             Some(State::Instant(full_at)) => full_at.max(taken_at),
             Some(State::Windows(_)) | None => taken_at,
@@ -160,7 +207,8 @@ impl LocalStore {
 
     /// Gives back the units of a charge that was drawn `age` ago.
     pub(crate) fn give(&self, charge: &Charge<'_>, age: Nanos, now: Timestamp) -> Outcome {
-        self.counters.refund(self.hash(charge.key), charge.quota, charge.cost, age, now)
+        self.counters
+            .refund(self.hash(charge.key), charge.quota, charge.cost, age, now)
     }
 
     /// Forgets a counter.
@@ -176,20 +224,24 @@ impl LocalStore {
 
     /// Raises a counter to a state that was seen elsewhere, if that is later. Doing so again changes nothing.
     pub(crate) fn raise(&self, charge: &Charge<'_>, seen: State, now: Timestamp) {
-        self.counters.update(self.hash(charge.key), charge.quota, now, &|state| {
-            let raised = algorithm::later(state, Some(seen), charge.quota);
-            let Step { outcome, .. } = algorithm::decide(raised, charge.quota, 0, now);
-            let next = match raised {
-                Some(raised) if outcome.reset_after() > Nanos::ZERO => Next::Set(raised),
-                _ => Next::Same,
-            };
-            Step { next, outcome }
-        });
+        self.counters
+            .update(self.hash(charge.key), charge.quota, now, &|state| {
+                let raised = algorithm::later(state, Some(seen), charge.quota);
+                let Step { outcome, .. } = algorithm::decide(raised, charge.quota, 0, now);
+                let next = match raised {
+                    Some(raised) if outcome.reset_after() > Nanos::ZERO => Next::Set(raised),
+                    _ => Next::Same,
+                };
+                Step { next, outcome }
+            });
     }
 }
 
 fn owes(state: Option<State>, charge: &Charge<'_>, now: Timestamp) -> bool {
-    algorithm::decide(state, charge.quota, 0, now).outcome.reset_after() > Nanos::ZERO
+    algorithm::decide(state, charge.quota, 0, now)
+        .outcome
+        .reset_after()
+        > Nanos::ZERO
 }
 
 /// A time that was read before.
@@ -209,7 +261,9 @@ impl Default for LocalStore {
 
 impl fmt::Debug for LocalStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LocalStore").field("memory_bytes", &self.memory_bytes()).finish_non_exhaustive()
+        f.debug_struct("LocalStore")
+            .field("memory_bytes", &self.memory_bytes())
+            .finish_non_exhaustive()
     }
 }
 
@@ -231,7 +285,11 @@ impl Store for LocalStore {
         ready(Ok(self.give(charge, age, clock.now())))
     }
 
-    fn reset<C: Clock>(&self, key: &Key<'_>, clock: &C) -> impl Future<Output = Result<(), StoreError>> + Send {
+    fn reset<C: Clock>(
+        &self,
+        key: &Key<'_>,
+        clock: &C,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
         self.forget(key, clock.now());
         ready(Ok(()))
     }

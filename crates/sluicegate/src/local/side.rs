@@ -18,7 +18,10 @@ pub(super) struct Room {
 
 impl Room {
     pub(super) fn new(capacity: usize) -> Arc<Self> {
-        Arc::new(Self { taken: AtomicUsize::new(0), capacity })
+        Arc::new(Self {
+            taken: AtomicUsize::new(0),
+            capacity,
+        })
     }
 
     fn is_left(&self) -> bool {
@@ -67,11 +70,15 @@ impl SideMap {
     }
 
     pub(super) fn get(&self, hash: u64) -> Option<State> {
-        self.places.get(&hash).map(|place| self.entries[*place].state)
+        self.places
+            .get(&hash)
+            .map(|place| self.entries[*place].state)
     }
 
     pub(super) fn remove(&mut self, hash: u64) {
-        let Some(place) = self.places.remove(&hash) else { return };
+        let Some(place) = self.places.remove(&hash) else {
+            return;
+        };
         self.entries.swap_remove(place);
         self.room.taken.fetch_sub(1, Relaxed);
         if let Some(moved) = self.entries.get(place) {
@@ -118,19 +125,34 @@ impl SideMap {
     pub(super) fn sweep(&mut self, now: Timestamp) {
         let before = self.entries.len();
         self.entries.retain(|entry| entry.worth.full_at > now);
-        self.room.taken.fetch_sub(before - self.entries.len(), Relaxed);
-        self.earliest_full =
-            self.entries.iter().map(|entry| entry.worth.full_at).min().unwrap_or(Timestamp::from_nanos(u64::MAX));
+        self.room
+            .taken
+            .fetch_sub(before - self.entries.len(), Relaxed);
+        self.earliest_full = self
+            .entries
+            .iter()
+            .map(|entry| entry.worth.full_at)
+            .min()
+            .unwrap_or(Timestamp::from_nanos(u64::MAX));
         self.places.clear();
-        self.places.extend(self.entries.iter().enumerate().map(|(place, entry)| (entry.hash, place)));
+        self.places.extend(
+            self.entries
+                .iter()
+                .enumerate()
+                .map(|(place, entry)| (entry.hash, place)),
+        );
     }
 
     pub(super) fn live(&self, now: Timestamp) -> usize {
-        self.entries.iter().filter(|entry| entry.worth.full_at > now).count()
+        self.entries
+            .iter()
+            .filter(|entry| entry.worth.full_at > now)
+            .count()
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.entries.capacity() * size_of::<Entry>() + self.places.capacity() * (size_of::<(u64, usize)>() + 1)
+        self.entries.capacity() * size_of::<Entry>()
+            + self.places.capacity() * (size_of::<(u64, usize)>() + 1)
     }
 
     fn random_entry(&mut self) -> Entry {

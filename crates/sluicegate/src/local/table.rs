@@ -29,8 +29,14 @@ impl Table {
     /// At most three quarters of the slots are used when `max_keys` are live.
     pub(super) fn new(max_keys: usize) -> Self {
         let slots = max_keys.div_ceil(3).saturating_mul(4);
-        let homes = if cfg!(sluicegate_loom) { 1 } else { slots.div_ceil(SLOTS).max(1) };
-        let lines = (0..homes + WINDOW - 1).map(|_| Line(std::array::from_fn(|_| Slot::vacant()))).collect();
+        let homes = if cfg!(sluicegate_loom) {
+            1
+        } else {
+            slots.div_ceil(SLOTS).max(1)
+        };
+        let lines = (0..homes + WINDOW - 1)
+            .map(|_| Line(std::array::from_fn(|_| Slot::vacant())))
+            .collect();
         Self { lines, homes }
     }
 
@@ -68,11 +74,22 @@ impl Table {
         for slot in self.window(hash).iter().flat_map(|line| &line.0) {
             let word = Word::from_bits(slot.word.load(Acquire));
             if slot.hash.load(Acquire) == VACANT {
-                return Some(Place { slot, word, debt: Nanos::ZERO });
+                return Some(Place {
+                    slot,
+                    word,
+                    debt: Nanos::ZERO,
+                });
             }
             let ahead = word.ahead(now);
             if !word.is_locked() && best.as_ref().is_none_or(|(least, _)| ahead < *least) {
-                best = Some((ahead, Place { slot, word, debt: word.debt(now) }));
+                best = Some((
+                    ahead,
+                    Place {
+                        slot,
+                        word,
+                        debt: word.debt(now),
+                    },
+                ));
             }
         }
         best.map(|(_, place)| place)
@@ -121,12 +138,20 @@ impl Line {
     fn find(&self, hash: u64) -> Search<'_> {
         // Which slot it is cannot be predicted, so all four are compared without a branch.
         let hashes: [u64; SLOTS] = std::array::from_fn(|slot| self.0[slot].hash.load(Acquire));
-        let bits = |wanted: u64| (0..SLOTS).fold(0, |bits, slot| bits | usize::from(hashes[slot] == wanted) << slot);
+        let bits = |wanted: u64| {
+            (0..SLOTS).fold(0, |bits, slot| {
+                bits | usize::from(hashes[slot] == wanted) << slot
+            })
+        };
         let found = bits(hash);
         if found != 0 {
             return Search::Found(&self.0[found.trailing_zeros() as usize % SLOTS]);
         }
-        if bits(VACANT) != 0 { Search::Absent } else { Search::Full }
+        if bits(VACANT) != 0 {
+            Search::Absent
+        } else {
+            Search::Full
+        }
     }
 }
 
@@ -165,7 +190,10 @@ pub(super) fn storable(hash: u64) -> u64 {
 
 impl Slot {
     fn vacant() -> Self {
-        Self { hash: AtomicU64::new(VACANT), word: AtomicU64::new(0) }
+        Self {
+            hash: AtomicU64::new(VACANT),
+            word: AtomicU64::new(0),
+        }
     }
 
     /// What the slot holds for `hash`; `None` when it is being given, or was given, to another key.
@@ -186,7 +214,9 @@ impl Slot {
     /// Writes another state of the same key, unless the slot has changed since `word` was read.
     #[inline(always)]
     pub(super) fn advance(&self, word: Word, next: Word) -> bool {
-        self.word.compare_exchange(word.bits(), next.bits(), AcqRel, Relaxed).is_ok()
+        self.word
+            .compare_exchange(word.bits(), next.bits(), AcqRel, Relaxed)
+            .is_ok()
     }
 
     fn give_to(&self, word: Word, hash: u64, state: Timestamp) -> bool {

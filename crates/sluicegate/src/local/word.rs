@@ -37,7 +37,11 @@ impl Word {
     pub(super) fn instant(self, now: Timestamp) -> Timestamp {
         let ahead = self.ahead(now);
         let span = Nanos::new(ahead.unsigned_abs());
-        if ahead >= 0 { now.after(span) } else { now.before(span) }
+        if ahead >= 0 {
+            now.after(span)
+        } else {
+            now.before(span)
+        }
     }
 
     /// The time until the counter is full; zero when it is.
@@ -91,11 +95,22 @@ mod tests {
     #[test]
     fn instants_around_now_read_as_themselves() {
         let year = Nanos::from_secs(365 * 86_400);
-        for instant in [NOW, NOW.after(Nanos::new(1)), NOW.before(Nanos::new(1)), NOW.after(year), NOW.before(year)] {
+        for instant in [
+            NOW,
+            NOW.after(Nanos::new(1)),
+            NOW.before(Nanos::new(1)),
+            NOW.after(year),
+            NOW.before(year),
+        ] {
             assert_eq!(Word::from_bits(0).with(instant).instant(NOW), instant);
         }
         let early = Timestamp::from_nanos(5);
-        assert_eq!(Word::from_bits(0).with(early).instant(Timestamp::from_nanos(0)), early);
+        assert_eq!(
+            Word::from_bits(0)
+                .with(early)
+                .instant(Timestamp::from_nanos(0)),
+            early
+        );
     }
 
     #[test]
@@ -105,7 +120,12 @@ mod tests {
             let word = Word::from_bits(0).cleared(cleared_at);
             assert_eq!((word.debt(read_at), word.is_locked()), (Nanos::ZERO, false));
         }
-        assert_eq!(Word::from_bits(0).cleared(Timestamp::from_nanos(3)).debt(Timestamp::from_nanos(0)), Nanos::ZERO);
+        assert_eq!(
+            Word::from_bits(0)
+                .cleared(Timestamp::from_nanos(3))
+                .debt(Timestamp::from_nanos(0)),
+            Nanos::ZERO
+        );
     }
 
     #[test]
@@ -125,7 +145,11 @@ mod tests {
             word = word.succeeded_by(NOW);
             assert!(!seen.contains(&word));
             seen.push(word);
-            assert_eq!(word.locked().succeeded_by(NOW), word.succeeded_by(NOW), "a new key's word is not locked");
+            assert_eq!(
+                word.locked().succeeded_by(NOW),
+                word.succeeded_by(NOW),
+                "a new key's word is not locked"
+            );
         }
     }
 }

@@ -38,7 +38,13 @@ pub struct Advice {
 
 impl fmt::Display for Advice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { node, setting, found, why, change } = self;
+        let Self {
+            node,
+            setting,
+            found,
+            why,
+            change,
+        } = self;
         write!(f, "{node}: {setting} is {found}: {why} ({change})")
     }
 }
@@ -53,14 +59,19 @@ impl RedisStore {
         let patience = 2 * Duration::from_nanos(self.options().connect_timeout.get());
         let deadline = Instant::now() + patience;
         self.start();
-        let found = timeout_at(deadline, scout::search(&self.context)).await.map_err(|_| StoreError::TimedOut)?;
+        let found = timeout_at(deadline, scout::search(&self.context))
+            .await
+            .map_err(|_| StoreError::TimedOut)?;
         let map = found.map_err(StoreError::Unavailable)?;
         let mut asked = JoinSet::new();
         for lane in map.lanes() {
             let (node, dialing) = (lane.endpoint.clone(), self.context.dialing.clone());
             asked.spawn(async move {
                 let facts = timeout_at(deadline, Facts::ask(&node, &dialing)).await;
-                (node, facts.unwrap_or_else(|_| Err(format!("no answer within {patience:?}"))))
+                (
+                    node,
+                    facts.unwrap_or_else(|_| Err(format!("no answer within {patience:?}"))),
+                )
             });
         }
         let mut all = Vec::new();
@@ -76,11 +87,21 @@ impl RedisStore {
             }
         }
         if answered == 0 {
-            let why = silent.into_iter().map(|(_, why)| why).collect::<Vec<_>>().join("; ");
+            let why = silent
+                .into_iter()
+                .map(|(_, why)| why)
+                .collect::<Vec<_>>()
+                .join("; ");
             return Err(StoreError::Unavailable(why));
         }
-        all.extend(silent.into_iter().map(|(node, why)| rules::silent(node, why)));
-        all.sort_by(|one, other| (one.node.to_string(), one.setting).cmp(&(other.node.to_string(), other.setting)));
+        all.extend(
+            silent
+                .into_iter()
+                .map(|(node, why)| rules::silent(node, why)),
+        );
+        all.sort_by(|one, other| {
+            (one.node.to_string(), one.setting).cmp(&(other.node.to_string(), other.setting))
+        });
         Ok(all)
     }
 }

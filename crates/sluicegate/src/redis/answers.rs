@@ -13,7 +13,12 @@ use super::shadow::{Foresight, Looked, Seen, Sight};
 use super::wire::Reply;
 
 /// Tells every ask of a call its answer and remembers what was seen; an error says that the answer makes no sense.
-pub(super) fn hand_out(call: &mut Call, reply: &mut Reply, now: Instant, context: &Context) -> Result<(), String> {
+pub(super) fn hand_out(
+    call: &mut Call,
+    reply: &mut Reply,
+    now: Instant,
+    context: &Context,
+) -> Result<(), String> {
     match call.kind {
         CallKind::Asking => Ok(()),
         CallKind::Delete => {
@@ -27,7 +32,9 @@ pub(super) fn hand_out(call: &mut Call, reply: &mut Reply, now: Instant, context
             let told = match std::mem::take(reply) {
                 Reply::Bulk(value) => Ok(Told::Found(Some(value))),
                 Reply::Nil => Ok(Told::Found(None)),
-                _ => Err(Fault::Away("a value came in a form that is none".to_owned())),
+                _ => Err(Fault::Away(
+                    "a value came in a form that is none".to_owned(),
+                )),
             };
             tell(&mut call.asks[0], told);
             Ok(())
@@ -39,27 +46,54 @@ pub(super) fn hand_out(call: &mut Call, reply: &mut Reply, now: Instant, context
         CallKind::Swap => {
             let told = match reply {
                 Reply::Integer(done) => Ok(Told::Swapped(*done == 1)),
-                _ => Err(Fault::Away("an answer came in a form that is none".to_owned())),
+                _ => Err(Fault::Away(
+                    "an answer came in a form that is none".to_owned(),
+                )),
             };
             tell(&mut call.asks[0], told);
             Ok(())
         }
         CallKind::Refund => {
             let ask = &mut call.asks[0];
-            let Work::Refund { item, .. } = &ask.work else { return Ok(()) };
+            let Work::Refund { item, .. } = &ask.work else {
+                return Ok(());
+            };
             context.shadows.forget(item.hash);
-            tell(ask, script::read_refund(reply).map(Told::Refunded).map_err(Fault::Away));
+            tell(
+                ask,
+                script::read_refund(reply)
+                    .map(Told::Refunded)
+                    .map_err(Fault::Away),
+            );
             Ok(())
         }
         CallKind::Decide => {
-            let charges = call.asks.iter().filter_map(Ask::items).map(<[Item]>::len).sum();
+            let charges = call
+                .asks
+                .iter()
+                .filter_map(Ask::items)
+                .map(<[Item]>::len)
+                .sum();
             let mut reading = Reading::new(reply, charges)?;
             let mut seen = Vec::with_capacity(charges);
             for ask in call.asks.iter_mut() {
                 match reading.request(ask.items().unwrap_or_default())? {
                     Ok(answers) => {
-                        note(ask, &answers, reading.now, (call.sent, now), context, &mut seen);
-                        tell(ask, Ok(Told::Decided { now: reading.now, answers }));
+                        note(
+                            ask,
+                            &answers,
+                            reading.now,
+                            (call.sent, now),
+                            context,
+                            &mut seen,
+                        );
+                        tell(
+                            ask,
+                            Ok(Told::Decided {
+                                now: reading.now,
+                                answers,
+                            }),
+                        );
                     }
                     Err(error) => {
                         context.foreign_value(ask, &error);
@@ -99,8 +133,18 @@ fn note(
         if is_only_told(item, answer, server_now) {
             continue;
         }
-        let sight = Sight { quota: item.quota, state: answer.state, server_now, asked_at, received_at };
-        seen.push(Seen { hash: item.hash, cost: item.cost, sight });
+        let sight = Sight {
+            quota: item.quota,
+            state: answer.state,
+            server_now,
+            asked_at,
+            received_at,
+        };
+        seen.push(Seen {
+            hash: item.hash,
+            cost: item.cost,
+            sight,
+        });
     }
 }
 
@@ -119,7 +163,9 @@ pub(super) fn from_memory(ask: &Ask, now: Instant, context: &Context) -> Foresig
         cost: item.cost,
         enforced: item.enforced,
     });
-    context.shadows.foresee(looked, callers_time(ask, now, context))
+    context
+        .shadows
+        .foresee(looked, callers_time(ask, now, context))
 }
 
 /// A given clock stands still while we wait.

@@ -45,15 +45,27 @@ pub(super) enum Work {
     /// Look at a value that is no counter.
     Get { key: String },
     /// Keep a value that is no counter for a while.
-    Put { key: String, value: Vec<u8>, ttl_ms: u64 },
+    Put {
+        key: String,
+        value: Vec<u8>,
+        ttl_ms: u64,
+    },
     /// The same, if the value that was read is still there; an empty one stands for none.
-    Swap { key: String, read: Vec<u8>, value: Vec<u8>, ttl_ms: u64 },
+    Swap {
+        key: String,
+        read: Vec<u8>,
+        value: Vec<u8>,
+        ttl_ms: u64,
+    },
 }
 
 /// What Redis said.
 pub(super) enum Told {
     /// The answers to a request's charges, at this instant of the server's clock.
-    Decided { now: Timestamp, answers: List<Answer> },
+    Decided {
+        now: Timestamp,
+        answers: List<Answer>,
+    },
     /// Denied for certain by what another answer on the same counters showed.
     Remembered(List<Outcome>),
     /// The state that a refund left.
@@ -84,7 +96,9 @@ impl From<Fault> for StoreError {
         match fault {
             Fault::TimedOut => Self::TimedOut,
             Fault::Away(why) => Self::Unavailable(why),
-            Fault::Split => Self::Unavailable("the keys of the request are moving between nodes".to_owned()),
+            Fault::Split => {
+                Self::Unavailable("the keys of the request are moving between nodes".to_owned())
+            }
         }
     }
 }
@@ -124,25 +138,41 @@ impl Ask {
 
     /// Whether somebody still waits, or it has to be done for its own sake.
     pub(super) fn is_wanted(&self) -> bool {
-        self.is_give_back() || self.answer.as_ref().is_none_or(|answer| !answer.is_closed())
+        self.is_give_back()
+            || self
+                .answer
+                .as_ref()
+                .is_none_or(|answer| !answer.is_closed())
     }
 
     /// Whether it comes too late to be sent. Units are given back a little longer than anybody waits: otherwise a busy
     /// moment would cost their owner units that nobody used.
     pub(super) fn is_over(&self, now: Instant) -> bool {
         const GRACE: Duration = Duration::from_secs(1);
-        if self.is_give_back() { self.deadline + GRACE <= now } else { self.deadline <= now }
+        if self.is_give_back() {
+            self.deadline + GRACE <= now
+        } else {
+            self.deadline <= now
+        }
     }
 
     /// A refund that is as right late as early: it knows the instant of its draw.
     fn is_give_back(&self) -> bool {
-        matches!(self.work, Work::Refund { drawn: Drawn::At(_), .. })
+        matches!(
+            self.work,
+            Work::Refund {
+                drawn: Drawn::At(_),
+                ..
+            }
+        )
     }
 
     /// The same ask on its way to another node; `None`, answered, when it has been round too often.
     pub(super) fn sent_on(mut self, asking: bool) -> Option<Self> {
         if self.hops >= Self::HOPS_MAX {
-            self.tell(Err(Fault::Away("nodes keep sending the request on to each other".to_owned())));
+            self.tell(Err(Fault::Away(
+                "nodes keep sending the request on to each other".to_owned(),
+            )));
             return None;
         }
         self.hops += 1;
@@ -163,18 +193,23 @@ impl Ask {
 
     /// The instant by the caller's clock at which something happened by the runtime's, or a little earlier.
     pub(super) fn by_callers_clock(&self, instant: Instant) -> Timestamp {
-        self.asked_at.after(Nanos::from(instant.saturating_duration_since(self.asked)))
+        self.asked_at
+            .after(Nanos::from(instant.saturating_duration_since(self.asked)))
     }
 
     /// The same, or a little later.
     pub(super) fn by_callers_clock_at_latest(&self, instant: Instant) -> Timestamp {
-        self.asked_by.after(Nanos::from(instant.saturating_duration_since(self.asked)))
+        self.asked_by
+            .after(Nanos::from(instant.saturating_duration_since(self.asked)))
     }
 }
 
 impl fmt::Debug for Ask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ask").field("slot", &self.slot).field("hops", &self.hops).finish_non_exhaustive()
+        f.debug_struct("Ask")
+            .field("slot", &self.slot)
+            .field("hops", &self.hops)
+            .finish_non_exhaustive()
     }
 }
 
@@ -190,13 +225,29 @@ mod tests {
         // The caller has gone away already.
         let answer = Some(oneshot::channel().0);
         let asked_at = Timestamp::from_nanos(1);
-        Asked { work, slot: 0, asked_at, asked: now, asked_by: asked_at, deadline: now, hops: 0, asking: false, answer }
-            .into()
+        Asked {
+            work,
+            slot: 0,
+            asked_at,
+            asked: now,
+            asked_by: asked_at,
+            deadline: now,
+            hops: 0,
+            asking: false,
+            answer,
+        }
+        .into()
     }
 
     fn item() -> Item {
         let quota = Quota::from(Quota::per_second(1).burst(1));
-        Item { key: "counter".to_owned(), hash: 1, quota, cost: 1, enforced: true }
+        Item {
+            key: "counter".to_owned(),
+            hash: 1,
+            quota,
+            cost: 1,
+            enforced: true,
+        }
     }
 
     #[test]
@@ -205,19 +256,40 @@ mod tests {
         let mut ask = ask(Work::Decide(smallvec![item()]));
         ask.asked_by = read_again;
         let later = ask.asked + Duration::from_nanos(100);
-        let between = (ask.by_callers_clock(later), ask.by_callers_clock_at_latest(later));
-        assert_eq!(between, (Timestamp::from_nanos(101), Timestamp::from_nanos(108)));
+        let between = (
+            ask.by_callers_clock(later),
+            ask.by_callers_clock_at_latest(later),
+        );
+        assert_eq!(
+            between,
+            (Timestamp::from_nanos(101), Timestamp::from_nanos(108))
+        );
     }
 
     #[test]
     fn units_are_given_back_though_nobody_waits_any_more() {
         let drawn = Drawn::At(Timestamp::from_nanos(1));
-        let give_back = ask(Work::Refund { item: item(), drawn });
+        let give_back = ask(Work::Refund {
+            item: item(),
+            drawn,
+        });
         assert!(give_back.is_wanted() && !give_back.is_over(give_back.deadline));
-        assert!(give_back.is_over(give_back.deadline + Duration::from_secs(1)), "but not for ever");
-        for work in [Work::Decide(smallvec![item()]), Work::Refund { item: item(), drawn: Drawn::Ago(Nanos::SECOND) }] {
+        assert!(
+            give_back.is_over(give_back.deadline + Duration::from_secs(1)),
+            "but not for ever"
+        );
+        for work in [
+            Work::Decide(smallvec![item()]),
+            Work::Refund {
+                item: item(),
+                drawn: Drawn::Ago(Nanos::SECOND),
+            },
+        ] {
             let ask = ask(work);
-            assert!(!ask.is_wanted() && ask.is_over(ask.deadline), "late it would be wrong");
+            assert!(
+                !ask.is_wanted() && ask.is_over(ask.deadline),
+                "late it would be wrong"
+            );
         }
     }
 }

@@ -52,15 +52,33 @@ impl Call {
     /// A call over all of `asks`, which are of the same kind.
     pub(super) fn new(launch: u64, asks: Vec<Ask>, sent: Instant) -> Self {
         let kind = CallKind::of(&asks[0]);
-        Self { launch, sent, asks, kind, unknown: 0 }
+        Self {
+            launch,
+            sent,
+            asks,
+            kind,
+            unknown: 0,
+        }
     }
 
     pub(super) fn asking(launch: u64, sent: Instant) -> Self {
-        Self { launch, sent, asks: Vec::new(), kind: CallKind::Asking, unknown: 0 }
+        Self {
+            launch,
+            sent,
+            asks: Vec::new(),
+            kind: CallKind::Asking,
+            unknown: 0,
+        }
     }
 
     /// Appends the command; `body` is room for the part of it that has to be counted first.
-    pub(super) fn write(&self, out: &mut Vec<u8>, body: &mut Vec<u8>, form: Form, clock: RedisClock) {
+    pub(super) fn write(
+        &self,
+        out: &mut Vec<u8>,
+        body: &mut Vec<u8>,
+        form: Form,
+        clock: RedisClock,
+    ) {
         body.clear();
         let strings = self.write_body(body, clock);
         match (self.kind.script(), form) {
@@ -70,7 +88,11 @@ impl Call {
                     Form::Digest => wire::bulk(out, b"EVALSHA"),
                     Form::Text => wire::bulk(out, b"EVAL"),
                 }
-                let name = if form == Form::Digest { script.sha.as_bytes() } else { script.source.as_bytes() };
+                let name = if form == Form::Digest {
+                    script.sha.as_bytes()
+                } else {
+                    script.source.as_bytes()
+                };
                 wire::bulk(out, name);
             }
             (None, _) => {
@@ -86,7 +108,8 @@ impl Call {
         let now = now(&self.asks, clock, self.sent);
         match self.asks.first().map(|ask| &ask.work) {
             Some(Work::Decide(_)) => {
-                let requests: SmallVec<[&[_]; 256]> = self.asks.iter().filter_map(Ask::items).collect();
+                let requests: SmallVec<[&[_]; 256]> =
+                    self.asks.iter().filter_map(Ask::items).collect();
                 script::write_decide(body, &requests, now)
             }
             Some(Work::Refund { item, drawn }) => script::write_refund(body, item, *drawn, now),
@@ -105,7 +128,12 @@ impl Call {
                 wire::bulk(body, ttl_ms.to_string().as_bytes());
                 4
             }
-            Some(Work::Swap { key, read, value, ttl_ms }) => {
+            Some(Work::Swap {
+                key,
+                read,
+                value,
+                ttl_ms,
+            }) => {
                 let ttl_ms = ttl_ms.to_string();
                 for word in [b"1", key.as_bytes(), read, value, ttl_ms.as_bytes()] {
                     wire::bulk(body, word);
@@ -154,14 +182,19 @@ impl Ask {
     pub(super) fn items(&self) -> Option<&[super::Item]> {
         match &self.work {
             Work::Decide(items) => Some(items),
-            Work::Refund { .. } | Work::Delete { .. } | Work::Get { .. } | Work::Put { .. } | Work::Swap { .. } => None,
+            Work::Refund { .. }
+            | Work::Delete { .. }
+            | Work::Get { .. }
+            | Work::Put { .. }
+            | Work::Swap { .. } => None,
         }
     }
 }
 
 /// The time that the script goes by.
 fn now(asks: &[Ask], clock: RedisClock, sent: Instant) -> Now {
-    let by_callers_clock = |at: &dyn Fn(&Ask) -> Timestamp| asks.iter().map(at).max().unwrap_or_default();
+    let by_callers_clock =
+        |at: &dyn Fn(&Ask) -> Timestamp| asks.iter().map(at).max().unwrap_or_default();
     match clock {
         RedisClock::Server => Now::Server,
         RedisClock::Replica => Now::Replica(by_callers_clock(&|ask| ask.by_callers_clock(sent))),

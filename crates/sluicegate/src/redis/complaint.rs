@@ -24,7 +24,10 @@ impl Complaint {
         let mut words = error.split_ascii_whitespace();
         match words.next().unwrap_or_default() {
             "NOSCRIPT" => Self::NoScript,
-            "MOVED" => match (words.next().and_then(|slot| slot.parse().ok()), words.next().and_then(address)) {
+            "MOVED" => match (
+                words.next().and_then(|slot| slot.parse().ok()),
+                words.next().and_then(address),
+            ) {
                 (Some(slot), Some((host, port))) => Self::Moved { slot, host, port },
                 _ => Self::Other,
             },
@@ -54,21 +57,57 @@ mod tests {
 
     #[test]
     fn redirections_name_their_node() {
-        let moved = |slot, host: &str, port| Complaint::Moved { slot, host: host.to_owned(), port };
-        assert_eq!(Complaint::read("MOVED 3999 127.0.0.1:6381"), moved(3999, "127.0.0.1", 6381));
-        assert_eq!(Complaint::read("MOVED 3999 ::1:6381"), moved(3999, "::1", 6381));
+        let moved = |slot, host: &str, port| Complaint::Moved {
+            slot,
+            host: host.to_owned(),
+            port,
+        };
+        assert_eq!(
+            Complaint::read("MOVED 3999 127.0.0.1:6381"),
+            moved(3999, "127.0.0.1", 6381)
+        );
+        assert_eq!(
+            Complaint::read("MOVED 3999 ::1:6381"),
+            moved(3999, "::1", 6381)
+        );
         assert_eq!(Complaint::read("MOVED 3999 :6381"), moved(3999, "", 6381));
-        assert_eq!(Complaint::read("ASK 1 rl-0:6379"), Complaint::Ask { host: "rl-0".to_owned(), port: 6379 });
+        assert_eq!(
+            Complaint::read("ASK 1 rl-0:6379"),
+            Complaint::Ask {
+                host: "rl-0".to_owned(),
+                port: 6379
+            }
+        );
     }
 
     #[test]
     fn anything_malformed_is_just_an_error() {
-        for text in ["", "MOVED", "MOVED x y", "MOVED 1 nowhere", "ASK 1 a:b", "ERR wrong number of arguments"] {
+        for text in [
+            "",
+            "MOVED",
+            "MOVED x y",
+            "MOVED 1 nowhere",
+            "ASK 1 a:b",
+            "ERR wrong number of arguments",
+        ] {
             assert_eq!(Complaint::read(text), Complaint::Other, "{text}");
         }
-        assert_eq!(Complaint::read("CLUSTERDOWN The cluster is down"), Complaint::Away);
-        assert_eq!(Complaint::read("CLUSTERDOWN Hash slot not served"), Complaint::Other, "the node is fine");
-        assert_eq!(Complaint::read("LOADING Redis is loading the dataset in memory"), Complaint::Away);
-        assert_eq!(Complaint::read("READONLY You can't write against a read only replica."), Complaint::ReadOnly);
+        assert_eq!(
+            Complaint::read("CLUSTERDOWN The cluster is down"),
+            Complaint::Away
+        );
+        assert_eq!(
+            Complaint::read("CLUSTERDOWN Hash slot not served"),
+            Complaint::Other,
+            "the node is fine"
+        );
+        assert_eq!(
+            Complaint::read("LOADING Redis is loading the dataset in memory"),
+            Complaint::Away
+        );
+        assert_eq!(
+            Complaint::read("READONLY You can't write against a read only replica."),
+            Complaint::ReadOnly
+        );
     }
 }

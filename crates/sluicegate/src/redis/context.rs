@@ -30,7 +30,11 @@ pub(super) struct Context {
 }
 
 impl Context {
-    pub(super) fn new(options: RedisOptions, dialing: Dialing, sentinel_dialing: Option<Dialing>) -> Self {
+    pub(super) fn new(
+        options: RedisOptions,
+        dialing: Dialing,
+        sentinel_dialing: Option<Dialing>,
+    ) -> Self {
         let rates = match options.clock {
             RedisClock::Given => ClockRates::Same,
             RedisClock::Server | RedisClock::Replica => ClockRates::Apart,
@@ -57,7 +61,10 @@ impl Context {
 
     /// Ends every task.
     pub(super) fn stop(&self) {
-        self.tasks.lock().expect("no holder of this lock panics").abort_all();
+        self.tasks
+            .lock()
+            .expect("no holder of this lock panics")
+            .abort_all();
     }
 
     /// Counts a value under our name that is not ours, and says so: the first time, and then now and again.
@@ -65,7 +72,10 @@ impl Context {
         const REPEAT: u64 = 10_000;
         let seen = self.foreign_values.fetch_add(1, Ordering::Relaxed);
         if seen.is_multiple_of(REPEAT) {
-            let key = ask.items().and_then(|items| items.first()).map_or("", |item| item.key.as_str());
+            let key = ask
+                .items()
+                .and_then(|items| items.first())
+                .map_or("", |item| item.key.as_str());
             health::log_foreign(key, error);
         }
     }

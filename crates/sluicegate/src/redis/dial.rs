@@ -48,22 +48,47 @@ impl Dialing {
 
     /// The same for sentinels, which have credentials of their own and no databases.
     pub(super) fn to_sentinels(&self, credentials: &Credentials) -> Self {
-        Self { credentials: credentials.clone(), database: 0, ..self.clone() }
+        Self {
+            credentials: credentials.clone(),
+            database: 0,
+            ..self.clone()
+        }
     }
 }
 
 /// A connection to `endpoint`, encrypted, authenticated and on the right database, within the time that `how` gives.
 pub(super) async fn dial(endpoint: &Endpoint, how: &Dialing) -> Result<Link, DialError> {
-    let attempt = Attempt { endpoint, timeout: how.timeout, deadline: Instant::now() + how.timeout };
-    let lookup = async { Ok(lookup_host((endpoint.host(), endpoint.port())).await?.collect::<Vec<_>>()) };
+    let attempt = Attempt {
+        endpoint,
+        timeout: how.timeout,
+        deadline: Instant::now() + how.timeout,
+    };
+    let lookup = async {
+        Ok(lookup_host((endpoint.host(), endpoint.port()))
+            .await?
+            .collect::<Vec<_>>())
+    };
     let addresses = attempt.at(Step::Resolve, lookup).await?;
-    let stream = attempt.at(Step::Connect, connect(&addresses, attempt.deadline)).await?;
+    let stream = attempt
+        .at(Step::Connect, connect(&addresses, attempt.deadline))
+        .await?;
     let mut link = match &how.tls {
-        Some(tls) => attempt.at(Step::Tls, tls.handshake(endpoint, stream)).await?,
+        Some(tls) => {
+            attempt
+                .at(Step::Tls, tls.handshake(endpoint, stream))
+                .await?
+        }
         None => Link::Plain(stream),
     };
-    attempt.at(Step::Auth, greeting::authenticate(&mut link, &how.credentials)).await?;
-    attempt.at(Step::Select, greeting::select(&mut link, how.database)).await?;
+    attempt
+        .at(
+            Step::Auth,
+            greeting::authenticate(&mut link, &how.credentials),
+        )
+        .await?;
+    attempt
+        .at(Step::Select, greeting::select(&mut link, how.database))
+        .await?;
     Ok(link)
 }
 
@@ -76,9 +101,19 @@ struct Attempt<'a> {
 
 impl Attempt<'_> {
     /// Does one step in the time that is left, and names it if it fails.
-    async fn at<T>(&self, step: Step, doing: impl Future<Output = Result<T, Cause>>) -> Result<T, DialError> {
-        let done = timeout_at(self.deadline, doing).await.unwrap_or(Err(Cause::TimedOut(self.timeout)));
-        done.map_err(|cause| DialError { endpoint: self.endpoint.clone(), step, cause })
+    async fn at<T>(
+        &self,
+        step: Step,
+        doing: impl Future<Output = Result<T, Cause>>,
+    ) -> Result<T, DialError> {
+        let done = timeout_at(self.deadline, doing)
+            .await
+            .unwrap_or(Err(Cause::TimedOut(self.timeout)));
+        done.map_err(|cause| DialError {
+            endpoint: self.endpoint.clone(),
+            step,
+            cause,
+        })
     }
 }
 
@@ -105,8 +140,10 @@ async fn connect(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStrea
 fn tune(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let socket = SockRef::from(stream);
-    let keepalive =
-        TcpKeepalive::new().with_time(Duration::from_secs(10)).with_interval(Duration::from_secs(5)).with_retries(3);
+    let keepalive = TcpKeepalive::new()
+        .with_time(Duration::from_secs(10))
+        .with_interval(Duration::from_secs(5))
+        .with_retries(3);
     socket.set_tcp_keepalive(&keepalive)?;
     // Without it, a connection whose packets are dropped can take half a minute to come back after the cut.
     #[cfg(target_os = "linux")]

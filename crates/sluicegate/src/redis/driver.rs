@@ -114,9 +114,14 @@ impl Driver {
         Counters::add(&self.lane.counters.dials, 1);
         let longest = Duration::from_nanos(self.context.options.connect_timeout.get());
         // The very first dial has the time that a slow handshake takes; later ones give way to the next.
-        let limit = if std::mem::take(&mut self.first_dial) { longest } else { wait.max(LEAST).min(longest) };
+        let limit = if std::mem::take(&mut self.first_dial) {
+            longest
+        } else {
+            wait.max(LEAST).min(longest)
+        };
         let (lane, context) = (Arc::clone(&self.lane), Arc::clone(&self.context));
-        let attempt = async { tokio::time::timeout(limit, probe::connect(&lane.endpoint, &context)).await };
+        let attempt =
+            async { tokio::time::timeout(limit, probe::connect(&lane.endpoint, &context)).await };
         let mut attempt = pin!(attempt);
         loop {
             self.collect();
@@ -151,7 +156,12 @@ impl Driver {
     async fn serve(&mut self, link: Link) -> End {
         const READ_AHEAD: usize = 16 * 1024;
         let (mut reader, writer) = tokio::io::split(link);
-        let mut outgoing = Outgoing { writer, bytes: Vec::new(), written: 0, flushed: true };
+        let mut outgoing = Outgoing {
+            writer,
+            bytes: Vec::new(),
+            written: 0,
+            flushed: true,
+        };
         let mut incoming = Vec::with_capacity(READ_AHEAD);
         let mut tick = pin!(sleep_until(Instant::now()));
         let mut tick_at: Option<Instant> = None;
@@ -209,7 +219,9 @@ impl Driver {
     fn collect(&mut self) -> Option<Instant> {
         self.lane.take_asks(&mut self.inbox);
         let first = self.inbox.iter().map(|ask| ask.deadline).min();
-        self.inbox.drain(..).for_each(|ask| self.traffic.accept(ask));
+        self.inbox
+            .drain(..)
+            .for_each(|ask| self.traffic.accept(ask));
         first
     }
 
@@ -255,10 +267,23 @@ impl Driver {
 
     fn handle(&mut self, event: Event) -> Result<(), End> {
         let own = &self.lane.endpoint;
-        let named =
-            |host: String, port| Endpoint::new(if host.is_empty() { own.host().to_owned() } else { host }, port);
+        let named = |host: String, port| {
+            Endpoint::new(
+                if host.is_empty() {
+                    own.host().to_owned()
+                } else {
+                    host
+                },
+                port,
+            )
+        };
         match event {
-            Event::Moved { slot, host, port, asks } => {
+            Event::Moved {
+                slot,
+                host,
+                port,
+                asks,
+            } => {
                 let owner = self.context.moved(slot, named(host, port));
                 for ask in asks.into_iter().filter_map(|ask| ask.sent_on(false)) {
                     self.context.submit_to(&owner, ask);
@@ -274,7 +299,11 @@ impl Driver {
             }
             Event::Demoted { asks } => {
                 self.context.router.demoted(&self.lane);
-                for ask in asks.into_iter().chain(self.traffic.take_unsent()).filter_map(|ask| ask.sent_on(false)) {
+                for ask in asks
+                    .into_iter()
+                    .chain(self.traffic.take_unsent())
+                    .filter_map(|ask| ask.sent_on(false))
+                {
                     self.context.submit(ask);
                 }
                 // What else is under way there will be refused as well, and sent on: the lane ends after that.
@@ -294,9 +323,17 @@ impl Driver {
         const SILENCE: Duration = Duration::from_millis(300);
         const LONG_SILENCE: Duration = Duration::from_secs(1);
         let (since, timeouts) = self.traffic.silence()?;
-        let silence = now.saturating_duration_since(since).saturating_sub(self.context.deadline.min(LONG_SILENCE));
+        let silence = now
+            .saturating_duration_since(since)
+            .saturating_sub(self.context.deadline.min(LONG_SILENCE));
         let is_stalled = (timeouts >= TIMEOUTS && silence >= SILENCE) || silence >= LONG_SILENCE;
-        is_stalled.then(|| format!("{} has not answered for {:?}", self.lane.endpoint, now - since))
+        is_stalled.then(|| {
+            format!(
+                "{} has not answered for {:?}",
+                self.lane.endpoint,
+                now - since
+            )
+        })
     }
 }
 
@@ -305,7 +342,12 @@ impl Drop for Driver {
     fn drop(&mut self) {
         let gone = Fault::Away("the connection was closed".to_owned());
         self.context.router.forget(&self.lane);
-        for ask in self.lane.close().into_iter().chain(self.traffic.take_unsent()) {
+        for ask in self
+            .lane
+            .close()
+            .into_iter()
+            .chain(self.traffic.take_unsent())
+        {
             ask.tell(Err(gone.clone()));
         }
         self.traffic.lose("the connection was closed");
@@ -333,12 +375,19 @@ impl Outgoing {
     /// Writes some; may be dropped at any time without losing count.
     async fn progress(&mut self) -> Result<(), String> {
         if self.bytes.is_empty() {
-            self.writer.flush().await.map_err(|error| error.to_string())?;
+            self.writer
+                .flush()
+                .await
+                .map_err(|error| error.to_string())?;
             self.flushed = true;
             return Ok(());
         }
         self.flushed = false;
-        let wrote = self.writer.write(&self.bytes[self.written..]).await.map_err(|error| error.to_string())?;
+        let wrote = self
+            .writer
+            .write(&self.bytes[self.written..])
+            .await
+            .map_err(|error| error.to_string())?;
         if wrote == 0 {
             return Err("closed while writing".to_owned());
         }

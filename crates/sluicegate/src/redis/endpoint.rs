@@ -23,7 +23,10 @@ impl Endpoint {
 
     /// The port `port` of `host`; an IPv6 address stands without brackets.
     pub fn new(host: impl Into<String>, port: u16) -> Self {
-        Self { host: host.into(), port: Some(port) }
+        Self {
+            host: host.into(),
+            port: Some(port),
+        }
     }
 
     /// The name or address; an IPv6 address stands without brackets.
@@ -38,7 +41,10 @@ impl Endpoint {
 
     /// The same endpoint, at `port` if none was written.
     pub(super) fn or_port(self, port: u16) -> Self {
-        Self { port: self.port.or(Some(port)), ..self }
+        Self {
+            port: self.port.or(Some(port)),
+            ..self
+        }
     }
 }
 
@@ -77,13 +83,19 @@ impl FromStr for Endpoint {
             None => plain(text)?,
         };
         let port = port.map(parse_port).transpose()?;
-        Ok(Self { host: host.to_owned(), port })
+        Ok(Self {
+            host: host.to_owned(),
+            port,
+        })
     }
 }
 
 fn bracketed(rest: &str) -> Result<(&str, Option<&str>), ParseEndpointError> {
-    let (host, after) = rest.split_once(']').ok_or(ParseEndpointError::NotAnIpv6Address)?;
-    host.parse::<Ipv6Addr>().map_err(|_| ParseEndpointError::NotAnIpv6Address)?;
+    let (host, after) = rest
+        .split_once(']')
+        .ok_or(ParseEndpointError::NotAnIpv6Address)?;
+    host.parse::<Ipv6Addr>()
+        .map_err(|_| ParseEndpointError::NotAnIpv6Address)?;
     match after.strip_prefix(':') {
         Some(port) => Ok((host, Some(port))),
         None if after.is_empty() => Ok((host, None)),
@@ -93,7 +105,9 @@ fn bracketed(rest: &str) -> Result<(&str, Option<&str>), ParseEndpointError> {
 
 fn plain(text: &str) -> Result<(&str, Option<&str>), ParseEndpointError> {
     const HOST_LENGTH_MAX: usize = 253;
-    let (host, port) = text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port)));
+    let (host, port) = text
+        .split_once(':')
+        .map_or((text, None), |(host, port)| (host, Some(port)));
     if port.is_some_and(|port| port.contains(':')) {
         return Err(ParseEndpointError::NoBrackets);
     }
@@ -157,7 +171,10 @@ mod tests {
 
     #[test]
     fn endpoints_are_read_with_and_without_a_port() {
-        let read = |text: &str| text.parse::<Endpoint>().map(|endpoint| endpoint.to_string());
+        let read = |text: &str| {
+            text.parse::<Endpoint>()
+                .map(|endpoint| endpoint.to_string())
+        };
         for (text, written) in [
             ("rl-0:6380", "rl-0:6380"),
             ("rl-0", "rl-0:6379"),
@@ -167,7 +184,12 @@ mod tests {
         ] {
             assert_eq!(read(text).as_deref(), Ok(written));
         }
-        let sentinel = |text: &str| text.parse::<Endpoint>().unwrap().or_port(Endpoint::SENTINEL_PORT).port();
+        let sentinel = |text: &str| {
+            text.parse::<Endpoint>()
+                .unwrap()
+                .or_port(Endpoint::SENTINEL_PORT)
+                .port()
+        };
         assert_eq!([sentinel("s"), sentinel("s:6379")], [26_379, 6_379]);
         assert_eq!("rl-0".parse::<Endpoint>(), Ok(Endpoint::new("rl-0", 6_379)));
     }

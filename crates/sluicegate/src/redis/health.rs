@@ -82,5 +82,9 @@ pub(super) fn log_no_primary(error: &str) {
 }
 
 pub(super) fn log_foreign(key: &str, error: &str) {
-    tracing::error!(key, error, "a value under a key of ours was not written by us; it was left alone");
+    tracing::error!(
+        key,
+        error,
+        "a value under a key of ours was not written by us; it was left alone"
+    );
 }

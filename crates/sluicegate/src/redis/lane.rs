@@ -48,7 +48,10 @@ pub(super) struct Counters {
 
 impl Lane {
     pub(super) fn new(endpoint: Endpoint) -> Self {
-        let inbox = Inbox { asks: Vec::new(), state: LaneState::Connecting };
+        let inbox = Inbox {
+            asks: Vec::new(),
+            state: LaneState::Connecting,
+        };
         Self {
             endpoint,
             inbox: Mutex::new(inbox),
@@ -121,7 +124,8 @@ impl Lane {
         let news = self.set(LaneState::Away(why.to_owned()));
         let mut left = Vec::new();
         self.take_asks(&mut left);
-        left.into_iter().for_each(|ask| ask.tell(Err(Fault::Away(why.to_owned()))));
+        left.into_iter()
+            .for_each(|ask| ask.tell(Err(Fault::Away(why.to_owned()))));
         news
     }
 
@@ -151,8 +155,12 @@ impl Lane {
         let state = match &self.lock().state {
             LaneState::Connecting => NodeState::Connecting,
             LaneState::Up => NodeState::Up,
-            LaneState::Away(error) => NodeState::Away { error: error.clone() },
-            LaneState::Closed => NodeState::Away { error: "no longer used".to_owned() },
+            LaneState::Away(error) => NodeState::Away {
+                error: error.clone(),
+            },
+            LaneState::Closed => NodeState::Away {
+                error: "no longer used".to_owned(),
+            },
         };
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let counts = NodeCounts {
@@ -163,7 +171,11 @@ impl Lane {
             script_reloads: read(&self.counters.reloads),
             errors: read(&self.counters.errors),
         };
-        NodeHealth { endpoint: self.endpoint.clone(), state, counts }
+        NodeHealth {
+            endpoint: self.endpoint.clone(),
+            state,
+            counts,
+        }
     }
 
     /// Says whether the state is another one than before.

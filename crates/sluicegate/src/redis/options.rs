@@ -62,9 +62,21 @@ impl RedisOptions {
     }
 
     /// The primary that these sentinels name for `master`. Endpoints without a port are at 26379.
-    pub fn sentinel(endpoints: impl IntoIterator<Item = Endpoint>, master: impl Into<String>) -> Self {
-        let mode = RedisMode::Sentinel { master: master.into(), credentials: Credentials::default() };
-        Self::of(mode, endpoints.into_iter().map(|endpoint| endpoint.or_port(Endpoint::SENTINEL_PORT)).collect())
+    pub fn sentinel(
+        endpoints: impl IntoIterator<Item = Endpoint>,
+        master: impl Into<String>,
+    ) -> Self {
+        let mode = RedisMode::Sentinel {
+            master: master.into(),
+            credentials: Credentials::default(),
+        };
+        Self::of(
+            mode,
+            endpoints
+                .into_iter()
+                .map(|endpoint| endpoint.or_port(Endpoint::SENTINEL_PORT))
+                .collect(),
+        )
     }
 
     /// The cluster that these nodes belong to.

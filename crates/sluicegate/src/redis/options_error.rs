@@ -12,7 +12,9 @@ pub struct OptionsError {
 
 impl OptionsError {
     pub(super) fn new(field: &str, what: impl fmt::Display) -> Self {
-        Self { mistakes: vec![format!("{field}: {what}")] }
+        Self {
+            mistakes: vec![format!("{field}: {what}")],
+        }
     }
 
     /// The mistakes, one sentence each.
@@ -39,6 +41,10 @@ impl Mistakes {
     }
 
     pub(super) fn into_result(self) -> Result<(), OptionsError> {
-        if self.0.is_empty() { Ok(()) } else { Err(OptionsError { mistakes: self.0 }) }
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            Err(OptionsError { mistakes: self.0 })
+        }
     }
 }

@@ -23,18 +23,25 @@ pub(super) async fn decide<P: PartialEq>(
         let part = indices.iter().map(|index| items[*index].clone()).collect();
         (indices, errand.send(Work::Decide(part)))
     };
-    let mut under_way: VecDeque<_> = together(0..items.len(), |index| place(&items[index])).map(send).collect();
+    let mut under_way: VecDeque<_> = together(0..items.len(), |index| place(&items[index]))
+        .map(send)
+        .collect();
     let mut results: Vec<Heard> = (0..items.len()).map(|_| Heard::Unknown).collect();
     let mut fault = None;
     while let Some((indices, awaited)) = under_way.pop_front() {
         match answer(awaited).await {
             Ok(told) => note(told, &indices, &items, &mut results),
             // The keys of this part are on two nodes for the moment: each goes alone.
-            Err(Fault::Split) => under_way.extend(together(indices, |index| items[index].hash).map(send)),
+            Err(Fault::Split) => {
+                under_way.extend(together(indices, |index| items[index].hash).map(send))
+            }
             Err(why) => fault = Some(why),
         }
     }
-    let denied = results.iter().zip(&items).any(|(result, item)| item.enforced && result.is_denied());
+    let denied = results
+        .iter()
+        .zip(&items)
+        .any(|(result, item)| item.enforced && result.is_denied());
     if let Some(fault) = fault {
         give_back_unheard(errand, &items, &results);
         return Err(fault);
@@ -42,7 +49,11 @@ pub(super) async fn decide<P: PartialEq>(
     if denied {
         return Ok(give_back(errand, &items, &results).await);
     }
-    Ok(results.iter().zip(&items).map(|(result, item)| result.outcome(item)).collect())
+    Ok(results
+        .iter()
+        .zip(&items)
+        .map(|(result, item)| result.outcome(item))
+        .collect())
 }
 
 /// The indices, those with the same place together.
@@ -87,7 +98,10 @@ impl Heard {
         match self {
             Self::Told { now, answer, .. } => script::outcome(item.quota, item.cost, answer, *now),
             Self::Remembered(outcome) => *outcome,
-            Self::Unknown => Outcome::Allowed { remaining: 0, reset_after: Nanos::ZERO },
+            Self::Unknown => Outcome::Allowed {
+                remaining: 0,
+                reset_after: Nanos::ZERO,
+            },
         }
     }
 }
@@ -95,10 +109,17 @@ impl Heard {
 fn note(told: Told, indices: &[usize], items: &[Item], results: &mut [Heard]) {
     match told {
         Told::Decided { now, answers } => {
-            let goes_on = indices.iter().zip(&answers).all(|(index, answer)| answer.allowed || !items[*index].enforced);
+            let goes_on = indices
+                .iter()
+                .zip(&answers)
+                .all(|(index, answer)| answer.allowed || !items[*index].enforced);
             for (index, answer) in indices.iter().zip(&answers) {
                 let taken = goes_on && answer.allowed && items[*index].cost > 0;
-                results[*index] = Heard::Told { now, answer: *answer, taken };
+                results[*index] = Heard::Told {
+                    now,
+                    answer: *answer,
+                    taken,
+                };
             }
         }
         Told::Remembered(outcomes) => {
@@ -112,7 +133,8 @@ fn note(told: Told, indices: &[usize], items: &[Item], results: &mut [Heard]) {
 
 /// Gives back what was taken; those charges are answered as looks.
 async fn give_back(errand: &Errand<'_>, items: &[Item], results: &[Heard]) -> List<Outcome> {
-    let refund = |(item, result): (&Item, &Heard)| refund_of(item, result).map(|work| errand.send(work));
+    let refund =
+        |(item, result): (&Item, &Heard)| refund_of(item, result).map(|work| errand.send(work));
     let refunds: Vec<_> = items.iter().zip(results).map(refund).collect();
     let mut outcomes = List::Empty;
     for ((item, result), refund) in items.iter().zip(results).zip(refunds) {
@@ -130,14 +152,26 @@ async fn give_back(errand: &Errand<'_>, items: &[Item], results: &[Heard]) -> Li
 
 fn give_back_unheard(errand: &Errand<'_>, items: &[Item], results: &[Heard]) {
     for (item, result) in items.iter().zip(results) {
-        refund_of(item, result).into_iter().for_each(|work| errand.send_and_forget(work));
+        refund_of(item, result)
+            .into_iter()
+            .for_each(|work| errand.send_and_forget(work));
     }
 }
 
 fn refund_of(item: &Item, result: &Heard) -> Option<Work> {
-    let Heard::Told { now, answer, taken: true } = result else { return None };
+    let Heard::Told {
+        now,
+        answer,
+        taken: true,
+    } = result
+    else {
+        return None;
+    };
     let drawn = Drawn::At(idle_from(item, answer, *now));
-    Some(Work::Refund { item: item.clone(), drawn })
+    Some(Work::Refund {
+        item: item.clone(),
+        drawn,
+    })
 }
 
 /// Without the charge, the counter would have been full, and idle, from here on at the earliest; what would have been

@@ -13,10 +13,12 @@ use super::wire::{self, Reply};
 
 /// Dials a node and makes sure that it can decide: it answers in time, and is a primary where that matters.
 pub(super) async fn connect(endpoint: &Endpoint, context: &Context) -> Result<Link, String> {
-    let mut link = dial(endpoint, &context.dialing).await.map_err(|error| match error.blame() {
-        Blame::Settings => format!("{error}; check store.redis in the configuration"),
-        Blame::Away => error.to_string(),
-    })?;
+    let mut link = dial(endpoint, &context.dialing)
+        .await
+        .map_err(|error| match error.blame() {
+            Blame::Settings => format!("{error}; check store.redis in the configuration"),
+            Blame::Away => error.to_string(),
+        })?;
     let told = |why: String| format!("{endpoint}: {why}");
     let is_standalone = matches!(context.options.mode, RedisMode::Standalone);
     if !matches!(context.options.mode, RedisMode::Cluster) {
@@ -37,16 +39,28 @@ pub(super) async fn connect(endpoint: &Endpoint, context: &Context) -> Result<Li
             _ => {}
         }
     }
-    Err(format!("{endpoint} answers later than the deadline of {:?}", context.deadline))
+    Err(format!(
+        "{endpoint} answers later than the deadline of {:?}",
+        context.deadline
+    ))
 }
 
 /// With deadlines of a millisecond or two, a ping may be late without harm.
 const LEAST: Duration = Duration::from_millis(20);
 
 /// Asks one thing over a connection of its own.
-pub(super) async fn ask_once(endpoint: &Endpoint, dialing: &Dialing, command: &[&[u8]]) -> Result<Reply, String> {
-    let mut link = dial(endpoint, dialing).await.map_err(|error| error.to_string())?;
-    match ask(&mut link, command).await.map_err(|why| format!("{endpoint}: {why}"))? {
+pub(super) async fn ask_once(
+    endpoint: &Endpoint,
+    dialing: &Dialing,
+    command: &[&[u8]],
+) -> Result<Reply, String> {
+    let mut link = dial(endpoint, dialing)
+        .await
+        .map_err(|error| error.to_string())?;
+    match ask(&mut link, command)
+        .await
+        .map_err(|why| format!("{endpoint}: {why}"))?
+    {
         Reply::Error(error) => Err(format!("{endpoint}: {error}")),
         reply => Ok(reply),
     }
@@ -69,7 +83,12 @@ pub(super) async fn read(link: &mut Link, buffer: &mut Vec<u8>) -> Result<Reply,
             buffer.drain(..length);
             return Ok(reply);
         }
-        if link.read_buf(buffer).await.map_err(|error| error.to_string())? == 0 {
+        if link
+            .read_buf(buffer)
+            .await
+            .map_err(|error| error.to_string())?
+            == 0
+        {
             return Err("closed by the server".to_owned());
         }
     }

@@ -29,7 +29,10 @@ impl Recovery {
 /// large fleets.
 impl Default for Recovery {
     fn default() -> Self {
-        Self { base: Nanos::from_millis(50), cap: Nanos::SECOND }
+        Self {
+            base: Nanos::from_millis(50),
+            cap: Nanos::SECOND,
+        }
     }
 }
 
@@ -55,7 +58,11 @@ impl Backoff {
 
     /// The waits that belong to `seed`.
     pub(super) fn new(recovery: Recovery, seed: u64) -> Self {
-        Self { recovery, failures: 0, random: seed }
+        Self {
+            recovery,
+            failures: 0,
+            random: seed,
+        }
     }
 
     /// How long to wait after one more failed attempt.
@@ -100,7 +107,10 @@ mod tests {
     use super::*;
     use std::collections::HashMap;
 
-    const GENTLE: Recovery = Recovery { base: Nanos::SECOND, cap: Nanos::from_secs(30) };
+    const GENTLE: Recovery = Recovery {
+        base: Nanos::SECOND,
+        cap: Nanos::from_secs(30),
+    };
 
     fn millis(nanos: Nanos) -> u64 {
         nanos.get() / Nanos::MILLISECOND.get()
@@ -108,9 +118,19 @@ mod tests {
 
     #[test]
     fn delays_double_from_the_base_to_the_cap() {
-        let delays = |recovery: Recovery| (0..7).map(|k| millis(recovery.delay(k))).collect::<Vec<_>>();
-        assert_eq!(delays(GENTLE), [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
-        assert_eq!(delays(Recovery::default()), [50, 100, 200, 400, 800, 1_000, 1_000]);
+        let delays = |recovery: Recovery| {
+            (0..7)
+                .map(|k| millis(recovery.delay(k)))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            delays(GENTLE),
+            [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]
+        );
+        assert_eq!(
+            delays(Recovery::default()),
+            [50, 100, 200, 400, 800, 1_000, 1_000]
+        );
         for failures in [63, 64, 65, u32::MAX] {
             assert_eq!(GENTLE.delay(failures), GENTLE.cap);
         }
@@ -119,15 +139,32 @@ mod tests {
     #[test]
     fn a_wait_is_the_delay_plus_jitter_and_never_longer_than_nine_tenths_of_the_cap() {
         // The bounds of each wait, in milliseconds.
-        let default = [(50, 100), (100, 200), (200, 400), (400, 800), (500, 900), (500, 900), (500, 900)];
-        let gentle =
-            [(1, 2), (2, 4), (4, 8), (8, 16), (15, 27), (15, 27), (15, 27)].map(|(a, b)| (a * 1_000, b * 1_000));
+        let default = [
+            (50, 100),
+            (100, 200),
+            (200, 400),
+            (400, 800),
+            (500, 900),
+            (500, 900),
+            (500, 900),
+        ];
+        let gentle = [
+            (1, 2),
+            (2, 4),
+            (4, 8),
+            (8, 16),
+            (15, 27),
+            (15, 27),
+            (15, 27),
+        ]
+        .map(|(a, b)| (a * 1_000, b * 1_000));
         for seed in 0..1_000 {
             for (recovery, bounds) in [(Recovery::default(), default), (GENTLE, gentle)] {
                 let mut backoff = Backoff::new(recovery, seed);
                 for (least, most) in bounds {
                     let wait = backoff.next_wait();
-                    let fits = Nanos::from_millis(least) <= wait && wait <= Nanos::from_millis(most);
+                    let fits =
+                        Nanos::from_millis(least) <= wait && wait <= Nanos::from_millis(most);
                     assert!(fits, "seed {seed}: {wait} is not within {least}..{most} ms");
                 }
             }
@@ -147,15 +184,22 @@ mod tests {
     #[test]
     fn a_thousand_replicas_do_not_come_back_in_the_same_moment() {
         let at_the_cap = |mut backoff: Backoff| (0..6).map(|_| backoff.next_wait()).last().unwrap();
-        let seeded: Vec<Nanos> = (0..1_000).map(|seed| at_the_cap(Backoff::new(Recovery::default(), seed))).collect();
-        let unseeded: Vec<Nanos> = (0..1_000).map(|_| at_the_cap(Backoff::random(Recovery::default()))).collect();
+        let seeded: Vec<Nanos> = (0..1_000)
+            .map(|seed| at_the_cap(Backoff::new(Recovery::default(), seed)))
+            .collect();
+        let unseeded: Vec<Nanos> = (0..1_000)
+            .map(|_| at_the_cap(Backoff::random(Recovery::default())))
+            .collect();
         for waits in [seeded, unseeded] {
             let mut buckets: HashMap<u64, u32> = HashMap::new();
             for wait in waits {
                 *buckets.entry(millis(wait) / 10).or_default() += 1;
             }
             let fullest = buckets.values().max().unwrap();
-            assert!(*fullest <= 60, "{fullest} of 1,000 waits fell into the same 10 ms");
+            assert!(
+                *fullest <= 60,
+                "{fullest} of 1,000 waits fell into the same 10 ms"
+            );
         }
     }
 }

@@ -44,15 +44,22 @@ impl SlotMap {
     pub(super) const NOBODY: u16 = u16::MAX;
 
     pub(super) fn new() -> Self {
-        Self { lanes: Vec::new(), owner_of: vec![Self::NOBODY; usize::from(SLOTS)] }
+        Self {
+            lanes: Vec::new(),
+            owner_of: vec![Self::NOBODY; usize::from(SLOTS)],
+        }
     }
 
     /// Gives slots to a lane.
     pub(super) fn assign(&mut self, slots: std::ops::RangeInclusive<u16>, lane: &Arc<Lane>) {
-        let place = self.lanes.iter().position(|known| Arc::ptr_eq(known, lane)).unwrap_or_else(|| {
-            self.lanes.push(Arc::clone(lane));
-            self.lanes.len() - 1
-        });
+        let place = self
+            .lanes
+            .iter()
+            .position(|known| Arc::ptr_eq(known, lane))
+            .unwrap_or_else(|| {
+                self.lanes.push(Arc::clone(lane));
+                self.lanes.len() - 1
+            });
         for slot in slots {
             if let Some(owner) = self.owner_of.get_mut(usize::from(slot)) {
                 *owner = place as u16;
@@ -61,7 +68,8 @@ impl SlotMap {
     }
 
     fn lane(&self, slot: u16) -> Option<&Arc<Lane>> {
-        self.lanes.get(usize::from(*self.owner_of.get(usize::from(slot))?))
+        self.lanes
+            .get(usize::from(*self.owner_of.get(usize::from(slot))?))
     }
 }
 
@@ -89,7 +97,12 @@ impl Router {
         let lobby = Arc::new(Lane::new(Endpoint::new("", 0)));
         lobby.close();
         let map = ArcSwap::from_pointee(Map::Unknown(Arc::clone(&lobby)));
-        Self { map, lobby: ArcSwap::from(lobby), lanes: Mutex::default(), scout: Notify::new() }
+        Self {
+            map,
+            lobby: ArcSwap::from(lobby),
+            lanes: Mutex::default(),
+            scout: Notify::new(),
+        }
     }
 
     /// A new lobby, if there is no scout: whoever gets it has to send one.
@@ -167,7 +180,9 @@ impl Context {
             let map = self.router.map();
             let Some(lane) = map.lane(ask.slot) else {
                 self.router.wake_scout();
-                return ask.tell(Err(Fault::Away("no node serves the slot of the key".to_owned())));
+                return ask.tell(Err(Fault::Away(
+                    "no node serves the slot of the key".to_owned(),
+                )));
             };
             match lane.submit(ask) {
                 None => return,
@@ -190,8 +205,15 @@ impl Context {
         self.lane_among(&mut self.router.lanes(), endpoint)
     }
 
-    fn lane_among(self: &Arc<Self>, lanes: &mut HashMap<Endpoint, Arc<Lane>>, endpoint: Endpoint) -> Arc<Lane> {
-        if let Some(known) = lanes.get(&endpoint).filter(|lane| !lane.is_closed() && !lane.is_retired()) {
+    fn lane_among(
+        self: &Arc<Self>,
+        lanes: &mut HashMap<Endpoint, Arc<Lane>>,
+        endpoint: Endpoint,
+    ) -> Arc<Lane> {
+        if let Some(known) = lanes
+            .get(&endpoint)
+            .filter(|lane| !lane.is_closed() && !lane.is_retired())
+        {
             return Arc::clone(known);
         }
         let lane = Arc::new(Lane::new(endpoint.clone()));
@@ -245,12 +267,25 @@ mod tests {
     fn ask() -> Ask {
         let now = Instant::now();
         let (answer, _) = oneshot::channel();
-        let work = Work::Delete { key: "counter".to_owned(), hash: 1 };
+        let work = Work::Delete {
+            key: "counter".to_owned(),
+            hash: 1,
+        };
         let asked_at = Timestamp::from_nanos(1);
         let deadline = now + Duration::from_secs(60);
         let answer = Some(answer);
-        Asked { work, slot: 0, asked_at, asked: now, asked_by: asked_at, deadline, hops: 0, asking: false, answer }
-            .into()
+        Asked {
+            work,
+            slot: 0,
+            asked_at,
+            asked: now,
+            asked_by: asked_at,
+            deadline,
+            hops: 0,
+            asking: false,
+            answer,
+        }
+        .into()
     }
 
     fn asks_in(lane: &Lane) -> usize {
@@ -273,12 +308,17 @@ mod tests {
         // Takes the connection and never says a word.
         let node = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (context, new) = (context(), quiet_lane());
-        let old = context.lane(Endpoint::new("127.0.0.1", node.local_addr().unwrap().port()));
+        let old = context.lane(Endpoint::new(
+            "127.0.0.1",
+            node.local_addr().unwrap().port(),
+        ));
         context.router.publish(Map::Primary(Arc::clone(&old)));
         context.submit(ask());
         let _connection = node.accept().await.unwrap();
         context.router.publish(Map::Primary(Arc::clone(&new)));
-        timeout(Duration::from_secs(10), new.rung()).await.expect("the ask comes over");
+        timeout(Duration::from_secs(10), new.rung())
+            .await
+            .expect("the ask comes over");
         assert_eq!(asks_in(&new), 1);
     }
 

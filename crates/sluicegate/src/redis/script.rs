@@ -43,7 +43,10 @@ pub(super) struct Script {
 
 impl Script {
     fn new(source: &'static str) -> Self {
-        let sha = Sha1::digest(source.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+        let sha = Sha1::digest(source.as_bytes())
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
         Self { source, sha }
     }
 }

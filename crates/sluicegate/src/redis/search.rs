@@ -50,13 +50,22 @@ impl RedisStore {
     /// has names that tell their keys.
     pub async fn search(&self, wanted: KeySearch<'_>) -> Result<FoundKeys, StoreError> {
         if self.options().key_layout != KeyLayout::Readable {
-            return Err(StoreError::Unavailable("only key_layout: readable has names that tell their keys".to_owned()));
+            return Err(StoreError::Unavailable(
+                "only key_layout: readable has names that tell their keys".to_owned(),
+            ));
         }
         self.start();
         let deadline = Instant::now() + LOOK_TIMEOUT;
-        let map = timeout_at(deadline, scout::search(&self.context)).await.map_err(|_| StoreError::TimedOut)?;
+        let map = timeout_at(deadline, scout::search(&self.context))
+            .await
+            .map_err(|_| StoreError::TimedOut)?;
         let map = map.map_err(StoreError::Unavailable)?;
-        let mut look = Look { options: self.options(), wanted, found: BTreeSet::new(), looked_at: 0 };
+        let mut look = Look {
+            options: self.options(),
+            wanted,
+            found: BTreeSet::new(),
+            looked_at: 0,
+        };
         for lane in map.lanes() {
             match timeout_at(deadline, look.through(&lane.endpoint, self)).await {
                 Ok(Ok(true)) => {}
@@ -82,11 +91,15 @@ struct Look<'a> {
 impl Look<'_> {
     /// Looks at the names of a node; says whether it came to their end.
     async fn through(&mut self, node: &Endpoint, store: &RedisStore) -> Result<bool, String> {
-        let mut link = dial(node, &store.context.dialing).await.map_err(|error| error.to_string())?;
+        let mut link = dial(node, &store.context.dialing)
+            .await
+            .map_err(|error| error.to_string())?;
         let mut cursor = b"0".to_vec();
         loop {
             let command: [&[u8]; 4] = [b"SCAN", &cursor, b"COUNT", NAMES_AT_ONCE.as_bytes()];
-            let reply = probe::ask(&mut link, &command).await.map_err(|why| format!("{node}: {why}"))?;
+            let reply = probe::ask(&mut link, &command)
+                .await
+                .map_err(|why| format!("{node}: {why}"))?;
             let (next, names) = page(reply).map_err(|why| format!("{node}: {why}"))?;
             self.looked_at += names.len() as u64;
             self.keep(&names);
@@ -101,23 +114,37 @@ impl Look<'_> {
     }
 
     fn keep(&mut self, names: &[Vec<u8>]) {
-        let KeySearch { limit, contains, .. } = self.wanted;
+        let KeySearch {
+            limit, contains, ..
+        } = self.wanted;
         let is_tagged = matches!(self.options.mode, RedisMode::Cluster);
         let texts = names
             .iter()
             .filter_map(|name| std::str::from_utf8(name).ok())
-            .filter_map(|name| self.options.key_layout.text_of(&self.options.key_prefix, is_tagged, name));
+            .filter_map(|name| {
+                self.options
+                    .key_layout
+                    .text_of(&self.options.key_prefix, is_tagged, name)
+            });
         // With a mark begin the names of what is no limit's: values, and quotas that came with a request.
         let is_counter = |text: &&str| !text.starts_with('!');
-        let is_of_limit = |text: &&str| limit.is_none_or(|limit| text.split(':').next() == Some(limit));
-        let wanted = texts.filter(is_counter).filter(is_of_limit).filter(|text| text.contains(contains));
+        let is_of_limit =
+            |text: &&str| limit.is_none_or(|limit| text.split(':').next() == Some(limit));
+        let wanted = texts
+            .filter(is_counter)
+            .filter(is_of_limit)
+            .filter(|text| text.contains(contains));
         self.found.extend(wanted.map(str::to_owned));
     }
 
     fn over(self, is_at_the_end: bool) -> FoundKeys {
         let is_all = is_at_the_end && self.found.len() <= self.wanted.most;
         let texts = self.found.into_iter().take(self.wanted.most).collect();
-        FoundKeys { texts, looked_at: self.looked_at, is_all }
+        FoundKeys {
+            texts,
+            looked_at: self.looked_at,
+            is_all,
+        }
     }
 }
 
@@ -129,11 +156,15 @@ fn page(reply: Reply) -> Result<(Vec<u8>, Vec<Vec<u8>>), String> {
     };
     let strange = || "SCAN was answered strangely".to_owned();
     match reply {
-        Reply::Error(error) if error.starts_with("NOPERM") => Err(format!("{error}; the user needs +scan for this")),
+        Reply::Error(error) if error.starts_with("NOPERM") => {
+            Err(format!("{error}; the user needs +scan for this"))
+        }
         Reply::Error(error) => Err(error),
         Reply::Array(parts) => {
             let [cursor, names]: [Reply; 2] = parts.try_into().map_err(|_| strange())?;
-            let (Some(cursor), Reply::Array(names)) = (bulk(cursor), names) else { return Err(strange()) };
+            let (Some(cursor), Reply::Array(names)) = (bulk(cursor), names) else {
+                return Err(strange());
+            };
             Ok((cursor, names.into_iter().filter_map(bulk).collect()))
         }
         _ => Err(strange()),

@@ -57,7 +57,10 @@ impl Secret {
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> SecretError {
-    SecretError::Unreadable { path: path.to_owned(), why: error.to_string() }
+    SecretError::Unreadable {
+        path: path.to_owned(),
+        why: error.to_string(),
+    }
 }
 
 /// A file's path is no secret and helps to find a mistake.
@@ -98,7 +101,9 @@ impl fmt::Display for SecretError {
             Self::EmptyFile(path) => write!(f, "{} is empty", path.display()),
             Self::NoVariable(name) => write!(f, "the environment variable {name} is not set"),
             Self::EmptyVariable(name) => write!(f, "the environment variable {name} is empty"),
-            Self::VariableNotText(name) => write!(f, "the environment variable {name} is not UTF-8"),
+            Self::VariableNotText(name) => {
+                write!(f, "the environment variable {name} is not UTF-8")
+            }
         }
     }
 }
@@ -118,7 +123,10 @@ pub struct Credentials {
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let username = self.username.as_ref().map(|_| format_args!("***"));
-        f.debug_struct("Credentials").field("username", &username).field("password", &self.password).finish()
+        f.debug_struct("Credentials")
+            .field("username", &username)
+            .field("password", &self.password)
+            .finish()
     }
 }
 
@@ -143,17 +151,37 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("password");
         let missing = Secret::from_file(&path).unwrap_err().to_string();
-        assert!(missing.starts_with(&format!("cannot read {}: ", path.display())), "{missing}");
+        assert!(
+            missing.starts_with(&format!("cannot read {}: ", path.display())),
+            "{missing}"
+        );
         fs::write(&path, "\n").unwrap();
-        assert_eq!(Secret::from_file(&path).unwrap_err().to_string(), format!("{} is empty", path.display()));
-        let unset = Secret::from_env("SLUICEGATE_NO_SUCH_VARIABLE").unwrap_err().to_string();
-        assert_eq!(unset, "the environment variable SLUICEGATE_NO_SUCH_VARIABLE is not set");
-        assert_eq!(Secret::from_env("CARGO_PKG_NAME").unwrap().read().unwrap(), "sluicegate");
+        assert_eq!(
+            Secret::from_file(&path).unwrap_err().to_string(),
+            format!("{} is empty", path.display())
+        );
+        let unset = Secret::from_env("SLUICEGATE_NO_SUCH_VARIABLE")
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            unset,
+            "the environment variable SLUICEGATE_NO_SUCH_VARIABLE is not set"
+        );
+        assert_eq!(
+            Secret::from_env("CARGO_PKG_NAME").unwrap().read().unwrap(),
+            "sluicegate"
+        );
     }
 
     #[test]
     fn neither_user_nor_password_is_printed() {
-        let credentials = Credentials { username: Some("half".into()), password: Some(Secret::new("other")) };
-        assert_eq!(format!("{credentials:?}"), "Credentials { username: Some(***), password: Some(Secret(***)) }");
+        let credentials = Credentials {
+            username: Some("half".into()),
+            password: Some(Secret::new("other")),
+        };
+        assert_eq!(
+            format!("{credentials:?}"),
+            "Credentials { username: Some(***), password: Some(Secret(***)) }"
+        );
     }
 }

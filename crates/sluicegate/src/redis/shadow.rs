@@ -68,14 +68,23 @@ const COUNTERS: usize = 65_536;
 
 impl Shadows {
     pub(super) fn new(rates: ClockRates) -> Self {
-        Self { table: Table::new(COUNTERS), marks: Marks::new(), rates, denials: Tally::default() }
+        Self {
+            table: Table::new(COUNTERS),
+            marks: Marks::new(),
+            rates,
+            denials: Tally::default(),
+        }
     }
 
     /// Keeps what the answers to many charges showed.
     pub(super) fn remember_all(&self, seen: &[Seen]) {
         // A sight is far away in memory: one after the other, each would be waited for.
-        self.table.touch_all(seen.iter().map(|Seen { hash, sight, .. }| (*hash, sight.now(), sight.end())));
-        seen.iter().for_each(|Seen { hash, cost, sight }| self.remember(*hash, *cost, sight));
+        self.table.touch_all(
+            seen.iter()
+                .map(|Seen { hash, sight, .. }| (*hash, sight.now(), sight.end())),
+        );
+        seen.iter()
+            .for_each(|Seen { hash, cost, sight }| self.remember(*hash, *cost, sight));
     }
 
     /// Keeps what the answer to a charge of `cost` showed; the shadow nearest to full makes room for it.
@@ -83,9 +92,14 @@ impl Shadows {
     /// Charges of at most that cost are denied by it from now on, where it says so. One that asks for more is sent to the
     /// store if this one would still fit.
     fn remember(&self, hash: u64, cost: u64, sight: &Sight) {
-        let Some(words) = sight.words(hash) else { return };
+        let Some(words) = sight.words(hash) else {
+            return;
+        };
         self.table.write(words, sight.now(), sight.end());
-        if !algorithm::decide(sight.state, sight.quota, cost, sight.server_now).outcome.is_allowed() {
+        if !algorithm::decide(sight.state, sight.quota, cost, sight.server_now)
+            .outcome
+            .is_allowed()
+        {
             self.marks.set(hash, sight.received_at);
         }
     }
@@ -107,12 +121,18 @@ impl Shadows {
     }
 
     /// What the store would say, as far as that is certain.
-    pub(super) fn foresee<'a>(&self, charges: impl IntoIterator<Item = Looked<'a>>, now: Timestamp) -> Foresight {
+    pub(super) fn foresee<'a>(
+        &self,
+        charges: impl IntoIterator<Item = Looked<'a>>,
+        now: Timestamp,
+    ) -> Foresight {
         let mut denied = false;
         let mut not_yet = Nanos::ZERO;
         let mut outcomes = List::Empty;
         for charge in charges {
-            let Some(view) = self.view(&charge, now) else { return Foresight::Unsure };
+            let Some(view) = self.view(&charge, now) else {
+                return Foresight::Unsure;
+            };
             if view.may_fit(&charge) {
                 not_yet = not_yet.max(view.answer(&charge).retry_after().unwrap_or(Nanos::ZERO));
                 // Not taken when another charge stops the request: it is answered as a look.
@@ -134,7 +154,11 @@ impl Shadows {
 
     /// The state that a counter was seen in, as it would be by the caller's clock.
     pub(super) fn remembered(&self, hash: u64, quota: &Quota, now: Timestamp) -> Option<State> {
-        let kept = self.table.read(hash).map(Kept).filter(|kept| now >= kept.received_at())?;
+        let kept = self
+            .table
+            .read(hash)
+            .map(Kept)
+            .filter(|kept| now >= kept.received_at())?;
         kept.moved_to(now, quota)
     }
 
@@ -153,7 +177,10 @@ impl Shadows {
         if !is_fresh || !kept.is_of(charge.quota) {
             return None;
         }
-        let (longest, shortest) = (now.since(kept.asked_at()).get(), now.since(kept.received_at()).get());
+        let (longest, shortest) = (
+            now.since(kept.asked_at()).get(),
+            now.since(kept.received_at()).get(),
+        );
         let drift = |span: u64| match self.rates {
             // 1/1024 and 1/32768 of it, rounded up: a hair more than a thousandth, without a division.
             ClockRates::Apart => (span >> 10) + (span >> 15) + 2,
@@ -161,8 +188,12 @@ impl Shadows {
         };
         Some(View {
             state: kept.state(),
-            latest: kept.server_now().after(Nanos::new(longest + drift(longest))),
-            earliest: kept.server_now().after(Nanos::new(shortest - drift(shortest).min(shortest))),
+            latest: kept
+                .server_now()
+                .after(Nanos::new(longest + drift(longest))),
+            earliest: kept
+                .server_now()
+                .after(Nanos::new(shortest - drift(shortest).min(shortest))),
         })
     }
 }
@@ -178,7 +209,9 @@ impl View {
     /// Asked at the latest instant, so that no one is denied whom the store would let pass.
     #[inline]
     fn may_fit(&self, charge: &Looked<'_>) -> bool {
-        algorithm::decide(self.state, *charge.quota, charge.cost, self.latest).outcome.is_allowed()
+        algorithm::decide(self.state, *charge.quota, charge.cost, self.latest)
+            .outcome
+            .is_allowed()
     }
 
     /// Answered for the earliest instant, so that no one comes back too early.
@@ -195,17 +228,29 @@ mod tests {
     const AT: fn(u64) -> Timestamp = Timestamp::from_millis;
 
     fn looked(quota: &Quota, cost: u64) -> Looked<'_> {
-        Looked { hash: 1, quota, cost, enforced: true }
+        Looked {
+            hash: 1,
+            quota,
+            cost,
+            enforced: true,
+        }
     }
 
-    fn deny<const N: usize>(shadows: &Shadows, charges: [Looked<'_>; N], now: Timestamp) -> Option<List<Outcome>> {
+    fn deny<const N: usize>(
+        shadows: &Shadows,
+        charges: [Looked<'_>; N],
+        now: Timestamp,
+    ) -> Option<List<Outcome>> {
         let denied = match shadows.foresee(charges, now) {
             Foresight::Denied(outcomes) => Some(outcomes),
             Foresight::Unsure | Foresight::NotYet(_) => None,
         };
         if let [charge] = charges[..] {
             let alone = shadows.deny_one(charge, now).map(List::One);
-            assert_eq!(denied, alone, "a charge alone is answered like one among others");
+            assert_eq!(
+                denied, alone,
+                "a charge alone is answered like one among others"
+            );
         }
         denied
     }
@@ -219,7 +264,13 @@ mod tests {
         let quota = Quota::from(Quota::per_second(10).burst(2));
         let shadows = Shadows::new(rates);
         let state = Some(State::Instant(AT(100_200)));
-        let sight = Sight { quota, state, server_now: AT(100_000), asked_at: AT(5_000), received_at: AT(5_010) };
+        let sight = Sight {
+            quota,
+            state,
+            server_now: AT(100_000),
+            asked_at: AT(5_000),
+            received_at: AT(5_010),
+        };
         shadows.remember(1, 1, &sight);
         (shadows, quota)
     }
@@ -228,19 +279,36 @@ mod tests {
     fn denies_exactly_while_the_store_would() {
         let (shadows, quota) = empty();
         assert!(deny(&shadows, [looked(&quota, 1)], AT(5_099)).is_some());
-        assert!(deny(&shadows, [looked(&quota, 1)], AT(5_100)).is_none(), "the store may have a unit by now");
+        assert!(
+            deny(&shadows, [looked(&quota, 1)], AT(5_100)).is_none(),
+            "the store may have a unit by now"
+        );
         assert!(deny(&shadows, [looked(&quota, 2)], AT(5_199)).is_some());
         assert!(deny(&shadows, [looked(&quota, 2)], AT(5_200)).is_none());
-        assert!(deny(&shadows, [looked(&quota, 3)], AT(5_500)).is_some(), "more than it ever holds");
+        assert!(
+            deny(&shadows, [looked(&quota, 3)], AT(5_500)).is_some(),
+            "more than it ever holds"
+        );
     }
 
     #[test]
     fn whoever_would_ask_too_early_is_told_to_wait() {
         let (shadows, quota) = empty();
-        assert!(matches!(shadows.foresee([looked(&quota, 1)], AT(5_099)), Foresight::Denied(_)));
-        let Foresight::NotYet(wait) = shadows.foresee([looked(&quota, 1)], AT(5_100)) else { panic!("not yet") };
-        assert!(wait >= Nanos::from_millis(10) && wait < Nanos::from_millis(11), "received at 5.010: {wait}");
-        assert_eq!(shadows.foresee([looked(&quota, 1)], AT(5_111)), Foresight::Unsure);
+        assert!(matches!(
+            shadows.foresee([looked(&quota, 1)], AT(5_099)),
+            Foresight::Denied(_)
+        ));
+        let Foresight::NotYet(wait) = shadows.foresee([looked(&quota, 1)], AT(5_100)) else {
+            panic!("not yet")
+        };
+        assert!(
+            wait >= Nanos::from_millis(10) && wait < Nanos::from_millis(11),
+            "received at 5.010: {wait}"
+        );
+        assert_eq!(
+            shadows.foresee([looked(&quota, 1)], AT(5_111)),
+            Foresight::Unsure
+        );
     }
 
     #[test]
@@ -248,11 +316,23 @@ mod tests {
         let just_before = AT(5_100).before(Nanos::new(50_000));
         for (rates, is_denied) in [(ClockRates::Apart, false), (ClockRates::Same, true)] {
             let (shadows, quota) = empty_by(rates);
-            assert_eq!(deny(&shadows, [looked(&quota, 1)], just_before).is_some(), is_denied, "{rates:?}");
+            assert_eq!(
+                deny(&shadows, [looked(&quota, 1)], just_before).is_some(),
+                is_denied,
+                "{rates:?}"
+            );
             let denied = deny(&shadows, [looked(&quota, 1)], AT(5_060)).expect("denied");
-            let slack = if rates == ClockRates::Apart { 50_000..=50_500 } else { 0..=0 };
-            let told = denied[0].retry_after().expect("a wait helps").get() - Nanos::from_millis(50).get();
-            assert!(slack.contains(&told), "50 ms after it was received: {told} ns more");
+            let slack = if rates == ClockRates::Apart {
+                50_000..=50_500
+            } else {
+                0..=0
+            };
+            let told =
+                denied[0].retry_after().expect("a wait helps").get() - Nanos::from_millis(50).get();
+            assert!(
+                slack.contains(&told),
+                "50 ms after it was received: {told} ns more"
+            );
         }
     }
 
@@ -261,17 +341,29 @@ mod tests {
         let (shadows, quota) = empty();
         let denied = deny(&shadows, [looked(&quota, 1)], AT(5_050)).expect("denied");
         let wait = denied[0].retry_after().expect("a wait helps");
-        assert!(wait >= Nanos::from_millis(60), "received at 5.010, so the unit comes at 5.110 at the latest: {wait}");
+        assert!(
+            wait >= Nanos::from_millis(60),
+            "received at 5.010, so the unit comes at 5.110 at the latest: {wait}"
+        );
         assert!(wait < Nanos::from_millis(61));
     }
 
     #[test]
     fn a_request_is_denied_from_memory_only_if_all_its_counters_are_known() {
         let (shadows, quota) = empty();
-        let unknown = Looked { hash: 2, ..looked(&quota, 1) };
+        let unknown = Looked {
+            hash: 2,
+            ..looked(&quota, 1)
+        };
         assert!(deny(&shadows, [looked(&quota, 1), unknown], AT(5_050)).is_none());
-        let watched = Looked { enforced: false, ..looked(&quota, 1) };
-        assert!(deny(&shadows, [watched], AT(5_050)).is_none(), "a limit that only watches stops nobody");
+        let watched = Looked {
+            enforced: false,
+            ..looked(&quota, 1)
+        };
+        assert!(
+            deny(&shadows, [watched], AT(5_050)).is_none(),
+            "a limit that only watches stops nobody"
+        );
     }
 
     #[test]
@@ -279,11 +371,23 @@ mod tests {
         let quota = Quota::from(Quota::per_minute(1).burst(1));
         let shadows = Shadows::new(ClockRates::Apart);
         let state = Some(State::Instant(AT(160_000)));
-        let sight = Sight { quota, state, server_now: AT(100_000), asked_at: AT(5_000), received_at: AT(5_000) };
+        let sight = Sight {
+            quota,
+            state,
+            server_now: AT(100_000),
+            asked_at: AT(5_000),
+            received_at: AT(5_000),
+        };
         shadows.remember(1, 1, &sight);
         assert!(deny(&shadows, [looked(&quota, 1)], AT(7_000)).is_some());
-        assert!(deny(&shadows, [looked(&quota, 1)], AT(7_001)).is_none(), "two seconds are its life");
-        assert!(deny(&shadows, [looked(&quota, 1)], AT(4_999)).is_none(), "the clock went back");
+        assert!(
+            deny(&shadows, [looked(&quota, 1)], AT(7_001)).is_none(),
+            "two seconds are its life"
+        );
+        assert!(
+            deny(&shadows, [looked(&quota, 1)], AT(4_999)).is_none(),
+            "the clock went back"
+        );
         let other = Quota::from(Quota::per_minute(1).burst(2));
         assert!(deny(&shadows, [looked(&other, 1)], AT(5_001)).is_none());
         shadows.forget(1);
@@ -295,7 +399,13 @@ mod tests {
         let (shadows, quota) = empty();
         for hash in (1..100_u64).map(|times| times * COUNTERS as u64 + 1) {
             let state = Some(State::Instant(AT(100_100)));
-            let sight = Sight { quota, state, server_now: AT(100_000), asked_at: AT(5_000), received_at: AT(5_010) };
+            let sight = Sight {
+                quota,
+                state,
+                server_now: AT(100_000),
+                asked_at: AT(5_000),
+                received_at: AT(5_010),
+            };
             shadows.remember(hash, 1, &sight);
         }
         assert!(deny(&shadows, [looked(&quota, 1)], AT(5_050)).is_some());
@@ -306,18 +416,32 @@ mod tests {
         let (shadows, quota) = empty();
         assert_eq!(shadows.denials(), 0);
         deny(&shadows, [looked(&quota, 1)], AT(5_050)).expect("denied, twice");
-        deny(&shadows, [looked(&quota, 1)], AT(5_300)).ok_or(()).unwrap_err();
+        deny(&shadows, [looked(&quota, 1)], AT(5_300))
+            .ok_or(())
+            .unwrap_err();
         deny(&shadows, [looked(&quota, 1), looked(&quota, 1)], AT(5_050)).expect("denied");
-        assert_eq!(shadows.denials(), 3, "a request counts once, however many of its charges are denied");
+        assert_eq!(
+            shadows.denials(),
+            3,
+            "a request counts once, however many of its charges are denied"
+        );
     }
 
     #[test]
     fn a_remembered_debt_stays_one_under_other_numbers() {
         let (shadows, quota) = empty();
         let state = shadows.remembered(1, &quota, AT(5_110));
-        assert_eq!(state, Some(State::Instant(AT(5_210))), "100 ms of the debt are left");
+        assert_eq!(
+            state,
+            Some(State::Instant(AT(5_210))),
+            "100 ms of the debt are left"
+        );
         let reloaded = Quota::from(Quota::per_second(5).burst(2));
         assert_eq!(shadows.remembered(1, &reloaded, AT(5_110)), state);
-        assert_eq!(shadows.remembered(1, &quota, AT(5_009)), None, "the clock went back");
+        assert_eq!(
+            shadows.remembered(1, &quota, AT(5_009)),
+            None,
+            "the clock went back"
+        );
     }
 }

@@ -19,7 +19,9 @@ fn hash_tag(key: &[u8]) -> Option<&[u8]> {
 
 /// CRC16 as XMODEM has it: polynomial 0x1021, starting at zero, highest bit first.
 fn crc16(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0, |crc, byte| (crc << 8) ^ TABLE[usize::from((crc >> 8) as u8 ^ byte)])
+    bytes.iter().fold(0, |crc, byte| {
+        (crc << 8) ^ TABLE[usize::from((crc >> 8) as u8 ^ byte)]
+    })
 }
 
 const TABLE: [u16; 256] = {
@@ -30,7 +32,11 @@ const TABLE: [u16; 256] = {
         let mut crc = (byte as u16) << 8;
         let mut bit = 0;
         while bit < 8 {
-            crc = if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ POLYNOMIAL };
+            crc = if crc & 0x8000 == 0 {
+                crc << 1
+            } else {
+                (crc << 1) ^ POLYNOMIAL
+            };
             bit += 1;
         }
         table[byte] = crc;

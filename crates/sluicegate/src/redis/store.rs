@@ -43,7 +43,10 @@ impl RedisStore {
             RedisMode::Sentinel { credentials, .. } => Some(dialing.to_sentinels(credentials)),
             RedisMode::Standalone | RedisMode::Replication | RedisMode::Cluster => None,
         };
-        Ok(Self { context: Arc::new(Context::new(options, dialing, sentinels)), seed: RandomState::default() })
+        Ok(Self {
+            context: Arc::new(Context::new(options, dialing, sentinels)),
+            seed: RandomState::default(),
+        })
     }
 
     /// Begins to connect, so that the first decision finds a connection. Returns at once.
@@ -52,14 +55,22 @@ impl RedisStore {
     /// Outside a tokio runtime.
     pub fn start(&self) {
         if let Some(lobby) = self.context.router.open() {
-            self.context.spawn(scout::scout(Arc::clone(&self.context), lobby));
+            self.context
+                .spawn(scout::scout(Arc::clone(&self.context), lobby));
         }
     }
 
     /// What is known about the nodes.
     pub fn health(&self) -> RedisHealth {
         RedisHealth {
-            nodes: self.context.router.map().lanes().iter().map(|lane| lane.health()).collect(),
+            nodes: self
+                .context
+                .router
+                .map()
+                .lanes()
+                .iter()
+                .map(|lane| lane.health())
+                .collect(),
             local_denials: self.context.shadows.denials(),
             foreign_values: self.context.foreign_values.load(Ordering::Relaxed),
             waits: self.context.waits.read(),
@@ -75,7 +86,11 @@ impl RedisStore {
     ///
     /// The key is taken as it is: it begins with the prefix of the options only if the caller says so.
     pub async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        match answer(self.errand().send(Work::Get { key: key.to_owned() })).await? {
+        match answer(self.errand().send(Work::Get {
+            key: key.to_owned(),
+        }))
+        .await?
+        {
             Told::Found(value) => Ok(value),
             _ => Err(mixed_up()),
         }
@@ -83,7 +98,13 @@ impl RedisStore {
 
     /// Keeps a value that is no counter for so long, in milliseconds rounded up, in place of whatever is there.
     pub async fn put(&self, key: &str, value: Vec<u8>, ttl: Nanos) -> Result<(), StoreError> {
-        match answer(self.errand().send(Work::Put { key: key.to_owned(), value, ttl_ms: whole_ms(ttl) })).await? {
+        match answer(self.errand().send(Work::Put {
+            key: key.to_owned(),
+            value,
+            ttl_ms: whole_ms(ttl),
+        }))
+        .await?
+        {
             Told::Kept => Ok(()),
             _ => Err(mixed_up()),
         }
@@ -91,9 +112,22 @@ impl RedisStore {
 
     /// Keeps a value that is no counter in the place of the one that was read, if that is still there; says whether it
     /// was. Without a value that was read there must be none.
-    pub async fn swap(&self, key: &str, read: Option<&[u8]>, value: Vec<u8>, ttl: Nanos) -> Result<bool, StoreError> {
+    pub async fn swap(
+        &self,
+        key: &str,
+        read: Option<&[u8]>,
+        value: Vec<u8>,
+        ttl: Nanos,
+    ) -> Result<bool, StoreError> {
         let (read, ttl_ms) = (read.unwrap_or_default().to_vec(), whole_ms(ttl));
-        match answer(self.errand().send(Work::Swap { key: key.to_owned(), read, value, ttl_ms })).await? {
+        match answer(self.errand().send(Work::Swap {
+            key: key.to_owned(),
+            read,
+            value,
+            ttl_ms,
+        }))
+        .await?
+        {
             Told::Swapped(is_kept) => Ok(is_kept),
             _ => Err(mixed_up()),
         }
@@ -103,7 +137,13 @@ impl RedisStore {
     fn errand(&self) -> Errand<'_> {
         self.start();
         let (asked, at) = (Instant::now(), Timestamp::default());
-        Errand { store: self, asked_at: at, asked, asked_by: at, deadline: asked + self.context.deadline }
+        Errand {
+            store: self,
+            asked_at: at,
+            asked,
+            asked_by: at,
+            deadline: asked + self.context.deadline,
+        }
     }
 
     fn hash(&self, key: &Key<'_>) -> u64 {
@@ -111,16 +151,36 @@ impl RedisStore {
     }
 
     fn item(&self, charge: &Charge<'_>, hash: u64) -> Item {
-        let Charge { quota, cost, enforced, .. } = *charge;
-        Item { key: self.stored_key(&charge.key), hash, quota, cost, enforced }
+        let Charge {
+            quota,
+            cost,
+            enforced,
+            ..
+        } = *charge;
+        Item {
+            key: self.stored_key(&charge.key),
+            hash,
+            quota,
+            cost,
+            enforced,
+        }
     }
 
     fn items(&self, charges: &[Charge<'_>], hashes: &[u64]) -> Items {
-        charges.iter().zip(hashes).map(|(charge, hash)| self.item(charge, *hash)).collect()
+        charges
+            .iter()
+            .zip(hashes)
+            .map(|(charge, hash)| self.item(charge, *hash))
+            .collect()
     }
 
     fn stored_key(&self, key: &Key<'_>) -> String {
-        let RedisOptions { key_prefix, key_layout, mode, .. } = &self.context.options;
+        let RedisOptions {
+            key_prefix,
+            key_layout,
+            mode,
+            ..
+        } = &self.context.options;
         match mode {
             RedisMode::Cluster => key_layout.stored_with_tag(key_prefix, key),
             RedisMode::Standalone | RedisMode::Replication | RedisMode::Sentinel { .. } => {
@@ -130,7 +190,11 @@ impl RedisStore {
     }
 
     fn slot(&self, key: &str) -> u16 {
-        if matches!(self.context.options.mode, RedisMode::Cluster) { slot::slot(key.as_bytes()) } else { 0 }
+        if matches!(self.context.options.mode, RedisMode::Cluster) {
+            slot::slot(key.as_bytes())
+        } else {
+            0
+        }
     }
 
     /// Something to be done, from now on.
@@ -138,13 +202,25 @@ impl RedisStore {
         self.start();
         let asked = Instant::now();
         // Between the three readings this thread may have had to wait.
-        Errand { store: self, asked_at: now, asked, asked_by: clock.now(), deadline: asked + self.context.deadline }
+        Errand {
+            store: self,
+            asked_at: now,
+            asked,
+            asked_by: clock.now(),
+            deadline: asked + self.context.deadline,
+        }
     }
 
     /// The answer from memory to a request that is denied for certain, or the hashes of its keys.
     fn look(&self, charges: &[Charge<'_>], now: Timestamp) -> Result<List<Outcome>, List<u64>> {
-        let hashes: List<u64> = charges.iter().map(|charge| self.hash(&charge.key)).collect();
-        let looked = charges.iter().zip(&hashes).map(|(charge, hash)| Looked::at(charge, *hash));
+        let hashes: List<u64> = charges
+            .iter()
+            .map(|charge| self.hash(&charge.key))
+            .collect();
+        let looked = charges
+            .iter()
+            .zip(&hashes)
+            .map(|(charge, hash)| Looked::at(charge, *hash));
         match self.context.shadows.foresee(looked, now) {
             Foresight::Denied(outcomes) => Ok(outcomes),
             Foresight::Unsure | Foresight::NotYet(_) => Err(hashes),
@@ -228,12 +304,19 @@ impl Errand<'_> {
         let key = match &work {
             Work::Decide(items) => items.first().map_or("", |item| item.key.as_str()),
             Work::Refund { item, .. } => item.key.as_str(),
-            Work::Delete { key, .. } | Work::Get { key } | Work::Put { key, .. } | Work::Swap { key, .. } => {
-                key.as_str()
-            }
+            Work::Delete { key, .. }
+            | Work::Get { key }
+            | Work::Put { key, .. }
+            | Work::Swap { key, .. } => key.as_str(),
         };
         let slot = self.store.slot(key);
-        let Self { asked_at, asked, asked_by, deadline, .. } = *self;
+        let Self {
+            asked_at,
+            asked,
+            asked_by,
+            deadline,
+            ..
+        } = *self;
         self.store.context.submit(Ask::from(Asked {
             work,
             slot,
@@ -261,11 +344,17 @@ const MIXED_UP: &str = "answers are mixed up";
 
 /// Waits for an answer.
 pub(super) async fn answer(awaited: Awaited) -> Result<Told, Fault> {
-    awaited.await.unwrap_or_else(|_| Err(Fault::Away("the connection was closed".to_owned())))
+    awaited
+        .await
+        .unwrap_or_else(|_| Err(Fault::Away("the connection was closed".to_owned())))
 }
 
 impl Store for RedisStore {
-    async fn decide<C: Clock>(&self, charges: &[Charge<'_>], clock: &C) -> Result<List<Outcome>, StoreError> {
+    async fn decide<C: Clock>(
+        &self,
+        charges: &[Charge<'_>],
+        clock: &C,
+    ) -> Result<List<Outcome>, StoreError> {
         let now = clock.now();
         // A request of one charge does not pay for those of many.
         if let [charge] = charges {
@@ -282,10 +371,18 @@ impl Store for RedisStore {
         }
     }
 
-    async fn refund<C: Clock>(&self, charge: &Charge<'_>, age: Nanos, clock: &C) -> Result<Outcome, StoreError> {
+    async fn refund<C: Clock>(
+        &self,
+        charge: &Charge<'_>,
+        age: Nanos,
+        clock: &C,
+    ) -> Result<Outcome, StoreError> {
         let item = self.item(charge, self.hash(&charge.key));
         self.context.shadows.forget(item.hash);
-        let awaited = self.begin(clock.now(), clock).send(Work::Refund { item, drawn: Drawn::Ago(age) });
+        let awaited = self.begin(clock.now(), clock).send(Work::Refund {
+            item,
+            drawn: Drawn::Ago(age),
+        });
         match answer(awaited).await? {
             Told::Refunded(refunded) => Ok(refunded.outcome(charge.quota)),
             _ => Err(mixed_up()),
@@ -295,24 +392,37 @@ impl Store for RedisStore {
     async fn reset<C: Clock>(&self, key: &Key<'_>, clock: &C) -> Result<(), StoreError> {
         let hash = self.hash(key);
         self.context.shadows.forget(hash);
-        answer(self.begin(clock.now(), clock).send(Work::Delete { key: self.stored_key(key), hash })).await?;
+        answer(self.begin(clock.now(), clock).send(Work::Delete {
+            key: self.stored_key(key),
+            hash,
+        }))
+        .await?;
         Ok(())
     }
 
     fn remembered(&self, charge: &Charge<'_>, now: Timestamp) -> Option<State> {
-        self.context.shadows.remembered(self.hash(&charge.key), &charge.quota, now)
+        self.context
+            .shadows
+            .remembered(self.hash(&charge.key), &charge.quota, now)
     }
 }
 
 impl<'a> Looked<'a> {
     fn at(charge: &'a Charge<'_>, hash: u64) -> Self {
-        Self { hash, quota: &charge.quota, cost: charge.cost, enforced: charge.enforced }
+        Self {
+            hash,
+            quota: &charge.quota,
+            cost: charge.cost,
+            enforced: charge.enforced,
+        }
     }
 }
 
 impl fmt::Debug for RedisStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisStore").field("options", &self.context.options).finish_non_exhaustive()
+        f.debug_struct("RedisStore")
+            .field("options", &self.context.options)
+            .finish_non_exhaustive()
     }
 }
 

@@ -45,9 +45,18 @@ pub(super) struct Traffic {
 #[derive(Debug)]
 pub(super) enum Event {
     /// These asks belong to another node for good.
-    Moved { slot: u16, host: String, port: u16, asks: Vec<Ask> },
+    Moved {
+        slot: u16,
+        host: String,
+        port: u16,
+        asks: Vec<Ask>,
+    },
     /// These asks belong to another node for once.
-    Elsewhere { host: String, port: u16, asks: Vec<Ask> },
+    Elsewhere {
+        host: String,
+        port: u16,
+        asks: Vec<Ask>,
+    },
     /// The node is a replica now; these asks belong to its primary.
     Demoted { asks: Vec<Ask> },
     /// The node cannot serve for the moment.
@@ -90,7 +99,10 @@ impl Traffic {
 
     /// Writes everything that waits, as far as not too much is under way already.
     pub(super) fn launch(&mut self, out: &mut Vec<u8>, now: Instant) {
-        let due = self.later.extract_if(.., |(at, _)| *at <= now).map(|(_, ask)| ask);
+        let due = self
+            .later
+            .extract_if(.., |(at, _)| *at <= now)
+            .map(|(_, ask)| ask);
         self.pending.extend(due);
         while !self.pending.is_empty() && self.launches_under_way() < LAUNCHES_MAX {
             let load = self.next_load(now);
@@ -117,7 +129,9 @@ impl Traffic {
     }
 
     fn launches_under_way(&self) -> u64 {
-        self.outstanding.front().map_or(0, |oldest| self.launched + 1 - oldest.launch)
+        self.outstanding
+            .front()
+            .map_or(0, |oldest| self.launched + 1 - oldest.launch)
     }
 
     /// The asks that go out now: those that are still wanted and whose counters are free.
@@ -126,7 +140,9 @@ impl Traffic {
         let mut load: Vec<Ask> = self.spare_asks.pop().unwrap_or_default();
         let mut charges = 0;
         while charges < CHARGES_MAX {
-            let Some(ask) = self.pending.pop_front() else { break };
+            let Some(ask) = self.pending.pop_front() else {
+                break;
+            };
             if !ask.is_wanted() {
                 continue;
             }
@@ -140,14 +156,21 @@ impl Traffic {
                 charges += 1;
                 continue;
             };
-            if let Some(busy) = items.iter().map(|item| item.hash).find(|hash| self.busy.contains(hash)) {
+            if let Some(busy) = items
+                .iter()
+                .map(|item| item.hash)
+                .find(|hash| self.busy.contains(hash))
+            {
                 self.parked.entry(busy).or_default().push(ask);
                 continue;
             }
             // An answer may have come since the caller looked.
-            let Some(ask) = self.unless_known(ask, now) else { continue };
+            let Some(ask) = self.unless_known(ask, now) else {
+                continue;
+            };
             let items = ask.items().unwrap_or_default();
-            let at_another_time = |first: &Ask| clock == RedisClock::Given && first.asked_at != ask.asked_at;
+            let at_another_time =
+                |first: &Ask| clock == RedisClock::Given && first.asked_at != ask.asked_at;
             if load.first().is_some_and(at_another_time) {
                 self.pending.push_front(ask);
                 break;
@@ -155,7 +178,11 @@ impl Traffic {
             charges += items.len();
             load.push(ask);
         }
-        self.busy.extend(load.iter().filter(|ask| ask.items().is_some()).flat_map(Ask::hashes));
+        self.busy.extend(
+            load.iter()
+                .filter(|ask| ask.items().is_some())
+                .flat_map(Ask::hashes),
+        );
         load
     }
 
@@ -177,7 +204,11 @@ impl Traffic {
     /// elsewhere goes alone, so that it meets no new trouble in company.
     fn grouped(&self, load: Vec<Ask>) -> Vec<Vec<Ask>> {
         let by_slot = matches!(self.context.options.mode, RedisMode::Cluster);
-        if !by_slot && load.iter().all(|ask| ask.items().is_some() && ask.hops == 0) {
+        if !by_slot
+            && load
+                .iter()
+                .all(|ask| ask.items().is_some() && ask.hops == 0)
+        {
             return vec![load];
         }
         let mut groups: Vec<Vec<Ask>> = Vec::new();
@@ -200,12 +231,21 @@ impl Traffic {
     }
 
     /// Gives the answer to the oldest call to everybody who waits for it.
-    pub(super) fn take_reply(&mut self, reply: &mut Reply, out: &mut Vec<u8>, now: Instant) -> Option<Event> {
+    pub(super) fn take_reply(
+        &mut self,
+        reply: &mut Reply,
+        out: &mut Vec<u8>,
+        now: Instant,
+    ) -> Option<Event> {
         let Some(mut call) = self.outstanding.pop_front() else {
-            return Some(Event::Away("the node answered what nobody asked".to_owned()));
+            return Some(Event::Away(
+                "the node answered what nobody asked".to_owned(),
+            ));
         };
         self.timeouts_in_row = 0;
-        if call.unknown > 0 && self.reloading && !matches!(reply, Reply::Error(error) if error.starts_with("NOSCRIPT"))
+        if call.unknown > 0
+            && self.reloading
+            && !matches!(reply, Reply::Error(error) if error.starts_with("NOSCRIPT"))
         {
             self.reloading = false;
         }
@@ -238,7 +278,11 @@ impl Traffic {
 
     /// The node does not know the script. One call brings it its text; the others wait behind that one.
     fn send_again(&mut self, mut call: Call, out: &mut Vec<u8>) {
-        let form = if self.reloading && call.unknown == 0 { Form::Digest } else { Form::Text };
+        let form = if self.reloading && call.unknown == 0 {
+            Form::Digest
+        } else {
+            Form::Text
+        };
         if form == Form::Text {
             self.reloading = true;
             Counters::add(&self.lane.counters.reloads, 1);
@@ -252,13 +296,24 @@ impl Traffic {
         self.send(call, form, out);
     }
 
-    fn complained(&mut self, call: Call, complaint: Complaint, error: String, now: Instant) -> Option<Event> {
+    fn complained(
+        &mut self,
+        call: Call,
+        complaint: Complaint,
+        error: String,
+        now: Instant,
+    ) -> Option<Event> {
         let mut asks = call.asks;
         if matches!(complaint, Complaint::Moved { .. } | Complaint::Ask { .. }) {
             self.pause_travellers(&mut asks, now);
         }
         match complaint {
-            Complaint::Moved { slot, host, port } => Some(Event::Moved { slot, host, port, asks }),
+            Complaint::Moved { slot, host, port } => Some(Event::Moved {
+                slot,
+                host,
+                port,
+                asks,
+            }),
             Complaint::Ask { host, port } => Some(Event::Elsewhere { host, port, asks }),
             Complaint::ReadOnly => Some(Event::Demoted { asks }),
             Complaint::TryAgain => {
@@ -279,7 +334,9 @@ impl Traffic {
     /// Asks that were sent on again and again ask here once more, a little later, before they travel on.
     fn pause_travellers(&mut self, asks: &mut Vec<Ask>, now: Instant) {
         let is_tired = |ask: &mut Ask| ask.hops >= Ask::HOPS_IN_A_ROW && ask.hops % 2 == 1;
-        let tired = asks.extract_if(.., is_tired).filter_map(|ask| ask.sent_on(false));
+        let tired = asks
+            .extract_if(.., is_tired)
+            .filter_map(|ask| ask.sent_on(false));
         self.later.extend(tired.map(|ask| (now + PAUSE, ask)));
     }
 
@@ -332,9 +389,12 @@ impl Traffic {
             !asks.is_empty()
         });
         // What was sent stays in its place: its answer may still come, and says something about the counter.
-        self.outstanding.iter_mut().flat_map(|call| &mut call.asks).for_each(|ask| {
-            keep(ask);
-        });
+        self.outstanding
+            .iter_mut()
+            .flat_map(|call| &mut call.asks)
+            .for_each(|ask| {
+                keep(ask);
+            });
         self.timeouts_in_row = self.timeouts_in_row.saturating_add(expired as u32);
         Counters::add(&self.lane.counters.timeouts, expired);
         self.next_deadline()
@@ -343,8 +403,13 @@ impl Traffic {
     fn next_deadline(&self) -> Option<Instant> {
         let sent = self.outstanding.iter().flat_map(|call| &call.asks);
         let waiting = self.pending.iter().chain(self.parked.values().flatten());
-        let deadlines = sent.chain(waiting).filter(|ask| ask.answer.is_some()).map(|ask| ask.deadline);
-        deadlines.chain(self.later.iter().map(|(at, ask)| ask.deadline.min(*at))).min()
+        let deadlines = sent
+            .chain(waiting)
+            .filter(|ask| ask.answer.is_some())
+            .map(|ask| ask.deadline);
+        deadlines
+            .chain(self.later.iter().map(|(at, ask)| ask.deadline.min(*at)))
+            .min()
     }
 
     /// The instant of the next retry, if any.
@@ -354,7 +419,9 @@ impl Traffic {
 
     /// When the oldest call that is not answered was sent, and how many decisions in a row have timed out since.
     pub(super) fn silence(&self) -> Option<(Instant, u32)> {
-        self.outstanding.front().map(|call| (call.sent, self.timeouts_in_row))
+        self.outstanding
+            .front()
+            .map(|call| (call.sent, self.timeouts_in_row))
     }
 
     /// The connection is gone: nobody knows whether what was under way was done. What was not sent yet stays.
@@ -373,12 +440,17 @@ impl Traffic {
     /// Everything that was not sent.
     pub(super) fn take_unsent(&mut self) -> Vec<Ask> {
         let parked = self.parked.drain().flat_map(|(_, asks)| asks);
-        self.pending.drain(..).chain(self.later.drain(..).map(|(_, ask)| ask)).chain(parked).collect()
+        self.pending
+            .drain(..)
+            .chain(self.later.drain(..).map(|(_, ask)| ask))
+            .chain(parked)
+            .collect()
     }
 }
 
 fn fail(asks: Vec<Ask>, fault: &Fault) {
-    asks.into_iter().for_each(|ask| ask.tell(Err(fault.clone())));
+    asks.into_iter()
+        .for_each(|ask| ask.tell(Err(fault.clone())));
 }
 
 #[cfg(test)]

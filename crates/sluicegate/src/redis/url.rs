@@ -11,13 +11,22 @@ use super::secret::{Credentials, Secret};
 pub(super) fn parse(text: &str) -> Result<RedisOptions, OptionsError> {
     let (scheme, rest) = text.split_once("://").ok_or_else(unknown_scheme)?;
     let scheme = parse_scheme(scheme)?;
-    let (rest, query) = rest.split_once('?').map_or((rest, None), |(rest, query)| (rest, Some(query)));
+    let (rest, query) = rest
+        .split_once('?')
+        .map_or((rest, None), |(rest, query)| (rest, Some(query)));
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     if path.contains('@') || query.is_some_and(|query| query.contains('@')) || text.contains('#') {
-        return Err(wrong("write '/' as %2F, '?' as %3F, '#' as %23 and '@' as %40 in user and password"));
+        return Err(wrong(
+            "write '/' as %2F, '?' as %3F, '#' as %23 and '@' as %40 in user and password",
+        ));
     }
-    let (user, hosts) = authority.rsplit_once('@').map_or((None, authority), |(user, hosts)| (Some(user), hosts));
-    let endpoints = hosts.split(',').map(parse_endpoint).collect::<Result<_, _>>()?;
+    let (user, hosts) = authority
+        .rsplit_once('@')
+        .map_or((None, authority), |(user, hosts)| (Some(user), hosts));
+    let endpoints = hosts
+        .split(',')
+        .map(parse_endpoint)
+        .collect::<Result<_, _>>()?;
     let mut options = arranged(scheme.kind, endpoints, path)?;
     options.credentials = user.map_or(Ok(Credentials::default()), parse_user)?;
     options.tls = scheme.is_tls.then(TlsOptions::default);
@@ -39,16 +48,27 @@ enum Kind {
 }
 
 fn parse_scheme(text: &str) -> Result<Scheme, OptionsError> {
-    let (base, kind) = text.split_once('+').map_or((text, None), |(base, kind)| (base, Some(kind)));
+    let (base, kind) = text
+        .split_once('+')
+        .map_or((text, None), |(base, kind)| (base, Some(kind)));
     let is_tls = match base {
         "redis" => false,
         "rediss" => true,
         _ => return Err(unknown_scheme()),
     };
     match kind {
-        None => Ok(Scheme { kind: Kind::Servers, is_tls }),
-        Some("sentinel") => Ok(Scheme { kind: Kind::Sentinel, is_tls }),
-        Some("cluster") => Ok(Scheme { kind: Kind::Cluster, is_tls }),
+        None => Ok(Scheme {
+            kind: Kind::Servers,
+            is_tls,
+        }),
+        Some("sentinel") => Ok(Scheme {
+            kind: Kind::Sentinel,
+            is_tls,
+        }),
+        Some("cluster") => Ok(Scheme {
+            kind: Kind::Cluster,
+            is_tls,
+        }),
         Some(_) => Err(unknown_scheme()),
     }
 }
@@ -58,7 +78,11 @@ fn parse_endpoint(text: &str) -> Result<Endpoint, OptionsError> {
 }
 
 /// The path is a database, or the sentinels' name for the primary and perhaps a database.
-fn arranged(kind: Kind, endpoints: Vec<Endpoint>, path: &str) -> Result<RedisOptions, OptionsError> {
+fn arranged(
+    kind: Kind,
+    endpoints: Vec<Endpoint>,
+    path: &str,
+) -> Result<RedisOptions, OptionsError> {
     let (mut options, database) = match kind {
         Kind::Servers if endpoints.len() > 1 => (RedisOptions::replication(endpoints), path),
         Kind::Servers => (RedisOptions::of(RedisMode::Standalone, endpoints), path),
@@ -81,10 +105,13 @@ fn arranged(kind: Kind, endpoints: Vec<Endpoint>, path: &str) -> Result<RedisOpt
 
 fn parse_user(text: &str) -> Result<Credentials, OptionsError> {
     // `redis://secret@host` is meant as a password by some and as a user by others.
-    let (user, password) =
-        text.split_once(':').ok_or_else(|| wrong("write user:password@ or :password@ before the host"))?;
+    let (user, password) = text
+        .split_once(':')
+        .ok_or_else(|| wrong("write user:password@ or :password@ before the host"))?;
     let username = Some(decoded(user)?).filter(|user| !user.is_empty());
-    let password = Some(decoded(password)?).filter(|password| !password.is_empty()).map(Secret::new);
+    let password = Some(decoded(password)?)
+        .filter(|password| !password.is_empty())
+        .map(Secret::new);
     Ok(Credentials { username, password })
 }
 
@@ -93,14 +120,26 @@ fn apply_query(query: &str, options: &mut RedisOptions) -> Result<(), OptionsErr
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
         let value = decoded(value)?;
         match (name, &mut options.tls) {
-            ("ca_file" | "server_name", None) => return Err(wrong("ca_file and server_name need rediss://")),
+            ("ca_file" | "server_name", None) => {
+                return Err(wrong("ca_file and server_name need rediss://"));
+            }
             ("ca_file" | "server_name", _) if value.is_empty() => {
                 return Err(wrong("ca_file and server_name need a value"));
             }
-            ("ca_file", Some(tls)) if tls.ca_file.is_none() => tls.ca_file = Some(PathBuf::from(value)),
-            ("server_name", Some(tls)) if tls.server_name.is_none() => tls.server_name = Some(value),
-            ("ca_file" | "server_name", Some(_)) => return Err(wrong("a query parameter stands there twice")),
-            _ => return Err(wrong("unknown query parameter (expected ca_file or server_name)")),
+            ("ca_file", Some(tls)) if tls.ca_file.is_none() => {
+                tls.ca_file = Some(PathBuf::from(value))
+            }
+            ("server_name", Some(tls)) if tls.server_name.is_none() => {
+                tls.server_name = Some(value)
+            }
+            ("ca_file" | "server_name", Some(_)) => {
+                return Err(wrong("a query parameter stands there twice"));
+            }
+            _ => {
+                return Err(wrong(
+                    "unknown query parameter (expected ca_file or server_name)",
+                ));
+            }
         }
     }
     Ok(())
@@ -115,7 +154,9 @@ fn decoded(text: &str) -> Result<String, OptionsError> {
             bytes.push(*first);
             continue;
         }
-        let [high, low, after @ ..] = rest else { return Err(wrong("'%' must be followed by two hex digits")) };
+        let [high, low, after @ ..] = rest else {
+            return Err(wrong("'%' must be followed by two hex digits"));
+        };
         let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
         let (Some(high), Some(low)) = (digit(*high), digit(*low)) else {
             return Err(wrong("'%' must be followed by two hex digits"));
@@ -146,7 +187,11 @@ mod tests {
     }
 
     fn password(options: &RedisOptions) -> Option<String> {
-        options.credentials.password.as_ref().map(|password| password.read().unwrap())
+        options
+            .credentials
+            .password
+            .as_ref()
+            .map(|password| password.read().unwrap())
     }
 
     #[test]
@@ -154,23 +199,41 @@ mod tests {
         let options = read("redis://ann:p%40ss%2Fw%C3%A9@rl-0:6380/3");
         assert!(matches!(options.mode, RedisMode::Standalone) && options.tls.is_none());
         assert_eq!(options.endpoints, [Endpoint::new("rl-0", 6_380)]);
-        assert_eq!((options.credentials.username.as_deref(), options.database), (Some("ann"), 3));
+        assert_eq!(
+            (options.credentials.username.as_deref(), options.database),
+            (Some("ann"), 3)
+        );
         assert_eq!(password(&options).as_deref(), Some("p@ss/wé"));
-        let options = read("rediss://:secret@[::1]?ca_file=%2Fetc%2Fca.pem&server_name=redis.internal");
+        let options =
+            read("rediss://:secret@[::1]?ca_file=%2Fetc%2Fca.pem&server_name=redis.internal");
         let tls = options.tls.as_ref().unwrap();
         assert_eq!(tls.ca_file.as_deref(), Some("/etc/ca.pem".as_ref()));
         assert_eq!(tls.server_name.as_deref(), Some("redis.internal"));
-        assert_eq!((options.credentials.username.clone(), password(&options)), (None, Some("secret".into())));
+        assert_eq!(
+            (options.credentials.username.clone(), password(&options)),
+            (None, Some("secret".into()))
+        );
         assert_eq!(options.endpoints, [Endpoint::new("::1", 6_379)]);
     }
 
     #[test]
     fn a_url_says_how_servers_belong_together() {
-        assert!(matches!(read("redis://a,b:1/2").mode, RedisMode::Replication));
-        assert!(matches!(read("rediss+cluster://a,b").mode, RedisMode::Cluster));
+        assert!(matches!(
+            read("redis://a,b:1/2").mode,
+            RedisMode::Replication
+        ));
+        assert!(matches!(
+            read("rediss+cluster://a,b").mode,
+            RedisMode::Cluster
+        ));
         let sentinel = read("redis+sentinel://a,b:1/mymaster/4");
-        assert!(matches!(&sentinel.mode, RedisMode::Sentinel { master, .. } if master == "mymaster"));
-        assert_eq!(sentinel.endpoints, [Endpoint::new("a", 26_379), Endpoint::new("b", 1)]);
+        assert!(
+            matches!(&sentinel.mode, RedisMode::Sentinel { master, .. } if master == "mymaster")
+        );
+        assert_eq!(
+            sentinel.endpoints,
+            [Endpoint::new("a", 26_379), Endpoint::new("b", 1)]
+        );
         assert_eq!(sentinel.database, 4);
     }
 
@@ -183,17 +246,32 @@ mod tests {
             ("redis://", "store.redis.url: the host is missing"),
             ("redis://a:b", "store.redis.url: the port must be"),
             ("redis://a,,b", "store.redis.url: the host is missing"),
-            ("redis://a/x", "store.redis.url: the database must be a number"),
-            ("redis://a/+1", "store.redis.url: the database must be a number"),
+            (
+                "redis://a/x",
+                "store.redis.url: the database must be a number",
+            ),
+            (
+                "redis://a/+1",
+                "store.redis.url: the database must be a number",
+            ),
             ("redis://secret@a", "store.redis.url: write user:password@"),
             ("redis://u:p%4@a", "store.redis.url: '%' must be followed"),
             ("redis://u:p%ff@a", "store.redis.url: percent-encoded text"),
             ("redis://u:pa/ss@a", "store.redis.url: write '/' as"),
             ("redis://u:pa?ss@a", "store.redis.url: write '/' as"),
             ("redis://u:pa#ss@a", "store.redis.url: write '/' as"),
-            ("redis://a?timeout=1", "store.redis.url: unknown query parameter"),
-            ("redis://a?ca_file=x", "store.redis.url: ca_file and server_name need rediss://"),
-            ("redis+cluster://a/1", "store.redis.database: a cluster has only"),
+            (
+                "redis://a?timeout=1",
+                "store.redis.url: unknown query parameter",
+            ),
+            (
+                "redis://a?ca_file=x",
+                "store.redis.url: ca_file and server_name need rediss://",
+            ),
+            (
+                "redis+cluster://a/1",
+                "store.redis.database: a cluster has only",
+            ),
             ("redis+sentinel://a", "store.redis.master: must be"),
             ("redis://u:@a", "store.redis.username: needs a password"),
         ] {

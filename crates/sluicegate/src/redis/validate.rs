@@ -18,12 +18,22 @@ pub(super) fn validate(options: &RedisOptions) -> Result<(), OptionsError> {
     check_mode(options, &mut mistakes);
     check_credentials("store.redis", &options.credentials, &mut mistakes);
     check_span("store.deadline", options.deadline, &mut mistakes);
-    check_span("store.redis.connect_timeout", options.connect_timeout, &mut mistakes);
+    check_span(
+        "store.redis.connect_timeout",
+        options.connect_timeout,
+        &mut mistakes,
+    );
     check_recovery(options.recovery, &mut mistakes);
     check_prefix(&options.key_prefix, &mut mistakes);
-    let server_name = options.tls.as_ref().and_then(|tls| tls.server_name.as_deref());
+    let server_name = options
+        .tls
+        .as_ref()
+        .and_then(|tls| tls.server_name.as_deref());
     if server_name.is_some_and(|name| ServerName::try_from(name).is_err()) {
-        mistakes.push("store.redis.tls.server_name", "is neither a DNS name nor an address");
+        mistakes.push(
+            "store.redis.tls.server_name",
+            "is neither a DNS name nor an address",
+        );
     }
     mistakes.into_result()
 }
@@ -35,7 +45,10 @@ fn check_endpoints(options: &RedisOptions, mistakes: &mut Mistakes) {
         mistakes.push(FIELD, "must name at least one host:port");
     }
     if matches!(options.mode, RedisMode::Standalone) && endpoints.len() > 1 {
-        let what = format!("must name one server in mode standalone (got {})", endpoints.len());
+        let what = format!(
+            "must name one server in mode standalone (got {})",
+            endpoints.len()
+        );
         mistakes.push(FIELD, what);
     }
     let mut seen = HashSet::new();
@@ -52,7 +65,10 @@ fn check_mode(options: &RedisOptions, mistakes: &mut Mistakes) {
             let what = format!("a cluster has only database 0 (got {})", options.database);
             mistakes.push("store.redis.database", what);
         }
-        RedisMode::Sentinel { master, credentials } => {
+        RedisMode::Sentinel {
+            master,
+            credentials,
+        } => {
             let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
             if master.is_empty() || !master.bytes().all(is_name) {
                 let what = "must be the name the sentinels know: letters, digits, '.', '-' and '_'";
@@ -65,11 +81,17 @@ fn check_mode(options: &RedisOptions, mistakes: &mut Mistakes) {
 
 fn check_credentials(section: &str, credentials: &Credentials, mistakes: &mut Mistakes) {
     match (&credentials.username, &credentials.password) {
-        (Some(name), _) if name.is_empty() => mistakes.push(&format!("{section}.username"), "is empty (leave it out)"),
+        (Some(name), _) if name.is_empty() => {
+            mistakes.push(&format!("{section}.username"), "is empty (leave it out)")
+        }
         (Some(_), None) => mistakes.push(&format!("{section}.username"), "needs a password"),
         _ => {}
     }
-    if credentials.password.as_ref().is_some_and(|password| password.is_empty()) {
+    if credentials
+        .password
+        .as_ref()
+        .is_some_and(|password| password.is_empty())
+    {
         mistakes.push(&format!("{section}.password"), "is empty (leave it out)");
     }
 }
@@ -83,13 +105,22 @@ fn check_span(field: &str, span: Nanos, mistakes: &mut Mistakes) {
 fn check_recovery(recovery: Recovery, mistakes: &mut Mistakes) {
     let Recovery { base, cap } = recovery;
     if base < Nanos::MILLISECOND {
-        mistakes.push("store.recovery.base", format!("must be at least 1ms (got {base})"));
+        mistakes.push(
+            "store.recovery.base",
+            format!("must be at least 1ms (got {base})"),
+        );
     }
     if base > cap {
-        mistakes.push("store.recovery.base", format!("must be at most the cap of {cap} (got {base})"));
+        mistakes.push(
+            "store.recovery.base",
+            format!("must be at most the cap of {cap} (got {base})"),
+        );
     }
     if cap > Nanos::HOUR {
-        mistakes.push("store.recovery.cap", format!("must be at most 1h (got {cap})"));
+        mistakes.push(
+            "store.recovery.cap",
+            format!("must be at most 1h (got {cap})"),
+        );
     }
 }
 
@@ -99,13 +130,20 @@ fn check_prefix(prefix: &str, mistakes: &mut Mistakes) {
         mistakes.push(FIELD, "must not be empty");
     }
     if prefix.len() > KeyLayout::PREFIX_MAX {
-        let what = format!("must have at most {} bytes (got {})", KeyLayout::PREFIX_MAX, prefix.len());
+        let what = format!(
+            "must have at most {} bytes (got {})",
+            KeyLayout::PREFIX_MAX,
+            prefix.len()
+        );
         mistakes.push(FIELD, what);
     }
     // Braces would choose the slot of every key.
     let is_plain = |letter: char| letter.is_ascii_graphic() && !"{}".contains(letter);
     if let Some(odd) = prefix.chars().find(|letter| !is_plain(*letter)) {
-        mistakes.push(FIELD, format!("must be visible ASCII without braces (got {odd:?})"));
+        mistakes.push(
+            FIELD,
+            format!("must be visible ASCII without braces (got {odd:?})"),
+        );
     }
 }
 
@@ -134,20 +172,61 @@ mod tests {
     #[test]
     fn each_mistake_is_named_by_its_field() {
         let few_words = [
-            (changed(|o| o.endpoints.clear()), "store.redis.endpoints: must name at least one host:port"),
-            (changed(|o| o.endpoints.push(endpoint("b"))), "store.redis.endpoints: must name one server"),
-            (changed(|o| o.deadline = Nanos::new(999_999)), "store.deadline: must be from 1ms to 60s (got 999999ns)"),
-            (changed(|o| o.deadline = Nanos::from_secs(61)), "store.deadline: must be from 1ms to 60s (got 61s)"),
-            (changed(|o| o.connect_timeout = Nanos::ZERO), "store.redis.connect_timeout: must be from 1ms"),
-            (changed(|o| o.recovery.base = Nanos::ZERO), "store.recovery.base: must be at least 1ms (got 0s)"),
-            (changed(|o| o.recovery.base = Nanos::from_secs(2)), "store.recovery.base: must be at most the cap of 1s"),
-            (changed(|o| o.recovery.cap = Nanos::DAY), "store.recovery.cap: must be at most 1h (got 1d)"),
-            (changed(|o| o.key_prefix.clear()), "store.key_prefix: must not be empty"),
-            (changed(|o| o.key_prefix = "p".repeat(65)), "store.key_prefix: must have at most 64 bytes (got 65)"),
-            (changed(|o| o.credentials.username = Some("ann".into())), "store.redis.username: needs a password"),
-            (changed(|o| o.credentials.password = Some(Secret::new(""))), "store.redis.password: is empty"),
             (
-                changed(|o| o.tls = Some(TlsOptions { server_name: Some("a b".into()), ..TlsOptions::default() })),
+                changed(|o| o.endpoints.clear()),
+                "store.redis.endpoints: must name at least one host:port",
+            ),
+            (
+                changed(|o| o.endpoints.push(endpoint("b"))),
+                "store.redis.endpoints: must name one server",
+            ),
+            (
+                changed(|o| o.deadline = Nanos::new(999_999)),
+                "store.deadline: must be from 1ms to 60s (got 999999ns)",
+            ),
+            (
+                changed(|o| o.deadline = Nanos::from_secs(61)),
+                "store.deadline: must be from 1ms to 60s (got 61s)",
+            ),
+            (
+                changed(|o| o.connect_timeout = Nanos::ZERO),
+                "store.redis.connect_timeout: must be from 1ms",
+            ),
+            (
+                changed(|o| o.recovery.base = Nanos::ZERO),
+                "store.recovery.base: must be at least 1ms (got 0s)",
+            ),
+            (
+                changed(|o| o.recovery.base = Nanos::from_secs(2)),
+                "store.recovery.base: must be at most the cap of 1s",
+            ),
+            (
+                changed(|o| o.recovery.cap = Nanos::DAY),
+                "store.recovery.cap: must be at most 1h (got 1d)",
+            ),
+            (
+                changed(|o| o.key_prefix.clear()),
+                "store.key_prefix: must not be empty",
+            ),
+            (
+                changed(|o| o.key_prefix = "p".repeat(65)),
+                "store.key_prefix: must have at most 64 bytes (got 65)",
+            ),
+            (
+                changed(|o| o.credentials.username = Some("ann".into())),
+                "store.redis.username: needs a password",
+            ),
+            (
+                changed(|o| o.credentials.password = Some(Secret::new(""))),
+                "store.redis.password: is empty",
+            ),
+            (
+                changed(|o| {
+                    o.tls = Some(TlsOptions {
+                        server_name: Some("a b".into()),
+                        ..TlsOptions::default()
+                    })
+                }),
                 "store.redis.tls.server_name: is neither",
             ),
         ];
@@ -156,7 +235,10 @@ mod tests {
         }
         for odd in ["a{b", "a}b", "a b", "a\nb", "é", "\u{7f}"] {
             let message = changed(|o| o.key_prefix = odd.to_owned());
-            assert!(message.starts_with("store.key_prefix: must be visible ASCII without braces"), "{message}");
+            assert!(
+                message.starts_with("store.key_prefix: must be visible ASCII without braces"),
+                "{message}"
+            );
         }
     }
 
@@ -165,14 +247,23 @@ mod tests {
         let mut cluster = RedisOptions::cluster([endpoint("a"), endpoint("b")]);
         cluster.validate().unwrap();
         cluster.database = 1;
-        assert_eq!(only_mistake(&cluster), "store.redis.database: a cluster has only database 0 (got 1)");
+        assert_eq!(
+            only_mistake(&cluster),
+            "store.redis.database: a cluster has only database 0 (got 1)"
+        );
         for master in ["", "my master", "a@b"] {
             let message = only_mistake(&RedisOptions::sentinel([endpoint("a")], master));
             assert!(message.starts_with("store.redis.master: "), "{message}");
         }
         let twice = RedisOptions::replication([endpoint("a"), endpoint("a:6379")]);
-        assert_eq!(only_mistake(&twice), "store.redis.endpoints: a:6379 is named twice");
-        assert_eq!(RedisOptions::sentinel([endpoint("a")], "m").endpoints, [Endpoint::new("a", 26_379)]);
+        assert_eq!(
+            only_mistake(&twice),
+            "store.redis.endpoints: a:6379 is named twice"
+        );
+        assert_eq!(
+            RedisOptions::sentinel([endpoint("a")], "m").endpoints,
+            [Endpoint::new("a", 26_379)]
+        );
     }
 
     #[test]

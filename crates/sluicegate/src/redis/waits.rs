@@ -28,14 +28,30 @@ pub(super) struct Waits {
 }
 
 /// From a connection on the same machine to one over half the world.
-const BOUNDS_US: [u64; 14] =
-    [50, 100, 200, 300, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 1_000_000, u64::MAX];
+const BOUNDS_US: [u64; 14] = [
+    50,
+    100,
+    200,
+    300,
+    500,
+    1_000,
+    2_500,
+    5_000,
+    10_000,
+    25_000,
+    50_000,
+    100_000,
+    1_000_000,
+    u64::MAX,
+];
 
 impl Waits {
     /// A decision was answered after so long.
     pub(super) fn answered(&self, took: Duration) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        let bucket = BOUNDS_US.partition_point(|bound| *bound < micros).min(BOUNDS_US.len() - 1);
+        let bucket = BOUNDS_US
+            .partition_point(|bound| *bound < micros)
+            .min(BOUNDS_US.len() - 1);
         self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
         self.sum_us.fetch_add(micros, Ordering::Relaxed);
     }
@@ -52,7 +68,10 @@ impl Waits {
     pub(super) fn read(&self) -> RedisWaits {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         RedisWaits {
-            buckets: BOUNDS_US.into_iter().zip(self.buckets.iter().map(count)).collect(),
+            buckets: BOUNDS_US
+                .into_iter()
+                .zip(self.buckets.iter().map(count))
+                .collect(),
             sum_us: count(&self.sum_us),
             timed_out: count(&self.timed_out),
             unavailable: count(&self.unavailable),
@@ -72,7 +91,9 @@ impl RedisWaits {
         let before = |place: usize| earlier.buckets.get(place).map_or(0, |(_, count)| *count);
         let buckets = self.buckets.iter().enumerate();
         Self {
-            buckets: buckets.map(|(place, (bound, count))| (*bound, count.saturating_sub(before(place)))).collect(),
+            buckets: buckets
+                .map(|(place, (bound, count))| (*bound, count.saturating_sub(before(place))))
+                .collect(),
             sum_us: self.sum_us.saturating_sub(earlier.sum_us),
             timed_out: self.timed_out.saturating_sub(earlier.timed_out),
             unavailable: self.unavailable.saturating_sub(earlier.unavailable),
@@ -84,10 +105,19 @@ impl RedisWaits {
         let count = self.count();
         let wanted = (count as f64 * share).ceil().max(1.0) as u64;
         let mut below = 0;
-        let longest_but_last = self.buckets.iter().rev().nth(1).map_or(0, |(bound, _)| *bound);
+        let longest_but_last = self
+            .buckets
+            .iter()
+            .rev()
+            .nth(1)
+            .map_or(0, |(bound, _)| *bound);
         self.buckets.iter().find_map(|(bound, count)| {
             below += count;
-            (*count > 0 && below >= wanted).then_some(if *bound == u64::MAX { longest_but_last } else { *bound })
+            (*count > 0 && below >= wanted).then_some(if *bound == u64::MAX {
+                longest_but_last
+            } else {
+                *bound
+            })
         })
     }
 }
@@ -106,10 +136,17 @@ mod tests {
         waits.failed(&Fault::TimedOut);
         waits.failed(&Fault::Away("gone".to_owned()));
         let read = waits.read();
-        assert_eq!((read.buckets[0], read.buckets[1], read.buckets[13]), ((50, 2), (100, 1), (u64::MAX, 2)));
+        assert_eq!(
+            (read.buckets[0], read.buckets[1], read.buckets[13]),
+            ((50, 2), (100, 1), (u64::MAX, 2))
+        );
         assert_eq!((read.count(), read.timed_out, read.unavailable), (11, 1, 1));
         assert_eq!(
-            (read.quantile_us(0.5), read.quantile_us(0.1), read.quantile_us(0.99)),
+            (
+                read.quantile_us(0.5),
+                read.quantile_us(0.1),
+                read.quantile_us(0.99)
+            ),
             (Some(1_000), Some(50), Some(1_000_000))
         );
     }
@@ -119,10 +156,17 @@ mod tests {
         let waits = Waits::default();
         waits.answered(Duration::from_micros(10));
         let before = waits.read();
-        assert_eq!(waits.read().since(&before).quantile_us(0.5), None, "nobody waited since");
+        assert_eq!(
+            waits.read().since(&before).quantile_us(0.5),
+            None,
+            "nobody waited since"
+        );
         waits.answered(Duration::from_millis(4));
         let since = waits.read().since(&before);
-        assert_eq!((since.count(), since.quantile_us(0.5), since.sum_us), (1, Some(5_000), 4_000));
+        assert_eq!(
+            (since.count(), since.quantile_us(0.5), since.sum_us),
+            (1, Some(5_000), 4_000)
+        );
         assert_eq!(waits.read().since(&RedisWaits::default()).count(), 2);
     }
 }

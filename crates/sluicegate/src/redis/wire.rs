@@ -55,7 +55,10 @@ pub(super) fn parse(buffer: &[u8]) -> Result<Option<(Reply, usize)>, WireError> 
 }
 
 /// The same, with the room of an array that is not needed any more.
-pub(super) fn parse_into(buffer: &[u8], room: &mut Vec<Reply>) -> Result<Option<(Reply, usize)>, WireError> {
+pub(super) fn parse_into(
+    buffer: &[u8],
+    room: &mut Vec<Reply>,
+) -> Result<Option<(Reply, usize)>, WireError> {
     let mut cursor = Cursor { buffer, at: 0 };
     let reply = cursor.reply(DEPTH_MAX, room)?;
     Ok(reply.map(|reply| (reply, cursor.at)))
@@ -112,18 +115,26 @@ struct Cursor<'b> {
 impl<'b> Cursor<'b> {
     /// Reads one reply.
     fn reply(&mut self, depth: usize, room: &mut Vec<Reply>) -> Result<Option<Reply>, WireError> {
-        let Some((kind, line)) = self.head()? else { return Ok(None) };
+        let Some((kind, line)) = self.head()? else {
+            return Ok(None);
+        };
         Ok(Some(match kind {
             b'+' => Reply::Simple(String::from_utf8_lossy(line).into_owned()),
             b'-' => Reply::Error(String::from_utf8_lossy(line).into_owned()),
             b':' => Reply::Integer(integer(line)?),
             b'$' => {
-                let Some(length) = length_of(line, BULK_MAX)? else { return Ok(Some(Reply::Nil)) };
-                let Some(body) = self.body(length)? else { return Ok(None) };
+                let Some(length) = length_of(line, BULK_MAX)? else {
+                    return Ok(Some(Reply::Nil));
+                };
+                let Some(body) = self.body(length)? else {
+                    return Ok(None);
+                };
                 Reply::Bulk(body.to_vec())
             }
             _ => {
-                let Some(count) = length_of(line, ARRAY_MAX)? else { return Ok(Some(Reply::Nil)) };
+                let Some(count) = length_of(line, ARRAY_MAX)? else {
+                    return Ok(Some(Reply::Nil));
+                };
                 if count > 0 && depth == 0 {
                     return Err(WireError::TooLong);
                 }
@@ -146,13 +157,19 @@ impl<'b> Cursor<'b> {
     /// The kind of the reply that begins here, and the rest of its first line.
     fn head(&mut self) -> Result<Option<(u8, &'b [u8])>, WireError> {
         let rest = &self.buffer[self.at..];
-        let Some(&kind) = rest.first() else { return Ok(None) };
+        let Some(&kind) = rest.first() else {
+            return Ok(None);
+        };
         if !matches!(kind, b'+' | b'-' | b':' | b'$' | b'*') {
             return Err(WireError::Kind(kind));
         }
         let within = &rest[1..rest.len().min(LINE_MAX)];
         let Some(length) = within.iter().position(|byte| *byte == b'\r') else {
-            return if rest.len() >= LINE_MAX { Err(WireError::TooLong) } else { Ok(None) };
+            return if rest.len() >= LINE_MAX {
+                Err(WireError::TooLong)
+            } else {
+                Ok(None)
+            };
         };
         match rest.get(length + 2) {
             None => Ok(None),
@@ -166,7 +183,9 @@ impl<'b> Cursor<'b> {
 
     fn body(&mut self, length: usize) -> Result<Option<&'b [u8]>, WireError> {
         let rest = &self.buffer[self.at..];
-        let Some(end) = rest.get(length..length + 2) else { return Ok(None) };
+        let Some(end) = rest.get(length..length + 2) else {
+            return Ok(None);
+        };
         if end != b"\r\n" {
             return Err(WireError::Unterminated);
         }
@@ -194,13 +213,19 @@ fn integer(line: &[u8]) -> Result<i64, WireError> {
         [b'-', digits @ ..] => (-1, digits),
         digits => (1, digits),
     };
-    let append = |number: i64, byte: &u8| byte.is_ascii_digit().then(|| number * 10 + i64::from(byte - b'0'));
+    let append = |number: i64, byte: &u8| {
+        byte.is_ascii_digit()
+            .then(|| number * 10 + i64::from(byte - b'0'))
+    };
     if (1..=SHORT).contains(&digits.len())
         && let Some(number) = digits.iter().try_fold(0, append)
     {
         return Ok(sign * number);
     }
-    std::str::from_utf8(line).ok().and_then(|text| text.parse().ok()).ok_or(WireError::Number)
+    std::str::from_utf8(line)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .ok_or(WireError::Number)
 }
 
 #[cfg(test)]
@@ -231,7 +256,9 @@ pub(super) mod tests {
             proptest::collection::vec(any::<u8>(), 0..20).prop_map(Reply::Bulk),
             Just(Reply::Nil),
         ];
-        leaf.prop_recursive(3, 24, 6, |inner| proptest::collection::vec(inner, 0..6).prop_map(Reply::Array))
+        leaf.prop_recursive(3, 24, 6, |inner| {
+            proptest::collection::vec(inner, 0..6).prop_map(Reply::Array)
+        })
     }
 
     proptest! {
@@ -272,7 +299,10 @@ pub(super) mod tests {
     fn what_no_reply_to_us_needs_is_refused() {
         assert_eq!(parse(b"$1048577\r\n"), Err(WireError::TooLong));
         assert_eq!(parse(b"*65537\r\n"), Err(WireError::TooLong));
-        assert_eq!(parse("*1\r\n".repeat(9).as_bytes()), Err(WireError::TooLong));
+        assert_eq!(
+            parse("*1\r\n".repeat(9).as_bytes()),
+            Err(WireError::TooLong)
+        );
         assert_eq!(parse("*1\r\n".repeat(8).as_bytes()), Ok(None));
         assert_eq!(parse(&vec![b'+'; LINE_MAX]), Err(WireError::TooLong));
         assert_eq!(parse(b"$-2\r\n"), Err(WireError::Number));
@@ -282,10 +312,27 @@ pub(super) mod tests {
 
     #[test]
     fn integers_are_read_up_to_the_largest() {
-        for number in [0, 7, -7, 999_999_999_999_999_999, -1_000_000_000_000_000_000, i64::MAX, i64::MIN] {
+        for number in [
+            0,
+            7,
+            -7,
+            999_999_999_999_999_999,
+            -1_000_000_000_000_000_000,
+            i64::MAX,
+            i64::MIN,
+        ] {
             assert_eq!(integer(number.to_string().as_bytes()), Ok(number));
         }
-        for wrong in ["", "-", "--1", "1-", "1 ", "0x1", "9223372036854775808", "999999999999999999x"] {
+        for wrong in [
+            "",
+            "-",
+            "--1",
+            "1-",
+            "1 ",
+            "0x1",
+            "9223372036854775808",
+            "999999999999999999x",
+        ] {
             assert_eq!(integer(wrong.as_bytes()), Err(WireError::Number), "{wrong}");
         }
     }

@@ -1,5 +1,8 @@
 //! What happens while the store is away, and after it is back.
-#![expect(clippy::unwrap_used, reason = "helpers of tests may unwrap like the tests themselves")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests may unwrap like the tests themselves"
+)]
 
 mod events;
 mod fallback;
@@ -12,8 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use sluicegate::algorithm::State;
 use sluicegate::conformance::ReferenceStore;
 use sluicegate::{
-    Charge, Clock, FailurePolicy, Key, Limit, Limiter, List, ManualClock, Nanos, Outcome, Policy, Store, StoreError,
-    Subject, Timestamp,
+    Charge, Clock, FailurePolicy, Key, Limit, Limiter, List, ManualClock, Nanos, Outcome, Policy,
+    Store, StoreError, Subject, Timestamp,
 };
 
 const START: Timestamp = Timestamp::from_nanos(1_800_000_000_000_000_000);
@@ -56,12 +59,21 @@ impl Switch {
 }
 
 impl Store for Switch {
-    async fn decide<C: Clock>(&self, charges: &[Charge<'_>], clock: &C) -> Result<List<Outcome>, StoreError> {
+    async fn decide<C: Clock>(
+        &self,
+        charges: &[Charge<'_>],
+        clock: &C,
+    ) -> Result<List<Outcome>, StoreError> {
         self.0.asked.fetch_add(1, Ordering::SeqCst);
         self.reach()?.decide(charges, clock).await
     }
 
-    async fn refund<C: Clock>(&self, charge: &Charge<'_>, age: Nanos, clock: &C) -> Result<Outcome, StoreError> {
+    async fn refund<C: Clock>(
+        &self,
+        charge: &Charge<'_>,
+        age: Nanos,
+        clock: &C,
+    ) -> Result<Outcome, StoreError> {
         self.reach()?.refund(charge, age, clock).await
     }
 
@@ -79,13 +91,20 @@ impl Store for Switch {
 
 type TestLimiter = Limiter<Switch, ManualClock>;
 
-fn limiter(limits: impl IntoIterator<Item = Limit>, store: &Switch, on_failure: FailurePolicy) -> TestLimiter {
+fn limiter(
+    limits: impl IntoIterator<Item = Limit>,
+    store: &Switch,
+    on_failure: FailurePolicy,
+) -> TestLimiter {
     let policy = Policy::new(limits).expect("well-formed limits");
     Limiter::with_failure_policy(policy, store.clone(), ManualClock::new(START), on_failure)
 }
 
 fn caller(address: &str) -> Subject<'static> {
-    Subject { client_ip: Some(address.parse().expect("an address")), ..Subject::ANONYMOUS }
+    Subject {
+        client_ip: Some(address.parse().expect("an address")),
+        ..Subject::ANONYMOUS
+    }
 }
 
 fn ann() -> Subject<'static> {
@@ -105,5 +124,10 @@ async fn spend(limiter: &TestLimiter, subject: &Subject<'_>, times: usize) -> us
 async fn left(limiter: &TestLimiter, subject: &Subject<'_>) -> u64 {
     let verdict = limiter.peek(subject).await;
     let decision = verdict.decision().expect("somebody decides");
-    decision.tightest().expect("a limit covers it").1.outcome.remaining()
+    decision
+        .tightest()
+        .expect("a limit covers it")
+        .1
+        .outcome
+        .remaining()
 }

@@ -1,5 +1,8 @@
 //! A log that a test can read.
-#![expect(clippy::unwrap_used, reason = "helpers of tests may unwrap like the tests themselves")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests may unwrap like the tests themselves"
+)]
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -13,14 +16,20 @@ pub struct Log(pub Arc<Mutex<Vec<u8>>>);
 impl Log {
     /// Keeps what is logged on this thread while the guard lives.
     pub fn start(&self) -> tracing::subscriber::DefaultGuard {
-        let subscriber = tracing_subscriber::fmt().with_writer(self.clone()).with_ansi(false).without_time().finish();
+        let subscriber = tracing_subscriber::fmt()
+            .with_writer(self.clone())
+            .with_ansi(false)
+            .without_time()
+            .finish();
         tracing::subscriber::set_default(subscriber)
     }
 
     /// What was logged since the last time.
     pub fn lines(&self) -> Vec<String> {
         let text = String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap();
-        text.lines().map(|line| line.trim_start().to_owned()).collect()
+        text.lines()
+            .map(|line| line.trim_start().to_owned())
+            .collect()
     }
 }
 

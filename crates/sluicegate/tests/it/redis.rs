@@ -1,5 +1,8 @@
 //! The store that replicas share, against real servers.
-#![expect(clippy::unwrap_used, reason = "helpers of tests may unwrap like the tests themselves")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests may unwrap like the tests themselves"
+)]
 
 mod acl;
 mod advice;
@@ -19,7 +22,8 @@ use sluicegate_testkit::RedisServer;
 pub fn options(server: &RedisServer) -> RedisOptions {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let address = server.address();
-    let mut options = RedisOptions::standalone(Endpoint::new(address.ip().to_string(), address.port()));
+    let mut options =
+        RedisOptions::standalone(Endpoint::new(address.ip().to_string(), address.port()));
     options.key_prefix = format!("test-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
     options
 }

@@ -66,16 +66,24 @@ impl Who {
             Self::Sluicegate => &["serve", "--config", &config],
             Self::Nginx => &["-e", "stderr", "-c", &config],
             Self::Haproxy => &["-db", "-f", &config],
-            Self::Envoy => {
-                &["--concurrency", "2", "--disable-hot-restart", "--log-level", "error", "--config-path", &config]
-            }
+            Self::Envoy => &[
+                "--concurrency",
+                "2",
+                "--disable-hot-restart",
+                "--log-level",
+                "error",
+                "--config-path",
+                &config,
+            ],
         };
         words.iter().map(ToString::to_string).collect()
     }
 
     pub fn config(self, setting: &Setting<'_>) -> String {
         let template = match self {
-            Self::Sluicegate if setting.outside.is_some() => include_str!("sluicegate-outside.yaml"),
+            Self::Sluicegate if setting.outside.is_some() => {
+                include_str!("sluicegate-outside.yaml")
+            }
             Self::Sluicegate => include_str!("sluicegate.yaml"),
             Self::Nginx => include_str!("nginx.conf"),
             Self::Haproxy => include_str!("haproxy.cfg"),
@@ -84,7 +92,11 @@ impl Who {
         let is_h2 = setting.protocol == Protocol::Http2;
         let Rate { count, burst, .. } = setting.rate;
         // nginx counts what may come on top of the rate.
-        let nginx_burst = if burst > 1 { format!("burst={} nodelay", burst - 1) } else { String::new() };
+        let nginx_burst = if burst > 1 {
+            format!("burst={} nodelay", burst - 1)
+        } else {
+            String::new()
+        };
         let values = [
             ("listen", setting.listen.to_string()),
             ("listen_port", setting.listen.port().to_string()),
@@ -95,13 +107,28 @@ impl Who {
             ("burst", burst.to_string()),
             ("nginx_burst", nginx_burst),
             ("nginx_http2", if is_h2 { " http2" } else { "" }.to_string()),
-            ("haproxy_http2", if is_h2 { " proto h2" } else { "" }.to_string()),
+            (
+                "haproxy_http2",
+                if is_h2 { " proto h2" } else { "" }.to_string(),
+            ),
             ("connections_max", CONNECTIONS_MAX.to_string()),
             ("directory", setting.directory.display().to_string()),
-            ("service", setting.outside.map_or_else(String::new, |outside| outside.service.to_string())),
-            ("redis", setting.outside.map_or_else(String::new, |outside| outside.redis.to_string())),
+            (
+                "service",
+                setting
+                    .outside
+                    .map_or_else(String::new, |outside| outside.service.to_string()),
+            ),
+            (
+                "redis",
+                setting
+                    .outside
+                    .map_or_else(String::new, |outside| outside.redis.to_string()),
+            ),
         ];
-        let fill = |text: String, (name, value): &(&str, String)| text.replace(&format!("<{name}>"), value);
+        let fill = |text: String, (name, value): &(&str, String)| {
+            text.replace(&format!("<{name}>"), value)
+        };
         values.iter().fold(template.to_string(), fill)
     }
 }
@@ -129,7 +156,15 @@ mod tests {
     fn config(who: Who, protocol: Protocol, answer: Answer) -> String {
         let [listen, upstream, admin] = [1_001, 1_002, 1_003].map(on_loopback);
         let (rate, outside) = (rate(answer), None);
-        who.config(&Setting { listen, protocol, upstream, admin, rate, outside, directory: Path::new("/d") })
+        who.config(&Setting {
+            listen,
+            protocol,
+            upstream,
+            admin,
+            rate,
+            outside,
+            directory: Path::new("/d"),
+        })
     }
 
     #[test]
@@ -137,22 +172,32 @@ mod tests {
         for who in Who::ALL {
             let text = config(who, Protocol::Http2, Answer::Denied);
             assert!(!text.contains('<'), "{}: {text}", who.name());
-            assert!(text.contains("1001") && text.contains("1002"), "{}: {text}", who.name());
+            assert!(
+                text.contains("1001") && text.contains("1002"),
+                "{}: {text}",
+                who.name()
+            );
         }
     }
 
     #[test]
     fn the_limit_is_in_every_configuration() {
         for who in Who::ALL {
-            let [allowed, denied] =
-                [Answer::Allowed, Answer::Denied].map(|answer| config(who, Protocol::Http1, answer));
-            assert!(allowed.contains("1000000") && !denied.contains("1000000"), "{}", who.name());
+            let [allowed, denied] = [Answer::Allowed, Answer::Denied]
+                .map(|answer| config(who, Protocol::Http1, answer));
+            assert!(
+                allowed.contains("1000000") && !denied.contains("1000000"),
+                "{}",
+                who.name()
+            );
         }
     }
 
     #[test]
     fn protocols_are_chosen_where_they_must_be() {
-        assert!(config(Who::Nginx, Protocol::Http2, Answer::Allowed).contains("1001 http2 reuseport;"));
+        assert!(
+            config(Who::Nginx, Protocol::Http2, Answer::Allowed).contains("1001 http2 reuseport;")
+        );
         assert!(config(Who::Nginx, Protocol::Http1, Answer::Allowed).contains("1001 reuseport;"));
         assert!(config(Who::Haproxy, Protocol::Http2, Answer::Allowed).contains("1001 proto h2\n"));
     }

@@ -31,7 +31,12 @@ pub enum Who {
 impl Who {
     /// Those whose decisions are timed.
     pub const TIMED: [Self; 3] = [Self::Sluicegate, Self::Gcra, Self::HashBucket];
-    pub const ALL: [Self; 4] = [Self::Sluicegate, Self::SluicegateCompact, Self::Gcra, Self::HashBucket];
+    pub const ALL: [Self; 4] = [
+        Self::Sluicegate,
+        Self::SluicegateCompact,
+        Self::Gcra,
+        Self::HashBucket,
+    ];
 
     pub const fn name(self) -> &'static str {
         match self {

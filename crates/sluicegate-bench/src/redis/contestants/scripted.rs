@@ -30,18 +30,34 @@ const PIPELINE_BUFFER: usize = 1_024;
 impl Scripted {
     /// Connects, with the settings that serve redis-rs best, and loads the script.
     pub async fn connect(server: Server, rate: Rate, peer: Peer) -> Result<Self, String> {
-        Self::try_connect(server, rate, peer).await.map_err(|error| format!("redis-rs: {error}"))
+        Self::try_connect(server, rate, peer)
+            .await
+            .map_err(|error| format!("redis-rs: {error}"))
     }
 
     async fn try_connect(server: Server, rate: Rate, peer: Peer) -> RedisResult<Self> {
         // Without delay: off by default. RESP2 and RESP3 have the same bytes for these answers.
         let tcp = TcpSettings::default().set_nodelay(true);
-        let info = format!("redis://{server}").into_connection_info()?.set_tcp_settings(tcp);
-        let config =
-            AsyncConnectionConfig::new().set_response_timeout(Some(DEADLINE)).set_pipeline_buffer_size(PIPELINE_BUFFER);
-        let mut connection = Client::open(info)?.get_multiplexed_async_connection_with_config(&config).await?;
-        let sha = cmd("SCRIPT").arg("LOAD").arg(peer.source()).query_async(&mut connection).await?;
-        Ok(Self { peer, connection, sha, rate })
+        let info = format!("redis://{server}")
+            .into_connection_info()?
+            .set_tcp_settings(tcp);
+        let config = AsyncConnectionConfig::new()
+            .set_response_timeout(Some(DEADLINE))
+            .set_pipeline_buffer_size(PIPELINE_BUFFER);
+        let mut connection = Client::open(info)?
+            .get_multiplexed_async_connection_with_config(&config)
+            .await?;
+        let sha = cmd("SCRIPT")
+            .arg("LOAD")
+            .arg(peer.source())
+            .query_async(&mut connection)
+            .await?;
+        Ok(Self {
+            peer,
+            connection,
+            sha,
+            rate,
+        })
     }
 }
 
@@ -63,16 +79,24 @@ impl Peer {
         }
     }
 
-    async fn ask(self, mut call: Cmd, rate: Rate, connection: &mut MultiplexedConnection) -> RedisResult<bool> {
+    async fn ask(
+        self,
+        mut call: Cmd,
+        rate: Rate,
+        connection: &mut MultiplexedConnection,
+    ) -> RedisResult<bool> {
         match self {
             Self::Gcra => {
                 let interval_ns = rate.interval().as_nanos() as u64;
-                call.arg(interval_ns * u64::from(rate.burst)).arg(interval_ns);
+                call.arg(interval_ns * u64::from(rate.burst))
+                    .arg(interval_ns);
                 let debt: i64 = call.query_async(connection).await?;
                 Ok(black_box(debt) >= 0)
             }
             Self::HashBucket => {
-                call.arg(rate.burst).arg(f64::from(rate.count) / rate.period.as_secs_f64()).arg(1);
+                call.arg(rate.burst)
+                    .arg(f64::from(rate.count) / rate.period.as_secs_f64())
+                    .arg(1);
                 let (allowed, left): (bool, u64) = call.query_async(connection).await?;
                 black_box(left);
                 Ok(allowed)

@@ -4,7 +4,8 @@ use std::hint::black_box;
 use std::net::IpAddr;
 
 use sluicegate::{
-    Charge, Endpoint, Key, KeyLayout, Limit, MonotonicClock, Nanos, Quota, RedisOptions, RedisStore, Store, Subject,
+    Charge, Endpoint, Key, KeyLayout, Limit, MonotonicClock, Nanos, Quota, RedisOptions,
+    RedisStore, Store, Subject,
 };
 
 use super::{Contestant, DEADLINE, LIMIT, Server};
@@ -20,21 +21,41 @@ pub struct Sluicegate {
 
 impl Sluicegate {
     pub fn new(server: Server, rate: Rate, layout: KeyLayout) -> Result<Self, String> {
-        let mut options = RedisOptions::standalone(Endpoint::new(server.ip().to_string(), server.port()));
+        let mut options =
+            RedisOptions::standalone(Endpoint::new(server.ip().to_string(), server.port()));
         options.deadline = Nanos::from(DEADLINE);
         options.key_layout = layout;
         let store = RedisStore::new(options).map_err(|error| error.to_string())?;
         let quota = quota(rate);
-        Ok(Self { limit: Limit::per_client(LIMIT, quota), quota, store, clock: MonotonicClock::new() })
+        Ok(Self {
+            limit: Limit::per_client(LIMIT, quota),
+            quota,
+            store,
+            clock: MonotonicClock::new(),
+        })
     }
 }
 
 impl Contestant for Sluicegate {
     async fn decide(&self, address: IpAddr) -> Result<bool, String> {
-        let subject = Subject { client_ip: Some(address), ..Subject::ANONYMOUS };
+        let subject = Subject {
+            client_ip: Some(address),
+            ..Subject::ANONYMOUS
+        };
         let key = Key::of_subject(&self.limit, &subject).map_err(|error| error.to_string())?;
-        let charge = Charge { key, quota: self.quota, cost: 1, limit_index: 0, enforced: true, on_failure: None };
-        let outcomes = self.store.decide(&[charge], &self.clock).await.map_err(|error| error.to_string())?;
+        let charge = Charge {
+            key,
+            quota: self.quota,
+            cost: 1,
+            limit_index: 0,
+            enforced: true,
+            on_failure: None,
+        };
+        let outcomes = self
+            .store
+            .decide(&[charge], &self.clock)
+            .await
+            .map_err(|error| error.to_string())?;
         Ok(black_box(outcomes)[0].is_allowed())
     }
 }

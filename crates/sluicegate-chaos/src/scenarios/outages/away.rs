@@ -31,22 +31,42 @@ pub async fn reset(length: Length) -> Report {
 
 /// T-49: connections are accepted, but nothing passes.
 pub async fn stalled(length: Length) -> Report {
-    every_length("connections stalled", Outage::Network(Network::Stall), length).await
+    every_length(
+        "connections stalled",
+        Outage::Network(Network::Stall),
+        length,
+    )
+    .await
 }
 
 /// T-49: one byte passes each second.
 pub async fn one_byte_per_second(length: Length) -> Report {
-    every_length("one byte per second", Outage::Network(Network::OneBytePerSecond), length).await
+    every_length(
+        "one byte per second",
+        Outage::Network(Network::OneBytePerSecond),
+        length,
+    )
+    .await
 }
 
 /// T-49: the server seems to have closed every connection, new ones too.
 pub async fn half_closed(length: Length) -> Report {
-    every_length("connections half closed", Outage::Network(Network::HalfClose), length).await
+    every_length(
+        "connections half closed",
+        Outage::Network(Network::HalfClose),
+        length,
+    )
+    .await
 }
 
 /// T-49: every byte comes later than the deadline.
 pub async fn too_late(length: Length) -> Report {
-    every_length("200 ms late", Outage::Network(Network::Latency(Duration::from_millis(200))), length).await
+    every_length(
+        "200 ms late",
+        Outage::Network(Network::Latency(Duration::from_millis(200))),
+        length,
+    )
+    .await
 }
 
 /// T-49: a firewall has forgotten the connections there were; new ones work.
@@ -121,7 +141,10 @@ async fn once(outage: Outage, span: Duration, length: Length) -> Report {
 
     for (policy, run) in callers.stop(&mut report).await {
         let felt = failures(&run.between(fault.began, u64::MAX));
-        report.promise(felt > 0, format!("{policy}: the fault was felt ({felt} times)"));
+        report.promise(
+            felt > 0,
+            format!("{policy}: the fault was felt ({felt} times)"),
+        );
         fault.judge(policy, &run, length, &mut report);
     }
     stage.leaves_nothing(&mut report).await;

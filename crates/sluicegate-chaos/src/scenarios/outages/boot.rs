@@ -29,7 +29,8 @@ pub async fn boot(length: Length) -> Report {
             FailurePolicy::Local => Answer::AllowedLocally,
         };
         let longest = length.pick(Duration::from_millis(300), Duration::from_millis(55));
-        let promise = format!("{policy}: answered {answer:?} after {took:.1?}, at most {longest:?}");
+        let promise =
+            format!("{policy}: answered {answer:?} after {took:.1?}, at most {longest:?}");
         report.promise(answer == expected && took <= longest, promise);
         replicas.push(replica);
     }
@@ -39,10 +40,21 @@ pub async fn boot(length: Length) -> Report {
     for replica in &replicas {
         served(replica).await;
     }
-    let (back, longest) = (started.elapsed(), length.pick(Duration::from_secs(3), Duration::from_secs(1)));
-    report.promise(back <= longest, format!("served {back:.0?} after redis started, at most {longest:?}"));
-    let kept = tokio::task::spawn_blocking(move || server.keys_without_ttl("chaos")).await.expect("redis is there");
-    report.promise(kept.is_empty(), format!("every key has a TTL (without: {kept:?})"));
+    let (back, longest) = (
+        started.elapsed(),
+        length.pick(Duration::from_secs(3), Duration::from_secs(1)),
+    );
+    report.promise(
+        back <= longest,
+        format!("served {back:.0?} after redis started, at most {longest:?}"),
+    );
+    let kept = tokio::task::spawn_blocking(move || server.keys_without_ttl("chaos"))
+        .await
+        .expect("redis is there");
+    report.promise(
+        kept.is_empty(),
+        format!("every key has a TTL (without: {kept:?})"),
+    );
     report
 }
 
@@ -55,15 +67,27 @@ pub async fn idle(length: Length) -> Report {
     stage.apart(|stage| stage.proxy.set(Network::Reset)).await;
     let is_away = |replica: &Replica| matches!(state(replica), Some(NodeState::Away { .. }));
     until(|| is_away(&replica)).await;
-    report.promise(is_away(&replica), format!("noticed without a request: {:?}", state(&replica)));
+    report.promise(
+        is_away(&replica),
+        format!("noticed without a request: {:?}", state(&replica)),
+    );
     tokio::time::sleep(Duration::from_secs(length.pick(1, 15))).await; // bounded wait: the length of the outage
     stage.apart(|stage| stage.proxy.set(Network::None)).await;
     let healed = Instant::now();
     until(|| replica.store().health().is_up()).await;
-    let (back, longest) = (healed.elapsed(), length.pick(Duration::from_secs(3), Duration::from_secs(1)));
-    report.promise(back <= longest, format!("up {back:.0?} after healing, at most {longest:?}"));
+    let (back, longest) = (
+        healed.elapsed(),
+        length.pick(Duration::from_secs(3), Duration::from_secs(1)),
+    );
+    report.promise(
+        back <= longest,
+        format!("up {back:.0?} after healing, at most {longest:?}"),
+    );
     let answer = Answer::of(&replica.check_named(LIMIT, &["ann"], 1).await);
-    report.promise(answer == Answer::Allowed, format!("the next request is decided by the store: {answer:?}"));
+    report.promise(
+        answer == Answer::Allowed,
+        format!("the next request is decided by the store: {answer:?}"),
+    );
     stage.leaves_nothing(&mut report).await;
     report
 }
@@ -74,7 +98,11 @@ pub async fn loading(length: Length) -> Report {
     let keys = length.pick(2_000, 20_000);
     // A millisecond for each key, and a look at its clients now and then.
     let slow = || RedisServer::builder().config("key-load-delay 1000");
-    let start = move || slow().config("loading-process-events-interval-bytes 1024").start();
+    let start = move || {
+        slow()
+            .config("loading-process-events-interval-bytes 1024")
+            .start()
+    };
     let stage = Stage::with_server(start).await;
     let replica = stage.replica(FailurePolicy::Closed(FailureStatus::default()));
     served(&replica).await;
@@ -82,12 +110,13 @@ pub async fn loading(length: Length) -> Report {
     let restarting = tokio::task::spawn_blocking(move || {
         let stage = &behind;
         let fill = "for i = 1, tonumber(ARGV[1]) do redis.call('SET', 'foreign-' .. i, i) end";
-        stage.server.command::<()>(&["EVAL", fill, "0", &keys.to_string()]);
+        stage
+            .server
+            .command::<()>(&["EVAL", fill, "0", &keys.to_string()]);
         stage.server.command::<()>(&["SAVE"]);
         stage.server.restart();
     });
-    let named =
-        |replica: &Replica| matches!(state(replica), Some(NodeState::Away { error }) if error.contains("LOADING"));
+    let named = |replica: &Replica| matches!(state(replica), Some(NodeState::Away { error }) if error.contains("LOADING"));
     let mut seen = false;
     while !restarting.is_finished() {
         seen |= named(&replica);
@@ -97,8 +126,14 @@ pub async fn loading(length: Length) -> Report {
     report.promise(seen, "a server that is loading is away, by that name");
     let healed = Instant::now();
     served(&replica).await;
-    let (back, longest) = (healed.elapsed(), length.pick(Duration::from_secs(3), Duration::from_secs(1)));
-    report.promise(back <= longest, format!("served {back:.0?} after loading, at most {longest:?}"));
+    let (back, longest) = (
+        healed.elapsed(),
+        length.pick(Duration::from_secs(3), Duration::from_secs(1)),
+    );
+    report.promise(
+        back <= longest,
+        format!("served {back:.0?} after loading, at most {longest:?}"),
+    );
     stage.leaves_nothing(&mut report).await;
     report
 }
@@ -106,7 +141,9 @@ pub async fn loading(length: Length) -> Report {
 /// Asks until the store decides.
 async fn served(replica: &Replica) {
     let end = Instant::now() + Duration::from_secs(10);
-    while is_failure(Answer::of(&replica.check_named(LIMIT, &["ann"], 1).await)) && Instant::now() < end {
+    while is_failure(Answer::of(&replica.check_named(LIMIT, &["ann"], 1).await))
+        && Instant::now() < end
+    {
         tokio::time::sleep(Duration::from_millis(5)).await; // bounded wait: until the end above
     }
 }
@@ -119,5 +156,10 @@ async fn until(is_so: impl Fn() -> bool) {
 }
 
 fn state(replica: &Replica) -> Option<NodeState> {
-    replica.store().health().nodes.first().map(|node| node.state.clone())
+    replica
+        .store()
+        .health()
+        .nodes
+        .first()
+        .map(|node| node.state.clone())
 }

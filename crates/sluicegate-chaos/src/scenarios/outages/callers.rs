@@ -37,7 +37,12 @@ pub struct Fault {
 /// A few callers, each asking for far more than it gets.
 pub fn load() -> Load {
     let keys = ["ann", "bob", "cyd"].map(str::to_owned).to_vec();
-    Load { limit: LIMIT.to_owned(), keys, tasks: 8, pause: Duration::from_millis(5) }
+    Load {
+        limit: LIMIT.to_owned(),
+        keys,
+        tasks: 8,
+        pause: Duration::from_millis(5),
+    }
 }
 
 impl Callers {
@@ -47,7 +52,11 @@ impl Callers {
         let group = |(policy, replica): (FailurePolicy, Replica)| {
             let (asked, stop) = (replica.clone(), Arc::clone(&stop));
             let run = tokio::spawn(async move { load().run_until(&asked, stop).await });
-            Group { policy, replica, run }
+            Group {
+                policy,
+                replica,
+                run,
+            }
         };
         let groups = replicas.into_iter().map(group).collect();
         Self { groups, stop }
@@ -62,7 +71,8 @@ impl Callers {
     pub async fn are_served(&self) {
         const LONGEST: Duration = Duration::from_secs(5);
         const AFTERWARDS: Duration = Duration::from_millis(400);
-        let is_served = |group: &Group| !group.replica.is_degraded() && group.replica.store().health().is_up();
+        let is_served =
+            |group: &Group| !group.replica.is_degraded() && group.replica.store().health().is_up();
         let end = Instant::now() + LONGEST;
         while !self.groups.iter().all(is_served) && Instant::now() < end {
             self.go_on(Duration::from_millis(10)).await;
@@ -100,7 +110,8 @@ impl Fault {
         let since = run.between(self.began, u64::MAX);
         let took = since.latencies();
         let (p99, max) = (took.per_mille(990), took.max());
-        let is_late = |asked: &&Asked| asked.received - asked.sent > (DEADLINE + SLACK).as_nanos() as u64;
+        let is_late =
+            |asked: &&Asked| asked.received - asked.sent > (DEADLINE + SLACK).as_nanos() as u64;
         let late = since.asked.iter().filter(is_late).count();
         report.fact(format!(
             "{} answers, p50 {:.1?}, p99 {p99:.1?}, p99.9 {:.1?}, longest {max:.1?}, {late} after {:?}",
@@ -109,50 +120,86 @@ impl Fault {
             took.per_mille(999),
             DEADLINE + SLACK,
         ));
-        report.promise(max <= LONGEST, format!("the longest answer took {max:.1?}, at most {LONGEST:?}"));
+        report.promise(
+            max <= LONGEST,
+            format!("the longest answer took {max:.1?}, at most {LONGEST:?}"),
+        );
         if length == Length::Long {
-            report
-                .promise(p99 <= DEADLINE + SLACK, format!("99 % of the answers within deadline and slack ({p99:.1?})"));
+            report.promise(
+                p99 <= DEADLINE + SLACK,
+                format!("99 % of the answers within deadline and slack ({p99:.1?})"),
+            );
         }
         let longest = length.pick(Duration::from_secs(3), Duration::from_secs(1));
         let back = self.time_to_normal(run);
-        report.promise(back <= longest, format!("normal {back:.0?} after healing, at most {longest:?}"));
+        report.promise(
+            back <= longest,
+            format!("normal {back:.0?} after healing, at most {longest:?}"),
+        );
     }
 
     fn judge_answers(&self, policy: FailurePolicy, run: &Run, report: &mut Report) {
         let all = run.answers();
         report.fact(format!("{all:?}"));
-        report.promise(run.between(0, self.began).answers().allowed > 0, "the store decided before the fault");
+        report.promise(
+            run.between(0, self.began).answers().allowed > 0,
+            "the store decided before the fault",
+        );
         let after = run.between(self.healed, u64::MAX);
-        report.promise(after.answers().allowed > 0, "the store decides after the fault");
+        report.promise(
+            after.answers().allowed > 0,
+            "the store decides after the fault",
+        );
         let only_as_told = match policy {
-            FailurePolicy::Open => all.unavailable + all.allowed_locally + all.rejected_locally == 0,
-            FailurePolicy::Closed(_) => all.unchecked + all.allowed_locally + all.rejected_locally == 0,
+            FailurePolicy::Open => {
+                all.unavailable + all.allowed_locally + all.rejected_locally == 0
+            }
+            FailurePolicy::Closed(_) => {
+                all.unchecked + all.allowed_locally + all.rejected_locally == 0
+            }
             FailurePolicy::Local => all.unchecked + all.unavailable == 0,
         };
         report.promise(only_as_told, "nothing happens that the policy does not say");
         let checked = bound(self.losses).check(&run.admissions());
-        report.promise(checked.holds(), format!("admitted within the bound: {checked}"));
+        report.promise(
+            checked.holds(),
+            format!("admitted within the bound: {checked}"),
+        );
     }
 
     /// How long after healing the last request met an absent store.
     pub fn time_to_normal(&self, run: &Run) -> Duration {
-        let last = run.asked.iter().filter(|asked| is_failure(asked.answer)).map(|asked| asked.received).max();
+        let last = run
+            .asked
+            .iter()
+            .filter(|asked| is_failure(asked.answer))
+            .map(|asked| asked.received)
+            .max();
         Duration::from_nanos(last.unwrap_or(0).saturating_sub(self.healed))
     }
 }
 
 /// Whether only a store that does not answer explains it. A local denial may also come from a debt that is not paid.
 pub fn is_failure(answer: Answer) -> bool {
-    matches!(answer, Answer::Unchecked | Answer::Unavailable | Answer::AllowedLocally)
+    matches!(
+        answer,
+        Answer::Unchecked | Answer::Unavailable | Answer::AllowedLocally
+    )
 }
 
 /// How many questions met an absent store.
 pub fn failures(run: &Run) -> usize {
-    run.asked.iter().filter(|asked| is_failure(asked.answer)).count()
+    run.asked
+        .iter()
+        .filter(|asked| is_failure(asked.answer))
+        .count()
 }
 
 /// A fault that is felt from now on; [`Fault::healed`] is to be set when it ends.
 pub fn begins_now() -> Fault {
-    Fault { began: now(), healed: u64::MAX, losses: 0 }
+    Fault {
+        began: now(),
+        healed: u64::MAX,
+        losses: 0,
+    }
 }

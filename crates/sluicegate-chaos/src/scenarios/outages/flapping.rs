@@ -13,17 +13,23 @@ use crate::{Length, Report};
 /// T-56: connections are reset, and accepted again.
 pub async fn resets(length: Length) -> Report {
     flap("connections reset every 100 ms", length, |stage, away| {
-        stage.proxy.set(if away { Network::Reset } else { Network::None });
+        stage
+            .proxy
+            .set(if away { Network::Reset } else { Network::None });
     })
     .await
 }
 
 /// T-56: the process is stopped, and goes on.
 pub async fn stops(length: Length) -> Report {
-    flap("redis stopped every 100 ms", length, |stage, away| match away {
-        true => stage.server.stop(),
-        false => stage.server.resume(),
-    })
+    flap(
+        "redis stopped every 100 ms",
+        length,
+        |stage, away| match away {
+            true => stage.server.stop(),
+            false => stage.server.resume(),
+        },
+    )
     .await
 }
 
@@ -50,10 +56,16 @@ async fn flap(name: &str, length: Length, set: fn(&Stage, bool)) -> Report {
     for (policy, run) in callers.stop(&mut report).await {
         let flapping = run.between(fault.began, fault.healed);
         let (felt, decided) = (failures(&flapping), flapping.answers().allowed);
-        report.promise(felt > 0 && decided > 0, format!("{felt} decided without the store, {decided} let pass by it"));
+        report.promise(
+            felt > 0 && decided > 0,
+            format!("{felt} decided without the store, {decided} let pass by it"),
+        );
         fault.judge(policy, &run, length, &mut report);
     }
-    report.promise(replica.fallback().is_some(), "the counters of the replica outlast the flaps");
+    report.promise(
+        replica.fallback().is_some(),
+        "the counters of the replica outlast the flaps",
+    );
     stage.leaves_nothing(&mut report).await;
     report
 }

@@ -28,7 +28,10 @@ pub async fn foreign(length: Length) -> Report {
     }
     let seen = closed.store().health().foreign_values;
     report.promise(seen >= 2, format!("foreign values are counted ({seen})"));
-    report.promise(closed.store().health().is_up(), "the node is not taken to be away");
+    report.promise(
+        closed.store().health().is_up(),
+        "the node is not taken to be away",
+    );
     in_words(&closed, &mut report).await;
     locally(&stage, &mut report).await;
 
@@ -39,19 +42,39 @@ pub async fn foreign(length: Length) -> Report {
         (list, text)
     });
     let left = left.await;
-    report.promise(left == (vec!["theirs".to_owned()], "theirs".to_owned()), format!("untouched: {left:?}"));
-    let for_ever = stage.apart(|stage| stage.server.keys_without_ttl("chaos")).await;
+    report.promise(
+        left == (vec!["theirs".to_owned()], "theirs".to_owned()),
+        format!("untouched: {left:?}"),
+    );
+    let for_ever = stage
+        .apart(|stage| stage.server.keys_without_ttl("chaos"))
+        .await;
     let only_theirs = for_ever.iter().all(|key| *key == list || *key == text);
-    report.promise(only_theirs, format!("every key of ours has a TTL (without: {for_ever:?})"));
+    report.promise(
+        only_theirs,
+        format!("every key of ours has a TTL (without: {for_ever:?})"),
+    );
     report
 }
 
 /// Puts a value where the counter of `caller` is, and returns the key.
-async fn plant(stage: &Arc<Stage>, closed: &Replica, caller: &'static str, put: fn(&Stage, &str)) -> String {
+async fn plant(
+    stage: &Arc<Stage>,
+    closed: &Replica,
+    caller: &'static str,
+    put: fn(&Stage, &str),
+) -> String {
     let _first = closed.check_named(LIMIT, &[caller], 1).await;
     let key = stage.apart(move |stage| {
-        let ours = stage.server.keys("chaos").into_iter().map(|key| String::from_utf8_lossy(&key).into_owned());
-        let key = ours.into_iter().find(|key| key.ends_with(caller)).expect("a decision leaves a counter");
+        let ours = stage
+            .server
+            .keys("chaos")
+            .into_iter()
+            .map(|key| String::from_utf8_lossy(&key).into_owned());
+        let key = ours
+            .into_iter()
+            .find(|key| key.ends_with(caller))
+            .expect("a decision leaves a counter");
         stage.server.command::<()>(&["DEL", &key]);
         put(stage, &key);
         key
@@ -64,7 +87,12 @@ async fn together(closed: &Replica, report: &mut Report) {
     let mut asks = JoinSet::new();
     for caller in ["ann", "list", "bob", "text", "cyd"] {
         let closed = closed.clone();
-        asks.spawn(async move { (caller, Answer::of(&closed.check_named(LIMIT, &[caller], 1).await)) });
+        asks.spawn(async move {
+            (
+                caller,
+                Answer::of(&closed.check_named(LIMIT, &[caller], 1).await),
+            )
+        });
     }
     while let Some(answer) = asks.join_next().await {
         let (caller, answer) = answer.expect("callers do not panic");
@@ -74,7 +102,10 @@ async fn together(closed: &Replica, report: &mut Report) {
             false => matches!(answer, Answer::Allowed | Answer::Rejected),
         };
         if !right {
-            report.promise(false, format!("{caller} is answered by its own counter (got {answer:?})"));
+            report.promise(
+                false,
+                format!("{caller} is answered by its own counter (got {answer:?})"),
+            );
         }
     }
 }
@@ -83,7 +114,10 @@ async fn in_words(closed: &Replica, report: &mut Report) {
     for (caller, words) in [("list", "WRONGTYPE"), ("text", "not a counter")] {
         let verdict = closed.check_named(LIMIT, &[caller], 1).await;
         let names_it = matches!(&verdict, Verdict::Unavailable { error, .. } if error.to_string().contains(words));
-        report.promise(names_it, format!("{caller}: the reason is named: {verdict:?}"));
+        report.promise(
+            names_it,
+            format!("{caller}: the reason is named: {verdict:?}"),
+        );
     }
 }
 
@@ -94,6 +128,10 @@ async fn locally(stage: &Stage, report: &mut Report) {
     for _ in 0..200 {
         answers.push(Answer::of(&local.check_named(LIMIT, &["list"], 1).await));
     }
-    let both = answers.contains(&Answer::AllowedLocally) && answers.contains(&Answer::RejectedLocally);
-    report.promise(both, "under `local` a caller without a counter there is limited here");
+    let both =
+        answers.contains(&Answer::AllowedLocally) && answers.contains(&Answer::RejectedLocally);
+    report.promise(
+        both,
+        "under `local` a caller without a counter there is limited here",
+    );
 }

@@ -26,13 +26,27 @@ pub async fn scripts(length: Length) -> Report {
             }
         })
     };
-    let run = load().run_for(&replica, Duration::from_secs(length.pick(2, 30))).await;
+    let run = load()
+        .run_for(&replica, Duration::from_secs(length.pick(2, 30)))
+        .await;
     over.store(true, Ordering::Relaxed);
     flushing.await.expect("redis is there to be flushed");
 
-    let reloads: u64 = replica.store().health().nodes.iter().map(|node| node.counts.script_reloads).sum();
-    report.promise(reloads > 1, format!("scripts were sent again ({reloads} times)"));
-    report.promise(failures(&run) == 0, format!("no request fails ({} did)", failures(&run)));
+    let reloads: u64 = replica
+        .store()
+        .health()
+        .nodes
+        .iter()
+        .map(|node| node.counts.script_reloads)
+        .sum();
+    report.promise(
+        reloads > 1,
+        format!("scripts were sent again ({reloads} times)"),
+    );
+    report.promise(
+        failures(&run) == 0,
+        format!("no request fails ({} did)", failures(&run)),
+    );
     within_bound(&run, 0, &mut report);
     stage.leaves_nothing(&mut report).await;
     report
@@ -52,7 +66,10 @@ pub async fn counters(length: Length) -> Report {
     };
     let asking = load();
     let (run, ()) = tokio::join!(asking.run_for(&replica, pause * (flushes + 1)), flushing);
-    report.promise(failures(&run) == 0, format!("no request fails ({} did)", failures(&run)));
+    report.promise(
+        failures(&run) == 0,
+        format!("no request fails ({} did)", failures(&run)),
+    );
     within_bound(&run, u64::from(flushes), &mut report);
     stage.leaves_nothing(&mut report).await;
     report
@@ -67,15 +84,33 @@ pub async fn connections(length: Length) -> Report {
     let killing = async {
         for _ in 0..kills {
             tokio::time::sleep(pause).await; // bounded wait: the pace of the kills
-            stage.apart(|stage| stage.server.command::<()>(&["CLIENT", "KILL", "TYPE", "normal"])).await;
+            stage
+                .apart(|stage| {
+                    stage
+                        .server
+                        .command::<()>(&["CLIENT", "KILL", "TYPE", "normal"])
+                })
+                .await;
         }
     };
     let asking = load();
     let (run, ()) = tokio::join!(asking.run_for(&replica, pause * (kills + 1)), killing);
     let (failed, under_way) = (failures(&run), asking.tasks * kills as usize);
-    report.promise(failed <= under_way, format!("{failed} requests failed, at most {under_way} were under way"));
-    let dials: u64 = replica.store().health().nodes.iter().map(|node| node.counts.dials).sum();
-    report.promise(dials == u64::from(kills) + 1, format!("one dial for each connection lost ({dials})"));
+    report.promise(
+        failed <= under_way,
+        format!("{failed} requests failed, at most {under_way} were under way"),
+    );
+    let dials: u64 = replica
+        .store()
+        .health()
+        .nodes
+        .iter()
+        .map(|node| node.counts.dials)
+        .sum();
+    report.promise(
+        dials == u64::from(kills) + 1,
+        format!("one dial for each connection lost ({dials})"),
+    );
     within_bound(&run, 0, &mut report);
     stage.leaves_nothing(&mut report).await;
     report
@@ -90,13 +125,18 @@ pub async fn pause(length: Length) -> Report {
     let callers = Callers::start(policies().map(|policy| (policy, stage.replica(policy))));
     callers.go_on(BEFORE).await;
     let mut fault = begins_now();
-    stage.apart(|stage| stage.server.pause_clients(MILLISECONDS)).await;
+    stage
+        .apart(|stage| stage.server.pause_clients(MILLISECONDS))
+        .await;
     callers.go_on(Duration::from_millis(MILLISECONDS)).await;
     fault.healed = now();
     callers.are_served().await;
     for (policy, run) in callers.stop(&mut report).await {
         let felt = failures(&run.between(fault.began, u64::MAX));
-        report.promise(felt > 0, format!("{policy}: the fault was felt ({felt} times)"));
+        report.promise(
+            felt > 0,
+            format!("{policy}: the fault was felt ({felt} times)"),
+        );
         fault.judge(policy, &run, length, &mut report);
     }
     stage.leaves_nothing(&mut report).await;
@@ -113,5 +153,8 @@ fn patient(stage: &Stage) -> Replica {
 fn within_bound(run: &Run, losses: u64, report: &mut Report) {
     report.fact(format!("{:?}", run.answers()));
     let checked = stage::bound(losses).check(&run.admissions());
-    report.promise(checked.holds() && !checked.keys().is_empty(), format!("admitted within the bound: {checked}"));
+    report.promise(
+        checked.holds() && !checked.keys().is_empty(),
+        format!("admitted within the bound: {checked}"),
+    );
 }

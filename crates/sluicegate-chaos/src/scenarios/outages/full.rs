@@ -23,8 +23,17 @@ pub async fn full(length: Length) -> Report {
     callers.go_on(Duration::from_secs(length.pick(1, 15))).await;
     look(&stage, &mut report).await;
     for (policy, replica) in &replicas {
-        let errors: u64 = replica.store().health().nodes.iter().map(|node| node.counts.errors).sum();
-        report.promise(errors > 0, format!("{policy}: errors are counted ({errors})"));
+        let errors: u64 = replica
+            .store()
+            .health()
+            .nodes
+            .iter()
+            .map(|node| node.counts.errors)
+            .sum();
+        report.promise(
+            errors > 0,
+            format!("{policy}: errors are counted ({errors})"),
+        );
     }
     stage.apart(free).await;
     fault.healed = now();
@@ -32,7 +41,10 @@ pub async fn full(length: Length) -> Report {
 
     for (policy, run) in callers.stop(&mut report).await {
         let felt = failures(&run.between(fault.began, fault.healed));
-        report.promise(felt > 0, format!("{policy}: the fault was felt ({felt} times)"));
+        report.promise(
+            felt > 0,
+            format!("{policy}: the fault was felt ({felt} times)"),
+        );
         fault.judge(policy, &run, length, &mut report);
     }
     stage.leaves_nothing(&mut report).await;
@@ -43,23 +55,35 @@ pub async fn full(length: Length) -> Report {
 async fn look(stage: &Stage, report: &mut Report) {
     let closed = stage.replica(FailurePolicy::Closed(FailureStatus::default()));
     let verdict = closed.check_named(LIMIT, &["dan"], 1).await;
-    let names_it = matches!(&verdict, Verdict::Unavailable { error, .. } if error.to_string().contains("OOM"));
-    report.promise(names_it && closed.is_degraded(), format!("the reason is named: {verdict:?}"));
+    let names_it =
+        matches!(&verdict, Verdict::Unavailable { error, .. } if error.to_string().contains("OOM"));
+    report.promise(
+        names_it && closed.is_degraded(),
+        format!("the reason is named: {verdict:?}"),
+    );
 }
 
 fn fill(stage: &Stage) {
     const KEYS: usize = 64;
     let value = "x".repeat(64 * 1024);
     for key in 0..KEYS {
-        stage.server.command::<()>(&["SET", &format!("foreign-{key}"), &value]);
+        stage
+            .server
+            .command::<()>(&["SET", &format!("foreign-{key}"), &value]);
     }
     let cap = stage.server.used_memory() - 1024 * 1024;
-    stage.server.command::<()>(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
-    stage.server.command::<()>(&["CONFIG", "SET", "maxmemory", &cap.to_string()]);
+    stage
+        .server
+        .command::<()>(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+    stage
+        .server
+        .command::<()>(&["CONFIG", "SET", "maxmemory", &cap.to_string()]);
 }
 
 fn free(stage: &Stage) {
     for key in stage.server.keys("foreign-") {
-        stage.server.command::<()>(&["DEL", &String::from_utf8_lossy(&key)]);
+        stage
+            .server
+            .command::<()>(&["DEL", &String::from_utf8_lossy(&key)]);
     }
 }

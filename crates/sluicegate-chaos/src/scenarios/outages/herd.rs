@@ -26,9 +26,17 @@ pub async fn herd(length: Length) -> Report {
     all_up(&replicas).await;
 
     stage.apart(|stage| stage.proxy.set(Network::Refuse)).await;
-    stage.apart(|stage| stage.server.command::<()>(&["CLIENT", "KILL", "TYPE", "normal"])).await;
+    stage
+        .apart(|stage| {
+            stage
+                .server
+                .command::<()>(&["CLIENT", "KILL", "TYPE", "normal"])
+        })
+        .await;
     tokio::time::sleep(Duration::from_secs(length.pick(3, 30))).await; // bounded wait: the length of the outage
-    let noticed = replicas.iter().all(|replica| !replica.store().health().is_up());
+    let noticed = replicas
+        .iter()
+        .all(|replica| !replica.store().health().is_up());
     report.promise(noticed, "everybody has noticed, without a request");
     let healed = Instant::now();
     stage.apart(|stage| stage.proxy.set(Network::None)).await;
@@ -36,30 +44,59 @@ pub async fn herd(length: Length) -> Report {
     let back = healed.elapsed();
 
     let longest = length.pick(Duration::from_secs(5), Duration::from_secs(1));
-    report.promise(back <= longest, format!("all are back {back:.0?} after healing, at most {longest:?}"));
+    report.promise(
+        back <= longest,
+        format!("all are back {back:.0?} after healing, at most {longest:?}"),
+    );
     let times = stage.proxy.accept_times();
     let mut buckets: BTreeMap<u128, usize> = BTreeMap::new();
-    for time in times.iter().filter_map(|time| time.checked_duration_since(healed)) {
-        *buckets.entry(time.as_nanos() / BUCKET.as_nanos()).or_default() += 1;
+    for time in times
+        .iter()
+        .filter_map(|time| time.checked_duration_since(healed))
+    {
+        *buckets
+            .entry(time.as_nanos() / BUCKET.as_nanos())
+            .or_default() += 1;
     }
-    let (connects, fullest) = (buckets.values().sum::<usize>(), buckets.values().max().copied().unwrap_or(0));
-    report.promise(connects <= REPLICAS + REPLICAS / 10, format!("{connects} connects for {REPLICAS} replicas"));
+    let (connects, fullest) = (
+        buckets.values().sum::<usize>(),
+        buckets.values().max().copied().unwrap_or(0),
+    );
+    report.promise(
+        connects <= REPLICAS + REPLICAS / 10,
+        format!("{connects} connects for {REPLICAS} replicas"),
+    );
     let most = REPLICAS * length.pick(50, 25) / 100;
-    report.promise(fullest <= most, format!("at most {fullest} connects fell into the same {BUCKET:?} (limit {most})"));
+    report.promise(
+        fullest <= most,
+        format!("at most {fullest} connects fell into the same {BUCKET:?} (limit {most})"),
+    );
     let mut forwarded = 0;
     for (place, replica) in replicas.iter().enumerate() {
         let caller = place.to_string();
-        forwarded +=
-            usize::from(!replica.check_named(LIMIT, &[&caller], 1).await.decision().is_none_or(|d| d.is_degraded()));
+        forwarded += usize::from(
+            !replica
+                .check_named(LIMIT, &[&caller], 1)
+                .await
+                .decision()
+                .is_none_or(|d| d.is_degraded()),
+        );
     }
-    report.promise(forwarded >= REPLICAS * 9 / 10, format!("{forwarded} of {REPLICAS} are served by the store"));
+    report.promise(
+        forwarded >= REPLICAS * 9 / 10,
+        format!("{forwarded} of {REPLICAS} are served by the store"),
+    );
     stage.leaves_nothing(&mut report).await;
     report
 }
 
 async fn all_up(replicas: &[Replica]) {
     let end = Instant::now() + Duration::from_secs(10);
-    while !replicas.iter().all(|replica| replica.store().health().is_up()) && Instant::now() < end {
+    while !replicas
+        .iter()
+        .all(|replica| replica.store().health().is_up())
+        && Instant::now() < end
+    {
         tokio::time::sleep(Duration::from_millis(5)).await; // bounded wait: until the end above
     }
 }

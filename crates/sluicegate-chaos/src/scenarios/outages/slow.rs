@@ -47,7 +47,10 @@ async fn slow(name: &str, length: Length, make_slow: fn(&Stage, Duration)) -> Re
 
     for (policy, run) in callers.stop(&mut report).await {
         let felt = failures(&run.between(fault.began, fault.healed));
-        report.promise(felt > 0, format!("{policy}: the fault was felt ({felt} times)"));
+        report.promise(
+            felt > 0,
+            format!("{policy}: the fault was felt ({felt} times)"),
+        );
         fault.judge(policy, &run, length, &mut report);
     }
     stage.leaves_nothing(&mut report).await;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate::{
-    Endpoint, FailurePolicy, FailureStatus, KeyPart, Limit, Limiter, MonotonicClock, Policy, Quota, RedisOptions,
-    RedisStore,
+    Endpoint, FailurePolicy, FailureStatus, KeyPart, Limit, Limiter, MonotonicClock, Policy, Quota,
+    RedisOptions, RedisStore,
 };
 use sluicegate_testkit::{Bound, FaultProxy, RedisServer};
 
@@ -23,7 +23,11 @@ pub const SLACK: Duration = Duration::from_millis(5);
 
 /// Every policy there is.
 pub fn policies() -> [FailurePolicy; 3] {
-    [FailurePolicy::Open, FailurePolicy::Closed(FailureStatus::default()), FailurePolicy::Local]
+    [
+        FailurePolicy::Open,
+        FailurePolicy::Closed(FailureStatus::default()),
+        FailurePolicy::Local,
+    ]
 }
 
 /// One replica.
@@ -47,7 +51,10 @@ impl Stage {
     pub async fn with_server(start: impl FnOnce() -> RedisServer + Send + 'static) -> Arc<Self> {
         let stage = tokio::task::spawn_blocking(|| {
             let server = start();
-            Self { proxy: FaultProxy::new(server.address()), server }
+            Self {
+                proxy: FaultProxy::new(server.address()),
+                server,
+            }
         });
         Arc::new(stage.await.expect("redis starts"))
     }
@@ -60,21 +67,32 @@ impl Stage {
     /// Options with the defaults of the store; counters are shared by those who name the same `group`.
     pub fn options(&self, group: &str) -> RedisOptions {
         let address = self.proxy.address();
-        let mut options = RedisOptions::standalone(Endpoint::new(address.ip().to_string(), address.port()));
+        let mut options =
+            RedisOptions::standalone(Endpoint::new(address.ip().to_string(), address.port()));
         options.key_prefix = format!("{PREFIX}-{group}");
         options
     }
 
     /// Does something that blocks, where it delays no caller.
-    pub async fn apart<T: Send + 'static>(self: &Arc<Self>, act: impl FnOnce(&Self) -> T + Send + 'static) -> T {
+    pub async fn apart<T: Send + 'static>(
+        self: &Arc<Self>,
+        act: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> T {
         let stage = Arc::clone(self);
-        tokio::task::spawn_blocking(move || act(&stage)).await.expect("what is done to the server works")
+        tokio::task::spawn_blocking(move || act(&stage))
+            .await
+            .expect("what is done to the server works")
     }
 
     /// Notes the promise that no key stays for ever (T-30).
     pub async fn leaves_nothing(self: &Arc<Self>, report: &mut Report) {
-        let kept = self.apart(|stage| stage.server.keys_without_ttl(PREFIX)).await;
-        report.promise(kept.is_empty(), format!("every key has a TTL (without: {kept:?})"));
+        let kept = self
+            .apart(|stage| stage.server.keys_without_ttl(PREFIX))
+            .await;
+        report.promise(
+            kept.is_empty(),
+            format!("every key has a TTL (without: {kept:?})"),
+        );
     }
 }
 

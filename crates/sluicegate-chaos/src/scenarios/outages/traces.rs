@@ -25,13 +25,18 @@ pub async fn dropped(length: Length) -> Report {
         }
         // Dropped in the moment of its start, its tasks are only beginning.
         for _ in 0..length.pick(200, 5_000) {
-            replica(stage.options("brief"), FailurePolicy::Open).store().start();
+            replica(stage.options("brief"), FailurePolicy::Open)
+                .store()
+                .start();
         }
         stage.apart(|stage| stage.proxy.set(Network::None)).await;
     }
     settle(tasks, descriptors).await;
     let (tasks_left, descriptors_left) = (self::tasks(), self::descriptors());
-    report.promise(tasks_left <= tasks, format!("{tasks_left} tasks live, {tasks} did before"));
+    report.promise(
+        tasks_left <= tasks,
+        format!("{tasks_left} tasks live, {tasks} did before"),
+    );
     let promise = format!("{descriptors_left} descriptors are open, {descriptors} were before");
     report.promise(descriptors_left <= descriptors, promise);
     stage.leaves_nothing(&mut report).await;
@@ -57,20 +62,28 @@ fn move_house(stage: &Stage, length: Length) -> Report {
         std::thread::sleep(Duration::from_millis(50)); // bounded wait: the question is under way
         let ended = Instant::now();
         first.shutdown_timeout(Duration::from_secs(5));
-        let told = second.block_on(async { tokio::time::timeout(Duration::from_secs(5), waiting).await });
+        let told =
+            second.block_on(async { tokio::time::timeout(Duration::from_secs(5), waiting).await });
         let took = ended.elapsed();
         stage.server.resume();
         let told = told.ok().and_then(Result::ok);
         if before != Answer::Allowed || told != Some(Answer::Unchecked) {
-            report.promise(false, format!("first {before:?}, then {told:?} after {took:.0?}"));
+            report.promise(
+                false,
+                format!("first {before:?}, then {told:?} after {took:.0?}"),
+            );
         }
-        let after = second.block_on(async { tokio::time::timeout(Duration::from_secs(5), ask(replica)).await });
+        let after = second
+            .block_on(async { tokio::time::timeout(Duration::from_secs(5), ask(replica)).await });
         if after != Ok(Answer::Allowed) {
             report.promise(false, format!("the next runtime is served (got {after:?})"));
         }
     }
     let kept = stage.server.keys_without_ttl("chaos");
-    report.promise(kept.is_empty(), format!("every key has a TTL (without: {kept:?})"));
+    report.promise(
+        kept.is_empty(),
+        format!("every key has a TTL (without: {kept:?})"),
+    );
     report
 }
 
@@ -99,5 +112,9 @@ fn descriptors() -> usize {
 }
 
 fn runtime() -> Runtime {
-    Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime can be made")
+    Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime can be made")
 }

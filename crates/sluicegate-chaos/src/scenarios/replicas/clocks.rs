@@ -14,7 +14,10 @@ use crate::replicas::{Replicas, merged};
 use crate::{Length, Report};
 
 /// A unit every 50 ms, half a second from empty to full.
-const RULE: Rule = Rule::PerSecond { count: 20, burst: 10 };
+const RULE: Rule = Rule::PerSecond {
+    count: 20,
+    burst: 10,
+};
 const EMISSION_INTERVAL: Duration = Duration::from_millis(50);
 /// Steps back up to this are believed and waited for.
 const BELIEVED: Duration = Duration::from_secs(60);
@@ -26,7 +29,9 @@ pub async fn redis_clock_steps(length: Length, replica: &Path) -> Report {
     // A minute back stops the limit for a minute: long form only.
     let steps_ms = length.pick(
         vec![100, -100, 1_000, -1_000, 60_000, 3_600_000, -3_600_000],
-        vec![100, -100, 1_000, -1_000, 60_000, -60_000, 3_600_000, -3_600_000],
+        vec![
+            100, -100, 1_000, -1_000, 60_000, -60_000, 3_600_000, -3_600_000,
+        ],
     );
     // Each on a server of its own, side by side.
     let mut steps = JoinSet::new();
@@ -50,10 +55,18 @@ async fn one_step(length: Length, replica: &Path, step_ms: i64) -> Report {
     let clock = ClockShim::build().clock();
     let server = RedisServer::builder().clock(&clock).start();
     let step = Duration::from_millis(step_ms.unsigned_abs());
-    let waited_for = if step_ms < 0 && step <= BELIEVED { step } else { Duration::ZERO };
+    let waited_for = if step_ms < 0 && step <= BELIEVED {
+        step
+    } else {
+        Duration::ZERO
+    };
     let before = Duration::from_millis(length.pick(1_000, 3_000));
     let after = waited_for + Duration::from_millis(length.pick(1_500, 5_000));
-    let orders = Replica { tasks: 2, length: before + after, ..Replica::new(server.url(), RULE) };
+    let orders = Replica {
+        tasks: 2,
+        length: before + after,
+        ..Replica::new(server.url(), RULE)
+    };
     let replicas = Replicas::start(replica, &orders, &[None, None]);
     let at = replicas.start + before.as_nanos() as u64;
     // bounded wait: the step comes in the middle of the load
@@ -65,16 +78,28 @@ async fn one_step(length: Length, replica: &Path, step_ms: i64) -> Report {
     check_bound(&mut report, RULE, &history, 1);
     let stall = stall(&history, stepped);
     // Callers ask every few milliseconds, and a busy machine lets them wait.
-    let most = 2 * EMISSION_INTERVAL + waited_for + length.pick(Duration::from_millis(300), Duration::from_millis(100));
-    report.promise(stall <= most, format!("nobody passed for {stall:?} after the step, at most {most:?}"));
+    let most = 2 * EMISSION_INTERVAL
+        + waited_for
+        + length.pick(Duration::from_millis(300), Duration::from_millis(100));
+    report.promise(
+        stall <= most,
+        format!("nobody passed for {stall:?} after the step, at most {most:?}"),
+    );
     report
 }
 
 /// The longest time without an admission from the one before the step on.
 fn stall(history: &History, stepped: u64) -> Duration {
-    let mut admitted: Vec<u64> = history.run.admissions().iter().map(|admission| admission.received).collect();
+    let mut admitted: Vec<u64> = history
+        .run
+        .admissions()
+        .iter()
+        .map(|admission| admission.received)
+        .collect();
     admitted.sort_unstable();
-    let before = admitted.partition_point(|received| *received < stepped).saturating_sub(1);
+    let before = admitted
+        .partition_point(|received| *received < stepped)
+        .saturating_sub(1);
     let end = history.run.asked.iter().map(|asked| asked.received).max();
     admitted.extend(end);
     let gaps = admitted[before..].windows(2).map(|pair| pair[1] - pair[0]);
@@ -90,10 +115,19 @@ pub async fn time_before_1970(length: Length, replica: &Path) -> Report {
         early.set_realtime_offset(-HUNDRED_YEARS);
         let server = RedisServer::start();
         let seconds = Duration::from_secs(length.pick(1, 10));
-        let orders = Replica { clock, length: seconds, ..Replica::new(server.url(), RULE) };
-        let histories = Replicas::start(replica, &orders, &[Some(early), None]).finish().await;
+        let orders = Replica {
+            clock,
+            length: seconds,
+            ..Replica::new(server.url(), RULE)
+        };
+        let histories = Replicas::start(replica, &orders, &[Some(early), None])
+            .finish()
+            .await;
         let mut part = Report::new(format!("{clock:?} clock"));
-        part.fact(format!("admitted by each: {:?}", histories.iter().map(History::admitted).collect::<Vec<_>>()));
+        part.fact(format!(
+            "admitted by each: {:?}",
+            histories.iter().map(History::admitted).collect::<Vec<_>>()
+        ));
         let all = merged(histories);
         check_answers(&mut part, &all);
         check_bound(&mut part, RULE, &all, 0);
@@ -109,10 +143,17 @@ pub async fn suspended_replica(length: Length, replica: &Path) -> Report {
     // Longer than a shadow lives.
     let (before, frozen, after) = length.pick((500, 2_500, 1_000), (2_000, 10_000, 5_000));
     let millis = Duration::from_millis;
-    let orders = Replica { length: millis(before + frozen + after), ..Replica::new(server.url(), RULE) };
+    let orders = Replica {
+        length: millis(before + frozen + after),
+        ..Replica::new(server.url(), RULE)
+    };
     let replicas = Replicas::start(replica, &orders, &[const { None }; 4]);
     let start = replicas.start;
-    let wait_until = |at: u64| tokio::time::sleep(Duration::from_nanos((start + at * 1_000_000).saturating_sub(now())));
+    let wait_until = |at: u64| {
+        tokio::time::sleep(Duration::from_nanos(
+            (start + at * 1_000_000).saturating_sub(now()),
+        ))
+    };
     wait_until(before).await; // bounded wait: frozen in the middle of the load
     replicas.stop(0);
     wait_until(before + frozen).await; // bounded wait: it sleeps longer than a shadow lives
@@ -120,10 +161,16 @@ pub async fn suspended_replica(length: Length, replica: &Path) -> Report {
     let histories = replicas.finish().await;
     let resumed = start + (before + frozen) * 1_000_000;
     let woken = histories[0].run.between(resumed, u64::MAX).answers();
-    report.promise(woken.allowed + woken.rejected > 0, format!("the one that slept goes on: {woken:?}"));
+    report.promise(
+        woken.allowed + woken.rejected > 0,
+        format!("the one that slept goes on: {woken:?}"),
+    );
     // A question that was under way may be past its deadline when its replica wakes.
     let unavailable = histories[0].run.answers().unavailable;
-    report.promise(unavailable <= orders.tasks, format!("{unavailable} questions were given up on waking"));
+    report.promise(
+        unavailable <= orders.tasks,
+        format!("{unavailable} questions were given up on waking"),
+    );
     let all = merged(histories);
     check_bound(&mut report, RULE, &all, 0);
     report

@@ -9,7 +9,9 @@ mod soak;
 pub use calls::{hot_allowed_key, hot_denied_key};
 pub use clocks::{redis_clock_steps, suspended_replica, time_before_1970};
 pub use retry::{retry_after_by_given_clock, retry_after_in_real_time};
-pub use sharing::{four_replicas, skewed_replicas, skewed_replicas_by_their_own_clocks, two_replicas};
+pub use sharing::{
+    four_replicas, skewed_replicas, skewed_replicas_by_their_own_clocks, two_replicas,
+};
 pub use soak::soak;
 
 use std::time::Duration;
@@ -20,15 +22,24 @@ use crate::replica::{History, Rule};
 /// Checks the bound of a limit with one key, for all replicas together.
 fn check_bound(report: &mut Report, rule: Rule, history: &History, bursts_lost: u64) {
     let admissions = history.run.admissions();
-    let bound = rule.bound().with_bursts_lost(bursts_lost).check(&admissions);
-    report.promise(!admissions.is_empty() && bound.holds(), format!("over every interval, {bound}"));
+    let bound = rule
+        .bound()
+        .with_bursts_lost(bursts_lost)
+        .check(&admissions);
+    report.promise(
+        !admissions.is_empty() && bound.holds(),
+        format!("over every interval, {bound}"),
+    );
 }
 
 /// No question met the failure policy: otherwise something else was measured.
 fn check_answers(report: &mut Report, history: &History) {
     let answers = history.run.answers();
     report.fact(format!("{answers:?}"));
-    report.promise(history.run.last_failure().is_none(), "every question was decided by Redis, or from memory of it");
+    report.promise(
+        history.run.last_failure().is_none(),
+        "every question was decided by Redis, or from memory of it",
+    );
 }
 
 /// From the first question to the last answer.

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use sluicegate::{
-    Clock, KeyPart, Limit, Limiter, ManualClock, MonotonicClock, Nanos, Policy, Quota, RedisClock, RedisOptions,
-    RedisStore, Timestamp,
+    Clock, KeyPart, Limit, Limiter, ManualClock, MonotonicClock, Nanos, Policy, Quota, RedisClock,
+    RedisOptions, RedisStore, Timestamp,
 };
 use sluicegate_testkit::RedisServer;
 use tokio::task::JoinSet;
@@ -24,22 +24,47 @@ pub async fn retry_after_by_given_clock(length: Length) -> Report {
         let (name, quota) = quotas()[case % quotas().len()];
         let key = format!("key-{case}");
         let cost = 1 + dice.below(quota.limit());
-        while limiter.check_named(name, &[&key], cost).await.is_forwarded() {
+        while limiter
+            .check_named(name, &[&key], cost)
+            .await
+            .is_forwarded()
+        {
             clock.advance(Nanos::new(dice.below(1_000_000)));
         }
         // The first denial came through Redis; this one, a little later, from memory.
         clock.advance(Nanos::new(dice.below(300_000)));
-        let Some(wait) = wait_of(&limiter, name, &key, cost).await else { continue };
+        let Some(wait) = wait_of(&limiter, name, &key, cost).await else {
+            continue;
+        };
         cases += 1;
         clock.advance(Nanos::new(wait.get().saturating_sub(1)));
-        late += u64::from(limiter.check_named(name, &[&key], cost).await.is_forwarded());
+        late += u64::from(
+            limiter
+                .check_named(name, &[&key], cost)
+                .await
+                .is_forwarded(),
+        );
         clock.advance(Nanos::new(1));
-        early += u64::from(!limiter.check_named(name, &[&key], cost).await.is_forwarded());
+        early += u64::from(
+            !limiter
+                .check_named(name, &[&key], cost)
+                .await
+                .is_forwarded(),
+        );
     }
     let denials = limiter.store().health().local_denials;
-    report.promise(denials >= cases, format!("{denials} denials from memory in {cases} cases"));
-    report.promise(early == 0, format!("nobody was told to come back too early: {early} of {cases}"));
-    report.promise(late == 0, format!("and nobody a nanosecond too late: {late} of {cases}"));
+    report.promise(
+        denials >= cases,
+        format!("{denials} denials from memory in {cases} cases"),
+    );
+    report.promise(
+        early == 0,
+        format!("nobody was told to come back too early: {early} of {cases}"),
+    );
+    report.promise(
+        late == 0,
+        format!("and nobody a nanosecond too late: {late} of {cases}"),
+    );
     report
 }
 
@@ -68,8 +93,14 @@ pub async fn retry_after_in_real_time(length: Length) -> Report {
     }
     let denials = limiter.store().health().local_denials;
     report.fact(format!("{denials} denials from memory"));
-    report.promise(denials > 0 && waits >= 100, format!("{waits} waits, through Redis and from memory"));
-    report.promise(early == 0, format!("nobody was told to come back too early: {early} of {waits}"));
+    report.promise(
+        denials > 0 && waits >= 100,
+        format!("{waits} waits, through Redis and from memory"),
+    );
+    report.promise(
+        early == 0,
+        format!("nobody was told to come back too early: {early} of {waits}"),
+    );
     report
 }
 
@@ -79,12 +110,21 @@ async fn come_back(limiter: &Limiter<RedisStore>, caller: usize, end: Instant) -
     let (mut waits, mut early) = (0, 0);
     while Instant::now() < end {
         let (name, quota) = quotas()[dice.below(quotas().len() as u64) as usize];
-        let (key, cost) = (format!("caller-{caller}-{}", dice.below(1_000)), 1 + dice.below(quota.limit()));
-        while limiter.check_named(name, &[&key], cost).await.is_forwarded() {}
+        let (key, cost) = (
+            format!("caller-{caller}-{}", dice.below(1_000)),
+            1 + dice.below(quota.limit()),
+        );
+        while limiter
+            .check_named(name, &[&key], cost)
+            .await
+            .is_forwarded()
+        {}
         if dice.below(2) == 0 {
             tokio::time::sleep(Duration::from_millis(dice.below(3))).await; // bounded wait: denied again, later
         }
-        let Some(wait) = wait_of(limiter, name, &key, cost).await else { continue };
+        let Some(wait) = wait_of(limiter, name, &key, cost).await else {
+            continue;
+        };
         let until = Instant::now() + Duration::from_nanos(wait.get());
         // A sleep ends up to two milliseconds late, which would hide a wait that is too short.
         tokio::time::sleep_until((until - Duration::from_millis(2)).into()).await; // bounded wait: as told
@@ -92,24 +132,42 @@ async fn come_back(limiter: &Limiter<RedisStore>, caller: usize, end: Instant) -
             tokio::task::yield_now().await;
         }
         waits += 1;
-        early += u64::from(!limiter.check_named(name, &[&key], cost).await.is_forwarded());
+        early += u64::from(
+            !limiter
+                .check_named(name, &[&key], cost)
+                .await
+                .is_forwarded(),
+        );
     }
     (waits, early)
 }
 
 /// The wait that a denial tells; `None` when it was no denial.
-async fn wait_of<C: Clock>(limiter: &Limiter<RedisStore, C>, name: &str, key: &str, cost: u64) -> Option<Nanos> {
+async fn wait_of<C: Clock>(
+    limiter: &Limiter<RedisStore, C>,
+    name: &str,
+    key: &str,
+    cost: u64,
+) -> Option<Nanos> {
     let verdict = limiter.check_named(name, &[key], cost).await;
-    verdict.decision().filter(|decision| !decision.is_allowed())?.retry_after()
+    verdict
+        .decision()
+        .filter(|decision| !decision.is_allowed())?
+        .retry_after()
 }
 
 fn limiter<C: Clock>(server: &RedisServer, whose: RedisClock, clock: C) -> Limiter<RedisStore, C> {
-    let mut options = RedisOptions::from_url(&server.url()).expect("the kit writes URLs that are understood");
+    let mut options =
+        RedisOptions::from_url(&server.url()).expect("the kit writes URLs that are understood");
     options.clock = whose;
     options.deadline = Nanos::from_secs(2);
     let limits = quotas().map(|(name, quota)| Limit::new(name, quota).key([KeyPart::Principal]));
     let policy = Policy::new(limits).expect("the names differ");
-    Limiter::new(policy, RedisStore::new(options).expect("the options name no file"), clock)
+    Limiter::new(
+        policy,
+        RedisStore::new(options).expect("the options name no file"),
+        clock,
+    )
 }
 
 fn quotas() -> [(&'static str, Quota); 4] {

@@ -11,10 +11,23 @@ use crate::replicas::{Replicas, merged};
 use crate::{Length, Report};
 
 const RULES: [Rule; 4] = [
-    Rule::PerSecond { count: 5, burst: 10 },
-    Rule::PerSecond { count: 70, burst: 3 },
-    Rule::Leaky { size: 8, every_ms: 250, drip: 2 },
-    Rule::Sliding { limit: 12, window_ms: 1_000 },
+    Rule::PerSecond {
+        count: 5,
+        burst: 10,
+    },
+    Rule::PerSecond {
+        count: 70,
+        burst: 3,
+    },
+    Rule::Leaky {
+        size: 8,
+        every_ms: 250,
+        drip: 2,
+    },
+    Rule::Sliding {
+        limit: 12,
+        window_ms: 1_000,
+    },
 ];
 const KEYS: usize = 40;
 
@@ -31,16 +44,25 @@ pub async fn soak(length: Length, replica: &Path) -> Report {
     };
     let history = merged(Replicas::run(replica, &orders, 3).await);
     check_answers(&mut report, &history);
-    report.fact(format!("{:.0} decisions each second", history.decisions() as f64 / span(&history).as_secs_f64()));
+    report.fact(format!(
+        "{:.0} decisions each second",
+        history.decisions() as f64 / span(&history).as_secs_f64()
+    ));
     let admissions = history.run.admissions();
     for (place, rule) in RULES.into_iter().enumerate() {
         let is_its_own = |admission: &&Admission| admission.key as usize / KEYS == place;
         let its_own: Vec<Admission> = admissions.iter().filter(is_its_own).copied().collect();
         let bound = rule.bound().check(&its_own);
-        report.promise(bound.holds() && bound.keys().len() == KEYS, format!("{rule}, over every interval: {bound}"));
+        report.promise(
+            bound.holds() && bound.keys().len() == KEYS,
+            format!("{rule}, over every interval: {bound}"),
+        );
     }
     let for_ever = server.keys_without_ttl("chaos");
-    report.promise(for_ever.is_empty(), format!("keys that would stay for ever: {for_ever:?}"));
+    report.promise(
+        for_ever.is_empty(),
+        format!("keys that would stay for ever: {for_ever:?}"),
+    );
     report.fact(history.run.latencies());
     report
 }

@@ -23,16 +23,26 @@ pub async fn one_endpoint(_length: Length) -> Report {
     let mut report = Report::new("one endpoint of a cluster");
     let nodes = started(RedisCluster::start).await;
     let dead = sluicegate::Endpoint::new("127.0.0.1", sluicegate_testkit::free_port());
-    for endpoints in [vec![endpoint(&nodes.nodes()[4])], vec![dead, endpoint(&nodes.nodes()[1])]] {
+    for endpoints in [
+        vec![endpoint(&nodes.nodes()[4])],
+        vec![dead, endpoint(&nodes.nodes()[1])],
+    ] {
         let mut options = RedisOptions::cluster(endpoints);
         options.key_prefix = format!("{PREFIX}-one");
         options.deadline = PATIENT;
         let callers = replica(options, FailurePolicy::default());
         warmed_up(&callers).await;
         let run = load().run_for(&callers, Duration::from_millis(500)).await;
-        let failed = run.asked.iter().filter(|asked| is_failure(asked.answer)).count();
+        let failed = run
+            .asked
+            .iter()
+            .filter(|asked| is_failure(asked.answer))
+            .count();
         let used = callers.store().health().nodes.len();
-        report.promise(failed == 0 && used == 3, format!("{used} masters found, {failed} decisions failed"));
+        report.promise(
+            failed == 0 && used == 3,
+            format!("{used} masters found, {failed} decisions failed"),
+        );
     }
     leaves_nothing(nodes.nodes(), &mut report);
     report
@@ -41,7 +51,12 @@ pub async fn one_endpoint(_length: Length) -> Report {
 /// Callers that are spread over all masters.
 fn load() -> Load {
     let keys = (0..24).map(|number| format!("caller-{number}")).collect();
-    Load { limit: "per-caller".to_owned(), keys, tasks: 8, pause: Duration::from_millis(3) }
+    Load {
+        limit: "per-caller".to_owned(),
+        keys,
+        tasks: 8,
+        pause: Duration::from_millis(3),
+    }
 }
 
 async fn lost(name: &str, lose: fn(&RedisServer), length: Length) -> Report {
@@ -64,7 +79,10 @@ async fn lost(name: &str, lose: fn(&RedisServer), length: Length) -> Report {
     let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let running = replicas.map(|(policy, replica)| {
         let (stop, load) = (Arc::clone(&stop), load());
-        (policy, tokio::spawn(async move { load.run_until(&replica, stop).await }))
+        (
+            policy,
+            tokio::spawn(async move { load.run_until(&replica, stop).await }),
+        )
     });
     tokio::time::sleep(BEFORE).await; // bounded wait: the length of a phase
     let mut fault = begins_now();
@@ -90,11 +108,29 @@ async fn lost(name: &str, lose: fn(&RedisServer), length: Length) -> Report {
         judge_times(&fault, &run, deadline.into(), length, &mut about);
         judge_bound(&run, 1, &mut about);
         let prefix = format!("{PREFIX}-{policy}");
-        let hit: Vec<bool> = load().keys.iter().map(|key| slot(&nodes, &prefix, key) <= 5460).collect();
-        let elsewhere = run.asked.iter().filter(|asked| is_failure(asked.answer) && !hit[asked.key]).count();
-        let there = run.asked.iter().filter(|asked| is_failure(asked.answer) && hit[asked.key]).count();
-        about.promise(elsewhere == 0, format!("callers of other masters notice nothing ({elsewhere} did)"));
-        about.promise(there > 0, format!("callers of the lost one met the policy {there} times"));
+        let hit: Vec<bool> = load()
+            .keys
+            .iter()
+            .map(|key| slot(&nodes, &prefix, key) <= 5460)
+            .collect();
+        let elsewhere = run
+            .asked
+            .iter()
+            .filter(|asked| is_failure(asked.answer) && !hit[asked.key])
+            .count();
+        let there = run
+            .asked
+            .iter()
+            .filter(|asked| is_failure(asked.answer) && hit[asked.key])
+            .count();
+        about.promise(
+            elsewhere == 0,
+            format!("callers of other masters notice nothing ({elsewhere} did)"),
+        );
+        about.promise(
+            there > 0,
+            format!("callers of the lost one met the policy {there} times"),
+        );
         report.include(about);
     }
     leaves_nothing(nodes.nodes(), &mut report);

@@ -35,12 +35,18 @@ async fn apart<N: Send + Sync + 'static, T: Send + 'static>(
     act: impl FnOnce(&N) -> T + Send + 'static,
 ) -> T {
     let nodes = Arc::clone(nodes);
-    tokio::task::spawn_blocking(move || act(&nodes)).await.expect("what is done to the servers works")
+    tokio::task::spawn_blocking(move || act(&nodes))
+        .await
+        .expect("what is done to the servers works")
 }
 
 /// Starts servers where that delays nobody.
 async fn started<N: Send + 'static>(start: impl FnOnce() -> N + Send + 'static) -> Arc<N> {
-    Arc::new(tokio::task::spawn_blocking(start).await.expect("the servers start"))
+    Arc::new(
+        tokio::task::spawn_blocking(start)
+            .await
+            .expect("the servers start"),
+    )
 }
 
 /// Begins to connect and waits until every node answers: what follows is not about the first moment.
@@ -62,11 +68,21 @@ fn script_calls(server: &RedisServer) -> u64 {
 /// Notes the promise that no key stays for ever (T-30), on every primary that runs.
 fn leaves_nothing<'a>(servers: impl IntoIterator<Item = &'a RedisServer>, report: &mut Report) {
     let is_primary = |server: &&RedisServer| {
-        server.is_running() && server.info("replication").get("role").is_some_and(|role| role == "master")
+        server.is_running()
+            && server
+                .info("replication")
+                .get("role")
+                .is_some_and(|role| role == "master")
     };
     for server in servers.into_iter().filter(is_primary) {
         let kept = server.keys_without_ttl(PREFIX);
-        report.promise(kept.is_empty(), format!("every key on {} has a TTL (without: {kept:?})", server.port()));
+        report.promise(
+            kept.is_empty(),
+            format!(
+                "every key on {} has a TTL (without: {kept:?})",
+                server.port()
+            ),
+        );
     }
 }
 
@@ -76,10 +92,22 @@ fn judge_times(fault: &Fault, run: &Run, deadline: Duration, length: Length, rep
     let longest = deadline + Duration::from_millis(250);
     let took = run.between(fault.began, u64::MAX).latencies();
     let (p99, max) = (took.per_mille(990), took.max());
-    report.fact(format!("{} answers, p99 {p99:.1?}, longest {max:.1?}", took.count()));
-    report.promise(max <= longest, format!("the longest answer took {max:.1?}, at most {longest:?}"));
-    let (back, longest) = (fault.time_to_normal(run), length.pick(Duration::from_secs(5), Duration::from_secs(3)));
-    report.promise(back <= longest, format!("normal {back:.0?} after the election, at most {longest:?}"));
+    report.fact(format!(
+        "{} answers, p99 {p99:.1?}, longest {max:.1?}",
+        took.count()
+    ));
+    report.promise(
+        max <= longest,
+        format!("the longest answer took {max:.1?}, at most {longest:?}"),
+    );
+    let (back, longest) = (
+        fault.time_to_normal(run),
+        length.pick(Duration::from_secs(5), Duration::from_secs(3)),
+    );
+    report.promise(
+        back <= longest,
+        format!("normal {back:.0?} after the election, at most {longest:?}"),
+    );
     let after = run.between(fault.healed, u64::MAX).answers();
     report.promise(after.allowed > 0, "the store decides afterwards");
 }
@@ -87,5 +115,8 @@ fn judge_times(fault: &Fault, run: &Run, deadline: Duration, length: Length, rep
 /// Notes whether what was admitted is within the bound, when the state was lost so many times.
 fn judge_bound(run: &Run, losses: u64, report: &mut Report) {
     let checked = bound(losses).check(&run.admissions());
-    report.promise(checked.holds(), format!("admitted within the bound: {checked}"));
+    report.promise(
+        checked.holds(),
+        format!("admitted within the bound: {checked}"),
+    );
 }

@@ -4,7 +4,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use sluicegate::{
-    KeyLayout, KeyPart, Limit, Limiter, MonotonicClock, Policy, Principal, Quota, RedisOptions, RedisStore, Subject,
+    KeyLayout, KeyPart, Limit, Limiter, MonotonicClock, Policy, Principal, Quota, RedisOptions,
+    RedisStore, Subject,
 };
 use sluicegate_testkit::RedisCluster;
 use tokio::task::JoinSet;
@@ -50,7 +51,10 @@ async fn drain(nodes: &Arc<RedisCluster>, layout: KeyLayout, round: u32, report:
     let mut admitted = [0_u64; PRINCIPALS.len()];
     while let Some(counts) = tasks.join_next().await {
         let counts = counts.expect("callers do not panic");
-        admitted.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        admitted
+            .iter_mut()
+            .zip(counts)
+            .for_each(|(sum, count)| *sum += count);
     }
     let while_crowded: u64 = admitted.iter().sum();
     // What was given back is there again, at the latest when its age has passed.
@@ -61,9 +65,17 @@ async fn drain(nodes: &Arc<RedisCluster>, layout: KeyLayout, round: u32, report:
         }
     }
     let total: u64 = admitted.iter().sum();
-    report.fact(format!("{while_crowded} passed in the crowd, {total} in all: {admitted:?}"));
-    report.promise(total == PER_ADDRESS, format!("exactly {PER_ADDRESS} pass, no more and no fewer ({total})"));
-    report.promise(admitted.iter().all(|count| *count <= PER_PRINCIPAL), "no principal gets more than its own");
+    report.fact(format!(
+        "{while_crowded} passed in the crowd, {total} in all: {admitted:?}"
+    ));
+    report.promise(
+        total == PER_ADDRESS,
+        format!("exactly {PER_ADDRESS} pass, no more and no fewer ({total})"),
+    );
+    report.promise(
+        admitted.iter().all(|count| *count <= PER_PRINCIPAL),
+        "no principal gets more than its own",
+    );
     judge_left(&limiter, &admitted, report).await;
 }
 
@@ -84,7 +96,10 @@ async fn judge_left(limiter: &Limiter<RedisStore>, admitted: &[u64], report: &mu
                 _ => (PER_PRINCIPAL, admitted[who]),
             };
             let left = charged.outcome.remaining();
-            report.promise(left == size - spent, format!("{}: {left} of {size} left after {spent}", limit.name));
+            report.promise(
+                left == size - spent,
+                format!("{}: {left} of {size} left after {spent}", limit.name),
+            );
         }
     }
 }
@@ -96,7 +111,11 @@ async fn passes(limiter: &Limiter<RedisStore>, principal: &str) -> bool {
 
 fn subject(principal: &Principal) -> Subject<'_> {
     let address = IpAddr::from([203, 0, 113, 7]);
-    Subject { client_ip: Some(address), principal: Some(principal), ..Subject::ANONYMOUS }
+    Subject {
+        client_ip: Some(address),
+        principal: Some(principal),
+        ..Subject::ANONYMOUS
+    }
 }
 
 /// Two limits by address, which have one owner, and one by principal. They refill within hours only.
@@ -104,7 +123,8 @@ fn limiter(nodes: &RedisCluster, layout: KeyLayout, round: u32) -> Limiter<Redis
     let quota = |size: u64| Quota::new(1, sluicegate::Nanos::HOUR, size).expect("a quota");
     let limits = [
         Limit::new("per-address", quota(PER_ADDRESS)).key([KeyPart::ClientIp]),
-        Limit::new("per-address-elsewhere", quota(PER_ADDRESS_ELSEWHERE)).key([KeyPart::ClientIp, KeyPart::Method]),
+        Limit::new("per-address-elsewhere", quota(PER_ADDRESS_ELSEWHERE))
+            .key([KeyPart::ClientIp, KeyPart::Method]),
         Limit::new("per-principal", quota(PER_PRINCIPAL)).key([KeyPart::Principal]),
     ];
     let mut options = RedisOptions::cluster(nodes.nodes().iter().map(endpoint));
@@ -112,5 +132,9 @@ fn limiter(nodes: &RedisCluster, layout: KeyLayout, round: u32) -> Limiter<Redis
     options.key_layout = layout;
     options.deadline = PATIENT;
     let store = RedisStore::new(options).expect("options that are as they should be");
-    Limiter::new(Policy::new(limits).expect("limits that are as they should be"), store, MonotonicClock::new())
+    Limiter::new(
+        Policy::new(limits).expect("limits that are as they should be"),
+        store,
+        MonotonicClock::new(),
+    )
 }

@@ -11,13 +11,22 @@ use super::*;
 pub async fn promotion(length: Length) -> Report {
     let mut report = Report::new("another node is promoted");
     let nodes = started(|| Replication::start(2)).await;
-    for (name, endpoints) in [("replicas first", vec![2, 1, 0]), ("one replica named", vec![1])] {
+    for (name, endpoints) in [
+        ("replicas first", vec![2, 1, 0]),
+        ("one replica named", vec![1]),
+    ] {
         let options = options(endpoints.iter().map(|index| &nodes.servers()[*index]));
         let answers = crate::Load::on_one_key("per-caller", name, 1)
-            .run_for(&replica(options, FailurePolicy::default()), Duration::from_millis(200))
+            .run_for(
+                &replica(options, FailurePolicy::default()),
+                Duration::from_millis(200),
+            )
             .await
             .answers();
-        report.promise(answers.allowed > 0 && answers.unavailable == 0, format!("{name}: found at once ({answers:?})"));
+        report.promise(
+            answers.allowed > 0 && answers.unavailable == 0,
+            format!("{name}: found at once ({answers:?})"),
+        );
     }
     let options = options(nodes.servers());
     let callers = Callers::start([(FailurePolicy::Local, replica(options, FailurePolicy::Local))]);
@@ -38,7 +47,9 @@ pub async fn promotion(length: Length) -> Report {
     report
 }
 
-fn options<'a>(servers: impl IntoIterator<Item = &'a sluicegate_testkit::RedisServer>) -> RedisOptions {
+fn options<'a>(
+    servers: impl IntoIterator<Item = &'a sluicegate_testkit::RedisServer>,
+) -> RedisOptions {
     let mut options = RedisOptions::replication(servers.into_iter().map(endpoint));
     options.key_prefix = format!("{PREFIX}-replication");
     options

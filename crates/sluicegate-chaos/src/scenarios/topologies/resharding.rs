@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use sluicegate::{
-    FailurePolicy, Key, KeyLayout, KeyPart, Limit, Limiter, MonotonicClock, Policy, Quota, RedisOptions, RedisStore,
+    FailurePolicy, Key, KeyLayout, KeyPart, Limit, Limiter, MonotonicClock, Policy, Quota,
+    RedisOptions, RedisStore,
 };
 use sluicegate_testkit::{Admission, Bound, RedisCluster};
 use tokio::task::JoinSet;
@@ -31,7 +32,10 @@ pub async fn slots_move(length: Length) -> Report {
     apart(&nodes, move |nodes| {
         for round in 0..rounds {
             for slot in &slots {
-                nodes.move_slots(*slot..=*slot, (nodes.master_of_slot(*slot) + 1 + round % 2) % 3);
+                nodes.move_slots(
+                    *slot..=*slot,
+                    (nodes.master_of_slot(*slot) + 1 + round % 2) % 3,
+                );
             }
         }
     })
@@ -41,15 +45,28 @@ pub async fn slots_move(length: Length) -> Report {
     while let Some(more) = tasks.join_next().await {
         calls.include(more.expect("callers do not panic"));
     }
-    report.fact(format!("{} asked, {} admitted", calls.asked, calls.admitted.len()));
-    report.promise(calls.failed.is_empty(), format!("nobody notices ({:?})", calls.failed.first()));
-    report.promise(calls.admitted.len() > CALLERS * BURSTS[0] as usize, "the load was heavy enough");
+    report.fact(format!(
+        "{} asked, {} admitted",
+        calls.asked,
+        calls.admitted.len()
+    ));
+    report.promise(
+        calls.failed.is_empty(),
+        format!("nobody notices ({:?})", calls.failed.first()),
+    );
+    report.promise(
+        calls.admitted.len() > CALLERS * BURSTS[0] as usize,
+        "the load was heavy enough",
+    );
     let bound = Bound::new(RATE, Duration::from_secs(1), BURSTS[0]).check(&calls.admitted);
     report.promise(bound.holds(), format!("admitted within the bound: {bound}"));
     let met = apart(&nodes, redirections).await;
     for (kind, count) in met {
         let needed = kind != "TRYAGAIN";
-        report.promise(count > 0 || !needed, format!("{kind} was met {count} times"));
+        report.promise(
+            count > 0 || !needed,
+            format!("{kind} was met {count} times"),
+        );
     }
     leaves_nothing(nodes.nodes(), &mut report);
     report
@@ -74,14 +91,22 @@ async fn call(limiter: &Limiter<RedisStore>, caller: usize, stop: &AtomicBool) -
     let mut calls = Calls::default();
     let name = format!("caller-{caller}");
     let principal = sluicegate::Principal::new(name.as_str());
-    let subject = sluicegate::Subject { principal: Some(&principal), ..sluicegate::Subject::ANONYMOUS };
+    let subject = sluicegate::Subject {
+        principal: Some(&principal),
+        ..sluicegate::Subject::ANONYMOUS
+    };
     while !stop.load(Ordering::Relaxed) {
         let sent = now();
         let verdict = limiter.check(&subject, 1).await;
         calls.asked += 1;
         match &verdict {
             sluicegate::Verdict::Forward(_) => {
-                calls.admitted.push(Admission { sent, received: now(), key: caller as u64, cost: 1 });
+                calls.admitted.push(Admission {
+                    sent,
+                    received: now(),
+                    key: caller as u64,
+                    cost: 1,
+                });
             }
             sluicegate::Verdict::Reject(_) => {}
             failed => calls.failed.push(format!("{failed:?}")),
@@ -96,18 +121,29 @@ fn redirections(nodes: &RedisCluster) -> Vec<(&'static str, u64)> {
     let count = |kind: &str| {
         let of_node = |node: &sluicegate_testkit::RedisServer| {
             let stats = node.info("errorstats");
-            let text = stats.get(&format!("errorstat_{kind}")).cloned().unwrap_or_default();
-            text.trim_start_matches("count=").parse::<u64>().unwrap_or(0)
+            let text = stats
+                .get(&format!("errorstat_{kind}"))
+                .cloned()
+                .unwrap_or_default();
+            text.trim_start_matches("count=")
+                .parse::<u64>()
+                .unwrap_or(0)
         };
         nodes.nodes().iter().map(of_node).sum()
     };
-    ["MOVED", "ASK", "TRYAGAIN"].map(|kind| (kind, count(kind))).to_vec()
+    ["MOVED", "ASK", "TRYAGAIN"]
+        .map(|kind| (kind, count(kind)))
+        .to_vec()
 }
 
 fn limits() -> [Limit; 2] {
     let quota = |burst: u64| Quota::new(RATE, Nanos::SECOND, burst).expect("a quota");
     ["tight", "wide"].map(|name| {
-        let burst = if name == "tight" { BURSTS[0] } else { BURSTS[1] };
+        let burst = if name == "tight" {
+            BURSTS[0]
+        } else {
+            BURSTS[1]
+        };
         Limit::new(name, quota(burst)).key([KeyPart::Principal])
     })
 }
@@ -118,7 +154,12 @@ fn limiter(nodes: &RedisCluster) -> Limiter<RedisStore> {
     options.deadline = PATIENT;
     let store = RedisStore::new(options).expect("options that are as they should be");
     let policy = Policy::new(limits()).expect("limits that are as they should be");
-    Limiter::with_failure_policy(policy, store, MonotonicClock::new(), FailurePolicy::default())
+    Limiter::with_failure_policy(
+        policy,
+        store,
+        MonotonicClock::new(),
+        FailurePolicy::default(),
+    )
 }
 
 /// The slot of both counters of a caller.

@@ -29,7 +29,10 @@ pub async fn sentinels_lost(_length: Length) -> Report {
     let stranger = replica(options(&nodes, "nobody"), FailurePolicy::default());
     let verdict = stranger.check_named("per-caller", &["ann"], 1).await;
     let told = format!("{verdict:?}");
-    report.promise(told.contains("knows no primary named") && told.contains("nobody"), format!("told: {told}"));
+    report.promise(
+        told.contains("knows no primary named") && told.contains("nobody"),
+        format!("told: {told}"),
+    );
 
     let mut options = options(&nodes, SentinelGroup::NAME);
     options.deadline = PATIENT;
@@ -37,11 +40,24 @@ pub async fn sentinels_lost(_length: Length) -> Report {
     warmed_up(&served).await;
     let callers = Callers::start([(FailurePolicy::default(), served)]);
     callers.go_on(Duration::from_millis(400)).await;
-    apart(&nodes, |nodes| nodes.sentinels().iter().for_each(|sentinel| sentinel.kill())).await;
+    apart(&nodes, |nodes| {
+        nodes
+            .sentinels()
+            .iter()
+            .for_each(|sentinel| sentinel.kill())
+    })
+    .await;
     callers.go_on(Duration::from_secs(3)).await;
     for (_, run) in callers.stop(&mut report).await {
-        let failed = run.asked.iter().filter(|asked| is_failure(asked.answer)).count();
-        report.promise(failed == 0, format!("no decision fails without sentinels ({failed} did)"));
+        let failed = run
+            .asked
+            .iter()
+            .filter(|asked| is_failure(asked.answer))
+            .count();
+        report.promise(
+            failed == 0,
+            format!("no decision fails without sentinels ({failed} did)"),
+        );
         judge_bound(&run, 0, &mut report);
     }
     leaves_nothing(nodes.servers(), &mut report);
@@ -73,7 +89,10 @@ async fn switch(name: &str, end: End, length: Length) -> Report {
 
     let mut fault = begins_now();
     let (old, new) = apart(&nodes, move |nodes| {
-        let old = nodes.servers().iter().position(|server| server.port() == nodes.primary_port());
+        let old = nodes
+            .servers()
+            .iter()
+            .position(|server| server.port() == nodes.primary_port());
         let old = old.expect("one of them is the primary");
         match end {
             End::Planned => nodes.failover(),
@@ -86,7 +105,10 @@ async fn switch(name: &str, end: End, length: Length) -> Report {
     fault.healed = now();
     callers.are_served().await;
     let known = known_after(&replicas.map(|(_, replica)| replica), new, fault.healed).await;
-    report.promise(known <= Duration::from_secs(3), format!("every replica knows of the switch after {known:.0?}"));
+    report.promise(
+        known <= Duration::from_secs(3),
+        format!("every replica knows of the switch after {known:.0?}"),
+    );
     if end == End::Hung {
         apart(&nodes, move |nodes| nodes.servers()[old].resume()).await;
     }
@@ -96,7 +118,13 @@ async fn switch(name: &str, end: End, length: Length) -> Report {
         let before = apart(&nodes, move |nodes| script_calls(&nodes.servers()[old])).await;
         callers.go_on(Duration::from_secs(2)).await;
         let after = apart(&nodes, move |nodes| script_calls(&nodes.servers()[old])).await;
-        report.promise(before == after, format!("the old primary is asked no more ({} times)", after - before));
+        report.promise(
+            before == after,
+            format!(
+                "the old primary is asked no more ({} times)",
+                after - before
+            ),
+        );
     }
     for (policy, run) in callers.stop(&mut report).await {
         let mut about = Report::new(policy.to_string());
@@ -113,7 +141,9 @@ async fn switch(name: &str, end: End, length: Length) -> Report {
 async fn known_after(replicas: &[Replica], port: u16, since: u64) -> Duration {
     let knows = |replica: &Replica| {
         let nodes = replica.store().health().nodes;
-        nodes.iter().any(|node| node.endpoint.port() == port && node.state == NodeState::Up)
+        nodes
+            .iter()
+            .any(|node| node.endpoint.port() == port && node.state == NodeState::Up)
     };
     for _ in 0..500 {
         if replicas.iter().all(knows) {

@@ -32,12 +32,24 @@ impl Browser {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .unwrap_or_else(|error| panic!("chromedriver: {error} (Debian's packages chromium and chromium-driver)"));
+            .unwrap_or_else(|error| {
+                panic!("chromedriver: {error} (Debian's packages chromium and chromium-driver)")
+            });
         watchdog::watch(driver.id());
-        let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines().map_while(Result::ok);
-        let started = lines.find(|line| line.contains("started successfully on port")).expect("the driver starts");
+        let mut lines = BufReader::new(driver.stdout.take().unwrap())
+            .lines()
+            .map_while(Result::ok);
+        let started = lines
+            .find(|line| line.contains("started successfully on port"))
+            .expect("the driver starts");
         std::thread::spawn(move || lines.for_each(drop));
-        let port: u16 = started.rsplit(' ').next().unwrap().trim_end_matches('.').parse().unwrap();
+        let port: u16 = started
+            .rsplit(' ')
+            .next()
+            .unwrap()
+            .trim_end_matches('.')
+            .parse()
+            .unwrap();
         let profile = watchdog::temporary_directory("chromium-");
         let arguments = [
             "--headless=new".to_owned(),
@@ -56,8 +68,12 @@ impl Browser {
             "goog:chromeOptions": { "args": arguments },
             "goog:loggingPrefs": { "browser": "ALL", "performance": "ALL" },
         } } });
-        let mut browser =
-            Self { driver, address: ([127, 0, 0, 1], port).into(), session: String::new(), _profile: profile };
+        let mut browser = Self {
+            driver,
+            address: ([127, 0, 0, 1], port).into(),
+            session: String::new(),
+            _profile: profile,
+        };
         let session = browser.ask("POST", "/session", &wanted);
         browser.session = format!("/session/{}", session["sessionId"].as_str().unwrap());
         browser.size(1280, 900, 1.0);
@@ -91,17 +107,24 @@ impl Browser {
         let shown = || self.run("return document.body.innerText");
         let deadline = Instant::now() + crate::running::LONGEST;
         while self.run(&format!("return Boolean({expression})")) != true {
-            assert!(Instant::now() < deadline, "never: {expression}; the page shows:\n{}", shown().as_str().unwrap());
+            assert!(
+                Instant::now() < deadline,
+                "never: {expression}; the page shows:\n{}",
+                shown().as_str().unwrap()
+            );
             // bounded wait: the deadline is above
             std::thread::sleep(Duration::from_millis(50));
         }
     }
 
     pub fn text(&self, selector: &str) -> String {
-        self.run(&format!("return document.querySelector({})?.textContent ?? ''", json!(selector)))
-            .as_str()
-            .unwrap()
-            .to_owned()
+        self.run(&format!(
+            "return document.querySelector({})?.textContent ?? ''",
+            json!(selector)
+        ))
+        .as_str()
+        .unwrap()
+        .to_owned()
     }
 
     /// Clicks as a person does: on what can be seen and is not covered.
@@ -119,25 +142,46 @@ impl Browser {
     pub fn press(&self, keys: &str) {
         let strokes = keys.chars().flat_map(|key| {
             let key = key.to_string();
-            [json!({ "type": "keyDown", "value": key }), json!({ "type": "keyUp", "value": key })]
+            [
+                json!({ "type": "keyDown", "value": key }),
+                json!({ "type": "keyUp", "value": key }),
+            ]
         });
         let strokes: Vec<Value> = strokes.collect();
-        self.tell("/actions", &json!({ "actions": [{ "type": "key", "id": "keyboard", "actions": strokes }] }));
+        self.tell(
+            "/actions",
+            &json!({ "actions": [{ "type": "key", "id": "keyboard", "actions": strokes }] }),
+        );
     }
 
     /// An element may be drawn again between finding and using it, so this is tried until it works.
     fn on_element(&self, selector: &str, what: &str, body: &Value) {
         let find = json!({ "using": "css selector", "value": selector });
         eventually(&format!("{what} {selector}"), || {
-            let Ok(found) = self.try_ask("POST", &format!("{}/element", self.session), &find) else { return false };
-            let element = found.as_object().and_then(|found| found.values().next()).and_then(Value::as_str).unwrap();
-            self.try_ask("POST", &format!("{}/element/{element}/{what}", self.session), body).is_ok()
+            let Ok(found) = self.try_ask("POST", &format!("{}/element", self.session), &find)
+            else {
+                return false;
+            };
+            let element = found
+                .as_object()
+                .and_then(|found| found.values().next())
+                .and_then(Value::as_str)
+                .unwrap();
+            self.try_ask(
+                "POST",
+                &format!("{}/element/{element}/{what}", self.session),
+                body,
+            )
+            .is_ok()
         });
     }
 
     /// Keeps a picture of the whole page beside the build, and says where.
     pub fn picture(&self, name: &str) {
-        let picture = self.devtools("Page.captureScreenshot", &json!({ "captureBeyondViewport": true }));
+        let picture = self.devtools(
+            "Page.captureScreenshot",
+            &json!({ "captureBeyondViewport": true }),
+        );
         let bytes = STANDARD.decode(picture["data"].as_str().unwrap()).unwrap();
         assert!(bytes.starts_with(b"\x89PNG"));
         let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("dashboard");
@@ -150,8 +194,13 @@ impl Browser {
     /// Everything that the page wrote to its console as a warning or an error.
     pub fn complaints(&self) -> Vec<String> {
         let log = self.tell("/se/log", &json!({ "type": "browser" }));
-        let bad = log.as_array().unwrap().iter().filter(|line| line["level"] == "SEVERE" || line["level"] == "WARNING");
-        bad.map(|line| line["message"].as_str().unwrap().to_owned()).collect()
+        let bad = log
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|line| line["level"] == "SEVERE" || line["level"] == "WARNING");
+        bad.map(|line| line["message"].as_str().unwrap().to_owned())
+            .collect()
     }
 
     /// The address of every request that the page has made.
@@ -162,12 +211,20 @@ impl Browser {
             message["message"].clone()
         });
         let sent = messages.filter(|message| message["method"] == "Network.requestWillBeSent");
-        sent.filter_map(|message| message["params"]["request"]["url"].as_str().map(str::to_owned)).collect()
+        sent.filter_map(|message| {
+            message["params"]["request"]["url"]
+                .as_str()
+                .map(str::to_owned)
+        })
+        .collect()
     }
 
     /// Seconds that the page has kept a processor busy, however many others wanted it.
     pub fn worked(&self) -> f64 {
-        self.devtools("Performance.enable", &json!({ "timeDomain": "threadTicks" }));
+        self.devtools(
+            "Performance.enable",
+            &json!({ "timeDomain": "threadTicks" }),
+        );
         let metrics = self.devtools("Performance.getMetrics", &json!({}));
         let metrics = metrics["metrics"].as_array().unwrap();
         metrics
@@ -178,7 +235,10 @@ impl Browser {
     }
 
     fn devtools(&self, command: &str, parameters: &Value) -> Value {
-        self.tell("/goog/cdp/execute", &json!({ "cmd": command, "params": parameters }))
+        self.tell(
+            "/goog/cdp/execute",
+            &json!({ "cmd": command, "params": parameters }),
+        )
     }
 
     fn tell(&self, path: &str, body: &Value) -> Value {
@@ -186,7 +246,8 @@ impl Browser {
     }
 
     fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
-        self.try_ask(method, path, body).unwrap_or_else(|error| panic!("{method} {path}: {error}"))
+        self.try_ask(method, path, body)
+            .unwrap_or_else(|error| panic!("{method} {path}: {error}"))
     }
 
     /// One question to the driver: a value, or an error in its words.
@@ -199,7 +260,9 @@ impl Browser {
             self.address,
             body.len()
         );
-        stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+        stream
+            .write_all(format!("{head}{body}").as_bytes())
+            .unwrap();
         let mut reader = BufReader::new(stream);
         let mut length = 0;
         for line in reader.by_ref().lines() {
@@ -215,7 +278,11 @@ impl Browser {
         reader.read_exact(&mut answer).unwrap();
         let answer: Value = serde_json::from_slice(&answer).unwrap();
         let value = answer["value"].clone();
-        if value["error"].is_string() { Err(value["message"].to_string()) } else { Ok(value) }
+        if value["error"].is_string() {
+            Err(value["message"].to_string())
+        } else {
+            Ok(value)
+        }
     }
 }
 

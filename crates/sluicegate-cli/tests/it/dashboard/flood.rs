@@ -32,8 +32,28 @@ fn beside_a_flood_the_page_shows_a_sample_and_stays_light() {
     let (began, worked_before) = (Instant::now(), browser.worked());
     let port = sluicegate.resp.unwrap().port();
     let flood = Command::new("timeout")
-        .args(["240", "redis-benchmark", "-h", "127.0.0.1", "-p", &port.to_string(), "-c", "8", "-P", "64", "-q"])
-        .args(["-r", "1000", "-n", &wanted.to_string(), "SG.CHECK", "per-caller", "__rand_int__"])
+        .args([
+            "240",
+            "redis-benchmark",
+            "-h",
+            "127.0.0.1",
+            "-p",
+            &port.to_string(),
+            "-c",
+            "8",
+            "-P",
+            "64",
+            "-q",
+        ])
+        .args([
+            "-r",
+            "1000",
+            "-n",
+            &wanted.to_string(),
+            "SG.CHECK",
+            "per-caller",
+            "__rand_int__",
+        ])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
@@ -44,17 +64,35 @@ fn beside_a_flood_the_page_shows_a_sample_and_stays_light() {
 
     let stats = sluicegate.ask_admin("/v1/stats?history=true");
     let stats: Value = serde_json::from_str(stats.split_once("\r\n\r\n").unwrap().1).unwrap();
-    let of = |name: &str| stats["history"][name].as_array().unwrap().iter().map(|count| count.as_u64().unwrap());
-    let peak = of("allowed").zip(of("denied")).map(|(allowed, denied)| allowed + denied).max().unwrap();
-    let rows = browser.run("return document.querySelectorAll('#events tbody tr').length").as_u64().unwrap();
+    let of = |name: &str| {
+        stats["history"][name]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|count| count.as_u64().unwrap())
+    };
+    let peak = of("allowed")
+        .zip(of("denied"))
+        .map(|(allowed, denied)| allowed + denied)
+        .max()
+        .unwrap();
+    let rows = browser
+        .run("return document.querySelectorAll('#events tbody tr').length")
+        .as_u64()
+        .unwrap();
     println!(
         "{wanted} decisions in {took:?}, up to {peak} in a second: {rows} rows; the page worked for {worked:.2} s"
     );
     assert!(rows <= 200, "{rows}");
-    assert!(worked < 0.5 * took.as_secs_f64() + 0.5, "the page worked for {worked} s of {took:?}");
+    assert!(
+        worked < 0.5 * took.as_secs_f64() + 0.5,
+        "the page worked for {worked} s of {took:?}"
+    );
     // What is shown is a sample, what is counted is everything.
     let counted = |outcome: &str| {
-        sluicegate.metric(&format!("sluicegate_limit_decisions_total{{limit=\"per-caller\",outcome=\"{outcome}\"}}"))
+        sluicegate.metric(&format!(
+            "sluicegate_limit_decisions_total{{limit=\"per-caller\",outcome=\"{outcome}\"}}"
+        ))
     };
     assert_eq!(counted("allowed") + counted("denied"), u64::from(wanted));
     if wanted > USUAL {

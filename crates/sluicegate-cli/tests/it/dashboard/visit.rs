@@ -21,9 +21,14 @@ pub struct Visit {
 impl Visit {
     /// Opens it, and waits until it shows something.
     pub fn of(sluicegate: &Sluicegate) -> Self {
-        let visit = Self { browser: Browser::start(), admin: sluicegate.admin.unwrap() };
+        let visit = Self {
+            browser: Browser::start(),
+            admin: sluicegate.admin.unwrap(),
+        };
         visit.browser.open(visit.admin);
-        visit.browser.wait_for("document.querySelector('#config').textContent.startsWith('version')");
+        visit
+            .browser
+            .wait_for("document.querySelector('#config').textContent.startsWith('version')");
         visit
     }
 
@@ -34,9 +39,16 @@ impl Visit {
         let own = format!("http://{}/", self.admin);
         assert!(requested.len() > 5, "requests are seen: {requested:?}");
         // What the browser has in itself, such as its empty page, is no request.
-        let is_sent = |url: &&String| ["http:", "https:", "ws:", "wss:"].iter().any(|scheme| url.starts_with(scheme));
+        let is_sent = |url: &&String| {
+            ["http:", "https:", "ws:", "wss:"]
+                .iter()
+                .any(|scheme| url.starts_with(scheme))
+        };
         let is_foreign = |url: &&String| is_sent(url) && !url.starts_with(&own);
-        assert_eq!(requested.iter().filter(is_foreign).collect::<Vec<_>>(), [""; 0]);
+        assert_eq!(
+            requested.iter().filter(is_foreign).collect::<Vec<_>>(),
+            [""; 0]
+        );
     }
 
     /// The first row of the busiest keys.
@@ -50,7 +62,12 @@ impl Visit {
             "return [...document.querySelectorAll('#keys tbody tr')].findIndex((row) => row.querySelector('.key').textContent === {}) + 1",
             json!(key)
         );
-        let number = self.browser.run(&row).as_u64().filter(|number| *number > 0).expect("the key is in the table");
+        let number = self
+            .browser
+            .run(&row)
+            .as_u64()
+            .filter(|number| *number > 0)
+            .expect("the key is in the table");
         format!("#keys tbody tr:nth-child({number}) button[data-act={act}]")
     }
 }
@@ -69,13 +86,24 @@ impl Callers {
             let mut stream = TcpStream::connect(decisions).unwrap();
             stream.set_read_timeout(Some(LONGEST)).unwrap();
             for number in (0_u32..).take_while(|_| !told.load(Relaxed)) {
-                let caller = if number.is_multiple_of(10) { "calm" } else { "busy" };
-                ask(&mut stream, decisions, &json!({ "limit": "per-caller", "key": [caller], "cost": 1 }));
+                let caller = if number.is_multiple_of(10) {
+                    "calm"
+                } else {
+                    "busy"
+                };
+                ask(
+                    &mut stream,
+                    decisions,
+                    &json!({ "limit": "per-caller", "key": [caller], "cost": 1 }),
+                );
                 // bounded wait: the pace of the callers; nothing waits for it
                 std::thread::sleep(Duration::from_millis(5));
             }
         });
-        Self { stop, thread: Some(thread) }
+        Self {
+            stop,
+            thread: Some(thread),
+        }
     }
 }
 
@@ -94,8 +122,14 @@ pub fn check(sluicegate: &Sluicegate, key: &str) -> bool {
     let decisions = sluicegate.decisions.unwrap();
     let mut stream = TcpStream::connect(decisions).unwrap();
     stream.set_read_timeout(Some(LONGEST)).unwrap();
-    let answer = ask(&mut stream, decisions, &json!({ "limit": "per-caller", "key": [key], "cost": 1 }));
-    answer["allowed"].as_bool().unwrap_or_else(|| panic!("{answer}"))
+    let answer = ask(
+        &mut stream,
+        decisions,
+        &json!({ "limit": "per-caller", "key": [key], "cost": 1 }),
+    );
+    answer["allowed"]
+        .as_bool()
+        .unwrap_or_else(|| panic!("{answer}"))
 }
 
 /// One question on a connection that stays open.
@@ -105,16 +139,27 @@ fn ask(stream: &mut TcpStream, address: SocketAddr, question: &Value) -> Value {
     let head = format!(
         "POST /v1/check HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
     );
-    stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+    stream
+        .write_all(format!("{head}{body}").as_bytes())
+        .unwrap();
     let mut answer = Vec::new();
     let mut buffer = [0; 4096];
     loop {
         let read = stream.read(&mut buffer).unwrap();
-        assert!(read > 0, "the service closed: {}", String::from_utf8_lossy(&answer));
+        assert!(
+            read > 0,
+            "the service closed: {}",
+            String::from_utf8_lossy(&answer)
+        );
         answer.extend_from_slice(&buffer[..read]);
         let text = String::from_utf8_lossy(&answer);
-        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-        let length: usize = crate::running::header(head, "content-length").unwrap().parse().unwrap();
+        let Some((head, body)) = text.split_once("\r\n\r\n") else {
+            continue;
+        };
+        let length: usize = crate::running::header(head, "content-length")
+            .unwrap()
+            .parse()
+            .unwrap();
         if body.len() >= length {
             assert!(matches!(status(head), 200 | 503), "{text}");
             return serde_json::from_str(body).unwrap();

@@ -12,10 +12,17 @@ const GOOD: &str = r#"{"limit": "per-ip", "key": ["203.0.113.7"], "cost": 0}"#;
 /// The status and the field of a refusal, which is always a problem.
 #[track_caller]
 fn refusal(answer: &str) -> (u16, Option<String>) {
-    assert_eq!(header(answer, "content-type"), Some("application/problem+json"), "{answer}");
+    assert_eq!(
+        header(answer, "content-type"),
+        Some("application/problem+json"),
+        "{answer}"
+    );
     let problem = body(answer);
     assert_eq!(problem["status"], status(answer), "{answer}");
-    assert!(problem["title"].is_string() && problem["detail"].is_string(), "{answer}");
+    assert!(
+        problem["title"].is_string() && problem["detail"].is_string(),
+        "{answer}"
+    );
     (status(answer), problem["field"].as_str().map(str::to_owned))
 }
 
@@ -27,21 +34,65 @@ fn every_mistake_is_a_problem_that_names_its_field() {
         ("/v1/check", "", None),
         ("/v1/check", "[]", None),
         ("/v1/check", r#"[null, "per-ip", ["::1"], 1]"#, None),
-        ("/v1/check", r#"{"limit": "none", "key": []}"#, Some("limit")),
-        ("/v1/check", r#"{"limit": "per-ip", "key": []}"#, Some("key")),
-        ("/v1/check", r#"{"limit": "per-ip", "key": ["ann"]}"#, Some("key")),
-        ("/v1/check", r#"{"limit": "per-ip", "key": ["::1", "::2"]}"#, Some("key")),
-        ("/v1/check", r#"{"subject": {"path": "/header", "client_ip": "::1"}}"#, Some("subject")),
-        ("/v1/check", r#"{"subject": {"headers": {"X_Tenant": "a"}}}"#, Some("subject.headers")),
-        ("/v1/check", r#"{"subject": {"client_ip": "nobody"}}"#, Some("subject.client_ip")),
-        ("/v1/peek", r#"{"subject": {"cost": 1}}"#, Some("subject.cost")),
+        (
+            "/v1/check",
+            r#"{"limit": "none", "key": []}"#,
+            Some("limit"),
+        ),
+        (
+            "/v1/check",
+            r#"{"limit": "per-ip", "key": []}"#,
+            Some("key"),
+        ),
+        (
+            "/v1/check",
+            r#"{"limit": "per-ip", "key": ["ann"]}"#,
+            Some("key"),
+        ),
+        (
+            "/v1/check",
+            r#"{"limit": "per-ip", "key": ["::1", "::2"]}"#,
+            Some("key"),
+        ),
+        (
+            "/v1/check",
+            r#"{"subject": {"path": "/header", "client_ip": "::1"}}"#,
+            Some("subject"),
+        ),
+        (
+            "/v1/check",
+            r#"{"subject": {"headers": {"X_Tenant": "a"}}}"#,
+            Some("subject.headers"),
+        ),
+        (
+            "/v1/check",
+            r#"{"subject": {"client_ip": "nobody"}}"#,
+            Some("subject.client_ip"),
+        ),
+        (
+            "/v1/peek",
+            r#"{"subject": {"cost": 1}}"#,
+            Some("subject.cost"),
+        ),
         ("/v1/refund", r#"{"limit": "per-ip"}"#, Some("key")),
-        ("/v1/refund", r#"{"limit": "none", "key": ["a"]}"#, Some("limit")),
-        ("/v1/reset", r#"{"limit": "per-ip", "key": ["::1"], "age_us": 1}"#, Some("age_us")),
+        (
+            "/v1/refund",
+            r#"{"limit": "none", "key": ["a"]}"#,
+            Some("limit"),
+        ),
+        (
+            "/v1/reset",
+            r#"{"limit": "per-ip", "key": ["::1"], "age_us": 1}"#,
+            Some("age_us"),
+        ),
         ("/v1/check/batch", r#"{"checks": {}}"#, Some("checks")),
     ] {
         let answer = exchange(&sluicegate, request(path, &[], question).as_bytes());
-        assert_eq!(refusal(&answer), (400, field.map(str::to_owned)), "{path} {question} {answer}");
+        assert_eq!(
+            refusal(&answer),
+            (400, field.map(str::to_owned)),
+            "{path} {question} {answer}"
+        );
     }
 }
 
@@ -50,16 +101,43 @@ fn other_paths_methods_types_and_pages_are_refused() {
     let sluicegate = Sluicegate::start(LIMITS);
     let good = request("/v1/check", &[], GOOD);
     assert_eq!(status(&exchange(&sluicegate, good.as_bytes())), 200);
-    for path in ["/", "/v1/check/", "/v1/checks", "/V1/check", "/v1/authorize", "/v1/authorize/envoyx", "//v1/check"] {
-        assert_eq!(refusal(&exchange(&sluicegate, request(path, &[], GOOD).as_bytes())).0, 404, "{path}");
+    for path in [
+        "/",
+        "/v1/check/",
+        "/v1/checks",
+        "/V1/check",
+        "/v1/authorize",
+        "/v1/authorize/envoyx",
+        "//v1/check",
+    ] {
+        assert_eq!(
+            refusal(&exchange(&sluicegate, request(path, &[], GOOD).as_bytes())).0,
+            404,
+            "{path}"
+        );
     }
     let got = exchange(&sluicegate, good.replace("POST", "GET").as_bytes());
-    assert_eq!((refusal(&got).0, header(&got, "allow")), (405, Some("POST")));
+    assert_eq!(
+        (refusal(&got).0, header(&got, "allow")),
+        (405, Some("POST"))
+    );
     let posted = exchange(&sluicegate, request("/openapi.json", &[], "").as_bytes());
-    assert_eq!((refusal(&posted).0, header(&posted, "allow")), (405, Some("GET, HEAD")));
-    for kind in ["text/plain", "application/x-www-form-urlencoded", "application/jsonx", ""] {
+    assert_eq!(
+        (refusal(&posted).0, header(&posted, "allow")),
+        (405, Some("GET, HEAD"))
+    );
+    for kind in [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "application/jsonx",
+        "",
+    ] {
         let other = good.replace("application/json", kind);
-        assert_eq!(refusal(&exchange(&sluicegate, other.as_bytes())).0, 415, "{kind}");
+        assert_eq!(
+            refusal(&exchange(&sluicegate, other.as_bytes())).0,
+            415,
+            "{kind}"
+        );
     }
     let with_charset = good.replace("application/json", "Application/JSON; charset=utf-8");
     assert_eq!(status(&exchange(&sluicegate, with_charset.as_bytes())), 200);
@@ -71,23 +149,47 @@ fn other_paths_methods_types_and_pages_are_refused() {
 fn bodies_are_bounded_in_length_and_depth() {
     let sluicegate = Sluicegate::start(LIMITS);
     let head = "POST /v1/check HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: application/json\r\n";
-    let announced = exchange(&sluicegate, format!("{head}Content-Length: 65537\r\n\r\n").as_bytes());
+    let announced = exchange(
+        &sluicegate,
+        format!("{head}Content-Length: 65537\r\n\r\n").as_bytes(),
+    );
     assert_eq!(refusal(&announced).0, 413);
     let chunk = format!("10001\r\n{}", " ".repeat(0x10001));
-    let streamed = exchange(&sluicegate, format!("{head}Transfer-Encoding: chunked\r\n\r\n{chunk}").as_bytes());
+    let streamed = exchange(
+        &sluicegate,
+        format!("{head}Transfer-Encoding: chunked\r\n\r\n{chunk}").as_bytes(),
+    );
     assert_eq!(refusal(&streamed).0, 413);
     let padded = format!("{GOOD}{}", " ".repeat(65_536 - GOOD.len()));
-    assert_eq!(status(&exchange(&sluicegate, request("/v1/check", &[], &padded).as_bytes())), 200);
+    assert_eq!(
+        status(&exchange(
+            &sluicegate,
+            request("/v1/check", &[], &padded).as_bytes()
+        )),
+        200
+    );
     for (depth, expected) in [(100_000, 413), (60_000, 400), (1_000, 400)] {
         for path in ["/v1/check", "/v1/check/batch", "/v1/reset"] {
             let deep = "[".repeat(depth);
             let announced_only = if expected == 413 { "" } else { &deep };
-            let question = format!("{head}Content-Length: {depth}\r\n\r\n{announced_only}").replace("/v1/check", path);
-            assert_eq!(refusal(&exchange(&sluicegate, question.as_bytes())).0, expected, "{path} {depth}");
+            let question = format!("{head}Content-Length: {depth}\r\n\r\n{announced_only}")
+                .replace("/v1/check", path);
+            assert_eq!(
+                refusal(&exchange(&sluicegate, question.as_bytes())).0,
+                expected,
+                "{path} {depth}"
+            );
         }
     }
-    let nested = format!("{{\"checks\": [{}{}]}}", "[".repeat(30_000), "]".repeat(30_000));
-    let answer = exchange(&sluicegate, request("/v1/check/batch", &[], &nested).as_bytes());
+    let nested = format!(
+        "{{\"checks\": [{}{}]}}",
+        "[".repeat(30_000),
+        "]".repeat(30_000)
+    );
+    let answer = exchange(
+        &sluicegate,
+        request("/v1/check/batch", &[], &nested).as_bytes(),
+    );
     assert_eq!(body(&answer)["answers"][0]["problem"]["status"], 400);
 }
 
@@ -112,9 +214,18 @@ fn what_is_no_http_or_too_much_of_it_is_refused() {
     let sluicegate = Sluicegate::start(LIMITS);
     assert_eq!(status(&exchange(&sluicegate, b"HELLO\r\n\r\n")), 400);
     let long = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}", "x".repeat(70_000));
-    assert!(matches!(status(&exchange(&sluicegate, long.as_bytes())), 431 | 0));
-    let many = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: y\r\n".repeat(201));
-    assert!(matches!(status(&exchange(&sluicegate, many.as_bytes())), 431 | 0));
+    assert!(matches!(
+        status(&exchange(&sluicegate, long.as_bytes())),
+        431 | 0
+    ));
+    let many = format!(
+        "GET / HTTP/1.1\r\nHost: a\r\n{}\r\n",
+        "X: y\r\n".repeat(201)
+    );
+    assert!(matches!(
+        status(&exchange(&sluicegate, many.as_bytes())),
+        431 | 0
+    ));
 }
 
 #[test]
@@ -122,14 +233,24 @@ fn with_a_token_nobody_asks_without_it() {
     const TOKEN: &str = "0123456789abcdef";
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("token"), TOKEN).unwrap();
-    let config = LIMITS.replace("{ http: '127.0.0.1:0' }", "{ http: '127.0.0.1:0', token_file: token }");
+    let config = LIMITS.replace(
+        "{ http: '127.0.0.1:0' }",
+        "{ http: '127.0.0.1:0', token_file: token }",
+    );
     std::fs::write(directory.path().join("sluicegate.yaml"), config).unwrap();
     let sluicegate = Sluicegate::start_in(directory);
     let ask = |path: &str, line: &str| {
         let lines: &[&str] = if line.is_empty() { &[] } else { &[line] };
         exchange(&sluicegate, request(path, lines, GOOD).as_bytes())
     };
-    for path in ["/v1/check", "/v1/check/batch", "/v1/peek", "/v1/refund", "/v1/reset", "/openapi.json"] {
+    for path in [
+        "/v1/check",
+        "/v1/check/batch",
+        "/v1/peek",
+        "/v1/refund",
+        "/v1/reset",
+        "/openapi.json",
+    ] {
         for wrong in [
             "",
             "Authorization: Bearer",
@@ -139,22 +260,37 @@ fn with_a_token_nobody_asks_without_it() {
         ] {
             let answer = ask(path, wrong);
             assert_eq!(refusal(&answer).0, 401, "{path} {wrong}");
-            assert!(header(&answer, "www-authenticate").is_some_and(|value| value.starts_with("Bearer")), "{answer}");
+            assert!(
+                header(&answer, "www-authenticate")
+                    .is_some_and(|value| value.starts_with("Bearer")),
+                "{answer}"
+            );
         }
     }
-    for right in [format!("Authorization: Bearer {TOKEN}"), format!("X-Sluicegate-Token: {TOKEN}")] {
+    for right in [
+        format!("Authorization: Bearer {TOKEN}"),
+        format!("X-Sluicegate-Token: {TOKEN}"),
+    ] {
         assert_eq!(status(&ask("/v1/check", &right)), 200, "{right}");
     }
     let unauthorized = "sluicegate_decisions_total{protocol=\"http\",outcome=\"unauthorized\"}";
     assert_eq!(sluicegate.metric(unauthorized), 30);
-    assert!(body(&ask("/v1/check", "")).to_string().find(TOKEN).is_none());
+    assert!(
+        body(&ask("/v1/check", ""))
+            .to_string()
+            .find(TOKEN)
+            .is_none()
+    );
     std::fs::write(sluicegate.file("token"), "fedcba9876543210").unwrap();
     assert_eq!(
         status(&ask("/v1/check", "X-Sluicegate-Token: fedcba9876543210")),
         200,
         "another token needs no restart"
     );
-    assert_eq!(status(&ask("/v1/check", &format!("X-Sluicegate-Token: {TOKEN}"))), 401);
+    assert_eq!(
+        status(&ask("/v1/check", &format!("X-Sluicegate-Token: {TOKEN}"))),
+        401
+    );
 }
 
 #[test]
@@ -162,12 +298,22 @@ fn a_token_that_cannot_be_used_is_told_before_anything_listens() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("sluicegate.yaml");
     std::fs::write(directory.path().join("token"), "short").unwrap();
-    std::fs::write(&file, "decisions: { http: '127.0.0.1:0', token_file: token }\nadmin: off\n").unwrap();
+    std::fs::write(
+        &file,
+        "decisions: { http: '127.0.0.1:0', token_file: token }\nadmin: off\n",
+    )
+    .unwrap();
     let mut serve = std::process::Command::new(env!("CARGO_BIN_EXE_sluicegate"));
-    let output = serve.args(["serve", "--config", file.to_str().unwrap()]).output().unwrap();
+    let output = serve
+        .args(["serve", "--config", file.to_str().unwrap()])
+        .output()
+        .unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1));
-    assert!(told.contains("decisions.token_file: ") && told.contains("at least 16"), "{told}");
+    assert!(
+        told.contains("decisions.token_file: ") && told.contains("at least 16"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -175,10 +321,24 @@ fn numbers_and_texts_of_any_kind_are_answered() {
     let sluicegate = Sluicegate::start(LIMITS);
     for cost in [json!(0), json!(4_294_967_295_u64), json!(null)] {
         let question = json!({ "limit": "per-ip", "key": ["::1"], "cost": cost }).to_string();
-        assert_eq!(status(&exchange(&sluicegate, request("/v1/peek", &[], &question).as_bytes())), 200, "{question}");
+        assert_eq!(
+            status(&exchange(
+                &sluicegate,
+                request("/v1/peek", &[], &question).as_bytes()
+            )),
+            200,
+            "{question}"
+        );
     }
     let odd = json!({ "subject": { "client_ip": "::1", "path": "/tenant", "method": "ODD",
         "headers": { "X-Tenant": "a b" }, "descriptors": { "plan": "\u{0}é😀\n:{}" } } });
-    let answer = exchange(&sluicegate, request("/v1/check", &[], &odd.to_string()).as_bytes());
-    assert_eq!((status(&answer), &body(&answer)["allowed"]), (200, &Value::Bool(true)), "{answer}");
+    let answer = exchange(
+        &sluicegate,
+        request("/v1/check", &[], &odd.to_string()).as_bytes(),
+    );
+    assert_eq!(
+        (status(&answer), &body(&answer)["allowed"]),
+        (200, &Value::Bool(true)),
+        "{answer}"
+    );
 }

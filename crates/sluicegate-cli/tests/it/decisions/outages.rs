@@ -30,15 +30,30 @@ const ONE: &str = r#"{"limit": "per-ip", "key": ["203.0.113.7"]}"#;
 fn two_processes_answer_as_one() {
     let server = RedisServer::start();
     let both = [0; 2].map(|_| Sluicegate::start(&config(&server, "closed")));
-    let ask = |turn: usize, path: &str| body(&exchange(&both[turn % 2], request(path, &[], ONE).as_bytes()));
-    let allowed = (0..8).filter(|turn| ask(*turn, "/v1/check")["allowed"] == true).count();
+    let ask = |turn: usize, path: &str| {
+        body(&exchange(
+            &both[turn % 2],
+            request(path, &[], ONE).as_bytes(),
+        ))
+    };
+    let allowed = (0..8)
+        .filter(|turn| ask(*turn, "/v1/check")["allowed"] == true)
+        .count();
     assert_eq!(allowed, 5);
     assert_eq!(ask(0, "/v1/refund")["limits"][0]["remaining"], 1);
     assert_eq!(ask(0, "/v1/check")["allowed"], true);
     assert_eq!(ask(0, "/v1/reset")["reset"], true);
     let many = format!("{{\"checks\": [{}]}}", [ONE; 50].join(","));
-    let answers = body(&exchange(&both[0], request("/v1/check/batch", &[], &many).as_bytes()));
-    let allowed = answers["answers"].as_array().unwrap().iter().filter(|answer| answer["allowed"] == true).count();
+    let answers = body(&exchange(
+        &both[0],
+        request("/v1/check/batch", &[], &many).as_bytes(),
+    ));
+    let allowed = answers["answers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|answer| answer["allowed"] == true)
+        .count();
     assert_eq!(allowed, 5, "{answers}");
 }
 
@@ -50,10 +65,19 @@ fn without_redis_the_failure_policy_answers_and_says_so() {
         let ask = |path: &str| exchange(&sluicegate, request(path, &[], ONE).as_bytes());
         assert_eq!(body(&ask("/v1/check"))["degraded"], false);
         drop(server);
-        eventually("the policy decides", || body(&ask("/v1/peek"))["degraded"] == true);
+        eventually("the policy decides", || {
+            body(&ask("/v1/peek"))["degraded"] == true
+        });
         let answer = ask("/v1/check");
-        assert_eq!((status(&answer), &body(&answer)["allowed"]), (200, &json!(allowed)), "{policy}");
-        assert_eq!(body(&answer)["limits"].as_array().unwrap().len(), usize::from(policy == "local"));
+        assert_eq!(
+            (status(&answer), &body(&answer)["allowed"]),
+            (200, &json!(allowed)),
+            "{policy}"
+        );
+        assert_eq!(
+            body(&answer)["limits"].as_array().unwrap().len(),
+            usize::from(policy == "local")
+        );
         let given_back = if policy == "local" { 200 } else { 503 };
         assert_eq!(status(&ask("/v1/refund")), given_back, "{policy}");
         assert_eq!(status(&ask("/v1/reset")), 503, "{policy}");

@@ -33,7 +33,11 @@ limits:
 }
 
 fn copy(files: &TlsFiles, to: &Path) {
-    for file in [files.authority(), files.server_certificate(), files.server_key()] {
+    for file in [
+        files.authority(),
+        files.server_certificate(),
+        files.server_key(),
+    ] {
         fs::copy(&file, to.join(file.file_name().unwrap())).unwrap();
     }
 }
@@ -47,9 +51,15 @@ struct Asker<'a> {
 impl Asker<'_> {
     fn curl(&self, arguments: &[&str]) -> Vec<u8> {
         let mut command = Command::new("curl");
-        command.args(["-sS", "--max-time", "20", "--cacert"]).arg(self.trusts.authority());
+        command
+            .args(["-sS", "--max-time", "20", "--cacert"])
+            .arg(self.trusts.authority());
         if let Some(own) = self.shows {
-            command.arg("--cert").arg(own.client_certificate()).arg("--key").arg(own.client_key());
+            command
+                .arg("--cert")
+                .arg(own.client_certificate())
+                .arg("--key")
+                .arg(own.client_key());
         }
         command.args(arguments).output().unwrap().stdout
     }
@@ -65,27 +75,48 @@ impl Asker<'_> {
     fn grpc(&self, sluicegate: &Sluicegate) -> bool {
         let message = sluicegate.file("message");
         fs::write(&message, [0; 5]).unwrap();
-        let url = format!("https://{}/grpc.health.v1.Health/Check", sluicegate.grpc.unwrap());
+        let url = format!(
+            "https://{}/grpc.health.v1.Health/Check",
+            sluicegate.grpc.unwrap()
+        );
         let data = format!("@{}", message.display());
         let headers = ["-H", "Content-Type: application/grpc", "-H", "TE: trailers"];
-        let answer = self.curl(&[&headers[..], &["--http2", "--data-binary", &data, &url]].concat());
+        let answer =
+            self.curl(&[&headers[..], &["--http2", "--data-binary", &data, &url]].concat());
         answer == [0, 0, 0, 0, 2, 8, 1]
     }
 
     fn resp(&self, sluicegate: &Sluicegate) -> bool {
         let address = sluicegate.resp.unwrap();
         let mut command = Command::new("timeout");
-        command.args(["20", "redis-cli", "-h", "127.0.0.1", "-p", &address.port().to_string(), "--tls", "--cacert"]);
+        command.args([
+            "20",
+            "redis-cli",
+            "-h",
+            "127.0.0.1",
+            "-p",
+            &address.port().to_string(),
+            "--tls",
+            "--cacert",
+        ]);
         command.arg(self.trusts.authority());
         if let Some(own) = self.shows {
-            command.arg("--cert").arg(own.client_certificate()).arg("--key").arg(own.client_key());
+            command
+                .arg("--cert")
+                .arg(own.client_certificate())
+                .arg("--key")
+                .arg(own.client_key());
         }
         let output = command.arg("PING").output().unwrap();
         output.stdout == b"PONG\n"
     }
 
     fn all(&self, sluicegate: &Sluicegate) -> [bool; 3] {
-        [self.http(sluicegate), self.grpc(sluicegate), self.resp(sluicegate)]
+        [
+            self.http(sluicegate),
+            self.grpc(sluicegate),
+            self.resp(sluicegate),
+        ]
     }
 }
 
@@ -93,9 +124,27 @@ impl Asker<'_> {
 fn every_door_speaks_tls_and_no_other() {
     let (own, others) = (TlsFiles::generate(), TlsFiles::generate());
     let sluicegate = start(&own, OPEN);
-    assert_eq!(Asker { trusts: &own, shows: None }.all(&sluicegate), [true; 3]);
-    assert_eq!(Asker { trusts: &others, shows: None }.all(&sluicegate), [false; 3], "a stranger's certificate");
-    let plain = super::exchange(&sluicegate, super::request("/v1/check", &[], "{}").as_bytes());
+    assert_eq!(
+        Asker {
+            trusts: &own,
+            shows: None
+        }
+        .all(&sluicegate),
+        [true; 3]
+    );
+    assert_eq!(
+        Asker {
+            trusts: &others,
+            shows: None
+        }
+        .all(&sluicegate),
+        [false; 3],
+        "a stranger's certificate"
+    );
+    let plain = super::exchange(
+        &sluicegate,
+        super::request("/v1/check", &[], "{}").as_bytes(),
+    );
     assert!(!plain.starts_with("HTTP/"), "{plain}");
 }
 
@@ -103,9 +152,30 @@ fn every_door_speaks_tls_and_no_other() {
 fn whoever_shows_no_certificate_of_ours_is_not_let_in() {
     let (own, others) = (TlsFiles::generate(), TlsFiles::generate());
     let sluicegate = start(&own, CERTIFIED);
-    assert_eq!(Asker { trusts: &own, shows: Some(&own) }.all(&sluicegate), [true; 3]);
-    assert_eq!(Asker { trusts: &own, shows: None }.all(&sluicegate), [false; 3]);
-    assert_eq!(Asker { trusts: &own, shows: Some(&others) }.all(&sluicegate), [false; 3]);
+    assert_eq!(
+        Asker {
+            trusts: &own,
+            shows: Some(&own)
+        }
+        .all(&sluicegate),
+        [true; 3]
+    );
+    assert_eq!(
+        Asker {
+            trusts: &own,
+            shows: None
+        }
+        .all(&sluicegate),
+        [false; 3]
+    );
+    assert_eq!(
+        Asker {
+            trusts: &own,
+            shows: Some(&others)
+        }
+        .all(&sluicegate),
+        [false; 3]
+    );
     assert!(sluicegate.metric("sluicegate_connections_refused_total{reason=\"tls\"}") >= 6);
 }
 
@@ -113,9 +183,28 @@ fn whoever_shows_no_certificate_of_ours_is_not_let_in() {
 fn another_certificate_is_shown_without_a_restart() {
     let (first, second) = (TlsFiles::generate(), TlsFiles::generate());
     let sluicegate = start(&first, CERTIFIED);
-    assert_eq!(Asker { trusts: &first, shows: Some(&first) }.all(&sluicegate), [true; 3]);
+    assert_eq!(
+        Asker {
+            trusts: &first,
+            shows: Some(&first)
+        }
+        .all(&sluicegate),
+        [true; 3]
+    );
     copy(&second, &sluicegate.file(""));
-    let asker = Asker { trusts: &second, shows: Some(&second) };
-    eventually("the new files are in force", || asker.all(&sluicegate) == [true; 3]);
-    assert_eq!(Asker { trusts: &second, shows: Some(&first) }.all(&sluicegate), [false; 3]);
+    let asker = Asker {
+        trusts: &second,
+        shows: Some(&second),
+    };
+    eventually("the new files are in force", || {
+        asker.all(&sluicegate) == [true; 3]
+    });
+    assert_eq!(
+        Asker {
+            trusts: &second,
+            shows: Some(&first)
+        }
+        .all(&sluicegate),
+        [false; 3]
+    );
 }

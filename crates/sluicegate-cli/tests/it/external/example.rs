@@ -19,7 +19,10 @@ impl Service {
     fn start(database: &Path, port: u16) -> Self {
         let program = Path::new(env!("CARGO_BIN_EXE_sluicegate")).with_file_name("limits-service");
         if !program.is_file() {
-            let built = Command::new(env!("CARGO")).args(["build", "-p", "limits-service"]).status().unwrap();
+            let built = Command::new(env!("CARGO"))
+                .args(["build", "-p", "limits-service"])
+                .status()
+                .unwrap();
             assert!(built.success());
         }
         let mut child = Command::new(program)
@@ -29,16 +32,26 @@ impl Service {
             .spawn()
             .unwrap();
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
         assert!(line.contains(&format!(":{port}/limits")), "{line}");
-        Self { child, port, database: database.to_owned() }
+        Self {
+            child,
+            port,
+            database: database.to_owned(),
+        }
     }
 
     /// Changes the database as an operator would, from outside.
     fn sql(&self, statement: &str) {
-        let script =
-            "import sqlite3, sys\nwith sqlite3.connect(sys.argv[1], timeout=20) as db: db.execute(sys.argv[2])";
-        let status = Command::new("python3").args(["-c", script]).arg(&self.database).arg(statement).status().unwrap();
+        let script = "import sqlite3, sys\nwith sqlite3.connect(sys.argv[1], timeout=20) as db: db.execute(sys.argv[2])";
+        let status = Command::new("python3")
+            .args(["-c", script])
+            .arg(&self.database)
+            .arg(statement)
+            .status()
+            .unwrap();
         assert!(status.success(), "{statement}");
     }
 
@@ -66,13 +79,16 @@ fn config(redis: &RedisServer, service: u16) -> String {
         assert!(config.contains(from), "{from}");
         config.replace(from, to)
     });
-    moved.replace("redis: { endpoints", "deadline: 1s, redis: { endpoints") + "admin: { listen: '127.0.0.1:0' }\n"
+    moved.replace("redis: { endpoints", "deadline: 1s, redis: { endpoints")
+        + "admin: { listen: '127.0.0.1:0' }\n"
 }
 
 /// What the headers say that a tenant may spend at once.
 fn limit(sluicegate: &Sluicegate, tenant: &str) -> String {
     let answer = sluicegate.get("/", &[&format!("X-Tenant-Id: {tenant}")]);
-    header(&answer, "x-ratelimit-limit").unwrap_or_else(|| panic!("{answer}")).to_owned()
+    header(&answer, "x-ratelimit-limit")
+        .unwrap_or_else(|| panic!("{answer}"))
+        .to_owned()
 }
 
 #[test]
@@ -86,7 +102,10 @@ fn plans_are_applied_changed_kept_and_taken_up_again() {
     assert_eq!(limit(&sluicegate, "you"), "10", "whom nobody knows");
 
     service.sql("INSERT INTO tenants VALUES ('you', 'gold')");
-    eventually("another plan counts as soon as the old answer has ended", || limit(&sluicegate, "you") == "200");
+    eventually(
+        "another plan counts as soon as the old answer has ended",
+        || limit(&sluicegate, "you") == "200",
+    );
 
     service.stop();
     let stale = "sluicegate_external_answers_total{source=\"stale\"}";
@@ -94,9 +113,15 @@ fn plans_are_applied_changed_kept_and_taken_up_again() {
         assert_eq!(limit(&sluicegate, "acme"), "200");
         sluicegate.metric(stale) > 0
     });
-    assert_eq!(limit(&sluicegate, "stranger"), "5", "of whom nothing is known: the limit's own");
+    assert_eq!(
+        limit(&sluicegate, "stranger"),
+        "5",
+        "of whom nothing is known: the limit's own"
+    );
 
     let again = Service::start(&service.database, service.port);
     again.sql("UPDATE plans SET burst = 300 WHERE name = 'gold'");
-    eventually("it is asked again", || limit(&sluicegate, "other-acme") == "10");
+    eventually("it is asked again", || {
+        limit(&sluicegate, "other-acme") == "10"
+    });
 }

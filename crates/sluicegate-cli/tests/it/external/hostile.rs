@@ -27,8 +27,10 @@ fn service(write: impl Fn(&mut dyn Write) + Send + Sync + 'static) -> SocketAddr
 }
 
 fn whole(headers: &str, body: &[u8]) -> Vec<u8> {
-    let head =
-        format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n{headers}\r\n", body.len());
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n{headers}\r\n",
+        body.len()
+    );
     [head.as_bytes(), body].concat()
 }
 
@@ -42,7 +44,10 @@ fn met(write: impl Fn(&mut dyn Write) + Send + Sync + 'static) -> (usize, Durati
     let took = began.elapsed();
     assert_eq!(first, 200, "the limit's own quota lets one pass");
     let grown = sluicegate.resident_kib().saturating_sub(before);
-    assert!(sluicegate.metric("sluicegate_external_errors_total") >= 1, "it is an error of the service");
+    assert!(
+        sluicegate.metric("sluicegate_external_errors_total") >= 1,
+        "it is an error of the service"
+    );
     (1 + passes(&sluicegate, "acme"), took, grown)
 }
 
@@ -63,7 +68,9 @@ fn control_characters_in_values_are_refused() {
         let body = format!(
             r#"{{"average": 1000, "burst": 1000, "period": "1s", "{field}": "a\u0000\r\nX-Admin: yes\u001b[31m"}}"#
         );
-        holds(field, move |stream| drop(stream.write_all(&whole("", body.as_bytes()))));
+        holds(field, move |stream| {
+            drop(stream.write_all(&whole("", body.as_bytes())))
+        });
     }
 }
 
@@ -95,7 +102,9 @@ fn a_body_without_an_end_is_given_up() {
         while stream.write_all(&piece).is_ok() {}
     });
     holds("a byte now and then", |stream| {
-        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 4096\r\n\r\n");
+        let _ = stream.write_all(
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 4096\r\n\r\n",
+        );
         while stream.write_all(b" ").and_then(|()| stream.flush()).is_ok() {
             // bounded wait: a slow server on purpose, until the other side hangs up
             thread::sleep(Duration::from_millis(100));
@@ -106,9 +115,15 @@ fn a_body_without_an_end_is_given_up() {
 #[test]
 fn what_is_compressed_is_not_unpacked() {
     // Ten bytes of header, then what would unpack to far more; nobody looks.
-    let bomb = [&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3][..], &[0xed, 0xc1, 1, 13, 0, 0, 0, 0xc2, 0xa0][..], &[0; 4_000]]
-        .concat();
-    holds("gzip", move |stream| drop(stream.write_all(&whole("Content-Encoding: gzip\r\n", &bomb))));
+    let bomb = [
+        &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3][..],
+        &[0xed, 0xc1, 1, 13, 0, 0, 0, 0xc2, 0xa0][..],
+        &[0; 4_000],
+    ]
+    .concat();
+    holds("gzip", move |stream| {
+        drop(stream.write_all(&whole("Content-Encoding: gzip\r\n", &bomb)))
+    });
 }
 
 #[test]
@@ -125,6 +140,8 @@ fn numbers_that_are_none_are_refused() {
         "",
     ];
     for body in wrong {
-        holds(body, move |stream| drop(stream.write_all(&whole("", body.as_bytes()))));
+        holds(body, move |stream| {
+            drop(stream.write_all(&whole("", body.as_bytes())))
+        });
     }
 }

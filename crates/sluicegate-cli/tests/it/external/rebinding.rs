@@ -26,9 +26,13 @@ fn a_name_that_changes_its_meaning_leads_nowhere_inside() {
     if is_alone() {
         return in_namespaces();
     }
-    let may = Command::new("unshare").args(["-rnm", "ip", "link", "set", "lo", "up"]).output();
+    let may = Command::new("unshare")
+        .args(["-rnm", "ip", "link", "set", "lo", "up"])
+        .output();
     if !may.is_ok_and(|output| output.status.success()) {
-        eprintln!("not run: this machine lets nobody make namespaces (unshare -rnm), or has no `ip`");
+        eprintln!(
+            "not run: this machine lets nobody make namespaces (unshare -rnm), or has no `ip`"
+        );
         return;
     }
     assert_passed(&run_alone_by(&["unshare", "-rnm"], NAME, &[]));
@@ -39,15 +43,24 @@ fn in_namespaces() {
     run("ip", &["addr", "add", &format!("{PUBLIC}/32"), "dev", "lo"]);
     let directory = tempfile::tempdir().unwrap();
     let resolver = directory.path().join("resolv.conf");
-    fs::write(&resolver, "nameserver 127.0.0.1\noptions timeout:2 attempts:3\n").unwrap();
-    run("mount", &["--bind", resolver.to_str().unwrap(), "/etc/resolv.conf"]);
+    fs::write(
+        &resolver,
+        "nameserver 127.0.0.1\noptions timeout:2 attempts:3\n",
+    )
+    .unwrap();
+    run(
+        "mount",
+        &["--bind", resolver.to_str().unwrap(), "/etc/resolv.conf"],
+    );
 
     let questions = name_server();
     let outside = listen((PUBLIC, 0).into(), "outside");
     let inside = listen((Ipv4Addr::LOCALHOST, outside.port).into(), "inside");
     let (redis, upstream) = (RedisServer::start(), Upstream::start());
     let port = outside.port;
-    let service = service(move |_| format!(r#"{{"average": 0, "backend_url": "http://rebind.example:{port}"}}"#));
+    let service = service(move |_| {
+        format!(r#"{{"average": 0, "backend_url": "http://rebind.example:{port}"}}"#)
+    });
     let sluicegate = Sluicegate::start(&config(&url(&service), &redis, &upstream, ""));
     let answers: Vec<(u16, bool)> = (0..60)
         .map(|_| {
@@ -55,16 +68,38 @@ fn in_namespaces() {
             (status(&answer), answer.ends_with("outside"))
         })
         .collect();
-    assert_eq!(inside.accepted.load(Ordering::SeqCst), 0, "somebody was let in");
-    assert!(answers.contains(&(200, true)), "where the name means somebody outside, that is who answers: {answers:?}");
-    assert!(answers.contains(&(502, false)), "where it leads inside, nobody is dialled: {answers:?}");
-    assert!(answers.iter().all(|answer| [(200, true), (502, false)].contains(answer)), "{answers:?}");
-    assert!(questions.load(Ordering::SeqCst) >= 60, "each connection asks again what the name means");
+    assert_eq!(
+        inside.accepted.load(Ordering::SeqCst),
+        0,
+        "somebody was let in"
+    );
+    assert!(
+        answers.contains(&(200, true)),
+        "where the name means somebody outside, that is who answers: {answers:?}"
+    );
+    assert!(
+        answers.contains(&(502, false)),
+        "where it leads inside, nobody is dialled: {answers:?}"
+    );
+    assert!(
+        answers
+            .iter()
+            .all(|answer| [(200, true), (502, false)].contains(answer)),
+        "{answers:?}"
+    );
+    assert!(
+        questions.load(Ordering::SeqCst) >= 60,
+        "each connection asks again what the name means"
+    );
 }
 
 fn run(program: &str, arguments: &[&str]) {
     let output = Command::new(program).args(arguments).output().unwrap();
-    assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{program} {arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 /// A server that says one word and hangs up.
@@ -84,7 +119,10 @@ fn listen(at: SocketAddr, word: &'static str) -> Listening {
             let mut request = [0; 4_096];
             let _ = stream.read(&mut request);
             let length = word.len();
-            let _ = write!(stream, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{word}");
+            let _ = write!(
+                stream,
+                "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{word}"
+            );
         }
     });
     Listening { port, accepted }
@@ -102,8 +140,11 @@ fn name_server() -> Arc<AtomicUsize> {
             let answer = match kind(&question[..length]) {
                 Some(1) => {
                     let turn = counted.fetch_add(1, Ordering::SeqCst);
-                    let choices: [&[Ipv4Addr]; 3] =
-                        [&[PUBLIC], &[Ipv4Addr::LOCALHOST], &[Ipv4Addr::LOCALHOST, Ipv4Addr::new(169, 254, 169, 254)]];
+                    let choices: [&[Ipv4Addr]; 3] = [
+                        &[PUBLIC],
+                        &[Ipv4Addr::LOCALHOST],
+                        &[Ipv4Addr::LOCALHOST, Ipv4Addr::new(169, 254, 169, 254)],
+                    ];
                     said(&question[..length], choices[turn % choices.len()])
                 }
                 _ => said(&question[..length], &[]),
@@ -118,7 +159,10 @@ fn name_server() -> Arc<AtomicUsize> {
 fn kind(question: &[u8]) -> Option<u16> {
     let name = question.get(12..)?;
     let end = name.iter().position(|byte| *byte == 0)?;
-    Some(u16::from_be_bytes([*name.get(end + 1)?, *name.get(end + 2)?]))
+    Some(u16::from_be_bytes([
+        *name.get(end + 1)?,
+        *name.get(end + 2)?,
+    ]))
 }
 
 /// The question again, and these addresses, which hold for no time at all.

@@ -4,34 +4,52 @@ use super::{ANN, Example, Scene, header, one_question_is_enough, status};
 
 const EXAMPLE: Example = Example {
     readme: include_str!("../../../../../examples/caddy/README.md"),
-    files: &[("Caddyfile", include_str!("../../../../../examples/caddy/Caddyfile"))],
+    files: &[(
+        "Caddyfile",
+        include_str!("../../../../../examples/caddy/Caddyfile"),
+    )],
     sluicegate: include_str!("../../../../../examples/caddy/sluicegate.yaml"),
     program: Some("SLUICEGATE_CADDY"),
-    waits: &[("dial_timeout 1s", "dial_timeout 15s"), ("header_timeout 1s", "header_timeout 15s")],
+    waits: &[
+        ("dial_timeout 1s", "dial_timeout 15s"),
+        ("header_timeout 1s", "header_timeout 15s"),
+    ],
 };
 
 #[test]
 fn limited_clients_of_caddy_are_told_when_to_come_back() {
-    let Some(scene) = Scene::start(&EXAMPLE) else { return };
+    let Some(scene) = Scene::start(&EXAMPLE) else {
+        return;
+    };
     scene.limited_clients_are_told_when_to_come_back();
 }
 
 #[test]
 fn what_a_client_says_about_itself_changes_nothing_behind_caddy() {
-    let Some(scene) = Scene::start(&EXAMPLE) else { return };
+    let Some(scene) = Scene::start(&EXAMPLE) else {
+        return;
+    };
     scene.what_a_client_says_about_itself_changes_nothing();
 }
 
 #[test]
 fn what_is_refused_for_good_says_no_time_behind_caddy() {
-    let Some(scene) = Scene::start(&EXAMPLE) else { return };
+    let Some(scene) = Scene::start(&EXAMPLE) else {
+        return;
+    };
     let refused = scene.gateway.ask(ANN, "GET", "/a%2Fb", &[]);
-    assert_eq!((status(&refused), header(&refused, "retry-after")), (400, None), "{refused}");
+    assert_eq!(
+        (status(&refused), header(&refused, "retry-after")),
+        (400, None),
+        "{refused}"
+    );
 }
 
 #[test]
 fn without_sluicegate_caddy_refuses_and_asks_again() {
-    let Some(mut scene) = Scene::start(&EXAMPLE) else { return };
+    let Some(mut scene) = Scene::start(&EXAMPLE) else {
+        return;
+    };
     scene.without_sluicegate_clients_get(502);
 }
 

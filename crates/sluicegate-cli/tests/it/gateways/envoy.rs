@@ -4,36 +4,57 @@ use super::{ANN, Example, Scene, header, one_question_is_enough, status};
 
 const EXAMPLE: Example = Example {
     readme: include_str!("../../../../../examples/envoy-ext-authz/README.md"),
-    files: &[("envoy.yaml", include_str!("../../../../../examples/envoy-ext-authz/envoy.yaml"))],
+    files: &[(
+        "envoy.yaml",
+        include_str!("../../../../../examples/envoy-ext-authz/envoy.yaml"),
+    )],
     sluicegate: include_str!("../../../../../examples/envoy-ext-authz/sluicegate.yaml"),
     program: Some("SLUICEGATE_ENVOY"),
-    waits: &[("timeout: 0.5s", "timeout: 15s"), ("connect_timeout: 0.2s", "connect_timeout: 15s")],
+    waits: &[
+        ("timeout: 0.5s", "timeout: 15s"),
+        ("connect_timeout: 0.2s", "connect_timeout: 15s"),
+    ],
 };
 
 #[test]
 fn limited_clients_of_envoy_are_told_when_to_come_back() {
-    let Some(scene) = Scene::start(&EXAMPLE) else { return };
+    let Some(scene) = Scene::start(&EXAMPLE) else {
+        return;
+    };
     scene.limited_clients_are_told_when_to_come_back();
     let passed = scene.gateway.ask(ANN, "GET", "/", &[]);
-    assert!(header(&passed, "ratelimit").is_some() && header(&passed, "retry-after").is_none(), "{passed}");
+    assert!(
+        header(&passed, "ratelimit").is_some() && header(&passed, "retry-after").is_none(),
+        "{passed}"
+    );
 }
 
 #[test]
 fn what_a_client_says_about_itself_changes_nothing_behind_envoy() {
-    let Some(scene) = Scene::start(&EXAMPLE) else { return };
+    let Some(scene) = Scene::start(&EXAMPLE) else {
+        return;
+    };
     scene.what_a_client_says_about_itself_changes_nothing();
 }
 
 #[test]
 fn what_is_refused_for_good_says_no_time_behind_envoy() {
-    let Some(scene) = Scene::start(&EXAMPLE) else { return };
+    let Some(scene) = Scene::start(&EXAMPLE) else {
+        return;
+    };
     let refused = scene.gateway.ask(ANN, "GET", "/a%2Fb", &[]);
-    assert_eq!((status(&refused), header(&refused, "retry-after")), (400, None), "{refused}");
+    assert_eq!(
+        (status(&refused), header(&refused, "retry-after")),
+        (400, None),
+        "{refused}"
+    );
 }
 
 #[test]
 fn without_sluicegate_envoy_refuses_what_it_should_authorize_and_asks_again() {
-    let Some(mut scene) = Scene::start(&EXAMPLE) else { return };
+    let Some(mut scene) = Scene::start(&EXAMPLE) else {
+        return;
+    };
     scene.without_sluicegate_clients_get(503);
 }
 
@@ -47,6 +68,8 @@ fn envoy_can_be_told_to_let_requests_pass_without_sluicegate() {
     const CLOSED: &str = "failure_mode_allow: false";
     assert!(EXAMPLE.files[0].1.contains(CLOSED));
     let open = |file: String| file.replace(CLOSED, "failure_mode_allow: true");
-    let Some(mut scene) = Scene::start_with(&EXAMPLE, open) else { return };
+    let Some(mut scene) = Scene::start_with(&EXAMPLE, open) else {
+        return;
+    };
     scene.without_sluicegate_clients_get(200);
 }

@@ -5,8 +5,14 @@ use super::{ANN, Example, Scene, header, one_question_is_enough, status};
 const EXAMPLE: Example = Example {
     readme: include_str!("../../../../../examples/haproxy/README.md"),
     files: &[
-        ("haproxy.cfg", include_str!("../../../../../examples/haproxy/haproxy.cfg")),
-        ("sluicegate.lua", include_str!("../../../../../examples/haproxy/sluicegate.lua")),
+        (
+            "haproxy.cfg",
+            include_str!("../../../../../examples/haproxy/haproxy.cfg"),
+        ),
+        (
+            "sluicegate.lua",
+            include_str!("../../../../../examples/haproxy/sluicegate.lua"),
+        ),
     ],
     sluicegate: include_str!("../../../../../examples/haproxy/sluicegate.yaml"),
     program: None,
@@ -23,7 +29,10 @@ fn limited_clients_of_haproxy_are_told_when_to_come_back() {
     let scene = Scene::start(&EXAMPLE).expect("HAProxy is installed");
     scene.limited_clients_are_told_when_to_come_back();
     let passed = scene.gateway.ask(ANN, "GET", "/", &[]);
-    assert!(header(&passed, "ratelimit").is_some() && header(&passed, "retry-after").is_none(), "{passed}");
+    assert!(
+        header(&passed, "ratelimit").is_some() && header(&passed, "retry-after").is_none(),
+        "{passed}"
+    );
 }
 
 #[test]
@@ -36,12 +45,18 @@ fn what_a_client_says_about_itself_changes_nothing_behind_haproxy() {
 fn what_is_refused_for_good_says_no_time_behind_haproxy() {
     let scene = Scene::start(&EXAMPLE).expect("HAProxy is installed");
     let refused = scene.gateway.ask(ANN, "GET", "/a%2Fb", &[]);
-    assert_eq!((status(&refused), header(&refused, "retry-after")), (400, None), "{refused}");
+    assert_eq!(
+        (status(&refused), header(&refused, "retry-after")),
+        (400, None),
+        "{refused}"
+    );
 }
 
 #[test]
 fn without_sluicegate_haproxy_refuses_and_asks_again() {
-    Scene::start(&EXAMPLE).expect("HAProxy is installed").without_sluicegate_clients_get(503);
+    Scene::start(&EXAMPLE)
+        .expect("HAProxy is installed")
+        .without_sluicegate_clients_get(503);
 }
 
 #[test]
@@ -51,7 +66,8 @@ fn haproxy_asks_once_and_does_not_wait_for_ever() {
 
 #[test]
 fn haproxy_can_be_told_to_let_requests_pass_without_sluicegate() {
-    const LINE: &str = "    http-request deny deny_status 503 if { var(txn.sluicegate_away) -m bool }\n";
+    const LINE: &str =
+        "    http-request deny deny_status 503 if { var(txn.sluicegate_away) -m bool }\n";
     assert!(EXAMPLE.files[0].1.contains(LINE));
     let open = |file: String| file.replace(LINE, "");
     let mut scene = Scene::start_with(&EXAMPLE, open).expect("HAProxy is installed");

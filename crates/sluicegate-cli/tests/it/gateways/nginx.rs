@@ -4,7 +4,10 @@ use super::{ANN, Example, Scene, header, one_question_is_enough, status};
 
 const EXAMPLE: Example = Example {
     readme: include_str!("../../../../../examples/nginx/README.md"),
-    files: &[("nginx.conf", include_str!("../../../../../examples/nginx/nginx.conf"))],
+    files: &[(
+        "nginx.conf",
+        include_str!("../../../../../examples/nginx/nginx.conf"),
+    )],
     sluicegate: include_str!("../../../../../examples/nginx/sluicegate.yaml"),
     program: None,
     waits: &[
@@ -18,7 +21,10 @@ fn limited_clients_of_nginx_are_told_when_to_come_back() {
     let scene = Scene::start(&EXAMPLE).expect("nginx is installed");
     scene.limited_clients_are_told_when_to_come_back();
     let passed = scene.gateway.ask(ANN, "GET", "/", &[]);
-    assert!(header(&passed, "ratelimit").is_some() && header(&passed, "retry-after").is_none(), "{passed}");
+    assert!(
+        header(&passed, "ratelimit").is_some() && header(&passed, "retry-after").is_none(),
+        "{passed}"
+    );
 }
 
 #[test]
@@ -31,12 +37,18 @@ fn what_a_client_says_about_itself_changes_nothing_behind_nginx() {
 fn what_is_refused_for_good_stays_403_behind_nginx() {
     let scene = Scene::start(&EXAMPLE).expect("nginx is installed");
     let refused = scene.gateway.ask(ANN, "GET", "/a%2Fb", &[]);
-    assert_eq!((status(&refused), header(&refused, "retry-after")), (403, None), "{refused}");
+    assert_eq!(
+        (status(&refused), header(&refused, "retry-after")),
+        (403, None),
+        "{refused}"
+    );
 }
 
 #[test]
 fn without_sluicegate_nginx_refuses_and_asks_again() {
-    Scene::start(&EXAMPLE).expect("nginx is installed").without_sluicegate_clients_get(500);
+    Scene::start(&EXAMPLE)
+        .expect("nginx is installed")
+        .without_sluicegate_clients_get(500);
 }
 
 #[test]
@@ -57,9 +69,16 @@ fn nginx_can_be_told_to_let_requests_pass_without_sluicegate() {
 #[test]
 fn the_guide_and_the_example_of_nginx_say_the_same() {
     let guide = include_str!("../../../../../docs/decisions.md");
-    let block = guide.split_once("```nginx\n").and_then(|(_, rest)| rest.split_once("```")).unwrap().0;
+    let block = guide
+        .split_once("```nginx\n")
+        .and_then(|(_, rest)| rest.split_once("```"))
+        .unwrap()
+        .0;
     let mut example = EXAMPLE.files[0].1.lines().map(str::trim);
     for line in block.lines().map(str::trim) {
-        assert!(example.any(|own| own == line), "in the guide and not, or elsewhere, in the example: {line}");
+        assert!(
+            example.any(|own| own == line),
+            "in the guide and not, or elsewhere, in the example: {line}"
+        );
     }
 }

@@ -5,8 +5,14 @@ use super::{ANN, Example, Scene, header, status};
 const EXAMPLE: Example = Example {
     readme: include_str!("../../../../../examples/traefik/README.md"),
     files: &[
-        ("traefik.yaml", include_str!("../../../../../examples/traefik/traefik.yaml")),
-        ("routes.yaml", include_str!("../../../../../examples/traefik/routes.yaml")),
+        (
+            "traefik.yaml",
+            include_str!("../../../../../examples/traefik/traefik.yaml"),
+        ),
+        (
+            "routes.yaml",
+            include_str!("../../../../../examples/traefik/routes.yaml"),
+        ),
     ],
     sluicegate: include_str!("../../../../../examples/traefik/sluicegate.yaml"),
     program: Some("SLUICEGATE_TRAEFIK"),
@@ -15,25 +21,37 @@ const EXAMPLE: Example = Example {
 
 #[test]
 fn limited_clients_of_traefik_are_told_when_to_come_back() {
-    let Some(scene) = Scene::start(&EXAMPLE) else { return };
+    let Some(scene) = Scene::start(&EXAMPLE) else {
+        return;
+    };
     scene.limited_clients_are_told_when_to_come_back();
 }
 
 #[test]
 fn what_a_client_says_about_itself_changes_nothing_behind_traefik() {
-    let Some(scene) = Scene::start(&EXAMPLE) else { return };
+    let Some(scene) = Scene::start(&EXAMPLE) else {
+        return;
+    };
     scene.what_a_client_says_about_itself_changes_nothing();
 }
 
 #[test]
 fn what_is_refused_for_good_says_no_time_behind_traefik() {
-    let Some(scene) = Scene::start(&EXAMPLE) else { return };
+    let Some(scene) = Scene::start(&EXAMPLE) else {
+        return;
+    };
     let refused = scene.gateway.ask(ANN, "GET", "/a%2Fb", &[]);
-    assert_eq!((status(&refused), header(&refused, "retry-after")), (400, None), "{refused}");
+    assert_eq!(
+        (status(&refused), header(&refused, "retry-after")),
+        (400, None),
+        "{refused}"
+    );
 }
 
 #[test]
 fn without_sluicegate_traefik_refuses_and_asks_again() {
-    let Some(mut scene) = Scene::start(&EXAMPLE) else { return };
+    let Some(mut scene) = Scene::start(&EXAMPLE) else {
+        return;
+    };
     scene.without_sluicegate_clients_get(500);
 }

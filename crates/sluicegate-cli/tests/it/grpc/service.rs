@@ -36,8 +36,16 @@ pub const HANG: &str = "/plain.Service/Hang";
 pub fn status() -> Status {
     let mut metadata = MetadataMap::new();
     metadata.insert("x-left", "3".parse().unwrap());
-    metadata.insert_bin("own-bin", tonic::metadata::MetadataValue::from_bytes(&[0, 159, 255]));
-    Status::with_details_and_metadata(Code::Aborted, "100 % of caf\u{e9}s", "details".into(), metadata)
+    metadata.insert_bin(
+        "own-bin",
+        tonic::metadata::MetadataValue::from_bytes(&[0, 159, 255]),
+    );
+    Status::with_details_and_metadata(
+        Code::Aborted,
+        "100 % of caf\u{e9}s",
+        "details".into(),
+        metadata,
+    )
 }
 
 /// The running service.
@@ -52,7 +60,11 @@ pub struct Service {
 
 impl Service {
     pub fn start() -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
         let entered = runtime.enter();
         let incoming = TcpIncoming::bind(([127, 0, 0, 1], 0).into()).unwrap();
         drop(entered);
@@ -65,13 +77,21 @@ impl Service {
             answer(request, end.clone())
         });
         runtime.spawn(Server::builder().serve_with_incoming(service, incoming));
-        Self { address, seen, ended, _runtime: runtime }
+        Self {
+            address,
+            seen,
+            ended,
+            _runtime: runtime,
+        }
     }
 }
 
 type Messages = Pin<Box<dyn Stream<Item = Result<Vec<u8>, Status>> + Send>>;
 
-async fn answer(request: http::Request<Body>, end: Sender<String>) -> Result<http::Response<Body>, Infallible> {
+async fn answer(
+    request: http::Request<Body>,
+    end: Sender<String>,
+) -> Result<http::Response<Body>, Infallible> {
     let path = request.uri().path().to_owned();
     let call = {
         let path = path.clone();
@@ -83,8 +103,10 @@ async fn answer(request: http::Request<Body>, end: Sender<String>) -> Result<htt
     if path != ECHO {
         return Ok(response);
     }
-    let trailers =
-        HeaderMap::from_iter([(http::HeaderName::from_static("x-last"), HeaderValue::from_static("trailer"))]);
+    let trailers = HeaderMap::from_iter([(
+        http::HeaderName::from_static("x-last"),
+        HeaderValue::from_static("trailer"),
+    )]);
     Ok(response.map(|body| Body::new(body.with_trailers(ready(Some(Ok(trailers)))))))
 }
 
@@ -96,7 +118,10 @@ async fn messages(
     let stream: Messages = match path.as_str() {
         ECHO => Box::pin(messages),
         COUNT => {
-            let count = messages.message().await?.and_then(|text| String::from_utf8(text).ok()?.parse().ok());
+            let count = messages
+                .message()
+                .await?
+                .and_then(|text| String::from_utf8(text).ok()?.parse().ok());
             let count: u32 = count.ok_or_else(|| Status::invalid_argument("no number"))?;
             Box::pin(tokio_stream::iter(0..count).map(|number| Ok(number.to_string().into_bytes())))
         }
@@ -117,7 +142,9 @@ async fn messages(
         _ => return Err(Status::unimplemented(path)),
     };
     let mut response = Response::new(stream);
-    response.metadata_mut().insert("x-first", "header".parse().unwrap());
+    response
+        .metadata_mut()
+        .insert("x-first", "header".parse().unwrap());
     Ok(response)
 }
 

@@ -24,13 +24,20 @@ const QUESTION: &[u8] = b"\x0a\x04edge\x12\x0d\x0a\x0b\x0a\x04user\x12\x03ann";
 
 /// Runs what a caller does over one connection.
 fn caller(door: SocketAddr, calls: impl AsyncFnOnce(SendRequest<Body>)) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     runtime.block_on(async {
         let stream = tokio::net::TcpStream::connect(door).await.unwrap();
         stream.set_nodelay(true).unwrap();
-        let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+        let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+            .await
+            .unwrap();
         let running = tokio::spawn(connection);
-        tokio::time::timeout(LONGEST * 2, calls(sender)).await.expect("the calls end in time");
+        tokio::time::timeout(LONGEST * 2, calls(sender))
+            .await
+            .expect("the calls end in time");
         running.abort();
     });
 }
@@ -56,7 +63,11 @@ fn request(encoding: Option<&str>, body: Body) -> Request<Body> {
 }
 
 /// The status in the trailers, and the bytes before them.
-async fn ask(sender: &mut SendRequest<Body>, encoding: Option<&str>, pieces: Vec<Vec<u8>>) -> (Option<u32>, Bytes) {
+async fn ask(
+    sender: &mut SendRequest<Body>,
+    encoding: Option<&str>,
+    pieces: Vec<Vec<u8>>,
+) -> (Option<u32>, Bytes) {
     let (pieces_in, pieces_out) = mpsc::channel(1);
     let writing = async {
         for piece in pieces {
@@ -86,7 +97,8 @@ fn a_question_is_understood_however_it_is_cut() {
             let limited_after = 5;
             for cut in 1..question.len() {
                 let (first, rest) = question.split_at(cut);
-                let (status, answer) = ask(&mut sender, None, vec![first.to_vec(), rest.to_vec()]).await;
+                let (status, answer) =
+                    ask(&mut sender, None, vec![first.to_vec(), rest.to_vec()]).await;
                 assert_eq!(status, Some(0), "cut at {cut}");
                 // The first field of the answer is the overall code.
                 let code = if cut <= limited_after { 1 } else { 2 };
@@ -106,19 +118,58 @@ fn frames_that_lie_are_errors_and_cost_nothing() {
                 ("nothing at all", None, vec![]),
                 ("half a head", None, vec![0, 0, 0]),
                 ("no message", None, framed(0, 10, b"")),
-                ("part of a message", None, framed(0, QUESTION.len() as u32, &QUESTION[..9])),
-                ("four gigabytes announced", None, framed(0, u32::MAX, QUESTION)),
-                ("more than a message may have", None, framed(0, 65_537, &[0; 65_537])),
-                ("compressed without saying how", None, framed(1, QUESTION.len() as u32, QUESTION)),
-                ("compressed by something", Some("gzip"), framed(1, QUESTION.len() as u32, QUESTION)),
-                ("compressed by nothing known", Some("odd"), framed(1, QUESTION.len() as u32, QUESTION)),
-                ("a flag that is none", None, framed(255, QUESTION.len() as u32, QUESTION)),
-                ("two messages", None, [whole(QUESTION), framed(0, u32::MAX, b"")].concat()),
+                (
+                    "part of a message",
+                    None,
+                    framed(0, QUESTION.len() as u32, &QUESTION[..9]),
+                ),
+                (
+                    "four gigabytes announced",
+                    None,
+                    framed(0, u32::MAX, QUESTION),
+                ),
+                (
+                    "more than a message may have",
+                    None,
+                    framed(0, 65_537, &[0; 65_537]),
+                ),
+                (
+                    "compressed without saying how",
+                    None,
+                    framed(1, QUESTION.len() as u32, QUESTION),
+                ),
+                (
+                    "compressed by something",
+                    Some("gzip"),
+                    framed(1, QUESTION.len() as u32, QUESTION),
+                ),
+                (
+                    "compressed by nothing known",
+                    Some("odd"),
+                    framed(1, QUESTION.len() as u32, QUESTION),
+                ),
+                (
+                    "a flag that is none",
+                    None,
+                    framed(255, QUESTION.len() as u32, QUESTION),
+                ),
+                (
+                    "two messages",
+                    None,
+                    [whole(QUESTION), framed(0, u32::MAX, b"")].concat(),
+                ),
             ] {
                 let (status, answer) = ask(&mut sender, encoding, vec![body]).await;
-                assert!(status.is_some_and(|status| status != 0) && answer.is_empty(), "{what}: {status:?}");
+                assert!(
+                    status.is_some_and(|status| status != 0) && answer.is_empty(),
+                    "{what}: {status:?}"
+                );
             }
-            assert_eq!(ask(&mut sender, None, vec![whole(QUESTION)]).await.0, Some(0), "the connection goes on");
+            assert_eq!(
+                ask(&mut sender, None, vec![whole(QUESTION)]).await.0,
+                Some(0),
+                "the connection goes on"
+            );
         });
     });
 }
@@ -127,14 +178,24 @@ fn frames_that_lie_are_errors_and_cost_nothing() {
 fn messages_that_are_none_are_errors() {
     survives(|sluicegate| {
         caller(sluicegate.grpc.unwrap(), async |mut sender| {
-            let lengths_that_lie =
-                [b"\x12\xff\xff\xff\xff\x0f".to_vec(), b"\x0a\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01".to_vec()];
+            let lengths_that_lie = [
+                b"\x12\xff\xff\xff\xff\x0f".to_vec(),
+                b"\x0a\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01".to_vec(),
+            ];
             let deep = vec![0x0b; 60_000];
-            let shapes = [vec![0xff; 60_000], deep, b"\x08".to_vec(), b"\x0a\x02\xff\xfe".to_vec()];
+            let shapes = [
+                vec![0xff; 60_000],
+                deep,
+                b"\x08".to_vec(),
+                b"\x0a\x02\xff\xfe".to_vec(),
+            ];
             for shape in shapes.into_iter().chain(lengths_that_lie) {
                 let (status, answer) = ask(&mut sender, None, vec![whole(&shape)]).await;
                 let start = &shape[..shape.len().min(12)];
-                assert!(status.is_some_and(|status| status != 0) && answer.is_empty(), "{start:x?}: {status:?}");
+                assert!(
+                    status.is_some_and(|status| status != 0) && answer.is_empty(),
+                    "{start:x?}: {status:?}"
+                );
             }
             for length in 1..QUESTION.len() {
                 let (status, _) = ask(&mut sender, None, vec![whole(&QUESTION[..length])]).await;
@@ -142,7 +203,10 @@ fn messages_that_are_none_are_errors() {
             }
             // Fields that nobody knows are passed over, however many there are.
             let unknown = [&b"\xf8\x07\x01".repeat(20_000)[..], QUESTION].concat();
-            assert_eq!(ask(&mut sender, None, vec![whole(&unknown)]).await.0, Some(0));
+            assert_eq!(
+                ask(&mut sender, None, vec![whole(&unknown)]).await.0,
+                Some(0)
+            );
         });
     });
 }
@@ -158,7 +222,10 @@ fn announced_lengths_take_no_room_while_they_are_waited_for() {
                 sender.ready().await.unwrap();
                 let body = StreamBody::new(ReceiverStream::new(pieces_out));
                 let answer = sender.send_request(request(None, body));
-                pieces_in.send(Ok(Frame::data(framed(0, 65_536, b"\x0a").into()))).await.unwrap();
+                pieces_in
+                    .send(Ok(Frame::data(framed(0, 65_536, b"\x0a").into())))
+                    .await
+                    .unwrap();
                 open.push((pieces_in, answer));
             }
             let (status, _) = ask(&mut sender, None, vec![whole(QUESTION)]).await;
@@ -168,7 +235,13 @@ fn announced_lengths_take_no_room_while_they_are_waited_for() {
             let (pieces_in, answer) = open.pop().unwrap();
             drop(pieces_in);
             let answer = answer.await.expect("who breaks off is answered");
-            assert!(answer.headers().get("grpc-status").is_some_and(|status| status != "0"), "{answer:?}");
+            assert!(
+                answer
+                    .headers()
+                    .get("grpc-status")
+                    .is_some_and(|status| status != "0"),
+                "{answer:?}"
+            );
         });
     });
 }

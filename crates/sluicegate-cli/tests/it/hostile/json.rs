@@ -11,27 +11,48 @@ fn head(path: &str, length: &str) -> Vec<u8> {
 /// A body of so many chunks.
 fn chunked(chunk: &str, count: usize) -> impl Iterator<Item = Vec<u8>> + Send + use<> {
     let chunk = format!("{:x}\r\n{chunk}\r\n", chunk.len()).into_bytes();
-    (0..count).map(move |_| chunk.clone()).chain([b"0\r\n\r\n".to_vec()])
+    (0..count)
+        .map(move |_| chunk.clone())
+        .chain([b"0\r\n\r\n".to_vec()])
 }
 
 #[test]
 fn a_hundred_thousand_levels_of_json_are_refused() {
     survives(|sluicegate| {
         let door = sluicegate.decisions.unwrap();
-        for (open, levels) in [("[", 100_000), ("{\"subject\":", 100_000), ("{\"checks\":[", 100_000), ("[", 60_000)] {
+        for (open, levels) in [
+            ("[", 100_000),
+            ("{\"subject\":", 100_000),
+            ("{\"checks\":[", 100_000),
+            ("[", 60_000),
+        ] {
             let deep = open.repeat(levels);
-            for path in ["/v1/check", "/v1/check/batch", "/v1/peek", "/v1/refund", "/v1/reset"] {
+            for path in [
+                "/v1/check",
+                "/v1/check/batch",
+                "/v1/peek",
+                "/v1/refund",
+                "/v1/reset",
+            ] {
                 let whole = head(path, &format!("Content-Length: {}", deep.len()));
                 let told = say(door, Then::Waits, [whole, deep.clone().into_bytes()]);
                 let expected = if deep.len() > 65_536 { 413 } else { 400 };
                 // Who sends on may be hung up on before it has read why.
-                assert!(status(&told) == expected || (expected == 413 && told.is_empty()), "{path} {told}");
+                assert!(
+                    status(&told) == expected || (expected == 413 && told.is_empty()),
+                    "{path} {told}"
+                );
                 let told = say(
                     door,
                     Then::Waits,
-                    [head(path, "Transfer-Encoding: chunked")].into_iter().chain(chunked(&deep, 1)),
+                    [head(path, "Transfer-Encoding: chunked")]
+                        .into_iter()
+                        .chain(chunked(&deep, 1)),
                 );
-                assert!(status(&told) == expected || (expected == 413 && told.is_empty()), "{path} {told}");
+                assert!(
+                    status(&told) == expected || (expected == 413 && told.is_empty()),
+                    "{path} {told}"
+                );
             }
         }
     });
@@ -44,10 +65,14 @@ fn a_hundred_megabytes_of_json_are_not_listened_to() {
         let megabyte = "x".repeat(1 << 20);
         for path in ["/v1/check", "/v1/check/batch", "/v1/reset"] {
             let announced = head(path, "Content-Length: 104857600");
-            let pieces = [announced].into_iter().chain((0..100).map(|_| megabyte.clone().into_bytes()));
+            let pieces = [announced]
+                .into_iter()
+                .chain((0..100).map(|_| megabyte.clone().into_bytes()));
             let told = say(door, Then::Waits, pieces);
             assert!(matches!(status(&told), 413 | 0), "{path} {told}");
-            let streamed = [head(path, "Transfer-Encoding: chunked")].into_iter().chain(chunked(&megabyte, 100));
+            let streamed = [head(path, "Transfer-Encoding: chunked")]
+                .into_iter()
+                .chain(chunked(&megabyte, 100));
             let told = say(door, Then::Waits, streamed);
             assert!(matches!(status(&told), 413 | 0), "{path} {told}");
         }
@@ -62,7 +87,9 @@ fn a_gateway_is_answered_whatever_the_length_of_its_body() {
         let path = "/v1/authorize/nginx";
         let announced = say(door, Then::Waits, [head(path, "Content-Length: 104857600")]);
         assert_eq!(status(&announced), 200, "{announced}");
-        let streamed = [head(path, "Transfer-Encoding: chunked")].into_iter().chain(chunked(&"x".repeat(1 << 20), 100));
+        let streamed = [head(path, "Transfer-Encoding: chunked")]
+            .into_iter()
+            .chain(chunked(&"x".repeat(1 << 20), 100));
         let told = say(door, Then::Waits, streamed);
         assert!(matches!(status(&told), 200 | 0), "{told}");
     });
@@ -72,12 +99,26 @@ fn a_gateway_is_answered_whatever_the_length_of_its_body() {
 fn a_question_that_is_cut_short_is_no_question() {
     survives(|sluicegate| {
         let body = r#"{"limit": "per-client", "key": ["203.0.113.7"], "cost": 5}"#;
-        let whole = [head("/v1/check", &format!("Content-Length: {}", body.len())), body.into()].concat();
+        let whole = [
+            head("/v1/check", &format!("Content-Length: {}", body.len())),
+            body.into(),
+        ]
+        .concat();
         for length in (1..whole.len()).step_by(3) {
-            let told = say(sluicegate.decisions.unwrap(), Then::HangsUp, [whole[..length].to_vec()]);
-            assert!(!matches!(status(&told), 200..=299), "{length} bytes: {told}");
+            let told = say(
+                sluicegate.decisions.unwrap(),
+                Then::HangsUp,
+                [whole[..length].to_vec()],
+            );
+            assert!(
+                !matches!(status(&told), 200..=299),
+                "{length} bytes: {told}"
+            );
         }
         let told = say(sluicegate.decisions.unwrap(), Then::Waits, [whole]);
-        assert!(status(&told) == 200 && told.contains("\"allowed\":true"), "nothing was taken before: {told}");
+        assert!(
+            status(&told) == 200 && told.contains("\"allowed\":true"),
+            "nothing was taken before: {told}"
+        );
     });
 }

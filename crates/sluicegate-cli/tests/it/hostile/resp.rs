@@ -4,7 +4,8 @@ use std::io::{Read, Write};
 
 use super::{Then, connect, say, survives};
 
-const QUESTION: &[u8] = b"*5\r\n$11\r\nCL.THROTTLE\r\n$1\r\nk\r\n$3\r\n999\r\n$1\r\n1\r\n$4\r\n3600\r\n";
+const QUESTION: &[u8] =
+    b"*5\r\n$11\r\nCL.THROTTLE\r\n$1\r\nk\r\n$3\r\n999\r\n$1\r\n1\r\n$4\r\n3600\r\n";
 
 #[test]
 fn a_command_is_understood_wherever_it_is_cut() {
@@ -35,7 +36,11 @@ fn a_command_is_understood_wherever_it_is_cut() {
 #[test]
 fn a_command_that_comes_byte_by_byte_is_one_command() {
     survives(|sluicegate| {
-        let told = say(sluicegate.resp.unwrap(), Then::HangsUp, QUESTION.iter().map(|byte| vec![*byte]));
+        let told = say(
+            sluicegate.resp.unwrap(),
+            Then::HangsUp,
+            QUESTION.iter().map(|byte| vec![*byte]),
+        );
         assert_eq!(told, "*5\r\n:0\r\n:1000\r\n:999\r\n:-1\r\n:3600\r\n");
     });
 }
@@ -45,7 +50,11 @@ fn a_command_that_is_cut_short_is_answered_with_nothing() {
     survives(|sluicegate| {
         for length in 1..QUESTION.len() {
             assert_eq!(
-                say(sluicegate.resp.unwrap(), Then::HangsUp, [QUESTION[..length].to_vec()]),
+                say(
+                    sluicegate.resp.unwrap(),
+                    Then::HangsUp,
+                    [QUESTION[..length].to_vec()]
+                ),
                 "",
                 "{length} bytes"
             );
@@ -73,7 +82,11 @@ fn promises_of_size_and_depth_cost_nothing() {
         ];
         for shape in shapes {
             let told = say(sluicegate.resp.unwrap(), Then::HangsUp, [shape.to_vec()]);
-            assert!(told.starts_with("-ERR ") && told.len() < 200, "{:?} {told:?}", &shape[..shape.len().min(40)]);
+            assert!(
+                told.starts_with("-ERR ") && told.len() < 200,
+                "{:?} {told:?}",
+                &shape[..shape.len().min(40)]
+            );
         }
     });
 }
@@ -83,7 +96,9 @@ fn a_hundred_megabytes_are_not_listened_to() {
     survives(|sluicegate| {
         let megabyte = vec![b'x'; 1 << 20];
         for head in ["", "*1\r\n$104857600\r\n", "*1024\r\n$60000\r\n"] {
-            let pieces = [head.as_bytes().to_vec()].into_iter().chain((0..100).map(|_| megabyte.clone()));
+            let pieces = [head.as_bytes().to_vec()]
+                .into_iter()
+                .chain((0..100).map(|_| megabyte.clone()));
             let told = say(sluicegate.resp.unwrap(), Then::HangsUp, pieces);
             assert!(told.len() < 200, "{head:?} {told:?}");
         }

@@ -18,7 +18,14 @@ fn scrape(sluicegate: &Sluicegate) -> (usize, usize, Duration) {
     let answer = sluicegate.ask_admin("/metrics");
     let took = asked.elapsed();
     assert_eq!(status(&answer), 200);
-    (answer.lines().filter(|line| line.starts_with("sluicegate_")).count(), answer.len(), took)
+    (
+        answer
+            .lines()
+            .filter(|line| line.starts_with("sluicegate_"))
+            .count(),
+        answer.len(),
+        took,
+    )
 }
 
 /// `cargo xtask chaos --only series` does it a million times.
@@ -33,8 +40,9 @@ fn distinct_paths_tenants_and_methods_add_no_series() {
         let last = (first + AT_ONCE).min(wanted);
         let mut requests = String::new();
         for number in first..last {
-            requests +=
-                &format!("M{number} /p/{number} HTTP/1.1\r\nHost: h{number}.example\r\nX-Tenant: t{number}\r\n\r\n");
+            requests += &format!(
+                "M{number} /p/{number} HTTP/1.1\r\nHost: h{number}.example\r\nX-Tenant: t{number}\r\n\r\n"
+            );
         }
         let mut writer = stream.try_clone().unwrap();
         let written = std::thread::spawn(move || writer.write_all(requests.as_bytes()));
@@ -45,17 +53,25 @@ fn distinct_paths_tenants_and_methods_add_no_series() {
             let length = stream.read(&mut piece).unwrap();
             assert!(length > 0, "closed after {seen} of {first}…");
             answers.extend_from_slice(&piece[..length]);
-            seen = answers.windows(9).filter(|window| window == b"HTTP/1.1 ").count() as u32;
+            seen = answers
+                .windows(9)
+                .filter(|window| window == b"HTTP/1.1 ")
+                .count() as u32;
         }
         written.join().unwrap().unwrap();
     }
     let (after, bytes, took) = scrape(&sluicegate);
-    println!("{wanted} distinct paths, tenants, methods and hosts: {after} series, {bytes} bytes, scraped in {took:?}");
+    println!(
+        "{wanted} distinct paths, tenants, methods and hosts: {after} series, {bytes} bytes, scraped in {took:?}"
+    );
     assert_eq!(after, before);
     assert!(bytes < 1 << 20, "{bytes} bytes");
     // 50 ms are promised; this machine may be busy.
     assert!(took < Duration::from_millis(250), "{took:?}");
     let top = sluicegate.ask_admin("/v1/top?n=100");
     assert_eq!(status(&top), 200);
-    assert!(sluicegate.metric("sluicegate_requests_total{outcome=\"forwarded\"}") >= u64::from(wanted) / 2);
+    assert!(
+        sluicegate.metric("sluicegate_requests_total{outcome=\"forwarded\"}")
+            >= u64::from(wanted) / 2
+    );
 }

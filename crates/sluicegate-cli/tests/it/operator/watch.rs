@@ -13,7 +13,11 @@ fn wish(sluicegate: &Sluicegate, query: &str) -> BufReader<TcpStream> {
     let address = sluicegate.admin.unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(LONGEST)).unwrap();
-    write!(stream, "GET /v1/events{query} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    write!(
+        stream,
+        "GET /v1/events{query} HTTP/1.1\r\nHost: {address}\r\n\r\n"
+    )
+    .unwrap();
     BufReader::new(stream)
 }
 
@@ -49,10 +53,19 @@ fn whoever_watches_sees_decisions_as_they_are_made() {
         from(&sluicegate, "203.0.113.7");
     }
     let first = next(&mut all);
-    assert_eq!((&first["key"], &first["outcome"]), (&json!("per-client:203.0.113.7"), &json!("allowed")));
-    assert_eq!((&first["remaining"], &first["stands_for"]), (&json!(4), &json!(1)));
+    assert_eq!(
+        (&first["key"], &first["outcome"]),
+        (&json!("per-client:203.0.113.7"), &json!("allowed"))
+    );
+    assert_eq!(
+        (&first["remaining"], &first["stands_for"]),
+        (&json!(4), &json!(1))
+    );
     let refused = next(&mut denied);
-    assert_eq!((&refused["outcome"], &refused["limit"]), (&json!("denied"), &json!("per-client")));
+    assert_eq!(
+        (&refused["outcome"], &refused["limit"]),
+        (&json!("denied"), &json!("per-client"))
+    );
     assert!(refused["retry_after_us"].as_u64().unwrap() > 3_000_000_000);
     assert_eq!(ask(&sluicegate, "GET", "/v1/stats", None).1["watching"], 2);
     drop((all, denied));
@@ -83,7 +96,10 @@ fn a_watcher_who_reads_nothing_holds_up_nobody() {
     wish(&sluicegate, "").read_line(&mut refused).unwrap();
     assert_eq!(status(&refused), 429, "{refused}");
     for number in 0..300 {
-        assert_eq!(from(&sluicegate, &format!("198.51.100.{}", number % 250)), 200);
+        assert_eq!(
+            from(&sluicegate, &format!("198.51.100.{}", number % 250)),
+            200
+        );
     }
     drop(silent);
 }

@@ -9,24 +9,44 @@ use std::process::{Command, Stdio};
 use super::{DOCKERFILE, told};
 
 /// What `distroless/cc` has of what programs are linked with.
-const LIBRARIES: [&str; 5] = ["ld-linux-x86-64.so.2", "libc.so.6", "libgcc_s.so.1", "libm.so.6", "libstdc++.so.6"];
+const LIBRARIES: [&str; 5] = [
+    "ld-linux-x86-64.so.2",
+    "libc.so.6",
+    "libgcc_s.so.1",
+    "libm.so.6",
+    "libstdc++.so.6",
+];
 const NO_OTHERS: &str = "-rnpf";
 
 #[test]
 fn the_program_runs_as_the_user_of_the_image_with_nothing_else_there() {
     let can_be_alone = Command::new("unshare")
-        .args([NO_OTHERS, "--kill-child", "unshare", "--map-user=65532", "--map-group=65532", "true"])
+        .args([
+            NO_OTHERS,
+            "--kill-child",
+            "unshare",
+            "--map-user=65532",
+            "--map-group=65532",
+            "true",
+        ])
         .output();
     if !can_be_alone.is_ok_and(|output| output.status.success()) {
-        return eprintln!("not run: this system lets nobody be another user (unshare -rn, unshare --map-user)");
+        return eprintln!(
+            "not run: this system lets nobody be another user (unshare -rn, unshare --map-user)"
+        );
     }
     let root = tempfile::tempdir().unwrap();
     lay_out(root.path());
     let user = line("USER ");
     let (user, group) = user.split_once(':').unwrap();
-    let command = [words(line("ENTRYPOINT ")), words(line("CMD "))].concat().join(" ");
+    let command = [words(line("ENTRYPOINT ")), words(line("CMD "))]
+        .concat()
+        .join(" ");
     let health = words(line("HEALTHCHECK ").split_once("CMD ").unwrap().1).join(" ");
-    let inside = format!("unshare --map-user={user} --map-group={group} --root='{}' --wd=/", root.path().display());
+    let inside = format!(
+        "unshare --map-user={user} --map-group={group} --root='{}' --wd=/",
+        root.path().display()
+    );
     let asked = "curl -s -o /dev/null -w '%{http_code}' http://127.0.0.1:8080/";
     let script = format!(
         "exec 2>&1
@@ -40,7 +60,16 @@ echo \"ended $?\"
 "
     );
     let output = Command::new("timeout")
-        .args(["--signal=KILL", "60", "unshare", NO_OTHERS, "--kill-child", "bash", "-c", &script])
+        .args([
+            "--signal=KILL",
+            "60",
+            "unshare",
+            NO_OTHERS,
+            "--kill-child",
+            "bash",
+            "-c",
+            &script,
+        ])
         .env_remove("http_proxy")
         .stdin(Stdio::null())
         .output()
@@ -53,7 +82,11 @@ echo \"ended $?\"
 
 /// The last line that begins so.
 fn line(word: &str) -> &'static str {
-    DOCKERFILE.lines().rev().find_map(|line| line.strip_prefix(word)).unwrap()
+    DOCKERFILE
+        .lines()
+        .rev()
+        .find_map(|line| line.strip_prefix(word))
+        .unwrap()
 }
 
 fn words(json: &str) -> Vec<String> {
@@ -69,16 +102,29 @@ fn lay_out(root: &Path) {
     };
     let program = Path::new(env!("CARGO_BIN_EXE_sluicegate"));
     let (_, last_stage) = DOCKERFILE.rsplit_once("\nFROM ").unwrap();
-    let copies = last_stage.lines().filter_map(|line| line.strip_prefix("COPY "));
+    let copies = last_stage
+        .lines()
+        .filter_map(|line| line.strip_prefix("COPY "));
     for copy in copies {
-        let (from, to) = copy.trim_start_matches("--from=build ").split_once(' ').unwrap();
+        let (from, to) = copy
+            .trim_start_matches("--from=build ")
+            .split_once(' ')
+            .unwrap();
         match from {
             "/usr/local/bin/sluicegate" => put(program, to),
-            from => put(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(from), to),
+            from => put(
+                &Path::new(env!("CARGO_MANIFEST_DIR"))
+                    .join("../..")
+                    .join(from),
+                to,
+            ),
         }
     }
     let linked = Command::new("ldd").arg(program).output().unwrap();
-    for library in told(&linked).split_whitespace().filter(|word| word.starts_with('/')) {
+    for library in told(&linked)
+        .split_whitespace()
+        .filter(|word| word.starts_with('/'))
+    {
         let name = library.rsplit('/').next().unwrap();
         assert!(LIBRARIES.contains(&name), "the image has no {name}");
         put(Path::new(library), library);

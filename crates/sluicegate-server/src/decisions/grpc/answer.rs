@@ -11,7 +11,9 @@ use sluicegate::{Charge, Decision, LimitOutcome, Nanos};
 
 use super::messages::envoy::config::core::v3::HeaderValue;
 use super::messages::envoy::service::ratelimit::v3::RateLimitResponse;
-use super::messages::envoy::service::ratelimit::v3::rate_limit_response::{Code, DescriptorStatus, RateLimit};
+use super::messages::envoy::service::ratelimit::v3::rate_limit_response::{
+    Code, DescriptorStatus, RateLimit,
+};
 use super::question::{Place, Question};
 use super::units;
 
@@ -22,8 +24,15 @@ pub(super) struct Outcomes<'a> {
 }
 
 impl<'a> Outcomes<'a> {
-    pub(super) fn of(question: &Question<'_>, taken: Option<&'a Decision>, given: Option<&'a Decision>) -> Self {
-        Self { take: by_charge(&question.take, taken), give: by_charge(&question.give, given) }
+    pub(super) fn of(
+        question: &Question<'_>,
+        taken: Option<&'a Decision>,
+        given: Option<&'a Decision>,
+    ) -> Self {
+        Self {
+            take: by_charge(&question.take, taken),
+            give: by_charge(&question.give, given),
+        }
     }
 
     /// Whether an enforced limit denied the request.
@@ -41,14 +50,27 @@ impl<'a> Outcomes<'a> {
     /// What is given back denies nothing.
     fn is_denied_at(&self, question: &Question<'_>, place: Place) -> bool {
         let Place::Take(at) = place else { return false };
-        question.take[at].enforced && self.at(place).is_some_and(|charged| !charged.outcome.is_allowed())
+        question.take[at].enforced
+            && self
+                .at(place)
+                .is_some_and(|charged| !charged.outcome.is_allowed())
     }
 }
 
 /// While the store is away, only some of the charges are decided: what is there follows their order.
-fn by_charge<'a>(charges: &[Charge<'_>], decision: Option<&'a Decision>) -> Vec<Option<&'a LimitOutcome>> {
-    let mut decided = decision.into_iter().flat_map(Decision::outcomes).map(|(_, charged)| charged).peekable();
-    charges.iter().map(|charge| decided.next_if(|charged| charged.limit_index == charge.limit_index)).collect()
+fn by_charge<'a>(
+    charges: &[Charge<'_>],
+    decision: Option<&'a Decision>,
+) -> Vec<Option<&'a LimitOutcome>> {
+    let mut decided = decision
+        .into_iter()
+        .flat_map(Decision::outcomes)
+        .map(|(_, charged)| charged)
+        .peekable();
+    charges
+        .iter()
+        .map(|charge| decided.next_if(|charged| charged.limit_index == charge.limit_index))
+        .collect()
 }
 
 /// The answer to a request of so many descriptors.
@@ -62,18 +84,30 @@ pub(super) fn answer(
     let is_denied = outcomes.is_denied(question);
     RateLimitResponse {
         overall_code: code(is_denied).into(),
-        statuses: (0..descriptors).map(|descriptor| status(descriptor, question, outcomes)).collect(),
-        response_headers_to_add: taken.map_or_else(Vec::new, |decision| lines(decision, is_denied, headers)),
+        statuses: (0..descriptors)
+            .map(|descriptor| status(descriptor, question, outcomes))
+            .collect(),
+        response_headers_to_add: taken
+            .map_or_else(Vec::new, |decision| lines(decision, is_denied, headers)),
         dynamic_metadata: taken.and_then(|decision| metadata(decision, is_denied)),
     }
 }
 
 /// The answer where no limit was asked: each descriptor is denied or not.
 pub(super) fn without_limits(are_denied: impl Iterator<Item = bool>) -> RateLimitResponse {
-    let status = |is_denied| DescriptorStatus { code: code(is_denied).into(), ..DescriptorStatus::default() };
+    let status = |is_denied| DescriptorStatus {
+        code: code(is_denied).into(),
+        ..DescriptorStatus::default()
+    };
     let statuses: Vec<_> = are_denied.map(status).collect();
-    let is_denied = statuses.iter().any(|status| status.code() == Code::OverLimit);
-    RateLimitResponse { overall_code: code(is_denied).into(), statuses, ..RateLimitResponse::default() }
+    let is_denied = statuses
+        .iter()
+        .any(|status| status.code() == Code::OverLimit);
+    RateLimitResponse {
+        overall_code: code(is_denied).into(),
+        statuses,
+        ..RateLimitResponse::default()
+    }
 }
 
 /// What a log may want to know of a request that was refused, or decided without the store. Most are neither.
@@ -82,10 +116,14 @@ fn metadata(decision: &Decision, is_denied: bool) -> Option<Struct> {
         return None;
     }
     let mut fields = BTreeMap::new();
-    let mut put = |name: &str, kind: Kind| fields.insert(name.to_owned(), Value { kind: Some(kind) });
+    let mut put =
+        |name: &str, kind: Kind| fields.insert(name.to_owned(), Value { kind: Some(kind) });
     if let Some((limit, _)) = decision.tightest().filter(|_| is_denied) {
         put("limited_by", Kind::StringValue(limit.name.clone()));
-        put("retry_after", Kind::NumberValue(retry_after_secs(decision) as f64));
+        put(
+            "retry_after",
+            Kind::NumberValue(retry_after_secs(decision) as f64),
+        );
     }
     put("degraded", Kind::BoolValue(decision.is_degraded()));
     Some(Struct { fields })
@@ -93,21 +131,36 @@ fn metadata(decision: &Decision, is_denied: bool) -> Option<Struct> {
 
 /// What the limits of one descriptor say: the one that is nearest to its end speaks for all.
 fn status(descriptor: usize, question: &Question<'_>, outcomes: &Outcomes<'_>) -> DescriptorStatus {
-    let own = question.shares.iter().filter(|(owner, _)| *owner == descriptor).map(|(_, place)| *place);
+    let own = question
+        .shares
+        .iter()
+        .filter(|(owner, _)| *owner == descriptor)
+        .map(|(_, place)| *place);
     let said = own.filter_map(|place| Some((place, outcomes.at(place)?)));
     let tightest = said.min_by_key(|(place, charged)| {
         let wait = charged.outcome.retry_after().unwrap_or(Nanos::MAX);
-        (!outcomes.is_denied_at(question, *place), std::cmp::Reverse(wait), charged.outcome.remaining())
+        (
+            !outcomes.is_denied_at(question, *place),
+            std::cmp::Reverse(wait),
+            charged.outcome.remaining(),
+        )
     });
     let Some((place, charged)) = tightest else {
-        return DescriptorStatus { code: Code::Ok.into(), ..DescriptorStatus::default() };
+        return DescriptorStatus {
+            code: Code::Ok.into(),
+            ..DescriptorStatus::default()
+        };
     };
     let charge = match place {
         Place::Take(at) => &question.take[at],
         Place::Give(at) => &question.give[at],
     };
     let (requests_per_unit, unit) = units::rate_of(&charged.quota);
-    let limit = RateLimit { requests_per_unit, unit: unit.into(), name: charge.key.limit().name.clone() };
+    let limit = RateLimit {
+        requests_per_unit,
+        unit: unit.into(),
+        name: charge.key.limit().name.clone(),
+    };
     DescriptorStatus {
         code: code(outcomes.is_denied_at(question, place)).into(),
         current_limit: Some(limit),
@@ -123,7 +176,10 @@ fn code(is_denied: bool) -> Code {
 fn duration(span: Nanos) -> prost_types::Duration {
     const SECOND: u64 = Nanos::SECOND.get();
     // Less than a second of nanoseconds, and no more seconds than 64 bits of those are.
-    prost_types::Duration { seconds: (span.get() / SECOND) as i64, nanos: (span.get() % SECOND) as i32 }
+    prost_types::Duration {
+        seconds: (span.get() / SECOND) as i64,
+        nanos: (span.get() % SECOND) as i32,
+    }
 }
 
 /// The same lines that the proxy would write.
@@ -135,7 +191,10 @@ fn lines(decision: &Decision, is_denied: bool, headers: &ResponseHeaders) -> Vec
     }
     let line = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
         let value = value.to_str().unwrap_or_default().to_owned();
-        HeaderValue { key: name.as_str().to_owned(), value }
+        HeaderValue {
+            key: name.as_str().to_owned(),
+            value,
+        }
     };
     map.iter().map(line).collect()
 }

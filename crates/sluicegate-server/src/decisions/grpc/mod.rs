@@ -82,7 +82,9 @@ impl Services {
         };
         let reporter = HealthReporter::new();
         // Nobody else holds it, so this is done when it is looked at.
-        let set = reporter.set_service_status(SERVICE, ServingStatus::Serving).now_or_never();
+        let set = reporter
+            .set_service_status(SERVICE, ServingStatus::Serving)
+            .now_or_never();
         set.ok_or_else(|| "health: its state is held by somebody else".to_owned())?;
         let health = HealthServer::new(HealthService::from_health_reporter(reporter));
         Ok(Arc::new(Self {
@@ -172,20 +174,34 @@ fn builder() -> http2::Builder<TokioExecutor> {
     builder
 }
 
-async fn respond(services: &Services, desk: Arc<Desk>, peer: SocketAddr, request: Request<Incoming>) -> Response<Body> {
+async fn respond(
+    services: &Services,
+    desk: Arc<Desk>,
+    peer: SocketAddr,
+    request: Request<Incoming>,
+) -> Response<Body> {
     let path = request.uri().path();
     let beside = if path.starts_with(HEALTH) {
         // Whoever looks after processes has no token to show.
         &services.health
     } else if let Some(token) = &desk.token
-        && !SharedToken::in_either_header(request.headers()).is_some_and(|shown| token.admits(shown))
+        && !SharedToken::in_either_header(request.headers())
+            .is_some_and(|shown| token.admits(shown))
     {
-        desk.gate.metrics.decision(DecisionProtocol::Grpc, DecisionAnswer::Unauthorized);
+        desk.gate
+            .metrics
+            .decision(DecisionProtocol::Grpc, DecisionAnswer::Unauthorized);
         return Status::unauthenticated("show the token: authorization: Bearer token").into_http();
     } else if path == SHOULD_RATE_LIMIT {
         let asking = Asking::begin(&desk.gate, DecisionProtocol::Grpc, request.headers(), peer);
         let response = should_rate_limit(&desk, &asking, request).await;
-        asking.end(&desk.gate, Way::Grpc { service: SERVICE, method: METHOD });
+        asking.end(
+            &desk.gate,
+            Way::Grpc {
+                service: SERVICE,
+                method: METHOD,
+            },
+        );
         return response;
     } else if path.starts_with(REFLECTION) {
         &services.reflection
@@ -201,17 +217,32 @@ async fn respond(services: &Services, desk: Arc<Desk>, peer: SocketAddr, request
 }
 
 /// Reads the question and writes the answer.
-async fn should_rate_limit(desk: &Arc<Desk>, asking: &Asking, request: Request<Incoming>) -> Response<Body> {
+async fn should_rate_limit(
+    desk: &Arc<Desk>,
+    asking: &Asking,
+    request: Request<Incoming>,
+) -> Response<Body> {
     let codec = ProstCodec::<RateLimitResponse, RateLimitRequest>::default();
     let ask = tower::service_fn(|request: tonic::Request<RateLimitRequest>| {
         let (desk, asking) = (Arc::clone(desk), asking.clone());
-        async move { decide(&desk, &asking, request.get_ref()).await.map(tonic::Response::new) }
+        async move {
+            decide(&desk, &asking, request.get_ref())
+                .await
+                .map(tonic::Response::new)
+        }
     });
-    Grpc::new(codec).max_decoding_message_size(MESSAGE_MAX).unary(ask, request).await
+    Grpc::new(codec)
+        .max_decoding_message_size(MESSAGE_MAX)
+        .unary(ask, request)
+        .await
 }
 
 /// Takes what all descriptors cost, or nothing; what is given back is given back to a request that passes.
-async fn decide(desk: &Desk, asking: &Asking, request: &RateLimitRequest) -> Result<RateLimitResponse, Status> {
+async fn decide(
+    desk: &Desk,
+    asking: &Asking,
+    request: &RateLimitRequest,
+) -> Result<RateLimitResponse, Status> {
     let (gate, live) = (&desk.gate, Arc::clone(&desk.gate.live()));
     let ground = Ground::of(request)?;
     let subjects = ground.subjects();
@@ -232,23 +263,41 @@ async fn decide(desk: &Desk, asking: &Asking, request: &RateLimitRequest) -> Res
     let is_denied = Outcomes::of(&question, taken, None).is_denied(&question);
     let given = match question.give.is_empty() || is_denied {
         true => None,
-        false => Some(decided(gate.give_back(&live, &question.give, Nanos::ZERO).await)?),
+        false => Some(decided(
+            gate.give_back(&live, &question.give, Nanos::ZERO).await,
+        )?),
     };
     let given = given.as_ref().and_then(Verdict::decision);
     let outcomes = Outcomes::of(&question, taken, given);
-    Ok(answer::answer(request.descriptors.len(), &question, &outcomes, taken, &live.headers))
+    Ok(answer::answer(
+        request.descriptors.len(),
+        &question,
+        &outcomes,
+        taken,
+        &live.headers,
+    ))
 }
 
 /// What lists and bans say, where a descriptor has the address of the caller: then no limit is asked.
-fn ruled(gate: &Gate, live: &Live, subjects: &[Subject<'_>]) -> Option<(DecisionAnswer, RateLimitResponse)> {
-    let rulings: SmallVec<[_; 2]> = subjects.iter().map(|subject| gate.ruling_of_caller(live, subject)).collect();
+fn ruled(
+    gate: &Gate,
+    live: &Live,
+    subjects: &[Subject<'_>],
+) -> Option<(DecisionAnswer, RateLimitResponse)> {
+    let rulings: SmallVec<[_; 2]> = subjects
+        .iter()
+        .map(|subject| gate.ruling_of_caller(live, subject))
+        .collect();
     let is_denied = |ruling: &Option<Ruling>| *ruling == Some(Ruling::Deny);
     let answer = match rulings.iter().any(is_denied) {
         true => DecisionAnswer::Denied,
         false if rulings.contains(&Some(Ruling::Allow)) => DecisionAnswer::Allowed,
         false => return None,
     };
-    Some((answer, answer::without_limits(rulings.iter().map(is_denied))))
+    Some((
+        answer,
+        answer::without_limits(rulings.iter().map(is_denied)),
+    ))
 }
 
 /// A verdict that there is something to say about.

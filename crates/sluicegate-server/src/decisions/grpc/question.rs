@@ -30,7 +30,9 @@ impl<'a> Ground<'a> {
     /// Looks at the message as such.
     pub(super) fn of(request: &'a RateLimitRequest) -> Result<Self, Status> {
         if request.descriptors.len() > DESCRIPTORS_MAX {
-            return Err(Status::invalid_argument(format!("a request has at most {DESCRIPTORS_MAX} descriptors")));
+            return Err(Status::invalid_argument(format!(
+                "a request has at most {DESCRIPTORS_MAX} descriptors"
+            )));
         }
         let mut ground = Self {
             domain: &request.domain,
@@ -41,13 +43,26 @@ impl<'a> Ground<'a> {
         };
         for descriptor in &request.descriptors {
             if !(1..=ENTRIES_MAX).contains(&descriptor.entries.len()) {
-                return Err(Status::invalid_argument(format!("a descriptor has 1 to {ENTRIES_MAX} entries")));
+                return Err(Status::invalid_argument(format!(
+                    "a descriptor has 1 to {ENTRIES_MAX} entries"
+                )));
             }
-            ground.entries.push(descriptor.entries.iter().map(|own| (own.key.as_str(), own.value.as_str())).collect());
+            ground.entries.push(
+                descriptor
+                    .entries
+                    .iter()
+                    .map(|own| (own.key.as_str(), own.value.as_str()))
+                    .collect(),
+            );
             let mut whole = SmallVec::new();
             if descriptor.limit.is_some() {
                 whole.push(request.domain.as_bytes());
-                whole.extend(descriptor.entries.iter().flat_map(|own| [own.key.as_bytes(), own.value.as_bytes()]));
+                whole.extend(
+                    descriptor
+                        .entries
+                        .iter()
+                        .flat_map(|own| [own.key.as_bytes(), own.value.as_bytes()]),
+                );
             }
             ground.wholes.push(whole);
         }
@@ -91,19 +106,31 @@ pub(super) enum Place {
 
 impl<'a> Question<'a> {
     /// Finds the limits. Charges of two descriptors on one counter become one.
-    pub(super) fn of(policy: &'a Policy, ground: &'a Ground<'_>, subjects: &'a [Subject<'a>]) -> Result<Self, Status> {
+    pub(super) fn of(
+        policy: &'a Policy,
+        ground: &'a Ground<'_>,
+        subjects: &'a [Subject<'a>],
+    ) -> Result<Self, Status> {
         let mut question = Self::default();
         for (place, (descriptor, subject)) in ground.descriptors.iter().zip(subjects).enumerate() {
             let cost = descriptor.hits_addend.unwrap_or(ground.cost);
             let charges = policy.charges_for_descriptor(subject, cost);
-            let charges = charges.map_err(|missing| Status::invalid_argument(missing.to_string()))?;
-            let quota = descriptor.limit.as_ref().and_then(|own| units::quota_of(own.requests_per_unit, own.unit));
+            let charges =
+                charges.map_err(|missing| Status::invalid_argument(missing.to_string()))?;
+            let quota = descriptor
+                .limit
+                .as_ref()
+                .and_then(|own| units::quota_of(own.requests_per_unit, own.unit));
             let Some(quota) = quota else {
-                charges.iter().for_each(|charge| question.add(place, *charge, descriptor.is_negative_hits));
+                charges
+                    .iter()
+                    .for_each(|charge| question.add(place, *charge, descriptor.is_negative_hits));
                 continue;
             };
-            let quota = quota.map_err(|error| Status::invalid_argument(format!("limit: {error}")))?;
-            let mut charge = policy.charge_ad_hoc(AdHoc::Override, &ground.wholes[place], quota, cost);
+            let quota =
+                quota.map_err(|error| Status::invalid_argument(format!("limit: {error}")))?;
+            let mut charge =
+                policy.charge_ad_hoc(AdHoc::Override, &ground.wholes[place], quota, cost);
             // Where the configuration only watches, other numbers are watched as well.
             charge.enforced = charges.is_empty() || charges.iter().any(|charge| charge.enforced);
             question.add(place, charge, descriptor.is_negative_hits);
@@ -112,9 +139,15 @@ impl<'a> Question<'a> {
     }
 
     fn add(&mut self, descriptor: usize, charge: Charge<'a>, is_given: bool) {
-        let list = if is_given { &mut self.give } else { &mut self.take };
+        let list = if is_given {
+            &mut self.give
+        } else {
+            &mut self.take
+        };
         let is_same = |own: &Charge<'_>| {
-            own.limit_index == charge.limit_index && own.quota == charge.quota && own.key.parts().eq(charge.key.parts())
+            own.limit_index == charge.limit_index
+                && own.quota == charge.quota
+                && own.key.parts().eq(charge.key.parts())
         };
         let place = match list.iter().position(is_same) {
             Some(place) => {
@@ -126,6 +159,13 @@ impl<'a> Question<'a> {
                 list.len() - 1
             }
         };
-        self.shares.push((descriptor, if is_given { Place::Give(place) } else { Place::Take(place) }));
+        self.shares.push((
+            descriptor,
+            if is_given {
+                Place::Give(place)
+            } else {
+                Place::Take(place)
+            },
+        ));
     }
 }

@@ -35,10 +35,15 @@ pub(super) fn rate_of(quota: &Quota) -> (u32, Unit) {
     };
     let (count, span) = (u128::from(count), u128::from(span.get().max(1)));
     let per = |unit: Nanos| (count * u128::from(unit.get()) + span / 2) / span;
-    let is_near =
-        |unit: Nanos| (per(unit) * span).abs_diff(count * u128::from(unit.get())) * 1_000_000 <= per(unit) * span;
-    let found = UNITS.iter().find(|(_, unit)| per(*unit) > 0 && is_near(*unit));
-    let (unit, span) = *found.or_else(|| UNITS.iter().find(|(_, unit)| per(*unit) > 0)).unwrap_or(&UNITS[5]);
+    let is_near = |unit: Nanos| {
+        (per(unit) * span).abs_diff(count * u128::from(unit.get())) * 1_000_000 <= per(unit) * span
+    };
+    let found = UNITS
+        .iter()
+        .find(|(_, unit)| per(*unit) > 0 && is_near(*unit));
+    let (unit, span) = *found
+        .or_else(|| UNITS.iter().find(|(_, unit)| per(*unit) > 0))
+        .unwrap_or(&UNITS[5]);
     (u32::try_from(per(span)).unwrap_or(u32::MAX), unit)
 }
 
@@ -56,17 +61,30 @@ mod tests {
         assert_eq!(rate(1, Nanos::HOUR), (1, Unit::Hour));
         assert_eq!(rate(3, Nanos::DAY), (3, Unit::Day));
         assert_eq!(rate(2, Nanos::new(365 * Nanos::DAY.get())), (2, Unit::Year));
-        assert_eq!(rate_of(&Quota::fixed_window(100, Nanos::MINUTE).unwrap()), (100, Unit::Minute));
-        assert_eq!(rate_of(&Quota::sliding_window(5, Nanos::HOUR).unwrap()), (5, Unit::Hour));
+        assert_eq!(
+            rate_of(&Quota::fixed_window(100, Nanos::MINUTE).unwrap()),
+            (100, Unit::Minute)
+        );
+        assert_eq!(
+            rate_of(&Quota::sliding_window(5, Nanos::HOUR).unwrap()),
+            (5, Unit::Hour)
+        );
     }
 
     #[test]
     fn what_a_gateway_sends_along_is_a_quota_of_as_many_at_once() {
-        let quota = |requests, unit: RateLimitUnit| quota_of(requests, unit as i32).unwrap().unwrap();
-        assert_eq!(quota(5, RateLimitUnit::Minute), Quota::new(5, Nanos::MINUTE, 5).unwrap());
+        let quota =
+            |requests, unit: RateLimitUnit| quota_of(requests, unit as i32).unwrap().unwrap();
+        assert_eq!(
+            quota(5, RateLimitUnit::Minute),
+            Quota::new(5, Nanos::MINUTE, 5).unwrap()
+        );
         assert_eq!(quota(0, RateLimitUnit::Day).limit(), 0);
         assert_eq!(quota(1, RateLimitUnit::Year).limit(), 1);
         assert!(quota_of(5, 0).is_none() && quota_of(5, 99).is_none() && quota_of(5, -1).is_none());
-        assert!(quota_of(u32::MAX, 1).unwrap().is_err(), "more than can be kept exactly");
+        assert!(
+            quota_of(u32::MAX, 1).unwrap().is_err(),
+            "more than can be kept exactly"
+        );
     }
 }

@@ -55,7 +55,11 @@ impl Protocol for Http {
     }
 }
 
-async fn serve(desk: Arc<Desk>, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, peer: SocketAddr) {
+async fn serve(
+    desk: Arc<Desk>,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: SocketAddr,
+) {
     let mut ending = desk.ending.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         let desk = Arc::clone(&desk);

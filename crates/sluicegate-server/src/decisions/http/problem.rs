@@ -26,14 +26,32 @@ pub(in crate::decisions) struct Problem {
 }
 
 impl Problem {
-    pub(in crate::decisions) fn new(status: StatusCode, detail: impl Into<Cow<'static, str>>) -> Self {
-        let (title, detail) = (status.canonical_reason().unwrap_or("Problem"), short(detail.into()));
-        Self { title, status, detail, field: None, limit: None }
+    pub(in crate::decisions) fn new(
+        status: StatusCode,
+        detail: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        let (title, detail) = (
+            status.canonical_reason().unwrap_or("Problem"),
+            short(detail.into()),
+        );
+        Self {
+            title,
+            status,
+            detail,
+            field: None,
+            limit: None,
+        }
     }
 
     /// A mistake in a field of the question.
-    pub(in crate::decisions) fn of_field(field: impl Into<String>, what: impl Into<Cow<'static, str>>) -> Self {
-        Self { field: Some(short(field.into().into()).into_owned()), ..Self::new(StatusCode::BAD_REQUEST, what) }
+    pub(in crate::decisions) fn of_field(
+        field: impl Into<String>,
+        what: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self {
+            field: Some(short(field.into().into()).into_owned()),
+            ..Self::new(StatusCode::BAD_REQUEST, what)
+        }
     }
 
     /// A question that does not say whose counter it is about.
@@ -44,7 +62,10 @@ impl Problem {
             (_, false) => "subject",
         };
         let limit = short(missing.limit.clone().into()).into_owned();
-        Self { limit: Some(limit), ..Self::of_field(field, missing.to_string()) }
+        Self {
+            limit: Some(limit),
+            ..Self::of_field(field, missing.to_string())
+        }
     }
 
     /// The place and what is wrong there.
@@ -58,7 +79,10 @@ impl Problem {
     pub(in crate::decisions) fn reply(&self) -> Reply {
         let mut reply = Response::new(Full::new(super::reply::json_bytes(self)));
         *reply.status_mut() = self.status;
-        reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        reply.headers_mut().insert(
+            CONTENT_TYPE,
+            HeaderValue::from_static("application/problem+json"),
+        );
         reply
     }
 }

@@ -49,7 +49,10 @@ pub(crate) struct Described {
 impl Described {
     /// Its entries, as a subject borrows them.
     pub(crate) fn descriptors(&self) -> Vec<(&str, &str)> {
-        self.descriptors.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
+        self.descriptors
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect()
     }
 
     /// Who is asking for what.
@@ -76,7 +79,9 @@ pub(crate) fn about_request(body: &[u8]) -> Result<(Box<Described>, u64), String
     let Check { about, cost } = check(body).map_err(|problem| problem.in_words())?;
     match about {
         Asked::Request(described) => Ok((described, cost)),
-        Asked::Counter(_) => Err("limit: say a subject; a counter is inspected by its name".to_owned()),
+        Asked::Counter(_) => {
+            Err("limit: say a subject; a counter is inspected by its name".to_owned())
+        }
     }
 }
 
@@ -89,15 +94,40 @@ pub(super) struct Refund {
 
 /// Reads a check or a peek.
 pub(super) fn check(body: &[u8]) -> Result<Check, Problem> {
-    let CheckJson { subject, limit, key, cost } = read(body)?;
+    let CheckJson {
+        subject,
+        limit,
+        key,
+        cost,
+    } = read(body)?;
     let about = match (subject, limit, key) {
         (Some(Object(subject)), None, None) => Asked::Request(Box::new(described(subject)?)),
-        (None, limit, key) if limit.is_some() || key.is_some() => Asked::Counter(counter(limit, key)?),
-        (None, _, _) => return Err(Problem::of_field("subject", "is missing: say a subject, or a limit and its key")),
-        (Some(_), Some(_), _) => return Err(Problem::of_field("limit", "a subject and a limit do not go together")),
-        (Some(_), None, Some(_)) => return Err(Problem::of_field("key", "a subject and a key do not go together")),
+        (None, limit, key) if limit.is_some() || key.is_some() => {
+            Asked::Counter(counter(limit, key)?)
+        }
+        (None, _, _) => {
+            return Err(Problem::of_field(
+                "subject",
+                "is missing: say a subject, or a limit and its key",
+            ));
+        }
+        (Some(_), Some(_), _) => {
+            return Err(Problem::of_field(
+                "limit",
+                "a subject and a limit do not go together",
+            ));
+        }
+        (Some(_), None, Some(_)) => {
+            return Err(Problem::of_field(
+                "key",
+                "a subject and a key do not go together",
+            ));
+        }
     };
-    Ok(Check { about, cost: u64::from(cost.unwrap_or(1)) })
+    Ok(Check {
+        about,
+        cost: u64::from(cost.unwrap_or(1)),
+    })
 }
 
 /// Reads a batch: each check as it stands there, to be read on its own.
@@ -105,19 +135,32 @@ pub(super) fn batch(body: &[u8]) -> Result<Vec<&RawValue>, Problem> {
     const CHECKS_MAX: usize = 1_000;
     let BatchJson { checks } = read(body)?;
     match checks {
-        None => Err(Problem::of_field("checks", "is missing: say a list of checks")),
-        Some(checks) if checks.len() > CHECKS_MAX => {
-            Err(Problem::of_field("checks", format!("at most {CHECKS_MAX} checks (got {})", checks.len())))
-        }
+        None => Err(Problem::of_field(
+            "checks",
+            "is missing: say a list of checks",
+        )),
+        Some(checks) if checks.len() > CHECKS_MAX => Err(Problem::of_field(
+            "checks",
+            format!("at most {CHECKS_MAX} checks (got {})", checks.len()),
+        )),
         Some(checks) => Ok(checks),
     }
 }
 
 /// Reads a refund.
 pub(super) fn refund(body: &[u8]) -> Result<Refund, Problem> {
-    let RefundJson { limit, key, cost, age_us } = read(body)?;
+    let RefundJson {
+        limit,
+        key,
+        cost,
+        age_us,
+    } = read(body)?;
     let age = Nanos::new(age_us.unwrap_or(0).saturating_mul(1_000));
-    Ok(Refund { counter: counter(limit, key)?, cost: u64::from(cost.unwrap_or(1)), age })
+    Ok(Refund {
+        counter: counter(limit, key)?,
+        cost: u64::from(cost.unwrap_or(1)),
+        age,
+    })
 }
 
 /// Reads a reset.
@@ -127,21 +170,31 @@ pub(super) fn reset(body: &[u8]) -> Result<Counter, Problem> {
 }
 
 fn counter(limit: Option<String>, key: Option<Vec<String>>) -> Result<Counter, Problem> {
-    let limit = limit.ok_or_else(|| Problem::of_field("limit", "is missing: say the limit's name"))?;
-    let key = key.ok_or_else(|| Problem::of_field("key", "is missing: say a list with each part of the key"))?;
+    let limit =
+        limit.ok_or_else(|| Problem::of_field("limit", "is missing: say the limit's name"))?;
+    let key = key.ok_or_else(|| {
+        Problem::of_field("key", "is missing: say a list with each part of the key")
+    })?;
     Ok(Counter { limit, key })
 }
 
 fn described(json: SubjectJson) -> Result<Described, Problem> {
-    let wrong = |field: &str, what: &'static str| Problem::of_field(format!("subject.{field}"), what);
-    let client_ip = json.client_ip.map(|text| address::parse(&text).ok_or(wrong("client_ip", "is no IP address")));
+    let wrong =
+        |field: &str, what: &'static str| Problem::of_field(format!("subject.{field}"), what);
+    let client_ip = json
+        .client_ip
+        .map(|text| address::parse(&text).ok_or(wrong("client_ip", "is no IP address")));
     let method = json.method.as_deref().unwrap_or("GET");
-    let method = Method::from_bytes(method.as_bytes()).map_err(|_| wrong("method", "is no method"))?;
-    let host = json.host.map(|text| host(text).ok_or(wrong("host", "is no host")));
+    let method =
+        Method::from_bytes(method.as_bytes()).map_err(|_| wrong("method", "is no method"))?;
+    let host = json
+        .host
+        .map(|text| host(text).ok_or(wrong("host", "is no host")));
     let path = json.path.as_deref().unwrap_or("/");
     let path = path.split(['?', '#']).next().unwrap_or_default();
     let path = normalise_path(path).map(Cow::into_owned);
-    let path = path.map_err(|ambiguous| Problem::of_field("subject.path", ambiguous.to_string()))?;
+    let path =
+        path.map_err(|ambiguous| Problem::of_field("subject.path", ambiguous.to_string()))?;
     let mut headers = HeaderMap::new();
     for (name, value) in json.headers.map(|headers| headers.0).unwrap_or_default() {
         let wrong = |what: &'static str| Problem::of_field(format!("subject.headers.{name}"), what);
@@ -151,7 +204,11 @@ fn described(json: SubjectJson) -> Result<Described, Problem> {
             return Err(wrong("stands there twice"));
         }
     }
-    if json.principal.as_ref().is_some_and(|principal| principal.0.id.is_empty()) {
+    if json
+        .principal
+        .as_ref()
+        .is_some_and(|principal| principal.0.id.is_empty())
+    {
         return Err(wrong("principal", "must not be empty"));
     }
     Ok(Described {
@@ -174,7 +231,10 @@ fn host(text: String) -> Option<String> {
 /// Everything in a body, or the place of its first mistake.
 fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Problem> {
     let no_json = |error: &serde_json::Error| {
-        Problem::new(StatusCode::BAD_REQUEST, format!("the body is no JSON of this kind: {error}"))
+        Problem::new(
+            StatusCode::BAD_REQUEST,
+            format!("the body is no JSON of this kind: {error}"),
+        )
     };
     let mut deserializer = serde_json::Deserializer::from_slice(body);
     let Object(value) = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
@@ -281,10 +341,15 @@ impl<'de> Visitor<'de> for PairsVisitor {
         let mut pairs: Vec<(String, String)> = Vec::new();
         while let Some((name, value)) = entries.next_entry::<String, String>()? {
             if pairs.iter().any(|(known, _)| *known == name) {
-                return Err(de::Error::custom(format_args!("{name:?} stands there twice")));
+                return Err(de::Error::custom(format_args!(
+                    "{name:?} stands there twice"
+                )));
             }
             if pairs.len() == Pairs::MOST {
-                return Err(de::Error::custom(format_args!("more than {} names", Pairs::MOST)));
+                return Err(de::Error::custom(format_args!(
+                    "more than {} names",
+                    Pairs::MOST
+                )));
             }
             pairs.push((name, value));
         }
@@ -323,8 +388,14 @@ impl<'de> Visitor<'de> for PrincipalVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, entries: A) -> Result<PrincipalJson, A::Error> {
         let fields = PrincipalFields::deserialize(MapAccessDeserializer::new(entries))?;
-        let claims = fields.claims.map(|claims| claims.0.into_iter().collect()).unwrap_or_default();
-        Ok(PrincipalJson(Principal { id: fields.id, claims }))
+        let claims = fields
+            .claims
+            .map(|claims| claims.0.into_iter().collect())
+            .unwrap_or_default();
+        Ok(PrincipalJson(Principal {
+            id: fields.id,
+            claims,
+        }))
     }
 }
 

@@ -35,13 +35,23 @@ impl<'a> AnswerJson<'a> {
             allowed: answer.is_allowed,
             retry_after_us: answer.retry_after.map(Nanos::as_micros_ceil),
             degraded: answer.is_degraded,
-            limits: answer.decision.iter().flat_map(Decision::outcomes).map(LimitJson::new).collect(),
+            limits: answer
+                .decision
+                .iter()
+                .flat_map(Decision::outcomes)
+                .map(LimitJson::new)
+                .collect(),
         }
     }
 }
 
 impl<'a> LimitJson<'a> {
-    fn new((limit, charged): (&'a sluicegate_core::Limit, &'a sluicegate_core::LimitOutcome)) -> Self {
+    fn new(
+        (limit, charged): (
+            &'a sluicegate_core::Limit,
+            &'a sluicegate_core::LimitOutcome,
+        ),
+    ) -> Self {
         Self {
             name: &limit.name,
             allowed: charged.outcome.is_allowed(),
@@ -79,10 +89,14 @@ pub(super) fn json(value: &impl Serialize) -> Reply {
 
 pub(super) fn with_type(content_type: &'static str, body: Bytes) -> Reply {
     let mut reply = Response::new(Full::new(body));
-    reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    reply
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     reply
 }
 
 pub(super) fn json_bytes(value: &impl Serialize) -> Bytes {
-    serde_json::to_vec(value).expect("names, numbers and texts are always JSON").into()
+    serde_json::to_vec(value)
+        .expect("names, numbers and texts are always JSON")
+        .into()
 }

@@ -43,7 +43,10 @@ pub(in crate::decisions) const ROUTES: [(&str, Route); 9] = [
     ("/v1/refund", Route::Refund),
     ("/v1/reset", Route::Reset),
     ("/v1/authorize/nginx", Route::Authorize(Flavour::Nginx)),
-    ("/v1/authorize/forward-auth", Route::Authorize(Flavour::ForwardAuth)),
+    (
+        "/v1/authorize/forward-auth",
+        Route::Authorize(Flavour::ForwardAuth),
+    ),
     ("/v1/authorize/envoy", Route::Authorize(Flavour::Envoy)),
     ("/openapi.json", Route::OpenApi),
 ];
@@ -53,13 +56,18 @@ impl Route {
     fn find(path: &str) -> Option<(&'static str, Self, &str)> {
         ROUTES.into_iter().find_map(|(own, route)| {
             let rest = path.strip_prefix(own)?;
-            let is_whole = rest.is_empty() || (route == Self::Authorize(Flavour::Envoy) && rest.starts_with('/'));
+            let is_whole = rest.is_empty()
+                || (route == Self::Authorize(Flavour::Envoy) && rest.starts_with('/'));
             is_whole.then_some((own, route, rest))
         })
     }
 
     fn protocol(self) -> DecisionProtocol {
-        if matches!(self, Self::Authorize(_)) { DecisionProtocol::Authorize } else { DecisionProtocol::Http }
+        if matches!(self, Self::Authorize(_)) {
+            DecisionProtocol::Authorize
+        } else {
+            DecisionProtocol::Http
+        }
     }
 }
 
@@ -71,7 +79,11 @@ pub(super) async fn answer(desk: &Desk, peer: SocketAddr, request: Request<Incom
     };
     let asking = Asking::begin(&desk.gate, route.protocol(), &parts.headers, peer);
     let reply = answer_at(desk, &asking, (route, rest), peer, &parts, body).await;
-    let way = Way::Http { method: parts.method.as_str(), route: path, status: reply.status().as_u16() };
+    let way = Way::Http {
+        method: parts.method.as_str(),
+        route: path,
+        status: reply.status().as_u16(),
+    };
     asking.end(&desk.gate, way);
     reply
 }
@@ -89,7 +101,9 @@ async fn answer_at(
         let mut reply = problem.reply();
         if reply.status() == StatusCode::UNAUTHORIZED {
             let challenge = HeaderValue::from_static("Bearer realm=\"sluicegate\"");
-            reply.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+            reply
+                .headers_mut()
+                .insert(header::WWW_AUTHENTICATE, challenge);
         }
         return reply;
     }
@@ -98,14 +112,27 @@ async fn answer_at(
         let _ = read_body(body).await;
         return authorize::answer(desk, asking, (flavour, rest), peer, parts).await;
     }
-    let allowed = if route == Route::OpenApi { "GET, HEAD" } else { "POST" };
-    if !allowed.split(", ").any(|method| method == parts.method.as_str()) {
-        let mut reply = Problem::new(StatusCode::METHOD_NOT_ALLOWED, format!("only {allowed}")).reply();
-        reply.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
+    let allowed = if route == Route::OpenApi {
+        "GET, HEAD"
+    } else {
+        "POST"
+    };
+    if !allowed
+        .split(", ")
+        .any(|method| method == parts.method.as_str())
+    {
+        let mut reply =
+            Problem::new(StatusCode::METHOD_NOT_ALLOWED, format!("only {allowed}")).reply();
+        reply
+            .headers_mut()
+            .insert(header::ALLOW, HeaderValue::from_static(allowed));
         return reply;
     }
     if route == Route::OpenApi {
-        return reply::with_type("application/json", Bytes::from_static(openapi::DOCUMENT.as_bytes()));
+        return reply::with_type(
+            "application/json",
+            Bytes::from_static(openapi::DOCUMENT.as_bytes()),
+        );
     }
     let answered = match question_in(&parts.headers, body).await {
         Ok(body) => Box::pin(answer_json(desk, asking, route, &body)).await,
@@ -119,41 +146,67 @@ async fn answer_at(
 
 /// Whether whoever asks may. Gateways pass `Authorization` on from their clients, so theirs is another header.
 fn admitted(desk: &Desk, route: Route, headers: &HeaderMap) -> Result<(), Problem> {
-    let Some(token) = &desk.token else { return Ok(()) };
+    let Some(token) = &desk.token else {
+        return Ok(());
+    };
     if matches!(route, Route::Authorize(_)) {
         // Not 401: the client would take it for a question about its own credentials.
         let is_shown = SharedToken::in_own_header(headers).is_some_and(|shown| token.admits(shown));
         let why = "the gateway must show the token in X-Sluicegate-Token";
-        return if is_shown { Ok(()) } else { Err(Problem::new(StatusCode::FORBIDDEN, why)) };
+        return if is_shown {
+            Ok(())
+        } else {
+            Err(Problem::new(StatusCode::FORBIDDEN, why))
+        };
     }
     let is_shown = SharedToken::in_either_header(headers).is_some_and(|shown| token.admits(shown));
     let why = "Authorization: Bearer with the token is required";
-    if is_shown { Ok(()) } else { Err(Problem::new(StatusCode::UNAUTHORIZED, why)) }
+    if is_shown {
+        Ok(())
+    } else {
+        Err(Problem::new(StatusCode::UNAUTHORIZED, why))
+    }
 }
 
 /// The body of a request that asks in JSON.
 async fn question_in(headers: &HeaderMap, body: Incoming) -> Result<Bytes, Problem> {
     // Only browsers say it, for a page that has no business here.
     if headers.contains_key(header::ORIGIN) {
-        return Err(Problem::new(StatusCode::FORBIDDEN, "pages in a browser do not ask here"));
+        return Err(Problem::new(
+            StatusCode::FORBIDDEN,
+            "pages in a browser do not ask here",
+        ));
     }
     if !is_json(headers) {
-        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type: application/json is required"));
+        return Err(Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "Content-Type: application/json is required",
+        ));
     }
     read_body(body).await
 }
 
 /// Whether a body says that it is JSON. A page of another site cannot send that without asking first, and is not told yes.
 pub(crate) fn is_json(headers: &HeaderMap) -> bool {
-    let content_type = headers.get(header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
-    let kind = content_type.split(|byte| *byte == b';').next().unwrap_or_default();
+    let content_type = headers
+        .get(header::CONTENT_TYPE)
+        .map_or(&b""[..], HeaderValue::as_bytes);
+    let kind = content_type
+        .split(|byte| *byte == b';')
+        .next()
+        .unwrap_or_default();
     kind.trim_ascii().eq_ignore_ascii_case(b"application/json")
 }
 
 async fn read_body(body: Incoming) -> Result<Bytes, Problem> {
     const BYTES_MAX: usize = 64 * 1024;
     const LONGEST: Duration = Duration::from_secs(10);
-    let too_large = || Problem::new(StatusCode::PAYLOAD_TOO_LARGE, format!("at most {BYTES_MAX} bytes"));
+    let too_large = || {
+        Problem::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("at most {BYTES_MAX} bytes"),
+        )
+    };
     if body.size_hint().lower() > BYTES_MAX as u64 {
         return Err(too_large());
     }
@@ -161,46 +214,86 @@ async fn read_body(body: Incoming) -> Result<Bytes, Problem> {
         Ok(Ok(read)) => Ok(read.to_bytes()),
         Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),
         Ok(Err(_)) => Err(Problem::new(StatusCode::BAD_REQUEST, "the body broke off")),
-        Err(_) => Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "the body took too long")),
+        Err(_) => Err(Problem::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "the body took too long",
+        )),
     }
 }
 
-async fn answer_json(desk: &Desk, asking: &Asking, route: Route, body: &[u8]) -> Result<Reply, Problem> {
+async fn answer_json(
+    desk: &Desk,
+    asking: &Asking,
+    route: Route,
+    body: &[u8],
+) -> Result<Reply, Problem> {
     let live = desk.gate.live();
     match route {
         Route::Check | Route::Peek => {
-            let answer = ask(desk, asking, &live, &question::check(body)?, route == Route::Peek).await?;
+            let answer = ask(
+                desk,
+                asking,
+                &live,
+                &question::check(body)?,
+                route == Route::Peek,
+            )
+            .await?;
             Ok(reply::json(&AnswerJson::new(&answer)))
         }
         Route::Batch => {
-            let answers =
-                join_all(question::batch(body)?.into_iter().map(async |entry| {
-                    ask(desk, asking, &live, &question::check(entry.get().as_bytes())?, false).await
-                }));
+            let answers = join_all(question::batch(body)?.into_iter().map(async |entry| {
+                ask(
+                    desk,
+                    asking,
+                    &live,
+                    &question::check(entry.get().as_bytes())?,
+                    false,
+                )
+                .await
+            }));
             let answers = answers.await;
             let answers = answers.iter().map(|answer| match answer {
                 Ok(answer) => EntryJson::Answer(AnswerJson::new(answer)),
                 Err(problem) => EntryJson::Problem { problem },
             });
-            Ok(reply::json(&BatchJson { answers: answers.collect() }))
+            Ok(reply::json(&BatchJson {
+                answers: answers.collect(),
+            }))
         }
         Route::Refund => {
             let refund = question::refund(body)?;
             let key: Vec<&str> = refund.counter.key.iter().map(String::as_str).collect();
-            let given = desk.refund(&live, (&refund.counter.limit, &key), refund.cost, refund.age).await;
+            let given = desk
+                .refund(
+                    &live,
+                    (&refund.counter.limit, &key),
+                    refund.cost,
+                    refund.age,
+                )
+                .await;
             Ok(reply::json(&AnswerJson::new(&given.map_err(not_given)?)))
         }
         Route::Reset => {
             let counter = question::reset(body)?;
             let key: Vec<&str> = counter.key.iter().map(String::as_str).collect();
-            desk.reset(&live, (&counter.limit, &key)).await.map_err(not_given)?;
+            desk.reset(&live, (&counter.limit, &key))
+                .await
+                .map_err(not_given)?;
             Ok(reply::json(&ResetJson { reset: true }))
         }
-        Route::Authorize(_) | Route::OpenApi => Err(Problem::new(StatusCode::NOT_FOUND, "there is nothing here")),
+        Route::Authorize(_) | Route::OpenApi => {
+            Err(Problem::new(StatusCode::NOT_FOUND, "there is nothing here"))
+        }
     }
 }
 
-async fn ask(desk: &Desk, asking: &Asking, live: &Live, check: &Check, is_peek: bool) -> Result<Answer, Problem> {
+async fn ask(
+    desk: &Desk,
+    asking: &Asking,
+    live: &Live,
+    check: &Check,
+    is_peek: bool,
+) -> Result<Answer, Problem> {
     let put = async |about: &About<'_>| match is_peek {
         true => desk.peek(live, asking, about, check.cost).await,
         false => desk.check(live, asking, about, check.cost).await,
@@ -208,7 +301,11 @@ async fn ask(desk: &Desk, asking: &Asking, live: &Live, check: &Check, is_peek: 
     match &check.about {
         Asked::Counter(counter) => {
             let key: Vec<&str> = counter.key.iter().map(String::as_str).collect();
-            let answer = put(&About::Counter { limit: &counter.limit, key: &key }).await;
+            let answer = put(&About::Counter {
+                limit: &counter.limit,
+                key: &key,
+            })
+            .await;
             answer.map_err(|missing| Problem::unidentified(&missing, true))
         }
         Asked::Request(described) => {
@@ -217,7 +314,11 @@ async fn ask(desk: &Desk, asking: &Asking, live: &Live, check: &Check, is_peek: 
             }
             let (descriptors, lines) = (described.descriptors(), HeaderLines(&described.headers));
             let subject = described.subject(&descriptors, &lines);
-            let answer = put(&About::Request { subject, headers: &described.headers }).await;
+            let answer = put(&About::Request {
+                subject,
+                headers: &described.headers,
+            })
+            .await;
             answer.map_err(|missing| Problem::unidentified(&missing, false))
         }
     }
@@ -226,6 +327,8 @@ async fn ask(desk: &Desk, asking: &Asking, live: &Live, check: &Check, is_peek: 
 fn not_given(error: GiveBackError) -> Problem {
     match error {
         GiveBackError::Unidentified(missing) => Problem::unidentified(&missing, true),
-        GiveBackError::Store(error) => Problem::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+        GiveBackError::Store(error) => {
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
+        }
     }
 }

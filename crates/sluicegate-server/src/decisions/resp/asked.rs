@@ -78,13 +78,19 @@ impl<'a> Asked<'a> {
 /// What so much would meet now, from the answer to nothing at all.
 fn would_pass(verdict: &Verdict, cost: u64) -> Reply {
     let reply = Reply::of(verdict, -1);
-    let Some((limit, charged)) = verdict.decision().and_then(|decision| decision.outcomes().next()) else {
+    let Some((limit, charged)) = verdict
+        .decision()
+        .and_then(|decision| decision.outcomes().next())
+    else {
         return reply;
     };
     match (reply, &charged.outcome) {
         (Reply::Answer(answer), Outcome::Allowed { remaining, .. }) => {
             let is_denied = limit.mode == Mode::Enforce && *remaining < cost;
-            Reply::Answer(Answer { is_denied, ..answer })
+            Reply::Answer(Answer {
+                is_denied,
+                ..answer
+            })
         }
         (reply, _) => reply,
     }

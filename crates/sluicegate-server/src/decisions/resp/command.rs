@@ -43,10 +43,17 @@ pub(super) enum Name {
 impl Name {
     /// In any case.
     pub(super) fn of(word: &[u8]) -> Option<Self> {
-        use Name::{Auth, Check, Client, Command, Echo, Hello, Peek, Ping, Quit, Refund, Reset, Select, Throttle};
-        const NAMES: [Name; COMMANDS.len()] =
-            [Throttle, Check, Peek, Refund, Reset, Ping, Echo, Hello, Auth, Command, Client, Select, Quit];
-        let place = COMMANDS.iter().position(|(name, _)| name.as_bytes().eq_ignore_ascii_case(word))?;
+        use Name::{
+            Auth, Check, Client, Command, Echo, Hello, Peek, Ping, Quit, Refund, Reset, Select,
+            Throttle,
+        };
+        const NAMES: [Name; COMMANDS.len()] = [
+            Throttle, Check, Peek, Refund, Reset, Ping, Echo, Hello, Auth, Command, Client, Select,
+            Quit,
+        ];
+        let place = COMMANDS
+            .iter()
+            .position(|(name, _)| name.as_bytes().eq_ignore_ascii_case(word))?;
         Some(NAMES[place])
     }
 
@@ -57,7 +64,10 @@ impl Name {
 
     /// Whether it asks about counters.
     pub(super) fn is_of_counters(self) -> bool {
-        matches!(self, Self::Throttle | Self::Check | Self::Peek | Self::Refund | Self::Reset)
+        matches!(
+            self,
+            Self::Throttle | Self::Check | Self::Peek | Self::Refund | Self::Reset
+        )
     }
 }
 
@@ -75,18 +85,29 @@ impl<'a> Throttle<'a> {
         let (key, max_burst, count, period, quantity) = match *arguments {
             [key, max_burst, count, period] => (key, max_burst, count, period, &b"1"[..]),
             [key, max_burst, count, period, quantity] => (key, max_burst, count, period, quantity),
-            _ => return Err(Reply::wrong("expected CL.THROTTLE key max_burst count period [quantity]")),
+            _ => {
+                return Err(Reply::wrong(
+                    "expected CL.THROTTLE key max_burst count period [quantity]",
+                ));
+            }
         };
         let max_burst = whole("max_burst", max_burst, 0)?;
         let count = whole("count", count, 1)?;
         let period = whole("period", period, 1)?;
         let quantity = whole("quantity", quantity, 0)?;
         let too_long = || Reply::wrong("period: must be at most 9223372036 seconds");
-        let period = period.checked_mul(Nanos::SECOND.get()).filter(|nanos| i64::try_from(*nanos).is_ok());
+        let period = period
+            .checked_mul(Nanos::SECOND.get())
+            .filter(|nanos| i64::try_from(*nanos).is_ok());
         let period = Nanos::new(period.ok_or_else(too_long)?);
         // Units that are there at once, beside the one that the rate gives.
-        let quota = Quota::new(count, period, max_burst + 1).map_err(|error| Reply::wrong(error.to_string()))?;
-        Ok(Self { key, quota, quantity })
+        let quota = Quota::new(count, period, max_burst + 1)
+            .map_err(|error| Reply::wrong(error.to_string()))?;
+        Ok(Self {
+            key,
+            quota,
+            quantity,
+        })
     }
 
     /// The counter to ask, and for how much.
@@ -120,12 +141,18 @@ impl<'a> Named<'a> {
     /// `then` says what may follow the parts.
     fn of(policy: &Policy, arguments: &[&'a [u8]], then: &str) -> Result<Self, Reply> {
         let takes_cost = !then.is_empty();
-        let [limit, rest @ ..] = arguments else { return Err(Reply::wrong("expected a limit and its key parts")) };
+        let [limit, rest @ ..] = arguments else {
+            return Err(Reply::wrong("expected a limit and its key parts"));
+        };
         let limit = text("limit", limit)?;
         let Some((_, known)) = policy.limit(limit) else {
             return Err(Reply::wrong(format!("there is no limit named {limit:?}")));
         };
-        let expected = known.key.iter().filter(|part| **part != KeyPart::Global).count();
+        let expected = known
+            .key
+            .iter()
+            .filter(|part| **part != KeyPart::Global)
+            .count();
         let (given, cost) = match rest.split_at_checked(expected) {
             Some((given, [])) => (given, 1),
             Some((given, [cost])) if takes_cost => (given, whole("cost", cost, 0)?),
@@ -152,9 +179,15 @@ impl<'a> Named<'a> {
     }
 
     /// The charge, none when the limit is unlimited.
-    pub(super) fn charge<'p>(&'p self, policy: &'p Policy, cost: u64) -> Result<List<Charge<'p>>, Reply> {
+    pub(super) fn charge<'p>(
+        &'p self,
+        policy: &'p Policy,
+        cost: u64,
+    ) -> Result<List<Charge<'p>>, Reply> {
         let charge = policy.charge_named(self.limit, &self.parts, cost);
-        charge.map(|charge| charge.into_iter().collect()).map_err(|missing| Reply::wrong(missing.to_string()))
+        charge
+            .map(|charge| charge.into_iter().collect())
+            .map_err(|missing| Reply::wrong(missing.to_string()))
     }
 
     pub(super) fn cost(&self) -> u64 {
@@ -166,7 +199,9 @@ impl<'a> Named<'a> {
 pub(super) fn whole(name: &str, argument: &[u8], least: u64) -> Result<u64, Reply> {
     let refused = || {
         let got = String::from_utf8_lossy(&argument[..argument.len().min(32)]).into_owned();
-        Reply::wrong(format!("{name}: must be a whole number of at least {least} (got {got:?})"))
+        Reply::wrong(format!(
+            "{name}: must be a whole number of at least {least} (got {got:?})"
+        ))
     };
     let number = integer(argument).and_then(|number| u64::try_from(number).ok());
     number.filter(|number| *number >= least).ok_or_else(refused)
@@ -185,7 +220,11 @@ mod tests {
     fn throttle(line: &str) -> Result<(u64, u64, u64), String> {
         let arguments: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         match Throttle::of(&arguments) {
-            Ok(throttle) => Ok((throttle.quota.limit(), throttle.quota.window().as_secs_ceil(), throttle.quantity)),
+            Ok(throttle) => Ok((
+                throttle.quota.limit(),
+                throttle.quota.window().as_secs_ceil(),
+                throttle.quantity,
+            )),
             Err(Reply::Error(_, words)) => Err(words),
             Err(other) => panic!("{other:?}"),
         }
@@ -201,14 +240,38 @@ mod tests {
     #[test]
     fn numbers_that_make_no_sense_are_refused_by_name() {
         for (line, expected) in [
-            ("user 15 30", "expected CL.THROTTLE key max_burst count period [quantity]"),
-            ("user 1 2 3 4 5", "expected CL.THROTTLE key max_burst count period [quantity]"),
-            ("user -1 30 60", "max_burst: must be a whole number of at least 0 (got \"-1\")"),
-            ("user 1 0 60", "count: must be a whole number of at least 1 (got \"0\")"),
-            ("user 1 1 0", "period: must be a whole number of at least 1 (got \"0\")"),
-            ("user 1 1 x", "period: must be a whole number of at least 1 (got \"x\")"),
-            ("user 1 1 1 1.5", "quantity: must be a whole number of at least 0 (got \"1.5\")"),
-            ("user 1 1 99999999999", "period: must be at most 9223372036 seconds"),
+            (
+                "user 15 30",
+                "expected CL.THROTTLE key max_burst count period [quantity]",
+            ),
+            (
+                "user 1 2 3 4 5",
+                "expected CL.THROTTLE key max_burst count period [quantity]",
+            ),
+            (
+                "user -1 30 60",
+                "max_burst: must be a whole number of at least 0 (got \"-1\")",
+            ),
+            (
+                "user 1 0 60",
+                "count: must be a whole number of at least 1 (got \"0\")",
+            ),
+            (
+                "user 1 1 0",
+                "period: must be a whole number of at least 1 (got \"0\")",
+            ),
+            (
+                "user 1 1 x",
+                "period: must be a whole number of at least 1 (got \"x\")",
+            ),
+            (
+                "user 1 1 1 1.5",
+                "quantity: must be a whole number of at least 0 (got \"1.5\")",
+            ),
+            (
+                "user 1 1 99999999999",
+                "period: must be at most 9223372036 seconds",
+            ),
             ("user 1 99999999999999 1", "rate: 99999999999999"),
             ("user 9223372036854775807 1 1", "size: must be at most"),
         ] {
@@ -222,7 +285,8 @@ mod tests {
         let policy = Policy::new([
             Limit::per_client("per-ip", quota),
             Limit::new("all", quota),
-            Limit::new("pair", quota).key(["host", "global", "principal"].map(|part| part.parse().unwrap())),
+            Limit::new("pair", quota)
+                .key(["host", "global", "principal"].map(|part| part.parse().unwrap())),
             Limit::unlimited("free").matching(Match::default()),
         ])
         .unwrap();
@@ -238,22 +302,47 @@ mod tests {
 
     #[test]
     fn a_named_limit_takes_as_many_parts_as_its_key_has() {
-        assert_eq!(named(&["per-ip", "203.0.113.7"]), Ok(("per-ip:203.0.113.7".into(), 1)));
-        assert_eq!(named(&["all"]), Ok(("all:!all".into(), 1)), "global has no part");
+        assert_eq!(
+            named(&["per-ip", "203.0.113.7"]),
+            Ok(("per-ip:203.0.113.7".into(), 1))
+        );
+        assert_eq!(
+            named(&["all"]),
+            Ok(("all:!all".into(), 1)),
+            "global has no part"
+        );
         assert_eq!(named(&["all", "cost", "7"]), Ok(("all:!all".into(), 7)));
-        assert_eq!(named(&["pair", "COST", "5", "COST", "3"]), Ok(("pair:COST:!all:5".into(), 3)));
-        assert_eq!(named(&["pair", "COST", "5", "3"]), Ok(("pair:COST:!all:5".into(), 3)));
+        assert_eq!(
+            named(&["pair", "COST", "5", "COST", "3"]),
+            Ok(("pair:COST:!all:5".into(), 3))
+        );
+        assert_eq!(
+            named(&["pair", "COST", "5", "3"]),
+            Ok(("pair:COST:!all:5".into(), 3))
+        );
         for (arguments, expected) in [
             (&[][..], "expected a limit and its key parts"),
             (&["none", "a"], "there is no limit named \"none\""),
-            (&["per-ip"], "limit \"per-ip\" is keyed by client_ip and takes 1 parts, then perhaps a cost"),
-            (&["per-ip", "a", "b"], "cost: must be a whole number of at least 0 (got \"b\")"),
+            (
+                &["per-ip"],
+                "limit \"per-ip\" is keyed by client_ip and takes 1 parts, then perhaps a cost",
+            ),
+            (
+                &["per-ip", "a", "b"],
+                "cost: must be a whole number of at least 0 (got \"b\")",
+            ),
             (
                 &["per-ip", "a", "1", "2"],
                 "limit \"per-ip\" is keyed by client_ip and takes 1 parts, then perhaps a cost",
             ),
-            (&["per-ip", "a"], "limit \"per-ip\": client_ip is no IP address"),
-            (&["all", "COST", "x"], "COST: must be a whole number of at least 0 (got \"x\")"),
+            (
+                &["per-ip", "a"],
+                "limit \"per-ip\": client_ip is no IP address",
+            ),
+            (
+                &["all", "COST", "x"],
+                "COST: must be a whole number of at least 0 (got \"x\")",
+            ),
         ] {
             assert_eq!(named(arguments).unwrap_err(), expected);
         }

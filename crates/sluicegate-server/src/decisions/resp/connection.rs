@@ -55,8 +55,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
 
     pub(super) fn new(desk: Arc<Desk>, stream: S) -> Self {
         let session = Session::new(desk.token.as_ref());
-        let (input, output) = (BytesMut::with_capacity(Self::INPUT), Vec::with_capacity(Self::INPUT));
-        Self { desk, stream, session, parser: Parser::default(), input, output }
+        let (input, output) = (
+            BytesMut::with_capacity(Self::INPUT),
+            Vec::with_capacity(Self::INPUT),
+        );
+        Self {
+            desk,
+            stream,
+            session,
+            parser: Parser::default(),
+            input,
+            output,
+        }
     }
 
     /// Answers until the client goes, or nothing it says can be understood any more.
@@ -66,7 +76,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
         loop {
             let was_empty = self.input.is_empty();
             let is_waiting = !was_empty || !self.session.is_known();
-            let until = if is_waiting { Some(began + Self::PATIENCE) } else { None };
+            let until = if is_waiting {
+                Some(began + Self::PATIENCE)
+            } else {
+                None
+            };
             self.input.reserve(Self::INPUT);
             let reading = self.stream.read_buf(&mut self.input);
             let read = tokio::select! {
@@ -96,31 +110,50 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
 
     /// Answers every whole command.
     async fn answer(&mut self) -> io::Result<Next> {
-        let Self { desk, stream, session, parser, input, output } = self;
+        let Self {
+            desk,
+            stream,
+            session,
+            parser,
+            input,
+            output,
+        } = self;
         let live = Arc::clone(&desk.gate.live());
-        let is_at_once = matches!(desk.gate.limiter.store(), AnyStore::Local(_)) && live.external.is_none();
+        let is_at_once =
+            matches!(desk.gate.limiter.store(), AnyStore::Local(_)) && live.external.is_none();
         let mut asked = FuturesOrdered::new();
         let mut used = 0;
         let next = loop {
             let (work, next) = match parser.next(&input[used..]) {
                 Ok(Parsed::Unfinished) => break Next::Read,
-                Ok(Parsed::Command { arguments, used: length, is_inline }) => {
+                Ok(Parsed::Command {
+                    arguments,
+                    used: length,
+                    is_inline,
+                }) => {
                     used += length;
                     match arguments.split_first() {
                         None => continue,
-                        Some((name, arguments)) => work(desk, &live, session, name, arguments, is_inline),
+                        Some((name, arguments)) => {
+                            work(desk, &live, session, name, arguments, is_inline)
+                        }
                     }
                 }
-                Err(error) => (Work::Said(Reply::wrong(format!("no command: {error}"))), Next::End),
+                Err(error) => (
+                    Work::Said(Reply::wrong(format!("no command: {error}"))),
+                    Next::End,
+                ),
             };
             let protocol = session.protocol;
             match work {
                 Work::Said(reply) if asked.is_empty() => reply.write(protocol, output),
                 // Nothing is waited for, so it is done when it is looked at.
-                Work::Ask(question) if is_at_once => match question.decide(desk, &live).now_or_never() {
-                    Some(reply) => reply.write(protocol, output),
-                    None => return Err(io::ErrorKind::Unsupported.into()),
-                },
+                Work::Ask(question) if is_at_once => {
+                    match question.decide(desk, &live).now_or_never() {
+                        Some(reply) => reply.write(protocol, output),
+                        None => return Err(io::ErrorKind::Unsupported.into()),
+                    }
+                }
                 work => asked.push_back(done(work, protocol, desk, &live)),
             }
             if output.len() > Self::OUTPUT {
@@ -163,15 +196,27 @@ fn work<'a>(
         let shown = String::from_utf8_lossy(&name[..name.len().min(64)]).into_owned();
         let reply = Reply::wrong(format!("unknown command {shown:?}"));
         // A browser that was made to send a request here begins with such a line; what follows must not be obeyed.
-        return (Work::Said(reply), if is_inline { Next::End } else { Next::Read });
+        return (
+            Work::Said(reply),
+            if is_inline { Next::End } else { Next::Read },
+        );
     };
     if let Some(refusal) = session.refusal(known) {
-        desk.gate.metrics.decision(DecisionProtocol::Resp, DecisionAnswer::Unauthorized);
+        desk.gate
+            .metrics
+            .decision(DecisionProtocol::Resp, DecisionAnswer::Unauthorized);
         return (Work::Said(refusal), Next::Read);
     }
     if !known.is_of_counters() {
         let reply = session.answer(known, arguments, desk.token.as_ref());
-        return (Work::Said(reply), if known == Name::Quit { Next::End } else { Next::Read });
+        return (
+            Work::Said(reply),
+            if known == Name::Quit {
+                Next::End
+            } else {
+                Next::Read
+            },
+        );
     }
     match Asked::of(live, known, arguments) {
         Ok(asked) => (Work::Ask(asked), Next::Read),
@@ -179,16 +224,26 @@ fn work<'a>(
     }
 }
 
-async fn done(work: Work<'_>, protocol: Protocol, desk: &Desk, live: &Arc<Live>) -> (Reply, Protocol) {
+async fn done(
+    work: Work<'_>,
+    protocol: Protocol,
+    desk: &Desk,
+    live: &Arc<Live>,
+) -> (Reply, Protocol) {
     match work {
         Work::Said(reply) => (reply, protocol),
         Work::Ask(asked) => (asked.decide(desk, live).await, protocol),
     }
 }
 
-async fn in_time<T>(reading: impl Future<Output = io::Result<T>>, until: Option<Instant>) -> io::Result<T> {
+async fn in_time<T>(
+    reading: impl Future<Output = io::Result<T>>,
+    until: Option<Instant>,
+) -> io::Result<T> {
     match until {
         None => reading.await,
-        Some(until) => timeout_at(until, reading).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())),
+        Some(until) => timeout_at(until, reading)
+            .await
+            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())),
     }
 }

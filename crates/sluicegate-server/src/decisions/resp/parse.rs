@@ -58,7 +58,9 @@ impl Parser {
         let mut wanted = match self.wanted {
             Some(wanted) => wanted,
             None => {
-                let Some((count, next)) = number(bytes, 1)? else { return Ok(Parsed::Unfinished) };
+                let Some((count, next)) = number(bytes, 1)? else {
+                    return Ok(Parsed::Unfinished);
+                };
                 // Redis takes an array of nothing, or of less, for no command at all.
                 let count = usize::try_from(count).unwrap_or(0);
                 if count > ARGUMENTS_MAX {
@@ -75,7 +77,9 @@ impl Parser {
                 Some(b'$') => {}
                 Some(_) => return Err(ParseError::NoLength),
             }
-            let Some((length, start)) = number(bytes, self.at + 1)? else { return Ok(Parsed::Unfinished) };
+            let Some((length, start)) = number(bytes, self.at + 1)? else {
+                return Ok(Parsed::Unfinished);
+            };
             let length = usize::try_from(length).map_err(|_| ParseError::NotANumber)?;
             if length > COMMAND_MAX || start + length + 2 > COMMAND_MAX {
                 return Err(ParseError::TooLong);
@@ -93,23 +97,43 @@ impl Parser {
         let arguments = self.found.drain(..).map(|range| &bytes[range]).collect();
         let used = std::mem::take(&mut self.at);
         self.wanted = None;
-        Ok(Parsed::Command { arguments, used, is_inline: false })
+        Ok(Parsed::Command {
+            arguments,
+            used,
+            is_inline: false,
+        })
     }
 }
 
 /// A line of words with blanks between them.
 fn inline(bytes: &[u8]) -> Result<Parsed<'_>, ParseError> {
-    let line_end = bytes.iter().take(INLINE_MAX).position(|byte| *byte == b'\n');
+    let line_end = bytes
+        .iter()
+        .take(INLINE_MAX)
+        .position(|byte| *byte == b'\n');
     let Some(line_end) = line_end else {
-        return if bytes.len() >= INLINE_MAX { Err(ParseError::LineTooLong) } else { Ok(Parsed::Unfinished) };
+        return if bytes.len() >= INLINE_MAX {
+            Err(ParseError::LineTooLong)
+        } else {
+            Ok(Parsed::Unfinished)
+        };
     };
-    let words = bytes[..line_end].split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let words = bytes[..line_end]
+        .split(u8::is_ascii_whitespace)
+        .filter(|word| !word.is_empty());
     let arguments: Arguments<'_> = words.collect();
     // A word in quotes may hold blanks: whoever needs that sends an array.
-    if arguments.iter().any(|word| word.contains(&b'"') || word.contains(&b'\'')) {
+    if arguments
+        .iter()
+        .any(|word| word.contains(&b'"') || word.contains(&b'\''))
+    {
         return Err(ParseError::Quotes);
     }
-    Ok(Parsed::Command { arguments, used: line_end + 1, is_inline: true })
+    Ok(Parsed::Command {
+        arguments,
+        used: line_end + 1,
+        is_inline: true,
+    })
 }
 
 /// A number and the place behind its line; `None` while the line is not there yet.
@@ -117,8 +141,16 @@ fn number(bytes: &[u8], start: usize) -> Result<Option<(i64, usize)>, ParseError
     /// As many as 64 bits need, and a sign.
     const DIGITS_MAX: usize = 20;
     let rest = bytes.get(start..).unwrap_or_default();
-    let Some(length) = rest.iter().take(DIGITS_MAX + 1).position(|byte| *byte == b'\r') else {
-        return if rest.len() > DIGITS_MAX { Err(ParseError::NotANumber) } else { Ok(None) };
+    let Some(length) = rest
+        .iter()
+        .take(DIGITS_MAX + 1)
+        .position(|byte| *byte == b'\r')
+    else {
+        return if rest.len() > DIGITS_MAX {
+            Err(ParseError::NotANumber)
+        } else {
+            Ok(None)
+        };
     };
     let number = integer(&rest[..length]).ok_or(ParseError::NotANumber)?;
     match rest.get(length + 1) {
@@ -183,7 +215,9 @@ mod tests {
             buffer.extend_from_slice(piece);
             loop {
                 let used = match parser.next(&buffer) {
-                    Ok(Parsed::Command { arguments, used, .. }) => {
+                    Ok(Parsed::Command {
+                        arguments, used, ..
+                    }) => {
                         commands.push(arguments.iter().map(|argument| argument.to_vec()).collect());
                         used
                     }
@@ -212,9 +246,16 @@ mod tests {
 
     #[test]
     fn arrays_and_lines_are_commands() {
-        let (commands, end) = read(b"*2\r\n$4\r\nECHO\r\n$3\r\na\r\n\r\nPING  a\tb \n\r\n*0\r\n*-1\r\nQUIT\r\n");
-        let expected =
-            [words(&["ECHO", "a\r\n"]), words(&["PING", "a", "b"]), vec![], vec![], vec![], words(&["QUIT"])];
+        let (commands, end) =
+            read(b"*2\r\n$4\r\nECHO\r\n$3\r\na\r\n\r\nPING  a\tb \n\r\n*0\r\n*-1\r\nQUIT\r\n");
+        let expected = [
+            words(&["ECHO", "a\r\n"]),
+            words(&["PING", "a", "b"]),
+            vec![],
+            vec![],
+            vec![],
+            words(&["QUIT"]),
+        ];
         assert_eq!((commands, end), (expected.to_vec(), Ok(())));
     }
 
@@ -236,7 +277,12 @@ mod tests {
             (b"ECHO \"a b\"\n", ParseError::Quotes),
         ] {
             let (commands, end) = read(bytes);
-            assert_eq!((commands.len(), end), (0, Err(expected)), "{}", bytes.escape_ascii());
+            assert_eq!(
+                (commands.len(), end),
+                (0, Err(expected)),
+                "{}",
+                bytes.escape_ascii()
+            );
         }
     }
 
@@ -250,9 +296,16 @@ mod tests {
         let command = vec![vec![b'a'; longest]];
         assert_eq!(array(&command).len(), COMMAND_MAX);
         assert_eq!(read(&array(&command)), (vec![command], Ok(())));
-        assert_eq!(read(&array(&[vec![b'a'; longest + 1]])).1, Err(ParseError::TooLong));
+        assert_eq!(
+            read(&array(&[vec![b'a'; longest + 1]])).1,
+            Err(ParseError::TooLong)
+        );
         let several = vec![vec![b'a'; COMMAND_MAX / 4]; 4];
-        assert_eq!(read(&array(&several)).1, Err(ParseError::TooLong), "all arguments count together");
+        assert_eq!(
+            read(&array(&several)).1,
+            Err(ParseError::TooLong),
+            "all arguments count together"
+        );
         let line = |length: usize| [vec![b'a'; length - 1], vec![b'\n']].concat();
         assert_eq!(read(&line(INLINE_MAX)).0.len(), 1);
         assert_eq!(read(&line(INLINE_MAX + 1)).1, Err(ParseError::LineTooLong));
@@ -268,14 +321,20 @@ mod tests {
             looked += end - before;
         }
         assert!(looked < 16 * command.len(), "{looked}");
-        assert!(matches!(parser.next(&command), Ok(Parsed::Command { used, .. }) if used == command.len()));
+        assert!(
+            matches!(parser.next(&command), Ok(Parsed::Command { used, .. }) if used == command.len())
+        );
     }
 
     fn said() -> impl Strategy<Value = Vec<u8>> {
         let argument = proptest::collection::vec(any::<u8>(), 0..12);
-        let command = proptest::collection::vec(argument, 0..5).prop_map(|arguments| array(&arguments));
+        let command =
+            proptest::collection::vec(argument, 0..5).prop_map(|arguments| array(&arguments));
         let line = "[ a-zA-Z0-9.]{0,20}\r?\n".prop_map(String::into_bytes);
-        let odd = proptest::collection::vec(proptest::sample::select(&b"*$-0123456789\r\n aA\x00\xff"[..]), 0..12);
+        let odd = proptest::collection::vec(
+            proptest::sample::select(&b"*$-0123456789\r\n aA\x00\xff"[..]),
+            0..12,
+        );
         let anything = prop_oneof![4 => command, 2 => line, 1 => odd];
         proptest::collection::vec(anything, 0..6).prop_map(|pieces| pieces.concat())
     }

@@ -87,7 +87,11 @@ impl Reply {
                 out.extend_from_slice(kind.as_bytes());
                 out.push(b' ');
                 // What a caller wrote may be part of the sentence, and must not end its line.
-                out.extend(words.bytes().map(|byte| if byte.is_ascii_control() { b' ' } else { byte }));
+                out.extend(
+                    words
+                        .bytes()
+                        .map(|byte| if byte.is_ascii_control() { b' ' } else { byte }),
+                );
                 end_line(out);
             }
         }
@@ -111,12 +115,24 @@ pub(super) struct Answer {
 impl Answer {
     /// Nothing is limited, or nobody knows: it passes.
     pub(super) fn pass(limit: i64) -> Self {
-        Self { is_denied: false, limit, remaining: -1, retry_after: -1, reset_after: -1 }
+        Self {
+            is_denied: false,
+            limit,
+            remaining: -1,
+            retry_after: -1,
+            reset_after: -1,
+        }
     }
 
     fn write(self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"*5\r\n");
-        for number in [i64::from(self.is_denied), self.limit, self.remaining, self.retry_after, self.reset_after] {
+        for number in [
+            i64::from(self.is_denied),
+            self.limit,
+            self.remaining,
+            self.retry_after,
+            self.reset_after,
+        ] {
             write_number(b':', number, out);
         }
     }
@@ -128,7 +144,9 @@ impl Reply {
         let is_denied = matches!(verdict, Verdict::Reject(_));
         match verdict {
             Verdict::Forward(decision) | Verdict::Reject(decision) => {
-                let Some((_, charged)) = decision.outcomes().next() else { return Self::Answer(Answer::pass(limit)) };
+                let Some((_, charged)) = decision.outcomes().next() else {
+                    return Self::Answer(Answer::pass(limit));
+                };
                 let outcome = &charged.outcome;
                 let wait = outcome.retry_after().filter(|_| is_denied);
                 Self::Answer(Answer {
@@ -187,16 +205,37 @@ mod tests {
     #[test]
     fn every_reply_is_written_as_its_protocol_has_it() {
         let map = Reply::Map(vec![("a", Reply::Number(1)), ("b", Reply::Null)]);
-        assert_eq!(written(&map, Protocol::Resp2), "*4\r\n$1\r\na\r\n:1\r\n$1\r\nb\r\n$-1\r\n");
-        assert_eq!(written(&map, Protocol::Resp3), "%2\r\n$1\r\na\r\n:1\r\n$1\r\nb\r\n_\r\n");
+        assert_eq!(
+            written(&map, Protocol::Resp2),
+            "*4\r\n$1\r\na\r\n:1\r\n$1\r\nb\r\n$-1\r\n"
+        );
+        assert_eq!(
+            written(&map, Protocol::Resp3),
+            "%2\r\n$1\r\na\r\n:1\r\n$1\r\nb\r\n_\r\n"
+        );
         let list = Reply::List(vec![Reply::Word("OK"), Reply::Bytes(b"x\r\n".to_vec())]);
-        assert_eq!(written(&list, Protocol::Resp3), "*2\r\n+OK\r\n$3\r\nx\r\n\r\n");
-        let answer = Answer { is_denied: true, limit: 16, remaining: 0, retry_after: 2, reset_after: 32 };
-        assert_eq!(written(&Reply::Answer(answer), Protocol::Resp2), "*5\r\n:1\r\n:16\r\n:0\r\n:2\r\n:32\r\n");
+        assert_eq!(
+            written(&list, Protocol::Resp3),
+            "*2\r\n+OK\r\n$3\r\nx\r\n\r\n"
+        );
+        let answer = Answer {
+            is_denied: true,
+            limit: 16,
+            remaining: 0,
+            retry_after: 2,
+            reset_after: 32,
+        };
+        assert_eq!(
+            written(&Reply::Answer(answer), Protocol::Resp2),
+            "*5\r\n:1\r\n:16\r\n:0\r\n:2\r\n:32\r\n"
+        );
     }
 
     #[test]
     fn what_a_caller_wrote_does_not_end_the_line_of_a_refusal() {
-        assert_eq!(written(&Reply::wrong("a\r\n+OK\r\n"), Protocol::Resp2), "-ERR a  +OK  \r\n");
+        assert_eq!(
+            written(&Reply::wrong("a\r\n+OK\r\n"), Protocol::Resp2),
+            "-ERR a  +OK  \r\n"
+        );
     }
 }

@@ -19,7 +19,12 @@ impl Session {
     pub(super) fn new(token: Option<&SharedToken>) -> Self {
         static IDS: AtomicU64 = AtomicU64::new(1);
         let id = IDS.fetch_add(1, Ordering::Relaxed);
-        Self { id, name: Vec::new(), protocol: Protocol::default(), is_known: token.is_none() }
+        Self {
+            id,
+            name: Vec::new(),
+            protocol: Protocol::default(),
+            is_known: token.is_none(),
+        }
     }
 
     pub(super) fn is_known(&self) -> bool {
@@ -33,7 +38,12 @@ impl Session {
     }
 
     /// The answer to a command that is not about counters.
-    pub(super) fn answer(&mut self, name: Name, arguments: &[&[u8]], token: Option<&SharedToken>) -> Reply {
+    pub(super) fn answer(
+        &mut self,
+        name: Name,
+        arguments: &[&[u8]],
+        token: Option<&SharedToken>,
+    ) -> Reply {
         match (name, arguments) {
             (Name::Ping, []) => Reply::Word("PONG"),
             (Name::Ping, [words]) | (Name::Echo, [words]) => Reply::Bytes(words.to_vec()),
@@ -59,7 +69,12 @@ impl Session {
             protocol = match whole("version", version, 0) {
                 Ok(2) => Protocol::Resp2,
                 Ok(3) => Protocol::Resp3,
-                _ => return Reply::Error("NOPROTO", "only the versions 2 and 3 are spoken here".to_owned()),
+                _ => {
+                    return Reply::Error(
+                        "NOPROTO",
+                        "only the versions 2 and 3 are spoken here".to_owned(),
+                    );
+                }
             };
             rest = more;
         }
@@ -74,7 +89,11 @@ impl Session {
                     name = Some(given);
                     more
                 }
-                _ => return Reply::wrong("expected HELLO [version [AUTH user token] [SETNAME name]]"),
+                _ => {
+                    return Reply::wrong(
+                        "expected HELLO [version [AUTH user token] [SETNAME name]]",
+                    );
+                }
             };
         }
         if let Some(shown) = shown
@@ -83,7 +102,10 @@ impl Session {
             return refused;
         }
         if !self.is_known {
-            return Reply::Error("NOAUTH", "show the token: HELLO version AUTH default token".to_owned());
+            return Reply::Error(
+                "NOAUTH",
+                "show the token: HELLO version AUTH default token".to_owned(),
+            );
         }
         self.protocol = protocol;
         if let Some(name) = name {
@@ -103,10 +125,19 @@ impl Session {
 
     fn authenticate(&mut self, shown: &[u8], token: Option<&SharedToken>) -> Result<(), Reply> {
         let Some(token) = token else {
-            return Err(Reply::wrong("no token is asked for here: decisions.token_file is not set"));
+            return Err(Reply::wrong(
+                "no token is asked for here: decisions.token_file is not set",
+            ));
         };
         self.is_known = token.admits(shown);
-        if self.is_known { Ok(()) } else { Err(Reply::Error("WRONGPASS", "this is not the token".to_owned())) }
+        if self.is_known {
+            Ok(())
+        } else {
+            Err(Reply::Error(
+                "WRONGPASS",
+                "this is not the token".to_owned(),
+            ))
+        }
     }
 
     fn client(&mut self, word: &[u8], rest: &[&[u8]]) -> Reply {
@@ -131,7 +162,12 @@ fn commands(arguments: &[&[u8]]) -> Reply {
     let entry = |(name, arguments): &(&str, i64)| {
         let flags = Reply::List(vec![Reply::Word("fast")]);
         let no_keys = [0, 0, 0].map(Reply::Number);
-        Reply::List([text(name), Reply::Number(*arguments), flags].into_iter().chain(no_keys).collect())
+        Reply::List(
+            [text(name), Reply::Number(*arguments), flags]
+                .into_iter()
+                .chain(no_keys)
+                .collect(),
+        )
     };
     let Some((word, names)) = arguments.split_first() else {
         return Reply::List(COMMANDS.iter().map(entry).collect());
@@ -141,8 +177,17 @@ fn commands(arguments: &[&[u8]]) -> Reply {
         (b"LIST", []) => Reply::List(COMMANDS.iter().map(|(name, _)| text(name)).collect()),
         (b"INFO", []) => Reply::List(COMMANDS.iter().map(entry).collect()),
         (b"INFO", names) => {
-            let known = |asked: &&[u8]| COMMANDS.iter().find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(asked));
-            Reply::List(names.iter().map(|asked| known(asked).map_or(Reply::Null, entry)).collect())
+            let known = |asked: &&[u8]| {
+                COMMANDS
+                    .iter()
+                    .find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(asked))
+            };
+            Reply::List(
+                names
+                    .iter()
+                    .map(|asked| known(asked).map_or(Reply::Null, entry))
+                    .collect(),
+            )
         }
         // The words are in the documentation.
         (b"DOCS", _) => Reply::Map(Vec::new()),

@@ -37,7 +37,11 @@ impl Client {
     fn with_token(config: &str, token: Option<&std::path::Path>) -> Self {
         let (desk, ending) = desk_with_token(config, token);
         let (stream, theirs) = duplex(1 << 16);
-        Self { stream, served: tokio::spawn(Connection::new(desk, theirs).run()), _ending: ending }
+        Self {
+            stream,
+            served: tokio::spawn(Connection::new(desk, theirs).run()),
+            _ending: ending,
+        }
     }
 
     /// Says something and hangs up; everything that is answered.
@@ -45,7 +49,10 @@ impl Client {
         self.stream.write_all(words.as_ref()).await.unwrap();
         self.stream.shutdown().await.unwrap();
         let mut told = Vec::new();
-        timeout(LONGEST, self.stream.read_to_end(&mut told)).await.unwrap().unwrap();
+        timeout(LONGEST, self.stream.read_to_end(&mut told))
+            .await
+            .unwrap()
+            .unwrap();
         String::from_utf8_lossy(&told).into_owned()
     }
 
@@ -53,14 +60,20 @@ impl Client {
     async fn ask(&mut self, words: &str, expected: &str) {
         self.stream.write_all(words.as_bytes()).await.unwrap();
         let mut told = vec![0; expected.len()];
-        timeout(LONGEST, self.stream.read_exact(&mut told)).await.unwrap().unwrap();
+        timeout(LONGEST, self.stream.read_exact(&mut told))
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(String::from_utf8_lossy(&told), expected, "{words}");
     }
 }
 
 /// The five numbers of each answer.
 fn numbers(told: &str) -> Vec<String> {
-    told.split("*5\r\n").skip(1).map(|answer| answer.trim_end().replace("\r\n", " ").replace(':', "")).collect()
+    told.split("*5\r\n")
+        .skip(1)
+        .map(|answer| answer.trim_end().replace("\r\n", " ").replace(':', ""))
+        .collect()
 }
 
 #[tokio::test]
@@ -75,7 +88,11 @@ async fn a_throttle_answers_with_the_five_numbers_that_clients_of_redis_cell_kno
     let told = Client::of("admin: off")
         .say("cl.throttle a 1 1 60 3\r\nCL.THROTTLE a 1 1 60 0\r\nCL.THROTTLE b 1 1 60\r\n")
         .await;
-    assert_eq!(numbers(&told), ["1 2 2 -1 0", "0 2 2 -1 0", "0 2 1 -1 60"], "too much ever; a look; another key");
+    assert_eq!(
+        numbers(&told),
+        ["1 2 2 -1 0", "0 2 2 -1 0", "0 2 1 -1 60"],
+        "too much ever; a look; another key"
+    );
 }
 
 #[tokio::test]
@@ -103,8 +120,15 @@ async fn configured_limits_are_asked_by_name() {
         "1 1 0 3600 3600",
     ];
     assert_eq!(numbers(&told), expected, "{told}");
-    let told = Client::of(LIMITS).say("SG.CHECK all\nSG.RESET all\nSG.CHECK all\n").await;
-    assert!(told.contains("+OK\r\n") && numbers(&told.replace("+OK\r\n", "")).iter().all(|all| all.starts_with('0')));
+    let told = Client::of(LIMITS)
+        .say("SG.CHECK all\nSG.RESET all\nSG.CHECK all\n")
+        .await;
+    assert!(
+        told.contains("+OK\r\n")
+            && numbers(&told.replace("+OK\r\n", ""))
+                .iter()
+                .all(|all| all.starts_with('0'))
+    );
 }
 
 #[tokio::test]
@@ -118,35 +142,67 @@ async fn a_throttle_and_a_limit_never_share_a_counter() {
 #[tokio::test]
 async fn clients_introduce_themselves() {
     let mut client = Client::of("admin: off");
-    client.ask("PING\r\nPING a\r\n*2\r\n$4\r\nECHO\r\n$3\r\na b\r\n", "+PONG\r\n$1\r\na\r\n$3\r\na b\r\n").await;
-    client.ask("CLIENT SETNAME me\nCLIENT GETNAME\nSELECT 0\n", "+OK\r\n$2\r\nme\r\n+OK\r\n").await;
-    client.ask("SELECT 1\n", "-ERR there is no database but 0\r\n").await;
-    client.ask("COMMAND COUNT\nCOMMAND DOCS\n", ":13\r\n*0\r\n").await;
-    client.ask("HELLO 3\n", "%7\r\n$6\r\nserver\r\n$8\r\nsluicegate\r\n").await;
-    let told = client.say("COMMAND DOCS\nCOMMAND INFO get\nHELLO 4\nHELLO 2 X\nAUTH a\nECHO\n").await;
-    for expected in
-        ["%0\r\n", "*1\r\n_\r\n", "-NOPROTO ", "-ERR expected HELLO", "-ERR no token is asked", "-ERR the number"]
-    {
+    client
+        .ask(
+            "PING\r\nPING a\r\n*2\r\n$4\r\nECHO\r\n$3\r\na b\r\n",
+            "+PONG\r\n$1\r\na\r\n$3\r\na b\r\n",
+        )
+        .await;
+    client
+        .ask(
+            "CLIENT SETNAME me\nCLIENT GETNAME\nSELECT 0\n",
+            "+OK\r\n$2\r\nme\r\n+OK\r\n",
+        )
+        .await;
+    client
+        .ask("SELECT 1\n", "-ERR there is no database but 0\r\n")
+        .await;
+    client
+        .ask("COMMAND COUNT\nCOMMAND DOCS\n", ":13\r\n*0\r\n")
+        .await;
+    client
+        .ask("HELLO 3\n", "%7\r\n$6\r\nserver\r\n$8\r\nsluicegate\r\n")
+        .await;
+    let told = client
+        .say("COMMAND DOCS\nCOMMAND INFO get\nHELLO 4\nHELLO 2 X\nAUTH a\nECHO\n")
+        .await;
+    for expected in [
+        "%0\r\n",
+        "*1\r\n_\r\n",
+        "-NOPROTO ",
+        "-ERR expected HELLO",
+        "-ERR no token is asked",
+        "-ERR the number",
+    ] {
         assert!(told.contains(expected), "{expected} is not in {told}");
     }
 }
 
 #[tokio::test]
 async fn a_word_that_is_no_command_is_told_and_the_conversation_goes_on() {
-    let told = Client::of("admin: off").say("*2\r\n$3\r\nGET\r\n$1\r\na\r\n*1\r\n$4\r\nPING\r\n").await;
+    let told = Client::of("admin: off")
+        .say("*2\r\n$3\r\nGET\r\n$1\r\na\r\n*1\r\n$4\r\nPING\r\n")
+        .await;
     assert_eq!(told, "-ERR unknown command \"GET\"\r\n+PONG\r\n");
 }
 
 #[tokio::test]
 async fn a_request_of_a_browser_is_obeyed_in_nothing() {
-    let told = Client::of(LIMITS).say("POST / HTTP/1.1\r\nHost: a\r\n\r\nSG.RESET all\r\n").await;
+    let told = Client::of(LIMITS)
+        .say("POST / HTTP/1.1\r\nHost: a\r\n\r\nSG.RESET all\r\n")
+        .await;
     assert_eq!(told, "-ERR unknown command \"POST\"\r\n");
 }
 
 #[tokio::test]
 async fn what_is_no_command_ends_the_conversation_after_what_came_before() {
-    let told = Client::of("admin: off").say("PING\r\n*1\r\n$x\r\nPING\r\n").await;
-    assert_eq!(told, "+PONG\r\n-ERR no command: a count or a length is no whole number\r\n");
+    let told = Client::of("admin: off")
+        .say("PING\r\n*1\r\n$x\r\nPING\r\n")
+        .await;
+    assert_eq!(
+        told,
+        "+PONG\r\n-ERR no command: a count or a length is no whole number\r\n"
+    );
     let told = Client::of("admin: off").say("QUIT\r\nPING\r\n").await;
     assert_eq!(told, "+OK\r\n");
 }
@@ -158,21 +214,51 @@ async fn strangers_get_nothing_but_the_door() {
     std::fs::write(&path, "0123456789abcdef").unwrap();
     let stranger = || Client::with_token(LIMITS, Some(&path));
     let refused = "-NOAUTH show the token first: AUTH token\r\n";
-    for line in ["SG.CHECK all", "CL.THROTTLE a 1 1 1", "ECHO a", "COMMAND", "CLIENT ID", "SELECT 0", "SG.RESET all"] {
+    for line in [
+        "SG.CHECK all",
+        "CL.THROTTLE a 1 1 1",
+        "ECHO a",
+        "COMMAND",
+        "CLIENT ID",
+        "SELECT 0",
+        "SG.RESET all",
+    ] {
         assert_eq!(stranger().say(format!("{line}\n")).await, refused, "{line}");
     }
     assert_eq!(stranger().say("PING\nQUIT\n").await, "+PONG\r\n+OK\r\n");
-    let told = stranger().say("HELLO 3\nHELLO 3 AUTH default 0123456789abcdeF\nAUTH 0\nECHO a\n").await;
+    let told = stranger()
+        .say("HELLO 3\nHELLO 3 AUTH default 0123456789abcdeF\nAUTH 0\nECHO a\n")
+        .await;
     assert!(
-        told.starts_with("-NOAUTH ") && told.matches("-WRONGPASS ").count() == 2 && told.ends_with(refused),
+        told.starts_with("-NOAUTH ")
+            && told.matches("-WRONGPASS ").count() == 2
+            && told.ends_with(refused),
         "{told}"
     );
-    assert_eq!(stranger().say("AUTH 0123456789abcdef\nECHO a\n").await, "+OK\r\n$1\r\na\r\n");
-    assert_eq!(stranger().say("AUTH default 0123456789abcdef\nECHO a\n").await, "+OK\r\n$1\r\na\r\n");
-    let told = stranger().say("HELLO 3 AUTH default 0123456789abcdef SETNAME me\nCLIENT GETNAME\n").await;
-    assert!(told.starts_with("%7\r\n") && told.ends_with("$2\r\nme\r\n"), "{told}");
-    let told = stranger().say("AUTH 0123456789abcdef\nAUTH wrong\nECHO a\n").await;
-    assert!(told.ends_with(refused), "a wrong token is a step back: {told}");
+    assert_eq!(
+        stranger().say("AUTH 0123456789abcdef\nECHO a\n").await,
+        "+OK\r\n$1\r\na\r\n"
+    );
+    assert_eq!(
+        stranger()
+            .say("AUTH default 0123456789abcdef\nECHO a\n")
+            .await,
+        "+OK\r\n$1\r\na\r\n"
+    );
+    let told = stranger()
+        .say("HELLO 3 AUTH default 0123456789abcdef SETNAME me\nCLIENT GETNAME\n")
+        .await;
+    assert!(
+        told.starts_with("%7\r\n") && told.ends_with("$2\r\nme\r\n"),
+        "{told}"
+    );
+    let told = stranger()
+        .say("AUTH 0123456789abcdef\nAUTH wrong\nECHO a\n")
+        .await;
+    assert!(
+        told.ends_with(refused),
+        "a wrong token is a step back: {told}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -199,11 +285,25 @@ async fn nobody_takes_for_ever_to_say_a_command_or_who_he_is() {
         tokio::time::advance(Duration::from_secs(2)).await;
     }
     let _ = timeout(LONGEST, slow.stream.read_to_end(&mut told)).await;
-    assert!(timeout(LONGEST, slow.served).await.unwrap().unwrap().is_err());
-    assert!(begun.elapsed() < Duration::from_secs(30) && began.elapsed() > Duration::from_secs(86_400));
+    assert!(
+        timeout(LONGEST, slow.served)
+            .await
+            .unwrap()
+            .unwrap()
+            .is_err()
+    );
+    assert!(
+        begun.elapsed() < Duration::from_secs(30) && began.elapsed() > Duration::from_secs(86_400)
+    );
     let stranger = Client::with_token(LIMITS, Some(&path));
     let begun = Instant::now();
-    assert!(timeout(LONGEST, stranger.served).await.unwrap().unwrap().is_err());
+    assert!(
+        timeout(LONGEST, stranger.served)
+            .await
+            .unwrap()
+            .unwrap()
+            .is_err()
+    );
     assert_eq!(begun.elapsed().as_secs(), 10);
 }
 
@@ -218,7 +318,9 @@ async fn a_process_that_ends_lets_its_clients_go() {
 
 /// A store that nobody ever reaches, with this policy.
 fn away(policy: &str) -> String {
-    format!("{LIMITS}store: {{ kind: redis, on_failure: {policy}, redis: {{ endpoints: \"127.0.0.1:1\" }} }}\n")
+    format!(
+        "{LIMITS}store: {{ kind: redis, on_failure: {policy}, redis: {{ endpoints: \"127.0.0.1:1\" }} }}\n"
+    )
 }
 
 #[tokio::test]
@@ -226,12 +328,23 @@ async fn the_failure_policy_of_the_store_decides_while_it_is_away() {
     let asked = "PING\nCL.THROTTLE a 1 1 3600\nSG.CHECK per-ip 203.0.113.7\nPING\n";
     let told = Client::of(&away("closed")).say(asked).await;
     assert_eq!(told.matches("-UNAVAILABLE the store ").count(), 2, "{told}");
-    assert!(told.starts_with("+PONG\r\n-") && told.ends_with("\r\n+PONG\r\n"), "in order: {told}");
+    assert!(
+        told.starts_with("+PONG\r\n-") && told.ends_with("\r\n+PONG\r\n"),
+        "in order: {told}"
+    );
     let told = Client::of(&away("open")).say(asked).await;
-    assert_eq!(numbers(&told.replace("+PONG\r\n", "")), ["0 2 -1 -1 -1", "0 -1 -1 -1 -1"]);
+    assert_eq!(
+        numbers(&told.replace("+PONG\r\n", "")),
+        ["0 2 -1 -1 -1", "0 -1 -1 -1 -1"]
+    );
     let told = Client::of(&away("local")).say(asked).await;
-    assert_eq!(numbers(&told.replace("+PONG\r\n", "")), ["0 2 1 -1 3600", "0 2 1 -1 3600"]);
-    let told = Client::of(&away("open")).say("SG.REFUND all\nSG.RESET all\n").await;
+    assert_eq!(
+        numbers(&told.replace("+PONG\r\n", "")),
+        ["0 2 1 -1 3600", "0 2 1 -1 3600"]
+    );
+    let told = Client::of(&away("open"))
+        .say("SG.REFUND all\nSG.RESET all\n")
+        .await;
     assert_eq!(told.matches("-UNAVAILABLE ").count(), 2, "{told}");
 }
 
@@ -271,5 +384,7 @@ proptest! {
 fn without_id(told: &str) -> String {
     let mut parts = told.split("$2\r\nid\r\n");
     let first = parts.next().unwrap_or_default().to_owned();
-    parts.fold(first, |all, part| all + part.split_once("\r\n").map_or("", |(_, rest)| rest))
+    parts.fold(first, |all, part| {
+        all + part.split_once("\r\n").map_or("", |(_, rest)| rest)
+    })
 }

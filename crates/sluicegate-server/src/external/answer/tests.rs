@@ -14,7 +14,9 @@ fn understood(text: &str) -> Result<Understood, &'static str> {
 
 #[track_caller]
 fn told(text: &str) -> Told {
-    understood(text).unwrap_or_else(|wrong| panic!("{wrong}: {text}")).told
+    understood(text)
+        .unwrap_or_else(|wrong| panic!("{wrong}: {text}"))
+        .told
 }
 
 #[test]
@@ -24,11 +26,20 @@ fn a_whole_answer_is_understood() {
             "failure_code": 429, "backend_url": "https://tenant.example:8443", "backend_protocol": "h2",
             "request_timeout": "1m30s", "cache_max_age_seconds": 300, "cache_no_store": false, "comment": "new"}"#,
     );
-    assert_eq!(told.quota, Some(Quota::new(1_000, Nanos::MINUTE, 200).unwrap()));
+    assert_eq!(
+        told.quota,
+        Some(Quota::new(1_000, Nanos::MINUTE, 200).unwrap())
+    );
     assert_eq!(told.tenant.as_deref(), Some("acme-corp"));
-    assert_eq!(told.on_failure, Some(FailurePolicy::Closed(FailureStatus::new(429).unwrap())));
+    assert_eq!(
+        told.on_failure,
+        Some(FailurePolicy::Closed(FailureStatus::new(429).unwrap()))
+    );
     let backend = told.backend.unwrap();
-    assert_eq!((backend.tls, backend.host.as_str(), backend.port), (true, "tenant.example", 8_443));
+    assert_eq!(
+        (backend.tls, backend.host.as_str(), backend.port),
+        (true, "tenant.example", 8_443)
+    );
     assert_eq!(backend.http, BackendHttp::Http2);
     assert_eq!(told.request_timeout, Some(Nanos::from_secs(90)));
     assert!(!told.is_stale);
@@ -38,11 +49,25 @@ fn a_whole_answer_is_understood() {
 #[test]
 fn an_average_of_zero_is_unlimited_and_what_is_left_out_has_a_default() {
     assert_eq!(told(r#"{"average": 0}"#).quota, None);
-    assert_eq!(told(r#"{"average": 0, "burst": 5, "period": "1s"}"#).quota, None);
-    assert_eq!(told(r#"{"average": 7}"#).quota, Some(Quota::new(7, Nanos::SECOND, 7).unwrap()));
-    assert_eq!(told(r#"{"average": 7, "burst": null, "period": "2h"}"#).quota.unwrap().limit(), 7);
+    assert_eq!(
+        told(r#"{"average": 0, "burst": 5, "period": "1s"}"#).quota,
+        None
+    );
+    assert_eq!(
+        told(r#"{"average": 7}"#).quota,
+        Some(Quota::new(7, Nanos::SECOND, 7).unwrap())
+    );
+    assert_eq!(
+        told(r#"{"average": 7, "burst": null, "period": "2h"}"#)
+            .quota
+            .unwrap()
+            .limit(),
+        7
+    );
     assert_eq!(understood("{}"), Err("average is missing"));
-    assert!(Answer::from_json(b"{}", Zeroes::LeftOut).is_ok_and(|answer| answer == Answer::default()));
+    assert!(
+        Answer::from_json(b"{}", Zeroes::LeftOut).is_ok_and(|answer| answer == Answer::default())
+    );
 }
 
 /// E2
@@ -65,11 +90,24 @@ fn numbers_may_be_text_and_choices_numbers_and_names_in_two_spellings() {
         ("\"passthrough\"", Some(FailurePolicy::Open)),
         ("\"FAILURE_POLICY_PASSTHROUGH\"", Some(FailurePolicy::Open)),
         ("2", Some(FailurePolicy::default())),
-        ("\"FAILURE_POLICY_FAIL_CLOSED\"", Some(FailurePolicy::default())),
+        (
+            "\"FAILURE_POLICY_FAIL_CLOSED\"",
+            Some(FailurePolicy::default()),
+        ),
     ] {
-        assert_eq!(told(&format!(r#"{{"average": 1, "failure_policy": {policy}}}"#)).on_failure, expected, "{policy}");
+        assert_eq!(
+            told(&format!(r#"{{"average": 1, "failure_policy": {policy}}}"#)).on_failure,
+            expected,
+            "{policy}"
+        );
     }
-    assert_eq!(told(r#"{"average": 1, "failure_code": 418}"#).failure_status.unwrap().get(), 418);
+    assert_eq!(
+        told(r#"{"average": 1, "failure_code": 418}"#)
+            .failure_status
+            .unwrap()
+            .get(),
+        418
+    );
 }
 
 /// E2, T-24, T-36
@@ -90,41 +128,120 @@ fn what_makes_no_sense_is_refused_by_name() {
         (r#"{"average": 1, "burst": -1}"#, "burst is negative"),
         (r#"{"average": 1.5}"#, "average is no whole number"),
         (r#"{"average": 1e30}"#, "average is no whole number"),
-        (r#"{"average": 9223372036854775808}"#, "average is no whole number"),
+        (
+            r#"{"average": 9223372036854775808}"#,
+            "average is no whole number",
+        ),
         (r#"{"average": "ten"}"#, "average is no whole number"),
         (r#"{"average": ""}"#, "average is no whole number"),
         (r#"{"average": true}"#, "average is no whole number"),
         (r#"{"average": [1]}"#, "average is no whole number"),
         (r#"{"average": {"value": 1}}"#, "average is no whole number"),
-        (r#"{"average": 9223372036854775807}"#, "its quota cannot be kept"),
-        (r#"{"average": 1, "burst": 9223372036854775807, "period": "1y"}"#, "its quota cannot be kept"),
+        (
+            r#"{"average": 9223372036854775807}"#,
+            "its quota cannot be kept",
+        ),
+        (
+            r#"{"average": 1, "burst": 9223372036854775807, "period": "1y"}"#,
+            "its quota cannot be kept",
+        ),
         (r#"{"average": 1, "period": 1}"#, "period is no text"),
-        (r#"{"average": 1, "period": "soon"}"#, "period is no duration"),
-        (r#"{"average": 1, "period": "-1s"}"#, "period is no duration"),
-        (r#"{"average": 1, "period": "1.5s"}"#, "period is no duration"),
-        (r#"{"average": 0, "period": "99999999999999999999s"}"#, "period is no duration"),
-        (r#"{"average": 1, "period": "0s"}"#, "its quota cannot be kept"),
-        (r#"{"average": 1, "failure_policy": "sideways"}"#, "failure_policy is unknown"),
-        (r#"{"average": 1, "failure_policy": 4}"#, "failure_policy is unknown"),
-        (r#"{"average": 1, "failure_policy": true}"#, "a choice is neither a word nor a number"),
-        (r#"{"average": 1, "failure_code": 200}"#, "failure_code is no status from 400 to 599"),
-        (r#"{"average": 1, "failure_code": -1}"#, "failure_code is no status from 400 to 599"),
-        (r#"{"average": 1, "failure_code": 99999999999}"#, "failure_code is no number of a status"),
-        (r#"{"average": 1, "backend_protocol": "h9"}"#, "backend_protocol is unknown"),
-        (r#"{"average": 1, "backend_url": 1}"#, "backend_url is no text"),
-        (r#"{"average": 1, "tenant_key": ["a"]}"#, "tenant_key is no text"),
-        (r#"{"average": 1, "request_timeout": "2h"}"#, "request_timeout is no duration of 1ms to 1h"),
-        (r#"{"average": 1, "cache_no_store": "yes"}"#, "cache_no_store is neither true nor false"),
-        (r#"{"average": 1, "cache_max_age_seconds": -1}"#, "cache_max_age_seconds is negative"),
-        (r#"{"average": 1, "tenant_key": "a\u0000b"}"#, "it holds control characters"),
-        (r#"{"average": 1, "tenant_key": "a\r\nb"}"#, "it holds control characters"),
-        (r#"{"average": 1, "comment": "\u007f"}"#, "it holds control characters"),
-        (r#"{"average": 1, "comment": ["\u0085"]}"#, "it holds control characters"),
-        (r#"{"average": 1, "\u001b[2J": 1}"#, "it holds control characters"),
+        (
+            r#"{"average": 1, "period": "soon"}"#,
+            "period is no duration",
+        ),
+        (
+            r#"{"average": 1, "period": "-1s"}"#,
+            "period is no duration",
+        ),
+        (
+            r#"{"average": 1, "period": "1.5s"}"#,
+            "period is no duration",
+        ),
+        (
+            r#"{"average": 0, "period": "99999999999999999999s"}"#,
+            "period is no duration",
+        ),
+        (
+            r#"{"average": 1, "period": "0s"}"#,
+            "its quota cannot be kept",
+        ),
+        (
+            r#"{"average": 1, "failure_policy": "sideways"}"#,
+            "failure_policy is unknown",
+        ),
+        (
+            r#"{"average": 1, "failure_policy": 4}"#,
+            "failure_policy is unknown",
+        ),
+        (
+            r#"{"average": 1, "failure_policy": true}"#,
+            "a choice is neither a word nor a number",
+        ),
+        (
+            r#"{"average": 1, "failure_code": 200}"#,
+            "failure_code is no status from 400 to 599",
+        ),
+        (
+            r#"{"average": 1, "failure_code": -1}"#,
+            "failure_code is no status from 400 to 599",
+        ),
+        (
+            r#"{"average": 1, "failure_code": 99999999999}"#,
+            "failure_code is no number of a status",
+        ),
+        (
+            r#"{"average": 1, "backend_protocol": "h9"}"#,
+            "backend_protocol is unknown",
+        ),
+        (
+            r#"{"average": 1, "backend_url": 1}"#,
+            "backend_url is no text",
+        ),
+        (
+            r#"{"average": 1, "tenant_key": ["a"]}"#,
+            "tenant_key is no text",
+        ),
+        (
+            r#"{"average": 1, "request_timeout": "2h"}"#,
+            "request_timeout is no duration of 1ms to 1h",
+        ),
+        (
+            r#"{"average": 1, "cache_no_store": "yes"}"#,
+            "cache_no_store is neither true nor false",
+        ),
+        (
+            r#"{"average": 1, "cache_max_age_seconds": -1}"#,
+            "cache_max_age_seconds is negative",
+        ),
+        (
+            r#"{"average": 1, "tenant_key": "a\u0000b"}"#,
+            "it holds control characters",
+        ),
+        (
+            r#"{"average": 1, "tenant_key": "a\r\nb"}"#,
+            "it holds control characters",
+        ),
+        (
+            r#"{"average": 1, "comment": "\u007f"}"#,
+            "it holds control characters",
+        ),
+        (
+            r#"{"average": 1, "comment": ["\u0085"]}"#,
+            "it holds control characters",
+        ),
+        (
+            r#"{"average": 1, "\u001b[2J": 1}"#,
+            "it holds control characters",
+        ),
     ] {
         assert_eq!(understood(text), Err(wrong), "{text}");
     }
-    let deep = format!(r#"{{"average": 1, "comment": {}1{}}}"#, "[".repeat(10_000), "]".repeat(10_000));
+    let deep = format!(
+        r#"{{"average": 1, "comment": {}1{}}}"#,
+        "[".repeat(10_000),
+        "]".repeat(10_000)
+    );
     assert_eq!(understood(&deep), Err("it is no JSON"));
     let open = format!(r#"{{"average": 1, "comment": {}"#, "{\"a\":".repeat(10_000));
     assert_eq!(understood(&open), Err("it is no JSON"));
@@ -134,12 +251,28 @@ fn what_makes_no_sense_is_refused_by_name() {
 #[test]
 fn control_characters_are_refused_wherever_the_answer_comes_from() {
     for answer in [
-        Answer { period: "1s\n".to_owned(), ..Answer::default() },
-        Answer { tenant_key: "a\0".to_owned(), ..Answer::default() },
-        Answer { backend_url: "http://a.example\r\n".to_owned(), ..Answer::default() },
-        Answer { request_timeout: "1s\u{9f}".to_owned(), ..Answer::default() },
+        Answer {
+            period: "1s\n".to_owned(),
+            ..Answer::default()
+        },
+        Answer {
+            tenant_key: "a\0".to_owned(),
+            ..Answer::default()
+        },
+        Answer {
+            backend_url: "http://a.example\r\n".to_owned(),
+            ..Answer::default()
+        },
+        Answer {
+            request_timeout: "1s\u{9f}".to_owned(),
+            ..Answer::default()
+        },
     ] {
-        assert_eq!(answer.understood(&policy()), Err("it holds control characters"), "{answer:?}");
+        assert_eq!(
+            answer.understood(&policy()),
+            Err("it holds control characters"),
+            "{answer:?}"
+        );
     }
 }
 
@@ -149,20 +282,34 @@ fn a_tenant_key_that_is_none_is_ignored_and_told() {
     let longest = "a".repeat(256);
     for key in ["a", "A.b_c:d-9", "stale:x", "t:a", longest.as_str()] {
         let found = understood(&format!(r#"{{"average": 1, "tenant_key": "{key}"}}"#)).unwrap();
-        assert_eq!((found.told.tenant.as_deref(), found.has_invalid_tenant), (Some(key), false));
+        assert_eq!(
+            (found.told.tenant.as_deref(), found.has_invalid_tenant),
+            (Some(key), false)
+        );
     }
     let too_long = "a".repeat(257);
     for key in ["a b", "a/b", "{a}", "ä", "*", too_long.as_str()] {
         let found = understood(&format!(r#"{{"average": 1, "tenant_key": "{key}"}}"#)).unwrap();
-        assert_eq!((found.told.tenant, found.has_invalid_tenant), (None, true), "{key}");
+        assert_eq!(
+            (found.told.tenant, found.has_invalid_tenant),
+            (None, true),
+            "{key}"
+        );
     }
-    assert!(!understood(r#"{"average": 1, "tenant_key": ""}"#).unwrap().has_invalid_tenant);
+    assert!(
+        !understood(r#"{"average": 1, "tenant_key": ""}"#)
+            .unwrap()
+            .has_invalid_tenant
+    );
 }
 
 #[test]
 fn a_backend_that_is_refused_is_ignored_and_told() {
     let found = understood(r#"{"average": 1, "backend_url": "http://169.254.169.254"}"#).unwrap();
-    assert_eq!((found.told.backend, found.refused_backend), (None, Some(Refused::Private)));
+    assert_eq!(
+        (found.told.backend, found.refused_backend),
+        (None, Some(Refused::Private))
+    );
 }
 
 proptest::proptest! {

@@ -117,23 +117,46 @@ fn urls_that_lead_inside_or_mean_two_things_are_refused() {
     for (url, why) in HOSTILE {
         assert_eq!(by_default().parse(url), Err(*why), "{url:?}");
     }
-    assert_eq!(by_default().parse(&format!("http://{}.example", "a".repeat(600))), Err(Refused::Malformed));
-    assert_eq!(by_default().parse(&format!("http://{}.example", "a".repeat(64))), Err(Refused::Host));
+    assert_eq!(
+        by_default().parse(&format!("http://{}.example", "a".repeat(600))),
+        Err(Refused::Malformed)
+    );
+    assert_eq!(
+        by_default().parse(&format!("http://{}.example", "a".repeat(64))),
+        Err(Refused::Host)
+    );
 }
 
 #[test]
 fn plain_urls_are_read() {
     let read = |url: &str| {
-        let backend = by_default().parse(url).unwrap_or_else(|refused| panic!("{url}: {refused}"));
+        let backend = by_default()
+            .parse(url)
+            .unwrap_or_else(|refused| panic!("{url}: {refused}"));
         (backend.tls, backend.host, backend.port)
     };
-    assert_eq!(read("http://a.example"), (false, "a.example".to_owned(), 80));
-    assert_eq!(read("HTTPS://A.Example./"), (true, "a.example".to_owned(), 443));
-    assert_eq!(read("https://tenant-7.a_b.example:8443"), (true, "tenant-7.a_b.example".to_owned(), 8_443));
+    assert_eq!(
+        read("http://a.example"),
+        (false, "a.example".to_owned(), 80)
+    );
+    assert_eq!(
+        read("HTTPS://A.Example./"),
+        (true, "a.example".to_owned(), 443)
+    );
+    assert_eq!(
+        read("https://tenant-7.a_b.example:8443"),
+        (true, "tenant-7.a_b.example".to_owned(), 8_443)
+    );
     assert_eq!(read("http://8.8.8.8:1"), (false, "8.8.8.8".to_owned(), 1));
-    assert_eq!(read("http://[2606:4700:0:0::1]"), (false, "2606:4700::1".to_owned(), 80));
+    assert_eq!(
+        read("http://[2606:4700:0:0::1]"),
+        (false, "2606:4700::1".to_owned(), 80)
+    );
     // Resolved when it is dialled, and refused then.
-    assert_eq!(read("http://localhost"), (false, "localhost".to_owned(), 80));
+    assert_eq!(
+        read("http://localhost"),
+        (false, "localhost".to_owned(), 80)
+    );
 }
 
 /// Addresses that lead inside, or nowhere.
@@ -157,7 +180,10 @@ const OUTSIDE: &str = "
 #[test]
 fn addresses_are_judged_when_they_are_dialled() {
     for address in INSIDE.split_whitespace() {
-        assert!(!by_default().may_dial(address.parse().unwrap()), "{address}");
+        assert!(
+            !by_default().may_dial(address.parse().unwrap()),
+            "{address}"
+        );
     }
     for address in OUTSIDE.split_whitespace() {
         assert!(by_default().may_dial(address.parse().unwrap()), "{address}");
@@ -167,10 +193,25 @@ fn addresses_are_judged_when_they_are_dialled() {
 #[test]
 fn where_private_networks_are_allowed_what_is_no_server_is_still_refused() {
     let policy = policy(|settings| settings.deny_private_networks = false);
-    for address in ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "fd00::1", "::ffff:10.0.0.1"] {
+    for address in [
+        "127.0.0.1",
+        "10.0.0.1",
+        "169.254.169.254",
+        "::1",
+        "fd00::1",
+        "::ffff:10.0.0.1",
+    ] {
         assert!(policy.may_dial(address.parse().unwrap()), "{address}");
     }
-    for address in ["0.0.0.0", "224.0.0.1", "255.255.255.255", "::", "ff02::1", "::ffff:0.0.0.0", "64:ff9b::"] {
+    for address in [
+        "0.0.0.0",
+        "224.0.0.1",
+        "255.255.255.255",
+        "::",
+        "ff02::1",
+        "::ffff:0.0.0.0",
+        "64:ff9b::",
+    ] {
         assert!(!policy.may_dial(address.parse().unwrap()), "{address}");
     }
     assert!(policy.parse("http://127.0.0.1:1").is_ok());
@@ -178,8 +219,15 @@ fn where_private_networks_are_allowed_what_is_no_server_is_still_refused() {
 
 #[test]
 fn a_list_of_hosts_is_exclusive() {
-    let policy = policy(|settings| settings.allowed_hosts = vec!["a.example".to_owned(), "*.b.example".to_owned()]);
-    for url in ["http://a.example", "http://A.example.:81", "https://x.b.example", "http://y.x.b.example"] {
+    let policy = policy(|settings| {
+        settings.allowed_hosts = vec!["a.example".to_owned(), "*.b.example".to_owned()]
+    });
+    for url in [
+        "http://a.example",
+        "http://A.example.:81",
+        "https://x.b.example",
+        "http://y.x.b.example",
+    ] {
         assert!(policy.parse(url).is_ok(), "{url}");
     }
     for url in [
@@ -190,7 +238,10 @@ fn a_list_of_hosts_is_exclusive() {
         "http://evila.example",
         "http://8.8.8.8",
     ] {
-        assert!(matches!(policy.parse(url), Err(Refused::NotAllowed | Refused::Host)), "{url}");
+        assert!(
+            matches!(policy.parse(url), Err(Refused::NotAllowed | Refused::Host)),
+            "{url}"
+        );
     }
 }
 

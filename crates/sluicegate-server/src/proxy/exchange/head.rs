@@ -37,7 +37,9 @@ pub(super) fn take(input: &mut BytesMut, is_head: bool) -> Result<Option<Head>, 
     if input.is_empty() {
         return Ok(None);
     }
-    read(input)?.map(|text| text.understood(is_head)).transpose()
+    read(input)?
+        .map(|text| text.understood(is_head))
+        .transpose()
 }
 
 /// A head as text.
@@ -54,20 +56,39 @@ fn read(input: &mut BytesMut) -> Result<Option<Text>, &'static str> {
     let config = httparse::ParserConfig::default();
     let length = match config.parse_response_with_uninit_headers(&mut parsed, input, &mut uninit) {
         Ok(httparse::Status::Complete(length)) => length,
-        Ok(httparse::Status::Partial) if input.len() > BYTES_MAX => return Err("its head is too long"),
+        Ok(httparse::Status::Partial) if input.len() > BYTES_MAX => {
+            return Err("its head is too long");
+        }
         Ok(httparse::Status::Partial) => return Ok(None),
         Err(httparse::Error::TooManyHeaders) => return Err("it has too many headers"),
         Err(_) => return Err("its head cannot be read"),
     };
-    let status = parsed.code.and_then(|code| StatusCode::from_u16(code).ok()).ok_or("its status is none")?;
+    let status = parsed
+        .code
+        .and_then(|code| StatusCode::from_u16(code).ok())
+        .ok_or("its status is none")?;
     let is_http11 = parsed.version == Some(1);
-    let lines = parsed.headers.iter().map(|line| Line::of(input, line)).collect();
-    Ok(Some(Text { status, is_http11, lines, bytes: input.split_to(length).freeze() }))
+    let lines = parsed
+        .headers
+        .iter()
+        .map(|line| Line::of(input, line))
+        .collect();
+    Ok(Some(Text {
+        status,
+        is_http11,
+        lines,
+        bytes: input.split_to(length).freeze(),
+    }))
 }
 
 impl Text {
     fn understood(self, is_head: bool) -> Result<Head, &'static str> {
-        let Self { status, is_http11, bytes, mut lines } = self;
+        let Self {
+            status,
+            is_http11,
+            bytes,
+            mut lines,
+        } = self;
         let is_switch = status == StatusCode::SWITCHING_PROTOCOLS;
         // The length that the body would have, of one that is not sent.
         let keeps_length = is_head || status == StatusCode::NOT_MODIFIED;
@@ -97,16 +118,30 @@ impl Text {
             return Err(wrong);
         }
         let framing = said.framing(&bytes, status, is_head, is_http11)?;
-        let options = said.connection.iter().flat_map(|line| rewrite::options(&bytes[line.value.range()]));
-        let closes = options.clone().any(|option| option.eq_ignore_ascii_case(b"close"));
+        let options = said
+            .connection
+            .iter()
+            .flat_map(|line| rewrite::options(&bytes[line.value.range()]));
+        let closes = options
+            .clone()
+            .any(|option| option.eq_ignore_ascii_case(b"close"));
         let unnamed: Vec<_> = options.filter_map(rewrite::droppable).collect();
         let is_last = closes || is_switch || said.is_doubtful();
         let stays_open = is_http11 && !is_last && !framing.ends_with_connection();
         let mut lines = AnswerLines::of_text(bytes.clone(), lines);
         if !unnamed.is_empty() {
-            lines.retain(|name| !unnamed.iter().any(|other| name.eq_ignore_ascii_case(other.as_str().as_bytes())));
+            lines.retain(|name| {
+                !unnamed
+                    .iter()
+                    .any(|other| name.eq_ignore_ascii_case(other.as_str().as_bytes()))
+            });
         }
-        Ok(Head { status, lines, framing, stays_open })
+        Ok(Head {
+            status,
+            lines,
+            framing,
+            stays_open,
+        })
     }
 }
 
@@ -121,7 +156,10 @@ struct Said {
 impl Said {
     fn take_length(&mut self, digits: &[u8]) -> Result<(), &'static str> {
         let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
-        let length = str::from_utf8(digits).ok().filter(|_| is_number).and_then(|text| text.parse().ok());
+        let length = str::from_utf8(digits)
+            .ok()
+            .filter(|_| is_number)
+            .and_then(|text| text.parse().ok());
         let length = length.ok_or("its Content-Length is no number")?;
         if self.length.is_some_and(|other| other != length) {
             return Err("it has two lengths");
@@ -137,15 +175,18 @@ impl Said {
         is_head: bool,
         is_http11: bool,
     ) -> Result<Framing, &'static str> {
-        let has_none =
-            is_head || status.is_informational() || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+        let has_none = is_head
+            || status.is_informational()
+            || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
         if has_none {
             return Ok(Framing::EMPTY);
         }
         match (&self.codings[..], self.length) {
             ([], Some(length)) => Ok(Framing::Length(length)),
             ([], None) => Ok(Framing::UntilEnd),
-            ([coding], _) if is_http11 && bytes[coding.value.range()].eq_ignore_ascii_case(b"chunked") => {
+            ([coding], _)
+                if is_http11 && bytes[coding.value.range()].eq_ignore_ascii_case(b"chunked") =>
+            {
                 Ok(Framing::Chunked(Chunks::new()))
             }
             _ => Err("its Transfer-Encoding is not understood"),
@@ -171,7 +212,8 @@ mod tests {
     }
 
     fn names(head: &Head) -> Vec<String> {
-        let name = |(name, _): (&[u8], &[u8])| String::from_utf8(name.to_ascii_lowercase()).unwrap();
+        let name =
+            |(name, _): (&[u8], &[u8])| String::from_utf8(name.to_ascii_lowercase()).unwrap();
         let mut names: Vec<_> = head.lines.theirs().map(name).collect();
         names.sort_unstable();
         names
@@ -181,21 +223,31 @@ mod tests {
     fn the_body_ends_where_the_head_says() {
         let length = head("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n").unwrap();
         assert!(matches!(length.framing, Framing::Length(5)) && length.stays_open);
-        let same_twice = head("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\n").unwrap();
+        let same_twice =
+            head("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\n").unwrap();
         assert!(matches!(same_twice.framing, Framing::Length(5)));
-        let twice_of_head = of("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\n", true).unwrap();
+        let twice_of_head = of(
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\n",
+            true,
+        )
+        .unwrap();
         assert_eq!(names(&twice_of_head), ["content-length"]);
         let chunked = head("HTTP/1.1 200 OK\r\ntransfer-encoding: Chunked\r\n\r\n").unwrap();
         assert!(matches!(chunked.framing, Framing::Chunked(_)) && chunked.stays_open);
         let until_end = head("HTTP/1.1 200 OK\r\n\r\n").unwrap();
         assert!(matches!(until_end.framing, Framing::UntilEnd) && !until_end.stays_open);
-        for empty in
-            ["HTTP/1.1 204 None\r\ncontent-length: 5\r\n\r\n", "HTTP/1.1 304 Same\r\n\r\n", "HTTP/1.1 100 Go\r\n\r\n"]
-        {
+        for empty in [
+            "HTTP/1.1 204 None\r\ncontent-length: 5\r\n\r\n",
+            "HTTP/1.1 304 Same\r\n\r\n",
+            "HTTP/1.1 100 Go\r\n\r\n",
+        ] {
             assert!(head(empty).unwrap().framing.is_over(), "{empty}");
         }
         let of_head = of("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n", true).unwrap();
-        assert!(of_head.framing.is_over() && names(&of_head) == ["content-length"], "the length that GET would have");
+        assert!(
+            of_head.framing.is_over() && names(&of_head) == ["content-length"],
+            "the length that GET would have"
+        );
     }
 
     #[test]
@@ -217,8 +269,14 @@ mod tests {
         ] {
             assert!(head(text).is_err(), "{text:?}");
         }
-        let both = head("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap();
-        assert!(matches!(both.framing, Framing::Chunked(_)) && !both.stays_open && names(&both).is_empty());
+        let both =
+            head("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n")
+                .unwrap();
+        assert!(
+            matches!(both.framing, Framing::Chunked(_))
+                && !both.stays_open
+                && names(&both).is_empty()
+        );
         for closing in [
             "HTTP/1.1 200 OK\r\nConnection: x, Close\r\nContent-Length: 0\r\n\r\n",
             "HTTP/1.0 200 OK\r\ncontent-length: 0\r\n\r\n",
@@ -234,8 +292,12 @@ mod tests {
                     Content-Length: 0\r\n\r\n";
         let head_of_it = head(text).unwrap();
         assert_eq!(names(&head_of_it), ["set-cookie", "set-cookie"]);
-        assert!(head_of_it.framing.is_over(), "a length cannot be taken away");
-        let switch = head("HTTP/1.1 101 Go\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n").unwrap();
+        assert!(
+            head_of_it.framing.is_over(),
+            "a length cannot be taken away"
+        );
+        let switch =
+            head("HTTP/1.1 101 Go\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n").unwrap();
         assert!(switch.is_switch() && names(&switch) == ["upgrade"]);
     }
 
@@ -243,13 +305,19 @@ mod tests {
     fn a_head_that_has_not_come_is_waited_for_up_to_a_bound() {
         let text = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
         for length in 0..text.len() - 5 {
-            assert!(matches!(take(&mut BytesMut::from(&text[..length]), false), Ok(None)), "{length}");
+            assert!(
+                matches!(take(&mut BytesMut::from(&text[..length]), false), Ok(None)),
+                "{length}"
+            );
         }
         let mut whole = BytesMut::from(text);
         assert!(take(&mut whole, false).unwrap().is_some() && whole == "hello");
         let endless = format!("HTTP/1.1 200 OK\r\nA: {}", "x".repeat(BYTES_MAX));
         assert_eq!(head(&endless).err(), Some("its head is too long"));
-        let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(LINES_MAX + 1));
+        let many = format!(
+            "HTTP/1.1 200 OK\r\n{}\r\n",
+            "a: b\r\n".repeat(LINES_MAX + 1)
+        );
         assert_eq!(head(&many).err(), Some("it has too many headers"));
     }
 }

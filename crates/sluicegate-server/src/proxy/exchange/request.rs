@@ -10,14 +10,31 @@ use crate::proxy::rewrite::{self, Hop};
 use crate::proxy::wire::{Ends, Outgoing, Text};
 
 /// Writes the head, and sends the body after it.
-pub(super) fn begin(outgoing: &mut Outgoing<RequestBody>, parts: &Parts, hop: &Hop<'_>, body: RequestBody) {
-    let length = || parts.headers.get(CONTENT_LENGTH).and_then(|line| line.to_str().ok()?.parse().ok());
+pub(super) fn begin(
+    outgoing: &mut Outgoing<RequestBody>,
+    parts: &Parts,
+    hop: &Hop<'_>,
+    body: RequestBody,
+) {
+    let length = || {
+        parts
+            .headers
+            .get(CONTENT_LENGTH)
+            .and_then(|line| line.to_str().ok()?.parse().ok())
+    };
     let body = (!body.is_end_stream()).then_some(body);
-    let ends = body.as_ref().and_then(|_| length()).map_or(Ends::Chunked, Ends::Length);
+    let ends = body
+        .as_ref()
+        .and_then(|_| length())
+        .map_or(Ends::Chunked, Ends::Length);
     let has_body = body.is_some();
     outgoing.begin(|text| write_head(text, parts, hop), body, ends);
     if has_body {
-        let lines = parts.headers.get_all(TRAILER).into_iter().map(HeaderValue::as_bytes);
+        let lines = parts
+            .headers
+            .get_all(TRAILER)
+            .into_iter()
+            .map(HeaderValue::as_bytes);
         outgoing.announce(rewrite::trailers(lines));
     }
 }

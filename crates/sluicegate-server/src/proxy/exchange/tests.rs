@@ -28,7 +28,11 @@ fn told(bytes: &[u8], part: usize) -> Result<Option<Told>, &'static str> {
     };
     let mut told = Told {
         status: head.status.as_u16(),
-        lines: head.lines.theirs().map(|(name, value)| (name.to_vec(), value.to_vec())).collect(),
+        lines: head
+            .lines
+            .theirs()
+            .map(|(name, value)| (name.to_vec(), value.to_vec()))
+            .collect(),
         body: Vec::new(),
         trailers: 0,
         is_whole: false,
@@ -59,11 +63,19 @@ fn answer_like() -> impl Strategy<Value = Vec<u8>> {
         Just("X-A: b\r\n".to_owned()),
         "[ -~\r\n]{0,12}",
     ];
-    let body = prop_oneof![Just("5\r\nhello\r\n0\r\n\r\n".to_owned()), "[0-9a-fx;:\r\n ]{0,24}"];
-    let status =
-        prop_oneof![Just("HTTP/1.1 200 OK\r\n"), Just("HTTP/1.0 404 No\r\n"), Just("HTTP/1.1 103\r\n"), Just("")];
-    (status, proptest::collection::vec(line, 0..4), body)
-        .prop_map(|(status, lines, body)| format!("{status}{}\r\n{body}", lines.concat()).into_bytes())
+    let body = prop_oneof![
+        Just("5\r\nhello\r\n0\r\n\r\n".to_owned()),
+        "[0-9a-fx;:\r\n ]{0,24}"
+    ];
+    let status = prop_oneof![
+        Just("HTTP/1.1 200 OK\r\n"),
+        Just("HTTP/1.0 404 No\r\n"),
+        Just("HTTP/1.1 103\r\n"),
+        Just("")
+    ];
+    (status, proptest::collection::vec(line, 0..4), body).prop_map(|(status, lines, body)| {
+        format!("{status}{}\r\n{body}", lines.concat()).into_bytes()
+    })
 }
 
 proptest! {

@@ -24,7 +24,10 @@ impl Body for WireBody {
     type Data = Bytes;
     type Error = BodyError;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let decoded = ready!(self.0.wire().poll_decoded(cx));
         Poll::Ready(match decoded {
             Ok(Decoded::Data(data)) => Some(Ok(Frame::data(data))),

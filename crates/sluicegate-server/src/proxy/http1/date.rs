@@ -12,7 +12,9 @@ thread_local! {
 
 /// The date now.
 pub(super) fn now() -> Text {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since_1970 = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     at(i64::try_from(since_1970.as_secs()).unwrap_or_default())
 }
 
@@ -27,9 +29,13 @@ fn at(second: i64) -> Text {
 }
 
 fn written(second: i64) -> Text {
-    let instant = jiff::Timestamp::from_second(second).unwrap_or_default().to_zoned(jiff::tz::TimeZone::UTC);
+    let instant = jiff::Timestamp::from_second(second)
+        .unwrap_or_default()
+        .to_zoned(jiff::tz::TimeZone::UTC);
     let text = instant.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
-    text.as_bytes().try_into().unwrap_or(*b"Thu, 01 Jan 1970 00:00:00 GMT")
+    text.as_bytes()
+        .try_into()
+        .unwrap_or(*b"Thu, 01 Jan 1970 00:00:00 GMT")
 }
 
 #[cfg(test)]

@@ -30,25 +30,46 @@ pub(super) fn begin(
     asked: Asked,
     may_go_on: bool,
 ) -> bool {
-    let Answer { status, lines, body, closes } = answer;
+    let Answer {
+        status,
+        lines,
+        body,
+        closes,
+    } = answer;
     let mut manner = Manner::of(status, &body, asked);
     manner.stays_open &= asked.keeps && may_go_on && !closes;
     let body = (manner.ends != Ends::Length(0)).then_some(body);
     outgoing.begin(|text| manner.write(text, status, &lines), body, manner.ends);
     if manner.ends == Ends::Chunked && asked.takes_trailers {
-        let announced = lines.theirs().filter(|(name, _)| name.eq_ignore_ascii_case(b"trailer"));
+        let announced = lines
+            .theirs()
+            .filter(|(name, _)| name.eq_ignore_ascii_case(b"trailer"));
         outgoing.announce(rewrite::trailers(announced.map(|(_, names)| names)));
     }
     manner.stays_open
 }
 
 /// Answers what is no request; it is the last answer of its connection.
-pub(super) fn refuse(outgoing: &mut Outgoing<Full<Bytes>>, status: StatusCode, words: &'static str) {
+pub(super) fn refuse(
+    outgoing: &mut Outgoing<Full<Bytes>>,
+    status: StatusCode,
+    words: &'static str,
+) {
     let Answer { lines, body, .. } = Answer::sentence(status, words);
     let length = body.len() as u64;
     let ends = Ends::Length(length);
-    let manner = Manner { ends, length: Some(length), is_http11: true, stays_open: false, is_switch: false };
-    outgoing.begin(|text| manner.write(text, status, &lines), Some(Full::new(body)), ends);
+    let manner = Manner {
+        ends,
+        length: Some(length),
+        is_http11: true,
+        stays_open: false,
+        is_switch: false,
+    };
+    outgoing.begin(
+        |text| manner.write(text, status, &lines),
+        Some(Full::new(body)),
+        ends,
+    );
 }
 
 /// How an answer is sent.
@@ -78,11 +99,21 @@ impl Manner {
             (Ends::WithConnection, None)
         };
         let stays_open = !is_switch && ends != Ends::WithConnection;
-        Self { ends, length, is_http11: asked.is_http11, stays_open, is_switch }
+        Self {
+            ends,
+            length,
+            is_http11: asked.is_http11,
+            stays_open,
+            is_switch,
+        }
     }
 
     fn write(&self, text: &mut Vec<u8>, status: StatusCode, lines: &AnswerLines) {
-        text.extend_from_slice(if self.is_http11 { b"HTTP/1.1 " } else { b"HTTP/1.0 " });
+        text.extend_from_slice(if self.is_http11 {
+            b"HTTP/1.1 "
+        } else {
+            b"HTTP/1.0 "
+        });
         text.extend_from_slice(status.as_str().as_bytes());
         text.push(b' ');
         text.extend_from_slice(status.canonical_reason().unwrap_or_default().as_bytes());
@@ -95,7 +126,9 @@ impl Manner {
             });
         }
         if self.ends == Ends::Chunked {
-            text.line("transfer-encoding", |text| text.extend_from_slice(b"chunked"));
+            text.line("transfer-encoding", |text| {
+                text.extend_from_slice(b"chunked")
+            });
         }
         let connection: Option<&[u8]> = match (self.is_switch, self.stays_open, self.is_http11) {
             (true, ..) => Some(b"upgrade"),

@@ -45,19 +45,28 @@ pub(super) struct Reader {
 
 impl Reader {
     /// A head if it is complete. It is looked at when it has begun, and again with each line: not with each byte.
-    pub(super) fn take(&mut self, input: &mut BytesMut, bounds: &Bounds) -> Result<Option<Head>, Unreadable> {
+    pub(super) fn take(
+        &mut self,
+        input: &mut BytesMut,
+        bounds: &Bounds,
+    ) -> Result<Option<Head>, Unreadable> {
         let is_too_long = input.len() > most(bounds);
-        let is_worth_it = self.looked_at == 0 || is_too_long || input[self.looked_at..].contains(&b'\n');
+        let is_worth_it =
+            self.looked_at == 0 || is_too_long || input[self.looked_at..].contains(&b'\n');
         if input.is_empty() || !is_worth_it {
             return Ok(None);
         }
         let head = take(input, bounds)?;
         self.looked_at = if head.is_some() { 0 } else { input.len() };
         match head {
-            None if is_too_long && input.contains(&b'\n') => {
-                Err(Unreadable::Head(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "the head is too large"))
-            }
-            None if is_too_long => Err(Unreadable::Head(StatusCode::URI_TOO_LONG, "the target is too long")),
+            None if is_too_long && input.contains(&b'\n') => Err(Unreadable::Head(
+                StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                "the head is too large",
+            )),
+            None if is_too_long => Err(Unreadable::Head(
+                StatusCode::URI_TOO_LONG,
+                "the target is too long",
+            )),
             head => Ok(head),
         }
     }
@@ -76,7 +85,11 @@ fn take(input: &mut BytesMut, bounds: &Bounds) -> Result<Option<Head>, Unreadabl
     let lines = bounds.headers + 1;
     let mut places = SmallVec::new();
     let text = if lines <= USUAL {
-        Text::read(input, &mut [const { MaybeUninit::uninit() }; USUAL][..lines], &mut places)
+        Text::read(
+            input,
+            &mut [const { MaybeUninit::uninit() }; USUAL][..lines],
+            &mut places,
+        )
     } else {
         Text::read(input, &mut vec![MaybeUninit::uninit(); lines], &mut places)
     };
@@ -109,20 +122,32 @@ impl Text {
             Ok(httparse::Status::Partial) => return Ok(None),
             Err(error) => return Err(unreadable(error)),
         };
-        let (Some(method), Some(target)) = (parsed.method, parsed.path) else { return Ok(None) };
+        let (Some(method), Some(target)) = (parsed.method, parsed.path) else {
+            return Ok(None);
+        };
         places.extend(parsed.headers.iter().map(|line| Line::of(input, line)));
         Ok(Some(Self {
             length,
             method: Method::from_bytes(method.as_bytes()).map_err(|_| bad("the method is none"))?,
             target: Span::of(input, target.as_bytes()),
-            version: if parsed.version == Some(1) { Version::HTTP_11 } else { Version::HTTP_10 },
+            version: if parsed.version == Some(1) {
+                Version::HTTP_11
+            } else {
+                Version::HTTP_10
+            },
         }))
     }
 
     fn understood(self, bytes: &Bytes, lines: &[Line]) -> Result<Head, Unreadable> {
-        let Self { method, target, version, .. } = self;
+        let Self {
+            method,
+            target,
+            version,
+            ..
+        } = self;
         let is_http11 = version == Version::HTTP_11;
-        let (mut closes, mut keeps, mut takes_trailers, mut waits_for_word) = (false, false, false, false);
+        let (mut closes, mut keeps, mut takes_trailers, mut waits_for_word) =
+            (false, false, false, false);
         let (mut parts, ()) = Request::new(()).into_parts();
         parts.headers.reserve(lines.len());
         for line in lines {
@@ -141,7 +166,8 @@ impl Text {
             }
             parts.headers.append(name, value);
         }
-        (parts.uri, parts.method, parts.version) = (uri(bytes.slice(target.range()), &method)?, method, version);
+        (parts.uri, parts.method, parts.version) =
+            (uri(bytes.slice(target.range()), &method)?, method, version);
         let end = validate::body_end(&parts);
         let framing = match end {
             Ok(BodyEnd::Length(length)) => Framing::Length(length),
@@ -156,7 +182,12 @@ impl Text {
             takes_trailers,
             waits_for_word: waits_for_word && !framing.is_over(),
         };
-        Ok(Head { parts, end, framing, asked })
+        Ok(Head {
+            parts,
+            end,
+            framing,
+            asked,
+        })
     }
 }
 
@@ -164,7 +195,10 @@ fn uri(target: Bytes, method: &Method) -> Result<Uri, Unreadable> {
     /// The longest that there can be.
     const LONGEST: usize = u16::MAX as usize - 1;
     if target.len() > LONGEST {
-        return Err(Unreadable::Head(StatusCode::URI_TOO_LONG, "the target is too long"));
+        return Err(Unreadable::Head(
+            StatusCode::URI_TOO_LONG,
+            "the target is too long",
+        ));
     }
     let uri = if *method == Method::CONNECT {
         http::uri::Authority::from_maybe_shared(target).map(Uri::from)
@@ -176,14 +210,17 @@ fn uri(target: Bytes, method: &Method) -> Result<Uri, Unreadable> {
 
 fn unreadable(error: httparse::Error) -> Unreadable {
     match error {
-        httparse::Error::TooManyHeaders => {
-            Unreadable::Head(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "there are too many header lines")
-        }
+        httparse::Error::TooManyHeaders => Unreadable::Head(
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            "there are too many header lines",
+        ),
         httparse::Error::HeaderName => bad("the name of a header is none"),
         httparse::Error::HeaderValue => bad("the value of a header is none"),
         httparse::Error::NewLine => bad("a line ends in the wrong way"),
         httparse::Error::Version => bad("the version is neither HTTP/1.1 nor HTTP/1.0"),
-        httparse::Error::Token | httparse::Error::Status => bad("the first line is none of a request"),
+        httparse::Error::Token | httparse::Error::Status => {
+            bad("the first line is none of a request")
+        }
     }
 }
 

@@ -8,18 +8,33 @@ fn v2(command: u8, family: u8, rest: &[u8]) -> Vec<u8> {
 }
 
 fn done(source: Option<&str>, used: usize) -> Result<Parsed, Refused> {
-    Ok(Parsed::Done { source: source.map(|source| source.parse().unwrap()), used })
+    Ok(Parsed::Done {
+        source: source.map(|source| source.parse().unwrap()),
+        used,
+    })
 }
 
 #[test]
 fn lines_of_version_1_name_the_source() {
     let line = "PROXY TCP4 192.0.2.1 198.51.100.9 56324 443\r\n";
-    assert_eq!(parse(line.as_bytes()), done(Some("192.0.2.1:56324"), line.len()));
+    assert_eq!(
+        parse(line.as_bytes()),
+        done(Some("192.0.2.1:56324"), line.len())
+    );
     let with_more = [line, "GET / HTTP/1.1\r\n"].concat();
-    assert_eq!(parse(with_more.as_bytes()), done(Some("192.0.2.1:56324"), line.len()));
+    assert_eq!(
+        parse(with_more.as_bytes()),
+        done(Some("192.0.2.1:56324"), line.len())
+    );
     let line = "PROXY TCP6 2001:db8::1 ::1 0 65535\r\n";
-    assert_eq!(parse(line.as_bytes()), done(Some("[2001:db8::1]:0"), line.len()));
-    for line in ["PROXY UNKNOWN\r\n", "PROXY UNKNOWN ffff::1 whatever 1 x\r\n"] {
+    assert_eq!(
+        parse(line.as_bytes()),
+        done(Some("[2001:db8::1]:0"), line.len())
+    );
+    for line in [
+        "PROXY UNKNOWN\r\n",
+        "PROXY UNKNOWN ffff::1 whatever 1 x\r\n",
+    ] {
         assert_eq!(parse(line.as_bytes()), done(None, line.len()), "{line}");
     }
 }
@@ -27,7 +42,10 @@ fn lines_of_version_1_name_the_source() {
 #[test]
 fn longest_line_of_version_1_is_taken_and_no_longer_one() {
     let fill = |bytes: usize| format!("PROXY UNKNOWN {}\r\n", "x".repeat(bytes - 16));
-    assert_eq!(parse(fill(V1_BYTES_MAX).as_bytes()), done(None, V1_BYTES_MAX));
+    assert_eq!(
+        parse(fill(V1_BYTES_MAX).as_bytes()),
+        done(None, V1_BYTES_MAX)
+    );
     assert!(parse(fill(V1_BYTES_MAX + 1).as_bytes()).is_err());
     assert!(parse(&[b"PROXY UNKNOWN ", &[b'x'; 500][..]].concat()).is_err());
 }
@@ -70,20 +88,30 @@ fn broken_lines_of_version_1_are_refused() {
 
 #[test]
 fn headers_of_version_2_name_the_source() {
-    let four = v2(0x21, 0x11, &[192, 0, 2, 1, 198, 51, 100, 9, 0xdc, 4, 1, 187]);
+    let four = v2(
+        0x21,
+        0x11,
+        &[192, 0, 2, 1, 198, 51, 100, 9, 0xdc, 4, 1, 187],
+    );
     assert_eq!(parse(&four), done(Some("192.0.2.1:56324"), 28));
     let mut six = [0; 36];
     six[..4].copy_from_slice(&[0x20, 1, 0xd, 0xb8]);
     six[15] = 1;
     six[32..34].copy_from_slice(&[0, 80]);
-    assert_eq!(parse(&v2(0x21, 0x21, &six)), done(Some("[2001:db8::1]:80"), 52));
+    assert_eq!(
+        parse(&v2(0x21, 0x21, &six)),
+        done(Some("[2001:db8::1]:80"), 52)
+    );
 }
 
 #[test]
 fn additions_are_skipped_up_to_the_bound() {
     let address = [192, 0, 2, 1, 198, 51, 100, 9, 0, 80, 1, 187];
     let with_additions = |bytes: usize| v2(0x21, 0x11, &[&address[..], &vec![4; bytes]].concat());
-    assert_eq!(parse(&with_additions(508)), done(Some("192.0.2.1:80"), V2_BYTES_MAX));
+    assert_eq!(
+        parse(&with_additions(508)),
+        done(Some("192.0.2.1:80"), V2_BYTES_MAX)
+    );
     assert!(parse(&with_additions(509)).is_err());
     // The bound is known from the length, before the bytes come.
     assert!(parse(&v2(0x21, 0x11, &[0; 600])[..16]).is_err());
@@ -92,7 +120,14 @@ fn additions_are_skipped_up_to_the_bound() {
 #[test]
 fn connections_without_a_named_source_are_the_peers() {
     assert_eq!(parse(&v2(0x20, 0x00, &[])), done(None, 16));
-    assert_eq!(parse(&v2(0x20, 0x11, &[192, 0, 2, 1, 198, 51, 100, 9, 0, 80, 1, 187])), done(None, 28));
+    assert_eq!(
+        parse(&v2(
+            0x20,
+            0x11,
+            &[192, 0, 2, 1, 198, 51, 100, 9, 0, 80, 1, 187]
+        )),
+        done(None, 28)
+    );
     assert_eq!(parse(&v2(0x21, 0x00, &[1, 2, 3])), done(None, 19));
     assert_eq!(parse(&v2(0x21, 0x31, &[0; 216])), done(None, 232));
 }
@@ -100,12 +135,27 @@ fn connections_without_a_named_source_are_the_peers() {
 #[test]
 fn broken_headers_of_version_2_are_refused() {
     assert!(parse(&v2(0x11, 0x11, &[0; 12])).is_err(), "version 1");
-    assert!(parse(&v2(0x22, 0x11, &[0; 12])).is_err(), "an unknown command");
+    assert!(
+        parse(&v2(0x22, 0x11, &[0; 12])).is_err(),
+        "an unknown command"
+    );
     assert!(parse(&v2(0x21, 0x12, &[0; 12])).is_err(), "datagrams");
-    assert!(parse(&v2(0x21, 0x41, &[0; 12])).is_err(), "an unknown family");
-    assert!(parse(&v2(0x21, 0x11, &[0; 11])).is_err(), "too short for IPv4");
-    assert!(parse(&v2(0x21, 0x21, &[0; 35])).is_err(), "too short for IPv6");
-    assert!(parse(&v2(0x21, 0x31, &[0; 215])).is_err(), "too short for a path");
+    assert!(
+        parse(&v2(0x21, 0x41, &[0; 12])).is_err(),
+        "an unknown family"
+    );
+    assert!(
+        parse(&v2(0x21, 0x11, &[0; 11])).is_err(),
+        "too short for IPv4"
+    );
+    assert!(
+        parse(&v2(0x21, 0x21, &[0; 35])).is_err(),
+        "too short for IPv6"
+    );
+    assert!(
+        parse(&v2(0x21, 0x31, &[0; 215])).is_err(),
+        "too short for a path"
+    );
     assert!(parse(b"\r\n\r\n\0\r\nQUIX").is_err(), "another start");
 }
 

@@ -53,24 +53,47 @@ pub(super) fn write(said: &Said<'_>, hop: &Hop<'_>, host: &[u8], lines: &mut imp
     let peer_ip = hop.peer.to_canonical();
     let peer = Address::of(peer_ip);
     match hop.client_ip {
-        Some(client) if client != hop.peer => lines.ours(&X_REAL_IP, &[Address::of(client.to_canonical()).text()]),
+        Some(client) if client != hop.peer => {
+            lines.ours(&X_REAL_IP, &[Address::of(client.to_canonical()).text()])
+        }
         _ => lines.ours(&X_REAL_IP, &[peer.text()]),
     }
     let host = if is_host(host) { host } else { b"" };
     chain(&said.chain, &X_FORWARDED_FOR, &[peer.text()], lines);
     // An element of `Forwarded` (RFC 7239): `for=192.0.2.60;host=a.example;proto=http`. What has a colon is quoted.
-    let (before, after): (&[u8], &[u8]) = if peer_ip.is_ipv6() { (b"\"[", b"]\"") } else { (b"", b"") };
+    let (before, after): (&[u8], &[u8]) = if peer_ip.is_ipv6() {
+        (b"\"[", b"]\"")
+    } else {
+        (b"", b"")
+    };
     let (host_is, quote): (&[u8], &[u8]) = match host {
         [] => (b"", b""),
         _ if host.iter().any(|byte| b":[]".contains(byte)) => (b";host=", b"\""),
         _ => (b";host=", b""),
     };
     let proto = hop.scheme.as_bytes();
-    let element = [b"for=", before, peer.text(), after, host_is, quote, host, quote, b";proto=", proto];
+    let element = [
+        b"for=",
+        before,
+        peer.text(),
+        after,
+        host_is,
+        quote,
+        host,
+        quote,
+        b";proto=",
+        proto,
+    ];
     chain(&said.forwarded, &header::FORWARDED, &element, lines);
     kept_or(&said.proto, &X_FORWARDED_PROTO, is_scheme, proto, lines);
     kept_or(&said.host, &X_FORWARDED_HOST, is_host, host, lines);
-    kept_or(&said.port, &X_FORWARDED_PORT, is_port, port(hop.scheme, host), lines);
+    kept_or(
+        &said.port,
+        &X_FORWARDED_PORT,
+        is_port,
+        port(hop.scheme, host),
+        lines,
+    );
 }
 
 /// Adds an element to a list, in one line: some servers read only the first or the last.
@@ -78,13 +101,23 @@ fn chain(said: &[&[u8]], name: &HeaderName, last: &[&[u8]], lines: &mut impl Lin
     if said.is_empty() {
         return lines.ours(name, last);
     }
-    let before = said.iter().copied().filter(|part| !part.is_empty()).flat_map(|part| [part, b", "]);
+    let before = said
+        .iter()
+        .copied()
+        .filter(|part| !part.is_empty())
+        .flat_map(|part| [part, b", "]);
     let list: SmallVec<[&[u8]; 16]> = before.chain(last.iter().copied()).collect();
     lines.ours(name, &list);
 }
 
 /// Keeps what a trusted peer said if it is one line that makes sense, else writes ours, if there is any.
-fn kept_or(said: &[&[u8]], name: &HeaderName, makes_sense: fn(&[u8]) -> bool, ours: &[u8], lines: &mut impl Lines) {
+fn kept_or(
+    said: &[&[u8]],
+    name: &HeaderName,
+    makes_sense: fn(&[u8]) -> bool,
+    ours: &[u8],
+    lines: &mut impl Lines,
+) {
     match said {
         [line] if makes_sense(line) => lines.ours(name, &[line]),
         _ if ours.is_empty() => {}
@@ -97,7 +130,10 @@ fn is_scheme(value: &[u8]) -> bool {
 }
 
 fn is_host(value: &[u8]) -> bool {
-    !value.is_empty() && value.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-._:[]".contains(byte))
+    !value.is_empty()
+        && value
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-._:[]".contains(byte))
 }
 
 fn is_port(value: &[u8]) -> bool {
@@ -107,8 +143,17 @@ fn is_port(value: &[u8]) -> bool {
 /// The port that was asked for, or the usual one.
 fn port<'a>(scheme: &str, host: &'a [u8]) -> &'a [u8] {
     let after_name = host.rsplit(|byte| *byte == b']').next().unwrap_or_default();
-    match after_name.iter().position(|byte| *byte == b':').map(|colon| &after_name[colon + 1..]) {
-        Some(port) if is_port(port) && str::from_utf8(port).is_ok_and(|port| port.parse::<u16>().is_ok()) => port,
+    match after_name
+        .iter()
+        .position(|byte| *byte == b':')
+        .map(|colon| &after_name[colon + 1..])
+    {
+        Some(port)
+            if is_port(port)
+                && str::from_utf8(port).is_ok_and(|port| port.parse::<u16>().is_ok()) =>
+        {
+            port
+        }
         _ if scheme == "https" => b"443",
         _ => b"80",
     }
@@ -124,7 +169,10 @@ impl Address {
     const LONGEST: usize = 45;
 
     fn of(address: IpAddr) -> Self {
-        let mut own = Self { bytes: [0; Self::LONGEST], length: 0 };
+        let mut own = Self {
+            bytes: [0; Self::LONGEST],
+            length: 0,
+        };
         match address {
             IpAddr::V4(v4) => spell_v4(v4, |byte| own.push(byte)),
             IpAddr::V6(v6) => v6.to_string().bytes().for_each(|byte| own.push(byte)),

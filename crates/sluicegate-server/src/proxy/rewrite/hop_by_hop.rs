@@ -16,26 +16,38 @@ pub fn droppable(option: &[u8]) -> Option<HeaderName> {
     if is_usual(option) {
         return None;
     }
-    HeaderName::from_bytes(option).ok().filter(|name| !is_protected(name.as_str(), &[]))
+    HeaderName::from_bytes(option)
+        .ok()
+        .filter(|name| !is_protected(name.as_str(), &[]))
 }
 
 /// The trailers that these lines of `Trailer` announce and that may go on: none that says where the message ends or who sent
 /// it.
 pub fn trailers<'a>(lines: impl Iterator<Item = &'a [u8]>) -> impl Iterator<Item = HeaderName> {
-    let names = lines.flat_map(options).filter_map(|name| HeaderName::from_bytes(name).ok());
+    let names = lines
+        .flat_map(options)
+        .filter_map(|name| HeaderName::from_bytes(name).ok());
     names.filter(|name| !is_protected(name.as_str(), &[]) && !is_hop_by_hop(name.as_str()))
 }
 
 /// The headers that `Connection` names and that are there, unless they are [protected](is_protected).
-pub(super) fn named<'a>(headers: &'a HeaderMap, key_headers: &[HeaderName]) -> SmallVec<[&'a str; 4]> {
+pub(super) fn named<'a>(
+    headers: &'a HeaderMap,
+    key_headers: &[HeaderName],
+) -> SmallVec<[&'a str; 4]> {
     let mut named = SmallVec::new();
     for line in headers.get_all(header::CONNECTION) {
         for option in options(line.as_bytes()) {
             if is_usual(option) {
                 continue;
             }
-            let name = headers.keys().find(|name| option.eq_ignore_ascii_case(name.as_str().as_bytes()));
-            named.extend(name.map(HeaderName::as_str).filter(|name| !is_protected(name, key_headers)));
+            let name = headers
+                .keys()
+                .find(|name| option.eq_ignore_ascii_case(name.as_str().as_bytes()));
+            named.extend(
+                name.map(HeaderName::as_str)
+                    .filter(|name| !is_protected(name, key_headers)),
+            );
         }
     }
     named
@@ -43,7 +55,9 @@ pub(super) fn named<'a>(headers: &'a HeaderMap, key_headers: &[HeaderName]) -> S
 
 /// Most options name no header.
 fn is_usual(option: &[u8]) -> bool {
-    [b"close".as_slice(), b"keep-alive", b"upgrade"].iter().any(|usual| option.eq_ignore_ascii_case(usual))
+    [b"close".as_slice(), b"keep-alive", b"upgrade"]
+        .iter()
+        .any(|usual| option.eq_ignore_ascii_case(usual))
 }
 
 /// Whether a header belongs to one connection.
@@ -71,7 +85,9 @@ impl HopByHop {
         if !matches!(name.len(), 2 | 7 | 10 | 16..=19) {
             return None;
         }
-        let known = HOP_BY_HOP.iter().find(|known| known.as_bytes().eq_ignore_ascii_case(name))?;
+        let known = HOP_BY_HOP
+            .iter()
+            .find(|known| known.as_bytes().eq_ignore_ascii_case(name))?;
         Some(match *known {
             "connection" => Self::Connection,
             "transfer-encoding" => Self::TransferEncoding,
@@ -100,7 +116,9 @@ const HOP_BY_HOP: [&str; 8] = [
 pub(super) fn is_protected(name: &str, key_headers: &[HeaderName]) -> bool {
     key_headers.iter().any(|key| key == name)
         || PROTECTED.contains(&name)
-        || PROTECTED_FAMILIES.iter().any(|family| name.starts_with(family))
+        || PROTECTED_FAMILIES
+            .iter()
+            .any(|family| name.starts_with(family))
 }
 
 const PROTECTED: [&str; 31] = [
@@ -137,12 +155,24 @@ const PROTECTED: [&str; 31] = [
     "x-request-id",
 ];
 
-const PROTECTED_FAMILIES: [&str; 9] =
-    ["accept", "access-control-", "content-", "grpc-", "if-", "ratelimit", "sec-", "x-forwarded-", "x-ratelimit-"];
+const PROTECTED_FAMILIES: [&str; 9] = [
+    "accept",
+    "access-control-",
+    "content-",
+    "grpc-",
+    "if-",
+    "ratelimit",
+    "sec-",
+    "x-forwarded-",
+    "x-ratelimit-",
+];
 
 /// Whether a header that is a list has this option, in any case.
 pub(super) fn lists(headers: &HeaderMap, name: &HeaderName, wanted: &str) -> bool {
-    headers.get_all(name).iter().any(|line| has_option(line, wanted))
+    headers
+        .get_all(name)
+        .iter()
+        .any(|line| has_option(line, wanted))
 }
 
 /// Whether one line of a list has this option, in any case.
@@ -162,10 +192,20 @@ mod tests {
     #[test]
     fn every_header_of_a_connection_is_known_in_any_case() {
         for name in HOP_BY_HOP {
-            assert!(HopByHop::of(name.as_bytes()).is_some() && is_hop_by_hop(name), "{name}");
-            assert_eq!(HopByHop::of(name.to_ascii_uppercase().as_bytes()), HopByHop::of(name.as_bytes()), "{name}");
+            assert!(
+                HopByHop::of(name.as_bytes()).is_some() && is_hop_by_hop(name),
+                "{name}"
+            );
+            assert_eq!(
+                HopByHop::of(name.to_ascii_uppercase().as_bytes()),
+                HopByHop::of(name.as_bytes()),
+                "{name}"
+            );
         }
-        assert_eq!(HopByHop::of(b"Transfer-Encoding"), Some(HopByHop::TransferEncoding));
+        assert_eq!(
+            HopByHop::of(b"Transfer-Encoding"),
+            Some(HopByHop::TransferEncoding)
+        );
         for name in ["", "date", "content-length", "connectiox", "keep_alive"] {
             assert_eq!(HopByHop::of(name.as_bytes()), None, "{name}");
         }

@@ -12,14 +12,23 @@ pub fn key_headers(policy: &Policy, principals: &Principals) -> Vec<HeaderName> 
             KeyPart::Header(name) => Some(name.as_str()),
             _ => None,
         }));
-        names.extend(limit.matching.headers.iter().map(|wanted| wanted.name.as_str()));
+        names.extend(
+            limit
+                .matching
+                .headers
+                .iter()
+                .map(|wanted| wanted.name.as_str()),
+        );
     }
     names.extend(principals.api_keys.iter().map(|keys| keys.header.as_str()));
     names.extend(principals.jwt.iter().map(|jwt| jwt.header.as_str()));
     names.sort_unstable();
     names.dedup();
     // What is no name of a header is in no request.
-    names.into_iter().filter_map(|name| HeaderName::from_bytes(name.as_bytes()).ok()).collect()
+    names
+        .into_iter()
+        .filter_map(|name| HeaderName::from_bytes(name.as_bytes()).ok())
+        .collect()
 }
 
 #[cfg(test)]
@@ -34,10 +43,22 @@ mod tests {
         let mut tenant = Limit::per_client("tenant", Quota::per_second(1).burst(1));
         tenant.key = vec![KeyPart::header("X-Tenant-Id"), KeyPart::ClientIp];
         tenant.matching = Match::default().header("x-plan", "free");
-        let other = Limit { name: "other".to_owned(), ..tenant.clone() };
+        let other = Limit {
+            name: "other".to_owned(),
+            ..tenant.clone()
+        };
         let policy = Policy::new(vec![tenant, other]).unwrap();
-        let api_keys = Some(ApiKeys { header: "x-api-key".to_owned(), file: "keys.yaml".into() });
-        let names = key_headers(&policy, &Principals { api_keys, ..Principals::default() });
+        let api_keys = Some(ApiKeys {
+            header: "x-api-key".to_owned(),
+            file: "keys.yaml".into(),
+        });
+        let names = key_headers(
+            &policy,
+            &Principals {
+                api_keys,
+                ..Principals::default()
+            },
+        );
         assert_eq!(names, ["x-api-key", "x-plan", "x-tenant-id"]);
     }
 }

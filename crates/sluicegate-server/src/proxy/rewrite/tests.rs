@@ -32,7 +32,11 @@ fn sent(hop: &Hop<'_>, lines: &[(&str, &str)]) -> HeaderMap {
 }
 
 fn all<'a>(headers: &'a HeaderMap, name: &str) -> Vec<&'a str> {
-    headers.get_all(name).iter().map(|line| line.to_str().unwrap()).collect()
+    headers
+        .get_all(name)
+        .iter()
+        .map(|line| line.to_str().unwrap())
+        .collect()
 }
 
 #[test]
@@ -57,9 +61,20 @@ fn what_belongs_to_a_connection_stays_there() {
     );
     let mut names: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
     names.sort_unstable();
-    let ours = ["forwarded", "host", "trailer", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-port"];
+    let ours = [
+        "forwarded",
+        "host",
+        "trailer",
+        "via",
+        "x-forwarded-for",
+        "x-forwarded-host",
+        "x-forwarded-port",
+    ];
     assert_eq!(names[..7], ours);
-    assert_eq!(names[7..], ["x-forwarded-proto", "x-real-ip", "x-request-id", "x-yours"]);
+    assert_eq!(
+        names[7..],
+        ["x-forwarded-proto", "x-real-ip", "x-request-id", "x-yours"]
+    );
 }
 
 /// T-05
@@ -77,10 +92,21 @@ fn connection_takes_away_neither_ours_nor_what_is_meant_for_the_server() {
         ("sec-websocket-key", "x"),
         ("traceparent", "00-1-2-00"),
     ];
-    let ours = ["host", "x-forwarded-for", "x-real-ip", "forwarded", "via", "x-request-id", "x-forwarded-proto"];
+    let ours = [
+        "host",
+        "x-forwarded-for",
+        "x-real-ip",
+        "forwarded",
+        "via",
+        "x-request-id",
+        "x-forwarded-proto",
+    ];
     let named: Vec<_> = kept.iter().map(|(name, _)| *name).chain(ours).collect();
     let connection = named.join(", ").to_uppercase();
-    let hop = Hop { has_body: true, ..HOP };
+    let hop = Hop {
+        has_body: true,
+        ..HOP
+    };
     let headers = sent(&hop, &[&kept[..], &[("connection", &connection)]].concat());
     for name in named {
         assert!(headers.contains_key(name), "{name}");
@@ -108,14 +134,21 @@ fn a_peer_that_is_not_trusted_says_nothing_about_others() {
     assert_eq!(all(&headers, "x-forwarded-host"), ["a.example"]);
     assert_eq!(all(&headers, "x-forwarded-port"), ["80"]);
     assert_eq!(all(&headers, "x-real-ip"), ["203.0.113.7"]);
-    assert_eq!(all(&headers, "forwarded"), ["for=203.0.113.7;host=a.example;proto=http"]);
+    assert_eq!(
+        all(&headers, "forwarded"),
+        ["for=203.0.113.7;host=a.example;proto=http"]
+    );
     assert_eq!(all(&headers, "x-request-id"), ["0123456789abcdef"]);
     assert!(!headers.contains_key("x-forwarded-prefix"));
 }
 
 #[test]
 fn a_trusted_peer_is_added_to_the_chain_and_believed() {
-    let hop = Hop { client_ip: Some("192.0.2.1".parse().unwrap()), peer_is_trusted: true, ..HOP };
+    let hop = Hop {
+        client_ip: Some("192.0.2.1".parse().unwrap()),
+        peer_is_trusted: true,
+        ..HOP
+    };
     let headers = sent(
         &hop,
         &[
@@ -129,36 +162,59 @@ fn a_trusted_peer_is_added_to_the_chain_and_believed() {
             ("x-forwarded-prefix", "/p"),
         ],
     );
-    assert_eq!(all(&headers, "x-forwarded-for"), ["9.9.9.9, 192.0.2.1, 10.0.0.1, 203.0.113.7"]);
+    assert_eq!(
+        all(&headers, "x-forwarded-for"),
+        ["9.9.9.9, 192.0.2.1, 10.0.0.1, 203.0.113.7"]
+    );
     assert_eq!(all(&headers, "x-forwarded-proto"), ["https"]);
     assert_eq!(all(&headers, "x-forwarded-host"), ["b.example"]);
     assert_eq!(all(&headers, "x-forwarded-port"), ["80"]);
     assert_eq!(all(&headers, "x-real-ip"), ["192.0.2.1"]);
-    assert_eq!(all(&headers, "forwarded"), ["for=192.0.2.1, for=203.0.113.7;host=a.example;proto=http"]);
+    assert_eq!(
+        all(&headers, "forwarded"),
+        ["for=192.0.2.1, for=203.0.113.7;host=a.example;proto=http"]
+    );
     assert_eq!(all(&headers, "x-forwarded-prefix"), ["/p"]);
 }
 
 #[test]
 fn addresses_of_ipv6_are_quoted_where_they_must_be() {
-    let hop = Hop { peer: "2001:db8::1".parse().unwrap(), scheme: "https", ..HOP };
+    let hop = Hop {
+        peer: "2001:db8::1".parse().unwrap(),
+        scheme: "https",
+        ..HOP
+    };
     let mut parts = parts("https://[2001:db8::2]:8443/", &[]);
     to_upstream(&mut parts, &hop);
     let headers = parts.headers;
-    assert_eq!(all(&headers, "forwarded"), ["for=\"[2001:db8::1]\";host=\"[2001:db8::2]:8443\";proto=https"]);
+    assert_eq!(
+        all(&headers, "forwarded"),
+        ["for=\"[2001:db8::1]\";host=\"[2001:db8::2]:8443\";proto=https"]
+    );
     assert_eq!(all(&headers, "x-forwarded-for"), ["2001:db8::1"]);
     assert_eq!(all(&headers, "x-forwarded-port"), ["8443"]);
     assert_eq!(all(&headers, "host"), ["[2001:db8::2]:8443"]);
-    let mapped = Hop { peer: "::ffff:192.0.2.1".parse().unwrap(), ..HOP };
+    let mapped = Hop {
+        peer: "::ffff:192.0.2.1".parse().unwrap(),
+        ..HOP
+    };
     assert_eq!(all(&sent(&mapped, &[]), "x-forwarded-for"), ["192.0.2.1"]);
 }
 
 /// T-09
 #[test]
 fn twins_of_ours_and_of_key_headers_are_dropped() {
-    let twins =
-        [("x_forwarded_for", "9.9.9.9"), ("x_tenant_id", "t"), ("content_length", "5"), ("x_real-ip", "9.9.9.9")];
+    let twins = [
+        ("x_forwarded_for", "9.9.9.9"),
+        ("x_tenant_id", "t"),
+        ("content_length", "5"),
+        ("x_real-ip", "9.9.9.9"),
+    ];
     let headers = sent(&HOP, &[&twins[..], &[("x_other", "1")]].concat());
-    assert!(twins.iter().all(|(name, _)| !headers.contains_key(*name)), "{headers:?}");
+    assert!(
+        twins.iter().all(|(name, _)| !headers.contains_key(*name)),
+        "{headers:?}"
+    );
     assert!(headers.contains_key("x_other"));
 }
 
@@ -174,14 +230,24 @@ fn the_target_becomes_a_path() {
 
 #[test]
 fn via_and_trailers_go_on() {
-    let headers = sent(&HOP, &[("via", "1.0 before"), ("te", "gzip, Trailers;q=1"), ("te", "x, TRAILERS")]);
+    let headers = sent(
+        &HOP,
+        &[
+            ("via", "1.0 before"),
+            ("te", "gzip, Trailers;q=1"),
+            ("te", "x, TRAILERS"),
+        ],
+    );
     assert_eq!(all(&headers, "via"), ["1.0 before", "1.1 sluicegate"]);
     assert_eq!(all(&headers, "te"), ["trailers"]);
 }
 
 #[test]
 fn a_body_without_a_length_is_announced() {
-    let hop = Hop { has_body: true, ..HOP };
+    let hop = Hop {
+        has_body: true,
+        ..HOP
+    };
     for lines in [&[][..], &[("transfer-encoding", "Chunked")]] {
         assert_eq!(all(&sent(&hop, lines), "transfer-encoding"), ["chunked"]);
         assert!(!sent(&HOP, lines).contains_key("transfer-encoding"));
@@ -192,17 +258,42 @@ fn a_body_without_a_length_is_announced() {
 #[test]
 fn a_length_is_told_only_with_a_body() {
     assert!(!sent(&HOP, &[("content-length", "5")]).contains_key("content-length"));
-    assert_eq!(all(&sent(&HOP, &[("content-length", "0")]), "content-length"), ["0"]);
-    let with_body = Hop { has_body: true, ..HOP };
-    assert_eq!(all(&sent(&with_body, &[("content-length", "5")]), "content-length"), ["5"]);
+    assert_eq!(
+        all(&sent(&HOP, &[("content-length", "0")]), "content-length"),
+        ["0"]
+    );
+    let with_body = Hop {
+        has_body: true,
+        ..HOP
+    };
+    assert_eq!(
+        all(
+            &sent(&with_body, &[("content-length", "5")]),
+            "content-length"
+        ),
+        ["5"]
+    );
 }
 
 #[test]
 fn an_upgrade_is_announced_to_the_server() {
-    let lines = [("connection", "keep-alive, Upgrade"), ("upgrade", "websocket"), ("sec-websocket-key", "x")];
+    let lines = [
+        ("connection", "keep-alive, Upgrade"),
+        ("upgrade", "websocket"),
+        ("sec-websocket-key", "x"),
+    ];
     let upgrade = upgrade_of(&parts("/", &lines)).unwrap();
-    let headers = sent(&Hop { upgrade: Some(&upgrade), ..HOP }, &lines);
-    assert_eq!((all(&headers, "connection"), all(&headers, "upgrade")), (vec!["upgrade"], vec!["websocket"]));
+    let headers = sent(
+        &Hop {
+            upgrade: Some(&upgrade),
+            ..HOP
+        },
+        &lines,
+    );
+    assert_eq!(
+        (all(&headers, "connection"), all(&headers, "upgrade")),
+        (vec!["upgrade"], vec!["websocket"])
+    );
     let headers = sent(&HOP, &lines);
     assert!(!headers.contains_key("connection") && !headers.contains_key("upgrade"));
 }
@@ -210,14 +301,30 @@ fn an_upgrade_is_announced_to_the_server() {
 #[test]
 fn an_answer_of_http2_loses_what_belongs_to_a_connection() {
     let names = |status: u16, is_head: bool| {
-        let lines =
-            [("te", "trailers"), ("proxy-authenticate", "Basic"), ("content-length", "5"), ("set-cookie", "a=b")];
-        let response = lines.iter().fold(Response::builder(), |response, (name, value)| response.header(*name, *value));
+        let lines = [
+            ("te", "trailers"),
+            ("proxy-authenticate", "Basic"),
+            ("content-length", "5"),
+            ("set-cookie", "a=b"),
+        ];
+        let response = lines
+            .iter()
+            .fold(Response::builder(), |response, (name, value)| {
+                response.header(*name, *value)
+            });
         let mut response = response.status(status).body(()).unwrap();
         to_client(&mut response, is_head);
-        response.headers().keys().map(HeaderName::to_string).collect::<Vec<_>>()
+        response
+            .headers()
+            .keys()
+            .map(HeaderName::to_string)
+            .collect::<Vec<_>>()
     };
-    assert_eq!(names(200, false), ["set-cookie"], "the body says its length itself");
+    assert_eq!(
+        names(200, false),
+        ["set-cookie"],
+        "the body says its length itself"
+    );
     assert_eq!(names(200, true).len(), 2, "unless there is none");
     assert_eq!(names(304, false).len(), 2);
 }
@@ -243,7 +350,10 @@ fn name() -> impl Strategy<Value = String> {
 }
 
 fn value() -> impl Strategy<Value = String> {
-    prop_oneof!["[ -~]{0,60}", proptest::collection::vec(name(), 0..8).prop_map(|names| names.join(", "))]
+    prop_oneof![
+        "[ -~]{0,60}",
+        proptest::collection::vec(name(), 0..8).prop_map(|names| names.join(", "))
+    ]
 }
 
 proptest! {

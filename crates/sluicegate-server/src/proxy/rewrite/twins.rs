@@ -9,7 +9,10 @@ pub(super) fn is_twin(sent: &str, key_headers: &[HeaderName]) -> bool {
     if key_headers.iter().any(|key| key == sent) {
         return false;
     }
-    if key_headers.iter().any(|key| with_dashes(key.as_str()).eq(with_dashes(sent))) {
+    if key_headers
+        .iter()
+        .any(|key| with_dashes(key.as_str()).eq(with_dashes(sent)))
+    {
         return true;
     }
     if !sent.bytes().any(|byte| byte == b'_') {
@@ -20,7 +23,8 @@ pub(super) fn is_twin(sent: &str, key_headers: &[HeaderName]) -> bool {
 }
 
 fn with_dashes(name: &str) -> impl Iterator<Item = u8> {
-    name.bytes().map(|byte| if byte == b'_' { b'-' } else { byte })
+    name.bytes()
+        .map(|byte| if byte == b'_' { b'-' } else { byte })
 }
 
 #[cfg(test)]
@@ -45,7 +49,15 @@ mod tests {
         ] {
             assert!(is_twin(twin, &keys), "{twin}");
         }
-        for other in ["x-tenant-id", "team_id", "x_tenant", "x_custom", "x-forwarded-for", "content-length", "te"] {
+        for other in [
+            "x-tenant-id",
+            "team_id",
+            "x_tenant",
+            "x_custom",
+            "x-forwarded-for",
+            "content-length",
+            "te",
+        ] {
             assert!(!is_twin(other, &keys), "{other}");
         }
     }

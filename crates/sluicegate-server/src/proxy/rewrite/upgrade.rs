@@ -22,18 +22,25 @@ pub fn upgrade_of(parts: &Parts) -> Option<Upgrade> {
         return None;
     }
     let mut lines = parts.headers.get_all(header::UPGRADE).iter();
-    let (protocol, None) = (lines.next()?, lines.next()) else { return None };
+    let (protocol, None) = (lines.next()?, lines.next()) else {
+        return None;
+    };
     if !lists(&parts.headers, &header::CONNECTION, "upgrade") {
         return None;
     }
     let text = protocol.to_str().ok()?;
-    (is_protocol(text) && !carries_requests(text)).then(|| Upgrade { protocol: protocol.clone() })
+    (is_protocol(text) && !carries_requests(text)).then(|| Upgrade {
+        protocol: protocol.clone(),
+    })
 }
 
 /// A token, and perhaps a version after a slash.
 fn is_protocol(text: &str) -> bool {
     let is_token = |part: &str| {
-        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+        !part.is_empty()
+            && part
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
     };
     match text.split_once('/') {
         Some((name, version)) => is_token(name) && is_token(version),
@@ -44,8 +51,14 @@ fn is_protocol(text: &str) -> bool {
 /// HTTP in any version, and TLS, in which it would be hidden.
 fn carries_requests(protocol: &str) -> bool {
     let name = protocol.split('/').next().unwrap_or(protocol);
-    ["h2", "h2c", "h3", "http", "tls"].iter().any(|other| name.eq_ignore_ascii_case(other))
-        || name.get(..3).is_some_and(|start| ["h2-", "h3-"].iter().any(|draft| start.eq_ignore_ascii_case(draft)))
+    ["h2", "h2c", "h3", "http", "tls"]
+        .iter()
+        .any(|other| name.eq_ignore_ascii_case(other))
+        || name.get(..3).is_some_and(|start| {
+            ["h2-", "h3-"]
+                .iter()
+                .any(|draft| start.eq_ignore_ascii_case(draft))
+        })
 }
 
 #[cfg(test)]
@@ -53,8 +66,10 @@ mod tests {
     use super::*;
 
     fn protocol(version: Version, connection: &str, upgrade: &str) -> Option<String> {
-        let request =
-            http::Request::get("/").version(version).header("connection", connection).header("upgrade", upgrade);
+        let request = http::Request::get("/")
+            .version(version)
+            .header("connection", connection)
+            .header("upgrade", upgrade);
         let (parts, ()) = request.body(()).unwrap().into_parts();
         upgrade_of(&parts).map(|upgrade| upgrade.protocol.to_str().unwrap().to_owned())
     }
@@ -63,9 +78,16 @@ mod tests {
     fn an_upgrade_is_one_protocol_that_the_connection_names() {
         let http11 = Version::HTTP_11;
         for connection in ["upgrade", "Upgrade", "keep-alive, Upgrade", "x,upgrade\t,y"] {
-            assert_eq!(protocol(http11, connection, "WebSocket").as_deref(), Some("WebSocket"), "{connection}");
+            assert_eq!(
+                protocol(http11, connection, "WebSocket").as_deref(),
+                Some("WebSocket"),
+                "{connection}"
+            );
         }
-        assert_eq!(protocol(http11, "upgrade", "irc/6.9").as_deref(), Some("irc/6.9"));
+        assert_eq!(
+            protocol(http11, "upgrade", "irc/6.9").as_deref(),
+            Some("irc/6.9")
+        );
         assert_eq!(protocol(http11, "close", "websocket"), None);
         assert_eq!(protocol(Version::HTTP_10, "upgrade", "websocket"), None);
         assert_eq!(protocol(Version::HTTP_2, "upgrade", "websocket"), None);
@@ -76,8 +98,14 @@ mod tests {
 
     #[test]
     fn protocols_that_carry_requests_are_no_upgrade() {
-        for upgrade in ["h2c", "H2C", "h2", "h2-14", "HTTP/2.0", "http/1.1", "TLS/1.3", "tls"] {
-            assert_eq!(protocol(Version::HTTP_11, "upgrade", upgrade), None, "{upgrade}");
+        for upgrade in [
+            "h2c", "H2C", "h2", "h2-14", "HTTP/2.0", "http/1.1", "TLS/1.3", "tls",
+        ] {
+            assert_eq!(
+                protocol(Version::HTTP_11, "upgrade", upgrade),
+                None,
+                "{upgrade}"
+            );
         }
     }
 }

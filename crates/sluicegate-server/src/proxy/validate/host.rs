@@ -18,10 +18,18 @@ pub(super) fn check(parts: &Parts) -> Result<(), Refusal> {
     if lines.next().is_some() {
         return Err(Refusal::RepeatedHost);
     }
-    let line = line.map(|line| line.to_str().ok().and_then(Host::parse).ok_or(Refusal::MalformedHost)).transpose()?;
+    let line = line
+        .map(|line| {
+            line.to_str()
+                .ok()
+                .and_then(Host::parse)
+                .ok_or(Refusal::MalformedHost)
+        })
+        .transpose()?;
     let authority = parts.uri.authority();
-    let authority =
-        authority.map(|authority| Host::parse(authority.as_str()).ok_or(Refusal::MalformedHost)).transpose()?;
+    let authority = authority
+        .map(|authority| Host::parse(authority.as_str()).ok_or(Refusal::MalformedHost))
+        .transpose()?;
     match (authority, line) {
         (Some(authority), Some(line)) if authority.is(line, parts.uri.scheme()) => Ok(()),
         (Some(_), Some(_)) => Err(Refusal::OtherHost),
@@ -44,7 +52,11 @@ impl<'a> Host<'a> {
     fn parse(text: &'a str) -> Option<Self> {
         let (name, port) = match text.bytes().rposition(|byte| byte == b']') {
             Some(bracket) => text.split_at(bracket + 1),
-            None => text.split_at(text.bytes().position(|byte| byte == b':').unwrap_or(text.len())),
+            None => text.split_at(
+                text.bytes()
+                    .position(|byte| byte == b':')
+                    .unwrap_or(text.len()),
+            ),
         };
         let is_host = match name.strip_prefix('[') {
             Some(rest) => rest.strip_suffix(']')?.parse::<Ipv6Addr>().is_ok(),
@@ -53,7 +65,9 @@ impl<'a> Host<'a> {
         let port = match port.strip_prefix(':') {
             None if port.is_empty() => None,
             Some("") => None,
-            Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => Some(digits.parse().ok()?),
+            Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+                Some(digits.parse().ok()?)
+            }
             _ => return None,
         };
         is_host.then_some(Self { name, port })
@@ -61,8 +75,13 @@ impl<'a> Host<'a> {
 
     /// Whether both mean the same server; a port that is left out is the scheme's.
     fn is(self, other: Self, scheme: Option<&Scheme>) -> bool {
-        let usual = if scheme == Some(&Scheme::HTTPS) { 443 } else { 80 };
-        self.name.eq_ignore_ascii_case(other.name) && self.port.unwrap_or(usual) == other.port.unwrap_or(usual)
+        let usual = if scheme == Some(&Scheme::HTTPS) {
+            443
+        } else {
+            80
+        };
+        self.name.eq_ignore_ascii_case(other.name)
+            && self.port.unwrap_or(usual) == other.port.unwrap_or(usual)
     }
 }
 
@@ -71,7 +90,9 @@ fn is_name(name: &str) -> bool {
     let mut last = b'.';
     let is_fine = name.bytes().all(|byte| {
         let before = std::mem::replace(&mut last, byte);
-        byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_') || byte == b'.' && before != b'.'
+        byte.is_ascii_alphanumeric()
+            || matches!(byte, b'-' | b'_')
+            || byte == b'.' && before != b'.'
     });
     is_fine && !name.is_empty() && name.len() <= HOST_BYTES
 }
@@ -82,13 +103,32 @@ mod tests {
 
     #[test]
     fn names_and_addresses_with_and_without_port_are_hosts() {
-        for text in
-            ["a", "A.example", "a.example.", "a_b.example:8080", "127.0.0.1:1", "[::1]", "[2001:DB8::1]:65535", "a:"]
-        {
+        for text in [
+            "a",
+            "A.example",
+            "a.example.",
+            "a_b.example:8080",
+            "127.0.0.1:1",
+            "[::1]",
+            "[2001:DB8::1]:65535",
+            "a:",
+        ] {
             assert!(Host::parse(text).is_some(), "{text}");
         }
-        assert_eq!(Host::parse("a:80"), Some(Host { name: "a", port: Some(80) }));
-        assert_eq!(Host::parse("[::1]:80"), Some(Host { name: "[::1]", port: Some(80) }));
+        assert_eq!(
+            Host::parse("a:80"),
+            Some(Host {
+                name: "a",
+                port: Some(80)
+            })
+        );
+        assert_eq!(
+            Host::parse("[::1]:80"),
+            Some(Host {
+                name: "[::1]",
+                port: Some(80)
+            })
+        );
     }
 
     #[test]
@@ -132,7 +172,11 @@ mod tests {
 
     #[test]
     fn a_port_that_is_left_out_is_the_schemes() {
-        let is = |one, other, scheme: Scheme| Host::parse(one).unwrap().is(Host::parse(other).unwrap(), Some(&scheme));
+        let is = |one, other, scheme: Scheme| {
+            Host::parse(one)
+                .unwrap()
+                .is(Host::parse(other).unwrap(), Some(&scheme))
+        };
         assert!(is("A.example", "a.example:80", Scheme::HTTP));
         assert!(is("a.example:443", "a.example", Scheme::HTTPS));
         assert!(!is("a.example:443", "a.example", Scheme::HTTP));

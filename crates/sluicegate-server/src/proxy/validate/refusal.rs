@@ -61,7 +61,9 @@ impl Refusal {
         match self {
             Self::Connect | Self::Trace => StatusCode::METHOD_NOT_ALLOWED,
             Self::TargetTooLong => StatusCode::URI_TOO_LONG,
-            Self::TooManyHeaders | Self::HeadersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            Self::TooManyHeaders | Self::HeadersTooLarge => {
+                StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
+            }
             Self::BodyTooLong => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Expectation => StatusCode::EXPECTATION_FAILED,
             _ => StatusCode::BAD_REQUEST,

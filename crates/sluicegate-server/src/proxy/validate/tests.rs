@@ -4,7 +4,12 @@ use proptest::prelude::*;
 
 use super::*;
 
-const BOUNDS: Bounds = Bounds { header_bytes: 16 << 10, headers: 64, target_bytes: 8 << 10, body_bytes: None };
+const BOUNDS: Bounds = Bounds {
+    header_bytes: 16 << 10,
+    headers: 64,
+    target_bytes: 8 << 10,
+    body_bytes: None,
+};
 
 /// As a request of either version is.
 fn judged(parts: &Parts, bounds: &Bounds, is_http2: bool) -> Result<(), Refusal> {
@@ -12,7 +17,10 @@ fn judged(parts: &Parts, bounds: &Bounds, is_http2: bool) -> Result<(), Refusal>
 }
 
 fn parts(version: Version, method: &str, target: &str, lines: &[(&str, &str)]) -> Parts {
-    let mut request = Request::builder().version(version).method(method).uri(target);
+    let mut request = Request::builder()
+        .version(version)
+        .method(method)
+        .uri(target);
     for (name, value) in lines {
         request = request.header(*name, *value);
     }
@@ -20,7 +28,11 @@ fn parts(version: Version, method: &str, target: &str, lines: &[(&str, &str)]) -
 }
 
 fn http11(method: &str, target: &str, lines: &[(&str, &str)]) -> Result<(), Refusal> {
-    judged(&parts(Version::HTTP_11, method, target, lines), &BOUNDS, false)
+    judged(
+        &parts(Version::HTTP_11, method, target, lines),
+        &BOUNDS,
+        false,
+    )
 }
 
 /// A POST with a host and these lines.
@@ -29,7 +41,11 @@ fn framed(lines: &[(&str, &str)]) -> Result<(), Refusal> {
 }
 
 fn http2(method: &str, target: &str, lines: &[(&str, &str)]) -> Result<(), Refusal> {
-    judged(&parts(Version::HTTP_2, method, target, lines), &BOUNDS, true)
+    judged(
+        &parts(Version::HTTP_2, method, target, lines),
+        &BOUNDS,
+        true,
+    )
 }
 
 #[test]
@@ -39,13 +55,44 @@ fn ordinary_requests_pass() {
     assert_eq!(http11("OPTIONS", "*", &[host]), Ok(()));
     assert_eq!(http11("PURGE", "/", &[host]), Ok(()));
     assert_eq!(http11("GET", "http://A.example:80/x", &[host]), Ok(()));
-    assert_eq!(http11("PUT", "/", &[host, ("expect", "100-Continue"), ("content-length", "5")]), Ok(()));
+    assert_eq!(
+        http11(
+            "PUT",
+            "/",
+            &[host, ("expect", "100-Continue"), ("content-length", "5")]
+        ),
+        Ok(())
+    );
     assert_eq!(framed(&[("transfer-encoding", "Chunked")]), Ok(()));
-    assert_eq!(framed(&[("content-length", "18446744073709551615")]), Ok(()));
-    assert_eq!(framed(&[("connection", "upgrade"), ("upgrade", "websocket"), ("content-length", "0")]), Ok(()));
-    assert_eq!(framed(&[("connection", "upgrade"), ("upgrade", "h2c"), ("content-length", "5")]), Ok(()));
+    assert_eq!(
+        framed(&[("content-length", "18446744073709551615")]),
+        Ok(())
+    );
+    assert_eq!(
+        framed(&[
+            ("connection", "upgrade"),
+            ("upgrade", "websocket"),
+            ("content-length", "0")
+        ]),
+        Ok(())
+    );
+    assert_eq!(
+        framed(&[
+            ("connection", "upgrade"),
+            ("upgrade", "h2c"),
+            ("content-length", "5")
+        ]),
+        Ok(())
+    );
     assert_eq!(http2("GET", "https://a.example/x", &[]), Ok(()));
-    assert_eq!(http2("GET", "https://a.example/x", &[("host", "a.example:443"), ("te", "trailers")]), Ok(()));
+    assert_eq!(
+        http2(
+            "GET",
+            "https://a.example/x",
+            &[("host", "a.example:443"), ("te", "trailers")]
+        ),
+        Ok(())
+    );
     let plain = parts(Version::HTTP_10, "GET", "/", &[]);
     assert_eq!(judged(&plain, &BOUNDS, false), Ok(()));
 }
@@ -69,7 +116,11 @@ fn lengths_that_are_not_one_number_are_refused() {
         "18446744073709551616",
         "99999999999999999999999",
     ] {
-        assert_eq!(framed(&[("content-length", value)]), Err(Refusal::MalformedLength), "{value}");
+        assert_eq!(
+            framed(&[("content-length", value)]),
+            Err(Refusal::MalformedLength),
+            "{value}"
+        );
     }
     for values in [["5", "5"], ["5", "6"], ["0", "5"]] {
         let lines = values.map(|value| ("content-length", value));
@@ -77,8 +128,15 @@ fn lengths_that_are_not_one_number_are_refused() {
     }
     let mut spaced = parts(Version::HTTP_11, "POST", "/", &[("host", "a.example")]);
     for value in [" 5", "5 ", "\t5", "5\u{e9}"] {
-        spaced.headers.insert(header::CONTENT_LENGTH, HeaderValue::from_bytes(value.as_bytes()).unwrap());
-        assert_eq!(judged(&spaced, &BOUNDS, false), Err(Refusal::MalformedLength), "{value:?}");
+        spaced.headers.insert(
+            header::CONTENT_LENGTH,
+            HeaderValue::from_bytes(value.as_bytes()).unwrap(),
+        );
+        assert_eq!(
+            judged(&spaced, &BOUNDS, false),
+            Err(Refusal::MalformedLength),
+            "{value:?}"
+        );
     }
 }
 
@@ -103,13 +161,25 @@ fn only_chunked_once_is_a_coding() {
         "cow",
         "chunked, chunked",
     ] {
-        assert_eq!(framed(&[("transfer-encoding", value)]), Err(Refusal::Coding), "{value}");
+        assert_eq!(
+            framed(&[("transfer-encoding", value)]),
+            Err(Refusal::Coding),
+            "{value}"
+        );
     }
-    let twice = [("transfer-encoding", "chunked"), ("transfer-encoding", "chunked")];
+    let twice = [
+        ("transfer-encoding", "chunked"),
+        ("transfer-encoding", "chunked"),
+    ];
     assert_eq!(framed(&twice), Err(Refusal::Coding));
     let both = [("transfer-encoding", "chunked"), ("content-length", "5")];
     assert_eq!(framed(&both), Err(Refusal::CodingBesideLength));
-    let old = parts(Version::HTTP_10, "POST", "/", &[("transfer-encoding", "chunked")]);
+    let old = parts(
+        Version::HTTP_10,
+        "POST",
+        "/",
+        &[("transfer-encoding", "chunked")],
+    );
     assert_eq!(judged(&old, &BOUNDS, false), Err(Refusal::CodingInHttp10));
 }
 
@@ -127,16 +197,26 @@ fn no_other_fault_keeps_a_connection_open_whose_framing_is_in_doubt() {
 fn a_request_that_changes_the_protocol_has_no_body() {
     let upgrade = [("connection", "Upgrade"), ("upgrade", "websocket")];
     for body in [("content-length", "5"), ("transfer-encoding", "chunked")] {
-        assert_eq!(framed(&[&upgrade[..], &[body]].concat()), Err(Refusal::UpgradeWithBody));
+        assert_eq!(
+            framed(&[&upgrade[..], &[body]].concat()),
+            Err(Refusal::UpgradeWithBody)
+        );
     }
 }
 
 #[test]
 fn a_body_is_held_to_the_bound_it_announces() {
-    let bounds = Bounds { body_bytes: Some(10), ..BOUNDS };
+    let bounds = Bounds {
+        body_bytes: Some(10),
+        ..BOUNDS
+    };
     let of = |length| {
         let lines = [("host", "a.example"), ("content-length", length)];
-        judged(&parts(Version::HTTP_11, "POST", "/", &lines), &bounds, false)
+        judged(
+            &parts(Version::HTTP_11, "POST", "/", &lines),
+            &bounds,
+            false,
+        )
     };
     assert_eq!(of("10"), Ok(()));
     assert_eq!(of("11"), Err(Refusal::BodyTooLong));
@@ -147,19 +227,50 @@ fn a_body_is_held_to_the_bound_it_announces() {
 #[test]
 fn a_request_is_for_exactly_one_host() {
     assert_eq!(http11("GET", "/", &[]), Err(Refusal::NoHost));
-    assert_eq!(http11("GET", "http://a.example/", &[]), Err(Refusal::NoHost));
+    assert_eq!(
+        http11("GET", "http://a.example/", &[]),
+        Err(Refusal::NoHost)
+    );
     assert_eq!(http2("GET", "/", &[]), Err(Refusal::NoHost));
     for second in ["a.example", "b.example"] {
-        assert_eq!(http11("GET", "/", &[("host", "a.example"), ("host", second)]), Err(Refusal::RepeatedHost));
+        assert_eq!(
+            http11("GET", "/", &[("host", "a.example"), ("host", second)]),
+            Err(Refusal::RepeatedHost)
+        );
     }
-    for host in ["", "a b", "a.example, b.example", "a@b", "a/b", "[::1", "a.example:x"] {
-        assert_eq!(http11("GET", "/", &[("host", host)]), Err(Refusal::MalformedHost), "{host}");
+    for host in [
+        "",
+        "a b",
+        "a.example, b.example",
+        "a@b",
+        "a/b",
+        "[::1",
+        "a.example:x",
+    ] {
+        assert_eq!(
+            http11("GET", "/", &[("host", host)]),
+            Err(Refusal::MalformedHost),
+            "{host}"
+        );
     }
     for host in ["b.example", "a.example:81", "a.example.", "x.a.example"] {
-        assert_eq!(http11("GET", "http://a.example/", &[("host", host)]), Err(Refusal::OtherHost), "{host}");
-        assert_eq!(http2("GET", "http://a.example/", &[("host", host)]), Err(Refusal::OtherHost), "{host}");
+        assert_eq!(
+            http11("GET", "http://a.example/", &[("host", host)]),
+            Err(Refusal::OtherHost),
+            "{host}"
+        );
+        assert_eq!(
+            http2("GET", "http://a.example/", &[("host", host)]),
+            Err(Refusal::OtherHost),
+            "{host}"
+        );
     }
-    let old = parts(Version::HTTP_10, "GET", "/", &[("host", "a.example"), ("host", "a.example")]);
+    let old = parts(
+        Version::HTTP_10,
+        "GET",
+        "/",
+        &[("host", "a.example"), ("host", "a.example")],
+    );
     assert_eq!(judged(&old, &BOUNDS, false), Err(Refusal::RepeatedHost));
 }
 
@@ -167,10 +278,16 @@ fn a_request_is_for_exactly_one_host() {
 #[test]
 fn methods_that_a_proxy_in_front_of_servers_has_no_use_for_are_refused() {
     let host = ("host", "a.example");
-    assert_eq!(http11("CONNECT", "a.example:443", &[host]), Err(Refusal::Connect));
+    assert_eq!(
+        http11("CONNECT", "a.example:443", &[host]),
+        Err(Refusal::Connect)
+    );
     assert_eq!(http11("TRACE", "/", &[host]), Err(Refusal::Trace));
     assert_eq!(http11(&"M".repeat(METHOD_BYTES), "/", &[host]), Ok(()));
-    assert_eq!(http11(&"M".repeat(METHOD_BYTES + 1), "/", &[host]), Err(Refusal::Method));
+    assert_eq!(
+        http11(&"M".repeat(METHOD_BYTES + 1), "/", &[host]),
+        Err(Refusal::Method)
+    );
     assert_eq!(Refusal::Connect.status(), StatusCode::METHOD_NOT_ALLOWED);
 }
 
@@ -179,13 +296,34 @@ fn methods_that_a_proxy_in_front_of_servers_has_no_use_for_are_refused() {
 fn a_target_is_a_path_in_ascii() {
     let host = ("host", "a.example");
     assert_eq!(http11("GET", "*", &[host]), Err(Refusal::TargetForm));
-    assert_eq!(http11("GET", "a.example:80", &[host]), Err(Refusal::TargetForm));
-    assert_eq!(http11("GET", "a.example", &[host]), Err(Refusal::TargetForm));
-    assert_eq!(http11("GET", "http://a.example?x", &[host]), Err(Refusal::TargetForm));
-    assert_eq!(http11("GET", "ftp://a.example/", &[host]), Err(Refusal::Scheme));
-    assert_eq!(http11("GET", "http://u:p@a.example/", &[host]), Err(Refusal::Userinfo));
-    assert_eq!(http11("GET", "/caf\u{e9}", &[host]), Err(Refusal::TargetBytes));
-    assert_eq!(http11("GET", "/x?caf\u{e9}", &[host]), Err(Refusal::TargetBytes));
+    assert_eq!(
+        http11("GET", "a.example:80", &[host]),
+        Err(Refusal::TargetForm)
+    );
+    assert_eq!(
+        http11("GET", "a.example", &[host]),
+        Err(Refusal::TargetForm)
+    );
+    assert_eq!(
+        http11("GET", "http://a.example?x", &[host]),
+        Err(Refusal::TargetForm)
+    );
+    assert_eq!(
+        http11("GET", "ftp://a.example/", &[host]),
+        Err(Refusal::Scheme)
+    );
+    assert_eq!(
+        http11("GET", "http://u:p@a.example/", &[host]),
+        Err(Refusal::Userinfo)
+    );
+    assert_eq!(
+        http11("GET", "/caf\u{e9}", &[host]),
+        Err(Refusal::TargetBytes)
+    );
+    assert_eq!(
+        http11("GET", "/x?caf\u{e9}", &[host]),
+        Err(Refusal::TargetBytes)
+    );
     assert_eq!(http2("OPTIONS", "*", &[host]), Err(Refusal::TargetForm));
     let mut unrooted = parts(Version::HTTP_2, "GET", "/", &[host]);
     unrooted.uri = PathAndQuery::try_from("?x").unwrap().into();
@@ -195,22 +333,43 @@ fn a_target_is_a_path_in_ascii() {
 /// T-33
 #[test]
 fn heads_over_the_bounds_are_refused() {
-    let bounds = Bounds { header_bytes: 100, headers: 3, target_bytes: 20, body_bytes: None };
+    let bounds = Bounds {
+        header_bytes: 100,
+        headers: 3,
+        target_bytes: 20,
+        body_bytes: None,
+    };
     let check = |target: &str, lines: &[(&str, &str)]| {
         let lines = [&[("host", "a.example")], lines].concat();
-        judged(&parts(Version::HTTP_11, "GET", target, &lines), &bounds, false)
+        judged(
+            &parts(Version::HTTP_11, "GET", target, &lines),
+            &bounds,
+            false,
+        )
     };
     assert_eq!(check("/1234567890123456789", &[]), Ok(()));
-    assert_eq!(check("/12345678901234567890", &[]), Err(Refusal::TargetTooLong));
-    assert_eq!(check("http://a.example/1234", &[]), Err(Refusal::TargetTooLong));
+    assert_eq!(
+        check("/12345678901234567890", &[]),
+        Err(Refusal::TargetTooLong)
+    );
+    assert_eq!(
+        check("http://a.example/1234", &[]),
+        Err(Refusal::TargetTooLong)
+    );
     assert_eq!(check("/", &[("a", ""), ("a", "")]), Ok(()));
-    assert_eq!(check("/", &[("a", ""), ("a", ""), ("a", "")]), Err(Refusal::TooManyHeaders));
+    assert_eq!(
+        check("/", &[("a", ""), ("a", ""), ("a", "")]),
+        Err(Refusal::TooManyHeaders)
+    );
     // "GET / HTTP/1.1" 16, "host: a.example" 17, the empty line 2; 65 are left.
     let fill = "x".repeat(65 - "a: \r\n".len());
     assert_eq!(check("/", &[("a", &fill)]), Ok(()));
     assert_eq!(check("/", &[("aa", &fill)]), Err(Refusal::HeadersTooLarge));
     assert_eq!(Refusal::TargetTooLong.status(), StatusCode::URI_TOO_LONG);
-    assert_eq!(Refusal::TooManyHeaders.status(), StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
+    assert_eq!(
+        Refusal::TooManyHeaders.status(),
+        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
+    );
 }
 
 /// T-22
@@ -233,17 +392,30 @@ fn headers_of_a_connection_do_not_exist_in_http2() {
 #[test]
 fn expectations_that_are_not_known_are_refused() {
     for value in ["", "200-ok", "100-continue, x"] {
-        assert_eq!(framed(&[("expect", value)]), Err(Refusal::Expectation), "{value}");
+        assert_eq!(
+            framed(&[("expect", value)]),
+            Err(Refusal::Expectation),
+            "{value}"
+        );
     }
-    assert_eq!(framed(&[("expect", "100-continue"), ("expect", "x")]), Err(Refusal::Expectation));
-    assert_eq!(Refusal::Expectation.status(), StatusCode::EXPECTATION_FAILED);
+    assert_eq!(
+        framed(&[("expect", "100-continue"), ("expect", "x")]),
+        Err(Refusal::Expectation)
+    );
+    assert_eq!(
+        Refusal::Expectation.status(),
+        StatusCode::EXPECTATION_FAILED
+    );
 }
 
 /// What the types of a request rule out needs no check.
 #[test]
 fn names_methods_and_values_cannot_hold_what_would_end_a_line() {
     for byte in (0..0x20).chain([0x7f]).filter(|byte| *byte != b'\t') {
-        assert!(HeaderValue::from_bytes(&[b'a', byte, b'b']).is_err(), "{byte}");
+        assert!(
+            HeaderValue::from_bytes(&[b'a', byte, b'b']).is_err(),
+            "{byte}"
+        );
     }
     for byte in (0..=0x20).chain(0x7f..=0xff).chain(*b"\"(),/:;<=>?@[\\]{}") {
         assert!(HeaderName::from_bytes(&[b'a', byte]).is_err(), "{byte}");

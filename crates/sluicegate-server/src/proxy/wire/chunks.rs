@@ -37,23 +37,39 @@ impl Chunks {
 
     /// What is left of the chunk that is being read.
     pub(crate) fn left(&self) -> u64 {
-        if let Place::Data(left) = self.0 { left } else { 0 }
+        if let Place::Data(left) = self.0 {
+            left
+        } else {
+            0
+        }
     }
 
     pub(crate) fn decode(&mut self, input: &mut BytesMut) -> Result<Decoded, &'static str> {
         loop {
             match &mut self.0 {
                 Place::Size => {
-                    let Some(line) = line(input)? else { return Ok(Decoded::Incomplete) };
+                    let Some(line) = line(input)? else {
+                        return Ok(Decoded::Incomplete);
+                    };
                     let size = size(&input[..line])?;
                     input.advance(line + 2);
-                    self.0 = if size == 0 { Place::Trailers } else { Place::Data(size) };
+                    self.0 = if size == 0 {
+                        Place::Trailers
+                    } else {
+                        Place::Data(size)
+                    };
                 }
                 Place::Data(left) => {
                     if input.is_empty() {
                         return Ok(Decoded::Incomplete);
                     }
-                    let data = input.split_to(usize::try_from(*left).unwrap_or(usize::MAX).min(input.len())).freeze();
+                    let data = input
+                        .split_to(
+                            usize::try_from(*left)
+                                .unwrap_or(usize::MAX)
+                                .min(input.len()),
+                        )
+                        .freeze();
                     *left -= data.len() as u64;
                     if *left == 0 {
                         self.0 = Place::DataEnd;
@@ -104,8 +120,10 @@ impl Chunks {
             Ok(httparse::Status::Complete((used, lines))) => {
                 let mut trailers = HeaderMap::with_capacity(lines.len());
                 for line in lines {
-                    let name = HeaderName::from_bytes(line.name.as_bytes()).map_err(|_| "a trailer's name")?;
-                    let value = HeaderValue::from_bytes(line.value).map_err(|_| "a trailer's value")?;
+                    let name = HeaderName::from_bytes(line.name.as_bytes())
+                        .map_err(|_| "a trailer's name")?;
+                    let value =
+                        HeaderValue::from_bytes(line.value).map_err(|_| "a trailer's value")?;
                     trailers.append(name, value);
                 }
                 (used, trailers)
@@ -120,7 +138,11 @@ impl Chunks {
 
 /// The length of the line that has come, without its end.
 fn line(input: &BytesMut) -> Result<Option<usize>, &'static str> {
-    match input.iter().take(Chunks::LINE_MAX).position(|byte| *byte == b'\n') {
+    match input
+        .iter()
+        .take(Chunks::LINE_MAX)
+        .position(|byte| *byte == b'\n')
+    {
         Some(end) if end > 0 && input[end - 1] == b'\r' => Ok(Some(end - 1)),
         Some(_) => Err("a line of a chunk ends in the wrong way"),
         None if input.len() >= Chunks::LINE_MAX => Err("a line of a chunk is too long"),
@@ -130,15 +152,24 @@ fn line(input: &BytesMut) -> Result<Option<usize>, &'static str> {
 
 /// Whether every line ends in both of its characters.
 fn has_whole_ends(lines: &[u8]) -> bool {
-    lines.iter().enumerate().all(|(place, byte)| *byte != b'\n' || place > 0 && lines[place - 1] == b'\r')
+    lines
+        .iter()
+        .enumerate()
+        .all(|(place, byte)| *byte != b'\n' || place > 0 && lines[place - 1] == b'\r')
 }
 
 /// The size in a line. Extensions after it are nobody's business, but have no control characters.
 fn size(line: &[u8]) -> Result<u64, &'static str> {
     const DIGITS_MAX: usize = 16;
-    let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
-    let mut rest = line[digits..].iter().skip_while(|byte| matches!(byte, b' ' | b'\t'));
-    let is_extension = matches!(rest.next(), None | Some(b';')) && rest.all(|byte| *byte == b'\t' || *byte >= b' ');
+    let digits = line
+        .iter()
+        .take_while(|byte| byte.is_ascii_hexdigit())
+        .count();
+    let mut rest = line[digits..]
+        .iter()
+        .skip_while(|byte| matches!(byte, b' ' | b'\t'));
+    let is_extension = matches!(rest.next(), None | Some(b';'))
+        && rest.all(|byte| *byte == b'\t' || *byte >= b' ');
     if digits == 0 || digits > DIGITS_MAX || !is_extension {
         return Err("the size of a chunk is no number");
     }
@@ -151,7 +182,10 @@ mod tests {
     use super::*;
 
     /// The body and its trailers, when the bytes come in parts of this length.
-    fn decoded(bytes: &[u8], part: usize) -> Result<(Vec<u8>, Option<HeaderMap>, usize), &'static str> {
+    fn decoded(
+        bytes: &[u8],
+        part: usize,
+    ) -> Result<(Vec<u8>, Option<HeaderMap>, usize), &'static str> {
         let (mut chunks, mut input) = (Chunks::new(), BytesMut::new());
         let (mut body, mut trailers) = (Vec::new(), None);
         let mut parts = bytes.chunks(part);
@@ -159,8 +193,16 @@ mod tests {
             match chunks.decode(&mut input)? {
                 Decoded::Data(data) => body.extend_from_slice(&data),
                 Decoded::Trailers(lines) => trailers = Some(lines),
-                Decoded::End => return Ok((body, trailers, input.len() + parts.map(<[u8]>::len).sum::<usize>())),
-                Decoded::Incomplete => input.extend_from_slice(parts.next().ok_or("it does not end")?),
+                Decoded::End => {
+                    return Ok((
+                        body,
+                        trailers,
+                        input.len() + parts.map(<[u8]>::len).sum::<usize>(),
+                    ));
+                }
+                Decoded::Incomplete => {
+                    input.extend_from_slice(parts.next().ok_or("it does not end")?)
+                }
             }
         }
     }
@@ -170,11 +212,18 @@ mod tests {
         let bytes = b"5\r\nhello\r\n6;a=b\r\n world\r\n00\r\nx-sum: 1\r\nx-sum: 2\r\n\r\nnext";
         for part in 1..=bytes.len() {
             let (body, trailers, left) = decoded(bytes, part).unwrap();
-            assert_eq!((&body[..], left), (&b"hello world"[..], 4), "in parts of {part}");
+            assert_eq!(
+                (&body[..], left),
+                (&b"hello world"[..], 4),
+                "in parts of {part}"
+            );
             assert_eq!(trailers.unwrap().get_all("x-sum").iter().count(), 2);
         }
         for part in 1..=13 {
-            assert_eq!(decoded(b"1\r\nx\r\n0\r\n\r\n", part), Ok((b"x".to_vec(), None, 0)));
+            assert_eq!(
+                decoded(b"1\r\nx\r\n0\r\n\r\n", part),
+                Ok((b"x".to_vec(), None, 0))
+            );
         }
     }
 
@@ -207,8 +256,14 @@ mod tests {
             }
         }
         let long = format!("5;{}\r\nhello\r\n0\r\n\r\n", "x".repeat(2_000));
-        assert_eq!(decoded(long.as_bytes(), 100), Err("a line of a chunk is too long"));
+        assert_eq!(
+            decoded(long.as_bytes(), 100),
+            Err("a line of a chunk is too long")
+        );
         let many = format!("0\r\nx: {}", "y".repeat(20_000));
-        assert_eq!(decoded(many.as_bytes(), 1_000), Err("its trailers are too long"));
+        assert_eq!(
+            decoded(many.as_bytes(), 1_000),
+            Err("its trailers are too long")
+        );
     }
 }

@@ -35,7 +35,11 @@ impl Framing {
             Self::Length(0) => Decoded::End,
             Self::Length(_) | Self::UntilEnd if input.is_empty() => Decoded::Incomplete,
             Self::Length(left) => {
-                let data = input.split_to(usize::try_from(*left).unwrap_or(usize::MAX).min(input.len()));
+                let data = input.split_to(
+                    usize::try_from(*left)
+                        .unwrap_or(usize::MAX)
+                        .min(input.len()),
+                );
                 *left -= data.len() as u64;
                 Decoded::Data(data.freeze())
             }

@@ -12,7 +12,10 @@ pub(crate) struct Line {
 impl Line {
     /// A line that was found in `text`.
     pub(crate) fn of(text: &[u8], line: &httparse::Header<'_>) -> Self {
-        Self { name: Span::of(text, line.name.as_bytes()), value: Span::of(text, line.value) }
+        Self {
+            name: Span::of(text, line.name.as_bytes()),
+            value: Span::of(text, line.value),
+        }
     }
 }
 
@@ -25,7 +28,10 @@ pub(crate) struct Span {
 
 impl Span {
     pub(crate) fn new(start: usize, end: usize) -> Self {
-        Self { start: start as u32, end: end as u32 }
+        Self {
+            start: start as u32,
+            end: end as u32,
+        }
     }
 
     /// Of a part of `text`.

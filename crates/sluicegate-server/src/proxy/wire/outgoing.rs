@@ -136,7 +136,11 @@ impl<B: Body<Data = Bytes> + Unpin> Outgoing<B> {
         Poll::Ready(Ok(()))
     }
 
-    fn poll_flush(&mut self, io: &mut (impl AsyncWrite + Unpin), cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_flush(
+        &mut self,
+        io: &mut (impl AsyncWrite + Unpin),
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
         let mut io = Pin::new(io);
         loop {
             let text = &self.text[self.gone..];
@@ -146,7 +150,11 @@ impl<B: Body<Data = Bytes> + Unpin> Outgoing<B> {
             let mut wrote = if self.data.is_empty() && self.tail.is_empty() {
                 ready!(io.as_mut().poll_write(cx, text))?
             } else {
-                let parts = [IoSlice::new(text), IoSlice::new(&self.data), IoSlice::new(self.tail)];
+                let parts = [
+                    IoSlice::new(text),
+                    IoSlice::new(&self.data),
+                    IoSlice::new(self.tail),
+                ];
                 ready!(io.as_mut().poll_write_vectored(cx, &parts))?
             };
             if wrote == 0 {
@@ -238,11 +246,15 @@ impl Text<'_> {
 
 impl Lines for Text<'_> {
     fn sent(&mut self, name: &HeaderName, value: &HeaderValue) {
-        self.line(name.as_str(), |text| text.extend_from_slice(value.as_bytes()));
+        self.line(name.as_str(), |text| {
+            text.extend_from_slice(value.as_bytes())
+        });
     }
 
     fn ours(&mut self, name: &HeaderName, parts: &[&[u8]]) {
-        self.line(name.as_str(), |text| parts.iter().for_each(|part| text.extend_from_slice(part)));
+        self.line(name.as_str(), |text| {
+            parts.iter().for_each(|part| text.extend_from_slice(part))
+        });
     }
 }
 
@@ -250,7 +262,11 @@ impl Lines for Text<'_> {
 fn push_hex(text: &mut Vec<u8>, length: usize) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digits = (usize::BITS - length.leading_zeros()).div_ceil(4).max(1);
-    text.extend((0..digits).rev().map(|place| DIGITS[length >> (place * 4) & 15]));
+    text.extend(
+        (0..digits)
+            .rev()
+            .map(|place| DIGITS[length >> (place * 4) & 15]),
+    );
     text.extend_from_slice(b"\r\n");
 }
 
@@ -269,7 +285,10 @@ mod tests {
         type Data = Bytes;
         type Error = Infallible;
 
-        fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
             match self.0.pop_front() {
                 Some(None) => Poll::Pending,
                 Some(Some(frame)) => Poll::Ready(Some(Ok(frame))),
@@ -295,35 +314,69 @@ mod tests {
         let mut context = Context::from_waker(Waker::noop());
         let done = loop {
             match outgoing.poll_send(&mut io, &mut context) {
-                Poll::Pending => assert!(io.starts_with(b"HEAD\r\n\r\n"), "the head does not wait for its body"),
+                Poll::Pending => assert!(
+                    io.starts_with(b"HEAD\r\n\r\n"),
+                    "the head does not wait for its body"
+                ),
                 Poll::Ready(done) => break done,
             }
         };
         assert_eq!(done.is_ok(), outgoing.is_sent());
-        (String::from_utf8(io).unwrap().replace("HEAD\r\n\r\n", ""), done.is_ok())
+        (
+            String::from_utf8(io).unwrap().replace("HEAD\r\n\r\n", ""),
+            done.is_ok(),
+        )
     }
 
     #[test]
     fn a_body_is_framed_as_its_head_says() {
-        assert_eq!(sent(Ends::Length(5), [data("he"), None, data("llo")]), ("hello".to_owned(), true));
-        assert_eq!(sent(Ends::WithConnection, [data("he"), data(""), data("llo")]), ("hello".to_owned(), true));
+        assert_eq!(
+            sent(Ends::Length(5), [data("he"), None, data("llo")]),
+            ("hello".to_owned(), true)
+        );
+        assert_eq!(
+            sent(Ends::WithConnection, [data("he"), data(""), data("llo")]),
+            ("hello".to_owned(), true)
+        );
         let chunked = "2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n".to_owned();
-        assert_eq!(sent(Ends::Chunked, [data("he"), data("llo")]), (chunked.clone(), true));
-        assert_eq!(sent(Ends::Chunked, [None, data("he"), None, data(""), data("llo"), None]), (chunked, true));
+        assert_eq!(
+            sent(Ends::Chunked, [data("he"), data("llo")]),
+            (chunked.clone(), true)
+        );
+        assert_eq!(
+            sent(
+                Ends::Chunked,
+                [None, data("he"), None, data(""), data("llo"), None]
+            ),
+            (chunked, true)
+        );
         assert_eq!(sent(Ends::Chunked, [None]), ("0\r\n\r\n".to_owned(), true));
         assert_eq!(sent(Ends::Length(0), [None]), (String::new(), true));
     }
 
     #[test]
     fn a_length_that_was_promised_is_kept_or_the_message_is_broken_off() {
-        assert_eq!(sent(Ends::Length(4), [data("hello")]), (String::new(), false));
-        assert_eq!(sent(Ends::Length(6), [data("hello")]), ("hello".to_owned(), false));
+        assert_eq!(
+            sent(Ends::Length(4), [data("hello")]),
+            (String::new(), false)
+        );
+        assert_eq!(
+            sent(Ends::Length(6), [data("hello")]),
+            ("hello".to_owned(), false)
+        );
     }
 
     #[test]
     fn only_trailers_that_were_announced_follow() {
-        let trailers = ["x-sum", "x-other"].map(|name| (HeaderName::from_static(name), HeaderValue::from_static("1")));
-        let parts = [data("x"), Some(Frame::trailers(HeaderMap::from_iter(trailers)))];
-        assert_eq!(sent(Ends::Chunked, parts), ("1\r\nx\r\n0\r\nx-sum: 1\r\n\r\n".to_owned(), true));
+        let trailers = ["x-sum", "x-other"]
+            .map(|name| (HeaderName::from_static(name), HeaderValue::from_static("1")));
+        let parts = [
+            data("x"),
+            Some(Frame::trailers(HeaderMap::from_iter(trailers))),
+        ];
+        assert_eq!(
+            sent(Ends::Chunked, parts),
+            ("1\r\nx\r\n0\r\nx-sum: 1\r\n\r\n".to_owned(), true)
+        );
     }
 }

@@ -106,7 +106,12 @@ pub(super) fn rate_limit_text(line: &mut Vec<u8>, rejected: &RateLimitLine<'_>) 
 
 fn push_rate_limit(line: &mut Vec<u8>, rejected: &RateLimitLine<'_>) {
     let (host, path) = (rejected.host.map(|host| cut(host).0), cut(rejected.path).0);
-    RateLimitLine { host, path, ..*rejected }.push(line);
+    RateLimitLine {
+        host,
+        path,
+        ..*rejected
+    }
+    .push(line);
 }
 
 fn took_us(entry: &Entry<'_>) -> u64 {
@@ -137,7 +142,9 @@ fn push_json(line: &mut Vec<u8>, value: &str) {
         if is_all(value, is_plain_in_json) {
             line.extend_from_slice(value.as_bytes());
         } else {
-            value.chars().for_each(|letter| push_json_char(line, letter));
+            value
+                .chars()
+                .for_each(|letter| push_json_char(line, letter));
         }
         if is_cut {
             line.extend_from_slice(CUT);
@@ -158,7 +165,9 @@ fn push_json_char(line: &mut Vec<u8>, letter: char) {
         _ => {
             for unit in letter.encode_utf16(&mut [0; 2]) {
                 line.extend_from_slice(b"\\u");
-                unit.to_be_bytes().into_iter().for_each(|byte| push_hex(line, byte, b"0123456789abcdef"));
+                unit.to_be_bytes()
+                    .into_iter()
+                    .for_each(|byte| push_hex(line, byte, b"0123456789abcdef"));
             }
         }
     }
@@ -197,7 +206,10 @@ fn is_all(value: &str, is_plain: impl Fn(u8) -> bool) -> bool {
 }
 
 fn push_hex(line: &mut Vec<u8>, byte: u8, digits: &[u8; 16]) {
-    line.extend_from_slice(&[digits[usize::from(byte >> 4)], digits[usize::from(byte & 15)]]);
+    line.extend_from_slice(&[
+        digits[usize::from(byte >> 4)],
+        digits[usize::from(byte & 15)],
+    ]);
 }
 
 fn quoted(line: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {

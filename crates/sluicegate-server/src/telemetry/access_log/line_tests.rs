@@ -40,7 +40,14 @@ fn as_text(entry: &Entry<'_>) -> String {
 
 /// Everything that has ever broken a log: controls, quotes, terminal commands, line ends of other alphabets.
 fn nasty() -> impl Iterator<Item = String> {
-    let letters = ('\0'..='\u{ff}').chain(['\u{2028}', '\u{2029}', '\u{202e}', '\u{feff}', '\u{fffd}', '\u{1f600}']);
+    let letters = ('\0'..='\u{ff}').chain([
+        '\u{2028}',
+        '\u{2029}',
+        '\u{202e}',
+        '\u{feff}',
+        '\u{fffd}',
+        '\u{1f600}',
+    ]);
     let alone = letters.map(|letter| format!("/a{letter}b"));
     let phrases = [
         "/a\r\n2026-01-01T00:00:00.000Z REQUEST id=forged status=200 b",
@@ -72,19 +79,35 @@ fn a_line_is_the_documented_one() {
 
 #[test]
 fn a_traced_request_names_its_trace() {
-    let traced = Entry { trace_id: Some("4bf92f3577b34da6a3ce929d0e0e4736"), ..entry() };
+    let traced = Entry {
+        trace_id: Some("4bf92f3577b34da6a3ce929d0e0e4736"),
+        ..entry()
+    };
     let line: Value = serde_json::from_str(&as_json(&traced)).unwrap();
     assert_eq!(line["trace_id"], "4bf92f3577b34da6a3ce929d0e0e4736");
-    assert!(as_text(&traced).contains(" id=0af7651916cd43dd trace_id=4bf92f3577b34da6a3ce929d0e0e4736 client_ip="));
+    assert!(
+        as_text(&traced)
+            .contains(" id=0af7651916cd43dd trace_id=4bf92f3577b34da6a3ce929d0e0e4736 client_ip=")
+    );
 }
 
 #[test]
 fn addresses_are_written_as_everywhere() {
-    for address in ["0.0.0.0", "255.255.255.255", "::1", "2001:db8::7", "::ffff:1.2.3.4"] {
+    for address in [
+        "0.0.0.0",
+        "255.255.255.255",
+        "::1",
+        "2001:db8::7",
+        "::ffff:1.2.3.4",
+    ] {
         let client_ip = address.parse().unwrap();
         let peer = SocketAddr::new(client_ip, 65535);
-        let line: Value =
-            serde_json::from_str(&as_json(&Entry { client_ip: Some(client_ip), peer, ..entry() })).unwrap();
+        let line: Value = serde_json::from_str(&as_json(&Entry {
+            client_ip: Some(client_ip),
+            peer,
+            ..entry()
+        }))
+        .unwrap();
         assert_eq!(line["client_ip"], client_ip.to_string());
         assert_eq!(line["peer"], peer.to_string());
     }
@@ -94,16 +117,28 @@ fn addresses_are_written_as_everywhere() {
 fn no_value_breaks_a_json_line_or_changes_in_it() {
     for value in nasty() {
         let host = Some(value.as_str());
-        let line =
-            as_json(&Entry { host, path: &value, principal: host, method: &value, request_id: &value, ..entry() });
+        let line = as_json(&Entry {
+            host,
+            path: &value,
+            principal: host,
+            method: &value,
+            request_id: &value,
+            ..entry()
+        });
         let (object, end) = line.split_at(line.len() - 1);
         assert_eq!(end, "\n");
-        assert!(object.bytes().all(|byte| matches!(byte, b' '..=b'~')), "{line:?}");
+        assert!(
+            object.bytes().all(|byte| matches!(byte, b' '..=b'~')),
+            "{line:?}"
+        );
         let object: Value = serde_json::from_str(object).unwrap();
         for field in ["host", "path", "principal", "method", "request_id"] {
             assert_eq!(object[field], *value, "{field}");
         }
-        assert_eq!((&object["status"], &object["verdict"]), (&Value::from(429), &Value::from("limited")));
+        assert_eq!(
+            (&object["status"], &object["verdict"]),
+            (&Value::from(429), &Value::from("limited"))
+        );
         assert_eq!(object.as_object().unwrap().len(), 14);
     }
 }
@@ -112,23 +147,40 @@ fn no_value_breaks_a_json_line_or_changes_in_it() {
 fn no_value_breaks_a_text_line_or_its_fields() {
     for value in nasty() {
         let host = Some(value.as_str());
-        let line =
-            as_text(&Entry { host, path: &value, principal: host, method: &value, request_id: &value, ..entry() });
+        let line = as_text(&Entry {
+            host,
+            path: &value,
+            principal: host,
+            method: &value,
+            request_id: &value,
+            ..entry()
+        });
         let (words, end) = line.split_at(line.len() - 1);
         assert_eq!(end, "\n");
-        assert!(words.bytes().all(|byte| matches!(byte, b' '..=b'~')), "{line:?}");
+        assert!(
+            words.bytes().all(|byte| matches!(byte, b' '..=b'~')),
+            "{line:?}"
+        );
         assert!(!words.contains(['"', '\'', '\\']), "{line:?}");
         let words: Vec<&str> = words.split(' ').collect();
         assert_eq!(words.len(), 15, "{line:?}");
         assert_eq!((words[8], words[9]), ("status=429", "verdict=limited"));
-        assert!(words[7].starts_with("path=/a") && words[7].ends_with('b'), "{line:?}");
+        assert!(
+            words[7].starts_with("path=/a") && words[7].ends_with('b'),
+            "{line:?}"
+        );
     }
 }
 
 #[test]
 fn long_values_are_cut_between_letters() {
     let long = "é".repeat(40_000);
-    let entry = Entry { path: &long, host: Some(&long), principal: Some(&long), ..entry() };
+    let entry = Entry {
+        path: &long,
+        host: Some(&long),
+        principal: Some(&long),
+        ..entry()
+    };
     let line: Value = serde_json::from_str(&as_json(&entry)).unwrap();
     let path = line["path"].as_str().unwrap().strip_suffix("...").unwrap();
     assert_eq!(path, "é".repeat(VALUE_BYTES_MAX / 2));

@@ -70,7 +70,10 @@ impl<W: Write> Writer<W> {
     }
 
     fn write(&mut self, batch: &mut Batch) {
-        let written = self.out.write_all(&batch.text).and_then(|()| self.out.flush());
+        let written = self
+            .out
+            .write_all(&batch.text)
+            .and_then(|()| self.out.flush());
         if written.is_err() {
             self.metrics.access_log_dropped(batch.lines);
         }

@@ -16,13 +16,20 @@ impl Metrics {
     /// All series in the format that a reader asks for, and its content type. OpenMetrics, unless only plain text is named.
     pub fn encode_for(&self, headers: &HeaderMap) -> (&'static str, String) {
         let text = self.encode();
-        if wants_classic(headers) { (CONTENT_TYPE, in_classic(&text)) } else { (Self::CONTENT_TYPE, text) }
+        if wants_classic(headers) {
+            (CONTENT_TYPE, in_classic(&text))
+        } else {
+            (Self::CONTENT_TYPE, text)
+        }
     }
 }
 
 fn wants_classic(headers: &HeaderMap) -> bool {
     let names = |wanted: &str| {
-        let mut values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        let mut values = headers
+            .get_all(ACCEPT)
+            .iter()
+            .filter_map(|value| value.to_str().ok());
         values.any(|value| value.to_ascii_lowercase().contains(wanted))
     };
     names("text/plain") && !names("application/openmetrics-text")
@@ -30,17 +37,25 @@ fn wants_classic(headers: &HeaderMap) -> bool {
 
 /// The same series in the older format.
 fn in_classic(open_metrics: &str) -> String {
-    let types: HashMap<&str, &str> =
-        open_metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect();
+    let types: HashMap<&str, &str> = open_metrics
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '))
+        .collect();
     let mut classic = String::with_capacity(open_metrics.len());
     for line in open_metrics.lines() {
-        let about =
-            line.strip_prefix("# HELP ").or_else(|| line.strip_prefix("# TYPE ")).and_then(|rest| rest.split_once(' '));
+        let about = line
+            .strip_prefix("# HELP ")
+            .or_else(|| line.strip_prefix("# TYPE "))
+            .and_then(|rest| rest.split_once(' '));
         match about {
             Some((family, rest)) => {
                 let kind = types.get(family).copied().unwrap_or_default();
                 let word = &line[..7];
-                let rest = if word == "# TYPE " { kind_in_classic(kind) } else { rest };
+                let rest = if word == "# TYPE " {
+                    kind_in_classic(kind)
+                } else {
+                    rest
+                };
                 classic.extend([word, family, suffix(kind), " ", rest, "\n"]);
             }
             None if line.starts_with('#') => {}
@@ -127,13 +142,18 @@ d 4
             (None, Metrics::CONTENT_TYPE),
             (Some("*/*"), Metrics::CONTENT_TYPE),
             (
-                Some("application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.4"),
+                Some(
+                    "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.4",
+                ),
                 Metrics::CONTENT_TYPE,
             ),
             (Some("text/plain;version=0.0.4;q=1,*/*;q=0.1"), CONTENT_TYPE),
             (Some("Text/Plain"), CONTENT_TYPE),
         ] {
-            let headers = accept.map(|accept| (ACCEPT, accept.parse().unwrap())).into_iter().collect();
+            let headers = accept
+                .map(|accept| (ACCEPT, accept.parse().unwrap()))
+                .into_iter()
+                .collect();
             let (kind, text) = Metrics::new().encode_for(&headers);
             assert_eq!(kind, expected, "{accept:?}");
             assert_eq!(text.ends_with("# EOF\n"), kind == Metrics::CONTENT_TYPE);

@@ -24,8 +24,14 @@ impl ConfigSeries {
             registry.register(name, help, gauge.clone());
             gauge
         };
-        let version = gauge("sluicegate_config_version", "The version of the running configuration");
-        let hash = gauge("sluicegate_config_hash", "A number made from the text of the running configuration");
+        let version = gauge(
+            "sluicegate_config_version",
+            "The version of the running configuration",
+        );
+        let hash = gauge(
+            "sluicegate_config_hash",
+            "A number made from the text of the running configuration",
+        );
         let help = "Whether the last attempt to load the configuration was accepted";
         let last_reload_successful = gauge("sluicegate_config_last_reload_successful", help);
         last_reload_successful.set(1);
@@ -38,8 +44,18 @@ impl ConfigSeries {
             Unit::Seconds,
             last_reload.clone(),
         );
-        let reloads = Counts::new("sluicegate_config_reloads", "Attempts to load the configuration again", registry);
-        Self { version, hash, reloads, last_reload_successful, last_reload }
+        let reloads = Counts::new(
+            "sluicegate_config_reloads",
+            "Attempts to load the configuration again",
+            registry,
+        );
+        Self {
+            version,
+            hash,
+            reloads,
+            last_reload_successful,
+            last_reload,
+        }
     }
 
     pub(super) fn reloaded(&self, result: ReloadResult) {
@@ -53,6 +69,8 @@ impl ConfigSeries {
 }
 
 fn unix_seconds() -> i64 {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since_1970 = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     i64::try_from(since_1970.as_secs()).unwrap_or(i64::MAX)
 }

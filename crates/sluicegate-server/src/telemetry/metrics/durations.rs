@@ -25,8 +25,8 @@ struct Counts {
 
 /// The upper ends of the buckets in microseconds.
 const BOUNDS_US: [u64; 16] = [
-    250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000,
-    10_000_000, 60_000_000,
+    250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000,
+    2_500_000, 5_000_000, 10_000_000, 60_000_000,
 ];
 
 impl Durations {
@@ -49,8 +49,15 @@ impl Durations {
 
 impl EncodeMetric for Durations {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
-        let bounds = BOUNDS_US.iter().map(|bound| seconds(*bound)).chain([f64::INFINITY]);
-        let counts = self.0.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed));
+        let bounds = BOUNDS_US
+            .iter()
+            .map(|bound| seconds(*bound))
+            .chain([f64::INFINITY]);
+        let counts = self
+            .0
+            .buckets
+            .iter()
+            .map(|bucket| bucket.load(Ordering::Relaxed));
         let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();
         // The count is the sum of what was read, so that the buckets always add up to it.
         let count = buckets.iter().map(|(_, count)| count).sum();
@@ -93,8 +100,14 @@ mod tests {
         has("d_count 4");
         has("d_sum 61.000501");
         let traced = durations.with_exemplars("d", text);
-        let traced: Vec<&str> = traced.lines().filter(|line| line.contains('#') && line.contains("trace_id")).collect();
-        assert!(matches!(traced[..], [line] if line.starts_with("d_bucket{le=\"0.0005\"} 3 # ")), "{traced:?}");
+        let traced: Vec<&str> = traced
+            .lines()
+            .filter(|line| line.contains('#') && line.contains("trace_id"))
+            .collect();
+        assert!(
+            matches!(traced[..], [line] if line.starts_with("d_bucket{le=\"0.0005\"} 3 # ")),
+            "{traced:?}"
+        );
     }
 
     #[test]

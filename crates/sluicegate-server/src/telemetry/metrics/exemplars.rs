@@ -20,7 +20,11 @@ impl<const BUCKETS: usize> Exemplars<BUCKETS> {
     /// A request of this trace has ended now. Nobody waits: of two at a time one is as good as the other.
     pub(super) fn put(&self, bucket: usize, trace_id: String, took: Duration) {
         if let Ok(mut last) = self.0[bucket].try_lock() {
-            *last = Some(Exemplar { trace_id, took, at: SystemTime::now() });
+            *last = Some(Exemplar {
+                trace_id,
+                took,
+                at: SystemTime::now(),
+            });
         }
     }
 
@@ -79,16 +83,30 @@ ab_seconds_bucket{le=\"1.0\"} 3
         exemplars.put(1, "a1".to_owned(), Duration::from_secs(2));
         exemplars.put(1, "b2".to_owned(), Duration::from_micros(1_500_001));
         let text = exemplars.beside("a_seconds", TEXT.to_owned());
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap()
+            .as_secs_f64();
         let (before, at) = text.lines().nth(1).unwrap().rsplit_once(' ').unwrap();
-        assert_eq!(before, "a_seconds_bucket{le=\"+Inf\"} 4 # {trace_id=\"b2\"} 1.500001");
+        assert_eq!(
+            before,
+            "a_seconds_bucket{le=\"+Inf\"} 4 # {trace_id=\"b2\"} 1.500001"
+        );
         assert!((at.parse::<f64>().unwrap() - now).abs() < 60.0, "{at}");
-        let others = |text: &str| text.lines().filter(|line| !line.contains("+Inf")).collect::<Vec<_>>().join("\n");
+        let others = |text: &str| {
+            text.lines()
+                .filter(|line| !line.contains("+Inf"))
+                .collect::<Vec<_>>()
+                .join("\n")
+        };
         assert_eq!(others(&text), others(TEXT));
     }
 
     #[test]
     fn without_a_trace_the_text_stays_as_it_is() {
-        assert_eq!(Exemplars::<2>::default().beside("a_seconds", TEXT.to_owned()), TEXT);
+        assert_eq!(
+            Exemplars::<2>::default().beside("a_seconds", TEXT.to_owned()),
+            TEXT
+        );
     }
 }

@@ -159,9 +159,15 @@ impl<L: Label> Counts<L> {
     /// The series `name_total{label="value"}`.
     pub(super) fn new(name: &str, help: &str, registry: &mut Registry) -> Self {
         let family = Family::<[(&'static str, &'static str); 1], Counter>::default();
-        let counters = L::ALL.iter().map(|value| family.get_or_create_owned(&[(L::NAME, value.as_str())])).collect();
+        let counters = L::ALL
+            .iter()
+            .map(|value| family.get_or_create_owned(&[(L::NAME, value.as_str())]))
+            .collect();
         registry.register(name, help, family);
-        Self { counters, label: PhantomData }
+        Self {
+            counters,
+            label: PhantomData,
+        }
     }
 
     pub(super) fn add(&self, value: L) {
@@ -186,11 +192,17 @@ impl<One: Label, Other: Label> CountsBy<One, Other> {
         let family = Family::<[(&'static str, &'static str); 2], Counter>::default();
         let row = |one: &One| {
             let labels = |other: &Other| [(One::NAME, one.as_str()), (Other::NAME, other.as_str())];
-            Other::ALL.iter().map(|other| family.get_or_create_owned(&labels(other))).collect()
+            Other::ALL
+                .iter()
+                .map(|other| family.get_or_create_owned(&labels(other)))
+                .collect()
         };
         let rows = One::ALL.iter().map(row).collect();
         registry.register(name, help, family);
-        Self { rows, labels: PhantomData }
+        Self {
+            rows,
+            labels: PhantomData,
+        }
     }
 
     /// What was counted so far by the second label, whatever the first.
@@ -206,13 +218,17 @@ impl<One: Label, Other: Label> CountsBy<One, Other> {
 
 impl<One, Other> fmt::Debug for CountsBy<One, Other> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.rows.iter().flatten().map(Counter::get)).finish()
+        f.debug_list()
+            .entries(self.rows.iter().flatten().map(Counter::get))
+            .finish()
     }
 }
 
 impl<L> fmt::Debug for Counts<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.counters.iter().map(Counter::get)).finish()
+        f.debug_list()
+            .entries(self.counters.iter().map(Counter::get))
+            .finish()
     }
 }
 
@@ -223,7 +239,14 @@ mod tests {
     fn check<L: Label + PartialEq>() {
         for (place, value) in L::ALL.iter().enumerate() {
             assert_eq!(value.index(), place, "{value:?}");
-            assert_eq!(L::ALL.iter().filter(|other| other.as_str() == value.as_str()).count(), 1, "{value:?}");
+            assert_eq!(
+                L::ALL
+                    .iter()
+                    .filter(|other| other.as_str() == value.as_str())
+                    .count(),
+                1,
+                "{value:?}"
+            );
         }
     }
 

@@ -31,13 +31,27 @@ const OTHER: &str = "(other)";
 impl LimitSeries {
     pub(super) fn new(registry: &mut Registry) -> Self {
         let family = Family::default();
-        registry.register("sluicegate_limit_decisions", "Charges by limit and answer", family.clone());
-        Self(Arc::new(Series { family, known: Mutex::default() }))
+        registry.register(
+            "sluicegate_limit_decisions",
+            "Charges by limit and answer",
+            family.clone(),
+        );
+        Self(Arc::new(Series {
+            family,
+            known: Mutex::default(),
+        }))
     }
 
     pub(super) fn counts_for(&self, policy: &Policy) -> LimitCounts {
-        let counters = policy.limits().iter().map(|limit| (limit.name.as_str().into(), self.counters(&limit.name)));
-        LimitCounts { by_index: counters.collect(), ad_hoc: Default::default(), series: self.clone() }
+        let counters = policy
+            .limits()
+            .iter()
+            .map(|limit| (limit.name.as_str().into(), self.counters(&limit.name)));
+        LimitCounts {
+            by_index: counters.collect(),
+            ad_hoc: Default::default(),
+            series: self.clone(),
+        }
     }
 
     fn counters(&self, limit: &str) -> ByOutcome {
@@ -58,7 +72,10 @@ impl Series {
     fn make(&self, limit: &str) -> ByOutcome {
         std::array::from_fn(|place| {
             let outcome = LimitAnswer::ALL[place];
-            let labels = [("limit", limit.to_owned().into()), (LimitAnswer::NAME, outcome.as_str().into())];
+            let labels = [
+                ("limit", limit.to_owned().into()),
+                (LimitAnswer::NAME, outcome.as_str().into()),
+            ];
             self.family.get_or_create_owned(&labels)
         })
     }
@@ -114,7 +131,8 @@ impl LimitCounts {
                 _ => match limit.ad_hoc() {
                     Some(purpose) => {
                         let counters = &self.ad_hoc[purpose as usize];
-                        counters.get_or_init(|| self.series.counters(&limit.name))[outcome.index()].inc()
+                        counters.get_or_init(|| self.series.counters(&limit.name))[outcome.index()]
+                            .inc()
                     }
                     None => self.series.counters(&limit.name)[outcome.index()].inc(),
                 },
@@ -131,7 +149,12 @@ mod tests {
     use super::*;
 
     fn policy(names: &[&str]) -> Policy {
-        Policy::new(names.iter().map(|name| Limit::per_client(*name, Quota::per_second(1).burst(1)))).unwrap()
+        Policy::new(
+            names
+                .iter()
+                .map(|name| Limit::per_client(*name, Quota::per_second(1).burst(1))),
+        )
+        .unwrap()
     }
 
     fn encoded(registry: &Registry) -> String {
@@ -148,8 +171,15 @@ mod tests {
         series.counts_for(&policy(&["b"]));
         series.counts_for(&policy(&["b", "a"])).by_index[1].1[LimitAnswer::Denied.index()].inc();
         let written = encoded(&registry);
-        assert!(written.contains("sluicegate_limit_decisions_total{limit=\"a\",outcome=\"denied\"} 2\n"), "{written}");
-        assert_eq!(written.matches("sluicegate_limit_decisions_total{").count(), 6);
+        assert!(
+            written
+                .contains("sluicegate_limit_decisions_total{limit=\"a\",outcome=\"denied\"} 2\n"),
+            "{written}"
+        );
+        assert_eq!(
+            written.matches("sluicegate_limit_decisions_total{").count(),
+            6
+        );
     }
 
     #[test]
@@ -160,7 +190,12 @@ mod tests {
             series.counters(&format!("limit-{place}"))[0].inc();
         }
         let expected = (LIMITS_MAX + 1) * LimitAnswer::ALL.len();
-        assert_eq!(encoded(&registry).matches("sluicegate_limit_decisions_total{").count(), expected);
+        assert_eq!(
+            encoded(&registry)
+                .matches("sluicegate_limit_decisions_total{")
+                .count(),
+            expected
+        );
         assert_eq!(series.0.make(OTHER)[0].get(), 50);
         assert!(
             Policy::new([Limit::per_client(OTHER, Quota::per_second(1).burst(1))]).is_err(),

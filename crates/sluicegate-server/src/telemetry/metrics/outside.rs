@@ -12,12 +12,36 @@ use crate::external::ExternalCounts;
 /// Encodes the counts, of which the service's operator needs the first and ours the rest.
 pub(super) fn encode(counts: &ExternalCounts, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let alone = [
-        ("sluicegate_external_calls", "Calls of the limits service.", counts.calls),
-        ("sluicegate_external_errors", "Calls of the limits service that brought no usable answer.", counts.errors),
-        ("sluicegate_external_waits", "Calls of the limits service that waited for others to end.", counts.waits),
-        ("sluicegate_external_breaker_openings", "Times the limits service was left alone.", counts.openings),
-        ("sluicegate_external_renewals", "Quotas renewed before their lifetime ended.", counts.renewals),
-        ("sluicegate_external_cache_errors", "Times the cache of quotas could not be used.", counts.redis_errors),
+        (
+            "sluicegate_external_calls",
+            "Calls of the limits service.",
+            counts.calls,
+        ),
+        (
+            "sluicegate_external_errors",
+            "Calls of the limits service that brought no usable answer.",
+            counts.errors,
+        ),
+        (
+            "sluicegate_external_waits",
+            "Calls of the limits service that waited for others to end.",
+            counts.waits,
+        ),
+        (
+            "sluicegate_external_breaker_openings",
+            "Times the limits service was left alone.",
+            counts.openings,
+        ),
+        (
+            "sluicegate_external_renewals",
+            "Quotas renewed before their lifetime ended.",
+            counts.renewals,
+        ),
+        (
+            "sluicegate_external_cache_errors",
+            "Times the cache of quotas could not be used.",
+            counts.redis_errors,
+        ),
     ];
     for (name, help, count) in alone {
         let counter = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
@@ -25,11 +49,21 @@ pub(super) fn encode(counts: &ExternalCounts, encoder: &mut DescriptorEncoder<'_
     }
 
     let help = "Calls of the limits service that are under way.";
-    let under_way = encoder.encode_descriptor("sluicegate_external_in_flight", help, None, MetricType::Gauge)?;
+    let under_way = encoder.encode_descriptor(
+        "sluicegate_external_in_flight",
+        help,
+        None,
+        MetricType::Gauge,
+    )?;
     ConstGauge::new(i64::try_from(counts.in_flight).unwrap_or(i64::MAX)).encode(under_way)?;
 
     let help = "Quotas that were not asked for, by where they came from.";
-    let mut answers = encoder.encode_descriptor("sluicegate_external_answers", help, None, MetricType::Counter)?;
+    let mut answers = encoder.encode_descriptor(
+        "sluicegate_external_answers",
+        help,
+        None,
+        MetricType::Counter,
+    )?;
     let sources = [
         ("memory", counts.local_hits),
         ("redis", counts.redis_hits),
@@ -41,7 +75,12 @@ pub(super) fn encode(counts: &ExternalCounts, encoder: &mut DescriptorEncoder<'_
     }
 
     let help = "Parts of answers of the limits service that were ignored.";
-    let mut ignored = encoder.encode_descriptor("sluicegate_external_ignored", help, None, MetricType::Counter)?;
+    let mut ignored = encoder.encode_descriptor(
+        "sluicegate_external_ignored",
+        help,
+        None,
+        MetricType::Counter,
+    )?;
     let parts = [
         ("tenant_key", counts.invalid_tenants),
         ("backend_url", counts.refused_backends),
@@ -62,9 +101,18 @@ mod tests {
     fn every_count_has_its_line_and_none_is_there_without_a_service() {
         let metrics = Metrics::new();
         assert!(!metrics.encode().contains("sluicegate_external"));
-        let counts =
-            ExternalCounts { calls: 1, errors: 2, in_flight: 3, stale: 4, refused_backends: 5, ..Default::default() };
-        metrics.read_from(move || Reading { external: Some(counts), ..Reading::default() });
+        let counts = ExternalCounts {
+            calls: 1,
+            errors: 2,
+            in_flight: 3,
+            stale: 4,
+            refused_backends: 5,
+            ..Default::default()
+        };
+        metrics.read_from(move || Reading {
+            external: Some(counts),
+            ..Reading::default()
+        });
         let text = metrics.encode();
         let expected = [
             "sluicegate_external_calls_total 1",

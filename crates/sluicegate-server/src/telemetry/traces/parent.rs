@@ -13,31 +13,51 @@ pub(super) struct Parent {
 /// Version 00 as it is written, and of later versions what they must still begin with; `None` for anything else.
 pub(super) fn parse(text: &str) -> Option<Parent> {
     let mut parts = text.trim().split('-');
-    let (version, trace_id, span_id, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    let (version, trace_id, span_id, flags) =
+        (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
     let is_hex = |part: &str, length: usize| {
-        part.len() == length && part.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+        part.len() == length
+            && part
+                .bytes()
+                .all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
     };
-    let is_whole = is_hex(version, 2) && is_hex(trace_id, 32) && is_hex(span_id, 16) && is_hex(flags, 2);
+    let is_whole =
+        is_hex(version, 2) && is_hex(trace_id, 32) && is_hex(span_id, 16) && is_hex(flags, 2);
     if !is_whole || version == "ff" || (version == "00" && parts.next().is_some()) {
         return None;
     }
-    let trace_id = TraceId::from_hex(trace_id).ok().filter(|id| *id != TraceId::INVALID)?;
-    let span_id = SpanId::from_hex(span_id).ok().filter(|id| *id != SpanId::INVALID)?;
-    Some(Parent { trace_id, span_id, is_sampled: u8::from_str_radix(flags, 16).ok()? & 1 == 1 })
+    let trace_id = TraceId::from_hex(trace_id)
+        .ok()
+        .filter(|id| *id != TraceId::INVALID)?;
+    let span_id = SpanId::from_hex(span_id)
+        .ok()
+        .filter(|id| *id != SpanId::INVALID)?;
+    Some(Parent {
+        trace_id,
+        span_id,
+        is_sampled: u8::from_str_radix(flags, 16).ok()? & 1 == 1,
+    })
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
 
-    pub(in super::super) const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    pub(in super::super) const PARENT: &str =
+        "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
     #[test]
     fn parents_are_read_as_they_are_written_and_nothing_else() {
         let parent = parse(PARENT).unwrap();
-        assert_eq!(parent.trace_id.to_string(), "0af7651916cd43dd8448eb211c80319c");
+        assert_eq!(
+            parent.trace_id.to_string(),
+            "0af7651916cd43dd8448eb211c80319c"
+        );
         assert!(parent.is_sampled && !parse(&PARENT.replace("-01", "-00")).unwrap().is_sampled);
-        assert!(parse(&PARENT.replace("00-0", "cc-0")).is_some(), "a later version");
+        assert!(
+            parse(&PARENT.replace("00-0", "cc-0")).is_some(),
+            "a later version"
+        );
         assert!(parse(&format!("{}-what", PARENT.replace("00-0", "cc-0"))).is_some());
         for wrong in [
             "",

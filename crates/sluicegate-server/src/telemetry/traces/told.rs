@@ -33,16 +33,28 @@ pub(crate) struct Asked<'a> {
 /// How a question came.
 pub(crate) enum Way<'a> {
     /// By a path of ours, never one of the caller's.
-    Http { method: &'a str, route: &'static str, status: u16 },
+    Http {
+        method: &'a str,
+        route: &'static str,
+        status: u16,
+    },
     /// By a method of a service.
-    Grpc { service: &'static str, method: &'static str },
+    Grpc {
+        service: &'static str,
+        method: &'static str,
+    },
 }
 
 /// Methods that may name a span: others are the caller's invention.
-const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"];
+const METHODS: [&str; 9] = [
+    "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE",
+];
 
 fn named(method: &str) -> &'static str {
-    METHODS.into_iter().find(|own| *own == method).unwrap_or("HTTP")
+    METHODS
+        .into_iter()
+        .find(|own| *own == method)
+        .unwrap_or("HTTP")
 }
 
 impl From<Facts<'_>> for Told {
@@ -54,34 +66,69 @@ impl From<Facts<'_>> for Told {
             KeyValue::new("sluicegate.outcome", facts.outcome),
             KeyValue::new("sluicegate.request_id", facts.request_id.to_owned()),
         ];
-        attributes.extend(facts.host.map(|host| KeyValue::new("server.address", host.to_owned())));
-        attributes.extend(facts.client_ip.map(|address| KeyValue::new("client.address", address)));
+        attributes.extend(
+            facts
+                .host
+                .map(|host| KeyValue::new("server.address", host.to_owned())),
+        );
+        attributes.extend(
+            facts
+                .client_ip
+                .map(|address| KeyValue::new("client.address", address)),
+        );
         attributes.extend(facts.limit.map(limit));
-        Self { name: named(facts.method).to_owned(), attributes, is_error: facts.status >= 500 }
+        Self {
+            name: named(facts.method).to_owned(),
+            attributes,
+            is_error: facts.status >= 500,
+        }
     }
 }
 
 impl From<Asked<'_>> for Told {
     fn from(asked: Asked<'_>) -> Self {
         let (name, mut attributes, is_error) = match asked.way {
-            Way::Http { method, route, status } => {
+            Way::Http {
+                method,
+                route,
+                status,
+            } => {
                 let attributes = vec![
                     KeyValue::new("http.request.method", method.to_owned()),
                     KeyValue::new("http.route", route),
                     KeyValue::new("http.response.status_code", i64::from(status)),
                 ];
-                (format!("{} {route}", named(method)), attributes, status >= 500)
+                (
+                    format!("{} {route}", named(method)),
+                    attributes,
+                    status >= 500,
+                )
             }
             Way::Grpc { service, method } => {
                 let system = KeyValue::new("rpc.system", "grpc");
-                let attributes =
-                    vec![system, KeyValue::new("rpc.service", service), KeyValue::new("rpc.method", method)];
-                (format!("{service}/{method}"), attributes, asked.outcome == Some("unavailable"))
+                let attributes = vec![
+                    system,
+                    KeyValue::new("rpc.service", service),
+                    KeyValue::new("rpc.method", method),
+                ];
+                (
+                    format!("{service}/{method}"),
+                    attributes,
+                    asked.outcome == Some("unavailable"),
+                )
             }
         };
-        attributes.extend(asked.outcome.map(|outcome| KeyValue::new("sluicegate.outcome", outcome)));
+        attributes.extend(
+            asked
+                .outcome
+                .map(|outcome| KeyValue::new("sluicegate.outcome", outcome)),
+        );
         attributes.extend(asked.limit.map(limit));
-        Self { name, attributes, is_error }
+        Self {
+            name,
+            attributes,
+            is_error,
+        }
     }
 }
 

@@ -7,7 +7,10 @@ use sluicegate_server::{Identity, Reason};
 use super::desk::{Desk, ask, headers, known, noon, refused};
 
 pub fn sha256(key: &str) -> String {
-    Sha256::digest(key).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(key)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 fn desk() -> Desk {
@@ -22,19 +25,36 @@ fn a_known_key_names_its_owner_with_claims() {
     let authenticator = desk().load();
     let ann = known(ask(&authenticator, &[("x-api-key", "ann's key")]));
     assert_eq!(*ann, Principal::new("ann").claim("plan", "gold"));
-    assert_eq!(known(ask(&authenticator, &[("x-api-key", "bob's key")])).id, "bob");
+    assert_eq!(
+        known(ask(&authenticator, &[("x-api-key", "bob's key")])).id,
+        "bob"
+    );
 }
 
 #[test]
 fn without_the_header_a_caller_is_anonymous() {
-    assert!(matches!(ask(&desk().load(), &[("x-other", "ann's key")]), Identity::Anonymous));
+    assert!(matches!(
+        ask(&desk().load(), &[("x-other", "ann's key")]),
+        Identity::Anonymous
+    ));
 }
 
 #[test]
 fn other_keys_are_unknown() {
     let authenticator = desk().load();
-    for key in ["ann's kez", "ann's key ", "ANN'S KEY", "ann", &sha256("ann's key"), "x"] {
-        assert_eq!(refused(ask(&authenticator, &[("x-api-key", key)])), Reason::UnknownKey, "{key}");
+    for key in [
+        "ann's kez",
+        "ann's key ",
+        "ANN'S KEY",
+        "ann",
+        &sha256("ann's key"),
+        "x",
+    ] {
+        assert_eq!(
+            refused(ask(&authenticator, &[("x-api-key", key)])),
+            Reason::UnknownKey,
+            "{key}"
+        );
     }
 }
 
@@ -59,8 +79,12 @@ fn the_long_key_itself_would_be_known() {
         let identity = ask(&desk.load(), &[("x-api-key", &key)]);
         assert_eq!(matches!(identity, Identity::Known(_)), is_known, "{length}");
     }
-    let odd = Desk::new().with_key_file(format!("- {{ id: ann, sha256: {} }}", sha256("sch\u{f6}n")));
-    assert_eq!(refused(ask(&odd.load(), &[("x-api-key", "sch\u{f6}n")])), Reason::Malformed);
+    let odd =
+        Desk::new().with_key_file(format!("- {{ id: ann, sha256: {} }}", sha256("sch\u{f6}n")));
+    assert_eq!(
+        refused(ask(&odd.load(), &[("x-api-key", "sch\u{f6}n")])),
+        Reason::Malformed
+    );
 }
 
 #[test]
@@ -103,7 +127,10 @@ fn no_form_of_a_wrong_file_brings_its_secrets_out() {
     for text in texts {
         let mistakes = Desk::new().with_key_file(text).mistakes();
         assert!(!mistakes.is_empty());
-        assert!(!format!("{mistakes:?}").contains("s3cret"), "{text}: {mistakes:?}");
+        assert!(
+            !format!("{mistakes:?}").contains("s3cret"),
+            "{text}: {mistakes:?}"
+        );
     }
 }
 
@@ -114,25 +141,50 @@ fn a_missing_file_and_a_bad_header_name_are_both_named() {
     settings.header = "not a header".into();
     settings.file.set_file_name("absent.yaml");
     let mistakes = desk.mistakes();
-    assert_eq!(mistakes[0], "principals.api_keys.header: expected the name of a header");
-    assert!(mistakes[1].starts_with("absent.yaml: cannot be read: "), "{mistakes:?}");
+    assert_eq!(
+        mistakes[0],
+        "principals.api_keys.header: expected the name of a header"
+    );
+    assert!(
+        mistakes[1].starts_with("absent.yaml: cannot be read: "),
+        "{mistakes:?}"
+    );
 }
 
 #[test]
 fn debug_output_holds_no_key_and_no_digest() {
     let authenticator = desk().load();
-    let printed = format!("{authenticator:?} {:?}", authenticator.verify(&headers(&[("x-api-key", "s3cret")]), noon()));
-    assert!(printed.starts_with("Authenticator { api_keys: Some(2), token_keys: None"), "{printed}");
+    let printed = format!(
+        "{authenticator:?} {:?}",
+        authenticator.verify(&headers(&[("x-api-key", "s3cret")]), noon())
+    );
+    assert!(
+        printed.starts_with("Authenticator { api_keys: Some(2), token_keys: None"),
+        "{printed}"
+    );
     assert!(!printed.contains("s3cret") && !printed.contains(&sha256("ann's key")[..8]));
 }
 
 #[test]
 fn fifty_thousand_keys_are_read_and_found() {
-    let line = |index: usize| format!("- {{ id: caller-{index}, sha256: {} }}\n", sha256(&index.to_string()));
-    let authenticator = Desk::new().with_key_file((0..50_000).map(line).collect::<String>()).load();
+    let line = |index: usize| {
+        format!(
+            "- {{ id: caller-{index}, sha256: {} }}\n",
+            sha256(&index.to_string())
+        )
+    };
+    let authenticator = Desk::new()
+        .with_key_file((0..50_000).map(line).collect::<String>())
+        .load();
     for index in [0, 1, 25_000, 49_999] {
         let key = index.to_string();
-        assert_eq!(known(ask(&authenticator, &[("x-api-key", &key)])).id, format!("caller-{index}"));
+        assert_eq!(
+            known(ask(&authenticator, &[("x-api-key", &key)])).id,
+            format!("caller-{index}")
+        );
     }
-    assert_eq!(refused(ask(&authenticator, &[("x-api-key", "50000")])), Reason::UnknownKey);
+    assert_eq!(
+        refused(ask(&authenticator, &[("x-api-key", "50000")])),
+        Reason::UnknownKey
+    );
 }

@@ -28,7 +28,11 @@ fn nothing_configured_is_anonymous_whatever_is_shown() {
     let authenticator = Desk::new().load();
     assert!(!authenticator.is_configured());
     assert!(authenticator.files().is_empty() && authenticator.credential_headers().is_empty());
-    let lines = [("x-api-key", "a"), ("x-api-key", "b"), ("authorization", "Bearer x")];
+    let lines = [
+        ("x-api-key", "a"),
+        ("x-api-key", "b"),
+        ("authorization", "Bearer x"),
+    ];
     assert!(matches!(ask(&authenticator, &lines), Identity::Anonymous));
 }
 
@@ -37,9 +41,16 @@ fn files_and_headers_are_told() {
     let desk = desk(&Signer::ed25519("ed"));
     let authenticator = desk.load();
     assert!(authenticator.is_configured());
-    let names: Vec<_> = authenticator.files().iter().map(|file| file.file_name().unwrap().to_owned()).collect();
+    let names: Vec<_> = authenticator
+        .files()
+        .iter()
+        .map(|file| file.file_name().unwrap().to_owned())
+        .collect();
     assert_eq!(names, ["keys.yaml", "jwks.json"]);
-    assert_eq!(authenticator.credential_headers(), ["x-api-key", "authorization"]);
+    assert_eq!(
+        authenticator.credential_headers(),
+        ["x-api-key", "authorization"]
+    );
 }
 
 #[test]
@@ -47,14 +58,25 @@ fn the_key_names_the_caller_unless_it_is_wrong() {
     let signer = Signer::ed25519("ed");
     let authenticator = desk(&signer).load();
     let token = signer.bearer(&ann());
-    let asked = |key: &str, token: &str| ask(&authenticator, &[("x-api-key", key), ("authorization", token)]);
+    let asked = |key: &str, token: &str| {
+        ask(
+            &authenticator,
+            &[("x-api-key", key), ("authorization", token)],
+        )
+    };
     assert_eq!(known(asked("bob's key", &token)).id, "bob");
     assert_eq!(known(asked("bob's key", "Bearer x")).id, "bob");
     assert_eq!(known(asked("no key", &token)).id, "ann");
     assert_eq!(known(asked("", &token)).id, "ann");
     assert_eq!(refused(asked("no key", "Bearer x")), Reason::UnknownKey);
-    assert_eq!(known(ask(&authenticator, &[("authorization", &token)])).id, "ann");
-    assert_eq!(refused(ask(&authenticator, &[("authorization", "Bearer x")])), Reason::Malformed);
+    assert_eq!(
+        known(ask(&authenticator, &[("authorization", &token)])).id,
+        "ann"
+    );
+    assert_eq!(
+        refused(ask(&authenticator, &[("authorization", "Bearer x")])),
+        Reason::Malformed
+    );
 }
 
 #[test]
@@ -64,8 +86,18 @@ fn both_may_come_in_the_same_header() {
     desk.principals.api_keys.as_mut().unwrap().header = "authorization".into();
     let authenticator = desk.load();
     assert_eq!(authenticator.credential_headers(), ["authorization"]);
-    assert_eq!(known(ask(&authenticator, &[("authorization", "bob's key")])).id, "bob");
-    assert_eq!(known(ask(&authenticator, &[("authorization", &signer.bearer(&ann()))])).id, "ann");
+    assert_eq!(
+        known(ask(&authenticator, &[("authorization", "bob's key")])).id,
+        "bob"
+    );
+    assert_eq!(
+        known(ask(
+            &authenticator,
+            &[("authorization", &signer.bearer(&ann()))]
+        ))
+        .id,
+        "ann"
+    );
 }
 
 #[test]
@@ -74,15 +106,24 @@ fn a_required_credential_that_is_missing_is_refused() {
     desk.principals.required = true;
     let authenticator = desk.load();
     assert_eq!(refused(ask(&authenticator, &[])), Reason::Missing);
-    assert_eq!(refused(ask(&authenticator, &[("x-api-key", "no key")])), Reason::UnknownKey);
-    assert_eq!(known(ask(&authenticator, &[("x-api-key", "bob's key")])).id, "bob");
+    assert_eq!(
+        refused(ask(&authenticator, &[("x-api-key", "no key")])),
+        Reason::UnknownKey
+    );
+    assert_eq!(
+        known(ask(&authenticator, &[("x-api-key", "bob's key")])).id,
+        "bob"
+    );
 }
 
 #[test]
 fn a_required_credential_without_a_way_to_show_one_is_a_mistake() {
     let mut desk = Desk::new();
     desk.principals.required = true;
-    assert_eq!(desk.mistakes(), ["principals.required: needs api_keys or jwt beside it, or nobody could pass"]);
+    assert_eq!(
+        desk.mistakes(),
+        ["principals.required: needs api_keys or jwt beside it, or nobody could pass"]
+    );
 }
 
 #[test]
@@ -92,7 +133,13 @@ fn a_wrong_credential_may_pass_as_none() {
     let wrong = [("x-api-key", "no key")];
     let authenticator = desk.load();
     assert!(matches!(ask(&authenticator, &wrong), Identity::Anonymous));
-    assert_eq!(authenticator.verify(&headers(&wrong), noon()).unwrap_err().reason, Reason::UnknownKey);
+    assert_eq!(
+        authenticator
+            .verify(&headers(&wrong), noon())
+            .unwrap_err()
+            .reason,
+        Reason::UnknownKey
+    );
     desk.principals.required = true;
     assert_eq!(refused(ask(&desk.load(), &wrong)), Reason::Missing);
 }
@@ -113,10 +160,16 @@ fn challenges_name_what_is_taken_and_texts_say_no_more_than_needed() {
     assert_eq!(missing.challenge(), "Bearer, ApiKey header=\"x-api-key\"");
     assert_eq!(missing.to_string(), "a credential is required");
     let wrong = refusal(&authenticator, &[("x-api-key", "no key")]);
-    assert_eq!(wrong.challenge(), "Bearer error=\"invalid_token\", ApiKey header=\"x-api-key\"");
+    assert_eq!(
+        wrong.challenge(),
+        "Bearer error=\"invalid_token\", ApiKey header=\"x-api-key\""
+    );
     assert_eq!(wrong.to_string(), "the credential is not valid");
     desk.principals.jwt = None;
-    assert_eq!(refusal(&desk.load(), &[]).challenge(), "ApiKey header=\"x-api-key\"");
+    assert_eq!(
+        refusal(&desk.load(), &[]).challenge(),
+        "ApiKey header=\"x-api-key\""
+    );
 }
 
 #[test]
@@ -143,15 +196,23 @@ fn reasons_have_stable_words() {
 fn whatever_is_not_accepted_is_counted_by_its_reason() {
     let metrics = Metrics::new();
     let mut desk = desk(&Signer::ed25519("ed"));
-    let lines: [&[(&str, &str)]; 4] =
-        [&[], &[("x-api-key", "bob's key")], &[("x-api-key", "no key")], &[("authorization", "Bearer x")]];
-    for (is_required, on_invalid) in
-        [(false, OnInvalid::Reject), (false, OnInvalid::Anonymous), (true, OnInvalid::Anonymous)]
-    {
+    let lines: [&[(&str, &str)]; 4] = [
+        &[],
+        &[("x-api-key", "bob's key")],
+        &[("x-api-key", "no key")],
+        &[("authorization", "Bearer x")],
+    ];
+    for (is_required, on_invalid) in [
+        (false, OnInvalid::Reject),
+        (false, OnInvalid::Anonymous),
+        (true, OnInvalid::Anonymous),
+    ] {
         desk.principals.required = is_required;
         desk.principals.on_invalid = on_invalid;
         let authenticator = desk.load().counted_in(Arc::clone(&metrics));
-        lines.iter().for_each(|lines| drop(ask(&authenticator, lines)));
+        lines
+            .iter()
+            .for_each(|lines| drop(ask(&authenticator, lines)));
     }
     let text = metrics.encode();
     for reason in Reason::ALL {

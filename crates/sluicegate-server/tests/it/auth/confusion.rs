@@ -14,18 +14,37 @@ fn reason(authenticator: &Authenticator, token: &str) -> Reason {
 fn public_bytes(jwk: &Value) -> Vec<Vec<u8>> {
     let decode = |field: &str| from_base64(jwk[field].as_str().unwrap_or_default());
     let point = [&[4][..], &decode("x"), &decode("y")].concat();
-    let spellings = [decode("n"), decode("x"), point, jwk.to_string().into_bytes(), jwk["n"].to_string().into_bytes()];
-    spellings.into_iter().filter(|spelling| spelling.len() >= 32).collect()
+    let spellings = [
+        decode("n"),
+        decode("x"),
+        point,
+        jwk.to_string().into_bytes(),
+        jwk["n"].to_string().into_bytes(),
+    ];
+    spellings
+        .into_iter()
+        .filter(|spelling| spelling.len() >= 32)
+        .collect()
 }
 
 #[test]
 fn a_public_key_is_no_secret_to_sign_with() {
     for owner in [Signer::rs256("k"), Signer::es256("k"), Signer::ed25519("k")] {
         let authenticator = Desk::new().with_jwks(&[&owner.jwk]).load();
-        assert_eq!(known(ask(&authenticator, &[("authorization", &owner.token(&ann()))])).id, "ann");
+        assert_eq!(
+            known(ask(
+                &authenticator,
+                &[("authorization", &owner.token(&ann()))]
+            ))
+            .id,
+            "ann"
+        );
         for public in public_bytes(&owner.jwk) {
             let forger = Signer::hs256("k", &public);
-            assert_eq!(reason(&authenticator, &forger.token(&ann())), Reason::Algorithm);
+            assert_eq!(
+                reason(&authenticator, &forger.token(&ann())),
+                Reason::Algorithm
+            );
             let without_id = forger.token_with(&json!({"alg": "HS256"}), ann().to_string());
             assert_eq!(reason(&authenticator, &without_id), Reason::KeyId);
         }
@@ -36,26 +55,46 @@ fn a_public_key_is_no_secret_to_sign_with() {
 fn none_is_no_algorithm_in_any_spelling() {
     let signer = Signer::hs256("k", &[7; 32]);
     let authenticator = Desk::new().with_jwks(&[&signer.jwk]).load();
-    for name in ["none", "None", "NONE", "nOnE", "", "hs256", "HS256 ", "ES256K", "RSA-OAEP"] {
+    for name in [
+        "none", "None", "NONE", "nOnE", "", "hs256", "HS256 ", "ES256K", "RSA-OAEP",
+    ] {
         let signed = signer.token_with(&json!({"alg": name, "kid": "k"}), ann().to_string());
         let unsigned = format!("{}.", signed.rsplit_once('.').unwrap().0);
         assert_eq!(reason(&authenticator, &signed), Reason::Algorithm, "{name}");
-        assert_eq!(reason(&authenticator, &unsigned), Reason::Algorithm, "{name}");
+        assert_eq!(
+            reason(&authenticator, &unsigned),
+            Reason::Algorithm,
+            "{name}"
+        );
     }
 }
 
 #[test]
 fn an_algorithm_must_fit_the_key_it_names() {
     let signers = Signer::one_of_each();
-    let authenticator = Desk::new().with_jwks(&signers.each_ref().map(|signer| &signer.jwk)).load();
+    let authenticator = Desk::new()
+        .with_jwks(&signers.each_ref().map(|signer| &signer.jwk))
+        .load();
     for signer in &signers {
         for other in &signers {
             let crossed = json!({"alg": signer.algorithm, "kid": other.jwk["kid"]});
-            let identity = ask(&authenticator, &[("authorization", &signer.token_with(&crossed, ann().to_string()))]);
+            let identity = ask(
+                &authenticator,
+                &[(
+                    "authorization",
+                    &signer.token_with(&crossed, ann().to_string()),
+                )],
+            );
             if signer.algorithm == other.algorithm {
                 assert_eq!(known(identity).id, "ann");
             } else {
-                assert_eq!(refused(identity), Reason::Algorithm, "{} {}", signer.algorithm, other.algorithm);
+                assert_eq!(
+                    refused(identity),
+                    Reason::Algorithm,
+                    "{} {}",
+                    signer.algorithm,
+                    other.algorithm
+                );
             }
         }
     }
@@ -66,10 +105,20 @@ fn a_key_made_for_one_algorithm_is_not_used_for_its_neighbours() {
     let mut signer = Signer::rs256("k");
     signer.jwk["alg"] = json!("RS384");
     let authenticator = Desk::new().with_jwks(&[&signer.jwk]).load();
-    assert_eq!(reason(&authenticator, &signer.token(&ann())), Reason::Algorithm);
+    assert_eq!(
+        reason(&authenticator, &signer.token(&ann())),
+        Reason::Algorithm
+    );
     signer.jwk["alg"] = json!("RS256");
     let authenticator = Desk::new().with_jwks(&[&signer.jwk]).load();
-    assert_eq!(known(ask(&authenticator, &[("authorization", &signer.token(&ann()))])).id, "ann");
+    assert_eq!(
+        known(ask(
+            &authenticator,
+            &[("authorization", &signer.token(&ann()))]
+        ))
+        .id,
+        "ann"
+    );
 }
 
 #[test]
@@ -77,7 +126,10 @@ fn a_key_inside_a_token_is_not_used() {
     let (owner, forger) = (Signer::ed25519("k"), Signer::ed25519("k"));
     let authenticator = Desk::new().with_jwks(&[&owner.jwk]).load();
     let head = json!({"alg": "EdDSA", "kid": "k", "jwk": forger.jwk, "jku": "http://127.0.0.1:1/keys", "x5u": "http://127.0.0.1:1/"});
-    assert_eq!(reason(&authenticator, &forger.token_with(&head, ann().to_string())), Reason::BadSignature);
+    assert_eq!(
+        reason(&authenticator, &forger.token_with(&head, ann().to_string())),
+        Reason::BadSignature
+    );
 }
 
 #[test]
@@ -92,11 +144,19 @@ fn an_unknown_id_finds_no_key_even_if_there_is_only_one() {
 
 #[test]
 fn without_an_id_the_only_fitting_key_is_used_and_none_of_several() {
-    let (one, two, other) = (Signer::ed25519("one"), Signer::ed25519("two"), Signer::es256("other"));
-    let without_id = |signer: &Signer| signer.token_with(&json!({"alg": signer.algorithm}), ann().to_string());
+    let (one, two, other) = (
+        Signer::ed25519("one"),
+        Signer::ed25519("two"),
+        Signer::es256("other"),
+    );
+    let without_id =
+        |signer: &Signer| signer.token_with(&json!({"alg": signer.algorithm}), ann().to_string());
     let clear = Desk::new().with_jwks(&[&one.jwk, &other.jwk]).load();
     for signer in [&one, &other] {
-        assert_eq!(known(ask(&clear, &[("authorization", &without_id(signer))])).id, "ann");
+        assert_eq!(
+            known(ask(&clear, &[("authorization", &without_id(signer))])).id,
+            "ann"
+        );
     }
     assert_eq!(reason(&clear, &without_id(&two)), Reason::BadSignature);
     let unclear = Desk::new().with_jwks(&[&one.jwk, &two.jwk]).load();
@@ -107,8 +167,14 @@ fn without_an_id_the_only_fitting_key_is_used_and_none_of_several() {
 fn a_signature_of_another_key_with_the_same_id_is_noticed() {
     let (owner, forger) = (Signer::hs256("k", &[7; 32]), Signer::hs256("k", &[8; 32]));
     let authenticator = Desk::new().with_jwks(&[&owner.jwk]).load();
-    assert_eq!(reason(&authenticator, &forger.token(&ann())), Reason::BadSignature);
+    assert_eq!(
+        reason(&authenticator, &forger.token(&ann())),
+        Reason::BadSignature
+    );
     let token = owner.token(&ann());
     let (message, _) = token.rsplit_once('.').unwrap();
-    assert_eq!(reason(&authenticator, &format!("{message}.{}", base64(&[0; 32]))), Reason::BadSignature);
+    assert_eq!(
+        reason(&authenticator, &format!("{message}.{}", base64(&[0; 32]))),
+        Reason::BadSignature
+    );
 }

@@ -38,13 +38,19 @@ pub struct Desk {
 
 impl Desk {
     pub fn new() -> Self {
-        Self { principals: Principals::default(), directory: tempfile::tempdir().unwrap() }
+        Self {
+            principals: Principals::default(),
+            directory: tempfile::tempdir().unwrap(),
+        }
     }
 
     /// Takes API keys in `X-Api-Key`, from a file with this text.
     pub fn with_key_file(mut self, text: impl AsRef<[u8]>) -> Self {
         let file = self.file("keys.yaml", text.as_ref());
-        self.principals.api_keys = Some(ApiKeys { header: "x-api-key".into(), file });
+        self.principals.api_keys = Some(ApiKeys {
+            header: "x-api-key".into(),
+            file,
+        });
         self
     }
 
@@ -81,7 +87,10 @@ impl Desk {
     pub fn mistakes(&self) -> Vec<String> {
         let directory = format!("{}/", self.directory.path().display());
         let mistakes = Authenticator::load(&self.principals).unwrap_err();
-        mistakes.iter().map(|mistake| mistake.replace(&directory, "")).collect()
+        mistakes
+            .iter()
+            .map(|mistake| mistake.replace(&directory, ""))
+            .collect()
     }
 
     fn file(&self, name: &str, text: &[u8]) -> PathBuf {

@@ -15,18 +15,27 @@ use super::signer::{Signer, ann, base64};
 static AUTHENTICATOR: LazyLock<Authenticator> = LazyLock::new(|| {
     let keys = format!("- {{ id: bob, sha256: {} }}", sha256("bob's key"));
     let signers = Signer::one_of_each();
-    Desk::new().with_key_file(keys).with_jwks(&signers.each_ref().map(|signer| &signer.jwk)).load()
+    Desk::new()
+        .with_key_file(keys)
+        .with_jwks(&signers.each_ref().map(|signer| &signer.jwk))
+        .load()
 });
 
 fn header_bytes() -> impl Strategy<Value = Vec<u8>> {
-    prop::collection::vec(prop_oneof![Just(b'\t'), b' '..=b'~', 0x80..=0xff_u8], 0..200)
+    prop::collection::vec(
+        prop_oneof![Just(b'\t'), b' '..=b'~', 0x80..=0xff_u8],
+        0..200,
+    )
 }
 
 fn is_known(key: &[u8], token: &[u8], now: SystemTime) -> bool {
     let mut headers = HeaderMap::new();
     headers.insert("x-api-key", HeaderValue::from_bytes(key).unwrap());
     headers.insert("authorization", HeaderValue::from_bytes(token).unwrap());
-    matches!(AUTHENTICATOR.authenticate(&headers, now), Identity::Known(_))
+    matches!(
+        AUTHENTICATOR.authenticate(&headers, now),
+        Identity::Known(_)
+    )
 }
 
 proptest! {
@@ -94,12 +103,14 @@ fn any_json() -> impl Strategy<Value = serde_json::Value> {
         any::<f64>().prop_map(|value| json!(value)),
         "\\PC{0,8}".prop_map(|value| json!(value)),
         "[0-9a-f]{64}".prop_map(|value| json!(value)),
-        prop::sample::select(vec!["RSA", "EC", "OKP", "oct", "P-256", "Ed25519", "sig", "AQAB"])
-            .prop_map(|value| json!(value)),
+        prop::sample::select(vec![
+            "RSA", "EC", "OKP", "oct", "P-256", "Ed25519", "sig", "AQAB"
+        ])
+        .prop_map(|value| json!(value)),
     ];
     let names = prop::sample::select(vec![
-        "id", "sha256", "claims", "sub", "exp", "nbf", "iss", "aud", "kty", "crv", "kid", "n", "e", "x", "y", "k",
-        "use", "alg",
+        "id", "sha256", "claims", "sub", "exp", "nbf", "iss", "aud", "kty", "crv", "kid", "n", "e",
+        "x", "y", "k", "use", "alg",
     ]);
     leaf.prop_recursive(3, 24, 6, move |inner| {
         prop_oneof![
@@ -114,17 +125,34 @@ fn nesting_of_any_depth_is_refused() {
     let signer = Signer::hs256("k", &[7; 32]);
     let authenticator = Desk::new().with_jwks(&[&signer.jwk]).load();
     let nested = |depth: usize| {
-        format!("{{\"sub\":\"ann\",\"exp\":{},\"x\":{}1{}}}", NOON + 1, "[".repeat(depth), "]".repeat(depth))
+        format!(
+            "{{\"sub\":\"ann\",\"exp\":{},\"x\":{}1{}}}",
+            NOON + 1,
+            "[".repeat(depth),
+            "]".repeat(depth)
+        )
     };
     let head = json!({"alg": "HS256", "kid": "k"});
-    let ask_with = |depth: usize| ask(&authenticator, &[("authorization", &signer.token_with(&head, nested(depth)))]);
+    let ask_with = |depth: usize| {
+        ask(
+            &authenticator,
+            &[("authorization", &signer.token_with(&head, nested(depth)))],
+        )
+    };
     assert_eq!(known(ask_with(100)).id, "ann");
     for depth in [200, 2_900, 100_000] {
         assert_eq!(refused(ask_with(depth)), Reason::Malformed, "{depth}");
     }
     let deep_head = format!("{}1{}", "[".repeat(2_900), "]".repeat(2_900));
-    let token = format!("{}.{}.AAAA", base64(deep_head.as_bytes()), base64(ann().to_string().as_bytes()));
-    assert_eq!(refused(ask(&authenticator, &[("authorization", &token)])), Reason::Malformed);
+    let token = format!(
+        "{}.{}.AAAA",
+        base64(deep_head.as_bytes()),
+        base64(ann().to_string().as_bytes())
+    );
+    assert_eq!(
+        refused(ask(&authenticator, &[("authorization", &token)])),
+        Reason::Malformed
+    );
 }
 
 #[test]
@@ -135,8 +163,20 @@ fn files_nested_100_000_deep_are_refused() {
         assert_eq!(Desk::new().with_key_file(text).mistakes().len(), 1);
         assert_eq!(Desk::new().with_jwks_text(text).mistakes().len(), 1);
     }
-    assert_eq!(Desk::new().with_key_file(format!("- {{id: a, x: {deep}}}")).mistakes().len(), 1);
-    assert_eq!(Desk::new().with_jwks_text(format!("{{\"keys\": {deep}}}")).mistakes().len(), 1);
+    assert_eq!(
+        Desk::new()
+            .with_key_file(format!("- {{id: a, x: {deep}}}"))
+            .mistakes()
+            .len(),
+        1
+    );
+    assert_eq!(
+        Desk::new()
+            .with_jwks_text(format!("{{\"keys\": {deep}}}"))
+            .mistakes()
+            .len(),
+        1
+    );
 }
 
 #[test]
@@ -144,7 +184,9 @@ fn aliases_that_multiply_are_refused() {
     let mut text = String::from("- &a0 { id: a }\n");
     for level in 1..30 {
         let before = level - 1;
-        text.push_str(&format!("- &a{level} [*a{before}, *a{before}, *a{before}, *a{before}]\n"));
+        text.push_str(&format!(
+            "- &a{level} [*a{before}, *a{before}, *a{before}, *a{before}]\n"
+        ));
     }
     assert!(!Desk::new().with_key_file(text).mistakes().is_empty());
 }

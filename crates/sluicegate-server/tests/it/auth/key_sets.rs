@@ -27,24 +27,54 @@ fn keys_that_we_have_no_use_for_are_skipped_and_counted() {
     ];
     let authenticator = Desk::new().with_jwks(&set).load();
     assert_eq!(authenticator.skipped_keys(), 7);
-    assert_eq!(known(ask(&authenticator, &[("authorization", &signer.token(&ann()))])).id, "ann");
+    assert_eq!(
+        known(ask(
+            &authenticator,
+            &[("authorization", &signer.token(&ann()))]
+        ))
+        .id,
+        "ann"
+    );
 }
 
 #[test]
 fn keys_for_signatures_are_used() {
     let signer = Signer::ed25519("ed");
-    let says_so = changed(changed(signer.jwk.clone(), "use", json!("sig")), "key_ops", json!(["sign", "verify"]));
+    let says_so = changed(
+        changed(signer.jwk.clone(), "use", json!("sig")),
+        "key_ops",
+        json!(["sign", "verify"]),
+    );
     let authenticator = Desk::new().with_jwks(&[&says_so]).load();
     assert_eq!(authenticator.skipped_keys(), 0);
-    assert_eq!(known(ask(&authenticator, &[("authorization", &signer.token(&ann()))])).id, "ann");
+    assert_eq!(
+        known(ask(
+            &authenticator,
+            &[("authorization", &signer.token(&ann()))]
+        ))
+        .id,
+        "ann"
+    );
 }
 
 #[test]
 fn a_modulus_may_begin_with_zeros() {
     let signer = Signer::rs256("rs");
-    let authenticator =
-        Desk::new().with_jwks(&[&changed(signer.jwk.clone(), "n", json!(with_zeros(&signer.jwk)))]).load();
-    assert_eq!(known(ask(&authenticator, &[("authorization", &signer.token(&ann()))])).id, "ann");
+    let authenticator = Desk::new()
+        .with_jwks(&[&changed(
+            signer.jwk.clone(),
+            "n",
+            json!(with_zeros(&signer.jwk)),
+        )])
+        .load();
+    assert_eq!(
+        known(ask(
+            &authenticator,
+            &[("authorization", &signer.token(&ann()))]
+        ))
+        .id,
+        "ann"
+    );
 }
 
 /// The modulus with three zero bytes in front: three bytes are four characters.
@@ -54,7 +84,11 @@ fn with_zeros(jwk: &Value) -> String {
 
 #[test]
 fn every_mistake_of_a_key_set_is_named_and_no_secret_is() {
-    let (rsa, p256, ed) = (Signer::rs256("rs").jwk, Signer::es256("es").jwk, Signer::ed25519("ed").jwk);
+    let (rsa, p256, ed) = (
+        Signer::rs256("rs").jwk,
+        Signer::es256("es").jwk,
+        Signer::ed25519("ed").jwk,
+    );
     let short = base64(&[255; 128]);
     let set = [
         &json!("s3cret"),
@@ -101,11 +135,21 @@ fn every_mistake_of_a_key_set_is_named_and_no_secret_is() {
 fn what_is_no_key_set_is_refused_with_its_place() {
     for (text, expected) in [
         ("", "jwks.json:1:0: expected valid JSON"),
-        ("{\n  \"keys\": [s3cret]\n}", "jwks.json:2:12: expected valid JSON"),
+        (
+            "{\n  \"keys\": [s3cret]\n}",
+            "jwks.json:2:12: expected valid JSON",
+        ),
         ("[]", "jwks.json: keys: expected a list of keys"),
-        ("{\"keys\": \"s3cret\"}", "jwks.json: keys: expected a list of keys"),
+        (
+            "{\"keys\": \"s3cret\"}",
+            "jwks.json: keys: expected a list of keys",
+        ),
     ] {
-        assert_eq!(Desk::new().with_jwks_text(text).mistakes(), [expected], "{text}");
+        assert_eq!(
+            Desk::new().with_jwks_text(text).mistakes(),
+            [expected],
+            "{text}"
+        );
     }
 }
 
@@ -113,20 +157,39 @@ fn what_is_no_key_set_is_refused_with_its_place() {
 fn two_keys_that_a_token_cannot_tell_apart_are_refused() {
     let (one, two) = (Signer::ed25519("same"), Signer::ed25519("same"));
     let expected = ["jwks.json: keys[1].kid: is that of another key of its kind, expected another"];
-    assert_eq!(Desk::new().with_jwks(&[&one.jwk, &two.jwk]).mistakes(), expected);
+    assert_eq!(
+        Desk::new().with_jwks(&[&one.jwk, &two.jwk]).mistakes(),
+        expected
+    );
     let of_another_kind = Signer::es256("same");
-    let authenticator = Desk::new().with_jwks(&[&one.jwk, &of_another_kind.jwk]).load();
+    let authenticator = Desk::new()
+        .with_jwks(&[&one.jwk, &of_another_kind.jwk])
+        .load();
     for signer in [&one, &of_another_kind] {
-        assert_eq!(known(ask(&authenticator, &[("authorization", &signer.token(&ann()))])).id, "ann");
+        assert_eq!(
+            known(ask(
+                &authenticator,
+                &[("authorization", &signer.token(&ann()))]
+            ))
+            .id,
+            "ann"
+        );
     }
 }
 
 #[test]
 fn a_set_without_a_key_for_the_configured_algorithms_is_refused() {
     let p256 = Signer::es256("es").jwk;
-    let only = |algorithm| Desk::new().with_jwks(&[&p256]).with_jwt(|jwt| jwt.algorithms = vec![algorithm]);
+    let only = |algorithm| {
+        Desk::new()
+            .with_jwks(&[&p256])
+            .with_jwt(|jwt| jwt.algorithms = vec![algorithm])
+    };
     only(JwtAlgorithm::ES256).load();
-    assert_eq!(only(JwtAlgorithm::RS256).mistakes(), ["jwks.json: keys: expected at least one key for [RS256]"]);
+    assert_eq!(
+        only(JwtAlgorithm::RS256).mistakes(),
+        ["jwks.json: keys: expected at least one key for [RS256]"]
+    );
     assert_eq!(Desk::new().with_jwks(&[]).mistakes().len(), 1);
 }
 
@@ -140,7 +203,13 @@ fn a_secret_is_at_least_as_long_as_the_hash() {
         (64, JwtAlgorithm::HS512, true),
     ] {
         let jwk = json!({"kty": "oct", "k": base64(&vec![7; bytes])});
-        let desk = Desk::new().with_jwks(&[&jwk]).with_jwt(|jwt| jwt.algorithms = vec![algorithm]);
-        assert_eq!(sluicegate_server::Authenticator::load(&desk.principals).is_ok(), is_taken, "{bytes} {algorithm:?}");
+        let desk = Desk::new()
+            .with_jwks(&[&jwk])
+            .with_jwt(|jwt| jwt.algorithms = vec![algorithm]);
+        assert_eq!(
+            sluicegate_server::Authenticator::load(&desk.principals).is_ok(),
+            is_taken,
+            "{bytes} {algorithm:?}"
+        );
     }
 }

@@ -4,8 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use ring::rand::SystemRandom;
 use ring::signature::{
-    ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair, RSA_PKCS1_SHA256, RsaKeyPair,
-    RsaPublicKeyComponents,
+    ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair, RSA_PKCS1_SHA256,
+    RsaKeyPair, RsaPublicKeyComponents,
 };
 use ring::{hmac, rand};
 use serde_json::{Value, json};
@@ -39,7 +39,13 @@ impl Signer {
             jwk: json!({"kty": "RSA", "kid": id, "n": base64(&public.n), "e": base64(&public.e)}),
             sign: Box::new(move |message| {
                 let mut signature = vec![0; key.public().modulus_len()];
-                key.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), message, &mut signature).unwrap();
+                key.sign(
+                    &RSA_PKCS1_SHA256,
+                    &SystemRandom::new(),
+                    message,
+                    &mut signature,
+                )
+                .unwrap();
                 signature
             }),
         }
@@ -47,8 +53,11 @@ impl Signer {
 
     pub fn es256(id: &str) -> Self {
         let random = SystemRandom::new();
-        let pkcs8 = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
-        let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, pkcs8.as_ref(), &random).unwrap();
+        let pkcs8 =
+            EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
+        let key =
+            EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, pkcs8.as_ref(), &random)
+                .unwrap();
         let (x, y) = key.public_key().as_ref()[1..].split_at(32);
         Self {
             algorithm: "ES256",
@@ -69,17 +78,29 @@ impl Signer {
 
     /// One of each kind.
     pub fn one_of_each() -> [Self; 4] {
-        [Self::hs256("hs", &[7; 32]), Self::rs256("rs"), Self::es256("es"), Self::ed25519("ed")]
+        [
+            Self::hs256("hs", &[7; 32]),
+            Self::rs256("rs"),
+            Self::es256("es"),
+            Self::ed25519("ed"),
+        ]
     }
 
     /// A token that names this key.
     pub fn token(&self, claims: &Value) -> String {
-        self.token_with(&json!({"alg": self.algorithm, "kid": self.jwk["kid"]}), claims.to_string())
+        self.token_with(
+            &json!({"alg": self.algorithm, "kid": self.jwk["kid"]}),
+            claims.to_string(),
+        )
     }
 
     /// A good token with anything at all in its head and body.
     pub fn token_with(&self, header: &Value, claims: impl AsRef<[u8]>) -> String {
-        let message = format!("{}.{}", base64(header.to_string().as_bytes()), base64(claims.as_ref()));
+        let message = format!(
+            "{}.{}",
+            base64(header.to_string().as_bytes()),
+            base64(claims.as_ref())
+        );
         let signature = (self.sign)(message.as_bytes());
         format!("{message}.{}", base64(&signature))
     }
@@ -104,6 +125,8 @@ pub fn from_base64(text: &str) -> Vec<u8> {
 }
 
 fn rsa_der() -> Vec<u8> {
-    let text: String = include_str!("rsa_2048.pkcs1.txt").split_whitespace().collect();
+    let text: String = include_str!("rsa_2048.pkcs1.txt")
+        .split_whitespace()
+        .collect();
     STANDARD.decode(text).unwrap()
 }

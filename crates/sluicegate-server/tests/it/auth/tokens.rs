@@ -29,11 +29,15 @@ fn reason(authenticator: &Authenticator, value: &str) -> Reason {
 #[test]
 fn tokens_of_every_kind_of_key_name_their_subject() {
     let signers = Signer::one_of_each();
-    let authenticator = Desk::new().with_jwks(&signers.each_ref().map(|signer| &signer.jwk)).load();
+    let authenticator = Desk::new()
+        .with_jwks(&signers.each_ref().map(|signer| &signer.jwk))
+        .load();
     for signer in &signers {
-        let claims =
-            json!({"sub": "ann", "exp": NOON + 1, "plan": "gold", "roles": ["a", "b"], "address": {"city": "x"}});
-        let principal = known(ask(&authenticator, &[("authorization", &signer.bearer(&claims))]));
+        let claims = json!({"sub": "ann", "exp": NOON + 1, "plan": "gold", "roles": ["a", "b"], "address": {"city": "x"}});
+        let principal = known(ask(
+            &authenticator,
+            &[("authorization", &signer.bearer(&claims))],
+        ));
         let expected = Principal::new("ann")
             .claim("sub", "ann")
             .claim("exp", (NOON + 1).to_string())
@@ -45,15 +49,26 @@ fn tokens_of_every_kind_of_key_name_their_subject() {
 
 #[test]
 fn tokens_signed_by_another_program_are_read_in_all_twelve_algorithms() {
-    let authenticator = Desk::new().with_jwks_text(include_str!("foreign_jwks.json")).load();
+    let authenticator = Desk::new()
+        .with_jwks_text(include_str!("foreign_jwks.json"))
+        .load();
     let mut count = 0;
     for line in include_str!("foreign_tokens.txt").lines() {
         let (algorithm, token) = line.split_once(' ').unwrap();
         let principal = known(ask(&authenticator, &[("authorization", token)]));
-        assert_eq!((principal.id.as_str(), principal.claims["alg"].as_str()), ("ann", algorithm));
+        assert_eq!(
+            (principal.id.as_str(), principal.claims["alg"].as_str()),
+            ("ann", algorithm)
+        );
         let other_last_byte = if token.ends_with('A') { "Q" } else { "A" };
         let forged = format!("{}{other_last_byte}", &token[..token.len() - 1]);
-        assert!(matches!(reason(&authenticator, &forged), Reason::BadSignature | Reason::Malformed), "{algorithm}");
+        assert!(
+            matches!(
+                reason(&authenticator, &forged),
+                Reason::BadSignature | Reason::Malformed
+            ),
+            "{algorithm}"
+        );
         count += 1;
     }
     assert_eq!(count, 12);
@@ -65,60 +80,111 @@ fn the_word_bearer_is_optional_and_in_any_case() {
     let token = signer.token(&ann());
     for prefix in ["", "Bearer ", "bearer ", "BEARER ", "bEaReR   "] {
         let value = format!("{prefix}{token}");
-        assert_eq!(known(ask(&authenticator, &[("authorization", &value)])).id, "ann", "{prefix}");
+        assert_eq!(
+            known(ask(&authenticator, &[("authorization", &value)])).id,
+            "ann",
+            "{prefix}"
+        );
     }
 }
 
 #[test]
 fn other_schemes_are_left_to_whoever_they_are_for() {
     let (signer, authenticator) = pair();
-    assert!(matches!(ask(&authenticator, &[("authorization", "Basic YW5uOmE=")]), Identity::Anonymous));
+    assert!(matches!(
+        ask(&authenticator, &[("authorization", "Basic YW5uOmE=")]),
+        Identity::Anonymous
+    ));
     assert!(matches!(ask(&authenticator, &[]), Identity::Anonymous));
-    let elsewhere = Desk::new().with_jwks(&[&signer.jwk]).with_jwt(|jwt| jwt.header = "x-token".into()).load();
-    assert_eq!(refused(ask(&elsewhere, &[("x-token", "Basic YW5uOmE=")])), Reason::Malformed);
-    assert_eq!(known(ask(&elsewhere, &[("x-token", &signer.token(&ann()))])).id, "ann");
+    let elsewhere = Desk::new()
+        .with_jwks(&[&signer.jwk])
+        .with_jwt(|jwt| jwt.header = "x-token".into())
+        .load();
+    assert_eq!(
+        refused(ask(&elsewhere, &[("x-token", "Basic YW5uOmE=")])),
+        Reason::Malformed
+    );
+    assert_eq!(
+        known(ask(&elsewhere, &[("x-token", &signer.token(&ann()))])).id,
+        "ann"
+    );
 }
 
 #[test]
 fn a_changed_body_head_or_signature_is_noticed() {
     let signers = Signer::one_of_each();
-    let authenticator = Desk::new().with_jwks(&signers.each_ref().map(|signer| &signer.jwk)).load();
+    let authenticator = Desk::new()
+        .with_jwks(&signers.each_ref().map(|signer| &signer.jwk))
+        .load();
     for signer in &signers {
         let token = signer.token(&ann());
         let (message, signature) = token.rsplit_once('.').unwrap();
         let (header, _) = message.split_once('.').unwrap();
         let bobs = base64(with(ann(), "sub", "bob").to_string().as_bytes());
-        assert_eq!(reason(&authenticator, &format!("{header}.{bobs}.{signature}")), Reason::BadSignature);
-        assert_eq!(reason(&authenticator, &format!("{message}.")), Reason::BadSignature);
+        assert_eq!(
+            reason(&authenticator, &format!("{header}.{bobs}.{signature}")),
+            Reason::BadSignature
+        );
+        assert_eq!(
+            reason(&authenticator, &format!("{message}.")),
+            Reason::BadSignature
+        );
         let bytes = from_base64(signature);
         for shortened in [&bytes[1..], &bytes[..bytes.len() - 1]] {
             let token = format!("{message}.{}", base64(shortened));
-            assert_eq!(reason(&authenticator, &token), Reason::BadSignature, "{}", signer.algorithm);
+            assert_eq!(
+                reason(&authenticator, &token),
+                Reason::BadSignature,
+                "{}",
+                signer.algorithm
+            );
         }
-        let other_head = json!({"alg": signer.algorithm, "kid": signer.jwk["kid"], "typ": "x"}).to_string();
+        let other_head =
+            json!({"alg": signer.algorithm, "kid": signer.jwk["kid"], "typ": "x"}).to_string();
         let rest = token.split_once('.').unwrap().1;
-        assert_eq!(reason(&authenticator, &format!("{}.{rest}", base64(other_head.as_bytes()))), Reason::BadSignature);
+        assert_eq!(
+            reason(
+                &authenticator,
+                &format!("{}.{rest}", base64(other_head.as_bytes()))
+            ),
+            Reason::BadSignature
+        );
     }
 }
 
 #[test]
 fn a_token_expired_by_a_second_passes_only_with_leeway() {
     let (signer, strict) = pair();
-    let lenient = Desk::new().with_jwks(&[&signer.jwk]).with_jwt(|jwt| jwt.leeway = Nanos::from_secs(2)).load();
+    let lenient = Desk::new()
+        .with_jwks(&[&signer.jwk])
+        .with_jwt(|jwt| jwt.leeway = Nanos::from_secs(2))
+        .load();
     let expired = signer.bearer(&with(ann(), "exp", NOON - 1));
     assert_eq!(reason(&strict, &expired), Reason::Expired);
-    assert_eq!(known(ask(&lenient, &[("authorization", &expired)])).id, "ann");
-    assert_eq!(reason(&lenient, &signer.bearer(&with(ann(), "exp", NOON - 2))), Reason::Expired);
+    assert_eq!(
+        known(ask(&lenient, &[("authorization", &expired)])).id,
+        "ann"
+    );
+    assert_eq!(
+        reason(&lenient, &signer.bearer(&with(ann(), "exp", NOON - 2))),
+        Reason::Expired
+    );
     let early = signer.bearer(&with(ann(), "nbf", NOON + 1));
     assert_eq!(reason(&strict, &early), Reason::NotYet);
     assert_eq!(known(ask(&lenient, &[("authorization", &early)])).id, "ann");
-    assert_eq!(reason(&lenient, &signer.bearer(&with(ann(), "nbf", NOON + 3))), Reason::NotYet);
+    assert_eq!(
+        reason(&lenient, &signer.bearer(&with(ann(), "nbf", NOON + 3))),
+        Reason::NotYet
+    );
 }
 
 #[test]
 fn a_token_that_was_good_is_refused_once_it_expires() {
     let (signer, authenticator) = pair();
-    let headers = headers(&[("authorization", &signer.bearer(&with(ann(), "exp", NOON + 1)))]);
+    let headers = headers(&[(
+        "authorization",
+        &signer.bearer(&with(ann(), "exp", NOON + 1)),
+    )]);
     let at = |after: Duration| authenticator.authenticate(&headers, noon() + after);
     assert_eq!(known(at(Duration::from_millis(999))).id, "ann");
     assert_eq!(refused(at(Duration::from_secs(1))), Reason::Expired);
@@ -141,44 +207,105 @@ fn a_token_must_expire_and_name_a_subject() {
         json!("ann"),
         json!(null),
     ] {
-        assert_eq!(reason(&authenticator, &signer.bearer(&claims)), Reason::Malformed, "{claims}");
+        assert_eq!(
+            reason(&authenticator, &signer.bearer(&claims)),
+            Reason::Malformed,
+            "{claims}"
+        );
     }
     let longest = with(ann(), "sub", "a".repeat(256));
-    assert_eq!(known(ask(&authenticator, &[("authorization", &signer.bearer(&longest))])).id.len(), 256);
+    assert_eq!(
+        known(ask(
+            &authenticator,
+            &[("authorization", &signer.bearer(&longest))]
+        ))
+        .id
+        .len(),
+        256
+    );
 }
 
 #[test]
 fn the_issuer_must_be_the_configured_one() {
     let signer = Signer::ed25519("ed");
-    let authenticator = Desk::new().with_jwks(&[&signer.jwk]).with_jwt(|jwt| jwt.issuer = Some("us".into())).load();
+    let authenticator = Desk::new()
+        .with_jwks(&[&signer.jwk])
+        .with_jwt(|jwt| jwt.issuer = Some("us".into()))
+        .load();
     let with_issuer = |issuer: Value| signer.bearer(&with(ann(), "iss", issuer));
-    assert_eq!(known(ask(&authenticator, &[("authorization", &with_issuer(json!("us")))])).id, "ann");
-    for wrong in [json!("them"), json!("us "), json!(["us"]), json!(null), json!(1)] {
-        assert_eq!(reason(&authenticator, &with_issuer(wrong.clone())), Reason::Issuer, "{wrong}");
+    assert_eq!(
+        known(ask(
+            &authenticator,
+            &[("authorization", &with_issuer(json!("us")))]
+        ))
+        .id,
+        "ann"
+    );
+    for wrong in [
+        json!("them"),
+        json!("us "),
+        json!(["us"]),
+        json!(null),
+        json!(1),
+    ] {
+        assert_eq!(
+            reason(&authenticator, &with_issuer(wrong.clone())),
+            Reason::Issuer,
+            "{wrong}"
+        );
     }
-    assert_eq!(reason(&authenticator, &signer.bearer(&ann())), Reason::Issuer);
+    assert_eq!(
+        reason(&authenticator, &signer.bearer(&ann())),
+        Reason::Issuer
+    );
 }
 
 #[test]
 fn the_audience_must_hold_the_configured_one() {
     let signer = Signer::ed25519("ed");
-    let authenticator = Desk::new().with_jwks(&[&signer.jwk]).with_jwt(|jwt| jwt.audience = Some("us".into())).load();
+    let authenticator = Desk::new()
+        .with_jwks(&[&signer.jwk])
+        .with_jwt(|jwt| jwt.audience = Some("us".into()))
+        .load();
     let with_audience = |audience: Value| signer.bearer(&with(ann(), "aud", audience));
     for right in [json!("us"), json!(["them", "us"])] {
-        assert_eq!(known(ask(&authenticator, &[("authorization", &with_audience(right))])).id, "ann");
+        assert_eq!(
+            known(ask(
+                &authenticator,
+                &[("authorization", &with_audience(right))]
+            ))
+            .id,
+            "ann"
+        );
     }
-    for wrong in [json!("them"), json!(["them"]), json!([]), json!([["us"]]), json!({"us": 1}), json!(null)] {
-        assert_eq!(reason(&authenticator, &with_audience(wrong.clone())), Reason::Audience, "{wrong}");
+    for wrong in [
+        json!("them"),
+        json!(["them"]),
+        json!([]),
+        json!([["us"]]),
+        json!({"us": 1}),
+        json!(null),
+    ] {
+        assert_eq!(
+            reason(&authenticator, &with_audience(wrong.clone())),
+            Reason::Audience,
+            "{wrong}"
+        );
     }
-    assert_eq!(reason(&authenticator, &signer.bearer(&ann())), Reason::Audience);
+    assert_eq!(
+        reason(&authenticator, &signer.bearer(&ann())),
+        Reason::Audience
+    );
 }
 
 #[test]
 fn what_is_no_token_is_malformed() {
     let (signer, authenticator) = pair();
     let token = signer.token(&ann());
-    let critical =
-        signer.token_with(&json!({"alg": "EdDSA", "kid": "ed", "crit": ["b64"], "b64": false}), ann().to_string());
+    let critical = signer.token_with(
+        &json!({"alg": "EdDSA", "kid": "ed", "crit": ["b64"], "b64": false}),
+        ann().to_string(),
+    );
     let odd_id = signer.token_with(&json!({"alg": "EdDSA", "kid": 7}), ann().to_string());
     let no_algorithm = signer.token_with(&json!({"kid": "ed"}), ann().to_string());
     let no_json = signer.token_with(&json!({"alg": "EdDSA", "kid": "ed"}), "no json");
@@ -202,7 +329,10 @@ fn what_is_no_token_is_malformed() {
     ] {
         assert_eq!(reason(&authenticator, value), Reason::Malformed, "{value}");
     }
-    let twice = [("authorization", token.as_str()), ("authorization", token.as_str())];
+    let twice = [
+        ("authorization", token.as_str()),
+        ("authorization", token.as_str()),
+    ];
     assert_eq!(refused(ask(&authenticator, &twice)), Reason::Repeated);
 }
 
@@ -213,8 +343,16 @@ fn a_token_over_8_kib_is_refused_although_it_is_good() {
     let overhead = with_padding(0).len();
     let fits = with_padding((8192 - overhead) * 3 / 4 - 2);
     let too_long = with_padding((8192 - overhead) * 3 / 4 + 3);
-    assert!(fits.len() <= 8192 && too_long.len() > 8192, "{} {}", fits.len(), too_long.len());
-    assert_eq!(known(ask(&authenticator, &[("authorization", &fits)])).id, "ann");
+    assert!(
+        fits.len() <= 8192 && too_long.len() > 8192,
+        "{} {}",
+        fits.len(),
+        too_long.len()
+    );
+    assert_eq!(
+        known(ask(&authenticator, &[("authorization", &fits)])).id,
+        "ann"
+    );
     assert_eq!(reason(&authenticator, &too_long), Reason::Malformed);
 }
 

@@ -142,7 +142,8 @@ async fn start(manner: Manner, tls: Option<TlsAcceptor>) -> (u16, Questions) {
         while let Ok((stream, _)) = listener.accept().await {
             let (manner, seen, tls) = (manner.clone(), Arc::clone(&seen), tls.clone());
             tokio::spawn(async move {
-                let answering = service_fn(move |request| answer(request, manner.clone(), Arc::clone(&seen)));
+                let answering =
+                    service_fn(move |request| answer(request, manner.clone(), Arc::clone(&seen)));
                 let http = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
                 let _ = match tls {
                     None => http.serve_connection(TokioIo::new(stream), answering).await,
@@ -168,7 +169,9 @@ async fn answer(
     let mut response = match manner {
         Manner::Protobuf(answer) => {
             let respond = tower::service_fn(move |request: tonic::Request<LimitsRequest>| {
-                seen.lock().unwrap().push((head.clone(), request.into_inner()));
+                seen.lock()
+                    .unwrap()
+                    .push((head.clone(), request.into_inner()));
                 std::future::ready(answer.clone().map(tonic::Response::new))
             });
             tonic::server::Grpc::new(ProstCodec::<LimitsResponse, LimitsRequest>::default())
@@ -182,7 +185,9 @@ async fn answer(
                 let headers = asked["headers"].as_object().unwrap().iter();
                 let asked = LimitsRequest {
                     key: text_of("key"),
-                    headers: headers.map(|(name, value)| (name.clone(), value.as_str().unwrap().to_owned())).collect(),
+                    headers: headers
+                        .map(|(name, value)| (name.clone(), value.as_str().unwrap().to_owned()))
+                        .collect(),
                     method: text_of("method"),
                     path: text_of("path"),
                 };
@@ -192,8 +197,9 @@ async fn answer(
             tonic::server::Grpc::new(Text).unary(respond, request).await
         }
         Manner::Endless(frame) => {
-            let frames =
-                futures_util::stream::repeat_with(move || Ok::<_, Infallible>(Frame::data(Bytes::from(frame.clone()))));
+            let frames = futures_util::stream::repeat_with(move || {
+                Ok::<_, Infallible>(Frame::data(Bytes::from(frame.clone())))
+            });
             let body = http_body_util::StreamBody::new(frames).map_err(|never| match never {});
             Response::new(tonic::body::Body::new(body))
         }
@@ -203,15 +209,26 @@ async fn answer(
 }
 
 fn over_grpc(port: u16, codec: GrpcCodec) -> ExternalSettings {
-    settings(ExternalService::Grpc { at: at(port), codec })
+    settings(ExternalService::Grpc {
+        at: at(port),
+        codec,
+    })
 }
 
 /// E2, E3
 #[tokio::test]
 async fn a_question_and_its_answer_in_both_codecs() {
     for (codec, manner, content_type) in [
-        (GrpcCodec::Protobuf, Manner::Protobuf(Ok(gold())), "application/grpc"),
-        (GrpcCodec::Json, Manner::Json(GOLD.to_owned()), "application/grpc+json"),
+        (
+            GrpcCodec::Protobuf,
+            Manner::Protobuf(Ok(gold())),
+            "application/grpc",
+        ),
+        (
+            GrpcCodec::Json,
+            Manner::Json(GOLD.to_owned()),
+            "application/grpc+json",
+        ),
     ] {
         let (port, questions) = start(manner, None).await;
         let external = external(&over_grpc(port, codec));
@@ -221,10 +238,19 @@ async fn a_question_and_its_answer_in_both_codecs() {
         let Known::Told(told) = external.quota_of(asks("tenant-7", &headers)).await else {
             panic!("nothing was told: {:?}", external.counts())
         };
-        assert_eq!(told.quota, Some(Quota::new(100, Nanos::MINUTE, 20).unwrap()));
+        assert_eq!(
+            told.quota,
+            Some(Quota::new(100, Nanos::MINUTE, 20).unwrap())
+        );
         assert_eq!(told.tenant.as_deref(), Some("acme"));
-        assert_eq!(told.on_failure, Some(FailurePolicy::Closed(FailureStatus::new(418).unwrap())));
-        assert_eq!(told.backend.as_ref().map(|backend| backend.http), Some(BackendHttp::Http2));
+        assert_eq!(
+            told.on_failure,
+            Some(FailurePolicy::Closed(FailureStatus::new(418).unwrap()))
+        );
+        assert_eq!(
+            told.backend.as_ref().map(|backend| backend.http),
+            Some(BackendHttp::Http2)
+        );
         assert_eq!(told.request_timeout, Some(Nanos::from_secs(3)));
         let (head, asked) = questions.lock().unwrap().pop().unwrap();
         assert_eq!(head["content-type"], content_type);
@@ -244,11 +270,17 @@ async fn a_question_and_its_answer_in_both_codecs() {
 #[tokio::test]
 async fn an_empty_answer_is_unlimited() {
     for (codec, manner) in [
-        (GrpcCodec::Protobuf, Manner::Protobuf(Ok(LimitsResponse::default()))),
+        (
+            GrpcCodec::Protobuf,
+            Manner::Protobuf(Ok(LimitsResponse::default())),
+        ),
         (GrpcCodec::Json, Manner::Json("{}".to_owned())),
     ] {
         let (port, _) = start(manner, None).await;
-        assert_eq!(told(&ask(&external(&over_grpc(port, codec)), "a").await), Some((0, false)));
+        assert_eq!(
+            told(&ask(&external(&over_grpc(port, codec)), "a").await),
+            Some((0, false))
+        );
     }
 }
 
@@ -257,10 +289,22 @@ async fn over_tls_the_certificate_is_verified() {
     let files = TlsFiles::generate();
     let mut config = (*super::http::server_config(&files)).clone();
     config.alpn_protocols = vec![b"h2".to_vec()];
-    let (port, _) = start(Manner::Protobuf(Ok(gold())), Some(TlsAcceptor::from(Arc::new(config)))).await;
+    let (port, _) = start(
+        Manner::Protobuf(Ok(gold())),
+        Some(TlsAcceptor::from(Arc::new(config))),
+    )
+    .await;
     for (ca_file, expected) in [(Some(files.authority()), Some((20, false))), (None, None)] {
-        let at = ServiceAddress { tls: true, host: "localhost".to_owned(), ca_file, ..at(port) };
-        let external = external(&settings(ExternalService::Grpc { at, codec: GrpcCodec::Protobuf }));
+        let at = ServiceAddress {
+            tls: true,
+            host: "localhost".to_owned(),
+            ca_file,
+            ..at(port)
+        };
+        let external = external(&settings(ExternalService::Grpc {
+            at,
+            codec: GrpcCodec::Protobuf,
+        }));
         assert_eq!(told(&ask(&external, "a").await), expected);
     }
 }
@@ -274,10 +318,13 @@ async fn a_connection_that_nothing_comes_over_is_given_up() {
     tokio::spawn(async move {
         let (mut first, _) = listener.accept().await.unwrap();
         // Everything is taken, and nothing comes back.
-        let swallowing = tokio::spawn(async move { tokio::io::copy(&mut first, &mut tokio::io::sink()).await });
+        let swallowing =
+            tokio::spawn(async move { tokio::io::copy(&mut first, &mut tokio::io::sink()).await });
         while let Ok((mut stream, _)) = listener.accept().await {
             tokio::spawn(async move {
-                let mut service = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+                let mut service = tokio::net::TcpStream::connect(("127.0.0.1", port))
+                    .await
+                    .unwrap();
                 let _ = tokio::io::copy_bidirectional(&mut stream, &mut service).await;
             });
         }
@@ -317,8 +364,14 @@ async fn answers_that_make_no_sense_are_errors() {
         with(&|answer| answer.failure_code = 200),
         with(&|answer| answer.tenant_key = "a\r\nb".to_owned()),
         with(&|answer| answer.tenant_key = "a".repeat(64 * 1024)),
-        (GrpcCodec::Protobuf, Manner::Protobuf(Err(Status::not_found("nobody")))),
-        (GrpcCodec::Protobuf, Manner::Protobuf(Err(Status::unavailable("later")))),
+        (
+            GrpcCodec::Protobuf,
+            Manner::Protobuf(Err(Status::not_found("nobody"))),
+        ),
+        (
+            GrpcCodec::Protobuf,
+            Manner::Protobuf(Err(Status::unavailable("later"))),
+        ),
         (GrpcCodec::Protobuf, Manner::Json(GOLD.to_owned())),
         json("hello"),
         json("[]"),
@@ -348,10 +401,21 @@ async fn endless_messages_packed_ones_and_what_is_no_grpc_are_errors_in_time() {
         let external = external(&settings);
         let begun = Instant::now();
         assert_eq!(ask(&external, "a").await, Known::Static);
-        assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+        assert!(
+            begun.elapsed() < Duration::from_secs(8),
+            "{:?}",
+            begun.elapsed()
+        );
         assert_eq!(external.counts().errors, 1);
     }
-    let port =
-        unruly(|stream| drop(std::io::Write::write_all(stream, b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")));
-    assert_eq!(ask(&external(&over_grpc(port, GrpcCodec::Protobuf)), "a").await, Known::Static);
+    let port = unruly(|stream| {
+        drop(std::io::Write::write_all(
+            stream,
+            b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
+        ))
+    });
+    assert_eq!(
+        ask(&external(&over_grpc(port, GrpcCodec::Protobuf)), "a").await,
+        Known::Static
+    );
 }

@@ -17,11 +17,17 @@ const TIMEOUT: Duration = Duration::from_millis(500);
 const BUFFERS: usize = 24 << 20;
 
 fn ok(body: &str) -> Vec<u8> {
-    format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into_bytes()
+    format!(
+        "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
 }
 
 /// Asks once, and says how long it took and what was counted.
-async fn asked(behave: impl Fn(&mut TcpStream) + Send + Sync + 'static) -> (Known, Duration, ExternalCounts) {
+async fn asked(
+    behave: impl Fn(&mut TcpStream) + Send + Sync + 'static,
+) -> (Known, Duration, ExternalCounts) {
     let mut settings = over_http(unruly(behave));
     settings.timeout = TIMEOUT.into();
     let external = external(&settings);
@@ -34,37 +40,75 @@ async fn asked(behave: impl Fn(&mut TcpStream) + Send + Sync + 'static) -> (Know
 async fn fails(name: &str, behave: impl Fn(&mut TcpStream) + Send + Sync + 'static) -> Duration {
     let (known, took, counts) = asked(behave).await;
     assert_eq!(known, Known::Static, "{name}");
-    assert!(took < TIMEOUT + Duration::from_secs(3), "{name} took {took:?}");
+    assert!(
+        took < TIMEOUT + Duration::from_secs(3),
+        "{name} took {took:?}"
+    );
     // Who waited is told a moment before the call itself is over.
-    assert!(counts.calls >= 1 && counts.errors + u64::from(took >= TIMEOUT) >= 1, "{name}: {counts:?}");
+    assert!(
+        counts.calls >= 1 && counts.errors + u64::from(took >= TIMEOUT) >= 1,
+        "{name}: {counts:?}"
+    );
     took
 }
 
 /// E2, T-24, T-36
 #[tokio::test]
 async fn replies_that_make_no_sense_are_errors() {
-    let gzip = b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 14\r\n\r\n{\"average\": 1}".to_vec();
-    let deep = format!("{{\"average\": 1, \"x\": {}1{}}}", "[".repeat(30_000), "]".repeat(30_000));
+    let gzip =
+        b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 14\r\n\r\n{\"average\": 1}"
+            .to_vec();
+    let deep = format!(
+        "{{\"average\": 1, \"x\": {}1{}}}",
+        "[".repeat(30_000),
+        "]".repeat(30_000)
+    );
     let deepest = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
     let long = format!("{{\"average\": 1, \"x\": \"{}\"}}", "a".repeat(64 * 1024));
-    let statuses = ["201 Created", "204 No Content", "302 Found", "404 Not Found", "429 Too Many", "500 Broken"];
+    let statuses = [
+        "201 Created",
+        "204 No Content",
+        "302 Found",
+        "404 Not Found",
+        "429 Too Many",
+        "500 Broken",
+    ];
     let with_status = |status: &str| {
-        format!("HTTP/1.1 {status}\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 14\r\n\r\n{{\"average\": 1}}")
+        format!(
+            "HTTP/1.1 {status}\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 14\r\n\r\n{{\"average\": 1}}"
+        )
     };
     let mut replies: Vec<(String, Vec<u8>)> = vec![
         ("nothing".into(), Vec::new()),
         ("no HTTP".into(), b"hello\r\n\r\n".to_vec()),
         ("HTTP/2".into(), b"\0\0\0\x04\0\0\0\0\0".to_vec()),
-        ("half an answer".into(), b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{\"average\": 1}".to_vec()),
-        ("two lengths".into(), b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n{}".to_vec()),
+        (
+            "half an answer".into(),
+            b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{\"average\": 1}".to_vec(),
+        ),
+        (
+            "two lengths".into(),
+            b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n{}".to_vec(),
+        ),
         ("no JSON".into(), ok("hello")),
         ("an empty body".into(), ok("")),
         ("nothing of ours".into(), ok("{}")),
         ("wrong types".into(), ok(r#"{"average": {}, "burst": []}"#)),
         ("negative".into(), ok(r#"{"average": -1}"#)),
-        ("huge".into(), ok(r#"{"average": 9223372036854775807, "burst": 9223372036854775807, "period": "1ns"}"#)),
-        ("control characters".into(), ok(r#"{"average": 1, "tenant_key": "a\r\nb"}"#)),
-        ("bare control characters".into(), ok("{\"average\": 1, \"tenant_key\": \"a\nb\"}")),
+        (
+            "huge".into(),
+            ok(
+                r#"{"average": 9223372036854775807, "burst": 9223372036854775807, "period": "1ns"}"#,
+            ),
+        ),
+        (
+            "control characters".into(),
+            ok(r#"{"average": 1, "tenant_key": "a\r\nb"}"#),
+        ),
+        (
+            "bare control characters".into(),
+            ok("{\"average\": 1, \"tenant_key\": \"a\nb\"}"),
+        ),
         ("encoded".into(), gzip),
         ("deep".into(), ok(&deep)),
         ("deepest".into(), ok(&deepest)),
@@ -86,16 +130,28 @@ async fn replies_that_make_no_sense_are_errors() {
 async fn a_reply_as_long_as_there_is_room_for_is_read() {
     let body = format!("{{\"average\": 7{}}}", " ".repeat(64 * 1024 - 14));
     let port = unruly(move |stream| drop(stream.write_all(&ok(&body))));
-    assert_eq!(told(&ask(&external(&over_http(port)), "a").await), Some((7, false)));
+    assert_eq!(
+        told(&ask(&external(&over_http(port)), "a").await),
+        Some((7, false))
+    );
 }
 
 /// T-36
 #[tokio::test]
 async fn of_endless_replies_no_more_is_read_than_there_is_room_for() {
     let heads = [
-        ("an endless body", "HTTP/1.1 200 OK\r\n\r\n{\"average\": 1, \"x\": \""),
-        ("100 MB", "HTTP/1.1 200 OK\r\ncontent-length: 104857600\r\n\r\n{\"average\": 1, \"x\": \""),
-        ("endless chunks", "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"),
+        (
+            "an endless body",
+            "HTTP/1.1 200 OK\r\n\r\n{\"average\": 1, \"x\": \"",
+        ),
+        (
+            "100 MB",
+            "HTTP/1.1 200 OK\r\ncontent-length: 104857600\r\n\r\n{\"average\": 1, \"x\": \"",
+        ),
+        (
+            "endless chunks",
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n",
+        ),
         ("an endless head", "HTTP/1.1 200 OK\r\n"),
     ];
     for (name, head) in heads {
@@ -131,7 +187,10 @@ async fn a_service_that_drips_or_says_nothing_costs_the_timeout_and_no_more() {
         let mut rest = [0; 1];
         let _ = std::io::Read::read(stream, &mut rest);
     };
-    for took in [fails("drips", drips).await, fails("says nothing", says_nothing).await] {
+    for took in [
+        fails("drips", drips).await,
+        fails("says nothing", says_nothing).await,
+    ] {
         assert!(took >= TIMEOUT - Duration::from_millis(50), "{took:?}");
     }
 }

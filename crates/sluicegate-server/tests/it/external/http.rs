@@ -28,10 +28,21 @@ async fn a_question_and_its_answer_over_http() {
     headers.insert("x-plan", "gold".parse().unwrap());
     headers.insert("authorization", "Bearer hunter2".parse().unwrap());
     headers.insert("cookie", "a=hunter2".parse().unwrap());
-    let Known::Told(told) = external.quota_of(asks("tenant-7", &headers)).await else { panic!("nothing was told") };
-    assert_eq!(told.quota, Some(Quota::new(100, Nanos::MINUTE, 20).unwrap()));
-    assert_eq!((told.tenant.as_deref(), told.on_failure), (Some("acme"), Some(FailurePolicy::Open)));
-    assert_eq!(told.backend.as_ref().map(|backend| backend.host.as_str()), Some("gold.example"));
+    let Known::Told(told) = external.quota_of(asks("tenant-7", &headers)).await else {
+        panic!("nothing was told")
+    };
+    assert_eq!(
+        told.quota,
+        Some(Quota::new(100, Nanos::MINUTE, 20).unwrap())
+    );
+    assert_eq!(
+        (told.tenant.as_deref(), told.on_failure),
+        (Some("acme"), Some(FailurePolicy::Open))
+    );
+    assert_eq!(
+        told.backend.as_ref().map(|backend| backend.host.as_str()),
+        Some("gold.example")
+    );
     assert_eq!(told.request_timeout, Some(Nanos::from_secs(3)));
 
     let (line, head, body) = service.seen.questions.lock().unwrap().pop().unwrap();
@@ -69,15 +80,21 @@ async fn connections_are_used_again() {
     for number in 0..10 {
         assert!(told(&ask(&external, &number.to_string()).await).is_some());
     }
-    assert_eq!((service.calls(), service.seen.connections.load(SeqCst)), (10, 1));
+    assert_eq!(
+        (service.calls(), service.seen.connections.load(SeqCst)),
+        (10, 1)
+    );
 }
 
 /// T-59
 #[tokio::test]
 async fn a_thousand_first_requests_are_one_call() {
-    let service =
-        HttpLimits::start(Manner { body: GOLD.to_owned(), takes: Duration::from_millis(300), ..Manner::default() })
-            .await;
+    let service = HttpLimits::start(Manner {
+        body: GOLD.to_owned(),
+        takes: Duration::from_millis(300),
+        ..Manner::default()
+    })
+    .await;
     let external = external(&over_http(service.port));
     let answers = futures_util::future::join_all((0..1_000).map(|_| ask(&external, "a"))).await;
     assert!(answers.iter().all(|known| told(known) == Some((20, false))));
@@ -87,11 +104,16 @@ async fn a_thousand_first_requests_are_one_call() {
 /// E10
 #[tokio::test]
 async fn a_thousand_tenants_are_asked_for_fifty_at_a_time() {
-    let service =
-        HttpLimits::start(Manner { body: GOLD.to_owned(), takes: Duration::from_millis(20), ..Manner::default() })
-            .await;
+    let service = HttpLimits::start(Manner {
+        body: GOLD.to_owned(),
+        takes: Duration::from_millis(20),
+        ..Manner::default()
+    })
+    .await;
     let external = external(&over_http(service.port));
-    let keys: Vec<String> = (0..1_000).map(|number| format!("tenant-{number}")).collect();
+    let keys: Vec<String> = (0..1_000)
+        .map(|number| format!("tenant-{number}"))
+        .collect();
     let answers = futures_util::future::join_all(keys.iter().map(|key| ask(&external, key))).await;
     assert!(answers.iter().all(|known| told(known) == Some((20, false))));
     let most = service.seen.most_under_way.load(SeqCst);
@@ -119,21 +141,42 @@ pub fn server_config(files: &TlsFiles) -> Arc<rustls::ServerConfig> {
     let cert = CertificateDer::pem_file_iter(files.server_certificate()).unwrap();
     let key = PrivateKeyDer::from_pem_file(files.server_key()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    Arc::new(config.with_no_client_auth().with_single_cert(cert.map(Result::unwrap).collect(), key).unwrap())
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap();
+    Arc::new(
+        config
+            .with_no_client_auth()
+            .with_single_cert(cert.map(Result::unwrap).collect(), key)
+            .unwrap(),
+    )
 }
 
 #[tokio::test]
 async fn over_https_the_certificate_is_verified() {
     let files = TlsFiles::generate();
-    let manner =
-        Manner { body: GOLD.to_owned(), tls: Some(TlsAcceptor::from(server_config(&files))), ..Manner::default() };
+    let manner = Manner {
+        body: GOLD.to_owned(),
+        tls: Some(TlsAcceptor::from(server_config(&files))),
+        ..Manner::default()
+    };
     let service = HttpLimits::start(manner).await;
     let with = |ca_file| {
-        let at = ServiceAddress { tls: true, host: "localhost".to_owned(), ca_file, ..at(service.port) };
-        external(&settings(ExternalService::Http { at, path: "/".to_owned() }))
+        let at = ServiceAddress {
+            tls: true,
+            host: "localhost".to_owned(),
+            ca_file,
+            ..at(service.port)
+        };
+        external(&settings(ExternalService::Http {
+            at,
+            path: "/".to_owned(),
+        }))
     };
-    assert_eq!(told(&ask(&with(Some(files.authority())), "a").await), Some((20, false)));
+    assert_eq!(
+        told(&ask(&with(Some(files.authority())), "a").await),
+        Some((20, false))
+    );
     let others = TlsFiles::generate();
     for ca_file in [None, Some(others.authority())] {
         let external = with(ca_file);

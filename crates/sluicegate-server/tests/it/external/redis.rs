@@ -50,7 +50,10 @@ async fn one_call_is_enough_for_all_replicas() {
         assert_eq!(told(&ask(replica, "stale:x").await), Some((7, false)));
     }
     assert_eq!(service.calls(), 1);
-    let (fresh, stale) = ("sluicegate:~ext:f:tenant:stale%3Ax", "sluicegate:~ext:s:tenant:stale%3Ax");
+    let (fresh, stale) = (
+        "sluicegate:~ext:f:tenant:stale%3Ax",
+        "sluicegate:~ext:s:tenant:stale%3Ax",
+    );
     let ttl = |name: &str| server.command::<u64>(&["TTL", name]);
     assert!((50..=60).contains(&ttl(fresh)), "{}", ttl(fresh));
     assert!((350..=360).contains(&ttl(stale)), "{}", ttl(stale));
@@ -64,7 +67,11 @@ async fn poisoned_values_are_fetched_again_whatever_they_are() {
     let name = "sluicegate:~ext:f:tenant:a";
     for (calls, poison) in [
         &["SET", name, "hello"][..],
-        &["SET", name, "{\"v\":1,\"of\":\"tenant:b\",\"ttl_ms\":60000,\"answer\":{}}"],
+        &[
+            "SET",
+            name,
+            "{\"v\":1,\"of\":\"tenant:b\",\"ttl_ms\":60000,\"answer\":{}}",
+        ],
         &["LPUSH", name, "1"],
         &["HSET", name, "average", "1"],
     ]
@@ -74,13 +81,19 @@ async fn poisoned_values_are_fetched_again_whatever_they_are() {
         server.flush_all();
         server.command::<()>(poison);
         let replica = replica(&service, &server);
-        assert_eq!(told(&ask(&replica, "a").await), Some((7, false)), "{poison:?}");
+        assert_eq!(
+            told(&ask(&replica, "a").await),
+            Some((7, false)),
+            "{poison:?}"
+        );
         assert_eq!(service.calls(), calls + 1);
         let counts = replica.counts();
         assert_eq!(counts.poisoned + counts.redis_errors, 1, "{counts:?}");
         kept(&server, 2).await;
         wait_until(PATIENCE, "the value is put right", || {
-            server.try_command::<String>(&["GET", name]).is_ok_and(|value| value.contains("\"average\":7"))
+            server
+                .try_command::<String>(&["GET", name])
+                .is_ok_and(|value| value.contains("\"average\":7"))
         });
     }
 }
@@ -106,12 +119,24 @@ async fn while_redis_is_away_the_service_is_asked() {
 async fn a_new_replica_finds_the_older_answer_of_a_service_that_is_gone() {
     let server = RedisServer::start();
     let body = r#"{"average": 7, "cache_max_age_seconds": 1}"#.to_owned();
-    let service = HttpLimits::start(Manner { body, ..Manner::default() }).await;
+    let service = HttpLimits::start(Manner {
+        body,
+        ..Manner::default()
+    })
+    .await;
     ask(&replica(&service, &server), "a").await;
     kept(&server, 2).await;
-    wait_until(PATIENCE, "a second is over", || server.keys("sluicegate:~ext:f:").is_empty());
-    let gone = HttpLimits { port: sluicegate_testkit::free_port(), seen: Arc::default() };
-    assert_eq!(told(&ask(&replica(&gone, &server), "a").await), Some((7, true)));
+    wait_until(PATIENCE, "a second is over", || {
+        server.keys("sluicegate:~ext:f:").is_empty()
+    });
+    let gone = HttpLimits {
+        port: sluicegate_testkit::free_port(),
+        seen: Arc::default(),
+    };
+    assert_eq!(
+        told(&ask(&replica(&gone, &server), "a").await),
+        Some((7, true))
+    );
     assert_eq!(ask(&replica(&gone, &server), "b").await, Known::Static);
 }
 
@@ -122,17 +147,27 @@ async fn on_a_cluster_answers_are_on_all_nodes() {
         let cache = patient(RedisOptions::cluster(cluster.nodes().iter().map(endpoint)));
         External::new(&over_http(service.port), Some(cache), Handle::current()).unwrap()
     };
-    let keys: Vec<String> = (0..30).map(|number| format!("{{tenant}}-{number}")).collect();
+    let keys: Vec<String> = (0..30)
+        .map(|number| format!("{{tenant}}-{number}"))
+        .collect();
     let first = replica();
     for key in &keys {
         assert_eq!(told(&ask(&first, key).await), Some((7, false)), "{key}");
     }
     wait_until(PATIENCE, "all are kept", || {
-        cluster.nodes().iter().map(|node| node.keys("sluicegate:~ext:").len()).sum::<usize>() >= 2 * keys.len()
+        cluster
+            .nodes()
+            .iter()
+            .map(|node| node.keys("sluicegate:~ext:").len())
+            .sum::<usize>()
+            >= 2 * keys.len()
     });
     let second = replica();
     for key in &keys {
         assert_eq!(told(&ask(&second, key).await), Some((7, false)), "{key}");
     }
-    assert_eq!((service.calls(), second.counts().redis_hits), (keys.len(), keys.len() as u64));
+    assert_eq!(
+        (service.calls(), second.counts().redis_hits),
+        (keys.len(), keys.len() as u64)
+    );
 }

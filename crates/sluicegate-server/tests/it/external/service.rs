@@ -53,7 +53,11 @@ impl HttpLimits {
     }
 
     pub async fn saying(body: &str) -> Self {
-        Self::start(Manner { body: body.to_owned(), ..Manner::default() }).await
+        Self::start(Manner {
+            body: body.to_owned(),
+            ..Manner::default()
+        })
+        .await
     }
 
     pub fn calls(&self) -> usize {
@@ -67,7 +71,8 @@ async fn accept(listener: TcpListener, manner: Manner, seen: Arc<Seen>) {
         let (manner, seen) = (manner.clone(), Arc::clone(&seen));
         tokio::spawn(async move {
             let tls = manner.tls.clone();
-            let answering = service_fn(move |request| answer(request, manner.clone(), Arc::clone(&seen)));
+            let answering =
+                service_fn(move |request| answer(request, manner.clone(), Arc::clone(&seen)));
             let http = hyper::server::conn::http1::Builder::new();
             let _ = match tls {
                 None => http.serve_connection(TokioIo::new(stream), answering).await,
@@ -89,8 +94,16 @@ async fn answer(
     let under_way = seen.under_way.fetch_add(1, SeqCst) + 1;
     seen.most_under_way.fetch_max(under_way, SeqCst);
     let (head, body) = request.into_parts();
-    let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
-    seen.questions.lock().unwrap().push((format!("{} {}", head.method, head.uri), head.headers, body));
+    let body = body
+        .collect()
+        .await
+        .map(|body| body.to_bytes())
+        .unwrap_or_default();
+    seen.questions.lock().unwrap().push((
+        format!("{} {}", head.method, head.uri),
+        head.headers,
+        body,
+    ));
     // bounded wait: how long the service thinks is what the test is about
     tokio::time::sleep(manner.takes).await;
     let mut response = Response::new(Full::from(manner.body));
@@ -111,8 +124,12 @@ pub fn unruly(behave: impl Fn(&mut TcpStream) + Send + Sync + 'static) -> u16 {
             let behave = Arc::clone(&behave);
             std::thread::spawn(move || {
                 // Nobody is served for ever.
-                stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-                stream.set_write_timeout(Some(Duration::from_secs(30))).unwrap();
+                stream
+                    .set_read_timeout(Some(Duration::from_secs(30)))
+                    .unwrap();
+                stream
+                    .set_write_timeout(Some(Duration::from_secs(30)))
+                    .unwrap();
                 let mut question = [0; 4096];
                 if stream.read(&mut question).is_ok_and(|length| length > 0) {
                     behave(&mut stream);

@@ -42,7 +42,10 @@ impl ClientIp {
         let mut trusted: Vec<IpNet> = trusted_proxies.into_iter().map(canonical).collect();
         trusted.sort_unstable_by_key(|net| (net.network(), net.prefix_len()));
         trusted.dedup_by(|net, before| before.contains(&*net));
-        Self { trusted, ..Self::default() }
+        Self {
+            trusted,
+            ..Self::default()
+        }
     }
 
     /// Reads this header instead. A proxy that sets one of them may pass on the others as the caller wrote them.
@@ -100,7 +103,9 @@ impl ClientIp {
 
     fn trusts(&self, address: IpAddr) -> bool {
         let after = self.trusted.partition_point(|net| net.network() <= address);
-        self.trusted[..after].last().is_some_and(|net| net.contains(&address))
+        self.trusted[..after]
+            .last()
+            .is_some_and(|net| net.contains(&address))
     }
 }
 
@@ -142,7 +147,12 @@ pub enum Unused {
 
 impl Unused {
     /// Every reason, in the order of their counts.
-    pub const ALL: [Self; 4] = [Self::UntrustedPeer, Self::Missing, Self::Unparsable, Self::TooManyHops];
+    pub const ALL: [Self; 4] = [
+        Self::UntrustedPeer,
+        Self::Missing,
+        Self::Unparsable,
+        Self::TooManyHops,
+    ];
 
     /// As a label: `untrusted_peer`, `missing`, `unparsable`, `too_many_hops`.
     pub const fn as_str(self) -> &'static str {
@@ -158,7 +168,12 @@ impl Unused {
 /// `::ffff:10.0.0.0/104` is `10.0.0.0/8`: addresses are compared as IPv4, so networks must be too.
 fn canonical(net: IpNet) -> IpNet {
     let IpNet::V6(v6) = net else { return net };
-    let (Some(v4), Some(prefix)) = (v6.network().to_ipv4_mapped(), v6.prefix_len().checked_sub(96)) else { return net };
+    let (Some(v4), Some(prefix)) = (
+        v6.network().to_ipv4_mapped(),
+        v6.prefix_len().checked_sub(96),
+    ) else {
+        return net;
+    };
     Ipv4Net::new(v4, prefix).map_or(net, IpNet::V4)
 }
 
@@ -173,13 +188,34 @@ mod tests {
 
     #[test]
     fn networks_are_found_among_many_that_overlap_and_touch() {
-        let nets = ["10.1.0.0/16", "10.0.0.0/8", "10.255.0.0/16", "192.0.2.7/32", "2001:db8::/32", "0.0.0.0/32"];
-        for inside in
-            ["10.0.0.0", "10.1.2.3", "10.200.0.1", "10.255.255.255", "192.0.2.7", "2001:db8:ffff::", "0.0.0.0"]
-        {
+        let nets = [
+            "10.1.0.0/16",
+            "10.0.0.0/8",
+            "10.255.0.0/16",
+            "192.0.2.7/32",
+            "2001:db8::/32",
+            "0.0.0.0/32",
+        ];
+        for inside in [
+            "10.0.0.0",
+            "10.1.2.3",
+            "10.200.0.1",
+            "10.255.255.255",
+            "192.0.2.7",
+            "2001:db8:ffff::",
+            "0.0.0.0",
+        ] {
             assert!(trusts(&nets, inside), "{inside}");
         }
-        for outside in ["9.255.255.255", "11.0.0.0", "192.0.2.6", "192.0.2.8", "2001:db7::", "2001:db9::", "::1"] {
+        for outside in [
+            "9.255.255.255",
+            "11.0.0.0",
+            "192.0.2.6",
+            "192.0.2.8",
+            "2001:db7::",
+            "2001:db9::",
+            "::1",
+        ] {
             assert!(!trusts(&nets, outside), "{outside}");
         }
     }
@@ -199,7 +235,10 @@ mod tests {
         before.resolve(peer, &HeaderMap::new());
         let after = ClientIp::behind(["10.0.0.0/16".parse().unwrap()]).counting_on_from(&before);
         after.resolve(peer, &HeaderMap::new());
-        assert_eq!(after.counts()[Unused::Missing as usize], (Unused::Missing, 2));
+        assert_eq!(
+            after.counts()[Unused::Missing as usize],
+            (Unused::Missing, 2)
+        );
     }
 
     #[test]

@@ -8,7 +8,10 @@ use http::HeaderMap;
 use super::ProxyHeader;
 
 /// The text of each hop, last line first and right to left; `None` for an element that names no hop.
-pub(super) fn hops_from_the_right(header: ProxyHeader, headers: &HeaderMap) -> impl Iterator<Item = Option<&str>> {
+pub(super) fn hops_from_the_right(
+    header: ProxyHeader,
+    headers: &HeaderMap,
+) -> impl Iterator<Item = Option<&str>> {
     let has_quotes = header == ProxyHeader::Forwarded;
     let lines = headers.get_all(header.name()).iter().rev();
     let elements = lines.flat_map(move |line| {
@@ -20,7 +23,11 @@ pub(super) fn hops_from_the_right(header: ProxyHeader, headers: &HeaderMap) -> i
     });
     elements.map(move |element| {
         let element = std::str::from_utf8(element).ok()?;
-        if has_quotes { forwarded_for(element) } else { Some(element) }
+        if has_quotes {
+            forwarded_for(element)
+        } else {
+            Some(element)
+        }
     })
 }
 
@@ -66,7 +73,10 @@ mod tests {
         ] {
             assert_eq!(forwarded_for(element), Some("192.0.2.60"), "{element}");
         }
-        assert_eq!(forwarded_for("for=\"[2001:db8::1]:80\""), Some("[2001:db8::1]:80"));
+        assert_eq!(
+            forwarded_for("for=\"[2001:db8::1]:80\""),
+            Some("[2001:db8::1]:80")
+        );
     }
 
     #[test]
@@ -88,7 +98,13 @@ mod tests {
     #[test]
     fn an_open_quote_on_the_left_does_not_swallow_what_a_proxy_appended() {
         let mut headers = HeaderMap::new();
-        headers.insert("forwarded", "for=\"9.9.9.9, for=\"[2001:db8::1]\"".parse().unwrap());
-        assert_eq!(hops_from_the_right(ProxyHeader::Forwarded, &headers).next(), Some(Some("[2001:db8::1]")));
+        headers.insert(
+            "forwarded",
+            "for=\"9.9.9.9, for=\"[2001:db8::1]\"".parse().unwrap(),
+        );
+        assert_eq!(
+            hops_from_the_right(ProxyHeader::Forwarded, &headers).next(),
+            Some(Some("[2001:db8::1]"))
+        );
     }
 }

@@ -21,12 +21,25 @@ pub fn host_of<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<Cow<'a, str>>
 fn canonical(text: &str) -> Option<Cow<'_, str>> {
     let (host, port) = match text.bytes().rposition(|byte| byte == b']') {
         Some(bracket) => text.split_at(bracket + 1),
-        None => text.split_at(text.bytes().position(|byte| byte == b':').unwrap_or(text.len())),
+        None => text.split_at(
+            text.bytes()
+                .position(|byte| byte == b':')
+                .unwrap_or(text.len()),
+        ),
     };
-    let is_port = port.is_empty() || port.strip_prefix(':')?.bytes().all(|byte| byte.is_ascii_digit());
+    let is_port = port.is_empty()
+        || port
+            .strip_prefix(':')?
+            .bytes()
+            .all(|byte| byte.is_ascii_digit());
     let is_host = match host.strip_prefix('[') {
-        Some(rest) => rest.strip_suffix(']')?.bytes().all(|byte| byte.is_ascii_hexdigit() || b":.".contains(&byte)),
-        None => host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte)),
+        Some(rest) => rest
+            .strip_suffix(']')?
+            .bytes()
+            .all(|byte| byte.is_ascii_hexdigit() || b":.".contains(&byte)),
+        None => host
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte)),
     };
     let host = host.strip_suffix('.').unwrap_or(host);
     if !is_port || !is_host || host.is_empty() {
@@ -52,25 +65,42 @@ mod tests {
 
     #[test]
     fn a_host_has_one_spelling() {
-        for line in ["a.example", "A.Example", "a.example:80", "a.example.", "a.example.:443", "a.example:"] {
+        for line in [
+            "a.example",
+            "A.Example",
+            "a.example:80",
+            "a.example.",
+            "a.example.:443",
+            "a.example:",
+        ] {
             assert_eq!(host("/", &[line]).as_deref(), Some("a.example"), "{line}");
         }
-        assert_eq!(host("/", &["[2001:DB8::1]:80"]).as_deref(), Some("[2001:db8::1]"));
+        assert_eq!(
+            host("/", &["[2001:DB8::1]:80"]).as_deref(),
+            Some("[2001:db8::1]")
+        );
         assert_eq!(host("/", &["127.0.0.1:8080"]).as_deref(), Some("127.0.0.1"));
-        assert_eq!(host("/", &["A.example", "a.example"]).as_deref(), Some("a.example"));
+        assert_eq!(
+            host("/", &["A.example", "a.example"]).as_deref(),
+            Some("a.example")
+        );
     }
 
     #[test]
     fn the_target_comes_before_the_host_line() {
-        assert_eq!(host("http://u@B.example:81/x", &["a.example"]).as_deref(), Some("b.example"));
+        assert_eq!(
+            host("http://u@B.example:81/x", &["a.example"]).as_deref(),
+            Some("b.example")
+        );
         assert_eq!(host("http://[::1]:81/", &[]).as_deref(), Some("[::1]"));
     }
 
     #[test]
     fn what_is_no_host_is_none() {
-        for line in
-            ["", ":80", ".", "a b", "a,b", "a/b", "a@b", "a:b", "a:1:2", "[::1", "::1]", "[::1]x", "[a\"]", "a%41"]
-        {
+        for line in [
+            "", ":80", ".", "a b", "a,b", "a/b", "a@b", "a:b", "a:1:2", "[::1", "::1]", "[::1]x",
+            "[a\"]", "a%41",
+        ] {
             assert_eq!(host("/", &[line]), None, "{line}");
         }
         assert_eq!(host("/", &[]), None);

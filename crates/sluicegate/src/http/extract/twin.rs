@@ -18,7 +18,9 @@ pub struct KeyHeaders {
 impl KeyHeaders {
     /// The key headers of a policy.
     pub fn of(policy: Arc<Policy>) -> Self {
-        Self { listed: ArcSwap::from_pointee(Listed::of(policy)) }
+        Self {
+            listed: ArcSwap::from_pointee(Listed::of(policy)),
+        }
     }
 
     /// The first header whose name differs from that of a key header only in `_` for `-`, or the other way round.
@@ -62,7 +64,10 @@ impl Listed {
         }
         let twin_of = |sent: &str| self.names.iter().find(|(_, name)| are_twins(name, sent));
         let (place, name) = headers.keys().find_map(|sent| twin_of(sent.as_str()))?;
-        Some(TwinHeader { limit: self.policy.limits()[*place].name.clone(), header: name.clone() })
+        Some(TwinHeader {
+            limit: self.policy.limits()[*place].name.clone(),
+            header: name.clone(),
+        })
     }
 }
 
@@ -82,7 +87,11 @@ pub struct TwinHeader {
 
 impl fmt::Display for TwinHeader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "limit {:?}: header:{} has a twin, spelled with the other of '_' and '-'", self.limit, self.header)
+        write!(
+            f,
+            "limit {:?}: header:{} has a twin, spelled with the other of '_' and '-'",
+            self.limit, self.header
+        )
     }
 }
 

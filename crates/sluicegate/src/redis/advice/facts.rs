@@ -30,13 +30,18 @@ const SETTINGS: [&str; 7] = [
 impl Facts {
     /// Asks over a connection of its own; an error means that there is none.
     pub(super) async fn ask(node: &Endpoint, dialing: &Dialing) -> Result<Self, String> {
-        let mut link = dial(node, dialing).await.map_err(|error| error.to_string())?;
+        let mut link = dial(node, dialing)
+            .await
+            .map_err(|error| error.to_string())?;
         let told = |why: String| format!("{node}: {why}");
         let info = match probe::ask(&mut link, &[b"INFO"]).await.map_err(told)? {
             Reply::Bulk(text) => Some(fields(&String::from_utf8_lossy(&text))),
             _ => None,
         };
-        Ok(Self { info, settings: settings(&mut link).await.map_err(told)? })
+        Ok(Self {
+            info,
+            settings: settings(&mut link).await.map_err(told)?,
+        })
     }
 
     pub(super) fn info(&self, field: &str) -> Option<&str> {
@@ -62,7 +67,8 @@ impl Facts {
 async fn settings(link: &mut Link) -> Result<Option<HashMap<String, String>>, String> {
     let mut settings = HashMap::new();
     for name in SETTINGS {
-        let Reply::Array(pair) = probe::ask(link, &[b"CONFIG", b"GET", name.as_bytes()]).await? else {
+        let Reply::Array(pair) = probe::ask(link, &[b"CONFIG", b"GET", name.as_bytes()]).await?
+        else {
             // Forbidden, renamed, or taken out by whoever runs the server for us.
             return Ok(None);
         };
@@ -74,8 +80,12 @@ async fn settings(link: &mut Link) -> Result<Option<HashMap<String, String>>, St
 }
 
 fn fields(info: &str) -> HashMap<String, String> {
-    let fields = info.lines().filter_map(|line| line.trim_end().split_once(':'));
-    fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    let fields = info
+        .lines()
+        .filter_map(|line| line.trim_end().split_once(':'));
+    fields
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
 }
 
 #[cfg(test)]
@@ -83,6 +93,9 @@ impl Facts {
     /// Facts of a test: the text of `INFO`, and settings if they may be seen.
     pub(super) fn of(info: Option<&str>, settings: Option<&[(&str, &str)]>) -> Self {
         let owned = |pair: &(&str, &str)| (pair.0.to_owned(), pair.1.to_owned());
-        Self { info: info.map(fields), settings: settings.map(|pairs| pairs.iter().map(owned).collect()) }
+        Self {
+            info: info.map(fields),
+            settings: settings.map(|pairs| pairs.iter().map(owned).collect()),
+        }
     }
 }

@@ -18,8 +18,19 @@ pub(super) fn advice(node: &Endpoint, facts: &Facts, mode: &RedisMode) -> Vec<Ad
         unseen(facts, mode),
     ];
     let of_node = |words: Words| {
-        let Words { setting, found, why, change } = words;
-        Advice { node: node.clone(), setting, found, why, change }
+        let Words {
+            setting,
+            found,
+            why,
+            change,
+        } = words;
+        Advice {
+            node: node.clone(),
+            setting,
+            found,
+            why,
+            change,
+        }
     };
     found.into_iter().flatten().map(of_node).collect()
 }
@@ -28,7 +39,13 @@ pub(super) fn advice(node: &Endpoint, facts: &Facts, mode: &RedisMode) -> Vec<Ad
 pub(super) fn silent(node: Endpoint, why: String) -> Advice {
     let why = format!("its settings could not be seen: {why}");
     let change = "see whether it runs, and ask again".to_owned();
-    Advice { node, setting: "the node", found: "silent".to_owned(), why, change }
+    Advice {
+        node,
+        setting: "the node",
+        found: "silent".to_owned(),
+        why,
+        change,
+    }
 }
 
 /// Advice without its node.
@@ -40,31 +57,52 @@ struct Words {
 }
 
 fn words(setting: &'static str, found: &str, why: &str, change: &str) -> Words {
-    Words { setting, found: found.to_owned(), why: why.to_owned(), change: change.to_owned() }
+    Words {
+        setting,
+        found: found.to_owned(),
+        why: why.to_owned(),
+        change: change.to_owned(),
+    }
 }
 
 /// Also for Valkey, which tells the version of Redis that it is compatible with.
 fn version(facts: &Facts) -> Option<Words> {
     const OLDEST: (u32, u32) = (6, 2);
     let found = facts.info("redis_version")?;
-    let mut numbers = found.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
+    let mut numbers = found
+        .split('.')
+        .map(|number| number.parse::<u32>().unwrap_or(0));
     let version = (numbers.next()?, numbers.next().unwrap_or(0));
     (version < OLDEST).then(|| {
-        words("the server's version", found, "Sluicegate is tested with Redis 6.2 and later, and Valkey", "upgrade it")
+        words(
+            "the server's version",
+            found,
+            "Sluicegate is tested with Redis 6.2 and later, and Valkey",
+            "upgrade it",
+        )
     })
 }
 
 fn role(facts: &Facts) -> Option<Words> {
     (facts.info("role")? == "slave").then(|| {
         let why = "it takes no writes, so every decision there fails with READONLY";
-        words("the server's role", "replica", why, "name its primary, or use the mode replication or sentinel")
+        words(
+            "the server's role",
+            "replica",
+            why,
+            "name its primary, or use the mode replication or sentinel",
+        )
     })
 }
 
 /// Without a limit nothing is evicted. The keys nearest to their end are those that owe least: losing them costs little.
 fn eviction(facts: &Facts) -> Option<Words> {
-    let limit = facts.setting("maxmemory").or_else(|| facts.info("maxmemory"))?;
-    let policy = facts.setting("maxmemory-policy").or_else(|| facts.info("maxmemory_policy"))?;
+    let limit = facts
+        .setting("maxmemory")
+        .or_else(|| facts.info("maxmemory"))?;
+    let policy = facts
+        .setting("maxmemory-policy")
+        .or_else(|| facts.info("maxmemory_policy"))?;
     let is_safe = limit == "0" || matches!(policy, "noeviction" | "volatile-ttl");
     (!is_safe).then(|| {
         let why =
@@ -77,13 +115,20 @@ fn persistence(facts: &Facts) -> Option<Words> {
     let (save, append_only) = (facts.setting("save")?, facts.setting("appendonly")?);
     (save.is_empty() && append_only == "no").then(|| {
         let why = "a restart forgets every counter, which is worth at most one burst for each key";
-        words("persistence (save, appendonly)", "off", why, "CONFIG SET appendonly yes")
+        words(
+            "persistence (save, appendonly)",
+            "off",
+            why,
+            "CONFIG SET appendonly yes",
+        )
     })
 }
 
 /// `INFO` shows the number of good replicas only where a least number is set.
 fn replicas(facts: &Facts, mode: &RedisMode) -> Option<Words> {
-    if !matches!(mode, RedisMode::Replication | RedisMode::Sentinel { .. }) || facts.info("role") == Some("slave") {
+    if !matches!(mode, RedisMode::Replication | RedisMode::Sentinel { .. })
+        || facts.info("role") == Some("slave")
+    {
         return None;
     }
     let is_set = match facts.setting("min-replicas-to-write") {
@@ -103,33 +148,57 @@ fn coverage(facts: &Facts, mode: &RedisMode) -> Option<Words> {
     let is_whole = matches!(mode, RedisMode::Cluster) && facts.setting(SETTING)? == "yes";
     is_whole.then(|| {
         let why = "while one shard is away, all others refuse to decide too";
-        words(SETTING, "yes", why, "CONFIG SET cluster-require-full-coverage no")
+        words(
+            SETTING,
+            "yes",
+            why,
+            "CONFIG SET cluster-require-full-coverage no",
+        )
     })
 }
 
 fn idle_timeout(facts: &Facts) -> Option<Words> {
     let seconds = facts.setting("timeout").filter(|seconds| *seconds != "0")?;
     let why = "it closes connections that are idle, and a decision that is on its way just then has no answer";
-    Some(words("timeout", &format!("{seconds} s"), why, "CONFIG SET timeout 0"))
+    Some(words(
+        "timeout",
+        &format!("{seconds} s"),
+        why,
+        "CONFIG SET timeout 0",
+    ))
 }
 
 /// What we may not ask cannot be well or ill.
 fn unseen(facts: &Facts, mode: &RedisMode) -> Option<Words> {
     let is_cluster = matches!(mode, RedisMode::Cluster);
-    let cluster = if is_cluster { ", cluster-require-full-coverage" } else { "" };
+    let cluster = if is_cluster {
+        ", cluster-require-full-coverage"
+    } else {
+        ""
+    };
     let (setting, unseen, allow) = match (facts.has_info(), facts.has_settings()) {
         (true, true) => return None,
-        (true, false) => ("CONFIG GET", format!("save{cluster} and timeout"), "+config|get"),
+        (true, false) => (
+            "CONFIG GET",
+            format!("save{cluster} and timeout"),
+            "+config|get",
+        ),
         (false, true) => ("INFO", "the server's version and role".to_owned(), "+info"),
         (false, false) => {
-            let what =
-                format!("version, role, maxmemory-policy, persistence, min-replicas-to-write{cluster} and timeout");
+            let what = format!(
+                "version, role, maxmemory-policy, persistence, min-replicas-to-write{cluster} and timeout"
+            );
             ("INFO and CONFIG GET", what, "+info +config|get")
         }
     };
     let why = format!("{unseen} could not be seen");
     let change = format!("look at them by hand, or allow the user {allow}");
-    Some(Words { setting, found: "not allowed".to_owned(), why, change })
+    Some(Words {
+        setting,
+        found: "not allowed".to_owned(),
+        why,
+        change,
+    })
 }
 
 #[cfg(test)]
@@ -149,16 +218,27 @@ mod tests {
 
     fn settings_of(info: &str, mode: &RedisMode) -> Vec<&'static str> {
         let facts = Facts::of(Some(info), Some(&WELL));
-        advice(&Endpoint::new("rl-0", 6379), &facts, mode).into_iter().map(|advice| advice.setting).collect()
+        advice(&Endpoint::new("rl-0", 6379), &facts, mode)
+            .into_iter()
+            .map(|advice| advice.setting)
+            .collect()
     }
 
     #[test]
     fn versions_are_compared_as_numbers() {
-        for (version, is_old) in
-            [("5.0.14", true), ("6.0.16", true), ("6.2.0", false), ("7.0.15", false), ("10.0", false)]
-        {
+        for (version, is_old) in [
+            ("5.0.14", true),
+            ("6.0.16", true),
+            ("6.2.0", false),
+            ("7.0.15", false),
+            ("10.0", false),
+        ] {
             let info = format!("redis_version:{version}\r\nrole:master\r\n");
-            assert_eq!(settings_of(&info, &RedisMode::Cluster).len(), usize::from(is_old), "{version}");
+            assert_eq!(
+                settings_of(&info, &RedisMode::Cluster).len(),
+                usize::from(is_old),
+                "{version}"
+            );
         }
     }
 
@@ -166,22 +246,43 @@ mod tests {
     fn without_config_the_rest_is_read_from_info() {
         let info = format!("{PRIMARY}maxmemory:100\r\nmaxmemory_policy:allkeys-lru\r\n");
         let facts = Facts::of(Some(&info), None);
-        let told = advice(&Endpoint::new("rl-0", 6379), &facts, &RedisMode::Replication);
+        let told = advice(
+            &Endpoint::new("rl-0", 6379),
+            &facts,
+            &RedisMode::Replication,
+        );
         let settings: Vec<&str> = told.iter().map(|advice| advice.setting).collect();
-        assert_eq!(settings, ["maxmemory-policy", "min-replicas-to-write", "CONFIG GET"]);
+        assert_eq!(
+            settings,
+            ["maxmemory-policy", "min-replicas-to-write", "CONFIG GET"]
+        );
         assert_eq!(
             told[2].to_string(),
             "rl-0:6379: CONFIG GET is not allowed: save and timeout could not be seen (look at them by hand, or allow the \
              user +config|get)"
         );
-        let kept = Facts::of(Some(&format!("{PRIMARY}min_slaves_good_slaves:2\r\n")), None);
-        assert_eq!(advice(&Endpoint::new("rl-0", 6379), &kept, &RedisMode::Replication).len(), 1);
+        let kept = Facts::of(
+            Some(&format!("{PRIMARY}min_slaves_good_slaves:2\r\n")),
+            None,
+        );
+        assert_eq!(
+            advice(&Endpoint::new("rl-0", 6379), &kept, &RedisMode::Replication).len(),
+            1
+        );
     }
 
     #[test]
     fn what_nobody_may_see_is_one_piece_of_advice() {
-        let told = advice(&Endpoint::new("rl-0", 6379), &Facts::of(None, None), &RedisMode::Cluster);
+        let told = advice(
+            &Endpoint::new("rl-0", 6379),
+            &Facts::of(None, None),
+            &RedisMode::Cluster,
+        );
         assert_eq!(told.len(), 1);
-        assert!(told[0].why.contains("cluster-require-full-coverage"), "{}", told[0]);
+        assert!(
+            told[0].why.contains("cluster-require-full-coverage"),
+            "{}",
+            told[0]
+        );
     }
 }

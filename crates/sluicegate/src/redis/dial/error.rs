@@ -39,7 +39,10 @@ impl DialError {
 
 fn is_certificate_error(error: &io::Error) -> bool {
     use rustls::AlertDescription as Alert;
-    match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+    match error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<rustls::Error>())
+    {
         Some(rustls::Error::InvalidCertificate(_)) => true,
         Some(rustls::Error::AlertReceived(alert)) => matches!(
             alert,
@@ -57,13 +60,19 @@ fn is_certificate_error(error: &io::Error) -> bool {
 
 impl fmt::Display for DialError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { endpoint, step, cause } = self;
+        let Self {
+            endpoint,
+            step,
+            cause,
+        } = self;
         write!(f, "{endpoint}: {step}: ")?;
         match cause {
             Cause::TimedOut(after) => write!(f, "no answer within {after:?}"),
             Cause::Refused(refusal) => f.write_str(&refusal.what),
             Cause::Password(error) => write!(f, "{error}"),
-            Cause::ServerName => f.write_str("the host is no name for a certificate (set store.redis.tls.server_name)"),
+            Cause::ServerName => f.write_str(
+                "the host is no name for a certificate (set store.redis.tls.server_name)",
+            ),
             Cause::Io(error) => write!(f, "{error}"),
         }
     }

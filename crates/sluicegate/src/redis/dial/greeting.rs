@@ -10,7 +10,9 @@ use super::link::Link;
 
 /// Says who we are, if there is a password.
 pub(super) async fn authenticate(link: &mut Link, credentials: &Credentials) -> Result<(), Cause> {
-    let Some(password) = &credentials.password else { return Ok(()) };
+    let Some(password) = &credentials.password else {
+        return Ok(());
+    };
     let password = password.read().map_err(Cause::Password)?;
     match &credentials.username {
         Some(username) => ask(link, &["AUTH", username, &password]).await,
@@ -32,14 +34,20 @@ async fn ask(link: &mut Link, words: &[&str]) -> Result<(), Cause> {
     let line = read_line(link).await?;
     match line.strip_prefix('-') {
         None if line == "+OK" => Ok(()),
-        None => Err(io::Error::new(io::ErrorKind::InvalidData, "the answer is not that of a Redis server").into()),
+        None => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the answer is not that of a Redis server",
+        )
+        .into()),
         Some(error) => Err(Cause::Refused(refusal(error))),
     }
 }
 
 fn command(words: &[&str]) -> String {
     let head = format!("*{}\r\n", words.len());
-    words.iter().fold(head, |text, word| text + &format!("${}\r\n{word}\r\n", word.len()))
+    words.iter().fold(head, |text, word| {
+        text + &format!("${}\r\n{word}\r\n", word.len())
+    })
 }
 
 /// One line without its end. Byte by byte, so that nothing behind it is taken; this happens once per connection.
@@ -48,7 +56,10 @@ async fn read_line(link: &mut Link) -> io::Result<String> {
     let mut line = Vec::new();
     while !line.ends_with(b"\r\n") {
         if line.len() == LINE_LENGTH_MAX {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "the answer has no end"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the answer has no end",
+            ));
         }
         line.push(link.read_u8().await?);
     }
@@ -60,19 +71,69 @@ async fn read_line(link: &mut Link) -> io::Result<String> {
 /// them the password.
 fn refusal(error: &str) -> Refusal {
     const KNOWN: [(&str, Blame, &str); 11] = [
-        ("WRONGPASS", Blame::Settings, "wrong user or password (WRONGPASS)"),
-        ("ERR invalid password", Blame::Settings, "wrong password (ERR invalid password)"),
-        ("NOAUTH", Blame::Settings, "the server asks for a password (NOAUTH)"),
-        ("NOPERM", Blame::Settings, "the user may not do this (NOPERM)"),
-        ("DENIED", Blame::Settings, "the server is in protected mode (DENIED)"),
-        ("ERR AUTH <password> called without any password", Blame::Settings, "the server has no password (ERR)"),
-        ("ERR Client sent AUTH, but no password is set", Blame::Settings, "the server has no password (ERR)"),
-        ("ERR DB index is out of range", Blame::Settings, "the server has no such database (ERR)"),
-        ("ERR SELECT is not allowed in cluster mode", Blame::Settings, "a cluster has only database 0 (ERR)"),
-        ("ERR max number of clients reached", Blame::Away, "the server has too many clients (ERR)"),
-        ("LOADING", Blame::Away, "the server is loading its data (LOADING)"),
+        (
+            "WRONGPASS",
+            Blame::Settings,
+            "wrong user or password (WRONGPASS)",
+        ),
+        (
+            "ERR invalid password",
+            Blame::Settings,
+            "wrong password (ERR invalid password)",
+        ),
+        (
+            "NOAUTH",
+            Blame::Settings,
+            "the server asks for a password (NOAUTH)",
+        ),
+        (
+            "NOPERM",
+            Blame::Settings,
+            "the user may not do this (NOPERM)",
+        ),
+        (
+            "DENIED",
+            Blame::Settings,
+            "the server is in protected mode (DENIED)",
+        ),
+        (
+            "ERR AUTH <password> called without any password",
+            Blame::Settings,
+            "the server has no password (ERR)",
+        ),
+        (
+            "ERR Client sent AUTH, but no password is set",
+            Blame::Settings,
+            "the server has no password (ERR)",
+        ),
+        (
+            "ERR DB index is out of range",
+            Blame::Settings,
+            "the server has no such database (ERR)",
+        ),
+        (
+            "ERR SELECT is not allowed in cluster mode",
+            Blame::Settings,
+            "a cluster has only database 0 (ERR)",
+        ),
+        (
+            "ERR max number of clients reached",
+            Blame::Away,
+            "the server has too many clients (ERR)",
+        ),
+        (
+            "LOADING",
+            Blame::Away,
+            "the server is loading its data (LOADING)",
+        ),
     ];
     let known = KNOWN.iter().find(|(begins, ..)| error.starts_with(begins));
-    let (blame, what) = known.map_or((Blame::Away, "the server refused (ERR)"), |(_, blame, what)| (*blame, *what));
-    Refusal { blame, what: what.to_owned() }
+    let (blame, what) = known.map_or(
+        (Blame::Away, "the server refused (ERR)"),
+        |(_, blame, what)| (*blame, *what),
+    );
+    Refusal {
+        blame,
+        what: what.to_owned(),
+    }
 }

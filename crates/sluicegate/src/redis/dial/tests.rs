@@ -30,7 +30,9 @@ async fn refused(options: &RedisOptions) -> DialError {
 }
 
 async fn ask(link: &mut Link, command: &str) -> String {
-    link.write_all(format!("{command}\r\n").as_bytes()).await.unwrap();
+    link.write_all(format!("{command}\r\n").as_bytes())
+        .await
+        .unwrap();
     let mut answer = vec![0; 4_096];
     let length = link.read(&mut answer).await.unwrap();
     String::from_utf8(answer[..length].to_vec()).unwrap()
@@ -41,7 +43,10 @@ fn endpoint(server: &RedisServer) -> Endpoint {
 }
 
 fn client_cert(files: &TlsFiles) -> ClientCert {
-    ClientCert { cert_file: files.client_certificate(), key_file: files.client_key() }
+    ClientCert {
+        cert_file: files.client_certificate(),
+        key_file: files.client_key(),
+    }
 }
 
 fn options(server: &RedisServer) -> RedisOptions {
@@ -51,7 +56,10 @@ fn options(server: &RedisServer) -> RedisOptions {
 }
 
 fn credentials(username: Option<&str>, password: &str) -> Credentials {
-    Credentials { username: username.map(String::from), password: Some(Secret::new(password)) }
+    Credentials {
+        username: username.map(String::from),
+        password: Some(Secret::new(password)),
+    }
 }
 
 #[tokio::test]
@@ -59,14 +67,25 @@ async fn a_plain_connection_is_tuned_and_ready_for_commands() {
     let server = RedisServer::start();
     let mut link = dialed(&options(&server)).await.unwrap();
     assert_eq!(ask(&mut link, "PING").await, "+PONG\r\n");
-    let Link::Plain(stream) = &link else { panic!("encrypted") };
+    let Link::Plain(stream) = &link else {
+        panic!("encrypted")
+    };
     let socket = SockRef::from(stream);
     assert!(stream.nodelay().unwrap() && socket.keepalive().unwrap());
-    assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(10));
-    assert_eq!(socket.tcp_keepalive_interval().unwrap(), Duration::from_secs(5));
+    assert_eq!(
+        socket.tcp_keepalive_time().unwrap(),
+        Duration::from_secs(10)
+    );
+    assert_eq!(
+        socket.tcp_keepalive_interval().unwrap(),
+        Duration::from_secs(5)
+    );
     assert_eq!(socket.tcp_keepalive_retries().unwrap(), 3);
     #[cfg(target_os = "linux")]
-    assert_eq!(socket.tcp_user_timeout().unwrap(), Some(Duration::from_secs(2)));
+    assert_eq!(
+        socket.tcp_user_timeout().unwrap(),
+        Some(Duration::from_secs(2))
+    );
 }
 
 #[tokio::test]
@@ -88,13 +107,23 @@ async fn the_database_is_selected_and_one_that_is_not_there_is_a_wrong_setting()
 
 #[tokio::test]
 async fn a_password_alone_or_with_a_user_opens_the_door() {
-    let server = RedisServer::builder().password("p{w} \"1\"").acl_user("ann on >ann-s ~* +@all").start();
+    let server = RedisServer::builder()
+        .password("p{w} \"1\"")
+        .acl_user("ann on >ann-s ~* +@all")
+        .start();
     let mut options = options(&server);
     options.database = 1;
-    for (username, password, user) in [(None, "p{w} \"1\"", "default"), (Some("ann"), "ann-s", "ann")] {
+    for (username, password, user) in [
+        (None, "p{w} \"1\"", "default"),
+        (Some("ann"), "ann-s", "ann"),
+    ] {
         options.credentials = credentials(username, password);
         let mut link = dialed(&options).await.unwrap();
-        assert!(ask(&mut link, "ACL WHOAMI").await.ends_with(&format!("{user}\r\n")));
+        assert!(
+            ask(&mut link, "ACL WHOAMI")
+                .await
+                .ends_with(&format!("{user}\r\n"))
+        );
     }
 }
 
@@ -108,27 +137,42 @@ async fn a_wrong_password_is_a_wrong_setting_and_is_not_printed() {
         assert_eq!((error.step, error.blame()), (Step::Auth, Blame::Settings));
         let printed = format!("{error} {error:?}");
         assert!(printed.contains("WRONGPASS"), "{printed}");
-        assert!(!printed.contains("hunter22") && !printed.contains("somebody"), "{printed}");
+        assert!(
+            !printed.contains("hunter22") && !printed.contains("somebody"),
+            "{printed}"
+        );
     }
     options.credentials = Credentials::default();
     options.database = 1;
     let error = refused(&options).await;
-    assert!(error.to_string().contains("NOAUTH") && error.blame() == Blame::Settings, "{error}");
+    assert!(
+        error.to_string().contains("NOAUTH") && error.blame() == Blame::Settings,
+        "{error}"
+    );
 }
 
 #[tokio::test]
 async fn a_server_that_quotes_the_password_does_not_make_us_print_it() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let mut options = RedisOptions::standalone(Endpoint::new("127.0.0.1", listener.local_addr().unwrap().port()));
+    let mut options = RedisOptions::standalone(Endpoint::new(
+        "127.0.0.1",
+        listener.local_addr().unwrap().port(),
+    ));
     options.credentials = credentials(None, "hunter22");
     let server = async {
         let (mut stream, _) = listener.accept().await.unwrap();
-        stream.write_all(b"-ERR unknown command `AUTH`, with args beginning with: `hunter22`\r\n").await.unwrap();
+        stream
+            .write_all(b"-ERR unknown command `AUTH`, with args beginning with: `hunter22`\r\n")
+            .await
+            .unwrap();
         stream
     };
     let (error, _stream) = tokio::join!(refused(&options), server);
     let printed = format!("{error} {error:?}");
-    assert!(printed.contains("cannot authenticate") && !printed.contains("hunter22"), "{printed}");
+    assert!(
+        printed.contains("cannot authenticate") && !printed.contains("hunter22"),
+        "{printed}"
+    );
 }
 
 #[tokio::test]
@@ -141,7 +185,10 @@ async fn a_rotated_password_file_needs_no_restart() {
     options.credentials.password = Some(Secret::from_file(&path).unwrap());
     let how = Dialing::prepare(&options).unwrap();
     let mut link = dial(&endpoint(&server), &how).await.unwrap();
-    assert_eq!(ask(&mut link, "CONFIG SET requirepass second").await, "+OK\r\n");
+    assert_eq!(
+        ask(&mut link, "CONFIG SET requirepass second").await,
+        "+OK\r\n"
+    );
     assert!(dial(&endpoint(&server), &how).await.is_err());
     fs::write(&path, "second\n").unwrap();
     assert!(dial(&endpoint(&server), &how).await.is_ok());
@@ -153,39 +200,69 @@ async fn a_rotated_password_file_needs_no_restart() {
 #[tokio::test]
 async fn tls_trusts_the_given_authority_and_no_other() {
     let (authority, stranger) = (TlsFiles::generate(), TlsFiles::generate());
-    let server = RedisServer::builder().tls(&authority, ClientAuth::None).start();
+    let server = RedisServer::builder()
+        .tls(&authority, ClientAuth::None)
+        .start();
     let mut options = options(&server);
     options.database = 2;
-    let tls = TlsOptions { ca_file: Some(authority.authority()), ..TlsOptions::default() };
+    let tls = TlsOptions {
+        ca_file: Some(authority.authority()),
+        ..TlsOptions::default()
+    };
     for server_name in [None, Some("localhost".to_owned())] {
-        options.tls = Some(TlsOptions { server_name, ..tls.clone() });
+        options.tls = Some(TlsOptions {
+            server_name,
+            ..tls.clone()
+        });
         let mut link = dialed(&options).await.unwrap();
         assert!(matches!(link, Link::Tls(_)));
         assert_eq!(ask(&mut link, "PING").await, "+PONG\r\n");
     }
-    let wrong_name = TlsOptions { server_name: Some("other.test".to_owned()), ..tls };
-    let wrong_authority = TlsOptions { ca_file: Some(stranger.authority()), ..TlsOptions::default() };
+    let wrong_name = TlsOptions {
+        server_name: Some("other.test".to_owned()),
+        ..tls
+    };
+    let wrong_authority = TlsOptions {
+        ca_file: Some(stranger.authority()),
+        ..TlsOptions::default()
+    };
     for wrong in [wrong_name, wrong_authority] {
         options.tls = Some(wrong);
         let error = refused(&options).await;
-        assert_eq!((error.step, error.blame()), (Step::Tls, Blame::Settings), "{error}");
+        assert_eq!(
+            (error.step, error.blame()),
+            (Step::Tls, Blame::Settings),
+            "{error}"
+        );
     }
 }
 
 #[tokio::test]
 async fn a_server_that_asks_for_a_certificate_gets_ours() {
     let authority = TlsFiles::generate();
-    let server = RedisServer::builder().tls(&authority, ClientAuth::Required).start();
+    let server = RedisServer::builder()
+        .tls(&authority, ClientAuth::Required)
+        .start();
     let mut options = options(&server);
-    let tls = TlsOptions { ca_file: Some(authority.authority()), ..TlsOptions::default() };
-    options.tls = Some(TlsOptions { client_cert: Some(client_cert(&authority)), ..tls.clone() });
+    let tls = TlsOptions {
+        ca_file: Some(authority.authority()),
+        ..TlsOptions::default()
+    };
+    options.tls = Some(TlsOptions {
+        client_cert: Some(client_cert(&authority)),
+        ..tls.clone()
+    });
     let mut link = dialed(&options).await.unwrap();
     assert_eq!(ask(&mut link, "PING").await, "+PONG\r\n");
     // The server says so only after the handshake: at the first answer.
     options.tls = Some(tls);
     options.database = 1;
     let error = refused(&options).await;
-    assert_eq!((error.step, error.blame()), (Step::Select, Blame::Settings), "{error}");
+    assert_eq!(
+        (error.step, error.blame()),
+        (Step::Select, Blame::Settings),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -193,12 +270,27 @@ async fn files_that_are_missing_or_wrong_are_named_with_their_field() {
     let authority = TlsFiles::generate();
     let key_file = client_cert(&authority).key_file;
     let mut options = RedisOptions::standalone(Endpoint::new("rl-0", 6_379));
-    options.tls = Some(TlsOptions { ca_file: Some("/no/such/ca.pem".into()), ..TlsOptions::default() });
+    options.tls = Some(TlsOptions {
+        ca_file: Some("/no/such/ca.pem".into()),
+        ..TlsOptions::default()
+    });
     let error = Dialing::prepare(&options).err().unwrap().to_string();
-    assert!(error.starts_with("store.redis.tls.ca_file: cannot read /no/such/ca.pem: "), "{error}");
-    options.tls = Some(TlsOptions { ca_file: Some(key_file.clone()), ..TlsOptions::default() });
+    assert!(
+        error.starts_with("store.redis.tls.ca_file: cannot read /no/such/ca.pem: "),
+        "{error}"
+    );
+    options.tls = Some(TlsOptions {
+        ca_file: Some(key_file.clone()),
+        ..TlsOptions::default()
+    });
     let error = Dialing::prepare(&options).err().unwrap().to_string();
-    assert_eq!(error, format!("store.redis.tls.ca_file: {} holds nothing of the kind in PEM", key_file.display()));
+    assert_eq!(
+        error,
+        format!(
+            "store.redis.tls.ca_file: {} holds nothing of the kind in PEM",
+            key_file.display()
+        )
+    );
     options.deadline = Nanos::ZERO;
     let error = Dialing::prepare(&options).err().unwrap().to_string();
     assert!(error.starts_with("store.deadline: "), "{error}");
@@ -208,19 +300,31 @@ async fn files_that_are_missing_or_wrong_are_named_with_their_field() {
 async fn a_server_that_never_answers_is_given_up_in_time() {
     // The system accepts, nobody reads.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut options = RedisOptions::standalone(Endpoint::new("127.0.0.1", silent.local_addr().unwrap().port()));
+    let mut options = RedisOptions::standalone(Endpoint::new(
+        "127.0.0.1",
+        silent.local_addr().unwrap().port(),
+    ));
     options.connect_timeout = Nanos::from_millis(100);
     options.credentials = credentials(None, "hunter22");
     let authority = TlsFiles::generate();
-    let tls = TlsOptions { ca_file: Some(authority.authority()), ..TlsOptions::default() };
+    let tls = TlsOptions {
+        ca_file: Some(authority.authority()),
+        ..TlsOptions::default()
+    };
     for (tls, step) in [(None, Step::Auth), (Some(tls), Step::Tls)] {
         options.tls = tls;
         let start = Instant::now();
         let error = refused(&options).await;
         let took = start.elapsed();
-        assert!((Duration::from_millis(100)..Duration::from_millis(600)).contains(&took), "{took:?}");
+        assert!(
+            (Duration::from_millis(100)..Duration::from_millis(600)).contains(&took),
+            "{took:?}"
+        );
         assert_eq!((error.step, error.blame()), (step, Blame::Away));
-        assert!(error.to_string().ends_with("no answer within 100ms"), "{error}");
+        assert!(
+            error.to_string().ends_with("no answer within 100ms"),
+            "{error}"
+        );
     }
 }
 
@@ -234,12 +338,18 @@ struct BlackHole {
 impl BlackHole {
     fn open() -> Self {
         let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-        listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        listener
+            .bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into())
+            .unwrap();
         listener.listen(0).unwrap();
         let address = listener.local_addr().unwrap().as_socket().unwrap();
         let knock = || TcpStream::connect_timeout(&address, Duration::from_millis(50)).ok();
         let queued = (0..100).map_while(|_| knock()).collect();
-        Self { address, _listener: listener, _queued: queued }
+        Self {
+            address,
+            _listener: listener,
+            _queued: queued,
+        }
     }
 }
 
@@ -251,39 +361,71 @@ async fn an_address_that_swallows_packets_is_given_up_in_time() {
     let start = Instant::now();
     let error = refused(&options).await;
     let took = start.elapsed();
-    assert!((Duration::from_millis(99)..Duration::from_millis(600)).contains(&took), "{took:?}");
-    assert_eq!((error.step, error.blame()), (Step::Connect, Blame::Away), "{error}");
+    assert!(
+        (Duration::from_millis(99)..Duration::from_millis(600)).contains(&took),
+        "{took:?}"
+    );
+    assert_eq!(
+        (error.step, error.blame()),
+        (Step::Connect, Blame::Away),
+        "{error}"
+    );
 }
 
 #[tokio::test]
 async fn a_closed_port_and_an_unknown_name_are_away() {
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let closed = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
     let mut options = RedisOptions::standalone(Endpoint::new("127.0.0.1", closed));
     let error = refused(&options).await;
-    assert_eq!((error.step, error.blame()), (Step::Connect, Blame::Away), "{error}");
+    assert_eq!(
+        (error.step, error.blame()),
+        (Step::Connect, Blame::Away),
+        "{error}"
+    );
     options.endpoints = vec!["no-such-host.invalid".parse().unwrap()];
     options.connect_timeout = Nanos::from_secs(5);
     let error = refused(&options).await;
-    assert_eq!((error.step, error.blame()), (Step::Resolve, Blame::Away), "{error}");
+    assert_eq!(
+        (error.step, error.blame()),
+        (Step::Resolve, Blame::Away),
+        "{error}"
+    );
 }
 
 #[tokio::test]
 async fn the_next_address_is_tried_when_the_first_is_dead() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let live = listener.local_addr().unwrap();
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
     let hole = BlackHole::open();
     let deadline = tokio::time::Instant::now() + Duration::from_millis(600);
-    let stream = super::connect(&[closed, hole.address, live], deadline).await.unwrap();
+    let stream = super::connect(&[closed, hole.address, live], deadline)
+        .await
+        .unwrap();
     assert_eq!(stream.peer_addr().unwrap(), live);
     assert!(tokio::time::Instant::now() < deadline);
 }
 
 #[tokio::test]
 async fn an_answer_that_no_redis_gives_is_not_taken_for_yes() {
-    for answer in ["HTTP/1.1 400 Bad Request\r\n", "+QUEUED\r\n", ":1\r\n", "\r\n"] {
+    for answer in [
+        "HTTP/1.1 400 Bad Request\r\n",
+        "+QUEUED\r\n",
+        ":1\r\n",
+        "\r\n",
+    ] {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let mut options = RedisOptions::standalone(Endpoint::new("127.0.0.1", listener.local_addr().unwrap().port()));
+        let mut options = RedisOptions::standalone(Endpoint::new(
+            "127.0.0.1",
+            listener.local_addr().unwrap().port(),
+        ));
         options.credentials = credentials(None, "hunter22");
         let server = async {
             let (mut stream, _) = listener.accept().await.unwrap();
@@ -291,14 +433,22 @@ async fn an_answer_that_no_redis_gives_is_not_taken_for_yes() {
             stream
         };
         let (error, _stream) = tokio::join!(refused(&options), server);
-        assert!(error.to_string().ends_with("the answer is not that of a Redis server"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .ends_with("the answer is not that of a Redis server"),
+            "{error}"
+        );
     }
 }
 
 #[tokio::test]
 async fn an_answer_without_an_end_is_not_read_for_ever() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let mut options = RedisOptions::standalone(Endpoint::new("127.0.0.1", listener.local_addr().unwrap().port()));
+    let mut options = RedisOptions::standalone(Endpoint::new(
+        "127.0.0.1",
+        listener.local_addr().unwrap().port(),
+    ));
     options.database = 1;
     let server = async {
         let (mut stream, _) = listener.accept().await.unwrap();
@@ -306,13 +456,19 @@ async fn an_answer_without_an_end_is_not_read_for_ever() {
         stream
     };
     let (error, _stream) = tokio::join!(refused(&options), server);
-    assert!(error.to_string().ends_with("the answer has no end"), "{error}");
+    assert!(
+        error.to_string().ends_with("the answer has no end"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
 async fn nothing_behind_the_answer_is_taken() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let mut options = RedisOptions::standalone(Endpoint::new("127.0.0.1", listener.local_addr().unwrap().port()));
+    let mut options = RedisOptions::standalone(Endpoint::new(
+        "127.0.0.1",
+        listener.local_addr().unwrap().port(),
+    ));
     options.database = 1;
     let server = async {
         let (mut stream, _) = listener.accept().await.unwrap();
@@ -343,7 +499,9 @@ async fn sentinels_have_credentials_of_their_own_and_no_database() {
     let mut options = options(&server);
     options.credentials = credentials(Some("ann"), "another");
     options.database = 3;
-    let how = Dialing::prepare(&options).unwrap().to_sentinels(&credentials(None, "sentinel's"));
+    let how = Dialing::prepare(&options)
+        .unwrap()
+        .to_sentinels(&credentials(None, "sentinel's"));
     let mut link = dial(&endpoint(&server), &how).await.unwrap();
     assert!(ask(&mut link, "CLIENT INFO").await.contains(" db=0 "));
 }

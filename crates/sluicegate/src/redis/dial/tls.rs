@@ -26,17 +26,30 @@ impl Tls {
     /// Reads what the options name.
     pub(super) fn prepare(options: &TlsOptions) -> Result<Self, OptionsError> {
         const SERVER_NAME: &str = "store.redis.tls.server_name";
-        let server_name = options.server_name.clone().map(ServerName::try_from).transpose();
+        let server_name = options
+            .server_name
+            .clone()
+            .map(ServerName::try_from)
+            .transpose();
         let server_name = server_name.map_err(|error| OptionsError::new(SERVER_NAME, error))?;
         let config = config(options)?;
-        Ok(Self { connector: TlsConnector::from(Arc::new(config)), server_name })
+        Ok(Self {
+            connector: TlsConnector::from(Arc::new(config)),
+            server_name,
+        })
     }
 
     /// Agrees on keys with the server, and sees that it is the one we meant.
-    pub(super) async fn handshake(&self, endpoint: &Endpoint, stream: TcpStream) -> Result<Link, Cause> {
+    pub(super) async fn handshake(
+        &self,
+        endpoint: &Endpoint,
+        stream: TcpStream,
+    ) -> Result<Link, Cause> {
         let name = match &self.server_name {
             Some(name) => name.clone(),
-            None => ServerName::try_from(endpoint.host().to_owned()).map_err(|_| Cause::ServerName)?,
+            None => {
+                ServerName::try_from(endpoint.host().to_owned()).map_err(|_| Cause::ServerName)?
+            }
         };
         let stream = self.connector.connect(name, stream).await?;
         Ok(Link::Tls(Box::new(stream)))
@@ -50,10 +63,14 @@ fn config(options: &TlsOptions) -> Result<ClientConfig, OptionsError> {
         .with_safe_default_protocol_versions()
         .map_err(|error| OptionsError::new("store.redis.tls", error))?
         .with_root_certificates(roots(options.ca_file.as_deref())?);
-    let Some(own) = &options.client_cert else { return Ok(builder.with_no_client_auth()) };
+    let Some(own) = &options.client_cert else {
+        return Ok(builder.with_no_client_auth());
+    };
     let chain = certificates("store.redis.tls.cert_file", &own.cert_file)?;
     let key = private_key("store.redis.tls.key_file", &own.key_file)?;
-    builder.with_client_auth_cert(chain, key).map_err(|error| OptionsError::new("store.redis.tls.key_file", error))
+    builder
+        .with_client_auth_cert(chain, key)
+        .map_err(|error| OptionsError::new("store.redis.tls.key_file", error))
 }
 
 fn roots(ca_file: Option<&Path>) -> Result<RootCertStore, OptionsError> {
@@ -63,12 +80,17 @@ fn roots(ca_file: Option<&Path>) -> Result<RootCertStore, OptionsError> {
         // Single certificates of a system that cannot be read are left out; none at all is a mistake.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         return match roots.is_empty() {
-            true => Err(OptionsError::new(CA_FILE, "must be given, as this system names no authorities")),
+            true => Err(OptionsError::new(
+                CA_FILE,
+                "must be given, as this system names no authorities",
+            )),
             false => Ok(roots),
         };
     };
     for certificate in certificates(CA_FILE, path)? {
-        roots.add(certificate).map_err(|error| OptionsError::new(CA_FILE, format!("{}: {error}", path.display())))?;
+        roots
+            .add(certificate)
+            .map_err(|error| OptionsError::new(CA_FILE, format!("{}: {error}", path.display())))?;
     }
     Ok(roots)
 }
@@ -76,7 +98,9 @@ fn roots(ca_file: Option<&Path>) -> Result<RootCertStore, OptionsError> {
 fn certificates(field: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, OptionsError> {
     let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     match read {
-        Ok(certificates) if certificates.is_empty() => Err(unusable(field, path, &pem::Error::NoItemsFound)),
+        Ok(certificates) if certificates.is_empty() => {
+            Err(unusable(field, path, &pem::Error::NoItemsFound))
+        }
         Ok(certificates) => Ok(certificates),
         Err(error) => Err(unusable(field, path, &error)),
     }
@@ -91,7 +115,9 @@ fn unusable(field: &str, path: &Path, error: &pem::Error) -> OptionsError {
     let path = path.display();
     match error {
         pem::Error::Io(error) => OptionsError::new(field, format!("cannot read {path}: {error}")),
-        pem::Error::NoItemsFound => OptionsError::new(field, format!("{path} holds nothing of the kind in PEM")),
+        pem::Error::NoItemsFound => {
+            OptionsError::new(field, format!("{path} holds nothing of the kind in PEM"))
+        }
         _ => OptionsError::new(field, format!("{path} is not in PEM")),
     }
 }

@@ -11,8 +11,14 @@ use super::{Poll, text};
 
 /// Asks all nodes that are known; the first map that makes sense is taken. A node that hangs is not waited for.
 pub(super) async fn search(context: &Arc<Context>) -> Result<Map, String> {
-    let mut known: Vec<Endpoint> =
-        context.router.map().lanes().iter().filter(|lane| lane.is_up()).map(|lane| lane.endpoint.clone()).collect();
+    let mut known: Vec<Endpoint> = context
+        .router
+        .map()
+        .lanes()
+        .iter()
+        .filter(|lane| lane.is_up())
+        .map(|lane| lane.endpoint.clone())
+        .collect();
     for endpoint in &context.options.endpoints {
         if !known.contains(endpoint) {
             known.push(endpoint.clone());
@@ -47,18 +53,31 @@ struct Range {
 /// `[[first, last, [host, port, …], replica…]…]`; `None` when there is nothing in it. A host that is not told is the one
 /// that answered.
 fn slots(reply: &Reply, asked: &Endpoint) -> Option<Vec<Range>> {
-    let Reply::Array(ranges) = reply else { return None };
+    let Reply::Array(ranges) = reply else {
+        return None;
+    };
     let range = |range: &Reply| {
-        let Reply::Array(parts) = range else { return None };
+        let Reply::Array(parts) = range else {
+            return None;
+        };
         let (Reply::Integer(first), Reply::Integer(last), Reply::Array(owner)) =
             (parts.first()?, parts.get(1)?, parts.get(2)?)
         else {
             return None;
         };
-        let Reply::Integer(port) = owner.get(1)? else { return None };
-        let host = owner.first().and_then(text).filter(|host| !host.is_empty() && *host != "?");
+        let Reply::Integer(port) = owner.get(1)? else {
+            return None;
+        };
+        let host = owner
+            .first()
+            .and_then(text)
+            .filter(|host| !host.is_empty() && *host != "?");
         let owner = Endpoint::new(host.unwrap_or(asked.host()), u16::try_from(*port).ok()?);
-        Some(Range { first: u16::try_from(*first).ok()?, last: u16::try_from(*last).ok()?, owner })
+        Some(Range {
+            first: u16::try_from(*first).ok()?,
+            last: u16::try_from(*last).ok()?,
+            owner,
+        })
     };
     let ranges: Vec<Range> = ranges.iter().filter_map(range).collect();
     (!ranges.is_empty()).then_some(ranges)

@@ -26,10 +26,19 @@ use super::wire::Reply;
 /// Finds the owners of all keys now, and again whenever somebody has reason to doubt them. Never ends by itself.
 pub(super) async fn scout(context: Arc<Context>, lobby: Arc<Lane>) {
     let backoff = Backoff::random(context.options.recovery);
-    let mut scout = Scout { lobby: Lobby { lane: lobby, waiting: Vec::new() }, context, backoff };
+    let mut scout = Scout {
+        lobby: Lobby {
+            lane: lobby,
+            waiting: Vec::new(),
+        },
+        context,
+        backoff,
+    };
     if let RedisMode::Sentinel { .. } = scout.context.options.mode {
         for sentinel in scout.context.options.endpoints.clone() {
-            scout.context.spawn(sentinel::watch(Arc::clone(&scout.context), sentinel));
+            scout
+                .context
+                .spawn(sentinel::watch(Arc::clone(&scout.context), sentinel));
         }
     }
     loop {
@@ -123,11 +132,15 @@ impl Scout {
     /// Whether something is wrong with what is known, and how long to wait before the next look.
     fn wait(&mut self) -> (bool, Duration) {
         let map = self.context.router.map();
-        let trouble = matches!(&**map, Map::Unknown(_)) || map.lanes().iter().any(|lane| lane.is_away());
+        let trouble =
+            matches!(&**map, Map::Unknown(_)) || map.lanes().iter().any(|lane| lane.is_away());
         if trouble {
             /// An election is noticed soon after it is over.
             const LONGEST: Duration = Duration::from_millis(400);
-            return (true, Duration::from_nanos(self.backoff.next_wait().get()).min(LONGEST));
+            return (
+                true,
+                Duration::from_nanos(self.backoff.next_wait().get()).min(LONGEST),
+            );
         }
         self.backoff.reset();
         let (pace, spread) = match self.context.options.mode {
@@ -135,16 +148,26 @@ impl Scout {
             RedisMode::Sentinel { .. } => (1_000, 1_000),
             RedisMode::Cluster => (15_000, 15_000),
         };
-        (false, Duration::from_millis(pace + self.backoff.below(spread)))
+        (
+            false,
+            Duration::from_millis(pace + self.backoff.below(spread)),
+        )
     }
 }
 
 impl Drop for Scout {
     /// Also when the runtime goes away under the scout: whoever comes next finds the lobby closed and sends another.
     fn drop(&mut self) {
-        let left = self.lobby.lane.close().into_iter().chain(self.lobby.waiting.drain(..));
+        let left = self
+            .lobby
+            .lane
+            .close()
+            .into_iter()
+            .chain(self.lobby.waiting.drain(..));
         left.for_each(|ask| ask.tell(Err(Fault::Away("the connection was closed".to_owned()))));
-        self.context.router.publish(Map::Unknown(Arc::clone(&self.lobby.lane)));
+        self.context
+            .router
+            .publish(Map::Unknown(Arc::clone(&self.lobby.lane)));
     }
 }
 
@@ -159,14 +182,20 @@ impl Lobby {
                 self.waiting.swap_remove(place).tell(Err(Fault::TimedOut));
             }
         }
-        self.waiting.iter().map(|ask| ask.deadline).min().unwrap_or(now + IDLE)
+        self.waiting
+            .iter()
+            .map(|ask| ask.deadline)
+            .min()
+            .unwrap_or(now + IDLE)
     }
 }
 
 /// Looks once.
 pub(super) async fn search(context: &Arc<Context>) -> Result<Map, String> {
     match &context.options.mode {
-        RedisMode::Standalone => Ok(Map::Primary(context.lane(context.options.endpoints[0].clone()))),
+        RedisMode::Standalone => Ok(Map::Primary(
+            context.lane(context.options.endpoints[0].clone()),
+        )),
         RedisMode::Replication => replication::search(context).await,
         RedisMode::Sentinel { master, .. } => sentinel::search(context, master).await,
         RedisMode::Cluster => cluster::search(context).await,
@@ -179,14 +208,20 @@ struct Poll {
 }
 
 impl Poll {
-    fn new(endpoints: impl IntoIterator<Item = Endpoint>, dialing: &Dialing, command: &[&[u8]]) -> Self {
+    fn new(
+        endpoints: impl IntoIterator<Item = Endpoint>,
+        dialing: &Dialing,
+        command: &[&[u8]],
+    ) -> Self {
         let command: Vec<Vec<u8>> = command.iter().map(|part| part.to_vec()).collect();
         let mut answers = JoinSet::new();
         for endpoint in endpoints {
             let (dialing, command) = (dialing.clone(), command.clone());
             answers.spawn(async move {
                 let command: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();
-                let asked = tokio::time::timeout(PATIENCE, probe::ask_once(&endpoint, &dialing, &command)).await;
+                let asked =
+                    tokio::time::timeout(PATIENCE, probe::ask_once(&endpoint, &dialing, &command))
+                        .await;
                 let answer = asked.unwrap_or_else(|_| Err(format!("{endpoint} does not answer")));
                 (endpoint, answer)
             });

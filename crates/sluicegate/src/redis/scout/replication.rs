@@ -56,14 +56,20 @@ enum Role {
 impl Role {
     /// `[master, offset, [replica…]]` or `[slave, host, port, state, offset]`.
     fn read(reply: &Reply) -> Option<Self> {
-        let Reply::Array(parts) = reply else { return None };
+        let Reply::Array(parts) = reply else {
+            return None;
+        };
         match (text(parts.first()?)?, parts.get(1)?, parts.get(2)?) {
             ("master", Reply::Integer(offset), Reply::Array(replicas)) => {
-                Some(Self::Primary(Standing { replicas: replicas.len(), offset: *offset }))
+                Some(Self::Primary(Standing {
+                    replicas: replicas.len(),
+                    offset: *offset,
+                }))
             }
-            ("slave", host, Reply::Integer(port)) => {
-                Some(Self::ReplicaOf(Endpoint::new(text(host)?, u16::try_from(*port).ok()?)))
-            }
+            ("slave", host, Reply::Integer(port)) => Some(Self::ReplicaOf(Endpoint::new(
+                text(host)?,
+                u16::try_from(*port).ok()?,
+            ))),
             _ => None,
         }
     }

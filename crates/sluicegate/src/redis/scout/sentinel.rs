@@ -67,31 +67,49 @@ async fn hear(context: &Arc<Context>, master: &str) -> (Vec<Word>, Vec<String>) 
 }
 
 async fn ask(sentinel: &Endpoint, context: &Context, master: &str) -> Result<Word, String> {
-    let mut link = dial(sentinel, sentinels(context)).await.map_err(|error| error.to_string())?;
+    let mut link = dial(sentinel, sentinels(context))
+        .await
+        .map_err(|error| error.to_string())?;
     let name = master.as_bytes();
     let unknown = || format!("{sentinel} knows no primary named {master:?}");
     // The address is the new one as soon as a replica was promoted; the epoch is among many other facts.
     let address = probe::ask(&mut link, &[b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", name]).await?;
     let primary = address_in(&address).ok_or_else(unknown)?;
     let facts = probe::ask(&mut link, &[b"SENTINEL", b"MASTER", name]).await?;
-    Ok(Word { epoch: epoch_in(&facts).unwrap_or(0), primary })
+    Ok(Word {
+        epoch: epoch_in(&facts).unwrap_or(0),
+        primary,
+    })
 }
 
 /// `[host, port]`, both text.
 fn address_in(reply: &Reply) -> Option<Endpoint> {
-    let Reply::Array(parts) = reply else { return None };
-    Some(Endpoint::new(text(parts.first()?)?, text(parts.get(1)?)?.parse().ok()?))
+    let Reply::Array(parts) = reply else {
+        return None;
+    };
+    Some(Endpoint::new(
+        text(parts.first()?)?,
+        text(parts.get(1)?)?.parse().ok()?,
+    ))
 }
 
 /// `[name, value, name, value…]`.
 fn epoch_in(facts: &Reply) -> Option<u64> {
-    let Reply::Array(facts) = facts else { return None };
-    let epoch = facts.chunks_exact(2).find(|fact| text(&fact[0]) == Some("config-epoch"))?;
+    let Reply::Array(facts) = facts else {
+        return None;
+    };
+    let epoch = facts
+        .chunks_exact(2)
+        .find(|fact| text(&fact[0]) == Some("config-epoch"))?;
     text(&epoch[1])?.parse().ok()
 }
 
 async fn is_primary(node: &Endpoint, context: &Context) -> Result<bool, String> {
-    let asked = timeout(PATIENCE, probe::ask_once(node, &context.dialing, &[b"ROLE"])).await;
+    let asked = timeout(
+        PATIENCE,
+        probe::ask_once(node, &context.dialing, &[b"ROLE"]),
+    )
+    .await;
     let role = asked.map_err(|_| format!("{node} does not answer"))??;
     Ok(probe::is_primary(&role))
 }
@@ -99,7 +117,9 @@ async fn is_primary(node: &Endpoint, context: &Context) -> Result<bool, String> 
 /// Listens to one sentinel for as long as the store exists, and wakes the scout when a primary changes.
 pub(super) async fn watch(context: Arc<Context>, sentinel: Endpoint) {
     const PAUSE: Duration = Duration::from_millis(500);
-    let RedisMode::Sentinel { master, .. } = &context.options.mode else { return };
+    let RedisMode::Sentinel { master, .. } = &context.options.mode else {
+        return;
+    };
     loop {
         if let Ok(Ok(link)) = timeout(PATIENCE, dial(&sentinel, sentinels(&context))).await {
             let _ = listen(link, master, &context).await;
@@ -113,13 +133,20 @@ pub(super) async fn watch(context: Arc<Context>, sentinel: Endpoint) {
 async fn listen(mut link: Link, master: &str, context: &Context) -> Result<(), String> {
     let mut bytes = Vec::new();
     // The sentinel that leads tells of the promotion, the others of the switch, which is later.
-    wire::write_command(&mut bytes, &[b"SUBSCRIBE", b"+switch-master", b"+promoted-slave"]);
-    link.write_all(&bytes).await.map_err(|error| error.to_string())?;
+    wire::write_command(
+        &mut bytes,
+        &[b"SUBSCRIBE", b"+switch-master", b"+promoted-slave"],
+    );
+    link.write_all(&bytes)
+        .await
+        .map_err(|error| error.to_string())?;
     link.flush().await.map_err(|error| error.to_string())?;
     let mut buffer = Vec::new();
     loop {
         // `message`, the channel, and words of which one is the name.
-        let Reply::Array(parts) = probe::read(&mut link, &mut buffer).await? else { continue };
+        let Reply::Array(parts) = probe::read(&mut link, &mut buffer).await? else {
+            continue;
+        };
         let told = parts.get(2).and_then(text).unwrap_or_default();
         if told.split_ascii_whitespace().any(|word| word == master) {
             context.router.wake_scout();
@@ -128,5 +155,8 @@ async fn listen(mut link: Link, master: &str, context: &Context) -> Result<(), S
 }
 
 fn sentinels(context: &Context) -> &Dialing {
-    context.sentinel_dialing.as_ref().unwrap_or(&context.dialing)
+    context
+        .sentinel_dialing
+        .as_ref()
+        .unwrap_or(&context.dialing)
 }

@@ -23,8 +23,15 @@ impl<'r> Reading<'r> {
     }
 
     /// The answers to the next request; the inner error is what is wrong with one of its keys.
-    pub(in crate::redis) fn request(&mut self, request: &[Item]) -> Result<Result<List<Answer>, String>, String> {
-        read_request(&mut self.replies.by_ref().map(std::mem::take), request, self.now)
+    pub(in crate::redis) fn request(
+        &mut self,
+        request: &[Item],
+    ) -> Result<Result<List<Answer>, String>, String> {
+        read_request(
+            &mut self.replies.by_ref().map(std::mem::take),
+            request,
+            self.now,
+        )
     }
 }
 
@@ -57,7 +64,10 @@ pub(in crate::redis) fn read_refund(reply: &mut Reply) -> Result<Refunded, Strin
     let now = instant(replies.next())?;
     match replies.next() {
         Some(Reply::Bulk(bytes)) => match bytes.split_first() {
-            Some((b'+', text)) => Ok(Refunded { now, state: state(text)? }),
+            Some((b'+', text)) => Ok(Refunded {
+                now,
+                state: state(text)?,
+            }),
             Some((b'!', reason)) => Err(String::from_utf8_lossy(reason).into_owned()),
             _ => Err(format!("expected a sign and a state, got {bytes:?}")),
         },
@@ -66,7 +76,12 @@ pub(in crate::redis) fn read_refund(reply: &mut Reply) -> Result<Refunded, Strin
 }
 
 /// The outcome that an answer means: a look at what is left when allowed, else the charge decided against it.
-pub(in crate::redis) fn outcome(quota: Quota, cost: u64, answer: &Answer, now: Timestamp) -> Outcome {
+pub(in crate::redis) fn outcome(
+    quota: Quota,
+    cost: u64,
+    answer: &Answer,
+    now: Timestamp,
+) -> Outcome {
     if answer.allowed {
         return algorithm::decide(answer.state, quota, 0, now).outcome;
     }
@@ -75,7 +90,11 @@ pub(in crate::redis) fn outcome(quota: Quota, cost: u64, answer: &Answer, now: T
         Outcome::Allowed { .. } => {
             let left = algorithm::decide(answer.state, quota, 0, now).outcome;
             let (remaining, reset_after) = (left.remaining(), left.reset_after());
-            Outcome::Denied { remaining, retry_after: Nanos::ZERO, reset_after }
+            Outcome::Denied {
+                remaining,
+                retry_after: Nanos::ZERO,
+                reset_after,
+            }
         }
         denied => denied,
     }
@@ -103,7 +122,11 @@ fn read_request(
     Ok(answers)
 }
 
-fn read_answer(reply: Option<Reply>, item: &Item, now: Timestamp) -> Result<Result<Answer, String>, String> {
+fn read_answer(
+    reply: Option<Reply>,
+    item: &Item,
+    now: Timestamp,
+) -> Result<Result<Answer, String>, String> {
     match (reply, item.quota) {
         (Some(Reply::Integer(answer)), Quota::TokenBucket(_)) => {
             let allowed = answer >= 0;
@@ -115,7 +138,10 @@ fn read_answer(reply: Option<Reply>, item: &Item, now: Timestamp) -> Result<Resu
         (Some(Reply::Bulk(bytes)), quota) => match (bytes.split_first(), quota) {
             (Some((b'!', reason)), _) => Ok(Err(String::from_utf8_lossy(reason).into_owned())),
             (Some((sign @ (b'+' | b'-'), text)), Quota::Drip(_) | Quota::SlidingWindow(_)) => {
-                Ok(Ok(Answer { allowed: *sign == b'+', state: state(text)? }))
+                Ok(Ok(Answer {
+                    allowed: *sign == b'+',
+                    state: state(text)?,
+                }))
             }
             _ => Err(format!("expected the answer to a charge, got {bytes:?}")),
         },
@@ -150,9 +176,11 @@ fn state(text: &[u8]) -> Result<Option<State>, String> {
     let mut next = || numbers.next().transpose();
     match (next()?, next()?, next()?, next()?) {
         (Some(nanos), None, None, None) => Ok(Some(State::Instant(Timestamp::from_nanos(nanos)))),
-        (Some(index), Some(previous), Some(current), None) => {
-            Ok(Some(State::Windows(Windows { index, previous, current })))
-        }
+        (Some(index), Some(previous), Some(current), None) => Ok(Some(State::Windows(Windows {
+            index,
+            previous,
+            current,
+        }))),
         _ => Err(format!("expected a state, got {text:?}")),
     }
 }

@@ -28,7 +28,12 @@ pub(in crate::redis) fn write_decide(out: &mut Vec<u8>, requests: &[&[Item]], no
 }
 
 /// Appends numkeys, key and arguments of one refund to `out` as strings; returns how many.
-pub(in crate::redis) fn write_refund(out: &mut Vec<u8>, item: &Item, drawn: Drawn, now: Now) -> usize {
+pub(in crate::redis) fn write_refund(
+    out: &mut Vec<u8>,
+    item: &Item,
+    drawn: Drawn,
+    now: Now,
+) -> usize {
     let mut words = Vec::with_capacity(64);
     write_number(out, &mut words, 1);
     bulk(out, item.key.as_bytes());
@@ -36,10 +41,15 @@ pub(in crate::redis) fn write_refund(out: &mut Vec<u8>, item: &Item, drawn: Draw
     words.clear();
     match item.quota {
         Quota::TokenBucket(bucket) => {
-            let worth = item.cost.saturating_mul(bucket.interval().get()).min(EXACT_MAX);
+            let worth = item
+                .cost
+                .saturating_mul(bucket.interval().get())
+                .min(EXACT_MAX);
             numbers(&mut words, b't', &[bucket.tolerance().get(), worth]);
         }
-        Quota::Drip(_) | Quota::SlidingWindow(_) => counted(&mut words, item, item.cost.min(EXACT_MAX)),
+        Quota::Drip(_) | Quota::SlidingWindow(_) => {
+            counted(&mut words, item, item.cost.min(EXACT_MAX))
+        }
     }
     bulk(out, &words);
     words.clear();
@@ -68,7 +78,10 @@ const USUAL: usize = 256;
 impl<'r> Keys<'r> {
     fn of(requests: &[&'r [Item]]) -> Self {
         const EMPTY: u32 = u32::MAX;
-        let mut keys = Self { unique: SmallVec::new(), places: SmallVec::new() };
+        let mut keys = Self {
+            unique: SmallVec::new(),
+            places: SmallVec::new(),
+        };
         let count: usize = requests.iter().map(|request| request.len()).sum();
         // Open addressing, half full at most: a place among the keys for each hash.
         let slots = (2 * count).next_power_of_two();
@@ -164,7 +177,9 @@ fn charge(words: &mut Vec<u8>, item: &Item) {
             }
         }
         // One more than the limit is too large in the same way as any other cost beyond it.
-        Quota::Drip(_) | Quota::SlidingWindow(_) => counted(words, item, item.cost.min(limit.saturating_add(1))),
+        Quota::Drip(_) | Quota::SlidingWindow(_) => {
+            counted(words, item, item.cost.min(limit.saturating_add(1)))
+        }
     }
     if !item.enforced {
         words[0].make_ascii_uppercase();
@@ -173,14 +188,29 @@ fn charge(words: &mut Vec<u8>, item: &Item) {
 
 /// The words of the machines that count in units.
 fn counted(words: &mut Vec<u8>, item: &Item, cost: u64) {
-    let millis = |span: sluicegate_core::Nanos| span.get() / sluicegate_core::Nanos::MILLISECOND.get();
+    let millis =
+        |span: sluicegate_core::Nanos| span.get() / sluicegate_core::Nanos::MILLISECOND.get();
     match item.quota {
         Quota::Drip(bucket) => {
             let aligned = u64::from(bucket.is_fixed_window());
-            numbers(words, b'd', &[millis(bucket.interval()), bucket.drip(), item.quota.limit(), aligned, cost]);
+            numbers(
+                words,
+                b'd',
+                &[
+                    millis(bucket.interval()),
+                    bucket.drip(),
+                    item.quota.limit(),
+                    aligned,
+                    cost,
+                ],
+            );
         }
         Quota::SlidingWindow(window) => {
-            numbers(words, b'w', &[millis(window.window()), item.quota.limit(), cost]);
+            numbers(
+                words,
+                b'w',
+                &[millis(window.window()), item.quota.limit(), cost],
+            );
         }
         Quota::TokenBucket(_) => unreachable!("a token bucket counts in time"),
     }

@@ -17,7 +17,9 @@ impl Marks {
     const GROUPS: usize = 1 << 16;
 
     pub(super) fn new() -> Self {
-        Self { seconds: (0..Self::GROUPS).map(|_| AtomicU8::new(0)).collect() }
+        Self {
+            seconds: (0..Self::GROUPS).map(|_| AtomicU8::new(0)).collect(),
+        }
     }
 
     pub(super) fn set(&self, hash: u64, now: Timestamp) {
@@ -59,7 +61,9 @@ mod tests {
             assert!(!marks.is_set(7 << 32, start.after(Nanos::from_secs(4))));
             assert!(marks.is_set(7 << 32 | 1, start), "of the same group");
         }
-        let other = (0..300).filter(|second| marks.is_set(8 << 32, Timestamp::from_millis(second * 1_074))).count();
+        let other = (0..300)
+            .filter(|second| marks.is_set(8 << 32, Timestamp::from_millis(second * 1_074)))
+            .count();
         assert!(other < 10, "of another group: {other} of 300");
     }
 }

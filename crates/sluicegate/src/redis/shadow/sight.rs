@@ -29,7 +29,9 @@ impl Sight {
             (Quota::TokenBucket(bucket), Some(State::Instant(full_at))) => {
                 full_at.since(self.server_now).min(bucket.tolerance())
             }
-            (quota, state) => algorithm::decide(state, quota, 0, self.server_now).outcome.reset_after(),
+            (quota, state) => algorithm::decide(state, quota, 0, self.server_now)
+                .outcome
+                .reset_after(),
         };
         self.now().after(reset_after.get())
     }
@@ -41,7 +43,11 @@ impl Sight {
     /// The form in memory; `None` for an answer that was more than an hour on its way.
     pub(super) fn words(&self, hash: u64) -> Option<Words> {
         // Rather too early: whether to deny is asked for the longest time since.
-        let way_us = self.received_at.since(self.asked_at).get().div_ceil(MICROSECOND);
+        let way_us = self
+            .received_at
+            .since(self.asked_at)
+            .get()
+            .div_ceil(MICROSECOND);
         let head = |kind: u64| {
             let state = if self.state.is_some() { STATE } else { 0 };
             Some(kind | state | u64::from(u32::try_from(way_us).ok()?) << WAY_SHIFT)
@@ -54,23 +60,62 @@ impl Sight {
         Some(match self.quota {
             Quota::TokenBucket(bucket) => {
                 let (interval, burst) = (bucket.interval().get(), self.quota.limit());
-                [hash, head(TOKEN_BUCKET)?, received_at, server_now, interval, burst, instant, 0]
+                [
+                    hash,
+                    head(TOKEN_BUCKET)?,
+                    received_at,
+                    server_now,
+                    interval,
+                    burst,
+                    instant,
+                    0,
+                ]
             }
             Quota::Drip(bucket) => {
-                let kind = if bucket.is_fixed_window() { FIXED_WINDOW } else { DRIP };
+                let kind = if bucket.is_fixed_window() {
+                    FIXED_WINDOW
+                } else {
+                    DRIP
+                };
                 let (interval, size) = (bucket.interval().get(), self.quota.limit());
-                [hash, head(kind)?, received_at, server_now, interval, size, bucket.drip(), instant]
+                [
+                    hash,
+                    head(kind)?,
+                    received_at,
+                    server_now,
+                    interval,
+                    size,
+                    bucket.drip(),
+                    instant,
+                ]
             }
             Quota::SlidingWindow(window) => {
                 let (length, limit) = (window.window().get(), self.quota.limit());
-                let Windows { index, previous, current } = match self.state {
+                let Windows {
+                    index,
+                    previous,
+                    current,
+                } = match self.state {
                     Some(State::Windows(windows)) => windows,
-                    Some(State::Instant(_)) | None => Windows { index: 0, previous: 0, current: 0 },
+                    Some(State::Instant(_)) | None => Windows {
+                        index: 0,
+                        previous: 0,
+                        current: 0,
+                    },
                 };
                 // Counts beyond four thousand million are kept as that many: less than is owed, which denies nobody.
                 let half = |count: u64| count.min(u64::from(u32::MAX));
                 let counts = half(previous) << 32 | half(current);
-                [hash, head(SLIDING_WINDOW)?, received_at, server_now, length, limit, index, counts]
+                [
+                    hash,
+                    head(SLIDING_WINDOW)?,
+                    received_at,
+                    server_now,
+                    length,
+                    limit,
+                    index,
+                    counts,
+                ]
             }
         })
     }
@@ -104,7 +149,8 @@ impl Kept {
 
     #[inline]
     pub(super) fn asked_at(&self) -> Timestamp {
-        self.received_at().before(Nanos::new((self.0[1] >> WAY_SHIFT) * MICROSECOND))
+        self.received_at()
+            .before(Nanos::new((self.0[1] >> WAY_SHIFT) * MICROSECOND))
     }
 
     /// Whether the counter was seen under this quota.
@@ -117,7 +163,11 @@ impl Kept {
                 kind == TOKEN_BUCKET && first == bucket.interval().get() && second == quota.limit()
             }
             Quota::Drip(bucket) => {
-                let own_kind = if bucket.is_fixed_window() { FIXED_WINDOW } else { DRIP };
+                let own_kind = if bucket.is_fixed_window() {
+                    FIXED_WINDOW
+                } else {
+                    DRIP
+                };
                 let numbers = (bucket.interval().get(), quota.limit(), bucket.drip());
                 kind == own_kind && (first, second, third) == numbers
             }
@@ -138,7 +188,11 @@ impl Kept {
             TOKEN_BUCKET => State::Instant(Timestamp::from_nanos(third)),
             SLIDING_WINDOW => {
                 let (previous, current) = (fourth >> 32, fourth & u64::from(u32::MAX));
-                State::Windows(Windows { index: third, previous, current })
+                State::Windows(Windows {
+                    index: third,
+                    previous,
+                    current,
+                })
             }
             _ => State::Instant(Timestamp::from_nanos(fourth)),
         })
@@ -150,7 +204,9 @@ impl Kept {
         let state = self.state()?;
         match (self.0[1] & KIND, state) {
             // An instant is a debt under any quota.
-            (TOKEN_BUCKET, State::Instant(full_at)) => Some(State::Instant(now.after(full_at.since(from)))),
+            (TOKEN_BUCKET, State::Instant(full_at)) => {
+                Some(State::Instant(now.after(full_at.since(from))))
+            }
             (_, State::Instant(packed)) => {
                 // The end in whole milliseconds, with the slack in the digits below, which must stay as they are.
                 let slack = packed.as_nanos() % Nanos::MILLISECOND.get();
@@ -161,7 +217,8 @@ impl Kept {
             // Counts are of windows of one length.
             (_, State::Windows(windows)) => self.is_of(quota).then(|| {
                 let window_ms = (quota.window().get() / Nanos::MILLISECOND.get()).max(1);
-                let index = (windows.index + now.as_millis() / window_ms).saturating_sub(from.as_millis() / window_ms);
+                let index = (windows.index + now.as_millis() / window_ms)
+                    .saturating_sub(from.as_millis() / window_ms);
                 State::Windows(Windows { index, ..windows })
             }),
         }
@@ -175,7 +232,13 @@ mod tests {
     const AT: fn(u64) -> Timestamp = Timestamp::from_millis;
 
     fn sight(quota: Quota, state: Option<State>) -> Sight {
-        Sight { quota, state, server_now: AT(100_000), asked_at: AT(5_000), received_at: AT(5_010) }
+        Sight {
+            quota,
+            state,
+            server_now: AT(100_000),
+            asked_at: AT(5_000),
+            received_at: AT(5_010),
+        }
     }
 
     fn kept(sight: Sight) -> Kept {
@@ -183,7 +246,9 @@ mod tests {
     }
 
     fn quotas() -> [Quota; 8] {
-        let sliding = |limit, seconds| Quota::sliding_window(limit, Nanos::from_secs(seconds)).expect("a quota");
+        let sliding = |limit, seconds| {
+            Quota::sliding_window(limit, Nanos::from_secs(seconds)).expect("a quota")
+        };
         [
             Quota::per_second(10).burst(2).into(),
             Quota::per_second(10).burst(3).into(),
@@ -199,15 +264,26 @@ mod tests {
     #[test]
     fn words_say_what_was_seen() {
         for quota in quotas() {
-            let windows = State::Windows(Windows { index: 9, previous: 3, current: u64::from(u32::MAX) });
+            let windows = State::Windows(Windows {
+                index: 9,
+                previous: 3,
+                current: u64::from(u32::MAX),
+            });
             let is_window = matches!(quota, Quota::SlidingWindow(_));
-            let some = if is_window { windows } else { State::Instant(AT(100_200)) };
+            let some = if is_window {
+                windows
+            } else {
+                State::Instant(AT(100_200))
+            };
             for state in [None, Some(some)] {
                 let kept = kept(sight(quota, state));
                 assert_eq!(kept.state(), state, "{quota:?}");
                 let instants = (kept.server_now(), kept.asked_at(), kept.received_at());
                 assert_eq!(instants, (AT(100_000), AT(5_000), AT(5_010)));
-                let of: Vec<_> = quotas().into_iter().filter(|other| kept.is_of(other)).collect();
+                let of: Vec<_> = quotas()
+                    .into_iter()
+                    .filter(|other| kept.is_of(other))
+                    .collect();
                 assert_eq!(of, [quota], "no other quota is taken for it");
             }
         }
@@ -216,19 +292,36 @@ mod tests {
     #[test]
     fn counts_too_large_to_keep_are_kept_as_fewer() {
         let quota = Quota::sliding_window(1 << 40, Nanos::SECOND).expect("a quota");
-        let windows = Windows { index: 9, previous: 1 << 39, current: 1 << 40 };
+        let windows = Windows {
+            index: 9,
+            previous: 1 << 39,
+            current: 1 << 40,
+        };
         let most = u64::from(u32::MAX);
-        let fewer = Windows { previous: most, current: most, ..windows };
-        assert_eq!(kept(sight(quota, Some(State::Windows(windows)))).state(), Some(State::Windows(fewer)));
+        let fewer = Windows {
+            previous: most,
+            current: most,
+            ..windows
+        };
+        assert_eq!(
+            kept(sight(quota, Some(State::Windows(windows)))).state(),
+            Some(State::Windows(fewer))
+        );
     }
 
     #[test]
     fn an_answer_is_taken_as_longer_on_its_way_than_it_was_but_no_shorter() {
         let quota = quotas()[0];
         let asked_at = AT(5_010).before(Nanos::new(1));
-        let kept = kept(Sight { asked_at, ..sight(quota, None) });
+        let kept = kept(Sight {
+            asked_at,
+            ..sight(quota, None)
+        });
         assert_eq!(kept.asked_at(), AT(5_010).before(Nanos::new(MICROSECOND)));
-        let slow = Sight { received_at: AT(5_000_000), ..sight(quota, None) };
+        let slow = Sight {
+            received_at: AT(5_000_000),
+            ..sight(quota, None)
+        };
         assert!(slow.words(7).is_none(), "83 minutes");
     }
 
@@ -236,7 +329,11 @@ mod tests {
     fn a_remembered_state_is_told_by_the_callers_clock() {
         let [bucket, ..] = quotas();
         let moved = |quota, state| kept(sight(quota, Some(state))).moved_to(AT(5_110), &quota);
-        assert_eq!(moved(bucket, State::Instant(AT(100_200))), Some(State::Instant(AT(5_210))), "100 ms are left");
+        assert_eq!(
+            moved(bucket, State::Instant(AT(100_200))),
+            Some(State::Instant(AT(5_210))),
+            "100 ms are left"
+        );
 
         let leaky = Quota::leaky_bucket(5, Nanos::SECOND, 2).expect("a quota");
         let packed = State::Instant(AT(103_000).after(Nanos::new(1)));
@@ -244,11 +341,25 @@ mod tests {
         assert_eq!(moved(leaky, packed), Some(there), "slack kept");
 
         let sliding = Quota::sliding_window(5, Nanos::SECOND).expect("a quota");
-        let windows = Windows { index: 100, previous: 1, current: 2 };
-        let there = Windows { index: 5, ..windows };
-        assert_eq!(moved(sliding, State::Windows(windows)), Some(State::Windows(there)));
+        let windows = Windows {
+            index: 100,
+            previous: 1,
+            current: 2,
+        };
+        let there = Windows {
+            index: 5,
+            ..windows
+        };
+        assert_eq!(
+            moved(sliding, State::Windows(windows)),
+            Some(State::Windows(there))
+        );
         let longer = Quota::sliding_window(5, Nanos::from_secs(2)).expect("a quota");
         let seen = kept(sight(sliding, Some(State::Windows(windows))));
-        assert_eq!(seen.moved_to(AT(5_110), &longer), None, "counts of windows of another length");
+        assert_eq!(
+            seen.moved_to(AT(5_110), &longer),
+            None,
+            "counts of windows of another length"
+        );
     }
 }

@@ -43,7 +43,10 @@ impl<const WORDS: usize> Table<WORDS> {
             ends: std::array::from_fn(|_| zeros()),
         };
         let line = |_| Line(std::array::from_fn(|_| zeros()));
-        Self { heads: (0..sets).map(head).collect(), lines: (0..sets * WAYS).map(line).collect() }
+        Self {
+            heads: (0..sets).map(head).collect(),
+            lines: (0..sets * WAYS).map(line).collect(),
+        }
     }
 
     /// What was kept last for a hash.
@@ -54,8 +57,9 @@ impl<const WORDS: usize> Table<WORDS> {
         loop {
             let before = head.version.load(Acquire);
             if before.is_multiple_of(2) {
-                let words =
-                    head.find(hash, lines).map(|place| lines[place].0.each_ref().map(|word| word.load(Relaxed)));
+                let words = head
+                    .find(hash, lines)
+                    .map(|place| lines[place].0.each_ref().map(|word| word.load(Relaxed)));
                 fence(Acquire);
                 if head.version.load(Relaxed) == before {
                     return words;
@@ -71,7 +75,11 @@ impl<const WORDS: usize> Table<WORDS> {
         let (head, lines) = self.set(hash);
         let writing = head.begin_to_write();
         if let Some(place) = head.place_for(hash, now, end, lines) {
-            lines[place].0.iter().zip(words).for_each(|(word, value)| word.store(value, Relaxed));
+            lines[place]
+                .0
+                .iter()
+                .zip(words)
+                .for_each(|(word, value)| word.store(value, Relaxed));
             head.set_tag(place, tag(hash));
             head.set_end(place, end);
         }
@@ -80,14 +88,21 @@ impl<const WORDS: usize> Table<WORDS> {
 
     /// Reads what [`Table::write`] will write to, so that the processor fetches all of it at the same time.
     pub(super) fn touch_all(&self, writes: impl Iterator<Item = (u64, Coarse, Coarse)> + Clone) {
-        let heads = writes.clone().fold(0, |sum, (hash, ..)| sum ^ self.set(hash).0.version.load(Relaxed));
+        let heads = writes.clone().fold(0, |sum, (hash, ..)| {
+            sum ^ self.set(hash).0.version.load(Relaxed)
+        });
         let place = |(hash, now, end)| {
             let (head, lines) = self.set(hash);
-            head.place_for(hash, now, end, lines).map(|place| &lines[place].0[0])
+            head.place_for(hash, now, end, lines)
+                .map(|place| &lines[place].0[0])
         };
         // A list before the loads: between one and the next the processor would have too much else to do to look ahead.
         let places: SmallVec<[&AtomicU64; 256]> = writes.filter_map(place).collect();
-        black_box(places.iter().fold(heads, |sum, word| sum ^ word.load(Relaxed)));
+        black_box(
+            places
+                .iter()
+                .fold(heads, |sum, word| sum ^ word.load(Relaxed)),
+        );
     }
 
     /// Keeps nothing for a hash any more.
@@ -114,7 +129,10 @@ impl Head {
         loop {
             let version = self.version.load(Relaxed);
             let is_ours = version.is_multiple_of(2)
-                && self.version.compare_exchange_weak(version, version + 1, Acquire, Relaxed).is_ok();
+                && self
+                    .version
+                    .compare_exchange_weak(version, version + 1, Acquire, Relaxed)
+                    .is_ok();
             if is_ours {
                 // Whoever reads something written after this will also find that version.
                 fence(Release);
@@ -127,7 +145,8 @@ impl Head {
     #[inline]
     fn find<const WORDS: usize>(&self, hash: u64, lines: &[Line<WORDS>]) -> Option<usize> {
         let wanted = tag(hash);
-        (0..WAYS).find(|place| self.tag(*place) == wanted && lines[*place].0[0].load(Relaxed) == hash)
+        (0..WAYS)
+            .find(|place| self.tag(*place) == wanted && lines[*place].0[0].load(Relaxed) == hash)
     }
 
     /// Where words for a hash go, if there is room for them.
@@ -139,7 +158,9 @@ impl Head {
         lines: &[Line<WORDS>],
     ) -> Option<usize> {
         let free = || (0..WAYS).find(|place| self.tag(*place) == 0);
-        self.find(hash, lines).or_else(free).or_else(|| self.nearest_end_before(now, end))
+        self.find(hash, lines)
+            .or_else(free)
+            .or_else(|| self.nearest_end_before(now, end))
     }
 
     fn nearest_end_before(&self, now: Coarse, end: Coarse) -> Option<usize> {
@@ -153,7 +174,12 @@ impl Head {
     }
 
     fn set_tag(&self, place: usize, tag: u16) {
-        put(&self.tags[place / 4], place % 4 * 16, u64::from(u16::MAX), u64::from(tag));
+        put(
+            &self.tags[place / 4],
+            place % 4 * 16,
+            u64::from(u16::MAX),
+            u64::from(tag),
+        );
     }
 
     fn end(&self, place: usize) -> Coarse {
@@ -161,13 +187,21 @@ impl Head {
     }
 
     fn set_end(&self, place: usize, end: Coarse) {
-        put(&self.ends[place / 2], place % 2 * 32, u64::from(u32::MAX), u64::from(end.0));
+        put(
+            &self.ends[place / 2],
+            place % 2 * 32,
+            u64::from(u32::MAX),
+            u64::from(end.0),
+        );
     }
 }
 
 /// Puts a value at a place in a word that nobody else writes to.
 fn put(word: &AtomicU64, place: usize, mask: u64, value: u64) {
-    word.store(word.load(Relaxed) & !(mask << place) | value << place, Relaxed);
+    word.store(
+        word.load(Relaxed) & !(mask << place) | value << place,
+        Relaxed,
+    );
 }
 
 /// Bits of a hash that do not choose the set; never 0.
@@ -185,7 +219,11 @@ impl Tries {
     fn wait(&mut self) {
         const SPINS: u32 = if cfg!(sluicegate_loom) { 0 } else { 64 };
         self.0 += 1;
-        if self.0 > SPINS { yield_now() } else { spin_loop() }
+        if self.0 > SPINS {
+            yield_now()
+        } else {
+            spin_loop()
+        }
     }
 }
 
@@ -202,7 +240,10 @@ impl Coarse {
     }
 
     pub(super) fn after(self, nanos: u64) -> Self {
-        Self(self.0.wrapping_add((nanos >> Self::BITS).min(Self::FURTHEST) as u32))
+        Self(
+            self.0
+                .wrapping_add((nanos >> Self::BITS).min(Self::FURTHEST) as u32),
+        )
     }
 
     /// How far it lies ahead, or behind if negative.
@@ -251,7 +292,10 @@ mod loom_tests {
             });
             write(&table, 2, 20);
             other.join().unwrap();
-            assert!(matches!((table.read(1), table.read(2)), (Some([1, 10]), None) | (None, Some([2, 20]))));
+            assert!(matches!(
+                (table.read(1), table.read(2)),
+                (Some([1, 10]), None) | (None, Some([2, 20]))
+            ));
         });
     }
 
@@ -299,11 +343,17 @@ mod tests {
         write(&table, 1, 10);
         write(&table, 2, 20);
         assert_eq!(tag(1), tag(2));
-        assert_eq!((read(&table, 1), read(&table, 2), read(&table, 3)), (Some(10), Some(20), None));
+        assert_eq!(
+            (read(&table, 1), read(&table, 2), read(&table, 3)),
+            (Some(10), Some(20), None)
+        );
         table.forget(1);
         assert_eq!((read(&table, 1), read(&table, 2)), (None, Some(20)));
         write(&table, 3, 5);
-        assert_eq!((read(&table, 1), read(&table, 2), read(&table, 3)), (None, Some(20), Some(5)));
+        assert_eq!(
+            (read(&table, 1), read(&table, 2), read(&table, 3)),
+            (None, Some(20), Some(5))
+        );
     }
 
     #[test]
@@ -324,7 +374,11 @@ mod tests {
         for now in [0, u64::from(u32::MAX) << Coarse::BITS, u64::MAX >> 1] {
             let now = Coarse::of(now);
             let [soon, later, never] = [1 << 30, 1 << 40, u64::MAX].map(|nanos| now.after(nanos));
-            assert!(0 < soon.since(now) && soon.since(now) < later.since(now) && later.since(now) < never.since(now));
+            assert!(
+                0 < soon.since(now)
+                    && soon.since(now) < later.since(now)
+                    && later.since(now) < never.since(now)
+            );
         }
     }
 }

@@ -31,7 +31,11 @@ impl Bench {
         let dialing = Dialing::prepare(&options).unwrap();
         let lane = Arc::new(Lane::new(options.endpoints[0].clone()));
         let context = Arc::new(Context::new(options, dialing, None));
-        Self { traffic: Traffic::new(context, lane), out: Vec::new(), start: Instant::now() }
+        Self {
+            traffic: Traffic::new(context, lane),
+            out: Vec::new(),
+            start: Instant::now(),
+        }
     }
 
     fn standalone() -> Self {
@@ -44,9 +48,17 @@ impl Bench {
     }
 
     fn ask_on(&mut self, name: &str, slot: u16) -> Answer {
-        let hash = name.bytes().fold(0, |hash, byte| hash * 31 + u64::from(byte));
+        let hash = name
+            .bytes()
+            .fold(0, |hash, byte| hash * 31 + u64::from(byte));
         let quota = Quota::from(Quota::per_second(1).burst(2));
-        let item = Item { key: name.to_owned(), hash, quota, cost: 1, enforced: true };
+        let item = Item {
+            key: name.to_owned(),
+            hash,
+            quota,
+            cost: 1,
+            enforced: true,
+        };
         let (sender, receiver) = oneshot::channel();
         self.traffic.accept(Ask::from(Asked {
             work: Work::Decide(smallvec![item]),
@@ -80,12 +92,21 @@ impl Bench {
             let nanos = debt.abs() * 1_000_000_000;
             Reply::Integer(if *debt < 0 { -1 - nanos } else { nanos })
         };
-        let mut reply = Reply::Array(std::iter::once(now).chain(debts.iter().map(answer)).collect());
-        self.traffic.take_reply(&mut reply, &mut self.out, self.start)
+        let mut reply = Reply::Array(
+            std::iter::once(now)
+                .chain(debts.iter().map(answer))
+                .collect(),
+        );
+        self.traffic
+            .take_reply(&mut reply, &mut self.out, self.start)
     }
 
     fn error(&mut self, error: &str) -> Option<Event> {
-        self.traffic.take_reply(&mut Reply::Error(error.to_owned()), &mut self.out, self.start)
+        self.traffic.take_reply(
+            &mut Reply::Error(error.to_owned()),
+            &mut self.out,
+            self.start,
+        )
     }
 }
 
@@ -113,7 +134,11 @@ fn everything_that_waits_goes_out_in_one_call() {
 #[test]
 fn on_a_cluster_a_call_holds_the_keys_of_one_slot() {
     let mut bench = Bench::new(RedisOptions::cluster([Endpoint::new("127.0.0.1", 6_379)]));
-    let _answers = [bench.ask_on("a", 1), bench.ask_on("b", 2), bench.ask_on("c", 1)];
+    let _answers = [
+        bench.ask_on("a", 1),
+        bench.ask_on("b", 2),
+        bench.ask_on("c", 1),
+    ];
     assert_eq!(bench.launch().len(), 2);
 }
 
@@ -123,12 +148,20 @@ fn whoever_comes_while_a_counter_is_asked_for_shares_its_denial() {
     let mut first = bench.ask("a");
     assert_eq!(bench.launch().len(), 1);
     let mut waiting = [bench.ask("a"), bench.ask("a")];
-    assert_eq!(bench.launch().len(), 0, "one call of a counter is under way");
+    assert_eq!(
+        bench.launch().len(),
+        0,
+        "one call of a counter is under way"
+    );
     bench.reply(&[-2]);
     assert!(!is_allowed(&mut first) && !waiting.iter_mut().any(is_allowed));
     assert_eq!(bench.launch().len(), 0, "nobody had to ask again");
     let mut later = bench.ask("a");
-    assert_eq!(bench.launch().len(), 0, "nor somebody whose look was before the answer");
+    assert_eq!(
+        bench.launch().len(),
+        0,
+        "nor somebody whose look was before the answer"
+    );
     assert!(!is_allowed(&mut later));
 }
 
@@ -172,7 +205,11 @@ fn a_node_that_forgot_the_script_is_sent_its_text_once() {
         assert!(bench.error("NOSCRIPT No matching script.").is_none());
     }
     let again = String::from_utf8(std::mem::take(&mut bench.out)).unwrap();
-    assert_eq!(again.matches("EVAL\r\n").count(), 1, "the text goes out once");
+    assert_eq!(
+        again.matches("EVAL\r\n").count(),
+        1,
+        "the text goes out once"
+    );
     assert_eq!(again.matches("EVALSHA\r\n").count(), 1);
     assert!(again.contains(&script::decide_script().sha));
     bench.reply(&[1]);
@@ -190,10 +227,17 @@ fn whose_time_is_up_is_told_so_and_a_late_answer_still_counts_for_the_next() {
     bench.launch();
     let mut waits = bench.ask("a");
     bench.launch();
-    bench.traffic.expire(bench.start + Duration::from_millis(49));
+    bench
+        .traffic
+        .expire(bench.start + Duration::from_millis(49));
     assert!(sent.try_recv().is_err(), "a millisecond is left");
-    bench.traffic.expire(bench.start + Duration::from_millis(50));
-    assert_eq!([&mut sent, &mut parked, &mut waits].map(fault), [const { Fault::TimedOut }; 3]);
+    bench
+        .traffic
+        .expire(bench.start + Duration::from_millis(50));
+    assert_eq!(
+        [&mut sent, &mut parked, &mut waits].map(fault),
+        [const { Fault::TimedOut }; 3]
+    );
     bench.reply(&[-2, 1]);
     let known = bench.traffic.context.shadows.remembered(
         u64::from(b'a'),
@@ -235,18 +279,34 @@ fn errors_send_asks_where_they_belong() {
     );
     let _asked = bench.ask("b");
     bench.launch();
-    assert!(matches!(bench.error("ASK 5 10.0.0.1:6380"), Some(Event::Elsewhere { asks, .. }) if asks.len() == 1));
+    assert!(
+        matches!(bench.error("ASK 5 10.0.0.1:6380"), Some(Event::Elsewhere { asks, .. }) if asks.len() == 1)
+    );
     let _demoted = bench.ask("c");
     bench.launch();
-    assert!(matches!(bench.error("READONLY You can't write"), Some(Event::Demoted { asks }) if asks.len() == 1));
+    assert!(
+        matches!(bench.error("READONLY You can't write"), Some(Event::Demoted { asks }) if asks.len() == 1)
+    );
     let mut loading = bench.ask("d");
     bench.launch();
-    assert!(matches!(bench.error("LOADING dataset"), Some(Event::Away(_))));
-    assert_eq!(fault(&mut loading), Fault::Away("LOADING dataset".to_owned()));
+    assert!(matches!(
+        bench.error("LOADING dataset"),
+        Some(Event::Away(_))
+    ));
+    assert_eq!(
+        fault(&mut loading),
+        Fault::Away("LOADING dataset".to_owned())
+    );
     let mut other = bench.ask("e");
     bench.launch();
-    assert!(bench.error("OOM command not allowed").is_none(), "the node is fine");
-    assert_eq!(fault(&mut other), Fault::Away("OOM command not allowed".to_owned()));
+    assert!(
+        bench.error("OOM command not allowed").is_none(),
+        "the node is fine"
+    );
+    assert_eq!(
+        fault(&mut other),
+        Fault::Away("OOM command not allowed".to_owned())
+    );
 }
 
 #[test]
@@ -259,7 +319,9 @@ fn an_ask_that_nodes_send_to_and_fro_takes_a_rest() {
         bench.traffic.accept(ask);
         bench.launch();
         let event = bench.error("MOVED 5 10.0.0.1:6380");
-        let Some(Event::Moved { mut asks, .. }) = event else { panic!("sent on: {event:?}") };
+        let Some(Event::Moved { mut asks, .. }) = event else {
+            panic!("sent on: {event:?}")
+        };
         ask = match asks.pop() {
             Some(ask) => ask.sent_on(false).unwrap(),
             None => {
@@ -268,7 +330,11 @@ fn an_ask_that_nodes_send_to_and_fro_takes_a_rest() {
             }
         };
     }
-    assert_eq!((rests, ask.hops), (3, 8), "after the first three, every other time");
+    assert_eq!(
+        (rests, ask.hops),
+        (3, 8),
+        "after the first three, every other time"
+    );
 }
 
 #[test]
@@ -276,7 +342,11 @@ fn a_call_that_meets_a_moving_slot_is_tried_again_alone() {
     let mut bench = Bench::new(RedisOptions::cluster([Endpoint::new("127.0.0.1", 6_379)]));
     let mut answers = [bench.ask_on("a", 1), bench.ask_on("b", 1)];
     assert_eq!(bench.launch().len(), 1);
-    assert!(bench.error("TRYAGAIN Multiple keys request during rehashing of slot").is_none());
+    assert!(
+        bench
+            .error("TRYAGAIN Multiple keys request during rehashing of slot")
+            .is_none()
+    );
     assert_eq!(bench.launch().len(), 2, "each by itself");
     bench.reply(&[1]);
     bench.reply(&[1]);
@@ -288,7 +358,13 @@ fn an_answer_that_makes_no_sense_ends_the_connection() {
     let mut bench = Bench::standalone();
     let mut answer = bench.ask("a");
     bench.launch();
-    assert!(matches!(bench.reply(&[1, 1]), Some(Event::Away(_))), "two answers to one charge");
+    assert!(
+        matches!(bench.reply(&[1, 1]), Some(Event::Away(_))),
+        "two answers to one charge"
+    );
     assert!(matches!(fault(&mut answer), Fault::Away(_)));
-    assert!(matches!(bench.reply(&[]), Some(Event::Away(_))), "nobody asked");
+    assert!(
+        matches!(bench.reply(&[]), Some(Event::Away(_))),
+        "nobody asked"
+    );
 }

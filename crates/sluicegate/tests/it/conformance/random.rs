@@ -1,10 +1,13 @@
 //! Random programs: a store and the reference store answer alike, step by step (T-41).
-#![expect(clippy::unwrap_used, reason = "helpers of tests may unwrap like the tests themselves")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests may unwrap like the tests themselves"
+)]
 
 use sluicegate::conformance::ReferenceStore;
 use sluicegate::{
-    Charge, Clock, KeyPart, Limit, LocalOptions, LocalStore, ManualClock, Nanos, Outcome, Policy, Quota, Store,
-    Timestamp,
+    Charge, Clock, KeyPart, Limit, LocalOptions, LocalStore, ManualClock, Nanos, Outcome, Policy,
+    Quota, Store, Timestamp,
 };
 
 /// Programs in the normal run, each of [`STEPS`] steps; `SLUICEGATE_CASES` asks for more.
@@ -13,16 +16,23 @@ const STEPS: usize = 250;
 
 #[tokio::test]
 async fn the_local_store_answers_as_the_reference_store_does() {
-    let options = LocalOptions { max_keys: 1_000, ..LocalOptions::default() };
+    let options = LocalOptions {
+        max_keys: 1_000,
+        ..LocalOptions::default()
+    };
     for seed in 0..programs(PROGRAMS) {
-        let steps = compare(seed, &LocalStore::new(options)).await.unwrap_or_else(|wrong| panic!("{wrong}"));
+        let steps = compare(seed, &LocalStore::new(options))
+            .await
+            .unwrap_or_else(|wrong| panic!("{wrong}"));
         assert_eq!(steps, STEPS);
     }
 }
 
 /// How many programs to play: `usual`, or what `SLUICEGATE_CASES` asks for if that is more.
 pub fn programs(usual: u64) -> u64 {
-    let wanted = std::env::var("SLUICEGATE_CASES").ok().and_then(|text| text.parse().ok());
+    let wanted = std::env::var("SLUICEGATE_CASES")
+        .ok()
+        .and_then(|text| text.parse().ok());
     wanted.unwrap_or(usual).max(usual)
 }
 
@@ -54,13 +64,21 @@ async fn a_store_that_is_wrong_is_found_out() {
             self.0.refund(charge, age, clock).await
         }
 
-        async fn reset<C: Clock>(&self, key: &sluicegate::Key<'_>, clock: &C) -> Result<(), sluicegate::StoreError> {
+        async fn reset<C: Clock>(
+            &self,
+            key: &sluicegate::Key<'_>,
+            clock: &C,
+        ) -> Result<(), sluicegate::StoreError> {
             self.0.reset(key, clock).await
         }
     }
     let mut found = 0;
     for seed in 0..20 {
-        found += u32::from(compare(seed, &Forgetful(ReferenceStore::new())).await.is_err());
+        found += u32::from(
+            compare(seed, &Forgetful(ReferenceStore::new()))
+                .await
+                .is_err(),
+        );
     }
     assert!(found > 5, "only {found} of 20 programs noticed");
 }
@@ -122,11 +140,20 @@ impl Program {
         let goes_back = dice.below(2) == 0;
         let limits: Vec<Limit> = (0..1 + dice.below(3))
             .map(|number| {
-                let limit = Limit::new(format!("limit-{number}"), dice.quota(goes_back)).key([KeyPart::Principal]);
-                if dice.below(4) == 0 { limit.shadow() } else { limit }
+                let limit = Limit::new(format!("limit-{number}"), dice.quota(goes_back))
+                    .key([KeyPart::Principal]);
+                if dice.below(4) == 0 {
+                    limit.shadow()
+                } else {
+                    limit
+                }
             })
             .collect();
-        let start = if dice.below(2) == 0 { 0 } else { 1_800_000_000_000_000_000 };
+        let start = if dice.below(2) == 0 {
+            0
+        } else {
+            1_800_000_000_000_000_000
+        };
         Self {
             policy: Policy::new(limits.clone()).unwrap(),
             limits,
@@ -143,7 +170,10 @@ impl Program {
         let now = self.clock.now();
         let limit = self.dice.below(self.limits.len() as u64) as usize;
         let quota = self.limits[limit].quota.unwrap();
-        let (window, unit) = (quota.window().get(), (quota.window().get() / quota.limit()).max(1));
+        let (window, unit) = (
+            quota.window().get(),
+            (quota.window().get() / quota.limit()).max(1),
+        );
         if self.goes_back && self.dice.below(20) == 0 {
             let back = match self.dice.below(3) {
                 0 => self.dice.below(unit * 3),
@@ -182,40 +212,83 @@ impl Program {
         self.policy = Policy::new(self.limits.clone()).unwrap();
     }
 
-    async fn decide<S: Store>(&mut self, reference: &ReferenceStore, store: &S) -> (Vec<Outcome>, Vec<Outcome>) {
+    async fn decide<S: Store>(
+        &mut self,
+        reference: &ReferenceStore,
+        store: &S,
+    ) -> (Vec<Outcome>, Vec<Outcome>) {
         let caller = CALLERS[self.dice.below(CALLERS.len() as u64) as usize];
         let parts = [caller];
         let mut charges = Vec::new();
         for limit in &self.limits {
             if charges.is_empty() || self.dice.below(3) > 0 {
                 let cost = self.dice.cost(limit.quota.unwrap().limit());
-                charges.push(self.policy.charge_named(&limit.name, &parts, cost).unwrap().unwrap());
+                charges.push(
+                    self.policy
+                        .charge_named(&limit.name, &parts, cost)
+                        .unwrap()
+                        .unwrap(),
+                );
             }
         }
-        let expected = reference.decide(&charges, &self.clock).await.unwrap().to_vec();
+        let expected = reference
+            .decide(&charges, &self.clock)
+            .await
+            .unwrap()
+            .to_vec();
         let got = store.decide(&charges, &self.clock).await.unwrap().to_vec();
-        let goes_on = charges.iter().zip(&expected).all(|(charge, outcome)| !charge.enforced || outcome.is_allowed());
+        let goes_on = charges
+            .iter()
+            .zip(&expected)
+            .all(|(charge, outcome)| !charge.enforced || outcome.is_allowed());
         for (charge, outcome) in charges.iter().zip(&expected).filter(|_| goes_on) {
             if outcome.is_allowed() && charge.cost > 0 {
                 let at = self.clock.now();
-                self.drawn.push(Drawn { limit: charge.limit_index, caller, cost: charge.cost, at });
+                self.drawn.push(Drawn {
+                    limit: charge.limit_index,
+                    caller,
+                    cost: charge.cost,
+                    at,
+                });
             }
         }
-        self.last = expected.iter().copied().find(|outcome| !outcome.is_allowed());
+        self.last = expected
+            .iter()
+            .copied()
+            .find(|outcome| !outcome.is_allowed());
         (expected, got)
     }
 
     /// Gives back a charge with its true age, or anything of any age.
-    async fn refund<S: Store>(&mut self, reference: &ReferenceStore, store: &S) -> (Vec<Outcome>, Vec<Outcome>) {
+    async fn refund<S: Store>(
+        &mut self,
+        reference: &ReferenceStore,
+        store: &S,
+    ) -> (Vec<Outcome>, Vec<Outcome>) {
         let now = self.clock.now();
-        let invented = Drawn { limit: 0, caller: "ann", cost: self.dice.cost(20), at: now };
+        let invented = Drawn {
+            limit: 0,
+            caller: "ann",
+            cost: self.dice.cost(20),
+            at: now,
+        };
         let drawn = match self.drawn.len() {
             0 => invented,
-            count => self.drawn.swap_remove(self.dice.below(count as u64) as usize),
+            count => self
+                .drawn
+                .swap_remove(self.dice.below(count as u64) as usize),
         };
-        let age = if self.dice.below(4) == 0 { Nanos::new(self.dice.below(1 << 40)) } else { now.since(drawn.at) };
+        let age = if self.dice.below(4) == 0 {
+            Nanos::new(self.dice.below(1 << 40))
+        } else {
+            now.since(drawn.at)
+        };
         let parts = [drawn.caller];
-        let charge = self.policy.charge_named(&self.limits[drawn.limit].name, &parts, drawn.cost).unwrap().unwrap();
+        let charge = self
+            .policy
+            .charge_named(&self.limits[drawn.limit].name, &parts, drawn.cost)
+            .unwrap()
+            .unwrap();
         let expected = reference.refund(&charge, age, &self.clock).await.unwrap();
         let got = store.refund(&charge, age, &self.clock).await.unwrap();
         (vec![expected], vec![got])
@@ -224,7 +297,11 @@ impl Program {
     async fn reset<S: Store>(&mut self, reference: &ReferenceStore, store: &S) {
         let limit = self.dice.below(self.limits.len() as u64) as usize;
         let parts = [CALLERS[self.dice.below(CALLERS.len() as u64) as usize]];
-        let charge = self.policy.charge_named(&self.limits[limit].name, &parts, 0).unwrap().unwrap();
+        let charge = self
+            .policy
+            .charge_named(&self.limits[limit].name, &parts, 0)
+            .unwrap()
+            .unwrap();
         reference.reset(&charge.key, &self.clock).await.unwrap();
         store.reset(&charge.key, &self.clock).await.unwrap();
     }
@@ -260,7 +337,13 @@ impl Dice {
     }
 
     fn quota(&mut self, instants_only: bool) -> Quota {
-        let periods = [Nanos::SECOND, Nanos::MINUTE, Nanos::HOUR, Nanos::new(7_000_003), Nanos::DAY];
+        let periods = [
+            Nanos::SECOND,
+            Nanos::MINUTE,
+            Nanos::HOUR,
+            Nanos::new(7_000_003),
+            Nanos::DAY,
+        ];
         let kinds = if instants_only { 4 } else { 5 };
         loop {
             let period = periods[self.below(5) as usize];

@@ -10,7 +10,12 @@ fn per_ip() -> Limit {
 
 fn every_policy() -> [FailurePolicy; 4] {
     let teapot = FailurePolicy::Closed(FailureStatus::new(418).unwrap());
-    [FailurePolicy::Open, FailurePolicy::default(), teapot, FailurePolicy::Local]
+    [
+        FailurePolicy::Open,
+        FailurePolicy::default(),
+        teapot,
+        FailurePolicy::Local,
+    ]
 }
 
 /// T-55
@@ -26,10 +31,19 @@ async fn under_every_policy_the_first_request_after_the_store_is_back_is_decided
             assert!(limiter.is_degraded());
             store.set_away(false);
             let asked = store.asked();
-            let Verdict::Forward(decision) = limiter.check(&ann(), 1).await else { panic!("{policy:?}") };
+            let Verdict::Forward(decision) = limiter.check(&ann(), 1).await else {
+                panic!("{policy:?}")
+            };
             assert_eq!(store.asked(), asked + 1);
-            assert!(!decision.is_degraded() && !limiter.is_degraded(), "{policy:?}");
-            assert_eq!(decision.tightest().unwrap().1.outcome.remaining(), 10 - round, "{policy:?}");
+            assert!(
+                !decision.is_degraded() && !limiter.is_degraded(),
+                "{policy:?}"
+            );
+            assert_eq!(
+                decision.tightest().unwrap().1.outcome.remaining(),
+                10 - round,
+                "{policy:?}"
+            );
         }
     }
 }
@@ -39,7 +53,10 @@ async fn under_every_policy_the_first_request_after_the_store_is_back_is_decided
 async fn under_every_policy_the_shared_counter_is_in_force_again() {
     for policy in every_policy() {
         let store = Switch::default();
-        let (one, other) = (limiter([per_ip()], &store, policy), limiter([per_ip()], &store, policy));
+        let (one, other) = (
+            limiter([per_ip()], &store, policy),
+            limiter([per_ip()], &store, policy),
+        );
         assert_eq!(spend(&one, &ann(), 4).await, 4);
         store.set_away(true);
         spend(&one, &caller("203.0.113.8"), 5).await;
@@ -68,10 +85,18 @@ mod log {
             spend(&warm_up, &ann(), 1).await;
         }
         let log = Log::default();
-        let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).without_time().finish();
+        let subscriber = tracing_subscriber::fmt()
+            .with_writer(log.clone())
+            .with_ansi(false)
+            .without_time()
+            .finish();
         let _guard = tracing::subscriber::set_default(subscriber);
         let store = Switch::default();
-        let limiter = limiter([per_ip().on_failure(FailurePolicy::Open)], &store, FailurePolicy::default());
+        let limiter = limiter(
+            [per_ip().on_failure(FailurePolicy::Open)],
+            &store,
+            FailurePolicy::default(),
+        );
         for _ in 0..2 {
             spend(&limiter, &ann(), 3).await;
             store.set_away(true);
@@ -82,8 +107,7 @@ mod log {
         }
         let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
         let lines: Vec<&str> = text.lines().map(str::trim_start).collect();
-        let away =
-            "WARN sluicegate: store away limit=\"per-ip\" error=the store is unavailable: switched off policy=open";
+        let away = "WARN sluicegate: store away limit=\"per-ip\" error=the store is unavailable: switched off policy=open";
         let back = "INFO sluicegate: store back limit=\"per-ip\" policy=open";
         assert_eq!(lines, [away, back, away, back]);
     }

@@ -20,12 +20,24 @@ fn quotas() -> [Quota; 4] {
 async fn a_flood_of_keys_neither_grows_the_fallback_nor_refills_a_drained_key() {
     let store = Switch::default();
     store.set_away(true);
-    let limiter = limiter([Limit::per_client("per-ip", Quota::per_hour(100).burst(20))], &store, FailurePolicy::Local);
+    let limiter = limiter(
+        [Limit::per_client("per-ip", Quota::per_hour(100).burst(20))],
+        &store,
+        FailurePolicy::Local,
+    );
     assert_eq!(spend(&limiter, &ann(), 30).await, 20);
     let flood = async |from: u32, to: u32| {
         for number in from..to {
             let client_ip = Some(IpAddr::V4(Ipv4Addr::from_bits(number)));
-            limiter.check(&Subject { client_ip, ..Subject::ANONYMOUS }, 1).await;
+            limiter
+                .check(
+                    &Subject {
+                        client_ip,
+                        ..Subject::ANONYMOUS
+                    },
+                    1,
+                )
+                .await;
         }
     };
     flood(0, 100_000).await;
@@ -33,10 +45,18 @@ async fn a_flood_of_keys_neither_grows_the_fallback_nor_refills_a_drained_key() 
     let memory = counters.memory_bytes();
     assert!(memory < 65_536 * 24, "{memory} bytes");
     flood(100_000, 200_000).await;
-    assert!(counters.memory_bytes() <= memory + memory / 10, "{} bytes after {memory}", counters.memory_bytes());
+    assert!(
+        counters.memory_bytes() <= memory + memory / 10,
+        "{} bytes after {memory}",
+        counters.memory_bytes()
+    );
     let live = counters.live_keys(limiter.clock().now());
     assert!((65_536..100_000).contains(&live), "{live} keys");
-    assert_eq!(spend(&limiter, &ann(), 30).await, 0, "the drained key got a fresh bucket");
+    assert_eq!(
+        spend(&limiter, &ann(), 30).await,
+        0,
+        "the drained key got a fresh bucket"
+    );
 }
 
 /// D4
@@ -44,12 +64,20 @@ async fn a_flood_of_keys_neither_grows_the_fallback_nor_refills_a_drained_key() 
 async fn an_outage_hands_nobody_a_fresh_bucket() {
     for quota in quotas() {
         let store = Switch::remembering();
-        let limiter = limiter([Limit::per_client("per-ip", quota)], &store, FailurePolicy::Local);
+        let limiter = limiter(
+            [Limit::per_client("per-ip", quota)],
+            &store,
+            FailurePolicy::Local,
+        );
         assert_eq!(spend(&limiter, &ann(), 7).await, 7);
         store.set_away(true);
         assert_eq!(left(&limiter, &ann()).await, 3, "{quota:?}");
         assert_eq!(spend(&limiter, &ann(), 20).await, 3, "{quota:?}");
-        assert_eq!(left(&limiter, &caller("203.0.113.8")).await, 10, "others owe nothing");
+        assert_eq!(
+            left(&limiter, &caller("203.0.113.8")).await,
+            10,
+            "others owe nothing"
+        );
     }
 }
 
@@ -58,7 +86,11 @@ async fn an_outage_hands_nobody_a_fresh_bucket() {
 async fn what_is_remembered_counts_once_however_often_it_is_read() {
     for quota in quotas() {
         let store = Switch::remembering();
-        let limiter = limiter([Limit::per_client("per-ip", quota)], &store, FailurePolicy::Local);
+        let limiter = limiter(
+            [Limit::per_client("per-ip", quota)],
+            &store,
+            FailurePolicy::Local,
+        );
         assert_eq!(spend(&limiter, &ann(), 4).await, 4);
         store.set_away(true);
         for expected in (0..6).rev() {
@@ -66,7 +98,11 @@ async fn what_is_remembered_counts_once_however_often_it_is_read() {
             assert_eq!(left(&limiter, &ann()).await, expected, "{quota:?}");
         }
         limiter.clock().advance(Nanos::HOUR);
-        assert_eq!(left(&limiter, &ann()).await, 10, "an old memory is no debt: {quota:?}");
+        assert_eq!(
+            left(&limiter, &ann()).await,
+            10,
+            "an old memory is no debt: {quota:?}"
+        );
     }
 }
 
@@ -74,18 +110,31 @@ async fn what_is_remembered_counts_once_however_often_it_is_read() {
 async fn once_the_store_is_back_both_counters_are_charged_and_the_tighter_is_told() {
     for quota in quotas() {
         let store = Switch::default();
-        let limiter = limiter([Limit::per_client("per-ip", quota)], &store, FailurePolicy::Local);
+        let limiter = limiter(
+            [Limit::per_client("per-ip", quota)],
+            &store,
+            FailurePolicy::Local,
+        );
         store.set_away(true);
         assert_eq!(spend(&limiter, &ann(), 6).await, 6);
         store.set_away(false);
         let verdict = limiter.check(&ann(), 1).await;
         let decision = verdict.decision().unwrap();
         assert!(!decision.is_degraded(), "the store decided");
-        assert_eq!(decision.tightest().unwrap().1.outcome.remaining(), 3, "the store alone would say 9: {quota:?}");
+        assert_eq!(
+            decision.tightest().unwrap().1.outcome.remaining(),
+            3,
+            "the store alone would say 9: {quota:?}"
+        );
         assert_eq!(spend(&limiter, &ann(), 20).await, 3);
         let asked = store.asked();
-        let Verdict::Reject(decision) = limiter.check(&ann(), 1).await else { panic!("it is spent here") };
-        assert!(decision.is_degraded() && store.asked() == asked, "the store need not be asked");
+        let Verdict::Reject(decision) = limiter.check(&ann(), 1).await else {
+            panic!("it is spent here")
+        };
+        assert!(
+            decision.is_degraded() && store.asked() == asked,
+            "the store need not be asked"
+        );
     }
 }
 
@@ -94,49 +143,92 @@ async fn what_the_store_denies_is_given_back_to_the_fallback() {
     for quota in quotas() {
         let store = Switch::default();
         let all = Limit::new("all", Quota::per_day(4)).on_failure(FailurePolicy::Open);
-        let limiter = limiter([Limit::per_client("per-ip", quota), all], &store, FailurePolicy::Local);
+        let limiter = limiter(
+            [Limit::per_client("per-ip", quota), all],
+            &store,
+            FailurePolicy::Local,
+        );
         store.set_away(true);
         assert_eq!(spend(&limiter, &ann(), 2).await, 2);
         store.set_away(false);
-        assert_eq!(spend(&limiter, &caller("203.0.113.8"), 9).await, 4, "the limit on all is spent");
+        assert_eq!(
+            spend(&limiter, &caller("203.0.113.8"), 9).await,
+            4,
+            "the limit on all is spent"
+        );
         assert_eq!(spend(&limiter, &ann(), 20).await, 0);
         store.set_away(true);
-        assert_eq!(left(&limiter, &ann()).await, 8, "twenty denied requests cost nothing: {quota:?}");
+        assert_eq!(
+            left(&limiter, &ann()).await,
+            8,
+            "twenty denied requests cost nothing: {quota:?}"
+        );
     }
 }
 
 #[tokio::test]
 async fn what_is_held_when_the_store_fails_is_charged_once_or_given_back() {
-    let closed = Limit::new("by-host", Quota::per_day(100)).key([KeyPart::Host]).on_failure(FailurePolicy::default());
+    let closed = Limit::new("by-host", Quota::per_day(100))
+        .key([KeyPart::Host])
+        .on_failure(FailurePolicy::default());
     let store = Switch::default();
     let per_ip = Limit::per_client("per-ip", Quota::per_minute(10));
-    let limiter =
-        limiter([per_ip, closed.on_missing_key(sluicegate::OnMissingKey::Skip)], &store, FailurePolicy::Local);
+    let limiter = limiter(
+        [
+            per_ip,
+            closed.on_missing_key(sluicegate::OnMissingKey::Skip),
+        ],
+        &store,
+        FailurePolicy::Local,
+    );
     store.set_away(true);
     assert_eq!(spend(&limiter, &ann(), 2).await, 2);
     assert_eq!(left(&limiter, &ann()).await, 8, "each was charged once");
-    let with_host = Subject { host: Some("a"), ..ann() };
-    assert!(matches!(limiter.check(&with_host, 1).await, Verdict::Unavailable { .. }));
-    assert_eq!(left(&limiter, &ann()).await, 8, "a refused request costs nothing");
+    let with_host = Subject {
+        host: Some("a"),
+        ..ann()
+    };
+    assert!(matches!(
+        limiter.check(&with_host, 1).await,
+        Verdict::Unavailable { .. }
+    ));
+    assert_eq!(
+        left(&limiter, &ann()).await,
+        8,
+        "a refused request costs nothing"
+    );
 }
 
 #[tokio::test]
 async fn only_keys_that_owe_are_touched_once_the_store_is_back() {
     let store = Switch::default();
-    let limiter = limiter([Limit::per_client("per-ip", Quota::per_minute(10))], &store, FailurePolicy::Local);
+    let limiter = limiter(
+        [Limit::per_client("per-ip", Quota::per_minute(10))],
+        &store,
+        FailurePolicy::Local,
+    );
     store.set_away(true);
     assert_eq!(spend(&limiter, &ann(), 1).await, 1);
     store.set_away(false);
     for number in 0..100 {
-        limiter.check(&caller(&format!("198.51.100.{number}")), 1).await;
+        limiter
+            .check(&caller(&format!("198.51.100.{number}")), 1)
+            .await;
     }
-    assert_eq!(limiter.fallback().unwrap().live_keys(limiter.clock().now()), 1);
+    assert_eq!(
+        limiter.fallback().unwrap().live_keys(limiter.clock().now()),
+        1
+    );
 }
 
 #[tokio::test]
 async fn a_reset_forgets_both_counters() {
     let store = Switch::default();
-    let limiter = limiter([Limit::per_client("per-ip", Quota::per_minute(10))], &store, FailurePolicy::Local);
+    let limiter = limiter(
+        [Limit::per_client("per-ip", Quota::per_minute(10))],
+        &store,
+        FailurePolicy::Local,
+    );
     store.set_away(true);
     assert_eq!(spend(&limiter, &ann(), 20).await, 10);
     store.set_away(false);

@@ -20,14 +20,25 @@ enum Hop {
 fn hop() -> impl Strategy<Value = Hop> {
     let trusted = prop_oneof![
         any::<[u8; 3]>().prop_map(|[b, c, d]| IpAddr::from([10, b, c, d])),
-        any::<u64>().prop_map(|low| IpAddr::from((0x2001_0db8_ffff_0000_u128 << 64 | u128::from(low)).to_be_bytes())),
+        any::<u64>().prop_map(|low| IpAddr::from(
+            (0x2001_0db8_ffff_0000_u128 << 64 | u128::from(low)).to_be_bytes()
+        )),
     ];
     let untrusted = prop_oneof![
         any::<[u8; 3]>().prop_map(|[b, c, d]| IpAddr::from([198, b, c, d])),
-        any::<u64>().prop_map(|low| IpAddr::from((0x2001_0db8_0001_0000_u128 << 64 | u128::from(low)).to_be_bytes())),
+        any::<u64>().prop_map(|low| IpAddr::from(
+            (0x2001_0db8_0001_0000_u128 << 64 | u128::from(low)).to_be_bytes()
+        )),
     ];
-    let nonsense =
-        prop::sample::select(vec!["unknown", "_hidden", "999.1.1.1", "a.example", "", "198.051.100.001", "::g"]);
+    let nonsense = prop::sample::select(vec![
+        "unknown",
+        "_hidden",
+        "999.1.1.1",
+        "a.example",
+        "",
+        "198.051.100.001",
+        "::g",
+    ]);
     prop_oneof![
         6 => trusted.prop_map(Hop::Trusted),
         2 => untrusted.prop_map(Hop::Untrusted),
@@ -39,7 +50,10 @@ fn hop() -> impl Strategy<Value = Hop> {
 fn model(chain: &[Hop]) -> IpAddr {
     let peer = PEER.parse().unwrap();
     let seen = &chain[chain.len().saturating_sub(64)..];
-    let last_foreign = seen.iter().rev().find(|hop| !matches!(hop, Hop::Trusted(_)));
+    let last_foreign = seen
+        .iter()
+        .rev()
+        .find(|hop| !matches!(hop, Hop::Trusted(_)));
     match (last_foreign, chain.first()) {
         (Some(Hop::Untrusted(address)), _) => *address,
         (Some(_), _) => peer,
@@ -60,19 +74,30 @@ struct Spelling {
 }
 
 fn spelling() -> impl Strategy<Value = Spelling> {
-    any::<[bool; 6]>().prop_map(|[port, upper_case, quoted, pairs_before, pairs_after, new_line]| Spelling {
-        port,
-        upper_case,
-        quoted,
-        pairs_before,
-        pairs_after,
-        new_line,
-    })
+    any::<[bool; 6]>().prop_map(
+        |[
+            port,
+            upper_case,
+            quoted,
+            pairs_before,
+            pairs_after,
+            new_line,
+        ]| Spelling {
+            port,
+            upper_case,
+            quoted,
+            pairs_before,
+            pairs_after,
+            new_line,
+        },
+    )
 }
 
 fn node(hop: &Hop, spelling: Spelling) -> String {
     let (Hop::Trusted(address) | Hop::Untrusted(address)) = hop else {
-        let Hop::Nonsense(text) = hop else { unreachable!("the other two are addresses") };
+        let Hop::Nonsense(text) = hop else {
+            unreachable!("the other two are addresses")
+        };
         return (*text).to_owned();
     };
     let text = match (address, spelling.port) {
@@ -81,7 +106,11 @@ fn node(hop: &Hop, spelling: Spelling) -> String {
         (IpAddr::V6(v6), false) => format!("[{v6}]"),
         (IpAddr::V6(v6), true) => format!("[{v6}]:4711"),
     };
-    if spelling.upper_case { text.to_uppercase() } else { text }
+    if spelling.upper_case {
+        text.to_uppercase()
+    } else {
+        text
+    }
 }
 
 fn forwarded(hop: &Hop, spelling: Spelling) -> String {
@@ -89,9 +118,21 @@ fn forwarded(hop: &Hop, spelling: Spelling) -> String {
     let node = node(hop, spelling);
     // A token has no colons and brackets.
     let quoted = spelling.quoted || node.contains([':', '[']);
-    let pair = if quoted { format!("{name}=\"{node}\"") } else { format!("{name}={node}") };
-    let before = if spelling.pairs_before { "by=203.0.113.43;host=\"a,b;for=9.9.9.9\"; " } else { "" };
-    let after = if spelling.pairs_after { ";proto=https" } else { "" };
+    let pair = if quoted {
+        format!("{name}=\"{node}\"")
+    } else {
+        format!("{name}={node}")
+    };
+    let before = if spelling.pairs_before {
+        "by=203.0.113.43;host=\"a,b;for=9.9.9.9\"; "
+    } else {
+        ""
+    };
+    let after = if spelling.pairs_after {
+        ";proto=https"
+    } else {
+        ""
+    };
     format!("{before}{pair}{after}")
 }
 

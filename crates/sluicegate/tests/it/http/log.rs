@@ -15,14 +15,24 @@ async fn a_rejection_is_one_line_with_the_real_address() {
     let log = Log::default();
     let _guard = log.start();
     let app = App::new([once()]);
-    app.send(get("203.0.113.50", "/W").header("host", "Y.Z:80")).await;
+    app.send(get("203.0.113.50", "/W").header("host", "Y.Z:80"))
+        .await;
     assert_eq!(log.lines(), [""; 0], "what passes is not logged");
-    app.send(get("203.0.113.50", "/W?secret=1").header("host", "Y.Z:80")).await;
+    app.send(get("203.0.113.50", "/W?secret=1").header("host", "Y.Z:80"))
+        .await;
     app.send(get("203.0.113.50", "/W")).await;
     let written = log.lines();
-    let prefix = written[0].strip_suffix("RATE_LIMIT client_ip=203.0.113.50 host=y.z path=/W status=429").unwrap();
-    assert_eq!(written[1], format!("{prefix}RATE_LIMIT client_ip=203.0.113.50 host=- path=/W status=429"));
-    assert!(prefix.contains("INFO") && prefix.contains("sluicegate"), "{prefix}");
+    let prefix = written[0]
+        .strip_suffix("RATE_LIMIT client_ip=203.0.113.50 host=y.z path=/W status=429")
+        .unwrap();
+    assert_eq!(
+        written[1],
+        format!("{prefix}RATE_LIMIT client_ip=203.0.113.50 host=- path=/W status=429")
+    );
+    assert!(
+        prefix.contains("INFO") && prefix.contains("sluicegate"),
+        "{prefix}"
+    );
     assert_eq!(written.len(), 2);
 }
 
@@ -52,11 +62,16 @@ async fn no_path_or_host_breaks_the_line() {
         ("[31m", "/%1B[31m"),
         ("a%0Ab", "/a%25b"),
     ] {
-        let status = app.status(get("203.0.113.50", path).header("host", host.as_bytes())).await;
+        let status = app
+            .status(get("203.0.113.50", path).header("host", host.as_bytes()))
+            .await;
         let written = log.lines();
         assert_eq!(written.len(), usize::from(status == 429), "{path}");
         for line in written {
-            assert!(line.is_ascii() && !line.contains(['"', '\u{1b}']), "{line:?}");
+            assert!(
+                line.is_ascii() && !line.contains(['"', '\u{1b}']),
+                "{line:?}"
+            );
             let (_, message) = line.split_once("RATE_LIMIT ").unwrap();
             assert_eq!(message.split(' ').count(), 4, "{line:?}");
             assert!(message.ends_with(" status=429"), "{line:?}");
@@ -87,5 +102,9 @@ async fn a_server_that_hides_its_peers_is_told_once() {
     }
     let written = log.lines();
     assert_eq!(written.len(), 1);
-    assert!(written[0].contains("WARN") && written[0].contains("requests carry no peer address"), "{}", written[0]);
+    assert!(
+        written[0].contains("WARN") && written[0].contains("requests carry no peer address"),
+        "{}",
+        written[0]
+    );
 }

@@ -1,5 +1,8 @@
 //! The HTTP side: who is asking, and what the answers say.
-#![expect(clippy::unwrap_used, reason = "a test that cannot build its request fails")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot build its request fails"
+)]
 
 mod bodies;
 mod client_ip;
@@ -24,7 +27,8 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use sluicegate::http::{PeerAddr, RateLimit};
 use sluicegate::{
-    FailurePolicy, Limit, Limiter, LocalOptions, LocalStore, ManualClock, Policy, RateLimitLayer, Timestamp,
+    FailurePolicy, Limit, Limiter, LocalOptions, LocalStore, ManualClock, Policy, RateLimitLayer,
+    Timestamp,
 };
 use tower::{Layer, Service, ServiceExt};
 
@@ -42,16 +46,26 @@ impl App {
         Self::with(limits, |layer| layer)
     }
 
-    fn with(limits: impl IntoIterator<Item = Limit>, settings: impl FnOnce(TestLayer) -> TestLayer) -> Self {
+    fn with(
+        limits: impl IntoIterator<Item = Limit>,
+        settings: impl FnOnce(TestLayer) -> TestLayer,
+    ) -> Self {
         let clock = ManualClock::new(Timestamp::from_millis(1_700_000_000_000));
-        Self::behind(settings(RateLimitLayer::new(limiter(limits, &clock))), clock)
+        Self::behind(
+            settings(RateLimitLayer::new(limiter(limits, &clock))),
+            clock,
+        )
     }
 }
 
 impl<S: sluicegate::Store> App<S> {
     fn behind(layer: TestLayer<S>, clock: ManualClock) -> Self {
         let handler = Handler::default();
-        Self { service: layer.layer(handler.clone()), handler, clock }
+        Self {
+            service: layer.layer(handler.clone()),
+            handler,
+            clock,
+        }
     }
 
     /// Limits whose store answers as `store` does.
@@ -86,8 +100,14 @@ impl<S: sluicegate::Store> App<S> {
     }
 }
 
-fn limiter(limits: impl IntoIterator<Item = Limit>, clock: &ManualClock) -> Limiter<LocalStore, ManualClock> {
-    let store = LocalStore::new(LocalOptions { max_keys: 10_000, ..LocalOptions::default() });
+fn limiter(
+    limits: impl IntoIterator<Item = Limit>,
+    clock: &ManualClock,
+) -> Limiter<LocalStore, ManualClock> {
+    let store = LocalStore::new(LocalOptions {
+        max_keys: 10_000,
+        ..LocalOptions::default()
+    });
     Limiter::new(Policy::new(limits).unwrap(), store, clock.clone())
 }
 
@@ -109,7 +129,10 @@ impl Handler {
 
     /// Answers with this header too.
     fn reply_with(&self, name: &'static str, value: &'static str) {
-        self.reply_headers.lock().unwrap().append(name, value.parse().unwrap());
+        self.reply_headers
+            .lock()
+            .unwrap()
+            .append(name, value.parse().unwrap());
     }
 }
 
@@ -144,5 +167,10 @@ fn header<'a, B>(response: &'a Response<B>, name: &str) -> &'a str {
 }
 
 fn header_lines<'a, B>(response: &'a Response<B>, name: &str) -> Vec<&'a str> {
-    response.headers().get_all(name).iter().map(|line| line.to_str().unwrap()).collect()
+    response
+        .headers()
+        .get_all(name)
+        .iter()
+        .map(|line| line.to_str().unwrap())
+        .collect()
 }

@@ -11,24 +11,42 @@ const CLIENT: &str = "203.0.113.7";
 fn quota() -> impl Strategy<Value = Quota> {
     let span = 1_u64..20_000;
     prop_oneof![
-        (1_u64..5_000, span.clone(), 1_u64..50).prop_filter_map("rates that can be kept", |(count, millis, burst)| {
-            Quota::new(count, Nanos::from_millis(millis), burst).ok()
+        (1_u64..5_000, span.clone(), 1_u64..50)
+            .prop_filter_map("rates that can be kept", |(count, millis, burst)| {
+                Quota::new(count, Nanos::from_millis(millis), burst).ok()
+            }),
+        (1_u64..50, span.clone(), 1_u64..10).prop_map(|(size, millis, drip)| {
+            Quota::leaky_bucket(size, Nanos::from_millis(millis), drip).unwrap()
         }),
-        (1_u64..50, span.clone(), 1_u64..10)
-            .prop_map(|(size, millis, drip)| { Quota::leaky_bucket(size, Nanos::from_millis(millis), drip).unwrap() }),
-        (1_u64..50, span.clone())
-            .prop_map(|(limit, millis)| { Quota::fixed_window(limit, Nanos::from_millis(millis)).unwrap() }),
-        (1_u64..50, span)
-            .prop_map(|(limit, millis)| { Quota::sliding_window(limit, Nanos::from_millis(millis)).unwrap() }),
+        (1_u64..50, span.clone()).prop_map(|(limit, millis)| {
+            Quota::fixed_window(limit, Nanos::from_millis(millis)).unwrap()
+        }),
+        (1_u64..50, span).prop_map(|(limit, millis)| {
+            Quota::sliding_window(limit, Nanos::from_millis(millis)).unwrap()
+        }),
     ]
 }
 
 /// Sends until denied, at random moments; then waits for `told(response)` and sends again.
-async fn passes_after_waiting(quotas: [Quota; 2], start: u64, steps: &[u64], cost: u64, styles: Told) -> bool {
+async fn passes_after_waiting(
+    quotas: [Quota; 2],
+    start: u64,
+    steps: &[u64],
+    cost: u64,
+    styles: Told,
+) -> bool {
     let [first, second] = quotas.map(|quota| quota.limit());
     let cost = cost.min(first).min(second);
-    let limits = [Limit::per_client("a", quotas[0]), Limit::per_client("b", quotas[1])];
-    let app = App::with(limits, |layer| layer.cost(move |_| cost).headers(styles.styles()).log_rejections(false));
+    let limits = [
+        Limit::per_client("a", quotas[0]),
+        Limit::per_client("b", quotas[1]),
+    ];
+    let app = App::with(limits, |layer| {
+        layer
+            .cost(move |_| cost)
+            .headers(styles.styles())
+            .log_rejections(false)
+    });
     app.clock.set(Timestamp::from_nanos(start));
     for step in steps.iter().cycle().take(400) {
         let response = app.send(get(CLIENT, "/")).await;
@@ -66,7 +84,9 @@ impl Told {
                 let (_, seconds) = header(response, "ratelimit").rsplit_once(";t=").unwrap();
                 Nanos::from_secs(seconds.parse().unwrap())
             }
-            Self::XReset => Nanos::from_secs(header(response, "x-ratelimit-reset").parse().unwrap()),
+            Self::XReset => {
+                Nanos::from_secs(header(response, "x-ratelimit-reset").parse().unwrap())
+            }
             Self::ClearReset => {
                 let text = header(response, "x-ratelimit-reset");
                 let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
@@ -96,7 +116,12 @@ proptest! {
 /// T-52, F2
 #[tokio::test]
 async fn retry_after_is_whole_seconds_rounded_up_and_at_least_one() {
-    for (interval_ms, burst, waits) in [(100, 1, "1"), (1_000, 1, "1"), (1_001, 1, "2"), (59_999, 1, "60")] {
+    for (interval_ms, burst, waits) in [
+        (100, 1, "1"),
+        (1_000, 1, "1"),
+        (1_001, 1, "2"),
+        (59_999, 1, "60"),
+    ] {
         let quota = Quota::new(1, Nanos::from_millis(interval_ms), burst).unwrap();
         let app = App::new([Limit::per_client("a", quota)]);
         let passed = app.send(get(CLIENT, "/")).await;

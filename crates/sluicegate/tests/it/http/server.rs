@@ -11,7 +11,9 @@ use tokio::net::{TcpListener, TcpStream};
 
 async fn serve_limited(limit: Limit) -> SocketAddr {
     let layer = RateLimitLayer::new(Limiter::local([limit]).unwrap());
-    let app = Router::new().route("/", get(|| async { "hello" })).route("/rpc", post(|| async { "called" }));
+    let app = Router::new()
+        .route("/", get(|| async { "hello" }))
+        .route("/rpc", post(|| async { "called" }));
     serve(app.layer(layer)).await
 }
 
@@ -37,7 +39,12 @@ async fn exchange(address: SocketAddr, request: impl AsRef<[u8]>) -> (String, St
 
 /// One GET with these further header lines.
 async fn send(address: SocketAddr, lines: &[u8]) -> (String, String) {
-    let request = [b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n", lines, b"\r\n"].concat();
+    let request = [
+        b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n",
+        lines,
+        b"\r\n",
+    ]
+    .concat();
     exchange(address, request).await
 }
 
@@ -46,8 +53,13 @@ fn status(head: &str) -> u16 {
 }
 
 fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
-    let mut lines = head.lines().skip(1).filter_map(|line| line.split_once(": "));
-    lines.find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    let mut lines = head
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split_once(": "));
+    lines
+        .find(|(own, _)| own.eq_ignore_ascii_case(name))
+        .map(|(_, value)| value)
 }
 
 fn per_ip(burst: u32) -> Limit {
@@ -64,12 +76,21 @@ async fn a_client_over_tcp_passes_until_its_quota_is_spent() {
         assert_eq!(field(&head, "x-ratelimit-remaining"), Some(remaining));
     }
     let (head, body) = send(address, b"X-Forwarded-For: 8.8.8.8\r\n").await;
-    assert!(head.starts_with("HTTP/1.1 429 Too Many Requests\r\n"), "{head}");
+    assert!(
+        head.starts_with("HTTP/1.1 429 Too Many Requests\r\n"),
+        "{head}"
+    );
     assert_eq!(body, "Too Many Requests");
-    assert_eq!(field(&head, "content-type"), Some("text/plain; charset=utf-8"));
+    assert_eq!(
+        field(&head, "content-type"),
+        Some("text/plain; charset=utf-8")
+    );
     assert_eq!(field(&head, "content-length"), Some("17"));
     assert_eq!(field(&head, "retry-after"), Some("3600"));
-    assert_eq!(field(&head, "ratelimit-policy"), Some("\"per-ip\";q=2;w=7200"));
+    assert_eq!(
+        field(&head, "ratelimit-policy"),
+        Some("\"per-ip\";q=2;w=7200")
+    );
     assert_eq!(field(&head, "ratelimit"), Some("\"per-ip\";r=0;t=3600"));
 }
 
@@ -78,7 +99,11 @@ async fn a_client_over_tcp_passes_until_its_quota_is_spent() {
 async fn a_head_request_gets_the_head_of_the_denial_and_no_body() {
     let address = serve_limited(per_ip(1)).await;
     send(address, b"").await;
-    let (head, body) = exchange(address, "HEAD / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n").await;
+    let (head, body) = exchange(
+        address,
+        "HEAD / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n",
+    )
+    .await;
     assert_eq!((status(&head), body.as_str()), (429, ""));
     assert_eq!(field(&head, "content-length"), Some("17"));
     assert_eq!(field(&head, "retry-after"), Some("3600"));
@@ -91,8 +116,14 @@ async fn problem_details_travel_with_their_length() {
     send(address, b"").await;
     let (head, body) = send(address, b"Accept: application/json\r\n").await;
     assert_eq!(status(&head), 429);
-    assert_eq!(field(&head, "content-type"), Some("application/problem+json"));
-    assert_eq!(field(&head, "content-length"), Some(body.len().to_string().as_str()));
+    assert_eq!(
+        field(&head, "content-type"),
+        Some("application/problem+json")
+    );
+    assert_eq!(
+        field(&head, "content-length"),
+        Some(body.len().to_string().as_str())
+    );
     let problem: serde_json::Value = serde_json::from_str(&body).unwrap();
     assert_eq!(problem["violated-policies"], serde_json::json!(["per-ip"]));
 }
@@ -106,7 +137,10 @@ async fn a_grpc_call_over_tcp_ends_in_its_headers() {
                 TE: trailers\r\nContent-Length: 5\r\n\r\n\0\0\0\0\0";
     let (head, body) = exchange(address, call).await;
     assert_eq!((status(&head), body.as_str()), (200, ""));
-    assert_eq!((field(&head, "grpc-status"), field(&head, "content-type")), (Some("8"), Some("application/grpc")));
+    assert_eq!(
+        (field(&head, "grpc-status"), field(&head, "content-type")),
+        (Some("8"), Some("application/grpc"))
+    );
 }
 
 /// T-08, C3
@@ -117,19 +151,43 @@ async fn a_key_header_that_says_no_one_plain_thing_is_a_bad_request() {
     let long = format!("X-Tenant-Id: {}\r\n", "a".repeat(8 * 1024));
     let cases: [(&str, &[u8], &str); 9] = [
         ("missing", b"", "is missing"),
-        ("twice", b"X-Tenant-Id: a\r\nX-Tenant-Id: a\r\n", "has more than one value"),
-        ("twice in two cases", b"X-Tenant-Id: a\r\nx-tenant-id: b\r\n", "has more than one value"),
-        ("comma-joined", b"X-Tenant-Id: a, b\r\n", "has more than one value"),
+        (
+            "twice",
+            b"X-Tenant-Id: a\r\nX-Tenant-Id: a\r\n",
+            "has more than one value",
+        ),
+        (
+            "twice in two cases",
+            b"X-Tenant-Id: a\r\nx-tenant-id: b\r\n",
+            "has more than one value",
+        ),
+        (
+            "comma-joined",
+            b"X-Tenant-Id: a, b\r\n",
+            "has more than one value",
+        ),
         ("empty", b"X-Tenant-Id:\r\n", "is empty"),
         ("blank", b"X-Tenant-Id: \t \r\n", "is empty"),
-        ("8-bit", b"X-Tenant-Id: caf\xe9\r\n", "has characters beyond printable ASCII"),
+        (
+            "8-bit",
+            b"X-Tenant-Id: caf\xe9\r\n",
+            "has characters beyond printable ASCII",
+        ),
         ("8 KiB", long.as_bytes(), "is longer than 4096 bytes"),
-        ("a twin", b"X-Tenant-Id: a\r\nX_Tenant_Id: b\r\n", "has a twin, spelled with the other of '_' and '-'"),
+        (
+            "a twin",
+            b"X-Tenant-Id: a\r\nX_Tenant_Id: b\r\n",
+            "has a twin, spelled with the other of '_' and '-'",
+        ),
     ];
     for (name, lines, why) in cases {
         let (head, body) = send(address, lines).await;
         assert_eq!(status(&head), 400, "{name}");
-        assert_eq!(body, format!("key_extraction_failed: limit \"tenant\": header:x-tenant-id {why}"), "{name}");
+        assert_eq!(
+            body,
+            format!("key_extraction_failed: limit \"tenant\": header:x-tenant-id {why}"),
+            "{name}"
+        );
     }
     let (head, _) = send(address, b"X-Tenant-Id: a\r\n").await;
     assert_eq!(status(&head), 200, "none of them was charged to the tenant");
@@ -142,23 +200,36 @@ async fn connections_share_one_counter_and_requests_on_one_connection_too() {
     let request = "GET / HTTP/1.1\r\nHost: a.example\r\n\r\n";
     let last = "GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n";
     let mut stream = TcpStream::connect(address).await.unwrap();
-    stream.write_all(format!("{request}{last}").as_bytes()).await.unwrap();
+    stream
+        .write_all(format!("{request}{last}").as_bytes())
+        .await
+        .unwrap();
     let mut answers = String::new();
     stream.read_to_string(&mut answers).await.unwrap();
     assert_eq!(answers.matches("HTTP/1.1 200 OK").count(), 2, "{answers}");
-    let statuses = [status(&send(address, b"").await.0), status(&send(address, b"").await.0)];
+    let statuses = [
+        status(&send(address, b"").await.0),
+        status(&send(address, b"").await.0),
+    ];
     assert_eq!(statuses, [200, 429]);
 }
 
 /// C5, G1
 #[tokio::test]
 async fn around_the_whole_router_the_limited_path_is_the_routed_path() {
-    let login = Limit::per_client("login", Quota::per_hour(1)).matching(Match::path("/login").unwrap());
-    let routes = Router::new().route("/login", get(|request: Request| async move { request.uri().to_string() }));
-    let app = Router::new().fallback_service(routes).layer(RateLimitLayer::new(Limiter::local([login]).unwrap()));
+    let login =
+        Limit::per_client("login", Quota::per_hour(1)).matching(Match::path("/login").unwrap());
+    let routes = Router::new().route(
+        "/login",
+        get(|request: Request| async move { request.uri().to_string() }),
+    );
+    let app = Router::new()
+        .fallback_service(routes)
+        .layer(RateLimitLayer::new(Limiter::local([login]).unwrap()));
     let address = serve(app).await;
     let send = async |path: &str| {
-        let request = format!("GET {path} HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n");
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n");
         exchange(address, request).await
     };
     let (head, body) = send("/x/../%6Cogin?a").await;

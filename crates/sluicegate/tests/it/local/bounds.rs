@@ -8,15 +8,28 @@ use sluicegate_testkit::alone;
 
 const START: Timestamp = Timestamp::from_nanos(1_800_000_000_000_000_000);
 
-fn limiter(quota: impl Into<Quota>, max_keys: usize) -> (KeyedLimiter<u64, ManualClock>, ManualClock) {
+fn limiter(
+    quota: impl Into<Quota>,
+    max_keys: usize,
+) -> (KeyedLimiter<u64, ManualClock>, ManualClock) {
     let clock = ManualClock::new(START);
-    let options = LocalOptions { max_keys, ..LocalOptions::default() };
-    (KeyedLimiter::with_clock(quota, options, clock.clone()), clock)
+    let options = LocalOptions {
+        max_keys,
+        ..LocalOptions::default()
+    };
+    (
+        KeyedLimiter::with_clock(quota, options, clock.clone()),
+        clock,
+    )
 }
 
 fn resident_bytes() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("procfs is mounted");
-    let pages: usize = statm.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).expect("statm has pages");
+    let pages: usize = statm
+        .split_whitespace()
+        .nth(1)
+        .and_then(|pages| pages.parse().ok())
+        .expect("statm has pages");
     pages * 4_096
 }
 
@@ -38,20 +51,32 @@ fn flood_with_ten_million_keys() {
         limiter.check(&key, 1);
     }
     let (set_aside, resident) = (limiter.store().memory_bytes(), resident_bytes());
-    assert!(set_aside <= CAPACITY * 24, "{set_aside} bytes for {CAPACITY} keys");
+    assert!(
+        set_aside <= CAPACITY * 24,
+        "{set_aside} bytes for {CAPACITY} keys"
+    );
     for key in 0..10_000_000 {
         limiter.check(&key, 1);
         if key % 1_000_000 == 0 {
             clock.advance(Nanos::MILLISECOND);
-            assert!(!limiter.check(&drained, 1).is_allowed(), "the drained key got a unit after {key} others");
+            assert!(
+                !limiter.check(&drained, 1).is_allowed(),
+                "the drained key got a unit after {key} others"
+            );
         }
     }
     assert!(limiter.store().memory_bytes() <= set_aside + set_aside / 10);
     let grown = resident_bytes().saturating_sub(resident);
-    assert!(grown <= set_aside / 10 + (4 << 20), "resident memory grew by {grown} bytes");
+    assert!(
+        grown <= set_aside / 10 + (4 << 20),
+        "resident memory grew by {grown} bytes"
+    );
     assert!(!limiter.check(&drained, 1).is_allowed());
     clock.advance(Nanos::from_millis(990));
-    assert!(limiter.check(&drained, 1).is_allowed(), "its own unit comes when it is due");
+    assert!(
+        limiter.check(&drained, 1).is_allowed(),
+        "its own unit comes when it is due"
+    );
     assert!(!limiter.check(&drained, 1).is_allowed());
 }
 
@@ -60,13 +85,21 @@ fn a_flood_of_ten_times_the_capacity_gives_no_extra_unit() {
     let (limiter, _clock) = limiter(Quota::per_minute(10).burst(10), 10_000);
     let callers = 1_000_000..1_000_020_u64;
     for caller in callers.clone() {
-        assert_eq!((0..20).filter(|_| limiter.check(&caller, 1).is_allowed()).count(), 10);
+        assert_eq!(
+            (0..20)
+                .filter(|_| limiter.check(&caller, 1).is_allowed())
+                .count(),
+            10
+        );
     }
     for key in 0..100_000 {
         limiter.check(&key, 1);
     }
     for caller in callers {
-        assert!(!limiter.check(&caller, 1).is_allowed(), "caller {caller} got a fresh bucket");
+        assert!(
+            !limiter.check(&caller, 1).is_allowed(),
+            "caller {caller} got a fresh bucket"
+        );
     }
 }
 
@@ -81,8 +114,13 @@ fn at_capacity_the_keys_nearest_to_full_go_first() {
     for key in 10_000..16_000 {
         limiter.check(&key, 1);
     }
-    let forgiven = (0..3_000).filter(|key| owes_much(*key) && limiter.check(key, 0).remaining() > 50).count();
-    assert_eq!(forgiven, 0, "large debts were forgiven while small ones were there");
+    let forgiven = (0..3_000)
+        .filter(|key| owes_much(*key) && limiter.check(key, 0).remaining() > 50)
+        .count();
+    assert_eq!(
+        forgiven, 0,
+        "large debts were forgiven while small ones were there"
+    );
 }
 
 #[test]
@@ -92,7 +130,9 @@ fn below_capacity_no_debt_is_forgiven() {
         for key in 0..max_keys as u64 {
             assert!(limiter.check(&key, 1).is_allowed());
         }
-        let forgiven = (0..max_keys as u64).filter(|key| limiter.check(key, 1).is_allowed()).count();
+        let forgiven = (0..max_keys as u64)
+            .filter(|key| limiter.check(key, 1).is_allowed())
+            .count();
         assert_eq!(forgiven, 0, "with room for {max_keys}");
     }
 }
@@ -114,7 +154,10 @@ fn keys_that_are_full_again_make_room_and_debts_outlive_idleness() {
     for key in 5_000..5_900 {
         limiter.check(&key, 1);
     }
-    assert!((0..10).all(|key| limiter.check(&key, 0).remaining() == 1), "their places were taken, nobody else's");
+    assert!(
+        (0..10).all(|key| limiter.check(&key, 0).remaining() == 1),
+        "their places were taken, nobody else's"
+    );
 }
 
 #[test]
@@ -129,7 +172,10 @@ fn sliding_windows_are_bounded_swept_and_exact() {
     for key in 50_000..200_000 {
         limiter.check(&key, 1);
     }
-    assert!(limiter.store().memory_bytes() <= held + held / 10, "the side maps stopped growing");
+    assert!(
+        limiter.store().memory_bytes() <= held + held / 10,
+        "the side maps stopped growing"
+    );
     let drained = u64::MAX;
     while limiter.check(&drained, 1).is_allowed() {}
     assert!(!limiter.check(&drained, 1).is_allowed());
@@ -144,12 +190,19 @@ fn a_flood_gives_no_extra_unit_of_a_sliding_window() {
     let (limiter, _clock) = limiter(Quota::sliding_window(10, Nanos::MINUTE).unwrap(), 10_000);
     let callers = 1_000_000..1_000_020_u64;
     for caller in callers.clone() {
-        assert_eq!((0..20).filter(|_| limiter.check(&caller, 1).is_allowed()).count(), 10);
+        assert_eq!(
+            (0..20)
+                .filter(|_| limiter.check(&caller, 1).is_allowed())
+                .count(),
+            10
+        );
     }
     for key in 0..100_000 {
         limiter.check(&key, 1);
     }
-    let refilled = callers.filter(|caller| limiter.check(caller, 1).is_allowed()).count();
+    let refilled = callers
+        .filter(|caller| limiter.check(caller, 1).is_allowed())
+        .count();
     assert_eq!(refilled, 0, "callers got a fresh window");
 }
 
@@ -157,7 +210,10 @@ fn a_flood_gives_no_extra_unit_of_a_sliding_window() {
 fn sweeping_happens_by_itself_after_its_interval() {
     let quota = Quota::sliding_window(10, Nanos::SECOND).unwrap();
     let clock = ManualClock::new(START);
-    let options = LocalOptions { max_keys: 64, sweep_interval: Nanos::from_secs(5) };
+    let options = LocalOptions {
+        max_keys: 64,
+        sweep_interval: Nanos::from_secs(5),
+    };
     let limiter: KeyedLimiter<u64, _> = KeyedLimiter::with_clock(quota, options, clock.clone());
     for key in 0..50 {
         limiter.check(&key, 1);
@@ -190,14 +246,19 @@ fn slow_quotas_keep_their_years() {
 /// Keys chosen so that a store hashing with a fixed seed would put them all into one window.
 fn aimed_keys(count: usize) -> Vec<u64> {
     let fixed = FixedState::default();
-    (0..u64::MAX).filter(|key| fixed.hash_one(key) >> 54 == 7).take(count).collect()
+    (0..u64::MAX)
+        .filter(|key| fixed.hash_one(key) >> 54 == 7)
+        .take(count)
+        .collect()
 }
 
 #[test]
 fn keys_that_collide_under_a_fixed_seed_are_as_cheap_as_others() {
     const KEYS: usize = 4_000;
     let aimed = aimed_keys(KEYS);
-    let random: Vec<u64> = (0..KEYS as u64).map(|key| key.wrapping_mul(0x9E37_79B9_7F4A_7C15)).collect();
+    let random: Vec<u64> = (0..KEYS as u64)
+        .map(|key| key.wrapping_mul(0x9E37_79B9_7F4A_7C15))
+        .collect();
     let (limiter, _clock) = limiter(Quota::per_hour(1), 2 * KEYS);
     let time = |keys: &[u64]| {
         let start = std::time::Instant::now();
@@ -210,7 +271,12 @@ fn keys_that_collide_under_a_fixed_seed_are_as_cheap_as_others() {
     };
     // Other work on the machine lengthens single turns; keys that really collide are slower in every one.
     let turns: Vec<_> = (0..20).map(|_| (time(&aimed), time(&random))).collect();
-    assert!(turns.iter().any(|(aimed, random)| *random >= aimed.mul_f64(0.8)), "aimed and random keys took {turns:?}");
+    assert!(
+        turns
+            .iter()
+            .any(|(aimed, random)| *random >= aimed.mul_f64(0.8)),
+        "aimed and random keys took {turns:?}"
+    );
 }
 
 #[test]
@@ -221,6 +287,9 @@ fn keys_that_collide_under_a_fixed_seed_find_room() {
     for key in &aimed {
         assert!(limiter.check(key, 1).is_allowed());
     }
-    let forgiven = aimed.iter().filter(|key| limiter.check(key, 1).is_allowed()).count();
+    let forgiven = aimed
+        .iter()
+        .filter(|key| limiter.check(key, 1).is_allowed())
+        .count();
     assert_eq!(forgiven, 0, "aimed keys pushed each other out");
 }

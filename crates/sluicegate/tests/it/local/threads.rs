@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use sluicegate::{
-    Clock, KeyPart, KeyedLimiter, Limit, Limiter, LocalOptions, LocalStore, ManualClock, MonotonicClock, Nanos, Policy,
-    Quota, Subject, Timestamp,
+    Clock, KeyPart, KeyedLimiter, Limit, Limiter, LocalOptions, LocalStore, ManualClock,
+    MonotonicClock, Nanos, Policy, Quota, Subject, Timestamp,
 };
 
 const THREADS: usize = 4;
@@ -24,35 +24,59 @@ fn total(work: impl Fn(usize) -> u64 + Sync) -> u64 {
             })
         };
         let threads: Vec<_> = (0..THREADS).map(spawn).collect();
-        threads.into_iter().map(|thread| thread.join().expect("no thread panics")).sum()
+        threads
+            .into_iter()
+            .map(|thread| thread.join().expect("no thread panics"))
+            .sum()
     })
 }
 
 #[test]
 fn threads_on_one_key_admit_exactly_the_burst() {
-    let options = LocalOptions { max_keys: 100, ..LocalOptions::default() };
+    let options = LocalOptions {
+        max_keys: 100,
+        ..LocalOptions::default()
+    };
     let limiter: KeyedLimiter<str, _> =
         KeyedLimiter::with_clock(Quota::per_day(100_000), options, ManualClock::new(START));
-    let admitted = total(|_| (0..50_000).filter(|_| limiter.check("hot", 1).is_allowed()).count() as u64);
+    let admitted = total(|_| {
+        (0..50_000)
+            .filter(|_| limiter.check("hot", 1).is_allowed())
+            .count() as u64
+    });
     assert_eq!(admitted, 100_000);
 }
 
 #[test]
 fn threads_on_new_keys_admit_each_exactly_once() {
     const KEYS: u64 = 60_000;
-    let options = LocalOptions { max_keys: KEYS as usize, ..LocalOptions::default() };
-    let limiter: KeyedLimiter<u64, _> = KeyedLimiter::with_clock(Quota::per_day(1), options, ManualClock::new(START));
-    let admitted = total(|_| (0..KEYS).filter(|key| limiter.check(key, 1).is_allowed()).count() as u64);
+    let options = LocalOptions {
+        max_keys: KEYS as usize,
+        ..LocalOptions::default()
+    };
+    let limiter: KeyedLimiter<u64, _> =
+        KeyedLimiter::with_clock(Quota::per_day(1), options, ManualClock::new(START));
+    let admitted = total(|_| {
+        (0..KEYS)
+            .filter(|key| limiter.check(key, 1).is_allowed())
+            .count() as u64
+    });
     assert_eq!(admitted, KEYS);
 }
 
 #[test]
 fn threads_never_exceed_the_bound_while_keys_come_and_go() {
     // Every key is full again after a microsecond or so, so slots change hands all the time.
-    let options = LocalOptions { max_keys: 16, ..LocalOptions::default() };
+    let options = LocalOptions {
+        max_keys: 16,
+        ..LocalOptions::default()
+    };
     let clock = MonotonicClock::new();
-    let limiter: KeyedLimiter<u64, _> =
-        KeyedLimiter::with_clock(Quota::per_second(1_000_000).burst(5), options, clock.clone());
+    let limiter: KeyedLimiter<u64, _> = KeyedLimiter::with_clock(
+        Quota::per_second(1_000_000).burst(5),
+        options,
+        clock.clone(),
+    );
     let admitted: Vec<AtomicU64> = (0..64).map(|_| AtomicU64::new(0)).collect();
     let start = clock.now();
     total(|thread| {
@@ -67,7 +91,10 @@ fn threads_never_exceed_the_bound_while_keys_come_and_go() {
     let elapsed = clock.now().since(start).get();
     for (key, count) in admitted.iter().enumerate() {
         let count = count.load(Ordering::Relaxed);
-        assert!(count <= 5 + elapsed / 1_000, "key {key}: {count} admitted in {elapsed} ns");
+        assert!(
+            count <= 5 + elapsed / 1_000,
+            "key {key}: {count} admitted in {elapsed} ns"
+        );
     }
 }
 
@@ -93,7 +120,10 @@ fn threads_on_several_limits_take_all_or_nothing() {
         let mut admitted = 0;
         for step in 0..10_000 {
             let host = (step + thread) % hosts.len();
-            let subject = Subject { host: Some(hosts[host]), ..Subject::ANONYMOUS };
+            let subject = Subject {
+                host: Some(hosts[host]),
+                ..Subject::ANONYMOUS
+            };
             if now_or_never(limiter.check(&subject, 1)).is_forwarded() {
                 admitted += 1;
                 by_host[host].fetch_add(1, Ordering::Relaxed);
@@ -106,7 +136,10 @@ fn threads_on_several_limits_take_all_or_nothing() {
     assert!(admitted <= 1_000, "{admitted} admitted");
     let mut rest = 0;
     for (place, host) in hosts.iter().enumerate() {
-        let subject = Subject { host: Some(host), ..Subject::ANONYMOUS };
+        let subject = Subject {
+            host: Some(host),
+            ..Subject::ANONYMOUS
+        };
         let mut count = by_host[place].load(Ordering::Relaxed);
         while now_or_never(limiter.check(&subject, 1)).is_forwarded() {
             count += 1;
@@ -120,16 +153,29 @@ fn threads_on_several_limits_take_all_or_nothing() {
 #[test]
 fn time_before_1970_suspends_and_leaps_neither_panic_nor_mint() {
     let clock = ManualClock::new(Timestamp::from_nanos(0));
-    let options = LocalOptions { max_keys: 10, ..LocalOptions::default() };
+    let options = LocalOptions {
+        max_keys: 10,
+        ..LocalOptions::default()
+    };
     let limiter: KeyedLimiter<str, _> =
         KeyedLimiter::with_clock(Quota::per_second(10).burst(10), options, clock.clone());
-    let spend_all = || (0..100).filter(|_| limiter.check("k", 1).is_allowed()).count();
+    let spend_all = || {
+        (0..100)
+            .filter(|_| limiter.check("k", 1).is_allowed())
+            .count()
+    };
     assert_eq!(spend_all(), 10);
     // A machine that slept for a day owes its callers one burst, not a day's worth.
     clock.advance(Nanos::DAY);
     assert_eq!(spend_all(), 10);
     // Steps back never give units, by any amount; a leap second is a step of one second.
-    for back in [Nanos::new(1), Nanos::SECOND, Nanos::from_secs(30), Nanos::HOUR, Nanos::MAX] {
+    for back in [
+        Nanos::new(1),
+        Nanos::SECOND,
+        Nanos::from_secs(30),
+        Nanos::HOUR,
+        Nanos::MAX,
+    ] {
         clock.set(clock.now().before(back));
         assert_eq!(spend_all(), 0, "after a step back of {back}");
     }

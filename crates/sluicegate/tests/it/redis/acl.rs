@@ -8,8 +8,7 @@ use super::errands::{credentials, endpoint, limiter, patient, run, run_as};
 const DOCS: &str = include_str!("../../../../../docs/operations.md");
 
 /// One server, and every server of a primary and its replicas, with or without sentinels.
-const SERVER: &str =
-    "ACL SETUSER sluicegate reset on >change-me ~sluicegate:* +eval +evalsha +get +set +del +time +ping +role";
+const SERVER: &str = "ACL SETUSER sluicegate reset on >change-me ~sluicegate:* +eval +evalsha +get +set +del +time +ping +role";
 /// Every node of a cluster.
 const CLUSTER: &str = "ACL SETUSER sluicegate reset on >change-me ~sluicegate:* +eval +evalsha +get +set +del +time +ping \
                        +asking +cluster|slots";
@@ -20,9 +19,16 @@ const SENTINEL: &str = "ACL SETUSER sluicegate reset on >change-me &+switch-mast
 #[test]
 fn the_docs_name_exactly_the_tested_rules() {
     for rule in [SERVER, CLUSTER, SENTINEL] {
-        assert!(DOCS.lines().any(|line| line.trim() == rule), "docs/operations.md does not hold this line:\n{rule}");
+        assert!(
+            DOCS.lines().any(|line| line.trim() == rule),
+            "docs/operations.md does not hold this line:\n{rule}"
+        );
     }
-    assert_eq!(DOCS.matches("ACL SETUSER sluicegate reset").count(), 3, "a rule in the docs that nobody tests");
+    assert_eq!(
+        DOCS.matches("ACL SETUSER sluicegate reset").count(),
+        3,
+        "a rule in the docs that nobody tests"
+    );
 }
 
 fn obey(server: &RedisServer, rule: &str) {
@@ -32,9 +38,20 @@ fn obey(server: &RedisServer, rule: &str) {
 /// The same rule without each of its commands, keys and channels in turn.
 fn weakened(rule: &str) -> Vec<(String, String)> {
     let words: Vec<&str> = rule.split(' ').collect();
-    let grants = words.iter().filter(|word| word.starts_with(['+', '~', '&']));
-    let without = |grant: &&str| words.iter().filter(|word| *word != grant).copied().collect::<Vec<_>>().join(" ");
-    grants.map(|grant| ((*grant).to_owned(), without(grant))).collect()
+    let grants = words
+        .iter()
+        .filter(|word| word.starts_with(['+', '~', '&']));
+    let without = |grant: &&str| {
+        words
+            .iter()
+            .filter(|word| *word != grant)
+            .copied()
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    grants
+        .map(|grant| ((*grant).to_owned(), without(grant)))
+        .collect()
 }
 
 /// Whether somebody tried what he may not.
@@ -45,7 +62,11 @@ fn was_refused(server: &RedisServer) -> bool {
 
 fn as_user(mut options: RedisOptions) -> RedisOptions {
     options.credentials = credentials("sluicegate", "change-me");
-    if let RedisMode::Sentinel { credentials: to_sentinels, .. } = &mut options.mode {
+    if let RedisMode::Sentinel {
+        credentials: to_sentinels,
+        ..
+    } = &mut options.mode
+    {
         *to_sentinels = credentials("sluicegate", "change-me");
     }
     patient(options)
@@ -69,7 +90,10 @@ async fn everything(options: &RedisOptions, servers: &[&RedisServer]) -> Result<
 async fn is_enough_and_no_more(rule: &str, options: &RedisOptions, servers: &[&RedisServer]) {
     servers.iter().for_each(|server| obey(server, rule));
     everything(options, servers).await.unwrap();
-    assert!(!servers.iter().any(|server| was_refused(server)), "tried more than the rule allows");
+    assert!(
+        !servers.iter().any(|server| was_refused(server)),
+        "tried more than the rule allows"
+    );
     let mut short = options.clone();
     short.deadline = sluicegate::Nanos::from_millis(500);
     for (grant, rule) in weakened(rule) {
@@ -82,7 +106,11 @@ async fn is_enough_and_no_more(rule: &str, options: &RedisOptions, servers: &[&R
         let refused = servers.iter().any(|server| was_refused(server));
         assert!(refused, "{grant} is not needed");
         // A ping that is refused is an answer too, and one server alone need not tell its role.
-        assert_eq!(done.is_ok(), grant == "+ping" || grant == "+role", "without {grant}: {done:?}");
+        assert_eq!(
+            done.is_ok(),
+            grant == "+ping" || grant == "+role",
+            "without {grant}: {done:?}"
+        );
     }
     servers.iter().for_each(|server| obey(server, rule));
 }
@@ -93,7 +121,11 @@ async fn one_server_needs_the_named_commands_and_no_others() {
     let server = RedisServer::start();
     let options = as_user(RedisOptions::standalone(endpoint(&server)));
     is_enough_and_no_more(SERVER, &options, &[&server]).await;
-    let foreign = server.keys("").into_iter().filter(|key| !key.starts_with(b"sluicegate:")).count();
+    let foreign = server
+        .keys("")
+        .into_iter()
+        .filter(|key| !key.starts_with(b"sluicegate:"))
+        .count();
     assert_eq!(foreign, 0);
 }
 
@@ -102,20 +134,36 @@ async fn one_server_needs_the_named_commands_and_no_others() {
 async fn a_replicated_server_needs_to_tell_its_role_as_well() {
     let replication = Replication::start(1);
     let servers: Vec<&RedisServer> = replication.servers().iter().collect();
-    let options = as_user(RedisOptions::replication(servers.iter().map(|server| endpoint(server))));
+    let options = as_user(RedisOptions::replication(
+        servers.iter().map(|server| endpoint(server)),
+    ));
     servers.iter().for_each(|server| obey(server, SERVER));
-    everything(&options, &[replication.primary()]).await.unwrap();
-    servers.iter().for_each(|server| obey(server, &SERVER.replace(" +role", "")));
-    assert!(everything(&options, &[replication.primary()]).await.is_err(), "+role is not needed");
+    everything(&options, &[replication.primary()])
+        .await
+        .unwrap();
+    servers
+        .iter()
+        .for_each(|server| obey(server, &SERVER.replace(" +role", "")));
+    assert!(
+        everything(&options, &[replication.primary()])
+            .await
+            .is_err(),
+        "+role is not needed"
+    );
 }
 
 /// T-67
 #[tokio::test]
 async fn sentinels_need_three_commands_and_two_channels() {
     let group = SentinelGroup::start();
-    group.servers().iter().for_each(|server| obey(server, SERVER));
+    group
+        .servers()
+        .iter()
+        .for_each(|server| obey(server, SERVER));
     let sentinels = group.sentinels();
-    sentinels.iter().for_each(|sentinel| obey(sentinel, SENTINEL));
+    sentinels
+        .iter()
+        .for_each(|sentinel| obey(sentinel, SENTINEL));
     let endpoints = sentinels.iter().map(endpoint);
     let mut options = as_user(RedisOptions::sentinel(endpoints, SentinelGroup::NAME));
     everything(&options, &[group.primary()]).await.unwrap();
@@ -125,13 +173,21 @@ async fn sentinels_need_three_commands_and_two_channels() {
     for (grant, rule) in weakened(SENTINEL) {
         sentinels.iter().for_each(|sentinel| obey(sentinel, &rule));
         let done = everything(&options, &[group.primary()]).await;
-        sluicegate_testkit::wait_until(std::time::Duration::from_secs(5), &format!("{grant} is needed"), || {
-            sentinels.iter().any(was_refused)
-        });
+        sluicegate_testkit::wait_until(
+            std::time::Duration::from_secs(5),
+            &format!("{grant} is needed"),
+            || sentinels.iter().any(was_refused),
+        );
         // Without the channels a switch is noticed by asking, a second or two later; without the facts of a master, the
         // sentinel that answers first is believed.
-        assert_eq!(done.is_err(), grant.starts_with("+sentinel|get"), "without {grant}: {done:?}");
-        sentinels.iter().for_each(|sentinel| sentinel.command::<()>(&["ACL", "LOG", "RESET"]));
+        assert_eq!(
+            done.is_err(),
+            grant.starts_with("+sentinel|get"),
+            "without {grant}: {done:?}"
+        );
+        sentinels
+            .iter()
+            .for_each(|sentinel| sentinel.command::<()>(&["ACL", "LOG", "RESET"]));
     }
 }
 
@@ -140,41 +196,83 @@ async fn sentinels_need_three_commands_and_two_channels() {
 async fn a_cluster_needs_its_slots_and_asking_as_well() {
     let cluster = RedisCluster::start();
     let servers: Vec<&RedisServer> = cluster.nodes().iter().collect();
-    let options = as_user(RedisOptions::cluster(servers.iter().map(|server| endpoint(server))));
+    let options = as_user(RedisOptions::cluster(
+        servers.iter().map(|server| endpoint(server)),
+    ));
     is_enough_and_no_more(CLUSTER, &options, &servers).await;
 
     // A slot that is on its way, so that its keys are asked for at the new place: all of them, as they are new.
     let limiter = limiter(options.clone());
     let caller = "203.0.113.9".parse().unwrap();
     run_as(&limiter, caller).await.unwrap();
-    let key = servers.iter().flat_map(|server| server.keys("sluicegate:")).find(|key| key.ends_with(b"203.0.113.9"));
+    let key = servers
+        .iter()
+        .flat_map(|server| server.keys("sluicegate:"))
+        .find(|key| key.ends_with(b"203.0.113.9"));
     let slot = cluster.slot_of_key(&String::from_utf8(key.unwrap()).unwrap());
     let from = cluster.master_of_slot(slot);
     let to = (from + 1) % 3;
     let id = |node: usize| servers[node].command::<String>(&["CLUSTER", "MYID"]);
-    servers[to].command::<()>(&["CLUSTER", "SETSLOT", &slot.to_string(), "IMPORTING", &id(from)]);
-    servers[from].command::<()>(&["CLUSTER", "SETSLOT", &slot.to_string(), "MIGRATING", &id(to)]);
-    servers.iter().for_each(|server| drop(server.try_command::<()>(&["FLUSHALL"])));
+    servers[to].command::<()>(&[
+        "CLUSTER",
+        "SETSLOT",
+        &slot.to_string(),
+        "IMPORTING",
+        &id(from),
+    ]);
+    servers[from].command::<()>(&[
+        "CLUSTER",
+        "SETSLOT",
+        &slot.to_string(),
+        "MIGRATING",
+        &id(to),
+    ]);
+    servers
+        .iter()
+        .for_each(|server| drop(server.try_command::<()>(&["FLUSHALL"])));
     let limiter = super::errands::limiter(options.clone());
     run_as(&limiter, caller).await.unwrap();
     assert!(servers[to].command_calls("asking") > 0);
     obey(servers[to], &CLUSTER.replace(" +asking", ""));
-    servers.iter().for_each(|server| drop(server.try_command::<()>(&["FLUSHALL"])));
-    assert!(run_as(&super::errands::limiter(options), caller).await.is_err(), "+asking is not needed");
+    servers
+        .iter()
+        .for_each(|server| drop(server.try_command::<()>(&["FLUSHALL"])));
+    assert!(
+        run_as(&super::errands::limiter(options), caller)
+            .await
+            .is_err(),
+        "+asking is not needed"
+    );
 }
 
 /// T-67: what the user may not see is told, and that is all.
 #[tokio::test]
 async fn advice_under_the_narrow_rule_says_what_it_could_not_see() {
-    let server = RedisServer::builder().config("appendonly yes").config("timeout 60").start();
+    let server = RedisServer::builder()
+        .config("appendonly yes")
+        .config("timeout 60")
+        .start();
     let options = as_user(RedisOptions::standalone(endpoint(&server)));
     let told = async |rule: String| {
         obey(&server, &rule);
-        let advice = RedisStore::new(options.clone()).unwrap().advice().await.unwrap();
-        advice.into_iter().map(|advice| advice.setting).collect::<Vec<_>>()
+        let advice = RedisStore::new(options.clone())
+            .unwrap()
+            .advice()
+            .await
+            .unwrap();
+        advice
+            .into_iter()
+            .map(|advice| advice.setting)
+            .collect::<Vec<_>>()
     };
     assert_eq!(told(SERVER.to_owned()).await, ["INFO and CONFIG GET"]);
     assert_eq!(told(format!("{SERVER} +info")).await, ["CONFIG GET"]);
-    assert_eq!(told(format!("{SERVER} +config|get")).await, ["INFO", "timeout"]);
-    assert_eq!(told(format!("{SERVER} +info +config|get")).await, ["timeout"]);
+    assert_eq!(
+        told(format!("{SERVER} +config|get")).await,
+        ["INFO", "timeout"]
+    );
+    assert_eq!(
+        told(format!("{SERVER} +info +config|get")).await,
+        ["timeout"]
+    );
 }

@@ -8,7 +8,11 @@ use sluicegate_testkit::{RedisCluster, RedisServer, Replication, SentinelGroup};
 use super::errands::{endpoint, patient};
 
 async fn advice(options: &RedisOptions) -> Vec<Advice> {
-    RedisStore::new(patient(options.clone())).unwrap().advice().await.unwrap()
+    RedisStore::new(patient(options.clone()))
+        .unwrap()
+        .advice()
+        .await
+        .unwrap()
 }
 
 fn settings(advice: &[Advice]) -> Vec<&str> {
@@ -18,18 +22,30 @@ fn settings(advice: &[Advice]) -> Vec<&str> {
 /// Does what the advice says, as far as it is a command.
 fn follow(advice: &[Advice], servers: &[RedisServer]) {
     for advice in advice {
-        let server = servers.iter().find(|server| endpoint(server) == advice.node).unwrap();
+        let server = servers
+            .iter()
+            .find(|server| endpoint(server) == advice.node)
+            .unwrap();
         server.command::<()>(&advice.change.split(' ').collect::<Vec<_>>());
     }
 }
 
 #[tokio::test]
 async fn a_server_that_is_set_up_well_gets_no_advice() {
-    for lines in [["save 3600 1", "appendonly no"], ["save \"\"", "appendonly yes"]] {
+    for lines in [
+        ["save 3600 1", "appendonly no"],
+        ["save \"\"", "appendonly yes"],
+    ] {
         let full = ["maxmemory 100mb", "maxmemory-policy volatile-ttl"];
-        let builder = lines.into_iter().chain(full).fold(RedisServer::builder(), |builder, line| builder.config(line));
+        let builder = lines
+            .into_iter()
+            .chain(full)
+            .fold(RedisServer::builder(), |builder, line| builder.config(line));
         let server = builder.start();
-        assert_eq!(advice(&RedisOptions::standalone(endpoint(&server))).await, []);
+        assert_eq!(
+            advice(&RedisOptions::standalone(endpoint(&server))).await,
+            []
+        );
     }
 }
 
@@ -37,17 +53,31 @@ async fn a_server_that_is_set_up_well_gets_no_advice() {
 async fn each_setting_that_weakens_a_promise_is_named_with_what_to_do() {
     let cases = [
         ("save \"\"", "persistence (save, appendonly)", "off"),
-        ("maxmemory-policy allkeys-lru", "maxmemory-policy", "allkeys-lru"),
-        ("maxmemory-policy volatile-random", "maxmemory-policy", "volatile-random"),
+        (
+            "maxmemory-policy allkeys-lru",
+            "maxmemory-policy",
+            "allkeys-lru",
+        ),
+        (
+            "maxmemory-policy volatile-random",
+            "maxmemory-policy",
+            "volatile-random",
+        ),
         ("timeout 60", "timeout", "60 s"),
     ];
     for (line, setting, found) in cases {
-        let builder = RedisServer::builder().config("save 3600 1").config("maxmemory 100mb").config(line);
+        let builder = RedisServer::builder()
+            .config("save 3600 1")
+            .config("maxmemory 100mb")
+            .config(line);
         // Of several lines of `save` the server keeps all; an empty one forgets those before it.
         let servers = [builder.start()];
         let options = RedisOptions::standalone(endpoint(&servers[0]));
         let told = advice(&options).await;
-        assert_eq!((settings(&told), told[0].found.as_str()), (vec![setting], found));
+        assert_eq!(
+            (settings(&told), told[0].found.as_str()),
+            (vec![setting], found)
+        );
         assert!(told[0].change.starts_with("CONFIG SET "), "{}", told[0]);
         follow(&told, &servers);
         assert_eq!(advice(&options).await, [], "after {}", told[0].change);
@@ -57,9 +87,15 @@ async fn each_setting_that_weakens_a_promise_is_named_with_what_to_do() {
 #[tokio::test]
 async fn a_replica_behind_the_endpoint_is_named() {
     let replication = Replication::start(1);
-    let told = advice(&RedisOptions::standalone(endpoint(&replication.servers()[1]))).await;
+    let told = advice(&RedisOptions::standalone(endpoint(
+        &replication.servers()[1],
+    )))
+    .await;
     let node = &told[0].node;
-    assert_eq!(settings(&told), ["persistence (save, appendonly)", "the server's role"]);
+    assert_eq!(
+        settings(&told),
+        ["persistence (save, appendonly)", "the server's role"]
+    );
     assert_eq!(
         told[1].to_string(),
         format!(
@@ -78,7 +114,10 @@ async fn a_primary_that_needs_no_replica_is_named() {
     ];
     for options in &modes {
         let told = advice(options).await;
-        assert_eq!(settings(&told), ["min-replicas-to-write", "persistence (save, appendonly)"]);
+        assert_eq!(
+            settings(&told),
+            ["min-replicas-to-write", "persistence (save, appendonly)"]
+        );
     }
     follow(&advice(&modes[0]).await, group.servers());
     for options in &modes {
@@ -94,7 +133,11 @@ async fn every_master_of_a_cluster_is_looked_at() {
     }
     let options = RedisOptions::cluster([endpoint(&cluster.nodes()[0])]);
     let told = advice(&options).await;
-    let expected = ["cluster-require-full-coverage", "persistence (save, appendonly)"].repeat(3);
+    let expected = [
+        "cluster-require-full-coverage",
+        "persistence (save, appendonly)",
+    ]
+    .repeat(3);
     assert_eq!(settings(&told), expected);
     follow(&told, cluster.nodes());
     assert_eq!(advice(&options).await, []);
@@ -104,7 +147,11 @@ async fn every_master_of_a_cluster_is_looked_at() {
     let mut hurried = options;
     hurried.connect_timeout = Nanos::from_millis(300);
     let told = RedisStore::new(hurried).unwrap().advice().await.unwrap();
-    assert_eq!(settings(&told), ["the node"], "the others are looked at all the same");
+    assert_eq!(
+        settings(&told),
+        ["the node"],
+        "the others are looked at all the same"
+    );
     assert_eq!(told[0].node, endpoint(&masters[1]));
 }
 
@@ -115,10 +162,24 @@ async fn advice_about_a_server_that_is_away_or_hangs_comes_to_an_end() {
     options.connect_timeout = Nanos::from_millis(300);
     server.stop();
     let started = Instant::now();
-    let error = RedisStore::new(options.clone()).unwrap().advice().await.unwrap_err();
-    assert!(started.elapsed() < Duration::from_secs(3), "{error} after {:?}", started.elapsed());
+    let error = RedisStore::new(options.clone())
+        .unwrap()
+        .advice()
+        .await
+        .unwrap_err();
+    assert!(
+        started.elapsed() < Duration::from_secs(3),
+        "{error} after {:?}",
+        started.elapsed()
+    );
     server.kill();
-    let error = RedisStore::new(options).unwrap().advice().await.unwrap_err();
-    let StoreError::Unavailable(why) = error else { panic!("{error}") };
+    let error = RedisStore::new(options)
+        .unwrap()
+        .advice()
+        .await
+        .unwrap_err();
+    let StoreError::Unavailable(why) = error else {
+        panic!("{error}")
+    };
     assert!(why.contains("cannot connect"), "{why}");
 }

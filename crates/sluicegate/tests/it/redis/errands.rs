@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use sluicegate::{
-    Credentials, Endpoint, Limit, Limiter, MonotonicClock, Nanos, Policy, Quota, RedisOptions, RedisStore, ResetError,
-    Secret, StoreError, Subject, Verdict,
+    Credentials, Endpoint, Limit, Limiter, MonotonicClock, Nanos, Policy, Quota, RedisOptions,
+    RedisStore, ResetError, Secret, StoreError, Subject, Verdict,
 };
 use sluicegate_testkit::RedisServer;
 
@@ -16,7 +16,11 @@ pub fn limiter(options: RedisOptions) -> Limiter<RedisStore, MonotonicClock> {
         Limit::per_client("leaky", Quota::leaky_bucket(2, Nanos::HOUR, 1).unwrap()),
         Limit::per_client("sliding", Quota::sliding_window(2, Nanos::HOUR).unwrap()),
     ];
-    Limiter::new(Policy::new(limits).unwrap(), RedisStore::new(options).unwrap(), MonotonicClock::new())
+    Limiter::new(
+        Policy::new(limits).unwrap(),
+        RedisStore::new(options).unwrap(),
+        MonotonicClock::new(),
+    )
 }
 
 /// Decides yes and no, refunds down to nothing, resets, and keeps a value, for a caller who was never there before; the first error
@@ -28,19 +32,31 @@ pub async fn run(limiter: &Limiter<RedisStore, MonotonicClock>) -> Result<(), St
 }
 
 /// The same for this caller, who has spent nothing yet.
-pub async fn run_as(limiter: &Limiter<RedisStore, MonotonicClock>, address: IpAddr) -> Result<(), StoreError> {
-    let caller = Subject { client_ip: Some(address), ..Subject::ANONYMOUS };
+pub async fn run_as(
+    limiter: &Limiter<RedisStore, MonotonicClock>,
+    address: IpAddr,
+) -> Result<(), StoreError> {
+    let caller = Subject {
+        client_ip: Some(address),
+        ..Subject::ANONYMOUS
+    };
     for is_forwarded in [true, true, false] {
         assert_eq!(decided(limiter.check(&caller, 1).await)?, is_forwarded);
     }
     decided(limiter.refund(&caller, 2, Nanos::ZERO).await)?;
-    assert!(decided(limiter.check(&caller, 2).await)?, "a refund gives everything back");
+    assert!(
+        decided(limiter.check(&caller, 2).await)?,
+        "a refund gives everything back"
+    );
     match limiter.reset(&caller).await {
         Ok(()) => {}
         Err(ResetError::Store(error)) => return Err(error),
         Err(ResetError::Unidentified(missing)) => panic!("{missing}"),
     }
-    assert!(decided(limiter.check(&caller, 2).await)?, "a reset forgets everything");
+    assert!(
+        decided(limiter.check(&caller, 2).await)?,
+        "a reset forgets everything"
+    );
     run_by_name(limiter, &address.to_string()).await?;
     let (store, value) = (limiter.store(), b"value".to_vec());
     let key = format!("{}:value:{address}", store.options().key_prefix);
@@ -50,19 +66,35 @@ pub async fn run_as(limiter: &Limiter<RedisStore, MonotonicClock>, address: IpAd
 }
 
 /// The same counters by the name of their limit and their key, for a caller who has spent everything.
-async fn run_by_name(limiter: &Limiter<RedisStore, MonotonicClock>, address: &str) -> Result<(), StoreError> {
+async fn run_by_name(
+    limiter: &Limiter<RedisStore, MonotonicClock>,
+    address: &str,
+) -> Result<(), StoreError> {
     let policy = limiter.policy();
     for limit in ["token", "leaky", "sliding"] {
         let key = [address];
-        assert!(!decided(limiter.check_named_at(&policy, limit, &key, 1).await)?, "{limit} is spent");
-        decided(limiter.refund_named_at(&policy, limit, &key, 1, Nanos::ZERO).await)?;
-        assert!(decided(limiter.check_named_at(&policy, limit, &key, 1).await)?, "{limit}: one was given back");
+        assert!(
+            !decided(limiter.check_named_at(&policy, limit, &key, 1).await)?,
+            "{limit} is spent"
+        );
+        decided(
+            limiter
+                .refund_named_at(&policy, limit, &key, 1, Nanos::ZERO)
+                .await,
+        )?;
+        assert!(
+            decided(limiter.check_named_at(&policy, limit, &key, 1).await)?,
+            "{limit}: one was given back"
+        );
         match limiter.reset_named_at(&policy, limit, &key).await {
             Ok(()) => {}
             Err(ResetError::Store(error)) => return Err(error),
             Err(ResetError::Unidentified(missing)) => panic!("{missing}"),
         }
-        assert!(decided(limiter.check_named_at(&policy, limit, &key, 2).await)?, "{limit} was forgotten");
+        assert!(
+            decided(limiter.check_named_at(&policy, limit, &key, 2).await)?,
+            "{limit} was forgotten"
+        );
     }
     Ok(())
 }
@@ -90,5 +122,8 @@ pub fn patient(mut options: RedisOptions) -> RedisOptions {
 
 /// A user and a password.
 pub fn credentials(username: &str, password: &str) -> Credentials {
-    Credentials { username: Some(username.to_owned()), password: Some(Secret::new(password)) }
+    Credentials {
+        username: Some(username.to_owned()),
+        password: Some(Secret::new(password)),
+    }
 }

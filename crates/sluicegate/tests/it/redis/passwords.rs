@@ -4,7 +4,8 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use sluicegate::{
-    Credentials, Limiter, MonotonicClock, Nanos, NodeState, RedisOptions, RedisStore, Secret, StoreError,
+    Credentials, Limiter, MonotonicClock, Nanos, NodeState, RedisOptions, RedisStore, Secret,
+    StoreError,
 };
 use sluicegate_testkit::RedisServer;
 
@@ -12,7 +13,10 @@ use super::errands::{endpoint, limiter, patient, run};
 use crate::log::Log;
 
 /// Asks until the answer is as wanted; the runtime goes on meanwhile.
-async fn until(limiter: &Limiter<RedisStore, MonotonicClock>, is_so: impl Fn(Result<(), StoreError>) -> bool) {
+async fn until(
+    limiter: &Limiter<RedisStore, MonotonicClock>,
+    is_so: impl Fn(Result<(), StoreError>) -> bool,
+) {
     let deadline = Instant::now() + Duration::from_secs(10);
     while !is_so(run(limiter).await) {
         assert!(Instant::now() < deadline, "not so after ten seconds");
@@ -26,7 +30,10 @@ async fn a_password_that_is_changed_in_its_file_needs_no_restart() {
     let server = RedisServer::start();
     let set = |password: &str| {
         let rule = format!("on resetpass >{password} ~* +@all");
-        let words: Vec<&str> = ["ACL", "SETUSER", "rotated"].into_iter().chain(rule.split(' ')).collect();
+        let words: Vec<&str> = ["ACL", "SETUSER", "rotated"]
+            .into_iter()
+            .chain(rule.split(' '))
+            .collect();
         server.command::<()>(&words);
     };
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -34,7 +41,10 @@ async fn a_password_that_is_changed_in_its_file_needs_no_restart() {
     fs::write(file.path(), "first\n").unwrap();
     let mut options = patient(RedisOptions::standalone(endpoint(&server)));
     let password = Some(Secret::from_file(file.path()).unwrap());
-    options.credentials = Credentials { username: Some("rotated".to_owned()), password };
+    options.credentials = Credentials {
+        username: Some("rotated".to_owned()),
+        password,
+    };
     let limiter = limiter(options);
     run(&limiter).await.unwrap();
 
@@ -43,9 +53,14 @@ async fn a_password_that_is_changed_in_its_file_needs_no_restart() {
     server.command::<u64>(&["CLIENT", "KILL", "USER", "rotated"]);
     const WHY: &str = "cannot authenticate: wrong user or password (WRONGPASS)";
     // What was on its way when the connection ended may meet another error.
-    until(&limiter, |done| done.is_err_and(|error| error.to_string().contains(WHY))).await;
+    until(&limiter, |done| {
+        done.is_err_and(|error| error.to_string().contains(WHY))
+    })
+    .await;
     let health = limiter.store().health();
-    let NodeState::Away { error } = &health.nodes[0].state else { panic!("{health:?}") };
+    let NodeState::Away { error } = &health.nodes[0].state else {
+        panic!("{health:?}")
+    };
     assert!(error.contains(WHY), "{error}");
 
     fs::write(file.path(), "second\n").unwrap();
@@ -76,9 +91,17 @@ async fn a_wrong_password_is_told_everywhere_and_printed_nowhere() {
         let advice = limiter.store().advice().await.unwrap_err();
         let store = limiter.store();
         let logged = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-        let printed = format!("{error} {error:?} {verdict:?} {health:?} {advice} {advice:?} {store:?} {logged}");
-        assert!(error.to_string().contains("WRONGPASS") && advice.to_string().contains("WRONGPASS"), "{printed}");
-        assert!(!printed.contains("hunter22") && !printed.contains("right"), "{printed}");
+        let printed = format!(
+            "{error} {error:?} {verdict:?} {health:?} {advice} {advice:?} {store:?} {logged}"
+        );
+        assert!(
+            error.to_string().contains("WRONGPASS") && advice.to_string().contains("WRONGPASS"),
+            "{printed}"
+        );
+        assert!(
+            !printed.contains("hunter22") && !printed.contains("right"),
+            "{printed}"
+        );
         assert!(turn == 0 || logged.contains("redis node away"), "{logged}");
     }
 }

@@ -6,7 +6,11 @@ use sluicegate_testkit::{RedisCluster, RedisServer};
 use super::errands::{credentials, endpoint, limiter, patient, run_as};
 use super::options;
 
-const EVERYTHING: KeySearch<'static> = KeySearch { limit: None, contains: "", most: 1_000 };
+const EVERYTHING: KeySearch<'static> = KeySearch {
+    limit: None,
+    contains: "",
+    most: 1_000,
+};
 
 fn texts(found: &FoundKeys) -> Vec<&str> {
     found.texts.iter().map(String::as_str).collect()
@@ -20,25 +24,82 @@ async fn counters_are_found_by_limit_and_by_a_piece_of_their_key() {
         run_as(&limiter, address.parse().unwrap()).await.unwrap();
     }
     let store = limiter.store();
-    store.put("sluicegate:!board", b"no counter".to_vec(), Nanos::HOUR).await.unwrap();
-    store.put("foreign:token:203.0.113.7", b"no counter".to_vec(), Nanos::HOUR).await.unwrap();
-    let found = store.search(KeySearch { limit: Some("token"), ..EVERYTHING }).await.unwrap();
-    assert_eq!(texts(&found), ["token:203.0.113.7", "token:203.0.113.8", "token:[2001:db8::]"]);
+    store
+        .put("sluicegate:!board", b"no counter".to_vec(), Nanos::HOUR)
+        .await
+        .unwrap();
+    store
+        .put(
+            "foreign:token:203.0.113.7",
+            b"no counter".to_vec(),
+            Nanos::HOUR,
+        )
+        .await
+        .unwrap();
+    let found = store
+        .search(KeySearch {
+            limit: Some("token"),
+            ..EVERYTHING
+        })
+        .await
+        .unwrap();
+    assert_eq!(
+        texts(&found),
+        [
+            "token:203.0.113.7",
+            "token:203.0.113.8",
+            "token:[2001:db8::]"
+        ]
+    );
     assert!(found.is_all && found.looked_at >= 11, "{found:?}");
-    let found = store.search(KeySearch { contains: "113.8", ..EVERYTHING }).await.unwrap();
+    let found = store
+        .search(KeySearch {
+            contains: "113.8",
+            ..EVERYTHING
+        })
+        .await
+        .unwrap();
     let counters = ["leaky", "sliding", "token"].map(|limit| format!("{limit}:203.0.113.8"));
-    assert_eq!(found.texts.iter().filter(|text| !text.starts_with("value:")).collect::<Vec<_>>(), counters.each_ref());
-    let found = store.search(KeySearch { most: 2, ..EVERYTHING }).await.unwrap();
-    assert_eq!((found.texts.len(), found.is_all), (2, false), "there are more");
-    let found = store.search(KeySearch { limit: Some("tok"), ..EVERYTHING }).await.unwrap();
-    assert_eq!((found.texts.len(), found.is_all), (0, true), "a limit has its whole name");
+    assert_eq!(
+        found
+            .texts
+            .iter()
+            .filter(|text| !text.starts_with("value:"))
+            .collect::<Vec<_>>(),
+        counters.each_ref()
+    );
+    let found = store
+        .search(KeySearch {
+            most: 2,
+            ..EVERYTHING
+        })
+        .await
+        .unwrap();
+    assert_eq!(
+        (found.texts.len(), found.is_all),
+        (2, false),
+        "there are more"
+    );
+    let found = store
+        .search(KeySearch {
+            limit: Some("tok"),
+            ..EVERYTHING
+        })
+        .await
+        .unwrap();
+    assert_eq!(
+        (found.texts.len(), found.is_all),
+        (0, true),
+        "a limit has its whole name"
+    );
 }
 
 /// T-45: whatever else is in a store, a look through it asks for few names at a time and comes to an end.
 #[tokio::test]
 async fn a_look_through_a_large_store_has_an_end() {
     let server = RedisServer::start();
-    let fill = "for number = 1, 250000 do redis.call('SET', 'foreign:' .. number, 1, 'PX', 600000) end";
+    let fill =
+        "for number = 1, 250000 do redis.call('SET', 'foreign:' .. number, 1, 'PX', 600000) end";
     server.command::<()>(&["EVAL", fill, "0"]);
     server.command::<()>(&["CONFIG", "RESETSTAT"]);
     let store = RedisStore::new(patient(options(&server))).unwrap();
@@ -47,8 +108,12 @@ async fn a_look_through_a_large_store_has_an_end() {
     assert!((100_000..102_000).contains(&found.looked_at), "{found:?}");
     let stats: String = server.command(&["INFO", "commandstats"]);
     let calls = |command: &str| {
-        let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
-        line.map_or(0, |rest| rest.split(',').next().unwrap().parse::<u64>().unwrap())
+        let line = stats
+            .lines()
+            .find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+        line.map_or(0, |rest| {
+            rest.split(',').next().unwrap().parse::<u64>().unwrap()
+        })
     };
     // Each looks at five hundred places, in which there may be more or fewer names.
     assert!((150..=250).contains(&calls("scan")), "{stats}");
@@ -58,13 +123,27 @@ async fn a_look_through_a_large_store_has_an_end() {
 #[tokio::test]
 async fn every_node_of_a_cluster_is_looked_through() {
     let cluster = RedisCluster::start();
-    let limiter = limiter(patient(RedisOptions::cluster(cluster.nodes().iter().map(endpoint))));
-    let addresses: Vec<String> = (0..30).map(|number| format!("203.0.113.{number}")).collect();
+    let limiter = limiter(patient(RedisOptions::cluster(
+        cluster.nodes().iter().map(endpoint),
+    )));
+    let addresses: Vec<String> = (0..30)
+        .map(|number| format!("203.0.113.{number}"))
+        .collect();
     for address in &addresses {
         run_as(&limiter, address.parse().unwrap()).await.unwrap();
     }
-    let found = limiter.store().search(KeySearch { limit: Some("token"), ..EVERYTHING }).await.unwrap();
-    let mut expected: Vec<String> = addresses.iter().map(|address| format!("token:{address}")).collect();
+    let found = limiter
+        .store()
+        .search(KeySearch {
+            limit: Some("token"),
+            ..EVERYTHING
+        })
+        .await
+        .unwrap();
+    let mut expected: Vec<String> = addresses
+        .iter()
+        .map(|address| format!("token:{address}"))
+        .collect();
     expected.sort();
     assert!(found.texts == expected && found.is_all, "{found:?}");
 }
@@ -76,16 +155,38 @@ async fn what_cannot_be_looked_for_is_told() {
     server.command::<()>(&rule.split(' ').collect::<Vec<_>>());
     let mut narrow = patient(options(&server));
     narrow.credentials = credentials("narrow", "change-me");
-    let refused = RedisStore::new(narrow.clone()).unwrap().search(EVERYTHING).await;
-    assert!(matches!(&refused, Err(StoreError::Unavailable(why)) if why.contains("+scan")), "{refused:?}");
+    let refused = RedisStore::new(narrow.clone())
+        .unwrap()
+        .search(EVERYTHING)
+        .await;
+    assert!(
+        matches!(&refused, Err(StoreError::Unavailable(why)) if why.contains("+scan")),
+        "{refused:?}"
+    );
     server.command::<()>(&["ACL", "SETUSER", "narrow", "+scan"]);
-    assert!(RedisStore::new(narrow).unwrap().search(EVERYTHING).await.unwrap().is_all);
+    assert!(
+        RedisStore::new(narrow)
+            .unwrap()
+            .search(EVERYTHING)
+            .await
+            .unwrap()
+            .is_all
+    );
 
     let mut compact = patient(options(&server));
     compact.key_layout = KeyLayout::Compact;
     let refused = RedisStore::new(compact).unwrap().search(EVERYTHING).await;
-    assert!(matches!(&refused, Err(StoreError::Unavailable(why)) if why.contains("readable")), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(StoreError::Unavailable(why)) if why.contains("readable")),
+        "{refused:?}"
+    );
     let gone = patient(options(&server));
     drop(server);
-    assert!(RedisStore::new(gone).unwrap().search(EVERYTHING).await.is_err());
+    assert!(
+        RedisStore::new(gone)
+            .unwrap()
+            .search(EVERYTHING)
+            .await
+            .is_err()
+    );
 }

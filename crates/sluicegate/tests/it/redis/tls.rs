@@ -2,15 +2,24 @@
 
 use std::time::{Duration, Instant};
 
-use sluicegate::{ClientCert, Limiter, MonotonicClock, Nanos, NodeState, RedisOptions, RedisStore, TlsOptions};
+use sluicegate::{
+    ClientCert, Limiter, MonotonicClock, Nanos, NodeState, RedisOptions, RedisStore, TlsOptions,
+};
 use sluicegate_testkit::{ClientAuth, RedisServer, TlsFiles};
 
 use super::errands::{endpoint, limiter, patient, run};
 
 fn options(server: &RedisServer, files: &TlsFiles, shows: Option<&TlsFiles>) -> RedisOptions {
     let mut options = patient(RedisOptions::standalone(endpoint(server)));
-    let client_cert = shows.map(|own| ClientCert { cert_file: own.client_certificate(), key_file: own.client_key() });
-    options.tls = Some(TlsOptions { ca_file: Some(files.authority()), client_cert, server_name: None });
+    let client_cert = shows.map(|own| ClientCert {
+        cert_file: own.client_certificate(),
+        key_file: own.client_key(),
+    });
+    options.tls = Some(TlsOptions {
+        ca_file: Some(files.authority()),
+        client_cert,
+        server_name: None,
+    });
     options
 }
 
@@ -20,15 +29,25 @@ async fn a_certificate_of_the_named_authority_is_enough() {
     let server = RedisServer::builder().tls(&files, ClientAuth::None).start();
     run(&limiter(options(&server, &files, None))).await.unwrap();
 
-    let url = format!("rediss://localhost:{}?ca_file={}", server.port(), files.authority().display());
-    run(&limiter(patient(RedisOptions::from_url(&url).unwrap()))).await.unwrap();
+    let url = format!(
+        "rediss://localhost:{}?ca_file={}",
+        server.port(),
+        files.authority().display()
+    );
+    run(&limiter(patient(RedisOptions::from_url(&url).unwrap())))
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
 async fn a_server_that_asks_who_we_are_is_shown_our_certificate() {
     let files = TlsFiles::generate();
-    let server = RedisServer::builder().tls(&files, ClientAuth::Required).start();
-    run(&limiter(options(&server, &files, Some(&files)))).await.unwrap();
+    let server = RedisServer::builder()
+        .tls(&files, ClientAuth::Required)
+        .start();
+    run(&limiter(options(&server, &files, Some(&files))))
+        .await
+        .unwrap();
 }
 
 /// The error that decisions meet and that health tells; each decision is answered within the deadline.
@@ -42,9 +61,15 @@ async fn refusal(mut options: RedisOptions) -> String {
     loop {
         let asked = Instant::now();
         let error = run(&limiter).await.expect_err("not let in");
-        assert!(asked.elapsed() < DEADLINE + SLACK, "answered after {:?}", asked.elapsed());
+        assert!(
+            asked.elapsed() < DEADLINE + SLACK,
+            "answered after {:?}",
+            asked.elapsed()
+        );
         let health = limiter.store().health();
-        if let Some(NodeState::Away { error: told }) = health.nodes.first().map(|node| node.state.clone()) {
+        if let Some(NodeState::Away { error: told }) =
+            health.nodes.first().map(|node| node.state.clone())
+        {
             assert!(!health.is_up());
             let met = run(&limiter).await.expect_err("not let in").to_string();
             assert!(met.contains(&told), "{met} is not {told}");
@@ -59,18 +84,26 @@ async fn a_server_of_another_authority_is_refused_in_words_and_in_time() {
     let (files, others) = (TlsFiles::generate(), TlsFiles::generate());
     let server = RedisServer::builder().tls(&files, ClientAuth::None).start();
     let told = refusal(options(&server, &others, None)).await;
-    let begins = format!("{}: cannot agree on TLS: invalid peer certificate", endpoint(&server));
+    let begins = format!(
+        "{}: cannot agree on TLS: invalid peer certificate",
+        endpoint(&server)
+    );
     assert!(told.starts_with(&begins), "{told}");
 }
 
 #[tokio::test]
 async fn without_a_certificate_of_ours_a_server_that_asks_for_one_is_away() {
     let (files, others) = (TlsFiles::generate(), TlsFiles::generate());
-    let server = RedisServer::builder().tls(&files, ClientAuth::Required).start();
+    let server = RedisServer::builder()
+        .tls(&files, ClientAuth::Required)
+        .start();
     for shown in [None, Some(&others)] {
         let told = refusal(options(&server, &files, shown)).await;
         assert!(told.starts_with(&endpoint(&server).to_string()), "{told}");
-        assert!(told.to_lowercase().contains("cert") || told.contains("UnknownCA"), "{told}");
+        assert!(
+            told.to_lowercase().contains("cert") || told.contains("UnknownCA"),
+            "{told}"
+        );
     }
 }
 
@@ -85,6 +118,12 @@ async fn tls_to_a_server_without_it_and_the_other_way_round_end_in_time() {
     let mut options = RedisOptions::standalone(endpoint(&encrypted));
     options.deadline = Nanos::from_millis(200);
     let asked = Instant::now();
-    run(&limiter(options)).await.expect_err("it speaks TLS only");
-    assert!(asked.elapsed() < Duration::from_secs(1), "answered after {:?}", asked.elapsed());
+    run(&limiter(options))
+        .await
+        .expect_err("it speaks TLS only");
+    assert!(
+        asked.elapsed() < Duration::from_secs(1),
+        "answered after {:?}",
+        asked.elapsed()
+    );
 }

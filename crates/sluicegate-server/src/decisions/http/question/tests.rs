@@ -14,7 +14,10 @@ fn problem<T>(read: Result<T, Problem>) -> Value {
 fn field(body: &str) -> String {
     let told = problem(check(body.as_bytes()));
     assert_eq!(told["status"], 400, "{told}");
-    told["field"].as_str().map(str::to_owned).unwrap_or_else(|| panic!("no field: {told}"))
+    told["field"]
+        .as_str()
+        .map(str::to_owned)
+        .unwrap_or_else(|| panic!("no field: {told}"))
 }
 
 #[test]
@@ -22,11 +25,26 @@ fn a_subject_arrives_whole_and_in_one_spelling() {
     let body = r#"{"subject": {"client_ip": "[::ffff:203.0.113.7]:80", "method": "PATCH", "host": "A.Example.:81",
         "path": "/a//b/../%63?q=1", "headers": {"X-Tenant": "t"}, "principal": {"id": "ann", "claims": {"plan": "gold"}},
         "descriptors": {"k": "v"}}, "cost": 3}"#;
-    let Check { about: Asked::Request(described), cost } = check(body.as_bytes()).ok().unwrap() else { panic!() };
+    let Check {
+        about: Asked::Request(described),
+        cost,
+    } = check(body.as_bytes()).ok().unwrap()
+    else {
+        panic!()
+    };
     assert_eq!((cost, described.client_ip), (3, "203.0.113.7".parse().ok()));
-    assert_eq!((described.method.as_str(), described.host.as_deref()), ("PATCH", Some("a.example")));
-    assert_eq!((described.path.as_str(), &described.headers["x-tenant"]), ("/a/c", &HeaderValue::from_static("t")));
-    assert_eq!(described.principal, Some(Principal::new("ann").claim("plan", "gold")));
+    assert_eq!(
+        (described.method.as_str(), described.host.as_deref()),
+        ("PATCH", Some("a.example"))
+    );
+    assert_eq!(
+        (described.path.as_str(), &described.headers["x-tenant"]),
+        ("/a/c", &HeaderValue::from_static("t"))
+    );
+    assert_eq!(
+        described.principal,
+        Some(Principal::new("ann").claim("plan", "gold"))
+    );
     assert_eq!(described.descriptors, [("k".to_owned(), "v".to_owned())]);
 }
 
@@ -35,14 +53,30 @@ fn what_is_left_out_or_null_has_its_default() {
     let all_null = r#"{"subject": {"client_ip": null, "method": null, "host": null, "path": null, "headers": null,
         "principal": null, "descriptors": null}, "limit": null, "key": null, "cost": null}"#;
     for body in [r#"{"subject": {}}"#, all_null] {
-        let Check { about: Asked::Request(described), cost } = check(body.as_bytes()).ok().unwrap() else { panic!() };
-        assert_eq!((cost, described.client_ip, described.principal.is_none()), (1, None, true));
-        assert_eq!((described.method, described.path.as_str()), (Method::GET, "/"));
+        let Check {
+            about: Asked::Request(described),
+            cost,
+        } = check(body.as_bytes()).ok().unwrap()
+        else {
+            panic!()
+        };
+        assert_eq!(
+            (cost, described.client_ip, described.principal.is_none()),
+            (1, None, true)
+        );
+        assert_eq!(
+            (described.method, described.path.as_str()),
+            (Method::GET, "/")
+        );
     }
     let named = check(br#"{"limit": "a", "key": []}"#).ok().unwrap();
-    assert!(matches!(named.about, Asked::Counter(Counter { limit, key }) if limit == "a" && key.is_empty()));
+    assert!(
+        matches!(named.about, Asked::Counter(Counter { limit, key }) if limit == "a" && key.is_empty())
+    );
     assert_eq!(
-        refund(br#"{"limit": "a", "key": []}"#).ok().map(|refund| (refund.cost, refund.age)),
+        refund(br#"{"limit": "a", "key": []}"#)
+            .ok()
+            .map(|refund| (refund.cost, refund.age)),
         Some((1, Nanos::ZERO))
     );
 }
@@ -56,7 +90,10 @@ fn every_mistake_is_told_with_its_field() {
         (r#"{"subject": {}, "limit": "a"}"#, "limit"),
         (r#"{"subject": {}, "key": []}"#, "key"),
         (r#"{"subject": []}"#, "subject"),
-        (r#"{"subject": ["::1", "GET", null, "/", {}, null, {}]}"#, "subject"),
+        (
+            r#"{"subject": ["::1", "GET", null, "/", {}, null, {}]}"#,
+            "subject",
+        ),
         (r#"{"subject": {}, "cost": -1}"#, "cost"),
         (r#"{"subject": {}, "cost": 1.5}"#, "cost"),
         (r#"{"subject": {}, "cost": "1"}"#, "cost"),
@@ -73,19 +110,40 @@ fn every_mistake_is_told_with_its_field() {
         (r#"{"subject": {"path": "/a%2Fb"}}"#, "subject.path"),
         (r#"{"subject": {"headers": []}}"#, "subject.headers"),
         (r#"{"subject": {"headers": {"a": 1}}}"#, "subject.headers.a"),
-        (r#"{"subject": {"headers": {"a b": "1"}}}"#, "subject.headers.a b"),
-        (r#"{"subject": {"headers": {"a": "\n"}}}"#, "subject.headers.a"),
-        (r#"{"subject": {"headers": {"a": "1", "A": "2"}}}"#, "subject.headers.A"),
+        (
+            r#"{"subject": {"headers": {"a b": "1"}}}"#,
+            "subject.headers.a b",
+        ),
+        (
+            r#"{"subject": {"headers": {"a": "\n"}}}"#,
+            "subject.headers.a",
+        ),
+        (
+            r#"{"subject": {"headers": {"a": "1", "A": "2"}}}"#,
+            "subject.headers.A",
+        ),
         (r#"{"subject": {"principal": ""}}"#, "subject.principal"),
         (r#"{"subject": {"principal": 1}}"#, "subject.principal"),
-        (r#"{"subject": {"principal": {"id": 1}}}"#, "subject.principal.id"),
-        (r#"{"subject": {"principal": {"id": "a", "claims": {"b": []}}}}"#, "subject.principal.claims.b"),
-        (r#"{"subject": {"descriptors": {"a": null}}}"#, "subject.descriptors.a"),
+        (
+            r#"{"subject": {"principal": {"id": 1}}}"#,
+            "subject.principal.id",
+        ),
+        (
+            r#"{"subject": {"principal": {"id": "a", "claims": {"b": []}}}}"#,
+            "subject.principal.claims.b",
+        ),
+        (
+            r#"{"subject": {"descriptors": {"a": null}}}"#,
+            "subject.descriptors.a",
+        ),
     ] {
         assert_eq!(field(body), expected, "{body}");
     }
     assert_eq!(problem(refund(br#"{"limit": "a"}"#))["field"], "key");
-    assert_eq!(problem(refund(br#"{"limit": "a", "key": [], "age_us": "x"}"#))["field"], "age_us");
+    assert_eq!(
+        problem(refund(br#"{"limit": "a", "key": [], "age_us": "x"}"#))["field"],
+        "age_us"
+    );
     assert_eq!(problem(reset(br#"{"key": []}"#))["field"], "limit");
     assert_eq!(problem(batch(b"{}"))["field"], "checks");
 }
@@ -95,18 +153,32 @@ fn names_that_are_not_known_or_stand_there_twice_are_named() {
     for (body, name) in [
         (r#"{"subject": {}, "costs": 1}"#, "costs"),
         (r#"{"subject": {"hots": "a"}}"#, "hots"),
-        (r#"{"subject": {"principal": {"id": "a", "plan": "b"}}}"#, "plan"),
+        (
+            r#"{"subject": {"principal": {"id": "a", "plan": "b"}}}"#,
+            "plan",
+        ),
         (r#"{"subject": {}, "subject": {}}"#, "subject"),
         (r#"{"subject": {}, "cost": 1, "cost": 2}"#, "cost"),
         (r#"{"subject": {"path": "/", "path": "/a"}}"#, "path"),
         (r#"{"subject": {"headers": {"aa": "1", "aa": "2"}}}"#, "aa"),
-        (r#"{"subject": {"descriptors": {"bb": "1", "bb": "2"}}}"#, "bb"),
+        (
+            r#"{"subject": {"descriptors": {"bb": "1", "bb": "2"}}}"#,
+            "bb",
+        ),
     ] {
         let told = problem(check(body.as_bytes())).to_string();
         assert!(told.contains(name), "{name} in {told}");
     }
-    assert!(problem(reset(br#"{"limit": "a", "key": [], "cost": 1}"#)).to_string().contains("cost"));
-    assert!(problem(batch(br#"{"checks": [], "check": 1}"#)).to_string().contains("`check`"));
+    assert!(
+        problem(reset(br#"{"limit": "a", "key": [], "cost": 1}"#))
+            .to_string()
+            .contains("cost")
+    );
+    assert!(
+        problem(batch(br#"{"checks": [], "check": 1}"#))
+            .to_string()
+            .contains("`check`")
+    );
 }
 
 #[test]
@@ -147,7 +219,10 @@ fn what_is_told_back_is_short() {
     let body = format!("{{\"cost\": \"{}\"}}", "é".repeat(20_000));
     let told = problem(check(body.as_bytes())).to_string();
     assert!(told.len() < 600, "{}", told.len());
-    let body = format!("{{\"subject\": {{\"headers\": {{\"{}\": 1}}}}}}", "h".repeat(20_000));
+    let body = format!(
+        "{{\"subject\": {{\"headers\": {{\"{}\": 1}}}}}}",
+        "h".repeat(20_000)
+    );
     let told = problem(check(body.as_bytes())).to_string();
     assert!(told.len() < 1_200, "{}", told.len());
 }

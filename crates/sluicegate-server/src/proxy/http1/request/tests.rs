@@ -3,12 +3,19 @@ use proptest::prelude::*;
 use super::*;
 
 fn bounds() -> Bounds {
-    Bounds { header_bytes: 8 * 1024, headers: 4, target_bytes: 4 * 1024, body_bytes: None }
+    Bounds {
+        header_bytes: 8 * 1024,
+        headers: 4,
+        target_bytes: 4 * 1024,
+        body_bytes: None,
+    }
 }
 
 fn head(text: &str) -> Result<Head, Unreadable> {
     let mut input = BytesMut::from(text);
-    Reader::default().take(&mut input, &bounds()).map(|head| head.expect("a whole head"))
+    Reader::default()
+        .take(&mut input, &bounds())
+        .map(|head| head.expect("a whole head"))
 }
 
 fn status(text: &str) -> Option<u16> {
@@ -22,7 +29,10 @@ fn status(text: &str) -> Option<u16> {
 fn a_head_is_read_as_it_stands() {
     let Head { parts, framing, asked, .. } =
         head("POST /a?b HTTP/1.1\r\nHost: a\r\nX-Twice: 1\r\nx-twice: 2\r\nContent-Length: 5\r\n\r\nhello").unwrap();
-    assert_eq!((parts.method, parts.uri.to_string().as_str(), parts.version), (Method::POST, "/a?b", Version::HTTP_11));
+    assert_eq!(
+        (parts.method, parts.uri.to_string().as_str(), parts.version),
+        (Method::POST, "/a?b", Version::HTTP_11)
+    );
     assert_eq!(parts.headers.get_all("x-twice").iter().count(), 2);
     assert!(matches!(framing, Framing::Length(5)) && asked.keeps && !asked.waits_for_word);
 }
@@ -32,12 +42,18 @@ fn a_connection_goes_on_if_both_versions_and_words_say_so() {
     for (version, connection, keeps) in [
         ("1.1", "", true),
         ("1.1", "Connection: Close\r\n", false),
-        ("1.1", "Connection: keep-alive\r\nConnection: x, close\r\n", false),
+        (
+            "1.1",
+            "Connection: keep-alive\r\nConnection: x, close\r\n",
+            false,
+        ),
         ("1.0", "", false),
         ("1.0", "Connection: Keep-Alive\r\n", true),
         ("1.0", "Connection: keep-alive, close\r\n", false),
     ] {
-        let asked = head(&format!("GET / HTTP/{version}\r\n{connection}\r\n")).unwrap().asked;
+        let asked = head(&format!("GET / HTTP/{version}\r\n{connection}\r\n"))
+            .unwrap()
+            .asked;
         assert_eq!(asked.keeps, keeps, "HTTP/{version} {connection:?}");
     }
 }
@@ -45,7 +61,9 @@ fn a_connection_goes_on_if_both_versions_and_words_say_so() {
 #[test]
 fn a_client_waits_for_a_word_only_if_there_is_a_body_to_come() {
     let waits = |version: &str, length: u8| {
-        let text = format!("PUT / HTTP/{version}\r\nExpect: 100-continue\r\nContent-Length: {length}\r\n\r\n");
+        let text = format!(
+            "PUT / HTTP/{version}\r\nExpect: 100-continue\r\nContent-Length: {length}\r\n\r\n"
+        );
         head(&text).unwrap().asked.waits_for_word
     };
     assert!(waits("1.1", 1));
@@ -87,11 +105,21 @@ fn what_is_no_request_is_refused() {
 #[test]
 fn heads_and_targets_have_a_bound() {
     let lines = |count| format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(count));
-    assert_eq!(status(&lines(5)), None, "one too many is counted by those who validate");
+    assert_eq!(
+        status(&lines(5)),
+        None,
+        "one too many is counted by those who validate"
+    );
     assert_eq!(status(&lines(6)), Some(431));
-    assert_eq!(status(&format!("GET / HTTP/1.1\r\na: {}", "b".repeat(9_000))), Some(431));
+    assert_eq!(
+        status(&format!("GET / HTTP/1.1\r\na: {}", "b".repeat(9_000))),
+        Some(431)
+    );
     assert_eq!(status(&format!("GET /{}", "b".repeat(9_000))), Some(414));
-    assert_eq!(status(&format!("GET /{} HTTP/1.1\r\n\r\n", "b".repeat(70_000))), Some(414));
+    assert_eq!(
+        status(&format!("GET /{} HTTP/1.1\r\n\r\n", "b".repeat(70_000))),
+        Some(414)
+    );
 }
 
 /// What a request means when its bytes come in parts of this length: its parts and what is left, or the refusal.
@@ -104,7 +132,10 @@ fn meaning(bytes: &[u8], part: usize) -> Option<Result<(String, usize), Unreadab
             Ok(None) => {}
             Ok(Some(head)) => {
                 let left = input.len() + parts.map(<[u8]>::len).sum::<usize>();
-                return Some(Ok((format!("{:?} {:?} {:?}", head.parts, head.framing, head.asked), left)));
+                return Some(Ok((
+                    format!("{:?} {:?} {:?}", head.parts, head.framing, head.asked),
+                    left,
+                )));
             }
             Err(unreadable) => return Some(Err(unreadable)),
         }
@@ -127,8 +158,9 @@ fn request_like() -> impl Strategy<Value = Vec<u8>> {
         Just("OPTIONS * HTTP/1.1\r\n"),
         Just("")
     ];
-    (first, proptest::collection::vec(line, 0..4), "[ -~]{0,12}")
-        .prop_map(|(first, lines, body)| format!("{first}{}\r\n{body}", lines.concat()).into_bytes())
+    (first, proptest::collection::vec(line, 0..4), "[ -~]{0,12}").prop_map(
+        |(first, lines, body)| format!("{first}{}\r\n{body}", lines.concat()).into_bytes(),
+    )
 }
 
 proptest! {

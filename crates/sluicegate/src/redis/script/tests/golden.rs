@@ -20,8 +20,15 @@ fn every_worked_row_gives_its_digits_through_redis() {
     let mut connection = server.connect();
     let mut monitor = Monitor::start(&server);
     let rows: Vec<Row> = ROWS.lines().filter_map(Row::parse).collect();
-    assert_eq!(rows.len(), 53, "rows that could be read, without the four leases");
-    let wrong: Vec<String> = rows.iter().filter_map(|row| row.complaint(&mut connection, &mut monitor)).collect();
+    assert_eq!(
+        rows.len(),
+        53,
+        "rows that could be read, without the four leases"
+    );
+    let wrong: Vec<String> = rows
+        .iter()
+        .filter_map(|row| row.complaint(&mut connection, &mut monitor))
+        .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     connection.assert_every_key_expires();
 }
@@ -42,8 +49,22 @@ struct Row {
 impl Row {
     fn parse(line: &str) -> Option<Self> {
         let columns: Vec<&str> = line.split('|').map(str::trim).collect();
-        let &[_, number, machine, parameters, before, now, action, result, remaining, retry, reset, after, _, _] =
-            columns.as_slice()
+        let &[
+            _,
+            number,
+            machine,
+            parameters,
+            before,
+            now,
+            action,
+            result,
+            remaining,
+            retry,
+            reset,
+            after,
+            _,
+            _,
+        ] = columns.as_slice()
         else {
             return None;
         };
@@ -83,13 +104,19 @@ impl Row {
         let given = Now::Given(*now);
         let answer = match self.refund {
             Some(age) => {
-                let mut reply = connection.refund(item, Drawn::Ago(Nanos::new(age * self.unit)), given);
+                let mut reply =
+                    connection.refund(item, Drawn::Ago(Nanos::new(age * self.unit)), given);
                 let refunded = read_refund(&mut reply).unwrap();
                 assert_eq!(refunded.now, *now);
-                Answer { allowed: true, state: refunded.state }
+                Answer {
+                    allowed: true,
+                    state: refunded.state,
+                }
             }
             None => {
-                let answers = connection.decide(&[std::slice::from_ref(item)], given).unwrap();
+                let answers = connection
+                    .decide(&[std::slice::from_ref(item)], given)
+                    .unwrap();
                 assert_eq!(answers.now, *now);
                 answers.requests[0].as_ref().unwrap()[0]
             }
@@ -98,18 +125,32 @@ impl Row {
         let span = |span: Nanos| (span.get() / self.unit).to_string();
         let stored = connection.get(&item.key).unwrap_or_default();
         let got = [
-            if outcome.is_allowed() { "allow" } else { "deny" }.to_owned(),
+            if outcome.is_allowed() {
+                "allow"
+            } else {
+                "deny"
+            }
+            .to_owned(),
             outcome.remaining().to_string(),
             outcome.retry_after().map_or("NEVER".to_owned(), span),
             span(outcome.reset_after()),
             stored,
         ];
-        for command in monitor.commands(connection).iter().filter(|command| command[0] == "SET") {
+        for command in monitor
+            .commands(connection)
+            .iter()
+            .filter(|command| command[0] == "SET")
+        {
             let state = answer.state.expect("what was stored");
             let px = (life_ms(state, item.quota, *now) + GRACE_MS).to_string();
             assert_eq!(command[3..], ["PX".to_owned(), px], "row {}", self.number);
         }
-        (got != self.expected).then(|| format!("row {}: expected {:?}, got {got:?}", self.number, self.expected))
+        (got != self.expected).then(|| {
+            format!(
+                "row {}: expected {:?}, got {got:?}",
+                self.number, self.expected
+            )
+        })
     }
 }
 
@@ -117,22 +158,35 @@ fn state(machine: &str, text: &str) -> Option<State> {
     if text == "-" {
         return None;
     }
-    let numbers: Vec<u64> = text.split(':').map(|number| number.parse().unwrap()).collect();
+    let numbers: Vec<u64> = text
+        .split(':')
+        .map(|number| number.parse().unwrap())
+        .collect();
     Some(match (machine, numbers.as_slice()) {
         ("tb", [full_at]) => State::Instant(Timestamp::from_nanos(*full_at)),
         ("ld", [end, slack]) => State::Instant(Timestamp::from_nanos(end * 1_000_000 + slack)),
-        ("swc", &[index, previous, current]) => State::Windows(Windows { index, previous, current }),
+        ("swc", &[index, previous, current]) => State::Windows(Windows {
+            index,
+            previous,
+            current,
+        }),
         _ => panic!("{text}: not a state of this machine"),
     })
 }
 
 fn quota(machine: &str, parameters: &str) -> Quota {
-    let named: HashMap<&str, &str> =
-        parameters.split_whitespace().map(|word| word.split_once('=').unwrap_or((word, ""))).collect();
+    let named: HashMap<&str, &str> = parameters
+        .split_whitespace()
+        .map(|word| word.split_once('=').unwrap_or((word, "")))
+        .collect();
     let get = |name: &str| named[name].parse::<u64>().unwrap();
     match machine {
-        "tb" => TokenBucket::with_interval(Nanos::new(get("T")), get("B")).unwrap().into(),
-        "ld" if named.contains_key("aligned") => Quota::fixed_window(get("S"), Nanos::from_millis(get("D"))).unwrap(),
+        "tb" => TokenBucket::with_interval(Nanos::new(get("T")), get("B"))
+            .unwrap()
+            .into(),
+        "ld" if named.contains_key("aligned") => {
+            Quota::fixed_window(get("S"), Nanos::from_millis(get("D"))).unwrap()
+        }
         "ld" => Quota::leaky_bucket(get("S"), Nanos::from_millis(get("D")), get("k")).unwrap(),
         _ => Quota::sliding_window(get("L"), Nanos::from_millis(get("W"))).unwrap(),
     }

@@ -22,9 +22,18 @@ struct Answers {
 
 /// Reads the reply to a call over these requests.
 fn read_decide(mut reply: Reply, requests: &[&[Item]]) -> Result<Answers, String> {
-    let mut reading = Reading::new(&mut reply, requests.iter().map(|request| request.len()).sum())?;
-    let answers = requests.iter().map(|request| reading.request(request)).collect::<Result<_, _>>()?;
-    Ok(Answers { now: reading.now, requests: answers })
+    let mut reading = Reading::new(
+        &mut reply,
+        requests.iter().map(|request| request.len()).sum(),
+    )?;
+    let answers = requests
+        .iter()
+        .map(|request| reading.request(request))
+        .collect::<Result<_, _>>()?;
+    Ok(Answers {
+        now: reading.now,
+        requests: answers,
+    })
 }
 
 /// The outcome that an answer to this charge means.

@@ -20,19 +20,35 @@ pub type Write = [String; 3];
 
 impl Model {
     /// The outcomes of each request, and what is written after all of them.
-    pub fn decide(&mut self, requests: &[&[Item]], now: Timestamp) -> (Vec<Vec<Outcome>>, Vec<Write>) {
+    pub fn decide(
+        &mut self,
+        requests: &[&[Item]],
+        now: Timestamp,
+    ) -> (Vec<Vec<Outcome>>, Vec<Write>) {
         let mut lives: HashMap<String, u64> = HashMap::new();
-        let outcomes = requests.iter().map(|request| self.request(request, now, &mut lives)).collect();
+        let outcomes = requests
+            .iter()
+            .map(|request| self.request(request, now, &mut lives))
+            .collect();
         let mut writes: Vec<Write> = Vec::new();
         for item in requests.iter().flat_map(|request| request.iter()) {
             if let Some(life_ms) = lives.remove(&item.key) {
-                writes.push([item.key.clone(), written(self.states[&item.key]), (life_ms + GRACE_MS).to_string()]);
+                writes.push([
+                    item.key.clone(),
+                    written(self.states[&item.key]),
+                    (life_ms + GRACE_MS).to_string(),
+                ]);
             }
         }
         (outcomes, writes)
     }
 
-    fn request(&mut self, request: &[Item], now: Timestamp, lives: &mut HashMap<String, u64>) -> Vec<Outcome> {
+    fn request(
+        &mut self,
+        request: &[Item],
+        now: Timestamp,
+        lives: &mut HashMap<String, u64>,
+    ) -> Vec<Outcome> {
         let mut taken: HashMap<&str, (Option<State>, Option<u64>)> = HashMap::new();
         let mut goes_on = true;
         let mut outcomes = Vec::new();
@@ -46,7 +62,9 @@ impl Model {
                 continue;
             }
             if step.outcome.is_allowed() {
-                taken.entry(&item.key).or_insert((before, lives.get(&item.key).copied()));
+                taken
+                    .entry(&item.key)
+                    .or_insert((before, lives.get(&item.key).copied()));
             }
             if let Next::Set(state) = step.next {
                 self.states.insert(item.key.clone(), state);
@@ -94,14 +112,18 @@ fn put<T>(map: &mut HashMap<String, T>, key: &str, value: Option<T>) {
 pub fn written(state: State) -> String {
     match state {
         State::Instant(instant) => instant.as_nanos().to_string(),
-        State::Windows(windows) => format!("{}:{}:{}", windows.index, windows.previous, windows.current),
+        State::Windows(windows) => {
+            format!("{}:{}:{}", windows.index, windows.previous, windows.current)
+        }
     }
 }
 
 /// Milliseconds until a state is of no more use, and two more.
 pub fn life_ms(state: State, quota: Quota, now: Timestamp) -> u64 {
     let millis = match (state, quota) {
-        (State::Instant(full_at), Quota::TokenBucket(_)) => full_at.since(now).get() / Nanos::MILLISECOND.get(),
+        (State::Instant(full_at), Quota::TokenBucket(_)) => {
+            full_at.since(now).get() / Nanos::MILLISECOND.get()
+        }
         (State::Instant(packed), _) => packed.as_millis() - now.as_millis(),
         (State::Windows(windows), Quota::SlidingWindow(window)) => {
             windows.expires_at(window).as_millis() - now.as_millis()

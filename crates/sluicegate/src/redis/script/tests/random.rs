@@ -13,11 +13,20 @@ const OPERATIONS: u64 = 100_000;
 
 #[test]
 fn random_programs_give_the_digits_of_the_machines() {
-    let wanted: Option<u64> = std::env::var("SLUICEGATE_CASES").ok().and_then(|text| text.parse().ok());
+    let wanted: Option<u64> = std::env::var("SLUICEGATE_CASES")
+        .ok()
+        .and_then(|text| text.parse().ok());
     let server = Server::start();
-    let mut player = Player { monitor: Monitor::start(&server), connection: server.connect(), operations: 0 };
+    let mut player = Player {
+        monitor: Monitor::start(&server),
+        connection: server.connect(),
+        operations: 0,
+    };
     let mut seed = wanted.map_or(0x7011_9a7e, |_| {
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64
+        std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap()
+            .as_nanos() as u64
     });
     while player.operations < wanted.unwrap_or(0).max(OPERATIONS) {
         seed += 1;
@@ -29,18 +38,40 @@ fn random_programs_give_the_digits_of_the_machines() {
 #[test]
 fn refunds_of_the_slowest_buckets_are_exact_too() {
     let server = Server::start();
-    let mut player = Player { monitor: Monitor::start(&server), connection: server.connect(), operations: 0 };
+    let mut player = Player {
+        monitor: Monitor::start(&server),
+        connection: server.connect(),
+        operations: 0,
+    };
     let mut dice = Dice(1);
     while player.operations < 500 {
-        let (interval_ms, drip) = ((1 << 41) - dice.below(1 << 20), 1_000_000 - dice.below(1_000));
-        let Some(age_ms) = inverse(drip, interval_ms) else { continue };
+        let (interval_ms, drip) = (
+            (1 << 41) - dice.below(1 << 20),
+            1_000_000 - dice.below(1_000),
+        );
+        let Some(age_ms) = inverse(drip, interval_ms) else {
+            continue;
+        };
         let quota = Quota::leaky_bucket(drip * 2, Nanos::from_millis(interval_ms), drip).unwrap();
-        let cost = (u128::from(age_ms) * u128::from(drip) / u128::from(interval_ms)) as u64 + dice.below(2);
-        let spend = [Item { key: "k0".to_owned(), quota, cost, hash: 0, enforced: true }];
-        let (now, age) = (Timestamp::from_millis((1 << 40) + dice.below(1 << 40)), Nanos::from_millis(age_ms));
+        let cost = (u128::from(age_ms) * u128::from(drip) / u128::from(interval_ms)) as u64
+            + dice.below(2);
+        let spend = [Item {
+            key: "k0".to_owned(),
+            quota,
+            cost,
+            hash: 0,
+            enforced: true,
+        }];
+        let (now, age) = (
+            Timestamp::from_millis((1 << 40) + dice.below(1 << 40)),
+            Nanos::from_millis(age_ms),
+        );
         let mut model = Model::default();
         player.connection.call(&["DEL", "k0"]);
-        player.connection.decide(&[&spend], Now::Given(now)).unwrap();
+        player
+            .connection
+            .decide(&[&spend], Now::Given(now))
+            .unwrap();
         model.decide(&[&spend], now);
         player.monitor.commands(&mut player.connection);
         let later = now.after(age).as_nanos();
@@ -87,8 +118,15 @@ impl Player {
         }
         self.connection.assert_every_key_expires();
         for key in (0..4).map(|key| format!("k{key}")) {
-            let expected = model.states.get(&key).map(|state| super::model::written(*state));
-            assert_eq!(self.connection.get(&key), expected, "seed {seed}, {key} at the end");
+            let expected = model
+                .states
+                .get(&key)
+                .map(|state| super::model::written(*state));
+            assert_eq!(
+                self.connection.get(&key),
+                expected,
+                "seed {seed}, {key} at the end"
+            );
         }
         self.connection.call(&["FLUSHALL"]);
         self.monitor.commands(&mut self.connection);
@@ -103,27 +141,42 @@ impl Player {
         place: &str,
     ) -> Option<Outcome> {
         let requests: Vec<Vec<Item>> = (0..1 + dice.below_one_of(&[1, 4, 9]))
-            .map(|_| (0..1 + dice.below_one_of(&[1, 1, 3])).map(|_| dice.item(quotas)).collect())
+            .map(|_| {
+                (0..1 + dice.below_one_of(&[1, 1, 3]))
+                    .map(|_| dice.item(quotas))
+                    .collect()
+            })
             .collect();
         let requests: Vec<&[Item]> = requests.iter().map(Vec::as_slice).collect();
         let now = Timestamp::from_nanos(now);
         let answers = self.connection.decide(&requests, Now::Given(now)).unwrap();
         let (outcomes, writes) = model.decide(&requests, now);
         assert_eq!(answers.now, now, "{place}");
-        for ((request, answers), expected) in requests.iter().zip(&answers.requests).zip(&outcomes) {
+        for ((request, answers), expected) in requests.iter().zip(&answers.requests).zip(&outcomes)
+        {
             let answers = answers.as_ref().unwrap();
-            let got: Vec<Outcome> = request.iter().zip(answers).map(|(item, a)| told(item, a, now)).collect();
+            let got: Vec<Outcome> = request
+                .iter()
+                .zip(answers)
+                .map(|(item, a)| told(item, a, now))
+                .collect();
             assert_eq!(got, *expected, "{place}: {requests:?}");
             self.operations += request.len() as u64;
         }
         let commands = self.monitor.commands(&mut self.connection);
-        let sets: Vec<Vec<String>> = commands.iter().filter(|command| command[0] == "SET").cloned().collect();
+        let sets: Vec<Vec<String>> = commands
+            .iter()
+            .filter(|command| command[0] == "SET")
+            .cloned()
+            .collect();
         let expected: Vec<Vec<String>> = writes
             .into_iter()
             .map(|[key, value, px]| vec!["SET".to_owned(), key, value, "PX".to_owned(), px])
             .collect();
         assert_eq!(sets, expected, "{place}: {requests:?}");
-        outcomes.first().and_then(|outcomes| outcomes.first().copied())
+        outcomes
+            .first()
+            .and_then(|outcomes| outcomes.first().copied())
     }
 
     fn refund(
@@ -145,20 +198,40 @@ impl Player {
         None
     }
 
-    fn check_refund(&mut self, model: &mut Model, item: &Item, drawn: Drawn, now: u64, place: &str) {
+    fn check_refund(
+        &mut self,
+        model: &mut Model,
+        item: &Item,
+        drawn: Drawn,
+        now: u64,
+        place: &str,
+    ) {
         let now = Timestamp::from_nanos(now);
         let age = match drawn {
             Drawn::Ago(age) => age,
             Drawn::At(instant) => now.since(instant),
         };
-        let refunded = read_refund(&mut self.connection.refund(item, drawn, Now::Given(now))).unwrap();
+        let refunded =
+            read_refund(&mut self.connection.refund(item, drawn, Now::Given(now))).unwrap();
         let (expected, write) = model.refund(item, age, now);
-        let got = told(item, &Answer { allowed: true, state: refunded.state }, now);
+        let got = told(
+            item,
+            &Answer {
+                allowed: true,
+                state: refunded.state,
+            },
+            now,
+        );
         assert_eq!(got, expected, "{place}: refund of {item:?}, {drawn:?}");
         let commands = self.monitor.commands(&mut self.connection);
         let set = commands.iter().find(|command| command[0] == "SET");
-        let expected = write.map(|[key, value, px]| vec!["SET".to_owned(), key, value, "PX".to_owned(), px]);
-        assert_eq!(set, expected.as_ref(), "{place}: refund of {item:?}, {drawn:?}");
+        let expected =
+            write.map(|[key, value, px]| vec!["SET".to_owned(), key, value, "PX".to_owned(), px]);
+        assert_eq!(
+            set,
+            expected.as_ref(),
+            "{place}: refund of {item:?}, {drawn:?}"
+        );
         self.operations += 1;
     }
 }
@@ -204,14 +277,23 @@ impl Dice {
 
     fn quota(&mut self) -> Quota {
         loop {
-            let (size, millis) = (self.log_one_of(&[10, 1_000_000]), self.log_one_of(&[5_000, 100_000_000]));
+            let (size, millis) = (
+                self.log_one_of(&[10, 1_000_000]),
+                self.log_one_of(&[5_000, 100_000_000]),
+            );
             let span = Nanos::from_millis(millis);
             let quota = match self.below(10) {
                 0..3 => Quota::new(self.log(1_000_000), Nanos::SECOND, size).ok(),
-                3 => TokenBucket::with_interval(Nanos::new(self.log(1 << 52)), self.log(1 << 52)).ok().map(Quota::from),
+                3 => TokenBucket::with_interval(Nanos::new(self.log(1 << 52)), self.log(1 << 52))
+                    .ok()
+                    .map(Quota::from),
                 4..6 => Quota::leaky_bucket(size, span, self.log_one_of(&[2, 1_000])).ok(),
-                6 => Quota::leaky_bucket(self.log(1 << 51), Nanos::from_millis(self.log(1 << 42)), self.log(1_000_000))
-                    .ok(),
+                6 => Quota::leaky_bucket(
+                    self.log(1 << 51),
+                    Nanos::from_millis(self.log(1 << 42)),
+                    self.log(1_000_000),
+                )
+                .ok(),
                 7 => Quota::fixed_window(size, span).ok(),
                 _ => Quota::sliding_window(size, span).ok(),
             };
@@ -223,12 +305,32 @@ impl Dice {
 
     fn item(&mut self, quotas: &[Quota]) -> Item {
         let key = self.below(quotas.len() as u64) as usize;
-        let quota = if self.one_in(50) { self.quota() } else { quotas[key] };
+        let quota = if self.one_in(50) {
+            self.quota()
+        } else {
+            quotas[key]
+        };
         let limit = quota.limit();
         let part = (u128::from(limit) * u128::from(self.below(256)) / 256) as u64;
-        let cost = *self.pick(&[0, 1, 1, 1, part, part / 4, part / 4, limit, limit.saturating_add(1)]);
+        let cost = *self.pick(&[
+            0,
+            1,
+            1,
+            1,
+            part,
+            part / 4,
+            part / 4,
+            limit,
+            limit.saturating_add(1),
+        ]);
         let cost = if self.one_in(100) { u64::MAX } else { cost };
-        Item { key: format!("k{key}"), hash: 0, quota, cost, enforced: !self.one_in(5) }
+        Item {
+            key: format!("k{key}"),
+            hash: 0,
+            quota,
+            cost,
+            enforced: !self.one_in(5),
+        }
     }
 
     /// A span that means something to a quota.
@@ -238,9 +340,13 @@ impl Dice {
         match self.below(8) {
             0..2 => 0,
             2 => self.below(3_000_000),
-            3 => unit.saturating_mul(self.below(4)).saturating_add(self.below(2)),
+            3 => unit
+                .saturating_mul(self.below(4))
+                .saturating_add(self.below(2)),
             4 => (u128::from(whole) * u128::from(self.below(300)) / 256) as u64,
-            5 => last.and_then(|last| last.retry_after()).map_or(1, |wait| wait.get().saturating_sub(self.below(2))),
+            5 => last
+                .and_then(|last| last.retry_after())
+                .map_or(1, |wait| wait.get().saturating_sub(self.below(2))),
             6 => unit.saturating_mul(self.below(20)) / 16,
             _ => self.log(1 << 50),
         }
@@ -251,7 +357,12 @@ impl Dice {
         let next = match self.below(20) {
             0 => now.saturating_sub(self.below(5_000_000_000)),
             1 => now.saturating_sub(self.below(130_000_000_000)),
-            2 => now.saturating_sub(quota.window().get().saturating_add(self.below(130_000_000_000))),
+            2 => now.saturating_sub(
+                quota
+                    .window()
+                    .get()
+                    .saturating_add(self.below(130_000_000_000)),
+            ),
             _ => now.saturating_add(self.span(quota, last)),
         };
         next.min(1 << 62)

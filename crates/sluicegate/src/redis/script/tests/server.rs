@@ -23,8 +23,13 @@ impl Server {
     pub fn connect(&self) -> Connection {
         let stream = TcpStream::connect(self.0.address()).unwrap();
         stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        let mut connection = Connection { stream, unread: Vec::new() };
+        stream
+            .set_read_timeout(Some(Duration::from_secs(30)))
+            .unwrap();
+        let mut connection = Connection {
+            stream,
+            unread: Vec::new(),
+        };
         for script in [decide_script(), refund_script()] {
             let sha = connection.call(&["SCRIPT", "LOAD", script.source]);
             assert_eq!(sha, Reply::Bulk(script.sha.clone().into_bytes()));
@@ -98,11 +103,18 @@ impl Connection {
 
     /// No key lives for ever.
     pub fn assert_every_key_expires(&mut self) {
-        let Reply::Array(keys) = self.call(&["KEYS", "*"]) else { panic!("no keys") };
+        let Reply::Array(keys) = self.call(&["KEYS", "*"]) else {
+            panic!("no keys")
+        };
         for key in keys {
-            let Reply::Bulk(key) = key else { panic!("no key: {key:?}") };
+            let Reply::Bulk(key) = key else {
+                panic!("no key: {key:?}")
+            };
             let key = String::from_utf8(key).unwrap();
-            assert!(matches!(self.call(&["PTTL", &key]), Reply::Integer(1..)), "{key} has no end");
+            assert!(
+                matches!(self.call(&["PTTL", &key]), Reply::Integer(1..)),
+                "{key} has no end"
+            );
         }
     }
 }
@@ -124,12 +136,20 @@ impl Monitor {
         connection.call(&["ECHO", "so far"]);
         let mut commands = Vec::new();
         loop {
-            let Reply::Simple(line) = self.watching.receive() else { panic!("not a line of MONITOR") };
+            let Reply::Simple(line) = self.watching.receive() else {
+                panic!("not a line of MONITOR")
+            };
             if line.contains(r#""ECHO" "so far""#) {
                 return commands;
             }
             if let Some((_, words)) = line.split_once(" lua] ") {
-                commands.push(words.trim_matches('"').split(r#"" ""#).map(str::to_owned).collect());
+                commands.push(
+                    words
+                        .trim_matches('"')
+                        .split(r#"" ""#)
+                        .map(str::to_owned)
+                        .collect(),
+                );
             }
         }
     }

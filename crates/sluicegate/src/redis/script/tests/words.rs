@@ -12,7 +12,13 @@ use crate::redis::wire::tests::any_reply;
 use crate::redis::wire::{Reply, begin, parse};
 
 fn item(key: &str, quota: impl Into<Quota>, cost: u64) -> Item {
-    Item { key: key.to_owned(), quota: quota.into(), cost, hash: 0, enforced: true }
+    Item {
+        key: key.to_owned(),
+        quota: quota.into(),
+        cost,
+        hash: 0,
+        enforced: true,
+    }
 }
 
 fn words(requests: &[&[Item]], now: Now) -> Vec<String> {
@@ -21,11 +27,19 @@ fn words(requests: &[&[Item]], now: Now) -> Vec<String> {
     let mut command = Vec::new();
     begin(&mut command, count);
     command.extend(arguments);
-    let Ok(Some((Reply::Array(words), end))) = parse(&command) else { panic!("no command: {command:?}") };
+    let Ok(Some((Reply::Array(words), end))) = parse(&command) else {
+        panic!("no command: {command:?}")
+    };
     assert_eq!(end, command.len(), "more strings than were counted");
     words
         .iter()
-        .map(|word| if let Reply::Bulk(word) = word { String::from_utf8_lossy(word).into() } else { panic!() })
+        .map(|word| {
+            if let Reply::Bulk(word) = word {
+                String::from_utf8_lossy(word).into()
+            } else {
+                panic!()
+            }
+        })
         .collect()
 }
 
@@ -34,9 +48,15 @@ fn charges_are_told_in_few_words() {
     let bucket = Quota::per_second(100).burst(20);
     let window = Quota::sliding_window(5, Nanos::MINUTE).unwrap();
     let drips = Quota::leaky_bucket(10, Nanos::SECOND, 2).unwrap();
-    let reported = Item { enforced: false, ..item("b", drips, 99) };
+    let reported = Item {
+        enforced: false,
+        ..item("b", drips, 99)
+    };
     let alone = [item("a", bucket, 1)];
-    assert_eq!(words(&[&alone], Now::Server), ["1", "a", "", "t200000000:10000000"]);
+    assert_eq!(
+        words(&[&alone], Now::Server),
+        ["1", "a", "", "t200000000:10000000"]
+    );
     let now = Timestamp::from_nanos(12);
     let group = [item("a", bucket, 0), reported, item("c", window, 2)];
     let last = [item("d", Quota::fixed_window(7, Nanos::SECOND).unwrap(), 7)];
@@ -67,7 +87,9 @@ fn charges_are_told_in_few_words() {
 #[test]
 fn many_keys_are_named_like_few() {
     let bucket = Quota::per_second(1);
-    let requests: Vec<[Item; 1]> = (0..20).map(|n| [item(&format!("k{}", n % 7), bucket, 1)]).collect();
+    let requests: Vec<[Item; 1]> = (0..20)
+        .map(|n| [item(&format!("k{}", n % 7), bucket, 1)])
+        .collect();
     let requests: Vec<&[Item]> = requests.iter().map(|request| &request[..]).collect();
     let words = words(&requests, Now::Server);
     assert_eq!(words[..8], ["7", "k0", "k1", "k2", "k3", "k4", "k5", "k6"]);
@@ -79,12 +101,28 @@ fn many_keys_are_named_like_few() {
 fn a_reply_of_the_wrong_shape_names_what_was_expected() {
     let request = [item("a", Quota::per_second(1), 1)];
     let now = Reply::Bulk(b"5".to_vec());
-    let read = |replies: Vec<Reply>| read_decide(Reply::Array(replies), &[&request]).map(|_| ()).unwrap_err();
+    let read = |replies: Vec<Reply>| {
+        read_decide(Reply::Array(replies), &[&request])
+            .map(|_| ())
+            .unwrap_err()
+    };
     assert_eq!(read(vec![now.clone()]), "expected 2 replies, got 1");
-    assert_eq!(read(vec![Reply::Integer(1), Reply::Integer(1)]), "expected the time in digits, got Some(Integer(1))");
-    assert_eq!(read(vec![now, Reply::Nil]), "expected the answer to a charge, got Some(Nil)");
-    assert_eq!(read_decide(Reply::Nil, &[&request]).unwrap_err(), "expected an array, got Nil");
-    assert_eq!(read_refund(&mut Reply::Error("NOSCRIPT".to_owned())).unwrap_err(), "NOSCRIPT");
+    assert_eq!(
+        read(vec![Reply::Integer(1), Reply::Integer(1)]),
+        "expected the time in digits, got Some(Integer(1))"
+    );
+    assert_eq!(
+        read(vec![now, Reply::Nil]),
+        "expected the answer to a charge, got Some(Nil)"
+    );
+    assert_eq!(
+        read_decide(Reply::Nil, &[&request]).unwrap_err(),
+        "expected an array, got Nil"
+    );
+    assert_eq!(
+        read_refund(&mut Reply::Error("NOSCRIPT".to_owned())).unwrap_err(),
+        "NOSCRIPT"
+    );
 }
 
 #[test]
