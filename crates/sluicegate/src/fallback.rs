@@ -12,9 +12,9 @@ use sluicegate_core::algorithm::State;
 use sluicegate_core::{Charge, FailurePolicy, List, Nanos, Outcome, Timestamp};
 
 use crate::clock::Clock;
+use crate::failure::failure_policy_of;
 use crate::local::{At, LocalOptions, LocalStore};
 use crate::store::Store;
-use crate::verdict::policy_of;
 
 /// Counters for the time without a store; made when they are first needed, and kept.
 #[derive(Debug, Default)]
@@ -38,8 +38,9 @@ pub(crate) struct Held<'a> {
 pub(crate) enum Hold<'a> {
     /// Ask the store. Nothing is held for counters that are full here.
     Taken(Vec<Held<'a>>),
-    /// It does not fit here, so the store need not be asked.
-    Denied(List<Charge<'a>>, List<Outcome>),
+    /// It does not fit here, so the store need not be asked: one entry per charge of the request,
+    /// `None` for those that owe nothing here.
+    Denied(List<Option<Outcome>>),
 }
 
 /// Whether a request with these answers is let pass.
@@ -119,7 +120,8 @@ impl Fallback {
                 .compare_exchange(owing_until, 0, AcqRel, Relaxed);
             return Hold::Taken(Vec::new());
         }
-        let is_local = |charge: &Charge<'_>| policy_of(charge, by_default) == FailurePolicy::Local;
+        let is_local =
+            |charge: &Charge<'_>| failure_policy_of(charge, by_default) == FailurePolicy::Local;
         let is_held = |place: usize| already.iter().any(|held| held.place == place);
         let owing = charges
             .iter()
@@ -136,7 +138,12 @@ impl Fallback {
             .zip(&outcomes)
             .any(|(charge, outcome)| charge.enforced && !outcome.is_allowed())
         {
-            return Hold::Denied(held, outcomes);
+            let outcome_at = |index| {
+                let mut decided = owing.iter().zip(&outcomes);
+                let (_, outcome) = decided.find(|((owing_at, ..), _)| *owing_at == index)?;
+                Some(*outcome)
+            };
+            return Hold::Denied((0..charges.len()).map(outcome_at).collect());
         }
         let held = owing
             .into_iter()

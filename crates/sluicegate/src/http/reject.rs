@@ -6,7 +6,7 @@ use http::{Response, StatusCode};
 use sluicegate_core::{AmbiguousPath, Decision, FailureStatus, KeyPart, MissingKey, Outcome};
 
 use super::accept::prefers_json;
-use super::extract::TwinHeader;
+use super::extract::{Misread, TwinHeader};
 use super::fields::{Fields, push_number};
 use super::headers::{ResponseHeaders, retry_after_secs};
 
@@ -25,6 +25,16 @@ pub enum Rejection<'a> {
     AmbiguousPath(AmbiguousPath),
     /// The path, in its one spelling, is longer than a target may be: 414.
     PathTooLong,
+}
+
+impl<'a> From<&'a Misread> for Rejection<'a> {
+    fn from(misread: &'a Misread) -> Self {
+        match misread {
+            Misread::AmbiguousPath(ambiguous) => Self::AmbiguousPath(*ambiguous),
+            Misread::TwinHeader(twin) => Self::TwinHeader(twin),
+            Misread::PathTooLong => Self::PathTooLong,
+        }
+    }
 }
 
 impl Rejection<'_> {

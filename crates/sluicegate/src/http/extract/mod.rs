@@ -3,10 +3,12 @@
 mod client_ip;
 mod hops;
 mod host;
+mod reading;
 mod twin;
 
 pub use client_ip::{ClientIp, ProxyHeader, Unused};
 pub use host::host_of;
+pub use reading::{Misread, ReadRequest, RequestHead, one_spelling};
 pub use twin::{KeyHeaders, TwinHeader};
 
 use std::borrow::Cow;
@@ -14,7 +16,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use http::request::Parts;
 use http::{Extensions, HeaderMap};
-use sluicegate_core::{AmbiguousPath, HeaderValue, Headers, Principal, Subject, normalise_path};
+use sluicegate_core::{AmbiguousPath, HeaderValue, Headers, Principal, Subject};
 
 /// Reads who is asking from a request.
 ///
@@ -34,14 +36,30 @@ use sluicegate_core::{AmbiguousPath, HeaderValue, Headers, Principal, Subject, n
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn extract<'a>(parts: &'a Parts, client_ip: &ClientIp) -> Result<Extracted<'a>, AmbiguousPath> {
+    let head = RequestHead::of(parts, client_ip);
     Ok(Extracted {
-        client_ip: client_ip.resolve(peer_of(&parts.extensions), &parts.headers),
-        method: parts.method.as_str(),
-        host: host::host_of(&parts.uri, &parts.headers),
-        path: normalise_path(parts.uri.path())?,
+        client_ip: head.client_ip,
+        method: head.method,
+        host: head.host,
+        path: one_spelling(head.path)?,
         headers: HeaderLines(&parts.headers),
-        principal: parts.extensions.get(),
+        principal: head.principal,
     })
+}
+
+impl<'a> RequestHead<'a> {
+    /// A request of the `http` crate: peer and principal come from its extensions.
+    pub fn of(parts: &'a Parts, client_ip: &ClientIp) -> Self {
+        Self {
+            method: parts.method.as_str(),
+            path: parts.uri.path(),
+            target: Some(&parts.uri),
+            host: host_of(&parts.uri, &parts.headers),
+            client_ip: client_ip.resolve(peer_of(&parts.extensions), &parts.headers),
+            headers: &parts.headers,
+            principal: parts.extensions.get(),
+        }
+    }
 }
 
 /// What a request says about its caller; [`Extracted::subject`] is the view that a limiter takes.
