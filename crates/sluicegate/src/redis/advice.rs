@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-use self::facts::Facts;
+use self::facts::ServerFacts;
 use super::endpoint::Endpoint;
 use super::scout;
 use super::store::RedisStore;
@@ -59,15 +59,15 @@ impl RedisStore {
         let patience = 2 * Duration::from_nanos(self.options().connect_timeout.get());
         let deadline = Instant::now() + patience;
         self.start();
-        let found = timeout_at(deadline, scout::search(&self.context))
+        let found = timeout_at(deadline, scout::find_owners(&self.context))
             .await
             .map_err(|_| StoreError::TimedOut)?;
         let map = found.map_err(StoreError::Unavailable)?;
         let mut asked = JoinSet::new();
         for lane in map.lanes() {
-            let (node, dialing) = (lane.endpoint.clone(), self.context.dialing.clone());
+            let (node, dialer) = (lane.endpoint.clone(), self.context.dialer.clone());
             asked.spawn(async move {
-                let facts = timeout_at(deadline, Facts::ask(&node, &dialing)).await;
+                let facts = timeout_at(deadline, ServerFacts::ask(&node, &dialer)).await;
                 (
                     node,
                     facts.unwrap_or_else(|_| Err(format!("no answer within {patience:?}"))),

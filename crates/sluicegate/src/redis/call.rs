@@ -4,20 +4,20 @@ use sluicegate_core::Timestamp;
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
-use super::ask::{Ask, Work};
 use super::options::RedisClock;
-use super::script::{self, Now, Script};
+use super::request::{Operation, StoreRequest};
+use super::script::{self, RedisScript, ScriptTime};
 use super::wire;
 
 /// One command that was written and not answered yet.
 pub(super) struct Call {
     /// Calls that were written together have the same number.
-    pub(super) launch: u64,
+    pub(super) batch: u64,
     pub(super) sent: Instant,
-    pub(super) asks: Vec<Ask>,
+    pub(super) requests: Vec<StoreRequest>,
     pub(super) kind: CallKind,
     /// Times the node did not know the script.
-    pub(super) unknown: u8,
+    pub(super) noscript_count: u8,
 }
 
 /// Which command it is.
@@ -41,7 +41,7 @@ pub(super) enum CallKind {
 
 /// How a script is named in a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum ScriptForm {
     /// By its digest.
     Digest,
     /// By its text, which the node then remembers.
@@ -50,24 +50,24 @@ pub(super) enum Form {
 
 impl Call {
     /// A call over all of `asks`, which are of the same kind.
-    pub(super) fn new(launch: u64, asks: Vec<Ask>, sent: Instant) -> Self {
-        let kind = CallKind::of(&asks[0]);
+    pub(super) fn new(batch: u64, requests: Vec<StoreRequest>, sent: Instant) -> Self {
+        let kind = CallKind::of(&requests[0]);
         Self {
-            launch,
+            batch,
             sent,
-            asks,
+            requests,
             kind,
-            unknown: 0,
+            noscript_count: 0,
         }
     }
 
-    pub(super) fn asking(launch: u64, sent: Instant) -> Self {
+    pub(super) fn asking(batch: u64, sent: Instant) -> Self {
         Self {
-            launch,
+            batch,
             sent,
-            asks: Vec::new(),
+            requests: Vec::new(),
             kind: CallKind::Asking,
-            unknown: 0,
+            noscript_count: 0,
         }
     }
 
@@ -76,28 +76,28 @@ impl Call {
         &self,
         out: &mut Vec<u8>,
         body: &mut Vec<u8>,
-        form: Form,
+        form: ScriptForm,
         clock: RedisClock,
     ) {
         body.clear();
         let strings = self.write_body(body, clock);
         match (self.kind.script(), form) {
             (Some(script), form) => {
-                wire::begin(out, 2 + strings);
+                wire::write_array_header(out, 2 + strings);
                 match form {
-                    Form::Digest => wire::bulk(out, b"EVALSHA"),
-                    Form::Text => wire::bulk(out, b"EVAL"),
+                    ScriptForm::Digest => wire::write_bulk(out, b"EVALSHA"),
+                    ScriptForm::Text => wire::write_bulk(out, b"EVAL"),
                 }
-                let name = if form == Form::Digest {
+                let name = if form == ScriptForm::Digest {
                     script.sha.as_bytes()
                 } else {
                     script.source.as_bytes()
                 };
-                wire::bulk(out, name);
+                wire::write_bulk(out, name);
             }
             (None, _) => {
-                wire::begin(out, 1 + strings);
-                wire::bulk(out, self.kind.command());
+                wire::write_array_header(out, 1 + strings);
+                wire::write_bulk(out, self.kind.command());
             }
         }
         out.extend_from_slice(body);
@@ -105,30 +105,35 @@ impl Call {
 
     /// Everything after the script; returns how many strings that is.
     fn write_body(&self, body: &mut Vec<u8>, clock: RedisClock) -> usize {
-        let now = now(&self.asks, clock, self.sent);
-        match self.asks.first().map(|ask| &ask.work) {
-            Some(Work::Decide(_)) => {
-                let requests: SmallVec<[&[_]; 256]> =
-                    self.asks.iter().filter_map(Ask::items).collect();
+        let now = now(&self.requests, clock, self.sent);
+        match self.requests.first().map(|request| &request.operation) {
+            Some(Operation::Decide(_)) => {
+                let requests: SmallVec<[&[_]; 256]> = self
+                    .requests
+                    .iter()
+                    .filter_map(StoreRequest::charges)
+                    .collect();
                 script::write_decide(body, &requests, now)
             }
-            Some(Work::Refund { item, drawn }) => script::write_refund(body, item, *drawn, now),
-            Some(Work::Delete { key, .. }) => {
-                wire::bulk(body, key.as_bytes());
+            Some(Operation::Refund { charge, drawn }) => {
+                script::write_refund(body, charge, *drawn, now)
+            }
+            Some(Operation::Delete { key, .. }) => {
+                wire::write_bulk(body, key.as_bytes());
                 1
             }
-            Some(Work::Get { key }) => {
-                wire::bulk(body, key.as_bytes());
+            Some(Operation::Get { key }) => {
+                wire::write_bulk(body, key.as_bytes());
                 1
             }
-            Some(Work::Put { key, value, ttl_ms }) => {
-                wire::bulk(body, key.as_bytes());
-                wire::bulk(body, value);
-                wire::bulk(body, b"PX");
-                wire::bulk(body, ttl_ms.to_string().as_bytes());
+            Some(Operation::Put { key, value, ttl_ms }) => {
+                wire::write_bulk(body, key.as_bytes());
+                wire::write_bulk(body, value);
+                wire::write_bulk(body, b"PX");
+                wire::write_bulk(body, ttl_ms.to_string().as_bytes());
                 4
             }
-            Some(Work::Swap {
+            Some(Operation::Swap {
                 key,
                 read,
                 value,
@@ -136,7 +141,7 @@ impl Call {
             }) => {
                 let ttl_ms = ttl_ms.to_string();
                 for word in [b"1", key.as_bytes(), read, value, ttl_ms.as_bytes()] {
-                    wire::bulk(body, word);
+                    wire::write_bulk(body, word);
                 }
                 5
             }
@@ -146,18 +151,18 @@ impl Call {
 }
 
 impl CallKind {
-    fn of(ask: &Ask) -> Self {
-        match ask.work {
-            Work::Decide(_) => Self::Decide,
-            Work::Refund { .. } => Self::Refund,
-            Work::Delete { .. } => Self::Delete,
-            Work::Get { .. } => Self::Get,
-            Work::Put { .. } => Self::Put,
-            Work::Swap { .. } => Self::Swap,
+    fn of(request: &StoreRequest) -> Self {
+        match request.operation {
+            Operation::Decide(_) => Self::Decide,
+            Operation::Refund { .. } => Self::Refund,
+            Operation::Delete { .. } => Self::Delete,
+            Operation::Get { .. } => Self::Get,
+            Operation::Put { .. } => Self::Put,
+            Operation::Swap { .. } => Self::Swap,
         }
     }
 
-    fn script(self) -> Option<&'static Script> {
+    fn script(self) -> Option<&'static RedisScript> {
         match self {
             Self::Decide => Some(script::decide_script()),
             Self::Refund => Some(script::refund_script()),
@@ -178,26 +183,28 @@ impl CallKind {
     }
 }
 
-impl Ask {
-    pub(super) fn items(&self) -> Option<&[super::Item]> {
-        match &self.work {
-            Work::Decide(items) => Some(items),
-            Work::Refund { .. }
-            | Work::Delete { .. }
-            | Work::Get { .. }
-            | Work::Put { .. }
-            | Work::Swap { .. } => None,
+impl StoreRequest {
+    pub(super) fn charges(&self) -> Option<&[super::StoreCharge]> {
+        match &self.operation {
+            Operation::Decide(charges) => Some(charges),
+            Operation::Refund { .. }
+            | Operation::Delete { .. }
+            | Operation::Get { .. }
+            | Operation::Put { .. }
+            | Operation::Swap { .. } => None,
         }
     }
 }
 
 /// The time that the script goes by.
-fn now(asks: &[Ask], clock: RedisClock, sent: Instant) -> Now {
-    let by_callers_clock =
-        |at: &dyn Fn(&Ask) -> Timestamp| asks.iter().map(at).max().unwrap_or_default();
+fn now(requests: &[StoreRequest], clock: RedisClock, sent: Instant) -> ScriptTime {
+    let callers_time =
+        |at: &dyn Fn(&StoreRequest) -> Timestamp| requests.iter().map(at).max().unwrap_or_default();
     match clock {
-        RedisClock::Server => Now::Server,
-        RedisClock::Replica => Now::Replica(by_callers_clock(&|ask| ask.by_callers_clock(sent))),
-        RedisClock::Given => Now::Given(by_callers_clock(&|ask| ask.asked_at)),
+        RedisClock::Server => ScriptTime::Server,
+        RedisClock::Replica => {
+            ScriptTime::Replica(callers_time(&|request| request.callers_time(sent)))
+        }
+        RedisClock::Given => ScriptTime::Given(callers_time(&|request| request.submitted_at)),
     }
 }

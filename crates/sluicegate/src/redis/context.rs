@@ -7,46 +7,46 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use super::ask::Ask;
-use super::dial::Dialing;
+use super::dial::Dialer;
 use super::health;
 use super::options::{RedisClock, RedisOptions};
+use super::request::StoreRequest;
 use super::router::Router;
 use super::shadow::{ClockRates, Shadows};
-use super::waits::Waits;
+use super::waits::WaitHistogram;
 
 /// The shared part of a store.
-pub(super) struct Context {
+pub(super) struct StoreContext {
     pub(super) options: RedisOptions,
-    pub(super) dialing: Dialing,
+    pub(super) dialer: Dialer,
     /// How the sentinels are reached, where that differs.
-    pub(super) sentinel_dialing: Option<Dialing>,
+    pub(super) sentinel_dialer: Option<Dialer>,
     pub(super) deadline: Duration,
     pub(super) router: Router,
     pub(super) shadows: Shadows,
     pub(super) foreign_values: AtomicU64,
-    pub(super) waits: Waits,
+    pub(super) waits: WaitHistogram,
     tasks: Mutex<JoinSet<()>>,
 }
 
-impl Context {
+impl StoreContext {
     pub(super) fn new(
         options: RedisOptions,
-        dialing: Dialing,
-        sentinel_dialing: Option<Dialing>,
+        dialer: Dialer,
+        sentinel_dialer: Option<Dialer>,
     ) -> Self {
         let rates = match options.clock {
             RedisClock::Given => ClockRates::Same,
-            RedisClock::Server | RedisClock::Replica => ClockRates::Apart,
+            RedisClock::Server | RedisClock::Replica => ClockRates::MayDrift,
         };
         Self {
-            dialing,
-            sentinel_dialing,
+            dialer,
+            sentinel_dialer,
             deadline: Duration::from_nanos(options.deadline.get()),
             router: Router::new(),
             shadows: Shadows::new(rates),
             foreign_values: AtomicU64::new(0),
-            waits: Waits::default(),
+            waits: WaitHistogram::default(),
             tasks: Mutex::new(JoinSet::new()),
             options,
         }
@@ -68,14 +68,14 @@ impl Context {
     }
 
     /// Counts a value under our name that is not ours, and says so: the first time, and then now and again.
-    pub(super) fn foreign_value(&self, ask: &Ask, error: &str) {
+    pub(super) fn foreign_value(&self, request: &StoreRequest, error: &str) {
         const REPEAT: u64 = 10_000;
         let seen = self.foreign_values.fetch_add(1, Ordering::Relaxed);
         if seen.is_multiple_of(REPEAT) {
-            let key = ask
-                .items()
-                .and_then(|items| items.first())
-                .map_or("", |item| item.key.as_str());
+            let key = request
+                .charges()
+                .and_then(|charges| charges.first())
+                .map_or("", |charge| charge.key.as_str());
             health::log_foreign(key, error);
         }
     }

@@ -1,14 +1,14 @@
 //! From an endpoint to a connection that is ready for commands.
 
+mod connection;
 mod error;
-mod greeting;
-mod link;
+mod login;
 #[cfg(test)]
 mod tests;
 mod tls;
 
-pub(super) use error::Blame;
-pub(super) use link::Link;
+pub(super) use connection::NodeConnection;
+pub(super) use error::FailureClass;
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use self::error::{Cause, DialError, Step};
+use self::error::{DialCause, DialError, DialStep};
 use self::tls::Tls;
 use super::endpoint::Endpoint;
 use super::options::RedisOptions;
@@ -27,14 +27,14 @@ use super::secret::Credentials;
 
 /// How to dial: prepared once, used for every connection.
 #[derive(Clone)]
-pub(super) struct Dialing {
+pub(super) struct Dialer {
     credentials: Credentials,
     database: u32,
     tls: Option<Tls>,
     timeout: Duration,
 }
 
-impl Dialing {
+impl Dialer {
     /// Checks the options and reads certificates. Nothing is dialed.
     pub(super) fn prepare(options: &RedisOptions) -> Result<Self, OptionsError> {
         options.validate()?;
@@ -47,7 +47,7 @@ impl Dialing {
     }
 
     /// The same for sentinels, which have credentials of their own and no databases.
-    pub(super) fn to_sentinels(&self, credentials: &Credentials) -> Self {
+    pub(super) fn for_sentinels(&self, credentials: &Credentials) -> Self {
         Self {
             credentials: credentials.clone(),
             database: 0,
@@ -56,59 +56,65 @@ impl Dialing {
     }
 }
 
-/// A connection to `endpoint`, encrypted, authenticated and on the right database, within the time that `how` gives.
-pub(super) async fn dial(endpoint: &Endpoint, how: &Dialing) -> Result<Link, DialError> {
-    let attempt = Attempt {
+/// A connection to `endpoint`, encrypted, authenticated and on the right database, within the time that `dialer` gives.
+pub(super) async fn dial(
+    endpoint: &Endpoint,
+    dialer: &Dialer,
+) -> Result<NodeConnection, DialError> {
+    let attempt = DialAttempt {
         endpoint,
-        timeout: how.timeout,
-        deadline: Instant::now() + how.timeout,
+        timeout: dialer.timeout,
+        deadline: Instant::now() + dialer.timeout,
     };
     let lookup = async {
         Ok(lookup_host((endpoint.host(), endpoint.port()))
             .await?
             .collect::<Vec<_>>())
     };
-    let addresses = attempt.at(Step::Resolve, lookup).await?;
+    let addresses = attempt.at(DialStep::Resolve, lookup).await?;
     let stream = attempt
-        .at(Step::Connect, connect(&addresses, attempt.deadline))
+        .at(DialStep::Connect, connect(&addresses, attempt.deadline))
         .await?;
-    let mut link = match &how.tls {
+    let mut connection = match &dialer.tls {
         Some(tls) => {
             attempt
-                .at(Step::Tls, tls.handshake(endpoint, stream))
+                .at(DialStep::Tls, tls.handshake(endpoint, stream))
                 .await?
         }
-        None => Link::Plain(stream),
+        None => NodeConnection::Plain(stream),
     };
     attempt
         .at(
-            Step::Auth,
-            greeting::authenticate(&mut link, &how.credentials),
+            DialStep::Auth,
+            login::authenticate(&mut connection, &dialer.credentials),
         )
         .await?;
     attempt
-        .at(Step::Select, greeting::select(&mut link, how.database))
+        .at(
+            DialStep::Select,
+            login::select(&mut connection, dialer.database),
+        )
         .await?;
-    Ok(link)
+    Ok(connection)
 }
 
 /// What all steps of one attempt share.
-struct Attempt<'a> {
+struct DialAttempt<'a> {
     endpoint: &'a Endpoint,
     timeout: Duration,
     deadline: Instant,
 }
 
-impl Attempt<'_> {
+impl DialAttempt<'_> {
     /// Does one step in the time that is left, and names it if it fails.
     async fn at<T>(
         &self,
-        step: Step,
-        doing: impl Future<Output = Result<T, Cause>>,
+        step: DialStep,
+        doing: impl Future<Output = Result<T, DialCause>>,
     ) -> Result<T, DialError> {
         let done = timeout_at(self.deadline, doing)
             .await
-            .unwrap_or(Err(Cause::TimedOut(self.timeout)));
+            .unwrap_or(Err(DialCause::TimedOut(self.timeout)));
         done.map_err(|cause| DialError {
             endpoint: self.endpoint.clone(),
             step,
@@ -119,7 +125,7 @@ impl Attempt<'_> {
 
 /// The first address that answers. Each gets an equal share of the time that is left, so one that swallows packets does
 /// not keep us from the next.
-async fn connect(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream, Cause> {
+async fn connect(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream, DialCause> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for (index, address) in addresses.iter().enumerate() {
         let left = u32::try_from(addresses.len() - index).unwrap_or(u32::MAX);

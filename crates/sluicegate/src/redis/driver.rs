@@ -7,19 +7,19 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::time::{Instant, sleep_until};
 
-use super::ask::{Ask, Fault};
-use super::context::Context;
-use super::dial::Link;
+use super::context::StoreContext;
+use super::dial::NodeConnection;
 use super::endpoint::Endpoint;
 use super::health;
-use super::lane::{Counters, Lane};
+use super::lane::{Lane, LaneCounters};
 use super::probe;
 use super::recovery::Backoff;
-use super::traffic::{Event, Traffic};
+use super::request::{RequestError, StoreRequest};
+use super::traffic::{Traffic, TrafficEvent};
 use super::wire::{self, Reply};
 
 /// Serves a lane until it is retired.
-pub(super) async fn drive(lane: Arc<Lane>, context: Arc<Context>) {
+pub(super) async fn drive(lane: Arc<Lane>, context: Arc<StoreContext>) {
     let traffic = Traffic::new(Arc::clone(&context), Arc::clone(&lane));
     let backoff = Backoff::random(context.options.recovery);
     let mut driver = Driver {
@@ -30,47 +30,47 @@ pub(super) async fn drive(lane: Arc<Lane>, context: Arc<Context>) {
         lane,
         context,
         first_dial: true,
-        announced: None,
+        logged_up: None,
     };
     loop {
-        let link = match driver.connect().await {
-            Ok(link) => link,
-            Err(Retired) => break,
+        let connection = match driver.connect().await {
+            Ok(connection) => connection,
+            Err(LaneRetired) => break,
         };
-        match driver.serve(link).await {
-            End::Retired => break,
-            End::Lost(why) => {
-                driver.traffic.lose(&why);
-                driver.lane.set_connecting();
+        match driver.serve(connection).await {
+            ConnectionEnd::Retired => break,
+            ConnectionEnd::Lost(reason) => {
+                driver.traffic.connection_lost(&reason);
+                driver.lane.mark_connecting();
             }
-            End::Away(why) => {
-                driver.traffic.lose(&why);
-                driver.away(&why);
+            ConnectionEnd::Away(reason) => {
+                driver.traffic.connection_lost(&reason);
+                driver.report_away(&reason);
             }
         }
     }
-    driver.leave();
+    driver.close_lane();
     // Dropping the driver closes the lane.
 }
 
 struct Driver {
     lane: Arc<Lane>,
-    context: Arc<Context>,
+    context: Arc<StoreContext>,
     traffic: Traffic,
-    inbox: Vec<Ask>,
+    inbox: Vec<StoreRequest>,
     /// Room for the next reply.
     spare_replies: Vec<Reply>,
     backoff: Backoff,
     first_dial: bool,
     /// What the log says last of the node: whether it is up.
-    announced: Option<bool>,
+    logged_up: Option<bool>,
 }
 
 /// Nobody routes to this lane any more.
-struct Retired;
+struct LaneRetired;
 
 /// Why a connection is no longer used.
-enum End {
+enum ConnectionEnd {
     Retired,
     /// It broke. The node may well be there: callers wait for the next dial.
     Lost(String),
@@ -80,38 +80,38 @@ enum End {
 
 impl Driver {
     /// Dials until the node answers; callers are answered in time meanwhile.
-    async fn connect(&mut self) -> Result<Link, Retired> {
+    async fn connect(&mut self) -> Result<NodeConnection, LaneRetired> {
         loop {
             if self.lane.is_retired() {
-                return Err(Retired);
+                return Err(LaneRetired);
             }
             let started = Instant::now();
             let wait = Duration::from_nanos(self.backoff.next_wait().get());
             match self.dial_once(wait).await {
-                Ok(link) => {
-                    self.lane.set_up();
-                    if self.announced.replace(true) != Some(true) {
+                Ok(connection) => {
+                    self.lane.mark_up();
+                    if self.logged_up.replace(true) != Some(true) {
                         health::log_up(&self.lane.endpoint);
                     }
                     self.backoff.reset();
-                    return Ok(link);
+                    return Ok(connection);
                 }
-                Err(_) if self.lane.is_retired() => return Err(Retired),
-                Err(why) => self.away(&why),
+                Err(_) if self.lane.is_retired() => return Err(LaneRetired),
+                Err(reason) => self.report_away(&reason),
             }
             self.context.router.wake_scout();
             // The next attempt starts `wait` after this one did, or when the lane is not needed any more.
             let next = pin!(sleep_until(started + wait));
             tokio::select! {
                 () = next => {}
-                () = self.lane.retired() => return Err(Retired),
+                () = self.lane.retired() => return Err(LaneRetired),
             }
         }
     }
 
-    async fn dial_once(&mut self, wait: Duration) -> Result<Link, String> {
+    async fn dial_once(&mut self, wait: Duration) -> Result<NodeConnection, String> {
         const LEAST: Duration = Duration::from_millis(250);
-        Counters::add(&self.lane.counters.dials, 1);
+        LaneCounters::add(&self.lane.counters.dials, 1);
         let longest = Duration::from_nanos(self.context.options.connect_timeout.get());
         // The very first dial has the time that a slow handshake takes; later ones give way to the next.
         let limit = if std::mem::take(&mut self.first_dial) {
@@ -124,7 +124,7 @@ impl Driver {
             async { tokio::time::timeout(limit, probe::connect(&lane.endpoint, &context)).await };
         let mut attempt = pin!(attempt);
         loop {
-            self.collect();
+            self.take_submitted();
             if self.lane.is_retired() {
                 return Err("not needed any more".to_owned());
             }
@@ -134,29 +134,29 @@ impl Driver {
                 dialled = &mut attempt => {
                     return dialled.unwrap_or_else(|_| Err(format!("no answer from {} within {limit:?}", self.lane.endpoint)));
                 }
-                () = self.lane.rung() => {}
+                () = self.lane.woken() => {}
                 () = sleep_until(tick) => {}
             }
         }
     }
 
     /// The node is away: whoever waits is told, and so is the log, once.
-    fn away(&mut self, why: &str) {
-        self.lane.set_away(why);
-        if self.announced.replace(false) != Some(false) {
-            health::log_away(&self.lane.endpoint, why);
+    fn report_away(&mut self, reason: &str) {
+        self.lane.mark_away(reason);
+        if self.logged_up.replace(false) != Some(false) {
+            health::log_away(&self.lane.endpoint, reason);
         }
-        for ask in self.traffic.take_unsent() {
-            ask.tell(Err(Fault::Away(why.to_owned())));
+        for request in self.traffic.take_unsent() {
+            request.respond(Err(RequestError::Unavailable(reason.to_owned())));
         }
         self.context.router.wake_scout();
     }
 
     /// Moves bytes until the connection or the lane ends.
-    async fn serve(&mut self, link: Link) -> End {
+    async fn serve(&mut self, connection: NodeConnection) -> ConnectionEnd {
         const READ_AHEAD: usize = 16 * 1024;
-        let (mut reader, writer) = tokio::io::split(link);
-        let mut outgoing = Outgoing {
+        let (mut reader, writer) = tokio::io::split(connection);
+        let mut outgoing = OutgoingBytes {
             writer,
             bytes: Vec::new(),
             written: 0,
@@ -167,14 +167,14 @@ impl Driver {
         let mut tick_at: Option<Instant> = None;
         loop {
             let now = Instant::now();
-            let arrived = self.collect();
+            let arrived = self.take_submitted();
             if self.lane.is_retired() {
-                self.hand_over();
-                if self.traffic.is_quiet() {
-                    return End::Retired;
+                self.resubmit_unsent();
+                if self.traffic.is_idle() {
+                    return ConnectionEnd::Retired;
                 }
             } else {
-                self.traffic.launch(&mut outgoing.bytes, now);
+                self.traffic.send_queued(&mut outgoing.bytes, now);
             }
             let sooner = arrived.into_iter().chain(self.traffic.next_retry()).min();
             if let Some(at) = sooner
@@ -191,24 +191,24 @@ impl Driver {
                             return end;
                         }
                     }
-                    Err(why) => return End::Lost(format!("{}: {why}", self.lane.endpoint)),
+                    Err(reason) => return ConnectionEnd::Lost(format!("{}: {reason}", self.lane.endpoint)),
                 },
                 wrote = outgoing.progress(), if !outgoing.is_done() => {
-                    if let Err(why) = wrote {
-                        return End::Lost(format!("{}: {why}", self.lane.endpoint));
+                    if let Err(reason) = wrote {
+                        return ConnectionEnd::Lost(format!("{}: {reason}", self.lane.endpoint));
                     }
                 }
-                () = self.lane.rung() => {}
+                () = self.lane.woken() => {}
                 () = &mut tick, if tick_at.is_some() => {
                     let now = Instant::now();
                     let next = self.traffic.expire(now);
-                    let look = (!self.traffic.is_quiet()).then_some(now + STALL_CHECK);
+                    let look = (!self.traffic.is_idle()).then_some(now + STALL_CHECK);
                     tick_at = next.into_iter().chain(look).min().map(|at| at.max(now + TICK));
                     if let Some(at) = tick_at {
                         tick.as_mut().reset(at);
                     }
-                    if let Some(why) = self.stalled(now) {
-                        return End::Away(why);
+                    if let Some(reason) = self.stalled(now) {
+                        return ConnectionEnd::Away(reason);
                     }
                 }
             }
@@ -216,31 +216,35 @@ impl Driver {
     }
 
     /// Takes in what was put into the lane, and says which deadline of it comes first.
-    fn collect(&mut self) -> Option<Instant> {
-        self.lane.take_asks(&mut self.inbox);
-        let first = self.inbox.iter().map(|ask| ask.deadline).min();
+    fn take_submitted(&mut self) -> Option<Instant> {
+        self.lane.take_requests(&mut self.inbox);
+        let first = self.inbox.iter().map(|request| request.deadline).min();
         self.inbox
             .drain(..)
-            .for_each(|ask| self.traffic.accept(ask));
+            .for_each(|request| self.traffic.enqueue(request));
         first
     }
 
     /// Gives what was not sent to whoever owns it now.
-    fn hand_over(&mut self) {
-        for ask in self.traffic.take_unsent() {
-            self.context.submit(ask);
+    fn resubmit_unsent(&mut self) {
+        for request in self.traffic.take_unsent() {
+            self.context.submit(request);
         }
     }
 
     /// The lane is not needed any more: who still knocked at it goes to the owner.
-    fn leave(&mut self) {
-        self.hand_over();
-        for ask in self.lane.close() {
-            self.context.submit(ask);
+    fn close_lane(&mut self) {
+        self.resubmit_unsent();
+        for request in self.lane.close() {
+            self.context.submit(request);
         }
     }
 
-    fn take_replies(&mut self, incoming: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<(), End> {
+    fn take_replies(
+        &mut self,
+        incoming: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ConnectionEnd> {
         let mut taken = 0;
         let end = loop {
             match wire::parse_into(&incoming[taken..], &mut self.spare_replies) {
@@ -258,14 +262,19 @@ impl Driver {
                         break Err(end);
                     }
                 }
-                Err(wrong) => break Err(End::Away(format!("{}: {wrong}", self.lane.endpoint))),
+                Err(wrong) => {
+                    break Err(ConnectionEnd::Away(format!(
+                        "{}: {wrong}",
+                        self.lane.endpoint
+                    )));
+                }
             }
         };
         incoming.drain(..taken);
         end
     }
 
-    fn handle(&mut self, event: Event) -> Result<(), End> {
+    fn handle(&mut self, event: TrafficEvent) -> Result<(), ConnectionEnd> {
         let own = &self.lane.endpoint;
         let named = |host: String, port| {
             Endpoint::new(
@@ -278,42 +287,52 @@ impl Driver {
             )
         };
         match event {
-            Event::Moved {
+            TrafficEvent::Moved {
                 slot,
                 host,
                 port,
-                asks,
+                requests,
             } => {
-                let owner = self.context.moved(slot, named(host, port));
-                for ask in asks.into_iter().filter_map(|ask| ask.sent_on(false)) {
-                    self.context.submit_to(&owner, ask);
+                let owner = self.context.slot_moved(slot, named(host, port));
+                for request in requests
+                    .into_iter()
+                    .filter_map(|request| request.redirected(false))
+                {
+                    self.context.submit_to(&owner, request);
                 }
                 Ok(())
             }
-            Event::Elsewhere { host, port, asks } => {
+            TrafficEvent::Redirected {
+                host,
+                port,
+                requests,
+            } => {
                 let owner = self.context.lane(named(host, port));
-                for ask in asks.into_iter().filter_map(|ask| ask.sent_on(true)) {
-                    self.context.submit_to(&owner, ask);
+                for request in requests
+                    .into_iter()
+                    .filter_map(|request| request.redirected(true))
+                {
+                    self.context.submit_to(&owner, request);
                 }
                 Ok(())
             }
-            Event::Demoted { asks } => {
-                self.context.router.demoted(&self.lane);
-                for ask in asks
+            TrafficEvent::Demoted { requests } => {
+                self.context.router.report_demotion(&self.lane);
+                for request in requests
                     .into_iter()
                     .chain(self.traffic.take_unsent())
-                    .filter_map(|ask| ask.sent_on(false))
+                    .filter_map(|request| request.redirected(false))
                 {
-                    self.context.submit(ask);
+                    self.context.submit(request);
                 }
                 // What else is under way there will be refused as well, and sent on: the lane ends after that.
                 if self.lane.is_retired() {
                     return Ok(());
                 }
                 // Where nobody else can be found, the same node is dialled again: a name may lead elsewhere now.
-                Err(End::Lost(format!("{own} is a replica now")))
+                Err(ConnectionEnd::Lost(format!("{own} is a replica now")))
             }
-            Event::Away(why) => Err(End::Away(format!("{own}: {why}"))),
+            TrafficEvent::Away(reason) => Err(ConnectionEnd::Away(format!("{own}: {reason}"))),
         }
     }
 
@@ -340,17 +359,17 @@ impl Driver {
 impl Drop for Driver {
     /// Also when the runtime goes away under the driver: no caller is left waiting.
     fn drop(&mut self) {
-        let gone = Fault::Away("the connection was closed".to_owned());
+        let gone = RequestError::Unavailable("the connection was closed".to_owned());
         self.context.router.forget(&self.lane);
-        for ask in self
+        for request in self
             .lane
             .close()
             .into_iter()
             .chain(self.traffic.take_unsent())
         {
-            ask.tell(Err(gone.clone()));
+            request.respond(Err(gone.clone()));
         }
-        self.traffic.lose("the connection was closed");
+        self.traffic.connection_lost("the connection was closed");
     }
 }
 
@@ -360,14 +379,14 @@ const TICK: Duration = Duration::from_millis(1);
 const STALL_CHECK: Duration = Duration::from_millis(100);
 
 /// Bytes on their way out.
-struct Outgoing {
-    writer: WriteHalf<Link>,
+struct OutgoingBytes {
+    writer: WriteHalf<NodeConnection>,
     bytes: Vec<u8>,
     written: usize,
     flushed: bool,
 }
 
-impl Outgoing {
+impl OutgoingBytes {
     fn is_done(&self) -> bool {
         self.bytes.is_empty() && self.flushed
     }
@@ -400,7 +419,10 @@ impl Outgoing {
     }
 }
 
-async fn read_some(reader: &mut ReadHalf<Link>, into: &mut Vec<u8>) -> Result<(), String> {
+async fn read_some(
+    reader: &mut ReadHalf<NodeConnection>,
+    into: &mut Vec<u8>,
+) -> Result<(), String> {
     match reader.read_buf(into).await {
         Ok(0) => Err("closed by the server".to_owned()),
         Ok(_) => Ok(()),

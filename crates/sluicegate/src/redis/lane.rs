@@ -5,21 +5,21 @@ use std::sync::{Mutex, MutexGuard};
 
 use tokio::sync::Notify;
 
-use super::ask::{Ask, Fault};
 use super::endpoint::Endpoint;
 use super::health::{NodeCounts, NodeHealth, NodeState};
+use super::request::{RequestError, StoreRequest};
 
 /// The callers' end of the way to one node, and what is known about the node.
 pub(super) struct Lane {
     pub(super) endpoint: Endpoint,
-    inbox: Mutex<Inbox>,
-    bell: Notify,
+    inbox: Mutex<LaneInbox>,
+    wake: Notify,
     retired: AtomicBool,
-    pub(super) counters: Counters,
+    pub(super) counters: LaneCounters,
 }
 
-struct Inbox {
-    asks: Vec<Ask>,
+struct LaneInbox {
+    requests: Vec<StoreRequest>,
     state: LaneState,
 }
 
@@ -37,7 +37,7 @@ enum LaneState {
 
 /// What happened on a lane so far.
 #[derive(Default)]
-pub(super) struct Counters {
+pub(super) struct LaneCounters {
     pub(super) calls: AtomicU64,
     pub(super) decisions: AtomicU64,
     pub(super) timeouts: AtomicU64,
@@ -48,49 +48,49 @@ pub(super) struct Counters {
 
 impl Lane {
     pub(super) fn new(endpoint: Endpoint) -> Self {
-        let inbox = Inbox {
-            asks: Vec::new(),
+        let inbox = LaneInbox {
+            requests: Vec::new(),
             state: LaneState::Connecting,
         };
         Self {
             endpoint,
             inbox: Mutex::new(inbox),
-            bell: Notify::new(),
+            wake: Notify::new(),
             retired: AtomicBool::new(false),
-            counters: Counters::default(),
+            counters: LaneCounters::default(),
         }
     }
 
     /// Takes an ask, or answers it at once while the node is away. Returns it when this lane has ended.
-    #[must_use = "an ask that comes back has to be answered"]
-    pub(super) fn submit(&self, ask: Ask) -> Option<Ask> {
+    #[must_use = "an request that comes back has to be answered"]
+    pub(super) fn submit(&self, request: StoreRequest) -> Option<StoreRequest> {
         let mut inbox = self.lock();
         match &inbox.state {
             LaneState::Connecting | LaneState::Up => {
-                inbox.asks.push(ask);
+                inbox.requests.push(request);
                 drop(inbox);
-                self.bell.notify_one();
+                self.wake.notify_one();
                 None
             }
             LaneState::Away(why) => {
                 let why = why.clone();
                 drop(inbox);
-                ask.tell(Err(Fault::Away(why)));
+                request.respond(Err(RequestError::Unavailable(why)));
                 None
             }
-            LaneState::Closed => Some(ask),
+            LaneState::Closed => Some(request),
         }
     }
 
     /// Waits until something was put in.
-    pub(super) async fn rung(&self) {
-        self.bell.notified().await;
+    pub(super) async fn woken(&self) {
+        self.wake.notified().await;
     }
 
     /// Nobody routes here any more: the driver ends when what is under way is done.
     pub(super) fn retire(&self) {
         self.retired.store(true, Ordering::Release);
-        self.bell.notify_one();
+        self.wake.notify_one();
     }
 
     pub(super) fn is_retired(&self) -> bool {
@@ -100,40 +100,40 @@ impl Lane {
     /// Waits until nobody routes here any more; only while nothing is taken in.
     pub(super) async fn retired(&self) {
         while !self.is_retired() {
-            self.rung().await;
+            self.woken().await;
         }
     }
 
     /// What was put in since the last time.
-    pub(super) fn take_asks(&self, into: &mut Vec<Ask>) {
-        into.append(&mut self.lock().asks);
+    pub(super) fn take_requests(&self, into: &mut Vec<StoreRequest>) {
+        into.append(&mut self.lock().requests);
     }
 
     /// The node answers.
-    pub(super) fn set_up(&self) {
+    pub(super) fn mark_up(&self) {
         self.set(LaneState::Up);
     }
 
     /// The connection is gone and a new one is being dialled: asks wait for it.
-    pub(super) fn set_connecting(&self) {
+    pub(super) fn mark_connecting(&self) {
         self.set(LaneState::Connecting);
     }
 
     /// The node is away: asks in the lane and those to come are answered with `why`. Says whether that is news.
-    pub(super) fn set_away(&self, why: &str) -> bool {
+    pub(super) fn mark_away(&self, why: &str) -> bool {
         let news = self.set(LaneState::Away(why.to_owned()));
         let mut left = Vec::new();
-        self.take_asks(&mut left);
+        self.take_requests(&mut left);
         left.into_iter()
-            .for_each(|ask| ask.tell(Err(Fault::Away(why.to_owned()))));
+            .for_each(|request| request.respond(Err(RequestError::Unavailable(why.to_owned()))));
         news
     }
 
     /// The driver ends; what is still in the lane is given back.
-    pub(super) fn close(&self) -> Vec<Ask> {
+    pub(super) fn close(&self) -> Vec<StoreRequest> {
         self.set(LaneState::Closed);
         let mut left = Vec::new();
-        self.take_asks(&mut left);
+        self.take_requests(&mut left);
         left
     }
 
@@ -188,12 +188,12 @@ impl Lane {
         news
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inbox> {
+    fn lock(&self) -> MutexGuard<'_, LaneInbox> {
         self.inbox.lock().expect("no holder of this lock panics")
     }
 }
 
-impl Counters {
+impl LaneCounters {
     pub(super) fn add(counter: &AtomicU64, count: u64) {
         counter.fetch_add(count, Ordering::Relaxed);
     }

@@ -11,26 +11,26 @@
 //! by whoever holds it when that has come.
 
 mod advice;
-mod answers;
-mod ask;
 mod call;
-mod complaint;
 mod context;
 mod dial;
 mod driver;
 mod endpoint;
 mod health;
 mod lane;
+mod multi_slot;
 mod options;
 mod options_error;
-mod parts;
 mod probe;
 mod recovery;
+mod request;
+mod responses;
 mod router;
 mod scout;
 mod script;
 mod search;
 mod secret;
+mod server_error;
 mod shadow;
 pub(crate) mod slot;
 mod store;
@@ -56,7 +56,7 @@ use smallvec::SmallVec;
 
 /// One charge on its way to Redis.
 #[derive(Clone, Debug)]
-struct Item {
+struct StoreCharge {
     /// The counter's name there.
     key: String,
     /// The same, as a number that is this process's own.
@@ -67,4 +67,4 @@ struct Item {
 }
 
 /// The charges of one request, nearly always one.
-type Items = SmallVec<[Item; 1]>;
+type StoreCharges = SmallVec<[StoreCharge; 1]>;

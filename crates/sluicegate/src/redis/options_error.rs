@@ -33,9 +33,9 @@ impl Error for OptionsError {}
 
 /// Collects mistakes while options are looked through.
 #[derive(Default)]
-pub(super) struct Mistakes(Vec<String>);
+pub(super) struct MistakeList(Vec<String>);
 
-impl Mistakes {
+impl MistakeList {
     pub(super) fn push(&mut self, field: &str, what: impl fmt::Display) {
         self.0.push(format!("{field}: {what}"));
     }

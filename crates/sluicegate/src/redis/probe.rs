@@ -5,37 +5,43 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
 
-use super::context::Context;
-use super::dial::{Blame, Dialing, Link, dial};
+use super::context::StoreContext;
+use super::dial::{Dialer, FailureClass, NodeConnection, dial};
 use super::endpoint::Endpoint;
 use super::options::RedisMode;
 use super::wire::{self, Reply};
 
 /// Dials a node and makes sure that it can decide: it answers in time, and is a primary where that matters.
-pub(super) async fn connect(endpoint: &Endpoint, context: &Context) -> Result<Link, String> {
-    let mut link = dial(endpoint, &context.dialing)
-        .await
-        .map_err(|error| match error.blame() {
-            Blame::Settings => format!("{error}; check store.redis in the configuration"),
-            Blame::Away => error.to_string(),
-        })?;
-    let told = |why: String| format!("{endpoint}: {why}");
+pub(super) async fn connect(
+    endpoint: &Endpoint,
+    context: &StoreContext,
+) -> Result<NodeConnection, String> {
+    let mut connection =
+        dial(endpoint, &context.dialer)
+            .await
+            .map_err(|error| match error.blame() {
+                FailureClass::Configuration => {
+                    format!("{error}; check store.redis in the configuration")
+                }
+                FailureClass::Unavailable => error.to_string(),
+            })?;
+    let at_node = |why: String| format!("{endpoint}: {why}");
     let is_standalone = matches!(context.options.mode, RedisMode::Standalone);
     if !matches!(context.options.mode, RedisMode::Cluster) {
-        match ask(&mut link, &[b"ROLE"]).await.map_err(told)? {
+        match query(&mut connection, &[b"ROLE"]).await.map_err(at_node)? {
             role if is_primary(&role) => {}
             // Where there is only one node to ask, it need not be allowed to tell.
             Reply::Error(error) if error.starts_with("NOPERM") && is_standalone => {}
-            Reply::Error(error) => return Err(told(error)),
+            Reply::Error(error) => return Err(at_node(error)),
             _ => return Err(format!("{endpoint} is not a primary")),
         }
     }
     // The first answer of a node that was stopped may be late; the second shows how it is now.
     for _ in 0..2 {
         let started = Instant::now();
-        match ask(&mut link, &[b"PING"]).await.map_err(told)? {
-            Reply::Error(error) if !error.starts_with("NOPERM") => return Err(told(error)),
-            _ if started.elapsed() <= context.deadline.max(LEAST) => return Ok(link),
+        match query(&mut connection, &[b"PING"]).await.map_err(at_node)? {
+            Reply::Error(error) if !error.starts_with("NOPERM") => return Err(at_node(error)),
+            _ if started.elapsed() <= context.deadline.max(LEAST) => return Ok(connection),
             _ => {}
         }
     }
@@ -49,15 +55,15 @@ pub(super) async fn connect(endpoint: &Endpoint, context: &Context) -> Result<Li
 const LEAST: Duration = Duration::from_millis(20);
 
 /// Asks one thing over a connection of its own.
-pub(super) async fn ask_once(
+pub(super) async fn query_once(
     endpoint: &Endpoint,
-    dialing: &Dialing,
+    dialer: &Dialer,
     command: &[&[u8]],
 ) -> Result<Reply, String> {
-    let mut link = dial(endpoint, dialing)
+    let mut connection = dial(endpoint, dialer)
         .await
         .map_err(|error| error.to_string())?;
-    match ask(&mut link, command)
+    match query(&mut connection, command)
         .await
         .map_err(|why| format!("{endpoint}: {why}"))?
     {
@@ -67,23 +73,29 @@ pub(super) async fn ask_once(
 }
 
 /// Asks one thing and waits for its answer; the caller minds the time.
-pub(super) async fn ask(link: &mut Link, command: &[&[u8]]) -> Result<Reply, String> {
+pub(super) async fn query(
+    connection: &mut NodeConnection,
+    command: &[&[u8]],
+) -> Result<Reply, String> {
     let mut bytes = Vec::new();
     wire::write_command(&mut bytes, command);
     let io = |error: std::io::Error| error.to_string();
-    link.write_all(&bytes).await.map_err(io)?;
-    link.flush().await.map_err(io)?;
-    read(link, &mut Vec::new()).await
+    connection.write_all(&bytes).await.map_err(io)?;
+    connection.flush().await.map_err(io)?;
+    read_reply(connection, &mut Vec::new()).await
 }
 
 /// The next answer; what follows it stays in `buffer`.
-pub(super) async fn read(link: &mut Link, buffer: &mut Vec<u8>) -> Result<Reply, String> {
+pub(super) async fn read_reply(
+    connection: &mut NodeConnection,
+    buffer: &mut Vec<u8>,
+) -> Result<Reply, String> {
     loop {
         if let Some((reply, length)) = wire::parse(buffer).map_err(|wrong| wrong.to_string())? {
             buffer.drain(..length);
             return Ok(reply);
         }
-        if link
+        if connection
             .read_buf(buffer)
             .await
             .map_err(|error| error.to_string())?

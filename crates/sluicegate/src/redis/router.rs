@@ -6,24 +6,24 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use arc_swap::ArcSwap;
 use tokio::sync::Notify;
 
-use super::ask::{Ask, Fault};
-use super::context::Context;
+use super::context::StoreContext;
 use super::driver;
 use super::endpoint::Endpoint;
 use super::lane::Lane;
+use super::request::{RequestError, StoreRequest};
 use super::slot::SLOTS;
 
 /// The nodes that are known, and which of them owns what.
 pub(super) struct Router {
-    map: ArcSwap<Map>,
+    map: ArcSwap<OwnerMap>,
     /// Where asks wait while no owner is known. Closed while there is no scout.
-    lobby: ArcSwap<Lane>,
+    pending: ArcSwap<Lane>,
     lanes: Mutex<HashMap<Endpoint, Arc<Lane>>>,
     scout: Notify,
 }
 
 /// Who owns which key.
-pub(super) enum Map {
+pub(super) enum OwnerMap {
     /// Nobody is known: asks wait in the lobby until the scout has found out, or their time is up.
     Unknown(Arc<Lane>),
     /// One primary owns all keys.
@@ -52,7 +52,7 @@ impl SlotMap {
 
     /// Gives slots to a lane.
     pub(super) fn assign(&mut self, slots: std::ops::RangeInclusive<u16>, lane: &Arc<Lane>) {
-        let place = self
+        let index = self
             .lanes
             .iter()
             .position(|known| Arc::ptr_eq(known, lane))
@@ -62,7 +62,7 @@ impl SlotMap {
             });
         for slot in slots {
             if let Some(owner) = self.owner_of.get_mut(usize::from(slot)) {
-                *owner = place as u16;
+                *owner = index as u16;
             }
         }
     }
@@ -73,7 +73,7 @@ impl SlotMap {
     }
 }
 
-impl Map {
+impl OwnerMap {
     /// Every node that asks go to.
     pub(super) fn lanes(&self) -> &[Arc<Lane>] {
         match self {
@@ -94,43 +94,44 @@ impl Map {
 impl Router {
     /// Knows nobody; its lobby is closed until there is a scout.
     pub(super) fn new() -> Self {
-        let lobby = Arc::new(Lane::new(Endpoint::new("", 0)));
-        lobby.close();
-        let map = ArcSwap::from_pointee(Map::Unknown(Arc::clone(&lobby)));
+        let pending = Arc::new(Lane::new(Endpoint::new("", 0)));
+        pending.close();
+        let map = ArcSwap::from_pointee(OwnerMap::Unknown(Arc::clone(&pending)));
         Self {
             map,
-            lobby: ArcSwap::from(lobby),
+            pending: ArcSwap::from(pending),
             lanes: Mutex::default(),
             scout: Notify::new(),
         }
     }
 
     /// A new lobby, if there is no scout: whoever gets it has to send one.
-    pub(super) fn open(&self) -> Option<Arc<Lane>> {
-        if !self.lobby.load().is_closed() {
+    pub(super) fn open_pending(&self) -> Option<Arc<Lane>> {
+        if !self.pending.load().is_closed() {
             return None;
         }
         let _one_at_a_time = self.lanes();
-        if !self.lobby.load().is_closed() {
+        if !self.pending.load().is_closed() {
             return None;
         }
-        let lobby = Arc::new(Lane::new(Endpoint::new("", 0)));
-        self.lobby.store(Arc::clone(&lobby));
-        self.map.store(Arc::new(Map::Unknown(Arc::clone(&lobby))));
-        Some(lobby)
+        let pending = Arc::new(Lane::new(Endpoint::new("", 0)));
+        self.pending.store(Arc::clone(&pending));
+        self.map
+            .store(Arc::new(OwnerMap::Unknown(Arc::clone(&pending))));
+        Some(pending)
     }
 
-    pub(super) fn map(&self) -> arc_swap::Guard<Arc<Map>> {
+    pub(super) fn map(&self) -> arc_swap::Guard<Arc<OwnerMap>> {
         self.map.load()
     }
 
     /// Puts another map in force; lanes that it does not lead to are retired.
-    pub(super) fn publish(&self, map: Map) {
-        self.put(&mut self.lanes(), map);
+    pub(super) fn publish(&self, map: OwnerMap) {
+        self.install(&mut self.lanes(), map);
     }
 
     /// The map comes first: what a retired lane gives back must find its new owner.
-    fn put(&self, lanes: &mut HashMap<Endpoint, Arc<Lane>>, map: Map) {
+    fn install(&self, lanes: &mut HashMap<Endpoint, Arc<Lane>>, map: OwnerMap) {
         let map = Arc::new(map);
         self.map.store(Arc::clone(&map));
         lanes.retain(|_, lane| {
@@ -152,10 +153,10 @@ impl Router {
     }
 
     /// A primary turned out to be one no more.
-    pub(super) fn demoted(&self, lane: &Arc<Lane>) {
+    pub(super) fn report_demotion(&self, lane: &Arc<Lane>) {
         let mut lanes = self.lanes();
-        if matches!(&**self.map(), Map::Primary(primary) if Arc::ptr_eq(primary, lane)) {
-            self.put(&mut lanes, Map::Unknown(self.lobby.load_full()));
+        if matches!(&**self.map(), OwnerMap::Primary(primary) if Arc::ptr_eq(primary, lane)) {
+            self.install(&mut lanes, OwnerMap::Unknown(self.pending.load_full()));
         }
         drop(lanes);
         self.wake_scout();
@@ -171,32 +172,34 @@ impl Router {
     }
 }
 
-impl Context {
+impl StoreContext {
     /// Brings an ask to the owner of its keys. Every ask is answered, sooner or later.
-    pub(super) fn submit(self: &Arc<Self>, mut ask: Ask) {
+    pub(super) fn submit(self: &Arc<Self>, mut request: StoreRequest) {
         /// A lane may end between our look at the map and our knock; then there is another map already.
         const TRIES: usize = 3;
         for _ in 0..TRIES {
             let map = self.router.map();
-            let Some(lane) = map.lane(ask.slot) else {
+            let Some(lane) = map.lane(request.slot) else {
                 self.router.wake_scout();
-                return ask.tell(Err(Fault::Away(
+                return request.respond(Err(RequestError::Unavailable(
                     "no node serves the slot of the key".to_owned(),
                 )));
             };
-            match lane.submit(ask) {
+            match lane.submit(request) {
                 None => return,
-                Some(back) => ask = back,
+                Some(back) => request = back,
             }
         }
         self.router.wake_scout();
-        ask.tell(Err(Fault::Away("the connection was closed".to_owned())));
+        request.respond(Err(RequestError::Unavailable(
+            "the connection was closed".to_owned(),
+        )));
     }
 
     /// Brings an ask to a node that another one named; to the owner of its keys if that lane has ended meanwhile.
-    pub(super) fn submit_to(self: &Arc<Self>, lane: &Arc<Lane>, ask: Ask) {
-        if let Some(ask) = lane.submit(ask) {
-            self.submit(ask);
+    pub(super) fn submit_to(self: &Arc<Self>, lane: &Arc<Lane>, request: StoreRequest) {
+        if let Some(request) = lane.submit(request) {
+            self.submit(request);
         }
     }
 
@@ -223,15 +226,15 @@ impl Context {
     }
 
     /// A slot has another owner: that is believed at once, and the rest of the map is asked for.
-    pub(super) fn moved(self: &Arc<Self>, slot: u16, owner: Endpoint) -> Arc<Lane> {
+    pub(super) fn slot_moved(self: &Arc<Self>, slot: u16, owner: Endpoint) -> Arc<Lane> {
         // Held throughout: a whole map that came between would retire the lane, or be overwritten by this older one.
         let mut lanes = self.router.lanes();
         let lane = self.lane_among(&mut lanes, owner);
-        if let Map::Slots(slots) = &**self.router.map() {
+        if let OwnerMap::Slots(slots) = &**self.router.map() {
             let mut slots = slots.clone();
             slots.assign(slot..=slot, &lane);
             // Nothing is retired here: lanes that lost their last slot go with the next whole map.
-            self.router.map.store(Arc::new(Map::Slots(slots)));
+            self.router.map.store(Arc::new(OwnerMap::Slots(slots)));
         }
         drop(lanes);
         self.router.wake_scout();
@@ -248,15 +251,15 @@ mod tests {
     use tokio::time::{Instant, timeout};
 
     use super::*;
-    use crate::redis::ask::{Asked, Work};
-    use crate::redis::dial::Dialing;
+    use crate::redis::dial::Dialer;
     use crate::redis::options::RedisOptions;
+    use crate::redis::request::{Operation, RequestState};
 
-    fn context() -> Arc<Context> {
+    fn context() -> Arc<StoreContext> {
         let mut options = RedisOptions::standalone(Endpoint::new("127.0.0.1", 1));
         options.connect_timeout = Nanos::from_secs(60);
-        let dialing = Dialing::prepare(&options).unwrap();
-        Arc::new(Context::new(options, dialing, None))
+        let dialer = Dialer::prepare(&options).unwrap();
+        Arc::new(StoreContext::new(options, dialer, None))
     }
 
     /// A lane without a driver: what comes in stays.
@@ -264,42 +267,42 @@ mod tests {
         Arc::new(Lane::new(Endpoint::new("127.0.0.1", 2)))
     }
 
-    fn ask() -> Ask {
+    fn request() -> StoreRequest {
         let now = Instant::now();
         let (answer, _) = oneshot::channel();
-        let work = Work::Delete {
+        let operation = Operation::Delete {
             key: "counter".to_owned(),
             hash: 1,
         };
-        let asked_at = Timestamp::from_nanos(1);
+        let submitted_at = Timestamp::from_nanos(1);
         let deadline = now + Duration::from_secs(60);
         let answer = Some(answer);
-        Asked {
-            work,
+        RequestState {
+            operation,
             slot: 0,
-            asked_at,
-            asked: now,
-            asked_by: asked_at,
+            submitted_at,
+            submitted: now,
+            submitted_at_latest: submitted_at,
             deadline,
             hops: 0,
             asking: false,
-            answer,
+            responder: answer,
         }
         .into()
     }
 
     fn asks_in(lane: &Lane) -> usize {
-        let mut asks = Vec::new();
-        lane.take_asks(&mut asks);
-        asks.len()
+        let mut requests = Vec::new();
+        lane.take_requests(&mut requests);
+        requests.len()
     }
 
     #[tokio::test]
     async fn who_knocks_at_a_lane_that_has_ended_is_sent_to_the_owner() {
         let (context, old, new) = (context(), quiet_lane(), quiet_lane());
-        context.router.publish(Map::Primary(Arc::clone(&new)));
+        context.router.publish(OwnerMap::Primary(Arc::clone(&new)));
         old.close();
-        context.submit_to(&old, ask());
+        context.submit_to(&old, request());
         assert_eq!(asks_in(&new), 1);
     }
 
@@ -312,21 +315,23 @@ mod tests {
             "127.0.0.1",
             node.local_addr().unwrap().port(),
         ));
-        context.router.publish(Map::Primary(Arc::clone(&old)));
-        context.submit(ask());
+        context.router.publish(OwnerMap::Primary(Arc::clone(&old)));
+        context.submit(request());
         let _connection = node.accept().await.unwrap();
-        context.router.publish(Map::Primary(Arc::clone(&new)));
-        timeout(Duration::from_secs(10), new.rung())
+        context.router.publish(OwnerMap::Primary(Arc::clone(&new)));
+        timeout(Duration::from_secs(10), new.woken())
             .await
-            .expect("the ask comes over");
+            .expect("the request comes over");
         assert_eq!(asks_in(&new), 1);
     }
 
     #[tokio::test]
     async fn a_demotion_that_comes_late_leaves_the_new_primary_alone() {
         let (context, old, new) = (context(), quiet_lane(), quiet_lane());
-        context.router.publish(Map::Primary(Arc::clone(&new)));
-        context.router.demoted(&old);
-        assert!(matches!(&**context.router.map(), Map::Primary(lane) if Arc::ptr_eq(lane, &new)));
+        context.router.publish(OwnerMap::Primary(Arc::clone(&new)));
+        context.router.report_demotion(&old);
+        assert!(
+            matches!(&**context.router.map(), OwnerMap::Primary(lane) if Arc::ptr_eq(lane, &new))
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Scripts: what goes into a call, and what its answer means.
 
-mod answers;
 mod arguments;
+mod replies;
 #[cfg(test)]
 mod tests;
 
@@ -10,12 +10,12 @@ use std::sync::LazyLock;
 use sha1::{Digest, Sha1};
 use sluicegate_core::{Nanos, Timestamp};
 
-pub(super) use answers::{Answer, Reading, Refunded, outcome, read_refund};
 pub(super) use arguments::{write_decide, write_refund};
+pub(super) use replies::{ChargeReply, DecideReply, RefundReply, outcome, read_refund};
 
 /// Whose clock a call goes by.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Now {
+pub(super) enum ScriptTime {
     /// Redis' own.
     Server,
     /// The caller's, but never ahead of Redis' and at most a second behind it.
@@ -26,7 +26,7 @@ pub(super) enum Now {
 
 /// When the units of a refund were drawn.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Drawn {
+pub(super) enum ChargeTime {
     /// So long ago.
     Ago(Nanos),
     /// At this instant of the clock that the draw went by, as its answer told.
@@ -35,13 +35,13 @@ pub(super) enum Drawn {
 
 /// A script, and the name by which Redis knows it once it is loaded.
 #[derive(Debug)]
-pub(super) struct Script {
+pub(super) struct RedisScript {
     pub source: &'static str,
     /// SHA-1 of the source, 40 hexadecimal digits.
     pub sha: String,
 }
 
-impl Script {
+impl RedisScript {
     fn new(source: &'static str) -> Self {
         let sha = Sha1::digest(source.as_bytes())
             .iter()
@@ -52,20 +52,20 @@ impl Script {
 }
 
 /// Decides many requests in one call.
-pub(super) fn decide_script() -> &'static Script {
-    static DECIDE: LazyLock<Script> = LazyLock::new(|| {
-        Script::new(concat!(
+pub(super) fn decide_script() -> &'static RedisScript {
+    static DECIDE: LazyLock<RedisScript> = LazyLock::new(|| {
+        RedisScript::new(concat!(
             include_str!("lua/time.lua"),
-            include_str!("lua/lone.lua"),
+            include_str!("lua/single_token_bucket.lua"),
             include_str!("lua/state.lua"),
             include_str!("lua/token_bucket.lua"),
             include_str!("lua/counters.lua"),
-            include_str!("lua/walk.lua"),
+            include_str!("lua/cursor.lua"),
             include_str!("lua/charge.lua"),
             include_str!("lua/drip.lua"),
             include_str!("lua/sliding_window.lua"),
             include_str!("lua/request.lua"),
-            "end\n", // of the function that walk.lua begins
+            "end\n", // of the function that cursor.lua begins
             include_str!("lua/decide.lua"),
         ))
     });
@@ -73,15 +73,16 @@ pub(super) fn decide_script() -> &'static Script {
 }
 
 /// Puts a value in the place of the one that was read.
-pub(super) fn swap_script() -> &'static Script {
-    static SWAP: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/swap.lua")));
+pub(super) fn swap_script() -> &'static RedisScript {
+    static SWAP: LazyLock<RedisScript> =
+        LazyLock::new(|| RedisScript::new(include_str!("lua/swap.lua")));
     &SWAP
 }
 
 /// Gives back units of one counter.
-pub(super) fn refund_script() -> &'static Script {
-    static REFUND: LazyLock<Script> = LazyLock::new(|| {
-        Script::new(concat!(
+pub(super) fn refund_script() -> &'static RedisScript {
+    static REFUND: LazyLock<RedisScript> = LazyLock::new(|| {
+        RedisScript::new(concat!(
             include_str!("lua/time.lua"),
             include_str!("lua/state.lua"),
             include_str!("lua/token_bucket.lua"),

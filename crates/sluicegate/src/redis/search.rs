@@ -1,4 +1,4 @@
-//! Which counters there are: a look through the names in the store, no longer than its bounds allow.
+//! Which counters there are: a scan through the names in the store, no longer than its bounds allow.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub struct KeySearch<'a> {
     pub most: usize,
 }
 
-/// What a look through the store found.
+/// What a scan through the store found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundKeys {
     /// The texts of keys, in order. That of a key too long for the store ends in a `#` and a digest.
@@ -56,31 +56,31 @@ impl RedisStore {
         }
         self.start();
         let deadline = Instant::now() + LOOK_TIMEOUT;
-        let map = timeout_at(deadline, scout::search(&self.context))
+        let map = timeout_at(deadline, scout::find_owners(&self.context))
             .await
             .map_err(|_| StoreError::TimedOut)?;
         let map = map.map_err(StoreError::Unavailable)?;
-        let mut look = Look {
+        let mut scan = KeyScan {
             options: self.options(),
             wanted,
             found: BTreeSet::new(),
             looked_at: 0,
         };
         for lane in map.lanes() {
-            match timeout_at(deadline, look.through(&lane.endpoint, self)).await {
+            match timeout_at(deadline, scan.through(&lane.endpoint, self)).await {
                 Ok(Ok(true)) => {}
-                Ok(Ok(false)) => return Ok(look.over(false)),
+                Ok(Ok(false)) => return Ok(scan.over(false)),
                 Ok(Err(why)) => return Err(StoreError::Unavailable(why)),
-                Err(_) if look.looked_at > 0 => return Ok(look.over(false)),
+                Err(_) if scan.looked_at > 0 => return Ok(scan.over(false)),
                 Err(_) => return Err(StoreError::TimedOut),
             }
         }
-        Ok(look.over(true))
+        Ok(scan.over(true))
     }
 }
 
-/// A look under way.
-struct Look<'a> {
+/// A scan under way.
+struct KeyScan<'a> {
     options: &'a RedisOptions,
     wanted: KeySearch<'a>,
     /// A name may be told twice.
@@ -88,16 +88,16 @@ struct Look<'a> {
     looked_at: u64,
 }
 
-impl Look<'_> {
+impl KeyScan<'_> {
     /// Looks at the names of a node; says whether it came to their end.
     async fn through(&mut self, node: &Endpoint, store: &RedisStore) -> Result<bool, String> {
-        let mut link = dial(node, &store.context.dialing)
+        let mut connection = dial(node, &store.context.dialer)
             .await
             .map_err(|error| error.to_string())?;
         let mut cursor = b"0".to_vec();
         loop {
             let command: [&[u8]; 4] = [b"SCAN", &cursor, b"COUNT", NAMES_AT_ONCE.as_bytes()];
-            let reply = probe::ask(&mut link, &command)
+            let reply = probe::query(&mut connection, &command)
                 .await
                 .map_err(|why| format!("{node}: {why}"))?;
             let (next, names) = page(reply).map_err(|why| format!("{node}: {why}"))?;

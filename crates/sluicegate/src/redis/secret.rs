@@ -7,10 +7,10 @@ use std::{env, fs, io};
 
 /// A password. Nothing prints it.
 #[derive(Clone)]
-pub struct Secret(Source);
+pub struct Secret(SecretSource);
 
 #[derive(Clone)]
-enum Source {
+enum SecretSource {
     Given(String),
     File(PathBuf),
 }
@@ -18,13 +18,13 @@ enum Source {
 impl Secret {
     /// This very text.
     pub fn new(password: impl Into<String>) -> Self {
-        Self(Source::Given(password.into()))
+        Self(SecretSource::Given(password.into()))
     }
 
     /// What the file holds, without the line end after it. It is read now to see that it can be, and again for each new
     /// connection, so a rotated password needs no restart.
     pub fn from_file(path: impl Into<PathBuf>) -> Result<Self, SecretError> {
-        let secret = Self(Source::File(path.into()));
+        let secret = Self(SecretSource::File(path.into()));
         secret.read().map(|_| secret)
     }
 
@@ -41,8 +41,8 @@ impl Secret {
     /// The password as it is now. A file is small and local, so it is read in place.
     pub(super) fn read(&self) -> Result<String, SecretError> {
         let path = match &self.0 {
-            Source::Given(password) => return Ok(password.clone()),
-            Source::File(path) => path,
+            SecretSource::Given(password) => return Ok(password.clone()),
+            SecretSource::File(path) => path,
         };
         let text = fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
         match text.trim_end_matches(['\r', '\n']) {
@@ -52,7 +52,7 @@ impl Secret {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        matches!(&self.0, Source::Given(password) if password.is_empty())
+        matches!(&self.0, SecretSource::Given(password) if password.is_empty())
     }
 }
 
@@ -67,8 +67,8 @@ fn unreadable(path: &Path, error: &io::Error) -> SecretError {
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Source::Given(_) => f.write_str("Secret(***)"),
-            Source::File(path) => write!(f, "Secret(*** of {})", path.display()),
+            SecretSource::Given(_) => f.write_str("Secret(***)"),
+            SecretSource::File(path) => write!(f, "Secret(*** of {})", path.display()),
         }
     }
 }

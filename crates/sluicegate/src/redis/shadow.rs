@@ -3,23 +3,23 @@
 //! A counter's debt only grows by what others spend, so the state seen last, moved on by the time that has passed, is
 //! the least that the store would say now. If even that denies a charge, the store would deny it too.
 
-mod marks;
-mod sight;
+mod low_filter;
+mod observation;
 mod table;
 
 use sluicegate_core::algorithm::{self, State};
 use sluicegate_core::{List, Nanos, Outcome, Quota, Timestamp};
 
-use self::marks::Marks;
-use self::sight::Kept;
-pub(super) use self::sight::Sight;
-use self::table::Table;
+use self::low_filter::LowCounterFilter;
+pub(super) use self::observation::Observation;
+use self::observation::PackedObservation;
+use self::table::ShadowTable;
 use crate::tally::Tally;
 
 /// The last sight of many counters, in bounded memory.
 pub(super) struct Shadows {
-    table: Table<{ Kept::WORDS }>,
-    marks: Marks,
+    table: ShadowTable<{ PackedObservation::WORDS }>,
+    marks: LowCounterFilter,
     rates: ClockRates,
     denials: Tally,
 }
@@ -28,22 +28,22 @@ pub(super) struct Shadows {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClockRates {
     /// Two clocks: a part in a thousand.
-    Apart,
-    /// The server is told the caller's time.
+    MayDrift,
+    /// The server is excess the caller's time.
     Same,
 }
 
 /// What the answer to a charge showed of its counter.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
+pub(super) struct ObservedCharge {
     pub(super) hash: u64,
     pub(super) cost: u64,
-    pub(super) sight: Sight,
+    pub(super) sight: Observation,
 }
 
 /// A charge as shadows see it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Looked<'a> {
+pub(super) struct ShadowCharge<'a> {
     pub(super) hash: u64,
     pub(super) quota: &'a Quota,
     pub(super) cost: u64,
@@ -52,12 +52,12 @@ pub(super) struct Looked<'a> {
 
 /// What is known of a request before the store is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Foresight {
+pub(super) enum Prediction {
     /// Nothing that helps: ask.
-    Unsure,
+    Unknown,
     /// The store may deny it now and would not after this wait, if nobody else spends. It is short: as long as it took
     /// to hear from the store. Whoever asks before it may have to ask twice.
-    NotYet(Nanos),
+    TooEarly(Nanos),
     /// The store would deny it.
     Denied(List<Outcome>),
 }
@@ -69,29 +69,29 @@ const COUNTERS: usize = 65_536;
 impl Shadows {
     pub(super) fn new(rates: ClockRates) -> Self {
         Self {
-            table: Table::new(COUNTERS),
-            marks: Marks::new(),
+            table: ShadowTable::new(COUNTERS),
+            marks: LowCounterFilter::new(),
             rates,
             denials: Tally::default(),
         }
     }
 
     /// Keeps what the answers to many charges showed.
-    pub(super) fn remember_all(&self, seen: &[Seen]) {
+    pub(super) fn remember_all(&self, seen: &[ObservedCharge]) {
         // A sight is far away in memory: one after the other, each would be waited for.
         self.table.touch_all(
             seen.iter()
-                .map(|Seen { hash, sight, .. }| (*hash, sight.now(), sight.end())),
+                .map(|ObservedCharge { hash, sight, .. }| (*hash, sight.now(), sight.end())),
         );
         seen.iter()
-            .for_each(|Seen { hash, cost, sight }| self.remember(*hash, *cost, sight));
+            .for_each(|ObservedCharge { hash, cost, sight }| self.remember(*hash, *cost, sight));
     }
 
     /// Keeps what the answer to a charge of `cost` showed; the shadow nearest to full makes room for it.
     ///
     /// Charges of at most that cost are denied by it from now on, where it says so. One that asks for more is sent to the
     /// store if this one would still fit.
-    fn remember(&self, hash: u64, cost: u64, sight: &Sight) {
+    fn remember(&self, hash: u64, cost: u64, sight: &Observation) {
         let Some(words) = sight.words(hash) else {
             return;
         };
@@ -111,7 +111,7 @@ impl Shadows {
 
     /// The answer to a request of one charge that the store would deny for certain; `None` when it has to be asked.
     #[inline]
-    pub(super) fn deny_one(&self, charge: Looked<'_>, now: Timestamp) -> Option<Outcome> {
+    pub(super) fn deny_one(&self, charge: ShadowCharge<'_>, now: Timestamp) -> Option<Outcome> {
         let view = self.view(&charge, now)?;
         if !charge.enforced || view.may_fit(&charge) {
             return None;
@@ -123,20 +123,20 @@ impl Shadows {
     /// What the store would say, as far as that is certain.
     pub(super) fn foresee<'a>(
         &self,
-        charges: impl IntoIterator<Item = Looked<'a>>,
+        charges: impl IntoIterator<Item = ShadowCharge<'a>>,
         now: Timestamp,
-    ) -> Foresight {
+    ) -> Prediction {
         let mut denied = false;
         let mut not_yet = Nanos::ZERO;
         let mut outcomes = List::Empty;
         for charge in charges {
             let Some(view) = self.view(&charge, now) else {
-                return Foresight::Unsure;
+                return Prediction::Unknown;
             };
             if view.may_fit(&charge) {
                 not_yet = not_yet.max(view.answer(&charge).retry_after().unwrap_or(Nanos::ZERO));
                 // Not taken when another charge stops the request: it is answered as a look.
-                outcomes.push(view.answer(&Looked { cost: 0, ..charge }));
+                outcomes.push(view.answer(&ShadowCharge { cost: 0, ..charge }));
             } else {
                 denied |= charge.enforced;
                 outcomes.push(view.answer(&charge));
@@ -145,10 +145,10 @@ impl Shadows {
         match (denied, not_yet) {
             (true, _) => {
                 self.denials.add(1);
-                Foresight::Denied(outcomes)
+                Prediction::Denied(outcomes)
             }
-            (false, Nanos::ZERO) => Foresight::Unsure,
-            (false, wait) => Foresight::NotYet(wait),
+            (false, Nanos::ZERO) => Prediction::Unknown,
+            (false, wait) => Prediction::TooEarly(wait),
         }
     }
 
@@ -157,7 +157,7 @@ impl Shadows {
         let kept = self
             .table
             .read(hash)
-            .map(Kept)
+            .map(PackedObservation)
             .filter(|kept| now >= kept.received_at())?;
         kept.moved_to(now, quota)
     }
@@ -168,25 +168,25 @@ impl Shadows {
     }
 
     #[inline]
-    fn view(&self, charge: &Looked<'_>, now: Timestamp) -> Option<View> {
+    fn view(&self, charge: &ShadowCharge<'_>, now: Timestamp) -> Option<StateEstimate> {
         if !self.marks.is_set(charge.hash, now) {
             return None;
         }
-        let kept = Kept(self.table.read(charge.hash)?);
+        let kept = PackedObservation(self.table.read(charge.hash)?);
         let is_fresh = now >= kept.received_at() && now.since(kept.received_at()) <= LIFE;
         if !is_fresh || !kept.is_of(charge.quota) {
             return None;
         }
         let (longest, shortest) = (
-            now.since(kept.asked_at()).get(),
+            now.since(kept.sent_at()).get(),
             now.since(kept.received_at()).get(),
         );
         let drift = |span: u64| match self.rates {
             // 1/1024 and 1/32768 of it, rounded up: a hair more than a thousandth, without a division.
-            ClockRates::Apart => (span >> 10) + (span >> 15) + 2,
+            ClockRates::MayDrift => (span >> 10) + (span >> 15) + 2,
             ClockRates::Same => 0,
         };
-        Some(View {
+        Some(StateEstimate {
             state: kept.state(),
             latest: kept
                 .server_now()
@@ -199,16 +199,16 @@ impl Shadows {
 }
 
 /// A state, and the two instants between which the server's clock is now.
-struct View {
+struct StateEstimate {
     state: Option<State>,
     latest: Timestamp,
     earliest: Timestamp,
 }
 
-impl View {
+impl StateEstimate {
     /// Asked at the latest instant, so that no one is denied whom the store would let pass.
     #[inline]
-    fn may_fit(&self, charge: &Looked<'_>) -> bool {
+    fn may_fit(&self, charge: &ShadowCharge<'_>) -> bool {
         algorithm::decide(self.state, *charge.quota, charge.cost, self.latest)
             .outcome
             .is_allowed()
@@ -216,7 +216,7 @@ impl View {
 
     /// Answered for the earliest instant, so that no one comes back too early.
     #[inline]
-    fn answer(&self, charge: &Looked<'_>) -> Outcome {
+    fn answer(&self, charge: &ShadowCharge<'_>) -> Outcome {
         algorithm::decide(self.state, *charge.quota, charge.cost, self.earliest).outcome
     }
 }
@@ -227,8 +227,8 @@ mod tests {
 
     const AT: fn(u64) -> Timestamp = Timestamp::from_millis;
 
-    fn looked(quota: &Quota, cost: u64) -> Looked<'_> {
-        Looked {
+    fn looked(quota: &Quota, cost: u64) -> ShadowCharge<'_> {
+        ShadowCharge {
             hash: 1,
             quota,
             cost,
@@ -238,12 +238,12 @@ mod tests {
 
     fn deny<const N: usize>(
         shadows: &Shadows,
-        charges: [Looked<'_>; N],
+        charges: [ShadowCharge<'_>; N],
         now: Timestamp,
     ) -> Option<List<Outcome>> {
         let denied = match shadows.foresee(charges, now) {
-            Foresight::Denied(outcomes) => Some(outcomes),
-            Foresight::Unsure | Foresight::NotYet(_) => None,
+            Prediction::Denied(outcomes) => Some(outcomes),
+            Prediction::Unknown | Prediction::TooEarly(_) => None,
         };
         if let [charge] = charges[..] {
             let alone = shadows.deny_one(charge, now).map(List::One);
@@ -256,7 +256,7 @@ mod tests {
     }
 
     fn empty() -> (Shadows, Quota) {
-        empty_by(ClockRates::Apart)
+        empty_by(ClockRates::MayDrift)
     }
 
     /// Ten a second, two at once, empty at the server's second 100, which was between 5.000 and 5.010 here.
@@ -264,11 +264,11 @@ mod tests {
         let quota = Quota::from(Quota::per_second(10).burst(2));
         let shadows = Shadows::new(rates);
         let state = Some(State::Instant(AT(100_200)));
-        let sight = Sight {
+        let sight = Observation {
             quota,
             state,
             server_now: AT(100_000),
-            asked_at: AT(5_000),
+            sent_at: AT(5_000),
             received_at: AT(5_010),
         };
         shadows.remember(1, 1, &sight);
@@ -296,9 +296,9 @@ mod tests {
         let (shadows, quota) = empty();
         assert!(matches!(
             shadows.foresee([looked(&quota, 1)], AT(5_099)),
-            Foresight::Denied(_)
+            Prediction::Denied(_)
         ));
-        let Foresight::NotYet(wait) = shadows.foresee([looked(&quota, 1)], AT(5_100)) else {
+        let Prediction::TooEarly(wait) = shadows.foresee([looked(&quota, 1)], AT(5_100)) else {
             panic!("not yet")
         };
         assert!(
@@ -307,14 +307,14 @@ mod tests {
         );
         assert_eq!(
             shadows.foresee([looked(&quota, 1)], AT(5_111)),
-            Foresight::Unsure
+            Prediction::Unknown
         );
     }
 
     #[test]
     fn a_clock_that_may_run_faster_or_slower_is_given_the_benefit_of_the_doubt() {
         let just_before = AT(5_100).before(Nanos::new(50_000));
-        for (rates, is_denied) in [(ClockRates::Apart, false), (ClockRates::Same, true)] {
+        for (rates, is_denied) in [(ClockRates::MayDrift, false), (ClockRates::Same, true)] {
             let (shadows, quota) = empty_by(rates);
             assert_eq!(
                 deny(&shadows, [looked(&quota, 1)], just_before).is_some(),
@@ -322,16 +322,16 @@ mod tests {
                 "{rates:?}"
             );
             let denied = deny(&shadows, [looked(&quota, 1)], AT(5_060)).expect("denied");
-            let slack = if rates == ClockRates::Apart {
+            let slack = if rates == ClockRates::MayDrift {
                 50_000..=50_500
             } else {
                 0..=0
             };
-            let told =
+            let excess =
                 denied[0].retry_after().expect("a wait helps").get() - Nanos::from_millis(50).get();
             assert!(
-                slack.contains(&told),
-                "50 ms after it was received: {told} ns more"
+                slack.contains(&excess),
+                "50 ms after it was received: {excess} ns more"
             );
         }
     }
@@ -351,12 +351,12 @@ mod tests {
     #[test]
     fn a_request_is_denied_from_memory_only_if_all_its_counters_are_known() {
         let (shadows, quota) = empty();
-        let unknown = Looked {
+        let unknown = ShadowCharge {
             hash: 2,
             ..looked(&quota, 1)
         };
         assert!(deny(&shadows, [looked(&quota, 1), unknown], AT(5_050)).is_none());
-        let watched = Looked {
+        let watched = ShadowCharge {
             enforced: false,
             ..looked(&quota, 1)
         };
@@ -369,13 +369,13 @@ mod tests {
     #[test]
     fn an_old_sight_or_one_of_another_quota_denies_nobody() {
         let quota = Quota::from(Quota::per_minute(1).burst(1));
-        let shadows = Shadows::new(ClockRates::Apart);
+        let shadows = Shadows::new(ClockRates::MayDrift);
         let state = Some(State::Instant(AT(160_000)));
-        let sight = Sight {
+        let sight = Observation {
             quota,
             state,
             server_now: AT(100_000),
-            asked_at: AT(5_000),
+            sent_at: AT(5_000),
             received_at: AT(5_000),
         };
         shadows.remember(1, 1, &sight);
@@ -399,11 +399,11 @@ mod tests {
         let (shadows, quota) = empty();
         for hash in (1..100_u64).map(|times| times * COUNTERS as u64 + 1) {
             let state = Some(State::Instant(AT(100_100)));
-            let sight = Sight {
+            let sight = Observation {
                 quota,
                 state,
                 server_now: AT(100_000),
-                asked_at: AT(5_000),
+                sent_at: AT(5_000),
                 received_at: AT(5_010),
             };
             shadows.remember(hash, 1, &sight);

@@ -11,15 +11,15 @@ use sluicegate_core::{Charge, Key, List, Nanos, Outcome, Timestamp};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::ask::{Ask, Asked, Fault, Told, Work};
-use super::context::Context;
-use super::dial::Dialing;
+use super::context::StoreContext;
+use super::dial::Dialer;
 use super::health::RedisHealth;
 use super::options::{RedisMode, RedisOptions};
 use super::options_error::OptionsError;
-use super::script::Drawn;
-use super::shadow::{Foresight, Looked};
-use super::{Item, Items, parts, scout, script, slot};
+use super::request::{Operation, RequestError, RequestState, StoreRequest, StoreResponse};
+use super::script::ChargeTime;
+use super::shadow::{Prediction, ShadowCharge};
+use super::{StoreCharge, StoreCharges, multi_slot, scout, script, slot};
 use crate::clock::Clock;
 use crate::store::{Store, StoreError};
 
@@ -31,20 +31,20 @@ use crate::store::{Store, StoreError};
 /// Each decision is answered within the deadline of the options, whatever Redis does; while a node is known to be away,
 /// at once. See `docs/operations.md` for how to run Redis for this.
 pub struct RedisStore {
-    pub(super) context: Arc<Context>,
+    pub(super) context: Arc<StoreContext>,
     seed: RandomState,
 }
 
 impl RedisStore {
     /// Checks the options, and reads certificates and passwords that they name. Nothing is dialled.
     pub fn new(options: RedisOptions) -> Result<Self, OptionsError> {
-        let dialing = Dialing::prepare(&options)?;
+        let dialer = Dialer::prepare(&options)?;
         let sentinels = match &options.mode {
-            RedisMode::Sentinel { credentials, .. } => Some(dialing.to_sentinels(credentials)),
+            RedisMode::Sentinel { credentials, .. } => Some(dialer.for_sentinels(credentials)),
             RedisMode::Standalone | RedisMode::Replication | RedisMode::Cluster => None,
         };
         Ok(Self {
-            context: Arc::new(Context::new(options, dialing, sentinels)),
+            context: Arc::new(StoreContext::new(options, dialer, sentinels)),
             seed: RandomState::default(),
         })
     }
@@ -54,9 +54,9 @@ impl RedisStore {
     /// # Panics
     /// Outside a tokio runtime.
     pub fn start(&self) {
-        if let Some(lobby) = self.context.router.open() {
+        if let Some(pending) = self.context.router.open_pending() {
             self.context
-                .spawn(scout::scout(Arc::clone(&self.context), lobby));
+                .spawn(scout::scout(Arc::clone(&self.context), pending));
         }
     }
 
@@ -86,26 +86,26 @@ impl RedisStore {
     ///
     /// The key is taken as it is: it begins with the prefix of the options only if the caller says so.
     pub async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        match answer(self.errand().send(Work::Get {
+        match answer(self.errand().send(Operation::Get {
             key: key.to_owned(),
         }))
         .await?
         {
-            Told::Found(value) => Ok(value),
+            StoreResponse::Value(value) => Ok(value),
             _ => Err(mixed_up()),
         }
     }
 
     /// Keeps a value that is no counter for so long, in milliseconds rounded up, in place of whatever is there.
     pub async fn put(&self, key: &str, value: Vec<u8>, ttl: Nanos) -> Result<(), StoreError> {
-        match answer(self.errand().send(Work::Put {
+        match answer(self.errand().send(Operation::Put {
             key: key.to_owned(),
             value,
             ttl_ms: whole_ms(ttl),
         }))
         .await?
         {
-            Told::Kept => Ok(()),
+            StoreResponse::Stored => Ok(()),
             _ => Err(mixed_up()),
         }
     }
@@ -120,7 +120,7 @@ impl RedisStore {
         ttl: Nanos,
     ) -> Result<bool, StoreError> {
         let (read, ttl_ms) = (read.unwrap_or_default().to_vec(), whole_ms(ttl));
-        match answer(self.errand().send(Work::Swap {
+        match answer(self.errand().send(Operation::Swap {
             key: key.to_owned(),
             read,
             value,
@@ -128,21 +128,21 @@ impl RedisStore {
         }))
         .await?
         {
-            Told::Swapped(is_kept) => Ok(is_kept),
+            StoreResponse::Swapped(is_kept) => Ok(is_kept),
             _ => Err(mixed_up()),
         }
     }
 
     /// Something to be done from now on that goes by no clock.
-    fn errand(&self) -> Errand<'_> {
+    fn errand(&self) -> RequestSender<'_> {
         self.start();
-        let (asked, at) = (Instant::now(), Timestamp::default());
-        Errand {
+        let (submitted, at) = (Instant::now(), Timestamp::default());
+        RequestSender {
             store: self,
-            asked_at: at,
-            asked,
-            asked_by: at,
-            deadline: asked + self.context.deadline,
+            submitted_at: at,
+            submitted,
+            submitted_at_latest: at,
+            deadline: submitted + self.context.deadline,
         }
     }
 
@@ -150,14 +150,14 @@ impl RedisStore {
         self.seed.hash_one(key)
     }
 
-    fn item(&self, charge: &Charge<'_>, hash: u64) -> Item {
+    fn item(&self, charge: &Charge<'_>, hash: u64) -> StoreCharge {
         let Charge {
             quota,
             cost,
             enforced,
             ..
         } = *charge;
-        Item {
+        StoreCharge {
             key: self.stored_key(&charge.key),
             hash,
             quota,
@@ -166,7 +166,7 @@ impl RedisStore {
         }
     }
 
-    fn items(&self, charges: &[Charge<'_>], hashes: &[u64]) -> Items {
+    fn items(&self, charges: &[Charge<'_>], hashes: &[u64]) -> StoreCharges {
         charges
             .iter()
             .zip(hashes)
@@ -198,16 +198,16 @@ impl RedisStore {
     }
 
     /// Something to be done, from now on.
-    pub(super) fn begin<C: Clock>(&self, now: Timestamp, clock: &C) -> Errand<'_> {
+    pub(super) fn begin<C: Clock>(&self, now: Timestamp, clock: &C) -> RequestSender<'_> {
         self.start();
-        let asked = Instant::now();
+        let submitted = Instant::now();
         // Between the three readings this thread may have had to wait.
-        Errand {
+        RequestSender {
             store: self,
-            asked_at: now,
-            asked,
-            asked_by: clock.now(),
-            deadline: asked + self.context.deadline,
+            submitted_at: now,
+            submitted,
+            submitted_at_latest: clock.now(),
+            deadline: submitted + self.context.deadline,
         }
     }
 
@@ -220,10 +220,10 @@ impl RedisStore {
         let looked = charges
             .iter()
             .zip(&hashes)
-            .map(|(charge, hash)| Looked::at(charge, *hash));
+            .map(|(charge, hash)| ShadowCharge::at(charge, *hash));
         match self.context.shadows.foresee(looked, now) {
-            Foresight::Denied(outcomes) => Ok(outcomes),
-            Foresight::Unsure | Foresight::NotYet(_) => Err(hashes),
+            Prediction::Denied(outcomes) => Ok(outcomes),
+            Prediction::Unknown | Prediction::TooEarly(_) => Err(hashes),
         }
     }
 
@@ -239,7 +239,7 @@ impl RedisStore {
         let errand = self.begin(now, clock);
         let answered = self.ask_with(&errand, items, charges, hashes).await;
         match &answered {
-            Ok(_) => self.context.waits.answered(errand.asked.elapsed()),
+            Ok(_) => self.context.waits.answered(errand.submitted.elapsed()),
             Err(fault) => self.context.waits.failed(fault),
         }
         Ok(answered?)
@@ -247,28 +247,28 @@ impl RedisStore {
 
     async fn ask_with(
         &self,
-        errand: &Errand<'_>,
-        items: Items,
+        errand: &RequestSender<'_>,
+        items: StoreCharges,
         charges: &[Charge<'_>],
         hashes: &[u64],
-    ) -> Result<List<Outcome>, Fault> {
+    ) -> Result<List<Outcome>, RequestError> {
         let first = self.slot(&items[0].key);
         if items.iter().any(|item| self.slot(&item.key) != first) {
-            return parts::decide(errand, items, |item| self.slot(&item.key)).await;
+            return multi_slot::decide(errand, items, |item| self.slot(&item.key)).await;
         }
-        match answer(errand.send(Work::Decide(items))).await {
-            Ok(Told::Decided { now, answers }) => {
-                let outcome = |(charge, answer): (&Charge<'_>, &script::Answer)| {
+        match answer(errand.send(Operation::Decide(items))).await {
+            Ok(StoreResponse::Decided { now, answers }) => {
+                let outcome = |(charge, answer): (&Charge<'_>, &script::ChargeReply)| {
                     script::outcome(charge.quota, charge.cost, answer, now)
                 };
                 Ok(charges.iter().zip(&answers).map(outcome).collect())
             }
-            Ok(Told::Remembered(outcomes)) => Ok(outcomes),
-            Err(Fault::Split) => {
+            Ok(StoreResponse::FromMemory(outcomes)) => Ok(outcomes),
+            Err(RequestError::SplitKeys) => {
                 let items = self.items(charges, hashes);
-                parts::decide(errand, items, |item| item.hash).await
+                multi_slot::decide(errand, items, |item| item.hash).await
             }
-            Ok(_) => Err(Fault::Away(MIXED_UP.to_owned())),
+            Ok(_) => Err(RequestError::Unavailable(MIXED_UP.to_owned())),
             Err(fault) => Err(fault),
         }
     }
@@ -276,57 +276,61 @@ impl RedisStore {
 
 /// Asks that share one deadline.
 #[derive(Clone, Copy)]
-pub(super) struct Errand<'a> {
+pub(super) struct RequestSender<'a> {
     store: &'a RedisStore,
-    asked_at: Timestamp,
-    asked: Instant,
-    asked_by: Timestamp,
+    submitted_at: Timestamp,
+    submitted: Instant,
+    submitted_at_latest: Timestamp,
     deadline: Instant,
 }
 
 /// An answer that is on its way.
-pub(super) type Awaited = oneshot::Receiver<Result<Told, Fault>>;
+pub(super) type ResponseReceiver = oneshot::Receiver<Result<StoreResponse, RequestError>>;
 
-impl Errand<'_> {
+impl RequestSender<'_> {
     /// Sends an ask; its answer comes within the deadline.
-    pub(super) fn send(&self, work: Work) -> Awaited {
+    pub(super) fn send(&self, operation: Operation) -> ResponseReceiver {
         let (sender, receiver) = oneshot::channel();
-        self.submit(work, Some(sender));
+        self.submit(operation, Some(sender));
         receiver
     }
 
     /// Sends an ask that nobody waits for.
-    pub(super) fn send_and_forget(&self, work: Work) {
-        self.submit(work, None);
+    pub(super) fn send_and_forget(&self, operation: Operation) {
+        self.submit(operation, None);
     }
 
-    fn submit(&self, work: Work, answer: Option<oneshot::Sender<Result<Told, Fault>>>) {
-        let key = match &work {
-            Work::Decide(items) => items.first().map_or("", |item| item.key.as_str()),
-            Work::Refund { item, .. } => item.key.as_str(),
-            Work::Delete { key, .. }
-            | Work::Get { key }
-            | Work::Put { key, .. }
-            | Work::Swap { key, .. } => key.as_str(),
+    fn submit(
+        &self,
+        operation: Operation,
+        answer: Option<oneshot::Sender<Result<StoreResponse, RequestError>>>,
+    ) {
+        let key = match &operation {
+            Operation::Decide(items) => items.first().map_or("", |item| item.key.as_str()),
+            Operation::Refund { charge, .. } => charge.key.as_str(),
+            Operation::Delete { key, .. }
+            | Operation::Get { key }
+            | Operation::Put { key, .. }
+            | Operation::Swap { key, .. } => key.as_str(),
         };
         let slot = self.store.slot(key);
         let Self {
-            asked_at,
-            asked,
-            asked_by,
+            submitted_at,
+            submitted,
+            submitted_at_latest,
             deadline,
             ..
         } = *self;
-        self.store.context.submit(Ask::from(Asked {
-            work,
+        self.store.context.submit(StoreRequest::from(RequestState {
+            operation,
             slot,
-            asked_at,
-            asked,
-            asked_by,
+            submitted_at,
+            submitted,
+            submitted_at_latest,
             deadline,
             hops: 0,
             asking: false,
-            answer,
+            responder: answer,
         }));
     }
 }
@@ -343,10 +347,12 @@ fn mixed_up() -> StoreError {
 const MIXED_UP: &str = "answers are mixed up";
 
 /// Waits for an answer.
-pub(super) async fn answer(awaited: Awaited) -> Result<Told, Fault> {
-    awaited
-        .await
-        .unwrap_or_else(|_| Err(Fault::Away("the connection was closed".to_owned())))
+pub(super) async fn answer(awaited: ResponseReceiver) -> Result<StoreResponse, RequestError> {
+    awaited.await.unwrap_or_else(|_| {
+        Err(RequestError::Unavailable(
+            "the connection was closed".to_owned(),
+        ))
+    })
 }
 
 impl Store for RedisStore {
@@ -359,7 +365,11 @@ impl Store for RedisStore {
         // A request of one charge does not pay for those of many.
         if let [charge] = charges {
             let hash = self.hash(&charge.key);
-            return match self.context.shadows.deny_one(Looked::at(charge, hash), now) {
+            return match self
+                .context
+                .shadows
+                .deny_one(ShadowCharge::at(charge, hash), now)
+            {
                 Some(denied) => Ok(List::One(denied)),
                 None => self.ask(charges, &[hash], now, clock).await,
             };
@@ -379,12 +389,12 @@ impl Store for RedisStore {
     ) -> Result<Outcome, StoreError> {
         let item = self.item(charge, self.hash(&charge.key));
         self.context.shadows.forget(item.hash);
-        let awaited = self.begin(clock.now(), clock).send(Work::Refund {
-            item,
-            drawn: Drawn::Ago(age),
+        let awaited = self.begin(clock.now(), clock).send(Operation::Refund {
+            charge: item,
+            drawn: ChargeTime::Ago(age),
         });
         match answer(awaited).await? {
-            Told::Refunded(refunded) => Ok(refunded.outcome(charge.quota)),
+            StoreResponse::Refunded(refunded) => Ok(refunded.outcome(charge.quota)),
             _ => Err(mixed_up()),
         }
     }
@@ -392,7 +402,7 @@ impl Store for RedisStore {
     async fn reset<C: Clock>(&self, key: &Key<'_>, clock: &C) -> Result<(), StoreError> {
         let hash = self.hash(key);
         self.context.shadows.forget(hash);
-        answer(self.begin(clock.now(), clock).send(Work::Delete {
+        answer(self.begin(clock.now(), clock).send(Operation::Delete {
             key: self.stored_key(key),
             hash,
         }))
@@ -407,7 +417,7 @@ impl Store for RedisStore {
     }
 }
 
-impl<'a> Looked<'a> {
+impl<'a> ShadowCharge<'a> {
     fn at(charge: &'a Charge<'_>, hash: u64) -> Self {
         Self {
             hash,

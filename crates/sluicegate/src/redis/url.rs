@@ -36,7 +36,7 @@ pub(super) fn parse(text: &str) -> Result<RedisOptions, OptionsError> {
     Ok(options)
 }
 
-struct Scheme {
+struct UrlScheme {
     kind: Kind,
     is_tls: bool,
 }
@@ -47,7 +47,7 @@ enum Kind {
     Cluster,
 }
 
-fn parse_scheme(text: &str) -> Result<Scheme, OptionsError> {
+fn parse_scheme(text: &str) -> Result<UrlScheme, OptionsError> {
     let (base, kind) = text
         .split_once('+')
         .map_or((text, None), |(base, kind)| (base, Some(kind)));
@@ -57,15 +57,15 @@ fn parse_scheme(text: &str) -> Result<Scheme, OptionsError> {
         _ => return Err(unknown_scheme()),
     };
     match kind {
-        None => Ok(Scheme {
+        None => Ok(UrlScheme {
             kind: Kind::Servers,
             is_tls,
         }),
-        Some("sentinel") => Ok(Scheme {
+        Some("sentinel") => Ok(UrlScheme {
             kind: Kind::Sentinel,
             is_tls,
         }),
-        Some("cluster") => Ok(Scheme {
+        Some("cluster") => Ok(UrlScheme {
             kind: Kind::Cluster,
             is_tls,
         }),

@@ -6,14 +6,14 @@ use rustls::pki_types::ServerName;
 use sluicegate_core::Nanos;
 
 use super::options::{RedisMode, RedisOptions};
-use super::options_error::{Mistakes, OptionsError};
+use super::options_error::{MistakeList, OptionsError};
 use super::recovery::Recovery;
 use super::secret::Credentials;
 use crate::layout::KeyLayout;
 
 /// All mistakes, or none.
 pub(super) fn validate(options: &RedisOptions) -> Result<(), OptionsError> {
-    let mut mistakes = Mistakes::default();
+    let mut mistakes = MistakeList::default();
     check_endpoints(options, &mut mistakes);
     check_mode(options, &mut mistakes);
     check_credentials("store.redis", &options.credentials, &mut mistakes);
@@ -38,7 +38,7 @@ pub(super) fn validate(options: &RedisOptions) -> Result<(), OptionsError> {
     mistakes.into_result()
 }
 
-fn check_endpoints(options: &RedisOptions, mistakes: &mut Mistakes) {
+fn check_endpoints(options: &RedisOptions, mistakes: &mut MistakeList) {
     const FIELD: &str = "store.redis.endpoints";
     let endpoints = &options.endpoints;
     if endpoints.is_empty() {
@@ -57,7 +57,7 @@ fn check_endpoints(options: &RedisOptions, mistakes: &mut Mistakes) {
     }
 }
 
-fn check_mode(options: &RedisOptions, mistakes: &mut Mistakes) {
+fn check_mode(options: &RedisOptions, mistakes: &mut MistakeList) {
     match &options.mode {
         RedisMode::Standalone | RedisMode::Replication => {}
         RedisMode::Cluster if options.database == 0 => {}
@@ -79,7 +79,7 @@ fn check_mode(options: &RedisOptions, mistakes: &mut Mistakes) {
     }
 }
 
-fn check_credentials(section: &str, credentials: &Credentials, mistakes: &mut Mistakes) {
+fn check_credentials(section: &str, credentials: &Credentials, mistakes: &mut MistakeList) {
     match (&credentials.username, &credentials.password) {
         (Some(name), _) if name.is_empty() => {
             mistakes.push(&format!("{section}.username"), "is empty (leave it out)")
@@ -96,13 +96,13 @@ fn check_credentials(section: &str, credentials: &Credentials, mistakes: &mut Mi
     }
 }
 
-fn check_span(field: &str, span: Nanos, mistakes: &mut Mistakes) {
+fn check_span(field: &str, span: Nanos, mistakes: &mut MistakeList) {
     if !(Nanos::MILLISECOND..=Nanos::MINUTE).contains(&span) {
         mistakes.push(field, format!("must be from 1ms to 60s (got {span})"));
     }
 }
 
-fn check_recovery(recovery: Recovery, mistakes: &mut Mistakes) {
+fn check_recovery(recovery: Recovery, mistakes: &mut MistakeList) {
     let Recovery { base, cap } = recovery;
     if base < Nanos::MILLISECOND {
         mistakes.push(
@@ -124,7 +124,7 @@ fn check_recovery(recovery: Recovery, mistakes: &mut Mistakes) {
     }
 }
 
-fn check_prefix(prefix: &str, mistakes: &mut Mistakes) {
+fn check_prefix(prefix: &str, mistakes: &mut MistakeList) {
     const FIELD: &str = "store.key_prefix";
     if prefix.is_empty() {
         mistakes.push(FIELD, "must not be empty");

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::ask::Fault;
+use super::request::RequestError;
 
 /// How long decisions waited for Redis, and how many got no answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct RedisWaits {
 
 /// The same while it is being counted.
 #[derive(Debug, Default)]
-pub(super) struct Waits {
+pub(super) struct WaitHistogram {
     buckets: [AtomicU64; BOUNDS_US.len()],
     sum_us: AtomicU64,
     timed_out: AtomicU64,
@@ -45,7 +45,7 @@ const BOUNDS_US: [u64; 14] = [
     u64::MAX,
 ];
 
-impl Waits {
+impl WaitHistogram {
     /// A decision was answered after so long.
     pub(super) fn answered(&self, took: Duration) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
@@ -57,10 +57,10 @@ impl Waits {
     }
 
     /// A decision was not answered.
-    pub(super) fn failed(&self, fault: &Fault) {
+    pub(super) fn failed(&self, fault: &RequestError) {
         let counter = match fault {
-            Fault::TimedOut => &self.timed_out,
-            Fault::Away(_) | Fault::Split => &self.unavailable,
+            RequestError::TimedOut => &self.timed_out,
+            RequestError::Unavailable(_) | RequestError::SplitKeys => &self.unavailable,
         };
         counter.fetch_add(1, Ordering::Relaxed);
     }
@@ -128,13 +128,13 @@ mod tests {
 
     #[test]
     fn a_wait_counts_where_it_ended() {
-        let waits = Waits::default();
+        let waits = WaitHistogram::default();
         for micros in [1, 50, 51, 900, 900, 900, 900, 900, 900, 2_000_000] {
             waits.answered(Duration::from_micros(micros));
         }
         waits.answered(Duration::MAX);
-        waits.failed(&Fault::TimedOut);
-        waits.failed(&Fault::Away("gone".to_owned()));
+        waits.failed(&RequestError::TimedOut);
+        waits.failed(&RequestError::Unavailable("gone".to_owned()));
         let read = waits.read();
         assert_eq!(
             (read.buckets[0], read.buckets[1], read.buckets[13]),
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn what_was_counted_before_is_taken_off() {
-        let waits = Waits::default();
+        let waits = WaitHistogram::default();
         waits.answered(Duration::from_micros(10));
         let before = waits.read();
         assert_eq!(

@@ -59,32 +59,32 @@ pub(super) fn parse_into(
     buffer: &[u8],
     room: &mut Vec<Reply>,
 ) -> Result<Option<(Reply, usize)>, WireError> {
-    let mut cursor = Cursor { buffer, at: 0 };
+    let mut cursor = ReplyCursor { buffer, at: 0 };
     let reply = cursor.reply(DEPTH_MAX, room)?;
     Ok(reply.map(|reply| (reply, cursor.at)))
 }
 
 /// Appends a command.
 pub(super) fn write_command(out: &mut Vec<u8>, args: &[&[u8]]) {
-    begin(out, args.len());
+    write_array_header(out, args.len());
     for arg in args {
-        bulk(out, arg);
+        write_bulk(out, arg);
     }
 }
 
 /// Begins a command of so many strings, the name included; [`bulk`] appends them.
-pub(super) fn begin(out: &mut Vec<u8>, count: usize) {
-    length(out, b'*', count);
+pub(super) fn write_array_header(out: &mut Vec<u8>, count: usize) {
+    write_length(out, b'*', count);
 }
 
 /// Appends one string of a command.
-pub(super) fn bulk(out: &mut Vec<u8>, bytes: &[u8]) {
-    length(out, b'$', bytes.len());
+pub(super) fn write_bulk(out: &mut Vec<u8>, bytes: &[u8]) {
+    write_length(out, b'$', bytes.len());
     out.extend_from_slice(bytes);
     out.extend_from_slice(b"\r\n");
 }
 
-fn length(out: &mut Vec<u8>, kind: u8, length: usize) {
+fn write_length(out: &mut Vec<u8>, kind: u8, length: usize) {
     out.push(kind);
     push_number(out, length as u64);
     out.extend_from_slice(b"\r\n");
@@ -107,12 +107,12 @@ pub(super) fn push_number(out: &mut Vec<u8>, number: u64) {
 }
 
 /// A place in the buffer. Each method returns `None` when the buffer ends before what it wants.
-struct Cursor<'b> {
+struct ReplyCursor<'b> {
     buffer: &'b [u8],
     at: usize,
 }
 
-impl<'b> Cursor<'b> {
+impl<'b> ReplyCursor<'b> {
     /// Reads one reply.
     fn reply(&mut self, depth: usize, room: &mut Vec<Reply>) -> Result<Option<Reply>, WireError> {
         let Some((kind, line)) = self.head()? else {
@@ -239,10 +239,10 @@ pub(super) mod tests {
             Reply::Simple(text) => out.extend_from_slice(format!("+{text}\r\n").as_bytes()),
             Reply::Error(text) => out.extend_from_slice(format!("-{text}\r\n").as_bytes()),
             Reply::Integer(number) => out.extend_from_slice(format!(":{number}\r\n").as_bytes()),
-            Reply::Bulk(bytes) => bulk(out, bytes),
+            Reply::Bulk(bytes) => write_bulk(out, bytes),
             Reply::Nil => out.extend_from_slice(b"$-1\r\n"),
             Reply::Array(items) => {
-                begin(out, items.len());
+                write_array_header(out, items.len());
                 items.iter().for_each(|item| write_reply(out, item));
             }
         }

@@ -7,7 +7,7 @@
 mod acl;
 mod advice;
 mod conformance;
-mod errands;
+mod operations;
 mod passwords;
 mod search;
 mod tls;

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use crate::redis::dial::{Dialing, Link, dial};
+use crate::redis::dial::{Dialer, NodeConnection, dial};
 use crate::redis::endpoint::Endpoint;
 use crate::redis::probe;
 use crate::redis::wire::Reply;
 
 /// The answers of one server to `INFO` and `CONFIG GET`.
 #[derive(Debug, Default)]
-pub(super) struct Facts {
+pub(super) struct ServerFacts {
     /// The fields of `INFO`; `None` when we may not ask.
     info: Option<HashMap<String, String>>,
     /// The settings in [`SETTINGS`]; `None` when we may not ask.
@@ -27,20 +27,23 @@ const SETTINGS: [&str; 7] = [
     "timeout",
 ];
 
-impl Facts {
+impl ServerFacts {
     /// Asks over a connection of its own; an error means that there is none.
-    pub(super) async fn ask(node: &Endpoint, dialing: &Dialing) -> Result<Self, String> {
-        let mut link = dial(node, dialing)
+    pub(super) async fn ask(node: &Endpoint, dialer: &Dialer) -> Result<Self, String> {
+        let mut connection = dial(node, dialer)
             .await
             .map_err(|error| error.to_string())?;
-        let told = |why: String| format!("{node}: {why}");
-        let info = match probe::ask(&mut link, &[b"INFO"]).await.map_err(told)? {
+        let at_node = |why: String| format!("{node}: {why}");
+        let info = match probe::query(&mut connection, &[b"INFO"])
+            .await
+            .map_err(at_node)?
+        {
             Reply::Bulk(text) => Some(fields(&String::from_utf8_lossy(&text))),
             _ => None,
         };
         Ok(Self {
             info,
-            settings: settings(&mut link).await.map_err(told)?,
+            settings: settings(&mut connection).await.map_err(at_node)?,
         })
     }
 
@@ -64,10 +67,13 @@ impl Facts {
 }
 
 /// One question for each setting: servers before 7.0 take no more in one.
-async fn settings(link: &mut Link) -> Result<Option<HashMap<String, String>>, String> {
+async fn settings(
+    connection: &mut NodeConnection,
+) -> Result<Option<HashMap<String, String>>, String> {
     let mut settings = HashMap::new();
     for name in SETTINGS {
-        let Reply::Array(pair) = probe::ask(link, &[b"CONFIG", b"GET", name.as_bytes()]).await?
+        let Reply::Array(pair) =
+            probe::query(connection, &[b"CONFIG", b"GET", name.as_bytes()]).await?
         else {
             // Forbidden, renamed, or taken out by whoever runs the server for us.
             return Ok(None);
@@ -89,7 +95,7 @@ fn fields(info: &str) -> HashMap<String, String> {
 }
 
 #[cfg(test)]
-impl Facts {
+impl ServerFacts {
     /// Facts of a test: the text of `INFO`, and settings if they may be seen.
     pub(super) fn of(info: Option<&str>, settings: Option<&[(&str, &str)]>) -> Self {
         let owned = |pair: &(&str, &str)| (pair.0.to_owned(), pair.1.to_owned());

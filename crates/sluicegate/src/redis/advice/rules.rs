@@ -1,12 +1,12 @@
 //! The rules: what is looked at, and what is said about it.
 
 use super::Advice;
-use super::facts::Facts;
+use super::facts::ServerFacts;
 use crate::redis::endpoint::Endpoint;
 use crate::redis::options::RedisMode;
 
 /// Everything that one server should have otherwise.
-pub(super) fn advice(node: &Endpoint, facts: &Facts, mode: &RedisMode) -> Vec<Advice> {
+pub(super) fn advice(node: &Endpoint, facts: &ServerFacts, mode: &RedisMode) -> Vec<Advice> {
     let found = [
         version(facts),
         role(facts),
@@ -66,7 +66,7 @@ fn words(setting: &'static str, found: &str, why: &str, change: &str) -> Words {
 }
 
 /// Also for Valkey, which tells the version of Redis that it is compatible with.
-fn version(facts: &Facts) -> Option<Words> {
+fn version(facts: &ServerFacts) -> Option<Words> {
     const OLDEST: (u32, u32) = (6, 2);
     let found = facts.info("redis_version")?;
     let mut numbers = found
@@ -83,7 +83,7 @@ fn version(facts: &Facts) -> Option<Words> {
     })
 }
 
-fn role(facts: &Facts) -> Option<Words> {
+fn role(facts: &ServerFacts) -> Option<Words> {
     (facts.info("role")? == "slave").then(|| {
         let why = "it takes no writes, so every decision there fails with READONLY";
         words(
@@ -96,7 +96,7 @@ fn role(facts: &Facts) -> Option<Words> {
 }
 
 /// Without a limit nothing is evicted. The keys nearest to their end are those that owe least: losing them costs little.
-fn eviction(facts: &Facts) -> Option<Words> {
+fn eviction(facts: &ServerFacts) -> Option<Words> {
     let limit = facts
         .setting("maxmemory")
         .or_else(|| facts.info("maxmemory"))?;
@@ -111,7 +111,7 @@ fn eviction(facts: &Facts) -> Option<Words> {
     })
 }
 
-fn persistence(facts: &Facts) -> Option<Words> {
+fn persistence(facts: &ServerFacts) -> Option<Words> {
     let (save, append_only) = (facts.setting("save")?, facts.setting("appendonly")?);
     (save.is_empty() && append_only == "no").then(|| {
         let why = "a restart forgets every counter, which is worth at most one burst for each key";
@@ -125,7 +125,7 @@ fn persistence(facts: &Facts) -> Option<Words> {
 }
 
 /// `INFO` shows the number of good replicas only where a least number is set.
-fn replicas(facts: &Facts, mode: &RedisMode) -> Option<Words> {
+fn replicas(facts: &ServerFacts, mode: &RedisMode) -> Option<Words> {
     if !matches!(mode, RedisMode::Replication | RedisMode::Sentinel { .. })
         || facts.info("role") == Some("slave")
     {
@@ -143,7 +143,7 @@ fn replicas(facts: &Facts, mode: &RedisMode) -> Option<Words> {
     })
 }
 
-fn coverage(facts: &Facts, mode: &RedisMode) -> Option<Words> {
+fn coverage(facts: &ServerFacts, mode: &RedisMode) -> Option<Words> {
     const SETTING: &str = "cluster-require-full-coverage";
     let is_whole = matches!(mode, RedisMode::Cluster) && facts.setting(SETTING)? == "yes";
     is_whole.then(|| {
@@ -157,7 +157,7 @@ fn coverage(facts: &Facts, mode: &RedisMode) -> Option<Words> {
     })
 }
 
-fn idle_timeout(facts: &Facts) -> Option<Words> {
+fn idle_timeout(facts: &ServerFacts) -> Option<Words> {
     let seconds = facts.setting("timeout").filter(|seconds| *seconds != "0")?;
     let why = "it closes connections that are idle, and a decision that is on its way just then has no answer";
     Some(words(
@@ -169,7 +169,7 @@ fn idle_timeout(facts: &Facts) -> Option<Words> {
 }
 
 /// What we may not ask cannot be well or ill.
-fn unseen(facts: &Facts, mode: &RedisMode) -> Option<Words> {
+fn unseen(facts: &ServerFacts, mode: &RedisMode) -> Option<Words> {
     let is_cluster = matches!(mode, RedisMode::Cluster);
     let cluster = if is_cluster {
         ", cluster-require-full-coverage"
@@ -217,7 +217,7 @@ mod tests {
     const PRIMARY: &str = "# Server\r\nredis_version:7.0.15\r\nrole:master\r\n";
 
     fn settings_of(info: &str, mode: &RedisMode) -> Vec<&'static str> {
-        let facts = Facts::of(Some(info), Some(&WELL));
+        let facts = ServerFacts::of(Some(info), Some(&WELL));
         advice(&Endpoint::new("rl-0", 6379), &facts, mode)
             .into_iter()
             .map(|advice| advice.setting)
@@ -245,23 +245,23 @@ mod tests {
     #[test]
     fn without_config_the_rest_is_read_from_info() {
         let info = format!("{PRIMARY}maxmemory:100\r\nmaxmemory_policy:allkeys-lru\r\n");
-        let facts = Facts::of(Some(&info), None);
-        let told = advice(
+        let facts = ServerFacts::of(Some(&info), None);
+        let found = advice(
             &Endpoint::new("rl-0", 6379),
             &facts,
             &RedisMode::Replication,
         );
-        let settings: Vec<&str> = told.iter().map(|advice| advice.setting).collect();
+        let settings: Vec<&str> = found.iter().map(|advice| advice.setting).collect();
         assert_eq!(
             settings,
             ["maxmemory-policy", "min-replicas-to-write", "CONFIG GET"]
         );
         assert_eq!(
-            told[2].to_string(),
+            found[2].to_string(),
             "rl-0:6379: CONFIG GET is not allowed: save and timeout could not be seen (look at them by hand, or allow the \
              user +config|get)"
         );
-        let kept = Facts::of(
+        let kept = ServerFacts::of(
             Some(&format!("{PRIMARY}min_slaves_good_slaves:2\r\n")),
             None,
         );
@@ -273,16 +273,16 @@ mod tests {
 
     #[test]
     fn what_nobody_may_see_is_one_piece_of_advice() {
-        let told = advice(
+        let found = advice(
             &Endpoint::new("rl-0", 6379),
-            &Facts::of(None, None),
+            &ServerFacts::of(None, None),
             &RedisMode::Cluster,
         );
-        assert_eq!(told.len(), 1);
+        assert_eq!(found.len(), 1);
         assert!(
-            told[0].why.contains("cluster-require-full-coverage"),
+            found[0].why.contains("cluster-require-full-coverage"),
             "{}",
-            told[0]
+            found[0]
         );
     }
 }

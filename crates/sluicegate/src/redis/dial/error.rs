@@ -11,28 +11,28 @@ use super::super::secret::SecretError;
 #[derive(Debug)]
 pub(in super::super) struct DialError {
     pub(super) endpoint: Endpoint,
-    pub(super) step: Step,
-    pub(super) cause: Cause,
+    pub(super) step: DialStep,
+    pub(super) cause: DialCause,
 }
 
 /// Whose matter a failure is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Blame {
+pub(in super::super) enum FailureClass {
     /// The server is away or busy: try again.
-    Away,
+    Unavailable,
     /// Somebody has to change a setting, a password or a certificate. Trying again is right too: they may.
-    Settings,
+    Configuration,
 }
 
 impl DialError {
     /// Whose matter it is.
-    pub(in super::super) fn blame(&self) -> Blame {
+    pub(in super::super) fn blame(&self) -> FailureClass {
         match &self.cause {
-            Cause::TimedOut(_) => Blame::Away,
-            Cause::Refused(refusal) => refusal.blame,
-            Cause::Password(_) | Cause::ServerName => Blame::Settings,
-            Cause::Io(error) if is_certificate_error(error) => Blame::Settings,
-            Cause::Io(_) => Blame::Away,
+            DialCause::TimedOut(_) => FailureClass::Unavailable,
+            DialCause::Refused(refusal) => refusal.blame,
+            DialCause::Password(_) | DialCause::ServerName => FailureClass::Configuration,
+            DialCause::Io(error) if is_certificate_error(error) => FailureClass::Configuration,
+            DialCause::Io(_) => FailureClass::Unavailable,
         }
     }
 }
@@ -67,13 +67,13 @@ impl fmt::Display for DialError {
         } = self;
         write!(f, "{endpoint}: {step}: ")?;
         match cause {
-            Cause::TimedOut(after) => write!(f, "no answer within {after:?}"),
-            Cause::Refused(refusal) => f.write_str(&refusal.what),
-            Cause::Password(error) => write!(f, "{error}"),
-            Cause::ServerName => f.write_str(
+            DialCause::TimedOut(after) => write!(f, "no answer within {after:?}"),
+            DialCause::Refused(refusal) => f.write_str(&refusal.what),
+            DialCause::Password(error) => write!(f, "{error}"),
+            DialCause::ServerName => f.write_str(
                 "the host is no name for a certificate (set store.redis.tls.server_name)",
             ),
-            Cause::Io(error) => write!(f, "{error}"),
+            DialCause::Io(error) => write!(f, "{error}"),
         }
     }
 }
@@ -82,7 +82,7 @@ impl Error for DialError {}
 
 /// Where an attempt stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum DialStep {
     Resolve,
     Connect,
     Tls,
@@ -90,7 +90,7 @@ pub(super) enum Step {
     Select,
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for DialStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Resolve => "cannot resolve the name",
@@ -104,15 +104,15 @@ impl fmt::Display for Step {
 
 /// Why it stopped there.
 #[derive(Debug)]
-pub(super) enum Cause {
+pub(super) enum DialCause {
     TimedOut(Duration),
     Io(io::Error),
-    Refused(Refusal),
+    Refused(ServerRefusal),
     Password(SecretError),
     ServerName,
 }
 
-impl From<io::Error> for Cause {
+impl From<io::Error> for DialCause {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
@@ -120,7 +120,7 @@ impl From<io::Error> for Cause {
 
 /// A server's "no", in our words.
 #[derive(Debug)]
-pub(super) struct Refusal {
-    pub(super) blame: Blame,
+pub(super) struct ServerRefusal {
+    pub(super) blame: FailureClass,
     pub(super) what: String,
 }

@@ -10,15 +10,15 @@ use socket2::{Domain, SockRef, Socket, Type};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::super::{ClientCert, Credentials, Endpoint, RedisOptions, Secret, TlsOptions};
-use super::error::Step;
-use super::{Blame, DialError, Dialing, Link, dial};
+use super::error::DialStep;
+use super::{DialError, Dialer, FailureClass, NodeConnection, dial};
 
-async fn dialed(options: &RedisOptions) -> Result<Link, DialError> {
+async fn dialed(options: &RedisOptions) -> Result<NodeConnection, DialError> {
     /// Attempts are moved to tasks of their own.
     fn sendable<F: Future + Send>(future: F) -> F {
         future
     }
-    let how = Dialing::prepare(options).unwrap();
+    let how = Dialer::prepare(options).unwrap();
     sendable(dial(&options.endpoints[0], &how)).await
 }
 
@@ -29,7 +29,7 @@ async fn refused(options: &RedisOptions) -> DialError {
     }
 }
 
-async fn ask(link: &mut Link, command: &str) -> String {
+async fn ask(link: &mut NodeConnection, command: &str) -> String {
     link.write_all(format!("{command}\r\n").as_bytes())
         .await
         .unwrap();
@@ -67,7 +67,7 @@ async fn a_plain_connection_is_tuned_and_ready_for_commands() {
     let server = RedisServer::start();
     let mut link = dialed(&options(&server)).await.unwrap();
     assert_eq!(ask(&mut link, "PING").await, "+PONG\r\n");
-    let Link::Plain(stream) = &link else {
+    let NodeConnection::Plain(stream) = &link else {
         panic!("encrypted")
     };
     let socket = SockRef::from(stream);
@@ -97,7 +97,10 @@ async fn the_database_is_selected_and_one_that_is_not_there_is_a_wrong_setting()
     assert!(ask(&mut link, "CLIENT INFO").await.contains(" db=5 "));
     options.database = 99;
     let error = refused(&options).await;
-    assert_eq!((error.step, error.blame()), (Step::Select, Blame::Settings));
+    assert_eq!(
+        (error.step, error.blame()),
+        (DialStep::Select, FailureClass::Configuration)
+    );
     let endpoint = endpoint(&server);
     assert_eq!(
         error.to_string(),
@@ -134,7 +137,10 @@ async fn a_wrong_password_is_a_wrong_setting_and_is_not_printed() {
     for username in [None, Some("somebody")] {
         options.credentials = credentials(username, "hunter22");
         let error = refused(&options).await;
-        assert_eq!((error.step, error.blame()), (Step::Auth, Blame::Settings));
+        assert_eq!(
+            (error.step, error.blame()),
+            (DialStep::Auth, FailureClass::Configuration)
+        );
         let printed = format!("{error} {error:?}");
         assert!(printed.contains("WRONGPASS"), "{printed}");
         assert!(
@@ -146,7 +152,7 @@ async fn a_wrong_password_is_a_wrong_setting_and_is_not_printed() {
     options.database = 1;
     let error = refused(&options).await;
     assert!(
-        error.to_string().contains("NOAUTH") && error.blame() == Blame::Settings,
+        error.to_string().contains("NOAUTH") && error.blame() == FailureClass::Configuration,
         "{error}"
     );
 }
@@ -183,7 +189,7 @@ async fn a_rotated_password_file_needs_no_restart() {
     fs::write(&path, "first\n").unwrap();
     let mut options = options(&server);
     options.credentials.password = Some(Secret::from_file(&path).unwrap());
-    let how = Dialing::prepare(&options).unwrap();
+    let how = Dialer::prepare(&options).unwrap();
     let mut link = dial(&endpoint(&server), &how).await.unwrap();
     assert_eq!(
         ask(&mut link, "CONFIG SET requirepass second").await,
@@ -194,7 +200,10 @@ async fn a_rotated_password_file_needs_no_restart() {
     assert!(dial(&endpoint(&server), &how).await.is_ok());
     fs::remove_file(&path).unwrap();
     let error = dial(&endpoint(&server), &how).await.err().unwrap();
-    assert_eq!((error.step, error.blame()), (Step::Auth, Blame::Settings));
+    assert_eq!(
+        (error.step, error.blame()),
+        (DialStep::Auth, FailureClass::Configuration)
+    );
 }
 
 #[tokio::test]
@@ -215,7 +224,7 @@ async fn tls_trusts_the_given_authority_and_no_other() {
             ..tls.clone()
         });
         let mut link = dialed(&options).await.unwrap();
-        assert!(matches!(link, Link::Tls(_)));
+        assert!(matches!(link, NodeConnection::Tls(_)));
         assert_eq!(ask(&mut link, "PING").await, "+PONG\r\n");
     }
     let wrong_name = TlsOptions {
@@ -231,7 +240,7 @@ async fn tls_trusts_the_given_authority_and_no_other() {
         let error = refused(&options).await;
         assert_eq!(
             (error.step, error.blame()),
-            (Step::Tls, Blame::Settings),
+            (DialStep::Tls, FailureClass::Configuration),
             "{error}"
         );
     }
@@ -260,7 +269,7 @@ async fn a_server_that_asks_for_a_certificate_gets_ours() {
     let error = refused(&options).await;
     assert_eq!(
         (error.step, error.blame()),
-        (Step::Select, Blame::Settings),
+        (DialStep::Select, FailureClass::Configuration),
         "{error}"
     );
 }
@@ -274,7 +283,7 @@ async fn files_that_are_missing_or_wrong_are_named_with_their_field() {
         ca_file: Some("/no/such/ca.pem".into()),
         ..TlsOptions::default()
     });
-    let error = Dialing::prepare(&options).err().unwrap().to_string();
+    let error = Dialer::prepare(&options).err().unwrap().to_string();
     assert!(
         error.starts_with("store.redis.tls.ca_file: cannot read /no/such/ca.pem: "),
         "{error}"
@@ -283,7 +292,7 @@ async fn files_that_are_missing_or_wrong_are_named_with_their_field() {
         ca_file: Some(key_file.clone()),
         ..TlsOptions::default()
     });
-    let error = Dialing::prepare(&options).err().unwrap().to_string();
+    let error = Dialer::prepare(&options).err().unwrap().to_string();
     assert_eq!(
         error,
         format!(
@@ -292,7 +301,7 @@ async fn files_that_are_missing_or_wrong_are_named_with_their_field() {
         )
     );
     options.deadline = Nanos::ZERO;
-    let error = Dialing::prepare(&options).err().unwrap().to_string();
+    let error = Dialer::prepare(&options).err().unwrap().to_string();
     assert!(error.starts_with("store.deadline: "), "{error}");
 }
 
@@ -311,7 +320,7 @@ async fn a_server_that_never_answers_is_given_up_in_time() {
         ca_file: Some(authority.authority()),
         ..TlsOptions::default()
     };
-    for (tls, step) in [(None, Step::Auth), (Some(tls), Step::Tls)] {
+    for (tls, step) in [(None, DialStep::Auth), (Some(tls), DialStep::Tls)] {
         options.tls = tls;
         let start = Instant::now();
         let error = refused(&options).await;
@@ -320,7 +329,10 @@ async fn a_server_that_never_answers_is_given_up_in_time() {
             (Duration::from_millis(100)..Duration::from_millis(600)).contains(&took),
             "{took:?}"
         );
-        assert_eq!((error.step, error.blame()), (step, Blame::Away));
+        assert_eq!(
+            (error.step, error.blame()),
+            (step, FailureClass::Unavailable)
+        );
         assert!(
             error.to_string().ends_with("no answer within 100ms"),
             "{error}"
@@ -367,7 +379,7 @@ async fn an_address_that_swallows_packets_is_given_up_in_time() {
     );
     assert_eq!(
         (error.step, error.blame()),
-        (Step::Connect, Blame::Away),
+        (DialStep::Connect, FailureClass::Unavailable),
         "{error}"
     );
 }
@@ -383,7 +395,7 @@ async fn a_closed_port_and_an_unknown_name_are_away() {
     let error = refused(&options).await;
     assert_eq!(
         (error.step, error.blame()),
-        (Step::Connect, Blame::Away),
+        (DialStep::Connect, FailureClass::Unavailable),
         "{error}"
     );
     options.endpoints = vec!["no-such-host.invalid".parse().unwrap()];
@@ -391,7 +403,7 @@ async fn a_closed_port_and_an_unknown_name_are_away() {
     let error = refused(&options).await;
     assert_eq!(
         (error.step, error.blame()),
-        (Step::Resolve, Blame::Away),
+        (DialStep::Resolve, FailureClass::Unavailable),
         "{error}"
     );
 }
@@ -499,9 +511,9 @@ async fn sentinels_have_credentials_of_their_own_and_no_database() {
     let mut options = options(&server);
     options.credentials = credentials(Some("ann"), "another");
     options.database = 3;
-    let how = Dialing::prepare(&options)
+    let how = Dialer::prepare(&options)
         .unwrap()
-        .to_sentinels(&credentials(None, "sentinel's"));
+        .for_sentinels(&credentials(None, "sentinel's"));
     let mut link = dial(&endpoint(&server), &how).await.unwrap();
     assert!(ask(&mut link, "CLIENT INFO").await.contains(" db=0 "));
 }

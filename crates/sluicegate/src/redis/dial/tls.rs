@@ -12,8 +12,8 @@ use tokio_rustls::TlsConnector;
 use super::super::endpoint::Endpoint;
 use super::super::options::TlsOptions;
 use super::super::options_error::OptionsError;
-use super::error::Cause;
-use super::link::Link;
+use super::connection::NodeConnection;
+use super::error::DialCause;
 
 /// Certificates, read once, and the name to expect.
 #[derive(Clone)]
@@ -44,15 +44,14 @@ impl Tls {
         &self,
         endpoint: &Endpoint,
         stream: TcpStream,
-    ) -> Result<Link, Cause> {
+    ) -> Result<NodeConnection, DialCause> {
         let name = match &self.server_name {
             Some(name) => name.clone(),
-            None => {
-                ServerName::try_from(endpoint.host().to_owned()).map_err(|_| Cause::ServerName)?
-            }
+            None => ServerName::try_from(endpoint.host().to_owned())
+                .map_err(|_| DialCause::ServerName)?,
         };
         let stream = self.connector.connect(name, stream).await?;
-        Ok(Link::Tls(Box::new(stream)))
+        Ok(NodeConnection::Tls(Box::new(stream)))
     }
 }
 

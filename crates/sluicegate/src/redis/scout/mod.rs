@@ -11,24 +11,24 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use super::ask::{Ask, Fault};
-use super::context::Context;
-use super::dial::Dialing;
+use super::context::StoreContext;
+use super::dial::Dialer;
 use super::endpoint::Endpoint;
 use super::health;
 use super::lane::Lane;
 use super::options::RedisMode;
 use super::probe;
 use super::recovery::Backoff;
-use super::router::Map;
+use super::request::{RequestError, StoreRequest};
+use super::router::OwnerMap;
 use super::wire::Reply;
 
 /// Finds the owners of all keys now, and again whenever somebody has reason to doubt them. Never ends by itself.
-pub(super) async fn scout(context: Arc<Context>, lobby: Arc<Lane>) {
+pub(super) async fn scout(context: Arc<StoreContext>, pending: Arc<Lane>) {
     let backoff = Backoff::random(context.options.recovery);
     let mut scout = Scout {
-        lobby: Lobby {
-            lane: lobby,
+        pending: PendingRequests {
+            lane: pending,
             waiting: Vec::new(),
         },
         context,
@@ -49,58 +49,58 @@ pub(super) async fn scout(context: Arc<Context>, lobby: Arc<Lane>) {
 }
 
 struct Scout {
-    context: Arc<Context>,
-    lobby: Lobby,
+    context: Arc<StoreContext>,
+    pending: PendingRequests,
     backoff: Backoff,
 }
 
 /// Asks that came before any owner was known.
-struct Lobby {
+struct PendingRequests {
     lane: Arc<Lane>,
-    waiting: Vec<Ask>,
+    waiting: Vec<StoreRequest>,
 }
 
 /// How long a node may take over a question about the topology, its dial included.
-const PATIENCE: Duration = Duration::from_millis(400);
+const QUERY_TIMEOUT: Duration = Duration::from_millis(400);
 
 impl Scout {
     /// Looks for the owners; whoever waits in the lobby is answered in time.
-    async fn discover(&mut self) -> Result<Map, String> {
+    async fn discover(&mut self) -> Result<OwnerMap, String> {
         let context = Arc::clone(&self.context);
-        let mut search = pin!(search(&context));
+        let mut search = pin!(find_owners(&context));
         loop {
-            let next = self.lobby.expire();
+            let next = self.pending.expire();
             tokio::select! {
                 found = &mut search => return found,
-                () = self.lobby.lane.rung() => {}
+                () = self.pending.lane.woken() => {}
                 () = sleep_until(next) => {}
             }
         }
     }
 
-    fn take(&mut self, found: Result<Map, String>) {
-        let is_unknown = matches!(&**self.context.router.map(), Map::Unknown(_));
+    fn take(&mut self, found: Result<OwnerMap, String>) {
+        let is_unknown = matches!(&**self.context.router.map(), OwnerMap::Unknown(_));
         match found {
             Ok(map) => {
-                if is_unknown && let Map::Primary(lane) = &map {
+                if is_unknown && let OwnerMap::Primary(lane) = &map {
                     health::log_primary(&lane.endpoint);
                 }
                 self.context.router.publish(map);
-                self.lobby.lane.set_connecting();
-                self.lobby.expire();
-                for ask in self.lobby.waiting.drain(..) {
-                    self.context.submit(ask);
+                self.pending.lane.mark_connecting();
+                self.pending.expire();
+                for request in self.pending.waiting.drain(..) {
+                    self.context.submit(request);
                 }
             }
             // With owners that were known before, asks go on to them: they may be fine.
             Err(_) if !is_unknown => {}
             Err(why) => {
-                if self.lobby.lane.set_away(&why) {
+                if self.pending.lane.mark_away(&why) {
                     health::log_no_primary(&why);
                 }
-                self.lobby.expire();
-                for ask in self.lobby.waiting.drain(..) {
-                    ask.tell(Err(Fault::Away(why.clone())));
+                self.pending.expire();
+                for request in self.pending.waiting.drain(..) {
+                    request.respond(Err(RequestError::Unavailable(why.clone())));
                 }
             }
         }
@@ -114,15 +114,15 @@ impl Scout {
         let (soonest, latest) = (Instant::now() + SHORTEST, Instant::now() + wait);
         let mut wanted = false;
         loop {
-            let next = self.lobby.expire();
-            wanted |= !self.lobby.waiting.is_empty();
+            let next = self.pending.expire();
+            wanted |= !self.pending.waiting.is_empty();
             let end = if wanted { soonest } else { latest };
             if Instant::now() >= end {
                 return;
             }
             tokio::select! {
                 () = sleep_until(next.min(end)) => {}
-                () = self.lobby.lane.rung() => {}
+                () = self.pending.lane.woken() => {}
                 // With something wrong already known, the pace is kept.
                 () = self.context.router.scout_woken(), if !trouble && !wanted => wanted = true,
             }
@@ -133,7 +133,7 @@ impl Scout {
     fn wait(&mut self) -> (bool, Duration) {
         let map = self.context.router.map();
         let trouble =
-            matches!(&**map, Map::Unknown(_)) || map.lanes().iter().any(|lane| lane.is_away());
+            matches!(&**map, OwnerMap::Unknown(_)) || map.lanes().iter().any(|lane| lane.is_away());
         if trouble {
             /// An election is noticed soon after it is over.
             const LONGEST: Duration = Duration::from_millis(400);
@@ -159,41 +159,47 @@ impl Drop for Scout {
     /// Also when the runtime goes away under the scout: whoever comes next finds the lobby closed and sends another.
     fn drop(&mut self) {
         let left = self
-            .lobby
+            .pending
             .lane
             .close()
             .into_iter()
-            .chain(self.lobby.waiting.drain(..));
-        left.for_each(|ask| ask.tell(Err(Fault::Away("the connection was closed".to_owned()))));
+            .chain(self.pending.waiting.drain(..));
+        left.for_each(|request| {
+            request.respond(Err(RequestError::Unavailable(
+                "the connection was closed".to_owned(),
+            )))
+        });
         self.context
             .router
-            .publish(Map::Unknown(Arc::clone(&self.lobby.lane)));
+            .publish(OwnerMap::Unknown(Arc::clone(&self.pending.lane)));
     }
 }
 
-impl Lobby {
+impl PendingRequests {
     /// Answers those whose time is up, and says when to look again.
     fn expire(&mut self) -> Instant {
         const IDLE: Duration = Duration::from_millis(100);
         let now = Instant::now();
-        self.lane.take_asks(&mut self.waiting);
+        self.lane.take_requests(&mut self.waiting);
         for place in (0..self.waiting.len()).rev() {
             if self.waiting[place].deadline <= now {
-                self.waiting.swap_remove(place).tell(Err(Fault::TimedOut));
+                self.waiting
+                    .swap_remove(place)
+                    .respond(Err(RequestError::TimedOut));
             }
         }
         self.waiting
             .iter()
-            .map(|ask| ask.deadline)
+            .map(|request| request.deadline)
             .min()
             .unwrap_or(now + IDLE)
     }
 }
 
 /// Looks once.
-pub(super) async fn search(context: &Arc<Context>) -> Result<Map, String> {
+pub(super) async fn find_owners(context: &Arc<StoreContext>) -> Result<OwnerMap, String> {
     match &context.options.mode {
-        RedisMode::Standalone => Ok(Map::Primary(
+        RedisMode::Standalone => Ok(OwnerMap::Primary(
             context.lane(context.options.endpoints[0].clone()),
         )),
         RedisMode::Replication => replication::search(context).await,
@@ -203,26 +209,29 @@ pub(super) async fn search(context: &Arc<Context>) -> Result<Map, String> {
 }
 
 /// Asks several nodes the same question at once; answers come as they come.
-struct Poll {
+struct NodePoll {
     answers: JoinSet<(Endpoint, Result<Reply, String>)>,
 }
 
-impl Poll {
+impl NodePoll {
     fn new(
         endpoints: impl IntoIterator<Item = Endpoint>,
-        dialing: &Dialing,
+        dialer: &Dialer,
         command: &[&[u8]],
     ) -> Self {
         let command: Vec<Vec<u8>> = command.iter().map(|part| part.to_vec()).collect();
         let mut answers = JoinSet::new();
         for endpoint in endpoints {
-            let (dialing, command) = (dialing.clone(), command.clone());
+            let (dialer, command) = (dialer.clone(), command.clone());
             answers.spawn(async move {
                 let command: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();
-                let asked =
-                    tokio::time::timeout(PATIENCE, probe::ask_once(&endpoint, &dialing, &command))
-                        .await;
-                let answer = asked.unwrap_or_else(|_| Err(format!("{endpoint} does not answer")));
+                let submitted = tokio::time::timeout(
+                    QUERY_TIMEOUT,
+                    probe::query_once(&endpoint, &dialer, &command),
+                )
+                .await;
+                let answer =
+                    submitted.unwrap_or_else(|_| Err(format!("{endpoint} does not answer")));
                 (endpoint, answer)
             });
         }

@@ -14,14 +14,14 @@ const WAYS: usize = if cfg!(sluicegate_loom) { 1 } else { 8 };
 
 /// Some words for each of as many counters as fit, its hash the first of them; of the counters that share a set, the one
 /// with the nearest end makes room for another.
-pub(super) struct Table<const WORDS: usize> {
-    heads: Box<[Head]>,
-    lines: Box<[Line<WORDS>]>,
+pub(super) struct ShadowTable<const WORDS: usize> {
+    heads: Box<[SetHeader]>,
+    lines: Box<[CacheLine<WORDS>]>,
 }
 
 /// What a search reads first. One that finds nothing reads no other line.
 #[repr(align(64))]
-struct Head {
+struct SetHeader {
     version: AtomicU64,
     /// Sixteen bits of each counter's hash, four to a word; 0 where there is none.
     tags: [AtomicU64; 2],
@@ -30,19 +30,19 @@ struct Head {
 }
 
 #[repr(align(64))]
-struct Line<const WORDS: usize>([AtomicU64; WORDS]);
+struct CacheLine<const WORDS: usize>([AtomicU64; WORDS]);
 
-impl<const WORDS: usize> Table<WORDS> {
+impl<const WORDS: usize> ShadowTable<WORDS> {
     /// A table for so many counters at least.
     pub(super) fn new(counters: usize) -> Self {
         let sets = counters.div_ceil(WAYS).next_power_of_two();
         let zeros = || AtomicU64::new(0);
-        let head = |_| Head {
+        let head = |_| SetHeader {
             version: zeros(),
             tags: std::array::from_fn(|_| zeros()),
             ends: std::array::from_fn(|_| zeros()),
         };
-        let line = |_| Line(std::array::from_fn(|_| zeros()));
+        let line = |_| CacheLine(std::array::from_fn(|_| zeros()));
         Self {
             heads: (0..sets).map(head).collect(),
             lines: (0..sets * WAYS).map(line).collect(),
@@ -53,7 +53,7 @@ impl<const WORDS: usize> Table<WORDS> {
     #[inline]
     pub(super) fn read(&self, hash: u64) -> Option<[u64; WORDS]> {
         let (head, lines) = self.set(hash);
-        let mut tries = Tries::default();
+        let mut tries = SpinWait::default();
         loop {
             let before = head.version.load(Acquire);
             if before.is_multiple_of(2) {
@@ -70,7 +70,7 @@ impl<const WORDS: usize> Table<WORDS> {
     }
 
     /// Keeps words until `end`; they are for the hash that is their first.
-    pub(super) fn write(&self, words: [u64; WORDS], now: Coarse, end: Coarse) {
+    pub(super) fn write(&self, words: [u64; WORDS], now: CoarseInstant, end: CoarseInstant) {
         let hash = words[0];
         let (head, lines) = self.set(hash);
         let writing = head.begin_to_write();
@@ -87,7 +87,10 @@ impl<const WORDS: usize> Table<WORDS> {
     }
 
     /// Reads what [`Table::write`] will write to, so that the processor fetches all of it at the same time.
-    pub(super) fn touch_all(&self, writes: impl Iterator<Item = (u64, Coarse, Coarse)> + Clone) {
+    pub(super) fn touch_all(
+        &self,
+        writes: impl Iterator<Item = (u64, CoarseInstant, CoarseInstant)> + Clone,
+    ) {
         let heads = writes.clone().fold(0, |sum, (hash, ..)| {
             sum ^ self.set(hash).0.version.load(Relaxed)
         });
@@ -116,16 +119,16 @@ impl<const WORDS: usize> Table<WORDS> {
     }
 
     #[inline]
-    fn set(&self, hash: u64) -> (&Head, &[Line<WORDS>]) {
+    fn set(&self, hash: u64) -> (&SetHeader, &[CacheLine<WORDS>]) {
         let set = hash as usize & (self.heads.len() - 1);
         (&self.heads[set], &self.lines[set * WAYS..][..WAYS])
     }
 }
 
-impl Head {
+impl SetHeader {
     /// Waits for other writers and returns the version that says that one writes.
     fn begin_to_write(&self) -> u64 {
-        let mut tries = Tries::default();
+        let mut tries = SpinWait::default();
         loop {
             let version = self.version.load(Relaxed);
             let is_ours = version.is_multiple_of(2)
@@ -143,7 +146,7 @@ impl Head {
     }
 
     #[inline]
-    fn find<const WORDS: usize>(&self, hash: u64, lines: &[Line<WORDS>]) -> Option<usize> {
+    fn find<const WORDS: usize>(&self, hash: u64, lines: &[CacheLine<WORDS>]) -> Option<usize> {
         let wanted = tag(hash);
         (0..WAYS)
             .find(|place| self.tag(*place) == wanted && lines[*place].0[0].load(Relaxed) == hash)
@@ -153,9 +156,9 @@ impl Head {
     fn place_for<const WORDS: usize>(
         &self,
         hash: u64,
-        now: Coarse,
-        end: Coarse,
-        lines: &[Line<WORDS>],
+        now: CoarseInstant,
+        end: CoarseInstant,
+        lines: &[CacheLine<WORDS>],
     ) -> Option<usize> {
         let free = || (0..WAYS).find(|place| self.tag(*place) == 0);
         self.find(hash, lines)
@@ -163,7 +166,7 @@ impl Head {
             .or_else(|| self.nearest_end_before(now, end))
     }
 
-    fn nearest_end_before(&self, now: Coarse, end: Coarse) -> Option<usize> {
+    fn nearest_end_before(&self, now: CoarseInstant, end: CoarseInstant) -> Option<usize> {
         let nearest = (0..WAYS).min_by_key(|place| self.end(*place).since(now))?;
         (self.end(nearest).since(now) <= end.since(now)).then_some(nearest)
     }
@@ -182,11 +185,11 @@ impl Head {
         );
     }
 
-    fn end(&self, place: usize) -> Coarse {
-        Coarse((self.ends[place / 2].load(Relaxed) >> (place % 2 * 32)) as u32)
+    fn end(&self, place: usize) -> CoarseInstant {
+        CoarseInstant((self.ends[place / 2].load(Relaxed) >> (place % 2 * 32)) as u32)
     }
 
-    fn set_end(&self, place: usize, end: Coarse) {
+    fn set_end(&self, place: usize, end: CoarseInstant) {
         put(
             &self.ends[place / 2],
             place % 2 * 32,
@@ -212,9 +215,9 @@ fn tag(hash: u64) -> u16 {
 
 /// Waits for a writer, who needs a few nanoseconds unless he was interrupted.
 #[derive(Default)]
-struct Tries(u32);
+struct SpinWait(u32);
 
-impl Tries {
+impl SpinWait {
     #[cold]
     fn wait(&mut self) {
         const SPINS: u32 = if cfg!(sluicegate_loom) { 0 } else { 64 };
@@ -229,9 +232,9 @@ impl Tries {
 
 /// An instant to some 17 ms, which goes round in two years: enough to say which of two is nearer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Coarse(u32);
+pub(super) struct CoarseInstant(u32);
 
-impl Coarse {
+impl CoarseInstant {
     const BITS: u32 = 24;
     const FURTHEST: u64 = i32::MAX as u64;
 
@@ -259,17 +262,17 @@ mod loom_tests {
 
     use super::*;
 
-    const NOW: Coarse = Coarse(0);
+    const NOW: CoarseInstant = CoarseInstant(0);
     const WORDS: usize = 2;
 
-    fn write(table: &Table<WORDS>, hash: u64, value: u64) {
+    fn write(table: &ShadowTable<WORDS>, hash: u64, value: u64) {
         table.write([hash, value], NOW, NOW.after(u64::MAX));
     }
 
     #[test]
     fn loom_what_is_read_was_written_by_one() {
         loom::model(|| {
-            let table = Arc::new(Table::new(1));
+            let table = Arc::new(ShadowTable::new(1));
             write(&table, 1, 10);
             let writer = thread::spawn({
                 let table = Arc::clone(&table);
@@ -285,7 +288,7 @@ mod loom_tests {
     #[test]
     fn loom_two_who_write_leave_the_words_of_one() {
         loom::model(|| {
-            let table = Arc::new(Table::new(1));
+            let table = Arc::new(ShadowTable::new(1));
             let other = thread::spawn({
                 let table = Arc::clone(&table);
                 move || write(&table, 1, 10)
@@ -302,7 +305,7 @@ mod loom_tests {
     #[test]
     fn loom_what_is_forgotten_is_not_read_again() {
         loom::model(|| {
-            let table = Arc::new(Table::new(1));
+            let table = Arc::new(ShadowTable::new(1));
             write(&table, 1, 10);
             let other = thread::spawn({
                 let table = Arc::clone(&table);
@@ -319,27 +322,30 @@ mod loom_tests {
 mod tests {
     use super::*;
 
-    const NOW: Coarse = Coarse(1_000);
+    const NOW: CoarseInstant = CoarseInstant(1_000);
     const WORDS: usize = 8;
 
     /// For so many seconds.
-    fn write(table: &Table<WORDS>, hash: u64, seconds: u64) {
+    fn write(table: &ShadowTable<WORDS>, hash: u64, seconds: u64) {
         let end = NOW.after(seconds * 1_000_000_000);
         table.write([hash, seconds, 0, 0, 0, 0, 0, 0], NOW, end);
     }
 
-    fn read(table: &Table<WORDS>, hash: u64) -> Option<u64> {
+    fn read(table: &ShadowTable<WORDS>, hash: u64) -> Option<u64> {
         table.read(hash).map(|words| words[1])
     }
 
     #[test]
     fn a_head_is_one_line_of_the_cache_and_so_are_the_words_of_a_counter() {
-        assert_eq!((size_of::<Head>(), size_of::<Line<WORDS>>()), (64, 64));
+        assert_eq!(
+            (size_of::<SetHeader>(), size_of::<CacheLine<WORDS>>()),
+            (64, 64)
+        );
     }
 
     #[test]
     fn counters_whose_tags_are_the_same_stay_apart() {
-        let table = Table::new(WAYS);
+        let table = ShadowTable::new(WAYS);
         write(&table, 1, 10);
         write(&table, 2, 20);
         assert_eq!(tag(1), tag(2));
@@ -358,7 +364,7 @@ mod tests {
 
     #[test]
     fn the_counter_with_the_nearest_end_makes_room() {
-        let table = Table::new(WAYS);
+        let table = ShadowTable::new(WAYS);
         (1..=8).for_each(|hash| write(&table, hash, hash * 10));
         write(&table, 9, 5);
         assert_eq!(read(&table, 9), None, "it would be the first to go");
@@ -371,8 +377,8 @@ mod tests {
 
     #[test]
     fn near_and_far_are_told_apart_wherever_the_clock_stands() {
-        for now in [0, u64::from(u32::MAX) << Coarse::BITS, u64::MAX >> 1] {
-            let now = Coarse::of(now);
+        for now in [0, u64::from(u32::MAX) << CoarseInstant::BITS, u64::MAX >> 1] {
+            let now = CoarseInstant::of(now);
             let [soon, later, never] = [1 << 30, 1 << 40, u64::MAX].map(|nanos| now.after(nanos));
             assert!(
                 0 < soon.since(now)

@@ -3,7 +3,7 @@
 use sluicegate::{Limiter, MonotonicClock, RedisMode, RedisOptions, RedisStore, StoreError};
 use sluicegate_testkit::{RedisCluster, RedisServer, Replication, SentinelGroup};
 
-use super::errands::{credentials, endpoint, limiter, patient, run, run_as};
+use super::operations::{credentials, endpoint, limiter, patient, run, run_as};
 
 const DOCS: &str = include_str!("../../../../../docs/operations.md");
 
@@ -230,7 +230,7 @@ async fn a_cluster_needs_its_slots_and_asking_as_well() {
     servers
         .iter()
         .for_each(|server| drop(server.try_command::<()>(&["FLUSHALL"])));
-    let limiter = super::errands::limiter(options.clone());
+    let limiter = super::operations::limiter(options.clone());
     run_as(&limiter, caller).await.unwrap();
     assert!(servers[to].command_calls("asking") > 0);
     obey(servers[to], &CLUSTER.replace(" +asking", ""));
@@ -238,7 +238,7 @@ async fn a_cluster_needs_its_slots_and_asking_as_well() {
         .iter()
         .for_each(|server| drop(server.try_command::<()>(&["FLUSHALL"])));
     assert!(
-        run_as(&super::errands::limiter(options), caller)
+        run_as(&super::operations::limiter(options), caller)
             .await
             .is_err(),
         "+asking is not needed"

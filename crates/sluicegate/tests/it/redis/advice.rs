@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use sluicegate::{Advice, Nanos, RedisOptions, RedisStore, StoreError};
 use sluicegate_testkit::{RedisCluster, RedisServer, Replication, SentinelGroup};
 
-use super::errands::{endpoint, patient};
+use super::operations::{endpoint, patient};
 
 async fn advice(options: &RedisOptions) -> Vec<Advice> {
     RedisStore::new(patient(options.clone()))

@@ -9,7 +9,7 @@ use sluicegate::{
 };
 use sluicegate_testkit::RedisServer;
 
-use super::errands::{endpoint, limiter, patient, run};
+use super::operations::{endpoint, limiter, patient, run};
 use crate::log::Log;
 
 /// Asks until the answer is as wanted; the runtime goes on meanwhile.

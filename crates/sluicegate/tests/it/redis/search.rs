@@ -3,7 +3,7 @@
 use sluicegate::{FoundKeys, KeyLayout, KeySearch, Nanos, RedisOptions, RedisStore, StoreError};
 use sluicegate_testkit::{RedisCluster, RedisServer};
 
-use super::errands::{credentials, endpoint, limiter, patient, run_as};
+use super::operations::{credentials, endpoint, limiter, patient, run_as};
 use super::options;
 
 const EVERYTHING: KeySearch<'static> = KeySearch {

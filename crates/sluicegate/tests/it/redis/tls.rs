@@ -7,7 +7,7 @@ use sluicegate::{
 };
 use sluicegate_testkit::{ClientAuth, RedisServer, TlsFiles};
 
-use super::errands::{endpoint, limiter, patient, run};
+use super::operations::{endpoint, limiter, patient, run};
 
 fn options(server: &RedisServer, files: &TlsFiles, shows: Option<&TlsFiles>) -> RedisOptions {
     let mut options = patient(RedisOptions::standalone(endpoint(server)));

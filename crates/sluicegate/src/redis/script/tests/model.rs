@@ -5,24 +5,24 @@ use std::collections::HashMap;
 use sluicegate_core::algorithm::{self, Next, State};
 use sluicegate_core::{Nanos, Outcome, Quota, Timestamp};
 
-use crate::redis::Item;
+use crate::redis::StoreCharge;
 
 /// Real time that a key lives longer than the given time needs.
 pub const GRACE_MS: u64 = 3_600_000;
 
 #[derive(Default)]
-pub struct Model {
+pub struct ReferenceModel {
     pub states: HashMap<String, State>,
 }
 
 /// One SET: key, value, PX.
 pub type Write = [String; 3];
 
-impl Model {
+impl ReferenceModel {
     /// The outcomes of each request, and what is written after all of them.
     pub fn decide(
         &mut self,
-        requests: &[&[Item]],
+        requests: &[&[StoreCharge]],
         now: Timestamp,
     ) -> (Vec<Vec<Outcome>>, Vec<Write>) {
         let mut lives: HashMap<String, u64> = HashMap::new();
@@ -45,7 +45,7 @@ impl Model {
 
     fn request(
         &mut self,
-        request: &[Item],
+        request: &[StoreCharge],
         now: Timestamp,
         lives: &mut HashMap<String, u64>,
     ) -> Vec<Outcome> {
@@ -88,7 +88,12 @@ impl Model {
     }
 
     /// The outcome, and what is done to the key: a SET, or nothing for a DEL.
-    pub fn refund(&mut self, item: &Item, age: Nanos, now: Timestamp) -> (Outcome, Option<Write>) {
+    pub fn refund(
+        &mut self,
+        item: &StoreCharge,
+        age: Nanos,
+        now: Timestamp,
+    ) -> (Outcome, Option<Write>) {
         let before = self.states.get(&item.key).copied();
         let step = algorithm::refund(before, item.quota, item.cost, age, now);
         let after = step.next.apply(before);

@@ -4,20 +4,20 @@ use sluicegate_core::algorithm::sliding_window::Windows;
 use sluicegate_core::algorithm::{self, State};
 use sluicegate_core::{List, Nanos, Outcome, Quota, Timestamp};
 
-use crate::redis::Item;
+use crate::redis::StoreCharge;
 use crate::redis::wire::Reply;
 
 /// The reply to a call, read request by request.
-pub(in crate::redis) struct Reading<'r> {
+pub(in crate::redis) struct DecideReply<'r> {
     /// The instant at which everything was decided.
     pub now: Timestamp,
     replies: std::slice::IterMut<'r, Reply>,
 }
 
-impl<'r> Reading<'r> {
+impl<'r> DecideReply<'r> {
     /// Begins with the reply to a call over so many charges.
-    pub(in crate::redis) fn new(reply: &'r mut Reply, charges: usize) -> Result<Self, String> {
-        let mut replies = array(reply, charges + 1)?.iter_mut();
+    pub(in crate::redis) fn new(reply: &'r mut Reply, charge_count: usize) -> Result<Self, String> {
+        let mut replies = array(reply, charge_count + 1)?.iter_mut();
         let now = instant(replies.next().map(std::mem::take))?;
         Ok(Self { now, replies })
     }
@@ -25,8 +25,8 @@ impl<'r> Reading<'r> {
     /// The answers to the next request; the inner error is what is wrong with one of its keys.
     pub(in crate::redis) fn request(
         &mut self,
-        request: &[Item],
-    ) -> Result<Result<List<Answer>, String>, String> {
+        request: &[StoreCharge],
+    ) -> Result<Result<List<ChargeReply>, String>, String> {
         read_request(
             &mut self.replies.by_ref().map(std::mem::take),
             request,
@@ -37,7 +37,7 @@ impl<'r> Reading<'r> {
 
 /// The answer to one charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::redis) struct Answer {
+pub(in crate::redis) struct ChargeReply {
     pub allowed: bool,
     /// What the counter holds after it; `None` when it is full.
     pub state: Option<State>,
@@ -45,13 +45,13 @@ pub(in crate::redis) struct Answer {
 
 /// The answer to a refund.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::redis) struct Refunded {
+pub(in crate::redis) struct RefundReply {
     pub now: Timestamp,
     /// What the counter holds after it; `None` when it is full.
     pub state: Option<State>,
 }
 
-impl Refunded {
+impl RefundReply {
     /// The outcome that it means.
     pub(in crate::redis) fn outcome(&self, quota: Quota) -> Outcome {
         algorithm::decide(self.state, quota, 0, self.now).outcome
@@ -59,12 +59,12 @@ impl Refunded {
 }
 
 /// Reads the reply to a refund.
-pub(in crate::redis) fn read_refund(reply: &mut Reply) -> Result<Refunded, String> {
+pub(in crate::redis) fn read_refund(reply: &mut Reply) -> Result<RefundReply, String> {
     let mut replies = array(reply, 2)?.iter_mut().map(std::mem::take);
     let now = instant(replies.next())?;
     match replies.next() {
         Some(Reply::Bulk(bytes)) => match bytes.split_first() {
-            Some((b'+', text)) => Ok(Refunded {
+            Some((b'+', text)) => Ok(RefundReply {
                 now,
                 state: state(text)?,
             }),
@@ -79,7 +79,7 @@ pub(in crate::redis) fn read_refund(reply: &mut Reply) -> Result<Refunded, Strin
 pub(in crate::redis) fn outcome(
     quota: Quota,
     cost: u64,
-    answer: &Answer,
+    answer: &ChargeReply,
     now: Timestamp,
 ) -> Outcome {
     if answer.allowed {
@@ -101,16 +101,16 @@ pub(in crate::redis) fn outcome(
 }
 
 /// The answers of one request; the inner error is that of a key.
-type Request = Result<List<Answer>, String>;
+type Request = Result<List<ChargeReply>, String>;
 
 fn read_request(
     replies: &mut impl Iterator<Item = Reply>,
-    request: &[Item],
+    request: &[StoreCharge],
     now: Timestamp,
 ) -> Result<Request, String> {
     let mut answers = Ok(List::Empty);
-    for item in request {
-        match read_answer(replies.next(), item, now)? {
+    for charge in request {
+        match read_answer(replies.next(), charge, now)? {
             Ok(answer) => {
                 if let Ok(answers) = &mut answers {
                     answers.push(answer);
@@ -124,21 +124,21 @@ fn read_request(
 
 fn read_answer(
     reply: Option<Reply>,
-    item: &Item,
+    charge: &StoreCharge,
     now: Timestamp,
-) -> Result<Result<Answer, String>, String> {
-    match (reply, item.quota) {
+) -> Result<Result<ChargeReply, String>, String> {
+    match (reply, charge.quota) {
         (Some(Reply::Integer(answer)), Quota::TokenBucket(_)) => {
             let allowed = answer >= 0;
             // Denied with a debt of d is -1 - d, which is !d.
             let debt = Nanos::new(if allowed { answer } else { !answer } as u64);
             let state = (debt > Nanos::ZERO).then(|| State::Instant(now.after(debt)));
-            Ok(Ok(Answer { allowed, state }))
+            Ok(Ok(ChargeReply { allowed, state }))
         }
         (Some(Reply::Bulk(bytes)), quota) => match (bytes.split_first(), quota) {
             (Some((b'!', reason)), _) => Ok(Err(String::from_utf8_lossy(reason).into_owned())),
             (Some((sign @ (b'+' | b'-'), text)), Quota::Drip(_) | Quota::SlidingWindow(_)) => {
-                Ok(Ok(Answer {
+                Ok(Ok(ChargeReply {
                     allowed: *sign == b'+',
                     state: state(text)?,
                 }))

@@ -9,11 +9,11 @@ use sluicegate_core::Timestamp;
 ///
 /// Most requests are of counters that have plenty. They need not touch the large memory in which the sights lie. A mark
 /// that is missing costs a call, and one too many costs a search.
-pub(super) struct Marks {
+pub(super) struct LowCounterFilter {
     seconds: Box<[AtomicU8]>,
 }
 
-impl Marks {
+impl LowCounterFilter {
     const GROUPS: usize = 1 << 16;
 
     pub(super) fn new() -> Self {
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn a_mark_lasts_as_long_as_a_sight_may_deny_and_not_much_longer() {
-        let marks = Marks::new();
+        let marks = LowCounterFilter::new();
         for start in (0..300).map(|start| Timestamp::from_millis(1_000_000_000 + start * 1_001)) {
             marks.set(7 << 32, start);
             assert!(marks.is_set(7 << 32, start) && marks.is_set(7 << 32, start.after(LIFE)));

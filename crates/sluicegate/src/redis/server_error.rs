@@ -2,13 +2,13 @@
 
 /// An error, by what it means for the ask that met it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Complaint {
+pub(super) enum ServerError {
     /// The script is not known there: send its text.
     NoScript,
     /// The slot belongs to this node now.
     Moved { slot: u16, host: String, port: u16 },
     /// The slot is on its way to this node, and the key may be there already.
-    Ask { host: String, port: u16 },
+    AskRedirect { host: String, port: u16 },
     /// Some keys of the call are here, others on their way.
     TryAgain,
     /// A replica: the primary is elsewhere now.
@@ -19,7 +19,7 @@ pub(super) enum Complaint {
     Other,
 }
 
-impl Complaint {
+impl ServerError {
     pub(super) fn read(error: &str) -> Self {
         let mut words = error.split_ascii_whitespace();
         match words.next().unwrap_or_default() {
@@ -32,7 +32,7 @@ impl Complaint {
                 _ => Self::Other,
             },
             "ASK" => match words.nth(1).and_then(address) {
-                Some((host, port)) => Self::Ask { host, port },
+                Some((host, port)) => Self::AskRedirect { host, port },
                 None => Self::Other,
             },
             "TRYAGAIN" => Self::TryAgain,
@@ -57,23 +57,23 @@ mod tests {
 
     #[test]
     fn redirections_name_their_node() {
-        let moved = |slot, host: &str, port| Complaint::Moved {
+        let moved = |slot, host: &str, port| ServerError::Moved {
             slot,
             host: host.to_owned(),
             port,
         };
         assert_eq!(
-            Complaint::read("MOVED 3999 127.0.0.1:6381"),
+            ServerError::read("MOVED 3999 127.0.0.1:6381"),
             moved(3999, "127.0.0.1", 6381)
         );
         assert_eq!(
-            Complaint::read("MOVED 3999 ::1:6381"),
+            ServerError::read("MOVED 3999 ::1:6381"),
             moved(3999, "::1", 6381)
         );
-        assert_eq!(Complaint::read("MOVED 3999 :6381"), moved(3999, "", 6381));
+        assert_eq!(ServerError::read("MOVED 3999 :6381"), moved(3999, "", 6381));
         assert_eq!(
-            Complaint::read("ASK 1 rl-0:6379"),
-            Complaint::Ask {
+            ServerError::read("ASK 1 rl-0:6379"),
+            ServerError::AskRedirect {
                 host: "rl-0".to_owned(),
                 port: 6379
             }
@@ -90,24 +90,24 @@ mod tests {
             "ASK 1 a:b",
             "ERR wrong number of arguments",
         ] {
-            assert_eq!(Complaint::read(text), Complaint::Other, "{text}");
+            assert_eq!(ServerError::read(text), ServerError::Other, "{text}");
         }
         assert_eq!(
-            Complaint::read("CLUSTERDOWN The cluster is down"),
-            Complaint::Away
+            ServerError::read("CLUSTERDOWN The cluster is down"),
+            ServerError::Away
         );
         assert_eq!(
-            Complaint::read("CLUSTERDOWN Hash slot not served"),
-            Complaint::Other,
+            ServerError::read("CLUSTERDOWN Hash slot not served"),
+            ServerError::Other,
             "the node is fine"
         );
         assert_eq!(
-            Complaint::read("LOADING Redis is loading the dataset in memory"),
-            Complaint::Away
+            ServerError::read("LOADING Redis is loading the dataset in memory"),
+            ServerError::Away
         );
         assert_eq!(
-            Complaint::read("READONLY You can't write against a read only replica."),
-            Complaint::ReadOnly
+            ServerError::read("READONLY You can't write against a read only replica."),
+            ServerError::ReadOnly
         );
     }
 }

@@ -9,14 +9,14 @@ use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
 /// Bytes to and from a server.
-pub(in super::super) enum Link {
+pub(in super::super) enum NodeConnection {
     /// As they are.
     Plain(TcpStream),
     /// Encrypted.
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-impl AsyncRead for Link {
+impl AsyncRead for NodeConnection {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -29,7 +29,7 @@ impl AsyncRead for Link {
     }
 }
 
-impl AsyncWrite for Link {
+impl AsyncWrite for NodeConnection {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

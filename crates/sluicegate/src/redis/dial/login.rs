@@ -5,33 +5,39 @@ use std::io;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::super::secret::Credentials;
-use super::error::{Blame, Cause, Refusal};
-use super::link::Link;
+use super::connection::NodeConnection;
+use super::error::{DialCause, FailureClass, ServerRefusal};
 
 /// Says who we are, if there is a password.
-pub(super) async fn authenticate(link: &mut Link, credentials: &Credentials) -> Result<(), Cause> {
+pub(super) async fn authenticate(
+    connection: &mut NodeConnection,
+    credentials: &Credentials,
+) -> Result<(), DialCause> {
     let Some(password) = &credentials.password else {
         return Ok(());
     };
-    let password = password.read().map_err(Cause::Password)?;
+    let password = password.read().map_err(DialCause::Password)?;
     match &credentials.username {
-        Some(username) => ask(link, &["AUTH", username, &password]).await,
-        None => ask(link, &["AUTH", &password]).await,
+        Some(username) => ask(connection, &["AUTH", username, &password]).await,
+        None => ask(connection, &["AUTH", &password]).await,
     }
 }
 
 /// Chooses the database, if it is not the one every connection begins with.
-pub(super) async fn select(link: &mut Link, database: u32) -> Result<(), Cause> {
+pub(super) async fn select(
+    connection: &mut NodeConnection,
+    database: u32,
+) -> Result<(), DialCause> {
     if database == 0 {
         return Ok(());
     }
-    ask(link, &["SELECT", &database.to_string()]).await
+    ask(connection, &["SELECT", &database.to_string()]).await
 }
 
-async fn ask(link: &mut Link, words: &[&str]) -> Result<(), Cause> {
-    link.write_all(command(words).as_bytes()).await?;
-    link.flush().await?;
-    let line = read_line(link).await?;
+async fn ask(connection: &mut NodeConnection, words: &[&str]) -> Result<(), DialCause> {
+    connection.write_all(command(words).as_bytes()).await?;
+    connection.flush().await?;
+    let line = read_line(connection).await?;
     match line.strip_prefix('-') {
         None if line == "+OK" => Ok(()),
         None => Err(io::Error::new(
@@ -39,7 +45,7 @@ async fn ask(link: &mut Link, words: &[&str]) -> Result<(), Cause> {
             "the answer is not that of a Redis server",
         )
         .into()),
-        Some(error) => Err(Cause::Refused(refusal(error))),
+        Some(error) => Err(DialCause::Refused(refusal(error))),
     }
 }
 
@@ -51,7 +57,7 @@ fn command(words: &[&str]) -> String {
 }
 
 /// One line without its end. Byte by byte, so that nothing behind it is taken; this happens once per connection.
-async fn read_line(link: &mut Link) -> io::Result<String> {
+async fn read_line(connection: &mut NodeConnection) -> io::Result<String> {
     const LINE_LENGTH_MAX: usize = 4_096;
     let mut line = Vec::new();
     while !line.ends_with(b"\r\n") {
@@ -61,7 +67,7 @@ async fn read_line(link: &mut Link) -> io::Result<String> {
                 "the answer has no end",
             ));
         }
-        line.push(link.read_u8().await?);
+        line.push(connection.read_u8().await?);
     }
     line.truncate(line.len() - 2);
     Ok(String::from_utf8_lossy(&line).into_owned())
@@ -69,70 +75,70 @@ async fn read_line(link: &mut Link) -> io::Result<String> {
 
 /// What an error means. Its text is not repeated: some servers quote the words of a command they do not know, and with
 /// them the password.
-fn refusal(error: &str) -> Refusal {
-    const KNOWN: [(&str, Blame, &str); 11] = [
+fn refusal(error: &str) -> ServerRefusal {
+    const KNOWN: [(&str, FailureClass, &str); 11] = [
         (
             "WRONGPASS",
-            Blame::Settings,
+            FailureClass::Configuration,
             "wrong user or password (WRONGPASS)",
         ),
         (
             "ERR invalid password",
-            Blame::Settings,
+            FailureClass::Configuration,
             "wrong password (ERR invalid password)",
         ),
         (
             "NOAUTH",
-            Blame::Settings,
+            FailureClass::Configuration,
             "the server asks for a password (NOAUTH)",
         ),
         (
             "NOPERM",
-            Blame::Settings,
+            FailureClass::Configuration,
             "the user may not do this (NOPERM)",
         ),
         (
             "DENIED",
-            Blame::Settings,
+            FailureClass::Configuration,
             "the server is in protected mode (DENIED)",
         ),
         (
             "ERR AUTH <password> called without any password",
-            Blame::Settings,
+            FailureClass::Configuration,
             "the server has no password (ERR)",
         ),
         (
             "ERR Client sent AUTH, but no password is set",
-            Blame::Settings,
+            FailureClass::Configuration,
             "the server has no password (ERR)",
         ),
         (
             "ERR DB index is out of range",
-            Blame::Settings,
+            FailureClass::Configuration,
             "the server has no such database (ERR)",
         ),
         (
             "ERR SELECT is not allowed in cluster mode",
-            Blame::Settings,
+            FailureClass::Configuration,
             "a cluster has only database 0 (ERR)",
         ),
         (
             "ERR max number of clients reached",
-            Blame::Away,
+            FailureClass::Unavailable,
             "the server has too many clients (ERR)",
         ),
         (
             "LOADING",
-            Blame::Away,
+            FailureClass::Unavailable,
             "the server is loading its data (LOADING)",
         ),
     ];
     let known = KNOWN.iter().find(|(begins, ..)| error.starts_with(begins));
     let (blame, what) = known.map_or(
-        (Blame::Away, "the server refused (ERR)"),
+        (FailureClass::Unavailable, "the server refused (ERR)"),
         |(_, blame, what)| (*blame, *what),
     );
-    Refusal {
+    ServerRefusal {
         blame,
         what: what.to_owned(),
     }

@@ -4,26 +4,26 @@ use sluicegate_core::algorithm::sliding_window::Windows;
 use sluicegate_core::algorithm::{self, State};
 use sluicegate_core::{Nanos, Quota, Timestamp};
 
-use super::table::Coarse;
+use super::table::CoarseInstant;
 
 /// The form of a sight in memory, the hash first: one line of the processor's cache.
-pub(super) type Words = [u64; Kept::WORDS];
+pub(super) type Words = [u64; PackedObservation::WORDS];
 
 /// What was seen of one counter, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::redis) struct Sight {
+pub(in crate::redis) struct Observation {
     pub quota: Quota,
     /// The state after the answer, by the server's clock.
     pub state: Option<State>,
     /// The server's time of the answer. By the caller's clock, that was between the next two.
     pub server_now: Timestamp,
-    pub asked_at: Timestamp,
+    pub sent_at: Timestamp,
     pub received_at: Timestamp,
 }
 
-impl Sight {
+impl Observation {
     /// When the counter is full again: the sight is of no more use.
-    pub(super) fn end(&self) -> Coarse {
+    pub(super) fn end(&self) -> CoarseInstant {
         let reset_after = match (self.quota, self.state) {
             (_, None) => Nanos::ZERO,
             (Quota::TokenBucket(bucket), Some(State::Instant(full_at))) => {
@@ -36,8 +36,8 @@ impl Sight {
         self.now().after(reset_after.get())
     }
 
-    pub(super) fn now(&self) -> Coarse {
-        Coarse::of(self.received_at.as_nanos())
+    pub(super) fn now(&self) -> CoarseInstant {
+        CoarseInstant::of(self.received_at.as_nanos())
     }
 
     /// The form in memory; `None` for an answer that was more than an hour on its way.
@@ -45,7 +45,7 @@ impl Sight {
         // Rather too early: whether to deny is asked for the longest time since.
         let way_us = self
             .received_at
-            .since(self.asked_at)
+            .since(self.sent_at)
             .get()
             .div_ceil(MICROSECOND);
         let head = |kind: u64| {
@@ -132,9 +132,9 @@ const SLIDING_WINDOW: u64 = 3;
 
 /// The words of a sight.
 #[derive(Clone, Copy)]
-pub(super) struct Kept(pub(super) Words);
+pub(super) struct PackedObservation(pub(super) Words);
 
-impl Kept {
+impl PackedObservation {
     pub(super) const WORDS: usize = 8;
 
     #[inline]
@@ -148,7 +148,7 @@ impl Kept {
     }
 
     #[inline]
-    pub(super) fn asked_at(&self) -> Timestamp {
+    pub(super) fn sent_at(&self) -> Timestamp {
         self.received_at()
             .before(Nanos::new((self.0[1] >> WAY_SHIFT) * MICROSECOND))
     }
@@ -231,18 +231,18 @@ mod tests {
 
     const AT: fn(u64) -> Timestamp = Timestamp::from_millis;
 
-    fn sight(quota: Quota, state: Option<State>) -> Sight {
-        Sight {
+    fn sight(quota: Quota, state: Option<State>) -> Observation {
+        Observation {
             quota,
             state,
             server_now: AT(100_000),
-            asked_at: AT(5_000),
+            sent_at: AT(5_000),
             received_at: AT(5_010),
         }
     }
 
-    fn kept(sight: Sight) -> Kept {
-        Kept(sight.words(7).expect("not long on its way"))
+    fn kept(sight: Observation) -> PackedObservation {
+        PackedObservation(sight.words(7).expect("not long on its way"))
     }
 
     fn quotas() -> [Quota; 8] {
@@ -278,7 +278,7 @@ mod tests {
             for state in [None, Some(some)] {
                 let kept = kept(sight(quota, state));
                 assert_eq!(kept.state(), state, "{quota:?}");
-                let instants = (kept.server_now(), kept.asked_at(), kept.received_at());
+                let instants = (kept.server_now(), kept.sent_at(), kept.received_at());
                 assert_eq!(instants, (AT(100_000), AT(5_000), AT(5_010)));
                 let of: Vec<_> = quotas()
                     .into_iter()
@@ -312,13 +312,13 @@ mod tests {
     #[test]
     fn an_answer_is_taken_as_longer_on_its_way_than_it_was_but_no_shorter() {
         let quota = quotas()[0];
-        let asked_at = AT(5_010).before(Nanos::new(1));
-        let kept = kept(Sight {
-            asked_at,
+        let sent_at = AT(5_010).before(Nanos::new(1));
+        let kept = kept(Observation {
+            sent_at,
             ..sight(quota, None)
         });
-        assert_eq!(kept.asked_at(), AT(5_010).before(Nanos::new(MICROSECOND)));
-        let slow = Sight {
+        assert_eq!(kept.sent_at(), AT(5_010).before(Nanos::new(MICROSECOND)));
+        let slow = Observation {
             received_at: AT(5_000_000),
             ..sight(quota, None)
         };
