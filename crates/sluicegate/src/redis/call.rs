@@ -1,4 +1,7 @@
-//! A call: one command on the wire and everybody who waits for its answer.
+//! A call: one command on the wire, and the requests that wait for its reply.
+//!
+//! `traffic` groups requests into calls and keeps the calls in the order in which they were written,
+//! because that is the order of the replies. The arguments of scripts are written by `script`.
 
 use sluicegate_core::Timestamp;
 use smallvec::SmallVec;
@@ -9,47 +12,49 @@ use super::request::{Operation, StoreRequest};
 use super::script::{self, RedisScript, ScriptTime};
 use super::wire;
 
-/// One command that was written and not answered yet.
+/// One command that was written and whose reply has not come yet.
 pub(super) struct Call {
-    /// Calls that were written together have the same number.
+    /// Number of the batch that it was written in. Calls of one batch are in flight together.
     pub(super) batch: u64,
+    /// When it was written to the buffer of the connection.
     pub(super) sent: Instant,
+    /// The requests in it, in the order of their results in the reply. Empty for `ASKING`.
     pub(super) requests: Vec<StoreRequest>,
     pub(super) kind: CallKind,
-    /// Times the node did not know the script.
+    /// Number of times that the node replied `NOSCRIPT` to it.
     pub(super) noscript_count: u8,
 }
 
-/// Which command it is.
+/// The command of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallKind {
-    /// The decide script, over the charges of all asks.
+    /// The decide script, for the charges of all its requests.
     Decide,
-    /// The refund script, for one ask.
+    /// The refund script, for one request.
     Refund,
-    /// `DEL`, for one ask.
+    /// `DEL`, for one request.
     Delete,
-    /// `GET`, for one ask.
+    /// `GET`, for one request.
     Get,
-    /// `SET`, for one ask.
+    /// `SET`, for one request.
     Put,
-    /// The swap script, for one ask.
+    /// The swap script, for one request.
     Swap,
-    /// `ASKING`, which goes before a call to a node that a slot is on its way to. Nobody waits for it.
+    /// `ASKING`, which precedes a call to a node that a slot is moving to. No request waits for it.
     Asking,
 }
 
 /// How a script is named in a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ScriptForm {
-    /// By its digest.
+    /// By its digest, which is short but unknown to a node that restarted.
     Digest,
-    /// By its text, which the node then remembers.
+    /// By its source, which the node then remembers.
     Text,
 }
 
 impl Call {
-    /// A call over all of `asks`, which are of the same kind.
+    /// A call for all of `requests`, which have the same kind of operation.
     pub(super) fn new(batch: u64, requests: Vec<StoreRequest>, sent: Instant) -> Self {
         let kind = CallKind::of(&requests[0]);
         Self {
@@ -61,6 +66,7 @@ impl Call {
         }
     }
 
+    /// The `ASKING` that precedes a call.
     pub(super) fn asking(batch: u64, sent: Instant) -> Self {
         Self {
             batch,
@@ -71,7 +77,8 @@ impl Call {
         }
     }
 
-    /// Appends the command; `body` is room for the part of it that has to be counted first.
+    /// Appends the command to `out`. `body` is a buffer to reuse: the arguments are written there
+    /// first, because RESP puts their number before them.
     pub(super) fn write(
         &self,
         out: &mut Vec<u8>,
@@ -103,7 +110,7 @@ impl Call {
         out.extend_from_slice(body);
     }
 
-    /// Everything after the script; returns how many strings that is.
+    /// Appends everything after the name of the command or script; returns the number of strings.
     fn write_body(&self, body: &mut Vec<u8>, clock: RedisClock) -> usize {
         let now = now(&self.requests, clock, self.sent);
         match self.requests.first().map(|request| &request.operation) {
@@ -115,8 +122,8 @@ impl Call {
                     .collect();
                 script::write_decide(body, &requests, now)
             }
-            Some(Operation::Refund { charge, drawn }) => {
-                script::write_refund(body, charge, *drawn, now)
+            Some(Operation::Refund { charge, charged }) => {
+                script::write_refund(body, charge, *charged, now)
             }
             Some(Operation::Delete { key, .. }) => {
                 wire::write_bulk(body, key.as_bytes());
@@ -140,8 +147,8 @@ impl Call {
                 ttl_ms,
             }) => {
                 let ttl_ms = ttl_ms.to_string();
-                for word in [b"1", key.as_bytes(), read, value, ttl_ms.as_bytes()] {
-                    wire::write_bulk(body, word);
+                for argument in [b"1", key.as_bytes(), read, value, ttl_ms.as_bytes()] {
+                    wire::write_bulk(body, argument);
                 }
                 5
             }
@@ -171,7 +178,7 @@ impl CallKind {
         }
     }
 
-    /// The name of its command.
+    /// Name of the command. Scripts do not come here: they go by `EVALSHA` or `EVAL`.
     fn command(self) -> &'static [u8] {
         match self {
             Self::Get => b"GET",
@@ -183,20 +190,7 @@ impl CallKind {
     }
 }
 
-impl StoreRequest {
-    pub(super) fn charges(&self) -> Option<&[super::StoreCharge]> {
-        match &self.operation {
-            Operation::Decide(charges) => Some(charges),
-            Operation::Refund { .. }
-            | Operation::Delete { .. }
-            | Operation::Get { .. }
-            | Operation::Put { .. }
-            | Operation::Swap { .. } => None,
-        }
-    }
-}
-
-/// The time that the script goes by.
+/// The clock argument of a script. A call of several requests takes the latest of their times.
 fn now(requests: &[StoreRequest], clock: RedisClock, sent: Instant) -> ScriptTime {
     let callers_time =
         |at: &dyn Fn(&StoreRequest) -> Timestamp| requests.iter().map(at).max().unwrap_or_default();

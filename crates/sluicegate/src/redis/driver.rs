@@ -1,4 +1,24 @@
-//! The driver of a lane: dials its node, moves bytes, and notices when the node is away or back.
+//! The driver of a lane: one task that dials a node, moves bytes, and notices when the node is away
+//! or back.
+//!
+//! The idea: one task owns everything about one connection, so nothing here needs a lock. It
+//! alternates between two phases, `connect` and `serve`. In both it minds deadlines: a caller
+//! gets its response in time while a dial hangs, and while a node accepts bytes and never replies.
+//!
+//! ```text
+//! connect ──ok──▶ serve ──▶ Lost: requests wait for the next dial ─▶ connect
+//!    │ failed       │ ────▶ Away: requests fail until a dial succeeds ─▶ connect
+//!    └─▶ away, wait └─────▶ Retired: requests go to the new owner, the task ends
+//! ```
+//!
+//! **Invariant:** bytes that were written are never written again, as nobody knows how much of a
+//! broken call Redis has performed. What may be sent again, and to whom, is decided by `traffic`,
+//! which does no I/O; the driver only carries out its events.
+//!
+//! A broken connection does not mean a node that is away: a restart or an idle timeout breaks it,
+//! and the next dial succeeds within milliseconds. So callers wait for that one dial. Silence is
+//! different: a node that hangs may hang for minutes, and waiting would cost every caller the whole
+//! deadline. That is why there are two ends and not one.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -18,8 +38,13 @@ use super::request::{RequestError, StoreRequest};
 use super::traffic::{Traffic, TrafficEvent};
 use super::wire::{self, Reply};
 
+/// Starts the driver of a lane on the current runtime. [`StoreContext`] holds a pointer to it.
+pub(super) fn start(lane: Arc<Lane>, context: Arc<StoreContext>) {
+    Arc::clone(&context).spawn(drive(lane, context));
+}
+
 /// Serves a lane until it is retired.
-pub(super) async fn drive(lane: Arc<Lane>, context: Arc<StoreContext>) {
+async fn drive(lane: Arc<Lane>, context: Arc<StoreContext>) {
     let traffic = Traffic::new(Arc::clone(&context), Arc::clone(&lane));
     let backoff = Backoff::random(context.options.recovery);
     let mut driver = Driver {
@@ -50,36 +75,39 @@ pub(super) async fn drive(lane: Arc<Lane>, context: Arc<StoreContext>) {
         }
     }
     driver.close_lane();
-    // Dropping the driver closes the lane.
+    // Dropping the driver closes the lane, here and when the runtime ends.
 }
 
+/// One driver. Its traffic outlives connections: unsent requests wait for the next one.
 struct Driver {
     lane: Arc<Lane>,
     context: Arc<StoreContext>,
     traffic: Traffic,
+    /// List to reuse for requests on their way from the lane to the queue.
     inbox: Vec<StoreRequest>,
-    /// Room for the next reply.
+    /// List to reuse for the elements of the next reply.
     spare_replies: Vec<Reply>,
     backoff: Backoff,
+    /// True until the first dial, which may take longer than others.
     first_dial: bool,
-    /// What the log says last of the node: whether it is up.
+    /// State of the node in the last log line: true for up. Each change is logged once.
     logged_up: Option<bool>,
 }
 
-/// Nobody routes to this lane any more.
+/// The lane was retired while the driver dialled.
 struct LaneRetired;
 
-/// Why a connection is no longer used.
+/// The reason why a connection is no longer used.
 enum ConnectionEnd {
     Retired,
-    /// It broke. The node may well be there: callers wait for the next dial.
+    /// It broke. The node is probably there: requests wait for the next dial.
     Lost(String),
-    /// The node does not answer, or says that it cannot: callers wait for nothing.
+    /// The node does not answer, or says that it cannot: requests fail at once.
     Away(String),
 }
 
 impl Driver {
-    /// Dials until the node answers; callers are answered in time meanwhile.
+    /// Dials until the node answers. The waits between attempts grow as the options say.
     async fn connect(&mut self) -> Result<NodeConnection, LaneRetired> {
         loop {
             if self.lane.is_retired() {
@@ -100,20 +128,23 @@ impl Driver {
                 Err(reason) => self.report_away(&reason),
             }
             self.context.router.wake_scout();
-            // The next attempt starts `wait` after this one did, or when the lane is not needed any more.
+            // The wait counts from the start of the attempt, so a dial that hangs costs no extra.
             let next = pin!(sleep_until(started + wait));
             tokio::select! {
                 () = next => {}
-                () = self.lane.retired() => return Err(LaneRetired),
+                () = self.lane.wait_until_retired() => return Err(LaneRetired),
             }
         }
     }
 
+    /// Dials once. Requests that arrive meanwhile are taken in, and respond at their deadlines.
     async fn dial_once(&mut self, wait: Duration) -> Result<NodeConnection, String> {
+        /// Enough for a handshake over half the world.
         const LEAST: Duration = Duration::from_millis(250);
         LaneCounters::add(&self.lane.counters.dials, 1);
         let longest = Duration::from_nanos(self.context.options.connect_timeout.get());
-        // The very first dial has the time that a slow handshake takes; later ones give way to the next.
+        // The very first dial has all the time that the options give. Later ones end when the next
+        // is due: a new attempt reaches a node that has come back sooner than an old one that hangs.
         let limit = if std::mem::take(&mut self.first_dial) {
             longest
         } else {
@@ -126,7 +157,7 @@ impl Driver {
         loop {
             self.take_submitted();
             if self.lane.is_retired() {
-                return Err("not needed any more".to_owned());
+                return Err("the node is no longer used".to_owned());
             }
             let tick = self.traffic.expire(Instant::now());
             let tick = tick.unwrap_or_else(|| Instant::now() + longest);
@@ -140,7 +171,7 @@ impl Driver {
         }
     }
 
-    /// The node is away: whoever waits is told, and so is the log, once.
+    /// Fails everything that waits, because the node is away. Logs it the first time.
     fn report_away(&mut self, reason: &str) {
         self.lane.mark_away(reason);
         if self.logged_up.replace(false) != Some(false) {
@@ -153,21 +184,19 @@ impl Driver {
     }
 
     /// Moves bytes until the connection or the lane ends.
+    ///
+    /// Each round sends what has arrived, and then waits for whichever comes first: bytes from the
+    /// node, room for bytes to it, a submission, or the alarm. Every branch can be dropped
+    /// without losing anything, because the buffers live outside of it.
     async fn serve(&mut self, connection: NodeConnection) -> ConnectionEnd {
-        const READ_AHEAD: usize = 16 * 1024;
         let (mut reader, writer) = tokio::io::split(connection);
-        let mut outgoing = OutgoingBytes {
-            writer,
-            bytes: Vec::new(),
-            written: 0,
-            flushed: true,
-        };
+        let mut outgoing = OutgoingBytes::new(writer);
         let mut incoming = Vec::with_capacity(READ_AHEAD);
-        let mut tick = pin!(sleep_until(Instant::now()));
-        let mut tick_at: Option<Instant> = None;
+        let mut alarm = pin!(sleep_until(Instant::now()));
+        let mut alarm_at: Option<Instant> = None;
         loop {
             let now = Instant::now();
-            let arrived = self.take_submitted();
+            let earliest = self.take_submitted();
             if self.lane.is_retired() {
                 self.resubmit_unsent();
                 if self.traffic.is_idle() {
@@ -176,36 +205,35 @@ impl Driver {
             } else {
                 self.traffic.send_queued(&mut outgoing.bytes, now);
             }
-            let sooner = arrived.into_iter().chain(self.traffic.next_retry()).min();
-            if let Some(at) = sooner
-                && tick_at.is_none_or(|set| at < set)
+            let wanted = earliest.into_iter().chain(self.traffic.next_retry()).min();
+            if let Some(at) = wanted
+                && alarm_at.is_none_or(|set| at < set)
             {
-                tick_at = Some(at);
-                tick.as_mut().reset(at);
+                alarm_at = Some(at);
+                alarm.as_mut().reset(at);
             }
             incoming.reserve(READ_AHEAD);
             tokio::select! {
-                read = read_some(&mut reader, &mut incoming) => match read {
-                    Ok(()) => {
-                        if let Err(end) = self.take_replies(&mut incoming, &mut outgoing.bytes) {
-                            return end;
-                        }
+                read = read_some(&mut reader, &mut incoming) => {
+                    let taken = match read {
+                        Ok(()) => self.take_replies(&mut incoming, &mut outgoing.bytes),
+                        Err(reason) => Err(self.lost(&reason)),
+                    };
+                    if let Err(end) = taken {
+                        return end;
                     }
-                    Err(reason) => return ConnectionEnd::Lost(format!("{}: {reason}", self.lane.endpoint)),
-                },
+                }
                 wrote = outgoing.progress(), if !outgoing.is_done() => {
                     if let Err(reason) = wrote {
-                        return ConnectionEnd::Lost(format!("{}: {reason}", self.lane.endpoint));
+                        return self.lost(&reason);
                     }
                 }
                 () = self.lane.woken() => {}
-                () = &mut tick, if tick_at.is_some() => {
+                () = &mut alarm, if alarm_at.is_some() => {
                     let now = Instant::now();
-                    let next = self.traffic.expire(now);
-                    let look = (!self.traffic.is_idle()).then_some(now + STALL_CHECK);
-                    tick_at = next.into_iter().chain(look).min().map(|at| at.max(now + TICK));
-                    if let Some(at) = tick_at {
-                        tick.as_mut().reset(at);
+                    alarm_at = self.next_alarm(now);
+                    if let Some(at) = alarm_at {
+                        alarm.as_mut().reset(at);
                     }
                     if let Some(reason) = self.stalled(now) {
                         return ConnectionEnd::Away(reason);
@@ -215,7 +243,20 @@ impl Driver {
         }
     }
 
-    /// Takes in what was put into the lane, and says which deadline of it comes first.
+    /// Responds to requests whose deadline has come, and returns when to look again: at the next
+    /// deadline, and now and then while calls are in flight, to notice a silent node.
+    fn next_alarm(&mut self, now: Instant) -> Option<Instant> {
+        let deadline = self.traffic.expire(now);
+        let stall_check = (!self.traffic.is_idle()).then_some(now + STALL_CHECK);
+        let next = deadline.into_iter().chain(stall_check).min();
+        next.map(|at| at.max(now + ALARM_STEP))
+    }
+
+    fn lost(&self, reason: &str) -> ConnectionEnd {
+        ConnectionEnd::Lost(format!("{}: {reason}", self.lane.endpoint))
+    }
+
+    /// Moves submitted requests from the lane to the queue. Returns the earliest of their deadlines.
     fn take_submitted(&mut self) -> Option<Instant> {
         self.lane.take_requests(&mut self.inbox);
         let first = self.inbox.iter().map(|request| request.deadline).min();
@@ -225,14 +266,14 @@ impl Driver {
         first
     }
 
-    /// Gives what was not sent to whoever owns it now.
+    /// Gives every request that was not sent to the current owner of its keys.
     fn resubmit_unsent(&mut self) {
         for request in self.traffic.take_unsent() {
             self.context.submit(request);
         }
     }
 
-    /// The lane is not needed any more: who still knocked at it goes to the owner.
+    /// Closes a retired lane. Requests that still arrived in it go to the current owner.
     fn close_lane(&mut self) {
         self.resubmit_unsent();
         for request in self.lane.close() {
@@ -240,6 +281,8 @@ impl Driver {
         }
     }
 
+    /// Handles every complete reply in `incoming` and removes it. A reply may cause new calls, which
+    /// are appended to `out`.
     fn take_replies(
         &mut self,
         incoming: &mut Vec<u8>,
@@ -262,9 +305,9 @@ impl Driver {
                         break Err(end);
                     }
                 }
-                Err(wrong) => {
+                Err(error) => {
                     break Err(ConnectionEnd::Away(format!(
-                        "{}: {wrong}",
+                        "{}: {error}",
                         self.lane.endpoint
                     )));
                 }
@@ -274,6 +317,7 @@ impl Driver {
         end
     }
 
+    /// Carries out an event of a reply: places its requests, or ends the connection.
     fn handle(&mut self, event: TrafficEvent) -> Result<(), ConnectionEnd> {
         let own = &self.lane.endpoint;
         let named = |host: String, port| {
@@ -298,7 +342,7 @@ impl Driver {
                     .into_iter()
                     .filter_map(|request| request.redirected(false))
                 {
-                    self.context.submit_to(&owner, request);
+                    self.context.router.submit_to(&owner, request);
                 }
                 Ok(())
             }
@@ -312,7 +356,7 @@ impl Driver {
                     .into_iter()
                     .filter_map(|request| request.redirected(true))
                 {
-                    self.context.submit_to(&owner, request);
+                    self.context.router.submit_to(&owner, request);
                 }
                 Ok(())
             }
@@ -325,18 +369,23 @@ impl Driver {
                 {
                     self.context.submit(request);
                 }
-                // What else is under way there will be refused as well, and sent on: the lane ends after that.
+                // The calls still in flight will fail the same way and be redirected; the lane ends
+                // after them.
                 if self.lane.is_retired() {
                     return Ok(());
                 }
-                // Where nobody else can be found, the same node is dialled again: a name may lead elsewhere now.
+                // No other primary is known yet. Dialling the same name may lead to it.
                 Err(ConnectionEnd::Lost(format!("{own} is a replica now")))
             }
             TrafficEvent::Away(reason) => Err(ConnectionEnd::Away(format!("{own}: {reason}"))),
         }
     }
 
-    /// A connection on which nothing has come back for so long that it is given up.
+    /// The reason to give up a connection on which no reply has come for too long; `None` while it is
+    /// fine.
+    ///
+    /// Silence counts from the deadline of the oldest call. A second of it is enough; 300 ms are if
+    /// several requests have timed out, which a single slow command would not cause.
     fn stalled(&self, now: Instant) -> Option<String> {
         const TIMEOUTS: u32 = 5;
         const SILENCE: Duration = Duration::from_millis(300);
@@ -357,9 +406,9 @@ impl Driver {
 }
 
 impl Drop for Driver {
-    /// Also when the runtime goes away under the driver: no caller is left waiting.
+    /// Responds to every request that is left, also when the runtime ends under the driver.
     fn drop(&mut self) {
-        let gone = RequestError::Unavailable("the connection was closed".to_owned());
+        let closed = RequestError::closed();
         self.context.router.forget(&self.lane);
         for request in self
             .lane
@@ -367,31 +416,46 @@ impl Drop for Driver {
             .into_iter()
             .chain(self.traffic.take_unsent())
         {
-            request.respond(Err(gone.clone()));
+            request.respond(Err(closed.clone()));
         }
         self.traffic.connection_lost("the connection was closed");
     }
 }
 
-/// No ask waits longer than this for its deadline to be noticed.
-const TICK: Duration = Duration::from_millis(1);
-/// How often a connection that says nothing is looked at.
+/// The alarm does not go off more often than this, so a response at the deadline is at most this
+/// late.
+const ALARM_STEP: Duration = Duration::from_millis(1);
+/// How often a connection with calls in flight is checked for silence.
 const STALL_CHECK: Duration = Duration::from_millis(100);
+/// Bytes to read at once. A batch of replies is smaller; a larger one takes several reads.
+const READ_AHEAD: usize = 16 * 1024;
 
-/// Bytes on their way out.
+/// Bytes that are not written yet.
 struct OutgoingBytes {
     writer: WriteHalf<NodeConnection>,
+    /// Calls that `traffic` appended; the first `written` bytes of them are on their way.
     bytes: Vec<u8>,
     written: usize,
+    /// False while a TLS connection may still hold written bytes back.
     flushed: bool,
 }
 
 impl OutgoingBytes {
+    fn new(writer: WriteHalf<NodeConnection>) -> Self {
+        Self {
+            writer,
+            bytes: Vec::new(),
+            written: 0,
+            flushed: true,
+        }
+    }
+
     fn is_done(&self) -> bool {
         self.bytes.is_empty() && self.flushed
     }
 
-    /// Writes some; may be dropped at any time without losing count.
+    /// Writes some of the bytes, or flushes when all are written. It may be dropped at any `await`:
+    /// `written` counts only what the connection has taken.
     async fn progress(&mut self) -> Result<(), String> {
         if self.bytes.is_empty() {
             self.writer
@@ -419,6 +483,7 @@ impl OutgoingBytes {
     }
 }
 
+/// Appends the bytes that have come, at least one.
 async fn read_some(
     reader: &mut ReadHalf<NodeConnection>,
     into: &mut Vec<u8>,

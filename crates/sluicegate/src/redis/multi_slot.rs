@@ -1,56 +1,66 @@
-//! A request whose counters are not in one place: taken part by part, and given back if any part denies.
+//! A decision whose counters lie in several slots of a cluster.
+//!
+//! The idea: one script call decides all charges of a request at once, but only for keys of one
+//! slot. So the charges are grouped by slot, each group is decided by its own node in parallel, and
+//! if any enforced charge is denied, every group that was charged gets a compensating refund.
+//!
+//! **Invariant:** a refund never gives back more than the charge still holds: units that would have
+//! flowed back unused stay lost. So a denied request leaves no charge behind, unless a node goes
+//! away before its refund; such units come back with time. Between charge and refund another
+//! request may be denied wrongly, but none is ever admitted wrongly.
+//!
+//! A two-phase protocol would avoid that, but needs locks in Redis that outlive a dead client.
 
 use std::collections::VecDeque;
 
 use sluicegate_core::algorithm::State;
 use sluicegate_core::{List, Nanos, Outcome, Quota, Timestamp};
 
+use super::charge::{StoreCharge, StoreCharges};
 use super::request::{Operation, RequestError, StoreResponse};
 use super::script::{self, ChargeReply, ChargeTime};
-use super::store::{RequestSender, answer};
-use super::{StoreCharge, StoreCharges};
+use super::sender::{RequestSender, response};
 
-/// Decides the charges in parallel, one call for all that `place` puts together.
+/// Decides the charges in parallel, one request for all charges with the same `group_of`.
 ///
-/// What was taken is given back when another part denies, less what has flowed back since: never too much. A part that
-/// cannot say means that nobody can.
+/// An error of one part is the error of the whole: nobody knows whether that part admits it.
 pub(super) async fn decide<P: PartialEq>(
-    errand: &RequestSender<'_>,
+    sender: &RequestSender<'_>,
     charges: StoreCharges,
-    place: impl Fn(&StoreCharge) -> P,
+    group_of: impl Fn(&StoreCharge) -> P,
 ) -> Result<List<Outcome>, RequestError> {
     let send = |indices: Vec<usize>| {
         let part = indices
             .iter()
             .map(|index| charges[*index].clone())
             .collect();
-        (indices, errand.send(Operation::Decide(part)))
+        (indices, sender.send(Operation::Decide(part)))
     };
-    let mut under_way: VecDeque<_> = together(0..charges.len(), |index| place(&charges[index]))
+    let mut in_flight: VecDeque<_> = grouped(0..charges.len(), |index| group_of(&charges[index]))
         .map(send)
         .collect();
     let mut results: Vec<PartResult> = (0..charges.len()).map(|_| PartResult::Unknown).collect();
-    let mut fault = None;
-    while let Some((indices, awaited)) = under_way.pop_front() {
-        match answer(awaited).await {
-            Ok(told) => note(told, &indices, &charges, &mut results),
-            // The keys of this part are on two nodes for the moment: each goes alone.
+    let mut failure = None;
+    while let Some((indices, receiver)) = in_flight.pop_front() {
+        match response(receiver).await {
+            Ok(response) => record(response, &indices, &charges, &mut results),
+            // The slot of this part is moving and its keys are on two nodes: each key goes alone.
             Err(RequestError::SplitKeys) => {
-                under_way.extend(together(indices, |index| charges[index].hash).map(send))
+                in_flight.extend(grouped(indices, |index| charges[index].hash).map(send))
             }
-            Err(why) => fault = Some(why),
+            Err(error) => failure = Some(error),
         }
     }
     let denied = results
         .iter()
         .zip(&charges)
         .any(|(result, charge)| charge.enforced && result.is_denied());
-    if let Some(fault) = fault {
-        give_back_unheard(errand, &charges, &results);
-        return Err(fault);
+    if let Some(error) = failure {
+        refund_unheard(sender, &charges, &results);
+        return Err(error);
     }
     if denied {
-        return Ok(give_back(errand, &charges, &results).await);
+        return Ok(refund_all(sender, &charges, &results).await);
     }
     Ok(results
         .iter()
@@ -59,32 +69,35 @@ pub(super) async fn decide<P: PartialEq>(
         .collect())
 }
 
-/// The indices, those with the same place together.
-fn together<P: PartialEq>(
+/// The indices in groups. There are few groups, so a search through a list is enough.
+fn grouped<P: PartialEq>(
     indices: impl IntoIterator<Item = usize>,
-    place: impl Fn(usize) -> P,
+    group_of: impl Fn(usize) -> P,
 ) -> impl Iterator<Item = Vec<usize>> {
     let mut groups: Vec<(P, Vec<usize>)> = Vec::new();
     for index in indices {
-        let place = place(index);
-        match groups.iter_mut().find(|(known, _)| *known == place) {
+        let name = group_of(index);
+        match groups.iter_mut().find(|(known, _)| *known == name) {
             Some((_, group)) => group.push(index),
-            None => groups.push((place, vec![index])),
+            None => groups.push((name, vec![index])),
         }
     }
     groups.into_iter().map(|(_, group)| group)
 }
 
-/// What is known of one charge.
+/// The result of one charge so far.
 enum PartResult {
+    /// Its part has not been answered; the counter may have been charged.
     Unknown,
-    /// Decided by the store.
+    /// Decided by a node.
     Decided {
+        /// The server's time of the decision.
         now: Timestamp,
         answer: ChargeReply,
+        /// True when the units were spent: the charge and all others of its part were admitted.
         taken: bool,
     },
-    /// Denied, or looked at beside a denial, from memory.
+    /// Decided from a shadow. Nothing was spent.
     FromMemory(Outcome),
 }
 
@@ -111,20 +124,21 @@ impl PartResult {
     }
 }
 
-fn note(
-    told: StoreResponse,
+/// Files the response to one part under the charges of that part.
+fn record(
+    response: StoreResponse,
     indices: &[usize],
     charges: &[StoreCharge],
     results: &mut [PartResult],
 ) {
-    match told {
+    match response {
         StoreResponse::Decided { now, answers } => {
-            let goes_on = indices
+            let is_admitted = indices
                 .iter()
                 .zip(&answers)
                 .all(|(index, answer)| answer.allowed || !charges[*index].enforced);
             for (index, answer) in indices.iter().zip(&answers) {
-                let taken = goes_on && answer.allowed && charges[*index].cost > 0;
+                let taken = is_admitted && answer.allowed && charges[*index].cost > 0;
                 results[*index] = PartResult::Decided {
                     now,
                     answer: *answer,
@@ -145,38 +159,41 @@ fn note(
     }
 }
 
-/// Gives back what was taken; those charges are answered as looks.
-async fn give_back(
-    errand: &RequestSender<'_>,
+/// Refunds everything that was spent, and waits: the outcome of such a charge shows the counter as
+/// the refund left it.
+async fn refund_all(
+    sender: &RequestSender<'_>,
     charges: &[StoreCharge],
     results: &[PartResult],
 ) -> List<Outcome> {
     let refund = |(charge, result): (&StoreCharge, &PartResult)| {
-        refund_of(charge, result).map(|operation| errand.send(operation))
+        refund_of(charge, result).map(|operation| sender.send(operation))
     };
     let refunds: Vec<_> = charges.iter().zip(results).map(refund).collect();
     let mut outcomes = List::Empty;
     for ((charge, result), refund) in charges.iter().zip(results).zip(refunds) {
-        let given_back = match refund {
-            Some(awaited) => answer(awaited).await.ok(),
+        let refunded = match refund {
+            Some(receiver) => response(receiver).await.ok(),
             None => None,
         };
-        outcomes.push(match given_back {
-            Some(StoreResponse::Refunded(refunded)) => refunded.outcome(charge.quota),
+        outcomes.push(match refunded {
+            Some(StoreResponse::Refunded(reply)) => reply.outcome(charge.quota),
             _ => result.outcome(charge),
         });
     }
     outcomes
 }
 
-fn give_back_unheard(errand: &RequestSender<'_>, charges: &[StoreCharge], results: &[PartResult]) {
+/// Refunds everything that was spent without waiting: the caller gets an error in any case.
+fn refund_unheard(sender: &RequestSender<'_>, charges: &[StoreCharge], results: &[PartResult]) {
     for (charge, result) in charges.iter().zip(results) {
         refund_of(charge, result)
             .into_iter()
-            .for_each(|operation| errand.send_and_forget(operation));
+            .for_each(|operation| sender.send_and_forget(operation));
     }
 }
 
+/// The refund of a charge whose units were spent; `None` for any other.
 fn refund_of(charge: &StoreCharge, result: &PartResult) -> Option<Operation> {
     let PartResult::Decided {
         now,
@@ -186,15 +203,16 @@ fn refund_of(charge: &StoreCharge, result: &PartResult) -> Option<Operation> {
     else {
         return None;
     };
-    let drawn = ChargeTime::At(idle_from(charge, answer, *now));
+    let charged = ChargeTime::At(idle_from(charge, answer, *now));
     Some(Operation::Refund {
         charge: charge.clone(),
-        drawn,
+        charged,
     })
 }
 
-/// Without the charge, the counter would have been full, and idle, from here on at the earliest; what would have been
-/// lost to it by being idle is not given back.
+/// The instant that the refund counts from: without the charge, the counter would have been full
+/// from here on at the earliest. A full counter gains nothing, so the units that would have flowed
+/// back since then are lost and are not refunded.
 fn idle_from(charge: &StoreCharge, answer: &ChargeReply, taken_at: Timestamp) -> Timestamp {
     match (charge.quota, answer.state) {
         (Quota::TokenBucket(bucket), Some(State::Instant(full_at))) => {

@@ -1,4 +1,8 @@
-//! One thing asked of Redis, on its way through lanes and drivers.
+//! One request to Redis, from the caller to the driver that writes it, and its response.
+//!
+//! `sender` makes requests. They wait in a lane, or in the scout's pending list while no owner is
+//! known, and end in `traffic`, which puts many of them into one call. Whoever holds a request
+//! owns the duty to respond to it.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -8,52 +12,56 @@ use sluicegate_core::{List, Nanos, Outcome, Timestamp};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::charge::{StoreCharge, StoreCharges};
 use super::script::{ChargeReply, ChargeTime, RefundReply};
-use super::{StoreCharge, StoreCharges};
 use crate::store::StoreError;
 
-/// Something to be done, on its way: passed from hand to hand as one pointer.
+/// A request on its way to a node. It is one pointer, because it moves through several queues.
 pub(super) struct StoreRequest(Box<RequestState>);
 
-/// What is to be done, the time until which somebody waits for it, and where the answer goes.
+/// The operation, the time until which somebody waits for it, and where the response goes.
 pub(super) struct RequestState {
     pub(super) operation: Operation,
-    /// The cluster's slot of all keys; 0 elsewhere.
+    /// Cluster slot of all its keys; 0 where there is no cluster.
     pub(super) slot: u16,
-    /// When it was asked: by the caller's clock, and by the runtime's.
+    /// When it was submitted by the caller's clock, or a little earlier.
     pub(super) submitted_at: Timestamp,
+    /// When it was submitted by the runtime's clock.
     pub(super) submitted: Instant,
-    /// The caller's clock once more, read after the runtime's.
+    /// When it was submitted by the caller's clock, or a little later: read after the runtime's.
     pub(super) submitted_at_latest: Timestamp,
+    /// The instant by which the caller gets a response, if only `TimedOut`.
     pub(super) deadline: Instant,
-    /// Nodes that sent it on to another one.
+    /// Number of nodes that redirected it to another node.
     pub(super) hops: u8,
-    /// The node it goes to takes it only after `ASKING`: the slot is on its way there.
+    /// True when the node accepts it only after `ASKING`, because the slot is moving there.
     pub(super) asking: bool,
-    /// `None` when nobody waits: a give-back that is worth trying.
+    /// Where the response goes. `None` when nobody waits: a compensating refund, or a request that
+    /// was already told that its time is over.
     pub(super) responder: Option<oneshot::Sender<Result<StoreResponse, RequestError>>>,
 }
 
-/// What is to be done.
+/// One operation of the store.
 pub(super) enum Operation {
-    /// Decide the charges of one request, all or nothing.
+    /// Decides the charges of one request of a client, all or nothing.
     Decide(StoreCharges),
-    /// Give back the units of one charge.
+    /// Gives back the units of one charge.
     Refund {
         charge: StoreCharge,
-        drawn: ChargeTime,
+        /// When those units were spent; part of them has flowed back since.
+        charged: ChargeTime,
     },
-    /// Forget a counter.
+    /// Deletes a counter, which makes it full.
     Delete { key: String, hash: u64 },
-    /// Look at a value that is no counter.
+    /// Reads a value that is no counter.
     Get { key: String },
-    /// Keep a value that is no counter for a while.
+    /// Stores a value that is no counter.
     Put {
         key: String,
         value: Vec<u8>,
         ttl_ms: u64,
     },
-    /// The same, if the value that was read is still there; an empty one stands for none.
+    /// Stores a value if the key still holds `read`; an empty `read` stands for no value.
     Swap {
         key: String,
         read: Vec<u8>,
@@ -62,43 +70,70 @@ pub(super) enum Operation {
     },
 }
 
-/// What Redis said.
+impl Operation {
+    /// The key that chooses the node. The keys of a decision all have the same slot.
+    pub(super) fn key(&self) -> &str {
+        match self {
+            Self::Decide(charges) => charges.first().map_or("", |charge| charge.key.as_str()),
+            Self::Refund { charge, .. } => charge.key.as_str(),
+            Self::Delete { key, .. }
+            | Self::Get { key }
+            | Self::Put { key, .. }
+            | Self::Swap { key, .. } => key.as_str(),
+        }
+    }
+}
+
+/// A successful response. Each variant belongs to one [`Operation`].
 pub(super) enum StoreResponse {
-    /// The answers to a request's charges, at this instant of the server's clock.
+    /// Replies to a request's charges, in their order, at this instant of the server's clock.
     Decided {
         now: Timestamp,
         answers: List<ChargeReply>,
     },
-    /// Denied for certain by what another answer on the same counters showed.
+    /// The request is certainly denied, as a reply to somebody else's call on its counters shows.
     FromMemory(List<Outcome>),
     /// The state that a refund left.
     Refunded(RefundReply),
     /// The counter is gone.
     Deleted,
-    /// The value, if there is one.
+    /// The value of a `Get`, if there is one.
     Value(Option<Vec<u8>>),
-    /// The value is kept.
+    /// The value of a `Put` is stored.
     Stored,
-    /// Whether the value is kept.
+    /// True when the value of a `Swap` is stored, false when the key held another value.
     Swapped(bool),
 }
 
-/// Why there is no answer.
+/// The reason why a request got no successful response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RequestError {
-    /// Nothing came back in time.
+    /// No response came by the deadline. Redis may have performed the operation.
     TimedOut,
-    /// The node is away, or cannot decide now.
+    /// The node is away, or cannot perform the operation now.
     Unavailable(String),
-    /// The keys of the request are on two nodes for the moment: one call cannot take them all.
+    /// The slot is moving and the keys of the request are on two nodes: one call cannot have them
+    /// all. Never leaves the store; `multi_slot` sends each key alone.
     SplitKeys,
 }
 
+impl RequestError {
+    /// The connection, or the task behind it, ended before a response came.
+    pub(super) fn closed() -> Self {
+        Self::Unavailable("the connection was closed".to_owned())
+    }
+
+    /// The response is of another operation, which a mistake in this store would cause.
+    pub(super) fn mismatched() -> Self {
+        Self::Unavailable("unexpected response type, please report this as a bug".to_owned())
+    }
+}
+
 impl From<RequestError> for StoreError {
-    fn from(fault: RequestError) -> Self {
-        match fault {
+    fn from(error: RequestError) -> Self {
+        match error {
             RequestError::TimedOut => Self::TimedOut,
-            RequestError::Unavailable(why) => Self::Unavailable(why),
+            RequestError::Unavailable(reason) => Self::Unavailable(reason),
             RequestError::SplitKeys => {
                 Self::Unavailable("the keys of the request are moving between nodes".to_owned())
             }
@@ -107,8 +142,8 @@ impl From<RequestError> for StoreError {
 }
 
 impl From<RequestState> for StoreRequest {
-    fn from(submitted: RequestState) -> Self {
-        Self(Box::new(submitted))
+    fn from(state: RequestState) -> Self {
+        Self(Box::new(state))
     }
 }
 
@@ -127,29 +162,36 @@ impl DerefMut for StoreRequest {
 }
 
 impl StoreRequest {
-    /// More nodes than a request meets within its deadline unless something is wrong with the cluster.
+    /// More redirections than fit into a deadline, unless the nodes of a cluster disagree for good.
     const HOPS_MAX: u8 = 100;
-    /// After so many, two nodes disagree about a slot that changes hands; a moment later they will not.
+    /// After this many redirections two nodes disagree about a slot that is moving. They agree a
+    /// moment later, so the request pauses before it travels on.
     pub(super) const HOPS_IN_A_ROW: u8 = 3;
 
-    /// Answers; a caller who has gone away does not mind.
-    pub(super) fn respond(mut self, told: Result<StoreResponse, RequestError>) {
-        if let Some(answer) = self.responder.take() {
-            let _ = answer.send(told);
+    /// Sends the response. A caller that has stopped waiting is no error.
+    pub(super) fn respond(mut self, response: Result<StoreResponse, RequestError>) {
+        self.respond_once(response);
+    }
+
+    /// Sends the response and keeps the request, whose charges are still needed. A second response
+    /// goes nowhere.
+    pub(super) fn respond_once(&mut self, response: Result<StoreResponse, RequestError>) {
+        if let Some(responder) = self.responder.take() {
+            let _ = responder.send(response);
         }
     }
 
-    /// Whether somebody still waits, or it has to be done for its own sake.
+    /// Returns true while somebody waits for the response, or the operation matters without one.
     pub(super) fn is_wanted(&self) -> bool {
         self.is_compensation()
             || self
                 .responder
                 .as_ref()
-                .is_none_or(|answer| !answer.is_closed())
+                .is_none_or(|responder| !responder.is_closed())
     }
 
-    /// Whether it comes too late to be sent. Units are given back a little longer than anybody waits: otherwise a busy
-    /// moment would cost their owner units that nobody used.
+    /// Returns true when it is too late to send the request. A compensating refund has a second
+    /// more than anybody waits: otherwise a busy moment would cost its owner units that nobody used.
     pub(super) fn is_too_late(&self, now: Instant) -> bool {
         const GRACE: Duration = Duration::from_secs(1);
         if self.is_compensation() {
@@ -159,22 +201,24 @@ impl StoreRequest {
         }
     }
 
-    /// A refund that is as right late as early: it knows the instant of its draw.
+    /// Returns true for a refund that undoes part of a denied request. It names the instant of the
+    /// charge, so it is as correct late as early; a refund by age is not.
     fn is_compensation(&self) -> bool {
         matches!(
             self.operation,
             Operation::Refund {
-                drawn: ChargeTime::At(_),
+                charged: ChargeTime::At(_),
                 ..
             }
         )
     }
 
-    /// The same ask on its way to another node; `None`, answered, when it has been round too often.
+    /// The same request on its way to another node. Responds with an error and returns `None` after
+    /// too many redirections.
     pub(super) fn redirected(mut self, asking: bool) -> Option<Self> {
         if self.hops >= Self::HOPS_MAX {
             self.respond(Err(RequestError::Unavailable(
-                "nodes keep sending the request on to each other".to_owned(),
+                "nodes keep redirecting the request to each other".to_owned(),
             )));
             return None;
         }
@@ -183,7 +227,19 @@ impl StoreRequest {
         Some(self)
     }
 
-    /// The counters it touches.
+    /// The charges of a decision; `None` for any other operation.
+    pub(super) fn charges(&self) -> Option<&[StoreCharge]> {
+        match &self.operation {
+            Operation::Decide(charges) => Some(charges),
+            Operation::Refund { .. }
+            | Operation::Delete { .. }
+            | Operation::Get { .. }
+            | Operation::Put { .. }
+            | Operation::Swap { .. } => None,
+        }
+    }
+
+    /// Hashes of the counters that the operation touches; none for values that are no counters.
     pub(super) fn hashes(&self) -> impl Iterator<Item = u64> {
         let (charges, single) = match &self.operation {
             Operation::Decide(charges) => (charges.as_slice(), None),
@@ -196,14 +252,15 @@ impl StoreRequest {
         charges.iter().map(|charge| charge.hash).chain(single)
     }
 
-    /// The instant by the caller's clock at which something happened by the runtime's, or a little earlier.
+    /// Converts an instant of the runtime's clock to the caller's clock, rounded to the earlier
+    /// side. The two clocks were read one after the other, so there is a little doubt.
     pub(super) fn callers_time(&self, instant: Instant) -> Timestamp {
         self.submitted_at.after(Nanos::from(
             instant.saturating_duration_since(self.submitted),
         ))
     }
 
-    /// The same, or a little later.
+    /// The same conversion, rounded to the later side.
     pub(super) fn callers_time_at_latest(&self, instant: Instant) -> Timestamp {
         self.submitted_at_latest.after(Nanos::from(
             instant.saturating_duration_since(self.submitted),
@@ -213,7 +270,7 @@ impl StoreRequest {
 
 impl fmt::Debug for StoreRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ask")
+        f.debug_struct("StoreRequest")
             .field("slot", &self.slot)
             .field("hops", &self.hops)
             .finish_non_exhaustive()
@@ -230,7 +287,7 @@ mod tests {
     fn request(operation: Operation) -> StoreRequest {
         let now = Instant::now();
         // The caller has gone away already.
-        let answer = Some(oneshot::channel().0);
+        let responder = Some(oneshot::channel().0);
         let submitted_at = Timestamp::from_nanos(1);
         RequestState {
             operation,
@@ -241,7 +298,7 @@ mod tests {
             deadline: now,
             hops: 0,
             asking: false,
-            responder: answer,
+            responder,
         }
         .into()
     }
@@ -258,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_lies_between_two_readings_of_the_callers_clock() {
+    fn an_instant_lies_between_two_readings_of_the_callers_clock() {
         let read_again = Timestamp::from_nanos(8);
         let mut request = request(Operation::Decide(smallvec![charge()]));
         request.submitted_at_latest = read_again;
@@ -274,11 +331,11 @@ mod tests {
     }
 
     #[test]
-    fn units_are_given_back_though_nobody_waits_any_more() {
-        let drawn = ChargeTime::At(Timestamp::from_nanos(1));
+    fn a_compensating_refund_is_sent_though_nobody_waits() {
+        let charged = ChargeTime::At(Timestamp::from_nanos(1));
         let give_back = request(Operation::Refund {
             charge: charge(),
-            drawn,
+            charged,
         });
         assert!(give_back.is_wanted() && !give_back.is_too_late(give_back.deadline));
         assert!(
@@ -289,7 +346,7 @@ mod tests {
             Operation::Decide(smallvec![charge()]),
             Operation::Refund {
                 charge: charge(),
-                drawn: ChargeTime::Ago(Nanos::SECOND),
+                charged: ChargeTime::Ago(Nanos::SECOND),
             },
         ] {
             let request = request(operation);

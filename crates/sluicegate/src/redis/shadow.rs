@@ -1,14 +1,29 @@
-//! Shadows: what this replica last saw of a counter. Enough to deny without a call, and to go on when the store is away.
+//! Shadows: the last state of a counter that this replica saw in a reply of Redis.
 //!
-//! A counter's debt only grows by what others spend, so the state seen last, moved on by the time that has passed, is
-//! the least that the store would say now. If even that denies a charge, the store would deny it too.
+//! The idea: other replicas can only add to the debt of a counter. So the state seen last, moved on
+//! by the time that has passed since, is the smallest debt that Redis can hold now. If even that
+//! denies a charge, Redis would deny it too, and no call is needed.
+//!
+//! **Invariant:** no request is denied from memory that Redis would admit, unless another replica
+//! refunded or reset the counter within the last two seconds ([`LIFE`]). This replica forgets a
+//! counter that it refunds or resets itself.
+//!
+//! The doubt is about time. A reply carries the server's time of the decision, but the caller only
+//! knows that this instant lies between sending and receiving, and the two clocks may run at
+//! slightly different rates. So a shadow is judged at two instants: whether to deny at the latest
+//! that the server's clock can show, and how long to wait at the earliest. One estimate in the
+//! middle would be simpler, and wrong in one of the two directions.
+//!
+//! Parts: `observation` is what was seen and its packed form, `table` keeps the packed forms,
+//! readable without a lock, and `low_filter` spares most requests the search. The local fallback
+//! starts from the same memory when Redis goes away.
 
 mod low_filter;
 mod observation;
 mod table;
 
 use sluicegate_core::algorithm::{self, State};
-use sluicegate_core::{List, Nanos, Outcome, Quota, Timestamp};
+use sluicegate_core::{Charge, List, Nanos, Outcome, Quota, Timestamp};
 
 use self::low_filter::LowCounterFilter;
 pub(super) use self::observation::Observation;
@@ -16,32 +31,34 @@ use self::observation::PackedObservation;
 use self::table::ShadowTable;
 use crate::tally::Tally;
 
-/// The last sight of many counters, in bounded memory.
+/// The last observations of up to 65,536 counters, in fixed memory. Written by drivers, read by
+/// callers on any thread.
 pub(super) struct Shadows {
     table: ShadowTable<{ PackedObservation::WORDS }>,
-    marks: LowCounterFilter,
+    low_filter: LowCounterFilter,
     rates: ClockRates,
+    /// Requests that were denied without a call.
     denials: Tally,
 }
 
-/// How far the server's clock and the caller's may drift apart.
+/// How the rates of the server's clock and the caller's compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClockRates {
-    /// Two clocks: a part in a thousand.
+    /// Two clocks, whose rates may differ by a thousandth.
     MayDrift,
-    /// The server is excess the caller's time.
+    /// One clock: the server uses the caller's time.
     Same,
 }
 
-/// What the answer to a charge showed of its counter.
+/// The observation of a counter in the reply to a charge of `cost`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ObservedCharge {
     pub(super) hash: u64,
     pub(super) cost: u64,
-    pub(super) sight: Observation,
+    pub(super) observation: Observation,
 }
 
-/// A charge as shadows see it.
+/// The parts of a charge that a prediction needs. It borrows, because most predictions end here.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ShadowCharge<'a> {
     pub(super) hash: u64,
@@ -50,99 +67,133 @@ pub(super) struct ShadowCharge<'a> {
     pub(super) enforced: bool,
 }
 
-/// What is known of a request before the store is asked.
+/// What memory says about a request before Redis is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Prediction {
-    /// Nothing that helps: ask.
+    /// Nothing certain: call Redis.
     Unknown,
-    /// The store may deny it now and would not after this wait, if nobody else spends. It is short: as long as it took
-    /// to hear from the store. Whoever asks before it may have to ask twice.
+    /// Redis may deny it now, but would admit it after this wait if nobody else spends. The wait is
+    /// at most as long as the doubt about the server's clock: the duration of the last call. A call
+    /// before that may have to be made twice.
     TooEarly(Nanos),
-    /// The store would deny it.
+    /// Redis would certainly deny it, with these outcomes.
     Denied(List<Outcome>),
 }
 
-/// Longer than this nobody is denied from memory: somebody may have refunded or reset the counter elsewhere.
+/// An older observation denies nobody: another replica may have refunded or reset the counter.
 const LIFE: Nanos = Nanos::from_secs(2);
+/// Counters that the memory is made for: 4 MiB of observations.
 const COUNTERS: usize = 65_536;
+
+impl<'a> ShadowCharge<'a> {
+    pub(super) fn new(charge: &'a Charge<'_>, hash: u64) -> Self {
+        Self {
+            hash,
+            quota: &charge.quota,
+            cost: charge.cost,
+            enforced: charge.enforced,
+        }
+    }
+}
 
 impl Shadows {
     pub(super) fn new(rates: ClockRates) -> Self {
         Self {
             table: ShadowTable::new(COUNTERS),
-            marks: LowCounterFilter::new(),
+            low_filter: LowCounterFilter::new(),
             rates,
             denials: Tally::default(),
         }
     }
 
-    /// Keeps what the answers to many charges showed.
+    /// Remembers what the replies to many charges showed.
     pub(super) fn remember_all(&self, seen: &[ObservedCharge]) {
-        // A sight is far away in memory: one after the other, each would be waited for.
-        self.table.touch_all(
-            seen.iter()
-                .map(|ObservedCharge { hash, sight, .. }| (*hash, sight.now(), sight.end())),
+        // The entries are scattered over 4 MiB, so each write would wait for memory. Reading all of
+        // them first makes the processor fetch them at the same time.
+        self.table.touch_all(seen.iter().map(
+            |ObservedCharge {
+                 hash, observation, ..
+             }| (*hash, observation.now(), observation.end()),
+        ));
+        seen.iter().for_each(
+            |ObservedCharge {
+                 hash,
+                 cost,
+                 observation,
+             }| self.remember(*hash, *cost, observation),
         );
-        seen.iter()
-            .for_each(|ObservedCharge { hash, cost, sight }| self.remember(*hash, *cost, sight));
     }
 
-    /// Keeps what the answer to a charge of `cost` showed; the shadow nearest to full makes room for it.
+    /// Remembers what the reply to a charge of `cost` showed. In a full set, the counter that is full
+    /// again soonest makes room.
     ///
-    /// Charges of at most that cost are denied by it from now on, where it says so. One that asks for more is sent to the
-    /// store if this one would still fit.
-    fn remember(&self, hash: u64, cost: u64, sight: &Observation) {
-        let Some(words) = sight.words(hash) else {
+    /// The filter is marked only if another charge of the same cost would be denied now. A charge
+    /// that costs more may therefore be sent to Redis once though the shadow would deny it.
+    fn remember(&self, hash: u64, cost: u64, observation: &Observation) {
+        let Some(words) = observation.packed(hash) else {
             return;
         };
-        self.table.write(words, sight.now(), sight.end());
-        if !algorithm::decide(sight.state, sight.quota, cost, sight.server_now)
-            .outcome
-            .is_allowed()
+        self.table
+            .write(words, observation.now(), observation.end());
+        if !algorithm::decide(
+            observation.state,
+            observation.quota,
+            cost,
+            observation.server_now,
+        )
+        .outcome
+        .is_allowed()
         {
-            self.marks.set(hash, sight.received_at);
+            self.low_filter.mark(hash, observation.received_at);
         }
     }
 
-    /// Drops a sight: the counter was refunded or reset.
+    /// Forgets a counter that was refunded or reset, because its debt is smaller now.
     pub(super) fn forget(&self, hash: u64) {
         self.table.forget(hash);
     }
 
-    /// The answer to a request of one charge that the store would deny for certain; `None` when it has to be asked.
+    /// The outcome of a request with one charge that Redis would certainly deny; `None` when Redis has
+    /// to be called. The usual request takes this way: it builds no list.
     #[inline]
     pub(super) fn deny_one(&self, charge: ShadowCharge<'_>, now: Timestamp) -> Option<Outcome> {
-        let view = self.view(&charge, now)?;
-        if !charge.enforced || view.may_fit(&charge) {
+        let estimate = self.estimate(&charge, now)?;
+        if !charge.enforced || estimate.may_be_admitted(&charge) {
             return None;
         }
         self.denials.add(1);
-        Some(view.answer(&charge))
+        Some(estimate.outcome(&charge))
     }
 
-    /// What the store would say, as far as that is certain.
-    pub(super) fn foresee<'a>(
+    /// The prediction for a request of several charges. All its counters must be known: the outcomes
+    /// of a denial tell the state of each.
+    pub(super) fn predict<'a>(
         &self,
         charges: impl IntoIterator<Item = ShadowCharge<'a>>,
         now: Timestamp,
     ) -> Prediction {
         let mut denied = false;
-        let mut not_yet = Nanos::ZERO;
+        let mut wait = Nanos::ZERO;
         let mut outcomes = List::Empty;
         for charge in charges {
-            let Some(view) = self.view(&charge, now) else {
+            let Some(estimate) = self.estimate(&charge, now) else {
                 return Prediction::Unknown;
             };
-            if view.may_fit(&charge) {
-                not_yet = not_yet.max(view.answer(&charge).retry_after().unwrap_or(Nanos::ZERO));
-                // Not taken when another charge stops the request: it is answered as a look.
-                outcomes.push(view.answer(&ShadowCharge { cost: 0, ..charge }));
+            if estimate.may_be_admitted(&charge) {
+                wait = wait.max(
+                    estimate
+                        .outcome(&charge)
+                        .retry_after()
+                        .unwrap_or(Nanos::ZERO),
+                );
+                // If another charge is denied, this one is not spent: its outcome is that of a look.
+                outcomes.push(estimate.outcome(&ShadowCharge { cost: 0, ..charge }));
             } else {
                 denied |= charge.enforced;
-                outcomes.push(view.answer(&charge));
+                outcomes.push(estimate.outcome(&charge));
             }
         }
-        match (denied, not_yet) {
+        match (denied, wait) {
             (true, _) => {
                 self.denials.add(1);
                 Prediction::Denied(outcomes)
@@ -152,14 +203,15 @@ impl Shadows {
         }
     }
 
-    /// The state that a counter was seen in, as it would be by the caller's clock.
+    /// The remembered state of a counter, converted to the caller's clock, for the local fallback. It
+    /// may be older than [`LIFE`]: a debt that was seen is better than none.
     pub(super) fn remembered(&self, hash: u64, quota: &Quota, now: Timestamp) -> Option<State> {
-        let kept = self
+        let packed = self
             .table
             .read(hash)
             .map(PackedObservation)
-            .filter(|kept| now >= kept.received_at())?;
-        kept.moved_to(now, quota)
+            .filter(|packed| now >= packed.received_at())?;
+        packed.moved_to(now, quota)
     }
 
     /// Requests that were denied from memory.
@@ -167,38 +219,40 @@ impl Shadows {
         self.denials.sum()
     }
 
+    /// The remembered state and the bounds of the server's clock; `None` without a fresh observation
+    /// under the same quota.
     #[inline]
-    fn view(&self, charge: &ShadowCharge<'_>, now: Timestamp) -> Option<StateEstimate> {
-        if !self.marks.is_set(charge.hash, now) {
+    fn estimate(&self, charge: &ShadowCharge<'_>, now: Timestamp) -> Option<StateEstimate> {
+        if !self.low_filter.may_be_low(charge.hash, now) {
             return None;
         }
-        let kept = PackedObservation(self.table.read(charge.hash)?);
-        let is_fresh = now >= kept.received_at() && now.since(kept.received_at()) <= LIFE;
-        if !is_fresh || !kept.is_of(charge.quota) {
+        let packed = PackedObservation(self.table.read(charge.hash)?);
+        let is_fresh = now >= packed.received_at() && now.since(packed.received_at()) <= LIFE;
+        if !is_fresh || !packed.is_of(charge.quota) {
             return None;
         }
         let (longest, shortest) = (
-            now.since(kept.sent_at()).get(),
-            now.since(kept.received_at()).get(),
+            now.since(packed.sent_at()).get(),
+            now.since(packed.received_at()).get(),
         );
         let drift = |span: u64| match self.rates {
-            // 1/1024 and 1/32768 of it, rounded up: a hair more than a thousandth, without a division.
+            // 1/1024 + 1/32768, rounded up, is slightly more than 1/1000 and needs no division.
             ClockRates::MayDrift => (span >> 10) + (span >> 15) + 2,
             ClockRates::Same => 0,
         };
         Some(StateEstimate {
-            state: kept.state(),
-            latest: kept
+            state: packed.state(),
+            latest: packed
                 .server_now()
                 .after(Nanos::new(longest + drift(longest))),
-            earliest: kept
+            earliest: packed
                 .server_now()
                 .after(Nanos::new(shortest - drift(shortest).min(shortest))),
         })
     }
 }
 
-/// A state, and the two instants between which the server's clock is now.
+/// A remembered state, and the two instants between which the server's clock is now.
 struct StateEstimate {
     state: Option<State>,
     latest: Timestamp,
@@ -206,17 +260,18 @@ struct StateEstimate {
 }
 
 impl StateEstimate {
-    /// Asked at the latest instant, so that no one is denied whom the store would let pass.
+    /// Returns true when Redis may admit the charge: judged at the latest instant, at which most has
+    /// flowed back.
     #[inline]
-    fn may_fit(&self, charge: &ShadowCharge<'_>) -> bool {
+    fn may_be_admitted(&self, charge: &ShadowCharge<'_>) -> bool {
         algorithm::decide(self.state, *charge.quota, charge.cost, self.latest)
             .outcome
             .is_allowed()
     }
 
-    /// Answered for the earliest instant, so that no one comes back too early.
+    /// The outcome to tell: judged at the earliest instant, so that no client comes back too early.
     #[inline]
-    fn answer(&self, charge: &ShadowCharge<'_>) -> Outcome {
+    fn outcome(&self, charge: &ShadowCharge<'_>) -> Outcome {
         algorithm::decide(self.state, *charge.quota, charge.cost, self.earliest).outcome
     }
 }
@@ -227,7 +282,7 @@ mod tests {
 
     const AT: fn(u64) -> Timestamp = Timestamp::from_millis;
 
-    fn looked(quota: &Quota, cost: u64) -> ShadowCharge<'_> {
+    fn charge(quota: &Quota, cost: u64) -> ShadowCharge<'_> {
         ShadowCharge {
             hash: 1,
             quota,
@@ -236,12 +291,12 @@ mod tests {
         }
     }
 
-    fn deny<const N: usize>(
+    fn denied<const N: usize>(
         shadows: &Shadows,
         charges: [ShadowCharge<'_>; N],
         now: Timestamp,
     ) -> Option<List<Outcome>> {
-        let denied = match shadows.foresee(charges, now) {
+        let denied = match shadows.predict(charges, now) {
             Prediction::Denied(outcomes) => Some(outcomes),
             Prediction::Unknown | Prediction::TooEarly(_) => None,
         };
@@ -264,49 +319,49 @@ mod tests {
         let quota = Quota::from(Quota::per_second(10).burst(2));
         let shadows = Shadows::new(rates);
         let state = Some(State::Instant(AT(100_200)));
-        let sight = Observation {
+        let observation = Observation {
             quota,
             state,
             server_now: AT(100_000),
             sent_at: AT(5_000),
             received_at: AT(5_010),
         };
-        shadows.remember(1, 1, &sight);
+        shadows.remember(1, 1, &observation);
         (shadows, quota)
     }
 
     #[test]
     fn denies_exactly_while_the_store_would() {
         let (shadows, quota) = empty();
-        assert!(deny(&shadows, [looked(&quota, 1)], AT(5_099)).is_some());
+        assert!(denied(&shadows, [charge(&quota, 1)], AT(5_099)).is_some());
         assert!(
-            deny(&shadows, [looked(&quota, 1)], AT(5_100)).is_none(),
+            denied(&shadows, [charge(&quota, 1)], AT(5_100)).is_none(),
             "the store may have a unit by now"
         );
-        assert!(deny(&shadows, [looked(&quota, 2)], AT(5_199)).is_some());
-        assert!(deny(&shadows, [looked(&quota, 2)], AT(5_200)).is_none());
+        assert!(denied(&shadows, [charge(&quota, 2)], AT(5_199)).is_some());
+        assert!(denied(&shadows, [charge(&quota, 2)], AT(5_200)).is_none());
         assert!(
-            deny(&shadows, [looked(&quota, 3)], AT(5_500)).is_some(),
+            denied(&shadows, [charge(&quota, 3)], AT(5_500)).is_some(),
             "more than it ever holds"
         );
     }
 
     #[test]
-    fn whoever_would_ask_too_early_is_told_to_wait() {
+    fn a_call_that_would_come_too_early_is_delayed() {
         let (shadows, quota) = empty();
         assert!(matches!(
-            shadows.foresee([looked(&quota, 1)], AT(5_099)),
+            shadows.predict([charge(&quota, 1)], AT(5_099)),
             Prediction::Denied(_)
         ));
-        let Prediction::TooEarly(wait) = shadows.foresee([looked(&quota, 1)], AT(5_100)) else {
-            panic!("not yet")
+        let Prediction::TooEarly(wait) = shadows.predict([charge(&quota, 1)], AT(5_100)) else {
+            panic!("too early")
         };
         assert!(
             wait >= Nanos::from_millis(10) && wait < Nanos::from_millis(11),
             "received at 5.010: {wait}"
         );
         assert_eq!(
-            shadows.foresee([looked(&quota, 1)], AT(5_111)),
+            shadows.predict([charge(&quota, 1)], AT(5_111)),
             Prediction::Unknown
         );
     }
@@ -317,18 +372,18 @@ mod tests {
         for (rates, is_denied) in [(ClockRates::MayDrift, false), (ClockRates::Same, true)] {
             let (shadows, quota) = empty_by(rates);
             assert_eq!(
-                deny(&shadows, [looked(&quota, 1)], just_before).is_some(),
+                denied(&shadows, [charge(&quota, 1)], just_before).is_some(),
                 is_denied,
                 "{rates:?}"
             );
-            let denied = deny(&shadows, [looked(&quota, 1)], AT(5_060)).expect("denied");
+            let outcomes = denied(&shadows, [charge(&quota, 1)], AT(5_060)).expect("denied");
             let slack = if rates == ClockRates::MayDrift {
                 50_000..=50_500
             } else {
                 0..=0
             };
-            let excess =
-                denied[0].retry_after().expect("a wait helps").get() - Nanos::from_millis(50).get();
+            let excess = outcomes[0].retry_after().expect("a wait helps").get()
+                - Nanos::from_millis(50).get();
             assert!(
                 slack.contains(&excess),
                 "50 ms after it was received: {excess} ns more"
@@ -339,8 +394,8 @@ mod tests {
     #[test]
     fn the_wait_it_tells_is_never_too_short() {
         let (shadows, quota) = empty();
-        let denied = deny(&shadows, [looked(&quota, 1)], AT(5_050)).expect("denied");
-        let wait = denied[0].retry_after().expect("a wait helps");
+        let outcomes = denied(&shadows, [charge(&quota, 1)], AT(5_050)).expect("denied");
+        let wait = outcomes[0].retry_after().expect("a wait helps");
         assert!(
             wait >= Nanos::from_millis(60),
             "received at 5.010, so the unit comes at 5.110 at the latest: {wait}"
@@ -353,15 +408,15 @@ mod tests {
         let (shadows, quota) = empty();
         let unknown = ShadowCharge {
             hash: 2,
-            ..looked(&quota, 1)
+            ..charge(&quota, 1)
         };
-        assert!(deny(&shadows, [looked(&quota, 1), unknown], AT(5_050)).is_none());
+        assert!(denied(&shadows, [charge(&quota, 1), unknown], AT(5_050)).is_none());
         let watched = ShadowCharge {
             enforced: false,
-            ..looked(&quota, 1)
+            ..charge(&quota, 1)
         };
         assert!(
-            deny(&shadows, [watched], AT(5_050)).is_none(),
+            denied(&shadows, [watched], AT(5_050)).is_none(),
             "a limit that only watches stops nobody"
         );
     }
@@ -371,55 +426,55 @@ mod tests {
         let quota = Quota::from(Quota::per_minute(1).burst(1));
         let shadows = Shadows::new(ClockRates::MayDrift);
         let state = Some(State::Instant(AT(160_000)));
-        let sight = Observation {
+        let observation = Observation {
             quota,
             state,
             server_now: AT(100_000),
             sent_at: AT(5_000),
             received_at: AT(5_000),
         };
-        shadows.remember(1, 1, &sight);
-        assert!(deny(&shadows, [looked(&quota, 1)], AT(7_000)).is_some());
+        shadows.remember(1, 1, &observation);
+        assert!(denied(&shadows, [charge(&quota, 1)], AT(7_000)).is_some());
         assert!(
-            deny(&shadows, [looked(&quota, 1)], AT(7_001)).is_none(),
+            denied(&shadows, [charge(&quota, 1)], AT(7_001)).is_none(),
             "two seconds are its life"
         );
         assert!(
-            deny(&shadows, [looked(&quota, 1)], AT(4_999)).is_none(),
+            denied(&shadows, [charge(&quota, 1)], AT(4_999)).is_none(),
             "the clock went back"
         );
         let other = Quota::from(Quota::per_minute(1).burst(2));
-        assert!(deny(&shadows, [looked(&other, 1)], AT(5_001)).is_none());
+        assert!(denied(&shadows, [charge(&other, 1)], AT(5_001)).is_none());
         shadows.forget(1);
-        assert!(deny(&shadows, [looked(&quota, 1)], AT(5_001)).is_none());
+        assert!(denied(&shadows, [charge(&quota, 1)], AT(5_001)).is_none());
     }
 
     #[test]
-    fn a_flood_of_other_keys_does_not_wash_out_who_owes_most() {
+    fn a_flood_of_other_keys_does_not_displace_the_largest_debt() {
         let (shadows, quota) = empty();
         for hash in (1..100_u64).map(|times| times * COUNTERS as u64 + 1) {
             let state = Some(State::Instant(AT(100_100)));
-            let sight = Observation {
+            let observation = Observation {
                 quota,
                 state,
                 server_now: AT(100_000),
                 sent_at: AT(5_000),
                 received_at: AT(5_010),
             };
-            shadows.remember(hash, 1, &sight);
+            shadows.remember(hash, 1, &observation);
         }
-        assert!(deny(&shadows, [looked(&quota, 1)], AT(5_050)).is_some());
+        assert!(denied(&shadows, [charge(&quota, 1)], AT(5_050)).is_some());
     }
 
     #[test]
     fn requests_denied_from_memory_are_counted() {
         let (shadows, quota) = empty();
         assert_eq!(shadows.denials(), 0);
-        deny(&shadows, [looked(&quota, 1)], AT(5_050)).expect("denied, twice");
-        deny(&shadows, [looked(&quota, 1)], AT(5_300))
+        denied(&shadows, [charge(&quota, 1)], AT(5_050)).expect("denied, twice");
+        denied(&shadows, [charge(&quota, 1)], AT(5_300))
             .ok_or(())
             .unwrap_err();
-        deny(&shadows, [looked(&quota, 1), looked(&quota, 1)], AT(5_050)).expect("denied");
+        denied(&shadows, [charge(&quota, 1), charge(&quota, 1)], AT(5_050)).expect("denied");
         assert_eq!(
             shadows.denials(),
             3,

@@ -1,9 +1,33 @@
-//! What goes over one connection: who waits for what, what goes out together, and what an answer means for whom.
+//! The requests of one connection: which wait, which go out together, and which are in flight.
 //!
-//! No I/O here: the driver brings bytes and time.
+//! The idea: a script call costs Redis about as much for one charge as for ten, so everything that
+//! waits at one moment goes out as one batch. While Redis works on one batch, the next is on
+//! its way, so Redis never idles; a third would only wait there instead of here, where it can still
+//! grow, be answered from memory or time out unsent.
 //!
-//! **Invariant:** of one counter at most one decision call is under way; whoever comes meanwhile shares its answer or
-//! goes out with the next call.
+//! A request moves through these lists. Each box is a field of [`Traffic`].
+//!
+//! ```text
+//! enqueue ─▶ queued ─▶ in_flight ─▶ response
+//!             ▲  ▲ │
+//!             │  │ └─▶ parked    its counter is in a call in flight
+//!             │  └──── delayed   it would be denied only because it is early, or its slot moves
+//!             └─────── connection_lost: what was not sent waits for the next connection
+//! ```
+//!
+//! **Invariant:** at most one decision call per counter is in flight. Requests on the same counter
+//! are parked until its reply, which denies most of them from memory or sends them out together.
+//! That bounds the calls for a counter that is denied, however many ask, and keeps the shadow of a
+//! counter from being overwritten by an older reply.
+//!
+//! It is not simpler because one queue would need a scan for every reply to find the requests of a
+//! counter. There is no I/O and no clock here: the driver brings bytes and time, and the tests run
+//! without a server.
+
+mod deadlines;
+mod error_replies;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -22,52 +46,58 @@ use super::server_error::ServerError;
 use super::shadow::Prediction;
 use super::wire::Reply;
 
-/// Everything under way to one node.
+/// All requests that the driver of one node holds.
 pub(super) struct Traffic {
     context: Arc<StoreContext>,
     lane: Arc<Lane>,
+    /// Requests to send next, in the order of their arrival.
     queued: VecDeque<StoreRequest>,
-    /// Asks that wait for the answer to another one's call on the same counter.
+    /// Requests that wait for a reply to a call on the same counter, by the hash of that counter.
     parked: HashMap<u64, Vec<StoreRequest>, RandomState>,
+    /// Hashes of the counters that a decision call in flight touches.
     busy: HashSet<u64, RandomState>,
-    /// Asks that will be tried again at an instant.
+    /// Requests to queue again at an instant.
     delayed: Vec<(Instant, StoreRequest)>,
+    /// Calls without a reply, oldest first, which is the order of the replies.
     in_flight: VecDeque<Call>,
-    /// Room for the next call: what the last ones needed.
+    /// Empty lists to reuse for the requests of the next calls.
     spare_request_lists: Vec<Vec<StoreRequest>>,
+    /// Buffer to reuse for the arguments of the next call.
     spare_body: Vec<u8>,
+    /// Number of batches that were written, and the number of the latest one.
     batches_sent: u64,
+    /// True while a call with the source of a script is in flight: others need not bring it.
     reloading_script: bool,
+    /// Requests that timed out since the last reply.
     consecutive_timeouts: u32,
 }
 
-/// What the driver has to do about an answer.
+/// What the driver has to do after a reply.
 #[derive(Debug)]
 pub(super) enum TrafficEvent {
-    /// These asks belong to another node for good.
+    /// `MOVED`: another node owns the slot of these requests.
     Moved {
         slot: u16,
         host: String,
         port: u16,
         requests: Vec<StoreRequest>,
     },
-    /// These asks belong to another node for once.
+    /// `ASK`: another node takes these requests this time; the slot is still moving.
     Redirected {
         host: String,
         port: u16,
         requests: Vec<StoreRequest>,
     },
-    /// The node is a replica now; these asks belong to its primary.
+    /// `READONLY`: the node is a replica now, and these requests belong to its primary.
     Demoted { requests: Vec<StoreRequest> },
-    /// The node cannot serve for the moment.
+    /// The node cannot serve at the moment, for this reason.
     Away(String),
 }
 
-/// Calls that may be under way at the same time: while Redis works on one, the next is on its way.
+/// Batches in flight at the same time: while Redis works on one, the next is on its way.
 const BATCHES_IN_FLIGHT_MAX: u64 = 2;
-/// How long a slot that changes hands is given before a node is asked again.
-const REDIRECT_PAUSE: Duration = Duration::from_millis(2);
-/// Charges that go out together: about a millisecond of Redis' time.
+/// Charges in one batch, which is about a millisecond of Redis' time. A last request of many charges
+/// may exceed it.
 const CHARGES_MAX: usize = 256;
 
 impl Traffic {
@@ -88,16 +118,17 @@ impl Traffic {
         }
     }
 
+    /// Adds a request from the lane.
     pub(super) fn enqueue(&mut self, request: StoreRequest) {
         self.queued.push_back(request);
     }
 
-    /// Nothing is under way.
+    /// Returns true while no call is in flight.
     pub(super) fn is_idle(&self) -> bool {
         self.in_flight.is_empty()
     }
 
-    /// Writes everything that waits, as far as not too much is under way already.
+    /// Appends calls for everything queued to `out`, as far as enough batches are not in flight yet.
     pub(super) fn send_queued(&mut self, out: &mut Vec<u8>, now: Instant) {
         let due = self
             .delayed
@@ -134,18 +165,23 @@ impl Traffic {
         }
     }
 
+    /// Appends one call to `out`; its reply is the next after those of the calls in flight.
     fn send(&mut self, call: Call, form: ScriptForm, out: &mut Vec<u8>) {
         call.write(out, &mut self.spare_body, form, self.context.options.clock);
         self.in_flight.push_back(call);
     }
 
+    /// Counts from the oldest call without a reply to the latest batch.
     fn batches_in_flight(&self) -> u64 {
         self.in_flight
             .front()
             .map_or(0, |oldest| self.batches_sent + 1 - oldest.batch)
     }
 
-    /// The asks that go out now: those that are still wanted and whose counters are free.
+    /// Takes the next batch from the queue: requests that are still wanted, that memory does not
+    /// answer, and whose counters are in no call in flight. Marks their counters busy.
+    ///
+    /// With a given clock, a batch holds requests of one instant only: the script has one time.
     fn next_batch(&mut self, now: Instant) -> Vec<StoreRequest> {
         let clock = self.context.options.clock;
         let mut batch: Vec<StoreRequest> = self.spare_request_lists.pop().unwrap_or_default();
@@ -175,7 +211,7 @@ impl Traffic {
                 self.parked.entry(busy).or_default().push(request);
                 continue;
             }
-            // An answer may have come since the caller looked.
+            // A reply may have come since the caller looked at the shadows.
             let Some(request) = self.unless_answered(request, now) else {
                 continue;
             };
@@ -199,14 +235,15 @@ impl Traffic {
         batch
     }
 
-    /// The ask, unless it is answered from what was seen a moment ago, or is too early by no more than a call takes: then
-    /// it is sent when it is not.
+    /// Returns the request unless it needs no call now: it is denied from memory, or it would be
+    /// denied only for being a moment too early and is delayed until then.
     fn unless_answered(&mut self, request: StoreRequest, now: Instant) -> Option<StoreRequest> {
         match responses::predict(&request, now, &self.context) {
             Prediction::Denied(outcomes) => {
                 request.respond(Ok(StoreResponse::FromMemory(outcomes)))
             }
-            // As long as the wait is, the last call took; the next one needs that time too.
+            // The wait is at most as long as the last call took, and the next call takes as long
+            // again. A request that would miss its deadline by waiting goes out now.
             Prediction::TooEarly(wait) if now + 2 * Duration::from(wait) <= request.deadline => {
                 self.delayed.push((now + wait.into(), request));
             }
@@ -215,8 +252,9 @@ impl Traffic {
         None
     }
 
-    /// One call for all decisions where one node owns all keys; one for each slot on a cluster. What was sent on from
-    /// elsewhere goes alone, so that it meets no new trouble in company.
+    /// Splits a batch into calls: one for all decisions where one node owns all keys, one per slot
+    /// on a cluster, and one for each other operation. A request that was redirected goes alone, so
+    /// that the next error concerns no other request.
     fn group_into_calls(&self, batch: Vec<StoreRequest>) -> Vec<Vec<StoreRequest>> {
         let by_slot = matches!(self.context.options.mode, RedisMode::Cluster);
         if !by_slot
@@ -245,7 +283,8 @@ impl Traffic {
         groups
     }
 
-    /// Gives the answer to the oldest call to everybody who waits for it.
+    /// Takes the reply to the oldest call and responds to its requests. Returns an event when the
+    /// driver has to act; its requests are then the driver's to place.
     pub(super) fn take_reply(
         &mut self,
         reply: &mut Reply,
@@ -254,7 +293,7 @@ impl Traffic {
     ) -> Option<TrafficEvent> {
         let Some(mut call) = self.in_flight.pop_front() else {
             return Some(TrafficEvent::Away(
-                "the node answered what nobody submitted".to_owned(),
+                "the node sent a reply that belongs to no call".to_owned(),
             ));
         };
         self.consecutive_timeouts = 0;
@@ -267,15 +306,15 @@ impl Traffic {
         let error = match reply {
             Reply::Error(error) => std::mem::take(error),
             answer => {
-                let taken = responses::deliver(&mut call, answer, now, &self.context);
+                let delivered = responses::deliver(&mut call, answer, now, &self.context);
                 self.release(&call, now);
-                let Err(wrong) = taken else {
+                let Err(mismatch) = delivered else {
                     call.requests.clear();
                     self.spare_request_lists.push(call.requests);
                     return None;
                 };
-                fail(call.requests, &RequestError::Unavailable(wrong.clone()));
-                return Some(TrafficEvent::Away(wrong));
+                fail(call.requests, &RequestError::Unavailable(mismatch.clone()));
+                return Some(TrafficEvent::Away(mismatch));
             }
         };
         if call.kind == CallKind::Asking {
@@ -291,105 +330,8 @@ impl Traffic {
         self.handle_server_error(call, server_error, error, now)
     }
 
-    /// The node does not know the script. One call brings it its text; the others wait behind that one.
-    fn send_again(&mut self, mut call: Call, out: &mut Vec<u8>) {
-        let form = if self.reloading_script && call.noscript_count == 0 {
-            ScriptForm::Digest
-        } else {
-            ScriptForm::Text
-        };
-        if form == ScriptForm::Text {
-            self.reloading_script = true;
-            LaneCounters::add(&self.lane.counters.reloads, 1);
-        }
-        call.noscript_count = call.noscript_count.saturating_add(1);
-        self.batches_sent += 1;
-        call.batch = self.batches_sent;
-        if call.requests.first().is_some_and(|request| request.asking) {
-            self.send(
-                Call::asking(self.batches_sent, call.sent),
-                ScriptForm::Digest,
-                out,
-            );
-        }
-        self.send(call, form, out);
-    }
-
-    fn handle_server_error(
-        &mut self,
-        call: Call,
-        server_error: ServerError,
-        error: String,
-        now: Instant,
-    ) -> Option<TrafficEvent> {
-        let mut requests = call.requests;
-        if matches!(
-            server_error,
-            ServerError::Moved { .. } | ServerError::AskRedirect { .. }
-        ) {
-            self.delay_redirected(&mut requests, now);
-        }
-        match server_error {
-            ServerError::Moved { slot, host, port } => Some(TrafficEvent::Moved {
-                slot,
-                host,
-                port,
-                requests,
-            }),
-            ServerError::AskRedirect { host, port } => Some(TrafficEvent::Redirected {
-                host,
-                port,
-                requests,
-            }),
-            ServerError::ReadOnly => Some(TrafficEvent::Demoted { requests }),
-            ServerError::TryAgain => {
-                requests
-                    .into_iter()
-                    .for_each(|request| self.try_again(request, now));
-                None
-            }
-            ServerError::Away => {
-                fail(requests, &RequestError::Unavailable(error.clone()));
-                Some(TrafficEvent::Away(error))
-            }
-            ServerError::NoScript | ServerError::Other => {
-                fail(requests, &RequestError::Unavailable(error));
-                None
-            }
-        }
-    }
-
-    /// Asks that were sent on again and again ask here once more, a little later, before they travel on.
-    fn delay_redirected(&mut self, requests: &mut Vec<StoreRequest>, now: Instant) {
-        let has_bounced = |request: &mut StoreRequest| {
-            request.hops >= StoreRequest::HOPS_IN_A_ROW && request.hops % 2 == 1
-        };
-        let bounced = requests
-            .extract_if(.., has_bounced)
-            .filter_map(|request| request.redirected(false));
-        self.delayed
-            .extend(bounced.map(|request| (now + REDIRECT_PAUSE, request)));
-    }
-
-    /// Keys of the call are on both ends of a move. Alone and a little later most asks pass; the rest goes key by key.
-    fn try_again(&mut self, request: StoreRequest, now: Instant) {
-        const TRIES: u8 = 3;
-        let is_split =
-            request.hops >= TRIES && request.charges().is_some_and(|charges| charges.len() > 1);
-        if is_split {
-            return request.respond(Err(RequestError::SplitKeys));
-        }
-        let asking = request.asking;
-        let at = if request.hops == 0 {
-            now
-        } else {
-            now + REDIRECT_PAUSE
-        };
-        self.delayed
-            .extend(request.redirected(asking).map(|request| (at, request)));
-    }
-
-    /// Frees the counters of a call. Who waited for them is answered from what the call saw, or goes out next.
+    /// Frees the counters of a call. Requests that were parked on them are denied from memory, or go
+    /// to the front of the queue in their old order.
     fn release(&mut self, call: &Call, now: Instant) {
         if call.kind != CallKind::Decide {
             return;
@@ -407,67 +349,10 @@ impl Traffic {
         }
     }
 
-    /// Answers everybody whose time is up, and says when to look again.
-    pub(super) fn expire(&mut self, now: Instant) -> Option<Instant> {
-        let mut expired = 0_u64;
-        let mut keep = |request: &mut StoreRequest| {
-            if request.deadline <= now
-                && let Some(answer) = request.responder.take()
-            {
-                expired += 1;
-                let _ = answer.send(Err(RequestError::TimedOut));
-            }
-            !request.is_too_late(now)
-        };
-        self.queued.retain_mut(&mut keep);
-        self.delayed.retain_mut(|(_, request)| keep(request));
-        self.parked.retain(|_, requests| {
-            requests.retain_mut(&mut keep);
-            !requests.is_empty()
-        });
-        // What was sent stays in its place: its answer may still come, and says something about the counter.
-        self.in_flight
-            .iter_mut()
-            .flat_map(|call| &mut call.requests)
-            .for_each(|request| {
-                keep(request);
-            });
-        self.consecutive_timeouts = self.consecutive_timeouts.saturating_add(expired as u32);
-        LaneCounters::add(&self.lane.counters.timeouts, expired);
-        self.next_deadline()
-    }
-
-    fn next_deadline(&self) -> Option<Instant> {
-        let sent = self.in_flight.iter().flat_map(|call| &call.requests);
-        let waiting = self.queued.iter().chain(self.parked.values().flatten());
-        let deadlines = sent
-            .chain(waiting)
-            .filter(|request| request.responder.is_some())
-            .map(|request| request.deadline);
-        deadlines
-            .chain(
-                self.delayed
-                    .iter()
-                    .map(|(at, request)| request.deadline.min(*at)),
-            )
-            .min()
-    }
-
-    /// The instant of the next retry, if any.
-    pub(super) fn next_retry(&self) -> Option<Instant> {
-        self.delayed.iter().map(|(at, _)| *at).min()
-    }
-
-    /// When the oldest call that is not answered was sent, and how many decisions in a row have timed out since.
-    pub(super) fn silence(&self) -> Option<(Instant, u32)> {
-        self.in_flight
-            .front()
-            .map(|call| (call.sent, self.consecutive_timeouts))
-    }
-
-    /// The connection is gone: nobody knows whether what was under way was done. What was not sent yet stays.
-    pub(super) fn connection_lost(&mut self, why: &str) {
-        let lost = RequestError::Unavailable(why.to_owned());
+    /// Fails the calls in flight after the connection was lost: nobody knows whether Redis performed
+    /// them. Requests that were not sent wait for the next connection.
+    pub(super) fn connection_lost(&mut self, reason: &str) {
+        let lost = RequestError::Unavailable(reason.to_owned());
         for call in self.in_flight.drain(..) {
             fail(call.requests, &lost);
         }
@@ -478,7 +363,7 @@ impl Traffic {
         self.queued.extend(parked);
     }
 
-    /// Everything that was not sent.
+    /// Takes out every request that was not sent.
     pub(super) fn take_unsent(&mut self) -> Vec<StoreRequest> {
         let parked = self.parked.drain().flat_map(|(_, requests)| requests);
         self.queued
@@ -489,11 +374,9 @@ impl Traffic {
     }
 }
 
-fn fail(requests: Vec<StoreRequest>, fault: &RequestError) {
+/// Responds to all of the requests with the same error.
+fn fail(requests: Vec<StoreRequest>, error: &RequestError) {
     requests
         .into_iter()
-        .for_each(|request| request.respond(Err(fault.clone())));
+        .for_each(|request| request.respond(Err(error.clone())));
 }
-
-#[cfg(test)]
-mod tests;

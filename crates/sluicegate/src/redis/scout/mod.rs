@@ -164,11 +164,7 @@ impl Drop for Scout {
             .close()
             .into_iter()
             .chain(self.pending.waiting.drain(..));
-        left.for_each(|request| {
-            request.respond(Err(RequestError::Unavailable(
-                "the connection was closed".to_owned(),
-            )))
-        });
+        left.for_each(|request| request.respond(Err(RequestError::closed())));
         self.context
             .router
             .publish(OwnerMap::Unknown(Arc::clone(&self.pending.lane)));

@@ -4,7 +4,7 @@ use sluicegate_core::Quota;
 use smallvec::{SmallVec, smallvec};
 
 use super::{ChargeTime, ScriptTime};
-use crate::redis::StoreCharge;
+use crate::redis::charge::StoreCharge;
 use crate::redis::wire::{push_number, write_bulk};
 
 /// Appends numkeys, keys and arguments of one call over many requests to `out` as strings; returns how many.
@@ -35,7 +35,7 @@ pub(in crate::redis) fn write_decide(
 pub(in crate::redis) fn write_refund(
     out: &mut Vec<u8>,
     charge: &StoreCharge,
-    drawn: ChargeTime,
+    charged: ChargeTime,
     now: ScriptTime,
 ) -> usize {
     let mut words = Vec::with_capacity(64);
@@ -57,7 +57,7 @@ pub(in crate::redis) fn write_refund(
     }
     write_bulk(out, &words);
     words.clear();
-    let (kind, nanos) = match drawn {
+    let (kind, nanos) = match charged {
         ChargeTime::Ago(age) => (b'a', age.get()),
         ChargeTime::At(instant) => (b'@', instant.as_nanos()),
     };

@@ -4,7 +4,7 @@ use sluicegate_core::algorithm::sliding_window::Windows;
 use sluicegate_core::algorithm::{self, State};
 use sluicegate_core::{List, Nanos, Outcome, Quota, Timestamp};
 
-use crate::redis::StoreCharge;
+use crate::redis::charge::StoreCharge;
 use crate::redis::wire::Reply;
 
 /// The reply to a call, read request by request.

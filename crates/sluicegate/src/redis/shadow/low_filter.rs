@@ -1,45 +1,52 @@
-//! Marks: where it is worth looking for a sight that denies.
+//! A small filter that tells where a search for a denying observation is worth its cost.
+//!
+//! Most requests are on counters with plenty left. For them a search in the large table would be a
+//! cache miss without use. The filter is 64 KiB and stays in the cache: one byte for each group
+//! of counters says when one of the group was last seen too low.
 
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
 
 use sluicegate_core::Timestamp;
 
-/// For each of many groups of counters, when one of them was last seen with too little for the next charge.
+/// For each group of counters, when one of them was last seen too low for another charge.
 ///
-/// Most requests are of counters that have plenty. They need not touch the large memory in which the sights lie. A mark
-/// that is missing costs a call, and one too many costs a search.
+/// It may err in both directions: a mark that is missing costs a call, and one too many costs a
+/// search. So relaxed stores of a coarse time are enough.
 pub(super) struct LowCounterFilter {
-    seconds: Box<[AtomicU8]>,
+    /// One byte per group: the second of the last mark, modulo 256.
+    marked: Box<[AtomicU8]>,
 }
 
 impl LowCounterFilter {
+    /// Groups of counters; a power of two.
     const GROUPS: usize = 1 << 16;
 
     pub(super) fn new() -> Self {
         Self {
-            seconds: (0..Self::GROUPS).map(|_| AtomicU8::new(0)).collect(),
+            marked: (0..Self::GROUPS).map(|_| AtomicU8::new(0)).collect(),
         }
     }
 
-    pub(super) fn set(&self, hash: u64, now: Timestamp) {
-        self.of(hash).store(second(now), Relaxed);
+    /// Marks the group of a counter that is too low for another charge.
+    pub(super) fn mark(&self, hash: u64, now: Timestamp) {
+        self.group_of(hash).store(second(now), Relaxed);
     }
 
-    /// Whether there was one within the last two seconds; also about once in a hundred times when there was none.
+    /// Whether there was one within the last two marked; also about once in a hundred times when there was none.
     #[inline]
-    pub(super) fn is_set(&self, hash: u64, now: Timestamp) -> bool {
-        second(now).wrapping_sub(self.of(hash).load(Relaxed)) <= 2
+    pub(super) fn may_be_low(&self, hash: u64, now: Timestamp) -> bool {
+        second(now).wrapping_sub(self.group_of(hash).load(Relaxed)) <= 2
     }
 
     #[inline]
-    fn of(&self, hash: u64) -> &AtomicU8 {
-        // Not the bits that choose a set.
-        &self.seconds[(hash >> 32) as usize % Self::GROUPS]
+    fn group_of(&self, hash: u64) -> &AtomicU8 {
+        // Other bits than those that choose a set of the table.
+        &self.marked[(hash >> 32) as usize % Self::GROUPS]
     }
 }
 
-/// Seconds of a little more than that, which go round.
+/// The time in units of 2^30 ns, a little more than a second, modulo 256.
 #[inline]
 fn second(instant: Timestamp) -> u8 {
     (instant.as_nanos() >> 30) as u8
@@ -53,17 +60,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_lasts_as_long_as_a_sight_may_deny_and_not_much_longer() {
-        let marks = LowCounterFilter::new();
+    fn a_mark_lasts_as_long_as_an_observation_may_deny_and_not_much_longer() {
+        let filter = LowCounterFilter::new();
         for start in (0..300).map(|start| Timestamp::from_millis(1_000_000_000 + start * 1_001)) {
-            marks.set(7 << 32, start);
-            assert!(marks.is_set(7 << 32, start) && marks.is_set(7 << 32, start.after(LIFE)));
-            assert!(!marks.is_set(7 << 32, start.after(Nanos::from_secs(4))));
-            assert!(marks.is_set(7 << 32 | 1, start), "of the same group");
+            filter.mark(7 << 32, start);
+            assert!(
+                filter.may_be_low(7 << 32, start) && filter.may_be_low(7 << 32, start.after(LIFE))
+            );
+            assert!(!filter.may_be_low(7 << 32, start.after(Nanos::from_secs(4))));
+            assert!(
+                filter.may_be_low(7 << 32 | 1, start),
+                "another counter of the group"
+            );
         }
         let other = (0..300)
-            .filter(|second| marks.is_set(8 << 32, Timestamp::from_millis(second * 1_074)))
+            .filter(|second| filter.may_be_low(8 << 32, Timestamp::from_millis(second * 1_074)))
             .count();
-        assert!(other < 10, "of another group: {other} of 300");
+        assert!(other < 10, "another group: {other} of 300");
     }
 }

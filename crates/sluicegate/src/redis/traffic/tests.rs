@@ -16,7 +16,7 @@ use crate::redis::lane::Lane;
 use crate::redis::options::RedisOptions;
 use crate::redis::request::{Operation, RequestError, RequestState, StoreRequest, StoreResponse};
 use crate::redis::wire::Reply;
-use crate::redis::{StoreCharge, script};
+use crate::redis::{charge::StoreCharge, script};
 
 type Response = Receiver<Result<StoreResponse, RequestError>>;
 
@@ -30,7 +30,7 @@ impl TrafficBench {
     fn new(options: RedisOptions) -> Self {
         let dialer = Dialer::prepare(&options).unwrap();
         let lane = Arc::new(Lane::new(options.endpoints[0].clone()));
-        let context = Arc::new(StoreContext::new(options, dialer, None));
+        let context = Arc::new(StoreContext::new(options, dialer, None, |_, _| {}));
         Self {
             traffic: Traffic::new(context, lane),
             out: Vec::new(),

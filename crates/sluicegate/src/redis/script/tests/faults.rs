@@ -6,7 +6,7 @@ use sluicegate_core::{Nanos, Quota, Timestamp};
 
 use super::outcome_of;
 use super::server::{CommandMonitor, Connection, ScriptServer};
-use crate::redis::StoreCharge;
+use crate::redis::charge::StoreCharge;
 use crate::redis::script::{ChargeTime, ScriptTime, read_refund};
 use crate::redis::wire::Reply;
 

@@ -9,7 +9,7 @@ use sluicegate_core::{Nanos, Quota, Timestamp, TokenBucket};
 use super::model::{GRACE_MS, life_ms, written};
 use super::outcome_of;
 use super::server::{CommandMonitor, Connection, ScriptServer};
-use crate::redis::StoreCharge;
+use crate::redis::charge::StoreCharge;
 use crate::redis::script::{ChargeReply, ChargeTime, ScriptTime, read_refund};
 
 const ROWS: &str = include_str!("../../../../../sluicegate-core/tests/it/golden.txt");

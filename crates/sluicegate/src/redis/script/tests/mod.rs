@@ -10,7 +10,7 @@ mod wire_format;
 use sluicegate_core::{List, Outcome, Timestamp};
 
 use super::{ChargeReply, DecideReply, outcome};
-use crate::redis::StoreCharge;
+use crate::redis::charge::StoreCharge;
 use crate::redis::wire::Reply;
 
 /// The answers to one call.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use sluicegate_core::algorithm::{self, Next, State};
 use sluicegate_core::{Nanos, Outcome, Quota, Timestamp};
 
-use crate::redis::StoreCharge;
+use crate::redis::charge::StoreCharge;
 
 /// Real time that a key lives longer than the given time needs.
 pub const GRACE_MS: u64 = 3_600_000;

@@ -5,7 +5,7 @@ use sluicegate_core::{Nanos, Outcome, Quota, Timestamp, TokenBucket};
 use super::model::ReferenceModel;
 use super::outcome_of;
 use super::server::{CommandMonitor, Connection, ScriptServer};
-use crate::redis::StoreCharge;
+use crate::redis::charge::StoreCharge;
 use crate::redis::script::{ChargeReply, ChargeTime, ScriptTime, read_refund};
 
 /// Charges and refunds in a usual run; `SLUICEGATE_CASES` asks for more, and then for different ones each time.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use sluicegate_testkit::RedisServer;
 
 use super::{DecidedCall, read_decide};
-use crate::redis::StoreCharge;
+use crate::redis::charge::StoreCharge;
 use crate::redis::script::{ChargeTime, RedisScript, ScriptTime, decide_script, refund_script};
 use crate::redis::script::{write_decide, write_refund};
 use crate::redis::wire::{Reply, parse, write_array_header, write_bulk, write_command};

@@ -6,7 +6,7 @@ use sluicegate_core::{Nanos, Quota, Timestamp};
 
 use super::outcome_of;
 use super::read_decide;
-use crate::redis::StoreCharge;
+use crate::redis::charge::StoreCharge;
 use crate::redis::script::{ScriptTime, read_refund, write_decide};
 use crate::redis::wire::tests::any_reply;
 use crate::redis::wire::{Reply, parse, write_array_header};
