@@ -1,4 +1,8 @@
-//! Scripts: what goes into a call, and what its answer means.
+//! The Lua scripts: their sources, their arguments and their replies.
+//!
+//! A script is a concatenation of the files in `lua/`, each of which mirrors an algorithm of
+//! `sluicegate_core`. `arguments` writes what a script reads, `replies` reads what it returns, and
+//! the tests compare both with the pure code over a real server.
 
 mod arguments;
 mod replies;
@@ -13,27 +17,27 @@ use sluicegate_core::{Nanos, Timestamp};
 pub(super) use arguments::{write_decide, write_refund};
 pub(super) use replies::{ChargeReply, DecideReply, RefundReply, outcome, read_refund};
 
-/// Whose clock a call goes by.
+/// The clock that a script call uses.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ScriptTime {
-    /// Redis' own.
+    /// The clock of the server.
     Server,
-    /// The caller's, but never ahead of Redis' and at most a second behind it.
+    /// The caller's time, but never ahead of the server's and at most a second behind it.
     Replica(Timestamp),
-    /// Exactly this: for tests, where time stands still or jumps.
+    /// Exactly this time: for tests, where time stands still or jumps.
     Given(Timestamp),
 }
 
-/// When the units of a refund were drawn.
+/// When the units of a refund were spent.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ChargeTime {
-    /// So long ago.
+    /// This long before the refund.
     Ago(Nanos),
-    /// At this instant of the clock that the draw went by, as its answer told.
+    /// At this instant of the clock that decided the charge, as its reply said.
     At(Timestamp),
 }
 
-/// A script, and the name by which Redis knows it once it is loaded.
+/// A script, and the digest by which Redis knows it once it is loaded.
 #[derive(Debug)]
 pub(super) struct RedisScript {
     pub source: &'static str,
@@ -51,7 +55,7 @@ impl RedisScript {
     }
 }
 
-/// Decides many requests in one call.
+/// The script that decides many requests in one call. Its digest is computed once.
 pub(super) fn decide_script() -> &'static RedisScript {
     static DECIDE: LazyLock<RedisScript> = LazyLock::new(|| {
         RedisScript::new(concat!(
@@ -72,14 +76,14 @@ pub(super) fn decide_script() -> &'static RedisScript {
     &DECIDE
 }
 
-/// Puts a value in the place of the one that was read.
+/// The script that replaces a value if it has not changed.
 pub(super) fn swap_script() -> &'static RedisScript {
     static SWAP: LazyLock<RedisScript> =
         LazyLock::new(|| RedisScript::new(include_str!("lua/swap.lua")));
     &SWAP
 }
 
-/// Gives back units of one counter.
+/// The script that gives back units of one counter.
 pub(super) fn refund_script() -> &'static RedisScript {
     static REFUND: LazyLock<RedisScript> = LazyLock::new(|| {
         RedisScript::new(concat!(

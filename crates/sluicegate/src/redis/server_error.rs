@@ -1,25 +1,29 @@
-//! What an error of Redis asks us to do.
+//! Classifies error replies of Redis by what the client has to do.
+//!
+//! `traffic/error_replies.rs` acts on the class. Unknown errors are [`ServerError::Other`]: the
+//! request fails, and the node stays in use.
 
-/// An error, by what it means for the ask that met it.
+/// An error reply, by what it means for the requests of its call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ServerError {
-    /// The script is not known there: send its text.
+    /// The node does not know the script: send its source.
     NoScript,
-    /// The slot belongs to this node now.
+    /// Another node owns the slot.
     Moved { slot: u16, host: String, port: u16 },
-    /// The slot is on its way to this node, and the key may be there already.
+    /// The slot is moving to another node, and the key may be there already.
     AskRedirect { host: String, port: u16 },
-    /// Some keys of the call are here, others on their way.
+    /// The slot is moving and the keys of the call are on two nodes.
     TryAgain,
-    /// A replica: the primary is elsewhere now.
+    /// The node is a replica: another node is the primary now.
     ReadOnly,
-    /// The node cannot serve for the moment: still loading, or its cluster is down.
+    /// The node cannot serve at the moment: it is loading its data, or its cluster is down.
     Away,
     /// Anything else: the call failed, the node is fine.
     Other,
 }
 
 impl ServerError {
+    /// Classifies the text of an error reply. Redirections that cannot be read are other errors.
     pub(super) fn read(error: &str) -> Self {
         let mut words = error.split_ascii_whitespace();
         match words.next().unwrap_or_default() {
@@ -37,7 +41,7 @@ impl ServerError {
             },
             "TRYAGAIN" => Self::TryAgain,
             "READONLY" => Self::ReadOnly,
-            // Of one slot, not of the node: it serves its other slots as before.
+            // About one slot: the node still serves its others.
             "CLUSTERDOWN" if error.contains("Hash slot") => Self::Other,
             "LOADING" | "CLUSTERDOWN" | "MASTERDOWN" => Self::Away,
             _ => Self::Other,
@@ -45,7 +49,8 @@ impl ServerError {
     }
 }
 
-/// `host:port`; an IPv6 address has colons of its own, and an empty host means the one that answered.
+/// Reads `host:port`. An IPv6 host has colons of its own; an empty one stands for the node that
+/// sent the error.
 fn address(text: &str) -> Option<(String, u16)> {
     let (host, port) = text.rsplit_once(':')?;
     Some((host.to_owned(), port.parse().ok()?))

@@ -1,4 +1,6 @@
-//! What a server says about itself.
+//! Facts of a server: its replies to `INFO` and `CONFIG GET`.
+//!
+//! `rules` judges them. A user may be forbidden either command, so each group may be missing.
 
 use std::collections::HashMap;
 
@@ -7,16 +9,16 @@ use crate::redis::endpoint::Endpoint;
 use crate::redis::probe;
 use crate::redis::wire::Reply;
 
-/// The answers of one server to `INFO` and `CONFIG GET`.
+/// The facts of one server.
 #[derive(Debug, Default)]
 pub(super) struct ServerFacts {
-    /// The fields of `INFO`; `None` when we may not ask.
+    /// The fields of `INFO`; `None` when the user may not run it.
     info: Option<HashMap<String, String>>,
-    /// The settings in [`SETTINGS`]; `None` when we may not ask.
+    /// The settings in [`SETTINGS`]; `None` when the user may not run `CONFIG GET`.
     settings: Option<HashMap<String, String>>,
 }
 
-/// Every setting that a rule looks at. Never `*`: that would bring passwords along.
+/// Every setting that a rule looks at. Never `*`, which would include passwords.
 const SETTINGS: [&str; 7] = [
     "maxmemory",
     "maxmemory-policy",
@@ -28,7 +30,7 @@ const SETTINGS: [&str; 7] = [
 ];
 
 impl ServerFacts {
-    /// Asks over a connection of its own; an error means that there is none.
+    /// Asks over a new connection. An error means that the node could not be reached.
     pub(super) async fn ask(node: &Endpoint, dialer: &Dialer) -> Result<Self, String> {
         let mut connection = dial(node, dialer)
             .await
@@ -47,26 +49,28 @@ impl ServerFacts {
         })
     }
 
+    /// The value of a field of `INFO`.
     pub(super) fn info(&self, field: &str) -> Option<&str> {
         self.info.as_ref()?.get(field).map(String::as_str)
     }
 
+    /// The value of a setting.
     pub(super) fn setting(&self, name: &str) -> Option<&str> {
         self.settings.as_ref()?.get(name).map(String::as_str)
     }
 
-    /// Whether `INFO` was answered.
+    /// Returns true when `INFO` was answered.
     pub(super) fn has_info(&self) -> bool {
         self.info.is_some()
     }
 
-    /// Whether `CONFIG GET` was answered.
+    /// Returns true when `CONFIG GET` was answered.
     pub(super) fn has_settings(&self) -> bool {
         self.settings.is_some()
     }
 }
 
-/// One question for each setting: servers before 7.0 take no more in one.
+/// Asks for one setting at a time: servers before 7.0 accept no more in one command.
 async fn settings(
     connection: &mut NodeConnection,
 ) -> Result<Option<HashMap<String, String>>, String> {
@@ -75,7 +79,7 @@ async fn settings(
         let Reply::Array(pair) =
             probe::query(connection, &[b"CONFIG", b"GET", name.as_bytes()]).await?
         else {
-            // Forbidden, renamed, or taken out by whoever runs the server for us.
+            // Forbidden, renamed, or removed by a hosting provider.
             return Ok(None);
         };
         if let [Reply::Bulk(_), Reply::Bulk(value)] = pair.as_slice() {
@@ -85,6 +89,7 @@ async fn settings(
     Ok(Some(settings))
 }
 
+/// The `name:value` lines of `INFO`.
 fn fields(info: &str) -> HashMap<String, String> {
     let fields = info
         .lines()

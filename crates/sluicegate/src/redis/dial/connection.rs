@@ -1,4 +1,6 @@
-//! A connection, encrypted or not.
+//! A connection to a node: TCP, or TLS over TCP.
+//!
+//! One type for both, so that everything above reads and writes without knowing.
 
 use std::io;
 use std::pin::Pin;
@@ -8,11 +10,11 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-/// Bytes to and from a server.
+/// A connection to a node.
 pub(in super::super) enum NodeConnection {
-    /// As they are.
+    /// Not encrypted.
     Plain(TcpStream),
-    /// Encrypted.
+    /// Encrypted; boxed, because it is many times larger than a socket.
     Tls(Box<TlsStream<TcpStream>>),
 }
 

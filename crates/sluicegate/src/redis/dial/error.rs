@@ -1,4 +1,7 @@
-//! Why there is no connection, and whose matter that is.
+//! The error of a dial: at which step it stopped, why, and who can help.
+//!
+//! The text goes to logs, health pages and responses, so it holds no password and nothing that a
+//! server said about one.
 
 use std::error::Error;
 use std::time::Duration;
@@ -7,7 +10,7 @@ use std::{fmt, io};
 use super::super::endpoint::Endpoint;
 use super::super::secret::SecretError;
 
-/// An attempt that failed. It holds nothing of the password, nor of what a server said about it.
+/// An attempt that failed. As text it names the place, the step and the reason.
 #[derive(Debug)]
 pub(in super::super) struct DialError {
     pub(super) endpoint: Endpoint,
@@ -15,21 +18,22 @@ pub(in super::super) struct DialError {
     pub(super) cause: DialCause,
 }
 
-/// Whose matter a failure is.
+/// Who can help after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum FailureClass {
-    /// The server is away or busy: try again.
+    /// Time: the server is away or busy.
     Unavailable,
-    /// Somebody has to change a setting, a password or a certificate. Trying again is right too: they may.
+    /// The operator, who has to change a setting, a password or a certificate. Dialling goes on, as
+    /// the change may be made at the server.
     Configuration,
 }
 
 impl DialError {
-    /// Whose matter it is.
-    pub(in super::super) fn blame(&self) -> FailureClass {
+    /// Who can help.
+    pub(in super::super) fn class(&self) -> FailureClass {
         match &self.cause {
             DialCause::TimedOut(_) => FailureClass::Unavailable,
-            DialCause::Refused(refusal) => refusal.blame,
+            DialCause::Refused(refusal) => refusal.class,
             DialCause::Password(_) | DialCause::ServerName => FailureClass::Configuration,
             DialCause::Io(error) if is_certificate_error(error) => FailureClass::Configuration,
             DialCause::Io(_) => FailureClass::Unavailable,
@@ -37,6 +41,7 @@ impl DialError {
     }
 }
 
+/// Returns true when TLS failed because of a certificate, ours or the server's.
 fn is_certificate_error(error: &io::Error) -> bool {
     use rustls::AlertDescription as Alert;
     match error
@@ -68,10 +73,10 @@ impl fmt::Display for DialError {
         write!(f, "{endpoint}: {step}: ")?;
         match cause {
             DialCause::TimedOut(after) => write!(f, "no answer within {after:?}"),
-            DialCause::Refused(refusal) => f.write_str(&refusal.what),
+            DialCause::Refused(refusal) => f.write_str(&refusal.text),
             DialCause::Password(error) => write!(f, "{error}"),
             DialCause::ServerName => f.write_str(
-                "the host is no name for a certificate (set store.redis.tls.server_name)",
+                "the host is not a valid name for a certificate (set store.redis.tls.server_name)",
             ),
             DialCause::Io(error) => write!(f, "{error}"),
         }
@@ -80,7 +85,7 @@ impl fmt::Display for DialError {
 
 impl Error for DialError {}
 
-/// Where an attempt stopped.
+/// The steps of a dial, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DialStep {
     Resolve,
@@ -102,13 +107,17 @@ impl fmt::Display for DialStep {
     }
 }
 
-/// Why it stopped there.
+/// The reason why a step failed.
 #[derive(Debug)]
 pub(super) enum DialCause {
+    /// The time of the whole attempt was over.
     TimedOut(Duration),
     Io(io::Error),
+    /// The server replied with an error.
     Refused(ServerRefusal),
+    /// The password file could not be read.
     Password(SecretError),
+    /// The host cannot be the name in a certificate.
     ServerName,
 }
 
@@ -118,9 +127,9 @@ impl From<io::Error> for DialCause {
     }
 }
 
-/// A server's "no", in our words.
+/// An error reply of the server, in text of our own.
 #[derive(Debug)]
 pub(super) struct ServerRefusal {
-    pub(super) blame: FailureClass,
-    pub(super) what: String,
+    pub(super) class: FailureClass,
+    pub(super) text: String,
 }

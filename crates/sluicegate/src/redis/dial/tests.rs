@@ -98,7 +98,7 @@ async fn the_database_is_selected_and_one_that_is_not_there_is_a_wrong_setting()
     options.database = 99;
     let error = refused(&options).await;
     assert_eq!(
-        (error.step, error.blame()),
+        (error.step, error.class()),
         (DialStep::Select, FailureClass::Configuration)
     );
     let endpoint = endpoint(&server);
@@ -138,7 +138,7 @@ async fn a_wrong_password_is_a_wrong_setting_and_is_not_printed() {
         options.credentials = credentials(username, "hunter22");
         let error = refused(&options).await;
         assert_eq!(
-            (error.step, error.blame()),
+            (error.step, error.class()),
             (DialStep::Auth, FailureClass::Configuration)
         );
         let printed = format!("{error} {error:?}");
@@ -152,7 +152,7 @@ async fn a_wrong_password_is_a_wrong_setting_and_is_not_printed() {
     options.database = 1;
     let error = refused(&options).await;
     assert!(
-        error.to_string().contains("NOAUTH") && error.blame() == FailureClass::Configuration,
+        error.to_string().contains("NOAUTH") && error.class() == FailureClass::Configuration,
         "{error}"
     );
 }
@@ -201,7 +201,7 @@ async fn a_rotated_password_file_needs_no_restart() {
     fs::remove_file(&path).unwrap();
     let error = dial(&endpoint(&server), &how).await.err().unwrap();
     assert_eq!(
-        (error.step, error.blame()),
+        (error.step, error.class()),
         (DialStep::Auth, FailureClass::Configuration)
     );
 }
@@ -239,7 +239,7 @@ async fn tls_trusts_the_given_authority_and_no_other() {
         options.tls = Some(wrong);
         let error = refused(&options).await;
         assert_eq!(
-            (error.step, error.blame()),
+            (error.step, error.class()),
             (DialStep::Tls, FailureClass::Configuration),
             "{error}"
         );
@@ -268,7 +268,7 @@ async fn a_server_that_asks_for_a_certificate_gets_ours() {
     options.database = 1;
     let error = refused(&options).await;
     assert_eq!(
-        (error.step, error.blame()),
+        (error.step, error.class()),
         (DialStep::Select, FailureClass::Configuration),
         "{error}"
     );
@@ -296,7 +296,7 @@ async fn files_that_are_missing_or_wrong_are_named_with_their_field() {
     assert_eq!(
         error,
         format!(
-            "store.redis.tls.ca_file: {} holds nothing of the kind in PEM",
+            "store.redis.tls.ca_file: {} holds no certificate or key of this kind in PEM",
             key_file.display()
         )
     );
@@ -330,7 +330,7 @@ async fn a_server_that_never_answers_is_given_up_in_time() {
             "{took:?}"
         );
         assert_eq!(
-            (error.step, error.blame()),
+            (error.step, error.class()),
             (step, FailureClass::Unavailable)
         );
         assert!(
@@ -378,7 +378,7 @@ async fn an_address_that_swallows_packets_is_given_up_in_time() {
         "{took:?}"
     );
     assert_eq!(
-        (error.step, error.blame()),
+        (error.step, error.class()),
         (DialStep::Connect, FailureClass::Unavailable),
         "{error}"
     );
@@ -394,7 +394,7 @@ async fn a_closed_port_and_an_unknown_name_are_away() {
     let mut options = RedisOptions::standalone(Endpoint::new("127.0.0.1", closed));
     let error = refused(&options).await;
     assert_eq!(
-        (error.step, error.blame()),
+        (error.step, error.class()),
         (DialStep::Connect, FailureClass::Unavailable),
         "{error}"
     );
@@ -402,7 +402,7 @@ async fn a_closed_port_and_an_unknown_name_are_away() {
     options.connect_timeout = Nanos::from_secs(5);
     let error = refused(&options).await;
     assert_eq!(
-        (error.step, error.blame()),
+        (error.step, error.class()),
         (DialStep::Resolve, FailureClass::Unavailable),
         "{error}"
     );
@@ -448,7 +448,7 @@ async fn an_answer_that_no_redis_gives_is_not_taken_for_yes() {
         assert!(
             error
                 .to_string()
-                .ends_with("the answer is not that of a Redis server"),
+                .ends_with("the reply is not that of a Redis server"),
             "{error}"
         );
     }
@@ -469,7 +469,7 @@ async fn an_answer_without_an_end_is_not_read_for_ever() {
     };
     let (error, _stream) = tokio::join!(refused(&options), server);
     assert!(
-        error.to_string().ends_with("the answer has no end"),
+        error.to_string().ends_with("the reply has no end"),
         "{error}"
     );
 }

@@ -1,4 +1,7 @@
-//! A cluster: any node that answers knows the owner of every slot.
+//! Finds the owners of a cluster's slots: any node knows them all, from `CLUSTER SLOTS`.
+//!
+//! A map from a node that lags behind is no harm. It leads some requests to a former owner, which
+//! replies `MOVED`; the router corrects that slot and wakes the scout.
 
 use std::sync::Arc;
 
@@ -9,7 +12,8 @@ use crate::redis::wire::Reply;
 
 use super::{NodePoll, text};
 
-/// Asks all nodes that are known; the first map that makes sense is taken. A node that hangs is not waited for.
+/// Asks the nodes in use and those of the options at once, and takes the first map that comes. So a
+/// node that hangs costs nothing, and a cluster is found though every configured node was replaced.
 pub(super) async fn search(context: &Arc<StoreContext>) -> Result<OwnerMap, String> {
     let mut known: Vec<Endpoint> = context
         .router
@@ -36,6 +40,7 @@ pub(super) async fn search(context: &Arc<StoreContext>) -> Result<OwnerMap, Stri
     Err(format!("no cluster: {}", failures.join("; ")))
 }
 
+/// Opens a lane to every owner.
 fn map(context: &Arc<StoreContext>, ranges: Vec<SlotRange>) -> OwnerMap {
     let mut map = SlotMap::new();
     for SlotRange { first, last, owner } in ranges {
@@ -44,14 +49,16 @@ fn map(context: &Arc<StoreContext>, ranges: Vec<SlotRange>) -> OwnerMap {
     OwnerMap::Slots(map)
 }
 
+/// Neighbouring slots with the same owner, both ends included.
 struct SlotRange {
     first: u16,
     last: u16,
     owner: Endpoint,
 }
 
-/// `[[first, last, [host, port, …], replica…]…]`; `None` when there is nothing in it. A host that is not told is the one
-/// that answered.
+/// Reads `[[first, last, [host, port, …], replica…]…]`; `None` when it names no owner. Ranges that
+/// cannot be read are left out. A node that does not know its own address sends an empty host or
+/// `?`, which stands for the address it was reached at.
 fn slots(reply: &Reply, asked: &Endpoint) -> Option<Vec<SlotRange>> {
     let Reply::Array(ranges) = reply else {
         return None;

@@ -1,4 +1,17 @@
-//! The scout finds out which node owns what, and keeps finding out.
+//! The scout: one task that finds out which node owns which keys, again and again.
+//!
+//! The idea: nobody tells a client reliably that a primary was replaced. So the scout asks,
+//! seldom while all is well, and soon whenever a driver has a reason to doubt the owners: a dial
+//! that failed, `MOVED`, `READONLY`. Each mode has its own source: `replication` asks every node for
+//! its role, `sentinel` asks the sentinels, `cluster` asks any node for the slots. The result
+//! goes to the router, which all callers read.
+//!
+//! **Invariant:** requests that arrive while no owner is known wait in the pending lane, and the
+//! scout responds to them by their deadline whatever it is doing. Owners that were known before stay
+//! in force while a search fails: they may be fine, and the network to the sentinels may not.
+//!
+//! It is one task and not a search per caller, because a lost primary is noticed by every caller
+//! at once, and a thousand searches would hit the nodes in the moment of a failover.
 
 mod cluster;
 mod replication;
@@ -23,7 +36,7 @@ use super::request::{RequestError, StoreRequest};
 use super::router::OwnerMap;
 use super::wire::Reply;
 
-/// Finds the owners of all keys now, and again whenever somebody has reason to doubt them. Never ends by itself.
+/// Runs the scout of a store. It ends only with the store or its runtime.
 pub(super) async fn scout(context: Arc<StoreContext>, pending: Arc<Lane>) {
     let backoff = Backoff::random(context.options.recovery);
     let mut scout = Scout {
@@ -48,23 +61,26 @@ pub(super) async fn scout(context: Arc<StoreContext>, pending: Arc<Lane>) {
     }
 }
 
+/// The scout of one store.
 struct Scout {
     context: Arc<StoreContext>,
     pending: PendingRequests,
     backoff: Backoff,
 }
 
-/// Asks that came before any owner was known.
+/// Requests that arrived while no owner was known.
 struct PendingRequests {
+    /// Where callers put them; the router leads here while the map is unknown.
     lane: Arc<Lane>,
+    /// Requests that were taken out of the lane.
     waiting: Vec<StoreRequest>,
 }
 
-/// How long a node may take over a question about the topology, its dial included.
+/// The longest that one node may take to answer a question about the topology, dial included.
 const QUERY_TIMEOUT: Duration = Duration::from_millis(400);
 
 impl Scout {
-    /// Looks for the owners; whoever waits in the lobby is answered in time.
+    /// Looks for the owners, and minds the deadlines of pending requests meanwhile.
     async fn discover(&mut self) -> Result<OwnerMap, String> {
         let context = Arc::clone(&self.context);
         let mut search = pin!(find_owners(&context));
@@ -78,6 +94,7 @@ impl Scout {
         }
     }
 
+    /// Publishes the owners that were found, or fails the pending requests if none were.
     fn take(&mut self, found: Result<OwnerMap, String>) {
         let is_unknown = matches!(&**self.context.router.map(), OwnerMap::Unknown(_));
         match found {
@@ -92,25 +109,25 @@ impl Scout {
                     self.context.submit(request);
                 }
             }
-            // With owners that were known before, asks go on to them: they may be fine.
+            // Requests go on to the owners that were known before: they may be fine.
             Err(_) if !is_unknown => {}
-            Err(why) => {
-                if self.pending.lane.mark_away(&why) {
-                    health::log_no_primary(&why);
+            Err(reason) => {
+                if self.pending.lane.mark_away(&reason) {
+                    health::log_no_primary(&reason);
                 }
                 self.pending.expire();
                 for request in self.pending.waiting.drain(..) {
-                    request.respond(Err(RequestError::Unavailable(why.clone())));
+                    request.respond(Err(RequestError::Unavailable(reason.clone())));
                 }
             }
         }
     }
 
-    /// Waits until it is worth looking again; whoever comes into the lobby meanwhile is a reason to.
+    /// Waits until it is worth looking again. A pending request is a reason to look at once.
     async fn rest(&mut self) {
-        /// Several reasons to look come at once.
+        /// Reasons to look come in bursts; one search serves all of a burst.
         const SHORTEST: Duration = Duration::from_millis(20);
-        let (trouble, wait) = self.wait();
+        let (is_impaired, wait) = self.wait();
         let (soonest, latest) = (Instant::now() + SHORTEST, Instant::now() + wait);
         let mut wanted = false;
         loop {
@@ -123,19 +140,19 @@ impl Scout {
             tokio::select! {
                 () = sleep_until(next.min(end)) => {}
                 () = self.pending.lane.woken() => {}
-                // With something wrong already known, the pace is kept.
-                () = self.context.router.scout_woken(), if !trouble && !wanted => wanted = true,
+                // While something is known to be wrong, the pace of the backoff is kept.
+                () = self.context.router.scout_woken(), if !is_impaired && !wanted => wanted = true,
             }
         }
     }
 
-    /// Whether something is wrong with what is known, and how long to wait before the next look.
+    /// Returns whether an owner is missing or away, and how long to wait before the next search.
     fn wait(&mut self) -> (bool, Duration) {
         let map = self.context.router.map();
-        let trouble =
+        let is_impaired =
             matches!(&**map, OwnerMap::Unknown(_)) || map.lanes().iter().any(|lane| lane.is_away());
-        if trouble {
-            /// An election is noticed soon after it is over.
+        if is_impaired {
+            /// An election takes a second or so; its result is noticed soon after.
             const LONGEST: Duration = Duration::from_millis(400);
             return (
                 true,
@@ -143,6 +160,8 @@ impl Scout {
             );
         }
         self.backoff.reset();
+        // Milliseconds, and a random part on top so that replicas do not ask in step. Without a
+        // failover to discover, once an hour is enough.
         let (pace, spread) = match self.context.options.mode {
             RedisMode::Standalone | RedisMode::Replication => (3_600_000, 1),
             RedisMode::Sentinel { .. } => (1_000, 1_000),
@@ -156,7 +175,8 @@ impl Scout {
 }
 
 impl Drop for Scout {
-    /// Also when the runtime goes away under the scout: whoever comes next finds the lobby closed and sends another.
+    /// Closes the pending lane, also when the runtime ends under the scout. The next caller finds it
+    /// closed and starts another scout.
     fn drop(&mut self) {
         let left = self
             .pending
@@ -172,15 +192,15 @@ impl Drop for Scout {
 }
 
 impl PendingRequests {
-    /// Answers those whose time is up, and says when to look again.
+    /// Responds to requests whose deadline has come. Returns the next instant to call this.
     fn expire(&mut self) -> Instant {
         const IDLE: Duration = Duration::from_millis(100);
         let now = Instant::now();
         self.lane.take_requests(&mut self.waiting);
-        for place in (0..self.waiting.len()).rev() {
-            if self.waiting[place].deadline <= now {
+        for index in (0..self.waiting.len()).rev() {
+            if self.waiting[index].deadline <= now {
                 self.waiting
-                    .swap_remove(place)
+                    .swap_remove(index)
                     .respond(Err(RequestError::TimedOut));
             }
         }
@@ -192,7 +212,7 @@ impl PendingRequests {
     }
 }
 
-/// Looks once.
+/// Looks for the owners once, by the way of the mode. Opens lanes to them.
 pub(super) async fn find_owners(context: &Arc<StoreContext>) -> Result<OwnerMap, String> {
     match &context.options.mode {
         RedisMode::Standalone => Ok(OwnerMap::Primary(
@@ -204,8 +224,9 @@ pub(super) async fn find_owners(context: &Arc<StoreContext>) -> Result<OwnerMap,
     }
 }
 
-/// Asks several nodes the same question at once; answers come as they come.
+/// One question to several nodes at once. Dropping it cancels the questions without an answer.
 struct NodePoll {
+    /// A task per node, so that one that hangs delays no other.
     answers: JoinSet<(Endpoint, Result<Reply, String>)>,
 }
 
@@ -226,14 +247,18 @@ impl NodePoll {
                     probe::query_once(&endpoint, &dialer, &command),
                 )
                 .await;
-                let answer =
-                    submitted.unwrap_or_else(|_| Err(format!("{endpoint} does not answer")));
+                let answer = submitted.unwrap_or_else(|_| {
+                    Err(format!(
+                        "{endpoint} does not answer within {QUERY_TIMEOUT:?}"
+                    ))
+                });
                 (endpoint, answer)
             });
         }
         Self { answers }
     }
 
+    /// The next node that has answered or failed; `None` after the last one.
     async fn next(&mut self) -> Option<(Endpoint, Result<Reply, String>)> {
         loop {
             match self.answers.join_next().await? {
@@ -244,7 +269,7 @@ impl NodePoll {
     }
 }
 
-/// The text of a bulk string.
+/// The text of a bulk string; `None` for another reply or invalid UTF-8.
 fn text(reply: &Reply) -> Option<&str> {
     match reply {
         Reply::Bulk(bytes) => std::str::from_utf8(bytes).ok(),

@@ -1,4 +1,7 @@
-//! A primary and its replicas: whoever says that it is the primary.
+//! Finds the primary among servers that replicate each other, by asking each for its `ROLE`.
+//!
+//! Nobody elects the primary here, so there may be two for a while, when an operator promotes one by
+//! hand. Then replicas decide: the primary that more of them follow.
 
 use std::sync::Arc;
 
@@ -9,13 +12,14 @@ use crate::redis::wire::Reply;
 
 use super::{NodePoll, text};
 
-/// Asks every node for its role. Of several primaries, the one that most replicas follow.
+/// Asks every configured node for its role. Among several primaries, the one that most replicas
+/// follow is taken.
 pub(super) async fn search(context: &Arc<StoreContext>) -> Result<OwnerMap, String> {
     let mut asked = context.options.endpoints.clone();
     let mut failures = Vec::new();
     let mut primaries: Vec<(PrimaryRank, Endpoint)> = Vec::new();
     let mut round = asked.clone();
-    // A replica may name a primary that nobody told us of: one more round.
+    // A replica may name a primary that is not configured: that one is asked in a second round.
     for _ in 0..2 {
         let mut poll = NodePoll::new(round.drain(..), &context.dialer, &[b"ROLE"]);
         while let Some((endpoint, answer)) = poll.next().await {
@@ -43,20 +47,22 @@ pub(super) async fn search(context: &Arc<StoreContext>) -> Result<OwnerMap, Stri
     }
 }
 
-/// What speaks for a primary when there are several: replicas that follow it, then how far it has come.
+/// The order among several primaries: by the replicas that follow, then by the replication offset,
+/// which grows with every write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct PrimaryRank {
     replicas: usize,
     offset: i64,
 }
 
+/// The role of a node, as it says itself.
 enum NodeRole {
     Primary(PrimaryRank),
     ReplicaOf(Endpoint),
 }
 
 impl NodeRole {
-    /// `[master, offset, [replica…]]` or `[slave, host, port, state, offset]`.
+    /// Reads `[master, offset, [replica…]]` or `[slave, host, port, state, offset]`.
     fn read(reply: &Reply) -> Option<Self> {
         let Reply::Array(parts) = reply else {
             return None;

@@ -1,4 +1,7 @@
-//! Sentinels know the primary, and tell when it changes.
+//! Finds the primary through Redis Sentinel.
+//!
+//! Sentinels elect a primary and publish every switch. `search` asks them, and `watch` subscribes to
+//! each, so that a switch wakes the scout at once instead of at its next look.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,8 +20,10 @@ use crate::redis::wire::{self, Reply};
 
 use super::{QUERY_TIMEOUT, text};
 
-/// Asks every sentinel where the primary is, and that node whether it is one. The sentinel that has seen the latest
-/// switch is believed first: one that was cut off may still name a primary that was replaced.
+/// Asks every sentinel for the primary, and then the named node for its role.
+///
+/// A sentinel that was cut off may still name a primary that was replaced. So the report with the
+/// latest epoch is tried first, and a node counts only if it says itself that it is a primary.
 pub(super) async fn search(context: &Arc<StoreContext>, master: &str) -> Result<OwnerMap, String> {
     let (mut reports, mut failures) = ask_sentinels(context, master).await;
     reports.sort_by_key(|report| std::cmp::Reverse(report.epoch));
@@ -27,20 +32,21 @@ pub(super) async fn search(context: &Arc<StoreContext>, master: &str) -> Result<
         match is_primary(&primary, context).await {
             Ok(true) => return Ok(OwnerMap::Primary(context.lane(primary))),
             Ok(false) => failures.push(format!("{primary} is not a primary")),
-            Err(why) => failures.push(why),
+            Err(reason) => failures.push(reason),
         }
     }
     Err(format!("no primary: {}", failures.join("; ")))
 }
 
-/// What one sentinel says.
+/// The report of one sentinel.
 struct SentinelReport {
-    /// Grows with each switch.
+    /// Number of the configuration; each switch increases it. 0 when the user may not see it.
     epoch: u64,
     primary: Endpoint,
 }
 
-/// What the sentinels say. Once one has answered, the others have a moment.
+/// Asks all sentinels at once. After the first report the others have a moment more, so that a
+/// sentinel that hangs does not delay the search, and the quickest one is not believed blindly.
 async fn ask_sentinels(
     context: &Arc<StoreContext>,
     master: &str,
@@ -51,7 +57,11 @@ async fn ask_sentinels(
         let (context, master) = (Arc::clone(context), master.to_owned());
         asked.spawn(async move {
             let answer = timeout(QUERY_TIMEOUT, ask_sentinel(&sentinel, &context, &master)).await;
-            answer.unwrap_or_else(|_| Err(format!("{sentinel} does not answer")))
+            answer.unwrap_or_else(|_| {
+                Err(format!(
+                    "{sentinel} does not answer within {QUERY_TIMEOUT:?}"
+                ))
+            })
         });
     }
     let (mut reports, mut failures) = (Vec::new(), Vec::new());
@@ -62,7 +72,7 @@ async fn ask_sentinels(
                 reports.push(report);
                 end = end.min(Instant::now() + MOMENT);
             }
-            Ok(Err(why)) => failures.push(why),
+            Ok(Err(reason)) => failures.push(reason),
             Err(_) => {}
         }
     }
@@ -79,7 +89,8 @@ async fn ask_sentinel(
         .map_err(|error| error.to_string())?;
     let name = master.as_bytes();
     let unknown = || format!("{sentinel} knows no primary named {master:?}");
-    // The address is the new one as soon as a replica was promoted; the epoch is among many other facts.
+    // Two questions: the first names the new primary as soon as a replica was promoted, which the
+    // address in the second does not; only the second has the epoch.
     let address = probe::query(
         &mut connection,
         &[b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", name],
@@ -93,7 +104,7 @@ async fn ask_sentinel(
     })
 }
 
-/// `[host, port]`, both text.
+/// Reads `[host, port]`, both text.
 fn address_in(reply: &Reply) -> Option<Endpoint> {
     let Reply::Array(parts) = reply else {
         return None;
@@ -104,7 +115,7 @@ fn address_in(reply: &Reply) -> Option<Endpoint> {
     ))
 }
 
-/// `[name, value, name, value…]`.
+/// Finds the epoch in `[name, value, name, value…]`.
 fn epoch_in(facts: &Reply) -> Option<u64> {
     let Reply::Array(facts) = facts else {
         return None;
@@ -115,17 +126,19 @@ fn epoch_in(facts: &Reply) -> Option<u64> {
     text(&epoch[1])?.parse().ok()
 }
 
+/// Returns true when a node says that it is a primary.
 async fn is_primary(node: &Endpoint, context: &StoreContext) -> Result<bool, String> {
     let asked = timeout(
         QUERY_TIMEOUT,
         probe::query_once(node, &context.dialer, &[b"ROLE"]),
     )
     .await;
-    let role = asked.map_err(|_| format!("{node} does not answer"))??;
+    let role = asked.map_err(|_| format!("{node} does not answer within {QUERY_TIMEOUT:?}"))??;
     Ok(probe::is_primary(&role))
 }
 
-/// Listens to one sentinel for as long as the store exists, and wakes the scout when a primary changes.
+/// Listens to one sentinel for as long as the store exists, and wakes the scout when the primary
+/// changes. Errors need no report: the scout asks now and then in any case.
 pub(super) async fn watch(context: Arc<StoreContext>, sentinel: Endpoint) {
     const PAUSE: Duration = Duration::from_millis(500);
     let RedisMode::Sentinel { master, .. } = &context.options.mode else {
@@ -136,20 +149,22 @@ pub(super) async fn watch(context: Arc<StoreContext>, sentinel: Endpoint) {
             timeout(QUERY_TIMEOUT, dial(&sentinel, sentinel_dialer(&context))).await
         {
             let _ = listen(connection, master, &context).await;
-            // It hung up, perhaps because much is changing there.
+            // A sentinel that closes its connections may do so because of a failover.
             context.router.wake_scout();
         }
         sleep(PAUSE).await;
     }
 }
 
+/// Subscribes and reads messages until the connection ends.
 async fn listen(
     mut connection: NodeConnection,
     master: &str,
     context: &StoreContext,
 ) -> Result<(), String> {
     let mut bytes = Vec::new();
-    // The sentinel that leads tells of the promotion, the others of the switch, which is later.
+    // The sentinel that leads a failover publishes the promotion. The others publish the switch,
+    // which comes later.
     wire::write_command(
         &mut bytes,
         &[b"SUBSCRIBE", b"+switch-master", b"+promoted-slave"],
@@ -164,7 +179,7 @@ async fn listen(
         .map_err(|error| error.to_string())?;
     let mut buffer = Vec::new();
     loop {
-        // `message`, the channel, and reports of which one is the name.
+        // [message, channel, text]; one word of the text is the name of the primary.
         let Reply::Array(parts) = probe::read_reply(&mut connection, &mut buffer).await? else {
             continue;
         };
@@ -175,6 +190,7 @@ async fn listen(
     }
 }
 
+/// Sentinels have credentials of their own.
 fn sentinel_dialer(context: &StoreContext) -> &Dialer {
     context.sentinel_dialer.as_ref().unwrap_or(&context.dialer)
 }

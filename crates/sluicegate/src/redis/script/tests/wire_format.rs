@@ -113,7 +113,7 @@ fn a_reply_of_the_wrong_shape_names_what_was_expected() {
     );
     assert_eq!(
         read(vec![now, Reply::Nil]),
-        "expected the answer to a charge, got Some(Nil)"
+        "expected the result of a charge, got Some(Nil)"
     );
     assert_eq!(
         read_decide(Reply::Nil, &[&request]).unwrap_err(),
