@@ -1,6 +1,8 @@
--- Where this call stands: the next argument, the next key that is new, and the answers so far, of which now is the first.
+-- Part of the decide script: the position in ARGV, the next key that was not used yet, and the answers so
+-- far, of which the time is the first.
 local position, next_key = 2, 1
 local answers, answered = {}, 1
 
--- The machines and requests that are rarer; a call without them does not pay for building their functions.
-local function machines()
+-- Encloses the files up to request.lua: the rarer algorithms and requests. A call without them does not
+-- pay for building their functions. Rust closes it with `end`.
+local function build_decide_request()

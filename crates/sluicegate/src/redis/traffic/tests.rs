@@ -1,4 +1,4 @@
-//! Who goes out with whom, and who is told what, without a server.
+//! Batching, redirection and timeouts, without a server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ impl TrafficBench {
         Self::new(RedisOptions::standalone(Endpoint::new("127.0.0.1", 6_379)))
     }
 
-    /// One unit of the counter `name`, which holds two; at most fifty milliseconds later.
+    /// Requests one unit of the counter `name`, which holds two, with a deadline of 50 ms.
     fn request(&mut self, name: &str) -> Response {
         self.request_on(name, 0)
     }
@@ -74,7 +74,7 @@ impl TrafficBench {
         receiver
     }
 
-    /// The commands that are written now.
+    /// Sends everything queued and returns the commands.
     fn send_queued(&mut self) -> Vec<String> {
         self.traffic.send_queued(&mut self.out, self.start);
         self.written()
@@ -85,7 +85,7 @@ impl TrafficBench {
         text.split('*').skip(1).map(str::to_owned).collect()
     }
 
-    /// Redis answers the oldest call with these debts, in seconds.
+    /// Replies to the oldest call with these debts in seconds; negative for a denial.
     fn reply(&mut self, debts: &[i64]) -> Option<TrafficEvent> {
         let now = Reply::Bulk(b"9000000000".to_vec());
         let answer = |debt: &i64| {
@@ -143,7 +143,7 @@ fn on_a_cluster_a_call_holds_the_keys_of_one_slot() {
 }
 
 #[test]
-fn whoever_comes_while_a_counter_is_asked_for_shares_its_denial() {
+fn requests_on_a_counter_in_flight_share_its_denial() {
     let mut bench = TrafficBench::standalone();
     let mut first = bench.request("a");
     assert_eq!(bench.send_queued().len(), 1);
@@ -166,7 +166,7 @@ fn whoever_comes_while_a_counter_is_asked_for_shares_its_denial() {
 }
 
 #[test]
-fn whoever_waits_for_a_counter_with_units_left_goes_out_together() {
+fn requests_on_a_counter_with_units_left_go_out_together() {
     let mut bench = TrafficBench::standalone();
     let mut first = bench.request("a");
     bench.send_queued();
@@ -180,7 +180,7 @@ fn whoever_waits_for_a_counter_with_units_left_goes_out_together() {
 }
 
 #[test]
-fn two_calls_are_under_way_at_most() {
+fn two_batches_are_in_flight_at_most() {
     let mut bench = TrafficBench::standalone();
     let _answers = ["a", "b", "c", "d"].map(|name| {
         let answer = bench.request(name);
@@ -217,7 +217,7 @@ fn a_node_that_forgot_the_script_is_sent_its_text_once() {
     assert_eq!(again.matches("EVALSHA\r\n").count(), 1);
     assert!(again.contains(&script::decide_script().sha));
     bench.reply(&[1]);
-    // Flushed again in between: whoever was turned away twice brings the text itself.
+    // The node forgot the script again: a call that meets NOSCRIPT twice brings the source itself.
     assert!(bench.error("NOSCRIPT No matching script.").is_none());
     assert!(bench.written().iter().any(is_text));
     bench.reply(&[1]);
@@ -225,7 +225,7 @@ fn a_node_that_forgot_the_script_is_sent_its_text_once() {
 }
 
 #[test]
-fn whose_time_is_up_is_told_so_and_a_late_answer_still_counts_for_the_next() {
+fn requests_time_out_and_a_late_reply_still_shows_the_counter() {
     let mut bench = TrafficBench::standalone();
     let (mut sent, mut parked) = (bench.request("a"), bench.request("b"));
     bench.send_queued();
@@ -252,14 +252,14 @@ fn whose_time_is_up_is_told_so_and_a_late_answer_still_counts_for_the_next() {
 }
 
 #[test]
-fn what_nobody_wants_any_more_is_not_sent() {
+fn a_request_that_nobody_waits_for_is_not_sent() {
     let mut bench = TrafficBench::standalone();
     drop(bench.request("a"));
     assert_eq!(bench.send_queued().len(), 0);
 }
 
 #[test]
-fn a_broken_connection_fails_what_was_under_way_and_keeps_the_rest() {
+fn a_broken_connection_fails_calls_in_flight_and_keeps_the_rest() {
     let mut bench = TrafficBench::standalone();
     let mut sent = bench.request("a");
     bench.send_queued();
@@ -276,7 +276,7 @@ fn a_broken_connection_fails_what_was_under_way_and_keeps_the_rest() {
 }
 
 #[test]
-fn errors_send_asks_where_they_belong() {
+fn errors_redirect_requests_to_their_node() {
     let mut bench = TrafficBench::standalone();
     let _moved = bench.request("a");
     bench.send_queued();
@@ -317,7 +317,7 @@ fn errors_send_asks_where_they_belong() {
 }
 
 #[test]
-fn an_ask_that_nodes_send_to_and_fro_takes_a_rest() {
+fn a_request_that_bounces_between_nodes_pauses() {
     let mut bench = TrafficBench::standalone();
     let _answer = bench.request("a");
     let mut request = bench.traffic.queued.pop_front().unwrap();
@@ -361,7 +361,7 @@ fn a_call_that_meets_a_moving_slot_is_tried_again_alone() {
 }
 
 #[test]
-fn an_answer_that_makes_no_sense_ends_the_connection() {
+fn a_reply_that_does_not_fit_its_call_ends_the_connection() {
     let mut bench = TrafficBench::standalone();
     let mut answer = bench.request("a");
     bench.send_queued();

@@ -1,4 +1,4 @@
-//! What is said about servers that are not set up for the promises, and that doing it is enough.
+//! Advice about servers whose settings weaken the limits, and that following it is enough.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ fn settings(advice: &[Advice]) -> Vec<&str> {
     advice.iter().map(|advice| advice.setting).collect()
 }
 
-/// Does what the advice says, as far as it is a command.
+/// Follows the advice, as far as it is a command.
 fn follow(advice: &[Advice], servers: &[RedisServer]) {
     for advice in advice {
         let server = servers
@@ -70,7 +70,7 @@ async fn each_setting_that_weakens_a_promise_is_named_with_what_to_do() {
             .config("save 3600 1")
             .config("maxmemory 100mb")
             .config(line);
-        // Of several lines of `save` the server keeps all; an empty one forgets those before it.
+        // Several `save` lines add up; an empty one removes those before it.
         let servers = [builder.start()];
         let options = RedisOptions::standalone(endpoint(&servers[0]));
         let told = advice(&options).await;

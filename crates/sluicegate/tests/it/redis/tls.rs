@@ -1,4 +1,4 @@
-//! The store over TLS: who is let in, and what is said when somebody is not (B9, B10).
+//! The store over TLS: which certificates are accepted, and the errors when one is not.
 
 use std::time::{Duration, Instant};
 
@@ -50,10 +50,11 @@ async fn a_server_that_asks_who_we_are_is_shown_our_certificate() {
         .unwrap();
 }
 
-/// The error that decisions meet and that health tells; each decision is answered within the deadline.
+/// The error of decisions, which is also that of the health page. Each decision returns within the
+/// deadline.
 async fn refusal(mut options: RedisOptions) -> String {
     const DEADLINE: Duration = Duration::from_millis(200);
-    /// For a machine that compiles at the same time.
+    /// Enough for a busy machine.
     const SLACK: Duration = Duration::from_millis(300);
     options.deadline = Nanos::from(DEADLINE);
     let limiter: Limiter<RedisStore, MonotonicClock> = limiter(options);

@@ -1,4 +1,4 @@
-//! Values that are no counters: put, found again, and gone in time.
+//! Values that are no counters: stored, read, replaced and expired.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

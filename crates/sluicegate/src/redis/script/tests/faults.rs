@@ -1,4 +1,4 @@
-//! What goes wrong in Redis: foreign values, refused commands, clocks that differ.
+//! Faults in Redis: foreign values, refused commands, clocks that differ.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -207,7 +207,7 @@ fn a_refused_write_leaves_nothing_half_written() {
         .unwrap_err();
     assert!(refused.contains("OOM"), "{refused}");
     assert_eq!(redis.call(&["DBSIZE"]), Reply::Integer(0));
-    // What only looks goes on.
+    // A look writes nothing, so it still works.
     let look = [StoreCharge {
         cost: 0,
         ..bucket("a")

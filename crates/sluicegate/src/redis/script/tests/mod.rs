@@ -1,4 +1,4 @@
-//! The scripts through a real Redis: every worked row, random programs against the machines, and faults.
+//! The scripts in a real Redis: worked rows, random programs against the pure code, and faults.
 
 mod faults;
 mod golden;
@@ -13,7 +13,7 @@ use super::{ChargeReply, DecideReply, outcome};
 use crate::redis::charge::StoreCharge;
 use crate::redis::wire::Reply;
 
-/// The answers to one call.
+/// The results of one call, request by request.
 #[derive(Debug)]
 struct DecidedCall {
     now: Timestamp,
@@ -36,7 +36,7 @@ fn read_decide(mut reply: Reply, requests: &[&[StoreCharge]]) -> Result<DecidedC
     })
 }
 
-/// The outcome that an answer to this charge means.
+/// The outcome of a charge.
 fn outcome_of(item: &StoreCharge, answer: &ChargeReply, now: Timestamp) -> Outcome {
     outcome(item.quota, item.cost, answer, now)
 }

@@ -1,4 +1,4 @@
-//! What the scripts have to do: the machines over a map, in the order of the requests.
+//! The reference for the scripts: the pure code over a map, in the order of the requests.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use sluicegate_core::{Nanos, Outcome, Quota, Timestamp};
 
 use crate::redis::charge::StoreCharge;
 
-/// Real time that a key lives longer than the given time needs.
+/// Milliseconds that the scripts add to a time to live under a given clock.
 pub const GRACE_MS: u64 = 3_600_000;
 
 #[derive(Default)]
@@ -57,7 +57,7 @@ impl ReferenceModel {
             let step = algorithm::decide(before, item.quota, item.cost, now);
             outcomes.push(step.outcome);
             goes_on &= step.outcome.is_allowed() || !item.enforced;
-            // A denial repairs what was stored, not what this request has only put down.
+            // A denial may repair a stored value, but not undo an earlier charge of this request.
             if !step.outcome.is_allowed() && taken.contains_key(item.key.as_str()) {
                 continue;
             }
@@ -123,7 +123,7 @@ pub fn written(state: State) -> String {
     }
 }
 
-/// Milliseconds until a state is of no more use, and two more.
+/// Milliseconds until a state has no more use, plus two.
 pub fn life_ms(state: State, quota: Quota, now: Timestamp) -> u64 {
     let millis = match (state, quota) {
         (State::Instant(full_at), Quota::TokenBucket(_)) => {

@@ -1,4 +1,4 @@
-//! Random programs: the scripts and the machines agree on every outcome, stored value and time to live.
+//! Random programs: scripts and pure code agree on every outcome, stored value and time to live.
 
 use sluicegate_core::{Nanos, Outcome, Quota, Timestamp, TokenBucket};
 

@@ -1,4 +1,4 @@
-//! A Redis of our own, spoken to in our own words.
+//! A test server and a blocking client over `wire`, for the tests of the scripts.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -105,7 +105,7 @@ impl Connection {
         }
     }
 
-    /// No key lives for ever.
+    /// Asserts that every key has a time to live.
     pub fn assert_every_key_expires(&mut self) {
         let Reply::Array(keys) = self.call(&["KEYS", "*"]) else {
             panic!("no keys")
@@ -123,7 +123,7 @@ impl Connection {
     }
 }
 
-/// What the scripts of a server do, command by command.
+/// The commands that scripts run on a server, from `MONITOR`.
 pub struct CommandMonitor {
     watching: Connection,
 }

@@ -1,4 +1,4 @@
-//! What goes over the wire, and what comes back from a server that is not ours.
+//! The bytes of arguments, and replies that no script of ours would send.
 
 use proptest::prelude::*;
 use sluicegate_core::algorithm::State;
@@ -21,7 +21,7 @@ fn item(key: &str, quota: impl Into<Quota>, cost: u64) -> StoreCharge {
     }
 }
 
-fn words(requests: &[&[StoreCharge]], now: ScriptTime) -> Vec<String> {
+fn strings(requests: &[&[StoreCharge]], now: ScriptTime) -> Vec<String> {
     let mut arguments = Vec::new();
     let count = write_decide(&mut arguments, requests, now);
     let mut command = Vec::new();
@@ -44,7 +44,7 @@ fn words(requests: &[&[StoreCharge]], now: ScriptTime) -> Vec<String> {
 }
 
 #[test]
-fn charges_are_told_in_few_words() {
+fn charges_are_written_in_few_strings() {
     let bucket = Quota::per_second(100).burst(20);
     let window = Quota::sliding_window(5, Nanos::MINUTE).unwrap();
     let drips = Quota::leaky_bucket(10, Nanos::SECOND, 2).unwrap();
@@ -54,7 +54,7 @@ fn charges_are_told_in_few_words() {
     };
     let alone = [item("a", bucket, 1)];
     assert_eq!(
-        words(&[&alone], ScriptTime::Server),
+        strings(&[&alone], ScriptTime::Server),
         ["1", "a", "", "t200000000:10000000"]
     );
     let now = Timestamp::from_nanos(12);
@@ -62,7 +62,7 @@ fn charges_are_told_in_few_words() {
     let last = [item("d", Quota::fixed_window(7, Nanos::SECOND).unwrap(), 7)];
     let large = [item("b", bucket, u64::MAX)];
     assert_eq!(
-        words(&[&alone, &group, &last, &large], ScriptTime::Given(now)),
+        strings(&[&alone, &group, &last, &large], ScriptTime::Given(now)),
         [
             "4",
             "a",
@@ -81,7 +81,7 @@ fn charges_are_told_in_few_words() {
             "t200000000:-1"
         ]
     );
-    assert_eq!(words(&[&alone], ScriptTime::Replica(now))[2], "r12");
+    assert_eq!(strings(&[&alone], ScriptTime::Replica(now))[2], "r12");
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn many_keys_are_named_like_few() {
         .map(|n| [item(&format!("k{}", n % 7), bucket, 1)])
         .collect();
     let requests: Vec<&[StoreCharge]> = requests.iter().map(|request| &request[..]).collect();
-    let words = words(&requests, ScriptTime::Server);
+    let words = strings(&requests, ScriptTime::Server);
     assert_eq!(words[..8], ["7", "k0", "k1", "k2", "k3", "k4", "k5", "k6"]);
     assert_eq!(words[9 + 7..9 + 7 + 2], ["@1", "t1000000000:1000000000"]);
     assert_eq!(words.len(), 9 + 20 + 13);
@@ -126,7 +126,7 @@ fn a_reply_of_the_wrong_shape_names_what_was_expected() {
 }
 
 #[test]
-fn a_denial_stays_one_whatever_the_state_says() {
+fn a_denial_stays_a_denial_whatever_the_state_says() {
     let request = [item("a", Quota::per_second(1), 1)];
     let reply = Reply::Array(vec![Reply::Bulk(b"5".to_vec()), Reply::Integer(-1)]);
     let answers = read_decide(reply, &[&request]).unwrap();
