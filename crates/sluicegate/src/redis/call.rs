@@ -1,7 +1,8 @@
 //! A call: one command on the wire, and the requests that wait for its reply.
 //!
-//! `traffic` groups requests into calls and keeps the calls in the order in which they were written,
-//! because that is the order of the replies. The arguments of scripts are written by `script`.
+//! `traffic` groups requests into calls and keeps the calls in the order in which they were
+//! written, because that is the order of the replies. The arguments of scripts are written by
+//! `script`.
 
 use sluicegate_core::Timestamp;
 use smallvec::SmallVec;

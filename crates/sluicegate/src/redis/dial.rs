@@ -1,8 +1,8 @@
 //! Dials a node: from an endpoint to a connection that is ready for commands.
 //!
-//! The steps are those of [`DialStep`]: resolve, connect, TLS, `AUTH`, `SELECT`. They share one timeout,
-//! and an error names the step at which the attempt stopped. `probe` checks afterwards whether the
-//! node is fit for use.
+//! The steps are those of [`DialStep`]: resolve, connect, TLS, `AUTH`, `SELECT`. They share one
+//! timeout, and an error names the step at which the attempt stopped. `probe` checks afterwards
+//! whether the node is fit for use.
 
 mod connection;
 mod error;
@@ -158,8 +158,8 @@ fn tune(stream: &TcpStream) -> io::Result<()> {
         .with_interval(Duration::from_secs(5))
         .with_retries(3);
     socket.set_tcp_keepalive(&keepalive)?;
-    // Without it, the system retries unacknowledged data ever more slowly, and a connection takes up
-    // to half a minute to recover after packets were dropped.
+    // Without it, the system retries unacknowledged data ever more slowly, and a connection takes
+    // up to half a minute to recover after packets were dropped.
     #[cfg(target_os = "linux")]
     socket.set_tcp_user_timeout(Some(Duration::from_secs(2)))?;
     Ok(())

@@ -144,7 +144,8 @@ impl Driver {
         LaneCounters::add(&self.lane.counters.dials, 1);
         let longest = Duration::from_nanos(self.context.options.connect_timeout.get());
         // The very first dial has all the time that the options give. Later ones end when the next
-        // is due: a new attempt reaches a node that has come back sooner than an old one that hangs.
+        // is due: a new attempt reaches a node that has come back sooner than an old one that
+        // hangs.
         let limit = if std::mem::take(&mut self.first_dial) {
             longest
         } else {
@@ -163,7 +164,9 @@ impl Driver {
             let tick = tick.unwrap_or_else(|| Instant::now() + longest);
             tokio::select! {
                 dialled = &mut attempt => {
-                    return dialled.unwrap_or_else(|_| Err(format!("no answer from {} within {limit:?}", self.lane.endpoint)));
+                    let node = &self.lane.endpoint;
+                    let late = |_| Err(format!("no answer from {node} within {limit:?}"));
+                    return dialled.unwrap_or_else(late);
                 }
                 () = self.lane.woken() => {}
                 () = sleep_until(tick) => {}
@@ -256,7 +259,8 @@ impl Driver {
         ConnectionEnd::Lost(format!("{}: {reason}", self.lane.endpoint))
     }
 
-    /// Moves submitted requests from the lane to the queue. Returns the earliest of their deadlines.
+    /// Moves submitted requests from the lane to the queue. Returns the earliest of their
+    /// deadlines.
     fn take_submitted(&mut self) -> Option<Instant> {
         self.lane.take_requests(&mut self.inbox);
         let first = self.inbox.iter().map(|request| request.deadline).min();
@@ -281,8 +285,8 @@ impl Driver {
         }
     }
 
-    /// Handles every complete reply in `incoming` and removes it. A reply may cause new calls, which
-    /// are appended to `out`.
+    /// Handles every complete reply in `incoming` and removes it. A reply may cause new calls,
+    /// which are appended to `out`.
     fn take_replies(
         &mut self,
         incoming: &mut Vec<u8>,
@@ -319,17 +323,6 @@ impl Driver {
 
     /// Carries out an event of a reply: places its requests, or ends the connection.
     fn handle(&mut self, event: TrafficEvent) -> Result<(), ConnectionEnd> {
-        let own = &self.lane.endpoint;
-        let named = |host: String, port| {
-            Endpoint::new(
-                if host.is_empty() {
-                    own.host().to_owned()
-                } else {
-                    host
-                },
-                port,
-            )
-        };
         match event {
             TrafficEvent::Moved {
                 slot,
@@ -337,7 +330,7 @@ impl Driver {
                 port,
                 requests,
             } => {
-                let owner = self.context.slot_moved(slot, named(host, port));
+                let owner = self.context.slot_moved(slot, self.named_node(host, port));
                 for request in requests
                     .into_iter()
                     .filter_map(|request| request.redirected(false))
@@ -351,7 +344,7 @@ impl Driver {
                 port,
                 requests,
             } => {
-                let owner = self.context.lane(named(host, port));
+                let owner = self.context.lane(self.named_node(host, port));
                 for request in requests
                     .into_iter()
                     .filter_map(|request| request.redirected(true))
@@ -360,29 +353,46 @@ impl Driver {
                 }
                 Ok(())
             }
-            TrafficEvent::Demoted { requests } => {
-                self.context.router.report_demotion(&self.lane);
-                for request in requests
-                    .into_iter()
-                    .chain(self.traffic.take_unsent())
-                    .filter_map(|request| request.redirected(false))
-                {
-                    self.context.submit(request);
-                }
-                // The calls still in flight will fail the same way and be redirected; the lane ends
-                // after them.
-                if self.lane.is_retired() {
-                    return Ok(());
-                }
-                // No other primary is known yet. Dialling the same name may lead to it.
-                Err(ConnectionEnd::Lost(format!("{own} is a replica now")))
-            }
-            TrafficEvent::Away(reason) => Err(ConnectionEnd::Away(format!("{own}: {reason}"))),
+            TrafficEvent::Demoted { requests } => self.leave_replica(requests),
+            TrafficEvent::Away(reason) => Err(ConnectionEnd::Away(format!(
+                "{}: {reason}",
+                self.lane.endpoint
+            ))),
         }
     }
 
-    /// The reason to give up a connection on which no reply has come for too long; `None` while it is
-    /// fine.
+    /// The node that a redirection names; an empty host is that of the node that sent it.
+    fn named_node(&self, host: String, port: u16) -> Endpoint {
+        if host.is_empty() {
+            return Endpoint::new(self.lane.endpoint.host(), port);
+        }
+        Endpoint::new(host, port)
+    }
+
+    /// Sends the requests on to the new primary, after the node said that it is a replica.
+    fn leave_replica(&mut self, requests: Vec<StoreRequest>) -> Result<(), ConnectionEnd> {
+        self.context.router.report_demotion(&self.lane);
+        for request in requests
+            .into_iter()
+            .chain(self.traffic.take_unsent())
+            .filter_map(|request| request.redirected(false))
+        {
+            self.context.submit(request);
+        }
+        // The calls still in flight will fail the same way and be redirected; the lane ends after
+        // them.
+        if self.lane.is_retired() {
+            return Ok(());
+        }
+        // No other primary is known yet. Dialling the same name may lead to it.
+        Err(ConnectionEnd::Lost(format!(
+            "{} is a replica now",
+            self.lane.endpoint
+        )))
+    }
+
+    /// The reason to give up a connection on which no reply has come for too long; `None` while it
+    /// is fine.
     ///
     /// Silence counts from the deadline of the oldest call. A second of it is enough; 300 ms are if
     /// several requests have timed out, which a single slow command would not cause.

@@ -17,8 +17,8 @@ use super::waits::RedisWaits;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedisHealth {
-    /// Every node that decisions go to now; empty before the first decision, and while no primary is
-    /// known.
+    /// Every node that decisions go to now; empty before the first decision, and while no primary
+    /// is known.
     pub nodes: Vec<NodeHealth>,
     /// Requests that this replica denied from memory, without a call to Redis.
     pub local_denials: u64,
@@ -72,8 +72,8 @@ pub enum NodeState {
     Connecting,
     /// The node answers.
     Up,
-    /// The node does not answer. Requests get the failure policy at once, and the node is dialled in
-    /// the background.
+    /// The node does not answer. Requests get the failure policy at once, and the node is dialled
+    /// in the background.
     Away {
         /// The last error, which names the node.
         error: String,

@@ -39,7 +39,7 @@ struct LaneInbox {
     state: LaneState,
 }
 
-/// What happens to a request that is submitted.
+/// The state of a lane: it decides what happens to a request that is submitted.
 #[derive(Clone, Debug)]
 enum LaneState {
     /// The first dial is under way, or the connection was lost a moment ago: requests wait.

@@ -23,7 +23,7 @@
 //! | one request | `request`, `call`, `waits`, `health`, `shadow` |
 //! | shared state | `lane`, `router`, then `context`, then `probe` |
 //! | one connection | `responses`, `traffic`, `driver` |
-//! | the whole store | `scout`, `sender`, `multi_slot`, `store`, then `values`, `advice`, `search` |
+//! | the store | `scout`, `sender`, `multi_slot`, `store`, then `values`, `advice`, `search` |
 
 mod advice;
 mod call;

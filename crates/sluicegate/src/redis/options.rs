@@ -55,8 +55,8 @@ pub struct RedisOptions {
     pub connect_timeout: Nanos,
     /// The waits between attempts while a server is away.
     pub recovery: Recovery,
-    /// The beginning of every key, at most [`KeyLayout::PREFIX_MAX`] bytes; `sluicegate` by default.
-    /// Replicas that should share counters need the same prefix.
+    /// The beginning of every key, at most [`KeyLayout::PREFIX_MAX`] bytes; `sluicegate` by
+    /// default. Replicas that should share counters need the same prefix.
     pub key_prefix: String,
     /// How keys are written: readable, or as digests.
     pub key_layout: KeyLayout,
@@ -70,14 +70,14 @@ impl RedisOptions {
         Self::of(RedisMode::Standalone, vec![endpoint])
     }
 
-    /// Options for a primary and its replicas without sentinels. The primary is found by asking each
-    /// for its role.
+    /// Options for a primary and its replicas without sentinels. The primary is found by asking
+    /// each for its role.
     pub fn replication(endpoints: impl IntoIterator<Item = Endpoint>) -> Self {
         Self::of(RedisMode::Replication, endpoints.into_iter().collect())
     }
 
-    /// Options for the primary that these sentinels know as `master`. The endpoints are those of the
-    /// sentinels; without a port they are at 26379.
+    /// Options for the primary that these sentinels know as `master`. The endpoints are those of
+    /// the sentinels; without a port they are at 26379.
     pub fn sentinel(
         endpoints: impl IntoIterator<Item = Endpoint>,
         master: impl Into<String>,

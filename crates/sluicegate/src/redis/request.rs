@@ -191,7 +191,8 @@ impl StoreRequest {
     }
 
     /// Returns true when it is too late to send the request. A compensating refund has a second
-    /// more than anybody waits: otherwise a busy moment would cost its owner units that nobody used.
+    /// more than anybody waits: otherwise a busy moment would cost its owner units that nobody
+    /// used.
     pub(super) fn is_too_late(&self, now: Instant) -> bool {
         const GRACE: Duration = Duration::from_secs(1);
         if self.is_compensation() {

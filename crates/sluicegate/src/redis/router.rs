@@ -125,7 +125,7 @@ impl Router {
         if !self.pending.load().is_closed() {
             return None;
         }
-        // Of several callers that come here at once, one starts a scout.
+        // Several callers may come here at once; the lock lets one of them start a scout.
         let _guard = self.lock();
         if !self.pending.load().is_closed() {
             return None;

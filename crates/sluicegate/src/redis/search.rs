@@ -52,8 +52,8 @@ pub struct KeySearch<'a> {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundKeys {
-    /// Texts of the keys in alphabetical order, such as `per-ip:203.0.113.7`. The text of a very long
-    /// key ends in `#` and a digest.
+    /// Texts of the keys in alphabetical order, such as `per-ip:203.0.113.7`. The text of a very
+    /// long key ends in `#` and a digest.
     pub texts: Vec<String>,
     /// Number of names that were read, those of other programs included.
     pub looked_at: u64,
@@ -71,8 +71,8 @@ const SEARCH_TIMEOUT: Duration = Duration::from_secs(3);
 impl RedisStore {
     /// Finds counters by their names, over a connection of its own to each node.
     ///
-    /// For operators, not for requests. It reads at most 100,000 names for at most three seconds, in
-    /// steps that do not delay decisions, and says when there may be more. The Redis user needs
+    /// For operators, not for requests. It reads at most 100,000 names for at most three seconds,
+    /// in steps that do not delay decisions, and says when there may be more. The Redis user needs
     /// `+scan` for it, which nothing else needs. It works with [`KeyLayout::Readable`] only: other
     /// layouts store digests.
     pub async fn search(&self, wanted: KeySearch<'_>) -> Result<FoundKeys, StoreError> {
@@ -154,7 +154,8 @@ impl KeyScan<'_> {
                     .key_layout
                     .text_of(&self.options.key_prefix, is_tagged, name)
             });
-        // Names that begin with `!` belong to no limit: values, and quotas that came with a request.
+        // Names that begin with `!` belong to no limit: values, and quotas that came with a
+        // request.
         let is_counter = |text: &&str| !text.starts_with('!');
         let is_of_limit =
             |text: &&str| limit.is_none_or(|limit| text.split(':').next() == Some(limit));

@@ -1,7 +1,7 @@
 //! Passwords, and how they stay out of everything that is written.
 //!
-//! **Invariant:** no `Debug` or `Display` of a type that holds a password shows it, nor the user, which
-//! a mistyped URL makes half of the password.
+//! **Invariant:** no `Debug` or `Display` of a type that holds a password shows it, nor the user,
+//! which a mistyped URL makes half of the password.
 
 use std::error::Error;
 use std::fmt;
@@ -37,8 +37,9 @@ impl Secret {
         Self(SecretSource::Given(password.into()))
     }
 
-    /// A password in a file, without the line end at its end. The file is read now, so that a mistake
-    /// shows early, and again for each new connection, so that a rotated password needs no restart.
+    /// A password in a file, without the line end at its end. The file is read now, so that a
+    /// mistake shows early, and again for each new connection, so that a rotated password needs no
+    /// restart.
     pub fn from_file(path: impl Into<PathBuf>) -> Result<Self, SecretError> {
         let secret = Self(SecretSource::File(path.into()));
         secret.read().map(|_| secret)

@@ -33,7 +33,8 @@ use crate::store::{Store, StoreError};
 /// [`Limiter::new`](crate::Limiter::new):
 ///
 /// ```no_run
-/// use sluicegate::{Limit, Limiter, MonotonicClock, Policy, Quota, RedisOptions, RedisStore, Subject};
+/// use sluicegate::{Limit, Limiter, MonotonicClock, Policy, Quota, Subject};
+/// use sluicegate::{RedisOptions, RedisStore};
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let store = RedisStore::new(RedisOptions::from_url("redis://127.0.0.1:6379")?)?;

@@ -72,7 +72,7 @@ pub(super) struct Traffic {
     consecutive_timeouts: u32,
 }
 
-/// What the driver has to do after a reply.
+/// An order to the driver after a reply.
 #[derive(Debug)]
 pub(super) enum TrafficEvent {
     /// `MOVED`: another node owns the slot of these requests.
@@ -96,8 +96,8 @@ pub(super) enum TrafficEvent {
 
 /// Batches in flight at the same time: while Redis works on one, the next is on its way.
 const BATCHES_IN_FLIGHT_MAX: u64 = 2;
-/// Charges in one batch, which is about a millisecond of Redis' time. A last request of many charges
-/// may exceed it.
+/// Charges in one batch, which is about a millisecond of Redis' time. A last request of many
+/// charges may exceed it.
 const CHARGES_MAX: usize = 256;
 
 impl Traffic {
@@ -128,7 +128,8 @@ impl Traffic {
         self.in_flight.is_empty()
     }
 
-    /// Appends calls for everything queued to `out`, as far as enough batches are not in flight yet.
+    /// Appends calls for everything queued to `out`, as far as enough batches are not in flight
+    /// yet.
     pub(super) fn send_queued(&mut self, out: &mut Vec<u8>, now: Instant) {
         let due = self
             .delayed
@@ -330,8 +331,8 @@ impl Traffic {
         self.handle_server_error(call, server_error, error, now)
     }
 
-    /// Frees the counters of a call. Requests that were parked on them are denied from memory, or go
-    /// to the front of the queue in their old order.
+    /// Frees the counters of a call. Requests that were parked on them are denied from memory, or
+    /// go to the front of the queue in their old order.
     fn release(&mut self, call: &Call, now: Instant) {
         if call.kind != CallKind::Decide {
             return;
@@ -349,8 +350,8 @@ impl Traffic {
         }
     }
 
-    /// Fails the calls in flight after the connection was lost: nobody knows whether Redis performed
-    /// them. Requests that were not sent wait for the next connection.
+    /// Fails the calls in flight after the connection was lost: nobody knows whether Redis
+    /// performed them. Requests that were not sent wait for the next connection.
     pub(super) fn connection_lost(&mut self, reason: &str) {
         let lost = RequestError::Unavailable(reason.to_owned());
         for call in self.in_flight.drain(..) {

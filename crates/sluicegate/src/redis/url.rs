@@ -17,12 +17,13 @@ impl RedisOptions {
     /// |---|---|
     /// | `redis://[user:password@]host[:port][/database]` | one server |
     /// | `redis://host,host…[/database]` | a primary and its replicas |
-    /// | `redis+sentinel://host,host…/master[/database]` | sentinels; user and password are for the servers they name |
+    /// | `redis+sentinel://host,host…/master[/database]` | sentinels |
     /// | `redis+cluster://host,host…` | a cluster |
     ///
-    /// With `rediss` instead of `redis`, connections use TLS, and the query parameters `ca_file` and
-    /// `server_name` are allowed. User and password are percent-decoded; a password alone is written
-    /// `:password@`. The result is validated.
+    /// With `rediss` instead of `redis`, connections use TLS, and the query parameters `ca_file`
+    /// and `server_name` are allowed. User and password are percent-decoded; a password alone is
+    /// written `:password@`. With sentinels they are for the servers that the sentinels name, not
+    /// for the sentinels. The result is validated.
     ///
     /// No error repeats any part of the URL, so none shows a password.
     ///
@@ -115,8 +116,8 @@ fn parse_endpoint(text: &str) -> Result<Endpoint, OptionsError> {
     text.parse::<Endpoint>().map_err(mistake)
 }
 
-/// Options for the servers. The path is a database; with sentinels it is their name for the primary,
-/// optionally followed by a database.
+/// Options for the servers. The path is a database; with sentinels it is their name for the
+/// primary, optionally followed by a database.
 fn options_for(
     topology: UrlTopology,
     endpoints: Vec<Endpoint>,

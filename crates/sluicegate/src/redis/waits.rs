@@ -19,8 +19,8 @@ use super::request::RequestError;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RedisWaits {
-    /// For each bucket its upper bound in microseconds and its count. The last bucket holds everything
-    /// longer; its bound is `u64::MAX`.
+    /// For each bucket its upper bound in microseconds and its count. The last bucket holds
+    /// everything longer; its bound is `u64::MAX`.
     pub buckets: Vec<(u64, u64)>,
     /// Sum of all durations, in microseconds.
     pub sum_us: u64,
@@ -113,8 +113,9 @@ impl RedisWaits {
         }
     }
 
-    /// The duration in microseconds that the given share of the decisions does not exceed, rounded up
-    /// to the bound of its bucket; `None` without decisions. `0.99` asks for the 99th percentile.
+    /// The duration in microseconds that the given share of the decisions does not exceed, rounded
+    /// up to the bound of its bucket; `None` without decisions. `0.99` asks for the 99th
+    /// percentile.
     pub fn quantile_us(&self, share: f64) -> Option<u64> {
         let count = self.count();
         let wanted = (count as f64 * share).ceil().max(1.0) as u64;

@@ -1,4 +1,4 @@
-//! The error of a dial: at which step it stopped, why, and who can help.
+//! The error of a dial: at which step it stopped and why.
 //!
 //! The text goes to logs, health pages and responses, so it holds no password and nothing that a
 //! server said about one.
@@ -18,18 +18,18 @@ pub(in super::super) struct DialError {
     pub(super) cause: DialCause,
 }
 
-/// Who can help after a failure.
+/// The class of a failure: what it needs to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum FailureClass {
-    /// Time: the server is away or busy.
+    /// Nothing but time: the server is away or busy.
     Unavailable,
-    /// The operator, who has to change a setting, a password or a certificate. Dialling goes on, as
-    /// the change may be made at the server.
+    /// A change of a setting, a password or a certificate. Dialling goes on, because the change may
+    /// be made at the server.
     Configuration,
 }
 
 impl DialError {
-    /// Who can help.
+    /// The class of the failure.
     pub(in super::super) fn class(&self) -> FailureClass {
         match &self.cause {
             DialCause::TimedOut(_) => FailureClass::Unavailable,

@@ -1,5 +1,5 @@
--- Part of the decide and refund scripts: the counters of this call, by their index in KEYS. Each is read
--- at its first use, and written at most once, after everything is decided.
+-- Part of the decide and refund scripts: the counters of this call, by their index in KEYS. Each is
+-- read at its first use, and written at most once, after everything is decided.
 -- KEYS the counters   ARGV not used here
 local shapes, highs, lows, currents = {}, {}, {}, {}
 -- Time to live in milliseconds, only for the counters that changed: these are written.

@@ -1,15 +1,16 @@
--- Main part of the decide script: decides many requests in one call. Each request is all or nothing, and
--- sees what the requests before it have left.
+-- Main part of the decide script: decides many requests in one call. Each request is all or
+-- nothing, and sees what the requests before it have left.
 -- KEYS    the counters, each once, in the order of their first use
 -- ARGV[1] the clock, see time.lua
--- ARGV[2] and on, the charges: [*<number of charges in this request>] { [@<index of the key>] charge }
---   t<tolerance_ns>:<needed_ns>                         token bucket
---   d<interval_ms>:<drip>:<size>:<aligned>:<cost>       leaky bucket, or fixed window if aligned is 1
---   w<window_ms>:<limit>:<cost>                         sliding window
---   The letter is a capital when the charge is not enforced. * is left out for a single charge, @ for a
---   key that was not used before.
--- returns the time, then an answer for each charge: the debt after for a token bucket, or -1 - debt when
---   denied; + or - and the state after for the others; ! and the reason for a key that is not ours
+-- ARGV[2] and on, the requests: [*<number of charges>] { [@<index of the key>] charge }
+--   t<tolerance_ns>:<needed_ns>                      token bucket
+--   d<interval_ms>:<drip>:<size>:<aligned>:<cost>    leaky bucket; fixed window if aligned is 1
+--   w<window_ms>:<limit>:<cost>                      sliding window
+--   The letter is a capital when the charge is not enforced. * is left out for a single charge,
+--   and @ for a key that was not used before.
+-- returns the time, then an answer for each charge: the debt after for a token bucket, or
+--   -1 - debt when denied; + or - and the state after for the others; ! and the reason for a key
+--   that is not ours
 
 local tolerances, needs = {}, {}
 local decide_request, key
@@ -55,8 +56,8 @@ while position <= last do
   end
 end
 
--- Everything is decided. An error before this line has written nothing, and a reason to refuse a write (no
--- memory, no permission) refuses the first one.
+-- Everything is decided. An error before this line has written nothing, and a reason to refuse a
+-- write (no memory, no permission) refuses the first one.
 for k = 1, #KEYS do
   local life_ms = lives[k]
   if life_ms then call('SET', KEYS[k], text(k), 'PX', format('%d', life_ms + grace_ms)) end

@@ -1,5 +1,5 @@
--- Mirrors sluicegate_core::algorithm::drip: leaky buckets and fixed windows. Uses neither KEYS nor ARGV.
--- bucket = { interval_ms, drip, size, aligned }; a size is at most 2^51.
+-- Mirrors sluicegate_core::algorithm::drip: leaky buckets and fixed windows. Uses neither KEYS nor
+-- ARGV. bucket = { interval_ms, drip, size, aligned }; a size is at most 2^51.
 
 -- The level now. Returns units, drips, end_ms, slack, repaired.
 local function drip_level(k, bucket)
@@ -10,8 +10,8 @@ local function drip_level(k, bucket)
   if end_ms - now_ms > drain_ms + MAX_CLOCK_STEP_MS then
     return bucket.size, drips_when_full, now_ms + drain_ms, drips_when_full * bucket.drip - bucket.size, true
   end
-  -- A slack of a whole drip or more was left by a larger drip size. Taking it as none denies rather too
-  -- much than too little.
+  -- A slack of a whole drip or more was left by a larger drip size. Taking it as none denies rather
+  -- too much than too little.
   if slack >= bucket.drip then slack = 0 end
   local drips = ceil((end_ms - now_ms) / bucket.interval_ms)
   return drips * bucket.drip - slack, drips, end_ms, slack, false

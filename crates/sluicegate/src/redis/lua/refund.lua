@@ -1,5 +1,5 @@
--- Main part of the refund script: gives back units that were spent, less what has flowed back since. The key
--- is deleted when the counter is full.
+-- Main part of the refund script: gives back units that were spent, less what has flowed back
+-- since. The key is deleted when the counter is full.
 -- KEYS[1] the counter
 -- ARGV[1] the clock, see time.lua
 -- ARGV[2] the charge, as in decide.lua
@@ -31,8 +31,8 @@ local function token_bucket_refund(tolerance, needed)
   return true
 end
 
--- a * b / c rounded up, exactly, for a < c <= 2^42 and b <= 2^20. The product itself may exceed 2^53, so b
--- is split at 2^10.
+-- a * b / c rounded up, exactly, for a < c <= 2^42 and b <= 2^20. The product itself may exceed
+-- 2^53, so b is split at 2^10.
 local function product_over(a, b, c)
   local product = a * floor(b / 1024)
   local quotient = floor(product / c)
@@ -45,7 +45,8 @@ local function drained_in(span_ms, bucket)
   return intervals * bucket.drip + product_over(span_ms - intervals * bucket.interval_ms, bucket.drip, bucket.interval_ms)
 end
 
--- Mirrors drip::Back. Returns the units that come off the level, and how much earlier every later drip is.
+-- Mirrors drip::Back. Returns the units that come off the level, and how much earlier every later
+-- drip is.
 local function drip_back(bucket, cost, units, end_ms, slack)
   local age_ms = now_ms - charged_ms
   if bucket.aligned then

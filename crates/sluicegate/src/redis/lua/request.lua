@@ -1,5 +1,5 @@
--- Part of the decide script: decides one request of several charges, or of one that is no token bucket, all
--- or nothing. Reads ARGV from the current position; adds to answers.
+-- Part of the decide script: decides one request of several charges, or of one that is no token
+-- bucket, all or nothing. Reads ARGV from the current position; adds to answers.
 
 -- Undoes the changes to a counter.
 local function restore(k, before)
@@ -27,7 +27,8 @@ local function look(k, charge)
   return '+' .. text(k)
 end
 
--- Index of the key of the next charge: the next new one, unless an @ before the charge names another.
+-- Index of the key of the next charge: the next new one, unless an @ before the charge names
+-- another.
 local function read_key()
   local named = match(ARGV[position], '^@(%d+)$')
   if named then

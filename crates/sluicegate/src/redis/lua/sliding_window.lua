@@ -1,5 +1,5 @@
--- Mirrors sluicegate_core::algorithm::sliding_window. limit * window_ms is below 2^53. Uses neither KEYS
--- nor ARGV.
+-- Mirrors sluicegate_core::algorithm::sliding_window. limit * window_ms is below 2^53. Uses neither
+-- KEYS nor ARGV.
 
 -- The counts now. Returns index, previous, current, elapsed_ms, repaired.
 local function windows_view(k, window_ms, limit)
@@ -9,7 +9,8 @@ local function windows_view(k, window_ms, limit)
     local stored = highs[k]
     if stored > index then
       if stored * window_ms - now_ms > MAX_CLOCK_STEP_MS + window_ms then
-        -- Counted as spent in this window, not in the one before, of which part is out of view already.
+        -- Counted as spent in this window, not in the one before, of which part is out of view
+        -- already.
         current, repaired = limit, true
       else
         index, previous, current, elapsed_ms = stored, lows[k], currents[k], 0

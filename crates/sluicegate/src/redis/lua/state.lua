@@ -8,7 +8,8 @@ local NOTHING, INSTANT, WINDOWS, FOREIGN = 0, 1, 2, 3
 local END_MS, END_NS = 18446744073709, 551615
 
 -- Parses a value, or the error of reading it. Returns the shape and its numbers. A value that is no
--- state of ours is FOREIGN, with a reason: its requests fail with that reason, and it is never written.
+-- state of ours is FOREIGN, with a reason: its requests fail with that reason, and it is never
+-- written.
 local function parse(value)
   if not value then return NOTHING end
   if type(value) == 'table' then return FOREIGN, value.err end

@@ -1,8 +1,9 @@
 -- First part of the decide and refund scripts: the time of this call.
 -- KEYS    not used here
--- ARGV[1] the clock: '' the server's, 'r<ns>' the replica's if it is plausible, '=<ns>' exactly this (tests)
--- sets    now_ms and now_ns, milliseconds and the nanoseconds past them, because a Lua number is exact
---         only up to 2^53; spent_ms, lag_ns, grace_ms
+-- ARGV[1] the clock: '' that of the server, 'r<ns>' that of the replica if it is plausible,
+--         '=<ns>' exactly this time (tests)
+-- sets    now_ms, and now_ns past it, because a Lua number is exact only up to 2^53; spent_ms and
+--         lag_ns; grace_ms
 local KEYS, ARGV = KEYS, ARGV
 local call, floor, tonumber = redis.call, math.floor, tonumber
 local string = string
@@ -10,8 +11,8 @@ local find, format, match, sub = string.find, string.format, string.match, strin
 
 local now_ms, now_ns
 -- Units are spent by the server's clock, lag_ns after now. A replica whose clock is behind would
--- otherwise record them as older than they are, and they would come back early. lag_ns is 0 unless the
--- replica's clock is used.
+-- otherwise record them as older than they are, and they would come back early. lag_ns is 0 unless
+-- the replica's clock is used.
 local spent_ms, lag_ns
 -- Milliseconds added to every time to live: a given clock may stand still while that of Redis runs.
 local grace_ms = 0
@@ -30,7 +31,8 @@ if clock ~= '' then
   if given then
     now_ms, now_ns, grace_ms = ms, ns, 3600000
   elseif ms < now_ms - 1000 or (ms == now_ms - 1000 and ns < now_ns) then
-    -- More than a second behind is not plausible: units would come back late until the clock is set.
+    -- More than a second behind is not plausible: units would come back late until the clock is
+    -- set.
     now_ms = now_ms - 1000
   elseif ms < now_ms or (ms == now_ms and ns < now_ns) then
     -- Never ahead of the server: units would come back early.

@@ -1,14 +1,14 @@
 //! The scout: one task that finds out which node owns which keys, again and again.
 //!
-//! The idea: nobody tells a client reliably that a primary was replaced. So the scout asks,
-//! seldom while all is well, and soon whenever a driver has a reason to doubt the owners: a dial
-//! that failed, `MOVED`, `READONLY`. Each mode has its own source: `replication` asks every node for
-//! its role, `sentinel` asks the sentinels, `cluster` asks any node for the slots. The result
-//! goes to the router, which all callers read.
+//! The idea: nobody tells a client reliably that a primary was replaced. So the scout asks, seldom
+//! while all is well, and soon whenever a driver has a reason to doubt the owners: a dial that
+//! failed, `MOVED`, `READONLY`. Each mode has its own source: `replication` asks every node for its
+//! role, `sentinel` asks the sentinels, `cluster` asks any node for the slots. The result goes to
+//! the router, which all callers read.
 //!
 //! **Invariant:** requests that arrive while no owner is known wait in the pending lane, and the
-//! scout responds to them by their deadline whatever it is doing. Owners that were known before stay
-//! in force while a search fails: they may be fine, and the network to the sentinels may not.
+//! scout responds to them by their deadline whatever it is doing. Owners that were known before
+//! stay in force while a search fails: they may be fine, and the network to the sentinels may not.
 //!
 //! It is one task and not a search per caller, because a lost primary is noticed by every caller
 //! at once, and a thousand searches would hit the nodes in the moment of a failover.
@@ -175,8 +175,8 @@ impl Scout {
 }
 
 impl Drop for Scout {
-    /// Closes the pending lane, also when the runtime ends under the scout. The next caller finds it
-    /// closed and starts another scout.
+    /// Closes the pending lane, also when the runtime ends under the scout. The next caller finds
+    /// it closed and starts another scout.
     fn drop(&mut self) {
         let left = self
             .pending

@@ -1,7 +1,7 @@
 //! Finds the primary among servers that replicate each other, by asking each for its `ROLE`.
 //!
-//! Nobody elects the primary here, so there may be two for a while, when an operator promotes one by
-//! hand. Then replicas decide: the primary that more of them follow.
+//! Nobody elects the primary here, so there may be two for a while, when an operator promotes one
+//! by hand. Then replicas decide: the primary that more of them follow.
 
 use std::sync::Arc;
 

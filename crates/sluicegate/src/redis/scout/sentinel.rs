@@ -1,7 +1,7 @@
 //! Finds the primary through Redis Sentinel.
 //!
-//! Sentinels elect a primary and publish every switch. `search` asks them, and `watch` subscribes to
-//! each, so that a switch wakes the scout at once instead of at its next look.
+//! Sentinels elect a primary and publish every switch. `search` asks them, and `watch` subscribes
+//! to each, so that a switch wakes the scout at once instead of at its next look.
 
 use std::sync::Arc;
 use std::time::Duration;

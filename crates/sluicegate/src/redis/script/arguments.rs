@@ -1,9 +1,9 @@
 //! Writes keys and arguments of a script call, as `lua/decide.lua` and `lua/refund.lua` describe
 //! them.
 //!
-//! A call may hold hundreds of charges, so its size matters to both sides. Each key is written once;
-//! a charge whose key is the next new one does not name it; charges are written in few bytes and
-//! encoded once while they repeat.
+//! A call may hold hundreds of charges, so its size matters to both sides. Each key is written
+//! once; a charge whose key is the next new one does not name it; charges are written in few bytes
+//! and encoded once while they repeat.
 
 use sluicegate_core::Quota;
 use smallvec::{SmallVec, smallvec};
@@ -12,8 +12,8 @@ use super::{ChargeTime, ScriptTime};
 use crate::redis::charge::StoreCharge;
 use crate::redis::wire::{push_number, write_bulk};
 
-/// Appends numkeys, keys and arguments of a decide call for many requests to `out`, as RESP strings.
-/// Returns the number of strings.
+/// Appends numkeys, keys and arguments of a decide call for many requests to `out`, as RESP
+/// strings. Returns the number of strings.
 pub(in crate::redis) fn write_decide(
     out: &mut Vec<u8>,
     requests: &[&[StoreCharge]],
@@ -38,8 +38,8 @@ pub(in crate::redis) fn write_decide(
     2 + keys.unique.len() + write_charges(out, requests, &keys)
 }
 
-/// Appends numkeys, key and arguments of a refund call to `out`, as RESP strings. Returns the number
-/// of strings.
+/// Appends numkeys, key and arguments of a refund call to `out`, as RESP strings. Returns the
+/// number of strings.
 pub(in crate::redis) fn write_refund(
     out: &mut Vec<u8>,
     charge: &StoreCharge,

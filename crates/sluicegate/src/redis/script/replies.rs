@@ -177,8 +177,8 @@ fn instant(reply: Option<Reply>) -> Result<Timestamp, String> {
     }
 }
 
-/// A state as Redis stores it: nanoseconds for an instant, `index:previous:current` for windows, and
-/// nothing for a full counter.
+/// A state as Redis stores it: nanoseconds for an instant, `index:previous:current` for windows,
+/// and nothing for a full counter.
 fn state(text: &[u8]) -> Result<Option<State>, String> {
     if text.is_empty() {
         return Ok(None);

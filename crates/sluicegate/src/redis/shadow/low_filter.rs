@@ -33,7 +33,8 @@ impl LowCounterFilter {
         self.group_of(hash).store(second(now), Relaxed);
     }
 
-    /// Whether there was one within the last two marked; also about once in a hundred times when there was none.
+    /// Returns true when the group was marked within the last two or three seconds. The seconds are
+    /// kept modulo 256, so an old mark also answers true about once in a hundred times.
     #[inline]
     pub(super) fn may_be_low(&self, hash: u64, now: Timestamp) -> bool {
         second(now).wrapping_sub(self.group_of(hash).load(Relaxed)) <= 2

@@ -40,8 +40,8 @@ pub(in crate::redis) struct Observation {
 }
 
 impl Observation {
-    /// When the counter is full again, by the caller's clock: from then on the observation has no use.
-    /// The table keeps the counters for which that is furthest away.
+    /// When the counter is full again, by the caller's clock: from then on the observation has no
+    /// use. The table keeps the counters for which that is furthest away.
     pub(super) fn end(&self) -> CoarseInstant {
         let reset_after = match (self.quota, self.state) {
             (_, None) => Nanos::ZERO,
@@ -210,7 +210,8 @@ impl PackedObservation {
                 Some(State::Instant(now.after(full_at.since(from))))
             }
             (_, State::Instant(packed)) => {
-                // The end is in whole milliseconds; the digits below hold the slack and must not move.
+                // The end is in whole milliseconds; the digits below hold the slack and must not
+                // move.
                 let slack = packed.as_nanos() % Nanos::MILLISECOND.get();
                 let left_ms = packed.as_millis().saturating_sub(from.as_millis());
                 let end = Timestamp::from_millis(now.as_millis().saturating_add(left_ms));

@@ -9,10 +9,10 @@
 //! and after has read words that one writer left (a sequence lock). It retries otherwise; writes
 //! are a few nanoseconds long and rare.
 //!
-//! A concurrent map would be simpler to use, but takes a lock or an atomic write per read, allocates
-//! per entry and grows without bound. Here memory is fixed, a read writes nothing, and when a set
-//! is full the counter that is full again soonest goes: a flood of new keys cannot displace the
-//! counters with the largest debts. The loom tests below check the orderings.
+//! A concurrent map would be simpler to use, but takes a lock or an atomic write per read,
+//! allocates per entry and grows without bound. Here memory is fixed, a read writes nothing, and
+//! when a set is full the counter that is full again soonest goes: a flood of new keys cannot
+//! displace the counters with the largest debts. The loom tests below check the orderings.
 
 use std::hint::black_box;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -84,8 +84,8 @@ impl<const WORDS: usize> ShadowTable<WORDS> {
         }
     }
 
-    /// Writes the words of a counter that is full again at `end`. Does nothing if the set is full of
-    /// counters with later ends.
+    /// Writes the words of a counter that is full again at `end`. Does nothing if the set is full
+    /// of counters with later ends.
     pub(super) fn write(&self, words: [u64; WORDS], now: CoarseInstant, end: CoarseInstant) {
         let hash = words[0];
         let (header, lines) = self.set(hash);
@@ -102,8 +102,8 @@ impl<const WORDS: usize> ShadowTable<WORDS> {
         header.version.store(version + 1, Release);
     }
 
-    /// Reads every line that [`ShadowTable::write`] will write to, so that the processor fetches all
-    /// of them at the same time.
+    /// Reads every line that [`ShadowTable::write`] will write to, so that the processor fetches
+    /// all of them at the same time.
     pub(super) fn touch_all(
         &self,
         writes: impl Iterator<Item = (u64, CoarseInstant, CoarseInstant)> + Clone,

@@ -10,7 +10,8 @@ use crate::redis::lane::LaneCounters;
 use crate::redis::request::{RequestError, StoreRequest};
 
 impl Traffic {
-    /// Responds to every request whose deadline has come, and returns the next instant to call this.
+    /// Responds to every request whose deadline has come, and returns the next instant to call
+    /// this.
     ///
     /// Requests in flight stay in their calls: the reply may still come, and shows the counters.
     pub(in crate::redis) fn expire(&mut self, now: Instant) -> Option<Instant> {
@@ -63,8 +64,8 @@ impl Traffic {
         self.delayed.iter().map(|(at, _)| *at).min()
     }
 
-    /// When the oldest call without a reply was sent, and how many requests have timed out since the
-    /// last reply; `None` while nothing is in flight.
+    /// When the oldest call without a reply was sent, and how many requests have timed out since
+    /// the last reply; `None` while nothing is in flight.
     pub(in crate::redis) fn silence(&self) -> Option<(Instant, u32)> {
         self.in_flight
             .front()

@@ -71,8 +71,8 @@ async fn a_password_that_is_changed_in_its_file_needs_no_restart() {
 #[tokio::test]
 async fn a_wrong_password_is_told_everywhere_and_printed_nowhere() {
     let server = RedisServer::builder().password("right").start();
-    // The lines are logged once without a subscriber: a test on another thread that reached them first
-    // could otherwise switch them off.
+    // The lines are logged once without a subscriber: a test on another thread that reached them
+    // first could otherwise switch them off.
     for turn in 0..2 {
         let log = Log::default();
         let subscriber = tracing_subscriber::fmt()

@@ -68,13 +68,15 @@ async fn refusal(mut options: RedisOptions) -> String {
             asked.elapsed()
         );
         let health = limiter.store().health();
-        if let Some(NodeState::Away { error: told }) =
-            health.nodes.first().map(|node| node.state.clone())
+        if let Some(NodeState::Away { error }) = health.nodes.first().map(|node| node.state.clone())
         {
             assert!(!health.is_up());
-            let met = run(&limiter).await.expect_err("not let in").to_string();
-            assert!(met.contains(&told), "{met} is not {told}");
-            return told;
+            let decision_error = run(&limiter).await.expect_err("not let in").to_string();
+            assert!(
+                decision_error.contains(&error),
+                "{decision_error} is not {error}"
+            );
+            return error;
         }
         assert!(Instant::now() < give_up, "health does not tell: {error}");
     }
@@ -84,12 +86,12 @@ async fn refusal(mut options: RedisOptions) -> String {
 async fn a_server_of_another_authority_is_refused_in_words_and_in_time() {
     let (files, others) = (TlsFiles::generate(), TlsFiles::generate());
     let server = RedisServer::builder().tls(&files, ClientAuth::None).start();
-    let told = refusal(options(&server, &others, None)).await;
+    let error = refusal(options(&server, &others, None)).await;
     let begins = format!(
         "{}: cannot agree on TLS: invalid peer certificate",
         endpoint(&server)
     );
-    assert!(told.starts_with(&begins), "{told}");
+    assert!(error.starts_with(&begins), "{error}");
 }
 
 #[tokio::test]
@@ -99,11 +101,11 @@ async fn without_a_certificate_of_ours_a_server_that_asks_for_one_is_away() {
         .tls(&files, ClientAuth::Required)
         .start();
     for shown in [None, Some(&others)] {
-        let told = refusal(options(&server, &files, shown)).await;
-        assert!(told.starts_with(&endpoint(&server).to_string()), "{told}");
+        let error = refusal(options(&server, &files, shown)).await;
+        assert!(error.starts_with(&endpoint(&server).to_string()), "{error}");
         assert!(
-            told.to_lowercase().contains("cert") || told.contains("UnknownCA"),
-            "{told}"
+            error.to_lowercase().contains("cert") || error.contains("UnknownCA"),
+            "{error}"
         );
     }
 }
@@ -112,8 +114,8 @@ async fn without_a_certificate_of_ours_a_server_that_asks_for_one_is_away() {
 async fn tls_to_a_server_without_it_and_the_other_way_round_end_in_time() {
     let files = TlsFiles::generate();
     let plain = RedisServer::start();
-    let told = refusal(options(&plain, &files, None)).await;
-    assert!(told.contains("cannot agree on TLS"), "{told}");
+    let error = refusal(options(&plain, &files, None)).await;
+    assert!(error.contains("cannot agree on TLS"), "{error}");
 
     let encrypted = RedisServer::builder().tls(&files, ClientAuth::None).start();
     let mut options = RedisOptions::standalone(endpoint(&encrypted));

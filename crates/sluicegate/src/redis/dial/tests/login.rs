@@ -1,4 +1,5 @@
-//! `AUTH` and `SELECT` on new connections: what is sent, what is refused, and what is never printed.
+//! `AUTH` and `SELECT` on new connections: what is sent, what is refused, and what is never
+//! printed.
 
 use super::*;
 

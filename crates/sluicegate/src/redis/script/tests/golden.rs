@@ -1,4 +1,5 @@
-//! The worked rows, through the scripts. Rows of the other verb of the token bucket, `lease`, have no script.
+//! The worked rows, through the scripts. Rows of the other verb of the token bucket, `lease`, have
+//! no script.
 
 use std::collections::HashMap;
 

@@ -8,7 +8,8 @@ use super::server::{CommandMonitor, Connection, ScriptServer};
 use crate::redis::charge::StoreCharge;
 use crate::redis::script::{ChargeReply, ChargeTime, ScriptTime, read_refund};
 
-/// Charges and refunds in a usual run; `SLUICEGATE_CASES` asks for more, and then for different ones each time.
+/// Charges and refunds in a usual run; `SLUICEGATE_CASES` asks for more, and then for different
+/// ones each time.
 const OPERATIONS: u64 = 100_000;
 
 #[test]
@@ -34,7 +35,8 @@ fn random_programs_give_the_digits_of_the_machines() {
     }
 }
 
-/// Where interval times drip is beyond what a Lua number holds, at ages that are a hair past a whole unit.
+/// Where interval times drip is beyond what a Lua number holds, at ages that are a hair past a
+/// whole unit.
 #[test]
 fn refunds_of_the_slowest_buckets_are_exact_too() {
     let server = ScriptServer::start();
@@ -79,7 +81,8 @@ fn refunds_of_the_slowest_buckets_are_exact_too() {
     }
 }
 
-/// The number that gives 1 when multiplied by `number`, counted around `modulus`; none when they share a factor.
+/// The number that gives 1 when multiplied by `number`, counted around `modulus`; none when they
+/// share a factor.
 fn inverse(number: u64, modulus: u64) -> Option<u64> {
     let (mut rest, mut next_rest) = (i128::from(modulus), i128::from(number));
     let (mut factor, mut next_factor) = (0, 1);

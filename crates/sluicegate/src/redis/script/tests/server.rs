@@ -135,7 +135,8 @@ impl CommandMonitor {
         Self { watching }
     }
 
-    /// The commands that scripts gave since the last time, as words. The connection tells where to stop.
+    /// The commands that scripts gave since the last time, as words. The connection tells where to
+    /// stop.
     pub fn commands(&mut self, connection: &mut Connection) -> Vec<Vec<String>> {
         connection.call(&["ECHO", "so far"]);
         let mut commands = Vec::new();
