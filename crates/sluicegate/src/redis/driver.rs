@@ -20,13 +20,15 @@
 //! different: a node that hangs may hang for minutes, and waiting would cost every caller the whole
 //! deadline. That is why there are two ends and not one.
 
+mod buffers;
+
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::time::{Instant, sleep_until};
 
+use self::buffers::{OutgoingBytes, read_some};
 use super::context::StoreContext;
 use super::dial::NodeConnection;
 use super::endpoint::Endpoint;
@@ -439,68 +441,3 @@ const ALARM_STEP: Duration = Duration::from_millis(1);
 const STALL_CHECK: Duration = Duration::from_millis(100);
 /// Bytes to read at once. A batch of replies is smaller; a larger one takes several reads.
 const READ_AHEAD: usize = 16 * 1024;
-
-/// Bytes that are not written yet.
-struct OutgoingBytes {
-    writer: WriteHalf<NodeConnection>,
-    /// Calls that `traffic` appended; the first `written` bytes of them are on their way.
-    bytes: Vec<u8>,
-    written: usize,
-    /// False while a TLS connection may still hold written bytes back.
-    flushed: bool,
-}
-
-impl OutgoingBytes {
-    fn new(writer: WriteHalf<NodeConnection>) -> Self {
-        Self {
-            writer,
-            bytes: Vec::new(),
-            written: 0,
-            flushed: true,
-        }
-    }
-
-    fn is_done(&self) -> bool {
-        self.bytes.is_empty() && self.flushed
-    }
-
-    /// Writes some of the bytes, or flushes when all are written. It may be dropped at any `await`:
-    /// `written` counts only what the connection has taken.
-    async fn progress(&mut self) -> Result<(), String> {
-        if self.bytes.is_empty() {
-            self.writer
-                .flush()
-                .await
-                .map_err(|error| error.to_string())?;
-            self.flushed = true;
-            return Ok(());
-        }
-        self.flushed = false;
-        let wrote = self
-            .writer
-            .write(&self.bytes[self.written..])
-            .await
-            .map_err(|error| error.to_string())?;
-        if wrote == 0 {
-            return Err("closed while writing".to_owned());
-        }
-        self.written += wrote;
-        if self.written == self.bytes.len() {
-            self.bytes.clear();
-            self.written = 0;
-        }
-        Ok(())
-    }
-}
-
-/// Appends the bytes that have come, at least one.
-async fn read_some(
-    reader: &mut ReadHalf<NodeConnection>,
-    into: &mut Vec<u8>,
-) -> Result<(), String> {
-    match reader.read_buf(into).await {
-        Ok(0) => Err("closed by the server".to_owned()),
-        Ok(_) => Ok(()),
-        Err(error) => Err(error.to_string()),
-    }
-}

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sluicegate_core::{Quota, Timestamp};
 use smallvec::smallvec;
-use tokio::sync::oneshot::{self, Receiver};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::{Traffic, TrafficEvent};
@@ -15,10 +15,9 @@ use crate::redis::endpoint::Endpoint;
 use crate::redis::lane::Lane;
 use crate::redis::options::RedisOptions;
 use crate::redis::request::{Operation, RequestError, RequestState, StoreRequest, StoreResponse};
+use crate::redis::sender::ResponseReceiver;
 use crate::redis::wire::Reply;
 use crate::redis::{charge::StoreCharge, script};
-
-type Response = Receiver<Result<StoreResponse, RequestError>>;
 
 struct TrafficBench {
     traffic: Traffic,
@@ -43,11 +42,11 @@ impl TrafficBench {
     }
 
     /// Requests one unit of the counter `name`, which holds two, with a deadline of 50 ms.
-    fn request(&mut self, name: &str) -> Response {
+    fn request(&mut self, name: &str) -> ResponseReceiver {
         self.request_on(name, 0)
     }
 
-    fn request_on(&mut self, name: &str, slot: u16) -> Response {
+    fn request_on(&mut self, name: &str, slot: u16) -> ResponseReceiver {
         let hash = name
             .bytes()
             .fold(0, |hash, byte| hash * 31 + u64::from(byte));
@@ -110,7 +109,7 @@ impl TrafficBench {
     }
 }
 
-fn is_allowed(answer: &mut Response) -> bool {
+fn is_allowed(answer: &mut ResponseReceiver) -> bool {
     match answer.try_recv().expect("answered") {
         Ok(StoreResponse::Decided { answers, .. }) => answers[0].allowed,
         Ok(StoreResponse::FromMemory(outcomes)) => outcomes[0].is_allowed(),
@@ -118,7 +117,7 @@ fn is_allowed(answer: &mut Response) -> bool {
     }
 }
 
-fn error_of(answer: &mut Response) -> RequestError {
+fn error_of(answer: &mut ResponseReceiver) -> RequestError {
     answer.try_recv().expect("answered").err().expect("a fault")
 }
 
