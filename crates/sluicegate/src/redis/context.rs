@@ -83,11 +83,6 @@ impl StoreContext {
         }
     }
 
-    /// Puts a request into the lane of the owner of its keys.
-    pub(super) fn submit(&self, request: StoreRequest) {
-        self.router.submit(request);
-    }
-
     /// The lane to a node; a new one gets a driver, which dials at once.
     pub(super) fn lane(self: &Arc<Self>, endpoint: Endpoint) -> Arc<Lane> {
         self.router.lane(endpoint, |lane| self.drive(lane))

@@ -275,7 +275,7 @@ impl Driver {
     /// Gives every request that was not sent to the current owner of its keys.
     fn resubmit_unsent(&mut self) {
         for request in self.traffic.take_unsent() {
-            self.context.submit(request);
+            self.context.router.submit(request);
         }
     }
 
@@ -283,7 +283,7 @@ impl Driver {
     fn close_lane(&mut self) {
         self.resubmit_unsent();
         for request in self.lane.close() {
-            self.context.submit(request);
+            self.context.router.submit(request);
         }
     }
 
@@ -379,7 +379,7 @@ impl Driver {
             .chain(self.traffic.take_unsent())
             .filter_map(|request| request.redirected(false))
         {
-            self.context.submit(request);
+            self.context.router.submit(request);
         }
         // The calls still in flight will fail the same way and be redirected; the lane ends after
         // them.

@@ -1,4 +1,4 @@
-//! The state of the nodes as data, and the only place that logs about them.
+//! The state of the nodes as data, and the functions that log about them.
 
 use super::endpoint::Endpoint;
 use super::waits::RedisWaits;

@@ -11,9 +11,10 @@
 //! remembers it. Every request carries its deadline, and whichever part holds the request when the
 //! deadline passes responds to it: the pending list of the scout, the lane or the driver.
 //!
-//! **Order of the modules.** Each module uses only modules of the rows above it, so the `use`
-//! lines have no cycle. One step goes the other way at run time: a lane that is new needs a driver,
-//! which uses nearly everything. [`context`] therefore keeps a function pointer to start it.
+//! **Order of the modules.** Each module uses only modules of the rows above it and those before it
+//! in its own row, so there is no cycle. One step goes the other way at run time: a new lane needs
+//! a driver, which uses nearly everything. [`context`] therefore keeps a function pointer to start
+//! it.
 //!
 //! | row | modules |
 //! |---|---|

@@ -1,6 +1,6 @@
 //! Which lane a request takes.
 //!
-//! The router holds two things: the map from slots to lanes, which every caller reads without a
+//! The router holds the map from slots to lanes, which every caller reads without a
 //! lock, and the list of open lanes, one per node. The scout replaces the map whenever it finds
 //! other owners; drivers correct a single slot when a node says `MOVED`.
 //!

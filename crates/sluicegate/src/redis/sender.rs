@@ -87,7 +87,7 @@ impl<'a> RequestSender<'a> {
             deadline,
             ..
         } = *self;
-        self.context.submit(StoreRequest::from(RequestState {
+        self.context.router.submit(StoreRequest::from(RequestState {
             operation,
             slot,
             submitted_at,

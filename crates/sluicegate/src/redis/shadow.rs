@@ -109,21 +109,17 @@ impl Shadows {
     }
 
     /// Remembers what the replies to many charges showed.
-    pub(super) fn remember_all(&self, seen: &[ObservedCharge]) {
+    pub(super) fn remember_all(&self, observed: &[ObservedCharge]) {
         // The entries are scattered over 4 MiB, so each write would wait for memory. Reading all of
         // them first makes the processor fetch them at the same time.
-        self.table.touch_all(seen.iter().map(
-            |ObservedCharge {
-                 hash, observation, ..
-             }| (*hash, observation.now(), observation.end()),
-        ));
-        seen.iter().for_each(
-            |ObservedCharge {
-                 hash,
-                 cost,
-                 observation,
-             }| self.remember(*hash, *cost, observation),
-        );
+        let entry = |seen: &ObservedCharge| {
+            let ObservedCharge { observation, .. } = seen;
+            (seen.hash, observation.now(), observation.end())
+        };
+        self.table.touch_all(observed.iter().map(entry));
+        for seen in observed {
+            self.remember(seen.hash, seen.cost, &seen.observation);
+        }
     }
 
     /// Remembers what the reply to a charge of `cost` showed. In a full set, the counter that is
@@ -137,15 +133,14 @@ impl Shadows {
         };
         self.table
             .write(words, observation.now(), observation.end());
-        if !algorithm::decide(
-            observation.state,
-            observation.quota,
-            cost,
-            observation.server_now,
-        )
-        .outcome
-        .is_allowed()
-        {
+        let Observation {
+            quota,
+            state,
+            server_now,
+            ..
+        } = *observation;
+        let next = algorithm::decide(state, quota, cost, server_now).outcome;
+        if !next.is_allowed() {
             self.low_filter.mark(hash, observation.received_at);
         }
     }
@@ -188,8 +183,7 @@ impl Shadows {
                         .retry_after()
                         .unwrap_or(Nanos::ZERO),
                 );
-                // If another charge is denied, this one is not spent: its outcome is that of a
-                // look.
+                // If another charge is denied, this one is not spent: it is answered as a look.
                 outcomes.push(estimate.outcome(&ShadowCharge { cost: 0, ..charge }));
             } else {
                 denied |= charge.enforced;
@@ -258,7 +252,9 @@ impl Shadows {
 /// A remembered state, and the two instants between which the server's clock is now.
 struct StateEstimate {
     state: Option<State>,
+    /// The latest that the server's clock can show now.
     latest: Timestamp,
+    /// The earliest that it can show.
     earliest: Timestamp,
 }
 

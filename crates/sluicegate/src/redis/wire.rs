@@ -56,7 +56,7 @@ const ARRAY_MAX: usize = 64 * 1024;
 /// The first reply in the buffer and its length in bytes; `None` while it is incomplete.
 ///
 /// A reply that arrives in pieces is parsed from its beginning with every piece. Replies are short,
-/// so that costs less than a parser that keeps its place.
+/// so that costs less than a parser that keeps its state.
 pub(super) fn parse(buffer: &[u8]) -> Result<Option<(Reply, usize)>, WireError> {
     parse_into(buffer, &mut Vec::new())
 }

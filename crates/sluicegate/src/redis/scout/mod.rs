@@ -106,7 +106,7 @@ impl Scout {
                 self.pending.lane.mark_connecting();
                 self.pending.expire();
                 for request in self.pending.waiting.drain(..) {
-                    self.context.submit(request);
+                    self.context.router.submit(request);
                 }
             }
             // Requests go on to the owners that were known before: they may be fine.
