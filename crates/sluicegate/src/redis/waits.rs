@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_counted_before_is_taken_off() {
+    fn earlier_counts_are_subtracted() {
         let waits = WaitHistogram::default();
         waits.answered(Duration::from_micros(10));
         let before = waits.read();

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_may_see_is_one_piece_of_advice() {
+    fn forbidden_facts_are_one_piece_of_advice() {
         let found = advice(
             &Endpoint::new("rl-0", 6379),
             &ServerFacts::of(None, None),

@@ -96,7 +96,7 @@ async fn counters_are_found_by_limit_and_by_a_piece_of_their_key() {
 
 /// A search asks for few names at a time and ends after a bounded number, however full Redis is.
 #[tokio::test]
-async fn a_look_through_a_large_store_has_an_end() {
+async fn a_search_of_a_large_store_is_bounded() {
     let server = RedisServer::start();
     let fill =
         "for number = 1, 250000 do redis.call('SET', 'foreign:' .. number, 1, 'PX', 600000) end";
@@ -121,7 +121,7 @@ async fn a_look_through_a_large_store_has_an_end() {
 }
 
 #[tokio::test]
-async fn every_node_of_a_cluster_is_looked_through() {
+async fn a_search_covers_every_node_of_a_cluster() {
     let cluster = RedisCluster::start();
     let limiter = limiter(patient(RedisOptions::cluster(
         cluster.nodes().iter().map(endpoint),

@@ -40,7 +40,7 @@ async fn a_certificate_of_the_named_authority_is_enough() {
 }
 
 #[tokio::test]
-async fn a_server_that_asks_who_we_are_is_shown_our_certificate() {
+async fn a_server_that_requires_a_certificate_gets_ours() {
     let files = TlsFiles::generate();
     let server = RedisServer::builder()
         .tls(&files, ClientAuth::Required)

@@ -66,7 +66,7 @@ async fn on_a_cluster_each_value_is_on_the_node_of_its_slot_and_follows_it() {
 }
 
 #[tokio::test]
-async fn of_several_who_read_the_same_value_one_puts_its_own_in_the_place() {
+async fn one_of_several_concurrent_swaps_succeeds() {
     let server = RedisServer::start();
     let store = Arc::new(RedisStore::new(patient(options(&server))).unwrap());
     assert_eq!(
