@@ -1,34 +1,41 @@
-//! Counts that many threads add to.
+//! A counter that many threads add to without slowing each other down.
+//!
+//! Denials from memory are counted here millions of times a second. One shared atomic would move
+//! its cache line between cores for each of them.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// A sum of which each thread adds to its own part, so that none waits for another's cache.
+/// A sum in shards: each thread adds to its own shard, and a reader adds up all of them.
 ///
-/// **Invariant:** parts below [`OWNED`] are written by one thread each, ever.
+/// **Invariant:** each shard below [`OWNED`] is written by one thread only, ever. So a load and a
+/// store are enough there, which cost a fraction of an atomic addition.
 #[derive(Default)]
 pub(crate) struct Tally {
-    parts: [Part; PARTS],
+    shards: [CounterShard; SHARDS],
 }
 
+/// One shard, in a cache line of its own.
 #[repr(align(64))]
 #[derive(Default)]
-struct Part(AtomicU64);
+struct CounterShard(AtomicU64);
 
-/// The first threads have a part to themselves; those that come later share the rest.
+/// The first threads each own a shard; later threads share the rest and add atomically.
 const OWNED: usize = 16;
-const PARTS: usize = OWNED + 8;
+const SHARDS: usize = OWNED + 8;
 
 thread_local! {
-    static PART: Cell<usize> = const { Cell::new(usize::MAX) };
+    /// Index of this thread's shard; `usize::MAX` before its first addition.
+    static OWN_SHARD: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
 impl Tally {
+    /// Adds to the shard of this thread.
     #[inline]
     pub(crate) fn add(&self, count: u64) {
-        let part = own_part();
-        let Part(sum) = &self.parts[part];
-        if part < OWNED {
+        let shard = own_shard();
+        let CounterShard(sum) = &self.shards[shard];
+        if shard < OWNED {
             sum.store(
                 sum.load(Ordering::Relaxed).wrapping_add(count),
                 Ordering::Relaxed,
@@ -38,34 +45,39 @@ impl Tally {
         }
     }
 
+    /// The sum so far. Additions at the same time may or may not be in it.
     pub(crate) fn sum(&self) -> u64 {
-        self.parts
+        self.shards
             .iter()
-            .map(|part| part.0.load(Ordering::Relaxed))
+            .map(|shard| shard.0.load(Ordering::Relaxed))
             .sum()
     }
 }
 
 #[inline]
-fn own_part() -> usize {
-    let part = PART.get();
-    if part < PARTS { part } else { choose_part() }
+fn own_shard() -> usize {
+    let shard = OWN_SHARD.get();
+    if shard < SHARDS {
+        shard
+    } else {
+        choose_shard()
+    }
 }
 
 #[cold]
-fn choose_part() -> usize {
+fn choose_shard() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
-    let part = part_of(NEXT.fetch_add(1, Ordering::Relaxed));
-    PART.set(part);
-    part
+    let shard = shard_of(NEXT.fetch_add(1, Ordering::Relaxed));
+    OWN_SHARD.set(shard);
+    shard
 }
 
-/// The part of the thread that came after so many others.
-fn part_of(earlier: usize) -> usize {
+/// Index of the shard for a thread that came after `earlier` others.
+fn shard_of(earlier: usize) -> usize {
     if earlier < OWNED {
         earlier
     } else {
-        OWNED + earlier % (PARTS - OWNED)
+        OWNED + earlier % (SHARDS - OWNED)
     }
 }
 
@@ -77,15 +89,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_comes_later_never_writes_to_the_part_of_one_thread() {
-        assert!((0..OWNED).all(|earlier| part_of(earlier) == earlier));
-        assert!((OWNED..1_000).all(|earlier| (OWNED..PARTS).contains(&part_of(earlier))));
+    fn later_threads_never_write_to_an_owned_shard() {
+        assert!((0..OWNED).all(|earlier| shard_of(earlier) == earlier));
+        assert!((OWNED..1_000).all(|earlier| (OWNED..SHARDS).contains(&shard_of(earlier))));
     }
 
     #[test]
     fn nothing_is_lost_however_many_add() {
         const EACH: u64 = 20_000;
-        const THREADS: usize = 2 * PARTS;
+        const THREADS: usize = 2 * SHARDS;
         let (tally, together) = (Tally::default(), Barrier::new(THREADS));
         thread::scope(|scope| {
             for _ in 0..THREADS {

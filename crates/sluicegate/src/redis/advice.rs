@@ -1,4 +1,6 @@
-//! What about the servers would weaken the promises, in words an operator can act on.
+//! Advice about server settings that weaken the limits, in sentences that an operator can act on.
+//!
+//! `facts` asks the servers, `rules` judges the answers.
 
 mod facts;
 mod rules;
@@ -9,30 +11,43 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-use self::facts::Facts;
+use self::facts::ServerFacts;
 use super::endpoint::Endpoint;
 use super::scout;
 use super::store::RedisStore;
 use crate::store::StoreError;
 
-/// Something about a server that makes Sluicegate promise less than it could, and how to change it.
+/// A setting of a server that weakens the limits, and how to change it.
 ///
-/// As text it is one sentence:
+/// [`RedisStore::advice`] returns one for each such setting. As text it is one sentence with the
+/// node, the setting, the consequence and the way out:
 ///
-/// ```text
-/// rl-0:6379: maxmemory-policy is allkeys-lru: … (CONFIG SET maxmemory-policy noeviction)
+/// ```
+/// use sluicegate::{Advice, Endpoint};
+///
+/// let advice = Advice {
+///     node: Endpoint::new("rl-0", 6379),
+///     setting: "timeout",
+///     found: "60 s".to_owned(),
+///     why: "it closes connections that are idle".to_owned(),
+///     change: "CONFIG SET timeout 0".to_owned(),
+/// };
+/// assert_eq!(
+///     advice.to_string(),
+///     "rl-0:6379: timeout is 60 s: it closes connections that are idle (CONFIG SET timeout 0)"
+/// );
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advice {
     /// The server.
     pub node: Endpoint,
-    /// The setting, or what else is looked at.
+    /// The setting, or another fact such as the version.
     pub setting: &'static str,
-    /// What it is now.
+    /// Its present value.
     pub found: String,
-    /// What that means for the limits.
+    /// The consequence for the limits.
     pub why: String,
-    /// What to do about it: a command, where there is one.
+    /// The way out: a command, where there is one.
     pub change: String,
 }
 
@@ -50,33 +65,43 @@ impl fmt::Display for Advice {
 }
 
 impl RedisStore {
-    /// Asks every node in use how it is set up, and says what should be changed; nothing when all is well.
+    /// Checks the settings of every node in use. Returns one [`Advice`] for each that should be
+    /// changed, and none when all is well.
     ///
-    /// For the start of a program and for its health page: it opens a connection of its own to each node, and takes twice
-    /// the connect timeout at most. What the user may not see is told as advice too. It is an error only when no node
-    /// answers.
+    /// Call it at the start of a program and from its health page, not per request: it opens a
+    /// connection of its own to each node, and takes up to twice the connect timeout. Settings that
+    /// the user may not read are advice too. It is an error only when no node answers.
+    ///
+    /// ```no_run
+    /// # async fn example(store: &sluicegate::RedisStore) -> Result<(), sluicegate::StoreError> {
+    /// for advice in store.advice().await? {
+    ///     eprintln!("{advice}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn advice(&self) -> Result<Vec<Advice>, StoreError> {
-        let patience = 2 * Duration::from_nanos(self.options().connect_timeout.get());
-        let deadline = Instant::now() + patience;
+        let timeout = 2 * Duration::from_nanos(self.options().connect_timeout.get());
+        let deadline = Instant::now() + timeout;
         self.start();
-        let found = timeout_at(deadline, scout::search(&self.context))
+        let found = timeout_at(deadline, scout::find_owners(&self.context))
             .await
             .map_err(|_| StoreError::TimedOut)?;
         let map = found.map_err(StoreError::Unavailable)?;
-        let mut asked = JoinSet::new();
+        let mut answers = JoinSet::new();
         for lane in map.lanes() {
-            let (node, dialing) = (lane.endpoint.clone(), self.context.dialing.clone());
-            asked.spawn(async move {
-                let facts = timeout_at(deadline, Facts::ask(&node, &dialing)).await;
+            let (node, dialer) = (lane.endpoint.clone(), self.context.dialer.clone());
+            answers.spawn(async move {
+                let facts = timeout_at(deadline, ServerFacts::ask(&node, &dialer)).await;
                 (
                     node,
-                    facts.unwrap_or_else(|_| Err(format!("no answer within {patience:?}"))),
+                    facts.unwrap_or_else(|_| Err(format!("no answer within {timeout:?}"))),
                 )
             });
         }
         let mut all = Vec::new();
         let (mut answered, mut silent) = (0, Vec::new());
-        while let Some(joined) = asked.join_next().await {
+        while let Some(joined) = answers.join_next().await {
             match joined {
                 Ok((node, Ok(facts))) => {
                     answered += 1;

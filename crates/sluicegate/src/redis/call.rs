@@ -1,142 +1,155 @@
-//! A call: one command on the wire and everybody who waits for its answer.
+//! A call: one command on the wire, and the requests that wait for its reply.
+//!
+//! `traffic` groups requests into calls and keeps the calls in the order in which they were
+//! written, because that is the order of the replies. The arguments of scripts are written by
+//! `script`.
 
 use sluicegate_core::Timestamp;
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
-use super::ask::{Ask, Work};
 use super::options::RedisClock;
-use super::script::{self, Now, Script};
+use super::request::{Operation, StoreRequest};
+use super::script::{self, RedisScript, ScriptTime};
 use super::wire;
 
-/// One command that was written and not answered yet.
+/// One command that was written and whose reply has not come yet.
 pub(super) struct Call {
-    /// Calls that were written together have the same number.
-    pub(super) launch: u64,
+    /// Number of the batch that it was written in. Calls of one batch are in flight together.
+    pub(super) batch: u64,
+    /// When it was written to the buffer of the connection.
     pub(super) sent: Instant,
-    pub(super) asks: Vec<Ask>,
+    /// The requests in it, in the order of their results in the reply. Empty for `ASKING`.
+    pub(super) requests: Vec<StoreRequest>,
     pub(super) kind: CallKind,
-    /// Times the node did not know the script.
-    pub(super) unknown: u8,
+    /// Number of times that the node replied `NOSCRIPT` to it.
+    pub(super) noscript_count: u8,
 }
 
-/// Which command it is.
+/// The command of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallKind {
-    /// The decide script, over the charges of all asks.
+    /// The decide script, for the charges of all its requests.
     Decide,
-    /// The refund script, for one ask.
+    /// The refund script, for one request.
     Refund,
-    /// `DEL`, for one ask.
+    /// `DEL`, for one request.
     Delete,
-    /// `GET`, for one ask.
+    /// `GET`, for one request.
     Get,
-    /// `SET`, for one ask.
+    /// `SET`, for one request.
     Put,
-    /// The swap script, for one ask.
+    /// The swap script, for one request.
     Swap,
-    /// `ASKING`, which goes before a call to a node that a slot is on its way to. Nobody waits for it.
+    /// `ASKING`, which precedes a call to a node that a slot is moving to. No request waits for it.
     Asking,
 }
 
 /// How a script is named in a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
-    /// By its digest.
+pub(super) enum ScriptForm {
+    /// By its digest, which is short but unknown to a node that restarted.
     Digest,
-    /// By its text, which the node then remembers.
+    /// By its source, which the node then remembers.
     Text,
 }
 
 impl Call {
-    /// A call over all of `asks`, which are of the same kind.
-    pub(super) fn new(launch: u64, asks: Vec<Ask>, sent: Instant) -> Self {
-        let kind = CallKind::of(&asks[0]);
+    /// A call for all of `requests`, which have the same kind of operation.
+    pub(super) fn new(batch: u64, requests: Vec<StoreRequest>, sent: Instant) -> Self {
+        let kind = CallKind::of(&requests[0]);
         Self {
-            launch,
+            batch,
             sent,
-            asks,
+            requests,
             kind,
-            unknown: 0,
+            noscript_count: 0,
         }
     }
 
-    pub(super) fn asking(launch: u64, sent: Instant) -> Self {
+    /// The `ASKING` that precedes a call.
+    pub(super) fn asking(batch: u64, sent: Instant) -> Self {
         Self {
-            launch,
+            batch,
             sent,
-            asks: Vec::new(),
+            requests: Vec::new(),
             kind: CallKind::Asking,
-            unknown: 0,
+            noscript_count: 0,
         }
     }
 
-    /// Appends the command; `body` is room for the part of it that has to be counted first.
+    /// Appends the command to `out`. `body` is a buffer to reuse: the arguments are written there
+    /// first, because RESP puts their number before them.
     pub(super) fn write(
         &self,
         out: &mut Vec<u8>,
         body: &mut Vec<u8>,
-        form: Form,
+        form: ScriptForm,
         clock: RedisClock,
     ) {
         body.clear();
         let strings = self.write_body(body, clock);
         match (self.kind.script(), form) {
             (Some(script), form) => {
-                wire::begin(out, 2 + strings);
+                wire::write_array_header(out, 2 + strings);
                 match form {
-                    Form::Digest => wire::bulk(out, b"EVALSHA"),
-                    Form::Text => wire::bulk(out, b"EVAL"),
+                    ScriptForm::Digest => wire::write_bulk(out, b"EVALSHA"),
+                    ScriptForm::Text => wire::write_bulk(out, b"EVAL"),
                 }
-                let name = if form == Form::Digest {
+                let name = if form == ScriptForm::Digest {
                     script.sha.as_bytes()
                 } else {
                     script.source.as_bytes()
                 };
-                wire::bulk(out, name);
+                wire::write_bulk(out, name);
             }
             (None, _) => {
-                wire::begin(out, 1 + strings);
-                wire::bulk(out, self.kind.command());
+                wire::write_array_header(out, 1 + strings);
+                wire::write_bulk(out, self.kind.command());
             }
         }
         out.extend_from_slice(body);
     }
 
-    /// Everything after the script; returns how many strings that is.
+    /// Appends everything after the name of the command or script; returns the number of strings.
     fn write_body(&self, body: &mut Vec<u8>, clock: RedisClock) -> usize {
-        let now = now(&self.asks, clock, self.sent);
-        match self.asks.first().map(|ask| &ask.work) {
-            Some(Work::Decide(_)) => {
-                let requests: SmallVec<[&[_]; 256]> =
-                    self.asks.iter().filter_map(Ask::items).collect();
+        let now = now(&self.requests, clock, self.sent);
+        match self.requests.first().map(|request| &request.operation) {
+            Some(Operation::Decide(_)) => {
+                let requests: SmallVec<[&[_]; 256]> = self
+                    .requests
+                    .iter()
+                    .filter_map(StoreRequest::charges)
+                    .collect();
                 script::write_decide(body, &requests, now)
             }
-            Some(Work::Refund { item, drawn }) => script::write_refund(body, item, *drawn, now),
-            Some(Work::Delete { key, .. }) => {
-                wire::bulk(body, key.as_bytes());
+            Some(Operation::Refund { charge, charged }) => {
+                script::write_refund(body, charge, *charged, now)
+            }
+            Some(Operation::Delete { key, .. }) => {
+                wire::write_bulk(body, key.as_bytes());
                 1
             }
-            Some(Work::Get { key }) => {
-                wire::bulk(body, key.as_bytes());
+            Some(Operation::Get { key }) => {
+                wire::write_bulk(body, key.as_bytes());
                 1
             }
-            Some(Work::Put { key, value, ttl_ms }) => {
-                wire::bulk(body, key.as_bytes());
-                wire::bulk(body, value);
-                wire::bulk(body, b"PX");
-                wire::bulk(body, ttl_ms.to_string().as_bytes());
+            Some(Operation::Put { key, value, ttl_ms }) => {
+                wire::write_bulk(body, key.as_bytes());
+                wire::write_bulk(body, value);
+                wire::write_bulk(body, b"PX");
+                wire::write_bulk(body, ttl_ms.to_string().as_bytes());
                 4
             }
-            Some(Work::Swap {
+            Some(Operation::Swap {
                 key,
                 read,
                 value,
                 ttl_ms,
             }) => {
                 let ttl_ms = ttl_ms.to_string();
-                for word in [b"1", key.as_bytes(), read, value, ttl_ms.as_bytes()] {
-                    wire::bulk(body, word);
+                for argument in [b"1", key.as_bytes(), read, value, ttl_ms.as_bytes()] {
+                    wire::write_bulk(body, argument);
                 }
                 5
             }
@@ -146,18 +159,18 @@ impl Call {
 }
 
 impl CallKind {
-    fn of(ask: &Ask) -> Self {
-        match ask.work {
-            Work::Decide(_) => Self::Decide,
-            Work::Refund { .. } => Self::Refund,
-            Work::Delete { .. } => Self::Delete,
-            Work::Get { .. } => Self::Get,
-            Work::Put { .. } => Self::Put,
-            Work::Swap { .. } => Self::Swap,
+    fn of(request: &StoreRequest) -> Self {
+        match request.operation {
+            Operation::Decide(_) => Self::Decide,
+            Operation::Refund { .. } => Self::Refund,
+            Operation::Delete { .. } => Self::Delete,
+            Operation::Get { .. } => Self::Get,
+            Operation::Put { .. } => Self::Put,
+            Operation::Swap { .. } => Self::Swap,
         }
     }
 
-    fn script(self) -> Option<&'static Script> {
+    fn script(self) -> Option<&'static RedisScript> {
         match self {
             Self::Decide => Some(script::decide_script()),
             Self::Refund => Some(script::refund_script()),
@@ -166,7 +179,7 @@ impl CallKind {
         }
     }
 
-    /// The name of its command.
+    /// Name of the command. Scripts do not come here: they go by `EVALSHA` or `EVAL`.
     fn command(self) -> &'static [u8] {
         match self {
             Self::Get => b"GET",
@@ -178,26 +191,15 @@ impl CallKind {
     }
 }
 
-impl Ask {
-    pub(super) fn items(&self) -> Option<&[super::Item]> {
-        match &self.work {
-            Work::Decide(items) => Some(items),
-            Work::Refund { .. }
-            | Work::Delete { .. }
-            | Work::Get { .. }
-            | Work::Put { .. }
-            | Work::Swap { .. } => None,
-        }
-    }
-}
-
-/// The time that the script goes by.
-fn now(asks: &[Ask], clock: RedisClock, sent: Instant) -> Now {
-    let by_callers_clock =
-        |at: &dyn Fn(&Ask) -> Timestamp| asks.iter().map(at).max().unwrap_or_default();
+/// The clock argument of a script. A call of several requests takes the latest of their times.
+fn now(requests: &[StoreRequest], clock: RedisClock, sent: Instant) -> ScriptTime {
+    let callers_time =
+        |at: &dyn Fn(&StoreRequest) -> Timestamp| requests.iter().map(at).max().unwrap_or_default();
     match clock {
-        RedisClock::Server => Now::Server,
-        RedisClock::Replica => Now::Replica(by_callers_clock(&|ask| ask.by_callers_clock(sent))),
-        RedisClock::Given => Now::Given(by_callers_clock(&|ask| ask.asked_at)),
+        RedisClock::Server => ScriptTime::Server,
+        RedisClock::Replica => {
+            ScriptTime::Replica(callers_time(&|request| request.callers_time(sent)))
+        }
+        RedisClock::Given => ScriptTime::Given(callers_time(&|request| request.submitted_at)),
     }
 }

@@ -1,25 +1,52 @@
-//! The driver of a lane: dials its node, moves bytes, and notices when the node is away or back.
+//! The driver of a lane: one task that dials a node, moves bytes, and notices when the node is away
+//! or back.
+//!
+//! The idea: one task owns everything about one connection, so nothing here needs a lock. It
+//! alternates between two phases, `connect` and `serve`. In both it minds deadlines: a caller
+//! gets its response in time while a dial hangs, and while a node accepts bytes and never replies.
+//!
+//! ```text
+//! connect ──ok──▶ serve ──▶ Lost: requests wait for the next dial ─▶ connect
+//!    │ failed       │ ────▶ Away: requests fail until a dial succeeds ─▶ connect
+//!    └─▶ away, wait └─────▶ Retired: requests go to the new owner, the task ends
+//! ```
+//!
+//! **Invariant:** bytes that were written are never written again, as nobody knows how much of a
+//! broken call Redis has performed. What may be sent again, and to whom, is decided by `traffic`,
+//! which does no I/O; the driver only carries out its events.
+//!
+//! A broken connection does not mean a node that is away: a restart or an idle timeout breaks it,
+//! and the next dial succeeds within milliseconds. So callers wait for that one dial. Silence is
+//! different: a node that hangs may hang for minutes, and waiting would cost every caller the whole
+//! deadline. That is why there are two ends and not one.
+
+mod buffers;
 
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::time::{Instant, sleep_until};
 
-use super::ask::{Ask, Fault};
-use super::context::Context;
-use super::dial::Link;
+use self::buffers::{OutgoingBytes, read_some};
+use super::context::StoreContext;
+use super::dial::NodeConnection;
 use super::endpoint::Endpoint;
 use super::health;
-use super::lane::{Counters, Lane};
+use super::lane::{Lane, LaneCounters};
 use super::probe;
 use super::recovery::Backoff;
-use super::traffic::{Event, Traffic};
+use super::request::{RequestError, StoreRequest};
+use super::traffic::{Traffic, TrafficEvent};
 use super::wire::{self, Reply};
 
+/// Starts the driver of a lane on the current runtime. [`StoreContext`] holds a pointer to it.
+pub(super) fn start(lane: Arc<Lane>, context: Arc<StoreContext>) {
+    Arc::clone(&context).spawn(drive(lane, context));
+}
+
 /// Serves a lane until it is retired.
-pub(super) async fn drive(lane: Arc<Lane>, context: Arc<Context>) {
+async fn drive(lane: Arc<Lane>, context: Arc<StoreContext>) {
     let traffic = Traffic::new(Arc::clone(&context), Arc::clone(&lane));
     let backoff = Backoff::random(context.options.recovery);
     let mut driver = Driver {
@@ -30,90 +57,97 @@ pub(super) async fn drive(lane: Arc<Lane>, context: Arc<Context>) {
         lane,
         context,
         first_dial: true,
-        announced: None,
+        logged_up: None,
     };
     loop {
-        let link = match driver.connect().await {
-            Ok(link) => link,
-            Err(Retired) => break,
+        let connection = match driver.connect().await {
+            Ok(connection) => connection,
+            Err(LaneRetired) => break,
         };
-        match driver.serve(link).await {
-            End::Retired => break,
-            End::Lost(why) => {
-                driver.traffic.lose(&why);
-                driver.lane.set_connecting();
+        match driver.serve(connection).await {
+            ConnectionEnd::Retired => break,
+            ConnectionEnd::Lost(reason) => {
+                driver.traffic.connection_lost(&reason);
+                driver.lane.mark_connecting();
             }
-            End::Away(why) => {
-                driver.traffic.lose(&why);
-                driver.away(&why);
+            ConnectionEnd::Away(reason) => {
+                driver.traffic.connection_lost(&reason);
+                driver.report_away(&reason);
             }
         }
     }
-    driver.leave();
-    // Dropping the driver closes the lane.
+    driver.close_lane();
+    // Dropping the driver closes the lane, here and when the runtime ends.
 }
 
+/// One driver. Its traffic outlives connections: unsent requests wait for the next one.
 struct Driver {
     lane: Arc<Lane>,
-    context: Arc<Context>,
+    context: Arc<StoreContext>,
     traffic: Traffic,
-    inbox: Vec<Ask>,
-    /// Room for the next reply.
+    /// List to reuse for requests on their way from the lane to the queue.
+    inbox: Vec<StoreRequest>,
+    /// List to reuse for the elements of the next reply.
     spare_replies: Vec<Reply>,
     backoff: Backoff,
+    /// True until the first dial, which may take longer than others.
     first_dial: bool,
-    /// What the log says last of the node: whether it is up.
-    announced: Option<bool>,
+    /// State of the node in the last log line: true for up. Each change is logged once.
+    logged_up: Option<bool>,
 }
 
-/// Nobody routes to this lane any more.
-struct Retired;
+/// The lane was retired while the driver dialled.
+struct LaneRetired;
 
-/// Why a connection is no longer used.
-enum End {
+/// The reason why a connection is no longer used.
+enum ConnectionEnd {
     Retired,
-    /// It broke. The node may well be there: callers wait for the next dial.
+    /// It broke. The node is probably there: requests wait for the next dial.
     Lost(String),
-    /// The node does not answer, or says that it cannot: callers wait for nothing.
+    /// The node does not answer, or says that it cannot: requests fail at once.
     Away(String),
 }
 
 impl Driver {
-    /// Dials until the node answers; callers are answered in time meanwhile.
-    async fn connect(&mut self) -> Result<Link, Retired> {
+    /// Dials until the node answers. The waits between attempts grow as the options say.
+    async fn connect(&mut self) -> Result<NodeConnection, LaneRetired> {
         loop {
             if self.lane.is_retired() {
-                return Err(Retired);
+                return Err(LaneRetired);
             }
             let started = Instant::now();
             let wait = Duration::from_nanos(self.backoff.next_wait().get());
             match self.dial_once(wait).await {
-                Ok(link) => {
-                    self.lane.set_up();
-                    if self.announced.replace(true) != Some(true) {
+                Ok(connection) => {
+                    self.lane.mark_up();
+                    if self.logged_up.replace(true) != Some(true) {
                         health::log_up(&self.lane.endpoint);
                     }
                     self.backoff.reset();
-                    return Ok(link);
+                    return Ok(connection);
                 }
-                Err(_) if self.lane.is_retired() => return Err(Retired),
-                Err(why) => self.away(&why),
+                Err(_) if self.lane.is_retired() => return Err(LaneRetired),
+                Err(reason) => self.report_away(&reason),
             }
             self.context.router.wake_scout();
-            // The next attempt starts `wait` after this one did, or when the lane is not needed any more.
+            // The wait counts from the start of the attempt, so a dial that hangs costs no extra.
             let next = pin!(sleep_until(started + wait));
             tokio::select! {
                 () = next => {}
-                () = self.lane.retired() => return Err(Retired),
+                () = self.lane.wait_until_retired() => return Err(LaneRetired),
             }
         }
     }
 
-    async fn dial_once(&mut self, wait: Duration) -> Result<Link, String> {
+    /// Dials once. Requests that arrive meanwhile are taken in, and respond at their deadlines.
+    async fn dial_once(&mut self, wait: Duration) -> Result<NodeConnection, String> {
+        /// Enough for a handshake over half the world.
         const LEAST: Duration = Duration::from_millis(250);
-        Counters::add(&self.lane.counters.dials, 1);
+        LaneCounters::add(&self.lane.counters.dials, 1);
         let longest = Duration::from_nanos(self.context.options.connect_timeout.get());
-        // The very first dial has the time that a slow handshake takes; later ones give way to the next.
+        // The very first dial has all the time that the options give. Later ones end when the next
+        // is due: a new attempt reaches a node that has come back sooner than an old one that
+        // hangs.
         let limit = if std::mem::take(&mut self.first_dial) {
             longest
         } else {
@@ -124,123 +158,142 @@ impl Driver {
             async { tokio::time::timeout(limit, probe::connect(&lane.endpoint, &context)).await };
         let mut attempt = pin!(attempt);
         loop {
-            self.collect();
+            self.take_submitted();
             if self.lane.is_retired() {
-                return Err("not needed any more".to_owned());
+                return Err("the node is no longer used".to_owned());
             }
             let tick = self.traffic.expire(Instant::now());
             let tick = tick.unwrap_or_else(|| Instant::now() + longest);
             tokio::select! {
                 dialled = &mut attempt => {
-                    return dialled.unwrap_or_else(|_| Err(format!("no answer from {} within {limit:?}", self.lane.endpoint)));
+                    let node = &self.lane.endpoint;
+                    let late = |_| Err(format!("no answer from {node} within {limit:?}"));
+                    return dialled.unwrap_or_else(late);
                 }
-                () = self.lane.rung() => {}
+                () = self.lane.woken() => {}
                 () = sleep_until(tick) => {}
             }
         }
     }
 
-    /// The node is away: whoever waits is told, and so is the log, once.
-    fn away(&mut self, why: &str) {
-        self.lane.set_away(why);
-        if self.announced.replace(false) != Some(false) {
-            health::log_away(&self.lane.endpoint, why);
+    /// Fails everything that waits, because the node is away. Logs it the first time.
+    fn report_away(&mut self, reason: &str) {
+        self.lane.mark_away(reason);
+        if self.logged_up.replace(false) != Some(false) {
+            health::log_away(&self.lane.endpoint, reason);
         }
-        for ask in self.traffic.take_unsent() {
-            ask.tell(Err(Fault::Away(why.to_owned())));
+        for request in self.traffic.take_unsent() {
+            request.respond(Err(RequestError::Unavailable(reason.to_owned())));
         }
         self.context.router.wake_scout();
     }
 
     /// Moves bytes until the connection or the lane ends.
-    async fn serve(&mut self, link: Link) -> End {
-        const READ_AHEAD: usize = 16 * 1024;
-        let (mut reader, writer) = tokio::io::split(link);
-        let mut outgoing = Outgoing {
-            writer,
-            bytes: Vec::new(),
-            written: 0,
-            flushed: true,
-        };
+    ///
+    /// Each round sends what has arrived, and then waits for whichever comes first: bytes from the
+    /// node, room for bytes to it, a submission, or the alarm. Every branch can be dropped
+    /// without losing anything, because the buffers live outside of it.
+    async fn serve(&mut self, connection: NodeConnection) -> ConnectionEnd {
+        let (mut reader, writer) = tokio::io::split(connection);
+        let mut outgoing = OutgoingBytes::new(writer);
         let mut incoming = Vec::with_capacity(READ_AHEAD);
-        let mut tick = pin!(sleep_until(Instant::now()));
-        let mut tick_at: Option<Instant> = None;
+        let mut alarm = pin!(sleep_until(Instant::now()));
+        let mut alarm_at: Option<Instant> = None;
         loop {
             let now = Instant::now();
-            let arrived = self.collect();
+            let earliest = self.take_submitted();
             if self.lane.is_retired() {
-                self.hand_over();
-                if self.traffic.is_quiet() {
-                    return End::Retired;
+                self.resubmit_unsent();
+                if self.traffic.is_idle() {
+                    return ConnectionEnd::Retired;
                 }
             } else {
-                self.traffic.launch(&mut outgoing.bytes, now);
+                self.traffic.send_queued(&mut outgoing.bytes, now);
             }
-            let sooner = arrived.into_iter().chain(self.traffic.next_retry()).min();
-            if let Some(at) = sooner
-                && tick_at.is_none_or(|set| at < set)
+            let wanted = earliest.into_iter().chain(self.traffic.next_retry()).min();
+            if let Some(at) = wanted
+                && alarm_at.is_none_or(|set| at < set)
             {
-                tick_at = Some(at);
-                tick.as_mut().reset(at);
+                alarm_at = Some(at);
+                alarm.as_mut().reset(at);
             }
             incoming.reserve(READ_AHEAD);
             tokio::select! {
-                read = read_some(&mut reader, &mut incoming) => match read {
-                    Ok(()) => {
-                        if let Err(end) = self.take_replies(&mut incoming, &mut outgoing.bytes) {
-                            return end;
-                        }
-                    }
-                    Err(why) => return End::Lost(format!("{}: {why}", self.lane.endpoint)),
-                },
-                wrote = outgoing.progress(), if !outgoing.is_done() => {
-                    if let Err(why) = wrote {
-                        return End::Lost(format!("{}: {why}", self.lane.endpoint));
+                read = read_some(&mut reader, &mut incoming) => {
+                    let taken = match read {
+                        Ok(()) => self.take_replies(&mut incoming, &mut outgoing.bytes),
+                        Err(reason) => Err(self.lost(&reason)),
+                    };
+                    if let Err(end) = taken {
+                        return end;
                     }
                 }
-                () = self.lane.rung() => {}
-                () = &mut tick, if tick_at.is_some() => {
-                    let now = Instant::now();
-                    let next = self.traffic.expire(now);
-                    let look = (!self.traffic.is_quiet()).then_some(now + STALL_CHECK);
-                    tick_at = next.into_iter().chain(look).min().map(|at| at.max(now + TICK));
-                    if let Some(at) = tick_at {
-                        tick.as_mut().reset(at);
+                wrote = outgoing.progress(), if !outgoing.is_done() => {
+                    if let Err(reason) = wrote {
+                        return self.lost(&reason);
                     }
-                    if let Some(why) = self.stalled(now) {
-                        return End::Away(why);
+                }
+                () = self.lane.woken() => {}
+                () = &mut alarm, if alarm_at.is_some() => {
+                    let now = Instant::now();
+                    alarm_at = self.next_alarm(now);
+                    if let Some(at) = alarm_at {
+                        alarm.as_mut().reset(at);
+                    }
+                    if let Some(reason) = self.stalled(now) {
+                        return ConnectionEnd::Away(reason);
                     }
                 }
             }
         }
     }
 
-    /// Takes in what was put into the lane, and says which deadline of it comes first.
-    fn collect(&mut self) -> Option<Instant> {
-        self.lane.take_asks(&mut self.inbox);
-        let first = self.inbox.iter().map(|ask| ask.deadline).min();
+    /// Responds to requests whose deadline has come, and returns when to look again: at the next
+    /// deadline, and now and then while calls are in flight, to notice a silent node.
+    fn next_alarm(&mut self, now: Instant) -> Option<Instant> {
+        let deadline = self.traffic.expire(now);
+        let stall_check = (!self.traffic.is_idle()).then_some(now + STALL_CHECK);
+        let next = deadline.into_iter().chain(stall_check).min();
+        next.map(|at| at.max(now + ALARM_STEP))
+    }
+
+    fn lost(&self, reason: &str) -> ConnectionEnd {
+        ConnectionEnd::Lost(format!("{}: {reason}", self.lane.endpoint))
+    }
+
+    /// Moves submitted requests from the lane to the queue. Returns the earliest of their
+    /// deadlines.
+    fn take_submitted(&mut self) -> Option<Instant> {
+        self.lane.take_requests(&mut self.inbox);
+        let first = self.inbox.iter().map(|request| request.deadline).min();
         self.inbox
             .drain(..)
-            .for_each(|ask| self.traffic.accept(ask));
+            .for_each(|request| self.traffic.enqueue(request));
         first
     }
 
-    /// Gives what was not sent to whoever owns it now.
-    fn hand_over(&mut self) {
-        for ask in self.traffic.take_unsent() {
-            self.context.submit(ask);
+    /// Gives every request that was not sent to the current owner of its keys.
+    fn resubmit_unsent(&mut self) {
+        for request in self.traffic.take_unsent() {
+            self.context.router.submit(request);
         }
     }
 
-    /// The lane is not needed any more: who still knocked at it goes to the owner.
-    fn leave(&mut self) {
-        self.hand_over();
-        for ask in self.lane.close() {
-            self.context.submit(ask);
+    /// Closes a retired lane. Requests that still arrived in it go to the current owner.
+    fn close_lane(&mut self) {
+        self.resubmit_unsent();
+        for request in self.lane.close() {
+            self.context.router.submit(request);
         }
     }
 
-    fn take_replies(&mut self, incoming: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<(), End> {
+    /// Handles every complete reply in `incoming` and removes it. A reply may cause new calls,
+    /// which are appended to `out`.
+    fn take_replies(
+        &mut self,
+        incoming: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ConnectionEnd> {
         let mut taken = 0;
         let end = loop {
             match wire::parse_into(&incoming[taken..], &mut self.spare_replies) {
@@ -258,66 +311,93 @@ impl Driver {
                         break Err(end);
                     }
                 }
-                Err(wrong) => break Err(End::Away(format!("{}: {wrong}", self.lane.endpoint))),
+                Err(error) => {
+                    break Err(ConnectionEnd::Away(format!(
+                        "{}: {error}",
+                        self.lane.endpoint
+                    )));
+                }
             }
         };
         incoming.drain(..taken);
         end
     }
 
-    fn handle(&mut self, event: Event) -> Result<(), End> {
-        let own = &self.lane.endpoint;
-        let named = |host: String, port| {
-            Endpoint::new(
-                if host.is_empty() {
-                    own.host().to_owned()
-                } else {
-                    host
-                },
-                port,
-            )
-        };
+    /// Carries out an event of a reply: places its requests, or ends the connection.
+    fn handle(&mut self, event: TrafficEvent) -> Result<(), ConnectionEnd> {
         match event {
-            Event::Moved {
+            TrafficEvent::Moved {
                 slot,
                 host,
                 port,
-                asks,
+                requests,
             } => {
-                let owner = self.context.moved(slot, named(host, port));
-                for ask in asks.into_iter().filter_map(|ask| ask.sent_on(false)) {
-                    self.context.submit_to(&owner, ask);
-                }
-                Ok(())
-            }
-            Event::Elsewhere { host, port, asks } => {
-                let owner = self.context.lane(named(host, port));
-                for ask in asks.into_iter().filter_map(|ask| ask.sent_on(true)) {
-                    self.context.submit_to(&owner, ask);
-                }
-                Ok(())
-            }
-            Event::Demoted { asks } => {
-                self.context.router.demoted(&self.lane);
-                for ask in asks
+                let owner = self.context.slot_moved(slot, self.named_node(host, port));
+                for request in requests
                     .into_iter()
-                    .chain(self.traffic.take_unsent())
-                    .filter_map(|ask| ask.sent_on(false))
+                    .filter_map(|request| request.redirected(false))
                 {
-                    self.context.submit(ask);
+                    self.context.router.submit_to(&owner, request);
                 }
-                // What else is under way there will be refused as well, and sent on: the lane ends after that.
-                if self.lane.is_retired() {
-                    return Ok(());
-                }
-                // Where nobody else can be found, the same node is dialled again: a name may lead elsewhere now.
-                Err(End::Lost(format!("{own} is a replica now")))
+                Ok(())
             }
-            Event::Away(why) => Err(End::Away(format!("{own}: {why}"))),
+            TrafficEvent::Redirected {
+                host,
+                port,
+                requests,
+            } => {
+                let owner = self.context.lane(self.named_node(host, port));
+                for request in requests
+                    .into_iter()
+                    .filter_map(|request| request.redirected(true))
+                {
+                    self.context.router.submit_to(&owner, request);
+                }
+                Ok(())
+            }
+            TrafficEvent::Demoted { requests } => self.leave_replica(requests),
+            TrafficEvent::Away(reason) => Err(ConnectionEnd::Away(format!(
+                "{}: {reason}",
+                self.lane.endpoint
+            ))),
         }
     }
 
-    /// A connection on which nothing has come back for so long that it is given up.
+    /// The node that a redirection names; an empty host is that of the node that sent it.
+    fn named_node(&self, host: String, port: u16) -> Endpoint {
+        if host.is_empty() {
+            return Endpoint::new(self.lane.endpoint.host(), port);
+        }
+        Endpoint::new(host, port)
+    }
+
+    /// Sends the requests on to the new primary, after the node said that it is a replica.
+    fn leave_replica(&mut self, requests: Vec<StoreRequest>) -> Result<(), ConnectionEnd> {
+        self.context.router.report_demotion(&self.lane);
+        for request in requests
+            .into_iter()
+            .chain(self.traffic.take_unsent())
+            .filter_map(|request| request.redirected(false))
+        {
+            self.context.router.submit(request);
+        }
+        // The calls still in flight will fail the same way and be redirected; the lane ends after
+        // them.
+        if self.lane.is_retired() {
+            return Ok(());
+        }
+        // No other primary is known yet. Dialling the same name may lead to it.
+        Err(ConnectionEnd::Lost(format!(
+            "{} is a replica now",
+            self.lane.endpoint
+        )))
+    }
+
+    /// The reason to give up a connection on which no reply has come for too long; `None` while it
+    /// is fine.
+    ///
+    /// Silence counts from the deadline of the oldest call. A second of it is enough; 300 ms are if
+    /// several requests have timed out, which a single slow command would not cause.
     fn stalled(&self, now: Instant) -> Option<String> {
         const TIMEOUTS: u32 = 5;
         const SILENCE: Duration = Duration::from_millis(300);
@@ -338,72 +418,26 @@ impl Driver {
 }
 
 impl Drop for Driver {
-    /// Also when the runtime goes away under the driver: no caller is left waiting.
+    /// Responds to every request that is left, also when the runtime ends under the driver.
     fn drop(&mut self) {
-        let gone = Fault::Away("the connection was closed".to_owned());
+        let closed = RequestError::closed();
         self.context.router.forget(&self.lane);
-        for ask in self
+        for request in self
             .lane
             .close()
             .into_iter()
             .chain(self.traffic.take_unsent())
         {
-            ask.tell(Err(gone.clone()));
+            request.respond(Err(closed.clone()));
         }
-        self.traffic.lose("the connection was closed");
+        self.traffic.connection_lost("the connection was closed");
     }
 }
 
-/// No ask waits longer than this for its deadline to be noticed.
-const TICK: Duration = Duration::from_millis(1);
-/// How often a connection that says nothing is looked at.
+/// The alarm does not go off more often than this, so a response at the deadline is at most this
+/// late.
+const ALARM_STEP: Duration = Duration::from_millis(1);
+/// How often a connection with calls in flight is checked for silence.
 const STALL_CHECK: Duration = Duration::from_millis(100);
-
-/// Bytes on their way out.
-struct Outgoing {
-    writer: WriteHalf<Link>,
-    bytes: Vec<u8>,
-    written: usize,
-    flushed: bool,
-}
-
-impl Outgoing {
-    fn is_done(&self) -> bool {
-        self.bytes.is_empty() && self.flushed
-    }
-
-    /// Writes some; may be dropped at any time without losing count.
-    async fn progress(&mut self) -> Result<(), String> {
-        if self.bytes.is_empty() {
-            self.writer
-                .flush()
-                .await
-                .map_err(|error| error.to_string())?;
-            self.flushed = true;
-            return Ok(());
-        }
-        self.flushed = false;
-        let wrote = self
-            .writer
-            .write(&self.bytes[self.written..])
-            .await
-            .map_err(|error| error.to_string())?;
-        if wrote == 0 {
-            return Err("closed while writing".to_owned());
-        }
-        self.written += wrote;
-        if self.written == self.bytes.len() {
-            self.bytes.clear();
-            self.written = 0;
-        }
-        Ok(())
-    }
-}
-
-async fn read_some(reader: &mut ReadHalf<Link>, into: &mut Vec<u8>) -> Result<(), String> {
-    match reader.read_buf(into).await {
-        Ok(0) => Err("closed by the server".to_owned()),
-        Ok(_) => Ok(()),
-        Err(error) => Err(error.to_string()),
-    }
-}
+/// Bytes to read at once. A batch of replies is smaller; a larger one takes several reads.
+const READ_AHEAD: usize = 16 * 1024;

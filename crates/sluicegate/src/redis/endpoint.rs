@@ -1,4 +1,4 @@
-//! Where a server listens.
+//! The address of a server: a host and a port.
 
 use std::error::Error;
 use std::fmt;
@@ -6,14 +6,23 @@ use std::hash::{Hash, Hasher};
 use std::net::Ipv6Addr;
 use std::str::FromStr;
 
-/// A host and a port, written `rl-0:6379`, `rl-0` or `[::1]:6379`.
+/// Host and port of a server, written `rl-0:6379`, `rl-0` or `[::1]:6379`.
 ///
-/// Without a port, it is that of Redis (6379), or of the sentinels (26379) in [`RedisOptions::sentinel`].
+/// Without a port it is 6379, or 26379 in [`RedisOptions::sentinel`].
+///
+/// ```
+/// use sluicegate::Endpoint;
+///
+/// let endpoint: Endpoint = "rl-0".parse().unwrap();
+/// assert_eq!((endpoint.host(), endpoint.port()), ("rl-0", 6379));
+/// assert_eq!(Endpoint::new("::1", 6380).to_string(), "[::1]:6380");
+/// ```
 ///
 /// [`RedisOptions::sentinel`]: crate::RedisOptions::sentinel
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     host: String,
+    /// `None` if none was written: the default depends on who listens there.
     port: Option<u16>,
 }
 
@@ -21,7 +30,7 @@ impl Endpoint {
     const REDIS_PORT: u16 = 6_379;
     pub(super) const SENTINEL_PORT: u16 = 26_379;
 
-    /// The port `port` of `host`; an IPv6 address stands without brackets.
+    /// An endpoint of `host`, which is a name or an address; an IPv6 address without brackets.
     pub fn new(host: impl Into<String>, port: u16) -> Self {
         Self {
             host: host.into(),
@@ -29,12 +38,12 @@ impl Endpoint {
         }
     }
 
-    /// The name or address; an IPv6 address stands without brackets.
+    /// The name or address; an IPv6 address without brackets.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// The port.
+    /// The port; 6379 if none was written.
     pub fn port(&self) -> u16 {
         self.port.unwrap_or(Self::REDIS_PORT)
     }
@@ -79,8 +88,8 @@ impl FromStr for Endpoint {
             return Err(ParseEndpointError::Credentials);
         }
         let (host, port) = match text.strip_prefix('[') {
-            Some(rest) => bracketed(rest)?,
-            None => plain(text)?,
+            Some(rest) => split_bracketed(rest)?,
+            None => split_name(text)?,
         };
         let port = port.map(parse_port).transpose()?;
         Ok(Self {
@@ -90,7 +99,8 @@ impl FromStr for Endpoint {
     }
 }
 
-fn bracketed(rest: &str) -> Result<(&str, Option<&str>), ParseEndpointError> {
+/// Splits `::1]:6379`, the text behind an opening bracket, into address and port.
+fn split_bracketed(rest: &str) -> Result<(&str, Option<&str>), ParseEndpointError> {
     let (host, after) = rest
         .split_once(']')
         .ok_or(ParseEndpointError::NotAnIpv6Address)?;
@@ -103,7 +113,8 @@ fn bracketed(rest: &str) -> Result<(&str, Option<&str>), ParseEndpointError> {
     }
 }
 
-fn plain(text: &str) -> Result<(&str, Option<&str>), ParseEndpointError> {
+/// Splits `rl-0:6379` into name and port.
+fn split_name(text: &str) -> Result<(&str, Option<&str>), ParseEndpointError> {
     const HOST_LENGTH_MAX: usize = 253;
     let (host, port) = text
         .split_once(':')
@@ -122,7 +133,7 @@ fn plain(text: &str) -> Result<(&str, Option<&str>), ParseEndpointError> {
 }
 
 fn parse_port(text: &str) -> Result<u16, ParseEndpointError> {
-    // `parse` alone takes `+1`.
+    // `parse` alone accepts `+1`.
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     match text.parse() {
         Ok(port) if is_number && port > 0 => Ok(port),
@@ -130,21 +141,29 @@ fn parse_port(text: &str) -> Result<u16, ParseEndpointError> {
     }
 }
 
-/// Why a text is no endpoint. It does not repeat the text, which may hold a password that was written in the wrong place.
+/// The reason why a text is no endpoint.
+///
+/// It does not repeat the text, which may hold a password in the wrong place.
+///
+/// ```
+/// use sluicegate::{Endpoint, ParseEndpointError};
+///
+/// assert_eq!("rl-0:0".parse::<Endpoint>(), Err(ParseEndpointError::Port));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ParseEndpointError {
-    /// There is an `@`.
+    /// There is an `@`: user and password are options of their own.
     Credentials,
-    /// There is nothing before the port.
+    /// The host is missing.
     NoHost,
-    /// The host has characters that no host has, or is too long.
+    /// The host has invalid characters or is too long.
     Host,
-    /// There is something else between brackets.
+    /// The text in brackets is no IPv6 address.
     NotAnIpv6Address,
-    /// There are several colons.
+    /// There are several colons: an IPv6 address needs brackets.
     NoBrackets,
-    /// What follows the host is not `:` and a port.
+    /// The port is invalid.
     Port,
 }
 
@@ -156,8 +175,8 @@ impl fmt::Display for ParseEndpointError {
             Self::Host => {
                 "the host may hold letters, digits, '.', '-' and '_', at most 253 of them (expected host:port)"
             }
-            Self::NotAnIpv6Address => "no IPv6 address between the brackets (expected [::1]:6379)",
-            Self::NoBrackets => "an IPv6 address stands in brackets (expected [::1]:6379)",
+            Self::NotAnIpv6Address => "invalid IPv6 address in brackets (expected [::1]:6379)",
+            Self::NoBrackets => "an IPv6 address needs brackets (expected [::1]:6379)",
             Self::Port => "the port must be a number from 1 to 65535 (expected host:port)",
         })
     }

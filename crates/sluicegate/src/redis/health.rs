@@ -1,67 +1,106 @@
-//! What is known about the nodes, as data, and the one place that logs changes.
+//! The state of the nodes as data, and the functions that log about them.
 
 use super::endpoint::Endpoint;
 use super::waits::RedisWaits;
 
-/// The state of a Redis store, for metrics, readiness and dashboards.
+/// The state of a [`RedisStore`](crate::RedisStore), for metrics, readiness checks and dashboards.
+///
+/// ```no_run
+/// # fn example(store: &sluicegate::RedisStore) {
+/// let health = store.health();
+/// if !health.is_up() {
+///     for node in &health.nodes {
+///         eprintln!("{}: {:?}", node.endpoint, node.state);
+///     }
+/// }
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedisHealth {
-    /// Every node that decisions go to now.
+    /// Every node that decisions go to now; empty before the first decision, and while no primary
+    /// is known.
     pub nodes: Vec<NodeHealth>,
-    /// Requests denied from this replica's memory, without a call.
+    /// Requests that this replica denied from memory, without a call to Redis.
     pub local_denials: u64,
-    /// Counters found that are not ours: of another type, or unreadable.
+    /// Replies that found a value under one of our keys that is no counter of ours.
     pub foreign_values: u64,
-    /// How long decisions waited.
+    /// Durations of the decisions in Redis.
     pub waits: RedisWaits,
 }
 
 impl RedisHealth {
-    /// Whether every node answers.
+    /// Returns true when there are nodes and all of them answer.
     pub fn is_up(&self) -> bool {
         !self.nodes.is_empty() && self.nodes.iter().all(|node| node.state == NodeState::Up)
     }
 }
 
-/// One node.
+/// The state of one node.
+///
+/// ```
+/// use sluicegate::{NodeHealth, NodeState};
+///
+/// fn describe(node: &NodeHealth) -> String {
+///     match &node.state {
+///         NodeState::Up => format!("{} is up", node.endpoint),
+///         NodeState::Connecting => format!("{} is being dialled", node.endpoint),
+///         NodeState::Away { error } => format!("{} is away: {error}", node.endpoint),
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeHealth {
-    /// Where it is.
+    /// Address of the node.
     pub endpoint: Endpoint,
-    /// Whether it answers.
+    /// State of the connection.
     pub state: NodeState,
-    /// What happened so far.
+    /// Counts since the first dial.
     pub counts: NodeCounts,
 }
 
-/// Whether a node answers.
+/// State of the connection to a node.
+///
+/// ```
+/// use sluicegate::NodeState;
+///
+/// let away = NodeState::Away { error: "rl-0:6379: cannot connect: refused".to_owned() };
+/// assert_ne!(away, NodeState::Up);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeState {
-    /// It is being dialled; requests wait for it, up to their deadline.
+    /// The node is being dialled; requests wait for it until their deadline.
     Connecting,
-    /// It answers.
+    /// The node answers.
     Up,
-    /// It does not; requests meet the failure policy at once, and it is probed in the background.
+    /// The node does not answer. Requests get the failure policy at once, and the node is dialled
+    /// in the background.
     Away {
-        /// What it said last, or what went wrong.
+        /// The last error, which names the node.
         error: String,
     },
 }
 
-/// What happened on the way to one node so far.
+/// Counts of one node.
+///
+/// ```
+/// use sluicegate::NodeCounts;
+///
+/// let counts = NodeCounts { calls: 10, decisions: 250, ..NodeCounts::default() };
+/// assert_eq!(counts.decisions / counts.calls, 25, "decisions per call");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeCounts {
-    /// Script calls; one call carries everything that waits.
+    /// Calls that were sent; one call carries everything that waits.
     pub calls: u64,
-    /// Decisions that these calls carried.
+    /// Decisions in these calls.
     pub decisions: u64,
-    /// Decisions that were not answered in time.
+    /// Requests without a response by their deadline.
     pub timeouts: u64,
-    /// Connections that were dialled.
+    /// Attempts to connect.
     pub dials: u64,
-    /// Scripts sent again because the node had forgotten them.
+    /// Calls sent again with the source of the script, because the node did not know it.
     pub script_reloads: u64,
-    /// Calls answered by an error.
+    /// Calls that the node answered with an error.
     pub errors: u64,
 }
 

@@ -1,42 +1,61 @@
 //! The store that all replicas share: counters in Redis or Valkey, one script call per decision.
 //!
 //! ```text
-//! decide ─shadows─▶ Ask ─router─▶ Lane ─driver─▶ Call ─▶ Redis
-//!    ▲   denies from memory                        │ one script over everything that waits
-//!    └──────────────── outcome ◀─ Answer ◀─────────┘
+//! decide ─shadows─▶ StoreRequest ─router─▶ Lane ─driver─▶ Call ─script─▶ Redis
+//!    ▲   denies from memory                                │ one call for everything that waits
+//!    └───────────── outcomes ◀─ StoreResponse ◀────────────┘
 //! ```
 //!
-//! A [`lane`] leads to one node and has one [`driver`], which dials, writes, reads and notices trouble; the [`scout`]
-//! finds out which node owns which keys, and the [`router`] remembers it. Every ask carries its deadline and is answered
-//! by whoever holds it when that has come.
+//! A [`lane`] leads to one node and has one [`driver`], a task that dials, writes, reads and
+//! notices failures. The [`scout`] finds out which node owns which keys, and the [`router`]
+//! remembers it. Every request carries its deadline, and whichever part holds the request when the
+//! deadline passes responds to it: the pending list of the scout, the lane or the driver.
+//!
+//! **Order of the modules.** Each module uses only modules of the rows above it and those before it
+//! in its own row, so there is no cycle. One step goes the other way at run time: a new lane needs
+//! a driver, which uses nearly everything. [`context`] therefore keeps a function pointer to start
+//! it.
+//!
+//! | row | modules |
+//! |---|---|
+//! | values | `endpoint`, `secret`, `recovery`, `slot`, `wire`, `charge`, `options_error` |
+//! | options | `options`, then `validate`, then `url` |
+//! | protocol | `script`, `server_error`, `dial` |
+//! | one request | `request`, `call`, `waits`, `health`, `shadow` |
+//! | shared state | `lane`, `router`, then `context`, then `probe` |
+//! | one connection | `responses`, `traffic`, `driver` |
+//! | the store | `scout`, `sender`, `multi_slot`, `store`, then `values`, `advice`, `search` |
 
 mod advice;
-mod answers;
-mod ask;
 mod call;
-mod complaint;
+mod charge;
 mod context;
 mod dial;
 mod driver;
 mod endpoint;
 mod health;
 mod lane;
+mod multi_slot;
 mod options;
 mod options_error;
-mod parts;
 mod probe;
 mod recovery;
+mod request;
+mod responses;
 mod router;
 mod scout;
 mod script;
 mod search;
 mod secret;
+mod sender;
+mod server_error;
 mod shadow;
 pub(crate) mod slot;
 mod store;
 mod traffic;
 mod url;
 mod validate;
+mod values;
 mod waits;
 mod wire;
 
@@ -50,21 +69,3 @@ pub use search::{FoundKeys, KeySearch};
 pub use secret::{Credentials, Secret, SecretError};
 pub use store::RedisStore;
 pub use waits::RedisWaits;
-
-use sluicegate_core::Quota;
-use smallvec::SmallVec;
-
-/// One charge on its way to Redis.
-#[derive(Clone, Debug)]
-struct Item {
-    /// The counter's name there.
-    key: String,
-    /// The same, as a number that is this process's own.
-    hash: u64,
-    quota: Quota,
-    cost: u64,
-    enforced: bool,
-}
-
-/// The charges of one request, nearly always one.
-type Items = SmallVec<[Item; 1]>;

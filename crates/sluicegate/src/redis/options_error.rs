@@ -1,16 +1,29 @@
-//! What is wrong with the options of a Redis store, all at once.
+//! The error of options that have mistakes, all of them at once.
 
 use std::error::Error;
 use std::fmt;
 
-/// Every mistake in [`RedisOptions`](crate::RedisOptions), each beginning with its field as the configuration names it.
-/// No message holds a password.
+/// Every mistake in [`RedisOptions`](crate::RedisOptions).
+///
+/// Each begins with the name of its field in the configuration file. No message holds a password.
+///
+/// ```
+/// let error = sluicegate::RedisOptions::from_url("redis+cluster://a,a/1").unwrap_err();
+/// assert_eq!(
+///     error.mistakes(),
+///     [
+///         "store.redis.endpoints: a:6379 is named twice",
+///         "store.redis.database: a cluster has only database 0 (got 1)",
+///     ]
+/// );
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OptionsError {
     mistakes: Vec<String>,
 }
 
 impl OptionsError {
+    /// An error with one mistake.
     pub(super) fn new(field: &str, what: impl fmt::Display) -> Self {
         Self {
             mistakes: vec![format!("{field}: {what}")],
@@ -31,11 +44,11 @@ impl fmt::Display for OptionsError {
 
 impl Error for OptionsError {}
 
-/// Collects mistakes while options are looked through.
+/// Collects mistakes while options are checked.
 #[derive(Default)]
-pub(super) struct Mistakes(Vec<String>);
+pub(super) struct MistakeList(Vec<String>);
 
-impl Mistakes {
+impl MistakeList {
     pub(super) fn push(&mut self, field: &str, what: impl fmt::Display) {
         self.0.push(format!("{field}: {what}"));
     }

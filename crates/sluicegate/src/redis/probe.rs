@@ -1,41 +1,53 @@
-//! A connection is good when the node behind it answers in time and is the one we want.
+//! Single questions to a node over a connection of their own, and the check of a new connection.
+//!
+//! Drivers call `connect`; the scout, `advice` and `search` ask through `query` and `query_once`.
+//! Nothing here is on the way of a decision.
 
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
 
-use super::context::Context;
-use super::dial::{Blame, Dialing, Link, dial};
+use super::context::StoreContext;
+use super::dial::{Dialer, FailureClass, NodeConnection, dial};
 use super::endpoint::Endpoint;
 use super::options::RedisMode;
 use super::wire::{self, Reply};
 
-/// Dials a node and makes sure that it can decide: it answers in time, and is a primary where that matters.
-pub(super) async fn connect(endpoint: &Endpoint, context: &Context) -> Result<Link, String> {
-    let mut link = dial(endpoint, &context.dialing)
-        .await
-        .map_err(|error| match error.blame() {
-            Blame::Settings => format!("{error}; check store.redis in the configuration"),
-            Blame::Away => error.to_string(),
-        })?;
-    let told = |why: String| format!("{endpoint}: {why}");
+/// Dials a node and checks that it can decide: it is a primary, and it answers within the deadline.
+///
+/// Without this check a node that accepts connections but hangs would count as up after each dial,
+/// and requests would run into their deadline again and again.
+pub(super) async fn connect(
+    endpoint: &Endpoint,
+    context: &StoreContext,
+) -> Result<NodeConnection, String> {
+    let mut connection =
+        dial(endpoint, &context.dialer)
+            .await
+            .map_err(|error| match error.class() {
+                FailureClass::Configuration => {
+                    format!("{error}; check store.redis in the configuration")
+                }
+                FailureClass::Unavailable => error.to_string(),
+            })?;
+    let at_node = |reason: String| format!("{endpoint}: {reason}");
     let is_standalone = matches!(context.options.mode, RedisMode::Standalone);
     if !matches!(context.options.mode, RedisMode::Cluster) {
-        match ask(&mut link, &[b"ROLE"]).await.map_err(told)? {
+        match query(&mut connection, &[b"ROLE"]).await.map_err(at_node)? {
             role if is_primary(&role) => {}
-            // Where there is only one node to ask, it need not be allowed to tell.
+            // A single server needs no permission for ROLE: there is no other node to find.
             Reply::Error(error) if error.starts_with("NOPERM") && is_standalone => {}
-            Reply::Error(error) => return Err(told(error)),
+            Reply::Error(error) => return Err(at_node(error)),
             _ => return Err(format!("{endpoint} is not a primary")),
         }
     }
-    // The first answer of a node that was stopped may be late; the second shows how it is now.
+    // A node that was suspended answers the first ping late; the second shows how it is now.
     for _ in 0..2 {
         let started = Instant::now();
-        match ask(&mut link, &[b"PING"]).await.map_err(told)? {
-            Reply::Error(error) if !error.starts_with("NOPERM") => return Err(told(error)),
-            _ if started.elapsed() <= context.deadline.max(LEAST) => return Ok(link),
+        match query(&mut connection, &[b"PING"]).await.map_err(at_node)? {
+            Reply::Error(error) if !error.starts_with("NOPERM") => return Err(at_node(error)),
+            _ if started.elapsed() <= context.deadline.max(LEAST) => return Ok(connection),
             _ => {}
         }
     }
@@ -45,45 +57,52 @@ pub(super) async fn connect(endpoint: &Endpoint, context: &Context) -> Result<Li
     ))
 }
 
-/// With deadlines of a millisecond or two, a ping may be late without harm.
+/// A ping may take this long even where the deadline is shorter: on a new connection it is slower
+/// than a call later.
 const LEAST: Duration = Duration::from_millis(20);
 
-/// Asks one thing over a connection of its own.
-pub(super) async fn ask_once(
+/// Sends one command over a new connection. A reply that is an error becomes an `Err`.
+pub(super) async fn query_once(
     endpoint: &Endpoint,
-    dialing: &Dialing,
+    dialer: &Dialer,
     command: &[&[u8]],
 ) -> Result<Reply, String> {
-    let mut link = dial(endpoint, dialing)
+    let mut connection = dial(endpoint, dialer)
         .await
         .map_err(|error| error.to_string())?;
-    match ask(&mut link, command)
+    match query(&mut connection, command)
         .await
-        .map_err(|why| format!("{endpoint}: {why}"))?
+        .map_err(|reason| format!("{endpoint}: {reason}"))?
     {
         Reply::Error(error) => Err(format!("{endpoint}: {error}")),
         reply => Ok(reply),
     }
 }
 
-/// Asks one thing and waits for its answer; the caller minds the time.
-pub(super) async fn ask(link: &mut Link, command: &[&[u8]]) -> Result<Reply, String> {
+/// Sends one command and waits for its reply. There is no timeout here: the caller sets it.
+pub(super) async fn query(
+    connection: &mut NodeConnection,
+    command: &[&[u8]],
+) -> Result<Reply, String> {
     let mut bytes = Vec::new();
     wire::write_command(&mut bytes, command);
     let io = |error: std::io::Error| error.to_string();
-    link.write_all(&bytes).await.map_err(io)?;
-    link.flush().await.map_err(io)?;
-    read(link, &mut Vec::new()).await
+    connection.write_all(&bytes).await.map_err(io)?;
+    connection.flush().await.map_err(io)?;
+    read_reply(connection, &mut Vec::new()).await
 }
 
-/// The next answer; what follows it stays in `buffer`.
-pub(super) async fn read(link: &mut Link, buffer: &mut Vec<u8>) -> Result<Reply, String> {
+/// Reads the next reply; bytes behind it stay in `buffer`.
+pub(super) async fn read_reply(
+    connection: &mut NodeConnection,
+    buffer: &mut Vec<u8>,
+) -> Result<Reply, String> {
     loop {
-        if let Some((reply, length)) = wire::parse(buffer).map_err(|wrong| wrong.to_string())? {
+        if let Some((reply, length)) = wire::parse(buffer).map_err(|error| error.to_string())? {
             buffer.drain(..length);
             return Ok(reply);
         }
-        if link
+        if connection
             .read_buf(buffer)
             .await
             .map_err(|error| error.to_string())?
@@ -94,7 +113,7 @@ pub(super) async fn read(link: &mut Link, buffer: &mut Vec<u8>) -> Result<Reply,
     }
 }
 
-/// Whether the answer to `ROLE` is a primary's.
+/// Returns true when the reply to `ROLE` is that of a primary.
 pub(super) fn is_primary(role: &Reply) -> bool {
     matches!(role, Reply::Array(parts) if matches!(parts.first(), Some(Reply::Bulk(name)) if name == b"master"))
 }

@@ -1,10 +1,22 @@
-//! How long to wait before the next attempt to reach a store that is away.
+//! The waits between attempts to reach a server that is away.
+//!
+//! Drivers and the scout each have a [`Backoff`] of their own.
 
 use std::hash::{BuildHasher, RandomState};
 
 use sluicegate_core::Nanos;
 
-/// The delays between attempts: they double from `base` to `cap`.
+/// The delays between attempts to reach a server that is away: they double from `base` to `cap`.
+///
+/// A random part is added, so that replicas which lost a server together do not return together.
+///
+/// ```
+/// use sluicegate::{Nanos, Recovery};
+///
+/// let gentle = Recovery { base: Nanos::SECOND, cap: Nanos::from_secs(30) };
+/// let delays: Vec<u64> = (0..7).map(|failures| gentle.delay(failures).as_secs_ceil()).collect();
+/// assert_eq!(delays, [1, 2, 4, 8, 16, 30, 30]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recovery {
     /// The first delay.
@@ -14,8 +26,7 @@ pub struct Recovery {
 }
 
 impl Recovery {
-    /// The delay after `failures` failed attempts that followed a first one, without jitter: with 1 s and 30 s these are
-    /// 1, 2, 4, 8, 16, 30, 30 … seconds.
+    /// The delay after the first failed attempt and `failures` more, without the random part.
     pub fn delay(self, failures: u32) -> Nanos {
         let doubled = match 1_u64.checked_shl(failures) {
             Some(factor) => self.base.get().saturating_mul(factor),
@@ -25,8 +36,8 @@ impl Recovery {
     }
 }
 
-/// 50 ms up to 1 s, so that service is normal within a second of healing. 1 s up to 30 s is the gentle setting for very
-/// large fleets.
+/// From 50 ms to 1 s, so that decisions are normal again within a second after the server is back.
+/// From 1 s to 30 s is a gentle setting for very large fleets.
 impl Default for Recovery {
     fn default() -> Self {
         Self {
@@ -36,16 +47,18 @@ impl Default for Recovery {
     }
 }
 
-/// The waits of one connection that is being restored.
+/// The waits of one task that tries to reach a server.
 ///
-/// A wait is the delay plus a uniform jitter of 0..delay, so that replicas which lost the store together do not come back
-/// together. Where that sum could pass the cap, the wait is drawn from cap/2 to 9/10 of the cap instead: waits of up to
-/// twice the cap would break the promise that service is normal within one cap (a second, by default) of healing, and the
-/// last tenth is left for dialing.
+/// A wait is the delay plus a uniform jitter of 0..delay. Where that sum could exceed the cap, the
+/// wait is drawn from cap/2 to 9/10 of the cap instead: otherwise it could be twice the cap, and
+/// decisions must be normal again within one cap after the server is back. The last tenth is left
+/// for dialling.
 #[derive(Clone, Debug)]
 pub(super) struct Backoff {
     recovery: Recovery,
+    /// Failed attempts since the last reset.
     failures: u32,
+    /// State of the random numbers.
     random: u64,
 }
 
@@ -76,7 +89,7 @@ impl Backoff {
         self.uniform(cap / 2, cap - cap / 10)
     }
 
-    /// Starts again from the base: the store has answered.
+    /// Starts again from the base, because the server has answered.
     pub(super) fn reset(&mut self) {
         self.failures = 0;
     }
@@ -86,6 +99,7 @@ impl Backoff {
         self.uniform(0, bound.saturating_sub(1)).get()
     }
 
+    /// A random number from `from` to `to`, both included.
     fn uniform(&mut self, from: u64, to: u64) -> Nanos {
         let span = u128::from(to.saturating_sub(from)) + 1;
         let share = (u128::from(self.next_random()) * span) >> 64;

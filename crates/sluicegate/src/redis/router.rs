@@ -1,4 +1,13 @@
-//! Which lane an ask takes.
+//! Which lane a request takes.
+//!
+//! The router holds the map from slots to lanes, which every caller reads without a
+//! lock, and the list of open lanes, one per node. The scout replaces the map whenever it finds
+//! other owners; drivers correct a single slot when a node says `MOVED`.
+//!
+//! **Invariant:** the map changes only while the list of lanes is locked. A whole map retires every
+//! lane that it does not lead to, and the drivers of those lanes resubmit what they hold. A lane in
+//! the map may still close at any time, because its runtime may end, so a submit that finds a
+//! closed lane reads the map again.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -6,42 +15,47 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use arc_swap::ArcSwap;
 use tokio::sync::Notify;
 
-use super::ask::{Ask, Fault};
-use super::context::Context;
-use super::driver;
 use super::endpoint::Endpoint;
 use super::lane::Lane;
+use super::request::{RequestError, StoreRequest};
 use super::slot::SLOTS;
 
-/// The nodes that are known, and which of them owns what.
+/// The known nodes, and which of them owns which keys.
 pub(super) struct Router {
-    map: ArcSwap<Map>,
-    /// Where asks wait while no owner is known. Closed while there is no scout.
-    lobby: ArcSwap<Lane>,
+    /// Read by every request; written under the lock of `lanes`.
+    map: ArcSwap<OwnerMap>,
+    /// Lane without a node, in which requests wait while no owner is known. The scout empties it.
+    /// It is closed while there is no scout.
+    pending: ArcSwap<Lane>,
+    /// Every lane that has a driver and is not retired.
     lanes: Mutex<HashMap<Endpoint, Arc<Lane>>>,
+    /// Wakes the scout before its usual pause is over.
     scout: Notify,
 }
 
-/// Who owns which key.
-pub(super) enum Map {
-    /// Nobody is known: asks wait in the lobby until the scout has found out, or their time is up.
+/// The owner of each key.
+pub(super) enum OwnerMap {
+    /// No owner is known. Requests wait in this pending lane until the scout finds one, or until
+    /// their deadline.
     Unknown(Arc<Lane>),
     /// One primary owns all keys.
     Primary(Arc<Lane>),
-    /// Each slot has its owner.
+    /// Each slot of a cluster has its owner.
     Slots(SlotMap),
 }
 
 /// The owners of a cluster's slots.
 #[derive(Clone)]
 pub(super) struct SlotMap {
-    pub(super) lanes: Vec<Arc<Lane>>,
-    /// A place in `lanes`, or [`SlotMap::NOBODY`].
-    pub(super) owner_of: Vec<u16>,
+    /// Each owner once, in no particular order.
+    lanes: Vec<Arc<Lane>>,
+    /// For each slot an index into `lanes`, or [`SlotMap::NOBODY`].
+    owner_of: Vec<u16>,
 }
 
 impl SlotMap {
-    pub(super) const NOBODY: u16 = u16::MAX;
+    /// Index that is beyond any list of lanes: no node serves the slot.
+    const NOBODY: u16 = u16::MAX;
 
     pub(super) fn new() -> Self {
         Self {
@@ -50,9 +64,9 @@ impl SlotMap {
         }
     }
 
-    /// Gives slots to a lane.
+    /// Makes a lane the owner of some slots. Slots beyond the last one are ignored.
     pub(super) fn assign(&mut self, slots: std::ops::RangeInclusive<u16>, lane: &Arc<Lane>) {
-        let place = self
+        let index = self
             .lanes
             .iter()
             .position(|known| Arc::ptr_eq(known, lane))
@@ -62,7 +76,7 @@ impl SlotMap {
             });
         for slot in slots {
             if let Some(owner) = self.owner_of.get_mut(usize::from(slot)) {
-                *owner = place as u16;
+                *owner = index as u16;
             }
         }
     }
@@ -73,8 +87,8 @@ impl SlotMap {
     }
 }
 
-impl Map {
-    /// Every node that asks go to.
+impl OwnerMap {
+    /// Every lane that leads to a node.
     pub(super) fn lanes(&self) -> &[Arc<Lane>] {
         match self {
             Self::Unknown(_) => &[],
@@ -92,45 +106,106 @@ impl Map {
 }
 
 impl Router {
-    /// Knows nobody; its lobby is closed until there is a scout.
+    /// A router that knows no owner. Its pending lane is closed until there is a scout.
     pub(super) fn new() -> Self {
-        let lobby = Arc::new(Lane::new(Endpoint::new("", 0)));
-        lobby.close();
-        let map = ArcSwap::from_pointee(Map::Unknown(Arc::clone(&lobby)));
+        let pending = Arc::new(Lane::new(Endpoint::new("", 0)));
+        pending.close();
+        let map = ArcSwap::from_pointee(OwnerMap::Unknown(Arc::clone(&pending)));
         Self {
             map,
-            lobby: ArcSwap::from(lobby),
+            pending: ArcSwap::from(pending),
             lanes: Mutex::default(),
             scout: Notify::new(),
         }
     }
 
-    /// A new lobby, if there is no scout: whoever gets it has to send one.
-    pub(super) fn open(&self) -> Option<Arc<Lane>> {
-        if !self.lobby.load().is_closed() {
+    /// A new pending lane if there is no scout; the caller that gets it must start one. `None` when
+    /// a scout is at work, which is the usual case and costs one look at the lane.
+    pub(super) fn open_pending(&self) -> Option<Arc<Lane>> {
+        if !self.pending.load().is_closed() {
             return None;
         }
-        let _one_at_a_time = self.lanes();
-        if !self.lobby.load().is_closed() {
+        // Several callers may come here at once; the lock lets one of them start a scout.
+        let _guard = self.lock();
+        if !self.pending.load().is_closed() {
             return None;
         }
-        let lobby = Arc::new(Lane::new(Endpoint::new("", 0)));
-        self.lobby.store(Arc::clone(&lobby));
-        self.map.store(Arc::new(Map::Unknown(Arc::clone(&lobby))));
-        Some(lobby)
+        let pending = Arc::new(Lane::new(Endpoint::new("", 0)));
+        self.pending.store(Arc::clone(&pending));
+        self.map
+            .store(Arc::new(OwnerMap::Unknown(Arc::clone(&pending))));
+        Some(pending)
     }
 
-    pub(super) fn map(&self) -> arc_swap::Guard<Arc<Map>> {
+    pub(super) fn map(&self) -> arc_swap::Guard<Arc<OwnerMap>> {
         self.map.load()
     }
 
-    /// Puts another map in force; lanes that it does not lead to are retired.
-    pub(super) fn publish(&self, map: Map) {
-        self.put(&mut self.lanes(), map);
+    /// Puts a request into the lane of the owner of its keys. Every request gets a response, here
+    /// if it finds no lane.
+    pub(super) fn submit(&self, mut request: StoreRequest) {
+        /// A lane may close between reading the map and submitting; then there is a newer map.
+        const TRIES: usize = 3;
+        for _ in 0..TRIES {
+            let map = self.map();
+            let Some(lane) = map.lane(request.slot) else {
+                self.wake_scout();
+                return request.respond(Err(RequestError::Unavailable(
+                    "no node serves the slot of the key".to_owned(),
+                )));
+            };
+            match lane.submit(request) {
+                None => return,
+                Some(rejected) => request = rejected,
+            }
+        }
+        self.wake_scout();
+        request.respond(Err(RequestError::closed()));
     }
 
-    /// The map comes first: what a retired lane gives back must find its new owner.
-    fn put(&self, lanes: &mut HashMap<Endpoint, Arc<Lane>>, map: Map) {
+    /// Puts a request into the lane of a node that another node named; into the lane of the owner
+    /// of its keys if that lane has closed meanwhile.
+    pub(super) fn submit_to(&self, lane: &Lane, request: StoreRequest) {
+        if let Some(request) = lane.submit(request) {
+            self.submit(request);
+        }
+    }
+
+    /// The lane to a node. `start` gives a new lane its driver.
+    pub(super) fn lane(&self, endpoint: Endpoint, start: impl FnOnce(&Arc<Lane>)) -> Arc<Lane> {
+        find_or_open(&mut self.lock(), endpoint, start)
+    }
+
+    /// Corrects the owner of one slot, which a node has just named, and wakes the scout for the
+    /// rest of the map. Returns the owner's lane.
+    pub(super) fn slot_moved(
+        &self,
+        slot: u16,
+        owner: Endpoint,
+        start: impl FnOnce(&Arc<Lane>),
+    ) -> Arc<Lane> {
+        // Held throughout: otherwise a whole map could come between, and either retire the lane or
+        // be overwritten by this older copy.
+        let mut lanes = self.lock();
+        let lane = find_or_open(&mut lanes, owner, start);
+        if let OwnerMap::Slots(slots) = &**self.map() {
+            let mut slots = slots.clone();
+            slots.assign(slot..=slot, &lane);
+            // No lane is retired here: one that lost its last slot goes with the next whole map.
+            self.map.store(Arc::new(OwnerMap::Slots(slots)));
+        }
+        drop(lanes);
+        self.wake_scout();
+        lane
+    }
+
+    /// Replaces the map and retires the lanes that it does not lead to.
+    pub(super) fn publish(&self, map: OwnerMap) {
+        self.install(&mut self.lock(), map);
+    }
+
+    /// Stores the map first: a retired lane resubmits its requests, which must find the new owner.
+    fn install(&self, lanes: &mut HashMap<Endpoint, Arc<Lane>>, map: OwnerMap) {
         let map = Arc::new(map);
         self.map.store(Arc::clone(&map));
         lanes.retain(|_, lane| {
@@ -142,191 +217,50 @@ impl Router {
         });
     }
 
-    /// Wakes whoever looks for the owners.
+    /// Makes the scout look for the owners soon.
     pub(super) fn wake_scout(&self) {
         self.scout.notify_one();
     }
 
+    /// Waits for [`Router::wake_scout`]; one call before the wait is enough.
     pub(super) async fn scout_woken(&self) {
         self.scout.notified().await;
     }
 
-    /// A primary turned out to be one no more.
-    pub(super) fn demoted(&self, lane: &Arc<Lane>) {
-        let mut lanes = self.lanes();
-        if matches!(&**self.map(), Map::Primary(primary) if Arc::ptr_eq(primary, lane)) {
-            self.put(&mut lanes, Map::Unknown(self.lobby.load_full()));
+    /// Notes that a primary has become a replica. A late report about a primary that was replaced
+    /// already changes nothing.
+    pub(super) fn report_demotion(&self, lane: &Arc<Lane>) {
+        let mut lanes = self.lock();
+        if matches!(&**self.map(), OwnerMap::Primary(primary) if Arc::ptr_eq(primary, lane)) {
+            self.install(&mut lanes, OwnerMap::Unknown(self.pending.load_full()));
         }
         drop(lanes);
         self.wake_scout();
     }
 
-    /// A lane has ended.
+    /// Removes a lane whose driver has ended, so that the next use of the node opens another one.
     pub(super) fn forget(&self, lane: &Arc<Lane>) {
-        self.lanes().retain(|_, known| !Arc::ptr_eq(known, lane));
+        self.lock().retain(|_, known| !Arc::ptr_eq(known, lane));
     }
 
-    fn lanes(&self) -> MutexGuard<'_, HashMap<Endpoint, Arc<Lane>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Endpoint, Arc<Lane>>> {
         self.lanes.lock().expect("no holder of this lock panics")
     }
 }
 
-impl Context {
-    /// Brings an ask to the owner of its keys. Every ask is answered, sooner or later.
-    pub(super) fn submit(self: &Arc<Self>, mut ask: Ask) {
-        /// A lane may end between our look at the map and our knock; then there is another map already.
-        const TRIES: usize = 3;
-        for _ in 0..TRIES {
-            let map = self.router.map();
-            let Some(lane) = map.lane(ask.slot) else {
-                self.router.wake_scout();
-                return ask.tell(Err(Fault::Away(
-                    "no node serves the slot of the key".to_owned(),
-                )));
-            };
-            match lane.submit(ask) {
-                None => return,
-                Some(back) => ask = back,
-            }
-        }
-        self.router.wake_scout();
-        ask.tell(Err(Fault::Away("the connection was closed".to_owned())));
+fn find_or_open(
+    lanes: &mut HashMap<Endpoint, Arc<Lane>>,
+    endpoint: Endpoint,
+    start: impl FnOnce(&Arc<Lane>),
+) -> Arc<Lane> {
+    if let Some(known) = lanes
+        .get(&endpoint)
+        .filter(|lane| !lane.is_closed() && !lane.is_retired())
+    {
+        return Arc::clone(known);
     }
-
-    /// Brings an ask to a node that another one named; to the owner of its keys if that lane has ended meanwhile.
-    pub(super) fn submit_to(self: &Arc<Self>, lane: &Arc<Lane>, ask: Ask) {
-        if let Some(ask) = lane.submit(ask) {
-            self.submit(ask);
-        }
-    }
-
-    /// The lane to a node; dialled when it is new.
-    pub(super) fn lane(self: &Arc<Self>, endpoint: Endpoint) -> Arc<Lane> {
-        self.lane_among(&mut self.router.lanes(), endpoint)
-    }
-
-    fn lane_among(
-        self: &Arc<Self>,
-        lanes: &mut HashMap<Endpoint, Arc<Lane>>,
-        endpoint: Endpoint,
-    ) -> Arc<Lane> {
-        if let Some(known) = lanes
-            .get(&endpoint)
-            .filter(|lane| !lane.is_closed() && !lane.is_retired())
-        {
-            return Arc::clone(known);
-        }
-        let lane = Arc::new(Lane::new(endpoint.clone()));
-        lanes.insert(endpoint, Arc::clone(&lane));
-        self.spawn(driver::drive(Arc::clone(&lane), Arc::clone(self)));
-        lane
-    }
-
-    /// A slot has another owner: that is believed at once, and the rest of the map is asked for.
-    pub(super) fn moved(self: &Arc<Self>, slot: u16, owner: Endpoint) -> Arc<Lane> {
-        // Held throughout: a whole map that came between would retire the lane, or be overwritten by this older one.
-        let mut lanes = self.router.lanes();
-        let lane = self.lane_among(&mut lanes, owner);
-        if let Map::Slots(slots) = &**self.router.map() {
-            let mut slots = slots.clone();
-            slots.assign(slot..=slot, &lane);
-            // Nothing is retired here: lanes that lost their last slot go with the next whole map.
-            self.router.map.store(Arc::new(Map::Slots(slots)));
-        }
-        drop(lanes);
-        self.router.wake_scout();
-        lane
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use sluicegate_core::{Nanos, Timestamp};
-    use tokio::sync::oneshot;
-    use tokio::time::{Instant, timeout};
-
-    use super::*;
-    use crate::redis::ask::{Asked, Work};
-    use crate::redis::dial::Dialing;
-    use crate::redis::options::RedisOptions;
-
-    fn context() -> Arc<Context> {
-        let mut options = RedisOptions::standalone(Endpoint::new("127.0.0.1", 1));
-        options.connect_timeout = Nanos::from_secs(60);
-        let dialing = Dialing::prepare(&options).unwrap();
-        Arc::new(Context::new(options, dialing, None))
-    }
-
-    /// A lane without a driver: what comes in stays.
-    fn quiet_lane() -> Arc<Lane> {
-        Arc::new(Lane::new(Endpoint::new("127.0.0.1", 2)))
-    }
-
-    fn ask() -> Ask {
-        let now = Instant::now();
-        let (answer, _) = oneshot::channel();
-        let work = Work::Delete {
-            key: "counter".to_owned(),
-            hash: 1,
-        };
-        let asked_at = Timestamp::from_nanos(1);
-        let deadline = now + Duration::from_secs(60);
-        let answer = Some(answer);
-        Asked {
-            work,
-            slot: 0,
-            asked_at,
-            asked: now,
-            asked_by: asked_at,
-            deadline,
-            hops: 0,
-            asking: false,
-            answer,
-        }
-        .into()
-    }
-
-    fn asks_in(lane: &Lane) -> usize {
-        let mut asks = Vec::new();
-        lane.take_asks(&mut asks);
-        asks.len()
-    }
-
-    #[tokio::test]
-    async fn who_knocks_at_a_lane_that_has_ended_is_sent_to_the_owner() {
-        let (context, old, new) = (context(), quiet_lane(), quiet_lane());
-        context.router.publish(Map::Primary(Arc::clone(&new)));
-        old.close();
-        context.submit_to(&old, ask());
-        assert_eq!(asks_in(&new), 1);
-    }
-
-    #[tokio::test]
-    async fn what_waits_for_a_dial_goes_to_the_owner_when_the_lane_is_retired() {
-        // Takes the connection and never says a word.
-        let node = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (context, new) = (context(), quiet_lane());
-        let old = context.lane(Endpoint::new(
-            "127.0.0.1",
-            node.local_addr().unwrap().port(),
-        ));
-        context.router.publish(Map::Primary(Arc::clone(&old)));
-        context.submit(ask());
-        let _connection = node.accept().await.unwrap();
-        context.router.publish(Map::Primary(Arc::clone(&new)));
-        timeout(Duration::from_secs(10), new.rung())
-            .await
-            .expect("the ask comes over");
-        assert_eq!(asks_in(&new), 1);
-    }
-
-    #[tokio::test]
-    async fn a_demotion_that_comes_late_leaves_the_new_primary_alone() {
-        let (context, old, new) = (context(), quiet_lane(), quiet_lane());
-        context.router.publish(Map::Primary(Arc::clone(&new)));
-        context.router.demoted(&old);
-        assert!(matches!(&**context.router.map(), Map::Primary(lane) if Arc::ptr_eq(lane, &new)));
-    }
+    let lane = Arc::new(Lane::new(endpoint.clone()));
+    lanes.insert(endpoint, Arc::clone(&lane));
+    start(&lane);
+    lane
 }

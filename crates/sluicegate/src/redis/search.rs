@@ -1,4 +1,7 @@
-//! Which counters there are: a look through the names in the store, no longer than its bounds allow.
+//! Finds counters by their names, with `SCAN`, within bounds.
+//!
+//! It is for operators. Redis is single-threaded, so a scan asks for few names at a time, and gives
+//! up after a number of names or seconds instead of delaying decisions.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,93 +17,117 @@ use super::{probe, scout};
 use crate::layout::KeyLayout;
 use crate::store::StoreError;
 
-/// Which counters somebody wants to see.
+/// The counters to look for with [`RedisStore::search`].
+///
+/// ```
+/// use sluicegate::KeySearch;
+///
+/// let search = KeySearch { limit: Some("per-ip"), contains: "203.0.113.", most: 50 };
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct KeySearch<'a> {
-    /// Of this limit only.
+    /// Only counters of this limit; `None` for all limits.
     pub limit: Option<&'a str>,
-    /// With this anywhere in the text of their keys.
+    /// Only keys whose text contains this; empty for all keys.
     pub contains: &'a str,
-    /// No more than so many.
+    /// The largest number of keys to return.
     pub most: usize,
 }
 
-/// What a look through the store found.
+/// The keys that [`RedisStore::search`] found.
+///
+/// ```no_run
+/// # async fn example(store: &sluicegate::RedisStore) -> Result<(), sluicegate::StoreError> {
+/// use sluicegate::KeySearch;
+///
+/// let found = store.search(KeySearch { limit: Some("per-ip"), contains: "", most: 50 }).await?;
+/// for text in &found.texts {
+///     println!("{text}");
+/// }
+/// if !found.is_all {
+///     println!("there may be more");
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundKeys {
-    /// The texts of keys, in order. That of a key too long for the store ends in a `#` and a digest.
+    /// Texts of the keys in alphabetical order, such as `per-ip:203.0.113.7`. The text of a very
+    /// long key ends in `#` and a digest.
     pub texts: Vec<String>,
-    /// How many names were looked at, ours and others'.
+    /// Number of names that were read, those of other programs included.
     pub looked_at: u64,
-    /// Whether those were all; otherwise there may be more keys.
+    /// True when every name was read and every match is in `texts`.
     pub is_all: bool,
 }
 
-/// Names that are asked for at a time: Redis is busy with them for a fraction of a millisecond, and others have their turn in between.
+/// Names per `SCAN`: Redis is busy for a fraction of a millisecond, and serves others in between.
 const NAMES_AT_ONCE: &str = "500";
-/// Names that are looked at, whatever is found.
+/// Names that are read at most.
 const LOOKED_AT_MAX: u64 = 100_000;
-const LOOK_TIMEOUT: Duration = Duration::from_secs(3);
+/// The longest that a whole search takes.
+const SEARCH_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl RedisStore {
-    /// Looks for counters by their names, over a connection of its own to each node.
+    /// Finds counters by their names, over a connection of its own to each node.
     ///
-    /// For operators: it looks at 100,000 names or for three seconds at most, says so when there may be more, and never asks for
-    /// more names at once than a moment takes. The user needs `+scan` for it and for nothing else. Only [`KeyLayout::Readable`]
-    /// has names that tell their keys.
+    /// For operators, not for requests. It reads at most 100,000 names for at most three seconds,
+    /// in steps that do not delay decisions, and says when there may be more. The Redis user needs
+    /// `+scan` for it, which nothing else needs. It works with [`KeyLayout::Readable`] only: other
+    /// layouts store digests.
     pub async fn search(&self, wanted: KeySearch<'_>) -> Result<FoundKeys, StoreError> {
         if self.options().key_layout != KeyLayout::Readable {
             return Err(StoreError::Unavailable(
-                "only key_layout: readable has names that tell their keys".to_owned(),
+                "keys can be searched only with key_layout: readable".to_owned(),
             ));
         }
         self.start();
-        let deadline = Instant::now() + LOOK_TIMEOUT;
-        let map = timeout_at(deadline, scout::search(&self.context))
+        let deadline = Instant::now() + SEARCH_TIMEOUT;
+        let map = timeout_at(deadline, scout::find_owners(&self.context))
             .await
             .map_err(|_| StoreError::TimedOut)?;
         let map = map.map_err(StoreError::Unavailable)?;
-        let mut look = Look {
+        let mut scan = KeyScan {
             options: self.options(),
             wanted,
             found: BTreeSet::new(),
             looked_at: 0,
         };
         for lane in map.lanes() {
-            match timeout_at(deadline, look.through(&lane.endpoint, self)).await {
+            match timeout_at(deadline, scan.read_names(&lane.endpoint, self)).await {
                 Ok(Ok(true)) => {}
-                Ok(Ok(false)) => return Ok(look.over(false)),
-                Ok(Err(why)) => return Err(StoreError::Unavailable(why)),
-                Err(_) if look.looked_at > 0 => return Ok(look.over(false)),
+                Ok(Ok(false)) => return Ok(scan.finish(false)),
+                Ok(Err(reason)) => return Err(StoreError::Unavailable(reason)),
+                Err(_) if scan.looked_at > 0 => return Ok(scan.finish(false)),
                 Err(_) => return Err(StoreError::TimedOut),
             }
         }
-        Ok(look.over(true))
+        Ok(scan.finish(true))
     }
 }
 
-/// A look under way.
-struct Look<'a> {
+/// A search in progress.
+struct KeyScan<'a> {
     options: &'a RedisOptions,
     wanted: KeySearch<'a>,
-    /// A name may be told twice.
+    /// Matches so far; a set, because `SCAN` may return a name twice.
     found: BTreeSet<String>,
     looked_at: u64,
 }
 
-impl Look<'_> {
-    /// Looks at the names of a node; says whether it came to their end.
-    async fn through(&mut self, node: &Endpoint, store: &RedisStore) -> Result<bool, String> {
-        let mut link = dial(node, &store.context.dialing)
+impl KeyScan<'_> {
+    /// Reads the names of one node. Returns true when it has read all of them.
+    async fn read_names(&mut self, node: &Endpoint, store: &RedisStore) -> Result<bool, String> {
+        let mut connection = dial(node, &store.context.dialer)
             .await
             .map_err(|error| error.to_string())?;
         let mut cursor = b"0".to_vec();
         loop {
             let command: [&[u8]; 4] = [b"SCAN", &cursor, b"COUNT", NAMES_AT_ONCE.as_bytes()];
-            let reply = probe::ask(&mut link, &command)
+            let reply = probe::query(&mut connection, &command)
                 .await
-                .map_err(|why| format!("{node}: {why}"))?;
-            let (next, names) = page(reply).map_err(|why| format!("{node}: {why}"))?;
+                .map_err(|reason| format!("{node}: {reason}"))?;
+            let (next, names) = page(reply).map_err(|reason| format!("{node}: {reason}"))?;
             self.looked_at += names.len() as u64;
             self.keep(&names);
             if next == b"0" {
@@ -113,6 +140,7 @@ impl Look<'_> {
         }
     }
 
+    /// Adds the names that match.
     fn keep(&mut self, names: &[Vec<u8>]) {
         let KeySearch {
             limit, contains, ..
@@ -126,7 +154,8 @@ impl Look<'_> {
                     .key_layout
                     .text_of(&self.options.key_prefix, is_tagged, name)
             });
-        // With a mark begin the names of what is no limit's: values, and quotas that came with a request.
+        // Names that begin with `!` belong to no limit: values, and quotas that came with a
+        // request.
         let is_counter = |text: &&str| !text.starts_with('!');
         let is_of_limit =
             |text: &&str| limit.is_none_or(|limit| text.split(':').next() == Some(limit));
@@ -137,7 +166,7 @@ impl Look<'_> {
         self.found.extend(wanted.map(str::to_owned));
     }
 
-    fn over(self, is_at_the_end: bool) -> FoundKeys {
+    fn finish(self, is_at_the_end: bool) -> FoundKeys {
         let is_all = is_at_the_end && self.found.len() <= self.wanted.most;
         let texts = self.found.into_iter().take(self.wanted.most).collect();
         FoundKeys {
@@ -148,25 +177,25 @@ impl Look<'_> {
     }
 }
 
-/// Where to go on, and the names so far.
+/// Splits a reply of `SCAN` into the next cursor and the names.
 fn page(reply: Reply) -> Result<(Vec<u8>, Vec<Vec<u8>>), String> {
     let bulk = |reply: Reply| match reply {
         Reply::Bulk(bytes) => Some(bytes),
         _ => None,
     };
-    let strange = || "SCAN was answered strangely".to_owned();
+    let unexpected = || "unexpected reply type to SCAN".to_owned();
     match reply {
         Reply::Error(error) if error.starts_with("NOPERM") => {
             Err(format!("{error}; the user needs +scan for this"))
         }
         Reply::Error(error) => Err(error),
         Reply::Array(parts) => {
-            let [cursor, names]: [Reply; 2] = parts.try_into().map_err(|_| strange())?;
+            let [cursor, names]: [Reply; 2] = parts.try_into().map_err(|_| unexpected())?;
             let (Some(cursor), Reply::Array(names)) = (bulk(cursor), names) else {
-                return Err(strange());
+                return Err(unexpected());
             };
             Ok((cursor, names.into_iter().filter_map(bulk).collect()))
         }
-        _ => Err(strange()),
+        _ => Err(unexpected()),
     }
 }

@@ -1,34 +1,51 @@
-//! Passwords, and how they stay out of everything we write.
+//! Passwords, and how they stay out of everything that is written.
+//!
+//! **Invariant:** no `Debug` or `Display` of a type that holds a password shows it, nor the user,
+//! which a mistyped URL makes half of the password.
 
 use std::error::Error;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// A password. Nothing prints it.
+/// A password, given as text, in a file or in an environment variable.
+///
+/// Nothing prints it: `Debug` shows asterisks, and errors name the file or variable only.
+///
+/// ```
+/// use sluicegate::Secret;
+///
+/// let secret = Secret::new("hunter2");
+/// assert_eq!(format!("{secret:?}"), "Secret(***)");
+///
+/// let error = Secret::from_file("/no/such/file").unwrap_err();
+/// assert!(error.to_string().starts_with("cannot read /no/such/file: "));
+/// ```
 #[derive(Clone)]
-pub struct Secret(Source);
+pub struct Secret(SecretSource);
 
+/// Where the password comes from.
 #[derive(Clone)]
-enum Source {
+enum SecretSource {
     Given(String),
     File(PathBuf),
 }
 
 impl Secret {
-    /// This very text.
+    /// A password as text.
     pub fn new(password: impl Into<String>) -> Self {
-        Self(Source::Given(password.into()))
+        Self(SecretSource::Given(password.into()))
     }
 
-    /// What the file holds, without the line end after it. It is read now to see that it can be, and again for each new
-    /// connection, so a rotated password needs no restart.
+    /// A password in a file, without the line end at its end. The file is read now, so that a
+    /// mistake shows early, and again for each new connection, so that a rotated password needs no
+    /// restart.
     pub fn from_file(path: impl Into<PathBuf>) -> Result<Self, SecretError> {
-        let secret = Self(Source::File(path.into()));
+        let secret = Self(SecretSource::File(path.into()));
         secret.read().map(|_| secret)
     }
 
-    /// The value of the environment variable `name`, read once: it does not change while we run.
+    /// A password in the environment variable `name`, read once: it does not change while we run.
     pub fn from_env(name: &str) -> Result<Self, SecretError> {
         match env::var(name) {
             Ok(password) if password.is_empty() => Err(SecretError::EmptyVariable(name.to_owned())),
@@ -38,11 +55,11 @@ impl Secret {
         }
     }
 
-    /// The password as it is now. A file is small and local, so it is read in place.
+    /// The password as it is now. A file is read on the spot: it is small and local.
     pub(super) fn read(&self) -> Result<String, SecretError> {
         let path = match &self.0 {
-            Source::Given(password) => return Ok(password.clone()),
-            Source::File(path) => path,
+            SecretSource::Given(password) => return Ok(password.clone()),
+            SecretSource::File(path) => path,
         };
         let text = fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
         match text.trim_end_matches(['\r', '\n']) {
@@ -52,7 +69,7 @@ impl Secret {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        matches!(&self.0, Source::Given(password) if password.is_empty())
+        matches!(&self.0, SecretSource::Given(password) if password.is_empty())
     }
 }
 
@@ -63,32 +80,39 @@ fn unreadable(path: &Path, error: &io::Error) -> SecretError {
     }
 }
 
-/// A file's path is no secret and helps to find a mistake.
+/// Shows the path of a file, which is no secret and helps to find a mistake.
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Source::Given(_) => f.write_str("Secret(***)"),
-            Source::File(path) => write!(f, "Secret(*** of {})", path.display()),
+            SecretSource::Given(_) => f.write_str("Secret(***)"),
+            SecretSource::File(path) => write!(f, "Secret(*** of {})", path.display()),
         }
     }
 }
 
-/// A password that cannot be had.
+/// The reason why a password could not be read.
+///
+/// ```
+/// use sluicegate::{Secret, SecretError};
+///
+/// let error = Secret::from_env("NO_SUCH_VARIABLE").unwrap_err();
+/// assert_eq!(error, SecretError::NoVariable("NO_SUCH_VARIABLE".to_owned()));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SecretError {
-    /// The file is missing, closed to us, or no text.
+    /// The file is missing, may not be read, or is no text.
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         why: String,
     },
-    /// The file holds nothing.
+    /// The file is empty.
     EmptyFile(PathBuf),
     /// The environment variable is not set.
     NoVariable(String),
-    /// The environment variable is set to nothing.
+    /// The environment variable is empty.
     EmptyVariable(String),
     /// The environment variable is not UTF-8.
     VariableNotText(String),
@@ -110,16 +134,27 @@ impl fmt::Display for SecretError {
 
 impl Error for SecretError {}
 
-/// Who we are to a server. Nobody, unless a password is given.
+/// User and password at a server. The default logs in nowhere.
+///
+/// ```
+/// use sluicegate::{Credentials, Secret};
+///
+/// let credentials = Credentials {
+///     username: Some("sluicegate".into()),
+///     password: Some(Secret::new("hunter2")),
+/// };
+/// assert!(!format!("{credentials:?}").contains("hunter2"));
+/// ```
 #[derive(Clone, Default)]
 pub struct Credentials {
-    /// The ACL user; without one, the password is that of `default`.
+    /// The ACL user; `None` for the user `default`.
     pub username: Option<String>,
-    /// The password.
+    /// The password; `None` when the server asks for none.
     pub password: Option<Secret>,
 }
 
-/// The user is not printed either: in `redis://a:b@host`, written for the password `a:b`, it is half of the password.
+/// Shows neither user nor password: in `redis://a:b@host`, written for the password `a:b`, the user
+/// is half of the password.
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let username = self.username.as_ref().map(|_| format_args!("***"));

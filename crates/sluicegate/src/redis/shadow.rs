@@ -1,165 +1,214 @@
-//! Shadows: what this replica last saw of a counter. Enough to deny without a call, and to go on when the store is away.
+//! Shadows: the last state of a counter that this replica saw in a reply of Redis.
 //!
-//! A counter's debt only grows by what others spend, so the state seen last, moved on by the time that has passed, is
-//! the least that the store would say now. If even that denies a charge, the store would deny it too.
+//! The idea: other replicas can only add to the debt of a counter. So the state seen last, moved on
+//! by the time that has passed since, is the smallest debt that Redis can hold now. If even that
+//! denies a charge, Redis would deny it too, and no call is needed.
+//!
+//! **Invariant:** no request is denied from memory that Redis would admit, unless another replica
+//! refunded or reset the counter within the last two seconds ([`LIFE`]). This replica forgets a
+//! counter that it refunds or resets itself.
+//!
+//! The doubt is about time. A reply carries the server's time of the decision, but the caller only
+//! knows that this instant lies between sending and receiving, and the two clocks may run at
+//! slightly different rates. So a shadow is judged at two instants: whether to deny at the latest
+//! that the server's clock can show, and how long to wait at the earliest. One estimate in the
+//! middle would be simpler, and wrong in one of the two directions.
+//!
+//! Parts: `observation` is what was seen and its packed form, `table` keeps the packed forms,
+//! readable without a lock, and `low_filter` spares most requests the search. The local fallback
+//! starts from the same memory when Redis goes away.
 
-mod marks;
-mod sight;
+mod low_filter;
+mod observation;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use sluicegate_core::algorithm::{self, State};
-use sluicegate_core::{List, Nanos, Outcome, Quota, Timestamp};
+use sluicegate_core::{Charge, List, Nanos, Outcome, Quota, Timestamp};
 
-use self::marks::Marks;
-use self::sight::Kept;
-pub(super) use self::sight::Sight;
-use self::table::Table;
+use self::low_filter::LowCounterFilter;
+pub(super) use self::observation::Observation;
+use self::observation::PackedObservation;
+use self::table::ShadowTable;
 use crate::tally::Tally;
 
-/// The last sight of many counters, in bounded memory.
+/// The last observations of up to 65,536 counters, in fixed memory. Written by drivers, read by
+/// callers on any thread.
 pub(super) struct Shadows {
-    table: Table<{ Kept::WORDS }>,
-    marks: Marks,
+    table: ShadowTable<{ PackedObservation::WORDS }>,
+    low_filter: LowCounterFilter,
     rates: ClockRates,
+    /// Requests that were denied without a call.
     denials: Tally,
 }
 
-/// How far the server's clock and the caller's may drift apart.
+/// How the rates of the server's clock and the caller's compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClockRates {
-    /// Two clocks: a part in a thousand.
-    Apart,
-    /// The server is told the caller's time.
+    /// Two clocks, whose rates may differ by a thousandth.
+    MayDrift,
+    /// One clock: the server uses the caller's time.
     Same,
 }
 
-/// What the answer to a charge showed of its counter.
+/// The observation of a counter in the reply to a charge of `cost`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
+pub(super) struct ObservedCharge {
     pub(super) hash: u64,
     pub(super) cost: u64,
-    pub(super) sight: Sight,
+    pub(super) observation: Observation,
 }
 
-/// A charge as shadows see it.
+/// The parts of a charge that a prediction needs. It borrows, because most predictions end here.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Looked<'a> {
+pub(super) struct ShadowCharge<'a> {
     pub(super) hash: u64,
     pub(super) quota: &'a Quota,
     pub(super) cost: u64,
     pub(super) enforced: bool,
 }
 
-/// What is known of a request before the store is asked.
+/// The prediction for a request before Redis is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Foresight {
-    /// Nothing that helps: ask.
-    Unsure,
-    /// The store may deny it now and would not after this wait, if nobody else spends. It is short: as long as it took
-    /// to hear from the store. Whoever asks before it may have to ask twice.
-    NotYet(Nanos),
-    /// The store would deny it.
+pub(super) enum Prediction {
+    /// Nothing certain: call Redis.
+    Unknown,
+    /// Redis may deny it now, but would admit it after this wait if nobody else spends. The wait is
+    /// at most as long as the doubt about the server's clock: the duration of the last call. A call
+    /// before that may have to be made twice.
+    TooEarly(Nanos),
+    /// Redis would certainly deny it, with these outcomes.
     Denied(List<Outcome>),
 }
 
-/// Longer than this nobody is denied from memory: somebody may have refunded or reset the counter elsewhere.
+/// An older observation denies nobody: another replica may have refunded or reset the counter.
 const LIFE: Nanos = Nanos::from_secs(2);
+/// Counters that the memory is made for: 4 MiB of observations.
 const COUNTERS: usize = 65_536;
+
+impl<'a> ShadowCharge<'a> {
+    pub(super) fn new(charge: &'a Charge<'_>, hash: u64) -> Self {
+        Self {
+            hash,
+            quota: &charge.quota,
+            cost: charge.cost,
+            enforced: charge.enforced,
+        }
+    }
+}
 
 impl Shadows {
     pub(super) fn new(rates: ClockRates) -> Self {
         Self {
-            table: Table::new(COUNTERS),
-            marks: Marks::new(),
+            table: ShadowTable::new(COUNTERS),
+            low_filter: LowCounterFilter::new(),
             rates,
             denials: Tally::default(),
         }
     }
 
-    /// Keeps what the answers to many charges showed.
-    pub(super) fn remember_all(&self, seen: &[Seen]) {
-        // A sight is far away in memory: one after the other, each would be waited for.
-        self.table.touch_all(
-            seen.iter()
-                .map(|Seen { hash, sight, .. }| (*hash, sight.now(), sight.end())),
-        );
-        seen.iter()
-            .for_each(|Seen { hash, cost, sight }| self.remember(*hash, *cost, sight));
-    }
-
-    /// Keeps what the answer to a charge of `cost` showed; the shadow nearest to full makes room for it.
-    ///
-    /// Charges of at most that cost are denied by it from now on, where it says so. One that asks for more is sent to the
-    /// store if this one would still fit.
-    fn remember(&self, hash: u64, cost: u64, sight: &Sight) {
-        let Some(words) = sight.words(hash) else {
-            return;
+    /// Remembers what the replies to many charges showed.
+    pub(super) fn remember_all(&self, observed: &[ObservedCharge]) {
+        // The entries are scattered over 4 MiB, so each write would wait for memory. Reading all of
+        // them first makes the processor fetch them at the same time.
+        let entry = |seen: &ObservedCharge| {
+            let ObservedCharge { observation, .. } = seen;
+            (seen.hash, observation.now(), observation.end())
         };
-        self.table.write(words, sight.now(), sight.end());
-        if !algorithm::decide(sight.state, sight.quota, cost, sight.server_now)
-            .outcome
-            .is_allowed()
-        {
-            self.marks.set(hash, sight.received_at);
+        self.table.touch_all(observed.iter().map(entry));
+        for seen in observed {
+            self.remember(seen.hash, seen.cost, &seen.observation);
         }
     }
 
-    /// Drops a sight: the counter was refunded or reset.
+    /// Remembers what the reply to a charge of `cost` showed. In a full set, the counter that is
+    /// full again soonest makes room.
+    ///
+    /// The filter is marked only if another charge of the same cost would be denied now. A charge
+    /// that costs more may therefore be sent to Redis once though the shadow would deny it.
+    fn remember(&self, hash: u64, cost: u64, observation: &Observation) {
+        let Some(words) = observation.packed(hash) else {
+            return;
+        };
+        self.table
+            .write(words, observation.now(), observation.end());
+        let Observation {
+            quota,
+            state,
+            server_now,
+            ..
+        } = *observation;
+        let next = algorithm::decide(state, quota, cost, server_now).outcome;
+        if !next.is_allowed() {
+            self.low_filter.mark(hash, observation.received_at);
+        }
+    }
+
+    /// Forgets a counter that was refunded or reset, because its debt is smaller now.
     pub(super) fn forget(&self, hash: u64) {
         self.table.forget(hash);
     }
 
-    /// The answer to a request of one charge that the store would deny for certain; `None` when it has to be asked.
+    /// The outcome of a request with one charge that Redis would certainly deny; `None` when Redis
+    /// has to be called. The usual request takes this way: it builds no list.
     #[inline]
-    pub(super) fn deny_one(&self, charge: Looked<'_>, now: Timestamp) -> Option<Outcome> {
-        let view = self.view(&charge, now)?;
-        if !charge.enforced || view.may_fit(&charge) {
+    pub(super) fn deny_one(&self, charge: ShadowCharge<'_>, now: Timestamp) -> Option<Outcome> {
+        let estimate = self.estimate(&charge, now)?;
+        if !charge.enforced || estimate.may_be_admitted(&charge) {
             return None;
         }
         self.denials.add(1);
-        Some(view.answer(&charge))
+        Some(estimate.outcome(&charge))
     }
 
-    /// What the store would say, as far as that is certain.
-    pub(super) fn foresee<'a>(
+    /// The prediction for a request of several charges. All its counters must be known: the
+    /// outcomes of a denial tell the state of each.
+    pub(super) fn predict<'a>(
         &self,
-        charges: impl IntoIterator<Item = Looked<'a>>,
+        charges: impl IntoIterator<Item = ShadowCharge<'a>>,
         now: Timestamp,
-    ) -> Foresight {
+    ) -> Prediction {
         let mut denied = false;
-        let mut not_yet = Nanos::ZERO;
+        let mut wait = Nanos::ZERO;
         let mut outcomes = List::Empty;
         for charge in charges {
-            let Some(view) = self.view(&charge, now) else {
-                return Foresight::Unsure;
+            let Some(estimate) = self.estimate(&charge, now) else {
+                return Prediction::Unknown;
             };
-            if view.may_fit(&charge) {
-                not_yet = not_yet.max(view.answer(&charge).retry_after().unwrap_or(Nanos::ZERO));
-                // Not taken when another charge stops the request: it is answered as a look.
-                outcomes.push(view.answer(&Looked { cost: 0, ..charge }));
+            if estimate.may_be_admitted(&charge) {
+                wait = wait.max(
+                    estimate
+                        .outcome(&charge)
+                        .retry_after()
+                        .unwrap_or(Nanos::ZERO),
+                );
+                // If another charge is denied, this one is not spent: it is answered as a look.
+                outcomes.push(estimate.outcome(&ShadowCharge { cost: 0, ..charge }));
             } else {
                 denied |= charge.enforced;
-                outcomes.push(view.answer(&charge));
+                outcomes.push(estimate.outcome(&charge));
             }
         }
-        match (denied, not_yet) {
+        match (denied, wait) {
             (true, _) => {
                 self.denials.add(1);
-                Foresight::Denied(outcomes)
+                Prediction::Denied(outcomes)
             }
-            (false, Nanos::ZERO) => Foresight::Unsure,
-            (false, wait) => Foresight::NotYet(wait),
+            (false, Nanos::ZERO) => Prediction::Unknown,
+            (false, wait) => Prediction::TooEarly(wait),
         }
     }
 
-    /// The state that a counter was seen in, as it would be by the caller's clock.
+    /// The remembered state of a counter, converted to the caller's clock, for the local fallback.
+    /// It may be older than [`LIFE`]: a debt that was seen is better than none.
     pub(super) fn remembered(&self, hash: u64, quota: &Quota, now: Timestamp) -> Option<State> {
-        let kept = self
+        let packed = self
             .table
             .read(hash)
-            .map(Kept)
-            .filter(|kept| now >= kept.received_at())?;
-        kept.moved_to(now, quota)
+            .map(PackedObservation)
+            .filter(|packed| now >= packed.received_at())?;
+        packed.moved_to(now, quota)
     }
 
     /// Requests that were denied from memory.
@@ -167,281 +216,61 @@ impl Shadows {
         self.denials.sum()
     }
 
+    /// The remembered state and the bounds of the server's clock; `None` without a fresh
+    /// observation under the same quota.
     #[inline]
-    fn view(&self, charge: &Looked<'_>, now: Timestamp) -> Option<View> {
-        if !self.marks.is_set(charge.hash, now) {
+    fn estimate(&self, charge: &ShadowCharge<'_>, now: Timestamp) -> Option<StateEstimate> {
+        if !self.low_filter.may_be_low(charge.hash, now) {
             return None;
         }
-        let kept = Kept(self.table.read(charge.hash)?);
-        let is_fresh = now >= kept.received_at() && now.since(kept.received_at()) <= LIFE;
-        if !is_fresh || !kept.is_of(charge.quota) {
+        let packed = PackedObservation(self.table.read(charge.hash)?);
+        let is_fresh = now >= packed.received_at() && now.since(packed.received_at()) <= LIFE;
+        if !is_fresh || !packed.is_of(charge.quota) {
             return None;
         }
         let (longest, shortest) = (
-            now.since(kept.asked_at()).get(),
-            now.since(kept.received_at()).get(),
+            now.since(packed.sent_at()).get(),
+            now.since(packed.received_at()).get(),
         );
         let drift = |span: u64| match self.rates {
-            // 1/1024 and 1/32768 of it, rounded up: a hair more than a thousandth, without a division.
-            ClockRates::Apart => (span >> 10) + (span >> 15) + 2,
+            // 1/1024 + 1/32768, rounded up, is slightly more than 1/1000 and needs no division.
+            ClockRates::MayDrift => (span >> 10) + (span >> 15) + 2,
             ClockRates::Same => 0,
         };
-        Some(View {
-            state: kept.state(),
-            latest: kept
+        Some(StateEstimate {
+            state: packed.state(),
+            latest: packed
                 .server_now()
                 .after(Nanos::new(longest + drift(longest))),
-            earliest: kept
+            earliest: packed
                 .server_now()
                 .after(Nanos::new(shortest - drift(shortest).min(shortest))),
         })
     }
 }
 
-/// A state, and the two instants between which the server's clock is now.
-struct View {
+/// A remembered state, and the two instants between which the server's clock is now.
+struct StateEstimate {
     state: Option<State>,
+    /// The latest that the server's clock can show now.
     latest: Timestamp,
+    /// The earliest that it can show.
     earliest: Timestamp,
 }
 
-impl View {
-    /// Asked at the latest instant, so that no one is denied whom the store would let pass.
+impl StateEstimate {
+    /// Returns true when Redis may admit the charge: judged at the latest instant, at which most
+    /// has flowed back.
     #[inline]
-    fn may_fit(&self, charge: &Looked<'_>) -> bool {
+    fn may_be_admitted(&self, charge: &ShadowCharge<'_>) -> bool {
         algorithm::decide(self.state, *charge.quota, charge.cost, self.latest)
             .outcome
             .is_allowed()
     }
 
-    /// Answered for the earliest instant, so that no one comes back too early.
+    /// The outcome to tell: judged at the earliest instant, so that no client comes back too early.
     #[inline]
-    fn answer(&self, charge: &Looked<'_>) -> Outcome {
+    fn outcome(&self, charge: &ShadowCharge<'_>) -> Outcome {
         algorithm::decide(self.state, *charge.quota, charge.cost, self.earliest).outcome
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const AT: fn(u64) -> Timestamp = Timestamp::from_millis;
-
-    fn looked(quota: &Quota, cost: u64) -> Looked<'_> {
-        Looked {
-            hash: 1,
-            quota,
-            cost,
-            enforced: true,
-        }
-    }
-
-    fn deny<const N: usize>(
-        shadows: &Shadows,
-        charges: [Looked<'_>; N],
-        now: Timestamp,
-    ) -> Option<List<Outcome>> {
-        let denied = match shadows.foresee(charges, now) {
-            Foresight::Denied(outcomes) => Some(outcomes),
-            Foresight::Unsure | Foresight::NotYet(_) => None,
-        };
-        if let [charge] = charges[..] {
-            let alone = shadows.deny_one(charge, now).map(List::One);
-            assert_eq!(
-                denied, alone,
-                "a charge alone is answered like one among others"
-            );
-        }
-        denied
-    }
-
-    fn empty() -> (Shadows, Quota) {
-        empty_by(ClockRates::Apart)
-    }
-
-    /// Ten a second, two at once, empty at the server's second 100, which was between 5.000 and 5.010 here.
-    fn empty_by(rates: ClockRates) -> (Shadows, Quota) {
-        let quota = Quota::from(Quota::per_second(10).burst(2));
-        let shadows = Shadows::new(rates);
-        let state = Some(State::Instant(AT(100_200)));
-        let sight = Sight {
-            quota,
-            state,
-            server_now: AT(100_000),
-            asked_at: AT(5_000),
-            received_at: AT(5_010),
-        };
-        shadows.remember(1, 1, &sight);
-        (shadows, quota)
-    }
-
-    #[test]
-    fn denies_exactly_while_the_store_would() {
-        let (shadows, quota) = empty();
-        assert!(deny(&shadows, [looked(&quota, 1)], AT(5_099)).is_some());
-        assert!(
-            deny(&shadows, [looked(&quota, 1)], AT(5_100)).is_none(),
-            "the store may have a unit by now"
-        );
-        assert!(deny(&shadows, [looked(&quota, 2)], AT(5_199)).is_some());
-        assert!(deny(&shadows, [looked(&quota, 2)], AT(5_200)).is_none());
-        assert!(
-            deny(&shadows, [looked(&quota, 3)], AT(5_500)).is_some(),
-            "more than it ever holds"
-        );
-    }
-
-    #[test]
-    fn whoever_would_ask_too_early_is_told_to_wait() {
-        let (shadows, quota) = empty();
-        assert!(matches!(
-            shadows.foresee([looked(&quota, 1)], AT(5_099)),
-            Foresight::Denied(_)
-        ));
-        let Foresight::NotYet(wait) = shadows.foresee([looked(&quota, 1)], AT(5_100)) else {
-            panic!("not yet")
-        };
-        assert!(
-            wait >= Nanos::from_millis(10) && wait < Nanos::from_millis(11),
-            "received at 5.010: {wait}"
-        );
-        assert_eq!(
-            shadows.foresee([looked(&quota, 1)], AT(5_111)),
-            Foresight::Unsure
-        );
-    }
-
-    #[test]
-    fn a_clock_that_may_run_faster_or_slower_is_given_the_benefit_of_the_doubt() {
-        let just_before = AT(5_100).before(Nanos::new(50_000));
-        for (rates, is_denied) in [(ClockRates::Apart, false), (ClockRates::Same, true)] {
-            let (shadows, quota) = empty_by(rates);
-            assert_eq!(
-                deny(&shadows, [looked(&quota, 1)], just_before).is_some(),
-                is_denied,
-                "{rates:?}"
-            );
-            let denied = deny(&shadows, [looked(&quota, 1)], AT(5_060)).expect("denied");
-            let slack = if rates == ClockRates::Apart {
-                50_000..=50_500
-            } else {
-                0..=0
-            };
-            let told =
-                denied[0].retry_after().expect("a wait helps").get() - Nanos::from_millis(50).get();
-            assert!(
-                slack.contains(&told),
-                "50 ms after it was received: {told} ns more"
-            );
-        }
-    }
-
-    #[test]
-    fn the_wait_it_tells_is_never_too_short() {
-        let (shadows, quota) = empty();
-        let denied = deny(&shadows, [looked(&quota, 1)], AT(5_050)).expect("denied");
-        let wait = denied[0].retry_after().expect("a wait helps");
-        assert!(
-            wait >= Nanos::from_millis(60),
-            "received at 5.010, so the unit comes at 5.110 at the latest: {wait}"
-        );
-        assert!(wait < Nanos::from_millis(61));
-    }
-
-    #[test]
-    fn a_request_is_denied_from_memory_only_if_all_its_counters_are_known() {
-        let (shadows, quota) = empty();
-        let unknown = Looked {
-            hash: 2,
-            ..looked(&quota, 1)
-        };
-        assert!(deny(&shadows, [looked(&quota, 1), unknown], AT(5_050)).is_none());
-        let watched = Looked {
-            enforced: false,
-            ..looked(&quota, 1)
-        };
-        assert!(
-            deny(&shadows, [watched], AT(5_050)).is_none(),
-            "a limit that only watches stops nobody"
-        );
-    }
-
-    #[test]
-    fn an_old_sight_or_one_of_another_quota_denies_nobody() {
-        let quota = Quota::from(Quota::per_minute(1).burst(1));
-        let shadows = Shadows::new(ClockRates::Apart);
-        let state = Some(State::Instant(AT(160_000)));
-        let sight = Sight {
-            quota,
-            state,
-            server_now: AT(100_000),
-            asked_at: AT(5_000),
-            received_at: AT(5_000),
-        };
-        shadows.remember(1, 1, &sight);
-        assert!(deny(&shadows, [looked(&quota, 1)], AT(7_000)).is_some());
-        assert!(
-            deny(&shadows, [looked(&quota, 1)], AT(7_001)).is_none(),
-            "two seconds are its life"
-        );
-        assert!(
-            deny(&shadows, [looked(&quota, 1)], AT(4_999)).is_none(),
-            "the clock went back"
-        );
-        let other = Quota::from(Quota::per_minute(1).burst(2));
-        assert!(deny(&shadows, [looked(&other, 1)], AT(5_001)).is_none());
-        shadows.forget(1);
-        assert!(deny(&shadows, [looked(&quota, 1)], AT(5_001)).is_none());
-    }
-
-    #[test]
-    fn a_flood_of_other_keys_does_not_wash_out_who_owes_most() {
-        let (shadows, quota) = empty();
-        for hash in (1..100_u64).map(|times| times * COUNTERS as u64 + 1) {
-            let state = Some(State::Instant(AT(100_100)));
-            let sight = Sight {
-                quota,
-                state,
-                server_now: AT(100_000),
-                asked_at: AT(5_000),
-                received_at: AT(5_010),
-            };
-            shadows.remember(hash, 1, &sight);
-        }
-        assert!(deny(&shadows, [looked(&quota, 1)], AT(5_050)).is_some());
-    }
-
-    #[test]
-    fn requests_denied_from_memory_are_counted() {
-        let (shadows, quota) = empty();
-        assert_eq!(shadows.denials(), 0);
-        deny(&shadows, [looked(&quota, 1)], AT(5_050)).expect("denied, twice");
-        deny(&shadows, [looked(&quota, 1)], AT(5_300))
-            .ok_or(())
-            .unwrap_err();
-        deny(&shadows, [looked(&quota, 1), looked(&quota, 1)], AT(5_050)).expect("denied");
-        assert_eq!(
-            shadows.denials(),
-            3,
-            "a request counts once, however many of its charges are denied"
-        );
-    }
-
-    #[test]
-    fn a_remembered_debt_stays_one_under_other_numbers() {
-        let (shadows, quota) = empty();
-        let state = shadows.remembered(1, &quota, AT(5_110));
-        assert_eq!(
-            state,
-            Some(State::Instant(AT(5_210))),
-            "100 ms of the debt are left"
-        );
-        let reloaded = Quota::from(Quota::per_second(5).burst(2));
-        assert_eq!(shadows.remembered(1, &reloaded, AT(5_110)), state);
-        assert_eq!(
-            shadows.remembered(1, &quota, AT(5_009)),
-            None,
-            "the clock went back"
-        );
     }
 }

@@ -1,6 +1,8 @@
-//! Which slot of a Redis Cluster a key lives on.
+//! The slot of a Redis Cluster that a key belongs to, as the cluster specification computes it.
+//!
+//! Client and server must agree on it, or every request would be redirected.
 
-/// How many slots a cluster has.
+/// Number of slots of every cluster.
 pub(crate) const SLOTS: u16 = 16_384;
 
 /// The slot of `key`: the checksum of its hash tag, or of the whole key when it has none.
@@ -8,8 +10,8 @@ pub(crate) fn slot(key: &[u8]) -> u16 {
     crc16(hash_tag(key).unwrap_or(key)) % SLOTS
 }
 
-/// The bytes between the first `{` and the first `}` after it. Nothing between them is no tag, even if a later pair of
-/// braces would be one.
+/// The bytes between the first `{` and the first `}` after it. If there is nothing between them the
+/// key has no tag, even if a later pair of braces holds one.
 fn hash_tag(key: &[u8]) -> Option<&[u8]> {
     let open = key.iter().position(|byte| *byte == b'{')?;
     let inside = &key[open + 1..];
@@ -17,14 +19,15 @@ fn hash_tag(key: &[u8]) -> Option<&[u8]> {
     (close > 0).then(|| &inside[..close])
 }
 
-/// CRC16 as XMODEM has it: polynomial 0x1021, starting at zero, highest bit first.
+/// CRC16/XMODEM: polynomial 0x1021, initial value 0, highest bit first.
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc, byte| {
-        (crc << 8) ^ TABLE[usize::from((crc >> 8) as u8 ^ byte)]
+        (crc << 8) ^ CRC_TABLE[usize::from((crc >> 8) as u8 ^ byte)]
     })
 }
 
-const TABLE: [u16; 256] = {
+/// The checksum of each single byte, computed by the compiler.
+const CRC_TABLE: [u16; 256] = {
     const POLYNOMIAL: u16 = 0x1021;
     let mut table = [0; 256];
     let mut byte = 0;

@@ -1,4 +1,8 @@
-//! The store: from charges to asks, and from answers to outcomes.
+//! The store: turns charges into requests, and responses into outcomes.
+//!
+//! A decision takes the shortest of three ways. The shadows deny it from memory if Redis would
+//! certainly deny it too. Otherwise one request goes out with all charges, when one node owns them
+//! all; or `multi_slot` sends one request per slot and undoes what must not stay.
 
 use std::fmt;
 use std::hash::BuildHasher;
@@ -8,43 +12,71 @@ use std::sync::atomic::Ordering;
 use foldhash::quality::RandomState;
 use sluicegate_core::algorithm::State;
 use sluicegate_core::{Charge, Key, List, Nanos, Outcome, Timestamp};
-use tokio::sync::oneshot;
-use tokio::time::Instant;
 
-use super::ask::{Ask, Asked, Fault, Told, Work};
-use super::context::Context;
-use super::dial::Dialing;
+use super::charge::{StoreCharge, StoreCharges};
+use super::context::StoreContext;
+use super::dial::Dialer;
 use super::health::RedisHealth;
 use super::options::{RedisMode, RedisOptions};
 use super::options_error::OptionsError;
-use super::script::Drawn;
-use super::shadow::{Foresight, Looked};
-use super::{Item, Items, parts, scout, script, slot};
+use super::request::{Operation, RequestError, StoreResponse};
+use super::script::ChargeTime;
+use super::sender::{RequestSender, response};
+use super::shadow::{Prediction, ShadowCharge};
+use super::{driver, multi_slot, scout, script};
 use crate::clock::Clock;
 use crate::store::{Store, StoreError};
 
 /// Counters in Redis or Valkey, which all replicas share.
 ///
-/// Nothing is dialled before the first decision, or [`RedisStore::start`]. Its connections belong to the tokio runtime
-/// that made that first call; when that runtime ends, the next call dials anew on its own.
+/// Make one store per process and share it: clones of a limiter do. Give it to
+/// [`Limiter::new`](crate::Limiter::new):
 ///
-/// Each decision is answered within the deadline of the options, whatever Redis does; while a node is known to be away,
-/// at once. See `docs/operations.md` for how to run Redis for this.
+/// ```no_run
+/// use sluicegate::{Limit, Limiter, MonotonicClock, Policy, Quota, Subject};
+/// use sluicegate::{RedisOptions, RedisStore};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = RedisStore::new(RedisOptions::from_url("redis://127.0.0.1:6379")?)?;
+/// let policy = Policy::new([Limit::per_client("per-ip", Quota::per_second(20).burst(60))])?;
+/// let limiter = Limiter::new(policy, store, MonotonicClock::new());
+///
+/// let caller = Subject { client_ip: Some("203.0.113.7".parse()?), ..Subject::ANONYMOUS };
+/// let verdict = limiter.check(&caller, 1).await;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// **Connections.** Nothing is dialled before the first decision or [`RedisStore::start`]. The
+/// connections belong to the tokio runtime of that first call; when that runtime ends, the next
+/// call dials again on its own.
+///
+/// **Deadline.** Each decision returns within [`RedisOptions::deadline`], no matter how Redis
+/// behaves. While a node is known to be away, decisions return an error at once, and the limiter's
+/// failure policy applies.
+///
+/// **Server.** [`RedisStore::advice`] checks the settings of the servers; `docs/operations.md`
+/// tells how to run Redis for a rate limiter.
 pub struct RedisStore {
-    pub(super) context: Arc<Context>,
+    /// Shared with the tasks of this store, which end when the store is dropped.
+    pub(super) context: Arc<StoreContext>,
+    /// Seed of the hashes by which this process finds counters in its memory. Random, so that
+    /// nobody outside can choose keys that collide.
     seed: RandomState,
 }
 
 impl RedisStore {
-    /// Checks the options, and reads certificates and passwords that they name. Nothing is dialled.
+    /// Checks the options, and reads the certificates and passwords that they name. Nothing is
+    /// dialled, so a server that is down is no error here.
     pub fn new(options: RedisOptions) -> Result<Self, OptionsError> {
-        let dialing = Dialing::prepare(&options)?;
+        let dialer = Dialer::prepare(&options)?;
         let sentinels = match &options.mode {
-            RedisMode::Sentinel { credentials, .. } => Some(dialing.to_sentinels(credentials)),
+            RedisMode::Sentinel { credentials, .. } => Some(dialer.for_sentinels(credentials)),
             RedisMode::Standalone | RedisMode::Replication | RedisMode::Cluster => None,
         };
+        let context = StoreContext::new(options, dialer, sentinels, driver::start);
         Ok(Self {
-            context: Arc::new(Context::new(options, dialing, sentinels)),
+            context: Arc::new(context),
             seed: RandomState::default(),
         })
     }
@@ -54,13 +86,14 @@ impl RedisStore {
     /// # Panics
     /// Outside a tokio runtime.
     pub fn start(&self) {
-        if let Some(lobby) = self.context.router.open() {
+        if let Some(pending) = self.context.router.open_pending() {
             self.context
-                .spawn(scout::scout(Arc::clone(&self.context), lobby));
+                .spawn(scout::scout(Arc::clone(&self.context), pending));
         }
     }
 
-    /// What is known about the nodes.
+    /// The state of the nodes and the counts so far, for metrics and health pages. Reads memory
+    /// only and asks no server.
     pub fn health(&self) -> RedisHealth {
         RedisHealth {
             nodes: self
@@ -77,87 +110,23 @@ impl RedisStore {
         }
     }
 
-    /// The options it was made with.
+    /// The options that the store was made with.
     pub fn options(&self) -> &RedisOptions {
         &self.context.options
-    }
-
-    /// A value that is no counter, as it was put; `None` when it is not there, or not any more.
-    ///
-    /// The key is taken as it is: it begins with the prefix of the options only if the caller says so.
-    pub async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        match answer(self.errand().send(Work::Get {
-            key: key.to_owned(),
-        }))
-        .await?
-        {
-            Told::Found(value) => Ok(value),
-            _ => Err(mixed_up()),
-        }
-    }
-
-    /// Keeps a value that is no counter for so long, in milliseconds rounded up, in place of whatever is there.
-    pub async fn put(&self, key: &str, value: Vec<u8>, ttl: Nanos) -> Result<(), StoreError> {
-        match answer(self.errand().send(Work::Put {
-            key: key.to_owned(),
-            value,
-            ttl_ms: whole_ms(ttl),
-        }))
-        .await?
-        {
-            Told::Kept => Ok(()),
-            _ => Err(mixed_up()),
-        }
-    }
-
-    /// Keeps a value that is no counter in the place of the one that was read, if that is still there; says whether it
-    /// was. Without a value that was read there must be none.
-    pub async fn swap(
-        &self,
-        key: &str,
-        read: Option<&[u8]>,
-        value: Vec<u8>,
-        ttl: Nanos,
-    ) -> Result<bool, StoreError> {
-        let (read, ttl_ms) = (read.unwrap_or_default().to_vec(), whole_ms(ttl));
-        match answer(self.errand().send(Work::Swap {
-            key: key.to_owned(),
-            read,
-            value,
-            ttl_ms,
-        }))
-        .await?
-        {
-            Told::Swapped(is_kept) => Ok(is_kept),
-            _ => Err(mixed_up()),
-        }
-    }
-
-    /// Something to be done from now on that goes by no clock.
-    fn errand(&self) -> Errand<'_> {
-        self.start();
-        let (asked, at) = (Instant::now(), Timestamp::default());
-        Errand {
-            store: self,
-            asked_at: at,
-            asked,
-            asked_by: at,
-            deadline: asked + self.context.deadline,
-        }
     }
 
     fn hash(&self, key: &Key<'_>) -> u64 {
         self.seed.hash_one(key)
     }
 
-    fn item(&self, charge: &Charge<'_>, hash: u64) -> Item {
+    fn store_charge(&self, charge: &Charge<'_>, hash: u64) -> StoreCharge {
         let Charge {
             quota,
             cost,
             enforced,
             ..
         } = *charge;
-        Item {
+        StoreCharge {
             key: self.stored_key(&charge.key),
             hash,
             quota,
@@ -166,14 +135,16 @@ impl RedisStore {
         }
     }
 
-    fn items(&self, charges: &[Charge<'_>], hashes: &[u64]) -> Items {
+    fn store_charges(&self, charges: &[Charge<'_>], hashes: &[u64]) -> StoreCharges {
         charges
             .iter()
             .zip(hashes)
-            .map(|(charge, hash)| self.item(charge, *hash))
+            .map(|(charge, hash)| self.store_charge(charge, *hash))
             .collect()
     }
 
+    /// Name of a counter in Redis. On a cluster it holds a hash tag, so that the counters of one
+    /// caller share a slot.
     fn stored_key(&self, key: &Key<'_>) -> String {
         let RedisOptions {
             key_prefix,
@@ -189,164 +160,81 @@ impl RedisStore {
         }
     }
 
-    fn slot(&self, key: &str) -> u16 {
-        if matches!(self.context.options.mode, RedisMode::Cluster) {
-            slot::slot(key.as_bytes())
-        } else {
-            0
-        }
-    }
-
-    /// Something to be done, from now on.
-    pub(super) fn begin<C: Clock>(&self, now: Timestamp, clock: &C) -> Errand<'_> {
+    fn sender<C: Clock>(&self, now: Timestamp, clock: &C) -> RequestSender<'_> {
         self.start();
-        let asked = Instant::now();
-        // Between the three readings this thread may have had to wait.
-        Errand {
-            store: self,
-            asked_at: now,
-            asked,
-            asked_by: clock.now(),
-            deadline: asked + self.context.deadline,
-        }
+        RequestSender::new(&self.context, now, clock)
     }
 
-    /// The answer from memory to a request that is denied for certain, or the hashes of its keys.
-    fn look(&self, charges: &[Charge<'_>], now: Timestamp) -> Result<List<Outcome>, List<u64>> {
+    /// The outcomes of a request that Redis would certainly deny; otherwise the hashes of its keys,
+    /// which the request needs next.
+    fn deny_from_memory(
+        &self,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+    ) -> Result<List<Outcome>, List<u64>> {
         let hashes: List<u64> = charges
             .iter()
             .map(|charge| self.hash(&charge.key))
             .collect();
-        let looked = charges
+        let shadow_charges = charges
             .iter()
             .zip(&hashes)
-            .map(|(charge, hash)| Looked::at(charge, *hash));
-        match self.context.shadows.foresee(looked, now) {
-            Foresight::Denied(outcomes) => Ok(outcomes),
-            Foresight::Unsure | Foresight::NotYet(_) => Err(hashes),
+            .map(|(charge, hash)| ShadowCharge::new(charge, *hash));
+        match self.context.shadows.predict(shadow_charges, now) {
+            Prediction::Denied(outcomes) => Ok(outcomes),
+            Prediction::Unknown | Prediction::TooEarly(_) => Err(hashes),
         }
     }
 
-    /// Asks Redis.
-    async fn ask<C: Clock>(
+    /// Decides in Redis and counts how long that took.
+    async fn decide_in_redis<C: Clock>(
         &self,
         charges: &[Charge<'_>],
         hashes: &[u64],
         now: Timestamp,
         clock: &C,
     ) -> Result<List<Outcome>, StoreError> {
-        let items = self.items(charges, hashes);
-        let errand = self.begin(now, clock);
-        let answered = self.ask_with(&errand, items, charges, hashes).await;
-        match &answered {
-            Ok(_) => self.context.waits.answered(errand.asked.elapsed()),
-            Err(fault) => self.context.waits.failed(fault),
+        let store_charges = self.store_charges(charges, hashes);
+        let sender = self.sender(now, clock);
+        let decided = self
+            .send_decision(&sender, store_charges, charges, hashes)
+            .await;
+        match &decided {
+            Ok(_) => self.context.waits.answered(sender.submitted().elapsed()),
+            Err(error) => self.context.waits.failed(error),
         }
-        Ok(answered?)
+        Ok(decided?)
     }
 
-    async fn ask_with(
+    async fn send_decision(
         &self,
-        errand: &Errand<'_>,
-        items: Items,
+        sender: &RequestSender<'_>,
+        store_charges: StoreCharges,
         charges: &[Charge<'_>],
         hashes: &[u64],
-    ) -> Result<List<Outcome>, Fault> {
-        let first = self.slot(&items[0].key);
-        if items.iter().any(|item| self.slot(&item.key) != first) {
-            return parts::decide(errand, items, |item| self.slot(&item.key)).await;
+    ) -> Result<List<Outcome>, RequestError> {
+        let slot_of = |charge: &StoreCharge| self.context.slot(&charge.key);
+        let first = slot_of(&store_charges[0]);
+        if store_charges.iter().any(|charge| slot_of(charge) != first) {
+            return multi_slot::decide(sender, store_charges, slot_of).await;
         }
-        match answer(errand.send(Work::Decide(items))).await {
-            Ok(Told::Decided { now, answers }) => {
-                let outcome = |(charge, answer): (&Charge<'_>, &script::Answer)| {
+        match response(sender.send(Operation::Decide(store_charges))).await {
+            Ok(StoreResponse::Decided { now, answers }) => {
+                let outcome = |(charge, answer): (&Charge<'_>, &script::ChargeReply)| {
                     script::outcome(charge.quota, charge.cost, answer, now)
                 };
                 Ok(charges.iter().zip(&answers).map(outcome).collect())
             }
-            Ok(Told::Remembered(outcomes)) => Ok(outcomes),
-            Err(Fault::Split) => {
-                let items = self.items(charges, hashes);
-                parts::decide(errand, items, |item| item.hash).await
+            Ok(StoreResponse::FromMemory(outcomes)) => Ok(outcomes),
+            // The slot is moving and its keys are on two nodes: send each key alone.
+            Err(RequestError::SplitKeys) => {
+                let store_charges = self.store_charges(charges, hashes);
+                multi_slot::decide(sender, store_charges, |charge| charge.hash).await
             }
-            Ok(_) => Err(Fault::Away(MIXED_UP.to_owned())),
-            Err(fault) => Err(fault),
+            Ok(_) => Err(RequestError::mismatched()),
+            Err(error) => Err(error),
         }
     }
-}
-
-/// Asks that share one deadline.
-#[derive(Clone, Copy)]
-pub(super) struct Errand<'a> {
-    store: &'a RedisStore,
-    asked_at: Timestamp,
-    asked: Instant,
-    asked_by: Timestamp,
-    deadline: Instant,
-}
-
-/// An answer that is on its way.
-pub(super) type Awaited = oneshot::Receiver<Result<Told, Fault>>;
-
-impl Errand<'_> {
-    /// Sends an ask; its answer comes within the deadline.
-    pub(super) fn send(&self, work: Work) -> Awaited {
-        let (sender, receiver) = oneshot::channel();
-        self.submit(work, Some(sender));
-        receiver
-    }
-
-    /// Sends an ask that nobody waits for.
-    pub(super) fn send_and_forget(&self, work: Work) {
-        self.submit(work, None);
-    }
-
-    fn submit(&self, work: Work, answer: Option<oneshot::Sender<Result<Told, Fault>>>) {
-        let key = match &work {
-            Work::Decide(items) => items.first().map_or("", |item| item.key.as_str()),
-            Work::Refund { item, .. } => item.key.as_str(),
-            Work::Delete { key, .. }
-            | Work::Get { key }
-            | Work::Put { key, .. }
-            | Work::Swap { key, .. } => key.as_str(),
-        };
-        let slot = self.store.slot(key);
-        let Self {
-            asked_at,
-            asked,
-            asked_by,
-            deadline,
-            ..
-        } = *self;
-        self.store.context.submit(Ask::from(Asked {
-            work,
-            slot,
-            asked_at,
-            asked,
-            asked_by,
-            deadline,
-            hops: 0,
-            asking: false,
-            answer,
-        }));
-    }
-}
-
-/// Rounded up, and never nothing.
-fn whole_ms(ttl: Nanos) -> u64 {
-    ttl.get().div_ceil(Nanos::MILLISECOND.get()).max(1)
-}
-
-fn mixed_up() -> StoreError {
-    StoreError::Unavailable(MIXED_UP.to_owned())
-}
-
-const MIXED_UP: &str = "answers are mixed up";
-
-/// Waits for an answer.
-pub(super) async fn answer(awaited: Awaited) -> Result<Told, Fault> {
-    awaited
-        .await
-        .unwrap_or_else(|_| Err(Fault::Away("the connection was closed".to_owned())))
 }
 
 impl Store for RedisStore {
@@ -356,18 +244,19 @@ impl Store for RedisStore {
         clock: &C,
     ) -> Result<List<Outcome>, StoreError> {
         let now = clock.now();
-        // A request of one charge does not pay for those of many.
+        // The usual request has one charge, and needs none of the lists below.
         if let [charge] = charges {
             let hash = self.hash(&charge.key);
-            return match self.context.shadows.deny_one(Looked::at(charge, hash), now) {
+            let shadow_charge = ShadowCharge::new(charge, hash);
+            return match self.context.shadows.deny_one(shadow_charge, now) {
                 Some(denied) => Ok(List::One(denied)),
-                None => self.ask(charges, &[hash], now, clock).await,
+                None => self.decide_in_redis(charges, &[hash], now, clock).await,
             };
         }
-        match self.look(charges, now) {
+        match self.deny_from_memory(charges, now) {
             _ if charges.is_empty() => Ok(List::Empty),
             Ok(denied) => Ok(denied),
-            Err(hashes) => self.ask(charges, &hashes, now, clock).await,
+            Err(hashes) => self.decide_in_redis(charges, &hashes, now, clock).await,
         }
     }
 
@@ -377,26 +266,27 @@ impl Store for RedisStore {
         age: Nanos,
         clock: &C,
     ) -> Result<Outcome, StoreError> {
-        let item = self.item(charge, self.hash(&charge.key));
-        self.context.shadows.forget(item.hash);
-        let awaited = self.begin(clock.now(), clock).send(Work::Refund {
-            item,
-            drawn: Drawn::Ago(age),
+        let store_charge = self.store_charge(charge, self.hash(&charge.key));
+        // A refund lowers the debt: from now on the shadow would deny too much.
+        self.context.shadows.forget(store_charge.hash);
+        let receiver = self.sender(clock.now(), clock).send(Operation::Refund {
+            charge: store_charge,
+            charged: ChargeTime::Ago(age),
         });
-        match answer(awaited).await? {
-            Told::Refunded(refunded) => Ok(refunded.outcome(charge.quota)),
-            _ => Err(mixed_up()),
+        match response(receiver).await? {
+            StoreResponse::Refunded(reply) => Ok(reply.outcome(charge.quota)),
+            _ => Err(RequestError::mismatched().into()),
         }
     }
 
     async fn reset<C: Clock>(&self, key: &Key<'_>, clock: &C) -> Result<(), StoreError> {
         let hash = self.hash(key);
         self.context.shadows.forget(hash);
-        answer(self.begin(clock.now(), clock).send(Work::Delete {
+        let receiver = self.sender(clock.now(), clock).send(Operation::Delete {
             key: self.stored_key(key),
             hash,
-        }))
-        .await?;
+        });
+        response(receiver).await?;
         Ok(())
     }
 
@@ -404,17 +294,6 @@ impl Store for RedisStore {
         self.context
             .shadows
             .remembered(self.hash(&charge.key), &charge.quota, now)
-    }
-}
-
-impl<'a> Looked<'a> {
-    fn at(charge: &'a Charge<'_>, hash: u64) -> Self {
-        Self {
-            hash,
-            quota: &charge.quota,
-            cost: charge.cost,
-            enforced: charge.enforced,
-        }
     }
 }
 

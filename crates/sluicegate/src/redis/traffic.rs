@@ -1,9 +1,33 @@
-//! What goes over one connection: who waits for what, what goes out together, and what an answer means for whom.
+//! The requests of one connection: which wait, which go out together, and which are in flight.
 //!
-//! No I/O here: the driver brings bytes and time.
+//! The idea: a script call costs Redis about as much for one charge as for ten, so everything that
+//! waits at one moment goes out as one batch. While Redis works on one batch, the next is on
+//! its way, so Redis never idles; a third would only wait there instead of here, where it can still
+//! grow, be answered from memory or time out unsent.
 //!
-//! **Invariant:** of one counter at most one decision call is under way; whoever comes meanwhile shares its answer or
-//! goes out with the next call.
+//! A request moves through these lists. Each box is a field of [`Traffic`].
+//!
+//! ```text
+//! enqueue ─▶ queued ─▶ in_flight ─▶ response
+//!             ▲  ▲ │
+//!             │  │ └─▶ parked    its counter is in a call in flight
+//!             │  └──── delayed   it would be denied only because it is early, or its slot moves
+//!             └─────── connection_lost: what was not sent waits for the next connection
+//! ```
+//!
+//! **Invariant:** at most one decision call per counter is in flight. Requests on the same counter
+//! are parked until its reply, which denies most of them from memory or sends them out together.
+//! That bounds the calls for a counter that is denied, however many ask, and keeps the shadow of a
+//! counter from being overwritten by an older reply.
+//!
+//! It is not simpler because one queue would need a scan for every reply to find the requests of a
+//! counter. There is no I/O and no clock here: the driver brings bytes and time, and the tests run
+//! without a server.
+
+mod deadlines;
+mod error_replies;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -12,446 +36,348 @@ use std::time::Duration;
 use foldhash::fast::RandomState;
 use tokio::time::Instant;
 
-use super::answers;
-use super::ask::{Ask, Fault, Told};
-use super::call::{Call, CallKind, Form};
-use super::complaint::Complaint;
-use super::context::Context;
-use super::lane::{Counters, Lane};
+use super::call::{Call, CallKind, ScriptForm};
+use super::context::StoreContext;
+use super::lane::{Lane, LaneCounters};
 use super::options::{RedisClock, RedisMode};
-use super::shadow::Foresight;
+use super::request::{RequestError, StoreRequest, StoreResponse};
+use super::responses;
+use super::server_error::ServerError;
+use super::shadow::Prediction;
 use super::wire::Reply;
 
-/// Everything under way to one node.
+/// All requests that the driver of one node holds.
 pub(super) struct Traffic {
-    context: Arc<Context>,
+    context: Arc<StoreContext>,
     lane: Arc<Lane>,
-    pending: VecDeque<Ask>,
-    /// Asks that wait for the answer to another one's call on the same counter.
-    parked: HashMap<u64, Vec<Ask>, RandomState>,
+    /// Requests to send next, in the order of their arrival.
+    queued: VecDeque<StoreRequest>,
+    /// Requests that wait for a reply to a call on the same counter, by the hash of that counter.
+    parked: HashMap<u64, Vec<StoreRequest>, RandomState>,
+    /// Hashes of the counters that a decision call in flight touches.
     busy: HashSet<u64, RandomState>,
-    /// Asks that will be tried again at an instant.
-    later: Vec<(Instant, Ask)>,
-    outstanding: VecDeque<Call>,
-    /// Room for the next call: what the last ones needed.
-    spare_asks: Vec<Vec<Ask>>,
+    /// Requests to queue again at an instant.
+    delayed: Vec<(Instant, StoreRequest)>,
+    /// Calls without a reply, oldest first, which is the order of the replies.
+    in_flight: VecDeque<Call>,
+    /// Empty lists to reuse for the requests of the next calls.
+    spare_request_lists: Vec<Vec<StoreRequest>>,
+    /// Buffer to reuse for the arguments of the next call.
     spare_body: Vec<u8>,
-    launched: u64,
-    reloading: bool,
-    timeouts_in_row: u32,
+    /// Number of batches that were written, and the number of the latest one.
+    batches_sent: u64,
+    /// True while a call with the source of a script is in flight: others need not bring it.
+    reloading_script: bool,
+    /// Requests that timed out since the last reply.
+    consecutive_timeouts: u32,
 }
 
-/// What the driver has to do about an answer.
+/// An order to the driver after a reply.
 #[derive(Debug)]
-pub(super) enum Event {
-    /// These asks belong to another node for good.
+pub(super) enum TrafficEvent {
+    /// `MOVED`: another node owns the slot of these requests.
     Moved {
         slot: u16,
         host: String,
         port: u16,
-        asks: Vec<Ask>,
+        requests: Vec<StoreRequest>,
     },
-    /// These asks belong to another node for once.
-    Elsewhere {
+    /// `ASK`: another node takes these requests this time; the slot is still moving.
+    Redirected {
         host: String,
         port: u16,
-        asks: Vec<Ask>,
+        requests: Vec<StoreRequest>,
     },
-    /// The node is a replica now; these asks belong to its primary.
-    Demoted { asks: Vec<Ask> },
-    /// The node cannot serve for the moment.
+    /// `READONLY`: the node is a replica now, and these requests belong to its primary.
+    Demoted { requests: Vec<StoreRequest> },
+    /// The node cannot serve at the moment, for this reason.
     Away(String),
 }
 
-/// Calls that may be under way at the same time: while Redis works on one, the next is on its way.
-const LAUNCHES_MAX: u64 = 2;
-/// How long a slot that changes hands is given before a node is asked again.
-const PAUSE: Duration = Duration::from_millis(2);
-/// Charges that go out together: about a millisecond of Redis' time.
+/// Batches in flight at the same time: while Redis works on one, the next is on its way.
+const BATCHES_IN_FLIGHT_MAX: u64 = 2;
+/// Charges in one batch, which is about a millisecond of Redis' time. A last request of many
+/// charges may exceed it.
 const CHARGES_MAX: usize = 256;
 
 impl Traffic {
-    pub(super) fn new(context: Arc<Context>, lane: Arc<Lane>) -> Self {
+    pub(super) fn new(context: Arc<StoreContext>, lane: Arc<Lane>) -> Self {
         Self {
             context,
             lane,
-            pending: VecDeque::new(),
+            queued: VecDeque::new(),
             parked: HashMap::default(),
             busy: HashSet::default(),
-            later: Vec::new(),
-            outstanding: VecDeque::new(),
-            spare_asks: Vec::new(),
+            delayed: Vec::new(),
+            in_flight: VecDeque::new(),
+            spare_request_lists: Vec::new(),
             spare_body: Vec::new(),
-            launched: 0,
-            reloading: false,
-            timeouts_in_row: 0,
+            batches_sent: 0,
+            reloading_script: false,
+            consecutive_timeouts: 0,
         }
     }
 
-    pub(super) fn accept(&mut self, ask: Ask) {
-        self.pending.push_back(ask);
+    /// Adds a request from the lane.
+    pub(super) fn enqueue(&mut self, request: StoreRequest) {
+        self.queued.push_back(request);
     }
 
-    /// Nothing is under way.
-    pub(super) fn is_quiet(&self) -> bool {
-        self.outstanding.is_empty()
+    /// Returns true while no call is in flight.
+    pub(super) fn is_idle(&self) -> bool {
+        self.in_flight.is_empty()
     }
 
-    /// Writes everything that waits, as far as not too much is under way already.
-    pub(super) fn launch(&mut self, out: &mut Vec<u8>, now: Instant) {
+    /// Appends calls for everything queued to `out`, as far as enough batches are not in flight
+    /// yet.
+    pub(super) fn send_queued(&mut self, out: &mut Vec<u8>, now: Instant) {
         let due = self
-            .later
+            .delayed
             .extract_if(.., |(at, _)| *at <= now)
-            .map(|(_, ask)| ask);
-        self.pending.extend(due);
-        while !self.pending.is_empty() && self.launches_under_way() < LAUNCHES_MAX {
-            let load = self.next_load(now);
-            if load.is_empty() {
-                self.spare_asks.push(load);
+            .map(|(_, request)| request);
+        self.queued.extend(due);
+        while !self.queued.is_empty() && self.batches_in_flight() < BATCHES_IN_FLIGHT_MAX {
+            let batch = self.next_batch(now);
+            if batch.is_empty() {
+                self.spare_request_lists.push(batch);
                 continue;
             }
-            self.launched += 1;
-            for asks in self.grouped(load) {
-                let decisions = asks.iter().filter(|ask| ask.items().is_some()).count() as u64;
-                Counters::add(&self.lane.counters.calls, 1);
-                Counters::add(&self.lane.counters.decisions, decisions);
-                if asks[0].asking {
-                    self.send(Call::asking(self.launched, now), Form::Digest, out);
+            self.batches_sent += 1;
+            for requests in self.group_into_calls(batch) {
+                let decisions = requests
+                    .iter()
+                    .filter(|request| request.charges().is_some())
+                    .count() as u64;
+                LaneCounters::add(&self.lane.counters.calls, 1);
+                LaneCounters::add(&self.lane.counters.decisions, decisions);
+                if requests[0].asking {
+                    self.send(
+                        Call::asking(self.batches_sent, now),
+                        ScriptForm::Digest,
+                        out,
+                    );
                 }
-                self.send(Call::new(self.launched, asks, now), Form::Digest, out);
+                self.send(
+                    Call::new(self.batches_sent, requests, now),
+                    ScriptForm::Digest,
+                    out,
+                );
             }
         }
     }
 
-    fn send(&mut self, call: Call, form: Form, out: &mut Vec<u8>) {
+    /// Appends one call to `out`; its reply is the next after those of the calls in flight.
+    fn send(&mut self, call: Call, form: ScriptForm, out: &mut Vec<u8>) {
         call.write(out, &mut self.spare_body, form, self.context.options.clock);
-        self.outstanding.push_back(call);
+        self.in_flight.push_back(call);
     }
 
-    fn launches_under_way(&self) -> u64 {
-        self.outstanding
+    /// Counts from the oldest call without a reply to the latest batch.
+    fn batches_in_flight(&self) -> u64 {
+        self.in_flight
             .front()
-            .map_or(0, |oldest| self.launched + 1 - oldest.launch)
+            .map_or(0, |oldest| self.batches_sent + 1 - oldest.batch)
     }
 
-    /// The asks that go out now: those that are still wanted and whose counters are free.
-    fn next_load(&mut self, now: Instant) -> Vec<Ask> {
+    /// Takes the next batch from the queue: requests that are still wanted, that memory does not
+    /// answer, and whose counters are in no call in flight. Marks their counters busy.
+    ///
+    /// With a given clock, a batch holds requests of one instant only: the script has one time.
+    fn next_batch(&mut self, now: Instant) -> Vec<StoreRequest> {
         let clock = self.context.options.clock;
-        let mut load: Vec<Ask> = self.spare_asks.pop().unwrap_or_default();
-        let mut charges = 0;
-        while charges < CHARGES_MAX {
-            let Some(ask) = self.pending.pop_front() else {
+        let mut batch: Vec<StoreRequest> = self.spare_request_lists.pop().unwrap_or_default();
+        let mut charge_count = 0;
+        while charge_count < CHARGES_MAX {
+            let Some(request) = self.queued.pop_front() else {
                 break;
             };
-            if !ask.is_wanted() {
+            if !request.is_wanted() {
                 continue;
             }
-            if ask.is_over(now) {
-                self.timeouts_in_row += u32::from(ask.answer.is_some());
-                ask.tell(Err(Fault::TimedOut));
+            if request.is_too_late(now) {
+                self.consecutive_timeouts += u32::from(request.responder.is_some());
+                request.respond(Err(RequestError::TimedOut));
                 continue;
             }
-            let Some(items) = ask.items() else {
-                load.push(ask);
-                charges += 1;
+            let Some(charges) = request.charges() else {
+                batch.push(request);
+                charge_count += 1;
                 continue;
             };
-            if let Some(busy) = items
+            if let Some(busy) = charges
                 .iter()
-                .map(|item| item.hash)
+                .map(|charge| charge.hash)
                 .find(|hash| self.busy.contains(hash))
             {
-                self.parked.entry(busy).or_default().push(ask);
+                self.parked.entry(busy).or_default().push(request);
                 continue;
             }
-            // An answer may have come since the caller looked.
-            let Some(ask) = self.unless_known(ask, now) else {
+            // A reply may have come since the caller looked at the shadows.
+            let Some(request) = self.unless_answered(request, now) else {
                 continue;
             };
-            let items = ask.items().unwrap_or_default();
-            let at_another_time =
-                |first: &Ask| clock == RedisClock::Given && first.asked_at != ask.asked_at;
-            if load.first().is_some_and(at_another_time) {
-                self.pending.push_front(ask);
+            let charges = request.charges().unwrap_or_default();
+            let at_another_time = |first: &StoreRequest| {
+                clock == RedisClock::Given && first.submitted_at != request.submitted_at
+            };
+            if batch.first().is_some_and(at_another_time) {
+                self.queued.push_front(request);
                 break;
             }
-            charges += items.len();
-            load.push(ask);
+            charge_count += charges.len();
+            batch.push(request);
         }
         self.busy.extend(
-            load.iter()
-                .filter(|ask| ask.items().is_some())
-                .flat_map(Ask::hashes),
+            batch
+                .iter()
+                .filter(|request| request.charges().is_some())
+                .flat_map(StoreRequest::hashes),
         );
-        load
+        batch
     }
 
-    /// The ask, unless it is answered from what was seen a moment ago, or is too early by no more than a call takes: then
-    /// it is sent when it is not.
-    fn unless_known(&mut self, ask: Ask, now: Instant) -> Option<Ask> {
-        match answers::from_memory(&ask, now, &self.context) {
-            Foresight::Denied(outcomes) => ask.tell(Ok(Told::Remembered(outcomes))),
-            // As long as the wait is, the last call took; the next one needs that time too.
-            Foresight::NotYet(wait) if now + 2 * Duration::from(wait) <= ask.deadline => {
-                self.later.push((now + wait.into(), ask));
+    /// Returns the request unless it needs no call now: it is denied from memory, or it would be
+    /// denied only for being a moment too early and is delayed until then.
+    fn unless_answered(&mut self, request: StoreRequest, now: Instant) -> Option<StoreRequest> {
+        match responses::predict(&request, now, &self.context) {
+            Prediction::Denied(outcomes) => {
+                request.respond(Ok(StoreResponse::FromMemory(outcomes)))
             }
-            Foresight::NotYet(_) | Foresight::Unsure => return Some(ask),
+            // The wait is at most as long as the last call took, and the next call takes as long
+            // again. A request that would miss its deadline by waiting goes out now.
+            Prediction::TooEarly(wait) if now + 2 * Duration::from(wait) <= request.deadline => {
+                self.delayed.push((now + wait.into(), request));
+            }
+            Prediction::TooEarly(_) | Prediction::Unknown => return Some(request),
         }
         None
     }
 
-    /// One call for all decisions where one node owns all keys; one for each slot on a cluster. What was sent on from
-    /// elsewhere goes alone, so that it meets no new trouble in company.
-    fn grouped(&self, load: Vec<Ask>) -> Vec<Vec<Ask>> {
+    /// Splits a batch into calls: one for all decisions where one node owns all keys, one per slot
+    /// on a cluster, and one for each other operation. A request that was redirected goes alone, so
+    /// that the next error concerns no other request.
+    fn group_into_calls(&self, batch: Vec<StoreRequest>) -> Vec<Vec<StoreRequest>> {
         let by_slot = matches!(self.context.options.mode, RedisMode::Cluster);
         if !by_slot
-            && load
+            && batch
                 .iter()
-                .all(|ask| ask.items().is_some() && ask.hops == 0)
+                .all(|request| request.charges().is_some() && request.hops == 0)
         {
-            return vec![load];
+            return vec![batch];
         }
-        let mut groups: Vec<Vec<Ask>> = Vec::new();
+        let mut groups: Vec<Vec<StoreRequest>> = Vec::new();
         let mut group_of_slot: HashMap<u16, usize, RandomState> = HashMap::default();
-        for ask in load {
-            if ask.items().is_none() || ask.hops > 0 {
-                groups.push(vec![ask]);
+        for request in batch {
+            if request.charges().is_none() || request.hops > 0 {
+                groups.push(vec![request]);
                 continue;
             }
-            let slot = if by_slot { ask.slot } else { 0 };
+            let slot = if by_slot { request.slot } else { 0 };
             match group_of_slot.get(&slot) {
-                Some(group) => groups[*group].push(ask),
+                Some(group) => groups[*group].push(request),
                 None => {
                     group_of_slot.insert(slot, groups.len());
-                    groups.push(vec![ask]);
+                    groups.push(vec![request]);
                 }
             }
         }
         groups
     }
 
-    /// Gives the answer to the oldest call to everybody who waits for it.
+    /// Takes the reply to the oldest call and responds to its requests. Returns an event when the
+    /// driver has to act; its requests are then the driver's to place.
     pub(super) fn take_reply(
         &mut self,
         reply: &mut Reply,
         out: &mut Vec<u8>,
         now: Instant,
-    ) -> Option<Event> {
-        let Some(mut call) = self.outstanding.pop_front() else {
-            return Some(Event::Away(
-                "the node answered what nobody asked".to_owned(),
+    ) -> Option<TrafficEvent> {
+        let Some(mut call) = self.in_flight.pop_front() else {
+            return Some(TrafficEvent::Away(
+                "the node sent a reply that belongs to no call".to_owned(),
             ));
         };
-        self.timeouts_in_row = 0;
-        if call.unknown > 0
-            && self.reloading
+        self.consecutive_timeouts = 0;
+        if call.noscript_count > 0
+            && self.reloading_script
             && !matches!(reply, Reply::Error(error) if error.starts_with("NOSCRIPT"))
         {
-            self.reloading = false;
+            self.reloading_script = false;
         }
         let error = match reply {
             Reply::Error(error) => std::mem::take(error),
             answer => {
-                let taken = answers::hand_out(&mut call, answer, now, &self.context);
+                let delivered = responses::deliver(&mut call, answer, now, &self.context);
                 self.release(&call, now);
-                let Err(wrong) = taken else {
-                    call.asks.clear();
-                    self.spare_asks.push(call.asks);
+                let Err(mismatch) = delivered else {
+                    call.requests.clear();
+                    self.spare_request_lists.push(call.requests);
                     return None;
                 };
-                fail(call.asks, &Fault::Away(wrong.clone()));
-                return Some(Event::Away(wrong));
+                fail(call.requests, &RequestError::Unavailable(mismatch.clone()));
+                return Some(TrafficEvent::Away(mismatch));
             }
         };
         if call.kind == CallKind::Asking {
             return None;
         }
-        let complaint = Complaint::read(&error);
-        if complaint == Complaint::NoScript {
+        let server_error = ServerError::read(&error);
+        if server_error == ServerError::NoScript {
             self.send_again(call, out);
             return None;
         }
-        Counters::add(&self.lane.counters.errors, 1);
+        LaneCounters::add(&self.lane.counters.errors, 1);
         self.release(&call, now);
-        self.complained(call, complaint, error, now)
+        self.handle_server_error(call, server_error, error, now)
     }
 
-    /// The node does not know the script. One call brings it its text; the others wait behind that one.
-    fn send_again(&mut self, mut call: Call, out: &mut Vec<u8>) {
-        let form = if self.reloading && call.unknown == 0 {
-            Form::Digest
-        } else {
-            Form::Text
-        };
-        if form == Form::Text {
-            self.reloading = true;
-            Counters::add(&self.lane.counters.reloads, 1);
-        }
-        call.unknown = call.unknown.saturating_add(1);
-        self.launched += 1;
-        call.launch = self.launched;
-        if call.asks.first().is_some_and(|ask| ask.asking) {
-            self.send(Call::asking(self.launched, call.sent), Form::Digest, out);
-        }
-        self.send(call, form, out);
-    }
-
-    fn complained(
-        &mut self,
-        call: Call,
-        complaint: Complaint,
-        error: String,
-        now: Instant,
-    ) -> Option<Event> {
-        let mut asks = call.asks;
-        if matches!(complaint, Complaint::Moved { .. } | Complaint::Ask { .. }) {
-            self.pause_travellers(&mut asks, now);
-        }
-        match complaint {
-            Complaint::Moved { slot, host, port } => Some(Event::Moved {
-                slot,
-                host,
-                port,
-                asks,
-            }),
-            Complaint::Ask { host, port } => Some(Event::Elsewhere { host, port, asks }),
-            Complaint::ReadOnly => Some(Event::Demoted { asks }),
-            Complaint::TryAgain => {
-                asks.into_iter().for_each(|ask| self.try_again(ask, now));
-                None
-            }
-            Complaint::Away => {
-                fail(asks, &Fault::Away(error.clone()));
-                Some(Event::Away(error))
-            }
-            Complaint::NoScript | Complaint::Other => {
-                fail(asks, &Fault::Away(error));
-                None
-            }
-        }
-    }
-
-    /// Asks that were sent on again and again ask here once more, a little later, before they travel on.
-    fn pause_travellers(&mut self, asks: &mut Vec<Ask>, now: Instant) {
-        let is_tired = |ask: &mut Ask| ask.hops >= Ask::HOPS_IN_A_ROW && ask.hops % 2 == 1;
-        let tired = asks
-            .extract_if(.., is_tired)
-            .filter_map(|ask| ask.sent_on(false));
-        self.later.extend(tired.map(|ask| (now + PAUSE, ask)));
-    }
-
-    /// Keys of the call are on both ends of a move. Alone and a little later most asks pass; the rest goes key by key.
-    fn try_again(&mut self, ask: Ask, now: Instant) {
-        const TRIES: u8 = 3;
-        let is_split = ask.hops >= TRIES && ask.items().is_some_and(|items| items.len() > 1);
-        if is_split {
-            return ask.tell(Err(Fault::Split));
-        }
-        let asking = ask.asking;
-        let at = if ask.hops == 0 { now } else { now + PAUSE };
-        self.later.extend(ask.sent_on(asking).map(|ask| (at, ask)));
-    }
-
-    /// Frees the counters of a call. Who waited for them is answered from what the call saw, or goes out next.
+    /// Frees the counters of a call. Requests that were parked on them are denied from memory, or
+    /// go to the front of the queue in their old order.
     fn release(&mut self, call: &Call, now: Instant) {
         if call.kind != CallKind::Decide {
             return;
         }
-        for hash in call.asks.iter().flat_map(Ask::hashes) {
+        for hash in call.requests.iter().flat_map(StoreRequest::hashes) {
             self.busy.remove(&hash);
             if self.parked.is_empty() {
                 continue;
             }
-            for ask in self.parked.remove(&hash).into_iter().flatten().rev() {
-                if let Some(ask) = self.unless_known(ask, now) {
-                    self.pending.push_front(ask);
+            for request in self.parked.remove(&hash).into_iter().flatten().rev() {
+                if let Some(request) = self.unless_answered(request, now) {
+                    self.queued.push_front(request);
                 }
             }
         }
     }
 
-    /// Answers everybody whose time is up, and says when to look again.
-    pub(super) fn expire(&mut self, now: Instant) -> Option<Instant> {
-        let mut expired = 0_u64;
-        let mut keep = |ask: &mut Ask| {
-            if ask.deadline <= now
-                && let Some(answer) = ask.answer.take()
-            {
-                expired += 1;
-                let _ = answer.send(Err(Fault::TimedOut));
-            }
-            !ask.is_over(now)
-        };
-        self.pending.retain_mut(&mut keep);
-        self.later.retain_mut(|(_, ask)| keep(ask));
-        self.parked.retain(|_, asks| {
-            asks.retain_mut(&mut keep);
-            !asks.is_empty()
-        });
-        // What was sent stays in its place: its answer may still come, and says something about the counter.
-        self.outstanding
-            .iter_mut()
-            .flat_map(|call| &mut call.asks)
-            .for_each(|ask| {
-                keep(ask);
-            });
-        self.timeouts_in_row = self.timeouts_in_row.saturating_add(expired as u32);
-        Counters::add(&self.lane.counters.timeouts, expired);
-        self.next_deadline()
-    }
-
-    fn next_deadline(&self) -> Option<Instant> {
-        let sent = self.outstanding.iter().flat_map(|call| &call.asks);
-        let waiting = self.pending.iter().chain(self.parked.values().flatten());
-        let deadlines = sent
-            .chain(waiting)
-            .filter(|ask| ask.answer.is_some())
-            .map(|ask| ask.deadline);
-        deadlines
-            .chain(self.later.iter().map(|(at, ask)| ask.deadline.min(*at)))
-            .min()
-    }
-
-    /// The instant of the next retry, if any.
-    pub(super) fn next_retry(&self) -> Option<Instant> {
-        self.later.iter().map(|(at, _)| *at).min()
-    }
-
-    /// When the oldest call that is not answered was sent, and how many decisions in a row have timed out since.
-    pub(super) fn silence(&self) -> Option<(Instant, u32)> {
-        self.outstanding
-            .front()
-            .map(|call| (call.sent, self.timeouts_in_row))
-    }
-
-    /// The connection is gone: nobody knows whether what was under way was done. What was not sent yet stays.
-    pub(super) fn lose(&mut self, why: &str) {
-        let lost = Fault::Away(why.to_owned());
-        for call in self.outstanding.drain(..) {
-            fail(call.asks, &lost);
+    /// Fails the calls in flight after the connection was lost: nobody knows whether Redis
+    /// performed them. Requests that were not sent wait for the next connection.
+    pub(super) fn connection_lost(&mut self, reason: &str) {
+        let lost = RequestError::Unavailable(reason.to_owned());
+        for call in self.in_flight.drain(..) {
+            fail(call.requests, &lost);
         }
         self.busy.clear();
-        self.reloading = false;
-        self.timeouts_in_row = 0;
-        let parked = self.parked.drain().flat_map(|(_, asks)| asks);
-        self.pending.extend(parked);
+        self.reloading_script = false;
+        self.consecutive_timeouts = 0;
+        let parked = self.parked.drain().flat_map(|(_, requests)| requests);
+        self.queued.extend(parked);
     }
 
-    /// Everything that was not sent.
-    pub(super) fn take_unsent(&mut self) -> Vec<Ask> {
-        let parked = self.parked.drain().flat_map(|(_, asks)| asks);
-        self.pending
+    /// Takes out every request that was not sent.
+    pub(super) fn take_unsent(&mut self) -> Vec<StoreRequest> {
+        let parked = self.parked.drain().flat_map(|(_, requests)| requests);
+        self.queued
             .drain(..)
-            .chain(self.later.drain(..).map(|(_, ask)| ask))
+            .chain(self.delayed.drain(..).map(|(_, request)| request))
             .chain(parked)
             .collect()
     }
 }
 
-fn fail(asks: Vec<Ask>, fault: &Fault) {
-    asks.into_iter()
-        .for_each(|ask| ask.tell(Err(fault.clone())));
+/// Responds to all of the requests with the same error.
+fn fail(requests: Vec<StoreRequest>, error: &RequestError) {
+    requests
+        .into_iter()
+        .for_each(|request| request.respond(Err(error.clone())));
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,4 +1,7 @@
-//! Options written as a URL.
+//! Options in the form of a URL.
+//!
+//! **Invariant:** no error repeats any part of the URL. In a malformed one the password may be
+//! anywhere.
 
 use std::path::PathBuf;
 
@@ -7,8 +10,41 @@ use super::options::{RedisMode, RedisOptions, TlsOptions};
 use super::options_error::OptionsError;
 use super::secret::{Credentials, Secret};
 
-/// Reads a URL. No error repeats any of it: in a malformed one, the password can be anywhere.
-pub(super) fn parse(text: &str) -> Result<RedisOptions, OptionsError> {
+impl RedisOptions {
+    /// Options from a URL; everything that the URL does not say has its default.
+    ///
+    /// | URL | means |
+    /// |---|---|
+    /// | `redis://[user:password@]host[:port][/database]` | one server |
+    /// | `redis://host,host…[/database]` | a primary and its replicas |
+    /// | `redis+sentinel://host,host…/master[/database]` | sentinels |
+    /// | `redis+cluster://host,host…` | a cluster |
+    ///
+    /// With `rediss` instead of `redis`, connections use TLS, and the query parameters `ca_file`
+    /// and `server_name` are allowed. User and password are percent-decoded; a password alone is
+    /// written `:password@`. With sentinels they are for the servers that the sentinels name, not
+    /// for the sentinels. The result is validated.
+    ///
+    /// No error repeats any part of the URL, so none shows a password.
+    ///
+    /// ```
+    /// use sluicegate::RedisOptions;
+    ///
+    /// let options = RedisOptions::from_url("rediss://ann:p%40ss@rl-0:6380/3").unwrap();
+    /// assert_eq!(options.endpoints[0].to_string(), "rl-0:6380");
+    /// assert!(options.tls.is_some());
+    ///
+    /// let error = RedisOptions::from_url("http://rl-0").unwrap_err();
+    /// assert!(error.to_string().starts_with("store.redis.url: must begin with redis://"));
+    /// ```
+    pub fn from_url(text: &str) -> Result<Self, OptionsError> {
+        let options = parse(text)?;
+        options.validate().map(|()| options)
+    }
+}
+
+/// Parses a URL without validating the options.
+fn parse(text: &str) -> Result<RedisOptions, OptionsError> {
     let (scheme, rest) = text.split_once("://").ok_or_else(unknown_scheme)?;
     let scheme = parse_scheme(scheme)?;
     let (rest, query) = rest
@@ -16,7 +52,7 @@ pub(super) fn parse(text: &str) -> Result<RedisOptions, OptionsError> {
         .map_or((rest, None), |(rest, query)| (rest, Some(query)));
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     if path.contains('@') || query.is_some_and(|query| query.contains('@')) || text.contains('#') {
-        return Err(wrong(
+        return Err(mistake(
             "write '/' as %2F, '?' as %3F, '#' as %23 and '@' as %40 in user and password",
         ));
     }
@@ -27,7 +63,7 @@ pub(super) fn parse(text: &str) -> Result<RedisOptions, OptionsError> {
         .split(',')
         .map(parse_endpoint)
         .collect::<Result<_, _>>()?;
-    let mut options = arranged(scheme.kind, endpoints, path)?;
+    let mut options = options_for(scheme.topology, endpoints, path)?;
     options.credentials = user.map_or(Ok(Credentials::default()), parse_user)?;
     options.tls = scheme.is_tls.then(TlsOptions::default);
     if let Some(query) = query {
@@ -36,37 +72,40 @@ pub(super) fn parse(text: &str) -> Result<RedisOptions, OptionsError> {
     Ok(options)
 }
 
-struct Scheme {
-    kind: Kind,
+/// The part of a URL before `://`.
+struct UrlScheme {
+    topology: UrlTopology,
     is_tls: bool,
 }
 
-enum Kind {
+/// How the servers belong together, as far as the scheme says.
+enum UrlTopology {
+    /// One server, or several that replicate each other.
     Servers,
     Sentinel,
     Cluster,
 }
 
-fn parse_scheme(text: &str) -> Result<Scheme, OptionsError> {
-    let (base, kind) = text
+fn parse_scheme(text: &str) -> Result<UrlScheme, OptionsError> {
+    let (base, topology) = text
         .split_once('+')
-        .map_or((text, None), |(base, kind)| (base, Some(kind)));
+        .map_or((text, None), |(base, topology)| (base, Some(topology)));
     let is_tls = match base {
         "redis" => false,
         "rediss" => true,
         _ => return Err(unknown_scheme()),
     };
-    match kind {
-        None => Ok(Scheme {
-            kind: Kind::Servers,
+    match topology {
+        None => Ok(UrlScheme {
+            topology: UrlTopology::Servers,
             is_tls,
         }),
-        Some("sentinel") => Ok(Scheme {
-            kind: Kind::Sentinel,
+        Some("sentinel") => Ok(UrlScheme {
+            topology: UrlTopology::Sentinel,
             is_tls,
         }),
-        Some("cluster") => Ok(Scheme {
-            kind: Kind::Cluster,
+        Some("cluster") => Ok(UrlScheme {
+            topology: UrlTopology::Cluster,
             is_tls,
         }),
         Some(_) => Err(unknown_scheme()),
@@ -74,20 +113,21 @@ fn parse_scheme(text: &str) -> Result<Scheme, OptionsError> {
 }
 
 fn parse_endpoint(text: &str) -> Result<Endpoint, OptionsError> {
-    text.parse::<Endpoint>().map_err(wrong)
+    text.parse::<Endpoint>().map_err(mistake)
 }
 
-/// The path is a database, or the sentinels' name for the primary and perhaps a database.
-fn arranged(
-    kind: Kind,
+/// Options for the servers. The path is a database; with sentinels it is their name for the
+/// primary, optionally followed by a database.
+fn options_for(
+    topology: UrlTopology,
     endpoints: Vec<Endpoint>,
     path: &str,
 ) -> Result<RedisOptions, OptionsError> {
-    let (mut options, database) = match kind {
-        Kind::Servers if endpoints.len() > 1 => (RedisOptions::replication(endpoints), path),
-        Kind::Servers => (RedisOptions::of(RedisMode::Standalone, endpoints), path),
-        Kind::Cluster => (RedisOptions::cluster(endpoints), path),
-        Kind::Sentinel => {
+    let (mut options, database) = match topology {
+        UrlTopology::Servers if endpoints.len() > 1 => (RedisOptions::replication(endpoints), path),
+        UrlTopology::Servers => (RedisOptions::of(RedisMode::Standalone, endpoints), path),
+        UrlTopology::Cluster => (RedisOptions::cluster(endpoints), path),
+        UrlTopology::Sentinel => {
             let (master, database) = path.split_once('/').unwrap_or((path, ""));
             (RedisOptions::sentinel(endpoints, master), database)
         }
@@ -98,16 +138,17 @@ fn arranged(
     let is_number = database.bytes().all(|byte| byte.is_ascii_digit());
     options.database = match database.parse() {
         Ok(number) if is_number => number,
-        _ => return Err(wrong("the database must be a number")),
+        _ => return Err(mistake("the database must be a number")),
     };
     Ok(options)
 }
 
+/// User and password before the `@`.
 fn parse_user(text: &str) -> Result<Credentials, OptionsError> {
-    // `redis://secret@host` is meant as a password by some and as a user by others.
+    // Some clients read `redis://secret@host` as a password and some as a user: neither is guessed.
     let (user, password) = text
         .split_once(':')
-        .ok_or_else(|| wrong("write user:password@ or :password@ before the host"))?;
+        .ok_or_else(|| mistake("write user:password@ or :password@ before the host"))?;
     let username = Some(decoded(user)?).filter(|user| !user.is_empty());
     let password = Some(decoded(password)?)
         .filter(|password| !password.is_empty())
@@ -115,16 +156,17 @@ fn parse_user(text: &str) -> Result<Credentials, OptionsError> {
     Ok(Credentials { username, password })
 }
 
+/// The query parameters. They belong to TLS.
 fn apply_query(query: &str, options: &mut RedisOptions) -> Result<(), OptionsError> {
     for parameter in query.split('&') {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
         let value = decoded(value)?;
         match (name, &mut options.tls) {
             ("ca_file" | "server_name", None) => {
-                return Err(wrong("ca_file and server_name need rediss://"));
+                return Err(mistake("ca_file and server_name need rediss://"));
             }
             ("ca_file" | "server_name", _) if value.is_empty() => {
-                return Err(wrong("ca_file and server_name need a value"));
+                return Err(mistake("ca_file and server_name need a value"));
             }
             ("ca_file", Some(tls)) if tls.ca_file.is_none() => {
                 tls.ca_file = Some(PathBuf::from(value))
@@ -133,10 +175,10 @@ fn apply_query(query: &str, options: &mut RedisOptions) -> Result<(), OptionsErr
                 tls.server_name = Some(value)
             }
             ("ca_file" | "server_name", Some(_)) => {
-                return Err(wrong("a query parameter stands there twice"));
+                return Err(mistake("a query parameter is given twice"));
             }
             _ => {
-                return Err(wrong(
+                return Err(mistake(
                     "unknown query parameter (expected ca_file or server_name)",
                 ));
             }
@@ -145,6 +187,7 @@ fn apply_query(query: &str, options: &mut RedisOptions) -> Result<(), OptionsErr
     Ok(())
 }
 
+/// Decodes percent-encoded text.
 fn decoded(text: &str) -> Result<String, OptionsError> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -155,25 +198,26 @@ fn decoded(text: &str) -> Result<String, OptionsError> {
             continue;
         }
         let [high, low, after @ ..] = rest else {
-            return Err(wrong("'%' must be followed by two hex digits"));
+            return Err(mistake("'%' must be followed by two hex digits"));
         };
         let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
         let (Some(high), Some(low)) = (digit(*high), digit(*low)) else {
-            return Err(wrong("'%' must be followed by two hex digits"));
+            return Err(mistake("'%' must be followed by two hex digits"));
         };
         bytes.push(high << 4 | low);
         rest = after;
     }
-    String::from_utf8(bytes).map_err(|_| wrong("percent-encoded text must be UTF-8"))
+    String::from_utf8(bytes).map_err(|_| mistake("percent-encoded text must be UTF-8"))
 }
 
 fn unknown_scheme() -> OptionsError {
-    wrong(
+    mistake(
         "must begin with redis://, rediss://, redis+sentinel://, rediss+sentinel://, redis+cluster:// or rediss+cluster://",
     )
 }
 
-fn wrong(what: impl std::fmt::Display) -> OptionsError {
+/// A mistake of the URL. The text must not contain any part of it.
+fn mistake(what: impl std::fmt::Display) -> OptionsError {
     OptionsError::new("store.redis.url", what)
 }
 

@@ -1,4 +1,7 @@
-//! Finds the mistakes in options, all of them, before anything is dialed.
+//! Finds the mistakes in options before anything is dialled.
+//!
+//! All mistakes are reported at once, each with the name that its field has in the configuration
+//! file, so that an operator corrects them in one go. Files are not read here; `dial/tls.rs` does.
 
 use std::collections::HashSet;
 
@@ -6,14 +9,29 @@ use rustls::pki_types::ServerName;
 use sluicegate_core::Nanos;
 
 use super::options::{RedisMode, RedisOptions};
-use super::options_error::{Mistakes, OptionsError};
+use super::options_error::{MistakeList, OptionsError};
 use super::recovery::Recovery;
 use super::secret::Credentials;
 use crate::layout::KeyLayout;
 
-/// All mistakes, or none.
-pub(super) fn validate(options: &RedisOptions) -> Result<(), OptionsError> {
-    let mut mistakes = Mistakes::default();
+impl RedisOptions {
+    /// Checks the options. The error names every mistake, not only the first.
+    ///
+    /// ```
+    /// use sluicegate::{Nanos, RedisOptions};
+    ///
+    /// let mut options = RedisOptions::standalone("rl-0".parse().unwrap());
+    /// options.deadline = Nanos::from_secs(61);
+    /// let error = options.validate().unwrap_err();
+    /// assert_eq!(error.to_string(), "store.deadline: must be from 1ms to 60s (got 61s)");
+    /// ```
+    pub fn validate(&self) -> Result<(), OptionsError> {
+        validate(self)
+    }
+}
+
+fn validate(options: &RedisOptions) -> Result<(), OptionsError> {
+    let mut mistakes = MistakeList::default();
     check_endpoints(options, &mut mistakes);
     check_mode(options, &mut mistakes);
     check_credentials("store.redis", &options.credentials, &mut mistakes);
@@ -32,13 +50,14 @@ pub(super) fn validate(options: &RedisOptions) -> Result<(), OptionsError> {
     if server_name.is_some_and(|name| ServerName::try_from(name).is_err()) {
         mistakes.push(
             "store.redis.tls.server_name",
-            "is neither a DNS name nor an address",
+            "must be a DNS name or an address",
         );
     }
     mistakes.into_result()
 }
 
-fn check_endpoints(options: &RedisOptions, mistakes: &mut Mistakes) {
+/// There is a server, none is named twice, and a standalone server is one.
+fn check_endpoints(options: &RedisOptions, mistakes: &mut MistakeList) {
     const FIELD: &str = "store.redis.endpoints";
     let endpoints = &options.endpoints;
     if endpoints.is_empty() {
@@ -57,7 +76,8 @@ fn check_endpoints(options: &RedisOptions, mistakes: &mut Mistakes) {
     }
 }
 
-fn check_mode(options: &RedisOptions, mistakes: &mut Mistakes) {
+/// Options that fit one mode only.
+fn check_mode(options: &RedisOptions, mistakes: &mut MistakeList) {
     match &options.mode {
         RedisMode::Standalone | RedisMode::Replication => {}
         RedisMode::Cluster if options.database == 0 => {}
@@ -79,11 +99,13 @@ fn check_mode(options: &RedisOptions, mistakes: &mut Mistakes) {
     }
 }
 
-fn check_credentials(section: &str, credentials: &Credentials, mistakes: &mut Mistakes) {
+/// A user needs a password, and empty text means a forgotten value.
+fn check_credentials(section: &str, credentials: &Credentials, mistakes: &mut MistakeList) {
     match (&credentials.username, &credentials.password) {
-        (Some(name), _) if name.is_empty() => {
-            mistakes.push(&format!("{section}.username"), "is empty (leave it out)")
-        }
+        (Some(name), _) if name.is_empty() => mistakes.push(
+            &format!("{section}.username"),
+            "must not be empty (leave it out)",
+        ),
         (Some(_), None) => mistakes.push(&format!("{section}.username"), "needs a password"),
         _ => {}
     }
@@ -92,17 +114,22 @@ fn check_credentials(section: &str, credentials: &Credentials, mistakes: &mut Mi
         .as_ref()
         .is_some_and(|password| password.is_empty())
     {
-        mistakes.push(&format!("{section}.password"), "is empty (leave it out)");
+        mistakes.push(
+            &format!("{section}.password"),
+            "must not be empty (leave it out)",
+        );
     }
 }
 
-fn check_span(field: &str, span: Nanos, mistakes: &mut Mistakes) {
+/// Checks the range of a timeout.
+fn check_span(field: &str, span: Nanos, mistakes: &mut MistakeList) {
     if !(Nanos::MILLISECOND..=Nanos::MINUTE).contains(&span) {
         mistakes.push(field, format!("must be from 1ms to 60s (got {span})"));
     }
 }
 
-fn check_recovery(recovery: Recovery, mistakes: &mut Mistakes) {
+/// The delays grow from base to cap, and the cap stays within an hour.
+fn check_recovery(recovery: Recovery, mistakes: &mut MistakeList) {
     let Recovery { base, cap } = recovery;
     if base < Nanos::MILLISECOND {
         mistakes.push(
@@ -124,7 +151,8 @@ fn check_recovery(recovery: Recovery, mistakes: &mut Mistakes) {
     }
 }
 
-fn check_prefix(prefix: &str, mistakes: &mut Mistakes) {
+/// The prefix is short, visible, and does not interfere with cluster slots.
+fn check_prefix(prefix: &str, mistakes: &mut MistakeList) {
     const FIELD: &str = "store.key_prefix";
     if prefix.is_empty() {
         mistakes.push(FIELD, "must not be empty");
@@ -137,7 +165,7 @@ fn check_prefix(prefix: &str, mistakes: &mut Mistakes) {
         );
         mistakes.push(FIELD, what);
     }
-    // Braces would choose the slot of every key.
+    // Braces would be a hash tag and put every key into the same slot.
     let is_plain = |letter: char| letter.is_ascii_graphic() && !"{}".contains(letter);
     if let Some(odd) = prefix.chars().find(|letter| !is_plain(*letter)) {
         mistakes.push(
@@ -169,9 +197,16 @@ mod tests {
         only_mistake(&options)
     }
 
+    /// Each message begins with the text beside it.
+    fn assert_each<const N: usize>(messages: [(String, &str); N]) {
+        for (message, begins) in messages {
+            assert!(message.starts_with(begins), "{message}");
+        }
+    }
+
     #[test]
     fn each_mistake_is_named_by_its_field() {
-        let few_words = [
+        assert_each([
             (
                 changed(|o| o.endpoints.clear()),
                 "store.redis.endpoints: must name at least one host:port",
@@ -204,6 +239,12 @@ mod tests {
                 changed(|o| o.recovery.cap = Nanos::DAY),
                 "store.recovery.cap: must be at most 1h (got 1d)",
             ),
+        ]);
+    }
+
+    #[test]
+    fn mistakes_in_prefix_credentials_and_tls_are_named_by_their_field() {
+        assert_each([
             (
                 changed(|o| o.key_prefix.clear()),
                 "store.key_prefix: must not be empty",
@@ -218,7 +259,7 @@ mod tests {
             ),
             (
                 changed(|o| o.credentials.password = Some(Secret::new(""))),
-                "store.redis.password: is empty",
+                "store.redis.password: must not be empty",
             ),
             (
                 changed(|o| {
@@ -227,12 +268,9 @@ mod tests {
                         ..TlsOptions::default()
                     })
                 }),
-                "store.redis.tls.server_name: is neither",
+                "store.redis.tls.server_name: must be a DNS name or an address",
             ),
-        ];
-        for (message, begins) in few_words {
-            assert!(message.starts_with(begins), "{message}");
-        }
+        ]);
         for odd in ["a{b", "a}b", "a b", "a\nb", "é", "\u{7f}"] {
             let message = changed(|o| o.key_prefix = odd.to_owned());
             assert!(

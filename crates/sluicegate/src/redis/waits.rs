@@ -1,33 +1,45 @@
-//! How long Redis lets decisions wait.
+//! How long decisions in Redis take: a histogram.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::ask::Fault;
+use super::request::RequestError;
 
-/// How long decisions waited for Redis, and how many got no answer.
+/// Durations of the decisions in Redis, and the number of those that failed.
+///
+/// Take two readings and subtract them with [`since`](RedisWaits::since) to see a period.
+///
+/// ```no_run
+/// # fn example(store: &sluicegate::RedisStore) {
+/// let before = store.health().waits;
+/// // … a minute later
+/// let minute = store.health().waits.since(&before);
+/// println!("p99: {:?} µs", minute.quantile_us(0.99));
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RedisWaits {
-    /// The upper end of each bucket in microseconds, and how many waits ended in it; the last is what took longer.
+    /// For each bucket its upper bound in microseconds and its count. The last bucket holds
+    /// everything longer; its bound is `u64::MAX`.
     pub buckets: Vec<(u64, u64)>,
-    /// All waits together, in microseconds.
+    /// Sum of all durations, in microseconds.
     pub sum_us: u64,
-    /// Decisions without an answer by their deadline.
+    /// Decisions without a response by their deadline.
     pub timed_out: u64,
-    /// Decisions that were refused at once, or whose connection broke.
+    /// Decisions that failed otherwise: the node was away, or the connection broke.
     pub unavailable: u64,
 }
 
-/// The same while it is being counted.
+/// The counters behind [`RedisWaits`]. Callers add to them from any thread.
 #[derive(Debug, Default)]
-pub(super) struct Waits {
+pub(super) struct WaitHistogram {
     buckets: [AtomicU64; BOUNDS_US.len()],
     sum_us: AtomicU64,
     timed_out: AtomicU64,
     unavailable: AtomicU64,
 }
 
-/// From a connection on the same machine to one over half the world.
+/// Upper bounds in microseconds: from a server on the same machine to one across the world.
 const BOUNDS_US: [u64; 14] = [
     50,
     100,
@@ -45,8 +57,8 @@ const BOUNDS_US: [u64; 14] = [
     u64::MAX,
 ];
 
-impl Waits {
-    /// A decision was answered after so long.
+impl WaitHistogram {
+    /// Counts a decision that took this long.
     pub(super) fn answered(&self, took: Duration) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let bucket = BOUNDS_US
@@ -56,15 +68,16 @@ impl Waits {
         self.sum_us.fetch_add(micros, Ordering::Relaxed);
     }
 
-    /// A decision was not answered.
-    pub(super) fn failed(&self, fault: &Fault) {
-        let counter = match fault {
-            Fault::TimedOut => &self.timed_out,
-            Fault::Away(_) | Fault::Split => &self.unavailable,
+    /// Counts a decision that failed.
+    pub(super) fn failed(&self, error: &RequestError) {
+        let counter = match error {
+            RequestError::TimedOut => &self.timed_out,
+            RequestError::Unavailable(_) | RequestError::SplitKeys => &self.unavailable,
         };
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// The counts so far. Not a snapshot: a decision may be in the buckets and not yet in the sum.
     pub(super) fn read(&self) -> RedisWaits {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         RedisWaits {
@@ -80,19 +93,19 @@ impl Waits {
 }
 
 impl RedisWaits {
-    /// Waits that were answered.
+    /// Number of decisions that succeeded.
     pub fn count(&self) -> u64 {
         self.buckets.iter().map(|(_, count)| count).sum()
     }
 
-    /// What has been added since an earlier reading.
+    /// The difference to an earlier reading.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
-        let before = |place: usize| earlier.buckets.get(place).map_or(0, |(_, count)| *count);
+        let before = |index: usize| earlier.buckets.get(index).map_or(0, |(_, count)| *count);
         let buckets = self.buckets.iter().enumerate();
         Self {
             buckets: buckets
-                .map(|(place, (bound, count))| (*bound, count.saturating_sub(before(place))))
+                .map(|(index, (bound, count))| (*bound, count.saturating_sub(before(index))))
                 .collect(),
             sum_us: self.sum_us.saturating_sub(earlier.sum_us),
             timed_out: self.timed_out.saturating_sub(earlier.timed_out),
@@ -100,7 +113,9 @@ impl RedisWaits {
         }
     }
 
-    /// The upper end, in microseconds, of the bucket that the given share of the waits does not exceed; `None` without any.
+    /// The duration in microseconds that the given share of the decisions does not exceed, rounded
+    /// up to the bound of its bucket; `None` without decisions. `0.99` asks for the 99th
+    /// percentile.
     pub fn quantile_us(&self, share: f64) -> Option<u64> {
         let count = self.count();
         let wanted = (count as f64 * share).ceil().max(1.0) as u64;
@@ -128,13 +143,13 @@ mod tests {
 
     #[test]
     fn a_wait_counts_where_it_ended() {
-        let waits = Waits::default();
+        let waits = WaitHistogram::default();
         for micros in [1, 50, 51, 900, 900, 900, 900, 900, 900, 2_000_000] {
             waits.answered(Duration::from_micros(micros));
         }
         waits.answered(Duration::MAX);
-        waits.failed(&Fault::TimedOut);
-        waits.failed(&Fault::Away("gone".to_owned()));
+        waits.failed(&RequestError::TimedOut);
+        waits.failed(&RequestError::Unavailable("gone".to_owned()));
         let read = waits.read();
         assert_eq!(
             (read.buckets[0], read.buckets[1], read.buckets[13]),
@@ -152,8 +167,8 @@ mod tests {
     }
 
     #[test]
-    fn what_was_counted_before_is_taken_off() {
-        let waits = Waits::default();
+    fn earlier_counts_are_subtracted() {
+        let waits = WaitHistogram::default();
         waits.answered(Duration::from_micros(10));
         let before = waits.read();
         assert_eq!(

@@ -1,96 +1,103 @@
-//! The Redis protocol, as far as a client of ours needs it: RESP2.
+//! The Redis protocol RESP2, as far as this client needs it: commands are written, replies parsed.
+//!
+//! Replies come from outside. Every length is bounded before memory is reserved for it, and no
+//! input can cause a panic or deep recursion; the tests feed it random bytes.
 
 use std::error::Error;
 use std::fmt;
 
-/// One reply.
+/// One parsed reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Reply {
     Simple(String),
     Error(String),
     Integer(i64),
     Bulk(Vec<u8>),
-    /// A bulk string or an array that is not there.
+    /// A missing value: a bulk string or array of length -1.
     #[default]
     Nil,
     Array(Vec<Reply>),
 }
 
-/// Bytes that are no reply; the connection they came from is of no more use.
+/// Bytes that are no reply. The connection cannot be used any more: nobody knows where the next
+/// reply begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WireError {
-    /// No reply starts with this byte.
+    /// A reply begins with this byte, which is no type of RESP2.
     Kind(u8),
-    /// A length or integer that is none.
+    /// An invalid length or integer.
     Number,
-    /// A line without end, or a bulk string that does not end where it says.
+    /// A carriage return without line feed, or a bulk string longer than its length says.
     Unterminated,
-    /// A line, bulk string, array or nesting beyond what any reply to us needs.
+    /// A line, bulk string, array or nesting beyond the bounds of this client.
     TooLong,
 }
 
 impl fmt::Display for WireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Kind(byte) => write!(f, "no reply starts with byte {byte:#04x}"),
-            Self::Number => f.write_str("a number in a reply cannot be read"),
+            Self::Kind(byte) => write!(f, "invalid reply type {byte:#04x}"),
+            Self::Number => f.write_str("invalid number in a reply"),
             Self::Unterminated => f.write_str("a part of a reply does not end where it should"),
-            Self::TooLong => f.write_str("a reply is longer or deeper than any answer to us"),
+            Self::TooLong => f.write_str("a reply is longer or deeper than this client accepts"),
         }
     }
 }
 
 impl Error for WireError {}
 
+// Bounds of what is accepted. The largest real reply is that of CLUSTER SLOTS: depth 4, one array
+// element per range; values of other programs may have up to a mebibyte.
 const DEPTH_MAX: usize = 8;
 const LINE_MAX: usize = 64 * 1024;
 const BULK_MAX: usize = 1024 * 1024;
 const ARRAY_MAX: usize = 64 * 1024;
 
-/// The first reply in the buffer and how many bytes it takes; `None` while it is not there in full.
+/// The first reply in the buffer and its length in bytes; `None` while it is incomplete.
 ///
-/// A reply that arrives in pieces is read from its beginning with every piece: ours are short.
+/// A reply that arrives in pieces is parsed from its beginning with every piece. Replies are short,
+/// so that costs less than a parser that keeps its state.
 pub(super) fn parse(buffer: &[u8]) -> Result<Option<(Reply, usize)>, WireError> {
     parse_into(buffer, &mut Vec::new())
 }
 
-/// The same, with the room of an array that is not needed any more.
+/// The same, with an empty list to reuse for the elements of an array.
 pub(super) fn parse_into(
     buffer: &[u8],
-    room: &mut Vec<Reply>,
+    spare: &mut Vec<Reply>,
 ) -> Result<Option<(Reply, usize)>, WireError> {
-    let mut cursor = Cursor { buffer, at: 0 };
-    let reply = cursor.reply(DEPTH_MAX, room)?;
+    let mut cursor = ReplyCursor { buffer, at: 0 };
+    let reply = cursor.reply(DEPTH_MAX, spare)?;
     Ok(reply.map(|reply| (reply, cursor.at)))
 }
 
-/// Appends a command.
+/// Appends a whole command.
 pub(super) fn write_command(out: &mut Vec<u8>, args: &[&[u8]]) {
-    begin(out, args.len());
+    write_array_header(out, args.len());
     for arg in args {
-        bulk(out, arg);
+        write_bulk(out, arg);
     }
 }
 
-/// Begins a command of so many strings, the name included; [`bulk`] appends them.
-pub(super) fn begin(out: &mut Vec<u8>, count: usize) {
-    length(out, b'*', count);
+/// Begins a command of `count` strings, its name included; [`write_bulk`] appends each.
+pub(super) fn write_array_header(out: &mut Vec<u8>, count: usize) {
+    write_length(out, b'*', count);
 }
 
 /// Appends one string of a command.
-pub(super) fn bulk(out: &mut Vec<u8>, bytes: &[u8]) {
-    length(out, b'$', bytes.len());
+pub(super) fn write_bulk(out: &mut Vec<u8>, bytes: &[u8]) {
+    write_length(out, b'$', bytes.len());
     out.extend_from_slice(bytes);
     out.extend_from_slice(b"\r\n");
 }
 
-fn length(out: &mut Vec<u8>, kind: u8, length: usize) {
+fn write_length(out: &mut Vec<u8>, kind: u8, length: usize) {
     out.push(kind);
     push_number(out, length as u64);
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends decimal digits.
+/// Appends a number in decimal digits, without an allocation.
 pub(super) fn push_number(out: &mut Vec<u8>, number: u64) {
     let mut digits = [0; 20];
     let mut start = digits.len();
@@ -106,15 +113,15 @@ pub(super) fn push_number(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(&digits[start..]);
 }
 
-/// A place in the buffer. Each method returns `None` when the buffer ends before what it wants.
-struct Cursor<'b> {
+/// A position in the buffer. Each method returns `None` when the buffer ends too early.
+struct ReplyCursor<'b> {
     buffer: &'b [u8],
     at: usize,
 }
 
-impl<'b> Cursor<'b> {
-    /// Reads one reply.
-    fn reply(&mut self, depth: usize, room: &mut Vec<Reply>) -> Result<Option<Reply>, WireError> {
+impl<'b> ReplyCursor<'b> {
+    /// Reads one reply with at most `depth` arrays inside each other.
+    fn reply(&mut self, depth: usize, spare: &mut Vec<Reply>) -> Result<Option<Reply>, WireError> {
         let Some((kind, line)) = self.head()? else {
             return Ok(None);
         };
@@ -138,13 +145,14 @@ impl<'b> Cursor<'b> {
                 if count > 0 && depth == 0 {
                     return Err(WireError::TooLong);
                 }
-                // No more than can have come: the shortest reply has three bytes.
-                let mut replies = std::mem::take(room);
+                // The count is only a claim: reserve no more than the bytes at hand can hold, at
+                // three bytes for the shortest reply.
+                let mut replies = std::mem::take(spare);
                 replies.reserve(count.min((self.buffer.len() - self.at) / 3));
                 for _ in 0..count {
-                    let Some(reply) = self.reply(depth - 1, room)? else {
+                    let Some(reply) = self.reply(depth - 1, spare)? else {
                         replies.clear();
-                        *room = replies;
+                        *spare = replies;
                         return Ok(None);
                     };
                     replies.push(reply);
@@ -154,7 +162,7 @@ impl<'b> Cursor<'b> {
         }))
     }
 
-    /// The kind of the reply that begins here, and the rest of its first line.
+    /// The type of the reply that begins here, and the rest of its first line.
     fn head(&mut self) -> Result<Option<(u8, &'b [u8])>, WireError> {
         let rest = &self.buffer[self.at..];
         let Some(&kind) = rest.first() else {
@@ -181,6 +189,7 @@ impl<'b> Cursor<'b> {
         }
     }
 
+    /// The content of a bulk string, without its line end.
     fn body(&mut self, length: usize) -> Result<Option<&'b [u8]>, WireError> {
         let rest = &self.buffer[self.at..];
         let Some(end) = rest.get(length..length + 2) else {
@@ -194,7 +203,7 @@ impl<'b> Cursor<'b> {
     }
 }
 
-/// The length in a head; `None` for -1, which stands for nothing.
+/// The length in the first line of a bulk string or array; `None` for -1, a missing value.
 fn length_of(line: &[u8], max: usize) -> Result<Option<usize>, WireError> {
     match integer(line)? {
         -1 => Ok(None),
@@ -207,7 +216,7 @@ fn length_of(line: &[u8], max: usize) -> Result<Option<usize>, WireError> {
 }
 
 fn integer(line: &[u8]) -> Result<i64, WireError> {
-    /// So many digits always fit.
+    /// Digits that always fit into an `i64`: no check for overflow is needed.
     const SHORT: usize = 18;
     let (sign, digits) = match line {
         [b'-', digits @ ..] => (-1, digits),
@@ -239,10 +248,10 @@ pub(super) mod tests {
             Reply::Simple(text) => out.extend_from_slice(format!("+{text}\r\n").as_bytes()),
             Reply::Error(text) => out.extend_from_slice(format!("-{text}\r\n").as_bytes()),
             Reply::Integer(number) => out.extend_from_slice(format!(":{number}\r\n").as_bytes()),
-            Reply::Bulk(bytes) => bulk(out, bytes),
+            Reply::Bulk(bytes) => write_bulk(out, bytes),
             Reply::Nil => out.extend_from_slice(b"$-1\r\n"),
             Reply::Array(items) => {
-                begin(out, items.len());
+                write_array_header(out, items.len());
                 items.iter().for_each(|item| write_reply(out, item));
             }
         }
@@ -296,7 +305,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_no_reply_to_us_needs_is_refused() {
+    fn replies_beyond_the_bounds_are_refused() {
         assert_eq!(parse(b"$1048577\r\n"), Err(WireError::TooLong));
         assert_eq!(parse(b"*65537\r\n"), Err(WireError::TooLong));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The store that replicas share, against real servers.
+//! The Redis store against real servers.
 #![expect(
     clippy::unwrap_used,
     reason = "helpers of tests may unwrap like the tests themselves"
@@ -7,7 +7,7 @@
 mod acl;
 mod advice;
 mod conformance;
-mod errands;
+mod operations;
 mod passwords;
 mod search;
 mod tls;
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use sluicegate::{Endpoint, Nanos, RedisClock, RedisOptions, RedisStore};
 use sluicegate_testkit::RedisServer;
 
-/// Options for a server of the test's own, with a key prefix that no other test has.
+/// Options for a test server, with a key prefix that no other test uses.
 pub fn options(server: &RedisServer) -> RedisOptions {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let address = server.address();
@@ -28,11 +28,11 @@ pub fn options(server: &RedisServer) -> RedisOptions {
     options
 }
 
-/// A store that believes the clock it is given.
+/// A store that decides by the clock it is given.
 pub fn store_with_given_clock(server: &RedisServer) -> RedisStore {
     let mut options = options(server);
     options.clock = RedisClock::Given;
-    // What is compared is what is answered, not when.
+    // These tests compare results, not durations.
     options.deadline = Nanos::from_secs(30);
     RedisStore::new(options).unwrap()
 }

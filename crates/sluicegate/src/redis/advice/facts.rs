@@ -1,22 +1,24 @@
-//! What a server says about itself.
+//! Facts of a server: its replies to `INFO` and `CONFIG GET`.
+//!
+//! `rules` judges them. A user may be forbidden either command, so each group may be missing.
 
 use std::collections::HashMap;
 
-use crate::redis::dial::{Dialing, Link, dial};
+use crate::redis::dial::{Dialer, NodeConnection, dial};
 use crate::redis::endpoint::Endpoint;
 use crate::redis::probe;
 use crate::redis::wire::Reply;
 
-/// The answers of one server to `INFO` and `CONFIG GET`.
+/// The facts of one server.
 #[derive(Debug, Default)]
-pub(super) struct Facts {
-    /// The fields of `INFO`; `None` when we may not ask.
+pub(super) struct ServerFacts {
+    /// The fields of `INFO`; `None` when the user may not run it.
     info: Option<HashMap<String, String>>,
-    /// The settings in [`SETTINGS`]; `None` when we may not ask.
+    /// The settings in [`SETTINGS`]; `None` when the user may not run `CONFIG GET`.
     settings: Option<HashMap<String, String>>,
 }
 
-/// Every setting that a rule looks at. Never `*`: that would bring passwords along.
+/// Every setting that a rule looks at. Never `*`, which would include passwords.
 const SETTINGS: [&str; 7] = [
     "maxmemory",
     "maxmemory-policy",
@@ -27,49 +29,57 @@ const SETTINGS: [&str; 7] = [
     "timeout",
 ];
 
-impl Facts {
-    /// Asks over a connection of its own; an error means that there is none.
-    pub(super) async fn ask(node: &Endpoint, dialing: &Dialing) -> Result<Self, String> {
-        let mut link = dial(node, dialing)
+impl ServerFacts {
+    /// Asks over a new connection. An error means that the node could not be reached.
+    pub(super) async fn ask(node: &Endpoint, dialer: &Dialer) -> Result<Self, String> {
+        let mut connection = dial(node, dialer)
             .await
             .map_err(|error| error.to_string())?;
-        let told = |why: String| format!("{node}: {why}");
-        let info = match probe::ask(&mut link, &[b"INFO"]).await.map_err(told)? {
+        let at_node = |why: String| format!("{node}: {why}");
+        let info = match probe::query(&mut connection, &[b"INFO"])
+            .await
+            .map_err(at_node)?
+        {
             Reply::Bulk(text) => Some(fields(&String::from_utf8_lossy(&text))),
             _ => None,
         };
         Ok(Self {
             info,
-            settings: settings(&mut link).await.map_err(told)?,
+            settings: settings(&mut connection).await.map_err(at_node)?,
         })
     }
 
+    /// The value of a field of `INFO`.
     pub(super) fn info(&self, field: &str) -> Option<&str> {
         self.info.as_ref()?.get(field).map(String::as_str)
     }
 
+    /// The value of a setting.
     pub(super) fn setting(&self, name: &str) -> Option<&str> {
         self.settings.as_ref()?.get(name).map(String::as_str)
     }
 
-    /// Whether `INFO` was answered.
+    /// Returns true when `INFO` was answered.
     pub(super) fn has_info(&self) -> bool {
         self.info.is_some()
     }
 
-    /// Whether `CONFIG GET` was answered.
+    /// Returns true when `CONFIG GET` was answered.
     pub(super) fn has_settings(&self) -> bool {
         self.settings.is_some()
     }
 }
 
-/// One question for each setting: servers before 7.0 take no more in one.
-async fn settings(link: &mut Link) -> Result<Option<HashMap<String, String>>, String> {
+/// Asks for one setting at a time: servers before 7.0 accept no more in one command.
+async fn settings(
+    connection: &mut NodeConnection,
+) -> Result<Option<HashMap<String, String>>, String> {
     let mut settings = HashMap::new();
     for name in SETTINGS {
-        let Reply::Array(pair) = probe::ask(link, &[b"CONFIG", b"GET", name.as_bytes()]).await?
+        let Reply::Array(pair) =
+            probe::query(connection, &[b"CONFIG", b"GET", name.as_bytes()]).await?
         else {
-            // Forbidden, renamed, or taken out by whoever runs the server for us.
+            // Forbidden, renamed, or removed by a hosting provider.
             return Ok(None);
         };
         if let [Reply::Bulk(_), Reply::Bulk(value)] = pair.as_slice() {
@@ -79,6 +89,7 @@ async fn settings(link: &mut Link) -> Result<Option<HashMap<String, String>>, St
     Ok(Some(settings))
 }
 
+/// The `name:value` lines of `INFO`.
 fn fields(info: &str) -> HashMap<String, String> {
     let fields = info
         .lines()
@@ -89,7 +100,7 @@ fn fields(info: &str) -> HashMap<String, String> {
 }
 
 #[cfg(test)]
-impl Facts {
+impl ServerFacts {
     /// Facts of a test: the text of `INFO`, and settings if they may be seen.
     pub(super) fn of(info: Option<&str>, settings: Option<&[(&str, &str)]>) -> Self {
         let owned = |pair: &(&str, &str)| (pair.0.to_owned(), pair.1.to_owned());

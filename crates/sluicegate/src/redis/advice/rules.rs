@@ -1,12 +1,14 @@
-//! The rules: what is looked at, and what is said about it.
+//! The rules: one function per setting, which returns a finding or `None` when all is well.
+//!
+//! A rule whose facts are missing finds nothing; [`unseen`] tells once that they could not be read.
 
 use super::Advice;
-use super::facts::Facts;
+use super::facts::ServerFacts;
 use crate::redis::endpoint::Endpoint;
 use crate::redis::options::RedisMode;
 
-/// Everything that one server should have otherwise.
-pub(super) fn advice(node: &Endpoint, facts: &Facts, mode: &RedisMode) -> Vec<Advice> {
+/// All findings about one server.
+pub(super) fn advice(node: &Endpoint, facts: &ServerFacts, mode: &RedisMode) -> Vec<Advice> {
     let found = [
         version(facts),
         role(facts),
@@ -17,13 +19,13 @@ pub(super) fn advice(node: &Endpoint, facts: &Facts, mode: &RedisMode) -> Vec<Ad
         idle_timeout(facts),
         unseen(facts, mode),
     ];
-    let of_node = |words: Words| {
-        let Words {
+    let of_node = |finding: Finding| {
+        let Finding {
             setting,
             found,
             why,
             change,
-        } = words;
+        } = finding;
         Advice {
             node: node.clone(),
             setting,
@@ -35,7 +37,7 @@ pub(super) fn advice(node: &Endpoint, facts: &Facts, mode: &RedisMode) -> Vec<Ad
     found.into_iter().flatten().map(of_node).collect()
 }
 
-/// What is said about a node that did not answer while others did.
+/// The advice about a node that did not answer while others did.
 pub(super) fn silent(node: Endpoint, why: String) -> Advice {
     let why = format!("its settings could not be seen: {why}");
     let change = "see whether it runs, and ask again".to_owned();
@@ -48,16 +50,16 @@ pub(super) fn silent(node: Endpoint, why: String) -> Advice {
     }
 }
 
-/// Advice without its node.
-struct Words {
+/// Advice without its node; the fields are those of [`Advice`].
+struct Finding {
     setting: &'static str,
     found: String,
     why: String,
     change: String,
 }
 
-fn words(setting: &'static str, found: &str, why: &str, change: &str) -> Words {
-    Words {
+fn finding(setting: &'static str, found: &str, why: &str, change: &str) -> Finding {
+    Finding {
         setting,
         found: found.to_owned(),
         why: why.to_owned(),
@@ -65,8 +67,8 @@ fn words(setting: &'static str, found: &str, why: &str, change: &str) -> Words {
     }
 }
 
-/// Also for Valkey, which tells the version of Redis that it is compatible with.
-fn version(facts: &Facts) -> Option<Words> {
+/// The server is older than the tests. Valkey also reports the Redis version it is compatible with.
+fn version(facts: &ServerFacts) -> Option<Finding> {
     const OLDEST: (u32, u32) = (6, 2);
     let found = facts.info("redis_version")?;
     let mut numbers = found
@@ -74,7 +76,7 @@ fn version(facts: &Facts) -> Option<Words> {
         .map(|number| number.parse::<u32>().unwrap_or(0));
     let version = (numbers.next()?, numbers.next().unwrap_or(0));
     (version < OLDEST).then(|| {
-        words(
+        finding(
             "the server's version",
             found,
             "Sluicegate is tested with Redis 6.2 and later, and Valkey",
@@ -83,10 +85,11 @@ fn version(facts: &Facts) -> Option<Words> {
     })
 }
 
-fn role(facts: &Facts) -> Option<Words> {
+/// The server is a replica, which cannot decide.
+fn role(facts: &ServerFacts) -> Option<Finding> {
     (facts.info("role")? == "slave").then(|| {
         let why = "it takes no writes, so every decision there fails with READONLY";
-        words(
+        finding(
             "the server's role",
             "replica",
             why,
@@ -95,8 +98,9 @@ fn role(facts: &Facts) -> Option<Words> {
     })
 }
 
-/// Without a limit nothing is evicted. The keys nearest to their end are those that owe least: losing them costs little.
-fn eviction(facts: &Facts) -> Option<Words> {
+/// Redis may evict counters that still matter. Without a memory limit it evicts nothing, and
+/// `volatile-ttl` evicts the keys nearest to their end, which are nearly full: little is lost.
+fn eviction(facts: &ServerFacts) -> Option<Finding> {
     let limit = facts
         .setting("maxmemory")
         .or_else(|| facts.info("maxmemory"))?;
@@ -107,15 +111,16 @@ fn eviction(facts: &Facts) -> Option<Words> {
     (!is_safe).then(|| {
         let why =
             "when memory is full, counters that still owe are dropped, and each gives its caller a whole burst again";
-        words("maxmemory-policy", policy, why, "CONFIG SET maxmemory-policy noeviction")
+        finding("maxmemory-policy", policy, why, "CONFIG SET maxmemory-policy noeviction")
     })
 }
 
-fn persistence(facts: &Facts) -> Option<Words> {
+/// A restart loses all counters.
+fn persistence(facts: &ServerFacts) -> Option<Finding> {
     let (save, append_only) = (facts.setting("save")?, facts.setting("appendonly")?);
     (save.is_empty() && append_only == "no").then(|| {
         let why = "a restart forgets every counter, which is worth at most one burst for each key";
-        words(
+        finding(
             "persistence (save, appendonly)",
             "off",
             why,
@@ -124,8 +129,9 @@ fn persistence(facts: &Facts) -> Option<Words> {
     })
 }
 
-/// `INFO` shows the number of good replicas only where a least number is set.
-fn replicas(facts: &Facts, mode: &RedisMode) -> Option<Words> {
+/// A primary that is cut off goes on deciding. Where `CONFIG GET` is forbidden, `INFO` answers: it
+/// counts good replicas only if a minimum is set.
+fn replicas(facts: &ServerFacts, mode: &RedisMode) -> Option<Finding> {
     if !matches!(mode, RedisMode::Replication | RedisMode::Sentinel { .. })
         || facts.info("role") == Some("slave")
     {
@@ -139,16 +145,17 @@ fn replicas(facts: &Facts, mode: &RedisMode) -> Option<Words> {
     (!is_set).then(|| {
         let why = "a primary that is cut off goes on deciding, and what it wrote is lost when another takes over: one burst for \
                    each key";
-        words("min-replicas-to-write", "0", why, "CONFIG SET min-replicas-to-write 1")
+        finding("min-replicas-to-write", "0", why, "CONFIG SET min-replicas-to-write 1")
     })
 }
 
-fn coverage(facts: &Facts, mode: &RedisMode) -> Option<Words> {
+/// One missing shard stops the whole cluster.
+fn coverage(facts: &ServerFacts, mode: &RedisMode) -> Option<Finding> {
     const SETTING: &str = "cluster-require-full-coverage";
     let is_whole = matches!(mode, RedisMode::Cluster) && facts.setting(SETTING)? == "yes";
     is_whole.then(|| {
         let why = "while one shard is away, all others refuse to decide too";
-        words(
+        finding(
             SETTING,
             "yes",
             why,
@@ -157,10 +164,11 @@ fn coverage(facts: &Facts, mode: &RedisMode) -> Option<Words> {
     })
 }
 
-fn idle_timeout(facts: &Facts) -> Option<Words> {
+/// The server closes idle connections.
+fn idle_timeout(facts: &ServerFacts) -> Option<Finding> {
     let seconds = facts.setting("timeout").filter(|seconds| *seconds != "0")?;
     let why = "it closes connections that are idle, and a decision that is on its way just then has no answer";
-    Some(words(
+    Some(finding(
         "timeout",
         &format!("{seconds} s"),
         why,
@@ -168,8 +176,8 @@ fn idle_timeout(facts: &Facts) -> Option<Words> {
     ))
 }
 
-/// What we may not ask cannot be well or ill.
-fn unseen(facts: &Facts, mode: &RedisMode) -> Option<Words> {
+/// Facts that the user may not read, told as one finding with the permissions to add.
+fn unseen(facts: &ServerFacts, mode: &RedisMode) -> Option<Finding> {
     let is_cluster = matches!(mode, RedisMode::Cluster);
     let cluster = if is_cluster {
         ", cluster-require-full-coverage"
@@ -193,7 +201,7 @@ fn unseen(facts: &Facts, mode: &RedisMode) -> Option<Words> {
     };
     let why = format!("{unseen} could not be seen");
     let change = format!("look at them by hand, or allow the user {allow}");
-    Some(Words {
+    Some(Finding {
         setting,
         found: "not allowed".to_owned(),
         why,
@@ -217,7 +225,7 @@ mod tests {
     const PRIMARY: &str = "# Server\r\nredis_version:7.0.15\r\nrole:master\r\n";
 
     fn settings_of(info: &str, mode: &RedisMode) -> Vec<&'static str> {
-        let facts = Facts::of(Some(info), Some(&WELL));
+        let facts = ServerFacts::of(Some(info), Some(&WELL));
         advice(&Endpoint::new("rl-0", 6379), &facts, mode)
             .into_iter()
             .map(|advice| advice.setting)
@@ -245,23 +253,23 @@ mod tests {
     #[test]
     fn without_config_the_rest_is_read_from_info() {
         let info = format!("{PRIMARY}maxmemory:100\r\nmaxmemory_policy:allkeys-lru\r\n");
-        let facts = Facts::of(Some(&info), None);
-        let told = advice(
+        let facts = ServerFacts::of(Some(&info), None);
+        let found = advice(
             &Endpoint::new("rl-0", 6379),
             &facts,
             &RedisMode::Replication,
         );
-        let settings: Vec<&str> = told.iter().map(|advice| advice.setting).collect();
+        let settings: Vec<&str> = found.iter().map(|advice| advice.setting).collect();
         assert_eq!(
             settings,
             ["maxmemory-policy", "min-replicas-to-write", "CONFIG GET"]
         );
         assert_eq!(
-            told[2].to_string(),
+            found[2].to_string(),
             "rl-0:6379: CONFIG GET is not allowed: save and timeout could not be seen (look at them by hand, or allow the \
              user +config|get)"
         );
-        let kept = Facts::of(
+        let kept = ServerFacts::of(
             Some(&format!("{PRIMARY}min_slaves_good_slaves:2\r\n")),
             None,
         );
@@ -272,17 +280,17 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_may_see_is_one_piece_of_advice() {
-        let told = advice(
+    fn forbidden_facts_are_one_piece_of_advice() {
+        let found = advice(
             &Endpoint::new("rl-0", 6379),
-            &Facts::of(None, None),
+            &ServerFacts::of(None, None),
             &RedisMode::Cluster,
         );
-        assert_eq!(told.len(), 1);
+        assert_eq!(found.len(), 1);
         assert!(
-            told[0].why.contains("cluster-require-full-coverage"),
+            found[0].why.contains("cluster-require-full-coverage"),
             "{}",
-            told[0]
+            found[0]
         );
     }
 }

@@ -1,4 +1,7 @@
-//! Why there is no connection, and whose matter that is.
+//! The error of a dial: at which step it stopped and why.
+//!
+//! The text goes to logs, health pages and responses, so it holds no password and nothing that a
+//! server said about one.
 
 use std::error::Error;
 use std::time::Duration;
@@ -7,36 +10,38 @@ use std::{fmt, io};
 use super::super::endpoint::Endpoint;
 use super::super::secret::SecretError;
 
-/// An attempt that failed. It holds nothing of the password, nor of what a server said about it.
+/// An attempt that failed. As text it names the place, the step and the reason.
 #[derive(Debug)]
 pub(in super::super) struct DialError {
     pub(super) endpoint: Endpoint,
-    pub(super) step: Step,
-    pub(super) cause: Cause,
+    pub(super) step: DialStep,
+    pub(super) cause: DialCause,
 }
 
-/// Whose matter a failure is.
+/// The class of a failure: what it needs to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Blame {
-    /// The server is away or busy: try again.
-    Away,
-    /// Somebody has to change a setting, a password or a certificate. Trying again is right too: they may.
-    Settings,
+pub(in super::super) enum FailureClass {
+    /// Nothing but time: the server is away or busy.
+    Unavailable,
+    /// A change of a setting, a password or a certificate. Dialling goes on, because the change may
+    /// be made at the server.
+    Configuration,
 }
 
 impl DialError {
-    /// Whose matter it is.
-    pub(in super::super) fn blame(&self) -> Blame {
+    /// The class of the failure.
+    pub(in super::super) fn class(&self) -> FailureClass {
         match &self.cause {
-            Cause::TimedOut(_) => Blame::Away,
-            Cause::Refused(refusal) => refusal.blame,
-            Cause::Password(_) | Cause::ServerName => Blame::Settings,
-            Cause::Io(error) if is_certificate_error(error) => Blame::Settings,
-            Cause::Io(_) => Blame::Away,
+            DialCause::TimedOut(_) => FailureClass::Unavailable,
+            DialCause::Refused(refusal) => refusal.class,
+            DialCause::Password(_) | DialCause::ServerName => FailureClass::Configuration,
+            DialCause::Io(error) if is_certificate_error(error) => FailureClass::Configuration,
+            DialCause::Io(_) => FailureClass::Unavailable,
         }
     }
 }
 
+/// Returns true when TLS failed because of a certificate, ours or the server's.
 fn is_certificate_error(error: &io::Error) -> bool {
     use rustls::AlertDescription as Alert;
     match error
@@ -67,22 +72,22 @@ impl fmt::Display for DialError {
         } = self;
         write!(f, "{endpoint}: {step}: ")?;
         match cause {
-            Cause::TimedOut(after) => write!(f, "no answer within {after:?}"),
-            Cause::Refused(refusal) => f.write_str(&refusal.what),
-            Cause::Password(error) => write!(f, "{error}"),
-            Cause::ServerName => f.write_str(
-                "the host is no name for a certificate (set store.redis.tls.server_name)",
+            DialCause::TimedOut(after) => write!(f, "no answer within {after:?}"),
+            DialCause::Refused(refusal) => f.write_str(&refusal.text),
+            DialCause::Password(error) => write!(f, "{error}"),
+            DialCause::ServerName => f.write_str(
+                "the host is not a valid name for a certificate (set store.redis.tls.server_name)",
             ),
-            Cause::Io(error) => write!(f, "{error}"),
+            DialCause::Io(error) => write!(f, "{error}"),
         }
     }
 }
 
 impl Error for DialError {}
 
-/// Where an attempt stopped.
+/// The steps of a dial, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum DialStep {
     Resolve,
     Connect,
     Tls,
@@ -90,7 +95,7 @@ pub(super) enum Step {
     Select,
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for DialStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Resolve => "cannot resolve the name",
@@ -102,25 +107,29 @@ impl fmt::Display for Step {
     }
 }
 
-/// Why it stopped there.
+/// The reason why a step failed.
 #[derive(Debug)]
-pub(super) enum Cause {
+pub(super) enum DialCause {
+    /// The time of the whole attempt was over.
     TimedOut(Duration),
     Io(io::Error),
-    Refused(Refusal),
+    /// The server replied with an error.
+    Refused(ServerRefusal),
+    /// The password file could not be read.
     Password(SecretError),
+    /// The host cannot be the name in a certificate.
     ServerName,
 }
 
-impl From<io::Error> for Cause {
+impl From<io::Error> for DialCause {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
 }
 
-/// A server's "no", in our words.
+/// An error reply of the server, in text of our own.
 #[derive(Debug)]
-pub(super) struct Refusal {
-    pub(super) blame: Blame,
-    pub(super) what: String,
+pub(super) struct ServerRefusal {
+    pub(super) class: FailureClass,
+    pub(super) text: String,
 }

@@ -1,4 +1,7 @@
-//! Dialing real servers, and some that never answer.
+//! Dials real servers, and some that never answer.
+
+mod login;
+mod tls;
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,31 +13,32 @@ use socket2::{Domain, SockRef, Socket, Type};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::super::{ClientCert, Credentials, Endpoint, RedisOptions, Secret, TlsOptions};
-use super::error::Step;
-use super::{Blame, DialError, Dialing, Link, dial};
+use super::error::DialStep;
+use super::{DialError, Dialer, FailureClass, NodeConnection, dial};
 
-async fn dialed(options: &RedisOptions) -> Result<Link, DialError> {
-    /// Attempts are moved to tasks of their own.
+async fn dial_first(options: &RedisOptions) -> Result<NodeConnection, DialError> {
+    /// Dials must be `Send`: they run in tasks of their own.
     fn sendable<F: Future + Send>(future: F) -> F {
         future
     }
-    let how = Dialing::prepare(options).unwrap();
-    sendable(dial(&options.endpoints[0], &how)).await
+    let dialer = Dialer::prepare(options).unwrap();
+    sendable(dial(&options.endpoints[0], &dialer)).await
 }
 
-async fn refused(options: &RedisOptions) -> DialError {
-    match dialed(options).await {
+async fn dial_error(options: &RedisOptions) -> DialError {
+    match dial_first(options).await {
         Ok(_) => panic!("there is a connection"),
         Err(error) => error,
     }
 }
 
-async fn ask(link: &mut Link, command: &str) -> String {
-    link.write_all(format!("{command}\r\n").as_bytes())
+async fn send(connection: &mut NodeConnection, command: &str) -> String {
+    connection
+        .write_all(format!("{command}\r\n").as_bytes())
         .await
         .unwrap();
     let mut answer = vec![0; 4_096];
-    let length = link.read(&mut answer).await.unwrap();
+    let length = connection.read(&mut answer).await.unwrap();
     String::from_utf8(answer[..length].to_vec()).unwrap()
 }
 
@@ -65,9 +69,9 @@ fn credentials(username: Option<&str>, password: &str) -> Credentials {
 #[tokio::test]
 async fn a_plain_connection_is_tuned_and_ready_for_commands() {
     let server = RedisServer::start();
-    let mut link = dialed(&options(&server)).await.unwrap();
-    assert_eq!(ask(&mut link, "PING").await, "+PONG\r\n");
-    let Link::Plain(stream) = &link else {
+    let mut connection = dial_first(&options(&server)).await.unwrap();
+    assert_eq!(send(&mut connection, "PING").await, "+PONG\r\n");
+    let NodeConnection::Plain(stream) = &connection else {
         panic!("encrypted")
     };
     let socket = SockRef::from(stream);
@@ -89,216 +93,8 @@ async fn a_plain_connection_is_tuned_and_ready_for_commands() {
 }
 
 #[tokio::test]
-async fn the_database_is_selected_and_one_that_is_not_there_is_a_wrong_setting() {
-    let server = RedisServer::start();
-    let mut options = options(&server);
-    options.database = 5;
-    let mut link = dialed(&options).await.unwrap();
-    assert!(ask(&mut link, "CLIENT INFO").await.contains(" db=5 "));
-    options.database = 99;
-    let error = refused(&options).await;
-    assert_eq!((error.step, error.blame()), (Step::Select, Blame::Settings));
-    let endpoint = endpoint(&server);
-    assert_eq!(
-        error.to_string(),
-        format!("{endpoint}: cannot select the database: the server has no such database (ERR)")
-    );
-}
-
-#[tokio::test]
-async fn a_password_alone_or_with_a_user_opens_the_door() {
-    let server = RedisServer::builder()
-        .password("p{w} \"1\"")
-        .acl_user("ann on >ann-s ~* +@all")
-        .start();
-    let mut options = options(&server);
-    options.database = 1;
-    for (username, password, user) in [
-        (None, "p{w} \"1\"", "default"),
-        (Some("ann"), "ann-s", "ann"),
-    ] {
-        options.credentials = credentials(username, password);
-        let mut link = dialed(&options).await.unwrap();
-        assert!(
-            ask(&mut link, "ACL WHOAMI")
-                .await
-                .ends_with(&format!("{user}\r\n"))
-        );
-    }
-}
-
-#[tokio::test]
-async fn a_wrong_password_is_a_wrong_setting_and_is_not_printed() {
-    let server = RedisServer::builder().password("right").start();
-    let mut options = options(&server);
-    for username in [None, Some("somebody")] {
-        options.credentials = credentials(username, "hunter22");
-        let error = refused(&options).await;
-        assert_eq!((error.step, error.blame()), (Step::Auth, Blame::Settings));
-        let printed = format!("{error} {error:?}");
-        assert!(printed.contains("WRONGPASS"), "{printed}");
-        assert!(
-            !printed.contains("hunter22") && !printed.contains("somebody"),
-            "{printed}"
-        );
-    }
-    options.credentials = Credentials::default();
-    options.database = 1;
-    let error = refused(&options).await;
-    assert!(
-        error.to_string().contains("NOAUTH") && error.blame() == Blame::Settings,
-        "{error}"
-    );
-}
-
-#[tokio::test]
-async fn a_server_that_quotes_the_password_does_not_make_us_print_it() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let mut options = RedisOptions::standalone(Endpoint::new(
-        "127.0.0.1",
-        listener.local_addr().unwrap().port(),
-    ));
-    options.credentials = credentials(None, "hunter22");
-    let server = async {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        stream
-            .write_all(b"-ERR unknown command `AUTH`, with args beginning with: `hunter22`\r\n")
-            .await
-            .unwrap();
-        stream
-    };
-    let (error, _stream) = tokio::join!(refused(&options), server);
-    let printed = format!("{error} {error:?}");
-    assert!(
-        printed.contains("cannot authenticate") && !printed.contains("hunter22"),
-        "{printed}"
-    );
-}
-
-#[tokio::test]
-async fn a_rotated_password_file_needs_no_restart() {
-    let server = RedisServer::builder().password("first").start();
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("password");
-    fs::write(&path, "first\n").unwrap();
-    let mut options = options(&server);
-    options.credentials.password = Some(Secret::from_file(&path).unwrap());
-    let how = Dialing::prepare(&options).unwrap();
-    let mut link = dial(&endpoint(&server), &how).await.unwrap();
-    assert_eq!(
-        ask(&mut link, "CONFIG SET requirepass second").await,
-        "+OK\r\n"
-    );
-    assert!(dial(&endpoint(&server), &how).await.is_err());
-    fs::write(&path, "second\n").unwrap();
-    assert!(dial(&endpoint(&server), &how).await.is_ok());
-    fs::remove_file(&path).unwrap();
-    let error = dial(&endpoint(&server), &how).await.err().unwrap();
-    assert_eq!((error.step, error.blame()), (Step::Auth, Blame::Settings));
-}
-
-#[tokio::test]
-async fn tls_trusts_the_given_authority_and_no_other() {
-    let (authority, stranger) = (TlsFiles::generate(), TlsFiles::generate());
-    let server = RedisServer::builder()
-        .tls(&authority, ClientAuth::None)
-        .start();
-    let mut options = options(&server);
-    options.database = 2;
-    let tls = TlsOptions {
-        ca_file: Some(authority.authority()),
-        ..TlsOptions::default()
-    };
-    for server_name in [None, Some("localhost".to_owned())] {
-        options.tls = Some(TlsOptions {
-            server_name,
-            ..tls.clone()
-        });
-        let mut link = dialed(&options).await.unwrap();
-        assert!(matches!(link, Link::Tls(_)));
-        assert_eq!(ask(&mut link, "PING").await, "+PONG\r\n");
-    }
-    let wrong_name = TlsOptions {
-        server_name: Some("other.test".to_owned()),
-        ..tls
-    };
-    let wrong_authority = TlsOptions {
-        ca_file: Some(stranger.authority()),
-        ..TlsOptions::default()
-    };
-    for wrong in [wrong_name, wrong_authority] {
-        options.tls = Some(wrong);
-        let error = refused(&options).await;
-        assert_eq!(
-            (error.step, error.blame()),
-            (Step::Tls, Blame::Settings),
-            "{error}"
-        );
-    }
-}
-
-#[tokio::test]
-async fn a_server_that_asks_for_a_certificate_gets_ours() {
-    let authority = TlsFiles::generate();
-    let server = RedisServer::builder()
-        .tls(&authority, ClientAuth::Required)
-        .start();
-    let mut options = options(&server);
-    let tls = TlsOptions {
-        ca_file: Some(authority.authority()),
-        ..TlsOptions::default()
-    };
-    options.tls = Some(TlsOptions {
-        client_cert: Some(client_cert(&authority)),
-        ..tls.clone()
-    });
-    let mut link = dialed(&options).await.unwrap();
-    assert_eq!(ask(&mut link, "PING").await, "+PONG\r\n");
-    // The server says so only after the handshake: at the first answer.
-    options.tls = Some(tls);
-    options.database = 1;
-    let error = refused(&options).await;
-    assert_eq!(
-        (error.step, error.blame()),
-        (Step::Select, Blame::Settings),
-        "{error}"
-    );
-}
-
-#[tokio::test]
-async fn files_that_are_missing_or_wrong_are_named_with_their_field() {
-    let authority = TlsFiles::generate();
-    let key_file = client_cert(&authority).key_file;
-    let mut options = RedisOptions::standalone(Endpoint::new("rl-0", 6_379));
-    options.tls = Some(TlsOptions {
-        ca_file: Some("/no/such/ca.pem".into()),
-        ..TlsOptions::default()
-    });
-    let error = Dialing::prepare(&options).err().unwrap().to_string();
-    assert!(
-        error.starts_with("store.redis.tls.ca_file: cannot read /no/such/ca.pem: "),
-        "{error}"
-    );
-    options.tls = Some(TlsOptions {
-        ca_file: Some(key_file.clone()),
-        ..TlsOptions::default()
-    });
-    let error = Dialing::prepare(&options).err().unwrap().to_string();
-    assert_eq!(
-        error,
-        format!(
-            "store.redis.tls.ca_file: {} holds nothing of the kind in PEM",
-            key_file.display()
-        )
-    );
-    options.deadline = Nanos::ZERO;
-    let error = Dialing::prepare(&options).err().unwrap().to_string();
-    assert!(error.starts_with("store.deadline: "), "{error}");
-}
-
-#[tokio::test]
 async fn a_server_that_never_answers_is_given_up_in_time() {
-    // The system accepts, nobody reads.
+    // The system accepts connections, but nobody reads from them.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut options = RedisOptions::standalone(Endpoint::new(
         "127.0.0.1",
@@ -311,16 +107,19 @@ async fn a_server_that_never_answers_is_given_up_in_time() {
         ca_file: Some(authority.authority()),
         ..TlsOptions::default()
     };
-    for (tls, step) in [(None, Step::Auth), (Some(tls), Step::Tls)] {
+    for (tls, step) in [(None, DialStep::Auth), (Some(tls), DialStep::Tls)] {
         options.tls = tls;
         let start = Instant::now();
-        let error = refused(&options).await;
+        let error = dial_error(&options).await;
         let took = start.elapsed();
         assert!(
             (Duration::from_millis(100)..Duration::from_millis(600)).contains(&took),
             "{took:?}"
         );
-        assert_eq!((error.step, error.blame()), (step, Blame::Away));
+        assert_eq!(
+            (error.step, error.class()),
+            (step, FailureClass::Unavailable)
+        );
         assert!(
             error.to_string().ends_with("no answer within 100ms"),
             "{error}"
@@ -328,7 +127,7 @@ async fn a_server_that_never_answers_is_given_up_in_time() {
     }
 }
 
-/// An address that drops whoever knocks: its queue holds one, and is full.
+/// An address that drops new connections: its queue holds one, and is full.
 struct BlackHole {
     address: SocketAddr,
     _listener: Socket,
@@ -343,8 +142,8 @@ impl BlackHole {
             .unwrap();
         listener.listen(0).unwrap();
         let address = listener.local_addr().unwrap().as_socket().unwrap();
-        let knock = || TcpStream::connect_timeout(&address, Duration::from_millis(50)).ok();
-        let queued = (0..100).map_while(|_| knock()).collect();
+        let connect = || TcpStream::connect_timeout(&address, Duration::from_millis(50)).ok();
+        let queued = (0..100).map_while(|_| connect()).collect();
         Self {
             address,
             _listener: listener,
@@ -354,20 +153,20 @@ impl BlackHole {
 }
 
 #[tokio::test]
-async fn an_address_that_swallows_packets_is_given_up_in_time() {
+async fn an_address_that_drops_packets_is_given_up_in_time() {
     let hole = BlackHole::open();
     let mut options = RedisOptions::standalone(Endpoint::new("127.0.0.1", hole.address.port()));
     options.connect_timeout = Nanos::from_millis(100);
     let start = Instant::now();
-    let error = refused(&options).await;
+    let error = dial_error(&options).await;
     let took = start.elapsed();
     assert!(
         (Duration::from_millis(99)..Duration::from_millis(600)).contains(&took),
         "{took:?}"
     );
     assert_eq!(
-        (error.step, error.blame()),
-        (Step::Connect, Blame::Away),
+        (error.step, error.class()),
+        (DialStep::Connect, FailureClass::Unavailable),
         "{error}"
     );
 }
@@ -380,18 +179,18 @@ async fn a_closed_port_and_an_unknown_name_are_away() {
         .unwrap()
         .port();
     let mut options = RedisOptions::standalone(Endpoint::new("127.0.0.1", closed));
-    let error = refused(&options).await;
+    let error = dial_error(&options).await;
     assert_eq!(
-        (error.step, error.blame()),
-        (Step::Connect, Blame::Away),
+        (error.step, error.class()),
+        (DialStep::Connect, FailureClass::Unavailable),
         "{error}"
     );
     options.endpoints = vec!["no-such-host.invalid".parse().unwrap()];
     options.connect_timeout = Nanos::from_secs(5);
-    let error = refused(&options).await;
+    let error = dial_error(&options).await;
     assert_eq!(
-        (error.step, error.blame()),
-        (Step::Resolve, Blame::Away),
+        (error.step, error.class()),
+        (DialStep::Resolve, FailureClass::Unavailable),
         "{error}"
     );
 }
@@ -414,74 +213,6 @@ async fn the_next_address_is_tried_when_the_first_is_dead() {
 }
 
 #[tokio::test]
-async fn an_answer_that_no_redis_gives_is_not_taken_for_yes() {
-    for answer in [
-        "HTTP/1.1 400 Bad Request\r\n",
-        "+QUEUED\r\n",
-        ":1\r\n",
-        "\r\n",
-    ] {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let mut options = RedisOptions::standalone(Endpoint::new(
-            "127.0.0.1",
-            listener.local_addr().unwrap().port(),
-        ));
-        options.credentials = credentials(None, "hunter22");
-        let server = async {
-            let (mut stream, _) = listener.accept().await.unwrap();
-            stream.write_all(answer.as_bytes()).await.unwrap();
-            stream
-        };
-        let (error, _stream) = tokio::join!(refused(&options), server);
-        assert!(
-            error
-                .to_string()
-                .ends_with("the answer is not that of a Redis server"),
-            "{error}"
-        );
-    }
-}
-
-#[tokio::test]
-async fn an_answer_without_an_end_is_not_read_for_ever() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let mut options = RedisOptions::standalone(Endpoint::new(
-        "127.0.0.1",
-        listener.local_addr().unwrap().port(),
-    ));
-    options.database = 1;
-    let server = async {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        stream.write_all(&[b'+'; 10_000]).await.unwrap();
-        stream
-    };
-    let (error, _stream) = tokio::join!(refused(&options), server);
-    assert!(
-        error.to_string().ends_with("the answer has no end"),
-        "{error}"
-    );
-}
-
-#[tokio::test]
-async fn nothing_behind_the_answer_is_taken() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let mut options = RedisOptions::standalone(Endpoint::new(
-        "127.0.0.1",
-        listener.local_addr().unwrap().port(),
-    ));
-    options.database = 1;
-    let server = async {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        stream.write_all(b"+OK\r\n+MORE\r\n").await.unwrap();
-        stream
-    };
-    let (link, _stream) = tokio::join!(dialed(&options), server);
-    let mut more = [0; 7];
-    link.unwrap().read_exact(&mut more).await.unwrap();
-    assert_eq!(&more, b"+MORE\r\n");
-}
-
-#[tokio::test]
 async fn an_ipv6_endpoint_is_dialed_where_the_system_has_ipv6() {
     if TcpListener::bind("[::1]:0").is_err() {
         return;
@@ -489,19 +220,6 @@ async fn an_ipv6_endpoint_is_dialed_where_the_system_has_ipv6() {
     let server = RedisServer::builder().config("bind 127.0.0.1 ::1").start();
     let mut options = options(&server);
     options.endpoints = vec![format!("[::1]:{}", server.port()).parse().unwrap()];
-    let mut link = dialed(&options).await.unwrap();
-    assert_eq!(ask(&mut link, "PING").await, "+PONG\r\n");
-}
-
-#[tokio::test]
-async fn sentinels_have_credentials_of_their_own_and_no_database() {
-    let server = RedisServer::builder().password("sentinel's").start();
-    let mut options = options(&server);
-    options.credentials = credentials(Some("ann"), "another");
-    options.database = 3;
-    let how = Dialing::prepare(&options)
-        .unwrap()
-        .to_sentinels(&credentials(None, "sentinel's"));
-    let mut link = dial(&endpoint(&server), &how).await.unwrap();
-    assert!(ask(&mut link, "CLIENT INFO").await.contains(" db=0 "));
+    let mut connection = dial_first(&options).await.unwrap();
+    assert_eq!(send(&mut connection, "PING").await, "+PONG\r\n");
 }

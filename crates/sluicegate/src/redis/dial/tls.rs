@@ -1,4 +1,6 @@
-//! TLS to the servers.
+//! TLS to the servers: certificates are read once, when the store is made, and used for every dial.
+//!
+//! Mistakes in the files are found then, and named by their configuration field.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,18 +14,19 @@ use tokio_rustls::TlsConnector;
 use super::super::endpoint::Endpoint;
 use super::super::options::TlsOptions;
 use super::super::options_error::OptionsError;
-use super::error::Cause;
-use super::link::Link;
+use super::connection::NodeConnection;
+use super::error::DialCause;
 
-/// Certificates, read once, and the name to expect.
+/// The certificates, and the name to expect in those of the servers.
 #[derive(Clone)]
-pub(super) struct Tls {
+pub(super) struct TlsSetup {
     connector: TlsConnector,
+    /// `None` takes the host of each endpoint.
     server_name: Option<ServerName<'static>>,
 }
 
-impl Tls {
-    /// Reads what the options name.
+impl TlsSetup {
+    /// Reads the files that the options name.
     pub(super) fn prepare(options: &TlsOptions) -> Result<Self, OptionsError> {
         const SERVER_NAME: &str = "store.redis.tls.server_name";
         let server_name = options
@@ -32,32 +35,31 @@ impl Tls {
             .map(ServerName::try_from)
             .transpose();
         let server_name = server_name.map_err(|error| OptionsError::new(SERVER_NAME, error))?;
-        let config = config(options)?;
+        let config = client_config(options)?;
         Ok(Self {
             connector: TlsConnector::from(Arc::new(config)),
             server_name,
         })
     }
 
-    /// Agrees on keys with the server, and sees that it is the one we meant.
+    /// Performs the handshake and verifies that the server is the one we mean.
     pub(super) async fn handshake(
         &self,
         endpoint: &Endpoint,
         stream: TcpStream,
-    ) -> Result<Link, Cause> {
+    ) -> Result<NodeConnection, DialCause> {
         let name = match &self.server_name {
             Some(name) => name.clone(),
-            None => {
-                ServerName::try_from(endpoint.host().to_owned()).map_err(|_| Cause::ServerName)?
-            }
+            None => ServerName::try_from(endpoint.host().to_owned())
+                .map_err(|_| DialCause::ServerName)?,
         };
         let stream = self.connector.connect(name, stream).await?;
-        Ok(Link::Tls(Box::new(stream)))
+        Ok(NodeConnection::Tls(Box::new(stream)))
     }
 }
 
-fn config(options: &TlsOptions) -> Result<ClientConfig, OptionsError> {
-    // Named here, so that the program around us need not choose one for the whole process.
+fn client_config(options: &TlsOptions) -> Result<ClientConfig, OptionsError> {
+    // Chosen here, so that the program around us need not choose a provider for the whole process.
     let provider = Arc::new(crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -73,16 +75,18 @@ fn config(options: &TlsOptions) -> Result<ClientConfig, OptionsError> {
         .map_err(|error| OptionsError::new("store.redis.tls.key_file", error))
 }
 
+/// The authorities to trust: those of the file, or those of the system.
 fn roots(ca_file: Option<&Path>) -> Result<RootCertStore, OptionsError> {
     const CA_FILE: &str = "store.redis.tls.ca_file";
     let mut roots = RootCertStore::empty();
     let Some(path) = ca_file else {
-        // Single certificates of a system that cannot be read are left out; none at all is a mistake.
+        // Single certificates of the system that cannot be parsed are left out; none at all is an
+        // error, because no server could be verified.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         return match roots.is_empty() {
             true => Err(OptionsError::new(
                 CA_FILE,
-                "must be given, as this system names no authorities",
+                "must be given, because this system has no trusted authorities",
             )),
             false => Ok(roots),
         };
@@ -95,6 +99,7 @@ fn roots(ca_file: Option<&Path>) -> Result<RootCertStore, OptionsError> {
     Ok(roots)
 }
 
+/// The certificates in a PEM file, at least one.
 fn certificates(field: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, OptionsError> {
     let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     match read {
@@ -110,14 +115,15 @@ fn private_key(field: &str, path: &Path) -> Result<PrivateKeyDer<'static>, Optio
     PrivateKeyDer::from_pem_file(path).map_err(|error| unusable(field, path, &error))
 }
 
-/// Names the file, never a line of it: it may be a key.
+/// An error about a file. It never shows a line of it, because the file may be a private key.
 fn unusable(field: &str, path: &Path, error: &pem::Error) -> OptionsError {
     let path = path.display();
     match error {
         pem::Error::Io(error) => OptionsError::new(field, format!("cannot read {path}: {error}")),
-        pem::Error::NoItemsFound => {
-            OptionsError::new(field, format!("{path} holds nothing of the kind in PEM"))
-        }
+        pem::Error::NoItemsFound => OptionsError::new(
+            field,
+            format!("{path} holds no certificate or key of this kind in PEM"),
+        ),
         _ => OptionsError::new(field, format!("{path} is not in PEM")),
     }
 }

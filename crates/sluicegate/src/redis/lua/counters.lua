@@ -1,8 +1,11 @@
--- The counters of this call: each is read at its first use, and written at most once, after everything is decided.
+-- Part of the decide and refund scripts: the counters of this call, by their index in KEYS. Each is
+-- read at its first use, and written at most once, after everything is decided.
+-- KEYS the counters   ARGV not used here
 local shapes, highs, lows, currents = {}, {}, {}, {}
--- Milliseconds until the state is of no more use, for the counters that changed.
+-- Time to live in milliseconds, only for the counters that changed: these are written.
 local lives = {}
 
+-- Reads a counter. Returns its shape.
 local function load(k)
   local value = try('GET', KEYS[k])
   if value then
@@ -13,11 +16,13 @@ local function load(k)
   return shapes[k]
 end
 
+-- Changes a counter to an instant, at most the last that a timestamp can hold.
 local function set_instant(k, ms, ns, life_ms)
   if ms >= END_MS and (ms > END_MS or ns > END_NS) then ms, ns = END_MS, END_NS end
   shapes[k], highs[k], lows[k], lives[k] = INSTANT, ms, ns, life_ms
 end
 
+-- Charges a token bucket. Returns the answer of token_bucket_decide.
 local function charge_token_bucket(k, tolerance, needed)
   local ms, ns
   if shapes[k] == INSTANT then ms, ns = highs[k], lows[k] end
@@ -26,7 +31,7 @@ local function charge_token_bucket(k, tolerance, needed)
   return answer
 end
 
--- A state as it is stored; '' for none.
+-- The state of a counter as Redis stores it; '' for a full counter.
 local function text(k)
   local shape = shapes[k]
   if shape == INSTANT then return digits(highs[k], lows[k]) end

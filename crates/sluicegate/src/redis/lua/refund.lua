@@ -1,24 +1,27 @@
--- Gives back units that were drawn, less what has come back since then; the key goes when the counter is full.
+-- Main part of the refund script: gives back units that were spent, less what has flowed back
+-- since. The key is deleted when the counter is full.
 -- KEYS[1] the counter
--- ARGV now, charge (as for decide), 'a<ns>' the age of the draw or '@<ns>' its instant on the clock of this call
--- returns now, and + and the state after; ! and what is wrong with a key that is not ours
+-- ARGV[1] the clock, see time.lua
+-- ARGV[2] the charge, as in decide.lua
+-- ARGV[3] 'a<ns>' the age of the charge, or '@<ns>' its instant by the clock of this call
+-- returns the time, then + and the state after, or ! and the reason for a key that is not ours
 
-local drawn_ms, drawn_ns, age
+local charged_ms, charged_ns, age
 do
   local ms, ns = tonumber(sub(ARGV[3], 2, -7)) or 0, tonumber(sub(ARGV[3], max(2, #ARGV[3] - 5)))
   if find(ARGV[3], '^a') then
     age = ms * 1000000 + ns
-    drawn_ms, drawn_ns = now_ms - ms, now_ns - ns
-    if drawn_ns < 0 then drawn_ms, drawn_ns = drawn_ms - 1, drawn_ns + 1000000 end
-    if drawn_ms < 0 then drawn_ms, drawn_ns = 0, 0 end
+    charged_ms, charged_ns = now_ms - ms, now_ns - ns
+    if charged_ns < 0 then charged_ms, charged_ns = charged_ms - 1, charged_ns + 1000000 end
+    if charged_ms < 0 then charged_ms, charged_ns = 0, 0 end
   else
     age = (now_ms - ms) * 1000000 + (now_ns - ns)
-    drawn_ms, drawn_ns = ms, ns
-    if age < 0 then age, drawn_ms, drawn_ns = 0, now_ms, now_ns end
+    charged_ms, charged_ns = ms, ns
+    if age < 0 then age, charged_ms, charged_ns = 0, now_ms, now_ns end
   end
 end
 
--- Mirrors token_bucket::refund. returns whether anything is left to be stored
+-- Mirrors token_bucket::refund. Returns whether a state is left to store.
 local function token_bucket_refund(tolerance, needed)
   if shapes[1] ~= INSTANT then return false end
   local debt = token_bucket_debt(highs[1], lows[1], tolerance)
@@ -28,7 +31,8 @@ local function token_bucket_refund(tolerance, needed)
   return true
 end
 
--- a * b / c rounded up, exactly, for a < c <= 2^42 and b <= 2^20: the product itself may be beyond 2^53.
+-- a * b / c rounded up, exactly, for a < c <= 2^42 and b <= 2^20. The product itself may exceed
+-- 2^53, so b is split at 2^10.
 local function product_over(a, b, c)
   local product = a * floor(b / 1024)
   local quotient = floor(product / c)
@@ -41,13 +45,14 @@ local function drained_in(span_ms, bucket)
   return intervals * bucket.drip + product_over(span_ms - intervals * bucket.interval_ms, bucket.drip, bucket.interval_ms)
 end
 
--- Mirrors drip::Back. returns the units that come off the level, and how much earlier every later drip falls
+-- Mirrors drip::Back. Returns the units that come off the level, and how much earlier every later
+-- drip is.
 local function drip_back(bucket, cost, units, end_ms, slack)
-  local age_ms = now_ms - drawn_ms
+  local age_ms = now_ms - charged_ms
   if bucket.aligned then
     local phase = end_ms % bucket.interval_ms
     local drips_since = floor(max(now_ms - phase, 0) / bucket.interval_ms)
-      - floor(max(drawn_ms - phase, 0) / bucket.interval_ms)
+      - floor(max(charged_ms - phase, 0) / bucket.interval_ms)
     return max(cost - drips_since * bucket.drip, 0), 0
   end
   if age_ms == 0 then return cost, 0 end
@@ -63,7 +68,7 @@ local function drip_back(bucket, cost, units, end_ms, slack)
   return cost - drained, early_ms
 end
 
--- Mirrors drip::refund. returns whether anything is left to be stored
+-- Mirrors drip::refund. Returns whether a state is left to store.
 local function drip_refund(bucket, cost)
   local level, level_drips, level_end_ms, slack = drip_level(1, bucket)
   local back, early_ms = drip_back(bucket, cost, level, level_end_ms, slack)
@@ -75,10 +80,10 @@ local function drip_refund(bucket, cost)
   return true
 end
 
--- Mirrors sliding_window::refund. returns whether anything is left to be stored
+-- Mirrors sliding_window::refund. Returns whether a state is left to store.
 local function windows_refund(window_ms, limit, cost)
   local index, previous, current = windows_view(1, window_ms, limit)
-  local windows_ago = max(index - floor(drawn_ms / window_ms), 0)
+  local windows_ago = max(index - floor(charged_ms / window_ms), 0)
   if windows_ago == 0 then current = max(current - cost, 0) end
   if windows_ago == 1 then previous = max(previous - cost, 0) end
   if current == 0 and previous == 0 then return false end
@@ -90,9 +95,9 @@ if load(1) == FOREIGN then return { digits(now_ms, now_ns), '!' .. highs[1] } en
 local stored = shapes[1] ~= NOTHING
 local charge = read_charge(ARGV[2])
 local left
-if charge.machine == 't' then
+if charge.algorithm == 't' then
   left = token_bucket_refund(charge.tolerance, charge.needed)
-elseif charge.machine == 'd' then
+elseif charge.algorithm == 'd' then
   left = drip_refund(charge.bucket, charge.cost)
 else
   left = windows_refund(charge.window_ms, charge.limit, charge.cost)

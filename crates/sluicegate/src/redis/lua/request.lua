@@ -1,17 +1,19 @@
--- One request of several charges, or of one that is no token bucket: all or nothing.
+-- Part of the decide script: decides one request of several charges, or of one that is no token
+-- bucket, all or nothing. Reads ARGV from the current position; adds to answers.
 
+-- Undoes the changes to a counter.
 local function restore(k, before)
   shapes[k], highs[k], lows[k], currents[k], lives[k] = before[1], before[2], before[3], before[4], before[5]
 end
 
--- returns whether it is allowed, and the answer
+-- Decides one charge. Returns whether it is allowed, and its answer.
 local function decide_charge(k, charge)
-  if charge.machine == 't' then
+  if charge.algorithm == 't' then
     local answer = charge_token_bucket(k, charge.tolerance, charge.needed)
     return answer >= 0, answer
   end
   local allowed
-  if charge.machine == 'd' then
+  if charge.algorithm == 'd' then
     allowed = drip_decide(k, charge.bucket, charge.cost)
   else
     allowed = windows_decide(k, charge.window_ms, charge.limit, charge.cost)
@@ -19,12 +21,14 @@ local function decide_charge(k, charge)
   return allowed, (allowed and '+' or '-') .. text(k)
 end
 
+-- The answer to a charge that is not spent: that of a look.
 local function look(k, charge)
-  if charge.machine == 't' then return charge_token_bucket(k, charge.tolerance, 0) end
+  if charge.algorithm == 't' then return charge_token_bucket(k, charge.tolerance, 0) end
   return '+' .. text(k)
 end
 
--- The next key in order, unless the words before the charge named another.
+-- Index of the key of the next charge: the next new one, unless an @ before the charge names
+-- another.
 local function read_key()
   local named = match(ARGV[position], '^@(%d+)$')
   if named then
@@ -58,7 +62,7 @@ return function(size)
     if allowed then
       taken[k] = taken[k] or before
     else
-      -- A denial repairs what was stored, not what this request has only put down.
+      -- A denial may repair a stored value, but must not undo an earlier charge of this request.
       if taken[k] then restore(k, before) end
       if asked[i].enforced then goes_on = false end
     end
@@ -66,7 +70,7 @@ return function(size)
   if not goes_on then
     for k, before in pairs(taken) do restore(k, before) end
     for i = 1, size do
-      -- Another charge stopped the request: this one is not taken, and answers as to a look.
+      -- Another charge was denied, so this one is not spent.
       if fits[i] then answers[answered + i] = look(keys[i], asked[i]) end
     end
   end

@@ -1,6 +1,7 @@
--- Mirrors sluicegate_core::algorithm::sliding_window. limit * window_ms is below 2^53.
+-- Mirrors sluicegate_core::algorithm::sliding_window. limit * window_ms is below 2^53. Uses neither
+-- KEYS nor ARGV.
 
--- returns index, previous, current, elapsed_ms, repaired
+-- The counts now. Returns index, previous, current, elapsed_ms, repaired.
 local function windows_view(k, window_ms, limit)
   local index = floor(now_ms / window_ms)
   local previous, current, elapsed_ms, repaired = 0, 0, now_ms - index * window_ms, false
@@ -8,7 +9,8 @@ local function windows_view(k, window_ms, limit)
     local stored = highs[k]
     if stored > index then
       if stored * window_ms - now_ms > MAX_CLOCK_STEP_MS + window_ms then
-        -- Spent in this window, not in the one before: part of that may be out of view already.
+        -- Counted as spent in this window, not in the one before, of which part is out of view
+        -- already.
         current, repaired = limit, true
       else
         index, previous, current, elapsed_ms = stored, lows[k], currents[k], 0
@@ -22,13 +24,14 @@ local function windows_view(k, window_ms, limit)
   return index, min(previous, limit), min(current, limit), elapsed_ms, repaired
 end
 
+-- Changes the counts. They matter for two windows, or one if the current window is empty.
 local function windows_set(k, window_ms, index, previous, current)
   shapes[k], highs[k], lows[k], currents[k] = WINDOWS, index, previous, current
   local windows_left = current > 0 and 2 or 1
   lives[k] = min((index + windows_left) * window_ms, END_MS) - now_ms + 2
 end
 
--- returns whether the charge is allowed
+-- Decides one charge. Returns whether it is allowed.
 local function windows_decide(k, window_ms, limit, cost)
   if cost > limit then return false end
   if cost == 0 then return true end

@@ -1,12 +1,15 @@
--- What a counter holds: nothing, an instant (ms, and ns past it), or two windows (index, previous, current).
+-- Part of the decide and refund scripts: the state of a counter as Redis stores it.
+-- A value is nothing, an instant in nanoseconds (kept as ms and the ns past it), or two windows
+-- 'index:previous:current'. Uses neither KEYS nor ARGV.
 local ceil, min, max = math.ceil, math.min, math.max
 local byte, type, try = string.byte, type, redis.pcall
 local NOTHING, INSTANT, WINDOWS, FOREIGN = 0, 1, 2, 3
 -- Timestamps end at 2^64 - 1 nanoseconds.
 local END_MS, END_NS = 18446744073709, 551615
 
--- returns the shape and its numbers. What is no state of ours belongs to somebody else: its requests fail with the
--- reason that is returned, and it is never written.
+-- Parses a value, or the error of reading it. Returns the shape and its numbers. A value that is no
+-- state of ours is FOREIGN, with a reason: its requests fail with that reason, and it is never
+-- written.
 local function parse(value)
   if not value then return NOTHING end
   if type(value) == 'table' then return FOREIGN, value.err end
@@ -20,6 +23,7 @@ local function parse(value)
   return WINDOWS, min(tonumber(index), 2 ^ 53), min(tonumber(previous), 2 ^ 53), min(tonumber(current), 2 ^ 53)
 end
 
+-- An instant in decimal nanoseconds.
 local function digits(ms, ns)
   if ms == 0 then return format('%d', ns) end
   if ms >= END_MS and (ms > END_MS or ns > END_NS) then ms, ns = END_MS, END_NS end

@@ -1,15 +1,20 @@
--- The instant of this call, as now_ms and the nanoseconds now_ns past it: a Lua number is exact up to 2^53 only.
--- ARGV[1] '' the server's clock   'r<ns>' the replica's, if it may be believed   '=<ns>' as given; tests pass it
+-- First part of the decide and refund scripts: the time of this call.
+-- KEYS    not used here
+-- ARGV[1] the clock: '' that of the server, 'r<ns>' that of the replica if it is plausible,
+--         '=<ns>' exactly this time (tests)
+-- sets    now_ms, and now_ns past it, because a Lua number is exact only up to 2^53; spent_ms and
+--         lag_ns; grace_ms
 local KEYS, ARGV = KEYS, ARGV
 local call, floor, tonumber = redis.call, math.floor, tonumber
 local string = string
 local find, format, match, sub = string.find, string.format, string.match, string.sub
 
 local now_ms, now_ns
--- Units are spent by the server's clock, lag_ns after now: a replica that is behind would record them as older than they
--- are, and they would come back early. 0 unless the replica's clock counts.
+-- Units are spent by the server's clock, lag_ns after now. A replica whose clock is behind would
+-- otherwise record them as older than they are, and they would come back early. lag_ns is 0 unless
+-- the replica's clock is used.
 local spent_ms, lag_ns
--- Milliseconds that every key lives longer: a clock that is given may stand still while Redis' goes on.
+-- Milliseconds added to every time to live: a given clock may stand still while that of Redis runs.
 local grace_ms = 0
 local clock = ARGV[1]
 local given = clock ~= '' and find(clock, '^=')
@@ -26,7 +31,8 @@ if clock ~= '' then
   if given then
     now_ms, now_ns, grace_ms = ms, ns, 3600000
   elseif ms < now_ms - 1000 or (ms == now_ms - 1000 and ns < now_ns) then
-    -- Too far behind to be believed: units would come back late, and for as long as the clock is wrong.
+    -- More than a second behind is not plausible: units would come back late until the clock is
+    -- set.
     now_ms = now_ms - 1000
   elseif ms < now_ms or (ms == now_ms and ns < now_ns) then
     -- Never ahead of the server: units would come back early.
@@ -40,5 +46,6 @@ else
   spent_ms, lag_ns = server_ms, (server_ms - now_ms) * 1000000 + (server_ns - now_ns)
 end
 
--- The largest clock step that is believed. A stored time further ahead is a step or garbage, and is repaired.
+-- A stored time further ahead than this is no possible debt, but a clock step or garbage: it is
+-- repaired with the next denial.
 local MAX_CLOCK_STEP_MS = 60000

@@ -1,6 +1,7 @@
--- Mirrors sluicegate_core::algorithm::token_bucket. Debts are below 2^53 ns, or too far ahead to be believed.
+-- Mirrors sluicegate_core::algorithm::token_bucket. Debts are in nanoseconds and below 2^53, or so
+-- far ahead that they are repaired. Uses neither KEYS nor ARGV.
 
--- The debt, and whether the stored instant was too far ahead to be true.
+-- Returns the debt, and whether the stored instant was too far ahead to be true.
 local function token_bucket_debt(full_ms, full_ns, tolerance)
   -- A stored time in the past means that the caller is idle: the bucket is full.
   local debt = (full_ms - now_ms) * 1000000 + (full_ns - now_ns)
@@ -9,8 +10,9 @@ local function token_bucket_debt(full_ms, full_ns, tolerance)
   return debt, false
 end
 
--- full_ms is nil for a full bucket; needed is cost * interval, 0 for a look, -1 for a cost that never fits.
--- returns the debt after, or -1 - debt when denied; and the debt that is to be stored, if any is
+-- Decides one charge. full_ms is nil for a full bucket; needed is cost * interval, 0 for a look, -1
+-- for a cost that never fits. Returns the debt after, or -1 - debt when denied; then the debt to
+-- store, if it changed.
 local function token_bucket_decide(full_ms, full_ns, tolerance, needed)
   local debt, repaired = 0, false
   if full_ms then debt, repaired = token_bucket_debt(full_ms, full_ns, tolerance) end
@@ -24,11 +26,12 @@ local function token_bucket_decide(full_ms, full_ns, tolerance, needed)
   return after, after
 end
 
--- The state of a debt: the instant at which it is paid, and for how many milliseconds that matters.
+-- Converts a debt to the instant at which it is paid, as ms and ns, and the time to live in ms.
 local function token_bucket_state(debt)
   local whole_ms = floor(debt / 1000000)
   local ms, ns = now_ms + whole_ms, now_ns + (debt - whole_ms * 1000000)
   if ns >= 1000000 then ms, ns = ms + 1, ns - 1000000 end
-  -- One for the part of a millisecond, one because TIME may be later than the clock that expires keys.
+  -- Plus one for the part of a millisecond, and one because TIME may be ahead of the clock that
+  -- expires keys.
   return ms, ns, whole_ms + 2
 end

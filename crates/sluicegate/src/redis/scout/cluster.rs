@@ -1,16 +1,20 @@
-//! A cluster: any node that answers knows the owner of every slot.
+//! Finds the owners of a cluster's slots: any node knows them all, from `CLUSTER SLOTS`.
+//!
+//! A map from a node that lags behind is no harm. It leads some requests to a former owner, which
+//! replies `MOVED`; the router corrects that slot and wakes the scout.
 
 use std::sync::Arc;
 
-use crate::redis::context::Context;
+use crate::redis::context::StoreContext;
 use crate::redis::endpoint::Endpoint;
-use crate::redis::router::{Map, SlotMap};
+use crate::redis::router::{OwnerMap, SlotMap};
 use crate::redis::wire::Reply;
 
-use super::{Poll, text};
+use super::{NodePoll, text};
 
-/// Asks all nodes that are known; the first map that makes sense is taken. A node that hangs is not waited for.
-pub(super) async fn search(context: &Arc<Context>) -> Result<Map, String> {
+/// Asks the nodes in use and those of the options at once, and takes the first map that comes. So a
+/// node that hangs costs nothing, and a cluster is found though every configured node was replaced.
+pub(super) async fn search(context: &Arc<StoreContext>) -> Result<OwnerMap, String> {
     let mut known: Vec<Endpoint> = context
         .router
         .map()
@@ -24,35 +28,38 @@ pub(super) async fn search(context: &Arc<Context>) -> Result<Map, String> {
             known.push(endpoint.clone());
         }
     }
-    let mut poll = Poll::new(known, &context.dialing, &[b"CLUSTER", b"SLOTS"]);
-    let mut wrong = Vec::new();
+    let mut poll = NodePoll::new(known, &context.dialer, &[b"CLUSTER", b"SLOTS"]);
+    let mut failures = Vec::new();
     while let Some((endpoint, answer)) = poll.next().await {
         match answer.map(|reply| slots(&reply, &endpoint)) {
             Ok(Some(ranges)) => return Ok(map(context, ranges)),
-            Ok(None) => wrong.push(format!("{endpoint} serves no slots")),
-            Err(why) => wrong.push(why),
+            Ok(None) => failures.push(format!("{endpoint} serves no slots")),
+            Err(why) => failures.push(why),
         }
     }
-    Err(format!("no cluster: {}", wrong.join("; ")))
+    Err(format!("no cluster: {}", failures.join("; ")))
 }
 
-fn map(context: &Arc<Context>, ranges: Vec<Range>) -> Map {
+/// Opens a lane to every owner.
+fn map(context: &Arc<StoreContext>, ranges: Vec<SlotRange>) -> OwnerMap {
     let mut map = SlotMap::new();
-    for Range { first, last, owner } in ranges {
+    for SlotRange { first, last, owner } in ranges {
         map.assign(first..=last, &context.lane(owner));
     }
-    Map::Slots(map)
+    OwnerMap::Slots(map)
 }
 
-struct Range {
+/// Neighbouring slots with the same owner, both ends included.
+struct SlotRange {
     first: u16,
     last: u16,
     owner: Endpoint,
 }
 
-/// `[[first, last, [host, port, …], replica…]…]`; `None` when there is nothing in it. A host that is not told is the one
-/// that answered.
-fn slots(reply: &Reply, asked: &Endpoint) -> Option<Vec<Range>> {
+/// Reads `[[first, last, [host, port, …], replica…]…]`; `None` when it names no owner. Ranges that
+/// cannot be read are left out. A node that does not know its own address sends an empty host or
+/// `?`, which stands for the address it was reached at.
+fn slots(reply: &Reply, asked: &Endpoint) -> Option<Vec<SlotRange>> {
     let Reply::Array(ranges) = reply else {
         return None;
     };
@@ -73,12 +80,12 @@ fn slots(reply: &Reply, asked: &Endpoint) -> Option<Vec<Range>> {
             .and_then(text)
             .filter(|host| !host.is_empty() && *host != "?");
         let owner = Endpoint::new(host.unwrap_or(asked.host()), u16::try_from(*port).ok()?);
-        Some(Range {
+        Some(SlotRange {
             first: u16::try_from(*first).ok()?,
             last: u16::try_from(*last).ok()?,
             owner,
         })
     };
-    let ranges: Vec<Range> = ranges.iter().filter_map(range).collect();
+    let ranges: Vec<SlotRange> = ranges.iter().filter_map(range).collect();
     (!ranges.is_empty()).then_some(ranges)
 }

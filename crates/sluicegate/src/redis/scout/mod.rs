@@ -1,4 +1,17 @@
-//! The scout finds out which node owns what, and keeps finding out.
+//! The scout: one task that finds out which node owns which keys, again and again.
+//!
+//! The idea: nobody tells a client reliably that a primary was replaced. So the scout asks, seldom
+//! while all is well, and soon whenever a driver has a reason to doubt the owners: a dial that
+//! failed, `MOVED`, `READONLY`. Each mode has its own source: `replication` asks every node for its
+//! role, `sentinel` asks the sentinels, `cluster` asks any node for the slots. The result goes to
+//! the router, which all callers read.
+//!
+//! **Invariant:** requests that arrive while no owner is known wait in the pending lane, and the
+//! scout responds to them by their deadline whatever it is doing. Owners that were known before
+//! stay in force while a search fails: they may be fine, and the network to the sentinels may not.
+//!
+//! It is one task and not a search per caller, because a lost primary is noticed by every caller
+//! at once, and a thousand searches would hit the nodes in the moment of a failover.
 
 mod cluster;
 mod replication;
@@ -11,24 +24,24 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use super::ask::{Ask, Fault};
-use super::context::Context;
-use super::dial::Dialing;
+use super::context::StoreContext;
+use super::dial::Dialer;
 use super::endpoint::Endpoint;
 use super::health;
 use super::lane::Lane;
 use super::options::RedisMode;
 use super::probe;
 use super::recovery::Backoff;
-use super::router::Map;
+use super::request::{RequestError, StoreRequest};
+use super::router::OwnerMap;
 use super::wire::Reply;
 
-/// Finds the owners of all keys now, and again whenever somebody has reason to doubt them. Never ends by itself.
-pub(super) async fn scout(context: Arc<Context>, lobby: Arc<Lane>) {
+/// Runs the scout of a store. It ends only with the store or its runtime.
+pub(super) async fn scout(context: Arc<StoreContext>, pending: Arc<Lane>) {
     let backoff = Backoff::random(context.options.recovery);
     let mut scout = Scout {
-        lobby: Lobby {
-            lane: lobby,
+        pending: PendingRequests {
+            lane: pending,
             waiting: Vec::new(),
         },
         context,
@@ -48,94 +61,98 @@ pub(super) async fn scout(context: Arc<Context>, lobby: Arc<Lane>) {
     }
 }
 
+/// The scout of one store.
 struct Scout {
-    context: Arc<Context>,
-    lobby: Lobby,
+    context: Arc<StoreContext>,
+    pending: PendingRequests,
     backoff: Backoff,
 }
 
-/// Asks that came before any owner was known.
-struct Lobby {
+/// Requests that arrived while no owner was known.
+struct PendingRequests {
+    /// Where callers put them; the router leads here while the map is unknown.
     lane: Arc<Lane>,
-    waiting: Vec<Ask>,
+    /// Requests that were taken out of the lane.
+    waiting: Vec<StoreRequest>,
 }
 
-/// How long a node may take over a question about the topology, its dial included.
-const PATIENCE: Duration = Duration::from_millis(400);
+/// The longest that one node may take to answer a question about the topology, dial included.
+const QUERY_TIMEOUT: Duration = Duration::from_millis(400);
 
 impl Scout {
-    /// Looks for the owners; whoever waits in the lobby is answered in time.
-    async fn discover(&mut self) -> Result<Map, String> {
+    /// Looks for the owners, and minds the deadlines of pending requests meanwhile.
+    async fn discover(&mut self) -> Result<OwnerMap, String> {
         let context = Arc::clone(&self.context);
-        let mut search = pin!(search(&context));
+        let mut search = pin!(find_owners(&context));
         loop {
-            let next = self.lobby.expire();
+            let next = self.pending.expire();
             tokio::select! {
                 found = &mut search => return found,
-                () = self.lobby.lane.rung() => {}
+                () = self.pending.lane.woken() => {}
                 () = sleep_until(next) => {}
             }
         }
     }
 
-    fn take(&mut self, found: Result<Map, String>) {
-        let is_unknown = matches!(&**self.context.router.map(), Map::Unknown(_));
+    /// Publishes the owners that were found, or fails the pending requests if none were.
+    fn take(&mut self, found: Result<OwnerMap, String>) {
+        let is_unknown = matches!(&**self.context.router.map(), OwnerMap::Unknown(_));
         match found {
             Ok(map) => {
-                if is_unknown && let Map::Primary(lane) = &map {
+                if is_unknown && let OwnerMap::Primary(lane) = &map {
                     health::log_primary(&lane.endpoint);
                 }
                 self.context.router.publish(map);
-                self.lobby.lane.set_connecting();
-                self.lobby.expire();
-                for ask in self.lobby.waiting.drain(..) {
-                    self.context.submit(ask);
+                self.pending.lane.mark_connecting();
+                self.pending.expire();
+                for request in self.pending.waiting.drain(..) {
+                    self.context.router.submit(request);
                 }
             }
-            // With owners that were known before, asks go on to them: they may be fine.
+            // Requests go on to the owners that were known before: they may be fine.
             Err(_) if !is_unknown => {}
-            Err(why) => {
-                if self.lobby.lane.set_away(&why) {
-                    health::log_no_primary(&why);
+            Err(reason) => {
+                if self.pending.lane.mark_away(&reason) {
+                    health::log_no_primary(&reason);
                 }
-                self.lobby.expire();
-                for ask in self.lobby.waiting.drain(..) {
-                    ask.tell(Err(Fault::Away(why.clone())));
+                self.pending.expire();
+                for request in self.pending.waiting.drain(..) {
+                    request.respond(Err(RequestError::Unavailable(reason.clone())));
                 }
             }
         }
     }
 
-    /// Waits until it is worth looking again; whoever comes into the lobby meanwhile is a reason to.
+    /// Waits until it is worth looking again. A pending request is a reason to look at once.
     async fn rest(&mut self) {
-        /// Several reasons to look come at once.
+        /// Reasons to look come in bursts; one search serves all of a burst.
         const SHORTEST: Duration = Duration::from_millis(20);
-        let (trouble, wait) = self.wait();
+        let (is_impaired, wait) = self.wait();
         let (soonest, latest) = (Instant::now() + SHORTEST, Instant::now() + wait);
         let mut wanted = false;
         loop {
-            let next = self.lobby.expire();
-            wanted |= !self.lobby.waiting.is_empty();
+            let next = self.pending.expire();
+            wanted |= !self.pending.waiting.is_empty();
             let end = if wanted { soonest } else { latest };
             if Instant::now() >= end {
                 return;
             }
             tokio::select! {
                 () = sleep_until(next.min(end)) => {}
-                () = self.lobby.lane.rung() => {}
-                // With something wrong already known, the pace is kept.
-                () = self.context.router.scout_woken(), if !trouble && !wanted => wanted = true,
+                () = self.pending.lane.woken() => {}
+                // While something is known to be wrong, the pace of the backoff is kept.
+                () = self.context.router.scout_woken(), if !is_impaired && !wanted => wanted = true,
             }
         }
     }
 
-    /// Whether something is wrong with what is known, and how long to wait before the next look.
+    /// Returns whether an owner is missing or away, and how long to wait before the next search.
     fn wait(&mut self) -> (bool, Duration) {
         let map = self.context.router.map();
-        let trouble =
-            matches!(&**map, Map::Unknown(_)) || map.lanes().iter().any(|lane| lane.is_away());
-        if trouble {
-            /// An election is noticed soon after it is over.
+        let is_impaired =
+            matches!(&**map, OwnerMap::Unknown(_)) || map.lanes().iter().any(|lane| lane.is_away());
+        if is_impaired {
+            /// An election takes a second or so; its result is noticed soon after.
             const LONGEST: Duration = Duration::from_millis(400);
             return (
                 true,
@@ -143,6 +160,8 @@ impl Scout {
             );
         }
         self.backoff.reset();
+        // Milliseconds, and a random part on top so that replicas do not ask in step. Without a
+        // failover to discover, once an hour is enough.
         let (pace, spread) = match self.context.options.mode {
             RedisMode::Standalone | RedisMode::Replication => (3_600_000, 1),
             RedisMode::Sentinel { .. } => (1_000, 1_000),
@@ -156,44 +175,47 @@ impl Scout {
 }
 
 impl Drop for Scout {
-    /// Also when the runtime goes away under the scout: whoever comes next finds the lobby closed and sends another.
+    /// Closes the pending lane, also when the runtime ends under the scout. The next caller finds
+    /// it closed and starts another scout.
     fn drop(&mut self) {
         let left = self
-            .lobby
+            .pending
             .lane
             .close()
             .into_iter()
-            .chain(self.lobby.waiting.drain(..));
-        left.for_each(|ask| ask.tell(Err(Fault::Away("the connection was closed".to_owned()))));
+            .chain(self.pending.waiting.drain(..));
+        left.for_each(|request| request.respond(Err(RequestError::closed())));
         self.context
             .router
-            .publish(Map::Unknown(Arc::clone(&self.lobby.lane)));
+            .publish(OwnerMap::Unknown(Arc::clone(&self.pending.lane)));
     }
 }
 
-impl Lobby {
-    /// Answers those whose time is up, and says when to look again.
+impl PendingRequests {
+    /// Responds to requests whose deadline has come. Returns the next instant to call this.
     fn expire(&mut self) -> Instant {
         const IDLE: Duration = Duration::from_millis(100);
         let now = Instant::now();
-        self.lane.take_asks(&mut self.waiting);
-        for place in (0..self.waiting.len()).rev() {
-            if self.waiting[place].deadline <= now {
-                self.waiting.swap_remove(place).tell(Err(Fault::TimedOut));
+        self.lane.take_requests(&mut self.waiting);
+        for index in (0..self.waiting.len()).rev() {
+            if self.waiting[index].deadline <= now {
+                self.waiting
+                    .swap_remove(index)
+                    .respond(Err(RequestError::TimedOut));
             }
         }
         self.waiting
             .iter()
-            .map(|ask| ask.deadline)
+            .map(|request| request.deadline)
             .min()
             .unwrap_or(now + IDLE)
     }
 }
 
-/// Looks once.
-pub(super) async fn search(context: &Arc<Context>) -> Result<Map, String> {
+/// Looks for the owners once, by the way of the mode. Opens lanes to them.
+pub(super) async fn find_owners(context: &Arc<StoreContext>) -> Result<OwnerMap, String> {
     match &context.options.mode {
-        RedisMode::Standalone => Ok(Map::Primary(
+        RedisMode::Standalone => Ok(OwnerMap::Primary(
             context.lane(context.options.endpoints[0].clone()),
         )),
         RedisMode::Replication => replication::search(context).await,
@@ -202,33 +224,41 @@ pub(super) async fn search(context: &Arc<Context>) -> Result<Map, String> {
     }
 }
 
-/// Asks several nodes the same question at once; answers come as they come.
-struct Poll {
+/// One question to several nodes at once. Dropping it cancels the questions without an answer.
+struct NodePoll {
+    /// A task per node, so that one that hangs delays no other.
     answers: JoinSet<(Endpoint, Result<Reply, String>)>,
 }
 
-impl Poll {
+impl NodePoll {
     fn new(
         endpoints: impl IntoIterator<Item = Endpoint>,
-        dialing: &Dialing,
+        dialer: &Dialer,
         command: &[&[u8]],
     ) -> Self {
         let command: Vec<Vec<u8>> = command.iter().map(|part| part.to_vec()).collect();
         let mut answers = JoinSet::new();
         for endpoint in endpoints {
-            let (dialing, command) = (dialing.clone(), command.clone());
+            let (dialer, command) = (dialer.clone(), command.clone());
             answers.spawn(async move {
                 let command: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();
-                let asked =
-                    tokio::time::timeout(PATIENCE, probe::ask_once(&endpoint, &dialing, &command))
-                        .await;
-                let answer = asked.unwrap_or_else(|_| Err(format!("{endpoint} does not answer")));
+                let submitted = tokio::time::timeout(
+                    QUERY_TIMEOUT,
+                    probe::query_once(&endpoint, &dialer, &command),
+                )
+                .await;
+                let answer = submitted.unwrap_or_else(|_| {
+                    Err(format!(
+                        "{endpoint} does not answer within {QUERY_TIMEOUT:?}"
+                    ))
+                });
                 (endpoint, answer)
             });
         }
         Self { answers }
     }
 
+    /// The next node that has answered or failed; `None` after the last one.
     async fn next(&mut self) -> Option<(Endpoint, Result<Reply, String>)> {
         loop {
             match self.answers.join_next().await? {
@@ -239,7 +269,7 @@ impl Poll {
     }
 }
 
-/// The text of a bulk string.
+/// The text of a bulk string; `None` for another reply or invalid UTF-8.
 fn text(reply: &Reply) -> Option<&str> {
     match reply {
         Reply::Bulk(bytes) => std::str::from_utf8(bytes).ok(),

@@ -1,67 +1,75 @@
-//! A primary and its replicas: whoever says that it is the primary.
+//! Finds the primary among servers that replicate each other, by asking each for its `ROLE`.
+//!
+//! Nobody elects the primary here, so there may be two for a while, when an operator promotes one
+//! by hand. Then replicas decide: the primary that more of them follow.
 
 use std::sync::Arc;
 
-use crate::redis::context::Context;
+use crate::redis::context::StoreContext;
 use crate::redis::endpoint::Endpoint;
-use crate::redis::router::Map;
+use crate::redis::router::OwnerMap;
 use crate::redis::wire::Reply;
 
-use super::{Poll, text};
+use super::{NodePoll, text};
 
-/// Asks every node for its role. Of several primaries, the one that most replicas follow.
-pub(super) async fn search(context: &Arc<Context>) -> Result<Map, String> {
+/// Asks every configured node for its role. Among several primaries, the one that most replicas
+/// follow is taken.
+pub(super) async fn search(context: &Arc<StoreContext>) -> Result<OwnerMap, String> {
     let mut asked = context.options.endpoints.clone();
-    let mut wrong = Vec::new();
-    let mut primaries: Vec<(Standing, Endpoint)> = Vec::new();
+    let mut failures = Vec::new();
+    let mut primaries: Vec<(PrimaryRank, Endpoint)> = Vec::new();
     let mut round = asked.clone();
-    // A replica may name a primary that nobody told us of: one more round.
+    // A replica may name a primary that is not configured: that one is asked in a second round.
     for _ in 0..2 {
-        let mut poll = Poll::new(round.drain(..), &context.dialing, &[b"ROLE"]);
+        let mut poll = NodePoll::new(round.drain(..), &context.dialer, &[b"ROLE"]);
         while let Some((endpoint, answer)) = poll.next().await {
-            match answer.map(|reply| Role::read(&reply)) {
-                Ok(Some(Role::Primary(standing))) => primaries.push((standing, endpoint)),
-                Ok(Some(Role::ReplicaOf(primary))) if !asked.contains(&primary) => {
+            match answer.map(|reply| NodeRole::read(&reply)) {
+                Ok(Some(NodeRole::Primary(rank))) => primaries.push((rank, endpoint)),
+                Ok(Some(NodeRole::ReplicaOf(primary))) if !asked.contains(&primary) => {
                     asked.push(primary.clone());
                     round.push(primary);
                 }
-                Ok(Some(Role::ReplicaOf(_))) => wrong.push(format!("{endpoint} is a replica")),
-                Ok(None) => wrong.push(format!("{endpoint} is neither primary nor replica")),
-                Err(why) => wrong.push(why),
+                Ok(Some(NodeRole::ReplicaOf(_))) => {
+                    failures.push(format!("{endpoint} is a replica"))
+                }
+                Ok(None) => failures.push(format!("{endpoint} is neither primary nor replica")),
+                Err(why) => failures.push(why),
             }
         }
         if !primaries.is_empty() {
             break;
         }
     }
-    primaries.sort_by_key(|(standing, _)| *standing);
+    primaries.sort_by_key(|(rank, _)| *rank);
     match primaries.pop() {
-        Some((_, endpoint)) => Ok(Map::Primary(context.lane(endpoint))),
-        None => Err(format!("no primary: {}", wrong.join("; "))),
+        Some((_, endpoint)) => Ok(OwnerMap::Primary(context.lane(endpoint))),
+        None => Err(format!("no primary: {}", failures.join("; "))),
     }
 }
 
-/// What speaks for a primary when there are several: replicas that follow it, then how far it has come.
+/// The order among several primaries: by the replicas that follow, then by the replication offset,
+/// which grows with every write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Standing {
+struct PrimaryRank {
     replicas: usize,
     offset: i64,
 }
 
-enum Role {
-    Primary(Standing),
+/// The role of a node, as it says itself.
+enum NodeRole {
+    Primary(PrimaryRank),
     ReplicaOf(Endpoint),
 }
 
-impl Role {
-    /// `[master, offset, [replica…]]` or `[slave, host, port, state, offset]`.
+impl NodeRole {
+    /// Reads `[master, offset, [replica…]]` or `[slave, host, port, state, offset]`.
     fn read(reply: &Reply) -> Option<Self> {
         let Reply::Array(parts) = reply else {
             return None;
         };
         match (text(parts.first()?)?, parts.get(1)?, parts.get(2)?) {
             ("master", Reply::Integer(offset), Reply::Array(replicas)) => {
-                Some(Self::Primary(Standing {
+                Some(Self::Primary(PrimaryRank {
                     replicas: replicas.len(),
                     offset: *offset,
                 }))

@@ -1,4 +1,7 @@
-//! Sentinels know the primary, and tell when it changes.
+//! Finds the primary through Redis Sentinel.
+//!
+//! Sentinels elect a primary and publish every switch. `search` asks them, and `watch` subscribes
+//! to each, so that a switch wakes the scout at once instead of at its next look.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,82 +10,101 @@ use tokio::io::AsyncWriteExt;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use crate::redis::context::Context;
-use crate::redis::dial::{Dialing, Link, dial};
+use crate::redis::context::StoreContext;
+use crate::redis::dial::{Dialer, NodeConnection, dial};
 use crate::redis::endpoint::Endpoint;
 use crate::redis::options::RedisMode;
 use crate::redis::probe;
-use crate::redis::router::Map;
+use crate::redis::router::OwnerMap;
 use crate::redis::wire::{self, Reply};
 
-use super::{PATIENCE, text};
+use super::{QUERY_TIMEOUT, text};
 
-/// Asks every sentinel where the primary is, and that node whether it is one. The sentinel that has seen the latest
-/// switch is believed first: one that was cut off may still name a primary that was replaced.
-pub(super) async fn search(context: &Arc<Context>, master: &str) -> Result<Map, String> {
-    let (mut words, mut wrong) = hear(context, master).await;
-    words.sort_by_key(|word| std::cmp::Reverse(word.epoch));
-    words.dedup_by(|later, earlier| later.primary == earlier.primary);
-    for Word { primary, .. } in words {
+/// Asks every sentinel for the primary, and then the named node for its role.
+///
+/// A sentinel that was cut off may still name a primary that was replaced. So the report with the
+/// latest epoch is tried first, and a node counts only if it says itself that it is a primary.
+pub(super) async fn search(context: &Arc<StoreContext>, master: &str) -> Result<OwnerMap, String> {
+    let (mut reports, mut failures) = ask_sentinels(context, master).await;
+    reports.sort_by_key(|report| std::cmp::Reverse(report.epoch));
+    reports.dedup_by(|later, earlier| later.primary == earlier.primary);
+    for SentinelReport { primary, .. } in reports {
         match is_primary(&primary, context).await {
-            Ok(true) => return Ok(Map::Primary(context.lane(primary))),
-            Ok(false) => wrong.push(format!("{primary} is not a primary")),
-            Err(why) => wrong.push(why),
+            Ok(true) => return Ok(OwnerMap::Primary(context.lane(primary))),
+            Ok(false) => failures.push(format!("{primary} is not a primary")),
+            Err(reason) => failures.push(reason),
         }
     }
-    Err(format!("no primary: {}", wrong.join("; ")))
+    Err(format!("no primary: {}", failures.join("; ")))
 }
 
-/// What one sentinel says.
-struct Word {
-    /// Grows with each switch.
+/// The report of one sentinel.
+struct SentinelReport {
+    /// Number of the configuration; each switch increases it. 0 when the user may not see it.
     epoch: u64,
     primary: Endpoint,
 }
 
-/// What the sentinels say. Once one has answered, the others have a moment.
-async fn hear(context: &Arc<Context>, master: &str) -> (Vec<Word>, Vec<String>) {
+/// Asks all sentinels at once. After the first report the others have a moment more, so that a
+/// sentinel that hangs does not delay the search, and the quickest one is not believed blindly.
+async fn ask_sentinels(
+    context: &Arc<StoreContext>,
+    master: &str,
+) -> (Vec<SentinelReport>, Vec<String>) {
     const MOMENT: Duration = Duration::from_millis(100);
     let mut asked = JoinSet::new();
     for sentinel in context.options.endpoints.clone() {
         let (context, master) = (Arc::clone(context), master.to_owned());
         asked.spawn(async move {
-            let answer = timeout(PATIENCE, ask(&sentinel, &context, &master)).await;
-            answer.unwrap_or_else(|_| Err(format!("{sentinel} does not answer")))
+            let answer = timeout(QUERY_TIMEOUT, ask_sentinel(&sentinel, &context, &master)).await;
+            answer.unwrap_or_else(|_| {
+                Err(format!(
+                    "{sentinel} does not answer within {QUERY_TIMEOUT:?}"
+                ))
+            })
         });
     }
-    let (mut words, mut wrong) = (Vec::new(), Vec::new());
-    let mut end = Instant::now() + PATIENCE;
+    let (mut reports, mut failures) = (Vec::new(), Vec::new());
+    let mut end = Instant::now() + QUERY_TIMEOUT;
     while let Ok(Some(answer)) = timeout_at(end, asked.join_next()).await {
         match answer {
-            Ok(Ok(word)) => {
-                words.push(word);
+            Ok(Ok(report)) => {
+                reports.push(report);
                 end = end.min(Instant::now() + MOMENT);
             }
-            Ok(Err(why)) => wrong.push(why),
+            Ok(Err(reason)) => failures.push(reason),
             Err(_) => {}
         }
     }
-    (words, wrong)
+    (reports, failures)
 }
 
-async fn ask(sentinel: &Endpoint, context: &Context, master: &str) -> Result<Word, String> {
-    let mut link = dial(sentinel, sentinels(context))
+async fn ask_sentinel(
+    sentinel: &Endpoint,
+    context: &StoreContext,
+    master: &str,
+) -> Result<SentinelReport, String> {
+    let mut connection = dial(sentinel, sentinel_dialer(context))
         .await
         .map_err(|error| error.to_string())?;
     let name = master.as_bytes();
     let unknown = || format!("{sentinel} knows no primary named {master:?}");
-    // The address is the new one as soon as a replica was promoted; the epoch is among many other facts.
-    let address = probe::ask(&mut link, &[b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", name]).await?;
+    // Two questions: the first names the new primary as soon as a replica was promoted, which the
+    // address in the second does not; only the second has the epoch.
+    let address = probe::query(
+        &mut connection,
+        &[b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", name],
+    )
+    .await?;
     let primary = address_in(&address).ok_or_else(unknown)?;
-    let facts = probe::ask(&mut link, &[b"SENTINEL", b"MASTER", name]).await?;
-    Ok(Word {
+    let facts = probe::query(&mut connection, &[b"SENTINEL", b"MASTER", name]).await?;
+    Ok(SentinelReport {
         epoch: epoch_in(&facts).unwrap_or(0),
         primary,
     })
 }
 
-/// `[host, port]`, both text.
+/// Reads `[host, port]`, both text.
 fn address_in(reply: &Reply) -> Option<Endpoint> {
     let Reply::Array(parts) = reply else {
         return None;
@@ -93,7 +115,7 @@ fn address_in(reply: &Reply) -> Option<Endpoint> {
     ))
 }
 
-/// `[name, value, name, value…]`.
+/// Finds the epoch in `[name, value, name, value…]`.
 fn epoch_in(facts: &Reply) -> Option<u64> {
     let Reply::Array(facts) = facts else {
         return None;
@@ -104,59 +126,71 @@ fn epoch_in(facts: &Reply) -> Option<u64> {
     text(&epoch[1])?.parse().ok()
 }
 
-async fn is_primary(node: &Endpoint, context: &Context) -> Result<bool, String> {
+/// Returns true when a node says that it is a primary.
+async fn is_primary(node: &Endpoint, context: &StoreContext) -> Result<bool, String> {
     let asked = timeout(
-        PATIENCE,
-        probe::ask_once(node, &context.dialing, &[b"ROLE"]),
+        QUERY_TIMEOUT,
+        probe::query_once(node, &context.dialer, &[b"ROLE"]),
     )
     .await;
-    let role = asked.map_err(|_| format!("{node} does not answer"))??;
+    let role = asked.map_err(|_| format!("{node} does not answer within {QUERY_TIMEOUT:?}"))??;
     Ok(probe::is_primary(&role))
 }
 
-/// Listens to one sentinel for as long as the store exists, and wakes the scout when a primary changes.
-pub(super) async fn watch(context: Arc<Context>, sentinel: Endpoint) {
+/// Listens to one sentinel for as long as the store exists, and wakes the scout when the primary
+/// changes. Errors need no report: the scout asks now and then in any case.
+pub(super) async fn watch(context: Arc<StoreContext>, sentinel: Endpoint) {
     const PAUSE: Duration = Duration::from_millis(500);
     let RedisMode::Sentinel { master, .. } = &context.options.mode else {
         return;
     };
     loop {
-        if let Ok(Ok(link)) = timeout(PATIENCE, dial(&sentinel, sentinels(&context))).await {
-            let _ = listen(link, master, &context).await;
-            // It hung up, perhaps because much is changing there.
+        if let Ok(Ok(connection)) =
+            timeout(QUERY_TIMEOUT, dial(&sentinel, sentinel_dialer(&context))).await
+        {
+            let _ = listen(connection, master, &context).await;
+            // A sentinel that closes its connections may do so because of a failover.
             context.router.wake_scout();
         }
         sleep(PAUSE).await;
     }
 }
 
-async fn listen(mut link: Link, master: &str, context: &Context) -> Result<(), String> {
+/// Subscribes and reads messages until the connection ends.
+async fn listen(
+    mut connection: NodeConnection,
+    master: &str,
+    context: &StoreContext,
+) -> Result<(), String> {
     let mut bytes = Vec::new();
-    // The sentinel that leads tells of the promotion, the others of the switch, which is later.
+    // The sentinel that leads a failover publishes the promotion. The others publish the switch,
+    // which comes later.
     wire::write_command(
         &mut bytes,
         &[b"SUBSCRIBE", b"+switch-master", b"+promoted-slave"],
     );
-    link.write_all(&bytes)
+    connection
+        .write_all(&bytes)
         .await
         .map_err(|error| error.to_string())?;
-    link.flush().await.map_err(|error| error.to_string())?;
+    connection
+        .flush()
+        .await
+        .map_err(|error| error.to_string())?;
     let mut buffer = Vec::new();
     loop {
-        // `message`, the channel, and words of which one is the name.
-        let Reply::Array(parts) = probe::read(&mut link, &mut buffer).await? else {
+        // [message, channel, text]; one word of the text is the name of the primary.
+        let Reply::Array(parts) = probe::read_reply(&mut connection, &mut buffer).await? else {
             continue;
         };
-        let told = parts.get(2).and_then(text).unwrap_or_default();
-        if told.split_ascii_whitespace().any(|word| word == master) {
+        let message = parts.get(2).and_then(text).unwrap_or_default();
+        if message.split_ascii_whitespace().any(|word| word == master) {
             context.router.wake_scout();
         }
     }
 }
 
-fn sentinels(context: &Context) -> &Dialing {
-    context
-        .sentinel_dialing
-        .as_ref()
-        .unwrap_or(&context.dialing)
+/// Sentinels have credentials of their own.
+fn sentinel_dialer(context: &StoreContext) -> &Dialer {
+    context.sentinel_dialer.as_ref().unwrap_or(&context.dialer)
 }

@@ -1,227 +1,247 @@
-//! What goes into a call: keys and charges in the words of `lua/decide.lua` and `lua/refund.lua`.
+//! Writes keys and arguments of a script call, as `lua/decide.lua` and `lua/refund.lua` describe
+//! them.
+//!
+//! A call may hold hundreds of charges, so its size matters to both sides. Each key is written
+//! once; a charge whose key is the next new one does not name it; charges are written in few bytes
+//! and encoded once while they repeat.
 
 use sluicegate_core::Quota;
 use smallvec::{SmallVec, smallvec};
 
-use super::{Drawn, Now};
-use crate::redis::Item;
-use crate::redis::wire::{bulk, push_number};
+use super::{ChargeTime, ScriptTime};
+use crate::redis::charge::StoreCharge;
+use crate::redis::wire::{push_number, write_bulk};
 
-/// Appends numkeys, keys and arguments of one call over many requests to `out` as strings; returns how many.
-pub(in crate::redis) fn write_decide(out: &mut Vec<u8>, requests: &[&[Item]], now: Now) -> usize {
-    let mut words = Vec::with_capacity(64);
-    if let [[item]] = requests {
-        write_number(out, &mut words, 1);
-        bulk(out, item.key.as_bytes());
-        write_now(out, &mut words, now);
-        charge(&mut words, item);
-        bulk(out, &words);
+/// Appends numkeys, keys and arguments of a decide call for many requests to `out`, as RESP
+/// strings. Returns the number of strings.
+pub(in crate::redis) fn write_decide(
+    out: &mut Vec<u8>,
+    requests: &[&[StoreCharge]],
+    now: ScriptTime,
+) -> usize {
+    let mut text = Vec::with_capacity(64);
+    // One charge needs no list of keys, and is what goes out when nothing else waits.
+    if let [[charge]] = requests {
+        write_number(out, &mut text, 1);
+        write_bulk(out, charge.key.as_bytes());
+        write_now(out, &mut text, now);
+        write_charge(&mut text, charge);
+        write_bulk(out, &text);
         return 4;
     }
-    let keys = Keys::of(requests);
-    write_number(out, &mut words, keys.unique.len() as u64);
+    let keys = CallKeys::of(requests);
+    write_number(out, &mut text, keys.unique.len() as u64);
     for key in &keys.unique {
-        bulk(out, key.as_bytes());
+        write_bulk(out, key.as_bytes());
     }
-    write_now(out, &mut words, now);
+    write_now(out, &mut text, now);
     2 + keys.unique.len() + write_charges(out, requests, &keys)
 }
 
-/// Appends numkeys, key and arguments of one refund to `out` as strings; returns how many.
+/// Appends numkeys, key and arguments of a refund call to `out`, as RESP strings. Returns the
+/// number of strings.
 pub(in crate::redis) fn write_refund(
     out: &mut Vec<u8>,
-    item: &Item,
-    drawn: Drawn,
-    now: Now,
+    charge: &StoreCharge,
+    charged: ChargeTime,
+    now: ScriptTime,
 ) -> usize {
-    let mut words = Vec::with_capacity(64);
-    write_number(out, &mut words, 1);
-    bulk(out, item.key.as_bytes());
-    write_now(out, &mut words, now);
-    words.clear();
-    match item.quota {
+    let mut text = Vec::with_capacity(64);
+    write_number(out, &mut text, 1);
+    write_bulk(out, charge.key.as_bytes());
+    write_now(out, &mut text, now);
+    text.clear();
+    match charge.quota {
         Quota::TokenBucket(bucket) => {
-            let worth = item
+            let worth = charge
                 .cost
                 .saturating_mul(bucket.interval().get())
                 .min(EXACT_MAX);
-            numbers(&mut words, b't', &[bucket.tolerance().get(), worth]);
+            write_numbers(&mut text, b't', &[bucket.tolerance().get(), worth]);
         }
         Quota::Drip(_) | Quota::SlidingWindow(_) => {
-            counted(&mut words, item, item.cost.min(EXACT_MAX))
+            write_counted(&mut text, charge, charge.cost.min(EXACT_MAX))
         }
     }
-    bulk(out, &words);
-    words.clear();
-    let (kind, nanos) = match drawn {
-        Drawn::Ago(age) => (b'a', age.get()),
-        Drawn::At(instant) => (b'@', instant.as_nanos()),
+    write_bulk(out, &text);
+    text.clear();
+    let (kind, nanos) = match charged {
+        ChargeTime::Ago(age) => (b'a', age.get()),
+        ChargeTime::At(instant) => (b'@', instant.as_nanos()),
     };
-    numbers(&mut words, kind, &[nanos]);
-    bulk(out, &words);
+    write_numbers(&mut text, kind, &[nanos]);
+    write_bulk(out, &text);
     5
 }
 
-/// Lua numbers are exact up to here.
+/// Lua numbers are exact up to here. A refund of more empties the counter in any case.
 const EXACT_MAX: u64 = 1 << 53;
 
-/// The keys of a call, each once, in the order of their first use. In place for calls of the usual size.
-struct Keys<'r> {
+/// The keys of a call, each once, in the order of their first use. Calls of the usual size need no
+/// allocation.
+struct CallKeys<'r> {
     unique: SmallVec<[&'r str; USUAL]>,
-    /// For each charge, the place of its key among them.
-    places: SmallVec<[u32; USUAL]>,
+    /// For each charge, the index of its key in `unique`.
+    indices: SmallVec<[u32; USUAL]>,
 }
 
-/// As many charges as a call holds, unless the last request is a large one.
+/// Charges of a full call; see `CHARGES_MAX` in `traffic`.
 const USUAL: usize = 256;
 
-impl<'r> Keys<'r> {
-    fn of(requests: &[&'r [Item]]) -> Self {
+impl<'r> CallKeys<'r> {
+    fn of(requests: &[&'r [StoreCharge]]) -> Self {
         const EMPTY: u32 = u32::MAX;
         let mut keys = Self {
             unique: SmallVec::new(),
-            places: SmallVec::new(),
+            indices: SmallVec::new(),
         };
         let count: usize = requests.iter().map(|request| request.len()).sum();
-        // Open addressing, half full at most: a place among the keys for each hash.
+        // A hash table with open addressing, at most half full, from hashes to indices of keys.
         let slots = (2 * count).next_power_of_two();
         let mut table: SmallVec<[u32; 2 * USUAL]> = smallvec![EMPTY; slots];
-        for item in requests.iter().copied().flatten() {
-            let mut slot = item.hash as usize & (slots - 1);
-            while table[slot] != EMPTY && keys.unique[table[slot] as usize] != item.key {
+        for charge in requests.iter().copied().flatten() {
+            let mut slot = charge.hash as usize & (slots - 1);
+            while table[slot] != EMPTY && keys.unique[table[slot] as usize] != charge.key {
                 slot = (slot + 1) & (slots - 1);
             }
             let known = (table[slot] != EMPTY).then_some(table[slot]);
             table[slot] = known.unwrap_or(keys.unique.len() as u32);
-            keys.add(&item.key, known);
+            keys.add(&charge.key, known);
         }
         keys
     }
 
-    fn add(&mut self, name: &'r str, place: Option<u32>) {
-        self.places.push(place.unwrap_or(self.unique.len() as u32));
-        if place.is_none() {
+    /// Notes the key of the next charge; `known` is its index if it was used before.
+    fn add(&mut self, name: &'r str, known: Option<u32>) {
+        self.indices.push(known.unwrap_or(self.unique.len() as u32));
+        if known.is_none() {
             self.unique.push(name);
         }
     }
 }
 
-fn write_charges(out: &mut Vec<u8>, requests: &[&[Item]], keys: &Keys<'_>) -> usize {
-    let mut words = Vec::with_capacity(64);
+/// Appends the charges with the marks that precede them: `*` before a request of several charges,
+/// `@` before a key that was used before. Returns the number of strings.
+fn write_charges(out: &mut Vec<u8>, requests: &[&[StoreCharge]], keys: &CallKeys<'_>) -> usize {
+    let mut text = Vec::with_capacity(64);
     let mut mark = Vec::with_capacity(8);
-    let mut last: Option<&Item> = None;
+    let mut last: Option<&StoreCharge> = None;
     let mut written = 0;
-    let (mut places, mut next_key) = (keys.places.iter(), 0);
+    let (mut indices, mut next_key) = (keys.indices.iter(), 0);
     for request in requests {
         if request.len() > 1 {
             written += write_mark(out, &mut mark, b'*', request.len() as u64);
         }
-        for (item, &place) in request.iter().zip(&mut places) {
-            if place == next_key {
+        for (charge, &index) in request.iter().zip(&mut indices) {
+            if index == next_key {
                 next_key += 1;
             } else {
-                written += write_mark(out, &mut mark, b'@', u64::from(place) + 1);
+                written += write_mark(out, &mut mark, b'@', u64::from(index) + 1);
             }
-            // Most charges of a call are alike.
-            if !last.is_some_and(|last| alike(last, item)) {
-                charge(&mut words, item);
+            // Most charges of a call are alike: the text of the last one is used again.
+            if !last.is_some_and(|last| alike(last, charge)) {
+                write_charge(&mut text, charge);
             }
-            last = Some(item);
-            bulk(out, &words);
+            last = Some(charge);
+            write_bulk(out, &text);
             written += 1;
         }
     }
     written
 }
 
-fn alike(one: &Item, other: &Item) -> bool {
+/// Returns true when two charges have the same text.
+fn alike(one: &StoreCharge, other: &StoreCharge) -> bool {
     one.cost == other.cost && one.enforced == other.enforced && one.quota == other.quota
 }
 
+/// Appends one mark and its number as a string; returns 1, the number of strings.
 fn write_mark(out: &mut Vec<u8>, mark: &mut Vec<u8>, kind: u8, number: u64) -> usize {
     mark.clear();
-    numbers(mark, kind, &[number]);
-    bulk(out, mark);
+    write_numbers(mark, kind, &[number]);
+    write_bulk(out, mark);
     1
 }
 
-fn write_number(out: &mut Vec<u8>, words: &mut Vec<u8>, number: u64) {
-    words.clear();
-    push_number(words, number);
-    bulk(out, words);
+fn write_number(out: &mut Vec<u8>, text: &mut Vec<u8>, number: u64) {
+    text.clear();
+    push_number(text, number);
+    write_bulk(out, text);
 }
 
-fn write_now(out: &mut Vec<u8>, words: &mut Vec<u8>, now: Now) {
-    words.clear();
+/// Appends the clock argument, which `lua/time.lua` reads.
+fn write_now(out: &mut Vec<u8>, text: &mut Vec<u8>, now: ScriptTime) {
+    text.clear();
     match now {
-        Now::Server => {}
-        Now::Replica(instant) => numbers(words, b'r', &[instant.as_nanos()]),
-        Now::Given(instant) => numbers(words, b'=', &[instant.as_nanos()]),
+        ScriptTime::Server => {}
+        ScriptTime::Replica(instant) => write_numbers(text, b'r', &[instant.as_nanos()]),
+        ScriptTime::Given(instant) => write_numbers(text, b'=', &[instant.as_nanos()]),
     }
-    bulk(out, words);
+    write_bulk(out, text);
 }
 
-/// A charge in the words of `lua/decide.lua`.
-fn charge(words: &mut Vec<u8>, item: &Item) {
-    words.clear();
-    let limit = item.quota.limit();
-    match item.quota {
+/// Encodes a charge as `lua/decide.lua` reads it, in place of what `text` held.
+fn write_charge(text: &mut Vec<u8>, charge: &StoreCharge) {
+    text.clear();
+    let limit = charge.quota.limit();
+    match charge.quota {
         Quota::TokenBucket(bucket) => {
-            numbers(words, b't', &[bucket.tolerance().get()]);
-            if item.cost > limit {
-                words.extend_from_slice(b":-1");
+            write_numbers(text, b't', &[bucket.tolerance().get()]);
+            if charge.cost > limit {
+                text.extend_from_slice(b":-1");
             } else {
-                words.push(b':');
-                // No overflow: cost ≤ burst, and burst · interval is at most 2^52.
-                push_number(words, item.cost * bucket.interval().get());
+                text.push(b':');
+                // No overflow: the cost is at most the burst, and burst × interval at most 2^52.
+                push_number(text, charge.cost * bucket.interval().get());
             }
         }
-        // One more than the limit is too large in the same way as any other cost beyond it.
+        // Every cost beyond the limit is denied alike, and a huge one would not be exact in Lua.
         Quota::Drip(_) | Quota::SlidingWindow(_) => {
-            counted(words, item, item.cost.min(limit.saturating_add(1)))
+            write_counted(text, charge, charge.cost.min(limit.saturating_add(1)))
         }
     }
-    if !item.enforced {
-        words[0].make_ascii_uppercase();
+    if !charge.enforced {
+        text[0].make_ascii_uppercase();
     }
 }
 
-/// The words of the machines that count in units.
-fn counted(words: &mut Vec<u8>, item: &Item, cost: u64) {
+/// Appends a charge of the algorithms that count in units, not in time.
+fn write_counted(text: &mut Vec<u8>, charge: &StoreCharge, cost: u64) {
     let millis =
         |span: sluicegate_core::Nanos| span.get() / sluicegate_core::Nanos::MILLISECOND.get();
-    match item.quota {
+    match charge.quota {
         Quota::Drip(bucket) => {
             let aligned = u64::from(bucket.is_fixed_window());
-            numbers(
-                words,
+            write_numbers(
+                text,
                 b'd',
                 &[
                     millis(bucket.interval()),
                     bucket.drip(),
-                    item.quota.limit(),
+                    charge.quota.limit(),
                     aligned,
                     cost,
                 ],
             );
         }
         Quota::SlidingWindow(window) => {
-            numbers(
-                words,
+            write_numbers(
+                text,
                 b'w',
-                &[millis(window.window()), item.quota.limit(), cost],
+                &[millis(window.window()), charge.quota.limit(), cost],
             );
         }
         Quota::TokenBucket(_) => unreachable!("a token bucket counts in time"),
     }
 }
 
-fn numbers(words: &mut Vec<u8>, kind: u8, numbers: &[u64]) {
-    words.push(kind);
-    for (place, number) in numbers.iter().enumerate() {
-        if place > 0 {
-            words.push(b':');
+/// Appends a letter and numbers with colons between them.
+fn write_numbers(text: &mut Vec<u8>, kind: u8, numbers: &[u64]) {
+    text.push(kind);
+    for (index, number) in numbers.iter().enumerate() {
+        if index > 0 {
+            text.push(b':');
         }
-        push_number(words, *number);
+        push_number(text, *number);
     }
 }

@@ -1,7 +1,18 @@
-//! The memory of the shadows: lines of words in sets, read without a lock.
+//! The memory of the shadows: a set-associative table of cache lines, read without a lock.
 //!
-//! **Invariant:** a set's version is odd while somebody writes to it. A reader who finds the same even version before
-//! and after has read what one writer left.
+//! The idea: the hash of a counter chooses a set of eight lines. Each set has one header line with
+//! a version, a short tag per line, and the time at which each counter is full again. A search that
+//! finds no tag reads only the header, one cache miss; one that does reads one line more.
+//!
+//! **Invariant:** the version of a set is odd while a writer changes it, and a writer makes it odd
+//! by compare-and-swap, so there is one at a time. A reader that finds the same even version before
+//! and after has read words that one writer left (a sequence lock). It retries otherwise; writes
+//! are a few nanoseconds long and rare.
+//!
+//! A concurrent map would be simpler to use, but takes a lock or an atomic write per read,
+//! allocates per entry and grows without bound. Here memory is fixed, a read writes nothing, and
+//! when a set is full the counter that is full again soonest goes: a flood of new keys cannot
+//! displace the counters with the largest debts. The loom tests below check the orderings.
 
 use std::hint::black_box;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -10,122 +21,134 @@ use smallvec::SmallVec;
 
 use crate::sync::{AtomicU64, fence, spin_loop, yield_now};
 
+/// Lines per set. The model checker gets one, or it would not end.
 const WAYS: usize = if cfg!(sluicegate_loom) { 1 } else { 8 };
 
-/// Some words for each of as many counters as fit, its hash the first of them; of the counters that share a set, the one
-/// with the nearest end makes room for another.
-pub(super) struct Table<const WORDS: usize> {
-    heads: Box<[Head]>,
-    lines: Box<[Line<WORDS>]>,
+/// `WORDS` words for each counter; the first of them is its hash.
+pub(super) struct ShadowTable<const WORDS: usize> {
+    /// One per set; a power of two.
+    headers: Box<[SetHeader]>,
+    /// [`WAYS`] per set, next to each other.
+    lines: Box<[CacheLine<WORDS>]>,
 }
 
-/// What a search reads first. One that finds nothing reads no other line.
+/// The header of a set, which a search reads first.
 #[repr(align(64))]
-struct Head {
+struct SetHeader {
+    /// Odd while a writer changes the set; each write adds two.
     version: AtomicU64,
-    /// Sixteen bits of each counter's hash, four to a word; 0 where there is none.
+    /// 16 bits of the hash of each counter, four to a word; 0 for a free line.
     tags: [AtomicU64; 2],
-    /// The ends of the counters, two to a word.
+    /// When each counter is full again, two to a word.
     ends: [AtomicU64; 4],
 }
 
+/// The words of one counter.
 #[repr(align(64))]
-struct Line<const WORDS: usize>([AtomicU64; WORDS]);
+struct CacheLine<const WORDS: usize>([AtomicU64; WORDS]);
 
-impl<const WORDS: usize> Table<WORDS> {
-    /// A table for so many counters at least.
+impl<const WORDS: usize> ShadowTable<WORDS> {
+    /// An empty table for at least this many counters.
     pub(super) fn new(counters: usize) -> Self {
         let sets = counters.div_ceil(WAYS).next_power_of_two();
         let zeros = || AtomicU64::new(0);
-        let head = |_| Head {
+        let header = |_| SetHeader {
             version: zeros(),
             tags: std::array::from_fn(|_| zeros()),
             ends: std::array::from_fn(|_| zeros()),
         };
-        let line = |_| Line(std::array::from_fn(|_| zeros()));
+        let line = |_| CacheLine(std::array::from_fn(|_| zeros()));
         Self {
-            heads: (0..sets).map(head).collect(),
+            headers: (0..sets).map(header).collect(),
             lines: (0..sets * WAYS).map(line).collect(),
         }
     }
 
-    /// What was kept last for a hash.
+    /// The words that were written last for a hash.
     #[inline]
     pub(super) fn read(&self, hash: u64) -> Option<[u64; WORDS]> {
-        let (head, lines) = self.set(hash);
-        let mut tries = Tries::default();
+        let (header, lines) = self.set(hash);
+        let mut spin = SpinWait::default();
         loop {
-            let before = head.version.load(Acquire);
+            let before = header.version.load(Acquire);
             if before.is_multiple_of(2) {
-                let words = head
+                let words = header
                     .find(hash, lines)
-                    .map(|place| lines[place].0.each_ref().map(|word| word.load(Relaxed)));
+                    .map(|way| lines[way].0.each_ref().map(|word| word.load(Relaxed)));
                 fence(Acquire);
-                if head.version.load(Relaxed) == before {
+                if header.version.load(Relaxed) == before {
                     return words;
                 }
             }
-            tries.wait();
+            spin.wait();
         }
     }
 
-    /// Keeps words until `end`; they are for the hash that is their first.
-    pub(super) fn write(&self, words: [u64; WORDS], now: Coarse, end: Coarse) {
+    /// Writes the words of a counter that is full again at `end`. Does nothing if the set is full
+    /// of counters with later ends.
+    pub(super) fn write(&self, words: [u64; WORDS], now: CoarseInstant, end: CoarseInstant) {
         let hash = words[0];
-        let (head, lines) = self.set(hash);
-        let writing = head.begin_to_write();
-        if let Some(place) = head.place_for(hash, now, end, lines) {
-            lines[place]
+        let (header, lines) = self.set(hash);
+        let version = header.lock_for_write();
+        if let Some(way) = header.way_for(hash, now, end, lines) {
+            lines[way]
                 .0
                 .iter()
                 .zip(words)
                 .for_each(|(word, value)| word.store(value, Relaxed));
-            head.set_tag(place, tag(hash));
-            head.set_end(place, end);
+            header.set_tag(way, tag(hash));
+            header.set_end(way, end);
         }
-        head.version.store(writing + 1, Release);
+        header.version.store(version + 1, Release);
     }
 
-    /// Reads what [`Table::write`] will write to, so that the processor fetches all of it at the same time.
-    pub(super) fn touch_all(&self, writes: impl Iterator<Item = (u64, Coarse, Coarse)> + Clone) {
-        let heads = writes.clone().fold(0, |sum, (hash, ..)| {
+    /// Reads every line that [`ShadowTable::write`] will write to, so that the processor fetches
+    /// all of them at the same time.
+    pub(super) fn touch_all(
+        &self,
+        writes: impl Iterator<Item = (u64, CoarseInstant, CoarseInstant)> + Clone,
+    ) {
+        let headers = writes.clone().fold(0, |sum, (hash, ..)| {
             sum ^ self.set(hash).0.version.load(Relaxed)
         });
-        let place = |(hash, now, end)| {
-            let (head, lines) = self.set(hash);
-            head.place_for(hash, now, end, lines)
-                .map(|place| &lines[place].0[0])
+        let way = |(hash, now, end)| {
+            let (header, lines) = self.set(hash);
+            header
+                .way_for(hash, now, end, lines)
+                .map(|way| &lines[way].0[0])
         };
-        // A list before the loads: between one and the next the processor would have too much else to do to look ahead.
-        let places: SmallVec<[&AtomicU64; 256]> = writes.filter_map(place).collect();
+        // A list first: loads in a tight loop overlap, loads between searches do not.
+        let words: SmallVec<[&AtomicU64; 256]> = writes.filter_map(way).collect();
         black_box(
-            places
+            words
                 .iter()
-                .fold(heads, |sum, word| sum ^ word.load(Relaxed)),
+                .fold(headers, |sum, word| sum ^ word.load(Relaxed)),
         );
     }
 
-    /// Keeps nothing for a hash any more.
+    /// Forgets the words of a hash.
     pub(super) fn forget(&self, hash: u64) {
-        let (head, lines) = self.set(hash);
-        let writing = head.begin_to_write();
-        if let Some(place) = head.find(hash, lines) {
-            head.set_tag(place, 0);
+        let (header, lines) = self.set(hash);
+        let version = header.lock_for_write();
+        if let Some(way) = header.find(hash, lines) {
+            header.set_tag(way, 0);
         }
-        head.version.store(writing + 1, Release);
+        header.version.store(version + 1, Release);
     }
 
+    /// Header and lines of the set that a hash belongs to.
     #[inline]
-    fn set(&self, hash: u64) -> (&Head, &[Line<WORDS>]) {
-        let set = hash as usize & (self.heads.len() - 1);
-        (&self.heads[set], &self.lines[set * WAYS..][..WAYS])
+    fn set(&self, hash: u64) -> (&SetHeader, &[CacheLine<WORDS>]) {
+        let set = hash as usize & (self.headers.len() - 1);
+        (&self.headers[set], &self.lines[set * WAYS..][..WAYS])
     }
 }
 
-impl Head {
-    /// Waits for other writers and returns the version that says that one writes.
-    fn begin_to_write(&self) -> u64 {
-        let mut tries = Tries::default();
+impl SetHeader {
+    /// Waits for another writer, makes the version odd and returns it. The writer stores the next
+    /// even version when it is done.
+    fn lock_for_write(&self) -> u64 {
+        let mut spin = SpinWait::default();
         loop {
             let version = self.version.load(Relaxed);
             let is_ours = version.is_multiple_of(2)
@@ -134,87 +157,88 @@ impl Head {
                     .compare_exchange_weak(version, version + 1, Acquire, Relaxed)
                     .is_ok();
             if is_ours {
-                // Whoever reads something written after this will also find that version.
+                // A reader that sees any word written after this fence also sees the odd version.
                 fence(Release);
                 return version + 1;
             }
-            tries.wait();
+            spin.wait();
         }
     }
 
+    /// Index of the line that holds a hash. Tags are compared first, as they are in the header.
     #[inline]
-    fn find<const WORDS: usize>(&self, hash: u64, lines: &[Line<WORDS>]) -> Option<usize> {
+    fn find<const WORDS: usize>(&self, hash: u64, lines: &[CacheLine<WORDS>]) -> Option<usize> {
         let wanted = tag(hash);
-        (0..WAYS)
-            .find(|place| self.tag(*place) == wanted && lines[*place].0[0].load(Relaxed) == hash)
+        (0..WAYS).find(|way| self.tag(*way) == wanted && lines[*way].0[0].load(Relaxed) == hash)
     }
 
-    /// Where words for a hash go, if there is room for them.
-    fn place_for<const WORDS: usize>(
+    /// Index of the line that a hash may write to: its own, a free one, or the one whose counter is
+    /// full again soonest, if that is no later than `end`.
+    fn way_for<const WORDS: usize>(
         &self,
         hash: u64,
-        now: Coarse,
-        end: Coarse,
-        lines: &[Line<WORDS>],
+        now: CoarseInstant,
+        end: CoarseInstant,
+        lines: &[CacheLine<WORDS>],
     ) -> Option<usize> {
-        let free = || (0..WAYS).find(|place| self.tag(*place) == 0);
+        let free = || (0..WAYS).find(|way| self.tag(*way) == 0);
         self.find(hash, lines)
             .or_else(free)
             .or_else(|| self.nearest_end_before(now, end))
     }
 
-    fn nearest_end_before(&self, now: Coarse, end: Coarse) -> Option<usize> {
-        let nearest = (0..WAYS).min_by_key(|place| self.end(*place).since(now))?;
+    fn nearest_end_before(&self, now: CoarseInstant, end: CoarseInstant) -> Option<usize> {
+        let nearest = (0..WAYS).min_by_key(|way| self.end(*way).since(now))?;
         (self.end(nearest).since(now) <= end.since(now)).then_some(nearest)
     }
 
     #[inline]
-    fn tag(&self, place: usize) -> u16 {
-        (self.tags[place / 4].load(Relaxed) >> (place % 4 * 16)) as u16
+    fn tag(&self, way: usize) -> u16 {
+        (self.tags[way / 4].load(Relaxed) >> (way % 4 * 16)) as u16
     }
 
-    fn set_tag(&self, place: usize, tag: u16) {
-        put(
-            &self.tags[place / 4],
-            place % 4 * 16,
+    fn set_tag(&self, way: usize, tag: u16) {
+        set_bits(
+            &self.tags[way / 4],
+            way % 4 * 16,
             u64::from(u16::MAX),
             u64::from(tag),
         );
     }
 
-    fn end(&self, place: usize) -> Coarse {
-        Coarse((self.ends[place / 2].load(Relaxed) >> (place % 2 * 32)) as u32)
+    fn end(&self, way: usize) -> CoarseInstant {
+        CoarseInstant((self.ends[way / 2].load(Relaxed) >> (way % 2 * 32)) as u32)
     }
 
-    fn set_end(&self, place: usize, end: Coarse) {
-        put(
-            &self.ends[place / 2],
-            place % 2 * 32,
+    fn set_end(&self, way: usize, end: CoarseInstant) {
+        set_bits(
+            &self.ends[way / 2],
+            way % 2 * 32,
             u64::from(u32::MAX),
             u64::from(end.0),
         );
     }
 }
 
-/// Puts a value at a place in a word that nobody else writes to.
-fn put(word: &AtomicU64, place: usize, mask: u64, value: u64) {
+/// Replaces some bits of a word. The set is locked, so no other thread writes to it.
+fn set_bits(word: &AtomicU64, shift: usize, mask: u64, value: u64) {
     word.store(
-        word.load(Relaxed) & !(mask << place) | value << place,
+        word.load(Relaxed) & !(mask << shift) | value << shift,
         Relaxed,
     );
 }
 
-/// Bits of a hash that do not choose the set; never 0.
+/// Bits of a hash that do not choose the set; never 0, which marks a free line.
 #[inline]
 fn tag(hash: u64) -> u16 {
     (hash >> 48) as u16 | 1
 }
 
-/// Waits for a writer, who needs a few nanoseconds unless he was interrupted.
+/// Waits for a writer: spins a little, then yields, in case the writer's thread was suspended.
 #[derive(Default)]
-struct Tries(u32);
+struct SpinWait(u32);
 
-impl Tries {
+impl SpinWait {
     #[cold]
     fn wait(&mut self) {
         const SPINS: u32 = if cfg!(sluicegate_loom) { 0 } else { 64 };
@@ -227,15 +251,17 @@ impl Tries {
     }
 }
 
-/// An instant to some 17 ms, which goes round in two years: enough to say which of two is nearer.
+/// An instant in units of 2^24 ns, about 17 ms, that wraps after two years: enough to tell which of
+/// two instants within a year is nearer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Coarse(u32);
+pub(super) struct CoarseInstant(u32);
 
-impl Coarse {
+impl CoarseInstant {
     const BITS: u32 = 24;
+    /// The furthest instant that still counts as ahead.
     const FURTHEST: u64 = i32::MAX as u64;
 
-    pub(super) fn of(nanos: u64) -> Self {
+    pub(super) fn from_nanos(nanos: u64) -> Self {
         Self((nanos >> Self::BITS) as u32)
     }
 
@@ -246,7 +272,7 @@ impl Coarse {
         )
     }
 
-    /// How far it lies ahead, or behind if negative.
+    /// Distance from `now` in units; negative for the past.
     fn since(self, now: Self) -> i32 {
         self.0.wrapping_sub(now.0) as i32
     }
@@ -259,17 +285,17 @@ mod loom_tests {
 
     use super::*;
 
-    const NOW: Coarse = Coarse(0);
+    const NOW: CoarseInstant = CoarseInstant(0);
     const WORDS: usize = 2;
 
-    fn write(table: &Table<WORDS>, hash: u64, value: u64) {
+    fn write(table: &ShadowTable<WORDS>, hash: u64, value: u64) {
         table.write([hash, value], NOW, NOW.after(u64::MAX));
     }
 
     #[test]
-    fn loom_what_is_read_was_written_by_one() {
+    fn loom_a_reader_sees_the_words_of_one_writer() {
         loom::model(|| {
-            let table = Arc::new(Table::new(1));
+            let table = Arc::new(ShadowTable::new(1));
             write(&table, 1, 10);
             let writer = thread::spawn({
                 let table = Arc::clone(&table);
@@ -283,9 +309,9 @@ mod loom_tests {
     }
 
     #[test]
-    fn loom_two_who_write_leave_the_words_of_one() {
+    fn loom_two_writers_leave_the_words_of_one() {
         loom::model(|| {
-            let table = Arc::new(Table::new(1));
+            let table = Arc::new(ShadowTable::new(1));
             let other = thread::spawn({
                 let table = Arc::clone(&table);
                 move || write(&table, 1, 10)
@@ -300,9 +326,9 @@ mod loom_tests {
     }
 
     #[test]
-    fn loom_what_is_forgotten_is_not_read_again() {
+    fn loom_forgotten_words_are_not_read_again() {
         loom::model(|| {
-            let table = Arc::new(Table::new(1));
+            let table = Arc::new(ShadowTable::new(1));
             write(&table, 1, 10);
             let other = thread::spawn({
                 let table = Arc::clone(&table);
@@ -319,27 +345,30 @@ mod loom_tests {
 mod tests {
     use super::*;
 
-    const NOW: Coarse = Coarse(1_000);
+    const NOW: CoarseInstant = CoarseInstant(1_000);
     const WORDS: usize = 8;
 
-    /// For so many seconds.
-    fn write(table: &Table<WORDS>, hash: u64, seconds: u64) {
+    /// Writes a counter that is full again after so many seconds.
+    fn write(table: &ShadowTable<WORDS>, hash: u64, seconds: u64) {
         let end = NOW.after(seconds * 1_000_000_000);
         table.write([hash, seconds, 0, 0, 0, 0, 0, 0], NOW, end);
     }
 
-    fn read(table: &Table<WORDS>, hash: u64) -> Option<u64> {
+    fn read(table: &ShadowTable<WORDS>, hash: u64) -> Option<u64> {
         table.read(hash).map(|words| words[1])
     }
 
     #[test]
-    fn a_head_is_one_line_of_the_cache_and_so_are_the_words_of_a_counter() {
-        assert_eq!((size_of::<Head>(), size_of::<Line<WORDS>>()), (64, 64));
+    fn a_header_is_one_cache_line_and_so_are_the_words_of_a_counter() {
+        assert_eq!(
+            (size_of::<SetHeader>(), size_of::<CacheLine<WORDS>>()),
+            (64, 64)
+        );
     }
 
     #[test]
     fn counters_whose_tags_are_the_same_stay_apart() {
-        let table = Table::new(WAYS);
+        let table = ShadowTable::new(WAYS);
         write(&table, 1, 10);
         write(&table, 2, 20);
         assert_eq!(tag(1), tag(2));
@@ -357,8 +386,8 @@ mod tests {
     }
 
     #[test]
-    fn the_counter_with_the_nearest_end_makes_room() {
-        let table = Table::new(WAYS);
+    fn the_counter_that_is_full_again_soonest_makes_room() {
+        let table = ShadowTable::new(WAYS);
         (1..=8).for_each(|hash| write(&table, hash, hash * 10));
         write(&table, 9, 5);
         assert_eq!(read(&table, 9), None, "it would be the first to go");
@@ -371,8 +400,8 @@ mod tests {
 
     #[test]
     fn near_and_far_are_told_apart_wherever_the_clock_stands() {
-        for now in [0, u64::from(u32::MAX) << Coarse::BITS, u64::MAX >> 1] {
-            let now = Coarse::of(now);
+        for now in [0, u64::from(u32::MAX) << CoarseInstant::BITS, u64::MAX >> 1] {
+            let now = CoarseInstant::from_nanos(now);
             let [soon, later, never] = [1 << 30, 1 << 40, u64::MAX].map(|nanos| now.after(nanos));
             assert!(
                 0 < soon.since(now)

@@ -1,36 +1,35 @@
-//! Who goes out with whom, and who is told what, without a server.
+//! Batching, redirection and timeouts, without a server.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate_core::{Quota, Timestamp};
 use smallvec::smallvec;
-use tokio::sync::oneshot::{self, Receiver};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::{Event, Traffic};
-use crate::redis::ask::{Ask, Asked, Fault, Told, Work};
-use crate::redis::context::Context;
-use crate::redis::dial::Dialing;
+use super::{Traffic, TrafficEvent};
+use crate::redis::context::StoreContext;
+use crate::redis::dial::Dialer;
 use crate::redis::endpoint::Endpoint;
 use crate::redis::lane::Lane;
 use crate::redis::options::RedisOptions;
+use crate::redis::request::{Operation, RequestError, RequestState, StoreRequest, StoreResponse};
+use crate::redis::sender::ResponseReceiver;
 use crate::redis::wire::Reply;
-use crate::redis::{Item, script};
+use crate::redis::{charge::StoreCharge, script};
 
-type Answer = Receiver<Result<Told, Fault>>;
-
-struct Bench {
+struct TrafficBench {
     traffic: Traffic,
     out: Vec<u8>,
     start: Instant,
 }
 
-impl Bench {
+impl TrafficBench {
     fn new(options: RedisOptions) -> Self {
-        let dialing = Dialing::prepare(&options).unwrap();
+        let dialer = Dialer::prepare(&options).unwrap();
         let lane = Arc::new(Lane::new(options.endpoints[0].clone()));
-        let context = Arc::new(Context::new(options, dialing, None));
+        let context = Arc::new(StoreContext::new(options, dialer, None, |_, _| {}));
         Self {
             traffic: Traffic::new(context, lane),
             out: Vec::new(),
@@ -42,17 +41,17 @@ impl Bench {
         Self::new(RedisOptions::standalone(Endpoint::new("127.0.0.1", 6_379)))
     }
 
-    /// One unit of the counter `name`, which holds two; at most fifty milliseconds later.
-    fn ask(&mut self, name: &str) -> Answer {
-        self.ask_on(name, 0)
+    /// Requests one unit of the counter `name`, which holds two, with a deadline of 50 ms.
+    fn request(&mut self, name: &str) -> ResponseReceiver {
+        self.request_on(name, 0)
     }
 
-    fn ask_on(&mut self, name: &str, slot: u16) -> Answer {
+    fn request_on(&mut self, name: &str, slot: u16) -> ResponseReceiver {
         let hash = name
             .bytes()
             .fold(0, |hash, byte| hash * 31 + u64::from(byte));
         let quota = Quota::from(Quota::per_second(1).burst(2));
-        let item = Item {
+        let item = StoreCharge {
             key: name.to_owned(),
             hash,
             quota,
@@ -60,23 +59,23 @@ impl Bench {
             enforced: true,
         };
         let (sender, receiver) = oneshot::channel();
-        self.traffic.accept(Ask::from(Asked {
-            work: Work::Decide(smallvec![item]),
+        self.traffic.enqueue(StoreRequest::from(RequestState {
+            operation: Operation::Decide(smallvec![item]),
             slot,
-            asked_at: Timestamp::from_millis(1_000),
-            asked: self.start,
-            asked_by: Timestamp::from_millis(1_000),
+            submitted_at: Timestamp::from_millis(1_000),
+            submitted: self.start,
+            submitted_at_latest: Timestamp::from_millis(1_000),
             deadline: self.start + Duration::from_millis(50),
             hops: 0,
             asking: false,
-            answer: Some(sender),
+            responder: Some(sender),
         }));
         receiver
     }
 
-    /// The commands that are written now.
-    fn launch(&mut self) -> Vec<String> {
-        self.traffic.launch(&mut self.out, self.start);
+    /// Sends everything queued and returns the commands.
+    fn send_queued(&mut self) -> Vec<String> {
+        self.traffic.send_queued(&mut self.out, self.start);
         self.written()
     }
 
@@ -85,8 +84,8 @@ impl Bench {
         text.split('*').skip(1).map(str::to_owned).collect()
     }
 
-    /// Redis answers the oldest call with these debts, in seconds.
-    fn reply(&mut self, debts: &[i64]) -> Option<Event> {
+    /// Replies to the oldest call with these debts in seconds; negative for a denial.
+    fn reply(&mut self, debts: &[i64]) -> Option<TrafficEvent> {
         let now = Reply::Bulk(b"9000000000".to_vec());
         let answer = |debt: &i64| {
             let nanos = debt.abs() * 1_000_000_000;
@@ -101,7 +100,7 @@ impl Bench {
             .take_reply(&mut reply, &mut self.out, self.start)
     }
 
-    fn error(&mut self, error: &str) -> Option<Event> {
+    fn error(&mut self, error: &str) -> Option<TrafficEvent> {
         self.traffic.take_reply(
             &mut Reply::Error(error.to_owned()),
             &mut self.out,
@@ -110,94 +109,98 @@ impl Bench {
     }
 }
 
-fn is_allowed(answer: &mut Answer) -> bool {
+fn is_allowed(answer: &mut ResponseReceiver) -> bool {
     match answer.try_recv().expect("answered") {
-        Ok(Told::Decided { answers, .. }) => answers[0].allowed,
-        Ok(Told::Remembered(outcomes)) => outcomes[0].is_allowed(),
+        Ok(StoreResponse::Decided { answers, .. }) => answers[0].allowed,
+        Ok(StoreResponse::FromMemory(outcomes)) => outcomes[0].is_allowed(),
         other => panic!("no decision: {:?}", other.err()),
     }
 }
 
-fn fault(answer: &mut Answer) -> Fault {
+fn error_of(answer: &mut ResponseReceiver) -> RequestError {
     answer.try_recv().expect("answered").err().expect("a fault")
 }
 
 #[test]
 fn everything_that_waits_goes_out_in_one_call() {
-    let mut bench = Bench::standalone();
-    let mut answers = [bench.ask("a"), bench.ask("b"), bench.ask("a")];
-    assert_eq!(bench.launch().len(), 1);
+    let mut bench = TrafficBench::standalone();
+    let mut answers = [bench.request("a"), bench.request("b"), bench.request("a")];
+    assert_eq!(bench.send_queued().len(), 1);
     assert!(bench.reply(&[1, 1, 2]).is_none());
     assert!(answers.iter_mut().all(is_allowed));
 }
 
 #[test]
 fn on_a_cluster_a_call_holds_the_keys_of_one_slot() {
-    let mut bench = Bench::new(RedisOptions::cluster([Endpoint::new("127.0.0.1", 6_379)]));
+    let mut bench = TrafficBench::new(RedisOptions::cluster([Endpoint::new("127.0.0.1", 6_379)]));
     let _answers = [
-        bench.ask_on("a", 1),
-        bench.ask_on("b", 2),
-        bench.ask_on("c", 1),
+        bench.request_on("a", 1),
+        bench.request_on("b", 2),
+        bench.request_on("c", 1),
     ];
-    assert_eq!(bench.launch().len(), 2);
+    assert_eq!(bench.send_queued().len(), 2);
 }
 
 #[test]
-fn whoever_comes_while_a_counter_is_asked_for_shares_its_denial() {
-    let mut bench = Bench::standalone();
-    let mut first = bench.ask("a");
-    assert_eq!(bench.launch().len(), 1);
-    let mut waiting = [bench.ask("a"), bench.ask("a")];
+fn requests_on_a_counter_in_flight_share_its_denial() {
+    let mut bench = TrafficBench::standalone();
+    let mut first = bench.request("a");
+    assert_eq!(bench.send_queued().len(), 1);
+    let mut waiting = [bench.request("a"), bench.request("a")];
     assert_eq!(
-        bench.launch().len(),
+        bench.send_queued().len(),
         0,
         "one call of a counter is under way"
     );
     bench.reply(&[-2]);
     assert!(!is_allowed(&mut first) && !waiting.iter_mut().any(is_allowed));
-    assert_eq!(bench.launch().len(), 0, "nobody had to ask again");
-    let mut later = bench.ask("a");
+    assert_eq!(bench.send_queued().len(), 0, "nobody had to request again");
+    let mut delayed = bench.request("a");
     assert_eq!(
-        bench.launch().len(),
+        bench.send_queued().len(),
         0,
         "nor somebody whose look was before the answer"
     );
-    assert!(!is_allowed(&mut later));
+    assert!(!is_allowed(&mut delayed));
 }
 
 #[test]
-fn whoever_waits_for_a_counter_with_units_left_goes_out_together() {
-    let mut bench = Bench::standalone();
-    let mut first = bench.ask("a");
-    bench.launch();
-    let mut waiting = [bench.ask("a"), bench.ask("a")];
-    bench.launch();
+fn requests_on_a_counter_with_units_left_go_out_together() {
+    let mut bench = TrafficBench::standalone();
+    let mut first = bench.request("a");
+    bench.send_queued();
+    let mut waiting = [bench.request("a"), bench.request("a")];
+    bench.send_queued();
     bench.reply(&[1]);
     assert!(is_allowed(&mut first));
-    assert_eq!(bench.launch().len(), 1);
+    assert_eq!(bench.send_queued().len(), 1);
     bench.reply(&[2, -2]);
     assert_eq!(waiting.each_mut().map(is_allowed), [true, false]);
 }
 
 #[test]
-fn two_calls_are_under_way_at_most() {
-    let mut bench = Bench::standalone();
+fn two_batches_are_in_flight_at_most() {
+    let mut bench = TrafficBench::standalone();
     let _answers = ["a", "b", "c", "d"].map(|name| {
-        let answer = bench.ask(name);
-        (bench.launch().len(), answer)
+        let answer = bench.request(name);
+        (bench.send_queued().len(), answer)
     });
     let written: Vec<usize> = _answers.iter().map(|(written, _)| *written).collect();
     assert_eq!(written, [1, 1, 0, 0]);
     bench.reply(&[1]);
-    assert_eq!(bench.launch().len(), 1, "the other two go out together");
+    assert_eq!(
+        bench.send_queued().len(),
+        1,
+        "the other two go out together"
+    );
 }
 
 #[test]
 fn a_node_that_forgot_the_script_is_sent_its_text_once() {
-    let mut bench = Bench::standalone();
+    let mut bench = TrafficBench::standalone();
     let mut answers = ["a", "b"].map(|name| {
-        let answer = bench.ask(name);
-        bench.launch();
+        let answer = bench.request(name);
+        bench.send_queued();
         answer
     });
     let is_text = |command: &String| command.contains("EVAL\r\n");
@@ -213,7 +216,7 @@ fn a_node_that_forgot_the_script_is_sent_its_text_once() {
     assert_eq!(again.matches("EVALSHA\r\n").count(), 1);
     assert!(again.contains(&script::decide_script().sha));
     bench.reply(&[1]);
-    // Flushed again in between: whoever was turned away twice brings the text itself.
+    // The node forgot the script again: a call that meets NOSCRIPT twice brings the source itself.
     assert!(bench.error("NOSCRIPT No matching script.").is_none());
     assert!(bench.written().iter().any(is_text));
     bench.reply(&[1]);
@@ -221,12 +224,12 @@ fn a_node_that_forgot_the_script_is_sent_its_text_once() {
 }
 
 #[test]
-fn whose_time_is_up_is_told_so_and_a_late_answer_still_counts_for_the_next() {
-    let mut bench = Bench::standalone();
-    let (mut sent, mut parked) = (bench.ask("a"), bench.ask("b"));
-    bench.launch();
-    let mut waits = bench.ask("a");
-    bench.launch();
+fn requests_time_out_and_a_late_reply_still_shows_the_counter() {
+    let mut bench = TrafficBench::standalone();
+    let (mut sent, mut parked) = (bench.request("a"), bench.request("b"));
+    bench.send_queued();
+    let mut waits = bench.request("a");
+    bench.send_queued();
     bench
         .traffic
         .expire(bench.start + Duration::from_millis(49));
@@ -235,8 +238,8 @@ fn whose_time_is_up_is_told_so_and_a_late_answer_still_counts_for_the_next() {
         .traffic
         .expire(bench.start + Duration::from_millis(50));
     assert_eq!(
-        [&mut sent, &mut parked, &mut waits].map(fault),
-        [const { Fault::TimedOut }; 3]
+        [&mut sent, &mut parked, &mut waits].map(error_of),
+        [const { RequestError::TimedOut }; 3]
     );
     bench.reply(&[-2, 1]);
     let known = bench.traffic.context.shadows.remembered(
@@ -248,90 +251,93 @@ fn whose_time_is_up_is_told_so_and_a_late_answer_still_counts_for_the_next() {
 }
 
 #[test]
-fn what_nobody_wants_any_more_is_not_sent() {
-    let mut bench = Bench::standalone();
-    drop(bench.ask("a"));
-    assert_eq!(bench.launch().len(), 0);
+fn a_request_that_nobody_waits_for_is_not_sent() {
+    let mut bench = TrafficBench::standalone();
+    drop(bench.request("a"));
+    assert_eq!(bench.send_queued().len(), 0);
 }
 
 #[test]
-fn a_broken_connection_fails_what_was_under_way_and_keeps_the_rest() {
-    let mut bench = Bench::standalone();
-    let mut sent = bench.ask("a");
-    bench.launch();
-    let mut parked = bench.ask("a");
-    bench.launch();
-    bench.traffic.lose("gone");
-    assert_eq!(fault(&mut sent), Fault::Away("gone".to_owned()));
-    assert_eq!(bench.launch().len(), 1, "the next connection takes it");
+fn a_broken_connection_fails_calls_in_flight_and_keeps_the_rest() {
+    let mut bench = TrafficBench::standalone();
+    let mut sent = bench.request("a");
+    bench.send_queued();
+    let mut parked = bench.request("a");
+    bench.send_queued();
+    bench.traffic.connection_lost("gone");
+    assert_eq!(
+        error_of(&mut sent),
+        RequestError::Unavailable("gone".to_owned())
+    );
+    assert_eq!(bench.send_queued().len(), 1, "the next connection takes it");
     bench.reply(&[1]);
     assert!(is_allowed(&mut parked));
 }
 
 #[test]
-fn errors_send_asks_where_they_belong() {
-    let mut bench = Bench::standalone();
-    let _moved = bench.ask("a");
-    bench.launch();
+fn errors_redirect_requests_to_their_node() {
+    let mut bench = TrafficBench::standalone();
+    let _moved = bench.request("a");
+    bench.send_queued();
     let event = bench.error("MOVED 5 10.0.0.1:6380");
     assert!(
-        matches!(&event, Some(Event::Moved { slot: 5, host, port: 6380, asks }) if host == "10.0.0.1" && asks.len() == 1)
+        matches!(&event, Some(TrafficEvent::Moved { slot: 5, host, port: 6380, requests }) if host == "10.0.0.1" && requests.len() == 1)
     );
-    let _asked = bench.ask("b");
-    bench.launch();
+    let _asked = bench.request("b");
+    bench.send_queued();
     assert!(
-        matches!(bench.error("ASK 5 10.0.0.1:6380"), Some(Event::Elsewhere { asks, .. }) if asks.len() == 1)
+        matches!(bench.error("ASK 5 10.0.0.1:6380"), Some(TrafficEvent::Redirected { requests, .. }) if requests.len() == 1)
     );
-    let _demoted = bench.ask("c");
-    bench.launch();
+    let _demoted = bench.request("c");
+    bench.send_queued();
     assert!(
-        matches!(bench.error("READONLY You can't write"), Some(Event::Demoted { asks }) if asks.len() == 1)
+        matches!(bench.error("READONLY You can't write"), Some(TrafficEvent::Demoted { requests }) if requests.len() == 1)
     );
-    let mut loading = bench.ask("d");
-    bench.launch();
+    let mut loading = bench.request("d");
+    bench.send_queued();
     assert!(matches!(
         bench.error("LOADING dataset"),
-        Some(Event::Away(_))
+        Some(TrafficEvent::Away(_))
     ));
     assert_eq!(
-        fault(&mut loading),
-        Fault::Away("LOADING dataset".to_owned())
+        error_of(&mut loading),
+        RequestError::Unavailable("LOADING dataset".to_owned())
     );
-    let mut other = bench.ask("e");
-    bench.launch();
+    let mut other = bench.request("e");
+    bench.send_queued();
     assert!(
         bench.error("OOM command not allowed").is_none(),
         "the node is fine"
     );
     assert_eq!(
-        fault(&mut other),
-        Fault::Away("OOM command not allowed".to_owned())
+        error_of(&mut other),
+        RequestError::Unavailable("OOM command not allowed".to_owned())
     );
 }
 
 #[test]
-fn an_ask_that_nodes_send_to_and_fro_takes_a_rest() {
-    let mut bench = Bench::standalone();
-    let _answer = bench.ask("a");
-    let mut ask = bench.traffic.pending.pop_front().unwrap();
+fn a_request_that_bounces_between_nodes_pauses() {
+    let mut bench = TrafficBench::standalone();
+    let _answer = bench.request("a");
+    let mut request = bench.traffic.queued.pop_front().unwrap();
     let mut rests = 0;
     for _ in 0..8 {
-        bench.traffic.accept(ask);
-        bench.launch();
+        bench.traffic.enqueue(request);
+        bench.send_queued();
         let event = bench.error("MOVED 5 10.0.0.1:6380");
-        let Some(Event::Moved { mut asks, .. }) = event else {
+        let Some(TrafficEvent::Moved { mut requests, .. }) = event else {
             panic!("sent on: {event:?}")
         };
-        ask = match asks.pop() {
-            Some(ask) => ask.sent_on(false).unwrap(),
+        request = match requests.pop() {
+            Some(request) => request.redirected(false).unwrap(),
             None => {
                 rests += 1;
-                bench.traffic.later.pop().unwrap().1
+                bench.traffic.delayed.pop().unwrap().1
             }
         };
     }
     assert_eq!(
-        (rests, ask.hops),
+        (rests, request.hops),
         (3, 8),
         "after the first three, every other time"
     );
@@ -339,32 +345,35 @@ fn an_ask_that_nodes_send_to_and_fro_takes_a_rest() {
 
 #[test]
 fn a_call_that_meets_a_moving_slot_is_tried_again_alone() {
-    let mut bench = Bench::new(RedisOptions::cluster([Endpoint::new("127.0.0.1", 6_379)]));
-    let mut answers = [bench.ask_on("a", 1), bench.ask_on("b", 1)];
-    assert_eq!(bench.launch().len(), 1);
+    let mut bench = TrafficBench::new(RedisOptions::cluster([Endpoint::new("127.0.0.1", 6_379)]));
+    let mut answers = [bench.request_on("a", 1), bench.request_on("b", 1)];
+    assert_eq!(bench.send_queued().len(), 1);
     assert!(
         bench
             .error("TRYAGAIN Multiple keys request during rehashing of slot")
             .is_none()
     );
-    assert_eq!(bench.launch().len(), 2, "each by itself");
+    assert_eq!(bench.send_queued().len(), 2, "each by itself");
     bench.reply(&[1]);
     bench.reply(&[1]);
     assert!(answers.iter_mut().all(is_allowed));
 }
 
 #[test]
-fn an_answer_that_makes_no_sense_ends_the_connection() {
-    let mut bench = Bench::standalone();
-    let mut answer = bench.ask("a");
-    bench.launch();
+fn a_reply_that_does_not_fit_its_call_ends_the_connection() {
+    let mut bench = TrafficBench::standalone();
+    let mut answer = bench.request("a");
+    bench.send_queued();
     assert!(
-        matches!(bench.reply(&[1, 1]), Some(Event::Away(_))),
+        matches!(bench.reply(&[1, 1]), Some(TrafficEvent::Away(_))),
         "two answers to one charge"
     );
-    assert!(matches!(fault(&mut answer), Fault::Away(_)));
+    assert!(matches!(
+        error_of(&mut answer),
+        RequestError::Unavailable(_)
+    ));
     assert!(
-        matches!(bench.reply(&[]), Some(Event::Away(_))),
-        "nobody asked"
+        matches!(bench.reply(&[]), Some(TrafficEvent::Away(_))),
+        "nobody submitted"
     );
 }

@@ -1,18 +1,18 @@
-//! The store works as a user who may do nothing but what `docs/operations.md` names (T-67).
+//! The store works as a Redis user with exactly the permissions that `docs/operations.md` names.
 
 use sluicegate::{Limiter, MonotonicClock, RedisMode, RedisOptions, RedisStore, StoreError};
 use sluicegate_testkit::{RedisCluster, RedisServer, Replication, SentinelGroup};
 
-use super::errands::{credentials, endpoint, limiter, patient, run, run_as};
+use super::operations::{credentials, endpoint, limiter, patient, run, run_as};
 
 const DOCS: &str = include_str!("../../../../../docs/operations.md");
 
-/// One server, and every server of a primary and its replicas, with or without sentinels.
+/// The rule of a single server, and of a primary and its replicas, with or without sentinels.
 const SERVER: &str = "ACL SETUSER sluicegate reset on >change-me ~sluicegate:* +eval +evalsha +get +set +del +time +ping +role";
-/// Every node of a cluster.
+/// The rule of every node of a cluster.
 const CLUSTER: &str = "ACL SETUSER sluicegate reset on >change-me ~sluicegate:* +eval +evalsha +get +set +del +time +ping \
                        +asking +cluster|slots";
-/// Every sentinel.
+/// The rule of every sentinel.
 const SENTINEL: &str = "ACL SETUSER sluicegate reset on >change-me &+switch-master &+promoted-slave +sentinel|get-master-addr-by-name \
      +sentinel|master +subscribe";
 
@@ -31,11 +31,11 @@ fn the_docs_name_exactly_the_tested_rules() {
     );
 }
 
-fn obey(server: &RedisServer, rule: &str) {
+fn apply_rule(server: &RedisServer, rule: &str) {
     server.command::<()>(&rule.split(' ').collect::<Vec<_>>());
 }
 
-/// The same rule without each of its commands, keys and channels in turn.
+/// The rule without one of its grants, for each command, key pattern and channel in turn.
 fn weakened(rule: &str) -> Vec<(String, String)> {
     let words: Vec<&str> = rule.split(' ').collect();
     let grants = words
@@ -54,7 +54,7 @@ fn weakened(rule: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Whether somebody tried what he may not.
+/// Returns true when the server has refused a command since its log was reset.
 fn was_refused(server: &RedisServer) -> bool {
     let log: Vec<redis::Value> = server.command(&["ACL", "LOG"]);
     !log.is_empty()
@@ -72,23 +72,24 @@ fn as_user(mut options: RedisOptions) -> RedisOptions {
     patient(options)
 }
 
-/// Does everything on servers that have forgotten our scripts.
+/// Runs every operation of the store on servers that do not know its scripts.
 async fn everything(options: &RedisOptions, servers: &[&RedisServer]) -> Result<(), StoreError> {
     for server in servers {
         server.flush_scripts();
         server.command::<()>(&["ACL", "LOG", "RESET"]);
     }
     let limiter: Limiter<RedisStore, MonotonicClock> = limiter(options.clone());
-    // On a cluster, several callers meet several nodes.
+    // On a cluster, several callers reach several nodes.
     for _ in 0..4 {
         run(&limiter).await?;
     }
     Ok(())
 }
 
-/// Everything works by the rule, and does not, or not without complaints, when any of it is taken away.
+/// Asserts that everything works under the rule, and that the server refuses something when any one
+/// grant is missing.
 async fn is_enough_and_no_more(rule: &str, options: &RedisOptions, servers: &[&RedisServer]) {
-    servers.iter().for_each(|server| obey(server, rule));
+    servers.iter().for_each(|server| apply_rule(server, rule));
     everything(options, servers).await.unwrap();
     assert!(
         !servers.iter().any(|server| was_refused(server)),
@@ -97,25 +98,24 @@ async fn is_enough_and_no_more(rule: &str, options: &RedisOptions, servers: &[&R
     let mut short = options.clone();
     short.deadline = sluicegate::Nanos::from_millis(500);
     for (grant, rule) in weakened(rule) {
-        // Only while a slot is on the move: a test of its own.
+        // Needed only while a slot is moving, which has a test of its own.
         if grant == "+asking" {
             continue;
         }
-        servers.iter().for_each(|server| obey(server, &rule));
+        servers.iter().for_each(|server| apply_rule(server, &rule));
         let done = everything(&short, servers).await;
         let refused = servers.iter().any(|server| was_refused(server));
         assert!(refused, "{grant} is not needed");
-        // A ping that is refused is an answer too, and one server alone need not tell its role.
+        // A refused PING is still a reply, and a single server need not tell its role.
         assert_eq!(
             done.is_ok(),
             grant == "+ping" || grant == "+role",
             "without {grant}: {done:?}"
         );
     }
-    servers.iter().for_each(|server| obey(server, rule));
+    servers.iter().for_each(|server| apply_rule(server, rule));
 }
 
-/// T-67
 #[tokio::test]
 async fn one_server_needs_the_named_commands_and_no_others() {
     let server = RedisServer::start();
@@ -129,7 +129,6 @@ async fn one_server_needs_the_named_commands_and_no_others() {
     assert_eq!(foreign, 0);
 }
 
-/// T-67
 #[tokio::test]
 async fn a_replicated_server_needs_to_tell_its_role_as_well() {
     let replication = Replication::start(1);
@@ -137,13 +136,13 @@ async fn a_replicated_server_needs_to_tell_its_role_as_well() {
     let options = as_user(RedisOptions::replication(
         servers.iter().map(|server| endpoint(server)),
     ));
-    servers.iter().for_each(|server| obey(server, SERVER));
+    servers.iter().for_each(|server| apply_rule(server, SERVER));
     everything(&options, &[replication.primary()])
         .await
         .unwrap();
     servers
         .iter()
-        .for_each(|server| obey(server, &SERVER.replace(" +role", "")));
+        .for_each(|server| apply_rule(server, &SERVER.replace(" +role", "")));
     assert!(
         everything(&options, &[replication.primary()])
             .await
@@ -152,18 +151,17 @@ async fn a_replicated_server_needs_to_tell_its_role_as_well() {
     );
 }
 
-/// T-67
 #[tokio::test]
 async fn sentinels_need_three_commands_and_two_channels() {
     let group = SentinelGroup::start();
     group
         .servers()
         .iter()
-        .for_each(|server| obey(server, SERVER));
+        .for_each(|server| apply_rule(server, SERVER));
     let sentinels = group.sentinels();
     sentinels
         .iter()
-        .for_each(|sentinel| obey(sentinel, SENTINEL));
+        .for_each(|sentinel| apply_rule(sentinel, SENTINEL));
     let endpoints = sentinels.iter().map(endpoint);
     let mut options = as_user(RedisOptions::sentinel(endpoints, SentinelGroup::NAME));
     everything(&options, &[group.primary()]).await.unwrap();
@@ -171,15 +169,17 @@ async fn sentinels_need_three_commands_and_two_channels() {
 
     options.deadline = sluicegate::Nanos::from_millis(500);
     for (grant, rule) in weakened(SENTINEL) {
-        sentinels.iter().for_each(|sentinel| obey(sentinel, &rule));
+        sentinels
+            .iter()
+            .for_each(|sentinel| apply_rule(sentinel, &rule));
         let done = everything(&options, &[group.primary()]).await;
         sluicegate_testkit::wait_until(
             std::time::Duration::from_secs(5),
             &format!("{grant} is needed"),
             || sentinels.iter().any(was_refused),
         );
-        // Without the channels a switch is noticed by asking, a second or two later; without the facts of a master, the
-        // sentinel that answers first is believed.
+        // Without the channels, a switch is noticed by the next question, a second or two later.
+        // Without SENTINEL MASTER, the sentinel that answers first is believed.
         assert_eq!(
             done.is_err(),
             grant.starts_with("+sentinel|get"),
@@ -191,7 +191,6 @@ async fn sentinels_need_three_commands_and_two_channels() {
     }
 }
 
-/// T-67
 #[tokio::test]
 async fn a_cluster_needs_its_slots_and_asking_as_well() {
     let cluster = RedisCluster::start();
@@ -201,7 +200,7 @@ async fn a_cluster_needs_its_slots_and_asking_as_well() {
     ));
     is_enough_and_no_more(CLUSTER, &options, &servers).await;
 
-    // A slot that is on its way, so that its keys are asked for at the new place: all of them, as they are new.
+    // A slot that is moving. All its keys are new, so all of them are decided at the new node.
     let limiter = limiter(options.clone());
     let caller = "203.0.113.9".parse().unwrap();
     run_as(&limiter, caller).await.unwrap();
@@ -230,22 +229,22 @@ async fn a_cluster_needs_its_slots_and_asking_as_well() {
     servers
         .iter()
         .for_each(|server| drop(server.try_command::<()>(&["FLUSHALL"])));
-    let limiter = super::errands::limiter(options.clone());
+    let limiter = super::operations::limiter(options.clone());
     run_as(&limiter, caller).await.unwrap();
     assert!(servers[to].command_calls("asking") > 0);
-    obey(servers[to], &CLUSTER.replace(" +asking", ""));
+    apply_rule(servers[to], &CLUSTER.replace(" +asking", ""));
     servers
         .iter()
         .for_each(|server| drop(server.try_command::<()>(&["FLUSHALL"])));
     assert!(
-        run_as(&super::errands::limiter(options), caller)
+        run_as(&super::operations::limiter(options), caller)
             .await
             .is_err(),
         "+asking is not needed"
     );
 }
 
-/// T-67: what the user may not see is told, and that is all.
+/// Settings that the user may not read are advice, and nothing fails.
 #[tokio::test]
 async fn advice_under_the_narrow_rule_says_what_it_could_not_see() {
     let server = RedisServer::builder()
@@ -253,8 +252,8 @@ async fn advice_under_the_narrow_rule_says_what_it_could_not_see() {
         .config("timeout 60")
         .start();
     let options = as_user(RedisOptions::standalone(endpoint(&server)));
-    let told = async |rule: String| {
-        obey(&server, &rule);
+    let settings = async |rule: String| {
+        apply_rule(&server, &rule);
         let advice = RedisStore::new(options.clone())
             .unwrap()
             .advice()
@@ -265,14 +264,14 @@ async fn advice_under_the_narrow_rule_says_what_it_could_not_see() {
             .map(|advice| advice.setting)
             .collect::<Vec<_>>()
     };
-    assert_eq!(told(SERVER.to_owned()).await, ["INFO and CONFIG GET"]);
-    assert_eq!(told(format!("{SERVER} +info")).await, ["CONFIG GET"]);
+    assert_eq!(settings(SERVER.to_owned()).await, ["INFO and CONFIG GET"]);
+    assert_eq!(settings(format!("{SERVER} +info")).await, ["CONFIG GET"]);
     assert_eq!(
-        told(format!("{SERVER} +config|get")).await,
+        settings(format!("{SERVER} +config|get")).await,
         ["INFO", "timeout"]
     );
     assert_eq!(
-        told(format!("{SERVER} +info +config|get")).await,
+        settings(format!("{SERVER} +info +config|get")).await,
         ["timeout"]
     );
 }

@@ -1,11 +1,11 @@
-//! What is said about servers that are not set up for the promises, and that doing it is enough.
+//! Advice about servers whose settings weaken the limits, and that following it is enough.
 
 use std::time::{Duration, Instant};
 
 use sluicegate::{Advice, Nanos, RedisOptions, RedisStore, StoreError};
 use sluicegate_testkit::{RedisCluster, RedisServer, Replication, SentinelGroup};
 
-use super::errands::{endpoint, patient};
+use super::operations::{endpoint, patient};
 
 async fn advice(options: &RedisOptions) -> Vec<Advice> {
     RedisStore::new(patient(options.clone()))
@@ -19,7 +19,7 @@ fn settings(advice: &[Advice]) -> Vec<&str> {
     advice.iter().map(|advice| advice.setting).collect()
 }
 
-/// Does what the advice says, as far as it is a command.
+/// Follows the advice, as far as it is a command.
 fn follow(advice: &[Advice], servers: &[RedisServer]) {
     for advice in advice {
         let server = servers
@@ -65,39 +65,39 @@ async fn each_setting_that_weakens_a_promise_is_named_with_what_to_do() {
         ),
         ("timeout 60", "timeout", "60 s"),
     ];
-    for (line, setting, found) in cases {
+    for (line, setting, value) in cases {
         let builder = RedisServer::builder()
             .config("save 3600 1")
             .config("maxmemory 100mb")
             .config(line);
-        // Of several lines of `save` the server keeps all; an empty one forgets those before it.
+        // Several `save` lines add up; an empty one removes those before it.
         let servers = [builder.start()];
         let options = RedisOptions::standalone(endpoint(&servers[0]));
-        let told = advice(&options).await;
+        let found = advice(&options).await;
         assert_eq!(
-            (settings(&told), told[0].found.as_str()),
-            (vec![setting], found)
+            (settings(&found), found[0].found.as_str()),
+            (vec![setting], value)
         );
-        assert!(told[0].change.starts_with("CONFIG SET "), "{}", told[0]);
-        follow(&told, &servers);
-        assert_eq!(advice(&options).await, [], "after {}", told[0].change);
+        assert!(found[0].change.starts_with("CONFIG SET "), "{}", found[0]);
+        follow(&found, &servers);
+        assert_eq!(advice(&options).await, [], "after {}", found[0].change);
     }
 }
 
 #[tokio::test]
 async fn a_replica_behind_the_endpoint_is_named() {
     let replication = Replication::start(1);
-    let told = advice(&RedisOptions::standalone(endpoint(
+    let found = advice(&RedisOptions::standalone(endpoint(
         &replication.servers()[1],
     )))
     .await;
-    let node = &told[0].node;
+    let node = &found[0].node;
     assert_eq!(
-        settings(&told),
+        settings(&found),
         ["persistence (save, appendonly)", "the server's role"]
     );
     assert_eq!(
-        told[1].to_string(),
+        found[1].to_string(),
         format!(
             "{node}: the server's role is replica: it takes no writes, so every decision there fails with READONLY (name \
              its primary, or use the mode replication or sentinel)"
@@ -113,9 +113,9 @@ async fn a_primary_that_needs_no_replica_is_named() {
         RedisOptions::sentinel(group.sentinels().iter().map(endpoint), SentinelGroup::NAME),
     ];
     for options in &modes {
-        let told = advice(options).await;
+        let found = advice(options).await;
         assert_eq!(
-            settings(&told),
+            settings(&found),
             ["min-replicas-to-write", "persistence (save, appendonly)"]
         );
     }
@@ -132,27 +132,27 @@ async fn every_master_of_a_cluster_is_looked_at() {
         node.command::<()>(&["CONFIG", "SET", "cluster-require-full-coverage", "yes"]);
     }
     let options = RedisOptions::cluster([endpoint(&cluster.nodes()[0])]);
-    let told = advice(&options).await;
+    let found = advice(&options).await;
     let expected = [
         "cluster-require-full-coverage",
         "persistence (save, appendonly)",
     ]
     .repeat(3);
-    assert_eq!(settings(&told), expected);
-    follow(&told, cluster.nodes());
+    assert_eq!(settings(&found), expected);
+    follow(&found, cluster.nodes());
     assert_eq!(advice(&options).await, []);
 
     let masters = &cluster.nodes()[..3];
     masters[1].stop();
     let mut hurried = options;
     hurried.connect_timeout = Nanos::from_millis(300);
-    let told = RedisStore::new(hurried).unwrap().advice().await.unwrap();
+    let found = RedisStore::new(hurried).unwrap().advice().await.unwrap();
     assert_eq!(
-        settings(&told),
+        settings(&found),
         ["the node"],
         "the others are looked at all the same"
     );
-    assert_eq!(told[0].node, endpoint(&masters[1]));
+    assert_eq!(found[0].node, endpoint(&masters[1]));
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Redis answers as the pure code does (A2, B5, B11, T-41).
+//! Redis decides as the pure code does: transcripts, and random steps against the reference store.
 
 use sluicegate::conformance;
 use sluicegate_testkit::RedisServer;

@@ -1,4 +1,4 @@
-//! Passwords: changed while the store runs, wrong, and never printed (B10).
+//! Passwords: changed while the store runs, wrong, and never printed.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use sluicegate::{
 };
 use sluicegate_testkit::RedisServer;
 
-use super::errands::{endpoint, limiter, patient, run};
+use super::operations::{endpoint, limiter, patient, run};
 use crate::log::Log;
 
-/// Asks until the answer is as wanted; the runtime goes on meanwhile.
+/// Repeats a decision until its result is as wanted, without blocking the runtime.
 async fn until(
     limiter: &Limiter<RedisStore, MonotonicClock>,
     is_so: impl Fn(Result<(), StoreError>) -> bool,
@@ -52,7 +52,7 @@ async fn a_password_that_is_changed_in_its_file_needs_no_restart() {
     run(&limiter).await.expect("who is in stays in");
     server.command::<u64>(&["CLIENT", "KILL", "USER", "rotated"]);
     const WHY: &str = "cannot authenticate: wrong user or password (WRONGPASS)";
-    // What was on its way when the connection ended may meet another error.
+    // A request that was in flight when the connection ended may fail with another error.
     until(&limiter, |done| {
         done.is_err_and(|error| error.to_string().contains(WHY))
     })
@@ -68,11 +68,11 @@ async fn a_password_that_is_changed_in_its_file_needs_no_restart() {
     assert!(limiter.store().health().is_up());
 }
 
-/// B10
 #[tokio::test]
 async fn a_wrong_password_is_told_everywhere_and_printed_nowhere() {
     let server = RedisServer::builder().password("right").start();
-    // The lines are logged once to nobody: a test on another thread that met them first could switch them off.
+    // The lines are logged once without a subscriber: a test on another thread that reached them
+    // first could otherwise switch them off.
     for turn in 0..2 {
         let log = Log::default();
         let subscriber = tracing_subscriber::fmt()
@@ -106,7 +106,6 @@ async fn a_wrong_password_is_told_everywhere_and_printed_nowhere() {
     }
 }
 
-/// B10
 #[tokio::test]
 async fn a_store_is_made_while_its_server_is_down_and_works_once_it_is_up() {
     let server = RedisServer::start();

@@ -1,9 +1,9 @@
-//! Which counters there are: found by their names, in bounds (T-45).
+//! Searching counters by their names: matches, bounds, permissions.
 
 use sluicegate::{FoundKeys, KeyLayout, KeySearch, Nanos, RedisOptions, RedisStore, StoreError};
 use sluicegate_testkit::{RedisCluster, RedisServer};
 
-use super::errands::{credentials, endpoint, limiter, patient, run_as};
+use super::operations::{credentials, endpoint, limiter, patient, run_as};
 use super::options;
 
 const EVERYTHING: KeySearch<'static> = KeySearch {
@@ -94,9 +94,9 @@ async fn counters_are_found_by_limit_and_by_a_piece_of_their_key() {
     );
 }
 
-/// T-45: whatever else is in a store, a look through it asks for few names at a time and comes to an end.
+/// A search asks for few names at a time and ends after a bounded number, however full Redis is.
 #[tokio::test]
-async fn a_look_through_a_large_store_has_an_end() {
+async fn a_search_of_a_large_store_is_bounded() {
     let server = RedisServer::start();
     let fill =
         "for number = 1, 250000 do redis.call('SET', 'foreign:' .. number, 1, 'PX', 600000) end";
@@ -115,13 +115,13 @@ async fn a_look_through_a_large_store_has_an_end() {
             rest.split(',').next().unwrap().parse::<u64>().unwrap()
         })
     };
-    // Each looks at five hundred places, in which there may be more or fewer names.
+    // Each SCAN visits 500 buckets, which may hold more or fewer names.
     assert!((150..=250).contains(&calls("scan")), "{stats}");
     assert_eq!(calls("keys"), 0, "{stats}");
 }
 
 #[tokio::test]
-async fn every_node_of_a_cluster_is_looked_through() {
+async fn a_search_covers_every_node_of_a_cluster() {
     let cluster = RedisCluster::start();
     let limiter = limiter(patient(RedisOptions::cluster(
         cluster.nodes().iter().map(endpoint),
@@ -149,7 +149,7 @@ async fn every_node_of_a_cluster_is_looked_through() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_looked_for_is_told() {
+async fn a_search_that_is_not_possible_says_why() {
     let server = RedisServer::start();
     let rule = "ACL SETUSER narrow on >change-me ~sluicegate:* +eval +evalsha +get +set +del +time +ping +role";
     server.command::<()>(&rule.split(' ').collect::<Vec<_>>());

@@ -1,4 +1,4 @@
-//! The store over TLS: who is let in, and what is said when somebody is not (B9, B10).
+//! The store over TLS: which certificates are accepted, and the errors when one is not.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use sluicegate::{
 };
 use sluicegate_testkit::{ClientAuth, RedisServer, TlsFiles};
 
-use super::errands::{endpoint, limiter, patient, run};
+use super::operations::{endpoint, limiter, patient, run};
 
 fn options(server: &RedisServer, files: &TlsFiles, shows: Option<&TlsFiles>) -> RedisOptions {
     let mut options = patient(RedisOptions::standalone(endpoint(server)));
@@ -40,7 +40,7 @@ async fn a_certificate_of_the_named_authority_is_enough() {
 }
 
 #[tokio::test]
-async fn a_server_that_asks_who_we_are_is_shown_our_certificate() {
+async fn a_server_that_requires_a_certificate_gets_ours() {
     let files = TlsFiles::generate();
     let server = RedisServer::builder()
         .tls(&files, ClientAuth::Required)
@@ -50,10 +50,11 @@ async fn a_server_that_asks_who_we_are_is_shown_our_certificate() {
         .unwrap();
 }
 
-/// The error that decisions meet and that health tells; each decision is answered within the deadline.
+/// The error of decisions, which is also that of the health page. Each decision returns within the
+/// deadline.
 async fn refusal(mut options: RedisOptions) -> String {
     const DEADLINE: Duration = Duration::from_millis(200);
-    /// For a machine that compiles at the same time.
+    /// Enough for a busy machine.
     const SLACK: Duration = Duration::from_millis(300);
     options.deadline = Nanos::from(DEADLINE);
     let limiter: Limiter<RedisStore, MonotonicClock> = limiter(options);
@@ -67,13 +68,15 @@ async fn refusal(mut options: RedisOptions) -> String {
             asked.elapsed()
         );
         let health = limiter.store().health();
-        if let Some(NodeState::Away { error: told }) =
-            health.nodes.first().map(|node| node.state.clone())
+        if let Some(NodeState::Away { error }) = health.nodes.first().map(|node| node.state.clone())
         {
             assert!(!health.is_up());
-            let met = run(&limiter).await.expect_err("not let in").to_string();
-            assert!(met.contains(&told), "{met} is not {told}");
-            return told;
+            let decision_error = run(&limiter).await.expect_err("not let in").to_string();
+            assert!(
+                decision_error.contains(&error),
+                "{decision_error} is not {error}"
+            );
+            return error;
         }
         assert!(Instant::now() < give_up, "health does not tell: {error}");
     }
@@ -83,12 +86,12 @@ async fn refusal(mut options: RedisOptions) -> String {
 async fn a_server_of_another_authority_is_refused_in_words_and_in_time() {
     let (files, others) = (TlsFiles::generate(), TlsFiles::generate());
     let server = RedisServer::builder().tls(&files, ClientAuth::None).start();
-    let told = refusal(options(&server, &others, None)).await;
+    let error = refusal(options(&server, &others, None)).await;
     let begins = format!(
         "{}: cannot agree on TLS: invalid peer certificate",
         endpoint(&server)
     );
-    assert!(told.starts_with(&begins), "{told}");
+    assert!(error.starts_with(&begins), "{error}");
 }
 
 #[tokio::test]
@@ -98,11 +101,11 @@ async fn without_a_certificate_of_ours_a_server_that_asks_for_one_is_away() {
         .tls(&files, ClientAuth::Required)
         .start();
     for shown in [None, Some(&others)] {
-        let told = refusal(options(&server, &files, shown)).await;
-        assert!(told.starts_with(&endpoint(&server).to_string()), "{told}");
+        let error = refusal(options(&server, &files, shown)).await;
+        assert!(error.starts_with(&endpoint(&server).to_string()), "{error}");
         assert!(
-            told.to_lowercase().contains("cert") || told.contains("UnknownCA"),
-            "{told}"
+            error.to_lowercase().contains("cert") || error.contains("UnknownCA"),
+            "{error}"
         );
     }
 }
@@ -111,8 +114,8 @@ async fn without_a_certificate_of_ours_a_server_that_asks_for_one_is_away() {
 async fn tls_to_a_server_without_it_and_the_other_way_round_end_in_time() {
     let files = TlsFiles::generate();
     let plain = RedisServer::start();
-    let told = refusal(options(&plain, &files, None)).await;
-    assert!(told.contains("cannot agree on TLS"), "{told}");
+    let error = refusal(options(&plain, &files, None)).await;
+    assert!(error.contains("cannot agree on TLS"), "{error}");
 
     let encrypted = RedisServer::builder().tls(&files, ClientAuth::None).start();
     let mut options = RedisOptions::standalone(endpoint(&encrypted));

@@ -1,4 +1,4 @@
-//! Values that are no counters: put, found again, and gone in time.
+//! Values that are no counters: stored, read, replaced and expired.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use sluicegate::{Nanos, RedisOptions, RedisStore, StoreError};
 use sluicegate_testkit::{RedisCluster, RedisServer};
 
-use super::errands::{endpoint, patient};
+use super::operations::{endpoint, patient};
 use super::options;
 
 const VALUE: &[u8] = b"any\r\n\0bytes\xff";
@@ -66,7 +66,7 @@ async fn on_a_cluster_each_value_is_on_the_node_of_its_slot_and_follows_it() {
 }
 
 #[tokio::test]
-async fn of_several_who_read_the_same_value_one_puts_its_own_in_the_place() {
+async fn one_of_several_concurrent_swaps_succeeds() {
     let server = RedisServer::start();
     let store = Arc::new(RedisStore::new(patient(options(&server))).unwrap());
     assert_eq!(
@@ -115,8 +115,8 @@ async fn of_several_who_read_the_same_value_one_puts_its_own_in_the_place() {
 #[tokio::test]
 async fn how_long_decisions_wait_and_how_many_fail_is_counted() {
     let server = RedisServer::start();
-    let limiter = super::errands::limiter(patient(options(&server)));
-    super::errands::run(&limiter).await.unwrap();
+    let limiter = super::operations::limiter(patient(options(&server)));
+    super::operations::run(&limiter).await.unwrap();
     let before = limiter.store().health().waits;
     assert!(
         before.count() > 0 && before.timed_out + before.unavailable == 0,
@@ -127,7 +127,7 @@ async fn how_long_decisions_wait_and_how_many_fail_is_counted() {
     let mut failed = 0;
     while limiter.store().health().waits.since(&before).unavailable == 0 && failed < 1_000 {
         failed += 1;
-        let _ = super::errands::run(&limiter).await;
+        let _ = super::operations::run(&limiter).await;
     }
     let waits = limiter.store().health().waits.since(&before);
     assert!(waits.unavailable + waits.timed_out > 0, "{waits:?}");

@@ -1,17 +1,17 @@
-//! What goes wrong in Redis: foreign values, refused commands, clocks that differ.
+//! Faults in Redis: foreign values, refused commands, clocks that differ.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use sluicegate_core::{Nanos, Quota, Timestamp};
 
-use super::server::{Connection, Monitor, Server};
-use super::told;
-use crate::redis::Item;
-use crate::redis::script::{Drawn, Now, read_refund};
+use super::outcome_of;
+use super::server::{CommandMonitor, Connection, ScriptServer};
+use crate::redis::charge::StoreCharge;
+use crate::redis::script::{ChargeTime, ScriptTime, read_refund};
 use crate::redis::wire::Reply;
 
-fn item(key: &str, quota: impl Into<Quota>) -> Item {
-    Item {
+fn item(key: &str, quota: impl Into<Quota>) -> StoreCharge {
+    StoreCharge {
         key: key.to_owned(),
         quota: quota.into(),
         hash: 0,
@@ -20,15 +20,15 @@ fn item(key: &str, quota: impl Into<Quota>) -> Item {
     }
 }
 
-fn bucket(key: &str) -> Item {
+fn bucket(key: &str) -> StoreCharge {
     item(key, Quota::per_minute(10))
 }
 
-fn window(key: &str) -> Item {
+fn window(key: &str) -> StoreCharge {
     item(key, Quota::sliding_window(10, Nanos::MINUTE).unwrap())
 }
 
-fn drips(key: &str) -> Item {
+fn drips(key: &str) -> StoreCharge {
     item(key, Quota::leaky_bucket(10, Nanos::MINUTE, 2).unwrap())
 }
 
@@ -41,7 +41,7 @@ fn wall_clock() -> u64 {
 
 #[test]
 fn a_foreign_value_fails_its_own_request_only_and_stays() {
-    let server = Server::start();
+    let server = ScriptServer::start();
     let mut redis = server.connect();
     redis.call(&["RPUSH", "list", "theirs"]);
     let texts = [
@@ -62,17 +62,21 @@ fn a_foreign_value_fails_its_own_request_only_and_stays() {
                 [window("other"), make(key), bucket("third")],
             );
             for alone in [&theirs[..], &group] {
-                let answers = redis.decide(&[alone], Now::Server).unwrap();
+                let answers = redis.decide(&[alone], ScriptTime::Server).unwrap();
                 assert!(answers.requests[0].is_err(), "{key} was taken as ours");
             }
             let answers = redis
-                .decide(&[&ours, &theirs, &group, &ours], Now::Server)
+                .decide(&[&ours, &theirs, &group, &ours], ScriptTime::Server)
                 .unwrap();
             let failed: Vec<bool> = answers.requests.iter().map(Result::is_err).collect();
             assert_eq!(failed, [false, true, true, false], "{key}");
             assert!(
-                read_refund(&mut redis.refund(&theirs[0], Drawn::Ago(Nanos::ZERO), Now::Server))
-                    .is_err(),
+                read_refund(&mut redis.refund(
+                    &theirs[0],
+                    ChargeTime::Ago(Nanos::ZERO),
+                    ScriptTime::Server
+                ))
+                .is_err(),
                 "{key}"
             );
             redis.call(&["DEL", "ours"]);
@@ -96,12 +100,12 @@ fn a_foreign_value_fails_its_own_request_only_and_stays() {
 
 #[test]
 fn the_reason_of_a_failed_request_is_told() {
-    let server = Server::start();
+    let server = ScriptServer::start();
     let mut redis = server.connect();
     redis.call(&["RPUSH", "list", "theirs"]);
     redis.call(&["SET", "text", "hello"]);
     let (list, text) = ([bucket("list")], [drips("text")]);
-    let answers = redis.decide(&[&list, &text], Now::Server).unwrap();
+    let answers = redis.decide(&[&list, &text], ScriptTime::Server).unwrap();
     assert!(
         answers.requests[0]
             .as_ref()
@@ -116,7 +120,7 @@ fn the_reason_of_a_failed_request_is_told() {
 
 #[test]
 fn garbage_in_digits_counts_as_an_empty_counter_and_is_repaired() {
-    let server = Server::start();
+    let server = ScriptServer::start();
     let mut redis = server.connect();
     let far = [
         "99999999999999999999999999",
@@ -128,22 +132,26 @@ fn garbage_in_digits_counts_as_an_empty_counter_and_is_repaired() {
         for make in [bucket, drips] {
             redis.call(&["SET", "key", text]);
             let request = [make("key")];
-            let look = [Item {
+            let look = [StoreCharge {
                 cost: 0,
                 ..request[0].clone()
             }];
-            let answers = redis.decide(&[&look, &request], Now::Server).unwrap();
+            let answers = redis
+                .decide(&[&look, &request], ScriptTime::Server)
+                .unwrap();
             let outcomes: Vec<_> = answers
                 .requests
                 .iter()
-                .map(|a| told(&request[0], &a.as_ref().unwrap()[0], answers.now))
+                .map(|a| outcome_of(&request[0], &a.as_ref().unwrap()[0], answers.now))
                 .collect();
             assert_eq!(outcomes[0].remaining(), 0, "{text}");
             assert!(!outcomes[1].is_allowed(), "{text}");
             assert_ne!(redis.get("key").as_deref(), Some(text));
         }
         redis.call(&["SET", "key", &format!("{text}:{text}:{text}")]);
-        let answers = redis.decide(&[&[window("key")]], Now::Server).unwrap();
+        let answers = redis
+            .decide(&[&[window("key")]], ScriptTime::Server)
+            .unwrap();
         assert!(!answers.requests[0].as_ref().unwrap()[0].allowed, "{text}");
         assert!(
             redis.get("key").unwrap().ends_with(":0:10"),
@@ -155,7 +163,7 @@ fn garbage_in_digits_counts_as_an_empty_counter_and_is_repaired() {
 
 #[test]
 fn a_refused_write_leaves_nothing_half_written() {
-    let server = Server::start();
+    let server = ScriptServer::start();
     let mut redis = server.connect();
     let (first, second) = ([bucket("a"), window("b"), drips("c")], [bucket("d")]);
     redis.call(&[
@@ -166,9 +174,11 @@ fn a_refused_write_leaves_nothing_half_written() {
         reader.call(&["AUTH", "reader", "secret"]),
         Reply::Simple("OK".to_owned())
     );
-    let refused = reader.decide(&[&first, &second], Now::Server).unwrap_err();
+    let refused = reader
+        .decide(&[&first, &second], ScriptTime::Server)
+        .unwrap_err();
     assert!(refused.contains("can't run this command"), "{refused}");
-    assert!(reader.decide(&[&second], Now::Server).is_err());
+    assert!(reader.decide(&[&second], ScriptTime::Server).is_err());
     assert_eq!(redis.call(&["DBSIZE"]), Reply::Integer(0));
 
     // One key of four may not be written: the call is refused before it begins.
@@ -183,33 +193,39 @@ fn a_refused_write_leaves_nothing_half_written() {
         "%R~d",
         "+@all",
     ]);
-    assert!(reader.decide(&[&first, &second], Now::Server).is_err());
+    assert!(
+        reader
+            .decide(&[&first, &second], ScriptTime::Server)
+            .is_err()
+    );
     assert_eq!(redis.call(&["DBSIZE"]), Reply::Integer(0));
 
     redis.call(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
     redis.call(&["CONFIG", "SET", "maxmemory", "1"]);
-    let refused = redis.decide(&[&first, &second], Now::Server).unwrap_err();
+    let refused = redis
+        .decide(&[&first, &second], ScriptTime::Server)
+        .unwrap_err();
     assert!(refused.contains("OOM"), "{refused}");
     assert_eq!(redis.call(&["DBSIZE"]), Reply::Integer(0));
-    // What only looks goes on.
-    let look = [Item {
+    // A look writes nothing, so it still works.
+    let look = [StoreCharge {
         cost: 0,
         ..bucket("a")
     }];
-    assert!(redis.decide(&[&look], Now::Server).is_ok());
+    assert!(redis.decide(&[&look], ScriptTime::Server).is_ok());
 }
 
 #[test]
 fn memory_that_runs_out_within_a_call_does_not_stop_it_half_way() {
-    let server = Server::start();
+    let server = ScriptServer::start();
     let mut redis = server.connect();
-    let requests: Vec<[Item; 1]> = (0..4_000).map(|n| [bucket(&n.to_string())]).collect();
-    let requests: Vec<&[Item]> = requests.iter().map(|request| &request[..]).collect();
+    let requests: Vec<[StoreCharge; 1]> = (0..4_000).map(|n| [bucket(&n.to_string())]).collect();
+    let requests: Vec<&[StoreCharge]> = requests.iter().map(|request| &request[..]).collect();
     let (mut refused, mut ran_out) = (0, 0);
     for step in 0..60 {
         let limit = used_memory(&mut redis) + step * 15_000;
         redis.call(&["CONFIG", "SET", "maxmemory", &limit.to_string()]);
-        let decided = redis.decide(&requests, Now::Server);
+        let decided = redis.decide(&requests, ScriptTime::Server);
         refused += u32::from(decided.is_err());
         ran_out += u32::from(decided.is_ok() && used_memory(&mut redis) > limit);
         assert_eq!(
@@ -237,12 +253,12 @@ fn used_memory(redis: &mut Connection) -> u64 {
 
 #[test]
 fn a_call_reads_and_writes_each_counter_once_and_does_nothing_else() {
-    let server = Server::start();
+    let server = ScriptServer::start();
     let mut redis = server.connect();
-    let mut monitor = Monitor::start(&server);
+    let mut monitor = CommandMonitor::start(&server);
     for count in [1, 2, 16, 256] {
         for make in [bucket, window, drips] {
-            let requests: Vec<[Item; 2]> = (0..count)
+            let requests: Vec<[StoreCharge; 2]> = (0..count)
                 .map(|n| {
                     [
                         make(&format!("{count}-{n}")),
@@ -254,14 +270,14 @@ fn a_call_reads_and_writes_each_counter_once_and_does_nothing_else() {
                 requests
                     .iter()
                     .map(|request| &request[..1])
-                    .collect::<Vec<&[Item]>>(),
+                    .collect::<Vec<&[StoreCharge]>>(),
                 requests.iter().map(|request| &request[..]).collect(),
                 requests
                     .iter()
                     .flat_map(|request| [&request[..1], &request[1..]])
                     .collect(),
             ] {
-                redis.decide(&requests, Now::Server).unwrap();
+                redis.decide(&requests, ScriptTime::Server).unwrap();
                 let commands = monitor.commands(&mut redis);
                 let times =
                     |name: &str| commands.iter().filter(|command| command[0] == name).count();
@@ -281,14 +297,17 @@ fn a_call_reads_and_writes_each_counter_once_and_does_nothing_else() {
 
 #[test]
 fn a_replica_s_clock_is_never_ahead_and_at_most_a_second_behind() {
-    let server = Server::start();
+    let server = ScriptServer::start();
     let mut redis = server.connect();
     let second = Nanos::SECOND.get();
     let mut now_for = |given: u64| {
         let before = wall_clock();
         let request = [bucket("key")];
         let answers = redis
-            .decide(&[&request], Now::Replica(Timestamp::from_nanos(given)))
+            .decide(
+                &[&request],
+                ScriptTime::Replica(Timestamp::from_nanos(given)),
+            )
             .unwrap();
         (before, answers.now.as_nanos(), wall_clock())
     };
@@ -317,14 +336,17 @@ fn a_replica_s_clock_is_never_ahead_and_at_most_a_second_behind() {
 
 #[test]
 fn a_clock_that_is_ahead_mints_nothing() {
-    let server = Server::start();
+    let server = ScriptServer::start();
     let mut redis = server.connect();
     let request = [item("key", Quota::per_hour(10))];
     let mut admitted = 0;
     for round in 0..50_u64 {
         let skewed = wall_clock() + round * Nanos::HOUR.get();
         let answers = redis
-            .decide(&[&request], Now::Replica(Timestamp::from_nanos(skewed)))
+            .decide(
+                &[&request],
+                ScriptTime::Replica(Timestamp::from_nanos(skewed)),
+            )
             .unwrap();
         admitted += u32::from(answers.requests[0].as_ref().unwrap()[0].allowed);
     }

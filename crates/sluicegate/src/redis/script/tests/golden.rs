@@ -1,4 +1,5 @@
-//! The worked rows, through the scripts. Rows of the other verb of the token bucket, `lease`, have no script.
+//! The worked rows, through the scripts. Rows of the other verb of the token bucket, `lease`, have
+//! no script.
 
 use std::collections::HashMap;
 
@@ -7,19 +8,19 @@ use sluicegate_core::algorithm::sliding_window::Windows;
 use sluicegate_core::{Nanos, Quota, Timestamp, TokenBucket};
 
 use super::model::{GRACE_MS, life_ms, written};
-use super::server::{Connection, Monitor, Server};
-use super::told;
-use crate::redis::Item;
-use crate::redis::script::{Answer, Drawn, Now, read_refund};
+use super::outcome_of;
+use super::server::{CommandMonitor, Connection, ScriptServer};
+use crate::redis::charge::StoreCharge;
+use crate::redis::script::{ChargeReply, ChargeTime, ScriptTime, read_refund};
 
 const ROWS: &str = include_str!("../../../../../sluicegate-core/tests/it/golden.txt");
 
 #[test]
 fn every_worked_row_gives_its_digits_through_redis() {
-    let server = Server::start();
+    let server = ScriptServer::start();
     let mut connection = server.connect();
-    let mut monitor = Monitor::start(&server);
-    let rows: Vec<Row> = ROWS.lines().filter_map(Row::parse).collect();
+    let mut monitor = CommandMonitor::start(&server);
+    let rows: Vec<WorkedRow> = ROWS.lines().filter_map(WorkedRow::parse).collect();
     assert_eq!(
         rows.len(),
         53,
@@ -33,11 +34,11 @@ fn every_worked_row_gives_its_digits_through_redis() {
     connection.assert_every_key_expires();
 }
 
-struct Row {
+struct WorkedRow {
     number: u32,
     /// Nanoseconds in the row's unit of time.
     unit: u64,
-    item: Item,
+    item: StoreCharge,
     before: Option<State>,
     now: Timestamp,
     /// The age of a refund, in the row's unit.
@@ -46,7 +47,7 @@ struct Row {
     expected: [String; 5],
 }
 
-impl Row {
+impl WorkedRow {
     fn parse(line: &str) -> Option<Self> {
         let columns: Vec<&str> = line.split('|').map(str::trim).collect();
         let &[
@@ -82,7 +83,7 @@ impl Row {
         Some(Self {
             number,
             unit,
-            item: Item {
+            item: StoreCharge {
                 key: format!("row-{number}"),
                 quota: quota(machine, parameters),
                 cost,
@@ -96,19 +97,23 @@ impl Row {
         })
     }
 
-    fn complaint(&self, connection: &mut Connection, monitor: &mut Monitor) -> Option<String> {
+    fn complaint(
+        &self,
+        connection: &mut Connection,
+        monitor: &mut CommandMonitor,
+    ) -> Option<String> {
         let Self { item, now, .. } = self;
         if let Some(before) = self.before {
             connection.call(&["SET", &item.key, &written(before), "PX", "3600000"]);
         }
-        let given = Now::Given(*now);
+        let given = ScriptTime::Given(*now);
         let answer = match self.refund {
             Some(age) => {
                 let mut reply =
-                    connection.refund(item, Drawn::Ago(Nanos::new(age * self.unit)), given);
+                    connection.refund(item, ChargeTime::Ago(Nanos::new(age * self.unit)), given);
                 let refunded = read_refund(&mut reply).unwrap();
                 assert_eq!(refunded.now, *now);
-                Answer {
+                ChargeReply {
                     allowed: true,
                     state: refunded.state,
                 }
@@ -121,7 +126,7 @@ impl Row {
                 answers.requests[0].as_ref().unwrap()[0]
             }
         };
-        let outcome = told(item, &answer, *now);
+        let outcome = outcome_of(item, &answer, *now);
         let span = |span: Nanos| (span.get() / self.unit).to_string();
         let stored = connection.get(&item.key).unwrap_or_default();
         let got = [

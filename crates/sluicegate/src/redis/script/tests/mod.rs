@@ -1,28 +1,28 @@
-//! The scripts through a real Redis: every worked row, random programs against the machines, and faults.
+//! The scripts in a real Redis: worked rows, random programs against the pure code, and faults.
 
 mod faults;
 mod golden;
 mod model;
 mod random;
 mod server;
-mod words;
+mod wire_format;
 
 use sluicegate_core::{List, Outcome, Timestamp};
 
-use super::{Answer, Reading, outcome};
-use crate::redis::Item;
+use super::{ChargeReply, DecideReply, outcome};
+use crate::redis::charge::StoreCharge;
 use crate::redis::wire::Reply;
 
-/// The answers to one call.
+/// The results of one call, request by request.
 #[derive(Debug)]
-struct Answers {
+struct DecidedCall {
     now: Timestamp,
-    requests: Vec<Result<List<Answer>, String>>,
+    requests: Vec<Result<List<ChargeReply>, String>>,
 }
 
 /// Reads the reply to a call over these requests.
-fn read_decide(mut reply: Reply, requests: &[&[Item]]) -> Result<Answers, String> {
-    let mut reading = Reading::new(
+fn read_decide(mut reply: Reply, requests: &[&[StoreCharge]]) -> Result<DecidedCall, String> {
+    let mut reading = DecideReply::new(
         &mut reply,
         requests.iter().map(|request| request.len()).sum(),
     )?;
@@ -30,13 +30,13 @@ fn read_decide(mut reply: Reply, requests: &[&[Item]]) -> Result<Answers, String
         .iter()
         .map(|request| reading.request(request))
         .collect::<Result<_, _>>()?;
-    Ok(Answers {
+    Ok(DecidedCall {
         now: reading.now,
         requests: answers,
     })
 }
 
-/// The outcome that an answer to this charge means.
-fn told(item: &Item, answer: &Answer, now: Timestamp) -> Outcome {
+/// The outcome of a charge.
+fn outcome_of(item: &StoreCharge, answer: &ChargeReply, now: Timestamp) -> Outcome {
     outcome(item.quota, item.cost, answer, now)
 }

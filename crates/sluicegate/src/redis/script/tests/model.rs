@@ -1,28 +1,28 @@
-//! What the scripts have to do: the machines over a map, in the order of the requests.
+//! The reference for the scripts: the pure code over a map, in the order of the requests.
 
 use std::collections::HashMap;
 
 use sluicegate_core::algorithm::{self, Next, State};
 use sluicegate_core::{Nanos, Outcome, Quota, Timestamp};
 
-use crate::redis::Item;
+use crate::redis::charge::StoreCharge;
 
-/// Real time that a key lives longer than the given time needs.
+/// Milliseconds that the scripts add to a time to live under a given clock.
 pub const GRACE_MS: u64 = 3_600_000;
 
 #[derive(Default)]
-pub struct Model {
+pub struct ReferenceModel {
     pub states: HashMap<String, State>,
 }
 
 /// One SET: key, value, PX.
 pub type Write = [String; 3];
 
-impl Model {
+impl ReferenceModel {
     /// The outcomes of each request, and what is written after all of them.
     pub fn decide(
         &mut self,
-        requests: &[&[Item]],
+        requests: &[&[StoreCharge]],
         now: Timestamp,
     ) -> (Vec<Vec<Outcome>>, Vec<Write>) {
         let mut lives: HashMap<String, u64> = HashMap::new();
@@ -45,7 +45,7 @@ impl Model {
 
     fn request(
         &mut self,
-        request: &[Item],
+        request: &[StoreCharge],
         now: Timestamp,
         lives: &mut HashMap<String, u64>,
     ) -> Vec<Outcome> {
@@ -57,7 +57,7 @@ impl Model {
             let step = algorithm::decide(before, item.quota, item.cost, now);
             outcomes.push(step.outcome);
             goes_on &= step.outcome.is_allowed() || !item.enforced;
-            // A denial repairs what was stored, not what this request has only put down.
+            // A denial may repair a stored value, but not undo an earlier charge of this request.
             if !step.outcome.is_allowed() && taken.contains_key(item.key.as_str()) {
                 continue;
             }
@@ -88,7 +88,12 @@ impl Model {
     }
 
     /// The outcome, and what is done to the key: a SET, or nothing for a DEL.
-    pub fn refund(&mut self, item: &Item, age: Nanos, now: Timestamp) -> (Outcome, Option<Write>) {
+    pub fn refund(
+        &mut self,
+        item: &StoreCharge,
+        age: Nanos,
+        now: Timestamp,
+    ) -> (Outcome, Option<Write>) {
         let before = self.states.get(&item.key).copied();
         let step = algorithm::refund(before, item.quota, item.cost, age, now);
         let after = step.next.apply(before);
@@ -118,7 +123,7 @@ pub fn written(state: State) -> String {
     }
 }
 
-/// Milliseconds until a state is of no more use, and two more.
+/// Milliseconds until a state has no more use, plus two.
 pub fn life_ms(state: State, quota: Quota, now: Timestamp) -> u64 {
     let millis = match (state, quota) {
         (State::Instant(full_at), Quota::TokenBucket(_)) => {

@@ -1,14 +1,15 @@
-//! Random programs: the scripts and the machines agree on every outcome, stored value and time to live.
+//! Random programs: scripts and pure code agree on every outcome, stored value and time to live.
 
 use sluicegate_core::{Nanos, Outcome, Quota, Timestamp, TokenBucket};
 
-use super::model::Model;
-use super::server::{Connection, Monitor, Server};
-use super::told;
-use crate::redis::Item;
-use crate::redis::script::{Answer, Drawn, Now, read_refund};
+use super::model::ReferenceModel;
+use super::outcome_of;
+use super::server::{CommandMonitor, Connection, ScriptServer};
+use crate::redis::charge::StoreCharge;
+use crate::redis::script::{ChargeReply, ChargeTime, ScriptTime, read_refund};
 
-/// Charges and refunds in a usual run; `SLUICEGATE_CASES` asks for more, and then for different ones each time.
+/// Charges and refunds in a usual run; `SLUICEGATE_CASES` asks for more, and then for different
+/// ones each time.
 const OPERATIONS: u64 = 100_000;
 
 #[test]
@@ -16,9 +17,9 @@ fn random_programs_give_the_digits_of_the_machines() {
     let wanted: Option<u64> = std::env::var("SLUICEGATE_CASES")
         .ok()
         .and_then(|text| text.parse().ok());
-    let server = Server::start();
-    let mut player = Player {
-        monitor: Monitor::start(&server),
+    let server = ScriptServer::start();
+    let mut player = ProgramPlayer {
+        monitor: CommandMonitor::start(&server),
         connection: server.connect(),
         operations: 0,
     };
@@ -34,16 +35,17 @@ fn random_programs_give_the_digits_of_the_machines() {
     }
 }
 
-/// Where interval times drip is beyond what a Lua number holds, at ages that are a hair past a whole unit.
+/// Where interval times drip is beyond what a Lua number holds, at ages that are a hair past a
+/// whole unit.
 #[test]
 fn refunds_of_the_slowest_buckets_are_exact_too() {
-    let server = Server::start();
-    let mut player = Player {
-        monitor: Monitor::start(&server),
+    let server = ScriptServer::start();
+    let mut player = ProgramPlayer {
+        monitor: CommandMonitor::start(&server),
         connection: server.connect(),
         operations: 0,
     };
-    let mut dice = Dice(1);
+    let mut dice = RandomInput(1);
     while player.operations < 500 {
         let (interval_ms, drip) = (
             (1 << 41) - dice.below(1 << 20),
@@ -55,7 +57,7 @@ fn refunds_of_the_slowest_buckets_are_exact_too() {
         let quota = Quota::leaky_bucket(drip * 2, Nanos::from_millis(interval_ms), drip).unwrap();
         let cost = (u128::from(age_ms) * u128::from(drip) / u128::from(interval_ms)) as u64
             + dice.below(2);
-        let spend = [Item {
+        let spend = [StoreCharge {
             key: "k0".to_owned(),
             quota,
             cost,
@@ -66,20 +68,21 @@ fn refunds_of_the_slowest_buckets_are_exact_too() {
             Timestamp::from_millis((1 << 40) + dice.below(1 << 40)),
             Nanos::from_millis(age_ms),
         );
-        let mut model = Model::default();
+        let mut model = ReferenceModel::default();
         player.connection.call(&["DEL", "k0"]);
         player
             .connection
-            .decide(&[&spend], Now::Given(now))
+            .decide(&[&spend], ScriptTime::Given(now))
             .unwrap();
         model.decide(&[&spend], now);
         player.monitor.commands(&mut player.connection);
         let later = now.after(age).as_nanos();
-        player.check_refund(&mut model, &spend[0], Drawn::Ago(age), later, "slow");
+        player.check_refund(&mut model, &spend[0], ChargeTime::Ago(age), later, "slow");
     }
 }
 
-/// The number that gives 1 when multiplied by `number`, counted around `modulus`; none when they share a factor.
+/// The number that gives 1 when multiplied by `number`, counted around `modulus`; none when they
+/// share a factor.
 fn inverse(number: u64, modulus: u64) -> Option<u64> {
     let (mut rest, mut next_rest) = (i128::from(modulus), i128::from(number));
     let (mut factor, mut next_factor) = (0, 1);
@@ -91,16 +94,16 @@ fn inverse(number: u64, modulus: u64) -> Option<u64> {
     (rest == 1).then(|| factor.rem_euclid(i128::from(modulus)) as u64)
 }
 
-struct Player {
-    monitor: Monitor,
+struct ProgramPlayer {
+    monitor: CommandMonitor,
     connection: Connection,
     operations: u64,
 }
 
-impl Player {
+impl ProgramPlayer {
     fn play(&mut self, seed: u64) {
-        let mut dice = Dice(seed);
-        let mut model = Model::default();
+        let mut dice = RandomInput(seed);
+        let mut model = ReferenceModel::default();
         let mut quotas: Vec<Quota> = (0..4).map(|_| dice.quota()).collect();
         let mut now = [0, 1_800_000_000_000_000_000, dice.next() >> 3][dice.below(3) as usize];
         let mut last = None;
@@ -134,22 +137,25 @@ impl Player {
 
     fn decide(
         &mut self,
-        dice: &mut Dice,
-        model: &mut Model,
+        dice: &mut RandomInput,
+        model: &mut ReferenceModel,
         quotas: &[Quota],
         now: u64,
         place: &str,
     ) -> Option<Outcome> {
-        let requests: Vec<Vec<Item>> = (0..1 + dice.below_one_of(&[1, 4, 9]))
+        let requests: Vec<Vec<StoreCharge>> = (0..1 + dice.below_one_of(&[1, 4, 9]))
             .map(|_| {
                 (0..1 + dice.below_one_of(&[1, 1, 3]))
                     .map(|_| dice.item(quotas))
                     .collect()
             })
             .collect();
-        let requests: Vec<&[Item]> = requests.iter().map(Vec::as_slice).collect();
+        let requests: Vec<&[StoreCharge]> = requests.iter().map(Vec::as_slice).collect();
         let now = Timestamp::from_nanos(now);
-        let answers = self.connection.decide(&requests, Now::Given(now)).unwrap();
+        let answers = self
+            .connection
+            .decide(&requests, ScriptTime::Given(now))
+            .unwrap();
         let (outcomes, writes) = model.decide(&requests, now);
         assert_eq!(answers.now, now, "{place}");
         for ((request, answers), expected) in requests.iter().zip(&answers.requests).zip(&outcomes)
@@ -158,7 +164,7 @@ impl Player {
             let got: Vec<Outcome> = request
                 .iter()
                 .zip(answers)
-                .map(|(item, a)| told(item, a, now))
+                .map(|(item, a)| outcome_of(item, a, now))
                 .collect();
             assert_eq!(got, *expected, "{place}: {requests:?}");
             self.operations += request.len() as u64;
@@ -181,8 +187,8 @@ impl Player {
 
     fn refund(
         &mut self,
-        dice: &mut Dice,
-        model: &mut Model,
+        dice: &mut RandomInput,
+        model: &mut ReferenceModel,
         quotas: &[Quota],
         now: u64,
         place: &str,
@@ -191,8 +197,8 @@ impl Player {
         item.cost = item.cost.min(1 << 52);
         let age = dice.span(item.quota, None).min(now);
         let drawn = match dice.one_in(2) {
-            true => Drawn::Ago(Nanos::new(age)),
-            false => Drawn::At(Timestamp::from_nanos(now - age)),
+            true => ChargeTime::Ago(Nanos::new(age)),
+            false => ChargeTime::At(Timestamp::from_nanos(now - age)),
         };
         self.check_refund(model, &item, drawn, now, place);
         None
@@ -200,23 +206,23 @@ impl Player {
 
     fn check_refund(
         &mut self,
-        model: &mut Model,
-        item: &Item,
-        drawn: Drawn,
+        model: &mut ReferenceModel,
+        item: &StoreCharge,
+        drawn: ChargeTime,
         now: u64,
         place: &str,
     ) {
         let now = Timestamp::from_nanos(now);
         let age = match drawn {
-            Drawn::Ago(age) => age,
-            Drawn::At(instant) => now.since(instant),
+            ChargeTime::Ago(age) => age,
+            ChargeTime::At(instant) => now.since(instant),
         };
         let refunded =
-            read_refund(&mut self.connection.refund(item, drawn, Now::Given(now))).unwrap();
+            read_refund(&mut self.connection.refund(item, drawn, ScriptTime::Given(now))).unwrap();
         let (expected, write) = model.refund(item, age, now);
-        let got = told(
+        let got = outcome_of(
             item,
-            &Answer {
+            &ChargeReply {
                 allowed: true,
                 state: refunded.state,
             },
@@ -237,9 +243,9 @@ impl Player {
 }
 
 /// Numbers that look random and are the same in every run: splitmix64.
-struct Dice(u64);
+struct RandomInput(u64);
 
-impl Dice {
+impl RandomInput {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -303,7 +309,7 @@ impl Dice {
         }
     }
 
-    fn item(&mut self, quotas: &[Quota]) -> Item {
+    fn item(&mut self, quotas: &[Quota]) -> StoreCharge {
         let key = self.below(quotas.len() as u64) as usize;
         let quota = if self.one_in(50) {
             self.quota()
@@ -324,7 +330,7 @@ impl Dice {
             limit.saturating_add(1),
         ]);
         let cost = if self.one_in(100) { u64::MAX } else { cost };
-        Item {
+        StoreCharge {
             key: format!("k{key}"),
             hash: 0,
             quota,

@@ -1,4 +1,4 @@
-//! A Redis of our own, spoken to in our own words.
+//! A test server and a blocking client over `wire`, for the tests of the scripts.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use sluicegate_testkit::RedisServer;
 
-use super::{Answers, read_decide};
-use crate::redis::Item;
-use crate::redis::script::{Drawn, Now, Script, decide_script, refund_script};
+use super::{DecidedCall, read_decide};
+use crate::redis::charge::StoreCharge;
+use crate::redis::script::{ChargeTime, RedisScript, ScriptTime, decide_script, refund_script};
 use crate::redis::script::{write_decide, write_refund};
-use crate::redis::wire::{Reply, begin, bulk, parse, write_command};
+use crate::redis::wire::{Reply, parse, write_array_header, write_bulk, write_command};
 
 /// A server that knows our scripts.
-pub struct Server(RedisServer);
+pub struct ScriptServer(RedisServer);
 
-impl Server {
+impl ScriptServer {
     pub fn start() -> Self {
         Self(RedisServer::start())
     }
@@ -70,24 +70,28 @@ impl Connection {
     }
 
     /// Decides these requests in one call.
-    pub(super) fn decide(&mut self, requests: &[&[Item]], now: Now) -> Result<Answers, String> {
+    pub(super) fn decide(
+        &mut self,
+        requests: &[&[StoreCharge]],
+        now: ScriptTime,
+    ) -> Result<DecidedCall, String> {
         let mut arguments = Vec::new();
         let count = write_decide(&mut arguments, requests, now);
         let reply = self.script(decide_script(), count, &arguments);
         read_decide(reply, requests)
     }
 
-    pub fn refund(&mut self, item: &Item, drawn: Drawn, now: Now) -> Reply {
+    pub fn refund(&mut self, item: &StoreCharge, drawn: ChargeTime, now: ScriptTime) -> Reply {
         let mut arguments = Vec::new();
         let count = write_refund(&mut arguments, item, drawn, now);
         self.script(refund_script(), count, &arguments)
     }
 
-    fn script(&mut self, script: &Script, count: usize, arguments: &[u8]) -> Reply {
+    fn script(&mut self, script: &RedisScript, count: usize, arguments: &[u8]) -> Reply {
         let mut out = Vec::new();
-        begin(&mut out, count + 2);
-        bulk(&mut out, b"EVALSHA");
-        bulk(&mut out, script.sha.as_bytes());
+        write_array_header(&mut out, count + 2);
+        write_bulk(&mut out, b"EVALSHA");
+        write_bulk(&mut out, script.sha.as_bytes());
         out.extend_from_slice(arguments);
         self.send(&out);
         self.receive()
@@ -101,7 +105,7 @@ impl Connection {
         }
     }
 
-    /// No key lives for ever.
+    /// Asserts that every key has a time to live.
     pub fn assert_every_key_expires(&mut self) {
         let Reply::Array(keys) = self.call(&["KEYS", "*"]) else {
             panic!("no keys")
@@ -119,19 +123,20 @@ impl Connection {
     }
 }
 
-/// What the scripts of a server do, command by command.
-pub struct Monitor {
+/// The commands that scripts run on a server, from `MONITOR`.
+pub struct CommandMonitor {
     watching: Connection,
 }
 
-impl Monitor {
-    pub fn start(server: &Server) -> Self {
+impl CommandMonitor {
+    pub fn start(server: &ScriptServer) -> Self {
         let mut watching = server.connect();
         assert_eq!(watching.call(&["MONITOR"]), Reply::Simple("OK".to_owned()));
         Self { watching }
     }
 
-    /// The commands that scripts gave since the last time, as words. The connection tells where to stop.
+    /// The commands that scripts gave since the last time, as words. The connection tells where to
+    /// stop.
     pub fn commands(&mut self, connection: &mut Connection) -> Vec<Vec<String>> {
         connection.call(&["ECHO", "so far"]);
         let mut commands = Vec::new();

@@ -1,29 +1,48 @@
-//! A sight: what was seen of one counter, and its form in memory.
+//! An observation: the state of one counter in one reply, and its packed form.
+//!
+//! The idea: one observation is eight words, exactly one cache line, so a prediction reads one line
+//! of memory. `table` stores the words without knowing what they mean; only this file does.
+//!
+//! ```text
+//! word  0     1                         2            3           4..7
+//!       hash  kind, has state, call_us  received_at  server_now  quota and state
+//!
+//!       token bucket    interval  burst  full_at           0
+//!       drip, fixed     interval  size   drip              end and slack
+//!       sliding window  length    limit  index of window   previous count, current count
+//! ```
+//!
+//! **Invariant:** packing loses only to the safe side. The time before `received_at` is rounded up,
+//! and a count that is too large becomes smaller; neither denies a charge that Redis would admit.
 
 use sluicegate_core::algorithm::sliding_window::Windows;
 use sluicegate_core::algorithm::{self, State};
 use sluicegate_core::{Nanos, Quota, Timestamp};
 
-use super::table::Coarse;
+use super::table::CoarseInstant;
 
-/// The form of a sight in memory, the hash first: one line of the processor's cache.
-pub(super) type Words = [u64; Kept::WORDS];
+/// The packed form of an observation, the hash first.
+pub(super) type PackedWords = [u64; PackedObservation::WORDS];
 
-/// What was seen of one counter, and when.
+/// The state of one counter in one reply, and when that was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::redis) struct Sight {
+pub(in crate::redis) struct Observation {
+    /// The quota that the charge was decided under.
     pub quota: Quota,
-    /// The state after the answer, by the server's clock.
+    /// The state after the charge, by the server's clock; `None` for a full counter.
     pub state: Option<State>,
-    /// The server's time of the answer. By the caller's clock, that was between the next two.
+    /// The server's time of the decision. It lies between the next two instants.
     pub server_now: Timestamp,
-    pub asked_at: Timestamp,
+    /// When the call was sent, by the caller's clock, or a little earlier.
+    pub sent_at: Timestamp,
+    /// When the reply was received, by the caller's clock, or a little later.
     pub received_at: Timestamp,
 }
 
-impl Sight {
-    /// When the counter is full again: the sight is of no more use.
-    pub(super) fn end(&self) -> Coarse {
+impl Observation {
+    /// When the counter is full again, by the caller's clock: from then on the observation has no
+    /// use. The table keeps the counters for which that is furthest away.
+    pub(super) fn end(&self) -> CoarseInstant {
         let reset_after = match (self.quota, self.state) {
             (_, None) => Nanos::ZERO,
             (Quota::TokenBucket(bucket), Some(State::Instant(full_at))) => {
@@ -36,105 +55,90 @@ impl Sight {
         self.now().after(reset_after.get())
     }
 
-    pub(super) fn now(&self) -> Coarse {
-        Coarse::of(self.received_at.as_nanos())
+    /// When the reply was received, in the coarse time of the table.
+    pub(super) fn now(&self) -> CoarseInstant {
+        CoarseInstant::from_nanos(self.received_at.as_nanos())
     }
 
-    /// The form in memory; `None` for an answer that was more than an hour on its way.
-    pub(super) fn words(&self, hash: u64) -> Option<Words> {
-        // Rather too early: whether to deny is asked for the longest time since.
-        let way_us = self
+    /// The packed form; `None` for a reply that took more than an hour, which nobody waits for.
+    pub(super) fn packed(&self, hash: u64) -> Option<PackedWords> {
+        // Rounded up, so that `sent_at` becomes earlier: a denial is judged for the longest time.
+        let call_us = self
             .received_at
-            .since(self.asked_at)
+            .since(self.sent_at)
             .get()
             .div_ceil(MICROSECOND);
-        let head = |kind: u64| {
-            let state = if self.state.is_some() { STATE } else { 0 };
-            Some(kind | state | u64::from(u32::try_from(way_us).ok()?) << WAY_SHIFT)
-        };
-        let (received_at, server_now) = (self.received_at.as_nanos(), self.server_now.as_nanos());
+        let call_us = u64::from(u32::try_from(call_us).ok()?);
+        let has_state = if self.state.is_some() { HAS_STATE } else { 0 };
+        let (kind, [first, second, third, fourth]) = self.packed_quota_and_state();
+        Some([
+            hash,
+            kind | has_state | call_us << CALL_SHIFT,
+            self.received_at.as_nanos(),
+            self.server_now.as_nanos(),
+            first,
+            second,
+            third,
+            fourth,
+        ])
+    }
+
+    /// The kind of the quota, and the last four words: numbers of the quota, then of the state.
+    fn packed_quota_and_state(&self) -> (u64, [u64; 4]) {
         let instant = match self.state {
             Some(State::Instant(instant)) => instant.as_nanos(),
             Some(State::Windows(_)) | None => 0,
         };
-        Some(match self.quota {
+        let limit = self.quota.limit();
+        match self.quota {
             Quota::TokenBucket(bucket) => {
-                let (interval, burst) = (bucket.interval().get(), self.quota.limit());
-                [
-                    hash,
-                    head(TOKEN_BUCKET)?,
-                    received_at,
-                    server_now,
-                    interval,
-                    burst,
-                    instant,
-                    0,
-                ]
+                (TOKEN_BUCKET, [bucket.interval().get(), limit, instant, 0])
             }
             Quota::Drip(bucket) => {
-                let kind = if bucket.is_fixed_window() {
-                    FIXED_WINDOW
-                } else {
-                    DRIP
-                };
-                let (interval, size) = (bucket.interval().get(), self.quota.limit());
-                [
-                    hash,
-                    head(kind)?,
-                    received_at,
-                    server_now,
-                    interval,
-                    size,
-                    bucket.drip(),
-                    instant,
-                ]
+                let numbers = [bucket.interval().get(), limit, bucket.drip(), instant];
+                (drip_kind(bucket.is_fixed_window()), numbers)
             }
             Quota::SlidingWindow(window) => {
-                let (length, limit) = (window.window().get(), self.quota.limit());
-                let Windows {
-                    index,
-                    previous,
-                    current,
-                } = match self.state {
-                    Some(State::Windows(windows)) => windows,
-                    Some(State::Instant(_)) | None => Windows {
-                        index: 0,
-                        previous: 0,
-                        current: 0,
-                    },
+                let (index, previous, current) = match self.state {
+                    Some(State::Windows(windows)) => {
+                        (windows.index, windows.previous, windows.current)
+                    }
+                    Some(State::Instant(_)) | None => (0, 0, 0),
                 };
-                // Counts beyond four thousand million are kept as that many: less than is owed, which denies nobody.
+                // A count that does not fit is packed as the largest that does: a smaller debt than
+                // the real one denies nobody wrongly.
                 let half = |count: u64| count.min(u64::from(u32::MAX));
                 let counts = half(previous) << 32 | half(current);
-                [
-                    hash,
-                    head(SLIDING_WINDOW)?,
-                    received_at,
-                    server_now,
-                    length,
-                    limit,
-                    index,
-                    counts,
-                ]
+                (
+                    SLIDING_WINDOW,
+                    [window.window().get(), limit, index, counts],
+                )
             }
-        })
+        }
     }
 }
 
+fn drip_kind(is_fixed_window: bool) -> u64 {
+    if is_fixed_window { FIXED_WINDOW } else { DRIP }
+}
+
 const MICROSECOND: u64 = 1_000;
-const WAY_SHIFT: u32 = 32;
-const STATE: u64 = 1 << 8;
-const KIND: u64 = STATE - 1;
+// Word 1: bits 0–7 the kind, bit 8 whether there is a state, bits 32–63 the duration of the call
+// in microseconds.
+const CALL_SHIFT: u32 = 32;
+const HAS_STATE: u64 = 1 << 8;
+const KIND: u64 = HAS_STATE - 1;
 const TOKEN_BUCKET: u64 = 0;
 const DRIP: u64 = 1;
 const FIXED_WINDOW: u64 = 2;
 const SLIDING_WINDOW: u64 = 3;
 
-/// The words of a sight.
+/// An observation in its packed form, as the table returns it.
 #[derive(Clone, Copy)]
-pub(super) struct Kept(pub(super) Words);
+pub(super) struct PackedObservation(pub(super) PackedWords);
 
-impl Kept {
+impl PackedObservation {
+    /// Words of an observation: one cache line.
     pub(super) const WORDS: usize = 8;
 
     #[inline]
@@ -148,12 +152,13 @@ impl Kept {
     }
 
     #[inline]
-    pub(super) fn asked_at(&self) -> Timestamp {
+    pub(super) fn sent_at(&self) -> Timestamp {
         self.received_at()
-            .before(Nanos::new((self.0[1] >> WAY_SHIFT) * MICROSECOND))
+            .before(Nanos::new((self.0[1] >> CALL_SHIFT) * MICROSECOND))
     }
 
-    /// Whether the counter was seen under this quota.
+    /// Returns true when the observation was made under this quota. After a change of the quota the
+    /// stored numbers mean something else.
     #[inline]
     pub(super) fn is_of(&self, quota: &Quota) -> bool {
         let [_, head, _, _, first, second, third, _] = self.0;
@@ -163,11 +168,7 @@ impl Kept {
                 kind == TOKEN_BUCKET && first == bucket.interval().get() && second == quota.limit()
             }
             Quota::Drip(bucket) => {
-                let own_kind = if bucket.is_fixed_window() {
-                    FIXED_WINDOW
-                } else {
-                    DRIP
-                };
+                let own_kind = drip_kind(bucket.is_fixed_window());
                 let numbers = (bucket.interval().get(), quota.limit(), bucket.drip());
                 kind == own_kind && (first, second, third) == numbers
             }
@@ -177,11 +178,11 @@ impl Kept {
         }
     }
 
-    /// The state, by the server's clock.
+    /// The state, by the server's clock; `None` for a full counter.
     #[inline]
     pub(super) fn state(&self) -> Option<State> {
         let [_, head, _, _, _, _, third, fourth] = self.0;
-        if head & STATE == 0 {
+        if head & HAS_STATE == 0 {
             return None;
         }
         Some(match head & KIND {
@@ -198,23 +199,25 @@ impl Kept {
         })
     }
 
-    /// The state when the caller's clock shows `now`, by that clock, for a counter that now has this quota.
+    /// The state at `now`, converted to the caller's clock, for a counter that has this quota now.
+    /// `None` when the counter was full, or the state means nothing under the quota.
     pub(super) fn moved_to(&self, now: Timestamp, quota: &Quota) -> Option<State> {
         let from = self.server_now().after(now.since(self.received_at()));
         let state = self.state()?;
         match (self.0[1] & KIND, state) {
-            // An instant is a debt under any quota.
+            // An instant is a debt in time, which stays one under any quota.
             (TOKEN_BUCKET, State::Instant(full_at)) => {
                 Some(State::Instant(now.after(full_at.since(from))))
             }
             (_, State::Instant(packed)) => {
-                // The end in whole milliseconds, with the slack in the digits below, which must stay as they are.
+                // The end is in whole milliseconds; the digits below hold the slack and must not
+                // move.
                 let slack = packed.as_nanos() % Nanos::MILLISECOND.get();
                 let left_ms = packed.as_millis().saturating_sub(from.as_millis());
                 let end = Timestamp::from_millis(now.as_millis().saturating_add(left_ms));
                 Some(State::Instant(end.after(Nanos::new(slack))))
             }
-            // Counts are of windows of one length.
+            // Counts belong to windows of one length.
             (_, State::Windows(windows)) => self.is_of(quota).then(|| {
                 let window_ms = (quota.window().get() / Nanos::MILLISECOND.get()).max(1);
                 let index = (windows.index + now.as_millis() / window_ms)
@@ -231,18 +234,18 @@ mod tests {
 
     const AT: fn(u64) -> Timestamp = Timestamp::from_millis;
 
-    fn sight(quota: Quota, state: Option<State>) -> Sight {
-        Sight {
+    fn observation(quota: Quota, state: Option<State>) -> Observation {
+        Observation {
             quota,
             state,
             server_now: AT(100_000),
-            asked_at: AT(5_000),
+            sent_at: AT(5_000),
             received_at: AT(5_010),
         }
     }
 
-    fn kept(sight: Sight) -> Kept {
-        Kept(sight.words(7).expect("not long on its way"))
+    fn packed(observation: Observation) -> PackedObservation {
+        PackedObservation(observation.packed(7).expect("not long on its way"))
     }
 
     fn quotas() -> [Quota; 8] {
@@ -262,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn words_say_what_was_seen() {
+    fn packing_an_observation_loses_nothing() {
         for quota in quotas() {
             let windows = State::Windows(Windows {
                 index: 9,
@@ -276,13 +279,13 @@ mod tests {
                 State::Instant(AT(100_200))
             };
             for state in [None, Some(some)] {
-                let kept = kept(sight(quota, state));
-                assert_eq!(kept.state(), state, "{quota:?}");
-                let instants = (kept.server_now(), kept.asked_at(), kept.received_at());
+                let packed = packed(observation(quota, state));
+                assert_eq!(packed.state(), state, "{quota:?}");
+                let instants = (packed.server_now(), packed.sent_at(), packed.received_at());
                 assert_eq!(instants, (AT(100_000), AT(5_000), AT(5_010)));
                 let of: Vec<_> = quotas()
                     .into_iter()
-                    .filter(|other| kept.is_of(other))
+                    .filter(|other| packed.is_of(other))
                     .collect();
                 assert_eq!(of, [quota], "no other quota is taken for it");
             }
@@ -290,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_too_large_to_keep_are_kept_as_fewer() {
+    fn counts_that_do_not_fit_are_packed_as_fewer() {
         let quota = Quota::sliding_window(1 << 40, Nanos::SECOND).expect("a quota");
         let windows = Windows {
             index: 9,
@@ -304,31 +307,32 @@ mod tests {
             ..windows
         };
         assert_eq!(
-            kept(sight(quota, Some(State::Windows(windows)))).state(),
+            packed(observation(quota, Some(State::Windows(windows)))).state(),
             Some(State::Windows(fewer))
         );
     }
 
     #[test]
-    fn an_answer_is_taken_as_longer_on_its_way_than_it_was_but_no_shorter() {
+    fn the_duration_of_a_call_is_rounded_up() {
         let quota = quotas()[0];
-        let asked_at = AT(5_010).before(Nanos::new(1));
-        let kept = kept(Sight {
-            asked_at,
-            ..sight(quota, None)
+        let sent_at = AT(5_010).before(Nanos::new(1));
+        let packed = packed(Observation {
+            sent_at,
+            ..observation(quota, None)
         });
-        assert_eq!(kept.asked_at(), AT(5_010).before(Nanos::new(MICROSECOND)));
-        let slow = Sight {
+        assert_eq!(packed.sent_at(), AT(5_010).before(Nanos::new(MICROSECOND)));
+        let slow = Observation {
             received_at: AT(5_000_000),
-            ..sight(quota, None)
+            ..observation(quota, None)
         };
-        assert!(slow.words(7).is_none(), "83 minutes");
+        assert!(slow.packed(7).is_none(), "83 minutes");
     }
 
     #[test]
-    fn a_remembered_state_is_told_by_the_callers_clock() {
+    fn a_remembered_state_is_converted_to_the_callers_clock() {
         let [bucket, ..] = quotas();
-        let moved = |quota, state| kept(sight(quota, Some(state))).moved_to(AT(5_110), &quota);
+        let moved =
+            |quota, state| packed(observation(quota, Some(state))).moved_to(AT(5_110), &quota);
         assert_eq!(
             moved(bucket, State::Instant(AT(100_200))),
             Some(State::Instant(AT(5_210))),
@@ -336,9 +340,9 @@ mod tests {
         );
 
         let leaky = Quota::leaky_bucket(5, Nanos::SECOND, 2).expect("a quota");
-        let packed = State::Instant(AT(103_000).after(Nanos::new(1)));
+        let end = State::Instant(AT(103_000).after(Nanos::new(1)));
         let there = State::Instant(AT(8_010).after(Nanos::new(1)));
-        assert_eq!(moved(leaky, packed), Some(there), "slack kept");
+        assert_eq!(moved(leaky, end), Some(there), "slack packed");
 
         let sliding = Quota::sliding_window(5, Nanos::SECOND).expect("a quota");
         let windows = Windows {
@@ -355,7 +359,7 @@ mod tests {
             Some(State::Windows(there))
         );
         let longer = Quota::sliding_window(5, Nanos::from_secs(2)).expect("a quota");
-        let seen = kept(sight(sliding, Some(State::Windows(windows))));
+        let seen = packed(observation(sliding, Some(State::Windows(windows))));
         assert_eq!(
             seen.moved_to(AT(5_110), &longer),
             None,

@@ -1,4 +1,4 @@
-//! Everything that a store is asked to do in its life.
+//! Every operation of a store, run as one program, for tests about permissions, TLS and passwords.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,15 +23,14 @@ pub fn limiter(options: RedisOptions) -> Limiter<RedisStore, MonotonicClock> {
     )
 }
 
-/// Decides yes and no, refunds down to nothing, resets, and keeps a value, for a caller who was never there before; the first error
-/// ends it.
+/// Admits, denies, refunds, resets and stores a value for a new caller. Returns the first error.
 pub async fn run(limiter: &Limiter<RedisStore, MonotonicClock>) -> Result<(), StoreError> {
     static CALLERS: AtomicU32 = AtomicU32::new(0);
     let address = Ipv4Addr::from_bits(0x0A00_0000 + CALLERS.fetch_add(1, Ordering::Relaxed));
     run_as(limiter, address.into()).await
 }
 
-/// The same for this caller, who has spent nothing yet.
+/// The same for a given caller, who has spent nothing yet.
 pub async fn run_as(
     limiter: &Limiter<RedisStore, MonotonicClock>,
     address: IpAddr,
@@ -41,11 +40,11 @@ pub async fn run_as(
         ..Subject::ANONYMOUS
     };
     for is_forwarded in [true, true, false] {
-        assert_eq!(decided(limiter.check(&caller, 1).await)?, is_forwarded);
+        assert_eq!(is_admitted(limiter.check(&caller, 1).await)?, is_forwarded);
     }
-    decided(limiter.refund(&caller, 2, Nanos::ZERO).await)?;
+    is_admitted(limiter.refund(&caller, 2, Nanos::ZERO).await)?;
     assert!(
-        decided(limiter.check(&caller, 2).await)?,
+        is_admitted(limiter.check(&caller, 2).await)?,
         "a refund gives everything back"
     );
     match limiter.reset(&caller).await {
@@ -54,7 +53,7 @@ pub async fn run_as(
         Err(ResetError::Unidentified(missing)) => panic!("{missing}"),
     }
     assert!(
-        decided(limiter.check(&caller, 2).await)?,
+        is_admitted(limiter.check(&caller, 2).await)?,
         "a reset forgets everything"
     );
     run_by_name(limiter, &address.to_string()).await?;
@@ -65,7 +64,7 @@ pub async fn run_as(
     Ok(())
 }
 
-/// The same counters by the name of their limit and their key, for a caller who has spent everything.
+/// The same counters, reached by limit name and key, for a caller who has spent everything.
 async fn run_by_name(
     limiter: &Limiter<RedisStore, MonotonicClock>,
     address: &str,
@@ -73,12 +72,12 @@ async fn run_by_name(
     for limit in ["token", "leaky", "sliding"] {
         let key = [address];
         assert!(
-            !decided(limiter.check_named(limit, &key, 1).await)?,
+            !is_admitted(limiter.check_named(limit, &key, 1).await)?,
             "{limit} is spent"
         );
-        decided(limiter.refund_named(limit, &key, 1, Nanos::ZERO).await)?;
+        is_admitted(limiter.refund_named(limit, &key, 1, Nanos::ZERO).await)?;
         assert!(
-            decided(limiter.check_named(limit, &key, 1).await)?,
+            is_admitted(limiter.check_named(limit, &key, 1).await)?,
             "{limit}: one was given back"
         );
         match limiter.reset_named(limit, &key).await {
@@ -87,14 +86,14 @@ async fn run_by_name(
             Err(ResetError::Unidentified(missing)) => panic!("{missing}"),
         }
         assert!(
-            decided(limiter.check_named(limit, &key, 2).await)?,
+            is_admitted(limiter.check_named(limit, &key, 2).await)?,
             "{limit} was forgotten"
         );
     }
     Ok(())
 }
 
-fn decided(verdict: Verdict) -> Result<bool, StoreError> {
+fn is_admitted(verdict: Verdict) -> Result<bool, StoreError> {
     match verdict {
         Verdict::Forward(_) => Ok(true),
         Verdict::Reject(_) => Ok(false),
@@ -103,19 +102,19 @@ fn decided(verdict: Verdict) -> Result<bool, StoreError> {
     }
 }
 
-/// The place of a server.
+/// The endpoint of a test server.
 pub fn endpoint(server: &RedisServer) -> Endpoint {
     Endpoint::new("127.0.0.1", server.port())
 }
 
-/// Options with time enough for a machine that compiles at the same time.
+/// Options with timeouts that a busy machine keeps.
 pub fn patient(mut options: RedisOptions) -> RedisOptions {
     options.deadline = Nanos::from_secs(5);
     options.connect_timeout = Nanos::from_secs(5);
     options
 }
 
-/// A user and a password.
+/// Credentials of a user.
 pub fn credentials(username: &str, password: &str) -> Credentials {
     Credentials {
         username: Some(username.to_owned()),

@@ -1,6 +1,11 @@
--- One token bucket that is spent from, which is what goes out when nothing else waits. Mirrors token_bucket.lua for the
--- plain cases, without its functions and tables: building those would cost more than the decision. The odd cases go on.
-local early -- what was read, for the case that it goes on
+-- Shortcut of the decide script for a call with one charge of a token bucket, which is what goes
+-- out when nothing else waits. Mirrors token_bucket.lua without its functions and tables: building
+-- those costs more than the decision. Unusual cases fall through to the general part.
+-- KEYS[1] the counter
+-- ARGV[2] t<tolerance_ns>:<needed_ns>, as in decide.lua; a look, or a cost that never fits, falls
+--         through
+-- returns the time, then the debt after or -1 - debt, as decide.lua does
+local early -- the value that was read, so that the general part need not read it again
 if #ARGV == 2 and lag_ns == 0 and now_ms > 0 and now_ms < 2 ^ 43 then
   local tolerance, needed = match(ARGV[2], '^[tT](%d+):([1-9]%d*)$')
   if tolerance then

@@ -1,32 +1,37 @@
-//! What an answer means. A reply of the wrong shape is an error that names what was expected.
+//! Reads the replies of the scripts and converts them to outcomes.
+//!
+//! A reply comes from outside: one of the wrong shape is an error that names what was expected, and
+//! never a panic. Outcomes are computed from the returned state by the same pure code that the
+//! local store uses, so both stores tell the same numbers.
 
 use sluicegate_core::algorithm::sliding_window::Windows;
 use sluicegate_core::algorithm::{self, State};
 use sluicegate_core::{List, Nanos, Outcome, Quota, Timestamp};
 
-use crate::redis::Item;
+use crate::redis::charge::StoreCharge;
 use crate::redis::wire::Reply;
 
-/// The reply to a call, read request by request.
-pub(in crate::redis) struct Reading<'r> {
-    /// The instant at which everything was decided.
+/// The reply to a decide call, read request by request. It takes the elements out of the reply.
+pub(in crate::redis) struct DecideReply<'r> {
+    /// The instant at which all its charges were decided.
     pub now: Timestamp,
     replies: std::slice::IterMut<'r, Reply>,
 }
 
-impl<'r> Reading<'r> {
-    /// Begins with the reply to a call over so many charges.
-    pub(in crate::redis) fn new(reply: &'r mut Reply, charges: usize) -> Result<Self, String> {
-        let mut replies = array(reply, charges + 1)?.iter_mut();
+impl<'r> DecideReply<'r> {
+    /// Begins to read the reply to a call with this many charges.
+    pub(in crate::redis) fn new(reply: &'r mut Reply, charge_count: usize) -> Result<Self, String> {
+        let mut replies = array(reply, charge_count + 1)?.iter_mut();
         let now = instant(replies.next().map(std::mem::take))?;
         Ok(Self { now, replies })
     }
 
-    /// The answers to the next request; the inner error is what is wrong with one of its keys.
+    /// Reads the results of the next request. The inner error is about one of its keys and concerns
+    /// this request only; the outer error is about the reply as a whole.
     pub(in crate::redis) fn request(
         &mut self,
-        request: &[Item],
-    ) -> Result<Result<List<Answer>, String>, String> {
+        request: &[StoreCharge],
+    ) -> Result<Result<List<ChargeReply>, String>, String> {
         read_request(
             &mut self.replies.by_ref().map(std::mem::take),
             request,
@@ -35,36 +40,37 @@ impl<'r> Reading<'r> {
     }
 }
 
-/// The answer to one charge.
+/// The result of one charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::redis) struct Answer {
+pub(in crate::redis) struct ChargeReply {
     pub allowed: bool,
-    /// What the counter holds after it; `None` when it is full.
+    /// The state of the counter after it; `None` when it is full.
     pub state: Option<State>,
 }
 
-/// The answer to a refund.
+/// The result of a refund.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::redis) struct Refunded {
+pub(in crate::redis) struct RefundReply {
+    /// The instant of the refund.
     pub now: Timestamp,
-    /// What the counter holds after it; `None` when it is full.
+    /// The state of the counter after it; `None` when it is full.
     pub state: Option<State>,
 }
 
-impl Refunded {
-    /// The outcome that it means.
+impl RefundReply {
+    /// The outcome to tell: the counter as it is after the refund.
     pub(in crate::redis) fn outcome(&self, quota: Quota) -> Outcome {
         algorithm::decide(self.state, quota, 0, self.now).outcome
     }
 }
 
 /// Reads the reply to a refund.
-pub(in crate::redis) fn read_refund(reply: &mut Reply) -> Result<Refunded, String> {
+pub(in crate::redis) fn read_refund(reply: &mut Reply) -> Result<RefundReply, String> {
     let mut replies = array(reply, 2)?.iter_mut().map(std::mem::take);
     let now = instant(replies.next())?;
     match replies.next() {
         Some(Reply::Bulk(bytes)) => match bytes.split_first() {
-            Some((b'+', text)) => Ok(Refunded {
+            Some((b'+', text)) => Ok(RefundReply {
                 now,
                 state: state(text)?,
             }),
@@ -75,18 +81,19 @@ pub(in crate::redis) fn read_refund(reply: &mut Reply) -> Result<Refunded, Strin
     }
 }
 
-/// The outcome that an answer means: a look at what is left when allowed, else the charge decided against it.
+/// Converts the result of a charge to an outcome. Computed from the state after it: as a look if it
+/// was allowed, as the same charge again if it was denied.
 pub(in crate::redis) fn outcome(
     quota: Quota,
     cost: u64,
-    answer: &Answer,
+    answer: &ChargeReply,
     now: Timestamp,
 ) -> Outcome {
     if answer.allowed {
         return algorithm::decide(answer.state, quota, 0, now).outcome;
     }
     match algorithm::decide(answer.state, quota, cost, now).outcome {
-        // The store has the last word, whatever its reason.
+        // Redis denied it, so it is denied, though the state does not say why.
         Outcome::Allowed { .. } => {
             let left = algorithm::decide(answer.state, quota, 0, now).outcome;
             let (remaining, reset_after) = (left.remaining(), left.reset_after());
@@ -100,17 +107,17 @@ pub(in crate::redis) fn outcome(
     }
 }
 
-/// The answers of one request; the inner error is that of a key.
-type Request = Result<List<Answer>, String>;
+/// The results of one request, or the error about one of its keys.
+type RequestReplies = Result<List<ChargeReply>, String>;
 
 fn read_request(
     replies: &mut impl Iterator<Item = Reply>,
-    request: &[Item],
+    request: &[StoreCharge],
     now: Timestamp,
-) -> Result<Request, String> {
+) -> Result<RequestReplies, String> {
     let mut answers = Ok(List::Empty);
-    for item in request {
-        match read_answer(replies.next(), item, now)? {
+    for charge in request {
+        match read_answer(replies.next(), charge, now)? {
             Ok(answer) => {
                 if let Ok(answers) = &mut answers {
                     answers.push(answer);
@@ -122,33 +129,35 @@ fn read_request(
     Ok(answers)
 }
 
+/// Reads the result of one charge: an integer for a token bucket, otherwise a sign and a state.
 fn read_answer(
     reply: Option<Reply>,
-    item: &Item,
+    charge: &StoreCharge,
     now: Timestamp,
-) -> Result<Result<Answer, String>, String> {
-    match (reply, item.quota) {
+) -> Result<Result<ChargeReply, String>, String> {
+    match (reply, charge.quota) {
         (Some(Reply::Integer(answer)), Quota::TokenBucket(_)) => {
             let allowed = answer >= 0;
-            // Denied with a debt of d is -1 - d, which is !d.
+            // A denial with a debt of d is -1 - d, which is !d; 0 could not carry the sign.
             let debt = Nanos::new(if allowed { answer } else { !answer } as u64);
             let state = (debt > Nanos::ZERO).then(|| State::Instant(now.after(debt)));
-            Ok(Ok(Answer { allowed, state }))
+            Ok(Ok(ChargeReply { allowed, state }))
         }
         (Some(Reply::Bulk(bytes)), quota) => match (bytes.split_first(), quota) {
             (Some((b'!', reason)), _) => Ok(Err(String::from_utf8_lossy(reason).into_owned())),
             (Some((sign @ (b'+' | b'-'), text)), Quota::Drip(_) | Quota::SlidingWindow(_)) => {
-                Ok(Ok(Answer {
+                Ok(Ok(ChargeReply {
                     allowed: *sign == b'+',
                     state: state(text)?,
                 }))
             }
-            _ => Err(format!("expected the answer to a charge, got {bytes:?}")),
+            _ => Err(format!("expected the result of a charge, got {bytes:?}")),
         },
-        (other, _) => Err(format!("expected the answer to a charge, got {other:?}")),
+        (other, _) => Err(format!("expected the result of a charge, got {other:?}")),
     }
 }
 
+/// The elements of an array of exactly this length.
 fn array(reply: &mut Reply, length: usize) -> Result<&mut Vec<Reply>, String> {
     match reply {
         Reply::Array(replies) if replies.len() != length => {
@@ -160,6 +169,7 @@ fn array(reply: &mut Reply, length: usize) -> Result<&mut Vec<Reply>, String> {
     }
 }
 
+/// An instant in decimal nanoseconds.
 fn instant(reply: Option<Reply>) -> Result<Timestamp, String> {
     match reply {
         Some(Reply::Bulk(digits)) => number(&digits).map(Timestamp::from_nanos),
@@ -167,7 +177,8 @@ fn instant(reply: Option<Reply>) -> Result<Timestamp, String> {
     }
 }
 
-/// A state as it is stored: digits, or three numbers for two windows.
+/// A state as Redis stores it: nanoseconds for an instant, `index:previous:current` for windows,
+/// and nothing for a full counter.
 fn state(text: &[u8]) -> Result<Option<State>, String> {
     if text.is_empty() {
         return Ok(None);
@@ -185,7 +196,8 @@ fn state(text: &[u8]) -> Result<Option<State>, String> {
     }
 }
 
-/// Digits; what does not fit is as far ahead as anything can be.
+/// Decimal digits. A number that does not fit becomes the largest that does: garbage, which the
+/// script repairs with the next denial.
 fn number(digits: &[u8]) -> Result<u64, String> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return Err(format!("expected digits, got {digits:?}"));

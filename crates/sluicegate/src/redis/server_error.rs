@@ -1,25 +1,29 @@
-//! What an error of Redis asks us to do.
+//! Classifies error replies of Redis by what the client has to do.
+//!
+//! `traffic/error_replies.rs` acts on the class. Unknown errors are [`ServerError::Other`]: the
+//! request fails, and the node stays in use.
 
-/// An error, by what it means for the ask that met it.
+/// An error reply, by what it means for the requests of its call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Complaint {
-    /// The script is not known there: send its text.
+pub(super) enum ServerError {
+    /// The node does not know the script: send its source.
     NoScript,
-    /// The slot belongs to this node now.
+    /// Another node owns the slot.
     Moved { slot: u16, host: String, port: u16 },
-    /// The slot is on its way to this node, and the key may be there already.
-    Ask { host: String, port: u16 },
-    /// Some keys of the call are here, others on their way.
+    /// The slot is moving to another node, and the key may be there already.
+    AskRedirect { host: String, port: u16 },
+    /// The slot is moving and the keys of the call are on two nodes.
     TryAgain,
-    /// A replica: the primary is elsewhere now.
+    /// The node is a replica: another node is the primary now.
     ReadOnly,
-    /// The node cannot serve for the moment: still loading, or its cluster is down.
+    /// The node cannot serve at the moment: it is loading its data, or its cluster is down.
     Away,
     /// Anything else: the call failed, the node is fine.
     Other,
 }
 
-impl Complaint {
+impl ServerError {
+    /// Classifies the text of an error reply. Redirections that cannot be read are other errors.
     pub(super) fn read(error: &str) -> Self {
         let mut words = error.split_ascii_whitespace();
         match words.next().unwrap_or_default() {
@@ -32,12 +36,12 @@ impl Complaint {
                 _ => Self::Other,
             },
             "ASK" => match words.nth(1).and_then(address) {
-                Some((host, port)) => Self::Ask { host, port },
+                Some((host, port)) => Self::AskRedirect { host, port },
                 None => Self::Other,
             },
             "TRYAGAIN" => Self::TryAgain,
             "READONLY" => Self::ReadOnly,
-            // Of one slot, not of the node: it serves its other slots as before.
+            // About one slot: the node still serves its others.
             "CLUSTERDOWN" if error.contains("Hash slot") => Self::Other,
             "LOADING" | "CLUSTERDOWN" | "MASTERDOWN" => Self::Away,
             _ => Self::Other,
@@ -45,7 +49,8 @@ impl Complaint {
     }
 }
 
-/// `host:port`; an IPv6 address has colons of its own, and an empty host means the one that answered.
+/// Reads `host:port`. An IPv6 host has colons of its own; an empty one stands for the node that
+/// sent the error.
 fn address(text: &str) -> Option<(String, u16)> {
     let (host, port) = text.rsplit_once(':')?;
     Some((host.to_owned(), port.parse().ok()?))
@@ -57,23 +62,23 @@ mod tests {
 
     #[test]
     fn redirections_name_their_node() {
-        let moved = |slot, host: &str, port| Complaint::Moved {
+        let moved = |slot, host: &str, port| ServerError::Moved {
             slot,
             host: host.to_owned(),
             port,
         };
         assert_eq!(
-            Complaint::read("MOVED 3999 127.0.0.1:6381"),
+            ServerError::read("MOVED 3999 127.0.0.1:6381"),
             moved(3999, "127.0.0.1", 6381)
         );
         assert_eq!(
-            Complaint::read("MOVED 3999 ::1:6381"),
+            ServerError::read("MOVED 3999 ::1:6381"),
             moved(3999, "::1", 6381)
         );
-        assert_eq!(Complaint::read("MOVED 3999 :6381"), moved(3999, "", 6381));
+        assert_eq!(ServerError::read("MOVED 3999 :6381"), moved(3999, "", 6381));
         assert_eq!(
-            Complaint::read("ASK 1 rl-0:6379"),
-            Complaint::Ask {
+            ServerError::read("ASK 1 rl-0:6379"),
+            ServerError::AskRedirect {
                 host: "rl-0".to_owned(),
                 port: 6379
             }
@@ -90,24 +95,24 @@ mod tests {
             "ASK 1 a:b",
             "ERR wrong number of arguments",
         ] {
-            assert_eq!(Complaint::read(text), Complaint::Other, "{text}");
+            assert_eq!(ServerError::read(text), ServerError::Other, "{text}");
         }
         assert_eq!(
-            Complaint::read("CLUSTERDOWN The cluster is down"),
-            Complaint::Away
+            ServerError::read("CLUSTERDOWN The cluster is down"),
+            ServerError::Away
         );
         assert_eq!(
-            Complaint::read("CLUSTERDOWN Hash slot not served"),
-            Complaint::Other,
+            ServerError::read("CLUSTERDOWN Hash slot not served"),
+            ServerError::Other,
             "the node is fine"
         );
         assert_eq!(
-            Complaint::read("LOADING Redis is loading the dataset in memory"),
-            Complaint::Away
+            ServerError::read("LOADING Redis is loading the dataset in memory"),
+            ServerError::Away
         );
         assert_eq!(
-            Complaint::read("READONLY You can't write against a read only replica."),
-            Complaint::ReadOnly
+            ServerError::read("READONLY You can't write against a read only replica."),
+            ServerError::ReadOnly
         );
     }
 }

@@ -1,4 +1,6 @@
-//! A connection, encrypted or not.
+//! A connection to a node: TCP, or TLS over TCP.
+//!
+//! One type for both, so that everything above reads and writes without knowing.
 
 use std::io;
 use std::pin::Pin;
@@ -8,15 +10,15 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-/// Bytes to and from a server.
-pub(in super::super) enum Link {
-    /// As they are.
+/// A connection to a node.
+pub(in super::super) enum NodeConnection {
+    /// Not encrypted.
     Plain(TcpStream),
-    /// Encrypted.
+    /// Encrypted; boxed, because it is many times larger than a socket.
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-impl AsyncRead for Link {
+impl AsyncRead for NodeConnection {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -29,7 +31,7 @@ impl AsyncRead for Link {
     }
 }
 
-impl AsyncWrite for Link {
+impl AsyncWrite for NodeConnection {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -1,18 +1,18 @@
-//! What goes over the wire, and what comes back from a server that is not ours.
+//! The bytes of arguments, and replies that no script of ours would send.
 
 use proptest::prelude::*;
 use sluicegate_core::algorithm::State;
 use sluicegate_core::{Nanos, Quota, Timestamp};
 
+use super::outcome_of;
 use super::read_decide;
-use super::told;
-use crate::redis::Item;
-use crate::redis::script::{Now, read_refund, write_decide};
+use crate::redis::charge::StoreCharge;
+use crate::redis::script::{ScriptTime, read_refund, write_decide};
 use crate::redis::wire::tests::any_reply;
-use crate::redis::wire::{Reply, begin, parse};
+use crate::redis::wire::{Reply, parse, write_array_header};
 
-fn item(key: &str, quota: impl Into<Quota>, cost: u64) -> Item {
-    Item {
+fn item(key: &str, quota: impl Into<Quota>, cost: u64) -> StoreCharge {
+    StoreCharge {
         key: key.to_owned(),
         quota: quota.into(),
         cost,
@@ -21,11 +21,11 @@ fn item(key: &str, quota: impl Into<Quota>, cost: u64) -> Item {
     }
 }
 
-fn words(requests: &[&[Item]], now: Now) -> Vec<String> {
+fn strings(requests: &[&[StoreCharge]], now: ScriptTime) -> Vec<String> {
     let mut arguments = Vec::new();
     let count = write_decide(&mut arguments, requests, now);
     let mut command = Vec::new();
-    begin(&mut command, count);
+    write_array_header(&mut command, count);
     command.extend(arguments);
     let Ok(Some((Reply::Array(words), end))) = parse(&command) else {
         panic!("no command: {command:?}")
@@ -44,17 +44,17 @@ fn words(requests: &[&[Item]], now: Now) -> Vec<String> {
 }
 
 #[test]
-fn charges_are_told_in_few_words() {
+fn charges_are_written_in_few_strings() {
     let bucket = Quota::per_second(100).burst(20);
     let window = Quota::sliding_window(5, Nanos::MINUTE).unwrap();
     let drips = Quota::leaky_bucket(10, Nanos::SECOND, 2).unwrap();
-    let reported = Item {
+    let reported = StoreCharge {
         enforced: false,
         ..item("b", drips, 99)
     };
     let alone = [item("a", bucket, 1)];
     assert_eq!(
-        words(&[&alone], Now::Server),
+        strings(&[&alone], ScriptTime::Server),
         ["1", "a", "", "t200000000:10000000"]
     );
     let now = Timestamp::from_nanos(12);
@@ -62,7 +62,7 @@ fn charges_are_told_in_few_words() {
     let last = [item("d", Quota::fixed_window(7, Nanos::SECOND).unwrap(), 7)];
     let large = [item("b", bucket, u64::MAX)];
     assert_eq!(
-        words(&[&alone, &group, &last, &large], Now::Given(now)),
+        strings(&[&alone, &group, &last, &large], ScriptTime::Given(now)),
         [
             "4",
             "a",
@@ -81,17 +81,17 @@ fn charges_are_told_in_few_words() {
             "t200000000:-1"
         ]
     );
-    assert_eq!(words(&[&alone], Now::Replica(now))[2], "r12");
+    assert_eq!(strings(&[&alone], ScriptTime::Replica(now))[2], "r12");
 }
 
 #[test]
 fn many_keys_are_named_like_few() {
     let bucket = Quota::per_second(1);
-    let requests: Vec<[Item; 1]> = (0..20)
+    let requests: Vec<[StoreCharge; 1]> = (0..20)
         .map(|n| [item(&format!("k{}", n % 7), bucket, 1)])
         .collect();
-    let requests: Vec<&[Item]> = requests.iter().map(|request| &request[..]).collect();
-    let words = words(&requests, Now::Server);
+    let requests: Vec<&[StoreCharge]> = requests.iter().map(|request| &request[..]).collect();
+    let words = strings(&requests, ScriptTime::Server);
     assert_eq!(words[..8], ["7", "k0", "k1", "k2", "k3", "k4", "k5", "k6"]);
     assert_eq!(words[9 + 7..9 + 7 + 2], ["@1", "t1000000000:1000000000"]);
     assert_eq!(words.len(), 9 + 20 + 13);
@@ -113,7 +113,7 @@ fn a_reply_of_the_wrong_shape_names_what_was_expected() {
     );
     assert_eq!(
         read(vec![now, Reply::Nil]),
-        "expected the answer to a charge, got Some(Nil)"
+        "expected the result of a charge, got Some(Nil)"
     );
     assert_eq!(
         read_decide(Reply::Nil, &[&request]).unwrap_err(),
@@ -126,13 +126,13 @@ fn a_reply_of_the_wrong_shape_names_what_was_expected() {
 }
 
 #[test]
-fn a_denial_stays_one_whatever_the_state_says() {
+fn a_denial_stays_a_denial_whatever_the_state_says() {
     let request = [item("a", Quota::per_second(1), 1)];
     let reply = Reply::Array(vec![Reply::Bulk(b"5".to_vec()), Reply::Integer(-1)]);
     let answers = read_decide(reply, &[&request]).unwrap();
     let answer = answers.requests[0].as_ref().unwrap()[0];
     assert_eq!(answer.state, None::<State>);
-    assert!(!told(&request[0], &answer, answers.now).is_allowed());
+    assert!(!outcome_of(&request[0], &answer, answers.now).is_allowed());
 }
 
 proptest! {
@@ -151,7 +151,7 @@ proptest! {
             let Ok(answers) = read_decide(reply, &[&request]) else { continue };
             if let Ok(all) = &answers.requests[0] {
                 for (item, answer) in request.iter().zip(all) {
-                    told(item, answer, answers.now);
+                    outcome_of(item, answer, answers.now);
                 }
             }
         }
