@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use crate::plain::plain;
-use crate::remote::{AdminUrl, Remote};
+use crate::admin_client::{AdminClient, AdminUrl};
+use crate::sanitize::sanitize;
 use crate::{FAILED, FINE, check};
 
 /// A request, described as for curl, and whom to ask about it.
@@ -108,7 +108,7 @@ pub fn run(arguments: &Explain) -> u8 {
 fn explained(arguments: &Explain) -> Result<Value, String> {
     let question = question(arguments)?;
     if let Some(url) = &arguments.url {
-        let remote = Remote::with_token_file(url.clone(), arguments.token_file.as_deref())?;
+        let remote = AdminClient::with_token_file(url.clone(), arguments.token_file.as_deref())?;
         return remote.post("/v1/explain", &question);
     }
     let loaded =
@@ -193,7 +193,7 @@ fn host_and_path(target: &str) -> Result<(Option<String>, String), String> {
 const WIDTH: usize = 100;
 
 fn in_words(arguments: &Explain, explanation: &Value) -> String {
-    let text = |value: &Value| value.as_str().map(plain).unwrap_or_default();
+    let text = |value: &Value| value.as_str().map(sanitize).unwrap_or_default();
     let principal = explanation["principal"]
         .as_str()
         .map(|principal| format!(", {principal}"))
@@ -204,7 +204,7 @@ fn in_words(arguments: &Explain, explanation: &Value) -> String {
         arguments.target,
         arguments.client_ip
     );
-    let mut words = format!("{}\n{}\n\n", plain(&who), text(&explanation["summary"]));
+    let mut words = format!("{}\n{}\n\n", sanitize(&who), text(&explanation["summary"]));
     let limits = explanation["limits"]
         .as_array()
         .map(Vec::as_slice)

@@ -3,8 +3,8 @@
 use clap::Args;
 use serde_json::Value;
 
-use crate::door::{Change, Door, micros, number, text};
-use crate::remote::{encoded, path_of};
+use crate::admin_args::{AdminArgs, ChangeArgs, micros, number, text};
+use crate::admin_client::{encoded, path_of};
 
 #[derive(Args)]
 pub struct Keys {
@@ -17,12 +17,12 @@ pub struct Keys {
     #[arg(short, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     n: u16,
     #[command(flatten)]
-    door: Door,
+    admin: AdminArgs,
 }
 
 impl Keys {
     pub fn run(&self) -> u8 {
-        self.door.ask(|remote| remote.get(&self.question()), found)
+        self.admin.ask(|remote| remote.get(&self.question()), found)
     }
 
     fn question(&self) -> String {
@@ -81,12 +81,12 @@ pub struct Inspect {
     #[command(flatten)]
     key: Key,
     #[command(flatten)]
-    door: Door,
+    admin: AdminArgs,
 }
 
 impl Inspect {
     pub fn run(&self) -> u8 {
-        self.door
+        self.admin
             .ask(|remote| remote.get(&self.key.path()), counter)
     }
 }
@@ -96,9 +96,9 @@ pub struct Reset {
     #[command(flatten)]
     key: Key,
     #[command(flatten)]
-    change: Change,
+    change: ChangeArgs,
     #[command(flatten)]
-    door: Door,
+    admin: AdminArgs,
 }
 
 impl Reset {
@@ -109,7 +109,7 @@ impl Reset {
                 text(&answer["text"])
             )
         };
-        self.door.ask(
+        self.admin.ask(
             |remote| remote.delete(&self.key.path(), Some(&self.change.signed())),
             in_words,
         )

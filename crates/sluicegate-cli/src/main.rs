@@ -1,18 +1,18 @@
 //! The `sluicegate` binary: arguments in, exit code out.
 
+mod admin_args;
+mod admin_client;
 mod check;
 #[cfg(test)]
-mod documented;
-mod door;
+mod doc_commands;
 mod explain;
 mod import;
 mod keys;
 mod man;
-mod orders;
-mod plain;
+mod overrides;
 mod ready;
 mod reload;
-mod remote;
+mod sanitize;
 mod serve;
 mod top;
 
@@ -60,9 +60,9 @@ enum Command {
     /// Forget a counter of a running Sluicegate: the next request meets a full one.
     Reset(keys::Reset),
     /// Refuse an address, a network or a principal for a time, on all replicas.
-    Ban(orders::Ban),
+    Ban(overrides::Ban),
     /// Put another quota in a limit's place for a time, on all replicas.
-    Override(orders::Override),
+    Override(overrides::Override),
     /// Let a running Sluicegate read its configuration again.
     Reload(reload::Reload),
     /// Watch who is limited: rates, the busiest keys, the store and the orders in force.

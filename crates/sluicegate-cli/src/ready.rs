@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use crate::remote::{AdminUrl, Remote};
+use crate::admin_client::{AdminClient, AdminUrl};
 use crate::{FAILED, FINE};
 
 /// Whom to ask, and for how long.
@@ -42,8 +42,9 @@ impl Ready {
             "/readyz"
         };
         let deadline = Instant::now() + Duration::from_secs(self.wait.into());
-        let ask =
-            || Remote::with_token_file(self.url.clone(), self.token_file.as_deref())?.get(path);
+        let ask = || {
+            AdminClient::with_token_file(self.url.clone(), self.token_file.as_deref())?.get(path)
+        };
         let mut answer = ask();
         while answer.is_err() && Instant::now() < deadline {
             std::thread::sleep(PAUSE);

@@ -3,21 +3,21 @@
 use clap::Args;
 use serde_json::Value;
 
-use crate::door::{Change, Door, text};
+use crate::admin_args::{AdminArgs, ChangeArgs, text};
 
 #[derive(Args)]
 pub struct Reload {
     #[command(flatten)]
-    change: Change,
+    change: ChangeArgs,
     #[command(flatten)]
-    door: Door,
+    admin: AdminArgs,
 }
 
 impl Reload {
     /// Mistakes in the file are told one by one; what ran before goes on.
     pub fn run(&self) -> u8 {
         let in_words = |answer: &Value| format!("{}\n", text(&answer["result"]));
-        self.door.ask(
+        self.admin.ask(
             |remote| remote.post("/v1/reload", &self.change.signed()),
             in_words,
         )

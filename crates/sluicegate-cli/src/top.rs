@@ -4,16 +4,16 @@
 mod app;
 #[cfg(feature = "tui")]
 mod draw;
-#[cfg(feature = "tui")]
-mod live;
-mod seen;
+mod status;
 mod table;
+#[cfg(feature = "tui")]
+mod terminal;
 
 use clap::{Args, ValueEnum};
 
 use crate::FAILED;
-use crate::door::{Door, show};
-use seen::{Question, ask, look};
+use crate::admin_args::{AdminArgs, show};
+use status::{TopQuery, fetch_json, fetch_status};
 
 /// `sluicegate top`.
 #[derive(Args)]
@@ -28,7 +28,7 @@ pub struct Top {
     #[arg(long)]
     once: bool,
     #[command(flatten)]
-    door: Door,
+    admin: AdminArgs,
 }
 
 /// By what keys are ordered.
@@ -61,8 +61,8 @@ impl Top {
     }
 
     fn try_run(&self) -> Result<u8, String> {
-        let remote = self.door.remote()?;
-        let question = Question {
+        let remote = self.admin.remote()?;
+        let question = TopQuery {
             by: self.by,
             limit: self.limit.clone(),
         };
@@ -70,16 +70,19 @@ impl Top {
         {
             use std::io::IsTerminal;
             if !self.once
-                && !self.door.json
+                && !self.admin.json
                 && std::io::stdout().is_terminal()
                 && std::io::stdin().is_terminal()
             {
-                return live::run(remote, self.door.url.to_string(), question);
+                return terminal::run(remote, self.admin.url.to_string(), question);
             }
         }
-        if self.door.json {
-            return Ok(show(&format!("{:#}\n", ask(&remote, &question)?)));
+        if self.admin.json {
+            return Ok(show(&format!("{:#}\n", fetch_json(&remote, &question)?)));
         }
-        Ok(show(&table::table(&look(&remote, &question)?, self.by)))
+        Ok(show(&table::table(
+            &fetch_status(&remote, &question)?,
+            self.by,
+        )))
     }
 }

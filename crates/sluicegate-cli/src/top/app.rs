@@ -3,22 +3,22 @@
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::Order;
-use super::seen::{KeySeen, Seen};
+use super::status::{KeyCounts, StatusReport};
 
 /// Everything that the view shows.
 #[derive(Debug)]
 pub struct App {
-    pub place: String,
-    pub seen: Seen,
+    pub url: String,
+    pub status: StatusReport,
     /// Why there is nothing newer, if so.
-    pub trouble: Option<String>,
+    pub error: Option<String>,
     pub tab: Tab,
     pub by: Order,
     pub filter: String,
     pub selected: usize,
     pub mode: Mode,
-    /// What came of the last order.
-    pub news: Option<String>,
+    /// What result of the last order.
+    pub notice: Option<String>,
 }
 
 /// What the lower part shows.
@@ -41,10 +41,10 @@ impl Tab {
 /// Whom a key press is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mode {
-    Looking,
-    Filtering,
+    Browse,
+    EditFilter,
     /// Whether this key is to be reset; `text` is what was shown.
-    Asking {
+    ConfirmReset {
         text: String,
         name: (String, Vec<String>),
     },
@@ -53,7 +53,7 @@ pub enum Mode {
 
 /// What is to be done now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum AppAction {
     Nothing,
     Quit,
     /// Keys are asked for in another order.
@@ -65,63 +65,63 @@ pub enum Wish {
 }
 
 impl App {
-    pub fn new(place: String, by: Order) -> Self {
+    pub fn new(url: String, by: Order) -> Self {
         Self {
-            place,
-            seen: Seen::default(),
-            trouble: Some("asking…".to_owned()),
+            url,
+            status: StatusReport::default(),
+            error: Some("asking…".to_owned()),
             tab: Tab::Keys,
             by,
             filter: String::new(),
             selected: 0,
-            mode: Mode::Looking,
-            news: None,
+            mode: Mode::Browse,
+            notice: None,
         }
     }
 
-    /// Takes what came, and keeps the old picture when nothing did.
-    pub fn take(&mut self, came: Result<Seen, String>) {
-        match came {
-            Ok(seen) => {
-                self.seen = seen;
-                self.trouble = None;
+    /// Takes what result, and keeps the old picture when nothing did.
+    pub fn update(&mut self, result: Result<StatusReport, String>) {
+        match result {
+            Ok(status) => {
+                self.status = status;
+                self.error = None;
             }
-            Err(why) => self.trouble = Some(why),
+            Err(why) => self.error = Some(why),
         }
         self.selected = self.selected.min(self.keys().count().saturating_sub(1));
     }
 
     /// The keys that the filter lets through.
-    pub fn keys(&self) -> impl Iterator<Item = &KeySeen> {
-        self.seen
+    pub fn keys(&self) -> impl Iterator<Item = &KeyCounts> {
+        self.status
             .keys
             .iter()
             .filter(|key| key.text.contains(&self.filter))
     }
 
-    pub fn press(&mut self, key: KeyEvent) -> Wish {
+    pub fn press(&mut self, key: KeyEvent) -> AppAction {
         if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) {
-            return Wish::Quit;
+            return AppAction::Quit;
         }
-        match std::mem::replace(&mut self.mode, Mode::Looking) {
-            Mode::Looking => self.look(key.code),
-            Mode::Filtering => self.type_filter(key.code),
-            Mode::Asking { text, name } => self.answer(key.code, text, name),
-            Mode::Help => Wish::Nothing,
+        match std::mem::replace(&mut self.mode, Mode::Browse) {
+            Mode::Browse => self.browse(key.code),
+            Mode::EditFilter => self.type_filter(key.code),
+            Mode::ConfirmReset { text, name } => self.answer(key.code, text, name),
+            Mode::Help => AppAction::Nothing,
         }
     }
 
-    fn look(&mut self, key: KeyCode) -> Wish {
+    fn browse(&mut self, key: KeyCode) -> AppAction {
         let last = self.keys().count().saturating_sub(1);
         match key {
-            KeyCode::Char('q') | KeyCode::Esc => return Wish::Quit,
+            KeyCode::Char('q') | KeyCode::Esc => return AppAction::Quit,
             KeyCode::Tab => self.tab = self.tab.next(1),
             KeyCode::BackTab => self.tab = self.tab.next(Tab::ALL.len() - 1),
             KeyCode::Down | KeyCode::Char('j') => self.selected = (self.selected + 1).min(last),
             KeyCode::Up | KeyCode::Char('k') => self.selected = self.selected.saturating_sub(1),
             KeyCode::Home => self.selected = 0,
             KeyCode::End => self.selected = last,
-            KeyCode::Char('/') => self.mode = Mode::Filtering,
+            KeyCode::Char('/') => self.mode = Mode::EditFilter,
             KeyCode::Char('?') => self.mode = Mode::Help,
             KeyCode::Char('r') if self.tab == Tab::Keys => self.ask_to_reset(),
             KeyCode::Char('s') => {
@@ -130,21 +130,21 @@ impl App {
                 } else {
                     Order::Denied
                 };
-                return Wish::Sort;
+                return AppAction::Sort;
             }
             _ => {}
         }
-        Wish::Nothing
+        AppAction::Nothing
     }
 
-    fn type_filter(&mut self, key: KeyCode) -> Wish {
+    fn type_filter(&mut self, key: KeyCode) -> AppAction {
         const LENGTH_MAX: usize = 64;
-        self.mode = Mode::Filtering;
+        self.mode = Mode::EditFilter;
         match key {
-            KeyCode::Enter => self.mode = Mode::Looking,
+            KeyCode::Enter => self.mode = Mode::Browse,
             KeyCode::Esc => {
                 self.filter.clear();
-                self.mode = Mode::Looking;
+                self.mode = Mode::Browse;
             }
             KeyCode::Backspace => drop(self.filter.pop()),
             KeyCode::Char(character) if self.filter.chars().count() < LENGTH_MAX => {
@@ -153,7 +153,7 @@ impl App {
             _ => {}
         }
         self.selected = 0;
-        Wish::Nothing
+        AppAction::Nothing
     }
 
     fn ask_to_reset(&mut self) {
@@ -162,8 +162,8 @@ impl App {
         };
         let text = key.text.clone();
         match key.name.clone() {
-            Some(name) => self.mode = Mode::Asking { text, name },
-            None => self.news = Some(format!("{text} cannot be named by its parts")),
+            Some(name) => self.mode = Mode::ConfirmReset { text, name },
+            None => self.notice = Some(format!("{text} cannot be named by its parts")),
         }
     }
 
@@ -172,48 +172,48 @@ impl App {
         key: KeyCode,
         text: String,
         (limit, parts): (String, Vec<String>),
-    ) -> Wish {
+    ) -> AppAction {
         if matches!(key, KeyCode::Char('y' | 'Y')) {
-            return Wish::Reset { limit, parts };
+            return AppAction::Reset { limit, parts };
         }
-        self.news = Some(format!("{text} was left as it is"));
-        Wish::Nothing
+        self.notice = Some(format!("{text} was left as it is"));
+        AppAction::Nothing
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::seen::taken_apart;
-    use super::super::seen::tests::moment;
+    use super::super::status::parse_status;
+    use super::super::status::tests::sample_status;
     use super::*;
 
     fn app() -> App {
         let mut app = App::new("http://127.0.0.1:9090".to_owned(), Order::Denied);
-        app.take(Ok(taken_apart(&moment())));
+        app.update(Ok(parse_status(&sample_status())));
         app
     }
 
-    fn press(app: &mut App, keys: &str) -> Wish {
+    fn press(app: &mut App, keys: &str) -> AppAction {
         keys.chars()
             .map(|key| app.press(KeyCode::Char(key).into()))
             .last()
-            .unwrap_or(Wish::Nothing)
+            .unwrap_or(AppAction::Nothing)
     }
 
     #[test]
     fn a_reset_is_asked_for_first_and_only_yes_is_yes() {
         let mut app = app();
-        assert_eq!(press(&mut app, "r"), Wish::Nothing);
-        assert!(matches!(app.mode, Mode::Asking { .. }));
-        let wanted = Wish::Reset {
+        assert_eq!(press(&mut app, "r"), AppAction::Nothing);
+        assert!(matches!(app.mode, Mode::ConfirmReset { .. }));
+        let wanted = AppAction::Reset {
             limit: "per-client".to_owned(),
             parts: vec!["203.0.113.7".to_owned()],
         };
         assert_eq!(press(&mut app, "y"), wanted);
         for no in ["n", "q", "r", " "] {
-            assert_eq!(press(&mut app, "r"), Wish::Nothing);
-            assert_eq!(press(&mut app, no), Wish::Nothing, "{no}");
-            assert_eq!(app.mode, Mode::Looking);
+            assert_eq!(press(&mut app, "r"), AppAction::Nothing);
+            assert_eq!(press(&mut app, no), AppAction::Nothing, "{no}");
+            assert_eq!(app.mode, Mode::Browse);
         }
     }
 
@@ -221,10 +221,10 @@ mod tests {
     fn the_key_that_was_asked_about_is_reset_whatever_came_meanwhile() {
         let mut app = app();
         press(&mut app, "jr");
-        let mut other = taken_apart(&moment());
+        let mut other = parse_status(&sample_status());
         other.keys.remove(1);
-        app.take(Ok(other));
-        let wanted = Wish::Reset {
+        app.update(Ok(other));
+        let wanted = AppAction::Reset {
             limit: "tenant".to_owned(),
             parts: vec!["\u{1b}[2J".to_owned()],
         };
@@ -235,11 +235,11 @@ mod tests {
     fn a_key_that_cannot_be_named_is_not_reset() {
         let mut app = app();
         press(&mut app, "jjr");
-        assert_eq!(app.mode, Mode::Looking);
+        assert_eq!(app.mode, Mode::Browse);
         assert!(
-            app.news
+            app.notice
                 .as_ref()
-                .is_some_and(|news| news.contains("cannot be named"))
+                .is_some_and(|notice| notice.contains("cannot be named"))
         );
     }
 
@@ -248,7 +248,7 @@ mod tests {
         let mut app = app();
         assert_eq!(
             press(&mut app, "/tenq"),
-            Wish::Nothing,
+            AppAction::Nothing,
             "q is a letter here"
         );
         assert_eq!(app.keys().count(), 0);
@@ -258,7 +258,7 @@ mod tests {
         press(&mut app, "/");
         app.press(KeyCode::Esc.into());
         assert_eq!(app.keys().count(), 3);
-        assert_eq!(press(&mut app, "q"), Wish::Quit);
+        assert_eq!(press(&mut app, "q"), AppAction::Quit);
     }
 
     #[test]
@@ -266,19 +266,19 @@ mod tests {
         let mut app = app();
         press(&mut app, "jjjjj");
         assert_eq!(app.selected, 2);
-        app.take(Ok(Seen::default()));
+        app.update(Ok(StatusReport::default()));
         assert_eq!(app.selected, 0);
-        assert_eq!(press(&mut app, "r"), Wish::Nothing);
+        assert_eq!(press(&mut app, "r"), AppAction::Nothing);
     }
 
     #[test]
     fn the_old_picture_stays_while_nobody_answers() {
         let mut app = app();
-        app.take(Err("no answer".to_owned()));
-        assert_eq!(app.seen.keys.len(), 3);
-        assert_eq!(app.trouble.as_deref(), Some("no answer"));
-        app.take(Ok(Seen::default()));
-        assert_eq!(app.trouble, None);
+        app.update(Err("no answer".to_owned()));
+        assert_eq!(app.status.keys.len(), 3);
+        assert_eq!(app.error.as_deref(), Some("no answer"));
+        app.update(Ok(StatusReport::default()));
+        assert_eq!(app.error, None);
     }
 
     #[test]
@@ -288,7 +288,7 @@ mod tests {
             press(&mut app, keys);
             assert_eq!(
                 app.press(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)),
-                Wish::Quit,
+                AppAction::Quit,
                 "{keys}"
             );
         }

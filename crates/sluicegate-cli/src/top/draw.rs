@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Sparkline, Table, TableState};
 
 use super::app::{App, Mode, Tab};
-use super::seen::rate;
+use super::status::rate;
 
 pub fn draw(app: &App, frame: &mut Frame) {
     let areas = Layout::vertical([
@@ -37,25 +37,25 @@ const DENIED: Style = Style::new().fg(Color::LightRed);
 const QUIET: Style = Style::new().fg(Color::DarkGray);
 
 fn headline(app: &App) -> Vec<Line<'_>> {
-    let state = match (&app.trouble, app.seen.is_degraded) {
+    let state = match (&app.error, app.status.is_degraded) {
         (Some(_), _) => Span::styled("● no answer", DENIED),
         (None, true) => Span::styled("● store degraded", DENIED),
         (None, false) => Span::styled("● healthy", ALLOWED),
     };
     let facts = format!(
         "  config {}  {}  {}",
-        app.seen.config,
-        several(app.seen.replicas as u64, "replica"),
-        several(app.seen.connections, "connection")
+        app.status.config,
+        several(app.status.replicas as u64, "replica"),
+        several(app.status.connections, "connection")
     );
-    let store = match &app.trouble {
-        Some(trouble) => Span::styled(trouble.as_str(), DENIED),
-        None => Span::styled(format!("store {}", app.seen.store), QUIET),
+    let store = match &app.error {
+        Some(error) => Span::styled(error.as_str(), DENIED),
+        None => Span::styled(format!("store {}", app.status.store), QUIET),
     };
     vec![
         Line::from(vec![
             "sluicegate ".bold(),
-            app.place.as_str().into(),
+            app.url.as_str().into(),
             "  ".into(),
             state,
             facts.into(),
@@ -68,8 +68,8 @@ fn headline(app: &App) -> Vec<Line<'_>> {
 fn draw_traffic(app: &App, frame: &mut Frame, area: Rect) {
     let rows = Layout::vertical([Constraint::Length(2), Constraint::Length(2)]).areas::<2>(area);
     let series = [
-        ("allowed/s", &app.seen.allowed, ALLOWED),
-        ("denied/s", &app.seen.denied, DENIED),
+        ("allowed/s", &app.status.allowed, ALLOWED),
+        ("denied/s", &app.status.denied, DENIED),
     ];
     for ((name, values, style), row) in series.into_iter().zip(rows) {
         let [label, line] =
@@ -96,7 +96,7 @@ fn tab_line(app: &App) -> Line<'_> {
         let name = match tab {
             Tab::Keys => format!(" keys by {} ", app.by.name()),
             Tab::Limits => " limits ".to_owned(),
-            Tab::Orders => format!(" orders ({}) ", app.seen.orders.len()),
+            Tab::Orders => format!(" orders ({}) ", app.status.orders.len()),
         };
         [
             if *tab == app.tab {
@@ -108,7 +108,7 @@ fn tab_line(app: &App) -> Line<'_> {
         ]
     });
     let filter = match (&app.mode, app.filter.as_str()) {
-        (Mode::Filtering, filter) => Span::from(format!("  /{filter}▏")),
+        (Mode::EditFilter, filter) => Span::from(format!("  /{filter}▏")),
         (_, "") => Span::from(""),
         (_, filter) => Span::styled(format!("  /{filter}"), QUIET),
     };
@@ -144,7 +144,7 @@ fn draw_keys(app: &App, frame: &mut Frame, area: Rect) {
 fn draw_limits(app: &App, frame: &mut Frame, area: Rect) {
     const BARS: u16 = 40;
     let right = |values: &[u64]| Line::from(rate(values).to_string()).right_aligned();
-    let rows = app.seen.limits.iter().map(|limit| {
+    let rows = app.status.limits.iter().map(|limit| {
         Row::new([
             Cell::from(limit.name.as_str()),
             Cell::from(limit.mode.as_str()),
@@ -196,7 +196,7 @@ fn header<'a>(names: &[&'a str], numbers_from: usize) -> Row<'a> {
 }
 
 fn draw_orders(app: &App, frame: &mut Frame, area: Rect) {
-    let lines: Vec<Line> = match app.seen.orders.as_slice() {
+    let lines: Vec<Line> = match app.status.orders.as_slice() {
         [] => vec![Line::styled("no bans and no overrides", QUIET)],
         orders => orders
             .iter()
@@ -212,12 +212,12 @@ fn several(number: u64, what: &str) -> String {
 }
 
 fn footline(app: &App) -> Line<'_> {
-    match (&app.mode, &app.news) {
-        (Mode::Asking { text, .. }, _) => Line::from(format!(
+    match (&app.mode, &app.notice) {
+        (Mode::ConfirmReset { text, .. }, _) => Line::from(format!(
             "reset {text}? y resets it, any other key leaves it"
         ))
         .reversed(),
-        (Mode::Filtering, _) => Line::styled("enter keeps the filter, esc takes it back", QUIET),
+        (Mode::EditFilter, _) => Line::styled("enter keeps the filter, esc takes it back", QUIET),
         (_, Some(news)) => Line::from(news.as_str()),
         _ => Line::styled(
             "q quit  tab switch  / filter  s sort  r reset  ? help",
@@ -254,8 +254,8 @@ mod tests {
     use ratatui::backend::TestBackend;
 
     use super::super::Order;
-    use super::super::seen::taken_apart;
-    use super::super::seen::tests::moment;
+    use super::super::status::parse_status;
+    use super::super::status::tests::sample_status;
     use super::*;
 
     fn screen(app: &App, width: u16, height: u16) -> String {
@@ -269,7 +269,7 @@ mod tests {
 
     fn app() -> App {
         let mut app = App::new("http://127.0.0.1:9090".to_owned(), Order::Denied);
-        app.take(Ok(taken_apart(&moment())));
+        app.update(Ok(parse_status(&sample_status())));
         app
     }
 
@@ -305,14 +305,14 @@ mod tests {
         assert!(screen(&app, 100, 24).contains("sign-in"));
         app.tab = Tab::Orders;
         assert!(screen(&app, 100, 24).contains("by ann: scraping"));
-        app.mode = Mode::Asking {
+        app.mode = Mode::ConfirmReset {
             text: "x".to_owned(),
             name: ("x".to_owned(), Vec::new()),
         };
         assert!(screen(&app, 100, 24).contains("reset x? y resets it"));
         app.mode = Mode::Help;
         assert!(screen(&app, 100, 24).contains("any key closes this"));
-        app.take(Err("http://127.0.0.1:9090: connection refused".to_owned()));
+        app.update(Err("http://127.0.0.1:9090: connection refused".to_owned()));
         assert!(screen(&app, 100, 24).contains("connection refused"));
     }
 
@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn no_size_of_a_terminal_is_too_small_to_be_drawn_on() {
         for (width, height) in [(1, 1), (3, 50), (200, 2), (20, 9), (12, 12)] {
-            for mode in [Mode::Looking, Mode::Help, Mode::Filtering] {
+            for mode in [Mode::Browse, Mode::Help, Mode::EditFilter] {
                 let mut app = app();
                 app.mode = mode;
                 screen(&app, width, height);

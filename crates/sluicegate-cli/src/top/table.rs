@@ -1,19 +1,19 @@
 //! One moment as text.
 
 use super::Order;
-use super::seen::{Seen, rate};
+use super::status::{StatusReport, rate};
 
 /// A line of totals, the limits, and the keys that come first.
-pub fn table(seen: &Seen, by: Order) -> String {
-    let mut said = format!(
+pub fn table(status: &StatusReport, by: Order) -> String {
+    let mut out = format!(
         "{} allowed/s, {} denied/s, {} connections, config {}\nstore {}\n",
-        rate(&seen.allowed),
-        rate(&seen.denied),
-        seen.connections,
-        seen.config,
-        seen.store
+        rate(&status.allowed),
+        rate(&status.denied),
+        status.connections,
+        status.config,
+        status.store
     );
-    let limits = seen.limits.iter().map(|limit| {
+    let limits = status.limits.iter().map(|limit| {
         [
             limit.name.clone(),
             limit.mode.clone(),
@@ -21,12 +21,12 @@ pub fn table(seen: &Seen, by: Order) -> String {
             rate(&limit.denied).to_string(),
         ]
     });
-    said.push('\n');
-    said.push_str(&aligned(
+    out.push('\n');
+    out.push_str(&aligned(
         &["LIMIT", "MODE", "ALLOWED/S", "DENIED/S"],
         limits.collect(),
     ));
-    let keys = seen.keys.iter().map(|key| {
+    let keys = status.keys.iter().map(|key| {
         [
             key.text.clone(),
             key.requests.to_string(),
@@ -34,15 +34,15 @@ pub fn table(seen: &Seen, by: Order) -> String {
         ]
     });
     let first = format!("KEY, BY {}", by.name().to_uppercase());
-    said.push('\n');
-    said.push_str(&aligned(&[&first, "REQUESTS", "DENIED"], keys.collect()));
-    for order in &seen.orders {
-        said.push_str(&format!("\norder {order}"));
+    out.push('\n');
+    out.push_str(&aligned(&[&first, "REQUESTS", "DENIED"], keys.collect()));
+    for order in &status.orders {
+        out.push_str(&format!("\norder {order}"));
     }
-    if !seen.orders.is_empty() {
-        said.push('\n');
+    if !status.orders.is_empty() {
+        out.push('\n');
     }
-    said
+    out
 }
 
 /// Columns under their names: words to the left, numbers to the right.
@@ -73,8 +73,8 @@ fn aligned<const N: usize>(names: &[&str; N], rows: Vec<[String; N]>) -> String 
 
 #[cfg(test)]
 mod tests {
-    use super::super::seen::taken_apart;
-    use super::super::seen::tests::moment;
+    use super::super::status::parse_status;
+    use super::super::status::tests::sample_status;
     use super::*;
 
     #[test]
@@ -94,6 +94,9 @@ per-client:?                   2       0
 
 order b-1  client_ip 203.0.113.0/24: refused until later, by ann: scraping
 ";
-        assert_eq!(table(&taken_apart(&moment()), Order::Denied), wanted);
+        assert_eq!(
+            table(&parse_status(&sample_status()), Order::Denied),
+            wanted
+        );
     }
 }

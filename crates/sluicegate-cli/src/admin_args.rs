@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::plain::plain;
-use crate::remote::{AdminUrl, Remote};
+use crate::admin_client::{AdminClient, AdminUrl};
+use crate::sanitize::sanitize;
 use crate::{FAILED, FINE};
 
 /// Where the door is, and what opens it.
 #[derive(Args)]
-pub struct Door {
+pub struct AdminArgs {
     /// The operator's door of a running Sluicegate: its `admin.listen`.
     #[arg(
         long,
@@ -28,15 +28,15 @@ pub struct Door {
     pub json: bool,
 }
 
-impl Door {
-    pub fn remote(&self) -> Result<Remote, String> {
-        Remote::with_token_file(self.url.clone(), self.token_file.as_deref())
+impl AdminArgs {
+    pub fn remote(&self) -> Result<AdminClient, String> {
+        AdminClient::with_token_file(self.url.clone(), self.token_file.as_deref())
     }
 
     /// Asks one question, and prints the answer as it came or in words.
     pub fn ask(
         &self,
-        question: impl FnOnce(&Remote) -> Result<Value, String>,
+        question: impl FnOnce(&AdminClient) -> Result<Value, String>,
         in_words: impl FnOnce(&Value) -> String,
     ) -> u8 {
         match self.remote().and_then(|remote| question(&remote)) {
@@ -64,7 +64,7 @@ pub fn show(text: &str) -> u8 {
 
 /// Who changes something.
 #[derive(Args)]
-pub struct By {
+pub struct AuthorArg {
     /// Who does this; goes to the audit log.
     #[arg(
         long,
@@ -78,15 +78,15 @@ pub struct By {
 
 /// Who changes something, and perhaps why.
 #[derive(Args)]
-pub struct Change {
+pub struct ChangeArgs {
     #[command(flatten)]
-    by: By,
+    by: AuthorArg,
     /// Why; goes to the audit log.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
 
-impl Change {
+impl ChangeArgs {
     /// As the door is told.
     pub fn signed(&self) -> Value {
         match &self.reason {
@@ -98,7 +98,7 @@ impl Change {
 
 /// A text of an answer, without anything that a terminal would obey; a dash where there is none.
 pub fn text(value: &Value) -> String {
-    value.as_str().map_or_else(|| "–".to_owned(), plain)
+    value.as_str().map_or_else(|| "–".to_owned(), sanitize)
 }
 
 /// A whole number of an answer; zero where there is none.

@@ -3,8 +3,8 @@
 use clap::{ArgGroup, Args};
 use serde_json::{Value, json};
 
-use crate::door::{By, Door, text};
-use crate::remote::path_of;
+use crate::admin_args::{AdminArgs, AuthorArg, text};
+use crate::admin_client::path_of;
 
 /// What both kinds of order have in common.
 #[derive(Args)]
@@ -16,7 +16,7 @@ struct Terms {
     #[arg(long, value_name = "TEXT", required_unless_present_any = ["list", "end"])]
     reason: Option<String>,
     #[command(flatten)]
-    by: By,
+    by: AuthorArg,
     /// Show the orders of this kind that are in force.
     #[arg(long)]
     list: bool,
@@ -24,7 +24,7 @@ struct Terms {
     #[arg(long, value_name = "ID")]
     end: Option<String>,
     #[command(flatten)]
-    door: Door,
+    admin: AdminArgs,
 }
 
 impl Terms {
@@ -42,19 +42,19 @@ impl Terms {
             };
             let in_words = |orders: &Value| list(orders, kind);
             return self
-                .door
+                .admin
                 .ask(|remote| remote.get("/v1/orders").map(only), in_words);
         }
         if let Some(id) = &self.end {
             let path = path_of("/v1/orders", [id.as_str()]);
             let body = self.signed(json!({}));
-            let in_words = |_: &Value| format!("{}: ended\n", crate::plain::plain(id));
+            let in_words = |_: &Value| format!("{}: ended\n", crate::sanitize::sanitize(id));
             return self
-                .door
+                .admin
                 .ask(|remote| remote.delete(&path, Some(&body)), in_words);
         }
         let body = self.signed(order);
-        self.door.ask(
+        self.admin.ask(
             |remote| remote.post(path, &body),
             |order| format!("in force: {}", line(order)),
         )

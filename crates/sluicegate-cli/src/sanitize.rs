@@ -2,7 +2,7 @@
 
 /// With every character spelled out that would do something other than appear: control characters, and those that turn the
 /// direction of the line or have no width.
-pub fn plain(text: &str) -> String {
+pub fn sanitize(text: &str) -> String {
     let spelled = |character: char| {
         let acts = character.is_control()
             || matches!(character, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
@@ -22,13 +22,13 @@ mod tests {
     #[test]
     fn what_would_act_on_a_terminal_is_spelled_out() {
         assert_eq!(
-            plain("per-client:203.0.113.7 ü ✓"),
+            sanitize("per-client:203.0.113.7 ü ✓"),
             "per-client:203.0.113.7 ü ✓"
         );
         assert_eq!(
-            plain("\u{1b}]0;x\u{7}\r\n\u{9b}2J"),
+            sanitize("\u{1b}]0;x\u{7}\r\n\u{9b}2J"),
             "\\u{1b}]0;x\\u{7}\\u{d}\\u{a}\\u{9b}2J"
         );
-        assert_eq!(plain("a\u{202e}b\u{200b}"), "a\\u{202e}b\\u{200b}");
+        assert_eq!(sanitize("a\u{202e}b\u{200b}"), "a\\u{202e}b\\u{200b}");
     }
 }

@@ -3,20 +3,20 @@
 use serde_json::{Value, json};
 
 use super::Order;
-use crate::door::{number, seconds, text};
-use crate::orders;
-use crate::remote::{Remote, encoded};
+use crate::admin_args::{number, seconds, text};
+use crate::admin_client::{AdminClient, encoded};
+use crate::overrides;
 
 /// What is asked for.
 #[derive(Clone, Debug)]
-pub struct Question {
+pub struct TopQuery {
     pub by: Order,
     pub limit: Option<String>,
 }
 
 /// One moment.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Seen {
+pub struct StatusReport {
     pub is_degraded: bool,
     pub config: String,
     pub replicas: usize,
@@ -25,13 +25,13 @@ pub struct Seen {
     /// Per second, the newest last.
     pub allowed: Vec<u64>,
     pub denied: Vec<u64>,
-    pub limits: Vec<LimitSeen>,
-    pub keys: Vec<KeySeen>,
+    pub limits: Vec<LimitRates>,
+    pub keys: Vec<KeyCounts>,
     pub orders: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct LimitSeen {
+pub struct LimitRates {
     pub name: String,
     pub mode: String,
     pub allowed: Vec<u64>,
@@ -39,7 +39,7 @@ pub struct LimitSeen {
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct KeySeen {
+pub struct KeyCounts {
     pub text: String,
     pub requests: u64,
     pub denied: u64,
@@ -48,7 +48,7 @@ pub struct KeySeen {
 }
 
 /// Everything at once, as it comes.
-pub fn ask(remote: &Remote, question: &Question) -> Result<Value, String> {
+pub fn fetch_json(remote: &AdminClient, question: &TopQuery) -> Result<Value, String> {
     let limit = question
         .limit
         .as_ref()
@@ -61,32 +61,32 @@ pub fn ask(remote: &Remote, question: &Question) -> Result<Value, String> {
 }
 
 /// Everything at once, taken apart.
-pub fn look(remote: &Remote, question: &Question) -> Result<Seen, String> {
-    ask(remote, question).map(|answer| taken_apart(&answer))
+pub fn fetch_status(remote: &AdminClient, question: &TopQuery) -> Result<StatusReport, String> {
+    fetch_json(remote, question).map(|answer| parse_status(&answer))
 }
 
-pub fn taken_apart(answer: &Value) -> Seen {
+pub fn parse_status(answer: &Value) -> StatusReport {
     let stats = &answer["stats"];
     let history = &stats["history"];
     let limits = list(&stats["limits"]).map(|limit| {
         let past = list(&history["limits"]).find(|past| past["name"] == limit["name"]);
         let numbers = |name: &str| past.map(|past| numbers(&past[name])).unwrap_or_default();
         let (allowed, denied) = (numbers("allowed"), numbers("denied"));
-        LimitSeen {
+        LimitRates {
             name: text(&limit["name"]),
             mode: text(&limit["mode"]),
             allowed,
             denied,
         }
     });
-    let keys = list(&answer["top"]["keys"]).map(|key| KeySeen {
+    let keys = list(&answer["top"]["keys"]).map(|key| KeyCounts {
         text: text(&key["text"]),
         requests: number(&key["requests"]),
         denied: number(&key["denied"]),
         name: name_of(key),
     });
     let hash: String = text(&stats["config"]["hash"]).chars().take(8).collect();
-    Seen {
+    StatusReport {
         is_degraded: stats["store"]["degraded"] == true,
         config: format!("version {} ({hash})", number(&stats["config"]["version"])),
         replicas: list(&stats["replicas"]).count(),
@@ -97,7 +97,7 @@ pub fn taken_apart(answer: &Value) -> Seen {
         limits: limits.collect(),
         keys: keys.collect(),
         orders: list(&answer["orders"])
-            .map(|order| orders::line(order).trim_end().to_owned())
+            .map(|order| overrides::line(order).trim_end().to_owned())
             .collect(),
     }
 }
@@ -175,7 +175,7 @@ pub mod tests {
     use super::*;
 
     /// A moment with a hostile key and an order.
-    pub fn moment() -> Value {
+    pub fn sample_status() -> Value {
         json!({
             "stats": {
                 "config": { "version": 3, "hash": "9c41f7d2a7b3e8" }, "connections": 12,
@@ -197,24 +197,24 @@ pub mod tests {
 
     #[test]
     fn an_answer_is_taken_apart_and_nothing_in_it_acts() {
-        let seen = taken_apart(&moment());
-        assert!(seen.is_degraded);
-        assert_eq!(seen.config, "version 3 (9c41f7d2)");
+        let status = parse_status(&sample_status());
+        assert!(status.is_degraded);
+        assert_eq!(status.config, "version 3 (9c41f7d2)");
         assert_eq!(
-            seen.store,
+            status.store,
             "redis degraded, down: 127.0.0.1:6379, half within 180 µs, 99 of 100 within 900 µs, away for 2 s of the last 5 min"
         );
-        assert_eq!(seen.limits[0].denied, [0, 0, 9]);
-        assert_eq!(seen.limits[1].allowed, [0; 0]);
-        assert_eq!(seen.keys[1].text, "tenant:\\u{1b}[2J");
+        assert_eq!(status.limits[0].denied, [0, 0, 9]);
+        assert_eq!(status.limits[1].allowed, [0; 0]);
+        assert_eq!(status.keys[1].text, "tenant:\\u{1b}[2J");
         assert_eq!(
-            seen.keys[1].name,
+            status.keys[1].name,
             Some(("tenant".to_owned(), vec!["\u{1b}[2J".to_owned()])),
             "asked for as it is"
         );
-        assert_eq!(seen.keys[2].name, None);
+        assert_eq!(status.keys[2].name, None);
         assert_eq!(
-            seen.orders,
+            status.orders,
             ["b-1  client_ip 203.0.113.0/24: refused until later, by ann: scraping"]
         );
     }
@@ -226,7 +226,7 @@ pub mod tests {
             json!([]),
             json!({ "stats": 7, "top": { "keys": [1, null] }, "orders": "x" }),
         ] {
-            assert_eq!(taken_apart(&other).allowed, [0; 0]);
+            assert_eq!(parse_status(&other).allowed, [0; 0]);
         }
     }
 

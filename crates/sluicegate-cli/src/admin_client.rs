@@ -16,17 +16,17 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::plain::plain;
+use crate::sanitize::sanitize;
 
 /// A door, and what it takes to be let in. Each question has a connection of its own, and an end.
 #[derive(Clone)]
-pub struct Remote {
+pub struct AdminClient {
     url: AdminUrl,
     /// Never shown.
     token: Option<HeaderValue>,
 }
 
-impl Remote {
+impl AdminClient {
     /// The door at this place. The token is what the running Sluicegate has in its `admin.token_file`.
     pub fn new(url: AdminUrl, token: Option<&str>) -> Result<Self, String> {
         let bearer = |token: &str| {
@@ -45,7 +45,7 @@ impl Remote {
     pub fn with_token_file(url: AdminUrl, file: Option<&Path>) -> Result<Self, String> {
         let read = |file: &Path| {
             std::fs::read_to_string(file)
-                .map_err(|error| format!("{}: {error}", plain(&file.to_string_lossy())))
+                .map_err(|error| format!("{}: {error}", sanitize(&file.to_string_lossy())))
         };
         let token = file.map(read).transpose()?;
         Self::new(url, token.as_deref())
@@ -246,12 +246,14 @@ fn understood(status: StatusCode, body: &[u8], had_token: bool) -> Result<Value,
 fn refusal(status: StatusCode, value: &Value) -> String {
     let why = value["error"]
         .as_str()
-        .map_or_else(|| status.to_string(), plain);
+        .map_or_else(|| status.to_string(), sanitize);
     let lists = ["mistakes", "reasons"]
         .into_iter()
         .filter_map(|name| value[name].as_array());
     let mistakes = lists.flatten().filter_map(Value::as_str);
-    mistakes.fold(why, |text, mistake| format!("{text}\n  {}", plain(mistake)))
+    mistakes.fold(why, |text, mistake| {
+        format!("{text}\n  {}", sanitize(mistake))
+    })
 }
 
 #[cfg(test)]
@@ -293,7 +295,7 @@ mod tests {
     #[test]
     fn a_question_shows_the_token_and_its_answer_is_json() {
         let (url, asked) = door(answer("201 Created", r#"{"id":"b-1"}"#));
-        let remote = Remote::new(url, Some("secret-secret\n")).unwrap();
+        let remote = AdminClient::new(url, Some("secret-secret\n")).unwrap();
         let value = remote.post("/v1/bans", &json!({ "for": "1h" })).unwrap();
         assert_eq!(value["id"], "b-1");
         let asked = asked.join().unwrap();
@@ -314,7 +316,7 @@ mod tests {
             r#"{"error":"no limit \u001b[31mx","mistakes":["a","b"]}"#,
         ));
         let place = url.to_string();
-        let error = Remote::new(url, None)
+        let error = AdminClient::new(url, None)
             .unwrap()
             .delete("/v1/keys/x/y", None)
             .unwrap_err();
@@ -328,7 +330,7 @@ mod tests {
             (Some("wrong"), "is not the one"),
         ] {
             let (url, _asked) = door(answer("401 Unauthorized", r#"{"error":"x"}"#));
-            let error = Remote::new(url, token)
+            let error = AdminClient::new(url, token)
                 .unwrap()
                 .get("/v1/stats")
                 .unwrap_err();
@@ -345,7 +347,7 @@ mod tests {
             .unwrap()
             .local_addr()
             .unwrap();
-        let remote = Remote::new(format!("http://{gone}").parse().unwrap(), None).unwrap();
+        let remote = AdminClient::new(format!("http://{gone}").parse().unwrap(), None).unwrap();
         let error = remote.get("/v1/stats").unwrap_err();
         assert_eq!(error, format!("http://{gone}: {REFUSED}"));
         for other in [
@@ -353,7 +355,7 @@ mod tests {
             answer("200 OK", "<html>"),
         ] {
             let (url, _asked) = door(other);
-            let error = Remote::new(url, None).unwrap().get("/").unwrap_err();
+            let error = AdminClient::new(url, None).unwrap().get("/").unwrap_err();
             assert!(error.contains("no answer of Sluicegate's"), "{error}");
         }
     }
@@ -401,7 +403,7 @@ mod tests {
     #[test]
     fn a_token_that_cannot_be_sent_is_refused_and_not_shown() {
         let url: AdminUrl = EXAMPLE.parse().unwrap();
-        let error = Remote::new(url, Some("abc\ndef")).err().unwrap();
+        let error = AdminClient::new(url, Some("abc\ndef")).err().unwrap();
         assert!(!error.contains("abc"), "{error}");
     }
 }
