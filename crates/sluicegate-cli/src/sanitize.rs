@@ -1,18 +1,19 @@
-//! Text of strangers on a terminal.
+//! Makes text from callers safe to print: a key is whatever a client sent, and a terminal obeys escape
+//! sequences.
 
-/// With every character spelled out that would do something other than appear: control characters, and those that turn the
-/// direction of the line or have no width.
+/// Writes every invisible character as `\u{…}`: control characters, characters that reverse the direction
+/// of the line, and characters without width.
 pub fn sanitize(text: &str) -> String {
-    let spelled = |character: char| {
-        let acts = character.is_control()
+    let escape = |character: char| {
+        let is_invisible = character.is_control()
             || matches!(character, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
-        if acts {
+        if is_invisible {
             character.escape_unicode().to_string()
         } else {
             character.to_string()
         }
     };
-    text.chars().map(spelled).collect()
+    text.chars().map(escape).collect()
 }
 
 #[cfg(test)]

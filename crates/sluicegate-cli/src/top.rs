@@ -1,4 +1,7 @@
-//! `sluicegate top`: who is limited right now, as a live view or one table.
+//! `sluicegate top`: shows request rates and the busiest keys, as a live view or as one table.
+//!
+//! `status` fetches and parses; `table` prints once; `app`, `draw` and `terminal` are the live view, which
+//! the feature `tui` adds.
 
 #[cfg(feature = "tui")]
 mod app;
@@ -12,35 +15,36 @@ mod terminal;
 use clap::{Args, ValueEnum};
 
 use crate::FAILED;
-use crate::admin_args::{AdminArgs, show};
+use crate::admin_args::{AdminArgs, print_out};
 use status::{TopQuery, fetch_json, fetch_status};
 
-/// `sluicegate top`.
+/// Arguments of `sluicegate top`.
 #[derive(Args)]
 pub struct Top {
-    /// Which keys come first.
+    /// Order of the keys
     #[arg(long, value_enum, default_value_t = Order::Denied, value_name = "ORDER")]
     by: Order,
-    /// Only the keys of this limit.
+    /// Only keys of this limit
     #[arg(long, value_name = "NAME")]
     limit: Option<String>,
-    /// Print one table and end; this is what happens where no terminal is, too.
+    /// Print one table and exit; the default when standard output is not a terminal
     #[arg(long)]
     once: bool,
     #[command(flatten)]
     admin: AdminArgs,
 }
 
-/// By what keys are ordered.
+/// Sort order of the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Order {
-    /// Those with the most requests.
+    /// Most requests first
     Requests,
-    /// Those denied most often.
+    /// Most denials first
     Denied,
 }
 
 impl Order {
+    /// Value of `by=` in the admin API, also shown to people.
     pub fn name(self) -> &'static str {
         match self {
             Self::Requests => "requests",
@@ -50,19 +54,20 @@ impl Order {
 }
 
 impl Top {
+    /// Runs the live view on a terminal, otherwise prints one table. Returns the exit code.
     pub fn run(&self) -> u8 {
         match self.try_run() {
             Ok(code) => code,
-            Err(why) => {
-                eprintln!("sluicegate: {why}");
+            Err(error) => {
+                eprintln!("sluicegate: {error}");
                 FAILED
             }
         }
     }
 
     fn try_run(&self) -> Result<u8, String> {
-        let remote = self.admin.remote()?;
-        let question = TopQuery {
+        let client = self.admin.client()?;
+        let query = TopQuery {
             by: self.by,
             limit: self.limit.clone(),
         };
@@ -74,14 +79,14 @@ impl Top {
                 && std::io::stdout().is_terminal()
                 && std::io::stdin().is_terminal()
             {
-                return terminal::run(remote, self.admin.url.to_string(), question);
+                return terminal::run(client, self.admin.url.to_string(), query);
             }
         }
         if self.admin.json {
-            return Ok(show(&format!("{:#}\n", fetch_json(&remote, &question)?)));
+            return Ok(print_out(&format!("{:#}\n", fetch_json(&client, &query)?)));
         }
-        Ok(show(&table::table(
-            &fetch_status(&remote, &question)?,
+        Ok(print_out(&table::table(
+            &fetch_status(&client, &query)?,
             self.by,
         )))
     }

@@ -1,27 +1,33 @@
-//! The live view without a terminal: what is shown, and what a key press means.
+//! State of the live view, and the meaning of each key press. Knows no terminal and no network, so tests
+//! drive it directly.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::Order;
 use super::status::{KeyCounts, StatusReport};
 
-/// Everything that the view shows.
+/// Everything that the view shows; `draw` only reads it.
 #[derive(Debug)]
 pub struct App {
+    /// Address of the admin API, shown in the first line.
     pub url: String,
+    /// The last good response; kept while requests fail.
     pub status: StatusReport,
-    /// Why there is nothing newer, if so.
+    /// Error of the last request; `None` while all is well.
     pub error: Option<String>,
     pub tab: Tab,
+    /// Sort order of the keys.
     pub by: Order,
+    /// Only keys that contain this text are shown; empty shows all.
     pub filter: String,
+    /// Row of the selected key among the shown ones.
     pub selected: usize,
     pub mode: Mode,
-    /// What result of the last order.
+    /// Result of the last action, shown in the bottom line.
     pub notice: Option<String>,
 }
 
-/// What the lower part shows.
+/// Page of the lower half. [`Tab::Orders`] lists bans and overrides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tab {
     Keys,
@@ -32,31 +38,35 @@ pub enum Tab {
 impl Tab {
     pub const ALL: [Self; 3] = [Self::Keys, Self::Limits, Self::Orders];
 
+    /// The tab so many steps to the right, around the end.
     fn next(self, steps: usize) -> Self {
         let at = Self::ALL.iter().position(|tab| *tab == self).unwrap_or(0);
         Self::ALL[(at + steps) % Self::ALL.len()]
     }
 }
 
-/// Whom a key press is for.
+/// Meaning of the next key press.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mode {
+    /// Moves, sorts, switches tabs.
     Browse,
+    /// Types into the filter.
     EditFilter,
-    /// Whether this key is to be reset; `text` is what was shown.
+    /// Confirms the reset of this key, or anything else to keep it. `text` is the key as it was shown.
     ConfirmReset {
         text: String,
         name: (String, Vec<String>),
     },
+    /// Closes the help.
     Help,
 }
 
-/// What is to be done now.
+/// Action that a key press asks of the terminal loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AppAction {
     Nothing,
     Quit,
-    /// Keys are asked for in another order.
+    /// Fetch the keys in the new order.
     Sort,
     Reset {
         limit: String,
@@ -65,11 +75,12 @@ pub enum AppAction {
 }
 
 impl App {
+    /// A view before the first response.
     pub fn new(url: String, by: Order) -> Self {
         Self {
             url,
             status: StatusReport::default(),
-            error: Some("asking…".to_owned()),
+            error: Some("connecting…".to_owned()),
             tab: Tab::Keys,
             by,
             filter: String::new(),
@@ -79,19 +90,19 @@ impl App {
         }
     }
 
-    /// Takes what result, and keeps the old picture when nothing did.
+    /// Stores a response. After an error the old numbers stay, beside the error.
     pub fn update(&mut self, result: Result<StatusReport, String>) {
         match result {
             Ok(status) => {
                 self.status = status;
                 self.error = None;
             }
-            Err(why) => self.error = Some(why),
+            Err(error) => self.error = Some(error),
         }
         self.selected = self.selected.min(self.keys().count().saturating_sub(1));
     }
 
-    /// The keys that the filter lets through.
+    /// Keys that match the filter.
     pub fn keys(&self) -> impl Iterator<Item = &KeyCounts> {
         self.status
             .keys
@@ -99,6 +110,7 @@ impl App {
             .filter(|key| key.text.contains(&self.filter))
     }
 
+    /// Handles a key press. Ctrl-C quits in every mode.
     pub fn press(&mut self, key: KeyEvent) -> AppAction {
         if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) {
             return AppAction::Quit;
@@ -106,7 +118,7 @@ impl App {
         match std::mem::replace(&mut self.mode, Mode::Browse) {
             Mode::Browse => self.browse(key.code),
             Mode::EditFilter => self.type_filter(key.code),
-            Mode::ConfirmReset { text, name } => self.answer(key.code, text, name),
+            Mode::ConfirmReset { text, name } => self.confirm_reset(key.code, text, name),
             Mode::Help => AppAction::Nothing,
         }
     }
@@ -137,6 +149,7 @@ impl App {
         AppAction::Nothing
     }
 
+    /// Enter keeps the filter, Esc clears it.
     fn type_filter(&mut self, key: KeyCode) -> AppAction {
         const LENGTH_MAX: usize = 64;
         self.mode = Mode::EditFilter;
@@ -156,6 +169,7 @@ impl App {
         AppAction::Nothing
     }
 
+    /// Keeps the name of the selected key, so that a refresh in between does not change the target.
     fn ask_to_reset(&mut self) {
         let Some(key) = self.keys().nth(self.selected) else {
             return;
@@ -163,11 +177,16 @@ impl App {
         let text = key.text.clone();
         match key.name.clone() {
             Some(name) => self.mode = Mode::ConfirmReset { text, name },
-            None => self.notice = Some(format!("{text} cannot be named by its parts")),
+            None => {
+                self.notice = Some(format!(
+                    "{text} cannot be reset: its key has no parts to name it by"
+                ))
+            }
         }
     }
 
-    fn answer(
+    /// Only `y` resets: a mistyped key must not change anything.
+    fn confirm_reset(
         &mut self,
         key: KeyCode,
         text: String,
@@ -176,7 +195,7 @@ impl App {
         if matches!(key, KeyCode::Char('y' | 'Y')) {
             return AppAction::Reset { limit, parts };
         }
-        self.notice = Some(format!("{text} was left as it is"));
+        self.notice = Some(format!("{text} was not reset"));
         AppAction::Nothing
     }
 }
@@ -201,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_is_asked_for_first_and_only_yes_is_yes() {
+    fn a_reset_needs_confirmation_and_only_y_confirms() {
         let mut app = app();
         assert_eq!(press(&mut app, "r"), AppAction::Nothing);
         assert!(matches!(app.mode, Mode::ConfirmReset { .. }));
@@ -218,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_that_was_asked_about_is_reset_whatever_came_meanwhile() {
+    fn the_key_in_the_question_is_reset_even_after_a_refresh() {
         let mut app = app();
         press(&mut app, "jr");
         let mut other = parse_status(&sample_status());
@@ -232,19 +251,19 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_cannot_be_named_is_not_reset() {
+    fn a_key_without_a_name_is_not_reset() {
         let mut app = app();
         press(&mut app, "jjr");
         assert_eq!(app.mode, Mode::Browse);
         assert!(
             app.notice
                 .as_ref()
-                .is_some_and(|notice| notice.contains("cannot be named"))
+                .is_some_and(|notice| notice.contains("cannot be reset"))
         );
     }
 
     #[test]
-    fn a_filter_is_typed_kept_and_taken_back() {
+    fn a_filter_is_typed_kept_and_cleared() {
         let mut app = app();
         assert_eq!(
             press(&mut app, "/tenq"),
@@ -272,17 +291,17 @@ mod tests {
     }
 
     #[test]
-    fn the_old_picture_stays_while_nobody_answers() {
+    fn the_old_numbers_stay_while_requests_fail() {
         let mut app = app();
-        app.update(Err("no answer".to_owned()));
+        app.update(Err("no response".to_owned()));
         assert_eq!(app.status.keys.len(), 3);
-        assert_eq!(app.error.as_deref(), Some("no answer"));
+        assert_eq!(app.error.as_deref(), Some("no response"));
         app.update(Ok(StatusReport::default()));
         assert_eq!(app.error, None);
     }
 
     #[test]
-    fn control_and_c_ends_it_in_every_mode() {
+    fn ctrl_c_quits_in_every_mode() {
         for keys in ["", "/", "r", "?"] {
             let mut app = app();
             press(&mut app, keys);

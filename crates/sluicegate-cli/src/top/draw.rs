@@ -1,4 +1,4 @@
-//! The live view on a terminal.
+//! Draws the live view with ratatui. Reads [`App`], changes nothing.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -9,6 +9,7 @@ use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Sparkline, Table, Tab
 use super::app::{App, Mode, Tab};
 use super::status::rate;
 
+/// Draws the whole screen; works for every size of a terminal.
 pub fn draw(app: &App, frame: &mut Frame) {
     let areas = Layout::vertical([
         Constraint::Length(2),
@@ -36,17 +37,18 @@ const ALLOWED: Style = Style::new().fg(Color::Green);
 const DENIED: Style = Style::new().fg(Color::LightRed);
 const QUIET: Style = Style::new().fg(Color::DarkGray);
 
+/// Health, configuration and store, in two lines.
 fn headline(app: &App) -> Vec<Line<'_>> {
     let state = match (&app.error, app.status.is_degraded) {
-        (Some(_), _) => Span::styled("● no answer", DENIED),
+        (Some(_), _) => Span::styled("● no response", DENIED),
         (None, true) => Span::styled("● store degraded", DENIED),
         (None, false) => Span::styled("● healthy", ALLOWED),
     };
     let facts = format!(
         "  config {}  {}  {}",
         app.status.config,
-        several(app.status.replicas as u64, "replica"),
-        several(app.status.connections, "connection")
+        plural(app.status.replicas as u64, "replica"),
+        plural(app.status.connections, "connection")
     );
     let store = match &app.error {
         Some(error) => Span::styled(error.as_str(), DENIED),
@@ -64,7 +66,7 @@ fn headline(app: &App) -> Vec<Line<'_>> {
     ]
 }
 
-/// Two rows of bars, the newest at the right end.
+/// Allowed and denied requests per second as bars, the newest at the right end.
 fn draw_traffic(app: &App, frame: &mut Frame, area: Rect) {
     let rows = Layout::vertical([Constraint::Length(2), Constraint::Length(2)]).areas::<2>(area);
     let series = [
@@ -91,12 +93,13 @@ fn draw_traffic(app: &App, frame: &mut Frame, area: Rect) {
     }
 }
 
+/// Names of the tabs, the current one reversed, and the filter.
 fn tab_line(app: &App) -> Line<'_> {
     let tabs = Tab::ALL.iter().flat_map(|tab| {
         let name = match tab {
             Tab::Keys => format!(" keys by {} ", app.by.name()),
             Tab::Limits => " limits ".to_owned(),
-            Tab::Orders => format!(" orders ({}) ", app.status.orders.len()),
+            Tab::Orders => format!(" bans and overrides ({}) ", app.status.orders.len()),
         };
         [
             if *tab == app.tab {
@@ -161,7 +164,13 @@ fn draw_limits(app: &App, frame: &mut Frame, area: Rect) {
         Constraint::Length(BARS),
     ];
     let table = Table::new(rows, widths).header(header(
-        &["limit", "mode", "allowed/s", "denied/s", "denied lately"],
+        &[
+            "limit",
+            "mode",
+            "allowed/s",
+            "denied/s",
+            "denied, last seconds",
+        ],
         2,
     ));
     frame.render_widget(table, area);
@@ -182,10 +191,10 @@ fn bars(values: &[u64], width: usize) -> String {
     shown.iter().map(bar).collect()
 }
 
-/// Names over columns; numbers begin at `numbers_from`.
+/// Column names; columns from `numbers_from` on hold numbers and are aligned to the right.
 fn header<'a>(names: &[&'a str], numbers_from: usize) -> Row<'a> {
     let cells = names.iter().enumerate().map(|(at, name)| {
-        let is_number = at >= numbers_from && *name != "denied lately";
+        let is_number = at >= numbers_from && *name != "denied, last seconds";
         Cell::from(if is_number {
             Line::from(*name).right_aligned()
         } else {
@@ -207,20 +216,20 @@ fn draw_orders(app: &App, frame: &mut Frame, area: Rect) {
 }
 
 /// `1 replica`, `2 replicas`.
-fn several(number: u64, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+fn plural(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
+/// The question, the last notice, or the most useful keys.
 fn footline(app: &App) -> Line<'_> {
     match (&app.mode, &app.notice) {
-        (Mode::ConfirmReset { text, .. }, _) => Line::from(format!(
-            "reset {text}? y resets it, any other key leaves it"
-        ))
-        .reversed(),
-        (Mode::EditFilter, _) => Line::styled("enter keeps the filter, esc takes it back", QUIET),
+        (Mode::ConfirmReset { text, .. }, _) => {
+            Line::from(format!("reset {text}? y resets it, any other key cancels")).reversed()
+        }
+        (Mode::EditFilter, _) => Line::styled("enter keeps the filter, esc clears it", QUIET),
         (_, Some(news)) => Line::from(news.as_str()),
         _ => Line::styled(
-            "q quit  tab switch  / filter  s sort  r reset  ? help",
+            "q quit  tab next page  / filter  s sort  r reset  ? help",
             QUIET,
         ),
     }
@@ -229,17 +238,17 @@ fn footline(app: &App) -> Line<'_> {
 fn draw_help(frame: &mut Frame) {
     let lines = [
         "q, esc      quit",
-        "tab         keys, limits, orders",
+        "tab         next page: keys, limits, bans and overrides",
         "up, down    select a key (also k, j)",
         "/           show only keys that contain a text",
-        "s           most denied, or most requests",
-        "r           reset the selected key; asks first",
+        "s           sort by denials or by requests",
+        "r           reset the selected key, after a question",
         "",
-        "any key closes this",
+        "any key closes this help",
     ];
     let area = frame
         .area()
-        .centered(Constraint::Length(52), Constraint::Length(10))
+        .centered(Constraint::Length(58), Constraint::Length(10))
         .intersection(frame.area());
     frame.render_widget(Clear, area);
     frame.render_widget(
@@ -299,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn every_tab_and_question_has_its_place() {
+    fn every_tab_and_every_question_is_drawn() {
         let mut app = app();
         app.tab = Tab::Limits;
         assert!(screen(&app, 100, 24).contains("sign-in"));
@@ -311,7 +320,7 @@ mod tests {
         };
         assert!(screen(&app, 100, 24).contains("reset x? y resets it"));
         app.mode = Mode::Help;
-        assert!(screen(&app, 100, 24).contains("any key closes this"));
+        assert!(screen(&app, 100, 24).contains("any key closes this help"));
         app.update(Err("http://127.0.0.1:9090: connection refused".to_owned()));
         assert!(screen(&app, 100, 24).contains("connection refused"));
     }

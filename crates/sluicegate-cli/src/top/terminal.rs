@@ -1,4 +1,5 @@
-//! The live view: asks in one thread, shows and listens in the other.
+//! The live view on a terminal. One thread polls the admin API, the other draws and reads keys, so a slow
+//! server never blocks the keyboard.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
@@ -14,47 +15,49 @@ use crate::FINE;
 use crate::admin_client::{AdminClient, path_of};
 use crate::sanitize::sanitize;
 
-/// How often the door is asked.
+/// Pause between two requests.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// How soon a key press or an answer is seen.
+/// Longest delay until a response is drawn.
 const EVENT_WAIT: Duration = Duration::from_millis(50);
 
-/// Runs until somebody has seen enough.
-pub fn run(remote: AdminClient, url: String, question: TopQuery) -> Result<u8, String> {
-    let app = App::new(url, question.by);
+/// Runs until the user quits.
+pub fn run(client: AdminClient, url: String, query: TopQuery) -> Result<u8, String> {
+    let app = App::new(url, query.by);
     let (command_sender, commands) = channel();
     let (result_sender, results) = channel();
-    // It ends with the process: an answer that is waited for keeps nobody here.
-    std::thread::spawn(move || poll_loop(&remote, question, &commands, &result_sender));
-    let mut terminal = ratatui::try_init().map_err(|error| format!("the terminal: {error}"))?;
+    // Not joined: a request that is still waiting must not delay the exit.
+    std::thread::spawn(move || poll_loop(&client, query, &commands, &result_sender));
+    let mut terminal = ratatui::try_init().map_err(|error| format!("terminal: {error}"))?;
     let ended = screen_loop(app, &mut terminal, &command_sender, &results);
     ratatui::restore();
     ended
         .map(|()| FINE)
-        .map_err(|error| format!("the terminal: {error}"))
+        .map_err(|error| format!("terminal: {error}"))
 }
 
-/// What the asking thread is told.
+/// Message to the polling thread.
 enum PollCommand {
     Sort(super::Order),
     Reset { limit: String, parts: Vec<String> },
 }
 
-/// What it tells.
+/// Message from the polling thread.
 enum PollResult {
     Status(Result<StatusReport, String>),
     Notice(String),
 }
 
+/// Fetches the status every [`POLL_INTERVAL`] and carries out commands in between, until the receiver is
+/// gone.
 fn poll_loop(
-    remote: &AdminClient,
-    mut question: TopQuery,
+    client: &AdminClient,
+    mut query: TopQuery,
     commands: &Receiver<PollCommand>,
     results: &Sender<PollResult>,
 ) {
     loop {
         if results
-            .send(PollResult::Status(fetch_status(remote, &question)))
+            .send(PollResult::Status(fetch_status(client, &query)))
             .is_err()
         {
             return;
@@ -62,29 +65,31 @@ fn poll_loop(
         match commands.recv_timeout(POLL_INTERVAL) {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
-            Ok(PollCommand::Sort(by)) => question.by = by,
+            Ok(PollCommand::Sort(by)) => query.by = by,
             Ok(PollCommand::Reset { limit, parts }) => {
-                let _ = results.send(PollResult::Notice(reset(remote, &limit, &parts)));
+                let _ = results.send(PollResult::Notice(reset(client, &limit, &parts)));
             }
         }
     }
 }
 
-fn reset(remote: &AdminClient, limit: &str, parts: &[String]) -> String {
+/// Resets a key and returns the text for the bottom line.
+fn reset(client: &AdminClient, limit: &str, parts: &[String]) -> String {
     let path = path_of(
         "/v1/keys",
         std::iter::once(limit).chain(parts.iter().map(String::as_str)),
     );
     let by = std::env::var("USER").unwrap_or_else(|_| "operator".to_owned());
-    match remote.delete(
+    match client.delete(
         &path,
         Some(&json!({ "by": by, "reason": "sluicegate top" })),
     ) {
-        Ok(answer) => format!("{} is reset", crate::admin_args::text(&answer["text"])),
-        Err(why) => sanitize(&why),
+        Ok(response) => format!("{} is reset", crate::admin_args::text(&response["text"])),
+        Err(error) => sanitize(&error),
     }
 }
 
+/// Draws after every change and handles keys until the user quits.
 fn screen_loop(
     mut app: App,
     terminal: &mut DefaultTerminal,
@@ -93,9 +98,9 @@ fn screen_loop(
 ) -> std::io::Result<()> {
     let mut has_changed = true;
     loop {
-        for report in results.try_iter() {
+        for result in results.try_iter() {
             has_changed = true;
-            match report {
+            match result {
                 PollResult::Status(status) => app.update(status),
                 PollResult::Notice(notice) => app.notice = Some(notice),
             }
@@ -113,7 +118,7 @@ fn screen_loop(
         if key.kind == KeyEventKind::Release {
             continue;
         }
-        // Nobody is left to run an errand only when the process ends.
+        // Sending fails only when the polling thread has ended, which happens when the process ends.
         match app.press(key) {
             AppAction::Nothing => {}
             AppAction::Quit => return Ok(()),
