@@ -51,7 +51,7 @@ usage: cargo xtask bench local [OPTION…]
   --only TEXT      loads and sections whose name contains TEXT: hot, 10,000, uniform, zipf, 10 M, new keys,
                    bytes, instructions; never writes the page
   --no-callgrind   do not count instructions
-  --no-write       print the tables and leave docs/performance-targets.md alone
+  --no-write       print the tables and leave docs/performance.md alone
   --help           this text
 
 exit code: 0 when everything ran, whatever the figures; 1 when something could not be measured; 2 for the command line

@@ -19,7 +19,7 @@ usage: cargo xtask bench proxy [OPTION…]
                    idle, quota from outside; never writes the page
   --envoy PATH     Envoy's program, otherwise that on the PATH
   --sluicegate PATH  our program, otherwise the one beside this bench
-  --no-write       print the tables and leave docs/performance-targets.md alone
+  --no-write       print the tables and leave docs/performance.md alone
   --help           this text
 
 A contestant whose program is missing is left out and named at the end, and the page is not written.

@@ -39,7 +39,7 @@ usage: cargo xtask bench redis [OPTION…]
   --only TEXT      loads and sections whose name contains TEXT: cold keys, hot key, allowed, denied, 1 caller, 64, 512,
                    bytes; never writes the page
   --multi-thread   the contestants on a runtime with a thread per core, instead of one thread; never writes the page
-  --no-write       print the tables and leave docs/performance-targets.md alone
+  --no-write       print the tables and leave docs/performance.md alone
   --help           this text
 
 exit code: 0 when everything ran, whatever the figures; 1 when something could not be measured; 2 for the command line
