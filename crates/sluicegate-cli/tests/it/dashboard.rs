@@ -120,7 +120,9 @@ fn the_store_is_seen_to_go_and_to_come_back() {
     redis.kill();
     browser.wait_for("document.querySelector('#state').textContent === 'store degraded'");
     browser.wait_for("document.querySelector('#nodes li').dataset.up === 'false'");
-    browser.wait_for("document.querySelector('#timeline-text').textContent.startsWith('Unavailable for')");
+    browser.wait_for(
+        "document.querySelector('#timeline-text').textContent.startsWith('Unavailable for')",
+    );
     browser.picture("store-degraded");
     redis.restart();
     browser.wait_for("document.querySelector('#state').textContent === 'healthy'");
@@ -341,9 +343,7 @@ fn the_page_opens_with_the_token_and_with_no_other() {
     assert_eq!(browser.text("#config"), "–", "nothing is shown before");
     browser.fill("#token-dialog [name=token]", "0123456789abcdef-wrong");
     browser.press("\u{e007}");
-    browser.wait_for(
-        "document.querySelector('#token-wrong').textContent === 'Wrong token.'",
-    );
+    browser.wait_for("document.querySelector('#token-wrong').textContent === 'Wrong token.'");
     browser.fill("#token-dialog [name=token]", "0123456789abcdef-right");
     browser.press("\u{e007}");
     browser.wait_for("document.querySelector('#config').textContent.startsWith('version')");
