@@ -116,6 +116,7 @@ pub fn run(arguments: &Explain) -> u8 {
 /// The JSON of the explanation, from a running Sluicegate or from a configuration.
 fn explain(arguments: &Explain) -> Result<Value, String> {
     let request = request_json(arguments)?;
+    // A running Sluicegate knows its counters, bans and overrides; a configuration alone does not.
     if let Some(url) = &arguments.url {
         let client = AdminClient::with_token_file(url.clone(), arguments.token_file.as_deref())?;
         return client.post("/v1/explain", &request);
@@ -138,6 +139,7 @@ fn explain(arguments: &Explain) -> Result<Value, String> {
 fn request_json(arguments: &Explain) -> Result<Value, String> {
     let (host, path) = host_and_path(&arguments.target)?;
     let mut headers = Map::new();
+    // A Host header wins over the host of the URL, as in curl.
     let mut named_host = None;
     for line in &arguments.headers {
         let (name, value) = line
@@ -191,6 +193,7 @@ fn host_and_path(target: &str) -> Result<(Option<String>, String), String> {
     if !matches!(scheme, "http" | "https" | "ws" | "wss") {
         return Err(format!("{target:?}: must begin with http:// or https://"));
     }
+    // The host ends at the path, the query or the fragment, whichever comes first.
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (host, path) = rest.split_at(end);
     let path = if path.starts_with('/') {

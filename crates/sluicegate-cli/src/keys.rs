@@ -148,6 +148,7 @@ fn counter_lines(state: &Value) -> String {
         "none".to_owned()
     };
     let mut lines = format!("{}\n", text(&state["text"]));
+    // An unlimited counter has no capacity, and so nothing is left or refilled.
     let left = format!(
         "{} of {}",
         number(&state["remaining"]),

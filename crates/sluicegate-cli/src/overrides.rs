@@ -47,6 +47,7 @@ impl OrderArgs {
                 .admin
                 .run(|client| client.get("/v1/orders").map(of_this_kind), as_text);
         }
+        // An id is unique among bans and overrides, so one path ends both.
         if let Some(id) = &self.end {
             let path = path_of("/v1/orders", [id.as_str()]);
             let body = self.body(json!({}));

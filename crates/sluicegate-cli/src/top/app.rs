@@ -64,14 +64,14 @@ pub enum Mode {
 /// Action that a key press asks of the terminal loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AppAction {
+    /// Nothing beyond drawing again.
     Nothing,
+    /// Restore the terminal and exit.
     Quit,
     /// Fetch the keys in the new order.
     Sort,
-    Reset {
-        limit: String,
-        parts: Vec<String>,
-    },
+    /// Reset the counter with this limit and these key parts.
+    Reset { limit: String, parts: Vec<String> },
 }
 
 impl App {
@@ -99,6 +99,7 @@ impl App {
             }
             Err(error) => self.error = Some(error),
         }
+        // Fewer keys than before: the selection must stay inside.
         self.selected = self.selected.min(self.keys().count().saturating_sub(1));
     }
 
@@ -123,6 +124,7 @@ impl App {
         }
     }
 
+    /// Moves the selection, switches tabs and opens the other modes.
     fn browse(&mut self, key: KeyCode) -> AppAction {
         let last = self.keys().count().saturating_sub(1);
         match key {

@@ -33,6 +33,7 @@ pub fn draw(app: &App, frame: &mut Frame) {
     }
 }
 
+/// Colours of the whole view: green for allowed, red for denied, grey for labels.
 const ALLOWED: Style = Style::new().fg(Color::Green);
 const DENIED: Style = Style::new().fg(Color::LightRed);
 const QUIET: Style = Style::new().fg(Color::DarkGray);
@@ -81,6 +82,7 @@ fn draw_traffic(app: &App, frame: &mut Frame, area: Rect) {
             Paragraph::new(vec![Line::styled(name, QUIET), figure]),
             label,
         );
+        // One column per second: the newest values that fit, moved to the right end.
         let shown = &values[values.len().saturating_sub(usize::from(line.width))..];
         let empty = usize::from(line.width) - shown.len();
         let padded = std::iter::repeat_n(0, empty).chain(shown.iter().copied());
@@ -118,6 +120,7 @@ fn tab_line(app: &App) -> Line<'_> {
     tabs.chain([filter]).collect()
 }
 
+/// The keys that match the filter, with the selected one reversed.
 fn draw_keys(app: &App, frame: &mut Frame, area: Rect) {
     let rows = app.keys().map(|key| {
         let denied = Cell::from(Line::from(key.denied.to_string()).right_aligned());
@@ -144,6 +147,7 @@ fn draw_keys(app: &App, frame: &mut Frame, area: Rect) {
     frame.render_stateful_widget(table, area, &mut state);
 }
 
+/// One row per limit: its current rates, and its denials as bars.
 fn draw_limits(app: &App, frame: &mut Frame, area: Rect) {
     const BARS: u16 = 40;
     let right = |values: &[u64]| Line::from(rate(values).to_string()).right_aligned();
@@ -204,6 +208,7 @@ fn header<'a>(names: &[&'a str], numbers_from: usize) -> Row<'a> {
     Row::new(cells.collect::<Vec<_>>()).style(QUIET)
 }
 
+/// Bans and overrides in force, one line each.
 fn draw_orders(app: &App, frame: &mut Frame, area: Rect) {
     let lines: Vec<Line> = match app.status.orders.as_slice() {
         [] => vec![Line::styled("no bans and no overrides", QUIET)],
@@ -235,6 +240,7 @@ fn footline(app: &App) -> Line<'_> {
     }
 }
 
+/// The list of keys, in a box over the middle of the screen.
 fn draw_help(frame: &mut Frame) {
     let lines = [
         "q, esc      quit",

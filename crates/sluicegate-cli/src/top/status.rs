@@ -22,7 +22,9 @@ pub struct StatusReport {
     pub is_degraded: bool,
     /// Version and the first digits of the hash.
     pub config: String,
+    /// Replicas that share the store, this one included.
     pub replicas: usize,
+    /// Open client connections of the proxy.
     pub connections: u64,
     /// Kind, state and latency of the store, in one line.
     pub store: String,
@@ -39,6 +41,7 @@ pub struct StatusReport {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LimitRates {
     pub name: String,
+    /// `enforce` or `shadow`.
     pub mode: String,
     pub allowed: Vec<u64>,
     pub denied: Vec<u64>,
@@ -47,6 +50,7 @@ pub struct LimitRates {
 /// One key and its estimated counts over the last minutes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KeyCounts {
+    /// The key as it is shown: limit, colon, escaped parts.
     pub text: String,
     pub requests: u64,
     pub denied: u64,

@@ -37,13 +37,17 @@ pub fn run(client: AdminClient, url: String, query: TopQuery) -> Result<u8, Stri
 
 /// Message to the polling thread.
 enum PollCommand {
+    /// Fetch the keys in this order from now on.
     Sort(super::Order),
+    /// Delete this counter, then report the result as a notice.
     Reset { limit: String, parts: Vec<String> },
 }
 
 /// Message from the polling thread.
 enum PollResult {
+    /// The result of one request.
     Status(Result<StatusReport, String>),
+    /// The result of a command, for the bottom line.
     Notice(String),
 }
 
