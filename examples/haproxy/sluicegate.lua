@@ -1,15 +1,14 @@
--- Asks Sluicegate about a request: it goes on with 200, and anything else is the answer to the client.
+-- Asks Sluicegate for a decision about a request. On 200 the request is forwarded; any other response goes to the client.
 
-local QUESTION = "http://sluicegate/v1/authorize/forward-auth"
+local URL = "http://sluicegate/v1/authorize/forward-auth"
 
--- Headers of the client that are part of a key or hold its credentials. What it says about itself in
--- X-Forwarded-* is not among them.
+-- Client headers that are part of a key or hold credentials. X-Forwarded-* is never copied from the client.
 local PASSED_ON = { "authorization", "x-api-key" }
 
--- Headers of an answer that concern the connection it came on.
+-- Response headers that belong to the connection and are not copied.
 local NOT_COPIED = { ["connection"] = true, ["content-length"] = true, ["transfer-encoding"] = true, ["x-answered"] = true }
 
-local function question(txn)
+local function decision_headers(txn)
     local headers = {
         ["x-forwarded-method"] = { txn.sf:method() },
         ["x-forwarded-uri"] = { txn.sf:pathq() },
@@ -25,9 +24,9 @@ local function question(txn)
     return headers
 end
 
-local function refuse(txn, answer)
-    local reply = txn:reply({ status = answer.status, body = answer.body })
-    for name, values in pairs(answer.headers) do
+local function reject(txn, response)
+    local reply = txn:reply({ status = response.status, body = response.body })
+    for name, values in pairs(response.headers) do
         if not NOT_COPIED[name] then
             for _, value in pairs(values) do
                 reply:add_header(name, value)
@@ -39,12 +38,12 @@ end
 
 core.register_action("sluicegate", { "http-req" }, function(txn)
     local client = core.httpclient()
-    local answer = client:get({ url = QUESTION, dst = "abns@sluicegate", headers = question(txn), timeout = 2000 })
-    if not answer.headers or not answer.headers["x-answered"] then
+    local response = client:get({ url = URL, dst = "abns@sluicegate", headers = decision_headers(txn), timeout = 2000 })
+    if not response.headers or not response.headers["x-answered"] then
         txn:set_var("txn.sluicegate_away", true)
-    elseif answer.status ~= 200 then
-        refuse(txn, answer)
-    elseif answer.headers["ratelimit"] then
-        txn:set_var("txn.sluicegate_ratelimit", answer.headers["ratelimit"][0])
+    elseif response.status ~= 200 then
+        reject(txn, response)
+    elseif response.headers["ratelimit"] then
+        txn:set_var("txn.sluicegate_ratelimit", response.headers["ratelimit"][0])
     end
 end)

@@ -1,4 +1,4 @@
-//! Keeps the figures of the last run in `docs/performance.md`, between two markers.
+//! Keeps the figures of the last run in `docs/performance-targets.md`, between two markers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,10 +23,11 @@ pub struct Page<'a> {
 /// Puts the figures into the page and the plot beside it; the rest of the page stays as it is.
 pub fn write(page: &Page<'_>, plot: &str) -> Result<(), String> {
     let docs = root().join("docs");
-    let path = docs.join("performance.md");
+    let path = docs.join("performance-targets.md");
     let old = fs::read_to_string(&path).unwrap_or_else(|_| INTRODUCTION.to_string());
     let new = replaced(&old, page.bench, &page.to_markdown());
-    let failed = |error: std::io::Error| format!("docs/performance.md: cannot be written: {error}");
+    let failed =
+        |error: std::io::Error| format!("docs/performance-targets.md: cannot be written: {error}");
     fs::create_dir_all(&docs).map_err(failed)?;
     fs::write(docs.join(page.plot()), plot).map_err(failed)?;
     fs::write(path, new).map_err(failed)

@@ -1,4 +1,6 @@
-//! `sluicegate check`: looks for mistakes in a configuration, and says what it would enforce.
+//! `sluicegate check`: validates a configuration and prints in sentences what it enforces.
+//!
+//! `serve` and `explain` load their configuration through [`read`] too, so all three accept the same files.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -8,6 +10,7 @@ use sluicegate_server::Loaded;
 
 use crate::{FAILED, FINE};
 
+/// Prints the sentences to standard output, or every mistake to standard error.
 pub fn run(path: Option<&Path>) -> u8 {
     match read(path) {
         Ok(loaded) => {
@@ -25,7 +28,7 @@ pub fn run(path: Option<&Path>) -> u8 {
     }
 }
 
-/// The configuration of a file, or the built-in one; else everything that is wrong with it.
+/// Loads a file, or the built-in configuration. The error holds every mistake, not only the first.
 pub fn read(path: Option<&Path>) -> Result<Loaded, Mistakes> {
     let source = match path {
         None => Source::embedded(),
@@ -38,7 +41,7 @@ pub fn read(path: Option<&Path>) -> Result<Loaded, Mistakes> {
     })
 }
 
-/// Shows what is wrong, with the lines it is in.
+/// Prints every mistake with the line of the file it is in; in colour on a terminal.
 pub fn show(mistakes: &Mistakes) {
     eprintln!("{}", mistakes.render(std::io::stderr().is_terminal()));
 }

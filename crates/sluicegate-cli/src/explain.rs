@@ -1,42 +1,47 @@
-//! `sluicegate explain`: which limits a request meets, why, and what they would say. Nothing is charged.
+//! `sluicegate explain`: shows which limits apply to a request, why, and whether it would pass. Nothing
+//! is charged.
+//!
+//! The request becomes the JSON of `POST /v1/explain`. With `--url` a running Sluicegate answers it;
+//! otherwise the same code answers it here from a configuration, with every counter full.
 
 use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use crate::plain::plain;
-use crate::remote::{AdminUrl, Remote};
+use crate::admin_client::{AdminClient, AdminUrl};
+use crate::sanitize::sanitize;
 use crate::{FAILED, FINE, check};
 
-/// A request, described as for curl, and whom to ask about it.
+/// Arguments of `sluicegate explain`: a request, described as for curl, and where to look.
 #[derive(Args)]
 pub struct Explain {
-    /// The request's URL, or its path alone.
+    /// URL of the request, or only its path
     #[arg(value_name = "URL")]
     target: String,
-    /// Its method; GET if nothing is said, and POST with data.
+    /// Method [default: GET, or POST with --data]
     #[arg(short = 'X', long = "request", value_name = "METHOD")]
     method: Option<String>,
-    /// A line of its header; may be repeated.
+    /// Header field; repeatable
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
     headers: Vec<String>,
-    /// The address it comes from.
+    /// Client address
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     client_ip: String,
-    /// Who it is from, as an API key or a token would say; with --url, one in a header is verified.
+    /// Id of the caller, as an API key or token would prove it. With --url, a credential in a header is
+    /// verified instead
     #[arg(long, value_name = "ID")]
     principal: Option<String>,
-    /// A claim of that caller; may be repeated.
+    /// Claim of that caller; repeatable
     #[arg(long = "claim", value_name = "NAME=VALUE", requires = "principal")]
     claims: Vec<String>,
-    /// An entry of a descriptor, for limits of Envoy's kind; may be repeated.
+    /// Entry of an Envoy descriptor; repeatable
     #[arg(long = "descriptor", value_name = "NAME=VALUE")]
     descriptors: Vec<String>,
-    /// The units it costs.
+    /// Cost of the request in units
     #[arg(long, value_name = "UNITS", default_value_t = 1)]
     cost: u32,
-    /// The configuration to go by, with every counter full; without one, the built-in default.
+    /// Configuration to use, with every counter full [default: the built-in configuration]
     #[arg(
         short,
         long,
@@ -45,26 +50,28 @@ pub struct Explain {
         conflicts_with = "url"
     )]
     config: Option<PathBuf>,
-    /// The operator's door of a running Sluicegate, which knows what the counters hold now, such as http://127.0.0.1:9090.
+    /// Admin address of a running Sluicegate, such as http://127.0.0.1:9090: uses its counters, bans
+    /// and overrides
     #[arg(long, value_name = "URL")]
     url: Option<AdminUrl>,
-    /// The file with the token of that door.
+    /// File with its admin token, as in `admin.token_file`; not needed on loopback
     #[arg(long, env = "SLUICEGATE_ADMIN_TOKEN_FILE", value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Print JSON.
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    curl: Curl,
+    curl: CurlArgs,
 }
 
-/// What a line of curl may hold besides, so that it can be taken as it is.
+/// Options of curl that are accepted, so that `curl` in a command line can be replaced by
+/// `sluicegate explain`. The hidden ones have no effect.
 #[derive(Args)]
-struct Curl {
-    /// Something to send; what it is makes no difference.
+struct CurlArgs {
+    /// Body of the request; only its presence matters
     #[arg(short = 'd', long = "data", aliases = ["data-raw", "data-binary", "data-urlencode"], value_name = "DATA")]
     data: Vec<String>,
-    /// Only the header of the answer is wanted: the method is HEAD.
+    /// Use the method HEAD
     #[arg(short = 'I', long = "head", conflicts_with = "data")]
     head: bool,
     #[arg(short = 's', long, hide = true)]
@@ -82,7 +89,7 @@ struct Curl {
 }
 
 impl Explain {
-    /// As curl chooses it.
+    /// The method that curl would use.
     fn method(&self) -> &str {
         match &self.method {
             Some(method) => method,
@@ -93,23 +100,26 @@ impl Explain {
     }
 }
 
+/// Prints the explanation. A request that would be denied is not an error: the exit code is 0.
 pub fn run(arguments: &Explain) -> u8 {
-    match explained(arguments) {
+    match explain(arguments) {
         Ok(explanation) if arguments.json => println!("{explanation:#}"),
-        Ok(explanation) => print!("{}", in_words(arguments, &explanation)),
-        Err(why) => {
-            eprintln!("sluicegate: {why}");
+        Ok(explanation) => print!("{}", as_text(arguments, &explanation)),
+        Err(error) => {
+            eprintln!("sluicegate: {error}");
             return FAILED;
         }
     }
     FINE
 }
 
-fn explained(arguments: &Explain) -> Result<Value, String> {
-    let question = question(arguments)?;
+/// The JSON of the explanation, from a running Sluicegate or from a configuration.
+fn explain(arguments: &Explain) -> Result<Value, String> {
+    let request = request_json(arguments)?;
+    // A running Sluicegate knows its counters, bans and overrides; a configuration alone does not.
     if let Some(url) = &arguments.url {
-        let remote = Remote::with_token_file(url.clone(), arguments.token_file.as_deref())?;
-        return remote.post("/v1/explain", &question);
+        let client = AdminClient::with_token_file(url.clone(), arguments.token_file.as_deref())?;
+        return client.post("/v1/explain", &request);
     }
     let loaded =
         check::read(arguments.config.as_deref()).map_err(|mistakes| mistakes.to_string())?;
@@ -117,18 +127,19 @@ fn explained(arguments: &Explain) -> Result<Value, String> {
         .enable_all()
         .build();
     let runtime = runtime.map_err(|error| error.to_string())?;
-    let question = question.to_string();
+    let request = request.to_string();
     let explanation = runtime.block_on(sluicegate_server::explain_offline(
         loaded.config,
-        question.as_bytes(),
+        request.as_bytes(),
     ))?;
     serde_json::to_value(explanation).map_err(|error| error.to_string())
 }
 
-/// The question in the words of `/v1/check`.
-fn question(arguments: &Explain) -> Result<Value, String> {
+/// The request body, in the format of `/v1/check`.
+fn request_json(arguments: &Explain) -> Result<Value, String> {
     let (host, path) = host_and_path(&arguments.target)?;
     let mut headers = Map::new();
+    // A Host header wins over the host of the URL, as in curl.
     let mut named_host = None;
     for line in &arguments.headers {
         let (name, value) = line
@@ -141,7 +152,7 @@ fn question(arguments: &Explain) -> Result<Value, String> {
         };
         if before.is_some() {
             return Err(format!(
-                "-H {name}: is there twice; whom such a request is from, nobody can say: say it once"
+                "-H {name}: given twice, which makes the caller ambiguous; give it once"
             ));
         }
     }
@@ -158,6 +169,7 @@ fn question(arguments: &Explain) -> Result<Value, String> {
     Ok(json!({ "subject": subject, "cost": arguments.cost }))
 }
 
+/// Parses the values of an option of the form NAME=VALUE.
 fn pairs(option: &str, words: &[String]) -> Result<Map<String, Value>, String> {
     let pair = |word: &String| match word.split_once('=') {
         Some((name, value)) => Ok((name.to_owned(), Value::from(value))),
@@ -168,6 +180,7 @@ fn pairs(option: &str, words: &[String]) -> Result<Map<String, Value>, String> {
     words.iter().map(pair).collect()
 }
 
+/// Splits a URL into host and path. A path alone has no host.
 fn host_and_path(target: &str) -> Result<(Option<String>, String), String> {
     let Some((scheme, rest)) = target.split_once("://") else {
         return match target.starts_with('/') {
@@ -180,6 +193,7 @@ fn host_and_path(target: &str) -> Result<(Option<String>, String), String> {
     if !matches!(scheme, "http" | "https" | "ws" | "wss") {
         return Err(format!("{target:?}: must begin with http:// or https://"));
     }
+    // The host ends at the path, the query or the fragment, whichever comes first.
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (host, path) = rest.split_at(end);
     let path = if path.starts_with('/') {
@@ -190,27 +204,34 @@ fn host_and_path(target: &str) -> Result<(Option<String>, String), String> {
     Ok((Some(host.to_owned()), path))
 }
 
+/// Longest line of the output, in characters.
 const WIDTH: usize = 100;
 
-fn in_words(arguments: &Explain, explanation: &Value) -> String {
-    let text = |value: &Value| value.as_str().map(plain).unwrap_or_default();
+/// The request, the summary, and one paragraph per limit with a mark before it: `pass`, `deny`, `shadow`
+/// (would deny, but is not enforced), `?` (unknown) or `-` (does not apply).
+fn as_text(arguments: &Explain, explanation: &Value) -> String {
+    let text = |value: &Value| value.as_str().map(sanitize).unwrap_or_default();
     let principal = explanation["principal"]
         .as_str()
         .map(|principal| format!(", {principal}"))
         .unwrap_or_default();
-    let who = format!(
+    let request = format!(
         "{} {} from {}{principal}",
         arguments.method(),
         arguments.target,
         arguments.client_ip
     );
-    let mut words = format!("{}\n{}\n\n", plain(&who), text(&explanation["summary"]));
+    let mut out = format!(
+        "{}\n{}\n\n",
+        sanitize(&request),
+        text(&explanation["summary"])
+    );
     let limits = explanation["limits"]
         .as_array()
         .map(Vec::as_slice)
         .unwrap_or_default();
     if limits.is_empty() {
-        words.push_str("There are no limits.\n");
+        out.push_str("The configuration has no limits.\n");
     }
     for limit in limits {
         let mark = match (
@@ -218,24 +239,24 @@ fn in_words(arguments: &Explain, explanation: &Value) -> String {
             limit["allowed"].as_bool(),
             limit["mode"].as_str(),
         ) {
-            (Some("charged"), Some(false), Some("shadow")) => "watch",
+            (Some("charged"), Some(false), Some("shadow")) => "shadow",
             (Some("charged"), Some(false), _) => "deny",
             (Some("charged" | "not_limited"), ..) => "pass",
             (Some("unknown"), ..) => "?",
             (Some("missing_key"), Some(false), _) => "deny",
             _ => "-",
         };
-        words.push_str(&wrapped(mark, &text(&limit["words"])));
+        out.push_str(&wrapped(mark, &text(&limit["words"])));
     }
     if arguments.url.is_none() {
-        words.push_str(
-            "\nCounters are taken as full. With --url of a running Sluicegate it tells what they hold now.\n",
+        out.push_str(
+            "\nThis assumes that every counter is full. With --url URL, the counters of a running Sluicegate are used.\n",
         );
     }
-    words
+    out
 }
 
-/// A mark, and text beside it in lines of a readable length.
+/// A mark, and text beside it, wrapped at [`WIDTH`].
 fn wrapped(mark: &str, text: &str) -> String {
     let indent = 8;
     let mut lines = vec![format!("{mark:>6}  ")];

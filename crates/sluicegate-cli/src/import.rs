@@ -1,4 +1,5 @@
-//! `sluicegate import`: another program's limits in our words.
+//! `sluicegate import`: converts another program's limits to our format. The conversion itself is
+//! `sluicegate_config::import`.
 
 use std::path::Path;
 
@@ -6,7 +7,8 @@ use sluicegate_config::{Source, import};
 
 use crate::{FAILED, FINE, check};
 
-/// The configuration goes to standard output, what differs beside it.
+/// Prints the configuration to standard output and each difference in meaning to standard error, so
+/// that the output can be redirected into a file.
 pub fn envoy_ratelimit(file: &Path) -> u8 {
     match Source::read(file).and_then(|source| import::envoy_ratelimit(&source)) {
         Ok(imported) => {

@@ -1,18 +1,21 @@
 //! The `sluicegate` binary: arguments in, exit code out.
+//!
+//! One file per command. Commands that talk to a running Sluicegate share [`admin_args`] (the
+//! options `--url`, `--token-file`, `--json`) and [`admin_client`] (the HTTP client of the admin API).
 
+mod admin_args;
+mod admin_client;
 mod check;
 #[cfg(test)]
-mod documented;
-mod door;
+mod doc_commands;
 mod explain;
 mod import;
 mod keys;
 mod man;
-mod orders;
-mod plain;
+mod overrides;
 mod ready;
 mod reload;
-mod remote;
+mod sanitize;
 mod serve;
 mod top;
 
@@ -21,83 +24,128 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+/// Decisions allocate little, but connections do: mimalloc is faster here than the system's allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Exact rate limits for HTTP services: an edge proxy, and what operators need around it.
+/// Exact rate limits for HTTP services: a proxy, a decision service, and the commands to operate both.
 #[derive(Parser)]
-#[command(name = "sluicegate", version, arg_required_else_help = true)]
+#[command(
+    name = "sluicegate",
+    version,
+    arg_required_else_help = true,
+    after_help = "Example:\n  sluicegate serve --config sluicegate.yaml"
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
 
+/// One variant per command. Its first doc line is the text of `--help`; every command has an example,
+/// which a test parses.
 #[derive(Subcommand)]
 enum Command {
-    /// Run the proxy. Without a file: on 127.0.0.1:8080, in front of a built-in server, ten requests a second per client.
+    /// Run the proxy, the decision service and the admin API
+    ///
+    /// Without a file it runs the built-in configuration: the proxy on 127.0.0.1:8080 in front of a
+    /// built-in echo server, ten requests a second for each client.
+    #[command(after_help = "Example:\n  sluicegate serve --config sluicegate.yaml")]
     Serve {
-        /// The configuration; read again when it changes.
+        /// The configuration file; changes to it are loaded while the program runs
         #[arg(short, long, env = "SLUICEGATE_CONFIG", value_name = "FILE")]
         config: Option<PathBuf>,
     },
-    /// Look for mistakes in a configuration, and say what it would enforce.
+    /// Validate a configuration and print what it enforces
+    #[command(after_help = "Example:\n  sluicegate check sluicegate.yaml")]
     Check {
-        /// The configuration; without one, the built-in default.
+        /// The configuration file [default: the built-in configuration]
         #[arg(env = "SLUICEGATE_CONFIG", value_name = "FILE")]
         config: Option<PathBuf>,
     },
-    /// Say which limits a request meets and why, what they would answer, and when it would pass.
+    /// Show which limits apply to a request, why, and whether it would pass
+    ///
+    /// Describe the request as for curl. Nothing is charged.
+    #[command(
+        after_help = "Example:\n  sluicegate explain -X POST https://shop.example/cart --client-ip 203.0.113.7 --config sluicegate.yaml\n  sluicegate explain https://shop.example/cart --url http://127.0.0.1:9090"
+    )]
     Explain(explain::Explain),
-    /// Put another program's limits into our words: prints a configuration, and what differs.
+    /// Convert another program's limits to our format
+    ///
+    /// Prints a configuration to standard output, and what differs to standard error.
+    #[command(
+        after_help = "Example:\n  sluicegate import envoy-ratelimit domain.yaml > sluicegate.yaml"
+    )]
     Import {
         #[command(subcommand)]
         program: Program,
     },
-    /// List counters of a running Sluicegate, by their keys.
+    /// List the counters of a running Sluicegate by their keys
+    #[command(after_help = "Example:\n  sluicegate keys per-client --contains 203.0.113")]
     Keys(keys::Keys),
-    /// Show a counter of a running Sluicegate: what is left, and when it is full again.
+    /// Show one counter of a running Sluicegate: units left, and when it is full again
+    #[command(after_help = "Example:\n  sluicegate inspect per-client 203.0.113.7")]
     Inspect(keys::Inspect),
-    /// Forget a counter of a running Sluicegate: the next request meets a full one.
+    /// Delete one counter of a running Sluicegate, so that its caller starts with a full quota
+    #[command(
+        after_help = "Example:\n  sluicegate reset per-client 203.0.113.7 --reason 'our mistake'"
+    )]
     Reset(keys::Reset),
-    /// Refuse an address, a network or a principal for a time, on all replicas.
-    Ban(orders::Ban),
-    /// Put another quota in a limit's place for a time, on all replicas.
-    Override(orders::Override),
-    /// Let a running Sluicegate read its configuration again.
+    /// Refuse an address, a network or a principal for a time, on all replicas
+    #[command(
+        after_help = "Example:\n  sluicegate ban 203.0.113.0/24 --for 1h --reason scraping\n  sluicegate ban --list"
+    )]
+    Ban(overrides::Ban),
+    /// Replace a limit's quota for a time, for one key or for all keys, on all replicas
+    #[command(
+        after_help = "Example:\n  sluicegate override per-client 203.0.113.7 --rate 100/s --for 1h --reason 'load test'\n  sluicegate override --list"
+    )]
+    Override(overrides::Override),
+    /// Reload the configuration of a running Sluicegate
+    #[command(after_help = "Example:\n  sluicegate reload --reason 'larger quota for the launch'")]
     Reload(reload::Reload),
-    /// Watch who is limited: rates, the busiest keys, the store and the orders in force.
+    /// Watch a running Sluicegate: request rates, the busiest keys, the store, bans and overrides
+    #[command(after_help = "Example:\n  sluicegate top\n  sluicegate top --once --by requests")]
     Top(top::Top),
-    /// Print the JSON Schema of the configuration.
+    /// Print the JSON Schema of the configuration
+    #[command(after_help = "Example:\n  sluicegate schema > sluicegate.schema.json")]
     Schema,
-    /// Print completions for a shell.
+    /// Print a completion script for a shell
+    #[command(
+        after_help = "Example:\n  sluicegate completions bash > /etc/bash_completion.d/sluicegate"
+    )]
     Completions {
-        /// Which shell.
+        /// The shell
         shell: clap_complete::Shell,
     },
-    /// Print the manual page.
+    /// Print the manual page
+    #[command(after_help = "Example:\n  sluicegate man --dir man1")]
     Man {
-        /// Write one page for each command into this directory instead.
+        /// Write one page per command into this directory instead
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
     },
-    /// Ask a running Sluicegate whether requests should come to it: for probes of containers.
+    /// Check that a running Sluicegate is ready for requests; for container probes
+    #[command(after_help = "Example:\n  sluicegate ready --deep --wait 10")]
     Ready(ready::Ready),
 }
 
-/// Programs whose limits can be read.
+/// Programs whose limits can be converted.
 #[derive(Subcommand)]
 enum Program {
-    /// The rate limit service of Envoy's own project: envoyproxy/ratelimit.
+    /// Envoy's reference rate limit service, envoyproxy/ratelimit
+    #[command(
+        after_help = "Example:\n  sluicegate import envoy-ratelimit domain.yaml > sluicegate.yaml"
+    )]
     EnvoyRatelimit {
-        /// One domain's file.
+        /// The file of one domain
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
 }
 
-/// Everything went as asked.
+/// Exit code of success.
 const FINE: u8 = 0;
-/// A configuration was refused, or something failed.
+/// Exit code of a refused configuration or a failed command. Clap itself exits with 2 on wrong usage.
 const FAILED: u8 = 1;
 
 fn main() -> ExitCode {
@@ -112,7 +160,7 @@ fn main() -> ExitCode {
         Command::Inspect(inspect) => inspect.run(),
         Command::Reset(reset) => reset.run(),
         Command::Ban(ban) => ban.run(),
-        Command::Override(order) => order.run(),
+        Command::Override(request) => request.run(),
         Command::Reload(reload) => reload.run(),
         Command::Top(top) => top.run(),
         Command::Schema => {

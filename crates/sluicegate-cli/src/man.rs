@@ -1,4 +1,4 @@
-//! `sluicegate man`: the manual pages.
+//! `sluicegate man`: the manual pages, made from the same text as `--help`.
 
 use std::path::Path;
 
@@ -7,7 +7,8 @@ use clap_mangen::Man;
 
 use crate::{FAILED, FINE};
 
-/// The page of the program to standard output, or one for each command into a directory.
+/// Prints the page of the program, or writes one page per command into a directory, which is created
+/// if it does not exist.
 pub fn run(command: Command, directory: Option<&Path>) -> u8 {
     let written = match directory {
         None => Man::new(command).render(&mut std::io::stdout()),

@@ -1,17 +1,18 @@
-//! `sluicegate ready`: asks a running Sluicegate whether requests should come to it. For probes in places where nothing else is.
+//! `sluicegate ready`: checks that a running Sluicegate is ready for requests. It is the probe of
+//! containers, whose image has neither a shell nor curl.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use crate::remote::{AdminUrl, Remote};
+use crate::admin_client::{AdminClient, AdminUrl};
 use crate::{FAILED, FINE};
 
-/// Whom to ask, and for how long.
+/// Arguments of `sluicegate ready`.
 #[derive(Args)]
 pub struct Ready {
-    /// The operator's door of a running Sluicegate: its `admin.listen`.
+    /// Admin address of the running Sluicegate: its `admin.listen`
     #[arg(
         long,
         env = "SLUICEGATE_ADMIN_URL",
@@ -19,22 +20,23 @@ pub struct Ready {
         value_name = "URL"
     )]
     url: AdminUrl,
-    /// The token of the door, in a file.
+    /// File with the admin token, as in `admin.token_file`; not needed on loopback
     #[arg(long, env = "SLUICEGATE_ADMIN_TOKEN_FILE", value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Ask the store, too.
+    /// Check the store too
     #[arg(long)]
     deep: bool,
-    /// Go on asking for so long while it is not ready.
+    /// Retry for this many seconds until it is ready
     #[arg(long, default_value_t = 0, value_name = "SECONDS")]
     wait: u16,
 }
 
-/// Between two questions.
-const PAUSE: Duration = Duration::from_millis(50);
+/// Pause between two attempts while waiting.
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 impl Ready {
-    /// The answer goes to standard output when it is ready, else the reason to standard error.
+    /// Prints the response of `/readyz` and exits with 0 when ready; otherwise prints the reason to
+    /// standard error and exits with 1.
     pub fn run(self) -> u8 {
         let path = if self.deep {
             "/readyz?deep=true"
@@ -42,20 +44,21 @@ impl Ready {
             "/readyz"
         };
         let deadline = Instant::now() + Duration::from_secs(self.wait.into());
-        let ask =
-            || Remote::with_token_file(self.url.clone(), self.token_file.as_deref())?.get(path);
-        let mut answer = ask();
-        while answer.is_err() && Instant::now() < deadline {
-            std::thread::sleep(PAUSE);
-            answer = ask();
+        let attempt = || {
+            AdminClient::with_token_file(self.url.clone(), self.token_file.as_deref())?.get(path)
+        };
+        let mut response = attempt();
+        while response.is_err() && Instant::now() < deadline {
+            std::thread::sleep(RETRY_PAUSE);
+            response = attempt();
         }
-        match answer {
-            Ok(answer) => {
-                println!("{answer}");
+        match response {
+            Ok(readiness) => {
+                println!("{readiness}");
                 FINE
             }
-            Err(why) => {
-                eprintln!("sluicegate: {why}");
+            Err(error) => {
+                eprintln!("sluicegate: {error}");
                 FAILED
             }
         }

@@ -1,25 +1,27 @@
-//! `sluicegate reload`: a running Sluicegate reads its configuration again, and says what became of it.
+//! `sluicegate reload`: makes a running Sluicegate reload its configuration, and prints the result.
 
 use clap::Args;
 use serde_json::Value;
 
-use crate::door::{Change, Door, text};
+use crate::admin_args::{AdminArgs, ChangeArgs, text};
 
+/// Arguments of `sluicegate reload`.
 #[derive(Args)]
 pub struct Reload {
     #[command(flatten)]
-    change: Change,
+    change: ChangeArgs,
     #[command(flatten)]
-    door: Door,
+    admin: AdminArgs,
 }
 
 impl Reload {
-    /// Mistakes in the file are told one by one; what ran before goes on.
+    /// Prints the version in force. A file with mistakes is an error that lists all of them; the running
+    /// configuration then stays.
     pub fn run(&self) -> u8 {
-        let in_words = |answer: &Value| format!("{}\n", text(&answer["result"]));
-        self.door.ask(
-            |remote| remote.post("/v1/reload", &self.change.signed()),
-            in_words,
+        let as_text = |response: &Value| format!("{}\n", text(&response["result"]));
+        self.admin.run(
+            |client| client.post("/v1/reload", &self.change.to_json()),
+            as_text,
         )
     }
 }

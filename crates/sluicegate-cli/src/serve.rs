@@ -1,4 +1,5 @@
-//! `sluicegate serve`: runs until it is told to end.
+//! `sluicegate serve`: loads the configuration, runs the server until a signal ends it, and prints at
+//! the start where everything listens. The server itself is `sluicegate_server::Program`.
 
 use std::path::PathBuf;
 
@@ -6,6 +7,7 @@ use sluicegate_server::{Program, Ready};
 
 use crate::{FAILED, FINE, check};
 
+/// Runs the server. Returns when a signal has ended it, or at once if it cannot start.
 pub fn run(path: Option<PathBuf>) -> u8 {
     let loaded = match check::read(path.as_deref()) {
         Ok(loaded) => loaded,
@@ -14,6 +16,7 @@ pub fn run(path: Option<PathBuf>) -> u8 {
             return FAILED;
         }
     };
+    // A reload reads the same file with the same environment as the start did.
     let read_again = {
         let path = path.clone();
         move || check::read(path.as_deref()).map_err(|mistakes| mistakes.to_string())
@@ -25,7 +28,7 @@ pub fn run(path: Option<PathBuf>) -> u8 {
         read_again: Box::new(read_again),
         log_filter,
     };
-    match program.run(|ready| introduce(ready, path.as_deref())) {
+    match program.run(|ready| print_addresses(ready, path.as_deref())) {
         Ok(()) => FINE,
         Err(mistakes) => {
             mistakes
@@ -36,15 +39,16 @@ pub fn run(path: Option<PathBuf>) -> u8 {
     }
 }
 
-/// Where everything is, and something to try.
-fn introduce(ready: &Ready, path: Option<&std::path::Path>) {
+/// Prints the addresses, the limits in sentences, and a command to try. The last line begins with
+/// `try it:`, so that scripts know when the list is complete.
+fn print_addresses(ready: &Ready, path: Option<&std::path::Path>) {
     match path {
         Some(path) => println!(
-            "sluicegate: runs {}; changes to it are taken over",
+            "sluicegate: running with {}; changes to the file are loaded automatically",
             path.display()
         ),
         None => println!(
-            "sluicegate: runs the built-in configuration; give it yours with --config FILE"
+            "sluicegate: running the built-in configuration; use your own with --config FILE"
         ),
     }
     for address in &ready.proxy {
@@ -86,11 +90,11 @@ fn introduce(ready: &Ready, path: Option<&std::path::Path>) {
     } else if let Some(address) = ready.resp {
         println!("try it: redis-cli -u {redis}://{address} CL.THROTTLE me 15 30 60");
     } else if let Some(address) = ready.grpc {
-        let plain = if ready.is_decisions_tls {
+        let plaintext = if ready.is_decisions_tls {
             ""
         } else {
             " -plaintext"
         };
-        println!("try it: grpcurl{plain} {address} list");
+        println!("try it: grpcurl{plaintext} {address} list");
     }
 }

@@ -1,46 +1,50 @@
-//! `sluicegate top`: who is limited right now, as a live view or one table.
+//! `sluicegate top`: shows request rates and the busiest keys, as a live view or as one table.
+//!
+//! `status` fetches and parses; `table` prints once; `app`, `draw` and `terminal` are the live view, which
+//! the feature `tui` adds.
 
 #[cfg(feature = "tui")]
 mod app;
 #[cfg(feature = "tui")]
 mod draw;
-#[cfg(feature = "tui")]
-mod live;
-mod seen;
+mod status;
 mod table;
+#[cfg(feature = "tui")]
+mod terminal;
 
 use clap::{Args, ValueEnum};
 
 use crate::FAILED;
-use crate::door::{Door, show};
-use seen::{Question, ask, look};
+use crate::admin_args::{AdminArgs, print_out};
+use status::{TopQuery, fetch_json, fetch_status};
 
-/// `sluicegate top`.
+/// Arguments of `sluicegate top`.
 #[derive(Args)]
 pub struct Top {
-    /// Which keys come first.
+    /// Order of the keys
     #[arg(long, value_enum, default_value_t = Order::Denied, value_name = "ORDER")]
     by: Order,
-    /// Only the keys of this limit.
+    /// Only keys of this limit
     #[arg(long, value_name = "NAME")]
     limit: Option<String>,
-    /// Print one table and end; this is what happens where no terminal is, too.
+    /// Print one table and exit; the default when standard output is not a terminal
     #[arg(long)]
     once: bool,
     #[command(flatten)]
-    door: Door,
+    admin: AdminArgs,
 }
 
-/// By what keys are ordered.
+/// Sort order of the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Order {
-    /// Those with the most requests.
+    /// Most requests first
     Requests,
-    /// Those denied most often.
+    /// Most denials first
     Denied,
 }
 
 impl Order {
+    /// Value of `by=` in the admin API, also shown to people.
     pub fn name(self) -> &'static str {
         match self {
             Self::Requests => "requests",
@@ -50,19 +54,20 @@ impl Order {
 }
 
 impl Top {
+    /// Runs the live view on a terminal, otherwise prints one table. Returns the exit code.
     pub fn run(&self) -> u8 {
         match self.try_run() {
             Ok(code) => code,
-            Err(why) => {
-                eprintln!("sluicegate: {why}");
+            Err(error) => {
+                eprintln!("sluicegate: {error}");
                 FAILED
             }
         }
     }
 
     fn try_run(&self) -> Result<u8, String> {
-        let remote = self.door.remote()?;
-        let question = Question {
+        let client = self.admin.client()?;
+        let query = TopQuery {
             by: self.by,
             limit: self.limit.clone(),
         };
@@ -70,16 +75,19 @@ impl Top {
         {
             use std::io::IsTerminal;
             if !self.once
-                && !self.door.json
+                && !self.admin.json
                 && std::io::stdout().is_terminal()
                 && std::io::stdin().is_terminal()
             {
-                return live::run(remote, self.door.url.to_string(), question);
+                return terminal::run(client, self.admin.url.to_string(), query);
             }
         }
-        if self.door.json {
-            return Ok(show(&format!("{:#}\n", ask(&remote, &question)?)));
+        if self.admin.json {
+            return Ok(print_out(&format!("{:#}\n", fetch_json(&client, &query)?)));
         }
-        Ok(show(&table::table(&look(&remote, &question)?, self.by)))
+        Ok(print_out(&table::table(
+            &fetch_status(&client, &query)?,
+            self.by,
+        )))
     }
 }

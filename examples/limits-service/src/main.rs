@@ -1,6 +1,6 @@
-//! A service that tells Sluicegate what each tenant may spend, from plans in SQLite.
+//! A service that tells Sluicegate the quota of each tenant, from plans in SQLite.
 //!
-//! `LIMITS_DB` is the file of the database, `LIMITS_LISTEN` where to listen.
+//! `LIMITS_DB` is the database file, `LIMITS_LISTEN` the address to listen on.
 #![forbid(unsafe_code)]
 
 mod plans;

@@ -4,25 +4,25 @@ use std::sync::Mutex;
 
 use rusqlite::{Connection, OptionalExtension, Result, Row};
 
-/// Plans, and which tenant has which.
+/// The plans, and the plan of each tenant.
 pub struct Plans {
     connection: Mutex<Connection>,
 }
 
-/// What a plan allows.
+/// A plan: its quota, and how long it may be cached.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Plan {
     /// Units per period; 0 is unlimited.
     pub average: i64,
-    /// Units at once.
+    /// Units that can be spent at once.
     pub burst: i64,
-    /// Such as `1s` or `1m`.
+    /// A duration such as `1s` or `1m`.
     pub period: String,
-    /// How long Sluicegate may go by it.
+    /// How long Sluicegate may use it without asking again.
     pub max_age_seconds: i64,
 }
 
-/// Tenants that nobody knows have this one.
+/// The plan of unknown tenants.
 const FREE: &str = "free";
 
 const TABLES: &str = "
@@ -50,7 +50,7 @@ impl Plans {
         Self::over(Connection::open(file)?)
     }
 
-    /// A database that is gone with its value.
+    /// A database in memory, for tests.
     #[cfg(test)]
     pub fn in_memory() -> Result<Self> {
         Self::over(Connection::open_in_memory()?)
@@ -63,7 +63,7 @@ impl Plans {
         })
     }
 
-    /// The plan of a tenant; those that nobody knows have the free one.
+    /// The plan of a tenant; unknown tenants have the free one.
     pub fn of(&self, tenant: &str) -> Result<Plan> {
         const KNOWN: &str = "SELECT average, burst, period, max_age_seconds FROM plans
                              JOIN tenants ON tenants.plan = plans.name WHERE tenants.name = ?1";

@@ -1,4 +1,4 @@
-//! What Sluicegate asks, and what it is told.
+//! The HTTP API: one request per tenant, answered with the quota of its plan.
 
 use std::sync::Arc;
 
@@ -11,42 +11,44 @@ use serde::{Deserialize, Serialize};
 
 use crate::plans::{Plan, Plans};
 
-/// `POST /limits`, and what it is at `GET /openapi.json`.
+/// `POST /limits`, and its description at `GET /openapi.json`.
 pub fn router(plans: Arc<Plans>) -> Router {
-    const QUESTION_MAX: usize = 128 * 1024;
+    const REQUEST_BYTES_MAX: usize = 128 * 1024;
     let described = || async { ([(header::CONTENT_TYPE, "application/json")], OPENAPI) };
     Router::new()
         .route("/limits", post(limits))
         .route("/openapi.json", get(described))
-        .layer(DefaultBodyLimit::max(QUESTION_MAX))
+        .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
         .with_state(plans)
 }
 
 const OPENAPI: &str = include_str!("../openapi.json");
 
-/// The question; headers, method and path come with it and are not needed here.
+/// The part of Sluicegate's request that matters here; it also has headers, method and path.
 #[derive(Deserialize)]
-struct Question {
+struct LimitsRequest {
     key: String,
 }
 
+/// The quota of the tenant.
 #[derive(Serialize)]
-struct Answer {
+struct LimitsResponse {
     average: i64,
     burst: i64,
     period: String,
 }
 
-async fn limits(State(plans): State<Arc<Plans>>, Json(question): Json<Question>) -> Response {
-    let found = tokio::task::spawn_blocking(move || plans.of(&question.key)).await;
+async fn limits(State(plans): State<Arc<Plans>>, Json(request): Json<LimitsRequest>) -> Response {
+    let found = tokio::task::spawn_blocking(move || plans.of(&request.key)).await;
     match found {
-        Ok(Ok(plan)) => told(plan),
-        // Sluicegate goes on with what it knew before.
+        Ok(Ok(plan)) => quota_response(plan),
+        // Sluicegate keeps using the last response.
         _ => StatusCode::SERVICE_UNAVAILABLE.into_response(),
     }
 }
 
-fn told(plan: Plan) -> Response {
+/// The quota, with the plan's lifetime in `Cache-Control`.
+fn quota_response(plan: Plan) -> Response {
     let Plan {
         average,
         burst,
@@ -56,7 +58,7 @@ fn told(plan: Plan) -> Response {
     let cached = [(header::CACHE_CONTROL, format!("max-age={max_age_seconds}"))];
     (
         cached,
-        Json(Answer {
+        Json(LimitsResponse {
             average,
             burst,
             period,
@@ -96,7 +98,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_question_of_sluicegate_is_answered_with_the_tenants_plan() {
+    async fn a_request_of_sluicegate_is_answered_with_the_tenants_plan() {
         let question =
             json!({"key": "acme", "headers": {"x-plan": "?"}, "method": "GET", "path": "/orders"});
         let (status, cached, body) = ask(&question).await;
@@ -118,7 +120,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_question_is_refused() {
+    async fn a_request_without_a_key_is_refused() {
         assert_eq!(
             ask(&json!({"tenant": "acme"})).await.0,
             StatusCode::UNPROCESSABLE_ENTITY

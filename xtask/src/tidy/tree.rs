@@ -19,7 +19,7 @@ pub struct TextFile {
 }
 
 impl Tree {
-    /// Reads what `git ls-files` names, so that ignored files never matter. Binary files are left out.
+    /// Reads what `git ls-files` names, so that ignored files never matter. Binary files have no text.
     pub fn read() -> Result<Self, String> {
         let listing = Command::new("git", ["ls-files", "-co", "--exclude-standard", "-z"])
             .ask()
@@ -91,10 +91,11 @@ pub fn resolve(from: &str, target: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// `None` for what is not text, and for a file that is tracked but deleted in the working tree.
+/// `None` for a file that is tracked but deleted in the working tree. A file that is not text, such as a
+/// picture, has an empty text, so that links to it are still found.
 fn read_text(path: &str) -> Option<TextFile> {
     let bytes = fs::read(root().join(path)).ok()?;
-    let text = String::from_utf8(bytes).ok()?;
+    let text = String::from_utf8(bytes).unwrap_or_default();
     Some(TextFile {
         path: path.to_string(),
         text,

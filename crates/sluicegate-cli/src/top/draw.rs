@@ -1,4 +1,4 @@
-//! The live view on a terminal.
+//! Draws the live view with ratatui. Reads [`App`], changes nothing.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -7,8 +7,9 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Sparkline, Table, TableState};
 
 use super::app::{App, Mode, Tab};
-use super::seen::rate;
+use super::status::rate;
 
+/// Draws the whole screen; works for every size of a terminal.
 pub fn draw(app: &App, frame: &mut Frame) {
     let areas = Layout::vertical([
         Constraint::Length(2),
@@ -32,30 +33,32 @@ pub fn draw(app: &App, frame: &mut Frame) {
     }
 }
 
+/// Colours of the whole view: green for allowed, red for denied, grey for labels.
 const ALLOWED: Style = Style::new().fg(Color::Green);
 const DENIED: Style = Style::new().fg(Color::LightRed);
 const QUIET: Style = Style::new().fg(Color::DarkGray);
 
+/// Health, configuration and store, in two lines.
 fn headline(app: &App) -> Vec<Line<'_>> {
-    let state = match (&app.trouble, app.seen.is_degraded) {
-        (Some(_), _) => Span::styled("● no answer", DENIED),
+    let state = match (&app.error, app.status.is_degraded) {
+        (Some(_), _) => Span::styled("● no response", DENIED),
         (None, true) => Span::styled("● store degraded", DENIED),
         (None, false) => Span::styled("● healthy", ALLOWED),
     };
     let facts = format!(
         "  config {}  {}  {}",
-        app.seen.config,
-        several(app.seen.replicas as u64, "replica"),
-        several(app.seen.connections, "connection")
+        app.status.config,
+        plural(app.status.replicas as u64, "replica"),
+        plural(app.status.connections, "connection")
     );
-    let store = match &app.trouble {
-        Some(trouble) => Span::styled(trouble.as_str(), DENIED),
-        None => Span::styled(format!("store {}", app.seen.store), QUIET),
+    let store = match &app.error {
+        Some(error) => Span::styled(error.as_str(), DENIED),
+        None => Span::styled(format!("store {}", app.status.store), QUIET),
     };
     vec![
         Line::from(vec![
             "sluicegate ".bold(),
-            app.place.as_str().into(),
+            app.url.as_str().into(),
             "  ".into(),
             state,
             facts.into(),
@@ -64,12 +67,12 @@ fn headline(app: &App) -> Vec<Line<'_>> {
     ]
 }
 
-/// Two rows of bars, the newest at the right end.
+/// Allowed and denied requests per second as bars, the newest at the right end.
 fn draw_traffic(app: &App, frame: &mut Frame, area: Rect) {
     let rows = Layout::vertical([Constraint::Length(2), Constraint::Length(2)]).areas::<2>(area);
     let series = [
-        ("allowed/s", &app.seen.allowed, ALLOWED),
-        ("denied/s", &app.seen.denied, DENIED),
+        ("allowed/s", &app.status.allowed, ALLOWED),
+        ("denied/s", &app.status.denied, DENIED),
     ];
     for ((name, values, style), row) in series.into_iter().zip(rows) {
         let [label, line] =
@@ -79,6 +82,7 @@ fn draw_traffic(app: &App, frame: &mut Frame, area: Rect) {
             Paragraph::new(vec![Line::styled(name, QUIET), figure]),
             label,
         );
+        // One column per second: the newest values that fit, moved to the right end.
         let shown = &values[values.len().saturating_sub(usize::from(line.width))..];
         let empty = usize::from(line.width) - shown.len();
         let padded = std::iter::repeat_n(0, empty).chain(shown.iter().copied());
@@ -91,12 +95,13 @@ fn draw_traffic(app: &App, frame: &mut Frame, area: Rect) {
     }
 }
 
+/// Names of the tabs, the current one reversed, and the filter.
 fn tab_line(app: &App) -> Line<'_> {
     let tabs = Tab::ALL.iter().flat_map(|tab| {
         let name = match tab {
             Tab::Keys => format!(" keys by {} ", app.by.name()),
             Tab::Limits => " limits ".to_owned(),
-            Tab::Orders => format!(" orders ({}) ", app.seen.orders.len()),
+            Tab::Orders => format!(" bans and overrides ({}) ", app.status.orders.len()),
         };
         [
             if *tab == app.tab {
@@ -108,13 +113,14 @@ fn tab_line(app: &App) -> Line<'_> {
         ]
     });
     let filter = match (&app.mode, app.filter.as_str()) {
-        (Mode::Filtering, filter) => Span::from(format!("  /{filter}▏")),
+        (Mode::EditFilter, filter) => Span::from(format!("  /{filter}▏")),
         (_, "") => Span::from(""),
         (_, filter) => Span::styled(format!("  /{filter}"), QUIET),
     };
     tabs.chain([filter]).collect()
 }
 
+/// The keys that match the filter, with the selected one reversed.
 fn draw_keys(app: &App, frame: &mut Frame, area: Rect) {
     let rows = app.keys().map(|key| {
         let denied = Cell::from(Line::from(key.denied.to_string()).right_aligned());
@@ -141,10 +147,11 @@ fn draw_keys(app: &App, frame: &mut Frame, area: Rect) {
     frame.render_stateful_widget(table, area, &mut state);
 }
 
+/// One row per limit: its current rates, and its denials as bars.
 fn draw_limits(app: &App, frame: &mut Frame, area: Rect) {
     const BARS: u16 = 40;
     let right = |values: &[u64]| Line::from(rate(values).to_string()).right_aligned();
-    let rows = app.seen.limits.iter().map(|limit| {
+    let rows = app.status.limits.iter().map(|limit| {
         Row::new([
             Cell::from(limit.name.as_str()),
             Cell::from(limit.mode.as_str()),
@@ -161,7 +168,13 @@ fn draw_limits(app: &App, frame: &mut Frame, area: Rect) {
         Constraint::Length(BARS),
     ];
     let table = Table::new(rows, widths).header(header(
-        &["limit", "mode", "allowed/s", "denied/s", "denied lately"],
+        &[
+            "limit",
+            "mode",
+            "allowed/s",
+            "denied/s",
+            "denied, last seconds",
+        ],
         2,
     ));
     frame.render_widget(table, area);
@@ -182,10 +195,10 @@ fn bars(values: &[u64], width: usize) -> String {
     shown.iter().map(bar).collect()
 }
 
-/// Names over columns; numbers begin at `numbers_from`.
+/// Column names; columns from `numbers_from` on hold numbers and are aligned to the right.
 fn header<'a>(names: &[&'a str], numbers_from: usize) -> Row<'a> {
     let cells = names.iter().enumerate().map(|(at, name)| {
-        let is_number = at >= numbers_from && *name != "denied lately";
+        let is_number = at >= numbers_from && *name != "denied, last seconds";
         Cell::from(if is_number {
             Line::from(*name).right_aligned()
         } else {
@@ -195,8 +208,9 @@ fn header<'a>(names: &[&'a str], numbers_from: usize) -> Row<'a> {
     Row::new(cells.collect::<Vec<_>>()).style(QUIET)
 }
 
+/// Bans and overrides in force, one line each.
 fn draw_orders(app: &App, frame: &mut Frame, area: Rect) {
-    let lines: Vec<Line> = match app.seen.orders.as_slice() {
+    let lines: Vec<Line> = match app.status.orders.as_slice() {
         [] => vec![Line::styled("no bans and no overrides", QUIET)],
         orders => orders
             .iter()
@@ -207,39 +221,40 @@ fn draw_orders(app: &App, frame: &mut Frame, area: Rect) {
 }
 
 /// `1 replica`, `2 replicas`.
-fn several(number: u64, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+fn plural(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
+/// The question, the last notice, or the most useful keys.
 fn footline(app: &App) -> Line<'_> {
-    match (&app.mode, &app.news) {
-        (Mode::Asking { text, .. }, _) => Line::from(format!(
-            "reset {text}? y resets it, any other key leaves it"
-        ))
-        .reversed(),
-        (Mode::Filtering, _) => Line::styled("enter keeps the filter, esc takes it back", QUIET),
+    match (&app.mode, &app.notice) {
+        (Mode::ConfirmReset { text, .. }, _) => {
+            Line::from(format!("reset {text}? y resets it, any other key cancels")).reversed()
+        }
+        (Mode::EditFilter, _) => Line::styled("enter keeps the filter, esc clears it", QUIET),
         (_, Some(news)) => Line::from(news.as_str()),
         _ => Line::styled(
-            "q quit  tab switch  / filter  s sort  r reset  ? help",
+            "q quit  tab next page  / filter  s sort  r reset  ? help",
             QUIET,
         ),
     }
 }
 
+/// The list of keys, in a box over the middle of the screen.
 fn draw_help(frame: &mut Frame) {
     let lines = [
         "q, esc      quit",
-        "tab         keys, limits, orders",
+        "tab         next page: keys, limits, bans and overrides",
         "up, down    select a key (also k, j)",
         "/           show only keys that contain a text",
-        "s           most denied, or most requests",
-        "r           reset the selected key; asks first",
+        "s           sort by denials or by requests",
+        "r           reset the selected key, after a question",
         "",
-        "any key closes this",
+        "any key closes this help",
     ];
     let area = frame
         .area()
-        .centered(Constraint::Length(52), Constraint::Length(10))
+        .centered(Constraint::Length(58), Constraint::Length(10))
         .intersection(frame.area());
     frame.render_widget(Clear, area);
     frame.render_widget(
@@ -254,8 +269,8 @@ mod tests {
     use ratatui::backend::TestBackend;
 
     use super::super::Order;
-    use super::super::seen::taken_apart;
-    use super::super::seen::tests::moment;
+    use super::super::status::parse_status;
+    use super::super::status::tests::sample_status;
     use super::*;
 
     fn screen(app: &App, width: u16, height: u16) -> String {
@@ -269,7 +284,7 @@ mod tests {
 
     fn app() -> App {
         let mut app = App::new("http://127.0.0.1:9090".to_owned(), Order::Denied);
-        app.take(Ok(taken_apart(&moment())));
+        app.update(Ok(parse_status(&sample_status())));
         app
     }
 
@@ -299,20 +314,20 @@ mod tests {
     }
 
     #[test]
-    fn every_tab_and_question_has_its_place() {
+    fn every_tab_and_every_question_is_drawn() {
         let mut app = app();
         app.tab = Tab::Limits;
         assert!(screen(&app, 100, 24).contains("sign-in"));
         app.tab = Tab::Orders;
         assert!(screen(&app, 100, 24).contains("by ann: scraping"));
-        app.mode = Mode::Asking {
+        app.mode = Mode::ConfirmReset {
             text: "x".to_owned(),
             name: ("x".to_owned(), Vec::new()),
         };
         assert!(screen(&app, 100, 24).contains("reset x? y resets it"));
         app.mode = Mode::Help;
-        assert!(screen(&app, 100, 24).contains("any key closes this"));
-        app.take(Err("http://127.0.0.1:9090: connection refused".to_owned()));
+        assert!(screen(&app, 100, 24).contains("any key closes this help"));
+        app.update(Err("http://127.0.0.1:9090: connection refused".to_owned()));
         assert!(screen(&app, 100, 24).contains("connection refused"));
     }
 
@@ -326,7 +341,7 @@ mod tests {
     #[test]
     fn no_size_of_a_terminal_is_too_small_to_be_drawn_on() {
         for (width, height) in [(1, 1), (3, 50), (200, 2), (20, 9), (12, 12)] {
-            for mode in [Mode::Looking, Mode::Help, Mode::Filtering] {
+            for mode in [Mode::Browse, Mode::Help, Mode::EditFilter] {
                 let mut app = app();
                 app.mode = mode;
                 screen(&app, width, height);

@@ -1,19 +1,19 @@
-//! One moment as text.
+//! One status report as text, for `--once` and for output that is not a terminal.
 
 use super::Order;
-use super::seen::{Seen, rate};
+use super::status::{StatusReport, rate};
 
-/// A line of totals, the limits, and the keys that come first.
-pub fn table(seen: &Seen, by: Order) -> String {
-    let mut said = format!(
+/// Totals, the limits, the first keys, and the bans and overrides in force.
+pub fn table(status: &StatusReport, by: Order) -> String {
+    let mut out = format!(
         "{} allowed/s, {} denied/s, {} connections, config {}\nstore {}\n",
-        rate(&seen.allowed),
-        rate(&seen.denied),
-        seen.connections,
-        seen.config,
-        seen.store
+        rate(&status.allowed),
+        rate(&status.denied),
+        status.connections,
+        status.config,
+        status.store
     );
-    let limits = seen.limits.iter().map(|limit| {
+    let limits = status.limits.iter().map(|limit| {
         [
             limit.name.clone(),
             limit.mode.clone(),
@@ -21,12 +21,12 @@ pub fn table(seen: &Seen, by: Order) -> String {
             rate(&limit.denied).to_string(),
         ]
     });
-    said.push('\n');
-    said.push_str(&aligned(
+    out.push('\n');
+    out.push_str(&aligned(
         &["LIMIT", "MODE", "ALLOWED/S", "DENIED/S"],
         limits.collect(),
     ));
-    let keys = seen.keys.iter().map(|key| {
+    let keys = status.keys.iter().map(|key| {
         [
             key.text.clone(),
             key.requests.to_string(),
@@ -34,18 +34,18 @@ pub fn table(seen: &Seen, by: Order) -> String {
         ]
     });
     let first = format!("KEY, BY {}", by.name().to_uppercase());
-    said.push('\n');
-    said.push_str(&aligned(&[&first, "REQUESTS", "DENIED"], keys.collect()));
-    for order in &seen.orders {
-        said.push_str(&format!("\norder {order}"));
+    out.push('\n');
+    out.push_str(&aligned(&[&first, "REQUESTS", "DENIED"], keys.collect()));
+    for order in &status.orders {
+        out.push_str(&format!("\nin force: {order}"));
     }
-    if !seen.orders.is_empty() {
-        said.push('\n');
+    if !status.orders.is_empty() {
+        out.push('\n');
     }
-    said
+    out
 }
 
-/// Columns under their names: words to the left, numbers to the right.
+/// Columns under their names: text aligned to the left, numbers to the right.
 fn aligned<const N: usize>(names: &[&str; N], rows: Vec<[String; N]>) -> String {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
@@ -73,15 +73,15 @@ fn aligned<const N: usize>(names: &[&str; N], rows: Vec<[String; N]>) -> String 
 
 #[cfg(test)]
 mod tests {
-    use super::super::seen::taken_apart;
-    use super::super::seen::tests::moment;
+    use super::super::status::parse_status;
+    use super::super::status::tests::sample_status;
     use super::*;
 
     #[test]
-    fn one_moment_is_a_table() {
+    fn a_status_report_is_a_table() {
         let wanted = "\
 5 allowed/s, 14 denied/s, 12 connections, config version 3 (9c41f7d2)
-store redis degraded, down: 127.0.0.1:6379, half within 180 µs, 99 of 100 within 900 µs, away for 2 s of the last 5 min
+store redis degraded, down: 127.0.0.1:6379, latency p50 180 µs, p99 900 µs, unavailable for 2 s of the last 5 min
 
 LIMIT       MODE     ALLOWED/S  DENIED/S
 per-client  enforce          2         3
@@ -92,8 +92,11 @@ per-client:203.0.113.7      1000     900
 tenant:\\u{1b}[2J              10       1
 per-client:?                   2       0
 
-order b-1  client_ip 203.0.113.0/24: refused until later, by ann: scraping
+in force: b-1  client_ip 203.0.113.0/24: refused until later, by ann: scraping
 ";
-        assert_eq!(table(&taken_apart(&moment()), Order::Denied), wanted);
+        assert_eq!(
+            table(&parse_status(&sample_status()), Order::Denied),
+            wanted
+        );
     }
 }

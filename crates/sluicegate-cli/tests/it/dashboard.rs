@@ -120,7 +120,9 @@ fn the_store_is_seen_to_go_and_to_come_back() {
     redis.kill();
     browser.wait_for("document.querySelector('#state').textContent === 'store degraded'");
     browser.wait_for("document.querySelector('#nodes li').dataset.up === 'false'");
-    browser.wait_for("document.querySelector('#timeline-text').textContent.startsWith('Away for')");
+    browser.wait_for(
+        "document.querySelector('#timeline-text').textContent.startsWith('Unavailable for')",
+    );
     browser.picture("store-degraded");
     redis.restart();
     browser.wait_for("document.querySelector('#state').textContent === 'healthy'");
@@ -341,9 +343,7 @@ fn the_page_opens_with_the_token_and_with_no_other() {
     assert_eq!(browser.text("#config"), "–", "nothing is shown before");
     browser.fill("#token-dialog [name=token]", "0123456789abcdef-wrong");
     browser.press("\u{e007}");
-    browser.wait_for(
-        "document.querySelector('#token-wrong').textContent === 'That was not the token.'",
-    );
+    browser.wait_for("document.querySelector('#token-wrong').textContent === 'Wrong token.'");
     browser.fill("#token-dialog [name=token]", "0123456789abcdef-right");
     browser.press("\u{e007}");
     browser.wait_for("document.querySelector('#config').textContent.startsWith('version')");
@@ -379,8 +379,8 @@ fn a_sluicegate_that_goes_is_missed_and_welcomed_back() {
     let browser = &visit.browser;
     sluicegate.signal("KILL");
     sluicegate.wait();
-    browser.wait_for("document.querySelector('#away').textContent.startsWith('No answer since')");
-    browser.wait_for("document.querySelector('#state').textContent === 'no answer'");
+    browser.wait_for("document.querySelector('#away').textContent.startsWith('No response since')");
+    browser.wait_for("document.querySelector('#state').textContent === 'no response'");
     let _successor = Sluicegate::start(&config);
     browser.wait_for("document.querySelector('#state').textContent === 'healthy'");
     browser.wait_for("document.querySelector('#away').hidden");
@@ -487,7 +487,7 @@ fn a_refused_configuration_and_replicas_that_differ_are_told() {
     browser.wait_for("!document.querySelector('#reload-error').hidden");
     let told = browser.text("#reload-error");
     assert!(
-        told.contains("the one before it still runs") && told.contains("limits[0].burst"),
+        told.contains("the previous one is still running") && told.contains("limits[0].burst"),
         "{told}"
     );
     std::fs::write(

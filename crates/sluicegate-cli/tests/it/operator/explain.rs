@@ -259,7 +259,7 @@ fn wrong_descriptions_are_refused_by_name() {
         (&["-H", "X-Tenant", "/"], "-H"),
         (
             &["-H", "X-Tenant-Id: a", "-H", "x-tenant-id: b", "/"],
-            "-H x-tenant-id: is there twice",
+            "-H x-tenant-id: given twice",
         ),
         (&["--client-ip", "somebody", "/"], "subject.client_ip"),
         (&["--descriptor", "user", "/"], "--descriptor"),

@@ -1,4 +1,4 @@
-// The page: asks once a second, shows what came, and says so when nothing comes.
+// Polls the admin API once a second and updates the page; shows an error while requests fail.
 
 import { Refused, Unreachable, door, get, hasToken, inWords, readiness, useToken } from './js/api.js';
 import { find, plain, say, time } from './js/dom.js';
@@ -42,14 +42,14 @@ async function look() {
 
 function away(error) {
   if (error instanceof Refused && error.status === 401) {
-    state('asking', 'locked');
+    state('asking', 'token needed');
     rest = BACKOFF_MAX_MS;
     return;
   }
   rest = Math.min(rest * 2, BACKOFF_MAX_MS);
   const isAway = error instanceof Unreachable;
-  if (isAway) state('away', 'no answer');
-  const since = isAway ? `No answer since ${time(lastAnswer)}: ` : '';
+  if (isAway) state('away', 'no response');
+  const since = isAway ? `No response since ${time(lastAnswer)}: ` : '';
   say(find('away'), `${since}${plain(inWords(error))}. Trying again in ${Math.round(rest / 1000)} s.`);
   find('away').hidden = false;
 }
@@ -58,14 +58,14 @@ async function refreshNow() {
   await Promise.allSettled([refreshKeys(), refreshOrders()]);
 }
 
-// The token is asked for once at a time, and tried at once.
+// Opens the token dialog once at a time, and retries as soon as a token is entered.
 function watchToken() {
   const dialog = find('token-dialog');
   const form = dialog.querySelector('form');
   const open = () => {
     find('token-button').hidden = false;
     if (dialog.open) return;
-    say(find('token-wrong'), hasToken() ? 'That was not the token.' : '');
+    say(find('token-wrong'), hasToken() ? 'Wrong token.' : '');
     form.elements.token.value = '';
     dialog.showModal();
   };
@@ -87,7 +87,7 @@ function watchTheme() {
   const use = (theme) => {
     document.documentElement.dataset.theme = theme;
     say(find('theme-name'), theme);
-    button.setAttribute('aria-label', `colours: ${theme === 'auto' ? 'as the system' : theme}`);
+    button.setAttribute('aria-label', `colours: ${theme === 'auto' ? 'same as the system' : theme}`);
   };
   use(THEMES.find((theme) => theme === localStorage.getItem('sluicegate-theme')) ?? 'auto');
   button.addEventListener('click', () => {

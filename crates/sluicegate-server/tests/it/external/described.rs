@@ -48,9 +48,9 @@ fn the_guide_and_the_messages_name_the_same_fields() {
             .map(|field| (field.name().to_owned(), field.number()))
             .collect()
     };
+    assert_eq!(fields("GetLimitsRequest"), documented("\n## The request\n"));
     assert_eq!(
-        fields("GetLimitsRequest"),
-        documented("\n## The question\n")
+        fields("GetLimitsResponse"),
+        documented("\n## The response\n")
     );
-    assert_eq!(fields("GetLimitsResponse"), documented("\n## The answer\n"));
 }

@@ -1,9 +1,9 @@
-// The operator's door, asked by the page. The token lives in this tab only.
+// Client of the admin API. The token is kept in this tab only.
 
 const TOKEN = 'sluicegate-token';
 const ANSWER_TIMEOUT_MS = 10000;
 
-// Tells `token` when one is needed, and `admitted` when a new one is to be tried.
+// Dispatches `token` when one is needed, and `admitted` when a new one was entered.
 export const door = new EventTarget();
 
 export class Refused extends Error {
@@ -13,7 +13,7 @@ export class Refused extends Error {
   }
 }
 
-// Nobody answered, or not in time.
+// No response, or not in time.
 export class Unreachable extends Error {}
 
 export const hasToken = () => sessionStorage.getItem(TOKEN) !== null;
@@ -27,7 +27,7 @@ export const get = (path) => ask('GET', path);
 export const post = (path, body) => ask('POST', path, body);
 export const remove = (path, body) => ask('DELETE', path, body);
 
-// Readiness is an answer also when it is no.
+// 503 is a valid response too: it means not ready.
 export async function readiness() {
   const answer = await send('GET', 'readyz', undefined, AbortSignal.timeout(ANSWER_TIMEOUT_MS));
   return answer.ok || answer.status === 503 ? answer.json() : null;
@@ -40,7 +40,7 @@ async function ask(method, path, body) {
   throw refusal(answer.status, said);
 }
 
-// An answer that goes on: server-sent events, each given to `take`. Ends by error, by end, or by `signal`.
+// Reads server-sent events and passes each to `take`, until the stream ends, fails, or `signal` aborts it.
 export async function stream(path, signal, take) {
   const answer = await send('GET', path, undefined, signal);
   if (!answer.ok) throw refusal(answer.status, await answer.json().catch(() => null));
@@ -51,7 +51,7 @@ export async function stream(path, signal, take) {
     if (done) return;
     const events = (rest + value).split('\n\n');
     rest = events.pop();
-    if (rest.length > 65536) throw new Error('an event without end');
+    if (rest.length > 65536) throw new Error('an event is too long');
     take(events.map(dataOf).filter((data) => data !== null));
   }
 }
@@ -78,21 +78,21 @@ async function send(method, path, body, signal) {
 }
 
 function refusal(status, said) {
-  return new Refused(status, typeof said?.error === 'string' ? said.error : `the answer was ${status}`);
+  return new Refused(status, typeof said?.error === 'string' ? said.error : `unexpected status ${status}`);
 }
 
 function unreachable(error) {
-  throw new Unreachable(error?.name === 'TimeoutError' ? 'it takes too long' : 'it does not run, or cannot be reached from here');
+  throw new Unreachable(error?.name === 'TimeoutError' ? 'the request timed out' : 'Sluicegate is not running, or cannot be reached from here');
 }
 
-// What went wrong, for people. Anything else is a mistake of this page, and goes where its author looks.
+// Error text for people. Any other error is a bug in this page and goes to the console.
 export function inWords(error) {
   if (error instanceof Refused || error instanceof Unreachable) return error.message;
   console.error(error);
-  return 'this page made a mistake; its console says more';
+  return 'error in this page; see the browser console';
 }
 
-// The path of a key: every part encoded so that it stays one part.
+// Path of a key. Each part is encoded, so that a slash in it does not make two parts.
 export function keyPath(limit, parts) {
   const encode = (part) => encodeURIComponent(part).replaceAll('.', '%2E');
   return `v1/keys/${[limit, ...parts].map(encode).join('/')}`;

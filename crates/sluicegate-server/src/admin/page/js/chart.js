@@ -1,12 +1,12 @@
-// Lines on a canvas: sharp on every screen, with the colours of the page.
+// Draws lines on a canvas, at the resolution of the screen and in the colours of the page.
 
 const POINTS = 300;
 const MARGIN = { left: 48, right: 10, top: 10, bottom: 22 };
 
-// The colour that an element has now; it follows the scheme of the page.
+// Current colour of an element; follows the light or dark theme.
 const ink = (element) => getComputedStyle(element).color;
 
-// A context whose unit is a pixel of the page. None while the canvas is not shown.
+// A context in CSS pixels; null while the canvas is hidden.
 function prepare(canvas) {
   const { clientWidth: width, clientHeight: height } = canvas;
   if (width === 0 || height === 0) return null;
@@ -19,7 +19,7 @@ function prepare(canvas) {
   return { context, width, height, snap: (at) => Math.round(at * scale) / scale + 0.5 / scale };
 }
 
-// The chart of the page: series of one value per step, the newest last, under a moving axis.
+// The traffic chart: series with one value per step, the newest last.
 export class Chart {
   constructor(canvas, inks) {
     Object.assign(this, { canvas, inks, data: null, pointer: null });
@@ -47,13 +47,13 @@ export class Chart {
     area.context.font = `11px ${getComputedStyle(this.canvas).fontFamily}`;
     rules(area, top, quiet);
     moments(area, this.data, quiet);
-    // Lines come last, so that no area lies over one.
+    // Lines are drawn last, so that no area covers one.
     this.data.series.forEach((values, index) => fill(area, values, top, ink(this.inks[index])));
     this.data.series.forEach((values, index) => line(area, values, top, ink(this.inks[index])));
     if (this.pointer !== null) this.reading(area, quiet);
   }
 
-  // What the line under the pointer stands for.
+  // Shows the values under the pointer.
   reading(area, quiet) {
     const { context } = area;
     const step = (area.right - area.left) / (POINTS - 1);
@@ -86,7 +86,7 @@ export function spark(canvas, series, inks) {
   series.forEach((values, index) => values.some(Boolean) && line(area, values, top, ink(inks[index])));
 }
 
-// How long the store took, and shaded when it was away.
+// Latency of the store, shaded while it was unavailable.
 export function timeline(canvas, latency, degraded, inks) {
   const ready = prepare(canvas);
   if (!ready) return;
@@ -122,7 +122,7 @@ function fill(area, values, top, colour) {
   context.globalAlpha = 1;
 }
 
-// Where values are, the newest at the right end.
+// Positions of the values, the newest at the right end.
 function pointsOf(area, values, top) {
   const step = (area.right - area.left) / (POINTS - 1);
   const shown = values.slice(-POINTS);
@@ -135,7 +135,7 @@ function stroke(context, points) {
   context.stroke();
 }
 
-// The upper end of the axis: four steps that people can read.
+// Upper end of the axis, so that its four steps are round numbers.
 function scaleTop(highest) {
   if (highest <= 4) return 4;
   const size = 10 ** Math.floor(Math.log10(highest / 4));
@@ -161,7 +161,7 @@ function rules(area, top, quiet) {
   }
 }
 
-// The whole minutes under the axis.
+// Labels of the whole minutes under the axis.
 function moments(area, data, quiet) {
   const { context } = area;
   const width = area.right - area.left;

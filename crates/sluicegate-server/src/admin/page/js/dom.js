@@ -1,4 +1,4 @@
-// Elements and words. Text from outside becomes text nodes and nothing else.
+// Helpers for elements and text. Text from outside only ever becomes text nodes, never HTML.
 
 export const find = (id) => document.getElementById(id);
 
@@ -12,7 +12,7 @@ export function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-// Sets a text only when it changes, so that nothing is announced or laid out twice.
+// Sets a text only when it changes, so that screen readers do not announce it twice.
 export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
@@ -21,7 +21,8 @@ export function mark(element, name, value) {
   if (element.dataset[name] !== value) element.dataset[name] = value;
 }
 
-// A text of strangers: what would turn the line around or has no shape is spelled out, and the rest keeps to itself.
+// Text from a client: invisible and direction-changing characters are written as \u{…}, and <bdi> keeps the rest from
+// affecting its neighbours.
 export function strange(text) {
   return make('bdi', {}, plain(String(text)));
 }
@@ -30,7 +31,7 @@ export function plain(text) {
   return text.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, (character) => `\\u{${character.codePointAt(0).toString(16)}}`);
 }
 
-// Keeps the options of a choice equal to the names, and what was chosen.
+// Makes the options of a select equal to the names, and keeps the selection.
 export function offer(select, names) {
   const first = select.options[0];
   const shown = [...select.options].slice(1).map((option) => option.value);
@@ -65,7 +66,7 @@ const trimmed = (number) => String(number < 10 ? Math.round(number * 10) / 10 : 
 const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
 const day = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' });
 
-// The time of day; with the day when that is another one.
+// Time of day, with the date when it is not today.
 export function time(moment) {
   const date = new Date(moment);
   if (Number.isNaN(date.getTime())) return '–';

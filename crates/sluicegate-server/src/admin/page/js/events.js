@@ -1,4 +1,4 @@
-// The stream of decisions: a sample, filtered where it is made, at most 200 rows.
+// Live decisions: a sample, filtered by the server, at most 200 rows.
 
 import { Refused, door, inWords, stream } from './api.js';
 import { count, find, make, plain, say, strange, time } from './dom.js';
@@ -7,7 +7,7 @@ const ROWS_MAX = 200;
 const DRAW_EVERY_MS = 250;
 const FILTER_AFTER_MS = 300;
 const BACKOFF_MAX_MS = 15000;
-// The server says something every ten seconds.
+// The server sends a comment every ten seconds, so a longer silence means a lost connection.
 const SILENCE_MAX_MS = 25000;
 const OUTCOMES = { allowed: 'allowed', denied: 'denied', shadow_denied: 'would be denied' };
 
@@ -34,7 +34,7 @@ export function watchEvents() {
 function pause() {
   paused = !paused;
   find('events-pause').setAttribute('aria-pressed', String(paused));
-  say(find('events-pause'), paused ? 'go on' : 'pause');
+  say(find('events-pause'), paused ? 'resume' : 'pause');
   skipped = 0;
   status();
 }
@@ -45,7 +45,7 @@ function restart() {
   current.abort('changed');
 }
 
-// Reads until told otherwise, with longer and longer rests while nobody answers.
+// Reads the stream for as long as the page is open; waits longer after each failure.
 async function follow() {
   let rest = 1000;
   for (;;) {
@@ -75,7 +75,7 @@ async function follow() {
   }
 }
 
-// Ends early when a token has come.
+// Ends early when a token was entered.
 function pauseFor(ms) {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, ms);
@@ -99,10 +99,10 @@ function take(events) {
 }
 
 function status() {
-  say(find('events-state'), paused ? `paused; ${count(skipped)} not shown` : 'a sample of at most 50 a second, newest first');
+  say(find('events-state'), paused ? `paused; ${count(skipped)} not shown` : 'a sample of at most 50 per second, newest first');
 }
 
-// Many decisions become one change of the page.
+// Adds all new decisions in one update of the page.
 function draw() {
   if (paused || waiting.length === 0 || document.hidden) return;
   const rows = waiting.reverse().map(row);

@@ -1,4 +1,4 @@
-// The busiest keys, and what can be done about one.
+// The busiest keys, and the buttons to inspect, reset, override or ban one.
 
 import { get, inWords, keyPath } from './api.js';
 import { count, find, make, micros, plain, say, strange, time } from './dom.js';
@@ -23,7 +23,7 @@ export async function refreshKeys() {
   show(keys);
 }
 
-// A look through the store is not for every second: it is made when somebody types.
+// Searching the store is expensive, so it runs only when the text changes, not every second.
 async function search(wanted, ofLimit) {
   const question = `v1/keys?n=50&contains=${encodeURIComponent(wanted)}${ofLimit}`;
   if (question === searched) return;
@@ -44,9 +44,9 @@ async function search(wanted, ofLimit) {
 
 function inSentence(answer) {
   const found = answer.keys.length === 1 ? '1 key' : `${count(answer.keys.length)} keys`;
-  if (answer.from === 'sketch') return `${found} among the ${count(answer.looked_at)} busiest: a store in this process keeps no other names.`;
-  if (answer.all && answer.keys.length === 0) return 'No such key in the store; counters that are full are not kept there.';
-  return `${found} in the store${answer.all ? '' : `, and there may be more: ${count(answer.looked_at)} names were looked at`}.`;
+  if (answer.from === 'sketch') return `${found} among the ${count(answer.looked_at)} busiest; the local store does not keep the names of its keys.`;
+  if (answer.all && answer.keys.length === 0) return 'No such key in the store. Full counters are not stored.';
+  return `${found} in the store${answer.all ? '' : `; the search stopped after ${count(answer.looked_at)} names, there may be more`}.`;
 }
 
 export function watchKeys(refresh) {
@@ -60,7 +60,7 @@ export function watchKeys(refresh) {
   });
 }
 
-// Rows stay where they are while somebody moves among them, and a little longer: no button runs away.
+// Rows keep their position while the pointer or the focus is in the table, so that no button moves away.
 function show(keys) {
   const held = performance.now() - touched < HOLD_MS && (body.matches(':hover') || body.contains(document.activeElement));
   const wanted = new Map(keys.map((key) => [`${key.limit}\n${key.text}`, key]));
@@ -106,7 +106,7 @@ function keyRow(name, key) {
 function buttons(key) {
   const named = Array.isArray(key.key);
   const button = (words, act, possible) => {
-    const element = make('button', { type: 'button', 'data-act': words.replace('…', ''), 'aria-label': `${words} ${plain(key.text)}`, disabled: !possible, title: possible ? null : 'this counter cannot be named by its parts' }, words);
+    const element = make('button', { type: 'button', 'data-act': words.replace('…', ''), 'aria-label': `${words} ${plain(key.text)}`, disabled: !possible, title: possible ? null : 'this counter has no key to name it by' }, words);
     element.addEventListener('click', act);
     return element;
   };
@@ -115,11 +115,11 @@ function buttons(key) {
     button('override…', () => overrideDialog(key), named), button('ban…', () => banDialog(key), true));
 }
 
-// Shows one counter, and looks again every second while it is open.
+// Shows one counter, updated every second while the dialog is open.
 function inspect(key) {
   const dialog = find('key-dialog');
   say(find('key-title'), plain(key.text));
-  find('key-state').replaceChildren(make('p', { class: 'quiet-text' }, 'asking…'));
+  find('key-state').replaceChildren(make('p', { class: 'quiet-text' }, 'loading…'));
   if (!dialog.open) dialog.showModal();
   const look = async () => {
     try {
@@ -144,6 +144,6 @@ function counter(state) {
     make('dl', { class: 'pairs' }, ...facts,
       pair('quota', state.quota === null ? 'unlimited' : strange(state.quota)),
       pair('override', order ? make('span', {}, strange(order.unlimited ? 'unlimited' : order.quota), ` until ${time(order.until)} by `, strange(order.by)) : 'none')),
-    ...(state.is_degraded ? [make('p', { class: 'bad-text' }, 'The store is away: this is what this replica knows.')] : []),
+    ...(state.is_degraded ? [make('p', { class: 'bad-text' }, 'The store is unavailable: these numbers are this replica\'s own.')] : []),
   ];
 }

@@ -1,4 +1,5 @@
-// Bans and overrides: those in force, and dialogs for new ones. Every change has a name and, where it lasts, a reason.
+// Bans and overrides: the list, and the dialogs to create and end them. Every change needs a name; those that last
+// need a reason too.
 
 import { get, inWords, keyPath, post, remove } from './api.js';
 import { find, make, plain, say, strange, time } from './dom.js';
@@ -43,7 +44,7 @@ function orderItem(order) {
 
 export function resetDialog(key) {
   open({
-    title: `Reset ${plain(key.text)}`, words: 'The counter is forgotten: the next request meets a full one.', act: 'reset', fields: [],
+    title: `Reset ${plain(key.text)}`, words: 'Deletes the counter: the next request starts with a full quota.', act: 'reset', fields: [],
     send: (said) => remove(keyPath(key.limit, key.key), said), done: `${plain(key.text)} is reset.`,
   });
 }
@@ -55,8 +56,8 @@ export function banDialog(key) {
   whom.value = address ?? key?.key?.[0] ?? '';
   kind.value = address === undefined && whom.value !== '' ? 'principal' : 'client_ip';
   open({
-    title: 'Ban a caller', words: 'Every request gets 403 at the proxy, on all replicas within a second, until the time is over.', act: 'ban', lasts: true,
-    fields: [make('label', {}, 'kind ', kind), make('label', {}, 'whom ', whom)],
+    title: 'Ban a caller', words: 'All requests of this caller get 403 on all replicas, within a second and until the ban ends.', act: 'ban', lasts: true,
+    fields: [make('label', {}, 'kind ', kind), make('label', {}, 'address, network or name ', whom)],
     send: (said) => post('v1/bans', { [kind.value]: whom.value.trim(), ...said }), done: `${plain(whom.value)} is banned.`,
   });
 }
@@ -75,13 +76,13 @@ export function overrideDialog(key) {
     burst.disabled = unlimited.checked;
   });
   const quota = () => (unlimited.checked ? { unlimited: true } : { rate: rate.value.trim(), ...(burst.value === '' ? {} : { burst: Number(burst.value) }) });
-  // A part may hold a line end; what came from a row is sent as it came.
+  // A part may contain a line break, so the key of a row is sent unchanged unless it was edited.
   const keyOf = () => (key && parts.value === key.key.join('\n') ? key.key : parts.value.split('\n').filter((part) => part !== ''));
   const named = () => (keyOf().length > 0 ? { key: keyOf() } : {});
   open({
-    title: 'Override a limit', words: 'This quota holds instead of the configured one, on all replicas within a second, until the time is over.', act: 'override', lasts: true,
+    title: 'Override a limit', words: 'Replaces the configured quota on all replicas, within a second and until the override ends.', act: 'override', lasts: true,
     fields: [
-      make('label', {}, 'limit ', limit), make('label', {}, 'key, one part per line; empty for the whole limit ', parts),
+      make('label', {}, 'limit ', limit), make('label', {}, 'key, one part per line (empty: all keys of the limit) ', parts),
       make('div', { class: 'pair' }, make('label', { class: 'grow' }, 'rate ', rate), make('label', { class: 'short' }, 'burst ', burst)),
       make('label', { class: 'check' }, unlimited, ' unlimited'),
     ],
@@ -131,7 +132,7 @@ async function act() {
 
 let quiet = 0;
 
-// A sentence at the edge of the page that goes away by itself.
+// Shows a message at the edge of the page for six seconds.
 export function announce(words) {
   const box = find('said');
   box.replaceChildren(make('p', {}, words));

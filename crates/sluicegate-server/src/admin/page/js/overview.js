@@ -1,4 +1,4 @@
-// What one look should tell: state, traffic, limits, store, replicas.
+// State, traffic, limits, store and replicas.
 
 import { Chart, spark, timeline } from './chart.js';
 import { count, find, make, mark, micros, offer, plain, say, seconds, strange, time } from './dom.js';
@@ -12,7 +12,7 @@ let before = null;
 export function showOverview(stats, ready) {
   const degraded = stats.store.degraded;
   const ending = ready !== null && ready.ready === false;
-  state(ending ? 'ending' : degraded ? 'degraded' : 'healthy', ending ? 'ending' : degraded ? 'store degraded' : 'healthy');
+  state(ending ? 'ending' : degraded ? 'degraded' : 'healthy', ending ? 'shutting down' : degraded ? 'store degraded' : 'healthy');
   facts(stats);
   for (const id of ['chart-limit', 'keys-limit', 'events-limit']) offer(find(id), stats.limits.map((limit) => limit.name));
   traffic(stats);
@@ -46,7 +46,7 @@ function reloadError(error) {
   box.hidden = !error;
   if (!error) return;
   const mistakes = (error.mistakes ?? []).map((mistake) => make('li', {}, strange(mistake)));
-  box.replaceChildren(make('p', {}, `The configuration was refused at ${time(error.at)}; the one before it still runs.`), make('ul', {}, ...mistakes));
+  box.replaceChildren(make('p', {}, `The configuration was refused at ${time(error.at)}; the previous one is still running.`), make('ul', {}, ...mistakes));
 }
 
 function traffic(stats) {
@@ -63,7 +63,7 @@ function traffic(stats) {
   const of = chosen === '' ? 'All requests' : plain(chosen);
   say(find('chart-text'), source === undefined
     ? `${of}: only the first 32 limits have a chart.`
-    : `${of}: now ${count(now)} allowed and ${count(refused)} denied per second; at most ${count(highest(allowed))} and ${count(highest(denied))} in the last ${seconds(Math.max(allowed.length, 1))}.`);
+    : `${of}: now ${count(now)} allowed and ${count(refused)} denied per second; highest in the last ${seconds(Math.max(allowed.length, 1))}: ${count(highest(allowed))} and ${count(highest(denied))}.`);
 }
 
 function limits(stats) {
@@ -99,7 +99,7 @@ function limitRow(name) {
   return parts;
 }
 
-// From the totals of two answers, so that every limit has a rate.
+// Computed from the totals of two responses: the history covers only the first 32 limits.
 function perSecond(stats, limit, field) {
   const old = before?.limits.find((one) => one.name === limit.name);
   const passed = before ? (Date.parse(stats.now) - Date.parse(before.now)) / 1000 : 0;
@@ -109,7 +109,7 @@ function perSecond(stats, limit, field) {
 function store(stats) {
   const { store: seen, history } = stats;
   mark(find('store-state'), 'state', seen.degraded ? 'degraded' : 'healthy');
-  say(find('store-state'), seen.degraded ? 'degraded' : 'answers');
+  say(find('store-state'), seen.degraded ? 'degraded' : 'healthy');
   say(find('store-kind'), plain(String(seen.kind)));
   say(find('store-p50'), seen.latency?.count ? micros(seen.latency.p50_us) : '–');
   say(find('store-p99'), seen.latency?.count ? micros(seen.latency.p99_us) : '–');
@@ -121,12 +121,12 @@ function store(stats) {
   const [latency, degraded] = [history.p99_us ?? [], history.degraded ?? []];
   timeline(find('timeline'), latency, degraded, [allowedInk, deniedInk]);
   const away = degraded.filter(Boolean).length;
-  say(find('timeline-text'), `${away === 0 ? 'Never away' : `Away for ${seconds(away)}`} in the last ${seconds(Math.max(degraded.length, 1))}; the slowest of 100 took at most ${micros(highest(latency))}.`);
+  say(find('timeline-text'), `${away === 0 ? 'Always available' : `Unavailable for ${seconds(away)}`} in the last ${seconds(Math.max(degraded.length, 1))}; highest p99 latency ${micros(highest(latency))}.`);
   listed(find('nodes'), (seen.nodes ?? []).map((node) => ({
     said: JSON.stringify(node),
     make: () => make('li', { class: 'line', 'data-up': String(node.up) }, make('i', { class: 'dot', 'aria-hidden': 'true' }), strange(node.endpoint),
       make('span', { class: 'quiet-text' }, node.up ? 'up' : 'down', node.reason ? ': ' : '', node.reason ? strange(withoutName(node.reason, node.endpoint)) : null)),
-  })), seen.kind === 'local' ? 'The counters are in this process.' : 'No node is known yet.');
+  })), seen.kind === 'local' ? 'The counters are in this process.' : 'No node is connected yet.');
 }
 
 function replicas(stats) {
@@ -134,7 +134,7 @@ function replicas(stats) {
   const hashes = new Set(seen.map((replica) => replica.config_hash));
   const differ = find('differ');
   differ.hidden = hashes.size < 2;
-  say(differ, hashes.size < 2 ? '' : `The replicas run ${hashes.size} different configurations: see Replicas.`);
+  say(differ, hashes.size < 2 ? '' : `The replicas run ${hashes.size} different configurations; see Replicas.`);
   listed(find('replicas'), seen.map((replica) => {
     const hash = plain(String(replica.config_hash)).slice(0, 8);
     const other = replica.config_hash !== stats.config.hash;
@@ -148,7 +148,7 @@ function replicas(stats) {
   }), 'Only this one.');
 }
 
-// Keeps a list as it is unless something in it has changed.
+// Redraws a list only when something in it has changed.
 function listed(list, items, empty) {
   const said = items.map((item) => item.said).join('\n');
   if (list.dataset.said === said) return;
@@ -156,7 +156,7 @@ function listed(list, items, empty) {
   list.replaceChildren(...(items.length ? items.map((item) => item.make()) : [make('li', { class: 'empty' }, empty)]));
 }
 
-// A sentence that begins with the name it stands beside does not say it again.
+// Removes the name from the beginning of a sentence that is shown beside it.
 const withoutName = (text, name) => (text.startsWith(`${name}: `) ? text.slice(name.length + 2) : text);
 const last = (values) => values[values.length - 1] ?? 0;
 const highest = (values) => Math.max(0, ...values);

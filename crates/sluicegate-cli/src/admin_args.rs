@@ -1,18 +1,21 @@
-//! What the commands for operators have in common: where the door is, and how its answers are shown.
+//! Options shared by the commands that talk to a running Sluicegate, and the printing of its responses.
+//!
+//! A command builds a request, [`AdminArgs::run`] sends it and prints the response, either as JSON or as
+//! text made by the command.
 
 use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::plain::plain;
-use crate::remote::{AdminUrl, Remote};
+use crate::admin_client::{AdminClient, AdminUrl};
+use crate::sanitize::sanitize;
 use crate::{FAILED, FINE};
 
-/// Where the door is, and what opens it.
+/// Address and token of the admin API, and the output format.
 #[derive(Args)]
-pub struct Door {
-    /// The operator's door of a running Sluicegate: its `admin.listen`.
+pub struct AdminArgs {
+    /// Admin address of the running Sluicegate: its `admin.listen`
     #[arg(
         long,
         env = "SLUICEGATE_ADMIN_URL",
@@ -20,38 +23,40 @@ pub struct Door {
         value_name = "URL"
     )]
     pub url: AdminUrl,
-    /// The file with its token, as in `admin.token_file`. None is needed on loopback.
+    /// File with the admin token, as in `admin.token_file`; not needed on loopback
     #[arg(long, env = "SLUICEGATE_ADMIN_TOKEN_FILE", value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Print the answer as JSON.
+    /// Print the response as JSON
     #[arg(long)]
     pub json: bool,
 }
 
-impl Door {
-    pub fn remote(&self) -> Result<Remote, String> {
-        Remote::with_token_file(self.url.clone(), self.token_file.as_deref())
+impl AdminArgs {
+    /// A client for this address. Fails when the token file cannot be read.
+    pub fn client(&self) -> Result<AdminClient, String> {
+        AdminClient::with_token_file(self.url.clone(), self.token_file.as_deref())
     }
 
-    /// Asks one question, and prints the answer as it came or in words.
-    pub fn ask(
+    /// Sends one request and prints the response, as JSON with `--json`, otherwise through `as_text`.
+    /// Returns the exit code.
+    pub fn run(
         &self,
-        question: impl FnOnce(&Remote) -> Result<Value, String>,
-        in_words: impl FnOnce(&Value) -> String,
+        send: impl FnOnce(&AdminClient) -> Result<Value, String>,
+        as_text: impl FnOnce(&Value) -> String,
     ) -> u8 {
-        match self.remote().and_then(|remote| question(&remote)) {
-            Ok(answer) if self.json => show(&format!("{answer:#}\n")),
-            Ok(answer) => show(&in_words(&answer)),
-            Err(why) => {
-                eprintln!("sluicegate: {why}");
+        match self.client().and_then(|client| send(&client)) {
+            Ok(response) if self.json => print_out(&format!("{response:#}\n")),
+            Ok(response) => print_out(&as_text(&response)),
+            Err(error) => {
+                eprintln!("sluicegate: {error}");
                 FAILED
             }
         }
     }
 }
 
-/// Prints, and does not mind when nobody reads to the end.
-pub fn show(text: &str) -> u8 {
+/// Prints to standard output. A reader that closes the pipe early, such as `head`, is not an error.
+pub fn print_out(text: &str) -> u8 {
     use std::io::Write;
     match std::io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
@@ -62,10 +67,10 @@ pub fn show(text: &str) -> u8 {
     }
 }
 
-/// Who changes something.
+/// Name of the person who makes a change.
 #[derive(Args)]
-pub struct By {
-    /// Who does this; goes to the audit log.
+pub struct AuthorArg {
+    /// Your name, for the audit log
     #[arg(
         long,
         env = "USER",
@@ -76,37 +81,38 @@ pub struct By {
     pub by: String,
 }
 
-/// Who changes something, and perhaps why.
+/// Author and reason of a change. The reason is optional here; `ban` and `override` require one.
 #[derive(Args)]
-pub struct Change {
+pub struct ChangeArgs {
     #[command(flatten)]
-    by: By,
-    /// Why; goes to the audit log.
+    author: AuthorArg,
+    /// Reason for the change, for the audit log
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
 
-impl Change {
-    /// As the door is told.
-    pub fn signed(&self) -> Value {
+impl ChangeArgs {
+    /// The request body: `{"by": …, "reason": …}`.
+    pub fn to_json(&self) -> Value {
         match &self.reason {
-            Some(reason) => json!({ "by": self.by.by, "reason": reason }),
-            None => json!({ "by": self.by.by }),
+            Some(reason) => json!({ "by": self.author.by, "reason": reason }),
+            None => json!({ "by": self.author.by }),
         }
     }
 }
 
-/// A text of an answer, without anything that a terminal would obey; a dash where there is none.
+/// A string of a response, safe to print; a dash where it is missing.
 pub fn text(value: &Value) -> String {
-    value.as_str().map_or_else(|| "–".to_owned(), plain)
+    value.as_str().map_or_else(|| "–".to_owned(), sanitize)
 }
 
-/// A whole number of an answer; zero where there is none.
+/// A whole number of a response; zero where it is missing.
 pub fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or(0)
 }
 
-/// A time to wait, as people say it.
+/// Formats microseconds for people: `1.7 s`, `1 min 31 s`. Rounds up, so that a caller who waits this
+/// long is not refused again.
 pub fn micros(us: u64) -> String {
     match us {
         0..1_000 => format!("{us} µs"),
@@ -116,7 +122,7 @@ pub fn micros(us: u64) -> String {
     }
 }
 
-/// The two largest units of a time.
+/// Formats seconds with the two largest units: `2 d 7 h`.
 pub fn seconds(total: u64) -> String {
     let parts = [
         (total / 86_400, "d"),
@@ -129,7 +135,7 @@ pub fn seconds(total: u64) -> String {
         .skip_while(|(number, _)| *number == 0)
         .take(2)
         .filter(|(number, _)| *number > 0)
-        .map(said)
+        .map(|(number, unit)| format!("{number} {unit}"))
         .collect();
     if named.is_empty() {
         "0 s".to_owned()
@@ -138,11 +144,7 @@ pub fn seconds(total: u64) -> String {
     }
 }
 
-fn said((number, unit): (u64, &str)) -> String {
-    format!("{number} {unit}")
-}
-
-/// Rounded up, because who comes back early is refused again.
+/// One decimal, rounded up and left out when it is zero.
 fn tenths(us: u64, unit: u64) -> String {
     let tenths = us.div_ceil(unit / 10);
     if tenths.is_multiple_of(10) {
@@ -157,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_said_with_their_largest_units_and_never_too_short() {
+    fn times_have_their_largest_units_and_are_never_too_short() {
         for (us, words) in [
             (0, "0 µs"),
             (999, "999 µs"),
@@ -181,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_missing_or_would_act_is_shown_all_the_same() {
+    fn missing_text_is_a_dash_and_escape_sequences_are_escaped() {
         assert_eq!(text(&Value::Null), "–");
         assert_eq!(text(&Value::from("\u{1b}[2J")), "\\u{1b}[2J");
     }

@@ -1,4 +1,7 @@
-//! The operator's door of a running Sluicegate, asked over HTTP.
+//! HTTP client of the admin API of a running Sluicegate.
+//!
+//! Every request opens its own connection and has a timeout, so a command never hangs. Errors begin with
+//! the URL and are safe to print.
 
 use std::fmt;
 use std::io::ErrorKind;
@@ -16,22 +19,24 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::plain::plain;
+use crate::sanitize::sanitize;
 
-/// A door, and what it takes to be let in. Each question has a connection of its own, and an end.
+/// The address of an admin API, and the token for it.
 #[derive(Clone)]
-pub struct Remote {
+pub struct AdminClient {
     url: AdminUrl,
-    /// Never shown.
+    /// The `Authorization` header; marked as sensitive, so that debug output hides it.
     token: Option<HeaderValue>,
 }
 
-impl Remote {
-    /// The door at this place. The token is what the running Sluicegate has in its `admin.token_file`.
+impl AdminClient {
+    /// A client for this address. The token is the one in the server's `admin.token_file`.
     pub fn new(url: AdminUrl, token: Option<&str>) -> Result<Self, String> {
         let bearer = |token: &str| {
-            let mut value = HeaderValue::try_from(format!("Bearer {}", token.trim()))
-                .map_err(|_| "the token holds characters that no token has".to_owned())?;
+            let mut value =
+                HeaderValue::try_from(format!("Bearer {}", token.trim())).map_err(|_| {
+                    "invalid token: it has characters that an HTTP header cannot hold".to_owned()
+                })?;
             value.set_sensitive(true);
             Ok::<_, String>(value)
         };
@@ -41,45 +46,45 @@ impl Remote {
         })
     }
 
-    /// The same, with the token in a file.
+    /// The same, with the token read from a file.
     pub fn with_token_file(url: AdminUrl, file: Option<&Path>) -> Result<Self, String> {
         let read = |file: &Path| {
             std::fs::read_to_string(file)
-                .map_err(|error| format!("{}: {error}", plain(&file.to_string_lossy())))
+                .map_err(|error| format!("{}: {error}", sanitize(&file.to_string_lossy())))
         };
         let token = file.map(read).transpose()?;
         Self::new(url, token.as_deref())
     }
 
-    /// Asks for something.
+    /// Sends a GET request.
     pub fn get(&self, path: &str) -> Result<Value, String> {
-        self.ask(Method::GET, path, None)
+        self.send(Method::GET, path, None)
     }
 
-    /// Asks for something to be done.
+    /// Sends a POST request with a JSON body.
     pub fn post(&self, path: &str, body: &Value) -> Result<Value, String> {
-        self.ask(Method::POST, path, Some(body))
+        self.send(Method::POST, path, Some(body))
     }
 
-    /// Asks for something to be ended.
+    /// Sends a DELETE request, with a JSON body that names the author and the reason.
     pub fn delete(&self, path: &str, body: Option<&Value>) -> Result<Value, String> {
-        self.ask(Method::DELETE, path, body)
+        self.send(Method::DELETE, path, body)
     }
 
-    /// What comes back, or a sentence that begins with the place.
-    fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, String> {
-        let at_the_place = |why: String| format!("{}: {why}", self.url);
-        let request = self.request(method, path, body).map_err(at_the_place)?;
+    /// Sends a request and returns the JSON of the response. An error begins with the URL.
+    fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, String> {
+        let with_url = |error: String| format!("{}: {error}", self.url);
+        let request = self.request(method, path, body).map_err(with_url)?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
         let runtime = runtime.map_err(|error| error.to_string())?;
-        let answered =
-            runtime.block_on(async { timeout(ANSWER_TIMEOUT, self.exchange(request)).await });
-        let (status, body) = answered
-            .unwrap_or_else(|_| Err(format!("no answer within {ANSWER_TIMEOUT:?}")))
-            .map_err(at_the_place)?;
-        understood(status, &body, self.token.is_some()).map_err(at_the_place)
+        let response =
+            runtime.block_on(async { timeout(RESPONSE_TIMEOUT, self.exchange(request)).await });
+        let (status, body) = response
+            .unwrap_or_else(|_| Err(format!("no response within {RESPONSE_TIMEOUT:?}")))
+            .map_err(with_url)?;
+        parse_response(status, &body, self.token.is_some()).map_err(with_url)
     }
 
     fn request(
@@ -108,6 +113,7 @@ impl Remote {
             .map_err(|error| error.to_string())
     }
 
+    /// Connects, sends the request and reads the whole response.
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<(StatusCode, Bytes), String> {
         let host = self
             .url
@@ -124,30 +130,30 @@ impl Remote {
             Ok(Err(error)) => return Err(error.to_string()),
             Err(_) => return Err(format!("no connection within {CONNECT_TIMEOUT:?}")),
         };
-        let in_words = |error: hyper::Error| format!("this is no answer of Sluicegate's: {error}");
+        let not_ours = |error: hyper::Error| format!("not a response of Sluicegate: {error}");
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
             .await
-            .map_err(in_words)?;
+            .map_err(not_ours)?;
         let connection = tokio::spawn(connection);
-        let answer = sender.send_request(request).await.map_err(in_words)?;
-        let status = answer.status();
-        let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX)
+        let response = sender.send_request(request).await.map_err(not_ours)?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), RESPONSE_BYTES_MAX)
             .collect()
             .await;
         connection.abort();
         Ok((
             status,
-            body.map_err(|error| format!("the answer broke off: {error}"))?
+            body.map_err(|error| format!("the response ended early: {error}"))?
                 .to_bytes(),
         ))
     }
 }
 
-/// Where an operator's door is: `http://HOST:PORT`, with a path before everything if a proxy adds one.
+/// Address of an admin API: `http://HOST:PORT`, with a path prefix if a proxy in front adds one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdminUrl {
     authority: Authority,
-    /// Empty, or begins with a slash and does not end with one.
+    /// Path prefix: empty, or begins with a slash and does not end with one.
     prefix: String,
 }
 
@@ -159,11 +165,9 @@ impl FromStr for AdminUrl {
             .parse()
             .map_err(|_| format!("must be a URL such as {EXAMPLE}"))?;
         if uri.scheme() == Some(&Scheme::HTTPS) {
-            return Err(
-                "the operator's door speaks no TLS: come through a tunnel, such as \
+            return Err("the admin API has no TLS: use a tunnel, such as \
                         `ssh -N -L 9090:127.0.0.1:9090 HOST`, and use http://127.0.0.1:9090"
-                    .to_owned(),
-            );
+                .to_owned());
         }
         let parts = uri.into_parts();
         let authority = parts
@@ -191,7 +195,7 @@ impl fmt::Display for AdminUrl {
     }
 }
 
-/// A path under `base` with these parts, each encoded so that it stays one part.
+/// A path below `base`. Each part is percent-encoded, so that a slash in it does not make two parts.
 pub fn path_of<'a>(base: &str, parts: impl IntoIterator<Item = &'a str>) -> String {
     let mut path = base.to_owned();
     for part in parts {
@@ -201,13 +205,13 @@ pub fn path_of<'a>(base: &str, parts: impl IntoIterator<Item = &'a str>) -> Stri
     path
 }
 
-/// With everything percent-encoded that means something in a URL.
+/// Percent-encodes every byte that has a meaning in a URL.
 pub fn encoded(text: &str) -> String {
     let encode = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'~' => {
             char::from(byte).to_string()
         }
-        // A dot too: `.` and `..` alone would be walked away.
+        // A dot too: a proxy would remove `.` and `..` as path segments.
         _ => format!("%{byte:02X}"),
     };
     text.bytes().map(encode).collect()
@@ -217,41 +221,41 @@ const EXAMPLE: &str = "http://127.0.0.1:9090";
 const REFUSED: &str =
     "connection refused (is `sluicegate serve` running, and is admin.listen this address?)";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
-/// Far above what any answer has.
-const ANSWER_BYTES_MAX: usize = 16 << 20;
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(15);
+/// Bound on the memory for a response; far above the largest one.
+const RESPONSE_BYTES_MAX: usize = 16 << 20;
 
-/// The value of a good answer, or what a bad one says.
-fn understood(status: StatusCode, body: &[u8], had_token: bool) -> Result<Value, String> {
+/// The JSON of a successful response, or the error that an unsuccessful one describes.
+fn parse_response(status: StatusCode, body: &[u8], had_token: bool) -> Result<Value, String> {
     if status == StatusCode::UNAUTHORIZED {
         return Err(if had_token {
-            "401: the token is not the one in admin.token_file; --token-file FILE (or SLUICEGATE_ADMIN_TOKEN_FILE) names it"
+            "401: wrong token: --token-file FILE (or SLUICEGATE_ADMIN_TOKEN_FILE) must be the server's admin.token_file"
         } else {
-            "401: a token is needed: --token-file FILE (or SLUICEGATE_ADMIN_TOKEN_FILE), the same as admin.token_file"
+            "401: a token is needed: --token-file FILE (or SLUICEGATE_ADMIN_TOKEN_FILE), the server's admin.token_file"
         }
         .to_owned());
     }
     let value: Option<Value> = serde_json::from_slice(body).ok();
     match value {
         Some(value) if status.is_success() => Ok(value),
-        Some(value) => Err(refusal(status, &value)),
-        None => Err(format!(
-            "{}: this is no answer of Sluicegate's",
-            status.as_u16()
-        )),
+        Some(value) => Err(error_text(status, &value)),
+        None => Err(format!("{}: not a response of Sluicegate", status.as_u16())),
     }
 }
 
-/// The reason, and every mistake, or why it is not ready, on a line of its own.
-fn refusal(status: StatusCode, value: &Value) -> String {
-    let why = value["error"]
+/// The error of a response. The mistakes of a configuration, or the reasons why it is not ready, follow
+/// on lines of their own.
+fn error_text(status: StatusCode, value: &Value) -> String {
+    let error = value["error"]
         .as_str()
-        .map_or_else(|| status.to_string(), plain);
+        .map_or_else(|| status.to_string(), sanitize);
     let lists = ["mistakes", "reasons"]
         .into_iter()
         .filter_map(|name| value[name].as_array());
     let mistakes = lists.flatten().filter_map(Value::as_str);
-    mistakes.fold(why, |text, mistake| format!("{text}\n  {}", plain(mistake)))
+    mistakes.fold(error, |text, mistake| {
+        format!("{text}\n  {}", sanitize(mistake))
+    })
 }
 
 #[cfg(test)]
@@ -263,27 +267,27 @@ mod tests {
 
     use super::*;
 
-    /// Answers one request with these bytes; gives back the URL, and what was asked when it ends.
-    fn door(answer: String) -> (AdminUrl, std::thread::JoinHandle<String>) {
+    /// A server that sends these bytes to one request. Returns its URL, and the request when joined.
+    fn server(response: String) -> (AdminUrl, std::thread::JoinHandle<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap())
             .parse()
             .unwrap();
-        let asked = std::thread::spawn(move || {
+        let received = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             stream
                 .set_read_timeout(Some(Duration::from_secs(5)))
                 .unwrap();
-            let mut asked = vec![0; 4096];
-            let length = stream.read(&mut asked).unwrap();
-            stream.write_all(answer.as_bytes()).unwrap();
-            asked.truncate(length);
-            String::from_utf8(asked).unwrap()
+            let mut request = vec![0; 4096];
+            let length = stream.read(&mut request).unwrap();
+            stream.write_all(response.as_bytes()).unwrap();
+            request.truncate(length);
+            String::from_utf8(request).unwrap()
         });
-        (url, asked)
+        (url, received)
     }
 
-    fn answer(status: &str, body: &str) -> String {
+    fn response(status: &str, body: &str) -> String {
         format!(
             "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
             body.len()
@@ -291,44 +295,47 @@ mod tests {
     }
 
     #[test]
-    fn a_question_shows_the_token_and_its_answer_is_json() {
-        let (url, asked) = door(answer("201 Created", r#"{"id":"b-1"}"#));
-        let remote = Remote::new(url, Some("secret-secret\n")).unwrap();
-        let value = remote.post("/v1/bans", &json!({ "for": "1h" })).unwrap();
+    fn a_request_carries_the_token_and_its_response_is_json() {
+        let (url, request) = server(response("201 Created", r#"{"id":"b-1"}"#));
+        let client = AdminClient::new(url, Some("secret-secret\n")).unwrap();
+        let value = client.post("/v1/bans", &json!({ "for": "1h" })).unwrap();
         assert_eq!(value["id"], "b-1");
-        let asked = asked.join().unwrap();
-        assert!(asked.starts_with("POST /v1/bans HTTP/1.1\r\n"), "{asked}");
+        let request = request.join().unwrap();
+        assert!(
+            request.starts_with("POST /v1/bans HTTP/1.1\r\n"),
+            "{request}"
+        );
         for line in [
             "authorization: Bearer secret-secret\r\n",
             "content-type: application/json\r\n",
             "{\"for\":\"1h\"}",
         ] {
-            assert!(asked.contains(line), "{line} in {asked}");
+            assert!(request.contains(line), "{line} in {request}");
         }
     }
 
     #[test]
-    fn a_refusal_names_the_place_and_the_reason_without_control_characters() {
-        let (url, _asked) = door(answer(
+    fn an_error_names_the_url_and_the_reason_without_control_characters() {
+        let (url, _request) = server(response(
             "404 Not Found",
             r#"{"error":"no limit \u001b[31mx","mistakes":["a","b"]}"#,
         ));
-        let place = url.to_string();
-        let error = Remote::new(url, None)
+        let address = url.to_string();
+        let error = AdminClient::new(url, None)
             .unwrap()
             .delete("/v1/keys/x/y", None)
             .unwrap_err();
-        assert_eq!(error, format!("{place}: no limit \\u{{1b}}[31mx\n  a\n  b"));
+        assert_eq!(
+            error,
+            format!("{address}: no limit \\u{{1b}}[31mx\n  a\n  b")
+        );
     }
 
     #[test]
     fn a_missing_or_wrong_token_says_which_option_to_use() {
-        for (token, words) in [
-            (None, "a token is needed"),
-            (Some("wrong"), "is not the one"),
-        ] {
-            let (url, _asked) = door(answer("401 Unauthorized", r#"{"error":"x"}"#));
-            let error = Remote::new(url, token)
+        for (token, words) in [(None, "a token is needed"), (Some("wrong"), "wrong token")] {
+            let (url, _request) = server(response("401 Unauthorized", r#"{"error":"x"}"#));
+            let error = AdminClient::new(url, token)
                 .unwrap()
                 .get("/v1/stats")
                 .unwrap_err();
@@ -340,21 +347,21 @@ mod tests {
     }
 
     #[test]
-    fn nobody_there_and_somebody_else_there_are_told_apart() {
+    fn a_refused_connection_and_another_server_have_different_errors() {
         let gone = TcpListener::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()
             .unwrap();
-        let remote = Remote::new(format!("http://{gone}").parse().unwrap(), None).unwrap();
-        let error = remote.get("/v1/stats").unwrap_err();
+        let client = AdminClient::new(format!("http://{gone}").parse().unwrap(), None).unwrap();
+        let error = client.get("/v1/stats").unwrap_err();
         assert_eq!(error, format!("http://{gone}: {REFUSED}"));
         for other in [
             "SSH-2.0-OpenSSH_9.9\r\n".to_owned(),
-            answer("200 OK", "<html>"),
+            response("200 OK", "<html>"),
         ] {
-            let (url, _asked) = door(other);
-            let error = Remote::new(url, None).unwrap().get("/").unwrap_err();
-            assert!(error.contains("no answer of Sluicegate's"), "{error}");
+            let (url, _request) = server(other);
+            let error = AdminClient::new(url, None).unwrap().get("/").unwrap_err();
+            assert!(error.contains("not a response of Sluicegate"), "{error}");
         }
     }
 
@@ -401,7 +408,7 @@ mod tests {
     #[test]
     fn a_token_that_cannot_be_sent_is_refused_and_not_shown() {
         let url: AdminUrl = EXAMPLE.parse().unwrap();
-        let error = Remote::new(url, Some("abc\ndef")).err().unwrap();
+        let error = AdminClient::new(url, Some("abc\ndef")).err().unwrap();
         assert!(!error.contains("abc"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Every `sluicegate …` in the documentation is a command line that the program takes.
+//! Tests that every `sluicegate …` command line in the documentation and in `--help` parses.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,9 +21,9 @@ fn every_command_in_the_documentation_is_understood() {
             let words = words(&command);
             match Arguments::command().try_get_matches_from(&words) {
                 Ok(_) => {}
-                // Help and version are answers, too.
+                // `--help` and `--version` end with an "error" of exit code 0.
                 Err(error) if error.exit_code() == 0 => {}
-                // A command that is only named is no command line.
+                // The text only names a command, such as `sluicegate inspect`.
                 Err(error)
                     if words.len() == 2 && error.kind() == ErrorKind::MissingRequiredArgument => {}
                 Err(error) => panic!("{}: {command}\n{error}", path.display()),
@@ -32,6 +32,24 @@ fn every_command_in_the_documentation_is_understood() {
         }
     }
     assert!(seen >= 30, "only {seen} were found");
+}
+
+#[test]
+fn every_command_has_an_example_that_parses() {
+    let program = Arguments::command();
+    let nested = program
+        .get_subcommands()
+        .flat_map(|command| std::iter::once(command).chain(command.get_subcommands()));
+    for command in nested {
+        let name = command.get_name();
+        let help = command.get_after_help().map(ToString::to_string);
+        let examples = commands(&help.unwrap_or_default());
+        assert!(!examples.is_empty(), "{name}: no example in its --help");
+        for example in examples {
+            let parsed = Arguments::command().try_get_matches_from(words(&example));
+            assert!(parsed.is_ok(), "{name}: {example}: {:?}", parsed.err());
+        }
+    }
 }
 
 fn files_below(place: PathBuf) -> Vec<PathBuf> {
@@ -49,13 +67,14 @@ fn files_below(place: PathBuf) -> Vec<PathBuf> {
     }
 }
 
-/// Between backticks, or at the beginning of a line of shell, also behind the variables that are set for it.
+/// Command lines of a page: between backticks, and at the beginning of a line, also after a variable that
+/// is set for the command.
 fn commands(text: &str) -> Vec<String> {
-    let is_shell = |paragraph: &&str| paragraph.contains("```");
-    // A span may go on in the next line.
+    let is_code = |paragraph: &&str| paragraph.contains("```");
+    // A span between backticks may continue on the next line.
     let spans = text
         .split("\n\n")
-        .filter(|paragraph| !is_shell(paragraph))
+        .filter(|paragraph| !is_code(paragraph))
         .flat_map(|paragraph| {
             paragraph
                 .split('`')
@@ -77,7 +96,7 @@ fn commands(text: &str) -> Vec<String> {
             .starts_with("sluicegate ")
             .then(|| command.to_owned())
     });
-    // A sentence that begins with the name is no command, and neither is one with a part left out.
+    // Skips sentences that begin with the program's name, and commands with a part left out.
     let names: Vec<String> = Arguments::command()
         .get_subcommands()
         .map(|sub| sub.get_name().to_owned())
@@ -90,7 +109,7 @@ fn commands(text: &str) -> Vec<String> {
     found.filter(is_command).collect()
 }
 
-/// The words of a simple command, up to what the shell does with it.
+/// Splits a simple command into words as a shell does, up to the first pipe, redirection or comment.
 fn words(command: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for letter in command.chars() {
@@ -106,7 +125,7 @@ fn words(command: &str) -> Vec<String> {
         }
     }
     words.extend(word);
-    // The number of a redirected descriptor belongs to the shell.
+    // In `2>` the number belongs to the redirection.
     if command.contains("2>") && words.last().is_some_and(|word| word == "2") {
         words.pop();
     }
@@ -114,7 +133,7 @@ fn words(command: &str) -> Vec<String> {
 }
 
 #[test]
-fn commands_are_told_from_prose_and_split_as_a_shell_does() {
+fn commands_are_distinguished_from_prose_and_split_as_a_shell_does() {
     let text = "Run `sluicegate check\na.yaml` or\n\n```sh\nsluicegate serve --config 'a b.yaml' > log 2>&1 &\nsluicegate is a word\n`sluicegate check …`";
     let found: Vec<Vec<String>> = commands(text)
         .iter()

@@ -1,129 +1,144 @@
-//! What the door says, taken apart. Every text is made harmless here.
+//! Fetches and parses the numbers of `top`. Every text is made safe to print here, so `draw` and `table`
+//! need not think of it.
 
 use serde_json::{Value, json};
 
 use super::Order;
-use crate::door::{number, seconds, text};
-use crate::orders;
-use crate::remote::{Remote, encoded};
+use crate::admin_args::{number, seconds, text};
+use crate::admin_client::{AdminClient, encoded};
+use crate::overrides;
 
-/// What is asked for.
+/// Order and filter of the keys to fetch.
 #[derive(Clone, Debug)]
-pub struct Question {
+pub struct TopQuery {
     pub by: Order,
     pub limit: Option<String>,
 }
 
-/// One moment.
+/// The numbers at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Seen {
+pub struct StatusReport {
+    /// True while the store is unavailable and the failure policy decides.
     pub is_degraded: bool,
+    /// Version and the first digits of the hash.
     pub config: String,
+    /// Replicas that share the store, this one included.
     pub replicas: usize,
+    /// Open client connections of the proxy.
     pub connections: u64,
+    /// Kind, state and latency of the store, in one line.
     pub store: String,
-    /// Per second, the newest last.
+    /// Requests per second over the last five minutes, the newest last.
     pub allowed: Vec<u64>,
     pub denied: Vec<u64>,
-    pub limits: Vec<LimitSeen>,
-    pub keys: Vec<KeySeen>,
+    pub limits: Vec<LimitRates>,
+    pub keys: Vec<KeyCounts>,
+    /// Bans and overrides in force, one line each.
     pub orders: Vec<String>,
 }
 
+/// One limit, with its requests per second, the newest last.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct LimitSeen {
+pub struct LimitRates {
     pub name: String,
+    /// `enforce` or `shadow`.
     pub mode: String,
     pub allowed: Vec<u64>,
     pub denied: Vec<u64>,
 }
 
+/// One key and its estimated counts over the last minutes.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct KeySeen {
+pub struct KeyCounts {
+    /// The key as it is shown: limit, colon, escaped parts.
     pub text: String,
     pub requests: u64,
     pub denied: u64,
-    /// The limit and the parts as they are, for asking about it; never shown. `None` where it cannot be named.
+    /// The limit and the raw key parts, for a reset; never printed. `None` for a counter without a key.
     pub name: Option<(String, Vec<String>)>,
 }
 
-/// Everything at once, as it comes.
-pub fn ask(remote: &Remote, question: &Question) -> Result<Value, String> {
-    let limit = question
+/// Statistics, top keys, bans and overrides in one JSON object.
+pub fn fetch_json(client: &AdminClient, query: &TopQuery) -> Result<Value, String> {
+    let limit = query
         .limit
         .as_ref()
         .map(|limit| format!("&limit={}", encoded(limit)))
         .unwrap_or_default();
-    let stats = remote.get("/v1/stats?history=true")?;
-    let top = remote.get(&format!("/v1/top?by={}&n=50{limit}", question.by.name()))?;
-    let orders = remote.get("/v1/orders")?;
+    let stats = client.get("/v1/stats?history=true")?;
+    let top = client.get(&format!("/v1/top?by={}&n=50{limit}", query.by.name()))?;
+    let orders = client.get("/v1/orders")?;
     Ok(json!({ "stats": stats, "top": top, "orders": orders["orders"] }))
 }
 
-/// Everything at once, taken apart.
-pub fn look(remote: &Remote, question: &Question) -> Result<Seen, String> {
-    ask(remote, question).map(|answer| taken_apart(&answer))
+/// The same, parsed.
+pub fn fetch_status(client: &AdminClient, query: &TopQuery) -> Result<StatusReport, String> {
+    fetch_json(client, query).map(|response| parse_status(&response))
 }
 
-pub fn taken_apart(answer: &Value) -> Seen {
-    let stats = &answer["stats"];
+/// Parses the JSON of [`fetch_json`]. Missing fields are empty, so an older or newer server still works.
+pub fn parse_status(response: &Value) -> StatusReport {
+    let stats = &response["stats"];
     let history = &stats["history"];
     let limits = list(&stats["limits"]).map(|limit| {
         let past = list(&history["limits"]).find(|past| past["name"] == limit["name"]);
         let numbers = |name: &str| past.map(|past| numbers(&past[name])).unwrap_or_default();
         let (allowed, denied) = (numbers("allowed"), numbers("denied"));
-        LimitSeen {
+        LimitRates {
             name: text(&limit["name"]),
             mode: text(&limit["mode"]),
             allowed,
             denied,
         }
     });
-    let keys = list(&answer["top"]["keys"]).map(|key| KeySeen {
+    let keys = list(&response["top"]["keys"]).map(|key| KeyCounts {
         text: text(&key["text"]),
         requests: number(&key["requests"]),
         denied: number(&key["denied"]),
         name: name_of(key),
     });
     let hash: String = text(&stats["config"]["hash"]).chars().take(8).collect();
-    Seen {
+    StatusReport {
         is_degraded: stats["store"]["degraded"] == true,
         config: format!("version {} ({hash})", number(&stats["config"]["version"])),
         replicas: list(&stats["replicas"]).count(),
         connections: number(&stats["connections"]),
-        store: store(&stats["store"], history),
+        store: store_line(&stats["store"], history),
         allowed: numbers(&history["allowed"]),
         denied: numbers(&history["denied"]),
         limits: limits.collect(),
         keys: keys.collect(),
-        orders: list(&answer["orders"])
-            .map(|order| orders::line(order).trim_end().to_owned())
+        orders: list(&response["orders"])
+            .map(|order| overrides::line(order).trim_end().to_owned())
             .collect(),
     }
 }
 
-/// What the store is like, in a line.
-fn store(store: &Value, history: &Value) -> String {
+/// Kind, state, latency and outages of the store, in one line.
+fn store_line(store: &Value, history: &Value) -> String {
     let kind = text(&store["kind"]);
     let down: Vec<String> = list(&store["nodes"])
         .filter(|node| node["up"] == false)
         .map(|node| text(&node["endpoint"]))
         .collect();
     let latency = &store["latency"];
-    let took = match number(&latency["count"]) {
+    let latency_text = match number(&latency["count"]) {
         0 => String::new(),
         _ => format!(
-            ", half within {} µs, 99 of 100 within {} µs",
+            ", latency p50 {} µs, p99 {} µs",
             number(&latency["p50_us"]),
             number(&latency["p99_us"])
         ),
     };
-    let away = numbers(&history["degraded"])
+    let outage_seconds = numbers(&history["degraded"])
         .iter()
-        .filter(|away| **away > 0)
+        .filter(|degraded| **degraded > 0)
         .count();
-    let away = if away > 0 {
-        format!(", away for {} of the last 5 min", seconds(away as u64))
+    let outage = if outage_seconds > 0 {
+        format!(
+            ", unavailable for {} of the last 5 min",
+            seconds(outage_seconds as u64)
+        )
     } else {
         String::new()
     };
@@ -135,11 +150,12 @@ fn store(store: &Value, history: &Value) -> String {
     let state = if store["degraded"] == true {
         "degraded"
     } else {
-        "answers"
+        "healthy"
     };
-    format!("{kind} {state}{down}{took}{away}")
+    format!("{kind} {state}{down}{latency_text}{outage}")
 }
 
+/// The limit and the key parts of a top key.
 fn name_of(key: &Value) -> Option<(String, Vec<String>)> {
     let parts = key["key"]
         .as_array()?
@@ -159,10 +175,10 @@ fn numbers(value: &Value) -> Vec<u64> {
     list(value).map(number).collect()
 }
 
-/// Units per second over the last moments.
+/// Requests per second, averaged over the last five seconds and rounded up, so that one request shows.
 pub fn rate(values: &[u64]) -> u64 {
-    const MOMENTS: usize = 5;
-    let last = &values[values.len().saturating_sub(MOMENTS)..];
+    const SECONDS: usize = 5;
+    let last = &values[values.len().saturating_sub(SECONDS)..];
     if last.is_empty() {
         0
     } else {
@@ -174,8 +190,8 @@ pub fn rate(values: &[u64]) -> u64 {
 pub mod tests {
     use super::*;
 
-    /// A moment with a hostile key and an order.
-    pub fn moment() -> Value {
+    /// A response with a hostile key and a ban.
+    pub fn sample_status() -> Value {
         json!({
             "stats": {
                 "config": { "version": 3, "hash": "9c41f7d2a7b3e8" }, "connections": 12,
@@ -196,42 +212,42 @@ pub mod tests {
     }
 
     #[test]
-    fn an_answer_is_taken_apart_and_nothing_in_it_acts() {
-        let seen = taken_apart(&moment());
-        assert!(seen.is_degraded);
-        assert_eq!(seen.config, "version 3 (9c41f7d2)");
+    fn a_response_is_parsed_and_made_safe_to_print() {
+        let status = parse_status(&sample_status());
+        assert!(status.is_degraded);
+        assert_eq!(status.config, "version 3 (9c41f7d2)");
         assert_eq!(
-            seen.store,
-            "redis degraded, down: 127.0.0.1:6379, half within 180 µs, 99 of 100 within 900 µs, away for 2 s of the last 5 min"
+            status.store,
+            "redis degraded, down: 127.0.0.1:6379, latency p50 180 µs, p99 900 µs, unavailable for 2 s of the last 5 min"
         );
-        assert_eq!(seen.limits[0].denied, [0, 0, 9]);
-        assert_eq!(seen.limits[1].allowed, [0; 0]);
-        assert_eq!(seen.keys[1].text, "tenant:\\u{1b}[2J");
+        assert_eq!(status.limits[0].denied, [0, 0, 9]);
+        assert_eq!(status.limits[1].allowed, [0; 0]);
+        assert_eq!(status.keys[1].text, "tenant:\\u{1b}[2J");
         assert_eq!(
-            seen.keys[1].name,
+            status.keys[1].name,
             Some(("tenant".to_owned(), vec!["\u{1b}[2J".to_owned()])),
-            "asked for as it is"
+            "the raw key"
         );
-        assert_eq!(seen.keys[2].name, None);
+        assert_eq!(status.keys[2].name, None);
         assert_eq!(
-            seen.orders,
+            status.orders,
             ["b-1  client_ip 203.0.113.0/24: refused until later, by ann: scraping"]
         );
     }
 
     #[test]
-    fn an_answer_of_another_shape_is_an_empty_moment() {
+    fn a_response_of_another_shape_is_an_empty_report() {
         for other in [
             json!(null),
             json!([]),
             json!({ "stats": 7, "top": { "keys": [1, null] }, "orders": "x" }),
         ] {
-            assert_eq!(taken_apart(&other).allowed, [0; 0]);
+            assert_eq!(parse_status(&other).allowed, [0; 0]);
         }
     }
 
     #[test]
-    fn a_rate_is_of_the_last_moments_and_rounded_up() {
+    fn a_rate_covers_the_last_seconds_and_is_rounded_up() {
         assert_eq!(rate(&[]), 0);
         assert_eq!(rate(&[100, 0, 0, 0, 0, 1]), 1);
     }

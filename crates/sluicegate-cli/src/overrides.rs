@@ -1,38 +1,40 @@
-//! `sluicegate ban` and `sluicegate override`: orders that hold on all replicas for a time.
+//! `sluicegate ban` and `sluicegate override`: changes that hold on all replicas for a limited time.
+//!
+//! Both create, list (`--list`) and end (`--end ID`); the admin API calls them orders.
 
 use clap::{ArgGroup, Args};
 use serde_json::{Value, json};
 
-use crate::door::{By, Door, text};
-use crate::remote::path_of;
+use crate::admin_args::{AdminArgs, AuthorArg, text};
+use crate::admin_client::path_of;
 
-/// What both kinds of order have in common.
+/// Options of both commands.
 #[derive(Args)]
-struct Terms {
-    /// How long it holds: 30m, 1h, 7d.
+struct OrderArgs {
+    /// How long it lasts, such as 30m, 1h or 7d
     #[arg(long = "for", value_name = "TIME", required_unless_present_any = ["list", "end"])]
     duration: Option<String>,
-    /// Why; shown with the order and written to the audit log.
+    /// Reason, shown in the list and written to the audit log
     #[arg(long, value_name = "TEXT", required_unless_present_any = ["list", "end"])]
     reason: Option<String>,
     #[command(flatten)]
-    by: By,
-    /// Show the orders of this kind that are in force.
+    author: AuthorArg,
+    /// List those in force instead
     #[arg(long)]
     list: bool,
-    /// End an order before its time.
+    /// End the one with this id, as shown by --list
     #[arg(long, value_name = "ID")]
     end: Option<String>,
     #[command(flatten)]
-    door: Door,
+    admin: AdminArgs,
 }
 
-impl Terms {
-    /// Lists, ends, or sends a new order to this path.
+impl OrderArgs {
+    /// Lists, ends, or creates one by a POST to this path.
     fn run(&self, kind: &str, path: &str, order: Value) -> u8 {
         if self.list {
-            let only = |answer: Value| {
-                let orders = answer["orders"].as_array().cloned().unwrap_or_default();
+            let of_this_kind = |response: Value| {
+                let orders = response["orders"].as_array().cloned().unwrap_or_default();
                 Value::from(
                     orders
                         .into_iter()
@@ -40,29 +42,30 @@ impl Terms {
                         .collect::<Vec<_>>(),
                 )
             };
-            let in_words = |orders: &Value| list(orders, kind);
+            let as_text = |orders: &Value| list(orders, kind);
             return self
-                .door
-                .ask(|remote| remote.get("/v1/orders").map(only), in_words);
+                .admin
+                .run(|client| client.get("/v1/orders").map(of_this_kind), as_text);
         }
+        // An id is unique among bans and overrides, so one path ends both.
         if let Some(id) = &self.end {
             let path = path_of("/v1/orders", [id.as_str()]);
-            let body = self.signed(json!({}));
-            let in_words = |_: &Value| format!("{}: ended\n", crate::plain::plain(id));
+            let body = self.body(json!({}));
+            let as_text = |_: &Value| format!("{}: ended\n", crate::sanitize::sanitize(id));
             return self
-                .door
-                .ask(|remote| remote.delete(&path, Some(&body)), in_words);
+                .admin
+                .run(|client| client.delete(&path, Some(&body)), as_text);
         }
-        let body = self.signed(order);
-        self.door.ask(
-            |remote| remote.post(path, &body),
+        let body = self.body(order);
+        self.admin.run(
+            |client| client.post(path, &body),
             |order| format!("in force: {}", line(order)),
         )
     }
 
-    /// With who, why and for how long, as far as that was said.
-    fn signed(&self, mut body: Value) -> Value {
-        body["by"] = Value::from(self.by.by.as_str());
+    /// Adds the author, and the reason and the duration if given.
+    fn body(&self, mut body: Value) -> Value {
+        body["by"] = Value::from(self.author.by.as_str());
         for (name, value) in [("reason", &self.reason), ("for", &self.duration)] {
             if let Some(value) = value {
                 body[name] = Value::from(value.as_str());
@@ -72,46 +75,47 @@ impl Terms {
     }
 }
 
-/// `sluicegate ban`.
+/// Arguments of `sluicegate ban`.
 #[derive(Args)]
 #[command(group(ArgGroup::new("what").required(true).args(["address", "principal", "list", "end"])))]
 pub struct Ban {
-    /// A client address, or a network.
+    /// Client address or network to ban
     #[arg(value_name = "ADDRESS[/PREFIX]")]
     address: Option<String>,
-    /// A principal, instead of an address.
+    /// Principal to ban instead of an address
     #[arg(long, value_name = "NAME")]
     principal: Option<String>,
     #[command(flatten)]
-    terms: Terms,
+    options: OrderArgs,
 }
 
 impl Ban {
+    /// Creates, lists or ends bans.
     pub fn run(&self) -> u8 {
-        let whom = match (&self.address, &self.principal) {
+        let target = match (&self.address, &self.principal) {
             (Some(address), _) => json!({ "client_ip": address }),
             (None, Some(principal)) => json!({ "principal": principal }),
             (None, None) => json!({}),
         };
-        self.terms.run("ban", "/v1/bans", whom)
+        self.options.run("ban", "/v1/bans", target)
     }
 }
 
-/// `sluicegate override`.
+/// Arguments of `sluicegate override`.
 #[derive(Args)]
 #[command(group(ArgGroup::new("what").required(true).args(["limit", "list", "end"])))]
 #[command(group(ArgGroup::new("quota").args(["rate", "unlimited"])))]
 pub struct Override {
-    /// The name of the limit.
+    /// Name of the limit
     #[arg(requires = "quota")]
     limit: Option<String>,
-    /// Each part of the key, in the limit's order; none for the whole limit.
+    /// Parts of the key, in the order of the limit's `key` [default: all keys of the limit]
     #[arg(value_name = "PART")]
     parts: Vec<String>,
-    /// What is allowed instead, such as 100/s.
+    /// Rate to allow instead, such as 100/s
     #[arg(long, value_name = "RATE")]
     rate: Option<String>,
-    /// How many at once; without it, as many as the rate names.
+    /// Burst to allow [default: the number in --rate]
     #[arg(
         long,
         value_name = "N",
@@ -119,18 +123,20 @@ pub struct Override {
         conflicts_with = "unlimited"
     )]
     burst: Option<u32>,
-    /// No limit at all.
+    /// Allow everything
     #[arg(long)]
     unlimited: bool,
     #[command(flatten)]
-    terms: Terms,
+    options: OrderArgs,
 }
 
 impl Override {
+    /// Creates, lists or ends overrides.
     pub fn run(&self) -> u8 {
-        self.terms.run("override", "/v1/overrides", self.order())
+        self.options.run("override", "/v1/overrides", self.order())
     }
 
+    /// The limit, the key and the quota, as the admin API expects them.
     fn order(&self) -> Value {
         let mut order = json!({});
         if let Some(limit) = &self.limit {
@@ -152,7 +158,7 @@ impl Override {
     }
 }
 
-/// An order a line; a sentence when there is none.
+/// One line each, or a sentence when there are none.
 fn list(orders: &Value, kind: &str) -> String {
     match orders.as_array() {
         Some(orders) if !orders.is_empty() => orders.iter().map(line).collect(),
@@ -160,16 +166,16 @@ fn list(orders: &Value, kind: &str) -> String {
     }
 }
 
-/// What, until when, by whom and why.
+/// One ban or override: its id, target, quota, end, author and reason.
 pub fn line(order: &Value) -> String {
-    let grants = match order["kind"].as_str() {
+    let effect = match order["kind"].as_str() {
         Some("ban") => "refused".to_owned(),
         _ if order["unlimited"] == true => "unlimited".to_owned(),
         _ => text(&order["quota"]),
     };
     let [id, what, until, by, reason] =
         ["id", "what", "until", "by", "reason"].map(|name| text(&order[name]));
-    format!("{id}  {what}: {grants} until {until}, by {by}: {reason}\n")
+    format!("{id}  {what}: {effect} until {until}, by {by}: {reason}\n")
 }
 
 #[cfg(test)]
@@ -193,7 +199,7 @@ mod tests {
     fn overrides(line: &str) -> Result<Value, String> {
         let words = std::iter::once("x").chain(line.split(' '));
         let parsed = OverrideLine::try_parse_from(words).map_err(|error| error.to_string())?;
-        Ok(parsed.order.terms.signed(parsed.order.order()))
+        Ok(parsed.order.options.body(parsed.order.order()))
     }
 
     #[test]
@@ -213,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_without_what_it_needs_is_usage() {
+    fn an_incomplete_ban_or_override_is_a_usage_error() {
         for wrong in [
             "per-client --for 1h --reason x",
             "per-client --rate 1/s --reason x",
@@ -248,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_are_listed_with_who_and_why_and_without_control_characters() {
+    fn bans_are_listed_with_author_and_reason_and_without_control_characters() {
         let order = json!({ "id": "b-1", "kind": "ban", "what": "client_ip 203.0.113.0/24", "until": "2026-01-01T00:00:00Z",
             "by": "ann", "reason": "scraping\u{1b}[2J" });
         let wanted = "b-1  client_ip 203.0.113.0/24: refused until 2026-01-01T00:00:00Z, by ann: scraping\\u{1b}[2J\n";
