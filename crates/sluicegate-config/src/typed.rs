@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use ipnet::IpNet;
 use sluicegate_core::{FailurePolicy, Nanos, Policy};
 
+pub use sluicegate_core::{HeaderStyle, KeyLayout, ProxyHeader, RedisClock};
+
 pub use external::{
     BackendScheme, BackendUrlSettings, ExternalService, ExternalSettings, GrpcCodec, HeaderFilter,
     ServiceAddress,
@@ -200,18 +202,6 @@ pub struct ClientIp {
     pub header: ProxyHeader,
 }
 
-/// The header in which trusted proxies name the client.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ProxyHeader {
-    /// `X-Forwarded-For`.
-    #[default]
-    XForwardedFor,
-    /// `Forwarded` (RFC 7239).
-    Forwarded,
-    /// `X-Real-IP`.
-    XRealIp,
-}
-
 /// How callers say who they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Principals {
@@ -391,30 +381,6 @@ pub struct RedisTls {
     pub server_name: Option<String>,
 }
 
-/// The form of keys in Redis.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum KeyLayout {
-    /// `sluicegate:limit:part…`
-    #[default]
-    Readable,
-    /// 14 bytes.
-    Compact,
-    /// As EdgeQuota wrote them.
-    EdgeQuota,
-    /// As EdgeGuard wrote them.
-    EdgeGuard,
-}
-
-/// Whose clock counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RedisClock {
-    /// Redis' own.
-    #[default]
-    Server,
-    /// This process's, clamped.
-    Replica,
-}
-
 /// What callers are told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
@@ -422,17 +388,6 @@ pub struct Response {
     pub headers: Vec<HeaderStyle>,
     /// The form of a refusal.
     pub body: BodyStyle,
-}
-
-/// A way to tell callers what is left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HeaderStyle {
-    /// `RateLimit` and `RateLimit-Policy`.
-    Ietf,
-    /// `X-RateLimit-Limit`, `-Remaining`, `-Reset`.
-    XRateLimit,
-    /// `X-RateLimit-Remaining`, `-Clear`, `-Reset`.
-    Clear,
 }
 
 /// The form of a refusal.

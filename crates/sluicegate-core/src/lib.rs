@@ -28,6 +28,7 @@ mod path;
 mod policy;
 mod quota;
 mod rate;
+mod settings;
 mod subject;
 mod time;
 
@@ -50,5 +51,6 @@ pub use policy::{
 };
 pub use quota::{DripBucket, Quota, QuotaError, SlidingWindow, TokenBucket};
 pub use rate::{ParseRateError, parse_duration, parse_rate};
+pub use settings::{HeaderStyle, KeyLayout, ProxyHeader, RedisClock};
 pub use subject::{HeaderValue, Headers, NoHeaders, Principal, Subject};
 pub use time::{Nanos, Timestamp};

@@ -11,7 +11,7 @@ use arc_swap::{ArcSwap, Guard};
 use http::HeaderName;
 use ipnet::IpNet;
 use rustls::ServerConfig;
-use sluicegate::http::{ClientIp, HeaderStyle, KeyHeaders, ProxyHeader, ResponseHeaders};
+use sluicegate::http::{ClientIp, KeyHeaders, ResponseHeaders};
 use sluicegate::{Limiter, MonotonicClock};
 use sluicegate_config::{self as config, BodyStyle, Bounds, Config, Timeouts, Upstream};
 use sluicegate_core::Policy;
@@ -294,16 +294,6 @@ fn live(
         return Err(mistakes);
     };
     let files = files_of(&config);
-    let header = match config.client_ip.header {
-        config::ProxyHeader::XForwardedFor => ProxyHeader::XForwardedFor,
-        config::ProxyHeader::Forwarded => ProxyHeader::Forwarded,
-        config::ProxyHeader::XRealIp => ProxyHeader::XRealIp,
-    };
-    let styles = config.response.headers.iter().map(|style| match style {
-        config::HeaderStyle::Ietf => HeaderStyle::Ietf,
-        config::HeaderStyle::XRateLimit => HeaderStyle::XRateLimit,
-        config::HeaderStyle::Clear => HeaderStyle::Clear,
-    });
     let policy = Arc::new(config.policy);
     Ok(Live {
         version,
@@ -312,11 +302,11 @@ fn live(
         counts: metrics.limits(&policy),
         policy,
         client_ip: ClientIp::behind(config.client_ip.trusted_proxies.iter().copied())
-            .header(header),
+            .header(config.client_ip.header),
         trusted_proxies: config.client_ip.trusted_proxies,
         auth: auth.counted_in(Arc::clone(metrics)),
         access: AccessLists::new(&config.access),
-        headers: ResponseHeaders::new(styles),
+        headers: ResponseHeaders::new(config.response.headers),
         body: config.response.body,
         external,
         routes,

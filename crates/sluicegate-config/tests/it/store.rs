@@ -31,8 +31,11 @@ fn every_name_of_a_store_is_known() {
         "memory",
         "in-memory",
         "",
+        "  ",
         " Local ",
-        "IN-MEMORY",
+        "LOCAL",
+        "Memory",
+        " IN-MEMORY ",
     ] {
         assert_eq!(
             good(&format!("store: {{ kind: \"{kind}\" }}")).store.kind,
@@ -50,8 +53,12 @@ fn every_name_of_a_store_is_known() {
             sweep: Nanos::SECOND
         }
     );
-    let redis = good("store: { kind: \" Redis \", redis: { endpoints: a } }");
-    assert!(matches!(redis.store.kind, StoreKind::Redis(_)));
+    for kind in ["redis", " Redis ", "REDIS"] {
+        let redis = good(&format!(
+            "store: {{ kind: \"{kind}\", redis: {{ endpoints: a }} }}"
+        ));
+        assert!(matches!(redis.store.kind, StoreKind::Redis(_)), "{kind:?}");
+    }
     assert_eq!(
         wrong("store: { kind: dynamo }"),
         "store.kind: unknown value \"dynamo\" (expected local or redis)"

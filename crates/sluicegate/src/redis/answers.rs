@@ -1,13 +1,12 @@
 //! What the answer to a call means for everybody who waits for it.
 
-use sluicegate_core::Timestamp;
+use sluicegate_core::{RedisClock, Timestamp};
 use tokio::time::Instant;
 
 use super::Item;
 use super::ask::{Ask, Fault, Told, Work};
 use super::call::{Call, CallKind};
 use super::context::Context;
-use super::options::RedisClock;
 use super::script::{self, Answer, Reading};
 use super::shadow::{Foresight, Looked, Seen, Sight};
 use super::wire::Reply;

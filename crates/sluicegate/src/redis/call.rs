@@ -1,11 +1,10 @@
 //! A call: one command on the wire and everybody who waits for its answer.
 
-use sluicegate_core::Timestamp;
+use sluicegate_core::{RedisClock, Timestamp};
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use super::ask::{Ask, Work};
-use super::options::RedisClock;
 use super::script::{self, Now, Script};
 use super::wire;
 

@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use sluicegate_core::RedisClock;
 use tokio::task::JoinSet;
 
 use super::ask::Ask;
 use super::dial::Dialing;
 use super::health;
-use super::options::{RedisClock, RedisOptions};
+use super::options::RedisOptions;
 use super::router::Router;
 use super::shadow::{ClockRates, Shadows};
 use super::waits::Waits;

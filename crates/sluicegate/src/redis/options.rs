@@ -2,14 +2,13 @@
 
 use std::path::PathBuf;
 
-use sluicegate_core::Nanos;
+use sluicegate_core::{KeyLayout, Nanos, RedisClock};
 
 use super::endpoint::Endpoint;
 use super::options_error::OptionsError;
 use super::recovery::Recovery;
 use super::secret::Credentials;
 use super::{url, validate};
-use crate::layout::KeyLayout;
 
 /// Where the counters are and how they are reached.
 ///
@@ -140,19 +139,6 @@ pub enum RedisMode {
     },
     /// Primaries that share the slots.
     Cluster,
-}
-
-/// Whose clock counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RedisClock {
-    /// That of the server: the same for all replicas.
-    #[default]
-    Server,
-    /// That of the replica that asks: for servers whose clock is worse than ours.
-    Replica,
-    /// The time given with each call, believed as it is: for tests and simulations with a
-    /// [`ManualClock`](crate::ManualClock).
-    Given,
 }
 
 /// TLS to the servers. Certificates are always verified.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use sluicegate_core::KeyLayout;
 use tokio::time::{Instant, timeout_at};
 
 use super::dial::dial;
@@ -11,7 +12,7 @@ use super::options::{RedisMode, RedisOptions};
 use super::store::RedisStore;
 use super::wire::Reply;
 use super::{probe, scout};
-use crate::layout::KeyLayout;
+use crate::layout::StoredNames;
 use crate::store::StoreError;
 
 /// Which counters somebody wants to see.

@@ -21,6 +21,7 @@ use super::script::Drawn;
 use super::shadow::{Foresight, Looked};
 use super::{Item, Items, parts, scout, script, slot};
 use crate::clock::Clock;
+use crate::layout::StoredNames;
 use crate::store::{Store, StoreError};
 
 /// Counters in Redis or Valkey, which all replicas share.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
+use sluicegate_core::RedisClock;
 use tokio::time::Instant;
 
 use super::answers;
@@ -18,7 +19,7 @@ use super::call::{Call, CallKind, Form};
 use super::complaint::Complaint;
 use super::context::Context;
 use super::lane::{Counters, Lane};
-use super::options::{RedisClock, RedisMode};
+use super::options::RedisMode;
 use super::shadow::Foresight;
 use super::wire::Reply;
 

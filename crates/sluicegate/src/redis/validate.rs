@@ -3,13 +3,12 @@
 use std::collections::HashSet;
 
 use rustls::pki_types::ServerName;
-use sluicegate_core::Nanos;
+use sluicegate_core::{KeyLayout, Nanos};
 
 use super::options::{RedisMode, RedisOptions};
 use super::options_error::{Mistakes, OptionsError};
 use super::recovery::Recovery;
 use super::secret::Credentials;
-use crate::layout::KeyLayout;
 
 /// All mistakes, or none.
 pub(super) fn validate(options: &RedisOptions) -> Result<(), OptionsError> {

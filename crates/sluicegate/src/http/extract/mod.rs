@@ -5,7 +5,7 @@ mod hops;
 mod host;
 mod twin;
 
-pub use client_ip::{ClientIp, ProxyHeader, Unused};
+pub use client_ip::{ClientIp, Unused};
 pub use host::host_of;
 pub use twin::{KeyHeaders, TwinHeader};
 
