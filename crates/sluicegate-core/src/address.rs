@@ -41,7 +41,7 @@ impl Default for Prefixes {
 
 /// Tells the text of an address byte by byte: many times faster than the general way, for paths that need that.
 #[inline]
-pub fn spell_v4(address: Ipv4Addr, mut say: impl FnMut(u8)) {
+pub fn write_v4(address: Ipv4Addr, mut say: impl FnMut(u8)) {
     let digit = |number: u8| b'0' + number % 10;
     for (place, octet) in address.octets().into_iter().enumerate() {
         if place > 0 {
@@ -134,7 +134,7 @@ mod tests {
                 .chain([0, u32::MAX, 0x0a01_640a, 0x6363_0909])
         {
             let (address, mut text) = (Ipv4Addr::from_bits(bits), String::new());
-            spell_v4(address, |byte| text.push(byte.into()));
+            write_v4(address, |byte| text.push(byte.into()));
             assert_eq!(text, address.to_string());
         }
     }

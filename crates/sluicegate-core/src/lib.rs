@@ -46,8 +46,8 @@ pub use limit::{
 pub use list::List;
 pub use path::{AmbiguousPath, PathPattern, normalise as normalise_path, unescape};
 pub use policy::{
-    Condition, Considered, MissingKey, MissingReason, Policy, PolicyError, PolicyErrors, Stage,
-    Standing,
+    Condition, ConsideredLimit, LimitEffect, MissingKey, MissingReason, Policy, PolicyError,
+    PolicyErrors, Stage,
 };
 pub use quota::{DripBucket, Quota, QuotaError, SlidingWindow, TokenBucket};
 pub use rate::{ParseRateError, parse_duration, parse_rate};

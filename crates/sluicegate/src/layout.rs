@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::net::IpAddr;
 
 use sha2::{Digest, Sha256};
-use sluicegate_core::address::spell_v4;
+use sluicegate_core::address::write_v4;
 use sluicegate_core::{Key, KeyLayout, KeyPart, PartValue};
 
 /// Writes keys as a [`KeyLayout`] says.
@@ -77,7 +77,7 @@ fn readable(prefix: &str, key: &Key<'_>) -> String {
     whole.push_str(name);
     if let Some(IpAddr::V4(v4)) = key.only_address() {
         whole.push(':');
-        spell_v4(v4, |byte| whole.push(byte.into()));
+        write_v4(v4, |byte| whole.push(byte.into()));
         return whole;
     }
     for part in key.parts() {

@@ -261,7 +261,7 @@ fn tell(items: &[Item<'_>], error: &PolicyError) {
         true if error.field == "name" => "is no name, or that of another limit".to_owned(),
         true => "names no limit, or one that replaces this one in turn".to_owned(),
     };
-    with_section(&items[error.place], |section| {
+    with_section(&items[error.index], |section| {
         section.first_of(&[error.field]).note(message)
     });
 }

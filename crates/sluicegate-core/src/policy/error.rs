@@ -8,8 +8,8 @@ use crate::limit::{KeyPart, Limit};
 /// A mistake in a list of limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyError {
-    /// The place of the limit in the list, from 0.
-    pub place: usize,
+    /// The limit's index in the list, from 0.
+    pub index: usize,
     /// The field.
     pub field: &'static str,
     /// What is wrong and what was expected.
@@ -17,9 +17,9 @@ pub struct PolicyError {
 }
 
 impl PolicyError {
-    pub(super) fn new(place: usize, field: &'static str, message: String) -> Self {
+    pub(super) fn new(index: usize, field: &'static str, message: String) -> Self {
         Self {
-            place,
+            index,
             field,
             message,
         }
@@ -28,7 +28,7 @@ impl PolicyError {
 
 impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "limits[{}].{}: {}", self.place, self.field, self.message)
+        write!(f, "limits[{}].{}: {}", self.index, self.field, self.message)
     }
 }
 

@@ -1,11 +1,11 @@
 //! The policy: all limits, indexed, and which of them a request is charged to.
 
-mod considered;
 mod error;
+mod explain;
 mod index;
 
-pub use considered::{Condition, Considered, Standing};
 pub use error::{MissingKey, MissingReason, PolicyError, PolicyErrors};
+pub use explain::{Condition, ConsideredLimit, LimitEffect};
 
 use std::collections::HashMap;
 

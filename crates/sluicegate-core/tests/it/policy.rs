@@ -367,7 +367,7 @@ fn all_mistakes_are_reported_at_once() {
     .unwrap_err();
     let places: Vec<_> = mistakes
         .iter()
-        .map(|mistake| (mistake.place, mistake.field))
+        .map(|mistake| (mistake.index, mistake.field))
         .collect();
     let expected = [
         (1, "name"),
@@ -408,7 +408,7 @@ fn a_limit_that_leads_into_a_cycle_is_not_followed_for_ever() {
     assert_eq!(
         mistakes
             .iter()
-            .map(|mistake| mistake.place)
+            .map(|mistake| mistake.index)
             .collect::<Vec<_>>(),
         [1, 2]
     );

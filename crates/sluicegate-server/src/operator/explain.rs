@@ -4,8 +4,8 @@ use serde::Serialize;
 use sluicegate::{StoreError, Verdict};
 use sluicegate_config::quota_in_words;
 use sluicegate_core::{
-    Charge, Condition, Considered, Key, KeyPart, Mode, Nanos, Outcome, PartValue, Quota, Standing,
-    TokenBucket,
+    Charge, Condition, ConsideredLimit, Key, KeyPart, LimitEffect, Mode, Nanos, Outcome, PartValue,
+    Quota, TokenBucket,
 };
 
 /// What would happen, and why.
@@ -88,7 +88,7 @@ pub(crate) enum Listed {
 
 /// What every limit has to say; `looked` has what the charged ones met, each in its place.
 pub(crate) fn explain(
-    considered: &[Considered<'_>],
+    considered: &[ConsideredLimit<'_>],
     looked: Vec<Option<Looked>>,
     cost: u64,
     who: Who,
@@ -193,7 +193,7 @@ fn together(endings: &[Ending]) -> (&'static str, String, Option<Nanos>) {
 }
 
 fn limit(
-    considered: &Considered<'_>,
+    considered: &ConsideredLimit<'_>,
     looked: Option<Looked>,
     cost: u64,
 ) -> (ExplainedLimit, Ending) {
@@ -223,8 +223,8 @@ fn limit(
     };
     let name = &limit.name;
     let because = because(&considered.conditions);
-    match (&considered.standing, looked) {
-        (Standing::NotMatched, _) => {
+    match (&considered.effect, looked) {
+        (LimitEffect::NotMatched, _) => {
             let unmet = considered
                 .conditions
                 .iter()
@@ -234,7 +234,7 @@ fn limit(
             explained.words = format!("{name} does not apply: {}.", unmet.join(", and "));
             (explained, Ending::Pass)
         }
-        (Standing::ReplacedBy(other), _) => {
+        (LimitEffect::ReplacedBy(other), _) => {
             explained.standing = "replaced";
             explained
                 .why
@@ -245,14 +245,14 @@ fn limit(
             );
             (explained, Ending::Pass)
         }
-        (Standing::Unlimited, _) => {
+        (LimitEffect::Unlimited, _) => {
             explained.standing = "not_limited";
             explained.words = format!(
                 "{name} applies{because}, but has no quota for this caller: nothing is counted."
             );
             (explained, Ending::Pass)
         }
-        (Standing::Skipped(missing), _) => {
+        (LimitEffect::Skipped(missing), _) => {
             explained.standing = "missing_key";
             explained.why.push(missing.to_string());
             explained.words = format!(
@@ -261,7 +261,7 @@ fn limit(
             );
             (explained, Ending::Pass)
         }
-        (Standing::Unidentified(missing), _) => {
+        (LimitEffect::Unidentified(missing), _) => {
             explained.standing = "missing_key";
             explained.allowed = Some(false);
             explained.why.push(missing.to_string());
@@ -271,10 +271,10 @@ fn limit(
             );
             (explained, Ending::Unidentified(lacks(missing)))
         }
-        (Standing::Charged(charge), Some(looked)) => {
+        (LimitEffect::Charged(charge), Some(looked)) => {
             charged(explained, charge, looked, &because, cost)
         }
-        (Standing::Charged(_), None) => (explained, Ending::Pass),
+        (LimitEffect::Charged(_), None) => (explained, Ending::Pass),
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use sluicegate::Limiter;
 use sluicegate::http::HeaderLines;
 use sluicegate_config::{Config, quota_in_words};
-use sluicegate_core::{Charge, MissingReason, Policy, QuotaSource, Standing, Subject};
+use sluicegate_core::{Charge, LimitEffect, MissingReason, Policy, QuotaSource, Subject};
 
 use super::explain::{Explanation, Listed, Looked, UNASKED, Who, explain, for_a_look, met};
 use super::{Author, Operator, Refusal};
@@ -101,8 +101,8 @@ impl Operator {
         let considered = live.policy.considered(&subject, cost);
         let mut looked = Vec::with_capacity(considered.len());
         for limit in &considered {
-            looked.push(match limit.standing {
-                Standing::Charged(charge) => Some(self.gate.look(&live, charge, &request).await),
+            looked.push(match limit.effect {
+                LimitEffect::Charged(charge) => Some(self.gate.look(&live, charge, &request).await),
                 _ => None,
             });
         }
@@ -175,8 +175,8 @@ pub async fn explain_offline(config: Config, question: &[u8]) -> Result<Explanat
     let considered = policy.considered(&subject, cost);
     let mut looked = Vec::with_capacity(considered.len());
     for limit in &considered {
-        looked.push(match limit.standing {
-            Standing::Charged(charge) => Some(Looked {
+        looked.push(match limit.effect {
+            LimitEffect::Charged(charge) => Some(Looked {
                 quota: Some(charge.quota),
                 quota_from: match charge.key.limit().quota_from {
                     QuotaSource::Limit => "config",

@@ -8,13 +8,13 @@ use super::{MissingKey, Policy};
 
 /// A limit, and what became of it for one request.
 #[derive(Clone, Debug)]
-pub struct Considered<'a> {
+pub struct ConsideredLimit<'a> {
     /// The limit.
     pub limit: &'a Limit,
     /// Each of its conditions, and whether it holds. None for a limit that covers everything.
     pub conditions: Vec<Condition>,
     /// What follows.
-    pub standing: Standing<'a>,
+    pub effect: LimitEffect<'a>,
 }
 
 /// One condition of a limit, in words about the request.
@@ -28,7 +28,7 @@ pub struct Condition {
 
 /// What becomes of a limit for one request.
 #[derive(Clone, Debug)]
-pub enum Standing<'a> {
+pub enum LimitEffect<'a> {
     /// It is charged.
     Charged(Charge<'a>),
     /// A condition does not hold.
@@ -45,32 +45,36 @@ pub enum Standing<'a> {
 
 impl Policy {
     /// Every limit, in order, and why it is charged or not. For people: a decision asks [`Policy::charges_for`].
-    pub fn considered<'a>(&'a self, subject: &'a Subject<'a>, cost: u64) -> Vec<Considered<'a>> {
+    pub fn considered<'a>(
+        &'a self,
+        subject: &'a Subject<'a>,
+        cost: u64,
+    ) -> Vec<ConsideredLimit<'a>> {
         let covering = self.covering(subject);
-        let standing = |place: usize, conditions: &[Condition]| {
+        let effect = |place: usize, conditions: &[Condition]| {
             if conditions.iter().any(|condition| !condition.holds) {
-                return Standing::NotMatched;
+                return LimitEffect::NotMatched;
             }
             if !covering.contains(&place) {
                 return match self.standing_instead_of(place, &covering) {
-                    Some(other) => Standing::ReplacedBy(&self.limits[other]),
-                    None => Standing::NotMatched,
+                    Some(other) => LimitEffect::ReplacedBy(&self.limits[other]),
+                    None => LimitEffect::NotMatched,
                 };
             }
             match self.charge_for(place, subject, cost) {
-                Ok(Some(charge)) => Standing::Charged(charge),
+                Ok(Some(charge)) => LimitEffect::Charged(charge),
                 Ok(None) => self.without_charge(place, subject),
-                Err(missing) => Standing::Unidentified(missing),
+                Err(missing) => LimitEffect::Unidentified(missing),
             }
         };
         let limits = self.limits.iter().enumerate();
         let considered = limits.map(|(place, limit)| {
             let conditions = conditions(&limit.matching, subject);
-            let standing = standing(place, &conditions);
-            Considered {
+            let effect = effect(place, &conditions);
+            ConsideredLimit {
                 limit,
                 conditions,
-                standing,
+                effect,
             }
         });
         considered.collect()
@@ -85,13 +89,13 @@ impl Policy {
     }
 
     /// Why a limit that covers a request makes no charge: no quota, or no key and no rule to have one.
-    fn without_charge(&self, place: usize, subject: &Subject<'_>) -> Standing<'_> {
+    fn without_charge(&self, place: usize, subject: &Subject<'_>) -> LimitEffect<'_> {
         let limit = &self.limits[place];
         match crate::key::Key::of_subject(limit, subject) {
             Err(missing) if limit.missing_key_rule() == OnMissingKey::Skip => {
-                Standing::Skipped(missing)
+                LimitEffect::Skipped(missing)
             }
-            _ => Standing::Unlimited,
+            _ => LimitEffect::Unlimited,
         }
     }
 }
@@ -218,7 +222,7 @@ mod tests {
         .unwrap()
     }
 
-    fn words(considered: &[Considered<'_>], place: usize) -> Vec<String> {
+    fn words(considered: &[ConsideredLimit<'_>], place: usize) -> Vec<String> {
         considered[place]
             .conditions
             .iter()
@@ -238,18 +242,18 @@ mod tests {
         };
         let considered = policy.considered(&subject, 1);
         assert!(
-            matches!(considered[0].standing, Standing::ReplacedBy(limit) if limit.name == "api")
+            matches!(considered[0].effect, LimitEffect::ReplacedBy(limit) if limit.name == "api")
         );
         assert!(
-            matches!(&considered[1].standing, Standing::Charged(charge) if charge.key.to_string() == "api:203.0.113.7")
+            matches!(&considered[1].effect, LimitEffect::Charged(charge) if charge.key.to_string() == "api:203.0.113.7")
         );
         assert_eq!(
             words(&considered, 1),
             ["the path /api/x lies below /api", "the method is POST"]
         );
-        assert!(matches!(considered[2].standing, Standing::NotMatched));
+        assert!(matches!(considered[2].effect, LimitEffect::NotMatched));
         assert!(
-            matches!(&considered[3].standing, Standing::Skipped(missing) if missing.limit == "by-principal")
+            matches!(&considered[3].effect, LimitEffect::Skipped(missing) if missing.limit == "by-principal")
         );
     }
 
@@ -279,7 +283,7 @@ mod tests {
             ]
         );
         assert!(
-            matches!(&considered[0].standing, Standing::Unidentified(missing) if missing.limit == "per-ip")
+            matches!(&considered[0].effect, LimitEffect::Unidentified(missing) if missing.limit == "per-ip")
         );
     }
 
@@ -308,8 +312,8 @@ mod tests {
                 .map(|charge| charge.key.to_string())
                 .collect();
             let considered = policy.considered(&subject, 1);
-            let charged = considered.iter().filter_map(|limit| match &limit.standing {
-                Standing::Charged(charge) => Some(charge.key.to_string()),
+            let charged = considered.iter().filter_map(|limit| match &limit.effect {
+                LimitEffect::Charged(charge) => Some(charge.key.to_string()),
                 _ => None,
             });
             assert_eq!(charged.collect::<Vec<_>>(), decided, "{method} {path}");
