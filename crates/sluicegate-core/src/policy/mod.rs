@@ -174,7 +174,7 @@ impl Policy {
     ) -> Result<List<Charge<'a>>, MissingKey> {
         let mut charges = List::Empty;
         for &place in self
-            .covering_if(subject, |limit| limit.speaks_of(subject.descriptors))
+            .covering_if(subject, |limit| limit.names_exactly(subject.descriptors))
             .iter()
         {
             if let Some(charge) = self.charge_for(place, subject, cost)? {
