@@ -1,7 +1,9 @@
-//! The engine of Sluicegate: exact integer arithmetic, rules and keys, without clock, I/O or dependencies.
+//! The engine of Sluicegate: exact integer arithmetic, rules and keys, without clock, I/O or
+//! dependencies.
 //!
-//! Reading order follows a request: a [`Subject`] says who is asking, a [`Policy`] of [`Limit`]s turns it into
-//! [`Charge`]s, an [`algorithm`] answers each charge with an [`Outcome`], and a [`Decision`] holds them all.
+//! Reading order follows a request: a [`Subject`] says who is asking, a [`Policy`] of [`Limit`]s
+//! turns it into [`Charge`]s, an [`algorithm`] answers each charge with an [`Outcome`], and a
+//! [`Decision`] holds them all.
 //!
 //! ```
 //! use sluicegate_core::{algorithm, Outcome, Quota, Timestamp};

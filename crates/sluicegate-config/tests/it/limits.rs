@@ -493,7 +493,7 @@ fn every_part_of_a_limit_is_checked() {
         ("{ key: [global], rate: 1/s }", "limits[0].name: is missing"),
         (
             "{ name: a b, key: [global], rate: 1/s }",
-            "limits[0].name: must be 1 to 64 of letters",
+            "limits[0].name: must be 1 to 64 letters",
         ),
         (
             "{ name: a, rate: 1/s }",

@@ -1,9 +1,9 @@
-//! Buckets that drain in whole drips: the leaky bucket, the fixed window, and limits too slow for the
-//! token bucket.
+//! Buckets that drain in whole drips: the leaky bucket, the fixed window, and limits too slow for
+//! the token bucket.
 //!
-//! The idea: the level of the bucket falls by `drip` units every interval, and a charge passes when it
-//! fits on top of the level. As in the token bucket, time is stored instead of the level: `end`, the
-//! instant of the drip that empties the bucket. The drips still to fall are `ceil((end − now) /
+//! The idea: the level of the bucket falls by `drip` units every interval, and a charge passes when
+//! it fits on top of the level. As in the token bucket, time is stored instead of the level: `end`,
+//! the instant of the drip that empties the bucket. The drips still to fall are `ceil((end − now) /
 //! interval)`, and the level follows from their number, except that the last drip may find fewer
 //! units than it could take. That difference is the *slack*, and it has to be stored too.
 //!
@@ -12,9 +12,9 @@
 //! A fixed window is the same bucket with `drip = size`, whose drips fall on multiples of the
 //! interval since the epoch.
 //!
-//! It is not simpler because drips of several units are discrete: no formula in time alone knows how
-//! full the last drip is. With drips of one unit the slack is always zero, and this is a token bucket
-//! that counts in milliseconds.
+//! It is not simpler because drips of several units are discrete: no formula in time alone knows
+//! how full the last drip is. With drips of one unit the slack is always zero, and this is a token
+//! bucket that counts in milliseconds.
 //!
 //! End and slack are packed into one [`Timestamp`], `end_ms · 10^6 + slack`, which is the end in
 //! nanoseconds but for a fraction of a millisecond. So every store keeps one number for either
@@ -81,9 +81,9 @@ pub fn decide(
 
 /// Gives back `cost` units drawn `age` ago, less what has drained since then.
 ///
-/// A fixed window gives back the units that the window they were drawn in still holds. A leaky bucket
-/// measures the drained part by time, `drip` units per interval, and not by the drips that fell:
-/// without the charge, the drips might have fallen later.
+/// A fixed window gives back the units that the window they were drawn in still holds. A leaky
+/// bucket measures the drained part by time, `drip` units per interval, and not by the drips that
+/// fell: without the charge, the drips might have fallen later.
 pub fn refund(
     packed: Option<Timestamp>,
     bucket: DripBucket,
@@ -194,7 +194,8 @@ impl Refund {
                 early_ms: 0,
             };
         }
-        // No overflow: drained is at most cost, and its time exceeds the age by less than an interval.
+        // No overflow: drained is at most cost, and its time exceeds the age by less than an
+        // interval.
         let early_ms = (drained * interval_ms / drip - u128::from(age_ms)) as u64;
         Self {
             units: cost - drained as u64,

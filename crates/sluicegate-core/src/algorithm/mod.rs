@@ -1,7 +1,7 @@
 //! The algorithms: each decides from stored state, quota, cost and time, and from nothing else.
 //!
-//! One file per algorithm, each with a twin in Lua that runs inside Redis. Stores read a state, call
-//! [`decide`], and write what [`Step::next`] says; the functions here do neither.
+//! One file per algorithm, each with a twin in Lua that runs inside Redis. Stores read a state,
+//! call [`decide`], and write what [`Step::next`] says; the functions here do neither.
 //!
 //! ```
 //! use sluicegate_core::algorithm::{self, Next};
@@ -31,7 +31,8 @@ use crate::decision::Outcome;
 use crate::quota::Quota;
 use crate::time::{Nanos, Timestamp};
 
-/// The largest clock step that is believed. A stored time further ahead is a step or garbage, and is repaired.
+/// The largest clock step that is believed. A stored time further ahead is a step or garbage, and
+/// is repaired.
 pub const MAX_CLOCK_STEP: Nanos = Nanos::from_secs(60);
 
 /// The state of a counter between two charges. A counter without a state is full.
@@ -195,8 +196,8 @@ fn windows(state: Option<State>) -> Option<sliding_window::Windows> {
 
 /// The span from `now` to the instant `millis` after the whole millisecond that `now` is in.
 ///
-/// Algorithms that count in milliseconds compute waits from a rounded-down now; the wait of a caller
-/// begins at the true one and is shorter by the difference.
+/// Algorithms that count in milliseconds compute waits from a rounded-down now; the wait of a
+/// caller begins at the true one and is shorter by the difference.
 fn nanos_to(millis: u64, now: Timestamp) -> Nanos {
     let past_the_millisecond = now.as_nanos() % Nanos::MILLISECOND.get();
     Nanos::new(

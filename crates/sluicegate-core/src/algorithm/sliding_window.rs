@@ -2,18 +2,18 @@
 //! still in view.
 //!
 //! The idea: cut time into windows of the clock and count the units of each. A window that slides
-//! covers all of the current one and the tail of the one before; of the units counted there it takes
-//! the part that the tail is of its window, as if they had come evenly.
+//! covers all of the current one and the tail of the one before; of the units counted there it
+//! takes the part that the tail is of its window, as if they had come evenly.
 //!
 //! The invariant: `previous · (window − elapsed) + current · window ≤ limit · window` after every
 //! admission. Everything is multiplied by the window's length, so there is no division and no
 //! rounding until an answer is written; the products stay below 2^53, which Lua holds exactly.
 //!
 //! It is not simpler because an exact window would have to remember every request. Two counts need
-//! the assumption of evenness, and the wait of a denied charge has two cases: enough of the previous
-//! window leaves the view, or the current window must become the previous one first. A stored window
-//! that lies ahead means that the clock went back: it is used as it is, and waits grow by the step,
-//! unless the step is too large to be believed.
+//! the assumption of evenness, and the wait of a denied charge has two cases: enough of the
+//! previous window leaves the view, or the current window must become the previous one first. A
+//! stored window that lies ahead means that the clock went back: it is used as it is, and waits
+//! grow by the step, unless the step is too large to be believed.
 
 use crate::algorithm::{MAX_CLOCK_STEP, Next, Step, nanos_to};
 use crate::decision::Outcome;

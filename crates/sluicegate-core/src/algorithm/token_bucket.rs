@@ -1,9 +1,11 @@
-//! The token bucket, which is GCRA: one instant per key, the time at which the bucket is full again.
+//! The token bucket, which is GCRA: one instant per key, the time at which the bucket is full
+//! again.
 //!
 //! The idea: instead of the number of units in the bucket, store `full_at`, the instant at which it
-//! will be full if nobody spends. The time from now to then is the *debt*. A full bucket has no debt,
-//! an empty one owes `tolerance = burst · interval`, and a unit that is taken adds one `interval`.
-//! Time pays the debt back by passing, so nothing has to be refilled and an idle key needs no state.
+//! will be full if nobody spends. The time from now to then is the *debt*. A full bucket has no
+//! debt, an empty one owes `tolerance = burst · interval`, and a unit that is taken adds one
+//! `interval`. Time pays the debt back by passing, so nothing has to be refilled and an idle key
+//! needs no state.
 //!
 //! The invariant: the debt after an admission is at most the tolerance. A charge of `cost` passes
 //! exactly when `debt + cost · interval ≤ tolerance`; hence no span of length `w` admits more than
@@ -11,9 +13,9 @@
 //!
 //! It is not simpler because of three edges. A debt may exceed the tolerance without being wrong
 //! (the burst was lowered, or the clock went back a little): it is kept, for clamping it would
-//! forgive units or make `retry_after` false. A debt beyond the tolerance and
-//! [`MAX_CLOCK_STEP`] is not believed: it is taken as that of an empty bucket and rewritten. And the
-//! common path has no division and no 128-bit number, because every request takes it.
+//! forgive units or make `retry_after` false. A debt beyond the tolerance and [`MAX_CLOCK_STEP`] is
+//! not believed: it is taken as that of an empty bucket and rewritten. And the common path has no
+//! division and no 128-bit number, because every request takes it.
 
 use std::num::NonZeroU32;
 
@@ -132,9 +134,9 @@ pub fn refund(
 
 /// Hands out up to `want` units at once, for a replica to spend on its own.
 ///
-/// Takes at most `share` of the units that are left, so that other replicas find some too, but never
-/// less than `need`, the requests that wait already, and never less than one unit. A lease of zero
-/// units says how long to wait for one.
+/// Takes at most `share` of the units that are left, so that other replicas find some too, but
+/// never less than `need`, the requests that wait already, and never less than one unit. A lease of
+/// zero units says how long to wait for one.
 pub fn lease(
     full_at: Option<Timestamp>,
     bucket: TokenBucket,
@@ -191,7 +193,8 @@ pub struct Lease {
 struct Debt {
     /// Nanoseconds.
     debt: u64,
-    /// The stored instant was too far ahead to be true; the debt is that of an empty bucket and must be written.
+    /// The stored instant was too far ahead to be true; the debt is that of an empty bucket and
+    /// must be written.
     repaired: bool,
 }
 

@@ -16,7 +16,8 @@ use super::error::ParseRuleError;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum KeyPart {
-    /// The client address, cut to the limit's prefix: see [`Limit::prefixes`](crate::Limit::prefixes).
+    /// The client address, cut to the limit's prefix: see
+    /// [`Limit::prefixes`](crate::Limit::prefixes).
     ClientIp,
     /// The request's method, as sent.
     Method,

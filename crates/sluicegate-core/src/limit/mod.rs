@@ -35,7 +35,8 @@ use crate::quota::Quota;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
-    /// The name: letters, digits, `.`, `_` and `-`. Part of every key, so a renamed limit starts afresh.
+    /// The name: letters, digits, `.`, `_` and `-`. Part of every key, so a renamed limit starts
+    /// afresh.
     pub name: String,
     /// The numbers; `None` is unlimited.
     pub quota: Option<Quota>,

@@ -1,4 +1,7 @@
-//! Why a limit is charged, or not: the same answer as [`Policy::charges_for`], with its reasons.
+//! Explains why a limit is charged or not: the answer of [`Policy::charges_for`], with its reasons.
+//!
+//! For people who ask why a request was denied. It looks at every limit instead of the index, and
+//! writes sentences, so it is no part of a decision; a test holds both to the same charges.
 
 use crate::charge::Charge;
 use crate::limit::{DescriptorMatch, HeaderMatch, HostPattern, Limit, Match, OnMissingKey};
@@ -6,27 +9,27 @@ use crate::subject::{HeaderValue, Subject};
 
 use super::{MissingKey, Policy};
 
-/// A limit, and what became of it for one request.
+/// A limit, and its effect on one request.
 #[derive(Clone, Debug)]
 pub struct ConsideredLimit<'a> {
     /// The limit.
     pub limit: &'a Limit,
-    /// Each of its conditions, and whether it holds. None for a limit that covers everything.
+    /// Each of its conditions, true or false; empty for a limit that covers everything.
     pub conditions: Vec<Condition>,
-    /// What follows.
+    /// The consequence of the conditions, the replacements and the key.
     pub effect: LimitEffect<'a>,
 }
 
 /// One condition of a limit, in words about the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// Such as `the method is POST` or `the path /x does not lie below /api`.
+    /// A sentence such as `the method is POST` or `the path /x does not lie below /api`.
     pub words: String,
-    /// Whether it holds.
+    /// True when the request meets it.
     pub holds: bool,
 }
 
-/// What becomes of a limit for one request.
+/// The effect of a limit on one request.
 #[derive(Clone, Debug)]
 pub enum LimitEffect<'a> {
     /// It is charged.
@@ -39,38 +42,39 @@ pub enum LimitEffect<'a> {
     Unlimited,
     /// It covers the request, which lacks a part of the key, so it is left out.
     Skipped(MissingKey),
-    /// The same, and the request is refused for it.
+    /// It covers the request, which lacks a part of the key and is rejected for it.
     Unidentified(MissingKey),
 }
 
 impl Policy {
-    /// Every limit, in order, and why it is charged or not. For people: a decision asks [`Policy::charges_for`].
+    /// Every limit, in order, with the reasons why it is charged or not. For people: a decision
+    /// asks [`Policy::charges_for`].
     pub fn considered<'a>(
         &'a self,
         subject: &'a Subject<'a>,
         cost: u64,
     ) -> Vec<ConsideredLimit<'a>> {
         let covering = self.covering(subject);
-        let effect = |place: usize, conditions: &[Condition]| {
+        let effect = |index: usize, conditions: &[Condition]| {
             if conditions.iter().any(|condition| !condition.holds) {
                 return LimitEffect::NotMatched;
             }
-            if !covering.contains(&place) {
-                return match self.standing_instead_of(place, &covering) {
+            if !covering.contains(&index) {
+                return match self.charged_instead_of(index, &covering) {
                     Some(other) => LimitEffect::ReplacedBy(&self.limits[other]),
                     None => LimitEffect::NotMatched,
                 };
             }
-            match self.charge_for(place, subject, cost) {
+            match self.charge_for(index, subject, cost) {
                 Ok(Some(charge)) => LimitEffect::Charged(charge),
-                Ok(None) => self.without_charge(place, subject),
+                Ok(None) => self.without_charge(index, subject),
                 Err(missing) => LimitEffect::Unidentified(missing),
             }
         };
         let limits = self.limits.iter().enumerate();
-        let considered = limits.map(|(place, limit)| {
+        let considered = limits.map(|(index, limit)| {
             let conditions = conditions(&limit.matching, subject);
-            let effect = effect(place, &conditions);
+            let effect = effect(index, &conditions);
             ConsideredLimit {
                 limit,
                 conditions,
@@ -80,17 +84,18 @@ impl Policy {
         considered.collect()
     }
 
-    /// The limit that is charged in place of one that covers a request and is not.
-    fn standing_instead_of(&self, place: usize, covering: &[usize]) -> Option<usize> {
+    /// The limit that is charged in place of one that covers the request and is replaced.
+    fn charged_instead_of(&self, index: usize, covering: &[usize]) -> Option<usize> {
         covering
             .iter()
             .copied()
-            .find(|&other| self.base[other] == self.base[place])
+            .find(|&other| self.base[other] == self.base[index])
     }
 
-    /// Why a limit that covers a request makes no charge: no quota, or no key and no rule to have one.
-    fn without_charge(&self, place: usize, subject: &Subject<'_>) -> LimitEffect<'_> {
-        let limit = &self.limits[place];
+    /// The reason why a limit that covers a request makes no charge: it has no quota for the
+    /// caller, or the request lacks a part of the key.
+    fn without_charge(&self, index: usize, subject: &Subject<'_>) -> LimitEffect<'_> {
+        let limit = &self.limits[index];
         match crate::key::Key::of_subject(limit, subject) {
             Err(missing) if limit.missing_key_rule() == OnMissingKey::Skip => {
                 LimitEffect::Skipped(missing)
@@ -100,6 +105,7 @@ impl Policy {
     }
 }
 
+/// Every condition of a limit, in the order in which the configuration lists them.
 fn conditions(matching: &Match, subject: &Subject<'_>) -> Vec<Condition> {
     let path = matching.path.iter().map(|pattern| {
         let holds = pattern.covers(subject.path);
@@ -146,6 +152,7 @@ fn conditions(matching: &Match, subject: &Subject<'_>) -> Vec<Condition> {
         .collect()
 }
 
+/// A condition that one of several values meets.
 fn of_list(what: &str, value: &str, wanted: &[String], holds: bool) -> Condition {
     let words = match (holds, wanted) {
         (true, _) => format!("the {what} is {value}"),
@@ -155,6 +162,7 @@ fn of_list(what: &str, value: &str, wanted: &[String], holds: bool) -> Condition
     Condition { words, holds }
 }
 
+/// The condition on the host.
 fn host_condition(patterns: &[HostPattern], host: Option<&str>) -> Condition {
     let wanted: Vec<String> = patterns.iter().map(ToString::to_string).collect();
     match host {
@@ -171,6 +179,7 @@ fn host_condition(patterns: &[HostPattern], host: Option<&str>) -> Condition {
     }
 }
 
+/// The condition on one header. Values of the request are not shown: they may be secrets.
 fn header_condition(header: &HeaderMatch, subject: &Subject<'_>) -> Condition {
     let name = &header.name;
     let holds = header.covers(subject);
@@ -179,13 +188,14 @@ fn header_condition(header: &HeaderMatch, subject: &Subject<'_>) -> Condition {
         (_, None, _) => format!("the header {name} is there"),
         (_, Some(value), true) => format!("the header {name} is {value}"),
         (HeaderValue::Repeated, Some(value), false) => {
-            format!("the header {name} stands there twice, not once as {value}")
+            format!("the header {name} occurs twice, not once as {value}")
         }
         (HeaderValue::One(_), Some(value), false) => format!("the header {name} is not {value}"),
     };
     Condition { words, holds }
 }
 
+/// The condition on one entry of a descriptor.
 fn entry_condition(entry: &DescriptorMatch, subject: &Subject<'_>) -> Condition {
     let holds = entry.covers(subject);
     let has = if holds { "has" } else { "has no" };
@@ -222,8 +232,8 @@ mod tests {
         .unwrap()
     }
 
-    fn words(considered: &[ConsideredLimit<'_>], place: usize) -> Vec<String> {
-        considered[place]
+    fn words(considered: &[ConsideredLimit<'_>], index: usize) -> Vec<String> {
+        considered[index]
             .conditions
             .iter()
             .map(|condition| condition.words.clone())

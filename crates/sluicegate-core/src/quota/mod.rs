@@ -40,7 +40,8 @@ use token_bucket::{RATE_ERROR_DEN, emission_interval};
 pub enum Quota {
     /// Refills continuously; GCRA is the same arithmetic under another name.
     TokenBucket(TokenBucket),
-    /// Refills in whole drips; also the leaky bucket, the fixed window, and limits slower than 52 days per burst.
+    /// Refills in whole drips; also the leaky bucket, the fixed window, and limits slower than 52
+    /// days per burst.
     Drip(DripBucket),
     /// Counts per window of the clock; the last window counts in part, by how much of it is still
     /// in view.
@@ -50,7 +51,8 @@ pub enum Quota {
 impl Quota {
     /// `count` units every `period`, at most `burst` at once.
     ///
-    /// Quotas that need more than 52 days to refill run on drips of one unit, which count in milliseconds.
+    /// Quotas that need more than 52 days to refill run on drips of one unit, which count in
+    /// milliseconds.
     ///
     /// ```
     /// use sluicegate_core::{Nanos, Quota};
@@ -74,8 +76,8 @@ impl Quota {
     /// `count` units every second, as many at once unless [`TokenBucket::burst`] says otherwise.
     ///
     /// # Panics
-    /// When `count` is 0 or beyond what can be represented exactly; at compile time where the call is `const`.
-    /// For numbers from outside use [`Quota::new`].
+    /// When `count` is 0 or beyond what can be represented exactly; at compile time where the call
+    /// is `const`. For numbers from outside use [`Quota::new`].
     pub const fn per_second(count: u32) -> TokenBucket {
         TokenBucket::literal(count, Nanos::SECOND)
     }

@@ -10,8 +10,8 @@ use crate::program::{fixed_window, leaky_bucket, program, start, token_bucket};
 proptest! {
     #![proptest_config(cases(2_000))]
 
-    /// A3, A8, T-40: burst + rate × Δt over every interval, with the rate as it was asked for, not as it was rounded;
-    /// also across suspends of months.
+    /// A3, A8, T-40: burst + rate × Δt over every interval, with the rate as it was asked for, not
+    /// as it was rounded; also across suspends of months.
     #[test]
     fn a_token_bucket_never_passes_more_than_burst_plus_rate_over_any_interval(
         rated in token_bucket(), moves in program(1..150), start in start(),
@@ -20,7 +20,8 @@ proptest! {
         prop_assert_eq!(broken_span(&admitted, |span| rated.most(span)), None);
     }
 
-    /// A12: size, one drip less one unit, and what drips meanwhile. Drips fall on whole milliseconds.
+    /// A12: size, one drip less one unit, and what drips meanwhile. Drips fall on whole
+    /// milliseconds.
     #[test]
     fn a_leaky_bucket_never_passes_more_than_size_and_drips_over_any_interval(
         quota in leaky_bucket(), moves in program(1..150), start in start(),
@@ -29,7 +30,8 @@ proptest! {
         prop_assert_eq!(broken_span(&admitted, |span| most_of_drips(quota, span)), None);
     }
 
-    /// A16: the limit in every window of the clock, and twice the limit in any span as long as a window.
+    /// A16: the limit in every window of the clock, and twice the limit in any span as long as a
+    /// window.
     #[test]
     fn a_fixed_window_passes_its_limit_per_window_and_twice_that_across_an_edge(
         quota in fixed_window(), moves in program(1..150), start in start(),

@@ -2,7 +2,8 @@
 
 use proptest::test_runner::{Config, RngSeed};
 
-/// So many cases, the same in every run. `SLUICEGATE_CASES` asks for more, and then for different ones each time.
+/// So many cases, the same in every run. `SLUICEGATE_CASES` asks for more, and then for different
+/// ones each time.
 pub fn cases(usual: u32) -> Config {
     let wanted: Option<u32> = std::env::var("SLUICEGATE_CASES")
         .ok()

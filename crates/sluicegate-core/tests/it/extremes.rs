@@ -1,4 +1,5 @@
-//! Any stored state, any time, any cost: no panic, and answers that keep their word (A11, T-40, T-42).
+//! Any stored state, any time, any cost: no panic, and answers that keep their word (A11, T-40,
+//! T-42).
 
 use proptest::prelude::*;
 use sluicegate_core::algorithm::sliding_window::Windows;
@@ -47,7 +48,8 @@ proptest! {
         prop_assert_eq!(lease.step.outcome.is_allowed(), lease.granted > 0 || want == 0);
     }
 
-    /// A9 for states that no program of ours would have left: other quotas, other machines, garbage.
+    /// A9 for states that no program of ours would have left: other quotas, other machines,
+    /// garbage.
     #[test]
     fn the_promised_wait_is_exact_whatever_is_stored(
         quota in any_quota(), stored in stored(), cost in log(1 << 52), now in 0_u64..1 << 62,
@@ -72,8 +74,8 @@ proptest! {
         prop_assert!(seen(now.min(earlier)) <= seen(now.max(earlier)));
     }
 
-    /// A11: whatever was stored, a caller who waits as told has a unit after at most the time of a whole refill, the
-    /// largest clock step that is believed, and what a window keeps in view.
+    /// A11: whatever was stored, a caller who waits as told has a unit after at most the time of a
+    /// whole refill, the largest clock step that is believed, and what a window keeps in view.
     #[test]
     fn a_stored_time_absurdly_far_ahead_is_repaired(
         quota in any_quota(), stored in stored(), now in 0_u64..1 << 61,

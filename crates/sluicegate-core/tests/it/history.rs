@@ -67,7 +67,8 @@ pub fn admissions(quota: Quota, moves: &[Move], start: u64) -> Vec<Admission> {
     admitted
 }
 
-/// The span from admission `i` to admission `j` in which more was taken than `most` allows, over all pairs.
+/// The span from admission `i` to admission `j` in which more was taken than `most` allows, over
+/// all pairs.
 pub fn broken_span(admitted: &[Admission], most: impl Fn(u64) -> u128) -> Option<String> {
     admitted.iter().enumerate().find_map(|(i, first)| {
         let mut taken = 0_u128;

@@ -1,4 +1,5 @@
-//! Whose counter: what makes a key, and what happens when a part of it is missing (C2 to C7, T-06, T-08, T-10).
+//! Whose counter: what makes a key, and what happens when a part of it is missing (C2 to C7, T-06,
+//! T-08, T-10).
 
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv6Addr};

@@ -19,7 +19,8 @@ proptest! {
         }
     }
 
-    /// C5: of limits that stand in for one another, exactly one counts; nobody slips through, nobody pays twice.
+    /// C5: of limits that stand in for one another, exactly one counts; nobody slips through,
+    /// nobody pays twice.
     #[test]
     fn exactly_one_of_a_family_counts(
         mut rules in proptest::collection::vec(rule(), 1..12), asked in request(),
@@ -125,8 +126,8 @@ impl Rule {
     }
 }
 
-/// Every limit that matches, unless another that matches stands in for it, directly or in a chain, or unless a better
-/// one stands in for the same limit.
+/// Every limit that matches, unless another that matches stands in for it, directly or in a chain,
+/// or unless a better one stands in for the same limit.
 fn covering(rules: &[Rule], asked: &Request) -> Vec<usize> {
     let chain = |place: usize| {
         std::iter::successors(rules[place].replaced(place), |next| {

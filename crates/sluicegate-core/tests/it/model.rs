@@ -1,7 +1,9 @@
-//! Each machine as its law is told in words, in exact numbers, without the tricks of the implementation.
+//! Each machine as its law is told in words, in exact numbers, without the tricks of the
+//! implementation.
 //!
-//! A model only says how many units are free at an instant and takes some. What the machines compute in closed form,
-//! waits above all, is found here by searching for the first instant at which the law says yes.
+//! A model only says how many units are free at an instant and takes some. What the machines
+//! compute in closed form, waits above all, is found here by searching for the first instant at
+//! which the law says yes.
 
 use std::collections::HashMap;
 
@@ -117,11 +119,13 @@ fn first_wait(holds: impl Fn(i128) -> bool) -> Nanos {
     Nanos::new(u64::try_from(enough).expect("at most 2^63"))
 }
 
-/// A bucket of `burst` tokens that gains one every `interval`: content grows by elapsed time, up to full.
+/// A bucket of `burst` tokens that gains one every `interval`: content grows by elapsed time, up to
+/// full.
 struct TokenBucketLaw {
     interval: i128,
     burst: i128,
-    /// Tokens in `interval`ths at an instant; `None` is full. Time that runs back takes content away again.
+    /// Tokens in `interval`ths at an instant; `None` is full. Time that runs back takes content
+    /// away again.
     content: Option<(i128, i128)>,
 }
 
@@ -147,7 +151,8 @@ impl Law for TokenBucketLaw {
     }
 }
 
-/// A leaky bucket as a meter: whole drips only, and an empty bucket starts its clock at the first request.
+/// A leaky bucket as a meter: whole drips only, and an empty bucket starts its clock at the first
+/// request.
 struct LeakyBucketLaw {
     size: i128,
     drip_rate: i128,
@@ -157,8 +162,8 @@ struct LeakyBucketLaw {
 }
 
 impl LeakyBucketLaw {
-    /// `ticks = floor((now − ts) / drip_rate)`; the level falls by `ticks × drip_size`, the time moves by
-    /// `ticks × drip_rate`.
+    /// `ticks = floor((now − ts) / drip_rate)`; the level falls by `ticks × drip_size`, the time
+    /// moves by `ticks × drip_rate`.
     fn drained(&self, at: i128) -> (i128, i128) {
         let ticks = (at.div_euclid(MS) - self.ts).div_euclid(self.drip_rate);
         if self.level == 0 {

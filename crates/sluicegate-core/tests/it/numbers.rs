@@ -26,7 +26,8 @@ proptest! {
         }
     }
 
-    /// A8: what is accepted keeps the rate that was asked for: never faster, slower by at most one in a thousand.
+    /// A8: what is accepted keeps the rate that was asked for: never faster, slower by at most one
+    /// in a thousand.
     #[test]
     fn an_accepted_rate_is_kept(count in log(1 << 40), period in log(u64::MAX), burst in log(1 << 40)) {
         let interval = match Quota::new(count, Nanos::new(period), burst) {
@@ -50,7 +51,8 @@ proptest! {
         check_refused_or_usable(resized, now)?;
     }
 
-    /// A14: negative and non-finite factors are refused, 0 is unlimited, and all others give a usable quota.
+    /// A14: negative and non-finite factors are refused, 0 is unlimited, and all others give a
+    /// usable quota.
     #[test]
     fn every_factor_is_refused_or_usable(factor: f64, bits: u64, quota in any_quota(), now in extreme()) {
         for number in [factor, f64::from_bits(bits), -factor.abs(), factor.recip()] {

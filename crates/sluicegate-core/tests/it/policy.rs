@@ -313,7 +313,8 @@ fn a_chain_of_replacements_ends_with_the_last_that_matches() {
     assert_eq!(charged_for("POST", "/"), ["global"]);
 }
 
-/// A replacement with a shorter path than what it replaces, and a rival between them: one of them must count.
+/// A replacement with a shorter path than what it replaces, and a rival between them: one of them
+/// must count.
 #[test]
 fn replacements_never_cancel_each_other_out() {
     let policy = policy([
@@ -435,7 +436,7 @@ fn a_limit_can_be_charged_by_name_and_parts() {
     );
     assert_eq!(
         refused("tenant", &["acme", "x"]),
-        r#"limit "tenant": client_ip is no IP address"#
+        r#"limit "tenant": client_ip is not an IP address"#
     );
     assert_eq!(
         refused("tenant", &["a", "203.0.113.7", "b"]),

@@ -132,7 +132,8 @@ pub struct Rated {
 }
 
 impl Rated {
-    /// The most that may pass within a span: burst + rate × Δt, with the rate as asked for and not as rounded.
+    /// The most that may pass within a span: burst + rate × Δt, with the rate as asked for and not
+    /// as rounded.
     pub fn most(&self, span: u64) -> u128 {
         let refilled = u128::from(span) * u128::from(self.count) / u128::from(self.period);
         u128::from(self.quota.limit()) + refilled

@@ -92,7 +92,8 @@ proptest! {
     }
 }
 
-/// The slack of a larger drip cannot be told apart from garbage: it is taken as none, which is never too generous.
+/// The slack of a larger drip cannot be told apart from garbage: it is taken as none, which is
+/// never too generous.
 #[test]
 fn a_lowered_drip_size_counts_the_last_drip_as_whole() {
     let leaky = |drip| Quota::leaky_bucket(20, Nanos::SECOND, drip).unwrap();
