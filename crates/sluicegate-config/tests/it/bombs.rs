@@ -1,4 +1,4 @@
-//! Files made to keep us busy (T-37): refused, and quickly.
+//! Files made to keep us busy: refused, and quickly.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};

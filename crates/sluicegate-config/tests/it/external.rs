@@ -24,14 +24,10 @@ fn address(tls: bool, host: &str, port: u16) -> ServiceAddress {
         ca_file: None,
     }
 }
-
-/// E1
 #[test]
 fn it_is_off_by_default() {
     assert_eq!(good("{}").external, None);
 }
-
-/// E1
 #[test]
 fn what_is_not_said_has_a_default() {
     let expected = ExternalSettings {
@@ -166,8 +162,6 @@ fn urls_of_every_form_are_read() {
         }
     );
 }
-
-/// E3
 #[test]
 fn credentials_are_told_only_to_those_who_name_them() {
     let told = |filter: &str, name: &str| {
@@ -193,8 +187,6 @@ fn credentials_are_told_only_to_those_who_name_them() {
     assert!(!told("header_filter: { allow_list: [X-Plan] }", "x-other"));
     assert!(told("header_filter: { allow_list: [X-Plan] }", "x-plan"));
 }
-
-/// E1
 #[test]
 fn mistakes_are_told_with_their_place() {
     for (keys, message) in [

@@ -71,8 +71,6 @@ fn every_algorithm_is_what_its_numbers_say() {
         Quota::leaky_bucket(1, Nanos::SECOND, 1).ok()
     );
 }
-
-/// A7
 #[test]
 fn an_average_of_zero_is_unlimited_and_other_zeros_are_refused() {
     assert_eq!(quota("average: 0"), None);
@@ -160,8 +158,6 @@ fn an_average_of_zero_is_unlimited_and_other_zeros_are_refused() {
         assert!(told.starts_with(message), "{keys}: {told}");
     }
 }
-
-/// A8
 #[test]
 fn what_cannot_be_kept_exactly_is_refused_at_the_number_to_blame() {
     for (keys, message) in [
@@ -344,8 +340,6 @@ fn descriptors_are_matched_by_domain_and_entries() {
         "{words}"
     );
 }
-
-/// D1, D3
 #[test]
 fn every_spelling_of_a_failure_policy_is_known_for_stores_and_limits() {
     let closed = |status| FailurePolicy::Closed(FailureStatus::new(status).unwrap());
@@ -412,8 +406,6 @@ fn every_spelling_of_a_failure_policy_is_known_for_stores_and_limits() {
         );
     }
 }
-
-/// G3
 #[test]
 fn every_part_of_a_limit_is_checked() {
     for (keys, message) in [

@@ -1,4 +1,4 @@
-//! Every number and text of a configuration, fuzzed (T-42): refused, or usable.
+//! Every number and text of a configuration, fuzzed: refused, or usable.
 
 use proptest::prelude::*;
 use sluicegate_config::{Config, StoreKind};

@@ -17,8 +17,6 @@ fn redis(keys: &str) -> Redis {
         local => panic!("expected redis, got {local:?}"),
     }
 }
-
-/// B1
 #[test]
 fn every_name_of_a_store_is_known() {
     let local = StoreKind::Local {

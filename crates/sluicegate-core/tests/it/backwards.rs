@@ -1,4 +1,4 @@
-//! A clock that runs back, by a little or by years, never creates units (A11, T-40).
+//! A clock that runs back, by a little or by years, never creates units.
 
 use proptest::prelude::*;
 use sluicegate_core::algorithm::{self, MAX_CLOCK_STEP};
@@ -9,7 +9,7 @@ use crate::cases::cases;
 use crate::history::{Admission, broken_span};
 use crate::model::Model;
 use crate::program::{
-    END, Move, leaky_bucket, log, program, small_leaky_bucket, start, token_bucket,
+    END, ProgramStep, leaky_bucket, log, program, small_leaky_bucket, start, token_bucket,
 };
 
 proptest! {
@@ -90,7 +90,7 @@ fn backs(max: u64) -> impl Strategy<Value = Vec<Option<u64>>> {
 /// `tick`.
 fn by_forward_time(
     quota: Quota,
-    moves: &[Move],
+    moves: &[ProgramStep],
     backs: &[Option<u64>],
     start: u64,
     tick: Nanos,
@@ -113,7 +113,7 @@ fn by_forward_time(
 /// Runs a program whose clock also goes back, for as long as `look` wants.
 fn run_back_and_forth(
     quota: Quota,
-    moves: &[Move],
+    moves: &[ProgramStep],
     backs: &[Option<u64>],
     start: u64,
     mut look: impl FnMut(u64, u64, Outcome) -> Result<bool, TestCaseError>,
