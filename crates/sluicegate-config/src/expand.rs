@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use crate::item::quoted;
+use crate::field::quoted;
 use crate::tree::Origin;
 
 /// What a `${…}` refers to.

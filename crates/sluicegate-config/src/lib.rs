@@ -16,66 +16,71 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod blot;
+mod convert;
 mod expand;
+mod field;
 pub mod import;
-mod item;
-mod lower;
 mod mistakes;
 mod raw;
+mod redact;
 mod schema;
 mod section;
 mod source;
+mod summary;
 mod tree;
 mod typed;
-mod words;
 
 pub use mistakes::{Mistake, Mistakes};
 pub use schema::schema;
 pub use source::Source;
+pub use summary::quota_in_words;
 pub use typed::*;
-pub use words::quota_in_words;
 
 use expand::Expander;
-use item::{Desk, Item};
-use tree::Notes;
+use field::{Field, ReadContext};
+use tree::MistakeLog;
 
 /// Reads a configuration, or tells everything that is wrong with it. `env` is asked for variables of the environment.
 ///
 /// Files that the configuration names are not opened, except those in `${file:…}`.
 pub fn load(source: &Source, env: &dyn Fn(&str) -> Option<String>) -> Result<Config, Mistakes> {
-    read(source, env, lower::config)
+    read(source, env, convert::config)
 }
 
 /// The text of a configuration with what looks like a password as stars: for showing it.
 pub fn without_secrets(text: &str) -> String {
-    blot::blotted(text)
+    redact::redacted(text)
 }
 
 /// Reads a file in YAML as whatever it is.
 fn read<T>(
     source: &Source,
     env: &dyn Fn(&str) -> Option<String>,
-    lower: impl FnOnce(&Item<'_>) -> Option<T>,
+    lower: impl FnOnce(&Field<'_>) -> Option<T>,
 ) -> Result<T, Mistakes> {
     if source.text.len() > Source::LENGTH_MAX {
         return Err(Mistakes::whole(&source.name, "is longer than 1 MiB"));
     }
-    let told = |list| Mistakes::new(&source.name, blot::blotted(&source.text), list);
-    let (raw, twice) = raw::parse(&source.text).map_err(|mistake| told(vec![mistake]))?;
-    let notes = Notes::new(twice.into_iter().collect());
-    let node = tree::grow(raw, "", &mut Expander::new(env, &source.base_dir), &notes);
-    let desk = Desk {
+    let with_source = |list| Mistakes::new(&source.name, redact::redacted(&source.text), list);
+    let (raw, twice) = raw::parse(&source.text).map_err(|mistake| with_source(vec![mistake]))?;
+    let mistakes = MistakeLog::new(twice.into_iter().collect());
+    let node = tree::expand(
+        raw,
+        "",
+        &mut Expander::new(env, &source.base_dir),
+        &mistakes,
+    );
+    let context = ReadContext {
         base_dir: &source.base_dir,
-        notes: &notes,
+        mistakes: &mistakes,
     };
-    let lowered = lower(&Item {
+    let lowered = lower(&Field {
         path: String::new(),
         node: &node,
-        desk: &desk,
+        context: &context,
     });
-    match (lowered, notes.take()) {
+    match (lowered, mistakes.take()) {
         (Some(lowered), mistakes) if mistakes.is_empty() => Ok(lowered),
-        (_, mistakes) => Err(told(mistakes)),
+        (_, mistakes) => Err(with_source(mistakes)),
     }
 }

@@ -8,7 +8,7 @@ use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
 /// Where something stands in the text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct At {
+pub(crate) struct Position {
     /// From 1.
     pub(crate) line: u64,
     /// In characters, from 1.
@@ -20,13 +20,17 @@ pub(crate) struct At {
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    at: Option<At>,
+    at: Option<Position>,
     path: String,
     message: String,
 }
 
 impl Mistake {
-    pub(crate) fn new(at: Option<At>, path: impl Into<String>, message: impl Into<String>) -> Self {
+    pub(crate) fn new(
+        at: Option<Position>,
+        path: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
         Self {
             at,
             path: path.into(),
@@ -127,7 +131,7 @@ impl Mistakes {
             .as_ref()
             .and_then(|at| Some((at, self.line_of(at)?)))
         else {
-            let title = Level::ERROR.primary_title(self.told(mistake));
+            let title = Level::ERROR.primary_title(self.located(mistake));
             return renderer.render(&[Group::with_title(title)]);
         };
         let text = &self.source_text[line.clone()];
@@ -144,7 +148,7 @@ impl Mistakes {
     }
 
     /// `sluicegate.yaml:12:7: limits[2].burst: must be at least 1 (got 0)`
-    fn told(&self, mistake: &Mistake) -> String {
+    fn located(&self, mistake: &Mistake) -> String {
         match mistake.place() {
             Some((line, column)) => format!("{}:{line}:{column}: {mistake}", self.source_name),
             None => format!("{}: {mistake}", self.source_name),
@@ -152,7 +156,7 @@ impl Mistakes {
     }
 
     /// The line that a place begins in, without its end; `None` when it is too long to be shown.
-    fn line_of(&self, at: &At) -> Option<Range<usize>> {
+    fn line_of(&self, at: &Position) -> Option<Range<usize>> {
         const LENGTH_MAX: usize = 400;
         let before = self.source_text.get(..at.span.0)?;
         let start = before.rfind('\n').map_or(0, |end| end + 1);
@@ -173,7 +177,7 @@ impl fmt::Display for Mistakes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, mistake) in self.list.iter().enumerate() {
             let end = if number == 0 { "" } else { "\n" };
-            write!(f, "{end}{}", self.told(mistake))?;
+            write!(f, "{end}{}", self.located(mistake))?;
         }
         Ok(())
     }

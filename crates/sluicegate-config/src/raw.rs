@@ -6,8 +6,8 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::options::{DuplicateKeyPolicy, NonFiniteFloatPolicy};
 use serde_saphyr::{Error, Location, MessageFormatter, Spanned, UserMessageFormatter};
 
-use crate::item::quoted;
-use crate::mistakes::{At, Mistake};
+use crate::field::quoted;
+use crate::mistakes::{Mistake, Position};
 
 /// A node of the tree.
 pub(crate) type Raw = Spanned<RawValue>;
@@ -15,8 +15,8 @@ pub(crate) type Raw = Spanned<RawValue>;
 /// What a node is.
 #[derive(Debug)]
 pub(crate) enum RawValue {
-    Nothing,
-    Switch(bool),
+    Null,
+    Bool(bool),
     Whole(u64),
     Negative(i64),
     Fraction(f64),
@@ -65,7 +65,7 @@ fn options(duplicate_keys: DuplicateKeyPolicy) -> serde_saphyr::Options {
 }
 
 fn mistake(error: &Error) -> Mistake {
-    let at = error.location().map(|location| At::from(&location));
+    let at = error.location().map(|location| Position::from(&location));
     Mistake::new(at, "", message(error))
 }
 
@@ -95,7 +95,7 @@ fn visible(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
-impl From<&Location> for At {
+impl From<&Location> for Position {
     fn from(location: &Location) -> Self {
         let start = location
             .span()
@@ -130,15 +130,15 @@ impl<'de> Visitor<'de> for RawVisitor {
     }
 
     fn visit_unit<E: de::Error>(self) -> Result<RawValue, E> {
-        Ok(RawValue::Nothing)
+        Ok(RawValue::Null)
     }
 
     fn visit_none<E: de::Error>(self) -> Result<RawValue, E> {
-        Ok(RawValue::Nothing)
+        Ok(RawValue::Null)
     }
 
     fn visit_bool<E: de::Error>(self, value: bool) -> Result<RawValue, E> {
-        Ok(RawValue::Switch(value))
+        Ok(RawValue::Bool(value))
     }
 
     fn visit_u64<E: de::Error>(self, value: u64) -> Result<RawValue, E> {

@@ -1,22 +1,22 @@
 //! Reading a section: the keys that are known, and a word about those that are not.
 
-use crate::item::{Item, quoted};
+use crate::field::{Field, quoted};
 use crate::mistakes::Mistake;
-use crate::tree::{Entry, Value, below};
+use crate::tree::{Entry, Value, child_path};
 
 /// A section that is being read.
 #[derive(Debug)]
 pub(crate) struct Section<'a> {
-    item: Item<'a>,
+    field: Field<'a>,
     entries: &'a [Entry],
     /// Every key that was asked for.
     known: Vec<&'static str>,
 }
 
 impl<'a> Section<'a> {
-    pub(crate) fn new(item: Item<'a>, entries: &'a [Entry]) -> Self {
+    pub(crate) fn new(field: Field<'a>, entries: &'a [Entry]) -> Self {
         Self {
-            item,
+            field,
             entries,
             known: Vec::new(),
         }
@@ -25,9 +25,9 @@ impl<'a> Section<'a> {
     /// The value of a key; `None` when it is not there.
     ///
     /// A key without a value is a mistake, except where a section is expected: see [`Section::sub`].
-    pub(crate) fn get(&mut self, key: &'static str) -> Option<Item<'a>> {
-        let found = self.sub(key)?;
-        if matches!(found.node.value, Value::Nothing) {
+    pub(crate) fn get(&mut self, key: &'static str) -> Option<Field<'a>> {
+        let found = self.subsection(key)?;
+        if matches!(found.node.value, Value::Null) {
             found.note("has no value; leave the key out");
             return None;
         }
@@ -39,10 +39,10 @@ impl<'a> Section<'a> {
         &mut self,
         key: &'static str,
         default: T,
-        read: impl FnOnce(&Item<'a>) -> Option<T>,
+        read: impl FnOnce(&Field<'a>) -> Option<T>,
     ) -> T {
         self.get(key)
-            .and_then(|item| read(&item))
+            .and_then(|field| read(&field))
             .unwrap_or(default)
     }
 
@@ -50,14 +50,14 @@ impl<'a> Section<'a> {
     pub(crate) fn optional<T>(
         &mut self,
         key: &'static str,
-        read: impl FnOnce(&Item<'a>) -> Option<T>,
+        read: impl FnOnce(&Field<'a>) -> Option<T>,
     ) -> Option<T> {
-        self.get(key).and_then(|item| read(&item))
+        self.get(key).and_then(|field| read(&field))
     }
 
     /// The same for text in which an empty one means that there is none.
     pub(crate) fn text_or_none(&mut self, key: &'static str) -> Option<String> {
-        self.optional(key, |item| item.any_text())
+        self.optional(key, |field| field.any_text())
             .filter(|text| !text.is_empty())
             .map(str::to_owned)
     }
@@ -66,44 +66,44 @@ impl<'a> Section<'a> {
     pub(crate) fn all<T>(
         &mut self,
         key: &'static str,
-        read: impl FnMut(&Item<'a>) -> Option<T>,
+        read: impl FnMut(&Field<'a>) -> Option<T>,
     ) -> Vec<T> {
-        let items = self
+        let fields = self
             .get(key)
-            .map(|item| item.one_or_more())
+            .map(|field| field.one_or_more())
             .unwrap_or_default();
-        items.iter().filter_map(read).collect()
+        fields.iter().filter_map(read).collect()
     }
 
     /// The section of a key, which may stand there without a value.
-    pub(crate) fn sub(&mut self, key: &'static str) -> Option<Item<'a>> {
+    pub(crate) fn subsection(&mut self, key: &'static str) -> Option<Field<'a>> {
         self.known.push(key);
         let entry = self.entries.iter().find(|entry| entry.key == key)?;
-        Some(Item {
-            path: below(&self.item.path, key),
+        Some(Field {
+            path: child_path(&self.field.path, key),
             node: &entry.node,
-            desk: self.item.desk,
+            context: self.field.context,
         })
     }
 
     /// The value of a key that must be there; `what` says what it is.
-    pub(crate) fn need(&mut self, key: &'static str, what: &str) -> Option<Item<'a>> {
-        self.tell_if_missing(key, what);
+    pub(crate) fn need(&mut self, key: &'static str, what: &str) -> Option<Field<'a>> {
+        self.note_if_missing(key, what);
         self.get(key)
     }
 
     /// The same for a section.
-    pub(crate) fn need_sub(&mut self, key: &'static str, what: &str) -> Option<Item<'a>> {
-        self.tell_if_missing(key, what);
-        self.sub(key)
+    pub(crate) fn need_subsection(&mut self, key: &'static str, what: &str) -> Option<Field<'a>> {
+        self.note_if_missing(key, what);
+        self.subsection(key)
     }
 
-    fn tell_if_missing(&self, key: &'static str, what: &str) {
+    fn note_if_missing(&self, key: &'static str, what: &str) {
         if !self.has(key) {
-            let at = Some(self.item.node.at.clone());
+            let at = Some(self.field.node.at.clone());
             self.note(Mistake::new(
                 at,
-                below(&self.item.path, key),
+                child_path(&self.field.path, key),
                 format!("is missing: {what}"),
             ));
         }
@@ -115,42 +115,42 @@ impl<'a> Section<'a> {
     }
 
     /// Which of these keys are there.
-    pub(crate) fn among(&self, keys: &[&'static str]) -> Vec<&'static str> {
+    pub(crate) fn present(&self, keys: &[&'static str]) -> Vec<&'static str> {
         keys.iter().copied().filter(|key| self.has(key)).collect()
     }
 
     /// The first of these keys that is there, or the section itself.
-    pub(crate) fn first_of(&self, keys: &[&'static str]) -> Item<'a> {
+    pub(crate) fn first_of(&self, keys: &[&'static str]) -> Field<'a> {
         let find = |key: &&str| self.entries.iter().find(|entry| entry.key == **key);
         match keys.iter().find_map(find) {
-            Some(entry) => Item {
-                path: below(&self.item.path, &entry.key),
+            Some(entry) => Field {
+                path: child_path(&self.field.path, &entry.key),
                 node: &entry.node,
-                desk: self.item.desk,
+                context: self.field.context,
             },
-            None => self.item.clone(),
+            None => self.field.clone(),
         }
     }
 
     /// The section as a value.
-    pub(crate) fn item(&self) -> &Item<'a> {
-        &self.item
+    pub(crate) fn field(&self) -> &Field<'a> {
+        &self.field
     }
 
-    /// Notes that a key is there and must not be.
+    /// MistakeLog that a key is there and must not be.
     pub(crate) fn refuse(&mut self, key: &'static str, message: &str) {
         self.known.push(key);
         if let Some(entry) = self.entries.iter().find(|entry| entry.key == key) {
             self.note(Mistake::new(
                 Some(entry.at.clone()),
-                below(&self.item.path, key),
+                child_path(&self.field.path, key),
                 message,
             ));
         }
     }
 
-    /// Notes every key that nobody asked for, with the known key that is most like it.
-    pub(crate) fn tell_unknown_keys(&self) {
+    /// MistakeLog every key that nobody asked for, with the known key that is most like it.
+    pub(crate) fn note_unknown_keys(&self) {
         /// Looking for the key that was meant takes a while; nobody misspells this many.
         const GUESSES_MAX: usize = 50;
         let unknown = self
@@ -176,14 +176,14 @@ impl<'a> Section<'a> {
             };
             self.note(Mistake::new(
                 Some(entry.at.clone()),
-                self.item.path.as_str(),
+                self.field.path.as_str(),
                 message,
             ));
         }
     }
 
     fn note(&self, mistake: Mistake) {
-        self.item.desk.notes.borrow_mut().push(mistake);
+        self.field.context.mistakes.borrow_mut().push(mistake);
     }
 }
 

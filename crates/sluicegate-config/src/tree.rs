@@ -5,14 +5,14 @@ use std::cell::RefCell;
 use serde_saphyr::Spanned;
 
 use crate::expand::{Expander, Reference};
-use crate::mistakes::{At, Mistake};
+use crate::mistakes::{Mistake, Position};
 use crate::raw::{Raw, RawValue};
 
 /// A value and what is known about it.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) value: Value,
-    pub(crate) at: At,
+    pub(crate) at: Position,
     /// Where it came from.
     pub(crate) origin: Origin,
 }
@@ -20,8 +20,8 @@ pub(crate) struct Node {
 /// What a node is.
 #[derive(Debug)]
 pub(crate) enum Value {
-    Nothing,
-    Switch(bool),
+    Null,
+    Bool(bool),
     Whole(u64),
     Negative(i64),
     Fraction(f64),
@@ -36,7 +36,7 @@ pub(crate) enum Value {
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) key: String,
-    pub(crate) at: At,
+    pub(crate) at: Position,
     pub(crate) node: Node,
 }
 
@@ -52,15 +52,20 @@ pub(crate) struct Origin {
 }
 
 /// Mistakes so far.
-pub(crate) type Notes = RefCell<Vec<Mistake>>;
+pub(crate) type MistakeLog = RefCell<Vec<Mistake>>;
 
 /// Fills in every reference; one that leads nowhere is a mistake at its place.
-pub(crate) fn grow(raw: Raw, path: &str, expander: &mut Expander<'_>, notes: &Notes) -> Node {
-    let at = At::from(&raw.referenced);
+pub(crate) fn expand(
+    raw: Raw,
+    path: &str,
+    expander: &mut Expander<'_>,
+    mistakes: &MistakeLog,
+) -> Node {
+    let at = Position::from(&raw.referenced);
     let mut origin = Origin::default();
     let value = match raw.value {
-        RawValue::Nothing => Value::Nothing,
-        RawValue::Switch(on) => Value::Switch(on),
+        RawValue::Null => Value::Null,
+        RawValue::Bool(on) => Value::Bool(on),
         RawValue::Whole(number) => Value::Whole(number),
         RawValue::Negative(number) => Value::Negative(number),
         RawValue::Fraction(number) => Value::Fraction(number),
@@ -70,7 +75,7 @@ pub(crate) fn grow(raw: Raw, path: &str, expander: &mut Expander<'_>, notes: &No
                 Value::Text(text)
             }
             Err(why) => {
-                notes
+                mistakes
                     .borrow_mut()
                     .push(Mistake::new(Some(at.clone()), path, why));
                 Value::Broken
@@ -80,15 +85,17 @@ pub(crate) fn grow(raw: Raw, path: &str, expander: &mut Expander<'_>, notes: &No
             let numbered = items.into_iter().enumerate();
             Value::List(
                 numbered
-                    .map(|(index, item)| grow(item, &format!("{path}[{index}]"), expander, notes))
+                    .map(|(index, item)| {
+                        expand(item, &format!("{path}[{index}]"), expander, mistakes)
+                    })
                     .collect(),
             )
         }
         RawValue::Section(entries) => {
             let grown = |(key, node): (Spanned<String>, Raw)| {
-                let node = grow(node, &below(path, &key.value), expander, notes);
+                let node = expand(node, &child_path(path, &key.value), expander, mistakes);
                 Entry {
-                    at: At::from(&key.referenced),
+                    at: Position::from(&key.referenced),
                     key: key.value,
                     node,
                 }
@@ -100,7 +107,7 @@ pub(crate) fn grow(raw: Raw, path: &str, expander: &mut Expander<'_>, notes: &No
 }
 
 /// The path of a key in a section.
-pub(crate) fn below(path: &str, key: &str) -> String {
+pub(crate) fn child_path(path: &str, key: &str) -> String {
     // A key is anything at all until somebody has looked at it.
     let is_plain = !key.is_empty()
         && key
@@ -108,8 +115,8 @@ pub(crate) fn below(path: &str, key: &str) -> String {
             .all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
     match (path, is_plain) {
         ("", true) => key.to_owned(),
-        ("", false) => crate::item::quoted(key),
+        ("", false) => crate::field::quoted(key),
         (path, true) => format!("{path}.{key}"),
-        (path, false) => format!("{path}.{}", crate::item::quoted(key)),
+        (path, false) => format!("{path}.{}", crate::field::quoted(key)),
     }
 }

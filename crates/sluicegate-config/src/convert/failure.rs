@@ -2,14 +2,14 @@
 
 use sluicegate_core::{FailurePolicy, FailureStatus};
 
-use crate::item::Item;
+use crate::field::Field;
 use crate::section::Section;
 use crate::tree::Value;
 
 /// What `on_failure` or `fail_open` says; `None` when neither is there.
 pub(super) fn on_failure(section: &mut Section<'_>) -> Option<FailurePolicy> {
-    let policy = section.sub("on_failure").map(|item| policy(&item));
-    let fail_open = section.optional("fail_open", Item::switch);
+    let policy = section.subsection("on_failure").map(|field| policy(&field));
+    let fail_open = section.optional("fail_open", Field::boolean);
     if policy.is_some() && fail_open.is_some() {
         section.refuse("fail_open", "on_failure says it already");
     }
@@ -24,15 +24,15 @@ pub(super) fn on_failure(section: &mut Section<'_>) -> Option<FailurePolicy> {
 }
 
 /// A word, or a section with the word and a status.
-fn policy(item: &Item<'_>) -> FailurePolicy {
-    if matches!(item.node.value, Value::Text(_)) {
-        return word(item).unwrap_or_default();
+fn policy(field: &Field<'_>) -> FailurePolicy {
+    if matches!(field.node.value, Value::Text(_)) {
+        return word(field).unwrap_or_default();
     }
-    let read = item.section(|section| {
+    let read = field.section(|section| {
         let policy = section
             .need("policy", "open, closed or local")
-            .and_then(|item| word(&item));
-        let status = section.optional("status", |item| item.whole(400..=599));
+            .and_then(|field| word(&field));
+        let status = section.optional("status", |field| field.whole_number(400..=599));
         let status = status.and_then(|status| FailureStatus::new(u16::try_from(status).ok()?).ok());
         match (policy.unwrap_or_default(), status) {
             (FailurePolicy::Closed(_), Some(status)) => FailurePolicy::Closed(status),
@@ -49,9 +49,9 @@ fn policy(item: &Item<'_>) -> FailurePolicy {
     read.unwrap_or_default()
 }
 
-fn word(item: &Item<'_>) -> Option<FailurePolicy> {
-    let policy = item.any_text()?.parse();
+fn word(field: &Field<'_>) -> Option<FailurePolicy> {
+    let policy = field.any_text()?.parse();
     policy
-        .map_err(|_| item.unknown_word(&["open", "closed", "local"]))
+        .map_err(|_| field.note_unknown_word(&["open", "closed", "local"]))
         .ok()
 }

@@ -6,7 +6,7 @@ use super::names::host_and_port;
 use super::proxy::certificate;
 use super::redis_url::{self, RedisUrl};
 use crate::expand::Reference;
-use crate::item::Item;
+use crate::field::Field;
 use crate::section::Section;
 use crate::typed::{KeyLayout, Redis, RedisClock, RedisMode, RedisTls, SecretSource, StoreKind};
 
@@ -19,53 +19,53 @@ const LAYOUTS: [(&str, KeyLayout); 4] = [
 
 /// The mode as a word; what belongs to sentinels is read elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ModeWord {
+pub(super) enum RedisModeName {
     Standalone,
     Replication,
     Sentinel,
     Cluster,
 }
 
-const MODES: [(&str, ModeWord); 4] = [
-    ("standalone", ModeWord::Standalone),
-    ("replication", ModeWord::Replication),
-    ("sentinel", ModeWord::Sentinel),
-    ("cluster", ModeWord::Cluster),
+const MODES: [(&str, RedisModeName); 4] = [
+    ("standalone", RedisModeName::Standalone),
+    ("replication", RedisModeName::Replication),
+    ("sentinel", RedisModeName::Sentinel),
+    ("cluster", RedisModeName::Cluster),
 ];
 
 /// The settings, if there are any or there must be.
 pub(super) fn redis(store: &mut Section<'_>, is_used: bool) -> Option<Redis> {
-    let common = Common::read(store);
-    let item = if is_used {
-        store.need_sub("redis", "kind redis needs to know where it is")
+    let common = CommonSettings::read(store);
+    let field = if is_used {
+        store.need_subsection("redis", "kind redis needs to know where it is")
     } else {
-        store.sub("redis")
+        store.subsection("redis")
     };
-    item?.section(|section| servers(section, common))
+    field?.section(|section| servers(section, common))
 }
 
 /// The Redis of something other than counters, which goes by what the store says of its own.
-pub(super) fn beside(item: &Item<'_>, store: &StoreKind) -> Option<Redis> {
+pub(super) fn cache_redis(field: &Field<'_>, store: &StoreKind) -> Option<Redis> {
     let common = match store {
-        StoreKind::Redis(redis) => Common {
+        StoreKind::Redis(redis) => CommonSettings {
             deadline: redis.deadline,
             key_prefix: redis.key_prefix.clone(),
-            ..Common::default()
+            ..CommonSettings::default()
         },
-        StoreKind::Local { .. } => Common::default(),
+        StoreKind::Local { .. } => CommonSettings::default(),
     };
-    item.section(|section| servers(section, common))
+    field.section(|section| servers(section, common))
 }
 
 /// The settings that stand directly below `store`.
-struct Common {
+struct CommonSettings {
     deadline: Nanos,
     key_prefix: String,
     key_layout: KeyLayout,
     clock: RedisClock,
 }
 
-impl Common {
+impl CommonSettings {
     fn read(store: &mut Section<'_>) -> Self {
         let Self {
             deadline,
@@ -74,11 +74,11 @@ impl Common {
             clock,
         } = Self::default();
         Self {
-            deadline: store.read("deadline", deadline, |item| item.duration(DIAL)),
+            deadline: store.read("deadline", deadline, |field| field.duration(DIAL)),
             key_prefix: store.read("key_prefix", prefix, key_prefix),
-            key_layout: store.read("key_layout", key_layout, |item| item.word(&LAYOUTS)),
-            clock: store.read("clock", clock, |item| {
-                item.word(&[
+            key_layout: store.read("key_layout", key_layout, |field| field.word(&LAYOUTS)),
+            clock: store.read("clock", clock, |field| {
+                field.word(&[
                     ("server", RedisClock::Server),
                     ("replica", RedisClock::Replica),
                 ])
@@ -87,7 +87,7 @@ impl Common {
     }
 }
 
-impl Default for Common {
+impl Default for CommonSettings {
     fn default() -> Self {
         Self {
             deadline: Nanos::from_millis(50),
@@ -100,14 +100,14 @@ impl Default for Common {
 
 const DIAL: std::ops::RangeInclusive<Nanos> = Nanos::MILLISECOND..=Nanos::MINUTE;
 
-fn key_prefix(item: &Item<'_>) -> Option<String> {
+fn key_prefix(field: &Field<'_>) -> Option<String> {
     /// As long as leaves room for the rest of a key.
     const LENGTH_MAX: usize = 64;
-    let prefix = item.text()?;
+    let prefix = field.text()?;
     // Braces would choose the slot of every key.
     let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"{}".contains(&byte);
     if prefix.len() > LENGTH_MAX || !prefix.bytes().all(is_plain) {
-        item.wrong(format_args!(
+        field.note_with_value(format_args!(
             "must be at most {LENGTH_MAX} letters of visible ASCII without braces"
         ));
         return None;
@@ -115,14 +115,14 @@ fn key_prefix(item: &Item<'_>) -> Option<String> {
     Some(prefix.to_owned())
 }
 
-fn servers(section: &mut Section<'_>, common: Common) -> Redis {
-    let url = section.optional("url", |item| {
-        let text = item.text()?;
-        redis_url::parse(text).map_err(|why| item.note(why)).ok()
+fn servers(section: &mut Section<'_>, common: CommonSettings) -> Redis {
+    let url = section.optional("url", |field| {
+        let text = field.text()?;
+        redis_url::parse(text).map_err(|why| field.note(why)).ok()
     });
     let written = section.has("url");
     if written {
-        for key in section.among(&["mode", "endpoints", "database"]) {
+        for key in section.present(&["mode", "endpoints", "database"]) {
             section.refuse(key, "the url says it already");
         }
     }
@@ -131,13 +131,15 @@ fn servers(section: &mut Section<'_>, common: Common) -> Redis {
     } else {
         endpoints(section)
     };
-    let word = section.optional("mode", |item| item.word(&MODES));
-    let database = section.optional("database", |item| item.whole(0..=u64::from(u32::MAX)));
+    let word = section.optional("mode", |field| field.word(&MODES));
+    let database = section.optional("database", |field| {
+        field.whole_number(0..=u64::from(u32::MAX))
+    });
     let url = url.unwrap_or_else(|| RedisUrl {
         mode: word.unwrap_or(if endpoints.len() > 1 {
-            ModeWord::Replication
+            RedisModeName::Replication
         } else {
-            ModeWord::Standalone
+            RedisModeName::Standalone
         }),
         endpoints,
         master: None,
@@ -157,7 +159,9 @@ fn servers(section: &mut Section<'_>, common: Common) -> Redis {
         database: url.database,
         tls: tls(section, written.then_some(url.tls)),
         deadline: common.deadline,
-        connect_timeout: section.read("connect_timeout", Nanos::SECOND, |item| item.duration(DIAL)),
+        connect_timeout: section.read("connect_timeout", Nanos::SECOND, |field| {
+            field.duration(DIAL)
+        }),
         recovery_base,
         recovery_cap,
         key_prefix: common.key_prefix,
@@ -167,30 +171,30 @@ fn servers(section: &mut Section<'_>, common: Common) -> Redis {
 }
 
 fn endpoints(section: &mut Section<'_>) -> Vec<String> {
-    let Some(item) = section.need("endpoints", "at least one host:port, or a url") else {
+    let Some(field) = section.need("endpoints", "at least one host:port, or a url") else {
         return Vec::new();
     };
-    let items = item.one_or_more();
-    if items.is_empty() {
-        item.note("must name at least one host:port");
+    let fields = field.one_or_more();
+    if fields.is_empty() {
+        field.note("must name at least one host:port");
     }
     let mut endpoints: Vec<String> = Vec::new();
-    for item in &items {
-        let Some(text) = item.text() else { continue };
+    for field in &fields {
+        let Some(text) = field.text() else { continue };
         match host_and_port(text) {
-            Ok(_) if endpoints.iter().any(|other| other == text) => item.note("is named twice"),
+            Ok(_) if endpoints.iter().any(|other| other == text) => field.note("is named twice"),
             Ok(_) => endpoints.push(text.to_owned()),
-            Err(why) => item.note(why),
+            Err(why) => field.note(why),
         }
     }
     endpoints
 }
 
 fn check_shape(section: &mut Section<'_>, url: &RedisUrl) {
-    if url.mode == ModeWord::Standalone && url.endpoints.len() > 1 {
+    if url.mode == RedisModeName::Standalone && url.endpoints.len() > 1 {
         section.refuse("endpoints", "must name one server in mode standalone");
     }
-    if url.mode == ModeWord::Cluster && url.database != 0 {
+    if url.mode == RedisModeName::Cluster && url.database != 0 {
         let key = if section.has("url") {
             "url"
         } else {
@@ -202,13 +206,13 @@ fn check_shape(section: &mut Section<'_>, url: &RedisUrl) {
 
 fn mode(section: &mut Section<'_>, url: &RedisUrl) -> RedisMode {
     match url.mode {
-        ModeWord::Sentinel => sentinel(section, url.master.as_deref()),
+        RedisModeName::Sentinel => sentinel(section, url.master.as_deref()),
         other => {
             section.refuse("sentinel", "is for mode sentinel only");
             match other {
-                ModeWord::Cluster => RedisMode::Cluster,
-                ModeWord::Replication => RedisMode::Replication,
-                ModeWord::Standalone | ModeWord::Sentinel => RedisMode::Standalone,
+                RedisModeName::Cluster => RedisMode::Cluster,
+                RedisModeName::Replication => RedisMode::Replication,
+                RedisModeName::Standalone | RedisModeName::Sentinel => RedisMode::Standalone,
             }
         }
     }
@@ -220,20 +224,22 @@ fn sentinel(section: &mut Section<'_>, named: Option<&str>) -> RedisMode {
         username: None,
         password: None,
     };
-    let item = match named {
-        Some(_) => section.sub("sentinel"),
-        None => section.need_sub("sentinel", "mode sentinel needs sentinel.master"),
+    let field = match named {
+        Some(_) => section.subsection("sentinel"),
+        None => section.need_subsection("sentinel", "mode sentinel needs sentinel.master"),
     };
-    let read = item.and_then(|item| {
-        item.section(|section| {
+    let read = field.and_then(|field| {
+        field.section(|section| {
             let master = match named {
                 Some(named) => {
                     section.refuse("master", "the url says it already");
                     named.to_owned()
                 }
                 None => {
-                    let item = section.need("master", "the name the sentinels know the primary by");
-                    item.and_then(|item| item.parsed(master_name))
+                    let field =
+                        section.need("master", "the name the sentinels know the primary by");
+                    field
+                        .and_then(|field| field.parsed(master_name))
                         .unwrap_or_default()
                 }
             };
@@ -253,7 +259,7 @@ pub(super) fn master_name(text: &str) -> Result<String, String> {
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     match !text.is_empty() && text.bytes().all(is_name) {
         true => Ok(text.to_owned()),
-        false => Err(crate::item::expected(
+        false => Err(crate::field::expected(
             "letters, digits, '.', '-' and '_'",
             text,
         )),
@@ -263,9 +269,9 @@ pub(super) fn master_name(text: &str) -> Result<String, String> {
 /// The user, and where the password is.
 fn credentials(section: &mut Section<'_>) -> (Option<String>, Option<SecretSource>) {
     let username = section.text_or_none("username");
-    let file = section.optional("password_file", |item| match item.any_text() {
+    let file = section.optional("password_file", |field| match field.any_text() {
         Some("") => None,
-        _ => item.file().map(SecretSource::File),
+        _ => field.file().map(SecretSource::File),
     });
     let env = section.text_or_none("password_env").map(SecretSource::Env);
     let inline = section.optional("password", password);
@@ -276,7 +282,7 @@ fn credentials(section: &mut Section<'_>) -> (Option<String>, Option<SecretSourc
         > 1
     {
         section
-            .item()
+            .field()
             .note("has more than one of password_file, password_env and password");
     }
     if username.is_some() && !is_there {
@@ -286,12 +292,12 @@ fn credentials(section: &mut Section<'_>) -> (Option<String>, Option<SecretSourc
 }
 
 /// Only as a reference, which is followed when the store is made.
-fn password(item: &Item<'_>) -> Option<SecretSource> {
-    match &item.node.origin.whole {
+fn password(field: &Field<'_>) -> Option<SecretSource> {
+    match &field.node.origin.whole {
         Some(Reference::Env(name)) => Some(SecretSource::Env(name.clone())),
         Some(Reference::File(path)) => Some(SecretSource::File(path.clone())),
         None => {
-            item.note("must not stand in the file: use password_file, password_env or ${NAME}");
+            field.note("must not stand in the file: use password_file, password_env or ${NAME}");
             None
         }
     }
@@ -299,32 +305,32 @@ fn password(item: &Item<'_>) -> Option<SecretSource> {
 
 fn tls(section: &mut Section<'_>, by_url: Option<bool>) -> Option<RedisTls> {
     let mut enabled = by_url.unwrap_or(false);
-    let Some(item) = section.sub("tls") else {
+    let Some(field) = section.subsection("tls") else {
         return enabled.then(RedisTls::default);
     };
-    let read = item.section(|section| {
+    let read = field.section(|section| {
         match by_url {
             Some(_) => section.refuse(
                 "enabled",
                 "the url says it already: rediss is TLS, redis is not",
             ),
-            None => enabled = section.read("enabled", true, Item::switch),
+            None => enabled = section.read("enabled", true, Field::boolean),
         }
-        let ca_file = section.optional("ca_file", |item| match item.any_text() {
+        let ca_file = section.optional("ca_file", |field| match field.any_text() {
             Some("") => None,
-            _ => item.file(),
+            _ => field.file(),
         });
-        let client = match section.among(&["cert", "key"]).is_empty() {
+        let client = match section.present(&["cert", "key"]).is_empty() {
             true => None,
             false => Some(certificate(section)),
         };
         // Known even where it is not there.
         section.optional("cert", |_| Some(()));
         section.optional("key", |_| Some(()));
-        let server_name = section.optional("server_name", |item| {
-            let text = item.any_text().filter(|text| !text.is_empty())?;
+        let server_name = section.optional("server_name", |field| {
+            let text = field.any_text().filter(|text| !text.is_empty())?;
             host_and_port(text)
-                .map_err(|why| item.note(why))
+                .map_err(|why| field.note(why))
                 .ok()
                 .map(|_| text.to_owned())
         });
@@ -339,13 +345,13 @@ fn tls(section: &mut Section<'_>, by_url: Option<bool>) -> Option<RedisTls> {
 
 fn recovery(section: &mut Section<'_>) -> (Nanos, Nanos) {
     let by_default = (Nanos::from_millis(50), Nanos::SECOND);
-    let read = section.sub("recovery").and_then(|item| {
-        item.section(|section| {
+    let read = section.subsection("recovery").and_then(|field| {
+        field.section(|section| {
             let range = Nanos::MILLISECOND..=Nanos::HOUR;
-            let base = section.read("base", by_default.0, |item| item.duration(range.clone()));
-            let cap = section.read("cap", by_default.1.max(base), |item| item.duration(range));
+            let base = section.read("base", by_default.0, |field| field.duration(range.clone()));
+            let cap = section.read("cap", by_default.1.max(base), |field| field.duration(range));
             if base > cap {
-                section.item().note("base must be at most cap");
+                section.field().note("base must be at most cap");
             }
             (base, cap)
         })

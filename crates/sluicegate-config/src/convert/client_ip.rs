@@ -2,7 +2,7 @@
 
 use sluicegate_core::address::Prefixes;
 
-use crate::item::Item;
+use crate::field::Field;
 use crate::typed::{ClientIp, ProxyHeader};
 
 const HEADERS: [(&str, ProxyHeader); 3] = [
@@ -12,13 +12,13 @@ const HEADERS: [(&str, ProxyHeader); 3] = [
 ];
 
 /// The rules, and the prefixes that every limit counts by.
-pub(super) fn client_ip(item: Option<&Item<'_>>) -> (ClientIp, Prefixes) {
-    let read = item.and_then(|item| {
-        item.section(|section| {
-            let trusted_proxies = section.all("trusted_proxies", Item::cidr);
+pub(super) fn client_ip(field: Option<&Field<'_>>) -> (ClientIp, Prefixes) {
+    let read = field.and_then(|field| {
+        field.section(|section| {
+            let trusted_proxies = section.all("trusted_proxies", Field::cidr);
             let header = section.read("header", ProxyHeader::default(), header);
             let mut prefix = |key, default, most| {
-                let bits = section.read(key, default, |item| item.whole(0..=most));
+                let bits = section.read(key, default, |field| field.whole_number(0..=most));
                 u8::try_from(bits).unwrap_or(u8::MAX)
             };
             let prefixes = Prefixes::new(
@@ -41,11 +41,11 @@ pub(super) fn client_ip(item: Option<&Item<'_>>) -> (ClientIp, Prefixes) {
     read.unwrap_or((by_default, Prefixes::default()))
 }
 
-fn header(item: &Item<'_>) -> Option<ProxyHeader> {
-    let name = item.any_text()?.to_ascii_lowercase();
+fn header(field: &Field<'_>) -> Option<ProxyHeader> {
+    let name = field.any_text()?.to_ascii_lowercase();
     let known = HEADERS.iter().find(|(header, _)| *header == name);
     if known.is_none() {
-        item.unknown_word(&HEADERS.map(|(header, _)| header));
+        field.note_unknown_word(&HEADERS.map(|(header, _)| header));
     }
     known.map(|(_, header)| *header)
 }

@@ -8,7 +8,7 @@ use sluicegate_core::{
 
 use super::failure::on_failure;
 use super::quota::{is_bucket, quota};
-use crate::item::{Item, expected};
+use crate::field::{Field, expected};
 use crate::section::Section;
 
 const MISSING: [(&str, OnMissingKey); 4] = [
@@ -20,7 +20,7 @@ const MISSING: [(&str, OnMissingKey); 4] = [
 
 /// What other sections say about limits.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Around {
+pub(super) struct LimitContext {
     pub(super) prefixes: Prefixes,
     /// For limits that say nothing of their own.
     pub(super) on_failure: FailurePolicy,
@@ -29,20 +29,23 @@ pub(super) struct Around {
 }
 
 /// All limits.
-pub(super) fn policy(item: Option<&Item<'_>>, around: Around) -> Policy {
-    let items = item.and_then(|item| item.list()).unwrap_or_default();
-    let limits = items
+pub(super) fn policy(field: Option<&Field<'_>>, context: LimitContext) -> Policy {
+    let fields = field.and_then(|field| field.list()).unwrap_or_default();
+    let limits = fields
         .iter()
-        .map(|item| limit(item, around))
+        .map(|field| limit(field, context))
         .collect::<Vec<_>>();
     // A limit whose name could not be read might be the one that others replace, so there is no telling.
     let is_named = limits.iter().all(Option::is_some);
     let limits: Vec<Limit> = limits.into_iter().flatten().collect();
-    if !is_named || has_long_chain(&items, &limits) {
+    if !is_named || has_long_chain(&fields, &limits) {
         return no_limits();
     }
     Policy::new(limits).unwrap_or_else(|errors| {
-        errors.0.iter().for_each(|error| tell(&items, error));
+        errors
+            .0
+            .iter()
+            .for_each(|error| note_policy_error(&fields, error));
         no_limits()
     })
 }
@@ -53,35 +56,37 @@ fn no_limits() -> Policy {
 }
 
 /// One limit; `None` when it has no name.
-fn limit(item: &Item<'_>, around: Around) -> Option<Limit> {
-    item.section(|section| {
+fn limit(field: &Field<'_>, context: LimitContext) -> Option<Limit> {
+    field.section(|section| {
         let name = section
             .need("name", "letters, digits, '.', '_' and '-'")
-            .and_then(|item| item.text());
+            .and_then(|field| field.text());
         let key = section.need(
             "key",
             "[client_ip] counts each client address, [global] all requests together",
         );
         let limit = Limit {
             quota: quota(section),
-            quota_from: quota_from(section, around.has_external),
+            quota_from: quota_from(section, context.has_external),
             key: key
-                .map(|item| key_parts(&item))
+                .map(|field| key_parts(&field))
                 .unwrap_or_else(|| vec![KeyPart::Global]),
             matching: section
-                .sub("match")
-                .map(|item| matching(&item))
+                .subsection("match")
+                .map(|field| matching(&field))
                 .unwrap_or_default(),
             replaces: section
-                .optional("replaces", |item| item.text())
+                .optional("replaces", |field| field.text())
                 .map(str::to_owned),
-            mode: section.read("mode", Mode::Enforce, |item| {
-                item.word(&[("enforce", Mode::Enforce), ("shadow", Mode::Shadow)])
+            mode: section.read("mode", Mode::Enforce, |field| {
+                field.word(&[("enforce", Mode::Enforce), ("shadow", Mode::Shadow)])
             }),
-            on_missing_key: section.optional("on_missing_key", |item| item.word(&MISSING)),
-            on_failure: Some(on_failure(section).unwrap_or(around.on_failure)),
-            factor: section.sub("factor").and_then(|item| factor(&item)),
-            prefixes: around.prefixes,
+            on_missing_key: section.optional("on_missing_key", |field| field.word(&MISSING)),
+            on_failure: Some(on_failure(section).unwrap_or(context.on_failure)),
+            factor: section
+                .subsection("factor")
+                .and_then(|field| factor(&field)),
+            prefixes: context.prefixes,
             ..Limit::unlimited(name.unwrap_or_default())
         };
         name.map(|_| limit)
@@ -94,7 +99,9 @@ fn quota_from(section: &mut Section<'_>, has_external: bool) -> QuotaSource {
         ("static", QuotaSource::Limit),
         ("external", QuotaSource::External),
     ];
-    let source = section.read("quota_from", QuotaSource::Limit, |item| item.word(&sources));
+    let source = section.read("quota_from", QuotaSource::Limit, |field| {
+        field.word(&sources)
+    });
     if source == QuotaSource::External && !has_external {
         section
             .first_of(&["quota_from"])
@@ -107,15 +114,15 @@ fn quota_from(section: &mut Section<'_>, has_external: bool) -> QuotaSource {
     source
 }
 
-fn key_parts(item: &Item<'_>) -> Vec<KeyPart> {
-    let items = item.one_or_more();
-    if items.is_empty() {
-        item.note("must have at least one part; use global for one counter");
+fn key_parts(field: &Field<'_>) -> Vec<KeyPart> {
+    let fields = field.one_or_more();
+    if fields.is_empty() {
+        field.note("must have at least one part; use global for one counter");
     }
     let mut parts = Vec::new();
-    for item in &items {
-        match item.parsed(str::parse::<KeyPart>) {
-            Some(part) if parts.contains(&part) => item.note("is there twice"),
+    for field in &fields {
+        match field.parsed(str::parse::<KeyPart>) {
+            Some(part) if parts.contains(&part) => field.note("is there twice"),
             Some(part) => parts.push(part),
             None => {}
         }
@@ -128,13 +135,13 @@ fn key_parts(item: &Item<'_>) -> Vec<KeyPart> {
     }
 }
 
-fn matching(item: &Item<'_>) -> Match {
-    let read = item.section(|section| Match {
-        path: section.optional("path", |item| item.parsed(str::parse)),
+fn matching(field: &Field<'_>) -> Match {
+    let read = field.section(|section| Match {
+        path: section.optional("path", |field| field.parsed(str::parse)),
         methods: section.all("methods", method),
-        hosts: section.all("hosts", |item| item.parsed(str::parse)),
+        hosts: section.all("hosts", |field| field.parsed(str::parse)),
         headers: section.optional("headers", headers).unwrap_or_default(),
-        domain: section.optional("domain", |item| item.text().map(str::to_owned)),
+        domain: section.optional("domain", |field| field.text().map(str::to_owned)),
         descriptors: section
             .optional("descriptor", descriptors)
             .unwrap_or_default(),
@@ -142,29 +149,29 @@ fn matching(item: &Item<'_>) -> Match {
     read.unwrap_or_default()
 }
 
-fn method(item: &Item<'_>) -> Option<String> {
+fn method(field: &Field<'_>) -> Option<String> {
     let is_token = |text: &str| {
         text.bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
     };
-    item.parsed(|text| match is_token(text) {
+    field.parsed(|text| match is_token(text) {
         true => Ok(text.to_ascii_uppercase()),
         false => Err(expected("a method such as POST", text)),
     })
 }
 
 /// `name: value`, or `name: "*"` for any value.
-fn headers(item: &Item<'_>) -> Option<Vec<HeaderMatch>> {
+fn headers(field: &Field<'_>) -> Option<Vec<HeaderMatch>> {
     let mut headers: Vec<HeaderMatch> = Vec::new();
-    for (name, item) in item.entries()? {
-        let value = item
+    for (name, field) in field.entries()? {
+        let value = field
             .any_text()
             .map(|text| (text != "*").then(|| text.to_owned()));
         let name = name.to_ascii_lowercase();
         if !matches!(format!("header:{name}").parse(), Ok(KeyPart::Header(_))) {
-            item.note("is no name of a header");
+            field.note("is no name of a header");
         } else if headers.iter().any(|other| other.name == name) {
-            item.note("is there twice");
+            field.note("is there twice");
         } else if let Some(value) = value {
             headers.push(HeaderMatch { name, value });
         }
@@ -173,14 +180,14 @@ fn headers(item: &Item<'_>) -> Option<Vec<HeaderMatch>> {
 }
 
 /// `name: value`, or `name: "*"` for any value.
-fn descriptors(item: &Item<'_>) -> Option<Vec<DescriptorMatch>> {
+fn descriptors(field: &Field<'_>) -> Option<Vec<DescriptorMatch>> {
     let mut entries: Vec<DescriptorMatch> = Vec::new();
-    for (name, item) in item.entries()? {
-        let value = item
+    for (name, field) in field.entries()? {
+        let value = field
             .any_text()
             .map(|text| (text != "*").then(|| text.to_owned()));
         if name.is_empty() {
-            item.note("has no name");
+            field.note("has no name");
         } else if let Some(value) = value {
             entries.push(DescriptorMatch {
                 name: name.to_owned(),
@@ -191,16 +198,18 @@ fn descriptors(item: &Item<'_>) -> Option<Vec<DescriptorMatch>> {
     Some(entries)
 }
 
-fn factor(item: &Item<'_>) -> Option<FactorRule> {
-    item.section(|section| {
+fn factor(field: &Field<'_>) -> Option<FactorRule> {
+    field.section(|section| {
         let claim = section
             .need("claim", "the claim that holds the factor")
-            .and_then(|item| item.text());
-        let default = section.read("default", Factor::ONE, |item| {
-            let factor = Factor::new(item.number()?);
+            .and_then(|field| field.text());
+        let default = section.read("default", Factor::ONE, |field| {
+            let factor = Factor::new(field.number()?);
             factor
                 .map_err(|_| {
-                    item.wrong("must be a finite number of at least 0, where 0 is unlimited")
+                    field.note_with_value(
+                        "must be a finite number of at least 0, where 0 is unlimited",
+                    )
                 })
                 .ok()
         });
@@ -212,7 +221,7 @@ fn factor(item: &Item<'_>) -> Option<FactorRule> {
 }
 
 /// Whether replacements go on and on: such a chain takes long to check and cannot be understood. Circles are short.
-fn has_long_chain(items: &[Item<'_>], limits: &[Limit]) -> bool {
+fn has_long_chain(fields: &[Field<'_>], limits: &[Limit]) -> bool {
     const CHAIN_MAX: usize = 32;
     let by_name: std::collections::HashMap<&str, &Limit> = limits
         .iter()
@@ -239,36 +248,36 @@ fn has_long_chain(items: &[Item<'_>], limits: &[Limit]) -> bool {
         return false;
     };
     let message = format!("is the beginning of more than {CHAIN_MAX} replacements in a row");
-    with_section(&items[place], |section| {
+    read_again(&fields[place], |section| {
         section.first_of(&["replaces"]).note(message)
     });
     true
 }
 
-/// Notes what is wrong with limits together. A name from outside stays out of the message.
-fn tell(items: &[Item<'_>], error: &PolicyError) {
-    let is_hidden = |item: &Item<'_>| {
+/// MistakeLog what is wrong with limits together. A name from outside stays out of the message.
+fn note_policy_error(fields: &[Field<'_>], error: &PolicyError) {
+    let is_hidden = |field: &Field<'_>| {
         let mut hidden = false;
-        with_section(item, |section| {
+        read_again(field, |section| {
             hidden = ["name", "replaces"]
                 .iter()
                 .any(|key| section.first_of(&[key]).node.origin.hidden.is_some());
         });
         hidden
     };
-    let message = match items.iter().any(is_hidden) {
+    let message = match fields.iter().any(is_hidden) {
         false => error.message.clone(),
         true if error.field == "name" => "is no name, or that of another limit".to_owned(),
         true => "names no limit, or one that replaces this one in turn".to_owned(),
     };
-    with_section(&items[error.index], |section| {
+    read_again(&fields[error.index], |section| {
         section.first_of(&[error.field]).note(message)
     });
 }
 
 /// Looks into a section that has been read before.
-fn with_section<'a>(item: &Item<'a>, look: impl FnOnce(&Section<'a>)) {
-    if let crate::tree::Value::Section(entries) = &item.node.value {
-        look(&Section::new(item.clone(), entries));
+fn read_again<'a>(field: &Field<'a>, look: impl FnOnce(&Section<'a>)) {
+    if let crate::tree::Value::Section(entries) = &field.node.value {
+        look(&Section::new(field.clone(), entries));
     }
 }

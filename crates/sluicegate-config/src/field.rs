@@ -10,46 +10,46 @@ use sluicegate_core::{Nanos, parse_duration};
 
 use crate::mistakes::Mistake;
 use crate::section::Section;
-use crate::tree::{Node, Notes, Value};
+use crate::tree::{MistakeLog, Node, Value};
 
 /// What all readers share.
 #[derive(Debug)]
-pub(crate) struct Desk<'a> {
+pub(crate) struct ReadContext<'a> {
     pub(crate) base_dir: &'a Path,
-    pub(crate) notes: &'a Notes,
+    pub(crate) mistakes: &'a MistakeLog,
 }
 
 /// A value that is about to be read.
 ///
 /// Every reader gives `None` for a value it cannot use, and has noted why.
 #[derive(Clone, Debug)]
-pub(crate) struct Item<'a> {
+pub(crate) struct Field<'a> {
     pub(crate) path: String,
     pub(crate) node: &'a Node,
-    pub(crate) desk: &'a Desk<'a>,
+    pub(crate) context: &'a ReadContext<'a>,
 }
 
-impl<'a> Item<'a> {
-    /// Notes a mistake that says what is wrong and what was found.
-    pub(crate) fn wrong(&self, what: impl Display) {
+impl<'a> Field<'a> {
+    /// MistakeLog a mistake that says what is wrong and what was found.
+    pub(crate) fn note_with_value(&self, what: impl Display) {
         match self.node.origin.hidden {
             Some(hidden) => self.note(format!("{what} ({hidden})")),
             None => self.note(format!("{what} (got {})", self.got())),
         }
     }
 
-    /// Notes a mistake without saying what was found.
+    /// MistakeLog a mistake without saying what was found.
     pub(crate) fn note(&self, message: impl Into<String>) {
         let mistake = Mistake::new(Some(self.node.at.clone()), self.path.as_str(), message);
-        self.desk.notes.borrow_mut().push(mistake);
+        self.context.mistakes.borrow_mut().push(mistake);
     }
 
-    /// Notes what another part of the program says about this text. Its own `(got …)` gives way to ours.
-    fn refused(&self, text: &str, error: impl Display) {
+    /// MistakeLog what another part of the program says about this text. Its own `(got …)` gives way to ours.
+    fn note_parse_error(&self, text: &str, error: impl Display) {
         let message = error.to_string();
         match message.strip_suffix(&format!(" (got {text:?})")) {
-            Some(what) => self.wrong(what),
-            None if self.node.origin.hidden.is_some() => self.wrong("is refused"),
+            Some(what) => self.note_with_value(what),
+            None if self.node.origin.hidden.is_some() => self.note_with_value("is refused"),
             None => self.note(message),
         }
     }
@@ -57,8 +57,8 @@ impl<'a> Item<'a> {
     /// What was found, in a few letters. Not for values from outside.
     fn got(&self) -> String {
         match &self.node.value {
-            Value::Nothing => "nothing".to_owned(),
-            Value::Switch(on) => on.to_string(),
+            Value::Null => "nothing".to_owned(),
+            Value::Bool(on) => on.to_string(),
             Value::Whole(number) => number.to_string(),
             Value::Negative(number) => number.to_string(),
             Value::Fraction(number) => number.to_string(),
@@ -69,10 +69,10 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Notes that a value of another kind stands here, unless it has been told of.
-    fn not<T>(&self, expected: &str) -> Option<T> {
+    /// MistakeLog that a value of another kind stands here, unless it has been told of.
+    fn note_unexpected<T>(&self, expected: &str) -> Option<T> {
         if !matches!(self.node.value, Value::Broken) {
-            self.wrong(format_args!("expected {expected}"));
+            self.note_with_value(format_args!("expected {expected}"));
         }
         None
     }
@@ -81,7 +81,7 @@ impl<'a> Item<'a> {
     pub(crate) fn any_text(&self) -> Option<&'a str> {
         match &self.node.value {
             Value::Text(text) => Some(text),
-            _ => self.not("text"),
+            _ => self.note_unexpected("text"),
         }
     }
 
@@ -101,7 +101,9 @@ impl<'a> Item<'a> {
         parse: impl FnOnce(&str) -> Result<T, E>,
     ) -> Option<T> {
         let text = self.text()?;
-        parse(text).map_err(|error| self.refused(text, error)).ok()
+        parse(text)
+            .map_err(|error| self.note_parse_error(text, error))
+            .ok()
     }
 
     /// One of a few words.
@@ -109,13 +111,13 @@ impl<'a> Item<'a> {
         let text = self.any_text()?;
         let known = words.iter().find(|(word, _)| *word == text);
         if known.is_none() {
-            self.unknown_word(&words.iter().map(|(word, _)| *word).collect::<Vec<_>>());
+            self.note_unknown_word(&words.iter().map(|(word, _)| *word).collect::<Vec<_>>());
         }
         known.map(|(_, meaning)| *meaning)
     }
 
-    /// Notes that a word is none of those that are known.
-    pub(crate) fn unknown_word(&self, known: &[&str]) {
+    /// MistakeLog that a word is none of those that are known.
+    pub(crate) fn note_unknown_word(&self, known: &[&str]) {
         let expected = one_of(known);
         match self.node.origin.hidden {
             Some(hidden) => self.note(format!("unknown {hidden} (expected {expected})")),
@@ -127,42 +129,42 @@ impl<'a> Item<'a> {
     }
 
     /// `true` or `false`.
-    pub(crate) fn switch(&self) -> Option<bool> {
-        match (&self.node.value, self.filled_in()) {
-            (Value::Switch(on), _) => Some(*on),
+    pub(crate) fn boolean(&self) -> Option<bool> {
+        match (&self.node.value, self.expanded_text()) {
+            (Value::Bool(on), _) => Some(*on),
             (_, Some("true")) => Some(true),
             (_, Some("false")) => Some(false),
-            _ => self.not("true or false"),
+            _ => self.note_unexpected("true or false"),
         }
     }
 
     /// A whole number in a range.
-    pub(crate) fn whole(&self, range: RangeInclusive<u64>) -> Option<u64> {
+    pub(crate) fn whole_number(&self, range: RangeInclusive<u64>) -> Option<u64> {
         let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
         let number = match &self.node.value {
             Value::Whole(number) => *number,
-            Value::Negative(_) => return self.outside(range),
-            Value::Fraction(number) if *number < 0.0 => return self.outside(range),
+            Value::Negative(_) => return self.note_out_of_range(range),
+            Value::Fraction(number) if *number < 0.0 => return self.note_out_of_range(range),
             _ => match self
-                .filled_in()
+                .expanded_text()
                 .filter(|text| digits(text))
                 .and_then(|text| text.parse().ok())
             {
                 Some(number) => number,
-                None => return self.not("a whole number"),
+                None => return self.note_unexpected("a whole number"),
             },
         };
         if range.contains(&number) {
             Some(number)
         } else {
-            self.outside(range)
+            self.note_out_of_range(range)
         }
     }
 
-    fn outside<T>(&self, range: RangeInclusive<u64>) -> Option<T> {
+    fn note_out_of_range<T>(&self, range: RangeInclusive<u64>) -> Option<T> {
         match (*range.start(), *range.end()) {
-            (least, u64::MAX) => self.wrong(format_args!("must be at least {least}")),
-            (least, most) => self.wrong(format_args!("must be {least} to {most}")),
+            (least, u64::MAX) => self.note_with_value(format_args!("must be at least {least}")),
+            (least, most) => self.note_with_value(format_args!("must be {least} to {most}")),
         }
         None
     }
@@ -174,9 +176,9 @@ impl<'a> Item<'a> {
             Value::Whole(number) => Some(*number as f64),
             Value::Negative(number) => Some(*number as f64),
             _ => self
-                .filled_in()
+                .expanded_text()
                 .and_then(|text| text.parse().ok())
-                .or_else(|| self.not("a number")),
+                .or_else(|| self.note_unexpected("a number")),
         }
     }
 
@@ -186,13 +188,15 @@ impl<'a> Item<'a> {
             self.node.value,
             Value::Whole(_) | Value::Negative(_) | Value::Fraction(_)
         ) {
-            return self.not("a duration with its unit, such as 30s");
+            return self.note_unexpected("a duration with its unit, such as 30s");
         }
         let span = self.parsed(parse_duration)?;
         if !range.contains(&span) {
             match *range.end() {
-                Nanos::MAX => self.wrong(format_args!("must be at least {}", range.start())),
-                most => self.wrong(format_args!("must be {} to {most}", range.start())),
+                Nanos::MAX => {
+                    self.note_with_value(format_args!("must be at least {}", range.start()))
+                }
+                most => self.note_with_value(format_args!("must be {} to {most}", range.start())),
             }
             return None;
         }
@@ -204,20 +208,20 @@ impl<'a> Item<'a> {
         let bytes = match &self.node.value {
             Value::Text(text) => match parse_size(text) {
                 Some(bytes) => bytes,
-                None => return self.not("a size, such as 512, 64KiB, 1MiB or 1GiB"),
+                None => return self.note_unexpected("a size, such as 512, 64KiB, 1MiB or 1GiB"),
             },
-            _ => return self.whole(range),
+            _ => return self.whole_number(range),
         };
         if range.contains(&bytes) {
             Some(bytes)
         } else {
-            self.outside(range)
+            self.note_out_of_range(range)
         }
     }
 
     /// The name of a file, made absolute or relative to where the configuration is.
     pub(crate) fn file(&self) -> Option<PathBuf> {
-        self.text().map(|name| self.desk.base_dir.join(name))
+        self.text().map(|name| self.context.base_dir.join(name))
     }
 
     /// An IP address and port.
@@ -258,22 +262,22 @@ impl<'a> Item<'a> {
     }
 
     /// The values of a list.
-    pub(crate) fn list(&self) -> Option<Vec<Item<'a>>> {
+    pub(crate) fn list(&self) -> Option<Vec<Field<'a>>> {
         match &self.node.value {
             Value::List(nodes) => {
-                let item = |(index, node)| Item {
+                let field = |(index, node)| Field {
                     path: format!("{}[{index}]", self.path),
                     node,
-                    desk: self.desk,
+                    context: self.context,
                 };
-                Some(nodes.iter().enumerate().map(item).collect())
+                Some(nodes.iter().enumerate().map(field).collect())
             }
-            _ => self.not("a list"),
+            _ => self.note_unexpected("a list"),
         }
     }
 
     /// The values of a list, or the one value that stands in its place.
-    pub(crate) fn one_or_more(&self) -> Vec<Item<'a>> {
+    pub(crate) fn one_or_more(&self) -> Vec<Field<'a>> {
         match &self.node.value {
             Value::List(_) => self.list().unwrap_or_default(),
             _ => vec![self.clone()],
@@ -284,21 +288,21 @@ impl<'a> Item<'a> {
     pub(crate) fn section<T>(&self, read: impl FnOnce(&mut Section<'a>) -> T) -> Option<T> {
         let entries = match &self.node.value {
             Value::Section(entries) => entries.as_slice(),
-            Value::Nothing => &[],
-            _ => return self.not("a section"),
+            Value::Null => &[],
+            _ => return self.note_unexpected("a section"),
         };
         let mut section = Section::new(self.clone(), entries);
         let result = read(&mut section);
-        section.tell_unknown_keys();
+        section.note_unknown_keys();
         Some(result)
     }
 
     /// The keys and values of a section whose keys may be anything.
-    pub(crate) fn entries(&self) -> Option<Vec<(&'a str, Item<'a>)>> {
+    pub(crate) fn entries(&self) -> Option<Vec<(&'a str, Field<'a>)>> {
         match &self.node.value {
             Value::Section(entries) => {
-                let item = |key| Item {
-                    path: crate::tree::below(&self.path, key),
+                let field = |key| Field {
+                    path: crate::tree::child_path(&self.path, key),
                     ..self.clone()
                 };
                 Some(
@@ -307,21 +311,21 @@ impl<'a> Item<'a> {
                         .map(|entry| {
                             (
                                 entry.key.as_str(),
-                                Item {
+                                Field {
                                     node: &entry.node,
-                                    ..item(&entry.key)
+                                    ..field(&entry.key)
                                 },
                             )
                         })
                         .collect(),
                 )
             }
-            _ => self.not("a section"),
+            _ => self.note_unexpected("a section"),
         }
     }
 
     /// Text in which a `${…}` was filled in: it may stand for a number.
-    fn filled_in(&self) -> Option<&'a str> {
+    fn expanded_text(&self) -> Option<&'a str> {
         match &self.node.value {
             Value::Text(text) if self.node.origin.expanded => Some(text),
             _ => None,
@@ -329,7 +333,7 @@ impl<'a> Item<'a> {
     }
 }
 
-/// A message in the form that [`Item::parsed`] takes apart.
+/// A message in the form that [`Field::parsed`] takes apart.
 pub(crate) fn expected(what: impl Display, got: &str) -> String {
     format!("expected {what} (got {got:?})")
 }
@@ -370,7 +374,7 @@ fn parse_size(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mistakes::At;
+    use crate::mistakes::Position;
     use crate::tree::Origin;
 
     #[test]
@@ -396,16 +400,16 @@ mod tests {
 
     #[test]
     fn an_error_that_repeats_a_value_from_outside_is_not_passed_on() {
-        let notes = Notes::default();
-        let desk = Desk {
+        let mistakes = MistakeLog::default();
+        let context = ReadContext {
             base_dir: Path::new(""),
-            notes: &notes,
+            mistakes: &mistakes,
         };
         let origin = Origin {
             hidden: Some("value from a file"),
             ..Origin::default()
         };
-        let at = At {
+        let at = Position {
             line: 1,
             column: 1,
             span: (0, 0),
@@ -415,17 +419,17 @@ mod tests {
             at,
             origin,
         };
-        let item = Item {
+        let field = Field {
             path: "a".into(),
             node: &node,
-            desk: &desk,
+            context: &context,
         };
         assert_eq!(
-            item.parsed(|text| Err::<(), _>(format!("{text} is odd"))),
+            field.parsed(|text| Err::<(), _>(format!("{text} is odd"))),
             None
         );
         assert_eq!(
-            notes.take()[0].to_string(),
+            mistakes.take()[0].to_string(),
             "a: is refused (value from a file)"
         );
     }

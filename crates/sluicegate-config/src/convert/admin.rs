@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use crate::item::Item;
+use crate::field::Field;
 use crate::section::Section;
 use crate::tree::Value;
 use crate::typed::{Admin, Config};
@@ -10,21 +10,23 @@ use crate::typed::{Admin, Config};
 const PORT: u16 = 9090;
 
 /// On, at loopback, unless it is said otherwise; `admin: off` is off.
-pub(super) fn admin(item: Option<&Item<'_>>) -> Admin {
+pub(super) fn admin(field: Option<&Field<'_>>) -> Admin {
     let by_default = Admin {
         listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, PORT))),
         token_file: None,
     };
-    let Some(item) = item else { return by_default };
-    if is_off(item) {
+    let Some(field) = field else {
+        return by_default;
+    };
+    if is_off(field) {
         return Admin {
             listen: None,
             token_file: None,
         };
     }
-    let read = item.section(|section| {
-        let listen = section.optional("listen", Item::socket);
-        let token_file = section.optional("token_file", Item::file);
+    let read = field.section(|section| {
+        let listen = section.optional("listen", Field::socket);
+        let token_file = section.optional("token_file", Field::file);
         let is_open = listen.is_some_and(|listen| !listen.ip().to_canonical().is_loopback());
         if is_open && !section.has("token_file") {
             section.need(
@@ -40,8 +42,8 @@ pub(super) fn admin(item: Option<&Item<'_>>) -> Admin {
     read.unwrap_or(by_default)
 }
 
-/// Notes that the proxy listens where the operator's door is: requests of strangers could end up there.
-pub(super) fn tell_if_shared(config: &Config, top: &Section<'_>) {
+/// MistakeLog that the proxy listens where the operator's door is: requests of strangers could end up there.
+pub(super) fn note_shared_address(config: &Config, top: &Section<'_>) {
     let Some(admin) = config.admin.listen.filter(|listen| listen.port() != 0) else {
         return;
     };
@@ -62,9 +64,9 @@ pub(super) fn tell_if_shared(config: &Config, top: &Section<'_>) {
     }
 }
 
-fn is_off(item: &Item<'_>) -> bool {
-    match &item.node.value {
-        Value::Switch(on) => !on,
+fn is_off(field: &Field<'_>) -> bool {
+    match &field.node.value {
+        Value::Bool(on) => !on,
         Value::Text(text) => matches!(text.as_str(), "off" | "false"),
         _ => false,
     }

@@ -1,12 +1,12 @@
 //! `store.redis.url`: where Redis is, in one line.
 
 use super::names::host_and_port;
-use super::redis::{ModeWord, master_name};
+use super::redis::{RedisModeName, master_name};
 
 /// What a URL says, and what the other keys say when there is none.
 #[derive(Debug)]
 pub(super) struct RedisUrl {
-    pub(super) mode: ModeWord,
+    pub(super) mode: RedisModeName,
     pub(super) endpoints: Vec<String>,
     /// The name that the sentinels know.
     pub(super) master: Option<String>,
@@ -41,14 +41,14 @@ pub(super) fn parse(text: &str) -> Result<RedisUrl, &'static str> {
         .map(|host| host_and_port(host).map(|_| host.to_owned()));
     let endpoints: Vec<String> = endpoints.collect::<Result<_, _>>()?;
     let (mode, master, database) = match kind {
-        "" if endpoints.len() > 1 => (ModeWord::Replication, None, path),
-        "" => (ModeWord::Standalone, None, path),
-        "cluster" => (ModeWord::Cluster, None, path),
+        "" if endpoints.len() > 1 => (RedisModeName::Replication, None, path),
+        "" => (RedisModeName::Standalone, None, path),
+        "cluster" => (RedisModeName::Cluster, None, path),
         "sentinel" => {
             let (master, database) = path.split_once('/').unwrap_or((path, ""));
             let master = master_name(master)
                 .map_err(|_| "must name the primary after the hosts, as in /mymaster")?;
-            (ModeWord::Sentinel, Some(master), database)
+            (RedisModeName::Sentinel, Some(master), database)
         }
         _ => return Err(SCHEMES),
     };

@@ -6,7 +6,7 @@ use sluicegate_core::{HostPattern, Nanos};
 
 use super::names::host_and_port;
 use super::redis;
-use crate::item::Item;
+use crate::field::Field;
 use crate::section::Section;
 use crate::tree::Value;
 use crate::typed::{
@@ -20,18 +20,22 @@ const SCHEMES: [(&str, BackendScheme); 2] = [
 ];
 
 /// The settings; `None` when it cannot be read whom to ask.
-pub(super) fn external(item: &Item<'_>, store: &Store) -> Option<ExternalSettings> {
-    item.section(|section| {
+pub(super) fn external(field: &Field<'_>, store: &Store) -> Option<ExternalSettings> {
+    field.section(|section| {
         let service = service(section);
         let timeout = Nanos::MILLISECOND..=Nanos::MINUTE;
         let cache_ttl = Nanos::SECOND..=Nanos::DAY;
         let settings = ExternalSettings {
-            timeout: section.read("timeout", Nanos::from_secs(5), |item| {
-                item.duration(timeout)
+            timeout: section.read("timeout", Nanos::from_secs(5), |field| {
+                field.duration(timeout)
             }),
-            cache_ttl: section.read("cache_ttl", Nanos::MINUTE, |item| item.duration(cache_ttl)),
+            cache_ttl: section.read("cache_ttl", Nanos::MINUTE, |field| {
+                field.duration(cache_ttl)
+            }),
             max_concurrent_requests: section
-                .read("max_concurrent_requests", 50, |item| item.whole(1..=10_000))
+                .read("max_concurrent_requests", 50, |field| {
+                    field.whole_number(1..=10_000)
+                })
                 .try_into()
                 .unwrap_or(usize::MAX),
             // What stands in is never seen: the mistake has been noted.
@@ -40,17 +44,17 @@ pub(super) fn external(item: &Item<'_>, store: &Store) -> Option<ExternalSetting
                 path: String::new(),
             }),
             headers: section
-                .sub("header_filter")
-                .map(|item| header_filter(&item))
+                .subsection("header_filter")
+                .map(|field| header_filter(&field))
                 .unwrap_or_default(),
             cache_redis: section
-                .sub("cache_redis")
-                .filter(|item| !matches!(item.node.value, Value::Nothing))
-                .and_then(|item| redis::beside(&item, &store.kind))
+                .subsection("cache_redis")
+                .filter(|field| !matches!(field.node.value, Value::Null))
+                .and_then(|field| redis::cache_redis(&field, &store.kind))
                 .map(Box::new),
             backend_url: section
-                .sub("backend_url")
-                .map(|item| backend_url(&item))
+                .subsection("backend_url")
+                .map(|field| backend_url(&field))
                 .unwrap_or_default(),
         };
         service.map(|_| settings)
@@ -68,8 +72,8 @@ fn nowhere() -> ServiceAddress {
 
 /// Exactly one of `http` and `grpc`.
 fn service(section: &mut Section<'_>) -> Option<ExternalService> {
-    let http = section.sub("http").map(|item| http(&item));
-    let grpc = section.sub("grpc").map(|item| grpc(&item));
+    let http = section.subsection("http").map(|field| http(&field));
+    let grpc = section.subsection("grpc").map(|field| grpc(&field));
     match (http, grpc) {
         (Some(service), None) | (None, Some(service)) => service,
         (Some(_), Some(_)) => {
@@ -80,19 +84,19 @@ fn service(section: &mut Section<'_>) -> Option<ExternalService> {
             None
         }
         (None, None) => {
-            section.item().note("needs http or grpc: whom to ask");
+            section.field().note("needs http or grpc: whom to ask");
             None
         }
     }
 }
 
-fn http(item: &Item<'_>) -> Option<ExternalService> {
-    item.section(|section| {
+fn http(field: &Field<'_>) -> Option<ExternalService> {
+    field.section(|section| {
         let url = section
             .need("url", "where to ask, such as http://limits:8080/limits")
-            .and_then(|item| {
-                let text = item.text()?;
-                parse_url(text).map_err(|why| item.note(why)).ok()
+            .and_then(|field| {
+                let text = field.text()?;
+                parse_url(text).map_err(|why| field.note(why)).ok()
             });
         let (_, ca_file) = tls(section, false);
         let is_plain = url.as_ref().is_some_and(|(at, _)| !at.tls);
@@ -145,30 +149,31 @@ pub(super) fn parse_url(text: &str) -> Result<(ServiceAddress, String), &'static
     ))
 }
 
-fn grpc(item: &Item<'_>) -> Option<ExternalService> {
-    item.section(|section| {
+fn grpc(field: &Field<'_>) -> Option<ExternalService> {
+    field.section(|section| {
         let address = section
             .need("address", "where to ask, such as limits:50052")
-            .and_then(|item| {
-                let text = item.text()?;
+            .and_then(|field| {
+                let text = field.text()?;
                 match host_and_port(text) {
                     _ if text.contains("://") => {
-                        item.note("must be a host and a port without a scheme, as in limits:50052");
+                        field
+                            .note("must be a host and a port without a scheme, as in limits:50052");
                         None
                     }
                     Ok((host, Some(port))) => Some((host, port)),
                     Ok((_, None)) => {
-                        item.note("needs a port, as in limits:50052");
+                        field.note("needs a port, as in limits:50052");
                         None
                     }
                     Err(why) => {
-                        item.note(why);
+                        field.note(why);
                         None
                     }
                 }
             });
         let codecs = [("protobuf", GrpcCodec::Protobuf), ("json", GrpcCodec::Json)];
-        let codec = section.read("codec", GrpcCodec::default(), |item| item.word(&codecs));
+        let codec = section.read("codec", GrpcCodec::default(), |field| field.word(&codecs));
         let (tls, ca_file) = tls(section, true);
         let (host, port) = address?;
         Some(ExternalService::Grpc {
@@ -185,12 +190,12 @@ fn grpc(item: &Item<'_>) -> Option<ExternalService> {
 
 /// Whether there is TLS, and whom it trusts. Where a URL says the first, the section says only the second.
 fn tls(section: &mut Section<'_>, has_switch: bool) -> (bool, Option<PathBuf>) {
-    let read = section.sub("tls").and_then(|item| {
-        item.section(|section| {
-            let enabled = !has_switch || section.read("enabled", true, Item::switch);
-            let ca_file = section.optional("ca_file", |item| match item.any_text() {
+    let read = section.subsection("tls").and_then(|field| {
+        field.section(|section| {
+            let enabled = !has_switch || section.read("enabled", true, Field::boolean);
+            let ca_file = section.optional("ca_file", |field| match field.any_text() {
                 Some("") => None,
-                _ => item.file(),
+                _ => field.file(),
             });
             (enabled, ca_file.filter(|_| enabled))
         })
@@ -198,10 +203,10 @@ fn tls(section: &mut Section<'_>, has_switch: bool) -> (bool, Option<PathBuf>) {
     read.unwrap_or_default()
 }
 
-fn header_filter(item: &Item<'_>) -> HeaderFilter {
-    let read = item.section(|section| {
-        let allowed = section.all("allow_list", Item::header_name);
-        let denied = section.all("deny_list", Item::header_name);
+fn header_filter(field: &Field<'_>) -> HeaderFilter {
+    let read = field.section(|section| {
+        let allowed = section.all("allow_list", Field::header_name);
+        let denied = section.all("deny_list", Field::header_name);
         if allowed.is_empty() {
             let secret = HeaderFilter::SECRET.map(str::to_owned);
             return HeaderFilter::AllBut(secret.into_iter().chain(denied).collect());
@@ -217,11 +222,11 @@ fn header_filter(item: &Item<'_>) -> HeaderFilter {
     read.unwrap_or_default()
 }
 
-fn backend_url(item: &Item<'_>) -> BackendUrlSettings {
+fn backend_url(field: &Field<'_>) -> BackendUrlSettings {
     let by_default = BackendUrlSettings::default();
-    let read = item.section(|section| {
+    let read = field.section(|section| {
         let schemes = match section.has("schemes") {
-            true => section.all("schemes", |item| item.word(&SCHEMES)),
+            true => section.all("schemes", |field| field.word(&SCHEMES)),
             false => {
                 // Known even where it is not there.
                 section.optional("schemes", |_| Some(()));
@@ -235,7 +240,7 @@ fn backend_url(item: &Item<'_>) -> BackendUrlSettings {
         }
         BackendUrlSettings {
             allowed_hosts: section.all("allowed_hosts", allowed_host),
-            deny_private_networks: section.read("deny_private_networks", true, Item::switch),
+            deny_private_networks: section.read("deny_private_networks", true, Field::boolean),
             schemes,
         }
     });
@@ -243,15 +248,15 @@ fn backend_url(item: &Item<'_>) -> BackendUrlSettings {
 }
 
 /// A name or address without a port, or `*.example`.
-fn allowed_host(item: &Item<'_>) -> Option<String> {
-    let text = item.text()?;
+fn allowed_host(field: &Field<'_>) -> Option<String> {
+    let text = field.text()?;
     let bare = text
         .strip_prefix('[')
         .and_then(|rest| rest.strip_suffix(']'));
     if let Some(Ok(address)) = bare.map(str::parse::<std::net::Ipv6Addr>) {
         return Some(address.to_string());
     }
-    let pattern = item.parsed(str::parse::<HostPattern>)?;
+    let pattern = field.parsed(str::parse::<HostPattern>)?;
     Some(match pattern {
         HostPattern::Exact(host) => host,
         HostPattern::Below(domain) => format!("*.{domain}"),

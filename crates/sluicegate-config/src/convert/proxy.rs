@@ -5,46 +5,46 @@ use std::ops::RangeInclusive;
 use sluicegate_core::Nanos;
 
 use super::upstream;
-use crate::item::Item;
+use crate::field::Field;
 use crate::section::Section;
 use crate::typed::{Bounds, Proxy, ServerTls, Timeouts};
 
 /// A timeout of nothing would refuse everything, and one of weeks is a slip of the pen.
 const TIMEOUT: RangeInclusive<Nanos> = Nanos::MILLISECOND..=Nanos::DAY;
 
-pub(super) fn proxy(item: &Item<'_>) -> Option<Proxy> {
-    item.section(|section| {
+pub(super) fn proxy(field: &Field<'_>) -> Option<Proxy> {
+    field.section(|section| {
         let listen = section.need("listen", "an IP address and port, such as 127.0.0.1:8080");
         Proxy {
-            listen: listen.map(|item| listeners(&item)).unwrap_or_default(),
+            listen: listen.map(|field| listeners(&field)).unwrap_or_default(),
             routes: upstream::routes(section),
             tls: section
-                .sub("tls")
-                .and_then(|item| item.section(certificate)),
-            timeouts: timeouts(section.sub("timeouts").as_ref()),
+                .subsection("tls")
+                .and_then(|field| field.section(certificate)),
+            timeouts: timeouts(section.subsection("timeouts").as_ref()),
             max_connections: number(section, "max_connections", 10_000, 1..=10_000_000),
             bounds: bounds(section),
-            proxy_protocol_from: section.all("proxy_protocol_from", Item::cidr),
+            proxy_protocol_from: section.all("proxy_protocol_from", Field::cidr),
             workers: section
-                .optional("workers", |item| item.whole(1..=1_024))
+                .optional("workers", |field| field.whole_number(1..=1_024))
                 .and_then(|count| count.try_into().ok()),
         }
     })
 }
 
-fn listeners(item: &Item<'_>) -> Vec<std::net::SocketAddr> {
-    let items = item.one_or_more();
-    if items.is_empty() {
-        item.note("must name at least one address");
+fn listeners(field: &Field<'_>) -> Vec<std::net::SocketAddr> {
+    let fields = field.one_or_more();
+    if fields.is_empty() {
+        field.note("must name at least one address");
     }
     let mut addresses = Vec::new();
-    for item in &items {
-        let Some(address) = item.socket() else {
+    for field in &fields {
+        let Some(address) = field.socket() else {
             continue;
         };
         // The system picks a port for 0, a new one each time.
         if address.port() != 0 && addresses.contains(&address) {
-            item.note("is named twice");
+            field.note("is named twice");
         }
         addresses.push(address);
     }
@@ -55,17 +55,17 @@ fn listeners(item: &Item<'_>) -> Vec<std::net::SocketAddr> {
 pub(super) fn certificate(section: &mut Section<'_>) -> ServerTls {
     let cert = section
         .need("cert", "the file with the certificate")
-        .and_then(|item| item.file());
+        .and_then(|field| field.file());
     let key = section
         .need("key", "the file with the private key")
-        .and_then(|item| item.file());
+        .and_then(|field| field.file());
     ServerTls {
         cert: cert.unwrap_or_default(),
         key: key.unwrap_or_default(),
     }
 }
 
-fn timeouts(item: Option<&Item<'_>>) -> Timeouts {
+fn timeouts(field: Option<&Field<'_>>) -> Timeouts {
     let by_default = Timeouts {
         header: Nanos::from_secs(10),
         idle: Nanos::from_secs(60),
@@ -73,18 +73,18 @@ fn timeouts(item: Option<&Item<'_>>) -> Timeouts {
         request: Nanos::from_secs(60),
         drain: Nanos::from_secs(30),
     };
-    let read = item.and_then(|item| {
-        item.section(|section| {
+    let read = field.and_then(|field| {
+        field.section(|section| {
             let mut timeout =
-                |key, default| section.read(key, default, |item| item.duration(TIMEOUT));
+                |key, default| section.read(key, default, |field| field.duration(TIMEOUT));
             Timeouts {
                 header: timeout("header", by_default.header),
                 idle: timeout("idle", by_default.idle),
                 connect: timeout("connect", by_default.connect),
                 request: timeout("request", by_default.request),
                 // Not to wait at all is a choice here.
-                drain: section.read("drain", by_default.drain, |item| {
-                    item.duration(Nanos::ZERO..=Nanos::DAY)
+                drain: section.read("drain", by_default.drain, |field| {
+                    field.duration(Nanos::ZERO..=Nanos::DAY)
                 }),
             }
         })
@@ -93,14 +93,14 @@ fn timeouts(item: Option<&Item<'_>>) -> Timeouts {
 }
 
 fn bounds(section: &mut Section<'_>) -> Bounds {
-    let mut size = |key, default| section.read(key, default, |item| item.size(1 << 10..=1 << 20));
+    let mut size = |key, default| section.read(key, default, |field| field.size(1 << 10..=1 << 20));
     let header_bytes = to_usize(size("max_header_bytes", 16 << 10));
     let target_bytes = to_usize(size("max_target_bytes", 8 << 10));
     Bounds {
         header_bytes,
         headers: number(section, "max_headers", 100, 1..=10_000),
         target_bytes,
-        body_bytes: section.optional("max_body", |item| item.size(0..=u64::MAX)),
+        body_bytes: section.optional("max_body", |field| field.size(0..=u64::MAX)),
     }
 }
 
@@ -110,7 +110,7 @@ fn number(
     default: u64,
     range: RangeInclusive<u64>,
 ) -> usize {
-    to_usize(section.read(key, default, |item| item.whole(range)))
+    to_usize(section.read(key, default, |field| field.whole_number(range)))
 }
 
 fn to_usize(number: u64) -> usize {

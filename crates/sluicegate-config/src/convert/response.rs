@@ -1,6 +1,6 @@
 //! `response` and `log`: what callers are told, and what operators read.
 
-use crate::item::Item;
+use crate::field::Field;
 use crate::typed::{BodyStyle, HeaderStyle, Log, LogFormat, Response};
 
 const HEADERS: [(&str, Option<HeaderStyle>); 4] = [
@@ -16,14 +16,14 @@ const BODIES: [(&str, BodyStyle); 3] = [
     ("json", BodyStyle::Json),
 ];
 
-pub(super) fn response(item: Option<&Item<'_>>) -> Response {
+pub(super) fn response(field: Option<&Field<'_>>) -> Response {
     let both = || vec![HeaderStyle::Ietf, HeaderStyle::XRateLimit];
-    let read = item.and_then(|item| {
-        item.section(|section| Response {
+    let read = field.and_then(|field| {
+        field.section(|section| Response {
             headers: section
                 .get("headers")
-                .map_or_else(both, |item| headers(&item)),
-            body: section.read("body", BodyStyle::default(), |item| item.word(&BODIES)),
+                .map_or_else(both, |field| headers(&field)),
+            body: section.read("body", BodyStyle::default(), |field| field.word(&BODIES)),
         })
     });
     read.unwrap_or_else(|| Response {
@@ -32,35 +32,35 @@ pub(super) fn response(item: Option<&Item<'_>>) -> Response {
     })
 }
 
-fn headers(item: &Item<'_>) -> Vec<HeaderStyle> {
-    let items = item.one_or_more();
+fn headers(field: &Field<'_>) -> Vec<HeaderStyle> {
+    let fields = field.one_or_more();
     let mut styles = Vec::new();
-    for item in &items {
-        match item.word(&HEADERS) {
+    for field in &fields {
+        match field.word(&HEADERS) {
             Some(Some(style)) if !styles.contains(&style) => styles.push(style),
-            Some(None) if items.len() > 1 => item.note("none stands alone"),
+            Some(None) if fields.len() > 1 => field.note("none stands alone"),
             _ => {}
         }
     }
     styles
 }
 
-pub(super) fn log(item: Option<&Item<'_>>) -> Log {
+pub(super) fn log(field: Option<&Field<'_>>) -> Log {
     let by_default = Log {
         format: LogFormat::default(),
         access: false,
         rate_limit_line: true,
     };
-    let read = item.and_then(|item| {
-        item.section(|section| Log {
-            format: section.read("format", by_default.format, |item| {
-                item.word(&[("text", LogFormat::Text), ("json", LogFormat::Json)])
+    let read = field.and_then(|field| {
+        field.section(|section| Log {
+            format: section.read("format", by_default.format, |field| {
+                field.word(&[("text", LogFormat::Text), ("json", LogFormat::Json)])
             }),
-            access: section.read("access", by_default.access, Item::switch),
+            access: section.read("access", by_default.access, Field::boolean),
             rate_limit_line: section.read(
                 "rate_limit_line",
                 by_default.rate_limit_line,
-                Item::switch,
+                Field::boolean,
             ),
         })
     });

@@ -2,7 +2,7 @@
 
 use sluicegate_core::{LegacyLimit, Nanos, Quota, QuotaError, parse_rate};
 
-use crate::item::Item;
+use crate::field::Field;
 use crate::section::Section;
 use crate::tree::Value;
 
@@ -28,10 +28,10 @@ const LEGACY_KEYS: [&str; 3] = ["max", "duration", "min_interval"];
 
 /// What a limit allows; `None` is unlimited, or could not be read and has been noted.
 pub(super) fn quota(limit: &mut Section<'_>) -> Option<Quota> {
-    let algorithm = limit.optional("algorithm", |item| item.word(&ALGORITHMS));
-    let has_legacy = !limit.among(&LEGACY_KEYS).is_empty();
-    let has_drips = !limit.among(&DRIP_KEYS).is_empty();
-    let has_rate = !limit.among(&RATE_KEYS).is_empty();
+    let algorithm = limit.optional("algorithm", |field| field.word(&ALGORITHMS));
+    let has_legacy = !limit.present(&LEGACY_KEYS).is_empty();
+    let has_drips = !limit.present(&DRIP_KEYS).is_empty();
+    let has_rate = !limit.present(&RATE_KEYS).is_empty();
     match algorithm {
         Some(Algorithm::LeakyBucket) if has_legacy && !has_drips => by_max(limit),
         Some(Algorithm::LeakyBucket) => by_drips(limit),
@@ -52,8 +52,8 @@ pub(super) fn is_bucket(limit: &Section<'_>) -> bool {
         };
         return !matches!(&limit.first_of(&["algorithm"]).node.value, Value::Text(text) if is_other(text));
     }
-    !limit.among(&RATE_KEYS).is_empty()
-        || limit.among(&DRIP_KEYS).is_empty() && limit.among(&LEGACY_KEYS).is_empty()
+    !limit.present(&RATE_KEYS).is_empty()
+        || limit.present(&DRIP_KEYS).is_empty() && limit.present(&LEGACY_KEYS).is_empty()
 }
 
 /// `rate` or `average` and `period`, with `burst` where there is one.
@@ -71,7 +71,7 @@ fn by_rate(limit: &mut Section<'_>, algorithm: Algorithm) -> Option<Quota> {
             limit.refuse("burst", "a window has none: all of it may come at once");
             None
         }
-        false => limit.optional("burst", |item| item.whole(1..=u64::MAX)),
+        false => limit.optional("burst", |field| field.whole_number(1..=u64::MAX)),
     };
     let (count, period) = rate(limit)?;
     if count == 0 {
@@ -84,21 +84,21 @@ fn by_rate(limit: &mut Section<'_>, algorithm: Algorithm) -> Option<Quota> {
         _ if has_burst => Quota::new(count, period, burst?),
         _ => Quota::new(count, period, count),
     };
-    made.map_err(|error| tell(limit, error)).ok()
+    made.map_err(|error| note_quota_error(limit, error)).ok()
 }
 
 /// Units and their period; 0 units are unlimited.
 fn rate(limit: &mut Section<'_>) -> Option<(u64, Nanos)> {
     let rate = limit.get("rate");
     let average = limit.get("average");
-    let period = limit.optional("period", |item| item.duration(Nanos::new(1)..=Nanos::MAX));
+    let period = limit.optional("period", |field| field.duration(Nanos::new(1)..=Nanos::MAX));
     match (rate, average) {
         (Some(rate), None) => {
             limit.refuse("period", "goes with average; a rate names its own");
             read_rate(&rate)
         }
         (None, Some(average)) => {
-            let count = average.whole(0..=u64::MAX)?;
+            let count = average.whole_number(0..=u64::MAX)?;
             // A period that could not be read has been noted.
             let period = if limit.has("period") {
                 period?
@@ -112,9 +112,9 @@ fn rate(limit: &mut Section<'_>) -> Option<(u64, Nanos)> {
             None
         }
         (None, None) => {
-            if limit.among(&["rate", "average"]).is_empty() {
+            if limit.present(&["rate", "average"]).is_empty() {
                 limit
-                    .item()
+                    .field()
                     .note("needs numbers: rate, average, size or max");
             }
             None
@@ -122,15 +122,15 @@ fn rate(limit: &mut Section<'_>) -> Option<(u64, Nanos)> {
     }
 }
 
-fn read_rate(item: &Item<'_>) -> Option<(u64, Nanos)> {
+fn read_rate(field: &Field<'_>) -> Option<(u64, Nanos)> {
     if matches!(
-        item.node.value,
+        field.node.value,
         Value::Whole(_) | Value::Negative(_) | Value::Fraction(_)
     ) {
-        item.wrong("expected N/(ms|s|m|h|d), such as 100/s or 5/30s");
+        field.note_with_value("expected N/(ms|s|m|h|d), such as 100/s or 5/30s");
         return None;
     }
-    item.parsed(parse_rate)
+    field.parsed(parse_rate)
 }
 
 /// `size`, `drip_rate` and `drip_size`.
@@ -147,17 +147,17 @@ fn by_drips(limit: &mut Section<'_>) -> Option<Quota> {
     );
     let size = limit
         .need("size", "how much fits into the bucket")
-        .and_then(|item| item.whole(1..=u64::MAX));
+        .and_then(|field| field.whole_number(1..=u64::MAX));
     let drip_rate = match limit.get("drip_rate") {
-        Some(item) => item.duration(Nanos::MILLISECOND..=Nanos::MAX),
+        Some(field) => field.duration(Nanos::MILLISECOND..=Nanos::MAX),
         None => Some(Nanos::SECOND),
     };
     let drip_size = match limit.get("drip_size") {
-        Some(item) => item.whole(1..=u64::MAX),
+        Some(field) => field.whole_number(1..=u64::MAX),
         None => Some(1),
     };
     Quota::leaky_bucket(size?, drip_rate?, drip_size?)
-        .map_err(|error| tell(limit, error))
+        .map_err(|error| note_quota_error(limit, error))
         .ok()
 }
 
@@ -174,7 +174,7 @@ fn by_max(limit: &mut Section<'_>) -> Option<Quota> {
         "is not for a limit with max, duration and min_interval",
     );
     // Less than a millisecond would count as nothing.
-    let span = |item: &Item<'_>| item.duration(Nanos::MILLISECOND..=Nanos::MAX);
+    let span = |field: &Field<'_>| field.duration(Nanos::MILLISECOND..=Nanos::MAX);
     if limit.has("max") != limit.has("duration") {
         let (there, missing) = if limit.has("max") {
             ("max", "duration")
@@ -186,7 +186,7 @@ fn by_max(limit: &mut Section<'_>) -> Option<Quota> {
             .note(format!("needs a {missing} beside it"));
     }
     let legacy = LegacyLimit {
-        max: limit.optional("max", |item| item.whole(1..=u64::MAX)),
+        max: limit.optional("max", |field| field.whole_number(1..=u64::MAX)),
         duration: limit.optional("duration", span),
         min_interval: limit.optional("min_interval", span),
     };
@@ -196,7 +196,7 @@ fn by_max(limit: &mut Section<'_>) -> Option<Quota> {
         && limit.has("max") == limit.has("duration");
     let made = legacy.quota().map_err(|error| {
         if is_read {
-            tell(limit, error)
+            note_quota_error(limit, error)
         }
     });
     made.ok().flatten()
@@ -206,8 +206,8 @@ fn refuse_all(limit: &mut Section<'_>, keys: &[&'static str], why: &str) {
     keys.iter().for_each(|key| limit.refuse(key, why));
 }
 
-/// Notes what is wrong with numbers together, at the number that is most to blame.
-fn tell(limit: &Section<'_>, error: QuotaError) {
+/// MistakeLog what is wrong with numbers together, at the number that is most to blame.
+fn note_quota_error(limit: &Section<'_>, error: QuotaError) {
     let blamed = |what: &str| {
         let keys: &[&'static str] = match what {
             "burst" => &["burst", "rate", "average", "max", "size"],
@@ -223,16 +223,18 @@ fn tell(limit: &Section<'_>, error: QuotaError) {
     };
     match error {
         QuotaError::TooSmall { what, min, .. } => {
-            blamed(what).wrong(format_args!("must be at least {min}"))
+            blamed(what).note_with_value(format_args!("must be at least {min}"))
         }
         QuotaError::TooLarge { what, max, .. } => {
-            blamed(what).wrong(format_args!("must be at most {max}"))
+            blamed(what).note_with_value(format_args!("must be at most {max}"))
         }
-        QuotaError::NotMillis { what, .. } => blamed(what).wrong("must be whole milliseconds"),
-        QuotaError::TooFast { .. } => blamed("rate").wrong(
+        QuotaError::NotMillis { what, .. } => {
+            blamed(what).note_with_value("must be whole milliseconds")
+        }
+        QuotaError::TooFast { .. } => blamed("rate").note_with_value(
             "cannot be kept exactly: at most 1000000 a second, or a number that divides 1000000000",
         ),
-        QuotaError::TooSlow { max } => blamed("burst").wrong(format_args!(
+        QuotaError::TooSlow { max } => blamed("burst").note_with_value(format_args!(
             "takes more than {} days to refill; lower it or raise the rate",
             max.get() / Nanos::DAY.get()
         )),

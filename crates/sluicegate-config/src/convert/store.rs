@@ -4,14 +4,14 @@ use sluicegate_core::Nanos;
 
 use super::failure::on_failure;
 use super::redis;
-use crate::item::Item;
+use crate::field::Field;
 use crate::section::Section;
 use crate::typed::{Store, StoreKind};
 
 /// Settings of the kind that is not used are checked too, so that `kind` can come from the environment.
-pub(super) fn store(item: Option<&Item<'_>>) -> Store {
-    let read = item.and_then(|item| {
-        item.section(|section| {
+pub(super) fn store(field: Option<&Field<'_>>) -> Store {
+    let read = field.and_then(|field| {
+        field.section(|section| {
             let is_redis = section.optional("kind", is_redis).unwrap_or_default();
             let on_failure = on_failure(section).unwrap_or_default();
             let local = local(section);
@@ -34,12 +34,12 @@ const LOCAL: StoreKind = StoreKind::Local {
     sweep: Nanos::MINUTE,
 };
 
-fn is_redis(item: &Item<'_>) -> Option<bool> {
-    match item.any_text()?.trim().to_ascii_lowercase().as_str() {
+fn is_redis(field: &Field<'_>) -> Option<bool> {
+    match field.any_text()?.trim().to_ascii_lowercase().as_str() {
         "" | "local" | "governor" | "memory" | "in-memory" => Some(false),
         "redis" => Some(true),
         _ => {
-            item.unknown_word(&["local", "redis"]);
+            field.note_unknown_word(&["local", "redis"]);
             None
         }
     }
@@ -48,14 +48,16 @@ fn is_redis(item: &Item<'_>) -> Option<bool> {
 fn local(section: &mut Section<'_>) -> StoreKind {
     /// About 22 GB: more is a slip of the pen.
     const KEYS_MAX: u64 = 1_000_000_000;
-    let read = section.sub("local").and_then(|item| {
-        item.section(|section| StoreKind::Local {
+    let read = section.subsection("local").and_then(|field| {
+        field.section(|section| StoreKind::Local {
             max_keys: section
-                .read("max_keys", 1_000_000, |item| item.whole(1..=KEYS_MAX))
+                .read("max_keys", 1_000_000, |field| {
+                    field.whole_number(1..=KEYS_MAX)
+                })
                 .try_into()
                 .unwrap_or(usize::MAX),
-            sweep: section.read("sweep", Nanos::MINUTE, |item| {
-                item.duration(Nanos::from_millis(100)..=Nanos::DAY)
+            sweep: section.read("sweep", Nanos::MINUTE, |field| {
+                field.duration(Nanos::from_millis(100)..=Nanos::DAY)
             }),
         })
     });

@@ -1,22 +1,22 @@
-//! Passwords in the text of a file are blotted out before any of it is shown.
+//! Passwords in the text of a file are redacted out before any of it is shown.
 
 use std::borrow::Cow;
 
 /// The text, byte for byte as long, with what looks like a password as stars.
-pub(crate) fn blotted(text: &str) -> String {
-    text.split_inclusive('\n').map(blotted_line).collect()
+pub(crate) fn redacted(text: &str) -> String {
+    text.split_inclusive('\n').map(redacted_line).collect()
 }
 
-fn blotted_line(line: &str) -> Cow<'_, str> {
-    let blots: Vec<(usize, usize)> = after_secret_key(line)
+fn redacted_line(line: &str) -> Cow<'_, str> {
+    let secrets: Vec<(usize, usize)> = after_secret_key(line)
         .into_iter()
         .chain(user_of_url(line))
         .collect();
-    if blots.is_empty() {
+    if secrets.is_empty() {
         return Cow::Borrowed(line);
     }
     // Whole characters become as many stars as they have bytes, so that places stay where they are.
-    let starred = |(at, letter): (usize, char)| match blots
+    let starred = |(at, letter): (usize, char)| match secrets
         .iter()
         .any(|(start, end)| (*start..*end).contains(&at))
     {
@@ -73,8 +73,8 @@ mod tests {
             ),
             ("  rate: 10/s\r\n", "  rate: 10/s\r\n"),
         ] {
-            assert_eq!(blotted(line), shown);
-            assert_eq!(blotted(line).len(), line.len());
+            assert_eq!(redacted(line), shown);
+            assert_eq!(redacted(line).len(), line.len());
         }
     }
 }

@@ -3,21 +3,21 @@
 use std::net::SocketAddr;
 
 use super::proxy::certificate;
-use crate::item::Item;
+use crate::field::Field;
 use crate::section::Section;
 use crate::typed::{Config, Decisions, DecisionsTls};
 
 /// Off, unless an address is named.
-pub(super) fn decisions(item: Option<&Item<'_>>) -> Decisions {
-    let read = item.and_then(|item| {
-        item.section(|section| {
+pub(super) fn decisions(field: Option<&Field<'_>>) -> Decisions {
+    let read = field.and_then(|field| {
+        field.section(|section| {
             let decisions = Decisions {
-                http: section.optional("http", Item::socket),
-                token_file: section.optional("token_file", Item::file),
-                allow_remote: section.read("allow_remote", false, Item::switch),
-                grpc: section.optional("grpc", Item::socket),
-                resp: section.optional("resp", Item::socket),
-                tls: section.sub("tls").and_then(|item| item.section(tls)),
+                http: section.optional("http", Field::socket),
+                token_file: section.optional("token_file", Field::file),
+                allow_remote: section.read("allow_remote", false, Field::boolean),
+                grpc: section.optional("grpc", Field::socket),
+                resp: section.optional("resp", Field::socket),
+                tls: section.subsection("tls").and_then(|field| field.section(tls)),
             };
             let is_open = decisions.addresses().any(|(_, address)| !address.ip().to_canonical().is_loopback());
             let asks_for_certificates = decisions.tls.as_ref().is_some_and(|tls| tls.client_ca_file.is_some());
@@ -39,12 +39,12 @@ fn tls(section: &mut Section<'_>) -> DecisionsTls {
     let server = certificate(section);
     DecisionsTls {
         server,
-        client_ca_file: section.optional("client_ca_file", Item::file),
+        client_ca_file: section.optional("client_ca_file", Field::file),
     }
 }
 
-/// Notes that two doors are at one address: the questions of one would end up at the other.
-pub(super) fn tell_if_shared(config: &Config, top: &Section<'_>) {
+/// MistakeLog that two doors are at one address: the questions of one would end up at the other.
+pub(super) fn note_shared_address(config: &Config, top: &Section<'_>) {
     let proxy = config
         .proxy
         .iter()
@@ -57,7 +57,7 @@ pub(super) fn tell_if_shared(config: &Config, top: &Section<'_>) {
         let taken = others
             .iter()
             .chain(&own[..place])
-            .find(|(_, other)| is_same(*address, *other));
+            .find(|(_, other)| is_same_listener(*address, *other));
         if let Some((other, _)) = taken {
             let message = format!("{name} and {other} listen at the same address and port");
             top.first_of(&["decisions"]).note(message);
@@ -66,7 +66,7 @@ pub(super) fn tell_if_shared(config: &Config, top: &Section<'_>) {
 }
 
 /// Whether two listeners are in each other's way; the system picks a port for 0, another one each time.
-fn is_same(one: SocketAddr, other: SocketAddr) -> bool {
+fn is_same_listener(one: SocketAddr, other: SocketAddr) -> bool {
     let is_same_host =
         one.ip() == other.ip() || one.ip().is_unspecified() || other.ip().is_unspecified();
     one.port() != 0 && one.port() == other.port() && is_same_host

@@ -2,7 +2,7 @@
 
 use sluicegate_core::Nanos;
 
-use crate::item::Item;
+use crate::field::Field;
 use crate::typed::{ApiKeys, Jwt, JwtAlgorithm, OnInvalid, Principals};
 
 const ALGORITHMS: [(&str, JwtAlgorithm); 12] = [
@@ -27,21 +27,23 @@ const ALGORITHMS_BY_DEFAULT: [JwtAlgorithm; 3] = [
     JwtAlgorithm::EdDSA,
 ];
 
-pub(super) fn principals(item: Option<&Item<'_>>) -> Principals {
-    let read = item.and_then(|item| {
-        item.section(|section| {
+pub(super) fn principals(field: Option<&Field<'_>>) -> Principals {
+    let read = field.and_then(|field| {
+        field.section(|section| {
             let principals = Principals {
-                api_keys: section.sub("api_keys").and_then(|item| api_keys(&item)),
-                jwt: section.sub("jwt").and_then(|item| jwt(&item)),
-                required: section.read("required", false, Item::switch),
-                on_invalid: section.read("on_invalid", OnInvalid::default(), |item| {
-                    item.word(&[
+                api_keys: section
+                    .subsection("api_keys")
+                    .and_then(|field| api_keys(&field)),
+                jwt: section.subsection("jwt").and_then(|field| jwt(&field)),
+                required: section.read("required", false, Field::boolean),
+                on_invalid: section.read("on_invalid", OnInvalid::default(), |field| {
+                    field.word(&[
                         ("reject", OnInvalid::Reject),
                         ("anonymous", OnInvalid::Anonymous),
                     ])
                 }),
             };
-            if principals.required && section.among(&["api_keys", "jwt"]).is_empty() {
+            if principals.required && section.present(&["api_keys", "jwt"]).is_empty() {
                 section.refuse("required", "needs api_keys or jwt, or nobody could pass");
             }
             principals
@@ -50,46 +52,46 @@ pub(super) fn principals(item: Option<&Item<'_>>) -> Principals {
     read.unwrap_or_default()
 }
 
-fn api_keys(item: &Item<'_>) -> Option<ApiKeys> {
-    item.section(|section| {
-        let header = section.read("header", "x-api-key".to_owned(), Item::header_name);
+fn api_keys(field: &Field<'_>) -> Option<ApiKeys> {
+    field.section(|section| {
+        let header = section.read("header", "x-api-key".to_owned(), Field::header_name);
         let file = section
             .need("file", "the list of keys")
-            .and_then(|item| item.file())
+            .and_then(|field| field.file())
             .unwrap_or_default();
         ApiKeys { header, file }
     })
 }
 
-fn jwt(item: &Item<'_>) -> Option<Jwt> {
-    item.section(|section| {
-        let header = section.read("header", "authorization".to_owned(), Item::header_name);
+fn jwt(field: &Field<'_>) -> Option<Jwt> {
+    field.section(|section| {
+        let header = section.read("header", "authorization".to_owned(), Field::header_name);
         let jwks_file = section.need("jwks_file", "the keys that tokens are signed with");
         let algorithms = match section.get("algorithms") {
             None => ALGORITHMS_BY_DEFAULT.to_vec(),
-            Some(item) => algorithms(&item),
+            Some(field) => algorithms(&field),
         };
         Jwt {
             header,
-            jwks_file: jwks_file.and_then(|item| item.file()).unwrap_or_default(),
+            jwks_file: jwks_file.and_then(|field| field.file()).unwrap_or_default(),
             issuer: section.text_or_none("issuer"),
             audience: section.text_or_none("audience"),
             algorithms,
-            leeway: section.read("leeway", Nanos::MINUTE, |item| {
-                item.duration(Nanos::ZERO..=Nanos::HOUR)
+            leeway: section.read("leeway", Nanos::MINUTE, |field| {
+                field.duration(Nanos::ZERO..=Nanos::HOUR)
             }),
         }
     })
 }
 
-fn algorithms(item: &Item<'_>) -> Vec<JwtAlgorithm> {
-    let items = item.one_or_more();
-    if items.is_empty() {
-        item.note("must name at least one algorithm");
+fn algorithms(field: &Field<'_>) -> Vec<JwtAlgorithm> {
+    let fields = field.one_or_more();
+    if fields.is_empty() {
+        field.note("must name at least one algorithm");
     }
     let mut algorithms: Vec<JwtAlgorithm> = Vec::new();
-    for item in &items {
-        match item.word(&ALGORITHMS) {
+    for field in &fields {
+        match field.word(&ALGORITHMS) {
             Some(algorithm) if !algorithms.contains(&algorithm) => algorithms.push(algorithm),
             _ => {}
         }

@@ -6,27 +6,27 @@ use std::path::{Path, PathBuf};
 use sluicegate_core::{HostPattern, PathPattern};
 
 use super::names::host_and_port;
-use crate::item::Item;
+use crate::field::Field;
 use crate::section::Section;
 use crate::typed::{Route, Upstream, UpstreamHttp};
 
 /// All routes, the most particular first, and last the one for everything else.
 pub(super) fn routes(proxy: &mut Section<'_>) -> Vec<Route> {
-    let ca_file = proxy.optional("upstream_ca_file", Item::file);
+    let ca_file = proxy.optional("upstream_ca_file", Field::file);
     let everything = Route {
         host: None,
         path: None,
         upstreams: proxy.get("upstream").map_or_else(
             || vec![Upstream::Echo],
-            |item| upstreams(&item, ca_file.as_deref()),
+            |field| upstreams(&field, ca_file.as_deref()),
         ),
     };
     let mut routes = Vec::new();
-    for item in proxy
-        .optional("routes", |item| item.list())
+    for field in proxy
+        .optional("routes", |field| field.list())
         .unwrap_or_default()
     {
-        let Some(route) = item.section(|section| route(section, ca_file.as_deref())) else {
+        let Some(route) = field.section(|section| route(section, ca_file.as_deref())) else {
             continue;
         };
         // A route for nothing in particular has been told of already.
@@ -34,7 +34,7 @@ pub(super) fn routes(proxy: &mut Section<'_>) -> Vec<Route> {
         let is_same =
             |other: &Route| is_some && (&other.host, &other.path) == (&route.host, &route.path);
         if let Some(first) = routes.iter().position(is_same) {
-            item.note(format!("has the host and path of proxy.routes[{first}]"));
+            field.note(format!("has the host and path of proxy.routes[{first}]"));
         }
         routes.push(route);
     }
@@ -51,11 +51,11 @@ pub(super) fn routes(proxy: &mut Section<'_>) -> Vec<Route> {
 }
 
 fn route(section: &mut Section<'_>, ca_file: Option<&Path>) -> Route {
-    let host = section.optional("host", |item| item.parsed(str::parse::<HostPattern>));
-    let path = section.optional("path", |item| item.parsed(str::parse::<PathPattern>));
-    if section.among(&["host", "path"]).is_empty() {
+    let host = section.optional("host", |field| field.parsed(str::parse::<HostPattern>));
+    let path = section.optional("path", |field| field.parsed(str::parse::<PathPattern>));
+    if section.present(&["host", "path"]).is_empty() {
         section
-            .item()
+            .field()
             .note("needs a host or a path; proxy.upstream is for everything else");
     }
     let to = section.need(
@@ -68,7 +68,9 @@ fn route(section: &mut Section<'_>, ca_file: Option<&Path>) -> Route {
             HostPattern::Below(domain) => format!("*.{domain}"),
         }),
         path,
-        upstreams: to.map(|item| upstreams(&item, ca_file)).unwrap_or_default(),
+        upstreams: to
+            .map(|field| upstreams(&field, ca_file))
+            .unwrap_or_default(),
     }
 }
 
@@ -91,21 +93,21 @@ fn rank(route: &Route) -> (usize, usize, bool, usize) {
 }
 
 /// One server or several.
-fn upstreams(item: &Item<'_>, ca_file: Option<&Path>) -> Vec<Upstream> {
-    let items = item.one_or_more();
-    if items.is_empty() {
-        item.note("must name at least one server; without the key, the built-in echo answers");
+fn upstreams(field: &Field<'_>, ca_file: Option<&Path>) -> Vec<Upstream> {
+    let fields = field.one_or_more();
+    if fields.is_empty() {
+        field.note("must name at least one server; without the key, the built-in echo answers");
     }
     let mut upstreams = Vec::new();
-    for item in &items {
-        let Some(upstream) = item.text().and_then(|text| {
+    for field in &fields {
+        let Some(upstream) = field.text().and_then(|text| {
             let read = upstream(text, ca_file.map(Path::to_owned));
-            read.map_err(|why| item.note(why)).ok()
+            read.map_err(|why| field.note(why)).ok()
         }) else {
             continue;
         };
         if upstreams.contains(&upstream) {
-            item.note("is named twice");
+            field.note("is named twice");
         }
         upstreams.push(upstream);
     }

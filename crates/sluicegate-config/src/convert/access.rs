@@ -1,0 +1,28 @@
+//! `access`: who passes unlimited, and who does not pass at all.
+
+use crate::field::Field;
+use crate::typed::{Access, AccessList};
+
+pub(super) fn access(field: Option<&Field<'_>>) -> Access {
+    let read = field.and_then(|field| {
+        field.section(|section| Access {
+            allow: section
+                .subsection("allow")
+                .map(|field| list(&field))
+                .unwrap_or_default(),
+            deny: section
+                .subsection("deny")
+                .map(|field| list(&field))
+                .unwrap_or_default(),
+        })
+    });
+    read.unwrap_or_default()
+}
+
+fn list(field: &Field<'_>) -> AccessList {
+    let read = field.section(|section| AccessList {
+        cidrs: section.all("cidrs", Field::cidr),
+        keys: section.all("keys", |key| key.text().map(str::to_owned)),
+    });
+    read.unwrap_or_default()
+}
