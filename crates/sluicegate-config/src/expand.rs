@@ -84,7 +84,7 @@ impl<'a> Expander<'a> {
         self.left = self
             .left
             .checked_sub(filled.text.len())
-            .ok_or("values from outside are more than 4 MiB in all")?;
+            .ok_or("values from the environment and from files exceed 4 MiB in total")?;
         Ok(filled)
     }
 

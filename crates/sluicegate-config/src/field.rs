@@ -30,7 +30,7 @@ pub(crate) struct Field<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// MistakeLog a mistake that says what is wrong and what was found.
+    /// Notes a mistake that says what is wrong and what was found.
     pub(crate) fn note_with_value(&self, what: impl Display) {
         match self.node.origin.hidden {
             Some(hidden) => self.note(format!("{what} ({hidden})")),
@@ -38,13 +38,14 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// MistakeLog a mistake without saying what was found.
+    /// Notes a mistake without saying what was found.
     pub(crate) fn note(&self, message: impl Into<String>) {
         let mistake = Mistake::new(Some(self.node.at.clone()), self.path.as_str(), message);
         self.context.mistakes.borrow_mut().push(mistake);
     }
 
-    /// MistakeLog what another part of the program says about this text. Its own `(got …)` gives way to ours.
+    /// Notes what another part of the program says about this text. Its own `(got …)` gives way to
+    /// ours.
     fn note_parse_error(&self, text: &str, error: impl Display) {
         let message = error.to_string();
         match message.strip_suffix(&format!(" (got {text:?})")) {
@@ -69,7 +70,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// MistakeLog that a value of another kind stands here, unless it has been told of.
+    /// Notes that a value of another kind stands here, unless it has been told of.
     fn note_unexpected<T>(&self, expected: &str) -> Option<T> {
         if !matches!(self.node.value, Value::Broken) {
             self.note_with_value(format_args!("expected {expected}"));
@@ -116,7 +117,7 @@ impl<'a> Field<'a> {
         known.map(|(_, meaning)| *meaning)
     }
 
-    /// MistakeLog that a word is none of those that are known.
+    /// Notes that a word is none of those that are known.
     pub(crate) fn note_unknown_word(&self, known: &[&str]) {
         let expected = one_of(known);
         match self.node.origin.hidden {
@@ -242,7 +243,7 @@ impl<'a> Field<'a> {
             match net.trunc() == net {
                 true => Ok(net),
                 false => Err(expected(
-                    "an address whose bits end where its prefix ends",
+                    "a network whose address has no bits set after the prefix",
                     text,
                 )),
             }
@@ -284,7 +285,8 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Reads a section. Keys that `read` does not ask for are mistakes. No value at all is a section without keys.
+    /// Reads a section. Keys that `read` does not ask for are mistakes. No value at all is a
+    /// section without keys.
     pub(crate) fn section<T>(&self, read: impl FnOnce(&mut Section<'a>) -> T) -> Option<T> {
         let entries = match &self.node.value {
             Value::Section(entries) => entries.as_slice(),

@@ -1,7 +1,8 @@
 //! Sluicegate's configuration: YAML in, every mistake named, typed values out.
 //!
-//! A file goes three steps: `raw` reads the YAML into a tree that knows its places, `expand` fills in what comes from
-//! the environment and from other files, and `lower` makes the typed [`Config`], noting every mistake on the way.
+//! A file goes three steps: `raw` reads the YAML into a tree that knows its places, `expand` fills
+//! in what comes from the environment and from other files, and `lower` makes the typed [`Config`],
+//! noting every mistake on the way.
 //!
 //! ```
 //! use sluicegate_config::{Source, load};
@@ -40,7 +41,8 @@ use expand::Expander;
 use field::{Field, ReadContext};
 use tree::MistakeLog;
 
-/// Reads a configuration, or tells everything that is wrong with it. `env` is asked for variables of the environment.
+/// Reads a configuration, or tells everything that is wrong with it. `env` is asked for variables
+/// of the environment.
 ///
 /// Files that the configuration names are not opened, except those in `${file:…}`.
 pub fn load(source: &Source, env: &dyn Fn(&str) -> Option<String>) -> Result<Config, Mistakes> {

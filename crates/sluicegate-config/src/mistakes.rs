@@ -164,7 +164,8 @@ impl Mistakes {
             .find(['\n', '\r'])
             .unwrap_or(self.source_text.len() - at.span.0);
         let end = at.span.0 + length;
-        // The end of a span could be within a character if the text is not what was read; then nothing is underlined.
+        // The end of a span could be within a character if the text is not what was read; then
+        // nothing is underlined.
         let is_sound = self
             .source_text
             .is_char_boundary(at.span.1.clamp(at.span.0, end));

@@ -25,7 +25,7 @@ pub(crate) enum RawValue {
     Section(Vec<(Spanned<String>, Raw)>),
 }
 
-/// Reads the text. What YAML itself forbids ends the reading; a key that stands there twice does not.
+/// Reads the text. What YAML itself forbids ends the reading; a key that occurs twice does not.
 pub(crate) fn parse(text: &str) -> Result<(Raw, Option<Mistake>), Mistake> {
     let once = serde_saphyr::from_str_with_options::<Raw>(text, options(DuplicateKeyPolicy::Error));
     match once {
@@ -73,14 +73,14 @@ fn message(error: &Error) -> String {
     match error {
         Error::AliasError { error, .. } => message(error),
         Error::DuplicateMappingKey { key: Some(key), .. } => {
-            format!("the key {} stands there twice", quoted(key))
+            format!("the key {} occurs twice", quoted(key))
         }
-        Error::Budget { .. } => "has more, or deeper, than a configuration can have".to_owned(),
+        Error::Budget { .. } => "is too large or too deeply nested for a configuration".to_owned(),
         Error::AliasReplayLimitExceeded { .. } | Error::AliasReplayStackDepthExceeded { .. } => {
-            "has aliases that stand for too much".to_owned()
+            "has aliases that expand to too much".to_owned()
         }
         Error::RecursiveReferencesRequireWeakTypes { .. } => {
-            "has an alias that stands for itself".to_owned()
+            "has an alias that contains itself".to_owned()
         }
         error => visible(&UserMessageFormatter.format_message(error)),
     }

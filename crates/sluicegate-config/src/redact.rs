@@ -26,7 +26,8 @@ fn redacted_line(line: &str) -> Cow<'_, str> {
     line.char_indices().map(starred).collect()
 }
 
-/// What follows a key such as `password:`, to the end of the line; not where the secret is kept, as in `password_file:`.
+/// What follows a key such as `password:`, to the end of the line; not where the secret is kept, as
+/// in `password_file:`.
 fn after_secret_key(line: &str) -> Option<(usize, usize)> {
     const WORDS: [&str; 4] = ["passw", "secret", "token", "credential"];
     let lower = line.to_ascii_lowercase();

@@ -24,7 +24,8 @@ impl<'a> Section<'a> {
 
     /// The value of a key; `None` when it is not there.
     ///
-    /// A key without a value is a mistake, except where a section is expected: see [`Section::sub`].
+    /// A key without a value is a mistake, except where a section is expected: see
+    /// [`Section::sub`].
     pub(crate) fn get(&mut self, key: &'static str) -> Option<Field<'a>> {
         let found = self.subsection(key)?;
         if matches!(found.node.value, Value::Null) {
@@ -34,7 +35,8 @@ impl<'a> Section<'a> {
         Some(found)
     }
 
-    /// What a key says, or what holds without it. What cannot be read has been noted, and the default stands in for it.
+    /// What a key says, or what holds without it. What cannot be read has been noted, and the
+    /// default stands in for it.
     pub(crate) fn read<T>(
         &mut self,
         key: &'static str,
@@ -137,7 +139,7 @@ impl<'a> Section<'a> {
         &self.field
     }
 
-    /// MistakeLog that a key is there and must not be.
+    /// Notes that a key is there and must not be.
     pub(crate) fn refuse(&mut self, key: &'static str, message: &str) {
         self.known.push(key);
         if let Some(entry) = self.entries.iter().find(|entry| entry.key == key) {
@@ -149,7 +151,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// MistakeLog every key that nobody asked for, with the known key that is most like it.
+    /// Notes every key that nobody asked for, with the known key that is most like it.
     pub(crate) fn note_unknown_keys(&self) {
         /// Looking for the key that was meant takes a while; nobody misspells this many.
         const GUESSES_MAX: usize = 50;

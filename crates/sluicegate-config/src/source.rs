@@ -35,7 +35,8 @@ impl Source {
         })
     }
 
-    /// What runs without a file: the proxy at 127.0.0.1:8080 in front of an echo, ten requests a second for each client.
+    /// What runs without a file: the proxy at 127.0.0.1:8080 in front of an echo, ten requests a
+    /// second for each client.
     pub fn embedded() -> Self {
         Self {
             name: "built-in default".to_owned(),

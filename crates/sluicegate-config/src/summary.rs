@@ -11,7 +11,8 @@ pub use limit::numbers as quota_in_words;
 use crate::typed::{AccessList, Config, Decisions, Proxy, Route, Traces, Upstream, UpstreamHttp};
 
 impl Config {
-    /// What will be enforced, one sentence each: where requests come in and go, where counters are, and every limit.
+    /// What will be enforced, one sentence each: where requests come in and go, where counters are,
+    /// and every limit.
     ///
     /// ```
     /// let config = sluicegate_config::load(&sluicegate_config::Source::embedded(), &|_| None).unwrap();

@@ -42,7 +42,8 @@ pub(super) fn admin(field: Option<&Field<'_>>) -> Admin {
     read.unwrap_or(by_default)
 }
 
-/// MistakeLog that the proxy listens where the operator's door is: requests of strangers could end up there.
+/// Notes that the proxy listens where the operator's door is: requests of strangers could end up
+/// there.
 pub(super) fn note_shared_address(config: &Config, top: &Section<'_>) {
     let Some(admin) = config.admin.listen.filter(|listen| listen.port() != 0) else {
         return;
@@ -60,7 +61,7 @@ pub(super) fn note_shared_address(config: &Config, top: &Section<'_>) {
         .any(is_shared)
     {
         top.first_of(&["admin", "proxy"])
-            .note("the proxy and admin listen at the same address and port");
+            .note("the proxy and admin listen at the same address and port: change one of them");
     }
 }
 

@@ -43,7 +43,7 @@ fn tls(section: &mut Section<'_>) -> DecisionsTls {
     }
 }
 
-/// MistakeLog that two doors are at one address: the questions of one would end up at the other.
+/// Notes that two doors are at one address: the questions of one would end up at the other.
 pub(super) fn note_shared_address(config: &Config, top: &Section<'_>) {
     let proxy = config
         .proxy
@@ -59,13 +59,16 @@ pub(super) fn note_shared_address(config: &Config, top: &Section<'_>) {
             .chain(&own[..place])
             .find(|(_, other)| is_same_listener(*address, *other));
         if let Some((other, _)) = taken {
-            let message = format!("{name} and {other} listen at the same address and port");
+            let message = format!(
+                "{name} and {other} listen at the same address and port: change one of them"
+            );
             top.first_of(&["decisions"]).note(message);
         }
     }
 }
 
-/// Whether two listeners are in each other's way; the system picks a port for 0, another one each time.
+/// Whether two listeners are in each other's way; the system picks a port for 0, another one each
+/// time.
 fn is_same_listener(one: SocketAddr, other: SocketAddr) -> bool {
     let is_same_host =
         one.ip() == other.ip() || one.ip().is_unspecified() || other.ip().is_unspecified();

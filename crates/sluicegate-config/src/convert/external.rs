@@ -77,14 +77,13 @@ fn service(section: &mut Section<'_>) -> Option<ExternalService> {
     match (http, grpc) {
         (Some(service), None) | (None, Some(service)) => service,
         (Some(_), Some(_)) => {
-            section.refuse(
-                "grpc",
-                "http says it already: exactly one of the two is asked",
-            );
+            section.refuse("grpc", "cannot be combined with http: one service is asked");
             None
         }
         (None, None) => {
-            section.field().note("needs http or grpc: whom to ask");
+            section
+                .field()
+                .note("needs http or grpc: the service to ask");
             None
         }
     }
@@ -123,7 +122,7 @@ pub(super) fn parse_url(text: &str) -> Result<(ServiceAddress, String), &'static
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
     if path.contains('#') {
-        return Err("must not hold a fragment");
+        return Err("must not contain a fragment");
     }
     if !path
         .bytes()
@@ -188,7 +187,8 @@ fn grpc(field: &Field<'_>) -> Option<ExternalService> {
     })?
 }
 
-/// Whether there is TLS, and whom it trusts. Where a URL says the first, the section says only the second.
+/// Whether there is TLS, and whom it trusts. Where a URL says the first, the section says only the
+/// second.
 fn tls(section: &mut Section<'_>, has_switch: bool) -> (bool, Option<PathBuf>) {
     let read = section.subsection("tls").and_then(|field| {
         field.section(|section| {
@@ -214,7 +214,7 @@ fn header_filter(field: &Field<'_>) -> HeaderFilter {
         if !denied.is_empty() {
             section.refuse(
                 "deny_list",
-                "has no meaning beside allow_list, which names all that are told",
+                "cannot be combined with allow_list, which names every header that is sent",
             );
         }
         HeaderFilter::Only(allowed)

@@ -11,7 +11,7 @@ pub(super) fn on_failure(section: &mut Section<'_>) -> Option<FailurePolicy> {
     let policy = section.subsection("on_failure").map(|field| policy(&field));
     let fail_open = section.optional("fail_open", Field::boolean);
     if policy.is_some() && fail_open.is_some() {
-        section.refuse("fail_open", "on_failure says it already");
+        section.refuse("fail_open", "cannot be combined with on_failure");
     }
     let by_switch = |open| {
         if open {
@@ -39,7 +39,7 @@ fn policy(field: &Field<'_>) -> FailurePolicy {
             (policy @ (FailurePolicy::Open | FailurePolicy::Local), Some(_)) => {
                 section.refuse(
                     "status",
-                    "is for policy closed only: with the others no request is refused",
+                    "applies to policy closed only: the others reject no request",
                 );
                 policy
             }

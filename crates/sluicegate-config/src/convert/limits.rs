@@ -35,7 +35,8 @@ pub(super) fn policy(field: Option<&Field<'_>>, context: LimitContext) -> Policy
         .iter()
         .map(|field| limit(field, context))
         .collect::<Vec<_>>();
-    // A limit whose name could not be read might be the one that others replace, so there is no telling.
+    // A limit whose name could not be read might be the one that others replace, so there is no
+    // telling.
     let is_named = limits.iter().all(Option::is_some);
     let limits: Vec<Limit> = limits.into_iter().flatten().collect();
     if !is_named || has_long_chain(&fields, &limits) {
@@ -105,10 +106,10 @@ fn quota_from(section: &mut Section<'_>, has_external: bool) -> QuotaSource {
     if source == QuotaSource::External && !has_external {
         section
             .first_of(&["quota_from"])
-            .note("needs a section external that says whom to ask");
+            .note("needs the section external, which names the service to ask");
     }
     if source == QuotaSource::External && !is_bucket(section) {
-        let why = "external is for algorithm token_bucket or gcra: the answer is average, period and burst";
+        let why = "external needs algorithm token_bucket or gcra: the service answers with average, period and burst";
         section.first_of(&["quota_from"]).note(why);
     }
     source
@@ -122,7 +123,7 @@ fn key_parts(field: &Field<'_>) -> Vec<KeyPart> {
     let mut parts = Vec::new();
     for field in &fields {
         match field.parsed(str::parse::<KeyPart>) {
-            Some(part) if parts.contains(&part) => field.note("is there twice"),
+            Some(part) if parts.contains(&part) => field.note("is listed twice"),
             Some(part) => parts.push(part),
             None => {}
         }
@@ -169,9 +170,9 @@ fn headers(field: &Field<'_>) -> Option<Vec<HeaderMatch>> {
             .map(|text| (text != "*").then(|| text.to_owned()));
         let name = name.to_ascii_lowercase();
         if !matches!(format!("header:{name}").parse(), Ok(KeyPart::Header(_))) {
-            field.note("is no name of a header");
+            field.note("is not a valid header name");
         } else if headers.iter().any(|other| other.name == name) {
-            field.note("is there twice");
+            field.note("is listed twice");
         } else if let Some(value) = value {
             headers.push(HeaderMatch { name, value });
         }
@@ -220,7 +221,8 @@ fn factor(field: &Field<'_>) -> Option<FactorRule> {
     })
 }
 
-/// Whether replacements go on and on: such a chain takes long to check and cannot be understood. Circles are short.
+/// Whether replacements go on and on: such a chain takes long to check and cannot be understood.
+/// Circles are short.
 fn has_long_chain(fields: &[Field<'_>], limits: &[Limit]) -> bool {
     const CHAIN_MAX: usize = 32;
     let by_name: std::collections::HashMap<&str, &Limit> = limits
@@ -247,14 +249,14 @@ fn has_long_chain(fields: &[Field<'_>], limits: &[Limit]) -> bool {
     let Some(place) = limits.iter().position(is_long) else {
         return false;
     };
-    let message = format!("is the beginning of more than {CHAIN_MAX} replacements in a row");
+    let message = format!("begins a chain of more than {CHAIN_MAX} replacements: shorten it");
     read_again(&fields[place], |section| {
         section.first_of(&["replaces"]).note(message)
     });
     true
 }
 
-/// MistakeLog what is wrong with limits together. A name from outside stays out of the message.
+/// Notes what is wrong with limits together. A name from outside stays out of the message.
 fn note_policy_error(fields: &[Field<'_>], error: &PolicyError) {
     let is_hidden = |field: &Field<'_>| {
         let mut hidden = false;
@@ -267,8 +269,10 @@ fn note_policy_error(fields: &[Field<'_>], error: &PolicyError) {
     };
     let message = match fields.iter().any(is_hidden) {
         false => error.message.clone(),
-        true if error.field == "name" => "is no name, or that of another limit".to_owned(),
-        true => "names no limit, or one that replaces this one in turn".to_owned(),
+        true if error.field == "name" => {
+            "is not a valid name, or is the name of another limit".to_owned()
+        }
+        true => "is not the name of a limit, or that limit replaces this one in turn".to_owned(),
     };
     read_again(&fields[error.index], |section| {
         section.first_of(&[error.field]).note(message)

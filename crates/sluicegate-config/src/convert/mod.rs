@@ -1,7 +1,8 @@
 //! From the file to what the rest of Sluicegate sees: one file for each section.
 //!
-//! Everything is read, so that every mistake is found. Where a value could not be read, its mistake has been noted and a
-//! default stands in for it; [`load`](crate::load) gives the result away only if nothing was noted.
+//! Everything is read, so that every mistake is found. Where a value could not be read, its mistake
+//! has been noted and a default stands in for it; [`load`](crate::load) gives the result away only
+//! if nothing was noted.
 
 mod access;
 mod admin;

@@ -2,12 +2,13 @@
 
 use std::net::Ipv6Addr;
 
-/// A host and perhaps a port: `a.example`, `a.example:80`, `[::1]:80`. An IPv6 address is given without its brackets.
+/// A host and perhaps a port: `a.example`, `a.example:80`, `[::1]:80`. An IPv6 address is given
+/// without its brackets.
 ///
 /// No error repeats the text: a password may have been written in the wrong place.
 pub(super) fn host_and_port(text: &str) -> Result<(String, Option<u16>), &'static str> {
     if text.contains('@') {
-        return Err("must not hold a user or password");
+        return Err("must not contain a user or password");
     }
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => bracketed(rest)?,
@@ -36,14 +37,14 @@ fn plain(text: &str) -> Result<(&str, Option<&str>), &'static str> {
         .split_once(':')
         .map_or((text, None), |(host, port)| (host, Some(port)));
     if port.is_some_and(|port| port.contains(':')) {
-        return Err("an IPv6 address must stand in brackets, as in [::1]:80");
+        return Err("an IPv6 address needs brackets, as in [::1]:80");
     }
     if host.is_empty() {
         return Err("the host is missing");
     }
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     if host.len() > HOST_LENGTH_MAX || !host.bytes().all(is_name) {
-        return Err("the host must be a name or an address");
+        return Err("invalid host: must be a name or an address");
     }
     Ok((host, port))
 }
@@ -53,6 +54,6 @@ fn port_number(text: &str) -> Result<u16, &'static str> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     match text.parse() {
         Ok(port) if is_number && port > 0 => Ok(port),
-        _ => Err("the port must be 1 to 65535"),
+        _ => Err("invalid port: must be 1 to 65535"),
     }
 }

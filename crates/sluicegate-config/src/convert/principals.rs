@@ -44,7 +44,10 @@ pub(super) fn principals(field: Option<&Field<'_>>) -> Principals {
                 }),
             };
             if principals.required && section.present(&["api_keys", "jwt"]).is_empty() {
-                section.refuse("required", "needs api_keys or jwt, or nobody could pass");
+                section.refuse(
+                    "required",
+                    "needs api_keys or jwt: without them every request is rejected",
+                );
             }
             principals
         })

@@ -44,7 +44,7 @@ fn listeners(field: &Field<'_>) -> Vec<std::net::SocketAddr> {
         };
         // The system picks a port for 0, a new one each time.
         if address.port() != 0 && addresses.contains(&address) {
-            field.note("is named twice");
+            field.note("is listed twice");
         }
         addresses.push(address);
     }

@@ -58,17 +58,20 @@ pub(super) fn is_bucket(limit: &Section<'_>) -> bool {
 
 /// `rate` or `average` and `period`, with `burst` where there is one.
 fn by_rate(limit: &mut Section<'_>, algorithm: Algorithm) -> Option<Quota> {
-    refuse_all(limit, &DRIP_KEYS, "is for algorithm leaky_bucket only");
+    refuse_all(limit, &DRIP_KEYS, "applies to algorithm leaky_bucket only");
     refuse_all(
         limit,
         &LEGACY_KEYS,
-        "stands in place of rate, average and algorithm, not beside them",
+        "cannot be combined with rate, average or algorithm",
     );
     let is_window = matches!(algorithm, Algorithm::FixedWindow | Algorithm::SlidingWindow);
     let has_burst = limit.has("burst");
     let burst = match is_window {
         true => {
-            limit.refuse("burst", "a window has none: all of it may come at once");
+            limit.refuse(
+                "burst",
+                "a window has no burst: remove it, or use algorithm token_bucket",
+            );
             None
         }
         false => limit.optional("burst", |field| field.whole_number(1..=u64::MAX)),
@@ -94,7 +97,7 @@ fn rate(limit: &mut Section<'_>) -> Option<(u64, Nanos)> {
     let period = limit.optional("period", |field| field.duration(Nanos::new(1)..=Nanos::MAX));
     match (rate, average) {
         (Some(rate), None) => {
-            limit.refuse("period", "goes with average; a rate names its own");
+            limit.refuse("period", "belongs to average: a rate includes its period");
             read_rate(&rate)
         }
         (None, Some(average)) => {
@@ -108,14 +111,14 @@ fn rate(limit: &mut Section<'_>) -> Option<(u64, Nanos)> {
             Some((count, period))
         }
         (Some(_), Some(_)) => {
-            limit.refuse("average", "rate says it already");
+            limit.refuse("average", "cannot be combined with rate");
             None
         }
         (None, None) => {
             if limit.present(&["rate", "average"]).is_empty() {
                 limit
                     .field()
-                    .note("needs numbers: rate, average, size or max");
+                    .note("needs a quota: rate, average, size or max");
             }
             None
         }
@@ -138,15 +141,15 @@ fn by_drips(limit: &mut Section<'_>) -> Option<Quota> {
     refuse_all(
         limit,
         &RATE_KEYS,
-        "is not for a leaky bucket, which has size, drip_rate and drip_size",
+        "does not apply to a leaky bucket: use size, drip_rate and drip_size",
     );
     refuse_all(
         limit,
         &LEGACY_KEYS,
-        "stands in place of size, drip_rate and drip_size, not beside them",
+        "cannot be combined with size, drip_rate or drip_size",
     );
     let size = limit
-        .need("size", "how much fits into the bucket")
+        .need("size", "the units that fit into the bucket")
         .and_then(|field| field.whole_number(1..=u64::MAX));
     let drip_rate = match limit.get("drip_rate") {
         Some(field) => field.duration(Nanos::MILLISECOND..=Nanos::MAX),
@@ -166,12 +169,12 @@ fn by_max(limit: &mut Section<'_>) -> Option<Quota> {
     refuse_all(
         limit,
         &RATE_KEYS,
-        "is not for a limit with max, duration and min_interval",
+        "cannot be combined with max, duration or min_interval",
     );
     refuse_all(
         limit,
         &DRIP_KEYS,
-        "is not for a limit with max, duration and min_interval",
+        "cannot be combined with max, duration or min_interval",
     );
     // Less than a millisecond would count as nothing.
     let span = |field: &Field<'_>| field.duration(Nanos::MILLISECOND..=Nanos::MAX);
@@ -183,7 +186,7 @@ fn by_max(limit: &mut Section<'_>) -> Option<Quota> {
         };
         limit
             .first_of(&[there])
-            .note(format!("needs a {missing} beside it"));
+            .note(format!("needs {missing} as well"));
     }
     let legacy = LegacyLimit {
         max: limit.optional("max", |field| field.whole_number(1..=u64::MAX)),
@@ -206,7 +209,7 @@ fn refuse_all(limit: &mut Section<'_>, keys: &[&'static str], why: &str) {
     keys.iter().for_each(|key| limit.refuse(key, why));
 }
 
-/// MistakeLog what is wrong with numbers together, at the number that is most to blame.
+/// Notes what is wrong with numbers together, at the number that is most to blame.
 fn note_quota_error(limit: &Section<'_>, error: QuotaError) {
     let blamed = |what: &str| {
         let keys: &[&'static str] = match what {

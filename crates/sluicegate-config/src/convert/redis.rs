@@ -37,7 +37,7 @@ const MODES: [(&str, RedisModeName); 4] = [
 pub(super) fn redis(store: &mut Section<'_>, is_used: bool) -> Option<Redis> {
     let common = CommonSettings::read(store);
     let field = if is_used {
-        store.need_subsection("redis", "kind redis needs to know where it is")
+        store.need_subsection("redis", "kind redis needs a url or endpoints")
     } else {
         store.subsection("redis")
     };
@@ -108,7 +108,7 @@ fn key_prefix(field: &Field<'_>) -> Option<String> {
     let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"{}".contains(&byte);
     if prefix.len() > LENGTH_MAX || !prefix.bytes().all(is_plain) {
         field.note_with_value(format_args!(
-            "must be at most {LENGTH_MAX} letters of visible ASCII without braces"
+            "must be at most {LENGTH_MAX} characters of visible ASCII without braces"
         ));
         return None;
     }
@@ -123,7 +123,7 @@ fn servers(section: &mut Section<'_>, common: CommonSettings) -> Redis {
     let written = section.has("url");
     if written {
         for key in section.present(&["mode", "endpoints", "database"]) {
-            section.refuse(key, "the url says it already");
+            section.refuse(key, "is part of the url: remove it here");
         }
     }
     let endpoints = if written {
@@ -182,7 +182,7 @@ fn endpoints(section: &mut Section<'_>) -> Vec<String> {
     for field in &fields {
         let Some(text) = field.text() else { continue };
         match host_and_port(text) {
-            Ok(_) if endpoints.iter().any(|other| other == text) => field.note("is named twice"),
+            Ok(_) if endpoints.iter().any(|other| other == text) => field.note("is listed twice"),
             Ok(_) => endpoints.push(text.to_owned()),
             Err(why) => field.note(why),
         }
@@ -208,7 +208,7 @@ fn mode(section: &mut Section<'_>, url: &RedisUrl) -> RedisMode {
     match url.mode {
         RedisModeName::Sentinel => sentinel(section, url.master.as_deref()),
         other => {
-            section.refuse("sentinel", "is for mode sentinel only");
+            section.refuse("sentinel", "applies to mode sentinel only");
             match other {
                 RedisModeName::Cluster => RedisMode::Cluster,
                 RedisModeName::Replication => RedisMode::Replication,
@@ -232,12 +232,11 @@ fn sentinel(section: &mut Section<'_>, named: Option<&str>) -> RedisMode {
         field.section(|section| {
             let master = match named {
                 Some(named) => {
-                    section.refuse("master", "the url says it already");
+                    section.refuse("master", "is part of the url: remove it here");
                     named.to_owned()
                 }
                 None => {
-                    let field =
-                        section.need("master", "the name the sentinels know the primary by");
+                    let field = section.need("master", "the name of the primary at the sentinels");
                     field
                         .and_then(|field| field.parsed(master_name))
                         .unwrap_or_default()
@@ -283,7 +282,7 @@ fn credentials(section: &mut Section<'_>) -> (Option<String>, Option<SecretSourc
     {
         section
             .field()
-            .note("has more than one of password_file, password_env and password");
+            .note("has more than one of password_file, password_env and password: keep one");
     }
     if username.is_some() && !is_there {
         section.refuse("username", "needs a password_file or password_env");
@@ -297,7 +296,9 @@ fn password(field: &Field<'_>) -> Option<SecretSource> {
         Some(Reference::Env(name)) => Some(SecretSource::Env(name.clone())),
         Some(Reference::File(path)) => Some(SecretSource::File(path.clone())),
         None => {
-            field.note("must not stand in the file: use password_file, password_env or ${NAME}");
+            field.note(
+                "must not be written in the file: use password_file, password_env or ${NAME}",
+            );
             None
         }
     }
@@ -312,7 +313,7 @@ fn tls(section: &mut Section<'_>, by_url: Option<bool>) -> Option<RedisTls> {
         match by_url {
             Some(_) => section.refuse(
                 "enabled",
-                "the url says it already: rediss is TLS, redis is not",
+                "is part of the url: rediss:// is TLS, redis:// is not",
             ),
             None => enabled = section.read("enabled", true, Field::boolean),
         }

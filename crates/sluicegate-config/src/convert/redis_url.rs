@@ -29,11 +29,11 @@ pub(super) fn parse(text: &str) -> Result<RedisUrl, &'static str> {
     };
     if rest.contains('@') {
         return Err(
-            "must not hold a user or password: use username and password_file or password_env",
+            "must not contain a user or password: use username and password_file or password_env",
         );
     }
     if rest.contains(['?', '#']) {
-        return Err("must end after the path: use tls for what a query would say");
+        return Err("must have no query: TLS is configured in the section tls");
     }
     let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
     let endpoints = hosts
@@ -59,7 +59,7 @@ pub(super) fn parse(text: &str) -> Result<RedisUrl, &'static str> {
             .parse()
             .ok()
             .filter(|_| is_number)
-            .ok_or("the database must be a number")?,
+            .ok_or("invalid database: must be a number")?,
     };
     Ok(RedisUrl {
         mode,

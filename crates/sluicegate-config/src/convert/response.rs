@@ -38,7 +38,9 @@ fn headers(field: &Field<'_>) -> Vec<HeaderStyle> {
     for field in &fields {
         match field.word(&HEADERS) {
             Some(Some(style)) if !styles.contains(&style) => styles.push(style),
-            Some(None) if fields.len() > 1 => field.note("none stands alone"),
+            Some(None) if fields.len() > 1 => {
+                field.note("none cannot be combined with other styles")
+            }
             _ => {}
         }
     }

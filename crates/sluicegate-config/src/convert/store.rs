@@ -8,7 +8,8 @@ use crate::field::Field;
 use crate::section::Section;
 use crate::typed::{Store, StoreKind};
 
-/// Settings of the kind that is not used are checked too, so that `kind` can come from the environment.
+/// Settings of the kind that is not used are checked too, so that `kind` can come from the
+/// environment.
 pub(super) fn store(field: Option<&Field<'_>>) -> Store {
     let read = field.and_then(|field| {
         field.section(|section| {

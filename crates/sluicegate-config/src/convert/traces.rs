@@ -34,7 +34,7 @@ pub(super) fn traces(field: &Field<'_>) -> Option<Traces> {
         let is_plain = otlp.as_ref().is_some_and(|otlp| !otlp.tls);
         let ca_file = section.optional("ca_file", |field| {
             if is_plain {
-                field.note("is for a collector with https://");
+                field.note("needs a collector with https://");
             }
             field.file()
         });

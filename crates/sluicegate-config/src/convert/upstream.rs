@@ -34,7 +34,9 @@ pub(super) fn routes(proxy: &mut Section<'_>) -> Vec<Route> {
         let is_same =
             |other: &Route| is_some && (&other.host, &other.path) == (&route.host, &route.path);
         if let Some(first) = routes.iter().position(is_same) {
-            field.note(format!("has the host and path of proxy.routes[{first}]"));
+            field.note(format!(
+                "has the same host and path as proxy.routes[{first}]"
+            ));
         }
         routes.push(route);
     }
@@ -107,7 +109,7 @@ fn upstreams(field: &Field<'_>, ca_file: Option<&Path>) -> Vec<Upstream> {
             continue;
         };
         if upstreams.contains(&upstream) {
-            field.note("is named twice");
+            field.note("is listed twice");
         }
         upstreams.push(upstream);
     }
@@ -130,7 +132,7 @@ fn upstream(text: &str, ca_file: Option<PathBuf>) -> Result<Upstream, &'static s
     };
     let authority = rest.strip_suffix('/').unwrap_or(rest);
     if authority.contains(['/', '?', '#']) {
-        return Err("must end after the host and port: paths are forwarded as they came");
+        return Err("must end after the host and port: the path of the request is forwarded");
     }
     let (host, port) = host_and_port(authority)?;
     let port = port.unwrap_or(if tls { 443 } else { 80 });

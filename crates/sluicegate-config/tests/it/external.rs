@@ -190,10 +190,13 @@ fn credentials_are_told_only_to_those_who_name_them() {
 #[test]
 fn mistakes_are_told_with_their_place() {
     for (keys, message) in [
-        ("timeout: 1s", "external: needs http or grpc: whom to ask"),
+        (
+            "timeout: 1s",
+            "external: needs http or grpc: the service to ask",
+        ),
         (
             "http: { url: http://a }, grpc: { address: \"a:1\" }",
-            "external.grpc: http says it already: exactly one of the two is asked",
+            "external.grpc: cannot be combined with http: one service is asked",
         ),
         (
             "http: {}",
@@ -209,7 +212,7 @@ fn mistakes_are_told_with_their_place() {
         ),
         (
             "http: { url: \"http://u:hunter2@a\" }",
-            "external.http.url: must not hold a user or password",
+            "external.http.url: must not contain a user or password",
         ),
         (
             "http: { url: \"http://\" }",
@@ -217,11 +220,11 @@ fn mistakes_are_told_with_their_place() {
         ),
         (
             "http: { url: \"http://a:0\" }",
-            "external.http.url: the port must be 1 to 65535",
+            "external.http.url: invalid port: must be 1 to 65535",
         ),
         (
             "http: { url: \"http://a/#b\" }",
-            "external.http.url: must not hold a fragment",
+            "external.http.url: must not contain a fragment",
         ),
         (
             "http: { url: \"http://a/b c\" }",
@@ -261,11 +264,11 @@ fn mistakes_are_told_with_their_place() {
         ),
         (
             "http: { url: http://a }, header_filter: { allow_list: [a], deny_list: [b] }",
-            "external.header_filter.deny_list: has no meaning beside allow_list, which names all that are told",
+            "external.header_filter.deny_list: cannot be combined with allow_list, which names every header that is sent",
         ),
         (
             "http: { url: http://a }, header_filter: { deny_list: [\"a b\"] }",
-            "external.header_filter.deny_list[0]: expected the name of a header (got \"a b\")",
+            "external.header_filter.deny_list[0]: expected a header name (got \"a b\")",
         ),
         (
             "http: { url: http://a }, cache_redis: {}",

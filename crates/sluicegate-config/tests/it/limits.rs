@@ -204,37 +204,37 @@ fn numbers_that_contradict_each_other_are_refused() {
     for (keys, message) in [
         (
             "rate: 1/s, average: 1",
-            "limits[0].average: rate says it already",
+            "limits[0].average: cannot be combined with rate",
         ),
         (
             "rate: 1/s, period: 1s",
-            "limits[0].period: goes with average; a rate names its own",
+            "limits[0].period: belongs to average: a rate includes its period",
         ),
         (
             "rate: 1/s, size: 3",
-            "limits[0].size: is for algorithm leaky_bucket only",
+            "limits[0].size: applies to algorithm leaky_bucket only",
         ),
         (
             "rate: 1/s, max: 3",
-            "limits[0].max: stands in place of rate, average and algorithm, not beside them",
+            "limits[0].max: cannot be combined with rate, average or algorithm",
         ),
         (
             "rate: 1/s, burst: 3, algorithm: sliding_window",
-            "limits[0].burst: a window has none: all of it may come at once",
+            "limits[0].burst: a window has no burst: remove it, or use algorithm token_bucket",
         ),
-        ("max: 3", "limits[0].max: needs a duration beside it"),
-        ("duration: 3s", "limits[0].duration: needs a max beside it"),
+        ("max: 3", "limits[0].max: needs duration as well"),
+        ("duration: 3s", "limits[0].duration: needs max as well"),
         (
             "mode: shadow",
-            "limits[0]: needs numbers: rate, average, size or max",
+            "limits[0]: needs a quota: rate, average, size or max",
         ),
         (
             "burst: 3",
-            "limits[0]: needs numbers: rate, average, size or max",
+            "limits[0]: needs a quota: rate, average, size or max",
         ),
         (
             "algorithm: leaky_bucket",
-            "limits[0].size: is missing: how much fits into the bucket",
+            "limits[0].size: is missing: the units that fit into the bucket",
         ),
         (
             "algorithm: leaky, rate: 1/s",
@@ -243,7 +243,7 @@ fn numbers_that_contradict_each_other_are_refused() {
         ),
         (
             "rate: 1/s, quota_from: external",
-            "limits[0].quota_from: needs a section external that says whom to ask",
+            "limits[0].quota_from: needs the section external, which names the service to ask",
         ),
         (
             "rate: 1/s, quota_from: elsewhere",
@@ -388,11 +388,11 @@ fn every_spelling_of_a_failure_policy_is_known_for_stores_and_limits() {
         ),
         (
             "on_failure: { policy: open, status: 503 }",
-            "limits[0].on_failure.status: is for policy closed only: with the others no request is refused",
+            "limits[0].on_failure.status: applies to policy closed only: the others reject no request",
         ),
         (
             "on_failure: open, fail_open: true",
-            "limits[0].fail_open: on_failure says it already",
+            "limits[0].fail_open: cannot be combined with on_failure",
         ),
         (
             "fail_open: maybe",
@@ -423,7 +423,7 @@ fn every_part_of_a_limit_is_checked() {
         ),
         (
             "match: { headers: { \"a b\": x } }",
-            "limits[0].match.headers.\"a b\": is no name of a header",
+            "limits[0].match.headers.\"a b\": is not a valid header name",
         ),
         (
             "match: { headers: { a: 1 } }",
@@ -443,7 +443,7 @@ fn every_part_of_a_limit_is_checked() {
         ),
         (
             "match: { headers: { a: x, A: y } }",
-            "limits[0].match.headers.A: is there twice",
+            "limits[0].match.headers.A: is listed twice",
         ),
         (
             "match: { paths: /x }",
@@ -501,7 +501,7 @@ fn every_part_of_a_limit_is_checked() {
         ),
         (
             "{ name: a, key: [global, global], rate: 1/s }",
-            "limits[0].key[1]: is there twice",
+            "limits[0].key[1]: is listed twice",
         ),
         (
             "{ name: a, key: [\"header:\"], rate: 1/s }",
@@ -544,7 +544,7 @@ fn a_long_chain_of_replacements_is_refused_quickly() {
     let started = std::time::Instant::now();
     assert_eq!(
         wrong(&text),
-        "limits[0].replaces: is the beginning of more than 32 replacements in a row"
+        "limits[0].replaces: begins a chain of more than 32 replacements: shorten it"
     );
     assert!(
         started.elapsed().as_secs() < 10,

@@ -33,7 +33,7 @@ sluicegate.yaml:11:5: limits[0]: unknown key `brust`, did you mean `burst`?
 sluicegate.yaml:12:11: limits[1].name: "a" is also the name of limits[0]
 sluicegate.yaml:15:12: limits[1].burst: must be at least 1 (got 0)
 sluicegate.yaml:16:11: limits[1].mode: expected text (got a list)
-sluicegate.yaml:17:11: external: needs http or grpc: whom to ask"#;
+sluicegate.yaml:17:11: external: needs http or grpc: the service to ask"#;
     assert_eq!(told, expected.trim_start());
 }
 
@@ -82,7 +82,7 @@ fn a_key_that_stands_there_twice_is_refused_beside_the_other_mistakes() {
     assert_eq!(
         told,
         [
-            "the key \"store\" stands there twice",
+            "the key \"store\" occurs twice",
             "log.format: unknown value \"xml\" (expected text or json)"
         ]
     );

@@ -215,7 +215,7 @@ fn a_password_stands_in_a_file_or_a_variable_and_nowhere_else() {
     assert_eq!(password("password_file: redis.pw"), Ok(Some(file)));
     assert_eq!(password("password: \"${REDIS_PASSWORD}\""), Ok(Some(env)));
     assert_eq!(password("password_file: \"\""), Ok(None));
-    let advice = "store.redis.password: must not stand in the file: use password_file, password_env or ${NAME}";
+    let advice = "store.redis.password: must not be written in the file: use password_file, password_env or ${NAME}";
     for literal in [
         "hunter2",
         "\"hunter2\"",

@@ -152,26 +152,29 @@ fn upstreams_are_read_from_urls() {
             "proxy.upstream: must begin with http://, https://, h2c:// or h2://",
         ),
         ("http://", "proxy.upstream: the host is missing"),
-        ("http://a:0", "proxy.upstream: the port must be 1 to 65535"),
+        (
+            "http://a:0",
+            "proxy.upstream: invalid port: must be 1 to 65535",
+        ),
         (
             "http://a:99999",
-            "proxy.upstream: the port must be 1 to 65535",
+            "proxy.upstream: invalid port: must be 1 to 65535",
         ),
         (
             "http://a/x",
-            "proxy.upstream: must end after the host and port: paths are forwarded as they came",
+            "proxy.upstream: must end after the host and port: the path of the request is forwarded",
         ),
         (
             "http://ann:pw@a",
-            "proxy.upstream: must not hold a user or password",
+            "proxy.upstream: must not contain a user or password",
         ),
         (
             "\"http://::1\"",
-            "proxy.upstream: an IPv6 address must stand in brackets, as in [::1]:80",
+            "proxy.upstream: an IPv6 address needs brackets, as in [::1]:80",
         ),
         (
             "\"http://a b\"",
-            "proxy.upstream: the host must be a name or an address",
+            "proxy.upstream: invalid host: must be a name or an address",
         ),
         (
             "[]",
@@ -179,7 +182,7 @@ fn upstreams_are_read_from_urls() {
         ),
         (
             "[http://a, http://a:80]",
-            "proxy.upstream[1]: is named twice",
+            "proxy.upstream[1]: is listed twice",
         ),
         (
             "http://a, upstream_ca_file: ca.pem",
@@ -262,7 +265,7 @@ proxy:
         [
             "proxy.routes[0]: needs a host or a path; proxy.upstream is for everything else",
             "proxy.routes[1].upstream: is missing: a URL such as http://127.0.0.1:3000, or a list of them",
-            "proxy.routes[2]: has the host and path of proxy.routes[1]",
+            "proxy.routes[2]: has the same host and path as proxy.routes[1]",
             "proxy.routes[3].path: expected a path that starts with a slash (got \"x\")",
         ]
     );
@@ -310,7 +313,7 @@ fn what_is_wrong_with_a_proxy_is_told() {
         ),
         (
             "proxy_protocol_from: [10.0.0.1/8]",
-            "proxy.proxy_protocol_from[0]: expected an address whose bits end where its prefix ends (got \"10.0.0.1/8\")",
+            "proxy.proxy_protocol_from[0]: expected a network whose address has no bits set after the prefix (got \"10.0.0.1/8\")",
         ),
     ] {
         assert_eq!(
@@ -327,7 +330,7 @@ fn what_is_wrong_with_a_proxy_is_told() {
     );
     assert_eq!(
         wrong("proxy: { listen: [\"1.1.1.1:1\", \"1.1.1.1:1\"] }"),
-        "proxy.listen[1]: is named twice"
+        "proxy.listen[1]: is listed twice"
     );
 }
 
@@ -394,13 +397,13 @@ fn decisions_do_not_share_a_port_with_another_door() {
     let http = "decisions: { http: \"127.0.0.1:9090\" }";
     assert_eq!(
         wrong(http),
-        "decisions: decisions.http and admin listen at the same address and port"
+        "decisions: decisions.http and admin listen at the same address and port: change one of them"
     );
     good(&format!("{http}\nadmin: off"));
     let told = wrong("proxy: { listen: \"0.0.0.0:1\" }\ndecisions: { http: \"127.0.0.1:1\" }");
     assert_eq!(
         told,
-        "decisions: decisions.http and proxy listen at the same address and port"
+        "decisions: decisions.http and proxy listen at the same address and port: change one of them"
     );
     good("proxy: { listen: \"127.0.0.1:0\" }\ndecisions: { http: \"127.0.0.1:0\" }");
 }
@@ -438,7 +441,7 @@ fn admin_is_on_at_loopback_and_asks_for_a_token_elsewhere() {
         let told = wrong(&format!("proxy: {{ listen: \"{proxy}\" }}"));
         assert_eq!(
             told,
-            "proxy: the proxy and admin listen at the same address and port"
+            "proxy: the proxy and admin listen at the same address and port: change one of them"
         );
     }
     good("proxy: { listen: \"127.0.0.2:9090\" }");
@@ -537,7 +540,7 @@ fn principals_are_found_as_configured() {
     for (keys, message) in [
         (
             "required: true",
-            "principals.required: needs api_keys or jwt, or nobody could pass",
+            "principals.required: needs api_keys or jwt: without them every request is rejected",
         ),
         (
             "api_keys: {}",
@@ -545,7 +548,7 @@ fn principals_are_found_as_configured() {
         ),
         (
             "api_keys: { file: f, header: \"a b\" }",
-            "principals.api_keys.header: expected the name of a header (got \"a b\")",
+            "principals.api_keys.header: expected a header name (got \"a b\")",
         ),
         (
             "jwt: { jwks_file: j, algorithms: [] }",
@@ -607,6 +610,6 @@ fn access_response_and_log_are_read() {
     assert_eq!(good("response: { headers: none }").response.headers, []);
     assert_eq!(
         wrong("response: { headers: [ietf, none] }"),
-        "response.headers[1]: none stands alone"
+        "response.headers[1]: none cannot be combined with other styles"
     );
 }

@@ -176,10 +176,10 @@ fn a_url_says_where_redis_is() {
         ("http://a", "must begin with redis://"),
         ("redis+x://a", "must begin with redis://"),
         ("redis://", "the host is missing"),
-        ("redis://a:b", "the port must be 1 to 65535"),
-        ("redis://a/x", "the database must be a number"),
-        ("redis://a/+1", "the database must be a number"),
-        ("redis://:hunter2@a", "must not hold a user or password"),
+        ("redis://a:b", "invalid port: must be 1 to 65535"),
+        ("redis://a/x", "invalid database: must be a number"),
+        ("redis://a/+1", "invalid database: must be a number"),
+        ("redis://:hunter2@a", "must not contain a user or password"),
         ("redis://a?timeout=1", "must end after the path"),
         (
             "redis+sentinel://a",
@@ -208,15 +208,15 @@ fn what_is_wrong_with_redis_is_told() {
         ),
         (
             "endpoints: [\"a:b\"]",
-            "store.redis.endpoints[0]: the port must be 1 to 65535",
+            "store.redis.endpoints[0]: invalid port: must be 1 to 65535",
         ),
         (
             "endpoints: [\"u:p@a\"]",
-            "store.redis.endpoints[0]: must not hold a user or password",
+            "store.redis.endpoints[0]: must not contain a user or password",
         ),
         (
             "endpoints: [a, a]",
-            "store.redis.endpoints[1]: is named twice",
+            "store.redis.endpoints[1]: is listed twice",
         ),
         (
             "mode: standalone, endpoints: [a, b]",
@@ -232,7 +232,7 @@ fn what_is_wrong_with_redis_is_told() {
         ),
         (
             "mode: sentinel, endpoints: [a], sentinel: {}",
-            "store.redis.sentinel.master: is missing: the name the sentinels know the primary by",
+            "store.redis.sentinel.master: is missing: the name of the primary at the sentinels",
         ),
         (
             "mode: sentinel, endpoints: [a], sentinel: { master: \"a b\" }",
@@ -240,7 +240,7 @@ fn what_is_wrong_with_redis_is_told() {
         ),
         (
             "endpoints: [a], sentinel: { master: m }",
-            "store.redis.sentinel: is for mode sentinel only",
+            "store.redis.sentinel: applies to mode sentinel only",
         ),
         (
             "mode: ring, endpoints: [a]",
@@ -279,7 +279,7 @@ fn what_is_wrong_with_redis_is_told() {
         ),
         (
             "key_prefix: \"{a}\"",
-            "store.key_prefix: must be at most 64 letters of visible ASCII without braces (got \"{a}\")",
+            "store.key_prefix: must be at most 64 characters of visible ASCII without braces (got \"{a}\")",
         ),
         ("key_prefix: \"\"", "store.key_prefix: must not be empty"),
         (
@@ -295,6 +295,6 @@ fn what_is_wrong_with_redis_is_told() {
     }
     assert_eq!(
         wrong("store: { kind: redis }"),
-        "store.redis: is missing: kind redis needs to know where it is"
+        "store.redis: is missing: kind redis needs a url or endpoints"
     );
 }

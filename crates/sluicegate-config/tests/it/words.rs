@@ -109,7 +109,7 @@ fn mistakes_about_traces_are_told() {
         ),
         (
             "{ otlp: http://a, ca_file: ca.pem }",
-            "traces.ca_file: is for a collector with https://",
+            "traces.ca_file: needs a collector with https://",
         ),
     ] {
         assert_eq!(wrong(&format!("traces: {keys}")), message, "{keys}");
