@@ -1,4 +1,8 @@
-//! Reading one value: the right kind, in the right range, or a mistake at its place.
+//! Reading one value: the right kind, in the right range, or a mistake at its position.
+//!
+//! A [`Field`] is a value with its path. Its methods convert it to what a section wants: text, a
+//! number in a range, a duration, an address. A method that returns `None` has noted the mistake,
+//! so callers put a default in its place and read on.
 
 use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
@@ -12,25 +16,29 @@ use crate::mistakes::Mistake;
 use crate::section::Section;
 use crate::tree::{MistakeLog, Node, Value};
 
-/// What all readers share.
+/// The context that all fields of one file share.
 #[derive(Debug)]
 pub(crate) struct ReadContext<'a> {
+    /// The directory that relative file names start from.
     pub(crate) base_dir: &'a Path,
+    /// The mistakes noted so far.
     pub(crate) mistakes: &'a MistakeLog,
 }
 
-/// A value that is about to be read.
+/// A value of the file with its path, ready to be converted.
 ///
-/// Every reader gives `None` for a value it cannot use, and has noted why.
+/// Every method returns `None` for a value it cannot use, and has noted the mistake.
 #[derive(Clone, Debug)]
 pub(crate) struct Field<'a> {
+    /// Such as `limits[2].burst`; empty for the whole file.
     pub(crate) path: String,
     pub(crate) node: &'a Node,
     pub(crate) context: &'a ReadContext<'a>,
 }
 
 impl<'a> Field<'a> {
-    /// Notes a mistake that says what is wrong and what was found.
+    /// Notes a mistake, followed by the value: `must be at least 1 (got 0)`. Values from outside
+    /// are not shown.
     pub(crate) fn note_with_value(&self, what: impl Display) {
         match self.node.origin.hidden {
             Some(hidden) => self.note(format!("{what} ({hidden})")),
@@ -38,24 +46,24 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Notes a mistake without saying what was found.
+    /// Notes a mistake without showing the value.
     pub(crate) fn note(&self, message: impl Into<String>) {
         let mistake = Mistake::new(Some(self.node.at.clone()), self.path.as_str(), message);
         self.context.mistakes.borrow_mut().push(mistake);
     }
 
-    /// Notes what another part of the program says about this text. Its own `(got …)` gives way to
-    /// ours.
+    /// Notes the error of a parser. Its own `(got …)` is replaced by ours, which hides values from
+    /// outside.
     fn note_parse_error(&self, text: &str, error: impl Display) {
         let message = error.to_string();
         match message.strip_suffix(&format!(" (got {text:?})")) {
             Some(what) => self.note_with_value(what),
-            None if self.node.origin.hidden.is_some() => self.note_with_value("is refused"),
+            None if self.node.origin.hidden.is_some() => self.note_with_value("is not accepted"),
             None => self.note(message),
         }
     }
 
-    /// What was found, in a few letters. Not for values from outside.
+    /// The value in a few words. Not for values from outside.
     fn got(&self) -> String {
         match &self.node.value {
             Value::Null => "nothing".to_owned(),
@@ -70,7 +78,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Notes that a value of another kind stands here, unless it has been told of.
+    /// Notes that a value of another kind was expected, unless a mistake has been noted already.
     fn note_unexpected<T>(&self, expected: &str) -> Option<T> {
         if !matches!(self.node.value, Value::Broken) {
             self.note_with_value(format_args!("expected {expected}"));
@@ -96,7 +104,7 @@ impl<'a> Field<'a> {
         Some(text)
     }
 
-    /// What a text stands for.
+    /// The text, converted by a parser.
     pub(crate) fn parsed<T, E: Display>(
         &self,
         parse: impl FnOnce(&str) -> Result<T, E>,
@@ -107,7 +115,7 @@ impl<'a> Field<'a> {
             .ok()
     }
 
-    /// One of a few words.
+    /// One of a few words, each with its meaning.
     pub(crate) fn word<T: Copy>(&self, words: &[(&str, T)]) -> Option<T> {
         let text = self.any_text()?;
         let known = words.iter().find(|(word, _)| *word == text);
@@ -117,7 +125,7 @@ impl<'a> Field<'a> {
         known.map(|(_, meaning)| *meaning)
     }
 
-    /// Notes that a word is none of those that are known.
+    /// Notes that a word is unknown, and lists the known ones.
     pub(crate) fn note_unknown_word(&self, known: &[&str]) {
         let expected = one_of(known);
         match self.node.origin.hidden {
@@ -144,6 +152,7 @@ impl<'a> Field<'a> {
         let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
         let number = match &self.node.value {
             Value::Whole(number) => *number,
+            // Out of range says more than a wrong kind.
             Value::Negative(_) => return self.note_out_of_range(range),
             Value::Fraction(number) if *number < 0.0 => return self.note_out_of_range(range),
             _ => match self
@@ -162,6 +171,7 @@ impl<'a> Field<'a> {
         }
     }
 
+    /// Notes the range that a number must be in.
     fn note_out_of_range<T>(&self, range: RangeInclusive<u64>) -> Option<T> {
         match (*range.start(), *range.end()) {
             (least, u64::MAX) => self.note_with_value(format_args!("must be at least {least}")),
@@ -220,7 +230,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// The name of a file, made absolute or relative to where the configuration is.
+    /// The name of a file; a relative one starts from the configuration's directory.
     pub(crate) fn file(&self) -> Option<PathBuf> {
         self.text().map(|name| self.context.base_dir.join(name))
     }
@@ -233,7 +243,7 @@ impl<'a> Field<'a> {
         })
     }
 
-    /// Addresses, written as one address or with a prefix length.
+    /// A network, written with a prefix length or as one address.
     pub(crate) fn cidr(&self) -> Option<IpNet> {
         self.parsed(|text| {
             let net: IpNet = text
@@ -277,7 +287,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// The values of a list, or the one value that stands in its place.
+    /// The values of a list; a single value counts as a list of one.
     pub(crate) fn one_or_more(&self) -> Vec<Field<'a>> {
         match &self.node.value {
             Value::List(_) => self.list().unwrap_or_default(),
@@ -285,8 +295,8 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Reads a section. Keys that `read` does not ask for are mistakes. No value at all is a
-    /// section without keys.
+    /// Reads a section. Keys that `read` does not ask for are mistakes, so `read` has to ask for
+    /// every key that is known. A key without a value is a section without keys.
     pub(crate) fn section<T>(&self, read: impl FnOnce(&mut Section<'a>) -> T) -> Option<T> {
         let entries = match &self.node.value {
             Value::Section(entries) => entries.as_slice(),
@@ -326,7 +336,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Text in which a `${…}` was filled in: it may stand for a number.
+    /// Text in which a `${…}` was filled in: it may be a number.
     fn expanded_text(&self) -> Option<&'a str> {
         match &self.node.value {
             Value::Text(text) if self.node.origin.expanded => Some(text),
@@ -335,7 +345,7 @@ impl<'a> Field<'a> {
     }
 }
 
-/// A message in the form that [`Field::parsed`] takes apart.
+/// A parser's error in the form that [`Field::parsed`] expects.
 pub(crate) fn expected(what: impl Display, got: &str) -> String {
     format!("expected {what} (got {got:?})")
 }
@@ -358,6 +368,7 @@ pub(crate) fn one_of(words: &[&str]) -> String {
     }
 }
 
+/// Reads a size in bytes with a binary unit. `1MB` is refused: it could mean 10^6 or 2^20.
 fn parse_size(text: &str) -> Option<u64> {
     let end = text
         .find(|letter: char| !letter.is_ascii_digit())
@@ -432,7 +443,7 @@ mod tests {
         );
         assert_eq!(
             mistakes.take()[0].to_string(),
-            "a: is refused (value from a file)"
+            "a: is not accepted (value from a file)"
         );
     }
 

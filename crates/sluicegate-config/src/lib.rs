@@ -1,8 +1,9 @@
 //! Sluicegate's configuration: YAML in, every mistake named, typed values out.
 //!
-//! A file goes three steps: `raw` reads the YAML into a tree that knows its places, `expand` fills
-//! in what comes from the environment and from other files, and `lower` makes the typed [`Config`],
-//! noting every mistake on the way.
+//! A file goes three steps: `raw` reads the YAML into a tree in which every value knows its line,
+//! `tree` fills in the references to the environment and to other files, and `convert` makes the
+//! typed [`Config`]. No step stops at the first mistake: all of them are collected and reported
+//! together.
 //!
 //! ```
 //! use sluicegate_config::{Source, load};
@@ -41,31 +42,32 @@ use expand::Expander;
 use field::{Field, ReadContext};
 use tree::MistakeLog;
 
-/// Reads a configuration, or tells everything that is wrong with it. `env` is asked for variables
-/// of the environment.
+/// Reads a configuration, or reports every mistake in it. `env` looks up variables of the
+/// environment.
 ///
 /// Files that the configuration names are not opened, except those in `${file:…}`.
 pub fn load(source: &Source, env: &dyn Fn(&str) -> Option<String>) -> Result<Config, Mistakes> {
     read(source, env, convert::config)
 }
 
-/// The text of a configuration with what looks like a password as stars: for showing it.
+/// The text of a configuration with stars in place of everything that looks like a password.
 pub fn without_secrets(text: &str) -> String {
     redact::redacted(text)
 }
 
-/// Reads a file in YAML as whatever it is.
+/// Reads a YAML file, and converts it with `convert`. The result is given out only when there was
+/// no mistake: converters put defaults in place of values that they could not read.
 fn read<T>(
     source: &Source,
     env: &dyn Fn(&str) -> Option<String>,
-    lower: impl FnOnce(&Field<'_>) -> Option<T>,
+    convert: impl FnOnce(&Field<'_>) -> Option<T>,
 ) -> Result<T, Mistakes> {
     if source.text.len() > Source::LENGTH_MAX {
         return Err(Mistakes::whole(&source.name, "is longer than 1 MiB"));
     }
-    let with_source = |list| Mistakes::new(&source.name, redact::redacted(&source.text), list);
-    let (raw, twice) = raw::parse(&source.text).map_err(|mistake| with_source(vec![mistake]))?;
-    let mistakes = MistakeLog::new(twice.into_iter().collect());
+    let report = |list| Mistakes::new(&source.name, redact::redacted(&source.text), list);
+    let (raw, duplicate) = raw::parse(&source.text).map_err(|mistake| report(vec![mistake]))?;
+    let mistakes = MistakeLog::new(duplicate.into_iter().collect());
     let node = tree::expand(
         raw,
         "",
@@ -76,13 +78,13 @@ fn read<T>(
         base_dir: &source.base_dir,
         mistakes: &mistakes,
     };
-    let lowered = lower(&Field {
+    let converted = convert(&Field {
         path: String::new(),
         node: &node,
         context: &context,
     });
-    match (lowered, mistakes.take()) {
-        (Some(lowered), mistakes) if mistakes.is_empty() => Ok(lowered),
-        (_, mistakes) => Err(with_source(mistakes)),
+    match (converted, mistakes.take()) {
+        (Some(converted), mistakes) if mistakes.is_empty() => Ok(converted),
+        (_, mistakes) => Err(report(mistakes)),
     }
 }

@@ -1,12 +1,17 @@
-//! Passwords in the text of a file are redacted out before any of it is shown.
+//! Redaction: passwords in the text of a file become stars before any of it is shown.
+//!
+//! It looks at lines and not at YAML, because the text that is shown is often one that could not be
+//! parsed. It errs on the side of stars.
 
 use std::borrow::Cow;
 
-/// The text, byte for byte as long, with what looks like a password as stars.
+/// The text with stars in place of everything that looks like a password. Its length in bytes does
+/// not change, so positions stay right.
 pub(crate) fn redacted(text: &str) -> String {
     text.split_inclusive('\n').map(redacted_line).collect()
 }
 
+/// One line with its secrets as stars.
 fn redacted_line(line: &str) -> Cow<'_, str> {
     let secrets: Vec<(usize, usize)> = after_secret_key(line)
         .into_iter()
@@ -15,7 +20,7 @@ fn redacted_line(line: &str) -> Cow<'_, str> {
     if secrets.is_empty() {
         return Cow::Borrowed(line);
     }
-    // Whole characters become as many stars as they have bytes, so that places stay where they are.
+    // A character becomes as many stars as it has bytes, so that positions stay right.
     let starred = |(at, letter): (usize, char)| match secrets
         .iter()
         .any(|(start, end)| (*start..*end).contains(&at))
@@ -26,8 +31,8 @@ fn redacted_line(line: &str) -> Cow<'_, str> {
     line.char_indices().map(starred).collect()
 }
 
-/// What follows a key such as `password:`, to the end of the line; not where the secret is kept, as
-/// in `password_file:`.
+/// The rest of the line after a key such as `password:`. Keys that only name the place of a secret,
+/// such as `password_file:`, are left alone.
 fn after_secret_key(line: &str) -> Option<(usize, usize)> {
     const WORDS: [&str; 4] = ["passw", "secret", "token", "credential"];
     let lower = line.to_ascii_lowercase();
@@ -43,7 +48,7 @@ fn after_secret_key(line: &str) -> Option<(usize, usize)> {
         .min()
 }
 
-/// What stands between `://` and `@`.
+/// The user and password of a URL: the text between `://` and the last `@`.
 fn user_of_url(line: &str) -> Option<(usize, usize)> {
     let start = line.find("://")? + 3;
     let end = start + line[start..].rfind('@')?;

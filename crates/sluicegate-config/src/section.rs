@@ -1,4 +1,7 @@
-//! Reading a section: the keys that are known, and a word about those that are not.
+//! Reading a section: every key that is asked for is known, and every other key is a mistake.
+//!
+//! There is no list of keys besides the code that reads them, so the two cannot differ. A test
+//! holds the JSON Schema to the same keys.
 
 use crate::field::{Field, quoted};
 use crate::mistakes::Mistake;
@@ -7,9 +10,11 @@ use crate::tree::{Entry, Value, child_path};
 /// A section that is being read.
 #[derive(Debug)]
 pub(crate) struct Section<'a> {
+    /// The section itself, for its path and position.
     field: Field<'a>,
+    /// Its keys and values, in the order of the file.
     entries: &'a [Entry],
-    /// Every key that was asked for.
+    /// Every key that was asked for so far.
     known: Vec<&'static str>,
 }
 
@@ -22,10 +27,10 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The value of a key; `None` when it is not there.
+    /// The value of a key; `None` when the key is absent.
     ///
     /// A key without a value is a mistake, except where a section is expected: see
-    /// [`Section::sub`].
+    /// [`Section::subsection`].
     pub(crate) fn get(&mut self, key: &'static str) -> Option<Field<'a>> {
         let found = self.subsection(key)?;
         if matches!(found.node.value, Value::Null) {
@@ -35,8 +40,8 @@ impl<'a> Section<'a> {
         Some(found)
     }
 
-    /// What a key says, or what holds without it. What cannot be read has been noted, and the
-    /// default stands in for it.
+    /// The value of a key, or the default when it is absent. A value that cannot be read has been
+    /// noted, and the default takes its place.
     pub(crate) fn read<T>(
         &mut self,
         key: &'static str,
@@ -48,7 +53,7 @@ impl<'a> Section<'a> {
             .unwrap_or(default)
     }
 
-    /// The same for a key that may be left out.
+    /// The value of a key that may be absent.
     pub(crate) fn optional<T>(
         &mut self,
         key: &'static str,
@@ -57,14 +62,15 @@ impl<'a> Section<'a> {
         self.get(key).and_then(|field| read(&field))
     }
 
-    /// The same for text in which an empty one means that there is none.
+    /// The text of a key that may be absent; empty text counts as absent, as it may come from an
+    /// empty variable.
     pub(crate) fn text_or_none(&mut self, key: &'static str) -> Option<String> {
         self.optional(key, |field| field.any_text())
             .filter(|text| !text.is_empty())
             .map(str::to_owned)
     }
 
-    /// The same for a list, which may be one value without its brackets.
+    /// The values of a list, which may be one value without its brackets.
     pub(crate) fn all<T>(
         &mut self,
         key: &'static str,
@@ -77,7 +83,7 @@ impl<'a> Section<'a> {
         fields.iter().filter_map(read).collect()
     }
 
-    /// The section of a key, which may stand there without a value.
+    /// The section below a key; the key may be without a value.
     pub(crate) fn subsection(&mut self, key: &'static str) -> Option<Field<'a>> {
         self.known.push(key);
         let entry = self.entries.iter().find(|entry| entry.key == key)?;
@@ -88,18 +94,19 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// The value of a key that must be there; `what` says what it is.
+    /// The value of a key that must be present; `what` is a hint what to write.
     pub(crate) fn need(&mut self, key: &'static str, what: &str) -> Option<Field<'a>> {
         self.note_if_missing(key, what);
         self.get(key)
     }
 
-    /// The same for a section.
+    /// The section below a key that must be present.
     pub(crate) fn need_subsection(&mut self, key: &'static str, what: &str) -> Option<Field<'a>> {
         self.note_if_missing(key, what);
         self.subsection(key)
     }
 
+    /// Notes that a key is missing, at the position of its section.
     fn note_if_missing(&self, key: &'static str, what: &str) {
         if !self.has(key) {
             let at = Some(self.field.node.at.clone());
@@ -111,17 +118,18 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Whether a key is there.
+    /// Returns true when a key is present. Does not make it known.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.entries.iter().any(|entry| entry.key == key)
     }
 
-    /// Which of these keys are there.
+    /// The keys among these that are present.
     pub(crate) fn present(&self, keys: &[&'static str]) -> Vec<&'static str> {
         keys.iter().copied().filter(|key| self.has(key)).collect()
     }
 
-    /// The first of these keys that is there, or the section itself.
+    /// The value of the first of these keys that is present, or the section itself: the position of
+    /// a mistake about several keys.
     pub(crate) fn first_of(&self, keys: &[&'static str]) -> Field<'a> {
         let find = |key: &&str| self.entries.iter().find(|entry| entry.key == **key);
         match keys.iter().find_map(find) {
@@ -134,12 +142,12 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The section as a value.
+    /// The section as a field.
     pub(crate) fn field(&self) -> &Field<'a> {
         &self.field
     }
 
-    /// Notes that a key is there and must not be.
+    /// Notes a mistake at a key that must not be present beside others.
     pub(crate) fn refuse(&mut self, key: &'static str, message: &str) {
         self.known.push(key);
         if let Some(entry) = self.entries.iter().find(|entry| entry.key == key) {
@@ -151,21 +159,21 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Notes every key that nobody asked for, with the known key that is most like it.
+    /// Notes every key that was not asked for, with the known key that is most similar.
     pub(crate) fn note_unknown_keys(&self) {
-        /// Looking for the key that was meant takes a while; nobody misspells this many.
+        /// Searching a similar key takes time, and a hostile file may have many unknown ones.
         const GUESSES_MAX: usize = 50;
         let unknown = self
             .entries
             .iter()
             .filter(|entry| !self.known.contains(&entry.key.as_str()));
         for (number, entry) in unknown.enumerate() {
-            let meant = if number < GUESSES_MAX {
+            let similar = if number < GUESSES_MAX {
                 nearest(&entry.key, &self.known)
             } else {
                 None
             };
-            let message = match meant {
+            let message = match similar {
                 Some(known) => format!(
                     "unknown key `{}`, did you mean `{known}`?",
                     plain(&entry.key)
@@ -189,23 +197,28 @@ impl<'a> Section<'a> {
     }
 }
 
+/// The key as text for a message, cut and escaped, without quotes.
 fn plain(key: &str) -> String {
     quoted(key).trim_matches('"').to_owned()
 }
 
-/// The known key that takes the fewest changes, if they are few.
+/// The known key that takes the fewest changes, if they are at most a third of its letters.
 fn nearest(key: &str, known: &[&'static str]) -> Option<&'static str> {
+    /// The time grows with the product of the lengths.
     const KEY_MAX: usize = 40;
     if key.len() > KEY_MAX {
         return None;
     }
+    // `Max-Connections` is one change away from `max_connections`, not five.
     let lower = key.to_ascii_lowercase().replace('-', "_");
     let changes = known.iter().map(|known| (changes(&lower, known), *known));
     let (fewest, nearest) = changes.min()?;
     (fewest <= nearest.len().max(key.len()) / 3).then_some(nearest)
 }
 
-/// Letters to put in, leave out, replace or swap with their neighbour until one text is the other.
+/// The edit distance of two texts: letters to insert, delete, replace or swap with their neighbour
+/// (Damerau–Levenshtein with adjacent swaps). `rows[i][j]` is the distance of the first `i` letters
+/// of one and the first `j` of the other.
 fn changes(one: &str, other: &str) -> usize {
     let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
     let mut rows = vec![vec![0; other.len() + 1]; one.len() + 1];

@@ -1,4 +1,7 @@
-//! What a configuration means, in sentences.
+//! The configuration in sentences, for people who want to know what will be enforced.
+//!
+//! `sluicegate check` prints them, and the log has them at the start and after a reload. They say
+//! the consequence and not the key: where requests go, where counters are, what each limit admits.
 
 mod external;
 mod limit;
@@ -11,8 +14,8 @@ pub use limit::numbers as quota_in_words;
 use crate::typed::{AccessList, Config, Decisions, Proxy, Route, Traces, Upstream, UpstreamHttp};
 
 impl Config {
-    /// What will be enforced, one sentence each: where requests come in and go, where counters are,
-    /// and every limit.
+    /// One sentence for each consequence: where requests come in and go, where counters are, and
+    /// every limit.
     ///
     /// ```
     /// let config = sluicegate_config::load(&sluicegate_config::Source::embedded(), &|_| None).unwrap();
@@ -61,6 +64,7 @@ impl Config {
     }
 }
 
+/// The listeners of the proxy and its routes.
 fn proxy_in_words(proxy: &Proxy) -> Vec<String> {
     let tls = if proxy.tls.is_some() { " with TLS" } else { "" };
     let mut words = vec![format!("the proxy listens at {}{tls}", and(&proxy.listen))];
@@ -79,6 +83,7 @@ fn proxy_in_words(proxy: &Proxy) -> Vec<String> {
     words
 }
 
+/// The listeners of the decision service, with what callers must show.
 fn decisions_in_words(decisions: &Decisions) -> Vec<String> {
     let tls = if decisions.tls.is_some() {
         " with TLS"
@@ -114,6 +119,7 @@ fn decisions_in_words(decisions: &Decisions) -> Vec<String> {
     words
 }
 
+/// A route; `rest` names the requests of the last one.
 fn route_in_words(route: &Route, rest: &str) -> String {
     let what = match (&route.host, &route.path) {
         (None, None) => rest.to_owned(),
@@ -131,6 +137,7 @@ fn route_in_words(route: &Route, rest: &str) -> String {
     )
 }
 
+/// A server as a URL, with the scheme of its HTTP version.
 fn upstream_in_words(upstream: &Upstream) -> String {
     match upstream {
         Upstream::Echo => "the built-in echo".to_owned(),
@@ -157,6 +164,7 @@ fn upstream_in_words(upstream: &Upstream) -> String {
     }
 }
 
+/// The callers of an access list and what happens to them.
 fn list_in_words(list: &AccessList, what: &str) -> Vec<String> {
     let mut words = Vec::new();
     if !list.cidrs.is_empty() {

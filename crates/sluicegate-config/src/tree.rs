@@ -1,4 +1,7 @@
-//! The file with its references to the environment and to other files filled in.
+//! The tree of values with its references to the environment and to other files filled in.
+//!
+//! The same shape as `raw`, but every value also knows its origin: values from outside may be
+//! secrets and stay out of messages, and numbers from outside are text.
 
 use std::cell::RefCell;
 
@@ -8,27 +11,35 @@ use crate::expand::{Expander, Reference};
 use crate::mistakes::{Mistake, Position};
 use crate::raw::{Raw, RawValue};
 
-/// A value and what is known about it.
+/// A value with its position and origin.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) value: Value,
     pub(crate) at: Position,
-    /// Where it came from.
+    /// The origin of the value.
     pub(crate) origin: Origin,
 }
 
-/// What a node is.
+/// A value after expansion.
 #[derive(Debug)]
 pub(crate) enum Value {
+    /// A key without a value.
     Null,
+    /// `true` or `false`.
     Bool(bool),
+    /// A whole number from 0.
     Whole(u64),
+    /// A whole number below 0.
     Negative(i64),
+    /// Any other number, also infinite ones and NaN.
     Fraction(f64),
+    /// Text, with its references filled in.
     Text(String),
+    /// Values in order.
     List(Vec<Node>),
+    /// Keys and values, in the order of the file.
     Section(Vec<Entry>),
-    /// What could not be read, and has been told of.
+    /// A value that could not be read; its mistake has been noted.
     Broken,
 }
 
@@ -40,21 +51,21 @@ pub(crate) struct Entry {
     pub(crate) node: Node,
 }
 
-/// Where a value came from.
+/// The origin of a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Origin {
-    /// Whether there was a `${…}` in it: then numbers may stand there as text.
+    /// True when the value contained a `${…}`: then a number may come as text.
     pub(crate) expanded: bool,
-    /// What messages say instead of the value, when it came from outside.
+    /// The words that messages use instead of a value from outside.
     pub(crate) hidden: Option<&'static str>,
-    /// The reference, when it was the whole value.
+    /// The reference, when it was the whole value. Passwords must be given like this.
     pub(crate) whole: Option<Reference>,
 }
 
-/// Mistakes so far.
+/// The mistakes noted so far, shared by all readers.
 pub(crate) type MistakeLog = RefCell<Vec<Mistake>>;
 
-/// Fills in every reference; one that leads nowhere is a mistake at its place.
+/// Fills in every reference; one that cannot be followed is a mistake at its position.
 pub(crate) fn expand(
     raw: Raw,
     path: &str,
@@ -106,9 +117,9 @@ pub(crate) fn expand(
     Node { value, at, origin }
 }
 
-/// The path of a key in a section.
+/// The path of a key in a section: `store.redis`; odd keys in quotes.
 pub(crate) fn child_path(path: &str, key: &str) -> String {
-    // A key is anything at all until somebody has looked at it.
+    // Unknown keys can be any text, also with line ends.
     let is_plain = !key.is_empty()
         && key
             .bytes()

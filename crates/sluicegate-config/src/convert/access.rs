@@ -1,8 +1,9 @@
-//! `access`: who passes unlimited, and who does not pass at all.
+//! `access`: callers that are never limited, and callers that are always rejected.
 
 use crate::field::Field;
 use crate::typed::{Access, AccessList};
 
+/// Both lists; empty without the section.
 pub(super) fn access(field: Option<&Field<'_>>) -> Access {
     let read = field.and_then(|field| {
         field.section(|section| Access {
@@ -19,6 +20,7 @@ pub(super) fn access(field: Option<&Field<'_>>) -> Access {
     read.unwrap_or_default()
 }
 
+/// `{ cidrs, keys }`: networks of clients, and ids of principals.
 fn list(field: &Field<'_>) -> AccessList {
     let read = field.section(|section| AccessList {
         cidrs: section.all("cidrs", Field::cidr),

@@ -1,15 +1,19 @@
-//! `admin`: the operator's door.
+//! `admin`: the listener of the admin API.
+//!
+//! On loopback it needs no token: only users of this computer can connect.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
+use super::names::share_port;
 use crate::field::Field;
 use crate::section::Section;
 use crate::tree::Value;
 use crate::typed::{Admin, Config};
 
+/// The port without `admin.listen`.
 const PORT: u16 = 9090;
 
-/// On, at loopback, unless it is said otherwise; `admin: off` is off.
+/// On, at loopback, unless the section says otherwise; `admin: off` is off.
 pub(super) fn admin(field: Option<&Field<'_>>) -> Admin {
     let by_default = Admin {
         listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, PORT))),
@@ -42,17 +46,12 @@ pub(super) fn admin(field: Option<&Field<'_>>) -> Admin {
     read.unwrap_or(by_default)
 }
 
-/// Notes that the proxy listens where the operator's door is: requests of strangers could end up
-/// there.
+/// Notes that the proxy and the admin API listen at one address: requests from outside would reach
+/// the admin API.
 pub(super) fn note_shared_address(config: &Config, top: &Section<'_>) {
-    let Some(admin) = config.admin.listen.filter(|listen| listen.port() != 0) else {
-        return;
-    };
     let is_shared = |listen: &SocketAddr| {
-        let is_same_host = listen.ip() == admin.ip()
-            || listen.ip().is_unspecified()
-            || admin.ip().is_unspecified();
-        listen.port() == admin.port() && is_same_host
+        let admin = config.admin.listen;
+        admin.is_some_and(|admin| share_port(*listen, admin))
     };
     if config
         .proxy
@@ -65,6 +64,7 @@ pub(super) fn note_shared_address(config: &Config, top: &Section<'_>) {
     }
 }
 
+/// `off` is text in YAML 1.2; `false` is what people mean by it.
 fn is_off(field: &Field<'_>) -> bool {
     match &field.node.value {
         Value::Bool(on) => !on,

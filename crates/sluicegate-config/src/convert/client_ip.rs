@@ -1,14 +1,16 @@
-//! `client_ip`: whose headers are believed, and how much of an address makes a caller.
+//! `client_ip`: the proxies whose headers are believed, and the prefix of an address that makes a
+//! caller.
 
 use sluicegate_core::address::Prefixes;
 
 use crate::field::Field;
 use crate::typed::{ClientIp, ProxyHeader};
 
-const HEADERS: [(&str, ProxyHeader); 3] = [
-    ("x-forwarded-for", ProxyHeader::XForwardedFor),
-    ("forwarded", ProxyHeader::Forwarded),
-    ("x-real-ip", ProxyHeader::XRealIp),
+/// The headers that can be chosen, each by its own name.
+const HEADERS: [ProxyHeader; 3] = [
+    ProxyHeader::XForwardedFor,
+    ProxyHeader::Forwarded,
+    ProxyHeader::XRealIp,
 ];
 
 /// The rules, and the prefixes that every limit counts by.
@@ -41,11 +43,12 @@ pub(super) fn client_ip(field: Option<&Field<'_>>) -> (ClientIp, Prefixes) {
     read.unwrap_or((by_default, Prefixes::default()))
 }
 
+/// A header by its name, in any case.
 fn header(field: &Field<'_>) -> Option<ProxyHeader> {
     let name = field.any_text()?.to_ascii_lowercase();
-    let known = HEADERS.iter().find(|(header, _)| *header == name);
+    let known = HEADERS.iter().find(|header| header.name() == name);
     if known.is_none() {
-        field.note_unknown_word(&HEADERS.map(|(header, _)| header));
+        field.note_unknown_word(&HEADERS.map(ProxyHeader::name));
     }
-    known.map(|(_, header)| *header)
+    known.copied()
 }

@@ -1,13 +1,17 @@
-//! `decisions`: where other proxies ask.
+//! `decisions`: the listeners at which other proxies ask for decisions.
+//!
+//! A caller can spend the quota of others, so beyond loopback it must show a token or a
+//! certificate, unless the operator says that the network is closed.
 
 use std::net::SocketAddr;
 
+use super::names::share_port;
 use super::proxy::certificate;
 use crate::field::Field;
 use crate::section::Section;
 use crate::typed::{Config, Decisions, DecisionsTls};
 
-/// Off, unless an address is named.
+/// Each protocol is off unless it has an address.
 pub(super) fn decisions(field: Option<&Field<'_>>) -> Decisions {
     let read = field.and_then(|field| {
         field.section(|section| {
@@ -19,6 +23,7 @@ pub(super) fn decisions(field: Option<&Field<'_>>) -> Decisions {
                 resp: section.optional("resp", Field::socket),
                 tls: section.subsection("tls").and_then(|field| field.section(tls)),
             };
+            // TLS without client certificates lets everybody in, so it does not count here.
             let is_open = decisions.addresses().any(|(_, address)| !address.ip().to_canonical().is_loopback());
             let asks_for_certificates = decisions.tls.as_ref().is_some_and(|tls| tls.client_ca_file.is_some());
             if is_open && !decisions.allow_remote && !asks_for_certificates && !section.has("token_file") {
@@ -43,7 +48,7 @@ fn tls(section: &mut Section<'_>) -> DecisionsTls {
     }
 }
 
-/// Notes that two doors are at one address: the questions of one would end up at the other.
+/// Notes that two listeners are at one address: requests for one would end up at the other.
 pub(super) fn note_shared_address(config: &Config, top: &Section<'_>) {
     let proxy = config
         .proxy
@@ -52,12 +57,13 @@ pub(super) fn note_shared_address(config: &Config, top: &Section<'_>) {
         .map(|listen| ("proxy", *listen));
     let admin = config.admin.listen.map(|listen| ("admin", listen));
     let others: Vec<(&str, SocketAddr)> = proxy.chain(admin).collect();
+    // Each listener is compared with those before it, so that a pair is noted once.
     let own: Vec<(&str, SocketAddr)> = config.decisions.addresses().collect();
     for (place, (name, address)) in own.iter().enumerate() {
         let taken = others
             .iter()
             .chain(&own[..place])
-            .find(|(_, other)| is_same_listener(*address, *other));
+            .find(|(_, other)| share_port(*address, *other));
         if let Some((other, _)) = taken {
             let message = format!(
                 "{name} and {other} listen at the same address and port: change one of them"
@@ -65,12 +71,4 @@ pub(super) fn note_shared_address(config: &Config, top: &Section<'_>) {
             top.first_of(&["decisions"]).note(message);
         }
     }
-}
-
-/// Whether two listeners are in each other's way; the system picks a port for 0, another one each
-/// time.
-fn is_same_listener(one: SocketAddr, other: SocketAddr) -> bool {
-    let is_same_host =
-        one.ip() == other.ip() || one.ip().is_unspecified() || other.ip().is_unspecified();
-    one.port() != 0 && one.port() == other.port() && is_same_host
 }

@@ -1,4 +1,4 @@
-//! `external`: the service that knows callers' quotas.
+//! `external`: the service that knows callers' quotas, and the bounds on its answers.
 
 use std::path::PathBuf;
 
@@ -14,12 +14,13 @@ use crate::typed::{
     ServiceAddress, Store,
 };
 
+/// The schemes of servers that answers may name.
 const SCHEMES: [(&str, BackendScheme); 2] = [
     ("http", BackendScheme::Http),
     ("https", BackendScheme::Https),
 ];
 
-/// The settings; `None` when it cannot be read whom to ask.
+/// The settings; `None` when the address of the service cannot be read.
 pub(super) fn external(field: &Field<'_>, store: &Store) -> Option<ExternalSettings> {
     field.section(|section| {
         let service = service(section);
@@ -38,7 +39,7 @@ pub(super) fn external(field: &Field<'_>, store: &Store) -> Option<ExternalSetti
                 })
                 .try_into()
                 .unwrap_or(usize::MAX),
-            // What stands in is never seen: the mistake has been noted.
+            // Never used: without a service there are no settings.
             service: service.clone().unwrap_or(ExternalService::Http {
                 at: nowhere(),
                 path: String::new(),
@@ -61,6 +62,7 @@ pub(super) fn external(field: &Field<'_>, store: &Store) -> Option<ExternalSetti
     })?
 }
 
+/// An address that is never used.
 fn nowhere() -> ServiceAddress {
     ServiceAddress {
         tls: false,
@@ -89,6 +91,7 @@ fn service(section: &mut Section<'_>) -> Option<ExternalService> {
     }
 }
 
+/// `http: { url, tls }`
 fn http(field: &Field<'_>) -> Option<ExternalService> {
     field.section(|section| {
         let url = section
@@ -98,6 +101,7 @@ fn http(field: &Field<'_>) -> Option<ExternalService> {
                 parse_url(text).map_err(|why| field.note(why)).ok()
             });
         let (_, ca_file) = tls(section, false);
+        // Without a readable URL nobody knows whether the section is wrong.
         let is_plain = url.as_ref().is_some_and(|(at, _)| !at.tls);
         if is_plain {
             section.refuse("tls", "needs a url with https://");
@@ -110,7 +114,7 @@ fn http(field: &Field<'_>) -> Option<ExternalService> {
     })?
 }
 
-/// No error repeats the text: a password may have been written into it.
+/// Reads `http://host:port/path`. No error contains the text: it may contain a password.
 pub(super) fn parse_url(text: &str) -> Result<(ServiceAddress, String), &'static str> {
     const SCHEMES: &str = "must begin with http:// or https://";
     let (scheme, rest) = text.split_once("://").ok_or(SCHEMES)?;
@@ -119,6 +123,7 @@ pub(super) fn parse_url(text: &str) -> Result<(ServiceAddress, String), &'static
         "https" => true,
         _ => return Err(SCHEMES),
     };
+    // The path begins at the first character that a host and port cannot have.
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
     if path.contains('#') {
@@ -148,6 +153,7 @@ pub(super) fn parse_url(text: &str) -> Result<(ServiceAddress, String), &'static
     ))
 }
 
+/// `grpc: { address, codec, tls }`
 fn grpc(field: &Field<'_>) -> Option<ExternalService> {
     field.section(|section| {
         let address = section
@@ -187,8 +193,8 @@ fn grpc(field: &Field<'_>) -> Option<ExternalService> {
     })?
 }
 
-/// Whether there is TLS, and whom it trusts. Where a URL says the first, the section says only the
-/// second.
+/// True for TLS, and the authorities to trust. Where a URL decides about TLS, there is no
+/// `enabled`.
 fn tls(section: &mut Section<'_>, has_switch: bool) -> (bool, Option<PathBuf>) {
     let read = section.subsection("tls").and_then(|field| {
         field.section(|section| {
@@ -203,6 +209,8 @@ fn tls(section: &mut Section<'_>, has_switch: bool) -> (bool, Option<PathBuf>) {
     read.unwrap_or_default()
 }
 
+/// Headers with credentials are sent only when an allow list names them; a deny list adds to those
+/// that are held back.
 fn header_filter(field: &Field<'_>) -> HeaderFilter {
     let read = field.section(|section| {
         let allowed = section.all("allow_list", Field::header_name);
@@ -222,13 +230,14 @@ fn header_filter(field: &Field<'_>) -> HeaderFilter {
     read.unwrap_or_default()
 }
 
+/// The bounds on servers that answers may name.
 fn backend_url(field: &Field<'_>) -> BackendUrlSettings {
     let by_default = BackendUrlSettings::default();
     let read = field.section(|section| {
         let schemes = match section.has("schemes") {
             true => section.all("schemes", |field| field.word(&SCHEMES)),
             false => {
-                // Known even where it is not there.
+                // Asked for, so that it is a known key even when absent.
                 section.optional("schemes", |_| Some(()));
                 by_default.schemes.clone()
             }
@@ -247,9 +256,10 @@ fn backend_url(field: &Field<'_>) -> BackendUrlSettings {
     read.unwrap_or(by_default)
 }
 
-/// A name or address without a port, or `*.example`.
+/// A name or address without a port, or `*.example` for all below it.
 fn allowed_host(field: &Field<'_>) -> Option<String> {
     let text = field.text()?;
+    // An IPv6 address has brackets in a URL; host names are compared without.
     let bare = text
         .strip_prefix('[')
         .and_then(|rest| rest.strip_suffix(']'));

@@ -1,4 +1,4 @@
-//! `on_failure`: what happens to requests while the store is away, for a store or for a limit.
+//! `on_failure`: the treatment of requests while the store is away, for a store or for a limit.
 
 use sluicegate_core::{FailurePolicy, FailureStatus};
 
@@ -6,7 +6,7 @@ use crate::field::Field;
 use crate::section::Section;
 use crate::tree::Value;
 
-/// What `on_failure` or `fail_open` says; `None` when neither is there.
+/// The policy of `on_failure` or of the older `fail_open`; `None` when neither is present.
 pub(super) fn on_failure(section: &mut Section<'_>) -> Option<FailurePolicy> {
     let policy = section.subsection("on_failure").map(|field| policy(&field));
     let fail_open = section.optional("fail_open", Field::boolean);
@@ -23,7 +23,7 @@ pub(super) fn on_failure(section: &mut Section<'_>) -> Option<FailurePolicy> {
     policy.or(fail_open.map(by_switch))
 }
 
-/// A word, or a section with the word and a status.
+/// The name of a policy, or a section with the name and a status.
 fn policy(field: &Field<'_>) -> FailurePolicy {
     if matches!(field.node.value, Value::Text(_)) {
         return word(field).unwrap_or_default();
@@ -49,6 +49,7 @@ fn policy(field: &Field<'_>) -> FailurePolicy {
     read.unwrap_or_default()
 }
 
+/// The name of a policy, in any of its spellings.
 fn word(field: &Field<'_>) -> Option<FailurePolicy> {
     let policy = field.any_text()?.parse();
     policy

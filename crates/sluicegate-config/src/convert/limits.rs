@@ -1,4 +1,6 @@
-//! `limits`: the rules, checked one by one and then together.
+//! `limits`: the rules, checked one by one and then together by [`Policy::new`].
+
+use std::collections::HashMap;
 
 use sluicegate_core::address::Prefixes;
 use sluicegate_core::{
@@ -10,7 +12,9 @@ use super::failure::on_failure;
 use super::quota::{is_bucket, quota};
 use crate::field::{Field, expected};
 use crate::section::Section;
+use crate::tree::Value;
 
+/// The treatments of a request that lacks a part of the key, by name.
 const MISSING: [(&str, OnMissingKey); 4] = [
     ("reject", OnMissingKey::Reject),
     ("client_ip", OnMissingKey::ClientIp),
@@ -18,25 +22,26 @@ const MISSING: [(&str, OnMissingKey); 4] = [
     ("skip", OnMissingKey::Skip),
 ];
 
-/// What other sections say about limits.
+/// The settings of other sections that limits depend on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LimitContext {
+    /// The prefixes that addresses are counted by.
     pub(super) prefixes: Prefixes,
-    /// For limits that say nothing of their own.
+    /// The policy of limits without one of their own.
     pub(super) on_failure: FailurePolicy,
-    /// Whether there is a service to ask for quotas.
+    /// True when there is a service to ask for quotas.
     pub(super) has_external: bool,
 }
 
-/// All limits.
+/// All limits. A policy without limits takes their place when one of them is wrong.
 pub(super) fn policy(field: Option<&Field<'_>>, context: LimitContext) -> Policy {
     let fields = field.and_then(|field| field.list()).unwrap_or_default();
     let limits = fields
         .iter()
         .map(|field| limit(field, context))
         .collect::<Vec<_>>();
-    // A limit whose name could not be read might be the one that others replace, so there is no
-    // telling.
+    // A limit whose name could not be read may be the one that others replace: checking them
+    // together would note mistakes that are not there.
     let is_named = limits.iter().all(Option::is_some);
     let limits: Vec<Limit> = limits.into_iter().flatten().collect();
     if !is_named || has_long_chain(&fields, &limits) {
@@ -51,7 +56,7 @@ pub(super) fn policy(field: Option<&Field<'_>>, context: LimitContext) -> Policy
     })
 }
 
-/// What stands in for limits that are refused.
+/// The policy in place of one that is refused.
 fn no_limits() -> Policy {
     Policy::new([]).expect("no limits contradict each other")
 }
@@ -66,6 +71,7 @@ fn limit(field: &Field<'_>, context: LimitContext) -> Option<Limit> {
             "key",
             "[client_ip] counts each client address, [global] all requests together",
         );
+        // Every key is read even without a name, so that its mistakes are noted as well.
         let limit = Limit {
             quota: quota(section),
             quota_from: quota_from(section, context.has_external),
@@ -94,7 +100,7 @@ fn limit(field: &Field<'_>, context: LimitContext) -> Option<Limit> {
     })?
 }
 
-/// Who says what a caller may spend.
+/// The source of a caller's quota: the limit itself, or the limits service.
 fn quota_from(section: &mut Section<'_>, has_external: bool) -> QuotaSource {
     let sources = [
         ("static", QuotaSource::Limit),
@@ -115,6 +121,7 @@ fn quota_from(section: &mut Section<'_>, has_external: bool) -> QuotaSource {
     source
 }
 
+/// The parts of a key, each once; at least one.
 fn key_parts(field: &Field<'_>) -> Vec<KeyPart> {
     let fields = field.one_or_more();
     if fields.is_empty() {
@@ -128,7 +135,8 @@ fn key_parts(field: &Field<'_>) -> Vec<KeyPart> {
             None => {}
         }
     }
-    // What cannot be read has been noted; the list must not be empty for the checks that follow.
+    // Parts that cannot be read have been noted. An empty list would be noted a second time by the
+    // policy.
     if parts.is_empty() {
         vec![KeyPart::Global]
     } else {
@@ -136,6 +144,7 @@ fn key_parts(field: &Field<'_>) -> Vec<KeyPart> {
     }
 }
 
+/// `match: { path, methods, hosts, headers, domain, descriptor }`
 fn matching(field: &Field<'_>) -> Match {
     let read = field.section(|section| Match {
         path: section.optional("path", |field| field.parsed(str::parse)),
@@ -150,6 +159,8 @@ fn matching(field: &Field<'_>) -> Match {
     read.unwrap_or_default()
 }
 
+/// A method in upper case: RFC 9110 compares them by case, and no known one has a lower-case
+/// letter.
 fn method(field: &Field<'_>) -> Option<String> {
     let is_token = |text: &str| {
         text.bytes()
@@ -161,7 +172,7 @@ fn method(field: &Field<'_>) -> Option<String> {
     })
 }
 
-/// `name: value`, or `name: "*"` for any value.
+/// `name: value` for each header, or `name: "*"` for any value.
 fn headers(field: &Field<'_>) -> Option<Vec<HeaderMatch>> {
     let mut headers: Vec<HeaderMatch> = Vec::new();
     for (name, field) in field.entries()? {
@@ -180,7 +191,7 @@ fn headers(field: &Field<'_>) -> Option<Vec<HeaderMatch>> {
     Some(headers)
 }
 
-/// `name: value`, or `name: "*"` for any value.
+/// `name: value` for each entry, or `name: "*"` for any value.
 fn descriptors(field: &Field<'_>) -> Option<Vec<DescriptorMatch>> {
     let mut entries: Vec<DescriptorMatch> = Vec::new();
     for (name, field) in field.entries()? {
@@ -188,7 +199,7 @@ fn descriptors(field: &Field<'_>) -> Option<Vec<DescriptorMatch>> {
             .any_text()
             .map(|text| (text != "*").then(|| text.to_owned()));
         if name.is_empty() {
-            field.note("has no name");
+            field.note("the name of an entry must not be empty");
         } else if let Some(value) = value {
             entries.push(DescriptorMatch {
                 name: name.to_owned(),
@@ -199,6 +210,7 @@ fn descriptors(field: &Field<'_>) -> Option<Vec<DescriptorMatch>> {
     Some(entries)
 }
 
+/// `factor: { claim, default }`
 fn factor(field: &Field<'_>) -> Option<FactorRule> {
     field.section(|section| {
         let claim = section
@@ -221,11 +233,13 @@ fn factor(field: &Field<'_>) -> Option<FactorRule> {
     })
 }
 
-/// Whether replacements go on and on: such a chain takes long to check and cannot be understood.
-/// Circles are short.
+/// Returns true, and notes it, when a limit begins a chain of very many replacements: checking all
+/// chains takes quadratic time, and nobody could understand them. A circle is not a long chain; the
+/// policy reports it.
 fn has_long_chain(fields: &[Field<'_>], limits: &[Limit]) -> bool {
+    /// More than any configuration needs.
     const CHAIN_MAX: usize = 32;
-    let by_name: std::collections::HashMap<&str, &Limit> = limits
+    let by_name: HashMap<&str, &Limit> = limits
         .iter()
         .map(|limit| (limit.name.as_str(), limit))
         .collect();
@@ -256,7 +270,8 @@ fn has_long_chain(fields: &[Field<'_>], limits: &[Limit]) -> bool {
     true
 }
 
-/// Notes what is wrong with limits together. A name from outside stays out of the message.
+/// Notes a mistake that the policy found. The policy quotes names; where any comes from outside,
+/// the message is replaced by one without names.
 fn note_policy_error(fields: &[Field<'_>], error: &PolicyError) {
     let is_hidden = |field: &Field<'_>| {
         let mut hidden = false;
@@ -279,9 +294,9 @@ fn note_policy_error(fields: &[Field<'_>], error: &PolicyError) {
     });
 }
 
-/// Looks into a section that has been read before.
-fn read_again<'a>(field: &Field<'a>, look: impl FnOnce(&Section<'a>)) {
-    if let crate::tree::Value::Section(entries) = &field.node.value {
-        look(&Section::new(field.clone(), entries));
+/// Finds a key of a section that has been read already.
+fn read_again<'a>(field: &Field<'a>, find: impl FnOnce(&Section<'a>)) {
+    if let Value::Section(entries) = &field.node.value {
+        find(&Section::new(field.clone(), entries));
     }
 }

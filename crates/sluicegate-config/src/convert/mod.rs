@@ -1,8 +1,8 @@
-//! From the file to what the rest of Sluicegate sees: one file for each section.
+//! Converts the sections of the file to the typed configuration: one file for each section.
 //!
 //! Everything is read, so that every mistake is found. Where a value could not be read, its mistake
-//! has been noted and a default stands in for it; [`load`](crate::load) gives the result away only
-//! if nothing was noted.
+//! has been noted and a default takes its place; [`load`](crate::load) returns the result only if
+//! nothing was noted. So a converter need not care whether the values around its own are right.
 
 mod access;
 mod admin;
@@ -25,7 +25,7 @@ mod upstream;
 use crate::field::Field;
 use crate::typed::Config;
 
-/// The whole configuration; `None` when the file is no section.
+/// The whole configuration; `None` when the file is not a section at its top.
 pub(crate) fn config(field: &Field<'_>) -> Option<Config> {
     field.section(|top| {
         let (client_ip, prefixes) = client_ip::client_ip(top.subsection("client_ip").as_ref());
@@ -57,6 +57,7 @@ pub(crate) fn config(field: &Field<'_>) -> Option<Config> {
                 .subsection("traces")
                 .and_then(|field| traces::traces(&field)),
         };
+        // Listeners are in several sections, so they are compared at the end.
         admin::note_shared_address(&config, top);
         decisions::note_shared_address(&config, top);
         config

@@ -1,11 +1,11 @@
-//! Hosts, ports and URLs, for upstreams and for Redis.
+//! Hosts and ports, as upstreams, Redis and listeners write them.
+//!
+//! No error contains the text: a password may have been written in the wrong place.
 
-use std::net::Ipv6Addr;
+use std::net::{Ipv6Addr, SocketAddr};
 
-/// A host and perhaps a port: `a.example`, `a.example:80`, `[::1]:80`. An IPv6 address is given
-/// without its brackets.
-///
-/// No error repeats the text: a password may have been written in the wrong place.
+/// Reads a host and perhaps a port: `a.example`, `a.example:80`, `[::1]:80`. The host comes back in
+/// lower case, an IPv6 address without its brackets.
 pub(super) fn host_and_port(text: &str) -> Result<(String, Option<u16>), &'static str> {
     if text.contains('@') {
         return Err("must not contain a user or password");
@@ -20,6 +20,7 @@ pub(super) fn host_and_port(text: &str) -> Result<(String, Option<u16>), &'stati
     ))
 }
 
+/// An IPv6 address after its opening bracket, and the port after the closing one.
 fn bracketed(rest: &str) -> Result<(&str, Option<&str>), &'static str> {
     const NO_ADDRESS: &str = "expected an IPv6 address between the brackets";
     let (host, after) = rest.split_once(']').ok_or(NO_ADDRESS)?;
@@ -31,6 +32,7 @@ fn bracketed(rest: &str) -> Result<(&str, Option<&str>), &'static str> {
     }
 }
 
+/// A name or an IPv4 address, and the port after the colon.
 fn plain(text: &str) -> Result<(&str, Option<&str>), &'static str> {
     const HOST_LENGTH_MAX: usize = 253;
     let (host, port) = text
@@ -49,11 +51,20 @@ fn plain(text: &str) -> Result<(&str, Option<&str>), &'static str> {
     Ok((host, port))
 }
 
+/// A port that something can listen at: 0 would be a random one.
 fn port_number(text: &str) -> Result<u16, &'static str> {
-    // `parse` alone takes `+1`.
+    // `parse` alone accepts `+1`.
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     match text.parse() {
         Ok(port) if is_number && port > 0 => Ok(port),
         _ => Err("invalid port: must be 1 to 65535"),
     }
+}
+
+/// Returns true when two listeners are in each other's way: the same port, and the same address or
+/// one that includes it. The system picks a port for 0, another one each time.
+pub(super) fn share_port(one: SocketAddr, other: SocketAddr) -> bool {
+    let is_same_host =
+        one.ip() == other.ip() || one.ip().is_unspecified() || other.ip().is_unspecified();
+    one.port() != 0 && one.port() == other.port() && is_same_host
 }

@@ -1,10 +1,13 @@
-//! `principals`: how callers say who they are.
+//! `principals`: the credentials that callers may show, API keys and JSON web tokens.
+//!
+//! The files with keys are not opened here: the server reads them, and again when they change.
 
 use sluicegate_core::Nanos;
 
 use crate::field::Field;
 use crate::typed::{ApiKeys, Jwt, JwtAlgorithm, OnInvalid, Principals};
 
+/// The names of RFC 7518 and RFC 8037. `none` is not among them.
 const ALGORITHMS: [(&str, JwtAlgorithm); 12] = [
     ("RS256", JwtAlgorithm::RS256),
     ("RS384", JwtAlgorithm::RS384),
@@ -20,13 +23,15 @@ const ALGORITHMS: [(&str, JwtAlgorithm); 12] = [
     ("HS512", JwtAlgorithm::HS512),
 ];
 
-/// A secret that verifies can also sign, so the HS family is only there for those who ask.
+/// The algorithms without `principals.jwt.algorithms`. A secret that verifies can also sign, so the
+/// HS family has to be asked for.
 const ALGORITHMS_BY_DEFAULT: [JwtAlgorithm; 3] = [
     JwtAlgorithm::RS256,
     JwtAlgorithm::ES256,
     JwtAlgorithm::EdDSA,
 ];
 
+/// Nobody needs a credential without the section.
 pub(super) fn principals(field: Option<&Field<'_>>) -> Principals {
     let read = field.and_then(|field| {
         field.section(|section| {
@@ -55,6 +60,7 @@ pub(super) fn principals(field: Option<&Field<'_>>) -> Principals {
     read.unwrap_or_default()
 }
 
+/// `{ header, file }`
 fn api_keys(field: &Field<'_>) -> Option<ApiKeys> {
     field.section(|section| {
         let header = section.read("header", "x-api-key".to_owned(), Field::header_name);
@@ -66,6 +72,7 @@ fn api_keys(field: &Field<'_>) -> Option<ApiKeys> {
     })
 }
 
+/// `{ header, jwks_file, issuer, audience, algorithms, leeway }`
 fn jwt(field: &Field<'_>) -> Option<Jwt> {
     field.section(|section| {
         let header = section.read("header", "authorization".to_owned(), Field::header_name);
@@ -87,6 +94,7 @@ fn jwt(field: &Field<'_>) -> Option<Jwt> {
     })
 }
 
+/// Each algorithm once; at least one.
 fn algorithms(field: &Field<'_>) -> Vec<JwtAlgorithm> {
     let fields = field.one_or_more();
     if fields.is_empty() {

@@ -1,4 +1,4 @@
-//! `proxy`: where it listens, and what it allows.
+//! `proxy`: listeners, timeouts and bounds of the reverse proxy; its routes are in `upstream`.
 
 use std::ops::RangeInclusive;
 
@@ -9,9 +9,10 @@ use crate::field::Field;
 use crate::section::Section;
 use crate::typed::{Bounds, Proxy, ServerTls, Timeouts};
 
-/// A timeout of nothing would refuse everything, and one of weeks is a slip of the pen.
+/// The range of timeouts. One of zero would end everything, and one of weeks is a typing error.
 const TIMEOUT: RangeInclusive<Nanos> = Nanos::MILLISECOND..=Nanos::DAY;
 
+/// The settings; `None` when the section is something else.
 pub(super) fn proxy(field: &Field<'_>) -> Option<Proxy> {
     field.section(|section| {
         let listen = section.need("listen", "an IP address and port, such as 127.0.0.1:8080");
@@ -32,6 +33,7 @@ pub(super) fn proxy(field: &Field<'_>) -> Option<Proxy> {
     })
 }
 
+/// One address or several, each once.
 fn listeners(field: &Field<'_>) -> Vec<std::net::SocketAddr> {
     let fields = field.one_or_more();
     if fields.is_empty() {
@@ -51,7 +53,7 @@ fn listeners(field: &Field<'_>) -> Vec<std::net::SocketAddr> {
     addresses
 }
 
-/// `{ cert, key }`
+/// `{ cert, key }`, both required; also for other listeners and for client certificates.
 pub(super) fn certificate(section: &mut Section<'_>) -> ServerTls {
     let cert = section
         .need("cert", "the file with the certificate")
@@ -65,6 +67,7 @@ pub(super) fn certificate(section: &mut Section<'_>) -> ServerTls {
     }
 }
 
+/// Every timeout, with its default.
 fn timeouts(field: Option<&Field<'_>>) -> Timeouts {
     let by_default = Timeouts {
         header: Nanos::from_secs(10),
@@ -82,7 +85,7 @@ fn timeouts(field: Option<&Field<'_>>) -> Timeouts {
                 idle: timeout("idle", by_default.idle),
                 connect: timeout("connect", by_default.connect),
                 request: timeout("request", by_default.request),
-                // Not to wait at all is a choice here.
+                // Zero is a choice here: requests under way are ended at once.
                 drain: section.read("drain", by_default.drain, |field| {
                     field.duration(Nanos::ZERO..=Nanos::DAY)
                 }),
@@ -92,6 +95,7 @@ fn timeouts(field: Option<&Field<'_>>) -> Timeouts {
     read.unwrap_or(by_default)
 }
 
+/// The bounds on a request. They are keys of `proxy` itself, not of a section.
 fn bounds(section: &mut Section<'_>) -> Bounds {
     let mut size = |key, default| section.read(key, default, |field| field.size(1 << 10..=1 << 20));
     let header_bytes = to_usize(size("max_header_bytes", 16 << 10));
@@ -104,6 +108,7 @@ fn bounds(section: &mut Section<'_>) -> Bounds {
     }
 }
 
+/// A number of things that fit into memory.
 fn number(
     section: &mut Section<'_>,
     key: &'static str,
@@ -113,6 +118,7 @@ fn number(
     to_usize(section.read(key, default, |field| field.whole_number(range)))
 }
 
+/// Saturates where `usize` has 32 bits.
 fn to_usize(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }

@@ -1,4 +1,9 @@
-//! The numbers of a limit, in any of the ways they can be written.
+//! The numbers of a limit, in each notation that is accepted: a rate with a burst, an average with
+//! a period, drips, or the older `max` and `duration`.
+//!
+//! The keys that are present choose the notation, unless `algorithm` does; keys of another notation
+//! are then mistakes. Bounds on the numbers together are those of [`Quota`], and are noted at the
+//! number that a reader would change.
 
 use sluicegate_core::{LegacyLimit, Nanos, Quota, QuotaError, parse_rate};
 
@@ -6,6 +11,7 @@ use crate::field::Field;
 use crate::section::Section;
 use crate::tree::Value;
 
+/// The value of `algorithm`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Algorithm {
     TokenBucket,
@@ -14,6 +20,7 @@ enum Algorithm {
     SlidingWindow,
 }
 
+/// The algorithms by name. GCRA and the token bucket are one algorithm.
 const ALGORITHMS: [(&str, Algorithm); 5] = [
     ("token_bucket", Algorithm::TokenBucket),
     ("gcra", Algorithm::TokenBucket),
@@ -22,16 +29,18 @@ const ALGORITHMS: [(&str, Algorithm); 5] = [
     ("sliding_window", Algorithm::SlidingWindow),
 ];
 
+/// The keys of each notation.
 const RATE_KEYS: [&str; 4] = ["rate", "average", "period", "burst"];
 const DRIP_KEYS: [&str; 3] = ["size", "drip_rate", "drip_size"];
 const LEGACY_KEYS: [&str; 3] = ["max", "duration", "min_interval"];
 
-/// What a limit allows; `None` is unlimited, or could not be read and has been noted.
+/// The quota of a limit; `None` is unlimited, or could not be read and has been noted.
 pub(super) fn quota(limit: &mut Section<'_>) -> Option<Quota> {
     let algorithm = limit.optional("algorithm", |field| field.word(&ALGORITHMS));
     let has_legacy = !limit.present(&LEGACY_KEYS).is_empty();
     let has_drips = !limit.present(&DRIP_KEYS).is_empty();
     let has_rate = !limit.present(&RATE_KEYS).is_empty();
+    // Without an algorithm a rate wins, so that stray keys of other notations are noted beside it.
     match algorithm {
         Some(Algorithm::LeakyBucket) if has_legacy && !has_drips => by_max(limit),
         Some(Algorithm::LeakyBucket) => by_drips(limit),
@@ -42,7 +51,8 @@ pub(super) fn quota(limit: &mut Section<'_>) -> Option<Quota> {
     }
 }
 
-/// Whether a limit is a bucket of a rate and a burst, whatever else is wrong with it.
+/// Returns true when a limit has a rate and a burst, also when their values are wrong: so that one
+/// mistake does not lead to another message.
 pub(super) fn is_bucket(limit: &Section<'_>) -> bool {
     if limit.has("algorithm") {
         let is_other = |text: &str| {
@@ -56,7 +66,8 @@ pub(super) fn is_bucket(limit: &Section<'_>) -> bool {
         || limit.present(&DRIP_KEYS).is_empty() && limit.present(&LEGACY_KEYS).is_empty()
 }
 
-/// `rate` or `average` and `period`, with `burst` where there is one.
+/// The quota of `rate`, or of `average` and `period`; the burst is as large as the count unless
+/// `burst` says otherwise.
 fn by_rate(limit: &mut Section<'_>, algorithm: Algorithm) -> Option<Quota> {
     refuse_all(limit, &DRIP_KEYS, "applies to algorithm leaky_bucket only");
     refuse_all(
@@ -90,7 +101,8 @@ fn by_rate(limit: &mut Section<'_>, algorithm: Algorithm) -> Option<Quota> {
     made.map_err(|error| note_quota_error(limit, error)).ok()
 }
 
-/// Units and their period; 0 units are unlimited.
+/// Units and their period; 0 units are unlimited. Only `average` can be 0: a rate of 0 looks like a
+/// block and would be the opposite.
 fn rate(limit: &mut Section<'_>) -> Option<(u64, Nanos)> {
     let rate = limit.get("rate");
     let average = limit.get("average");
@@ -125,6 +137,7 @@ fn rate(limit: &mut Section<'_>) -> Option<(u64, Nanos)> {
     }
 }
 
+/// A rate as text. A bare number gets the hint that it lacks its unit.
 fn read_rate(field: &Field<'_>) -> Option<(u64, Nanos)> {
     if matches!(
         field.node.value,
@@ -136,7 +149,7 @@ fn read_rate(field: &Field<'_>) -> Option<(u64, Nanos)> {
     field.parsed(parse_rate)
 }
 
-/// `size`, `drip_rate` and `drip_size`.
+/// The quota of `size`, `drip_rate` (a second by default) and `drip_size` (1 by default).
 fn by_drips(limit: &mut Section<'_>) -> Option<Quota> {
     refuse_all(
         limit,
@@ -164,7 +177,7 @@ fn by_drips(limit: &mut Section<'_>) -> Option<Quota> {
         .ok()
 }
 
-/// `max`, `duration` and `min_interval`.
+/// The quota of `max`, `duration` and `min_interval`.
 fn by_max(limit: &mut Section<'_>) -> Option<Quota> {
     refuse_all(
         limit,
@@ -176,7 +189,7 @@ fn by_max(limit: &mut Section<'_>) -> Option<Quota> {
         &DRIP_KEYS,
         "cannot be combined with max, duration or min_interval",
     );
-    // Less than a millisecond would count as nothing.
+    // The formula counts in milliseconds, so less than one would be zero.
     let span = |field: &Field<'_>| field.duration(Nanos::MILLISECOND..=Nanos::MAX);
     if limit.has("max") != limit.has("duration") {
         let (there, missing) = if limit.has("max") {
@@ -193,6 +206,7 @@ fn by_max(limit: &mut Section<'_>) -> Option<Quota> {
         duration: limit.optional("duration", span),
         min_interval: limit.optional("min_interval", span),
     };
+    // Values that could not be read have been noted; an error about them would be a second message.
     let is_read = legacy.max.is_some() == limit.has("max")
         && legacy.duration.is_some() == limit.has("duration")
         && legacy.min_interval.is_some() == limit.has("min_interval")
@@ -205,12 +219,14 @@ fn by_max(limit: &mut Section<'_>) -> Option<Quota> {
     made.ok().flatten()
 }
 
+/// Notes every key that is present and belongs to another notation.
 fn refuse_all(limit: &mut Section<'_>, keys: &[&'static str], why: &str) {
     keys.iter().for_each(|key| limit.refuse(key, why));
 }
 
-/// Notes what is wrong with numbers together, at the number that is most to blame.
+/// Notes a bound that the numbers break together, at the number that a reader would change.
 fn note_quota_error(limit: &Section<'_>, error: QuotaError) {
+    // A number of the quota may be written under another key: a burst may be the count of a rate.
     let blamed = |what: &str| {
         let keys: &[&'static str] = match what {
             "burst" => &["burst", "rate", "average", "max", "size"],

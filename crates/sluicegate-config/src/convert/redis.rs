@@ -1,4 +1,8 @@
-//! `store.redis`, and what of `store` is about Redis: where it is, as whom, how long.
+//! `store.redis`, and the keys of `store` that apply to Redis only: topology, servers, credentials,
+//! TLS and timeouts.
+//!
+//! A URL and the keys that it replaces lead to the same settings; giving both is a mistake. Secrets
+//! are never read here, only the place where they are.
 
 use sluicegate_core::Nanos;
 
@@ -10,6 +14,7 @@ use crate::field::Field;
 use crate::section::Section;
 use crate::typed::{KeyLayout, Redis, RedisClock, RedisMode, RedisTls, SecretSource, StoreKind};
 
+/// The layouts by name.
 const LAYOUTS: [(&str, KeyLayout); 4] = [
     ("readable", KeyLayout::Readable),
     ("compact", KeyLayout::Compact),
@@ -17,7 +22,7 @@ const LAYOUTS: [(&str, KeyLayout); 4] = [
     ("edgeguard", KeyLayout::EdgeGuard),
 ];
 
-/// The mode as a word; what belongs to sentinels is read elsewhere.
+/// The name of a topology, before the settings of sentinels are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RedisModeName {
     Standalone,
@@ -26,6 +31,7 @@ pub(super) enum RedisModeName {
     Cluster,
 }
 
+/// The topologies by name.
 const MODES: [(&str, RedisModeName); 4] = [
     ("standalone", RedisModeName::Standalone),
     ("replication", RedisModeName::Replication),
@@ -33,7 +39,7 @@ const MODES: [(&str, RedisModeName); 4] = [
     ("cluster", RedisModeName::Cluster),
 ];
 
-/// The settings, if there are any or there must be.
+/// The settings, if the section is present; it must be when `is_used`.
 pub(super) fn redis(store: &mut Section<'_>, is_used: bool) -> Option<Redis> {
     let common = CommonSettings::read(store);
     let field = if is_used {
@@ -44,7 +50,8 @@ pub(super) fn redis(store: &mut Section<'_>, is_used: bool) -> Option<Redis> {
     field?.section(|section| servers(section, common))
 }
 
-/// The Redis of something other than counters, which goes by what the store says of its own.
+/// The Redis that caches answers of the limits service. It has the section's servers, and the
+/// store's deadline and key prefix.
 pub(super) fn cache_redis(field: &Field<'_>, store: &StoreKind) -> Option<Redis> {
     let common = match store {
         StoreKind::Redis(redis) => CommonSettings {
@@ -57,15 +64,18 @@ pub(super) fn cache_redis(field: &Field<'_>, store: &StoreKind) -> Option<Redis>
     field.section(|section| servers(section, common))
 }
 
-/// The settings that stand directly below `store`.
+/// The settings that are keys of `store` itself.
 struct CommonSettings {
+    /// The longest a decision may take.
     deadline: Nanos,
+    /// The beginning of every key.
     key_prefix: String,
     key_layout: KeyLayout,
     clock: RedisClock,
 }
 
 impl CommonSettings {
+    /// Reads the keys of `store`.
     fn read(store: &mut Section<'_>) -> Self {
         let Self {
             deadline,
@@ -88,6 +98,7 @@ impl CommonSettings {
 }
 
 impl Default for CommonSettings {
+    /// The settings of a store that names none of them.
     fn default() -> Self {
         Self {
             deadline: Nanos::from_millis(50),
@@ -98,28 +109,32 @@ impl Default for CommonSettings {
     }
 }
 
+/// The range of deadlines. One of zero would fail every decision.
 const DIAL: std::ops::RangeInclusive<Nanos> = Nanos::MILLISECOND..=Nanos::MINUTE;
 
+/// The beginning of every key.
 fn key_prefix(field: &Field<'_>) -> Option<String> {
-    /// As long as leaves room for the rest of a key.
-    const LENGTH_MAX: usize = 64;
     let prefix = field.text()?;
-    // Braces would choose the slot of every key.
+    // Braces would be a hash tag, which puts every key on one slot of a cluster.
     let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"{}".contains(&byte);
-    if prefix.len() > LENGTH_MAX || !prefix.bytes().all(is_plain) {
+    if prefix.len() > KeyLayout::PREFIX_MAX || !prefix.bytes().all(is_plain) {
         field.note_with_value(format_args!(
-            "must be at most {LENGTH_MAX} characters of visible ASCII without braces"
+            "must be at most {} characters of visible ASCII without braces",
+            KeyLayout::PREFIX_MAX
         ));
         return None;
     }
     Some(prefix.to_owned())
 }
 
+/// The settings of one Redis, from a URL or from its keys.
 fn servers(section: &mut Section<'_>, common: CommonSettings) -> Redis {
     let url = section.optional("url", |field| {
         let text = field.text()?;
         redis_url::parse(text).map_err(|why| field.note(why)).ok()
     });
+    // A URL that could not be read still counts as given: the keys that it replaces are not
+    // missing.
     let written = section.has("url");
     if written {
         for key in section.present(&["mode", "endpoints", "database"]) {
@@ -131,6 +146,7 @@ fn servers(section: &mut Section<'_>, common: CommonSettings) -> Redis {
     } else {
         endpoints(section)
     };
+    // Without a mode, several servers are a primary and its replicas.
     let word = section.optional("mode", |field| field.word(&MODES));
     let database = section.optional("database", |field| {
         field.whole_number(0..=u64::from(u32::MAX))
@@ -170,6 +186,7 @@ fn servers(section: &mut Section<'_>, common: CommonSettings) -> Redis {
     }
 }
 
+/// The servers by `host:port`, each once; at least one.
 fn endpoints(section: &mut Section<'_>) -> Vec<String> {
     let Some(field) = section.need("endpoints", "at least one host:port, or a url") else {
         return Vec::new();
@@ -190,6 +207,7 @@ fn endpoints(section: &mut Section<'_>) -> Vec<String> {
     endpoints
 }
 
+/// Notes settings that the topology does not allow.
 fn check_shape(section: &mut Section<'_>, url: &RedisUrl) {
     if url.mode == RedisModeName::Standalone && url.endpoints.len() > 1 {
         section.refuse("endpoints", "must name one server in mode standalone");
@@ -204,6 +222,7 @@ fn check_shape(section: &mut Section<'_>, url: &RedisUrl) {
     }
 }
 
+/// The topology with its settings; `sentinel` must not be present for the others.
 fn mode(section: &mut Section<'_>, url: &RedisUrl) -> RedisMode {
     match url.mode {
         RedisModeName::Sentinel => sentinel(section, url.master.as_deref()),
@@ -218,6 +237,7 @@ fn mode(section: &mut Section<'_>, url: &RedisUrl) -> RedisMode {
     }
 }
 
+/// `sentinel: { master, username, password… }`; a URL names the primary itself.
 fn sentinel(section: &mut Section<'_>, named: Option<&str>) -> RedisMode {
     let unnamed = RedisMode::Sentinel {
         master: named.unwrap_or_default().to_owned(),
@@ -253,7 +273,7 @@ fn sentinel(section: &mut Section<'_>, named: Option<&str>) -> RedisMode {
     read.unwrap_or(unnamed)
 }
 
-/// A name as Redis Sentinel accepts it.
+/// Checks a name as Redis Sentinel does.
 pub(super) fn master_name(text: &str) -> Result<String, String> {
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     match !text.is_empty() && text.bytes().all(is_name) {
@@ -265,7 +285,7 @@ pub(super) fn master_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// The user, and where the password is.
+/// The user, and the place of the password: at most one of the three keys for it.
 fn credentials(section: &mut Section<'_>) -> (Option<String>, Option<SecretSource>) {
     let username = section.text_or_none("username");
     let file = section.optional("password_file", |field| match field.any_text() {
@@ -290,7 +310,8 @@ fn credentials(section: &mut Section<'_>) -> (Option<String>, Option<SecretSourc
     (username, file.or(env).or(inline))
 }
 
-/// Only as a reference, which is followed when the store is made.
+/// A password as a reference, which is followed when the store is made. One that is written in the
+/// file is a mistake, because files are copied and shown.
 fn password(field: &Field<'_>) -> Option<SecretSource> {
     match &field.node.origin.whole {
         Some(Reference::Env(name)) => Some(SecretSource::Env(name.clone())),
@@ -304,6 +325,8 @@ fn password(field: &Field<'_>) -> Option<SecretSource> {
     }
 }
 
+/// The section `tls`. A URL decides whether there is TLS; otherwise the section does by its
+/// presence and `enabled`.
 fn tls(section: &mut Section<'_>, by_url: Option<bool>) -> Option<RedisTls> {
     let mut enabled = by_url.unwrap_or(false);
     let Some(field) = section.subsection("tls") else {
@@ -325,7 +348,7 @@ fn tls(section: &mut Section<'_>, by_url: Option<bool>) -> Option<RedisTls> {
             true => None,
             false => Some(certificate(section)),
         };
-        // Known even where it is not there.
+        // Asked for, so that they are known keys even when absent.
         section.optional("cert", |_| Some(()));
         section.optional("key", |_| Some(()));
         let server_name = section.optional("server_name", |field| {
@@ -344,6 +367,7 @@ fn tls(section: &mut Section<'_>, by_url: Option<bool>) -> Option<RedisTls> {
     read.filter(|_| enabled)
 }
 
+/// The pauses between attempts to connect: the first, and the longest.
 fn recovery(section: &mut Section<'_>) -> (Nanos, Nanos) {
     let by_default = (Nanos::from_millis(50), Nanos::SECOND);
     let read = section.subsection("recovery").and_then(|field| {

@@ -1,20 +1,23 @@
-//! `store.redis.url`: where Redis is, in one line.
+//! `store.redis.url`: topology, servers, TLS and database in one line.
 
 use super::names::host_and_port;
 use super::redis::{RedisModeName, master_name};
 
-/// What a URL says, and what the other keys say when there is none.
+/// The settings of a URL; without one, those of the keys that it replaces.
 #[derive(Debug)]
 pub(super) struct RedisUrl {
     pub(super) mode: RedisModeName,
+    /// `host` or `host:port`, as written.
     pub(super) endpoints: Vec<String>,
-    /// The name that the sentinels know.
+    /// The name of the primary at the sentinels; `None` for other topologies.
     pub(super) master: Option<String>,
+    /// 0 without a path.
     pub(super) database: u32,
+    /// True for `rediss`.
     pub(super) tls: bool,
 }
 
-/// Reads a URL. No error repeats any of it: somebody may have put a password there.
+/// Reads a URL. No error contains any of it: it may contain a password.
 pub(super) fn parse(text: &str) -> Result<RedisUrl, &'static str> {
     const SCHEMES: &str = "must begin with redis://, rediss://, redis+sentinel://, rediss+sentinel://, \
                            redis+cluster:// or rediss+cluster://";
@@ -41,6 +44,7 @@ pub(super) fn parse(text: &str) -> Result<RedisUrl, &'static str> {
         .map(|host| host_and_port(host).map(|_| host.to_owned()));
     let endpoints: Vec<String> = endpoints.collect::<Result<_, _>>()?;
     let (mode, master, database) = match kind {
+        // Several servers without a scheme of their own: one of them is the primary.
         "" if endpoints.len() > 1 => (RedisModeName::Replication, None, path),
         "" => (RedisModeName::Standalone, None, path),
         "cluster" => (RedisModeName::Cluster, None, path),

@@ -1,8 +1,9 @@
-//! `response` and `log`: what callers are told, and what operators read.
+//! `response` and `log`: headers and bodies for callers, lines for operators.
 
 use crate::field::Field;
 use crate::typed::{BodyStyle, HeaderStyle, Log, LogFormat, Response};
 
+/// The families of headers; `none` writes no family.
 const HEADERS: [(&str, Option<HeaderStyle>); 4] = [
     ("ietf", Some(HeaderStyle::Ietf)),
     ("x-ratelimit", Some(HeaderStyle::XRateLimit)),
@@ -10,12 +11,14 @@ const HEADERS: [(&str, Option<HeaderStyle>); 4] = [
     ("none", None),
 ];
 
+/// The forms of a rejection's body.
 const BODIES: [(&str, BodyStyle); 3] = [
     ("auto", BodyStyle::Auto),
     ("text", BodyStyle::Text),
     ("json", BodyStyle::Json),
 ];
 
+/// Both common families of headers by default: clients know one or the other.
 pub(super) fn response(field: Option<&Field<'_>>) -> Response {
     let both = || vec![HeaderStyle::Ietf, HeaderStyle::XRateLimit];
     let read = field.and_then(|field| {
@@ -32,6 +35,7 @@ pub(super) fn response(field: Option<&Field<'_>>) -> Response {
     })
 }
 
+/// The styles, each once, in the order in which they are listed.
 fn headers(field: &Field<'_>) -> Vec<HeaderStyle> {
     let fields = field.one_or_more();
     let mut styles = Vec::new();
@@ -47,6 +51,7 @@ fn headers(field: &Field<'_>) -> Vec<HeaderStyle> {
     styles
 }
 
+/// Text without an access log by default; rejections write a line that other programs can read.
 pub(super) fn log(field: Option<&Field<'_>>) -> Log {
     let by_default = Log {
         format: LogFormat::default(),

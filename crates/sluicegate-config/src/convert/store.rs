@@ -1,4 +1,4 @@
-//! `store`: where counters are.
+//! `store`: counters in this process or in Redis.
 
 use sluicegate_core::Nanos;
 
@@ -8,8 +8,8 @@ use crate::field::Field;
 use crate::section::Section;
 use crate::typed::{Store, StoreKind};
 
-/// Settings of the kind that is not used are checked too, so that `kind` can come from the
-/// environment.
+/// The store. Settings of the kind that is not used are checked too, so that `kind` can come from
+/// the environment and a change of it brings no surprise.
 pub(super) fn store(field: Option<&Field<'_>>) -> Store {
     let read = field.and_then(|field| {
         field.section(|section| {
@@ -30,11 +30,14 @@ pub(super) fn store(field: Option<&Field<'_>>) -> Store {
     })
 }
 
+/// The store without any settings.
 const LOCAL: StoreKind = StoreKind::Local {
     max_keys: 1_000_000,
     sweep: Nanos::MINUTE,
 };
 
+/// Returns true for `redis`. The other names for the local store are those of programs that
+/// Sluicegate replaces.
 fn is_redis(field: &Field<'_>) -> Option<bool> {
     match field.any_text()?.trim().to_ascii_lowercase().as_str() {
         "" | "local" | "governor" | "memory" | "in-memory" => Some(false),
@@ -46,8 +49,9 @@ fn is_redis(field: &Field<'_>) -> Option<bool> {
     }
 }
 
+/// `local: { max_keys, sweep }`
 fn local(section: &mut Section<'_>) -> StoreKind {
-    /// About 22 GB: more is a slip of the pen.
+    /// About 22 GB of memory: more is a typing error.
     const KEYS_MAX: u64 = 1_000_000_000;
     let read = section.subsection("local").and_then(|field| {
         field.section(|section| StoreKind::Local {

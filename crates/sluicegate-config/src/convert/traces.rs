@@ -1,10 +1,10 @@
-//! `traces`: spans of requests for a collector.
+//! `traces`: the collector of spans, and how many requests are traced.
 
 use super::external::parse_url;
 use crate::field::Field;
 use crate::typed::{ServiceAddress, TRACES_ONE_IN, Traces};
 
-/// Off unless it says where to.
+/// The settings; `None` when the address of the collector cannot be read.
 pub(super) fn traces(field: &Field<'_>) -> Option<Traces> {
     field.section(|section| {
         let otlp = section.need(

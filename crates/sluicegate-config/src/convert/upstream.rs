@@ -1,4 +1,7 @@
-//! Where requests go: URLs of servers, and routes to them.
+//! Upstreams: URLs of servers, and routes to them.
+//!
+//! The proxy takes the first route that matches, so they are sorted here from particular to
+//! general.
 
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
@@ -10,7 +13,8 @@ use crate::field::Field;
 use crate::section::Section;
 use crate::typed::{Route, Upstream, UpstreamHttp};
 
-/// All routes, the most particular first, and last the one for everything else.
+/// All routes, the most particular first, and last the one for everything else, which `upstream`
+/// names and which is the built-in echo without it.
 pub(super) fn routes(proxy: &mut Section<'_>) -> Vec<Route> {
     let ca_file = proxy.optional("upstream_ca_file", Field::file);
     let everything = Route {
@@ -29,7 +33,7 @@ pub(super) fn routes(proxy: &mut Section<'_>) -> Vec<Route> {
         let Some(route) = field.section(|section| route(section, ca_file.as_deref())) else {
             continue;
         };
-        // A route for nothing in particular has been told of already.
+        // A route without host and path has been noted already.
         let is_some = route.host.is_some() || route.path.is_some();
         let is_same =
             |other: &Route| is_some && (&other.host, &other.path) == (&route.host, &route.path);
@@ -40,6 +44,7 @@ pub(super) fn routes(proxy: &mut Section<'_>) -> Vec<Route> {
         }
         routes.push(route);
     }
+    // A stable sort: between equal ranks the order of the file decides.
     routes.sort_by_key(|route| Reverse(rank(route)));
     routes.push(everything);
     let is_tls = |upstream: &Upstream| matches!(upstream, Upstream::Server { tls: true, .. });
@@ -52,6 +57,7 @@ pub(super) fn routes(proxy: &mut Section<'_>) -> Vec<Route> {
     routes
 }
 
+/// `{ host, path, upstream }`, at least one of host and path.
 fn route(section: &mut Section<'_>, ca_file: Option<&Path>) -> Route {
     let host = section.optional("host", |field| field.parsed(str::parse::<HostPattern>));
     let path = section.optional("path", |field| field.parsed(str::parse::<PathPattern>));
@@ -76,7 +82,8 @@ fn route(section: &mut Section<'_>, ca_file: Option<&Path>) -> Route {
     }
 }
 
-/// The longest path, then text before templates, then an exact host, then the longest domain.
+/// The rank of a route: the longest path wins, then text before templates, then an exact host, then
+/// the longest domain.
 fn rank(route: &Route) -> (usize, usize, bool, usize) {
     let path = route
         .path
@@ -94,7 +101,7 @@ fn rank(route: &Route) -> (usize, usize, bool, usize) {
     )
 }
 
-/// One server or several.
+/// One server or several, each once.
 fn upstreams(field: &Field<'_>, ca_file: Option<&Path>) -> Vec<Upstream> {
     let fields = field.one_or_more();
     if fields.is_empty() {
@@ -116,7 +123,7 @@ fn upstreams(field: &Field<'_>, ca_file: Option<&Path>) -> Vec<Upstream> {
     upstreams
 }
 
-/// No error repeats the text: a password may have been written into it.
+/// Reads `echo` or a URL. No error contains the text: it may contain a password.
 fn upstream(text: &str, ca_file: Option<PathBuf>) -> Result<Upstream, &'static str> {
     if text == "echo" {
         return Ok(Upstream::Echo);
@@ -130,6 +137,7 @@ fn upstream(text: &str, ca_file: Option<PathBuf>) -> Result<Upstream, &'static s
         "h2" => (true, UpstreamHttp::Http2),
         _ => return Err(SCHEMES),
     };
+    // The slash of an empty path is allowed, as in URLs that are copied from a browser.
     let authority = rest.strip_suffix('/').unwrap_or(rest);
     if authority.contains(['/', '?', '#']) {
         return Err("must end after the host and port: the path of the request is forwarded");

@@ -1,4 +1,9 @@
-//! envoyproxy/ratelimit: a tree of descriptors, some with a limit.
+//! Import from envoyproxy/ratelimit: a tree of descriptors, some with a limit.
+//!
+//! There, a descriptor walks down the tree by its entries, and an entry with a value wins over one
+//! without. Here, each node with a limit becomes a limit on exactly the entries above it, and a
+//! limit with more values replaces the one that covers all that it covers. Where the two rules
+//! choose differently, the difference is reported.
 
 use std::fmt::Write;
 
@@ -7,31 +12,35 @@ use crate::field::Field;
 use crate::section::Section;
 use crate::tree::Value;
 
-/// A limit of theirs: it covers descriptors with exactly these entries.
+/// A limit of the imported file: it covers descriptors with exactly these entries.
 #[derive(Debug)]
 struct EnvoyLimit {
+    /// The entries on the way down the tree.
     entries: Vec<EntryPattern>,
+    /// A name that is valid for our limits, and unique.
     name: String,
     rate: EnvoyRate,
+    /// Counted and reported only.
     is_shadow: bool,
 }
 
-/// An entry of a descriptor; any value if `None`, each with a counter of its own.
+/// An entry of a descriptor. Without a value it covers any, each with a counter of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct EntryPattern {
     name: String,
+    /// `None` covers every value.
     value: Option<String>,
 }
 
-/// How much passes.
+/// The rate of an imported limit.
 #[derive(Clone, Copy, Debug)]
 enum EnvoyRate {
     Unlimited,
-    /// So many in this time.
+    /// This many units in this period, in our notation.
     Of(u64, &'static str),
 }
 
-/// Units, as our rates write them.
+/// The units of time, in their notation and in ours.
 const UNITS: [(&str, &str); 7] = [
     ("second", "s"),
     ("minute", "m"),
@@ -42,10 +51,10 @@ const UNITS: [(&str, &str); 7] = [
     ("year", "365d"),
 ];
 
-/// Keys that say nothing about limits.
+/// Keys that do not change what passes.
 const OF_METRICS: [&str; 3] = ["detailed_metric", "value_to_metric", "share_threshold"];
 
-/// The whole file.
+/// Converts the whole file; `None` when it has no domain.
 pub(super) fn domain(field: &Field<'_>) -> Option<Imported> {
     field.section(|section| {
         let name = section
@@ -60,10 +69,11 @@ pub(super) fn domain(field: &Field<'_>) -> Option<Imported> {
     })?
 }
 
-/// What was importer so far.
+/// The limits and differences found so far.
 #[derive(Default)]
 struct Importer {
     limits: Vec<EnvoyLimit>,
+    /// Sentences for the user.
     differences: Vec<String>,
 }
 
@@ -75,6 +85,7 @@ impl Importer {
         }
     }
 
+    /// Reads one descriptor, its limit and all below it. `None` when it is left out.
     fn read_descriptor(&mut self, section: &mut Section<'_>, above: &[EntryPattern]) -> Option<()> {
         let path = section.field().path.clone();
         let name = section
@@ -88,7 +99,7 @@ impl Importer {
         for key in OF_METRICS {
             if section.subsection(key).is_some() {
                 self.note_difference(format!(
-                    "{path}.{key} is about their metrics; ours count every limit by its name"
+                    "{path}.{key} is left out: our metrics count every limit by its name"
                 ));
             }
         }
@@ -101,7 +112,7 @@ impl Importer {
             .find(|value| value.ends_with('*'))
         {
             self.note_difference(format!(
-                "{path}: all values that begin as {value:?} does are no condition of ours; left out"
+                "{path} is left out: a limit cannot match values by prefix ({value:?})"
             ));
             return None;
         }
@@ -114,6 +125,7 @@ impl Importer {
         Some(())
     }
 
+    /// Reads `rate_limit` of a descriptor with these entries. `None` when it is left out.
     fn read_limit(
         &mut self,
         section: &mut Section<'_>,
@@ -129,14 +141,14 @@ impl Importer {
         let name = section.text_or_none("name");
         if section.subsection("replaces").is_some() {
             self.note_difference(format!(
-                "{path}.replaces is left out: ours replaces the one limit that is less particular"
+                "{path}.replaces is left out: a limit replaces the one that covers all that it covers"
             ));
         }
         let rate = match (is_unlimited, units, unit) {
             (true, ..) => EnvoyRate::Unlimited,
             (false, Some(0), _) => {
                 self.note_difference(format!(
-                    "{path} lets nothing pass, which no limit of ours does; left out (see `access`)"
+                    "{path} is left out: a limit cannot block everything (use `access`)"
                 ));
                 return None;
             }
@@ -163,7 +175,8 @@ impl Importer {
         Some(())
     }
 
-    /// A name that our limits may have and none of them has.
+    /// A name that is valid here and not taken: other characters become dashes, and a number is
+    /// added to a name that is taken.
     fn free_name(&self, wanted: &str) -> String {
         let is_fine = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
         let name: String = wanted
@@ -179,10 +192,12 @@ impl Importer {
             .unwrap_or(name)
     }
 
+    /// Reports a difference in behaviour.
     fn note_difference(&mut self, what: String) {
         self.differences.push(what);
     }
 
+    /// Writes our configuration and completes the differences.
     fn into_imported(mut self, domain: &str) -> Imported {
         let mut yaml = format!(
             "# The limits of the domain {} of envoyproxy/ratelimit.\n",
@@ -200,20 +215,20 @@ impl Importer {
             for other in &self.limits[place + 1..] {
                 if one.overlaps(other) && !one.is_within(other) && !other.is_within(one) {
                     self.differences.push(format!(
-                        "{} and {} both count where both cover a descriptor; theirs took the one that is more particular in its first entry",
+                        "{} and {} are both charged where both cover a descriptor; ratelimit takes the one with a value in its first entry",
                         one.name, other.name
                     ));
                 }
             }
         }
-        let fixed = "they count in windows of the clock, around whose ends twice as many may pass; ours let pass as many at once as \
-                     theirs in a unit, and never more over any interval (`algorithm: fixed_window` is theirs)";
+        let fixed = "ratelimit counts in windows of the clock, and twice as many requests may pass around the end of one; the converted \
+                     limits admit as many at once as a window, and never more over any interval (`algorithm: fixed_window` counts as ratelimit does)";
         self.differences.insert(0, fixed.to_owned());
         let is_long = |limit: &EnvoyLimit| matches!(limit.rate, EnvoyRate::Of(_, "30d" | "365d"));
         if self.limits.iter().any(is_long) {
             self.differences.insert(
                 1,
-                "a month is 30 days and a year 365, whatever the calendar says".to_owned(),
+                "a month is 30 days and a year 365, not those of the calendar".to_owned(),
             );
         }
         Imported {
@@ -222,7 +237,8 @@ impl Importer {
         }
     }
 
-    /// The limit that covers all that this one covers, and more: the most particular of them.
+    /// The limit that this one replaces: of those that cover all that it covers, the one with the
+    /// most values, and of these the one with values first.
     fn replaced_by(&self, limit: &EnvoyLimit) -> Option<&str> {
         let wider = self.limits.iter().filter(|other| limit.is_within(other));
         let exact = |other: &&EnvoyLimit| {
@@ -240,7 +256,7 @@ impl Importer {
 }
 
 impl EnvoyLimit {
-    /// Whether both can cover the same descriptor.
+    /// Returns true when both can cover the same descriptor.
     fn overlaps(&self, other: &Self) -> bool {
         let agree = |(one, two): (&EntryPattern, &EntryPattern)| {
             one.name == two.name
@@ -250,7 +266,7 @@ impl EnvoyLimit {
             && self.entries.iter().zip(&other.entries).all(agree)
     }
 
-    /// Whether the other one covers all that this one covers, and more.
+    /// Returns true when the other limit covers all that this one covers, and more.
     fn is_within(&self, other: &Self) -> bool {
         let is_wider = |(own, theirs): (&EntryPattern, &EntryPattern)| {
             theirs.value.is_none() || own.value == theirs.value
@@ -260,6 +276,7 @@ impl EnvoyLimit {
             && self.entries.iter().zip(&other.entries).all(is_wider)
     }
 
+    /// Appends the limit in our format.
     fn write(&self, yaml: &mut String, domain: &str, replaces: Option<&str>) {
         let conditions = self
             .entries
@@ -278,7 +295,7 @@ impl EnvoyLimit {
             parts.join(", ")
         };
         let mut line = |text: std::fmt::Arguments<'_>| {
-            // Text takes every line.
+            // Writing to a string cannot fail.
             let _ = writeln!(yaml, "{text}");
         };
         line(format_args!("  - name: {}", quoted(&self.name)));
@@ -306,7 +323,7 @@ impl EnvoyLimit {
     }
 }
 
-/// Text, or what YAML takes for something else where they read text.
+/// The value as text: where they expect text, YAML may read a number or a boolean.
 fn text_of(field: &Field<'_>) -> Option<String> {
     match &field.node.value {
         Value::Whole(number) => Some(number.to_string()),
@@ -316,7 +333,7 @@ fn text_of(field: &Field<'_>) -> Option<String> {
     }
 }
 
-/// The entries as a name: `path-slow.user`.
+/// A name made of the entries: `path-slow.user`.
 fn name_of(entries: &[EntryPattern]) -> String {
     let word = |entry: &EntryPattern| match &entry.value {
         Some(value) => format!("{}-{value}", entry.name),
@@ -325,7 +342,7 @@ fn name_of(entries: &[EntryPattern]) -> String {
     entries.iter().map(word).collect::<Vec<_>>().join(".")
 }
 
-/// As YAML and JSON write it.
+/// The text in quotes, as both YAML and JSON write it.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

@@ -1,8 +1,10 @@
-//! The service that knows callers' quotas, in words.
+//! The limits service in sentences: how it is asked, and how long its answers are kept.
 
 use super::joined;
 use crate::typed::{Config, ExternalService, ExternalSettings, GrpcCodec, StoreKind};
 
+/// The service, and where its answers are kept: in a Redis of their own, beside the counters, or
+/// nowhere.
 pub(super) fn in_words(external: &ExternalSettings, config: &Config) -> Vec<String> {
     let at = external.service.at();
     let host = if at.host.contains(':') {
@@ -47,6 +49,7 @@ pub(super) fn in_words(external: &ExternalSettings, config: &Config) -> Vec<Stri
     words
 }
 
+/// The lifetime of answers.
 fn span(external: &ExternalSettings) -> String {
     format!("for {} unless they say", external.cache_ttl)
 }

@@ -1,10 +1,11 @@
-//! A limit in words.
+//! A limit in sentences: its numbers, its callers, its conditions, and what is unusual about it.
 
 use sluicegate_core::{KeyPart, Limit, Match, Mode, Nanos, Quota, QuotaSource, TokenBucket};
 
 use super::{joined, store};
 use crate::typed::{Config, StoreKind};
 
+/// The first sentence has the numbers; one more follows for each unusual setting.
 pub(super) fn in_words(limit: &Limit, config: &Config) -> Vec<String> {
     let name = &limit.name;
     let place = place(&limit.matching);
@@ -57,6 +58,7 @@ pub(super) fn in_words(limit: &Limit, config: &Config) -> Vec<String> {
     words
 }
 
+/// The addition to the numbers of a limit whose quota may come from outside.
 fn or_else(limit: &Limit) -> &'static str {
     match limit.quota_from {
         QuotaSource::Limit => "",
@@ -65,6 +67,15 @@ fn or_else(limit: &Limit) -> &'static str {
 }
 
 /// A quota in words, such as `at most 20 requests at once and 10 a second`.
+///
+/// ```
+/// use sluicegate_config::quota_in_words;
+/// use sluicegate_core::{Nanos, Quota};
+///
+/// let window = Quota::fixed_window(100, Nanos::MINUTE)?;
+/// assert_eq!(quota_in_words(window), "at most 100 requests in each 1m of the clock");
+/// # Ok::<(), sluicegate_core::QuotaError>(())
+/// ```
 pub fn numbers(quota: Quota) -> String {
     match quota {
         Quota::TokenBucket(bucket) => format!(
@@ -99,6 +110,7 @@ pub fn numbers(quota: Quota) -> String {
     }
 }
 
+/// The number with its noun.
 fn requests(count: u64) -> String {
     if count == 1 {
         "1 request".to_owned()
@@ -107,7 +119,8 @@ fn requests(count: u64) -> String {
     }
 }
 
-/// In the shortest unit in which it is a whole number, as it was written.
+/// The rate in the shortest unit in which it is a whole number. The interval was rounded up when
+/// the quota was made, so the count is found by rounding and checked by making the interval again.
 fn rate(bucket: &TokenBucket) -> String {
     let interval = bucket.interval().get();
     let units = [
@@ -126,10 +139,12 @@ fn rate(bucket: &TokenBucket) -> String {
     whole.unwrap_or_else(|| format!("one every {}", bucket.interval()))
 }
 
+/// `a second`, `an hour`.
 fn article(unit: &str) -> &'static str {
     if unit == "hour" { "an" } else { "a" }
 }
 
+/// The callers who have a counter of their own.
 fn callers(key: &[KeyPart]) -> String {
     match key {
         [KeyPart::Global] => "for all requests together".to_owned(),
@@ -140,6 +155,7 @@ fn callers(key: &[KeyPart]) -> String {
     }
 }
 
+/// A part of a key as a noun.
 fn part(part: &KeyPart) -> String {
     match part {
         KeyPart::ClientIp => "client address".to_owned(),
@@ -153,7 +169,7 @@ fn part(part: &KeyPart) -> String {
     }
 }
 
-/// `for POST below /api at a.example with x-beta`; empty for everything.
+/// The conditions: `for POST below /api at a.example with x-beta`; empty for everything.
 fn place(matching: &Match) -> String {
     let mut words = Vec::new();
     if !matching.methods.is_empty() {

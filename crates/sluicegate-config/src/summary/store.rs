@@ -1,10 +1,11 @@
-//! A store in words.
+//! The store in sentences.
 
 use sluicegate_core::FailurePolicy;
 
 use super::and;
 use crate::typed::{Redis, RedisMode, Store, StoreKind};
 
+/// The place of the counters; for Redis also the treatment of requests while it is away.
 pub(super) fn in_words(store: &Store) -> Vec<String> {
     match &store.kind {
         StoreKind::Local { max_keys, .. } => {
@@ -21,7 +22,7 @@ pub(super) fn in_words(store: &Store) -> Vec<String> {
     }
 }
 
-/// What happens to requests.
+/// The treatment of requests under a failure policy.
 pub(super) fn failure(policy: FailurePolicy) -> String {
     match policy {
         FailurePolicy::Open => "requests pass unchecked".to_owned(),
@@ -30,6 +31,7 @@ pub(super) fn failure(policy: FailurePolicy) -> String {
     }
 }
 
+/// The servers, by topology.
 fn redis_in_words(redis: &Redis) -> String {
     let endpoints = and(&redis.endpoints);
     let place = match &redis.mode {

@@ -1,4 +1,4 @@
-//! `external`, and limits that ask there.
+//! `external`: the limits service, and limits that ask it.
 
 use std::path::PathBuf;
 
@@ -164,7 +164,7 @@ fn urls_of_every_form_are_read() {
 }
 #[test]
 fn credentials_are_told_only_to_those_who_name_them() {
-    let told = |filter: &str, name: &str| {
+    let is_sent = |filter: &str, name: &str| {
         settings(&format!("http: {{ url: http://a }}, {filter}"))
             .headers
             .tells(name)
@@ -177,15 +177,21 @@ fn credentials_are_told_only_to_those_who_name_them() {
         "x-api-key",
         "x-csrf-token",
     ] {
-        assert!(!told("", name), "{name}");
-        assert!(!told("header_filter: { deny_list: [x-a] }", name), "{name}");
+        assert!(!is_sent("", name), "{name}");
         assert!(
-            told(&format!("header_filter: {{ allow_list: [{name}] }}"), name),
+            !is_sent("header_filter: { deny_list: [x-a] }", name),
+            "{name}"
+        );
+        assert!(
+            is_sent(&format!("header_filter: {{ allow_list: [{name}] }}"), name),
             "{name}"
         );
     }
-    assert!(!told("header_filter: { allow_list: [X-Plan] }", "x-other"));
-    assert!(told("header_filter: { allow_list: [X-Plan] }", "x-plan"));
+    assert!(!is_sent(
+        "header_filter: { allow_list: [X-Plan] }",
+        "x-other"
+    ));
+    assert!(is_sent("header_filter: { allow_list: [X-Plan] }", "x-plan"));
 }
 #[test]
 fn mistakes_are_told_with_their_place() {
@@ -250,6 +256,14 @@ fn mistakes_are_told_with_their_place() {
             "grpc: { address: \"a:1\", codec: xml }",
             "external.grpc.codec: unknown value \"xml\" (expected protobuf or json)",
         ),
+    ] {
+        assert_eq!(wrong(&format!("external: {{ {keys} }}")), message, "{keys}");
+    }
+}
+
+#[test]
+fn mistakes_beside_the_address_are_told_with_their_place() {
+    for (keys, message) in [
         (
             "http: { url: http://a }, timeout: 0ms",
             "external.timeout: must be 1ms to 1m (got \"0ms\")",
@@ -295,8 +309,8 @@ fn mistakes_are_told_with_their_place() {
 
 #[test]
 fn only_buckets_can_be_told_from_outside() {
-    let message = "limits[0].quota_from: external is for algorithm token_bucket or gcra: the answer is average, period \
-                   and burst";
+    let message = "limits[0].quota_from: external needs algorithm token_bucket or gcra: the service answers with average, \
+                   period and burst";
     for numbers in [
         "size: 10",
         "algorithm: leaky_bucket, size: 10",
@@ -309,7 +323,7 @@ fn only_buckets_can_be_told_from_outside() {
         );
         assert_eq!(wrong(&text), message, "{numbers}");
     }
-    // Slower than the exact machine can count, and still a rate and a burst.
+    // Too slow for the token bucket's arithmetic, and still a rate and a burst.
     let slow = "external: { http: { url: http://a } }\n\
                 limits: [{ name: a, key: path, rate: 1/y, burst: 5, quota_from: external }]";
     good(&slow.replace("1/y", "1/year"));

@@ -1,4 +1,4 @@
-//! Stores: every kind and topology, and what is wrong with them.
+//! Stores: every kind and topology, and the mistakes in them.
 
 use sluicegate_config::{
     KeyLayout, Redis, RedisClock, RedisMode, RedisTls, SecretSource, ServerTls, StoreKind,
@@ -187,12 +187,12 @@ fn a_url_says_where_redis_is() {
         ),
         ("redis+cluster://a/1", "a cluster has only database 0"),
     ] {
-        let told = wrong(&format!(
+        let reported = wrong(&format!(
             "store: {{ kind: redis, redis: {{ url: \"{url}\" }} }}"
         ));
         assert!(
-            told.starts_with(&format!("store.redis.url: {message}")),
-            "{url}: {told}"
+            reported.starts_with(&format!("store.redis.url: {message}")),
+            "{url}: {reported}"
         );
     }
     let twice = "store: { kind: redis, redis: { url: \"redis://a\", mode: cluster, endpoints: [b], database: 1, tls: { enabled: true } } }";
@@ -269,7 +269,7 @@ fn what_is_wrong_with_redis_is_told() {
     ] {
         let text = format!("store: {{ kind: redis, redis: {{ {keys} }} }}").replace("{ {} }", "{}");
         assert_eq!(wrong(&text), message);
-        // The same is told while the store is another.
+        // Settings of the store that is not in use are checked as well.
         assert_eq!(wrong(&text.replace("kind: redis", "kind: local")), message);
     }
     for (keys, message) in [

@@ -1,4 +1,4 @@
-//! Files made to keep us busy: refused, and quickly.
+//! Files made to take time or memory: refused, and quickly.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use sluicegate_config::{Mistake, Mistakes, Source};
 
 use crate::try_load;
 
-/// Long for a machine, even a busy one without optimisation.
+/// Long for a computer, even a busy one without optimisation.
 const QUICKLY: Duration = Duration::from_secs(5);
 
 #[track_caller]
@@ -35,10 +35,10 @@ fn aliases_of_aliases_of_aliases() {
         )
         .unwrap();
     }
-    let told = refused_quickly(&text).to_string();
+    let reported = refused_quickly(&text).to_string();
     assert!(
-        told.len() < 1_000 && !told.contains("unknown key"),
-        "{told}"
+        reported.len() < 1_000 && !reported.contains("unknown key"),
+        "{reported}"
     );
 }
 
@@ -78,10 +78,10 @@ fn ten_megabytes() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("long.yaml");
     std::fs::write(&file, &text).unwrap();
-    let told = Source::read(&file).unwrap_err().to_string();
+    let reported = Source::read(&file).unwrap_err().to_string();
     assert!(
-        told.ends_with("long.yaml: cannot be read: it is longer than 1 MiB"),
-        "{told}"
+        reported.ends_with("long.yaml: cannot be read: it is longer than 1 MiB"),
+        "{reported}"
     );
 }
 

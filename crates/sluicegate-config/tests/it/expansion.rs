@@ -79,9 +79,9 @@ fn what_is_filled_in_is_not_looked_at_again() {
 #[test]
 fn a_reference_that_leads_nowhere_is_a_mistake_at_its_place() {
     let text = "limits:\n  - name: ${NAME}\n    key: [client_ip]\n    rate: ${file:rate}\n    burst: ${1}\n    mode: ${A\n";
-    let told = load_with(text, &[]).unwrap_err().to_string();
-    let lines: Vec<&str> = told.lines().collect();
-    assert_eq!(lines.len(), 4, "{told}");
+    let reported = load_with(text, &[]).unwrap_err().to_string();
+    let lines: Vec<&str> = reported.lines().collect();
+    assert_eq!(lines.len(), 4, "{reported}");
     assert_eq!(
         lines[0],
         "sluicegate.yaml:2:11: limits[0].name: there is no variable NAME in the environment; ${NAME:-default} gives it a \
@@ -89,14 +89,14 @@ fn a_reference_that_leads_nowhere_is_a_mistake_at_its_place() {
     );
     assert!(
         lines[1].starts_with("sluicegate.yaml:4:11: limits[0].rate: cannot read \"rate\": "),
-        "{told}"
+        "{reported}"
     );
     assert!(lines[2].contains(
         "limits[0].burst: expected ${NAME}, ${NAME:-default} or ${file:path} (got \"${1}\")"
     ));
     assert!(
         lines[3].contains("limits[0].mode: expected a } after ${"),
-        "{told}"
+        "{reported}"
     );
 }
 
@@ -126,8 +126,8 @@ fn a_file_gives_its_first_line() {
         ("binary", "its first line is not UTF-8"),
         ("long", "its first line is longer than 64 KiB"),
     ] {
-        let told = with(file).unwrap_err().to_string();
-        assert!(told.contains(why), "{told}");
+        let reported = with(file).unwrap_err().to_string();
+        assert!(reported.contains(why), "{reported}");
     }
 }
 
@@ -137,16 +137,17 @@ fn many_references_to_a_long_value_are_refused() {
         "access: {{ allow: {{ keys: [{}] }} }}",
         "\"${A}\", ".repeat(1_000)
     );
-    let told = load_with(&text, &[("A", &"x".repeat(60_000))]).unwrap_err();
+    let reported = load_with(&text, &[("A", &"x".repeat(60_000))]).unwrap_err();
     assert!(
-        told.iter()
+        reported
+            .iter()
             .any(|mistake| mistake.message().contains("more than 4 MiB in all"))
     );
-    let told = load_with("log: { format: \"${A}\" }", &[("A", &"x".repeat(70_000))])
+    let reported = load_with("log: { format: \"${A}\" }", &[("A", &"x".repeat(70_000))])
         .unwrap_err()
         .to_string();
     assert_eq!(
-        told,
+        reported,
         "sluicegate.yaml:1:16: log.format: A is longer than 64 KiB"
     );
 }
@@ -251,7 +252,7 @@ fn a_password_stands_in_a_file_or_a_variable_and_nowhere_else() {
 }
 
 proptest! {
-    /// Wherever a value from outside stands, no message and no snippet shows it.
+    /// No message and no snippet shows a value from outside, at any key.
     #[test]
     fn no_value_from_outside_is_ever_shown(
         place in 0..46_usize,

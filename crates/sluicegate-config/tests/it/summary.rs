@@ -1,4 +1,4 @@
-//! What a configuration means, in sentences.
+//! The configuration in sentences.
 
 use crate::{good, wrong};
 
