@@ -268,7 +268,7 @@ impl<'a> Field<'a> {
         };
         self.parsed(|text| match is_token(text) {
             true => Ok(text.to_ascii_lowercase()),
-            false => Err(expected("the name of a header", text)),
+            false => Err(expected("a header name", text)),
         })
     }
 

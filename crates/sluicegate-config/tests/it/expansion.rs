@@ -141,7 +141,7 @@ fn many_references_to_a_long_value_are_refused() {
     assert!(
         reported
             .iter()
-            .any(|mistake| mistake.message().contains("more than 4 MiB in all"))
+            .any(|mistake| mistake.message().contains("exceed 4 MiB in total"))
     );
     let reported = load_with("log: { format: \"${A}\" }", &[("A", &"x".repeat(70_000))])
         .unwrap_err()
@@ -232,7 +232,7 @@ fn a_password_stands_in_a_file_or_a_variable_and_nowhere_else() {
     assert!(
         password("password: 12345")
             .unwrap_err()
-            .contains("must not stand in the file")
+            .contains("must not be written in the file")
     );
     assert!(
         password("passwrod: hunter2")
