@@ -1,13 +1,16 @@
-//! `${NAME}`, `${NAME:-default}` and `${file:path}` inside values.
+//! References inside values: `${NAME}`, `${NAME:-default}` and `${file:path}`.
+//!
+//! Expansion happens once: a `${…}` in an expanded value is text, so the environment cannot name
+//! files to read. Both the single value and the sum of all are bounded.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use crate::item::quoted;
+use crate::field::quoted;
 use crate::tree::Origin;
 
-/// What a `${…}` refers to.
+/// The target of a `${…}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reference {
     /// A variable of the environment.
@@ -16,7 +19,7 @@ pub(crate) enum Reference {
     File(PathBuf),
 }
 
-/// Fills in references. What it fills in is not looked at again.
+/// Fills in references, and counts the bytes that it has filled in.
 pub(crate) struct Expander<'a> {
     env: &'a dyn Fn(&str) -> Option<String>,
     base_dir: &'a Path,
@@ -24,12 +27,14 @@ pub(crate) struct Expander<'a> {
     left: usize,
 }
 
+/// Messages show these words instead of values from outside.
 const HIDDEN_ENV: &str = "value from the environment";
 const HIDDEN_FILE: &str = "value from a file";
 
 impl<'a> Expander<'a> {
-    /// The longest value from outside, and all of them together.
+    /// The longest value from outside, in bytes.
     const ONE_MAX: usize = 64 << 10;
+    /// All values from outside together, in bytes.
     const ALL_MAX: usize = 4 << 20;
 
     pub(crate) fn new(env: &'a dyn Fn(&str) -> Option<String>, base_dir: &'a Path) -> Self {
@@ -40,7 +45,8 @@ impl<'a> Expander<'a> {
         }
     }
 
-    /// The text with its references filled in, or why that is impossible. `$${` stands for `${`.
+    /// The text with its references filled in, or the reason why that is impossible. `$${` stands
+    /// for `${`.
     pub(crate) fn expand(&mut self, text: String) -> Result<(String, Origin), String> {
         if !text.contains("${") {
             return Ok((text, Origin::default()));
@@ -76,6 +82,7 @@ impl<'a> Expander<'a> {
         Ok((expanded, origin))
     }
 
+    /// The value of one reference, counted against the sum.
     fn fill(&mut self, inside: &str) -> Result<Filled, String> {
         let filled = match inside.strip_prefix("file:") {
             Some(path) => self.first_line(path)?,
@@ -84,10 +91,11 @@ impl<'a> Expander<'a> {
         self.left = self
             .left
             .checked_sub(filled.text.len())
-            .ok_or("values from outside are more than 4 MiB in all")?;
+            .ok_or("values from the environment and from files exceed 4 MiB in total")?;
         Ok(filled)
     }
 
+    /// The value of `NAME` or `NAME:-default`.
     fn variable(&self, inside: &str) -> Result<Filled, String> {
         let (name, default) = inside
             .split_once(":-")
@@ -105,7 +113,7 @@ impl<'a> Expander<'a> {
                 quoted(&format!("${{{inside}}}"))
             ));
         }
-        // As in a shell: an empty variable is as good as none where there is a default.
+        // As in a shell: where there is a default, it also replaces an empty variable.
         let value = (self.env)(name).filter(|value| !value.is_empty() || default.is_none());
         match (value, default) {
             (Some(value), _) if value.len() > Self::ONE_MAX => {
@@ -130,6 +138,7 @@ impl<'a> Expander<'a> {
         }
     }
 
+    /// The first line of a file, whose name is relative to the configuration's directory.
     fn first_line(&self, path: &str) -> Result<Filled, String> {
         let whole = self.base_dir.join(path);
         let line = read_first_line(&whole, Self::ONE_MAX);
@@ -142,14 +151,18 @@ impl<'a> Expander<'a> {
     }
 }
 
+/// The value of one reference.
 struct Filled {
     text: String,
+    /// The words for messages; `None` for a default, which is in the file anyway.
     hidden: Option<&'static str>,
+    /// Where the value came from; `None` for a default.
     reference: Option<Reference>,
 }
 
+/// The first line of a regular file, without its line end.
 fn read_first_line(path: &Path, length_max: usize) -> io::Result<String> {
-    // A pipe or a device could keep us waiting.
+    // Reading a pipe or a device could block for ever.
     if !std::fs::metadata(path)?.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }
@@ -165,6 +178,6 @@ fn read_first_line(path: &Path, length_max: usize) -> io::Result<String> {
         return Err(io::Error::other("its first line is longer than 64 KiB"));
     }
     let line = line.strip_suffix(b"\r").unwrap_or(line);
-    // The line stays out of the message.
+    // The line is not part of the message: it may be a secret.
     String::from_utf8(line.to_vec()).map_err(|_| io::Error::other("its first line is not UTF-8"))
 }

@@ -1,24 +1,24 @@
-//! Limits of other programs in our words.
+//! Import: limits of other programs converted to our format.
 
 mod envoy_ratelimit;
 
 use crate::{Mistakes, Source, load};
 
-/// What became of another program's configuration.
+/// The result of an import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
-    /// Ours.
+    /// The configuration in our format.
     pub yaml: String,
-    /// What is not the same, a sentence each.
+    /// The differences in behaviour, a sentence each.
     pub differences: Vec<String>,
 }
 
-/// The limits of a file for envoyproxy/ratelimit, or everything that is wrong with it.
+/// Converts a file for envoyproxy/ratelimit, or reports every mistake in it.
 pub fn envoy_ratelimit(source: &Source) -> Result<Imported, Mistakes> {
     let imported = crate::read(source, &|_| None, envoy_ratelimit::domain)?;
-    // What we say is ours must be.
+    // The result must be a configuration that we accept ourselves.
     let ours = Source {
-        name: format!("{}, in our words", source.name),
+        name: format!("{}, converted", source.name),
         text: imported.yaml.clone(),
         base_dir: source.base_dir.clone(),
     };

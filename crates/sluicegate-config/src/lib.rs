@@ -1,7 +1,9 @@
 //! Sluicegate's configuration: YAML in, every mistake named, typed values out.
 //!
-//! A file goes three steps: `raw` reads the YAML into a tree that knows its places, `expand` fills in what comes from
-//! the environment and from other files, and `lower` makes the typed [`Config`], noting every mistake on the way.
+//! A file goes three steps: `raw` reads the YAML into a tree in which every value knows its line,
+//! `tree` fills in the references to the environment and to other files, and `convert` makes the
+//! typed [`Config`]. No step stops at the first mistake: all of them are collected and reported
+//! together.
 //!
 //! ```
 //! use sluicegate_config::{Source, load};
@@ -16,66 +18,73 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod blot;
+mod convert;
 mod expand;
+mod field;
 pub mod import;
-mod item;
-mod lower;
 mod mistakes;
 mod raw;
+mod redact;
 mod schema;
 mod section;
 mod source;
+mod summary;
 mod tree;
 mod typed;
-mod words;
 
 pub use mistakes::{Mistake, Mistakes};
 pub use schema::schema;
 pub use source::Source;
+pub use summary::quota_in_words;
 pub use typed::*;
-pub use words::quota_in_words;
 
 use expand::Expander;
-use item::{Desk, Item};
-use tree::Notes;
+use field::{Field, ReadContext};
+use tree::MistakeLog;
 
-/// Reads a configuration, or tells everything that is wrong with it. `env` is asked for variables of the environment.
+/// Reads a configuration, or reports every mistake in it. `env` looks up variables of the
+/// environment.
 ///
 /// Files that the configuration names are not opened, except those in `${file:…}`.
 pub fn load(source: &Source, env: &dyn Fn(&str) -> Option<String>) -> Result<Config, Mistakes> {
-    read(source, env, lower::config)
+    read(source, env, convert::config)
 }
 
-/// The text of a configuration with what looks like a password as stars: for showing it.
+/// The text of a configuration with stars in place of everything that looks like a password.
 pub fn without_secrets(text: &str) -> String {
-    blot::blotted(text)
+    redact::redacted(text)
 }
 
-/// Reads a file in YAML as whatever it is.
+/// Reads a YAML file, and converts it with `convert`. The result is given out only when there was
+/// no mistake: converters put defaults in place of values that they could not read.
 fn read<T>(
     source: &Source,
     env: &dyn Fn(&str) -> Option<String>,
-    lower: impl FnOnce(&Item<'_>) -> Option<T>,
+    convert: impl FnOnce(&Field<'_>) -> Option<T>,
 ) -> Result<T, Mistakes> {
     if source.text.len() > Source::LENGTH_MAX {
         return Err(Mistakes::whole(&source.name, "is longer than 1 MiB"));
     }
-    let told = |list| Mistakes::new(&source.name, blot::blotted(&source.text), list);
-    let (raw, twice) = raw::parse(&source.text).map_err(|mistake| told(vec![mistake]))?;
-    let notes = Notes::new(twice.into_iter().collect());
-    let node = tree::grow(raw, "", &mut Expander::new(env, &source.base_dir), &notes);
-    let desk = Desk {
+    let report = |list| Mistakes::new(&source.name, redact::redacted(&source.text), list);
+    let (raw, duplicate) = raw::parse(&source.text).map_err(|mistake| report(vec![mistake]))?;
+    let mistakes = MistakeLog::new(duplicate.into_iter().collect());
+    let node = tree::expand(
+        raw,
+        "",
+        &mut Expander::new(env, &source.base_dir),
+        &mistakes,
+    );
+    let context = ReadContext {
         base_dir: &source.base_dir,
-        notes: &notes,
+        mistakes: &mistakes,
     };
-    let lowered = lower(&Item {
+    let converted = convert(&Field {
         path: String::new(),
         node: &node,
-        desk: &desk,
+        context: &context,
     });
-    match (lowered, notes.take()) {
-        (Some(lowered), mistakes) if mistakes.is_empty() => Ok(lowered),
-        (_, mistakes) => Err(told(mistakes)),
+    match (converted, mistakes.take()) {
+        (Some(converted), mistakes) if mistakes.is_empty() => Ok(converted),
+        (_, mistakes) => Err(report(mistakes)),
     }
 }

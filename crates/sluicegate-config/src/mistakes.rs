@@ -1,4 +1,7 @@
-//! Everything that is wrong with a configuration, each with its place.
+//! Mistakes in a configuration, each with its position in the text.
+//!
+//! They are written in two ways: one line each for logs and scripts, and with the line of the file
+//! underlined for people at a terminal.
 
 use std::error::Error;
 use std::fmt;
@@ -6,27 +9,31 @@ use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
-/// Where something stands in the text.
+/// A position in the text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct At {
-    /// From 1.
+pub(crate) struct Position {
+    /// The line, from 1.
     pub(crate) line: u64,
-    /// In characters, from 1.
+    /// The column in characters, from 1.
     pub(crate) column: u64,
-    /// In bytes of the whole text.
+    /// Start and end in bytes of the whole text.
     pub(crate) span: (usize, usize),
 }
 
-/// One thing that is wrong.
+/// One mistake: the place, the fact and the way out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    at: Option<At>,
+    at: Option<Position>,
     path: String,
     message: String,
 }
 
 impl Mistake {
-    pub(crate) fn new(at: Option<At>, path: impl Into<String>, message: impl Into<String>) -> Self {
+    pub(crate) fn new(
+        at: Option<Position>,
+        path: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
         Self {
             at,
             path: path.into(),
@@ -34,23 +41,23 @@ impl Mistake {
         }
     }
 
-    /// The value, such as `limits[2].burst`; empty when the text as a whole is meant.
+    /// The path of the value, such as `limits[2].burst`; empty for the text as a whole.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// What was expected, and what was found.
+    /// The value that was expected, and the one that was found.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// Line and column, from 1; `None` when the text as a whole is meant.
+    /// Line and column, from 1; `None` for the text as a whole.
     pub fn place(&self) -> Option<(u64, u64)> {
         self.at.as_ref().map(|at| (at.line, at.column))
     }
 }
 
-/// `limits[2].burst: must be at least 1 (got 0)`
+/// Written as `limits[2].burst: must be at least 1 (got 0)`.
 impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.path.as_str() {
@@ -60,13 +67,14 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// Everything that is wrong with a configuration, in the order of the text; never empty.
+/// Every mistake in a configuration, in the order of the text; never empty.
 ///
-/// No message holds a value that came from the environment or from another file.
+/// No message contains a value that came from the environment or from another file: they may be
+/// secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistakes {
     source_name: String,
-    /// Passwords in it are blotted out.
+    /// The text with its passwords redacted.
     source_text: String,
     list: Vec<Mistake>,
 }
@@ -82,7 +90,7 @@ impl Mistakes {
         }
     }
 
-    /// One mistake that is about the text as a whole.
+    /// One mistake about the text as a whole.
     pub(crate) fn whole(source_name: &str, message: impl Into<String>) -> Self {
         Self::new(
             source_name,
@@ -91,14 +99,14 @@ impl Mistakes {
         )
     }
 
-    /// Each of them.
+    /// Each mistake, in the order of the text.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Mistake> {
         self.list.iter()
     }
 
-    /// Each of them under the line it is in, and how many there are; with colours for a terminal.
+    /// Each mistake under the line it is in, and their number; with colours for a terminal.
     pub fn render(&self, color: bool) -> String {
-        /// More than anybody reads at once.
+        /// More are counted but not shown: nobody reads so many at once.
         const SHOWN_MAX: usize = 100;
         let renderer = if color {
             Renderer::styled()
@@ -127,7 +135,7 @@ impl Mistakes {
             .as_ref()
             .and_then(|at| Some((at, self.line_of(at)?)))
         else {
-            let title = Level::ERROR.primary_title(self.told(mistake));
+            let title = Level::ERROR.primary_title(self.located(mistake));
             return renderer.render(&[Group::with_title(title)]);
         };
         let text = &self.source_text[line.clone()];
@@ -143,16 +151,18 @@ impl Mistakes {
             .element(snippet)])
     }
 
+    /// The mistake with its position:
     /// `sluicegate.yaml:12:7: limits[2].burst: must be at least 1 (got 0)`
-    fn told(&self, mistake: &Mistake) -> String {
+    fn located(&self, mistake: &Mistake) -> String {
         match mistake.place() {
             Some((line, column)) => format!("{}:{line}:{column}: {mistake}", self.source_name),
             None => format!("{}: {mistake}", self.source_name),
         }
     }
 
-    /// The line that a place begins in, without its end; `None` when it is too long to be shown.
-    fn line_of(&self, at: &At) -> Option<Range<usize>> {
+    /// The line in which a position begins, without its line end; `None` when it is too long to be
+    /// shown.
+    fn line_of(&self, at: &Position) -> Option<Range<usize>> {
         const LENGTH_MAX: usize = 400;
         let before = self.source_text.get(..at.span.0)?;
         let start = before.rfind('\n').map_or(0, |end| end + 1);
@@ -160,7 +170,8 @@ impl Mistakes {
             .find(['\n', '\r'])
             .unwrap_or(self.source_text.len() - at.span.0);
         let end = at.span.0 + length;
-        // The end of a span could be within a character if the text is not what was read; then nothing is underlined.
+        // Redaction keeps every byte offset. Should it ever not, the line is left out instead of
+        // cut within a character.
         let is_sound = self
             .source_text
             .is_char_boundary(at.span.1.clamp(at.span.0, end));
@@ -173,7 +184,7 @@ impl fmt::Display for Mistakes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, mistake) in self.list.iter().enumerate() {
             let end = if number == 0 { "" } else { "\n" };
-            write!(f, "{end}{}", self.told(mistake))?;
+            write!(f, "{end}{}", self.located(mistake))?;
         }
         Ok(())
     }

@@ -1,4 +1,7 @@
-//! The file as written: a tree in which everything knows its place.
+//! The file as written: a tree of YAML values in which each knows its position.
+//!
+//! Values are not interpreted here, and keys are not known. The bounds on size and nesting keep a
+//! hostile file from taking more time or memory than an honest one.
 
 use std::fmt;
 
@@ -6,42 +9,52 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::options::{DuplicateKeyPolicy, NonFiniteFloatPolicy};
 use serde_saphyr::{Error, Location, MessageFormatter, Spanned, UserMessageFormatter};
 
-use crate::item::quoted;
-use crate::mistakes::{At, Mistake};
+use crate::field::quoted;
+use crate::mistakes::{Mistake, Position};
 
-/// A node of the tree.
+/// A value and its position.
 pub(crate) type Raw = Spanned<RawValue>;
 
-/// What a node is.
+/// A YAML value. Numbers keep the kind that YAML gives them, so that messages can show them as
+/// written.
 #[derive(Debug)]
 pub(crate) enum RawValue {
-    Nothing,
-    Switch(bool),
+    /// A key without a value.
+    Null,
+    /// `true` or `false`; `yes` and `on` are text.
+    Bool(bool),
+    /// A whole number from 0.
     Whole(u64),
+    /// A whole number below 0.
     Negative(i64),
+    /// Any other number, also infinite ones and NaN: they are refused where they are read.
     Fraction(f64),
     Text(String),
     List(Vec<Raw>),
+    /// Keys and values, in the order of the file.
     Section(Vec<(Spanned<String>, Raw)>),
 }
 
-/// Reads the text. What YAML itself forbids ends the reading; a key that stands there twice does not.
+/// Reads the text. Invalid YAML ends the reading. A key that occurs twice is noted, and the text is
+/// read again with the first of the two, so that other mistakes are found as well.
 pub(crate) fn parse(text: &str) -> Result<(Raw, Option<Mistake>), Mistake> {
-    let once = serde_saphyr::from_str_with_options::<Raw>(text, options(DuplicateKeyPolicy::Error));
-    match once {
+    let strict =
+        serde_saphyr::from_str_with_options::<Raw>(text, options(DuplicateKeyPolicy::Error));
+    match strict {
         Ok(tree) => Ok((tree, None)),
         Err(error @ Error::DuplicateMappingKey { .. }) => {
-            let twice = mistake(&error);
+            let duplicate = mistake(&error);
             let tree =
                 serde_saphyr::from_str_with_options(text, options(DuplicateKeyPolicy::FirstWins));
-            tree.map(|tree| (tree, Some(twice)))
+            tree.map(|tree| (tree, Some(duplicate)))
                 .map_err(|error| mistake(&error))
         }
         Err(error) => Err(mistake(&error)),
     }
 }
 
-/// Bounds that no honest configuration comes near, and that keep aliases of aliases small.
+/// Bounds that no honest configuration comes near. Those on aliases keep a few lines from expanding
+/// to gigabytes.
 fn options(duplicate_keys: DuplicateKeyPolicy) -> serde_saphyr::Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
@@ -64,29 +77,32 @@ fn options(duplicate_keys: DuplicateKeyPolicy) -> serde_saphyr::Options {
     }
 }
 
+/// The parser's error as a mistake at its position.
 fn mistake(error: &Error) -> Mistake {
-    let at = error.location().map(|location| At::from(&location));
+    let at = error.location().map(|location| Position::from(&location));
     Mistake::new(at, "", message(error))
 }
 
+/// The parser's error in our words, where its own would puzzle a reader of configurations.
 fn message(error: &Error) -> String {
     match error {
         Error::AliasError { error, .. } => message(error),
         Error::DuplicateMappingKey { key: Some(key), .. } => {
-            format!("the key {} stands there twice", quoted(key))
+            format!("the key {} occurs twice", quoted(key))
         }
-        Error::Budget { .. } => "has more, or deeper, than a configuration can have".to_owned(),
+        Error::Budget { .. } => "is too large or too deeply nested for a configuration".to_owned(),
         Error::AliasReplayLimitExceeded { .. } | Error::AliasReplayStackDepthExceeded { .. } => {
-            "has aliases that stand for too much".to_owned()
+            "has aliases that expand to too much".to_owned()
         }
         Error::RecursiveReferencesRequireWeakTypes { .. } => {
-            "has an alias that stands for itself".to_owned()
+            "has an alias that contains itself".to_owned()
         }
         error => visible(&UserMessageFormatter.format_message(error)),
     }
 }
 
-/// The text with line ends and other controls as escapes.
+/// The text with escapes in place of line ends and other control characters, which could change a
+/// terminal.
 fn visible(text: &str) -> String {
     let shown = |letter: char| match letter.is_control() {
         true => letter.escape_debug().to_string(),
@@ -95,7 +111,9 @@ fn visible(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
-impl From<&Location> for At {
+/// A position that the parser does not know lies beyond every text, so that no line is shown for
+/// it.
+impl From<&Location> for Position {
     fn from(location: &Location) -> Self {
         let start = location
             .span()
@@ -120,6 +138,7 @@ impl<'de> Deserialize<'de> for RawValue {
     }
 }
 
+/// Accepts every kind of YAML value.
 struct RawVisitor;
 
 impl<'de> Visitor<'de> for RawVisitor {
@@ -130,15 +149,15 @@ impl<'de> Visitor<'de> for RawVisitor {
     }
 
     fn visit_unit<E: de::Error>(self) -> Result<RawValue, E> {
-        Ok(RawValue::Nothing)
+        Ok(RawValue::Null)
     }
 
     fn visit_none<E: de::Error>(self) -> Result<RawValue, E> {
-        Ok(RawValue::Nothing)
+        Ok(RawValue::Null)
     }
 
     fn visit_bool<E: de::Error>(self, value: bool) -> Result<RawValue, E> {
-        Ok(RawValue::Switch(value))
+        Ok(RawValue::Bool(value))
     }
 
     fn visit_u64<E: de::Error>(self, value: u64) -> Result<RawValue, E> {

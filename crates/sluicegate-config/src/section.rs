@@ -1,169 +1,179 @@
-//! Reading a section: the keys that are known, and a word about those that are not.
+//! Reading a section: every key that is asked for is known, and every other key is a mistake.
+//!
+//! There is no list of keys besides the code that reads them, so the two cannot differ. A test
+//! holds the JSON Schema to the same keys.
 
-use crate::item::{Item, quoted};
+use crate::field::{Field, quoted};
 use crate::mistakes::Mistake;
-use crate::tree::{Entry, Value, below};
+use crate::tree::{Entry, Value, child_path};
 
 /// A section that is being read.
 #[derive(Debug)]
 pub(crate) struct Section<'a> {
-    item: Item<'a>,
+    /// The section itself, for its path and position.
+    field: Field<'a>,
+    /// Its keys and values, in the order of the file.
     entries: &'a [Entry],
-    /// Every key that was asked for.
+    /// Every key that was asked for so far.
     known: Vec<&'static str>,
 }
 
 impl<'a> Section<'a> {
-    pub(crate) fn new(item: Item<'a>, entries: &'a [Entry]) -> Self {
+    pub(crate) fn new(field: Field<'a>, entries: &'a [Entry]) -> Self {
         Self {
-            item,
+            field,
             entries,
             known: Vec::new(),
         }
     }
 
-    /// The value of a key; `None` when it is not there.
+    /// The value of a key; `None` when the key is absent.
     ///
-    /// A key without a value is a mistake, except where a section is expected: see [`Section::sub`].
-    pub(crate) fn get(&mut self, key: &'static str) -> Option<Item<'a>> {
-        let found = self.sub(key)?;
-        if matches!(found.node.value, Value::Nothing) {
+    /// A key without a value is a mistake, except where a section is expected: see
+    /// [`Section::subsection`].
+    pub(crate) fn get(&mut self, key: &'static str) -> Option<Field<'a>> {
+        let found = self.subsection(key)?;
+        if matches!(found.node.value, Value::Null) {
             found.note("has no value; leave the key out");
             return None;
         }
         Some(found)
     }
 
-    /// What a key says, or what holds without it. What cannot be read has been noted, and the default stands in for it.
+    /// The value of a key, or the default when it is absent. A value that cannot be read has been
+    /// noted, and the default takes its place.
     pub(crate) fn read<T>(
         &mut self,
         key: &'static str,
         default: T,
-        read: impl FnOnce(&Item<'a>) -> Option<T>,
+        read: impl FnOnce(&Field<'a>) -> Option<T>,
     ) -> T {
         self.get(key)
-            .and_then(|item| read(&item))
+            .and_then(|field| read(&field))
             .unwrap_or(default)
     }
 
-    /// The same for a key that may be left out.
+    /// The value of a key that may be absent.
     pub(crate) fn optional<T>(
         &mut self,
         key: &'static str,
-        read: impl FnOnce(&Item<'a>) -> Option<T>,
+        read: impl FnOnce(&Field<'a>) -> Option<T>,
     ) -> Option<T> {
-        self.get(key).and_then(|item| read(&item))
+        self.get(key).and_then(|field| read(&field))
     }
 
-    /// The same for text in which an empty one means that there is none.
+    /// The text of a key that may be absent; empty text counts as absent, as it may come from an
+    /// empty variable.
     pub(crate) fn text_or_none(&mut self, key: &'static str) -> Option<String> {
-        self.optional(key, |item| item.any_text())
+        self.optional(key, |field| field.any_text())
             .filter(|text| !text.is_empty())
             .map(str::to_owned)
     }
 
-    /// The same for a list, which may be one value without its brackets.
+    /// The values of a list, which may be one value without its brackets.
     pub(crate) fn all<T>(
         &mut self,
         key: &'static str,
-        read: impl FnMut(&Item<'a>) -> Option<T>,
+        read: impl FnMut(&Field<'a>) -> Option<T>,
     ) -> Vec<T> {
-        let items = self
+        let fields = self
             .get(key)
-            .map(|item| item.one_or_more())
+            .map(|field| field.one_or_more())
             .unwrap_or_default();
-        items.iter().filter_map(read).collect()
+        fields.iter().filter_map(read).collect()
     }
 
-    /// The section of a key, which may stand there without a value.
-    pub(crate) fn sub(&mut self, key: &'static str) -> Option<Item<'a>> {
+    /// The section below a key; the key may be without a value.
+    pub(crate) fn subsection(&mut self, key: &'static str) -> Option<Field<'a>> {
         self.known.push(key);
         let entry = self.entries.iter().find(|entry| entry.key == key)?;
-        Some(Item {
-            path: below(&self.item.path, key),
+        Some(Field {
+            path: child_path(&self.field.path, key),
             node: &entry.node,
-            desk: self.item.desk,
+            context: self.field.context,
         })
     }
 
-    /// The value of a key that must be there; `what` says what it is.
-    pub(crate) fn need(&mut self, key: &'static str, what: &str) -> Option<Item<'a>> {
-        self.tell_if_missing(key, what);
+    /// The value of a key that must be present; `what` is a hint what to write.
+    pub(crate) fn need(&mut self, key: &'static str, what: &str) -> Option<Field<'a>> {
+        self.note_if_missing(key, what);
         self.get(key)
     }
 
-    /// The same for a section.
-    pub(crate) fn need_sub(&mut self, key: &'static str, what: &str) -> Option<Item<'a>> {
-        self.tell_if_missing(key, what);
-        self.sub(key)
+    /// The section below a key that must be present.
+    pub(crate) fn need_subsection(&mut self, key: &'static str, what: &str) -> Option<Field<'a>> {
+        self.note_if_missing(key, what);
+        self.subsection(key)
     }
 
-    fn tell_if_missing(&self, key: &'static str, what: &str) {
+    /// Notes that a key is missing, at the position of its section.
+    fn note_if_missing(&self, key: &'static str, what: &str) {
         if !self.has(key) {
-            let at = Some(self.item.node.at.clone());
+            let at = Some(self.field.node.at.clone());
             self.note(Mistake::new(
                 at,
-                below(&self.item.path, key),
+                child_path(&self.field.path, key),
                 format!("is missing: {what}"),
             ));
         }
     }
 
-    /// Whether a key is there.
+    /// Returns true when a key is present. Does not make it known.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.entries.iter().any(|entry| entry.key == key)
     }
 
-    /// Which of these keys are there.
-    pub(crate) fn among(&self, keys: &[&'static str]) -> Vec<&'static str> {
+    /// The keys among these that are present.
+    pub(crate) fn present(&self, keys: &[&'static str]) -> Vec<&'static str> {
         keys.iter().copied().filter(|key| self.has(key)).collect()
     }
 
-    /// The first of these keys that is there, or the section itself.
-    pub(crate) fn first_of(&self, keys: &[&'static str]) -> Item<'a> {
+    /// The value of the first of these keys that is present, or the section itself: the position of
+    /// a mistake about several keys.
+    pub(crate) fn first_of(&self, keys: &[&'static str]) -> Field<'a> {
         let find = |key: &&str| self.entries.iter().find(|entry| entry.key == **key);
         match keys.iter().find_map(find) {
-            Some(entry) => Item {
-                path: below(&self.item.path, &entry.key),
+            Some(entry) => Field {
+                path: child_path(&self.field.path, &entry.key),
                 node: &entry.node,
-                desk: self.item.desk,
+                context: self.field.context,
             },
-            None => self.item.clone(),
+            None => self.field.clone(),
         }
     }
 
-    /// The section as a value.
-    pub(crate) fn item(&self) -> &Item<'a> {
-        &self.item
+    /// The section as a field.
+    pub(crate) fn field(&self) -> &Field<'a> {
+        &self.field
     }
 
-    /// Notes that a key is there and must not be.
+    /// Notes a mistake at a key that must not be present beside others.
     pub(crate) fn refuse(&mut self, key: &'static str, message: &str) {
         self.known.push(key);
         if let Some(entry) = self.entries.iter().find(|entry| entry.key == key) {
             self.note(Mistake::new(
                 Some(entry.at.clone()),
-                below(&self.item.path, key),
+                child_path(&self.field.path, key),
                 message,
             ));
         }
     }
 
-    /// Notes every key that nobody asked for, with the known key that is most like it.
-    pub(crate) fn tell_unknown_keys(&self) {
-        /// Looking for the key that was meant takes a while; nobody misspells this many.
+    /// Notes every key that was not asked for, with the known key that is most similar.
+    pub(crate) fn note_unknown_keys(&self) {
+        /// Searching a similar key takes time, and a hostile file may have many unknown ones.
         const GUESSES_MAX: usize = 50;
         let unknown = self
             .entries
             .iter()
             .filter(|entry| !self.known.contains(&entry.key.as_str()));
         for (number, entry) in unknown.enumerate() {
-            let meant = if number < GUESSES_MAX {
+            let similar = if number < GUESSES_MAX {
                 nearest(&entry.key, &self.known)
             } else {
                 None
             };
-            let message = match meant {
+            let message = match similar {
                 Some(known) => format!(
                     "unknown key `{}`, did you mean `{known}`?",
                     plain(&entry.key)
@@ -176,34 +186,39 @@ impl<'a> Section<'a> {
             };
             self.note(Mistake::new(
                 Some(entry.at.clone()),
-                self.item.path.as_str(),
+                self.field.path.as_str(),
                 message,
             ));
         }
     }
 
     fn note(&self, mistake: Mistake) {
-        self.item.desk.notes.borrow_mut().push(mistake);
+        self.field.context.mistakes.borrow_mut().push(mistake);
     }
 }
 
+/// The key as text for a message, cut and escaped, without quotes.
 fn plain(key: &str) -> String {
     quoted(key).trim_matches('"').to_owned()
 }
 
-/// The known key that takes the fewest changes, if they are few.
+/// The known key that takes the fewest changes, if they are at most a third of its letters.
 fn nearest(key: &str, known: &[&'static str]) -> Option<&'static str> {
+    /// The time grows with the product of the lengths.
     const KEY_MAX: usize = 40;
     if key.len() > KEY_MAX {
         return None;
     }
+    // `Max-Connections` is one change away from `max_connections`, not five.
     let lower = key.to_ascii_lowercase().replace('-', "_");
     let changes = known.iter().map(|known| (changes(&lower, known), *known));
     let (fewest, nearest) = changes.min()?;
     (fewest <= nearest.len().max(key.len()) / 3).then_some(nearest)
 }
 
-/// Letters to put in, leave out, replace or swap with their neighbour until one text is the other.
+/// The edit distance of two texts: letters to insert, delete, replace or swap with their neighbour
+/// (Damerau–Levenshtein with adjacent swaps). `rows[i][j]` is the distance of the first `i` letters
+/// of one and the first `j` of the other.
 fn changes(one: &str, other: &str) -> usize {
     let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
     let mut rows = vec![vec![0; other.len() + 1]; one.len() + 1];

@@ -1,4 +1,4 @@
-//! A configuration as text, and where it came from.
+//! A configuration as text, and where it came from: a file, or the built-in default.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,16 +9,16 @@ use crate::mistakes::Mistakes;
 /// A configuration as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// What messages call it, such as the name of the file.
+    /// The name that messages use, such as that of the file.
     pub name: String,
     /// The YAML.
     pub text: String,
-    /// Where relative file names begin.
+    /// The directory that relative file names start from.
     pub base_dir: PathBuf,
 }
 
 impl Source {
-    /// The longest text that is read.
+    /// The longest text that is read, in bytes.
     pub(crate) const LENGTH_MAX: usize = 1 << 20;
 
     /// Reads a file; names in it are relative to the directory it is in.
@@ -35,7 +35,8 @@ impl Source {
         })
     }
 
-    /// What runs without a file: the proxy at 127.0.0.1:8080 in front of an echo, ten requests a second for each client.
+    /// The configuration that runs without a file: the proxy at 127.0.0.1:8080 in front of an echo,
+    /// ten requests a second for each client.
     pub fn embedded() -> Self {
         Self {
             name: "built-in default".to_owned(),
@@ -45,7 +46,8 @@ impl Source {
     }
 }
 
-/// One byte more than is accepted, so that a longer text is noticed and not read to its end.
+/// Reads at most one byte more than is accepted, so that a longer file is noticed without being
+/// read to its end.
 fn read_text(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
     File::open(path)?

@@ -1,34 +1,45 @@
-//! The file with its references to the environment and to other files filled in.
+//! The tree of values with its references to the environment and to other files filled in.
+//!
+//! The same shape as `raw`, but every value also knows its origin: values from outside may be
+//! secrets and stay out of messages, and numbers from outside are text.
 
 use std::cell::RefCell;
 
 use serde_saphyr::Spanned;
 
 use crate::expand::{Expander, Reference};
-use crate::mistakes::{At, Mistake};
+use crate::mistakes::{Mistake, Position};
 use crate::raw::{Raw, RawValue};
 
-/// A value and what is known about it.
+/// A value with its position and origin.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) value: Value,
-    pub(crate) at: At,
-    /// Where it came from.
+    pub(crate) at: Position,
+    /// The origin of the value.
     pub(crate) origin: Origin,
 }
 
-/// What a node is.
+/// A value after expansion.
 #[derive(Debug)]
 pub(crate) enum Value {
-    Nothing,
-    Switch(bool),
+    /// A key without a value.
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A whole number from 0.
     Whole(u64),
+    /// A whole number below 0.
     Negative(i64),
+    /// Any other number, also infinite ones and NaN.
     Fraction(f64),
+    /// Text, with its references filled in.
     Text(String),
+    /// Values in order.
     List(Vec<Node>),
+    /// Keys and values, in the order of the file.
     Section(Vec<Entry>),
-    /// What could not be read, and has been told of.
+    /// A value that could not be read; its mistake has been noted.
     Broken,
 }
 
@@ -36,31 +47,36 @@ pub(crate) enum Value {
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) key: String,
-    pub(crate) at: At,
+    pub(crate) at: Position,
     pub(crate) node: Node,
 }
 
-/// Where a value came from.
+/// The origin of a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Origin {
-    /// Whether there was a `${…}` in it: then numbers may stand there as text.
+    /// True when the value contained a `${…}`: then a number may come as text.
     pub(crate) expanded: bool,
-    /// What messages say instead of the value, when it came from outside.
+    /// The words that messages use instead of a value from outside.
     pub(crate) hidden: Option<&'static str>,
-    /// The reference, when it was the whole value.
+    /// The reference, when it was the whole value. Passwords must be given like this.
     pub(crate) whole: Option<Reference>,
 }
 
-/// Mistakes so far.
-pub(crate) type Notes = RefCell<Vec<Mistake>>;
+/// The mistakes noted so far, shared by all readers.
+pub(crate) type MistakeLog = RefCell<Vec<Mistake>>;
 
-/// Fills in every reference; one that leads nowhere is a mistake at its place.
-pub(crate) fn grow(raw: Raw, path: &str, expander: &mut Expander<'_>, notes: &Notes) -> Node {
-    let at = At::from(&raw.referenced);
+/// Fills in every reference; one that cannot be followed is a mistake at its position.
+pub(crate) fn expand(
+    raw: Raw,
+    path: &str,
+    expander: &mut Expander<'_>,
+    mistakes: &MistakeLog,
+) -> Node {
+    let at = Position::from(&raw.referenced);
     let mut origin = Origin::default();
     let value = match raw.value {
-        RawValue::Nothing => Value::Nothing,
-        RawValue::Switch(on) => Value::Switch(on),
+        RawValue::Null => Value::Null,
+        RawValue::Bool(on) => Value::Bool(on),
         RawValue::Whole(number) => Value::Whole(number),
         RawValue::Negative(number) => Value::Negative(number),
         RawValue::Fraction(number) => Value::Fraction(number),
@@ -70,7 +86,7 @@ pub(crate) fn grow(raw: Raw, path: &str, expander: &mut Expander<'_>, notes: &No
                 Value::Text(text)
             }
             Err(why) => {
-                notes
+                mistakes
                     .borrow_mut()
                     .push(Mistake::new(Some(at.clone()), path, why));
                 Value::Broken
@@ -80,15 +96,17 @@ pub(crate) fn grow(raw: Raw, path: &str, expander: &mut Expander<'_>, notes: &No
             let numbered = items.into_iter().enumerate();
             Value::List(
                 numbered
-                    .map(|(index, item)| grow(item, &format!("{path}[{index}]"), expander, notes))
+                    .map(|(index, item)| {
+                        expand(item, &format!("{path}[{index}]"), expander, mistakes)
+                    })
                     .collect(),
             )
         }
         RawValue::Section(entries) => {
             let grown = |(key, node): (Spanned<String>, Raw)| {
-                let node = grow(node, &below(path, &key.value), expander, notes);
+                let node = expand(node, &child_path(path, &key.value), expander, mistakes);
                 Entry {
-                    at: At::from(&key.referenced),
+                    at: Position::from(&key.referenced),
                     key: key.value,
                     node,
                 }
@@ -99,17 +117,17 @@ pub(crate) fn grow(raw: Raw, path: &str, expander: &mut Expander<'_>, notes: &No
     Node { value, at, origin }
 }
 
-/// The path of a key in a section.
-pub(crate) fn below(path: &str, key: &str) -> String {
-    // A key is anything at all until somebody has looked at it.
+/// The path of a key in a section: `store.redis`; odd keys in quotes.
+pub(crate) fn child_path(path: &str, key: &str) -> String {
+    // Unknown keys can be any text, also with line ends.
     let is_plain = !key.is_empty()
         && key
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
     match (path, is_plain) {
         ("", true) => key.to_owned(),
-        ("", false) => crate::item::quoted(key),
+        ("", false) => crate::field::quoted(key),
         (path, true) => format!("{path}.{key}"),
-        (path, false) => format!("{path}.{}", crate::item::quoted(key)),
+        (path, false) => format!("{path}.{}", crate::field::quoted(key)),
     }
 }

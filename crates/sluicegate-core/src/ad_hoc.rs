@@ -1,9 +1,13 @@
 //! Quotas that come with the request instead of the configuration.
+//!
+//! A policy has a hidden limit for each purpose, so that such charges go the same way as all
+//! others.
 
 use crate::limit::{KeyPart, Limit};
 use crate::quota::Quota;
 
-/// What a quota that comes with a request is for. Each purpose has counters of its own, apart from those of every limit.
+/// The purpose of a quota that comes with a request. Each purpose has counters of its own, apart
+/// from those of every limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdHoc {
     /// A caller that names key and quota in each request.
@@ -16,7 +20,8 @@ impl AdHoc {
     /// Every purpose, in the order of their numbers.
     pub const ALL: [Self; 2] = [Self::Throttle, Self::Override];
 
-    /// Begins with a sign that the name of a configured limit cannot have.
+    /// The name of the hidden limit. It begins with a character that the name of a configured limit
+    /// cannot have.
     const fn name(self) -> &'static str {
         match self {
             Self::Throttle => "!throttle",
@@ -24,19 +29,19 @@ impl AdHoc {
         }
     }
 
-    /// A limit that stands for this purpose.
+    /// The hidden limit of this purpose. Its quota is never used: every charge brings its own.
     pub(crate) fn limit(self) -> Limit {
         Limit::new(self.name(), Quota::per_second(1)).key([KeyPart::Descriptor("key".to_owned())])
     }
 }
 
 impl Limit {
-    /// Whether it stands for quotas that come with the request.
+    /// Returns true when the limit stands for quotas that come with the request.
     pub fn is_ad_hoc(&self) -> bool {
         self.ad_hoc().is_some()
     }
 
-    /// What the quotas that it stands for are for.
+    /// The purpose of the quotas that the limit stands for; `None` for a configured limit.
     pub fn ad_hoc(&self) -> Option<AdHoc> {
         AdHoc::ALL
             .into_iter()

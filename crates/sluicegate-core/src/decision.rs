@@ -1,4 +1,4 @@
-//! What was decided: one outcome per charge, and what they mean together.
+//! The decision on a request: one outcome per charge, and their consequence together.
 
 use std::sync::Arc;
 
@@ -9,6 +9,18 @@ use crate::quota::Quota;
 use crate::time::Nanos;
 
 /// The answer to one charge.
+///
+/// ```
+/// use sluicegate_core::{Nanos, Outcome};
+///
+/// let denied = Outcome::Denied {
+///     remaining: 0,
+///     retry_after: Nanos::SECOND,
+///     reset_after: Nanos::from_secs(3),
+/// };
+/// assert!(!denied.is_allowed());
+/// assert_eq!(denied.retry_after(), Some(Nanos::SECOND));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The units were taken.
@@ -18,7 +30,8 @@ pub enum Outcome {
         /// The time until the counter is full again, counting the units just taken.
         reset_after: Nanos,
     },
-    /// The units were not taken; the same charge passes after `retry_after` and not a nanosecond earlier.
+    /// The units were not taken; the same charge passes after `retry_after` and not a nanosecond
+    /// earlier.
     Denied {
         /// Units left; fewer than the charge asked for.
         remaining: u64,
@@ -37,7 +50,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Whether the units were taken.
+    /// Returns true when the units were taken.
     pub const fn is_allowed(&self) -> bool {
         matches!(self, Self::Allowed { .. })
     }
@@ -73,7 +86,7 @@ impl Outcome {
 /// One charge of a decision and its outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitOutcome {
-    /// The place of the limit in its policy.
+    /// The index of the limit in its policy.
     pub limit_index: usize,
     /// The quota that was enforced, after factor or override.
     pub quota: Quota,
@@ -83,14 +96,42 @@ pub struct LimitOutcome {
     pub enforced: bool,
 }
 
-/// All outcomes of a request: either every charge was taken or none was.
+/// All outcomes of a request: either every enforced charge was taken or none was.
 ///
 /// A decision has one entry per charge, in the order of the charges. An entry is `None` where the
 /// charge went unchecked: the store was away and the limit's failure policy let it pass.
+///
+/// ```
+/// use std::sync::Arc;
+/// use sluicegate_core::{Decision, Limit, LimitOutcome, List, Nanos, Outcome, Policy, Quota};
+///
+/// let quota = Quota::per_second(10);
+/// let policy = Arc::new(Policy::new([Limit::new("all", quota)])?);
+/// let outcome = Outcome::Denied {
+///     remaining: 0,
+///     retry_after: Nanos::from_millis(100),
+///     reset_after: Nanos::SECOND,
+/// };
+/// let charged = LimitOutcome {
+///     limit_index: 0,
+///     quota: quota.into(),
+///     outcome,
+///     enforced: true,
+/// };
+/// let decision = Decision::new(policy, List::One(Some(charged)));
+/// assert!(!decision.is_allowed());
+/// assert_eq!(decision.retry_after(), Some(Nanos::from_millis(100)));
+/// let (limit, _) = decision.tightest().expect("one limit is enforced");
+/// assert_eq!(limit.name, "all");
+/// # Ok::<(), sluicegate_core::PolicyErrors>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Decision {
+    /// The policy that the outcomes index: it may be replaced while the decision is written out.
     policy: Arc<Policy>,
+    /// One per charge, in the order of the charges.
     entries: List<Option<LimitOutcome>>,
+    /// Decided without the store, at least in part.
     degraded: bool,
 }
 
@@ -104,7 +145,7 @@ impl Decision {
         }
     }
 
-    /// The same outcomes, decided without the store.
+    /// Marks the outcomes as decided without the store.
     #[must_use]
     pub fn degraded(self) -> Self {
         Self {
@@ -113,7 +154,7 @@ impl Decision {
         }
     }
 
-    /// The outcomes of two stages of one request under one policy.
+    /// Joins the outcomes of two stages of one request under one policy.
     #[must_use]
     pub fn and(mut self, later: &Self) -> Self {
         self.entries.extend(&later.entries);
@@ -123,8 +164,8 @@ impl Decision {
         }
     }
 
-    /// Whether this replica decided on its own because the store is or was away. Limits that went unchecked have no
-    /// outcome.
+    /// Returns true when this replica decided on its own because the store is or was away. Limits
+    /// that went unchecked have no outcome.
     pub fn is_degraded(&self) -> bool {
         self.degraded
     }
@@ -142,7 +183,7 @@ impl Decision {
             .map(|outcome| (self.policy.limit_at(outcome.limit_index), outcome))
     }
 
-    /// Whether the request may go on: no enforced limit denied it.
+    /// Returns true when the request may go on: no enforced limit denied it.
     pub fn is_allowed(&self) -> bool {
         self.denials().next().is_none()
     }
@@ -153,7 +194,8 @@ impl Decision {
             .filter(|(_, charged)| charged.enforced && !charged.outcome.is_allowed())
     }
 
-    /// The enforced limit to tell the caller about: the denial with the longest wait, else the one with least left.
+    /// The enforced limit that response headers describe: the denial with the longest wait, else
+    /// the limit with the fewest units left.
     pub fn tightest(&self) -> Option<(&Limit, &LimitOutcome)> {
         let longest_wait = |(_, charged): &(&Limit, &LimitOutcome)| wait(&charged.outcome);
         self.denials().max_by_key(longest_wait).or_else(|| {
@@ -168,7 +210,8 @@ impl Decision {
         })
     }
 
-    /// The wait after which every denied charge passes: zero when allowed, `None` when no wait helps.
+    /// The wait after which every denied charge passes: zero when allowed, `None` when no wait
+    /// helps.
     pub fn retry_after(&self) -> Option<Nanos> {
         self.denials()
             .map(|(_, charged)| charged.outcome.retry_after())
@@ -178,7 +221,7 @@ impl Decision {
     }
 }
 
-/// For comparing denials: no wait that helps counts as the longest.
+/// The wait of a denial, for comparing: a charge that no wait helps counts as the longest.
 fn wait(outcome: &Outcome) -> Nanos {
     outcome.retry_after().unwrap_or(Nanos::MAX)
 }

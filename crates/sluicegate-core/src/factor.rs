@@ -1,4 +1,7 @@
 //! Factors that shrink or widen a quota for one caller.
+//!
+//! A factor comes from a verified claim, so a plan is changed where callers are managed and not in
+//! the configuration of limits.
 
 use std::error::Error;
 use std::fmt;
@@ -6,7 +9,17 @@ use std::fmt;
 use crate::quota::Quota;
 use crate::subject::Principal;
 
-/// A caller's factor: its quota is `size / factor`, and a factor of 0 is no limit at all.
+/// A caller's factor: its quota has `size / factor`, and a factor of 0 is no limit at all.
+///
+/// ```
+/// use sluicegate_core::{Factor, Quota};
+///
+/// let quota = Quota::from(Quota::per_second(10));
+/// let half = Factor::new(2.0)?.apply(quota).unwrap();
+/// assert_eq!(half.limit(), 5);
+/// assert_eq!(Factor::new(0.0)?.apply(quota), None);
+/// # Ok::<(), sluicegate_core::FactorError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Factor(f64);
 
@@ -23,7 +36,8 @@ impl Factor {
         }
     }
 
-    /// The quota with its size divided by this factor, rounded up and at least 1; `None` when it is unlimited.
+    /// The quota with its size divided by this factor, rounded up and at least 1; `None` when it is
+    /// unlimited.
     pub fn apply(self, quota: Quota) -> Option<Quota> {
         if self.0 == 0.0 {
             return None;
@@ -32,17 +46,20 @@ impl Factor {
             return Some(quota);
         }
         let size = (quota.limit() as f64 / self.0).ceil().max(1.0);
-        // A size beyond what the machine can hold keeps the quota as configured: never looser than asked by mistake.
+        // A size that cannot be enforced exactly keeps the quota as configured: a mistake in a
+        // claim never makes a limit looser.
         Some(quota.resized(size as u64).unwrap_or(quota))
     }
 }
 
-/// Where a limit's factor comes from: a claim of the verified principal, never a header of the caller's own.
+/// The source of a limit's factor: a claim of the verified principal, never a header that the
+/// caller writes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FactorRule {
     /// The claim that holds the number.
     pub claim: String,
-    /// For callers without a principal, without the claim, or with a claim that is no factor.
+    /// The factor of callers without a principal, without the claim, or with a claim that is not a
+    /// factor.
     pub default: Factor,
 }
 
@@ -57,10 +74,10 @@ impl FactorRule {
     }
 }
 
-/// A number that is no factor.
+/// A number that is negative or not finite.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FactorError {
-    /// What was given.
+    /// The number that was given.
     pub got: f64,
 }
 

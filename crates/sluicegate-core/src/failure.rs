@@ -1,21 +1,34 @@
-//! What happens to requests while the store is away.
+//! The treatment of requests while the store is away.
+//!
+//! The default is closed: without a decision of the store nobody knows whether a request is within
+//! its limit, and a limiter that lets everything pass protects nothing.
 
 use std::error::Error;
 use std::fmt;
 use std::str::FromStr;
 
-/// What a limit does while the store is away.
+/// The treatment of a limit's requests while the store is away.
+///
+/// ```
+/// use sluicegate_core::{FailurePolicy, FailureStatus};
+///
+/// assert_eq!("fail-open".parse(), Ok(FailurePolicy::Open));
+/// assert_eq!(FailurePolicy::default(), FailurePolicy::Closed(FailureStatus::new(503)?));
+/// # Ok::<(), sluicegate_core::FailureStatusError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailurePolicy {
     /// Requests pass unchecked.
     Open,
-    /// Requests are answered with this status.
+    /// Requests are rejected with this status.
     Closed(FailureStatus),
-    /// This replica enforces the same quota on its own.
+    /// Each replica enforces the same quota on its own, so all of them together may admit it once
+    /// per replica.
     Local,
 }
 
 impl Default for FailurePolicy {
+    /// Closed, with status 503.
     fn default() -> Self {
         Self::Closed(FailureStatus::default())
     }
@@ -32,7 +45,8 @@ impl fmt::Display for FailurePolicy {
     }
 }
 
-/// Any case, `_` and `-` ignored; `closed` comes with status 503.
+/// Reads a name in any case, with `_` and `-` ignored; `closed` comes with status 503. The longer
+/// names are those of programs that Sluicegate replaces.
 impl FromStr for FailurePolicy {
     type Err = UnknownFailurePolicy;
 
@@ -52,7 +66,7 @@ impl FromStr for FailurePolicy {
     }
 }
 
-/// A name that is no policy's.
+/// A name that is not one of a failure policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownFailurePolicy {
     got: String,
@@ -70,12 +84,13 @@ impl fmt::Display for UnknownFailurePolicy {
 
 impl Error for UnknownFailurePolicy {}
 
-/// The HTTP status of requests that are refused because the store is away: 400 to 599, 503 by default.
+/// The HTTP status of requests that are rejected because the store is away: 400 to 599, 503 by
+/// default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailureStatus(u16);
 
 impl FailureStatus {
-    /// A status that tells a caller that something failed.
+    /// Checks that the status tells a caller that something failed.
     pub fn new(status: u16) -> Result<Self, FailureStatusError> {
         match status {
             400..=599 => Ok(Self(status)),
@@ -95,7 +110,7 @@ impl Default for FailureStatus {
     }
 }
 
-/// A status that would not tell a caller that something failed.
+/// A status outside 400 to 599, which would not tell a caller that something failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailureStatusError {
     got: u16,
@@ -117,7 +132,6 @@ impl Error for FailureStatusError {}
 mod tests {
     use super::*;
 
-    /// D1
     #[test]
     fn every_name_of_a_policy_is_known_in_any_spelling_and_others_are_refused_by_name() {
         for open in [
@@ -169,7 +183,6 @@ mod tests {
         );
     }
 
-    /// D2
     #[test]
     fn a_status_that_tells_of_a_failure_is_taken_and_another_refused() {
         for status in [400, 429, 503, 599] {

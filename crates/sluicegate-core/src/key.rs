@@ -1,4 +1,9 @@
 //! Keys: the name of one counter, such that two different tuples never share one.
+//!
+//! A key is a view on a limit and a request; nothing is copied until its text is written. It can be
+//! hashed, for tables in this process, and written, for stores elsewhere. Both are unambiguous: a
+//! caller who chooses the value of one part cannot make it look like two parts, like another kind
+//! of part, or like the stand-in for a part that is missing.
 
 use std::fmt::{self, Write};
 use std::hash::{Hash, Hasher};
@@ -12,19 +17,40 @@ use crate::subject::{HeaderValue, Subject};
 
 /// A limit and the values of its key parts, as a view on the request they come from.
 ///
-/// Its [`Hash`] is unambiguous (every part is tagged and measured), and so is its text: `limit:part:part` with
-/// everything but plain characters escaped.
+/// Its [`Hash`] is unambiguous (every part is tagged and measured), and so is its text:
+/// `limit:part:part` with everything but plain characters escaped.
+///
+/// ```
+/// use sluicegate_core::{Key, KeyPart, Limit, Quota, Subject};
+///
+/// let limit = Limit::new("tenant", Quota::per_second(10))
+///     .key([KeyPart::header("x-tenant-id"), KeyPart::ClientIp]);
+/// let headers = [("x-tenant-id", "a:b")];
+/// let subject = Subject {
+///     client_ip: Some("2001:db8::7".parse()?),
+///     headers: &headers,
+///     ..Subject::ANONYMOUS
+/// };
+/// // The colon of the caller is escaped, and the address is cut to its /64.
+/// let key = Key::of_subject(&limit, &subject)?;
+/// assert_eq!(key.to_string(), "tenant:a%3Ab:[2001:db8::]");
+/// assert_eq!(Key::of_parts(&limit, &["a:b", "2001:db8::1"])?.to_string(), key.to_string());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct Key<'a> {
     limit: &'a Limit,
-    source: Source<'a>,
+    source: KeySource<'a>,
 }
 
+/// The origin of a key's values.
 #[derive(Clone, Copy)]
-enum Source<'a> {
+enum KeySource<'a> {
+    /// The parts of the limit's key, read off the request.
     Subject(&'a Subject<'a>),
+    /// The parts of the limit's key, given as text in the same order.
     Given(&'a [&'a str]),
-    /// Of a quota that came with the request.
+    /// Bytes that came with a quota in the request.
     Raw(&'a [&'a [u8]]),
     /// In place of a missing part: the client address, apart from every real key.
     AddressInstead(&'a Subject<'a>),
@@ -38,19 +64,19 @@ impl<'a> Key<'a> {
     /// The key of a subject; every part must be there.
     #[inline]
     pub fn of_subject(limit: &'a Limit, subject: &'a Subject<'a>) -> Result<Self, MissingKey> {
-        // Most keys are an address, which is soon looked at.
+        // Most keys are an address alone, which one comparison finds present.
         let is_address =
             matches!(limit.key[..], [KeyPart::ClientIp]) && subject.client_ip.is_some();
         if !is_address {
-            look_at_parts(limit, subject)?;
+            check_parts(limit, subject)?;
         }
         Ok(Self {
             limit,
-            source: Source::Subject(subject),
+            source: KeySource::Subject(subject),
         })
     }
 
-    /// The key for parts given as text, one for each part of the limit's key.
+    /// The key for parts given as text, one for each part of the limit's key and in its order.
     pub fn of_parts(limit: &'a Limit, parts: &'a [&'a str]) -> Result<Self, MissingKey> {
         for (index, part) in limit.key.iter().enumerate() {
             let Some(text) = parts.get(index) else {
@@ -63,14 +89,16 @@ impl<'a> Key<'a> {
         match parts.get(limit.key.len()) {
             None => Ok(Self {
                 limit,
-                source: Source::Given(parts),
+                source: KeySource::Given(parts),
             }),
             Some(_) => Err(MissingKey::too_many(limit)),
         }
     }
 
-    /// The parts of which [`Key::of_parts`] makes the key with this text; `None` where there are none: the text is of another limit,
-    /// of a tenant, of a request that lacked a part, or of bytes that are no text.
+    /// The parts from which [`Key::of_parts`] makes the key with this text.
+    ///
+    /// `None` when there are none: the text belongs to another limit, to a tenant, to a request
+    /// that lacked a part, or to bytes that are not text.
     pub fn parts_in(limit: &Limit, text: &str) -> Option<Vec<String>> {
         let mut parts = Vec::with_capacity(limit.key.len());
         let mut rest = text.strip_prefix(&limit.name)?;
@@ -88,41 +116,43 @@ impl<'a> Key<'a> {
             });
             rest = others;
         }
-        // Whatever else the text may be, it is this key's if this key has it.
+        // The split above is a guess; it is right exactly when these parts make this text.
         let given: Vec<&str> = parts.iter().map(String::as_str).collect();
         let is_text_of = |key: Key<'_>| rest.is_empty() && key.to_string() == text;
         let is_this = Key::of_parts(limit, &given).is_ok_and(is_text_of);
         is_this.then_some(parts)
     }
 
-    /// The key of these bytes, whatever parts the limit names.
+    /// The key of these bytes, instead of the parts that the limit names.
     pub(crate) fn of_bytes(limit: &'a Limit, parts: &'a [&'a [u8]]) -> Self {
         Self {
             limit,
-            source: Source::Raw(parts),
+            source: KeySource::Raw(parts),
         }
     }
 
-    /// `None` when the address is missing too.
+    /// The key of a request that lacks a part: its client address. `None` when that is missing too.
     pub(crate) fn address_instead(limit: &'a Limit, subject: &'a Subject<'a>) -> Option<Self> {
         subject.client_ip.map(|_| Self {
             limit,
-            source: Source::AddressInstead(subject),
+            source: KeySource::AddressInstead(subject),
         })
     }
 
+    /// The key that all requests share which lack a part.
     pub(crate) fn shared(limit: &'a Limit) -> Self {
         Self {
             limit,
-            source: Source::Shared,
+            source: KeySource::Shared,
         }
     }
 
-    /// The key of the tenant behind the caller, apart from every key that a request could make itself.
+    /// The key of the tenant behind the caller, apart from every key that a request could make
+    /// itself.
     #[must_use]
     pub fn of_tenant(self, tenant: &'a str) -> Self {
         Self {
-            source: Source::Tenant(tenant),
+            source: KeySource::Tenant(tenant),
             ..self
         }
     }
@@ -132,7 +162,7 @@ impl<'a> Key<'a> {
         self.limit
     }
 
-    /// The values alone, as text: what names the caller to somebody who knows of no limits.
+    /// The values alone, as text: the name of the caller for a service that knows no limits.
     pub fn caller(&self) -> String {
         let mut text = String::new();
         for part in self.parts() {
@@ -143,11 +173,12 @@ impl<'a> Key<'a> {
         text
     }
 
-    /// The address, cut to its prefix, of a key that is nothing but the client's address, as most keys are.
+    /// The address, cut to its prefix, of a key that is the client's address and nothing else, as
+    /// most keys are.
     #[inline]
     pub fn only_address(&self) -> Option<IpAddr> {
         match (self.source, &self.limit.key[..]) {
-            (Source::Subject(subject), [KeyPart::ClientIp]) => subject
+            (KeySource::Subject(subject), [KeyPart::ClientIp]) => subject
                 .client_ip
                 .map(|address| self.limit.prefixes.mask(address)),
             _ => None,
@@ -158,35 +189,38 @@ impl<'a> Key<'a> {
     pub fn parts(&self) -> impl Iterator<Item = PartValue<'a>> {
         let Self { limit, source } = *self;
         let instead = match source {
-            Source::AddressInstead(subject) => {
+            KeySource::AddressInstead(subject) => {
                 let masked = subject
                     .client_ip
                     .map(|address| limit.prefixes.mask(address));
                 Some(masked.map_or(PartValue::Shared, PartValue::AddressInstead))
             }
-            Source::Shared => Some(PartValue::Shared),
-            Source::Tenant(tenant) => Some(PartValue::Tenant(tenant)),
-            Source::Subject(_) | Source::Given(_) | Source::Raw(_) => None,
+            KeySource::Shared => Some(PartValue::Shared),
+            KeySource::Tenant(tenant) => Some(PartValue::Tenant(tenant)),
+            KeySource::Subject(_) | KeySource::Given(_) | KeySource::Raw(_) => None,
         };
         let (own, raw) = match source {
-            Source::Subject(_) | Source::Given(_) => (limit.key.as_slice(), &[][..]),
-            Source::Raw(raw) => (&[][..], raw),
-            Source::AddressInstead(_) | Source::Shared | Source::Tenant(_) => (&[][..], &[][..]),
+            KeySource::Subject(_) | KeySource::Given(_) => (limit.key.as_slice(), &[][..]),
+            KeySource::Raw(raw) => (&[][..], raw),
+            KeySource::AddressInstead(_) | KeySource::Shared | KeySource::Tenant(_) => {
+                (&[][..], &[][..])
+            }
         };
         let own = own
             .iter()
             .enumerate()
             .map(move |(index, part)| match source {
-                // Both constructors have looked at every part, so none is missing here.
-                Source::Subject(subject) => {
+                // Both constructors have checked every part, so none is missing here.
+                KeySource::Subject(subject) => {
                     part_of(part, limit, subject).unwrap_or(PartValue::Shared)
                 }
-                Source::Given(given) => given
+                KeySource::Given(given) => given
                     .get(index)
                     .map_or(PartValue::Shared, |text| given_part(part, limit, text)),
-                Source::Raw(_) | Source::AddressInstead(_) | Source::Shared | Source::Tenant(_) => {
-                    PartValue::Shared
-                }
+                KeySource::Raw(_)
+                | KeySource::AddressInstead(_)
+                | KeySource::Shared
+                | KeySource::Tenant(_) => PartValue::Shared,
             });
         own.chain(instead)
             .chain(raw.iter().map(|bytes| PartValue::Text(bytes)))
@@ -198,7 +232,7 @@ impl Hash for Key<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_usize(self.limit.name.len());
         state.write(self.limit.name.as_bytes());
-        // As below, without the ways that most keys do not take: every decision hashes one.
+        // The same bytes as below by a shorter way: every decision hashes a key.
         if let Some(address) = self.only_address() {
             return hash_address(state, 1, &address);
         }
@@ -227,17 +261,17 @@ impl fmt::Debug for Key<'_> {
 /// The value of one key part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartValue<'a> {
-    /// Bytes of the request.
+    /// Bytes of the request; escaped when written.
     Text(&'a [u8]),
     /// An address, cut to its prefix.
     Address(IpAddr),
-    /// A key of all requests.
+    /// One counter for all requests.
     Global,
     /// The address of a request that lacks a part.
     AddressInstead(IpAddr),
-    /// Any request that lacks a part.
+    /// One counter for all requests that lack a part.
     Shared,
-    /// The tenant behind the caller.
+    /// The tenant that a limits service knows behind the caller.
     Tenant(&'a str),
 }
 
@@ -263,6 +297,8 @@ impl Hash for PartValue<'_> {
     }
 }
 
+/// Hashes an address under `tag` for IPv4 and `tag + 1` for IPv6, so that no tag may follow another
+/// directly.
 #[inline(always)]
 fn hash_address<H: Hasher>(state: &mut H, tag: u8, address: &IpAddr) {
     match address {
@@ -280,7 +316,8 @@ fn hash_address<H: Hasher>(state: &mut H, tag: u8, address: &IpAddr) {
 /// The text of a part that all requests share.
 const ALL: &str = "!all";
 
-/// `!` and brackets are escaped in text, so what they introduce here cannot be imitated by a caller.
+/// `!` and brackets are escaped in text, so a caller cannot imitate the forms that begin with them
+/// here.
 impl fmt::Display for PartValue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -298,6 +335,8 @@ impl fmt::Display for PartValue<'_> {
     }
 }
 
+/// Writes the bytes with `%XX` for all that is not plain. The colon is escaped, so parts stay
+/// apart.
 fn write_escaped(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/@+=,".contains(&byte);
     let mut escaped = String::with_capacity(bytes.len());
@@ -310,16 +349,18 @@ fn write_escaped(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
     f.write_str(&escaped)
 }
 
-/// The longest header value that may name a caller.
+/// The longest header value, in bytes, that may name a caller.
 const HEADER_MAX: usize = 4_096;
 
-fn look_at_parts(limit: &Limit, subject: &Subject<'_>) -> Result<(), MissingKey> {
+/// Finds the first part that the request lacks.
+fn check_parts(limit: &Limit, subject: &Subject<'_>) -> Result<(), MissingKey> {
     for part in &limit.key {
         part_of(part, limit, subject).map_err(|reason| MissingKey::new(limit, part, reason))?;
     }
     Ok(())
 }
 
+/// The value of one part in a request, or the reason why there is none.
 fn part_of<'a>(
     part: &'a KeyPart,
     limit: &Limit,
@@ -361,6 +402,8 @@ fn part_of<'a>(
     }
 }
 
+/// The value of one part that was given as text; addresses are cut and paths trimmed as those of
+/// requests are.
 fn given_part<'a>(part: &KeyPart, limit: &Limit, text: &'a str) -> PartValue<'a> {
     match part {
         KeyPart::ClientIp => match address::parse(text) {
@@ -373,6 +416,7 @@ fn given_part<'a>(part: &KeyPart, limit: &Limit, text: &'a str) -> PartValue<'a>
     }
 }
 
+/// `/a` for `/a/`: both name the same resource, and would be two counters.
 fn without_trailing_slash(path: &str) -> &str {
     match path.strip_suffix('/') {
         Some("") | None => path,
@@ -380,7 +424,8 @@ fn without_trailing_slash(path: &str) -> &str {
     }
 }
 
-/// A header names a caller only if it says one plain thing once.
+/// A header names a caller only if it has one value of printable text. A list counts as repeated:
+/// proxies join repeated lines with commas.
 fn header(value: HeaderValue<'_>) -> Result<&[u8], MissingReason> {
     let bytes = match value {
         HeaderValue::Missing => return Err(MissingReason::Missing),

@@ -1,16 +1,31 @@
-//! Limits in the older words `max`, `duration` and `min_interval`, translated to a bucket.
+//! Limits in the older notation `max`, `duration` and `min_interval`, converted to a bucket.
+//!
+//! The formula is that of the program whose configuration uses this notation, rounding included, so
+//! that a file that is moved over enforces the same numbers.
 
 use crate::quota::{Quota, QuotaError};
 use crate::time::Nanos;
 
 /// At most `max` per `duration`, and at least `min_interval` between two requests.
+///
+/// ```
+/// use sluicegate_core::{LegacyLimit, Nanos, Quota};
+///
+/// let hourly = LegacyLimit {
+///     max: Some(100),
+///     duration: Some(Nanos::HOUR),
+///     min_interval: None,
+/// };
+/// assert_eq!(hourly.quota()?, Some(Quota::leaky_bucket(100, Nanos::from_secs(36), 1)?));
+/// # Ok::<(), sluicegate_core::QuotaError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LegacyLimit {
-    /// Requests per duration.
+    /// Requests per duration; at least 1.
     pub max: Option<u64>,
-    /// The span that `max` counts in.
+    /// The span that `max` counts in; at least a millisecond.
     pub duration: Option<Nanos>,
-    /// The least time between two requests.
+    /// The least time between two requests; less than a millisecond counts as none.
     pub min_interval: Option<Nanos>,
 }
 
@@ -46,6 +61,8 @@ impl LegacyLimit {
     }
 }
 
+/// The bucket of `max` units: `min_interval` sets the time between drips, or else the even pace of
+/// `max` per `duration`, and the drips are as large as that rate asks.
 fn bucket(max: u64, duration_ms: u64, min_interval_ms: Option<u64>) -> Result<Quota, QuotaError> {
     if max == 0 {
         return Err(QuotaError::TooSmall {

@@ -1,7 +1,9 @@
-//! The engine of Sluicegate: exact integer arithmetic, rules and keys, without clock, I/O or dependencies.
+//! The engine of Sluicegate: exact integer arithmetic, rules and keys, without clock, I/O or
+//! dependencies.
 //!
-//! Reading order follows a request: a [`Subject`] says who is asking, a [`Policy`] of [`Limit`]s turns it into
-//! [`Charge`]s, an [`algorithm`] answers each charge with an [`Outcome`], and a [`Decision`] holds them all.
+//! Reading order follows a request: a [`Subject`] says who is asking, a [`Policy`] of [`Limit`]s
+//! turns it into [`Charge`]s, an [`algorithm`] answers each charge with an [`Outcome`], and a
+//! [`Decision`] holds them all.
 //!
 //! ```
 //! use sluicegate_core::{algorithm, Outcome, Quota, Timestamp};
@@ -28,6 +30,7 @@ mod path;
 mod policy;
 mod quota;
 mod rate;
+mod settings;
 mod subject;
 mod time;
 
@@ -45,10 +48,11 @@ pub use limit::{
 pub use list::List;
 pub use path::{AmbiguousPath, PathPattern, normalise as normalise_path, unescape};
 pub use policy::{
-    Condition, Considered, MissingKey, MissingReason, Policy, PolicyError, PolicyErrors, Stage,
-    Standing,
+    Condition, ConsideredLimit, LimitEffect, MissingKey, MissingReason, Policy, PolicyError,
+    PolicyErrors, Stage,
 };
 pub use quota::{DripBucket, Quota, QuotaError, SlidingWindow, TokenBucket};
 pub use rate::{ParseRateError, parse_duration, parse_rate};
+pub use settings::{HeaderStyle, KeyLayout, ProxyHeader, RedisClock};
 pub use subject::{HeaderValue, Headers, NoHeaders, Principal, Subject};
 pub use time::{Nanos, Timestamp};

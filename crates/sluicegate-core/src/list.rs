@@ -1,8 +1,19 @@
-//! A list that is nearly always empty or of one item.
+//! A list that nearly always has at most one item.
 
 use std::ops::Deref;
 
-/// A list that allocates only from its second item on: most requests meet one limit.
+/// A list that allocates only from its second item on: most requests are charged to one limit, and
+/// a decision about one limit should not allocate.
+///
+/// ```
+/// use sluicegate_core::List;
+///
+/// let mut list = List::Empty;
+/// list.push("one");
+/// assert!(matches!(list, List::One("one")));
+/// list.push("two");
+/// assert_eq!(*list, ["one", "two"]);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum List<T> {
     /// No item.
@@ -10,7 +21,7 @@ pub enum List<T> {
     Empty,
     /// One item, in place.
     One(T),
-    /// Several items.
+    /// Two items or more; the only variant with memory of its own.
     Many(Vec<T>),
 }
 

@@ -1,4 +1,15 @@
 //! Paths: one spelling per resource, and patterns on segment boundaries.
+//!
+//! The idea of normalisation: a limit on `/api/login` must cover every spelling that the server
+//! behind us takes for `/api/login`. So a path is brought to one spelling (RFC 3986, section 6.2.2)
+//! before it is matched, used as a key and forwarded.
+//!
+//! The invariants: normalising twice changes nothing; the result begins with a slash, has no dot
+//! segments and no empty ones, and every escape in it is upper case and necessary.
+//!
+//! It is not simpler because servers disagree about some spellings: an encoded slash, a backslash,
+//! a `;`, a doubly encoded character. There is no spelling that is right for all of them, so such a
+//! path is refused instead of guessed.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -9,8 +20,8 @@ use crate::limit::ParseRuleError;
 
 /// Brings a path (without query) to its one spelling, or refuses it.
 ///
-/// Dot segments and duplicate slashes go, unreserved characters are decoded, escapes are upper case. A spelling that
-/// two servers could read differently (an encoded slash, a backslash, a `;`, a doubly encoded character) is refused.
+/// Dot segments and duplicate slashes go, unreserved characters are decoded, escapes are upper
+/// case. A path that two servers could read differently is refused.
 ///
 /// ```
 /// use sluicegate_core::normalise_path;
@@ -51,7 +62,8 @@ pub fn normalise(path: &str) -> Result<Cow<'_, str>, AmbiguousPath> {
     Ok(Cow::Owned(normal))
 }
 
-/// Most paths are in their one spelling already: unreserved characters and single slashes, no segment of dots.
+/// Returns true when the path surely is in its one spelling already, as most are: unreserved
+/// characters and single slashes, no segment that begins with a dot.
 fn is_plain(path: &str) -> bool {
     let plain_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_~".contains(&byte);
     let mut before = 0;
@@ -63,6 +75,7 @@ fn is_plain(path: &str) -> bool {
     })
 }
 
+/// The path with unreserved characters decoded and every other escape in upper case.
 fn decode_unreserved(path: &str) -> Result<String, AmbiguousPath> {
     let refuse = |found| Err(AmbiguousPath { found });
     let bytes = path.as_bytes();
@@ -93,7 +106,7 @@ fn decode_unreserved(path: &str) -> Result<String, AmbiguousPath> {
             0x80.. => push_escape(&mut decoded, byte),
         }
     }
-    // Looked for in the result, where `%25%34%31` has become `%2541`.
+    // Searched in the result, where `%25%34%31` has become `%2541`.
     let is_escape = |rest: &str| {
         rest.as_bytes()
             .get(..2)
@@ -108,6 +121,7 @@ fn decode_unreserved(path: &str) -> Result<String, AmbiguousPath> {
     Ok(decoded)
 }
 
+/// The byte that two hexadecimal digits stand for.
 fn hex_pair(pair: &[u8]) -> Option<u8> {
     let digit = |byte: u8| char::from(byte).to_digit(16);
     match pair {
@@ -116,7 +130,14 @@ fn hex_pair(pair: &[u8]) -> Option<u8> {
     }
 }
 
-/// Text in which `%XX` stands for a byte, as what it stands for; `None` when an escape is broken or the bytes are no text.
+/// Decodes every `%XX`; `None` when an escape is broken or the bytes are not UTF-8.
+///
+/// ```
+/// use sluicegate_core::unescape;
+///
+/// assert_eq!(unescape("a%2Fb"), Some("a/b".to_owned()));
+/// assert_eq!(unescape("a%2"), None);
+/// ```
 pub fn unescape(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -145,9 +166,10 @@ pub(crate) fn push_escape(text: &mut String, byte: u8) {
     ]);
 }
 
-/// A path that two servers could read differently.
+/// A path that two servers could read differently, so that no limit could be sure to cover it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AmbiguousPath {
+    /// The ambiguous part, in a few words.
     found: &'static str,
 }
 
@@ -168,26 +190,37 @@ pub(crate) fn segments(path: &str) -> impl Iterator<Item = &str> + Clone {
     path.split('/').filter(|segment| !segment.is_empty())
 }
 
-/// A path and all below it, on segment boundaries: `/api` covers `/api/x` and not `/apix`.
+/// A path and every path below it, on segment boundaries: `/api` covers `/api/x` and not `/apix`.
 ///
-/// Letters match in either case: where a server tells `/API` from `/api` the limit covers both, and where it does not,
-/// nobody gets around the limit.
+/// Letters match in either case: where a server distinguishes `/API` from `/api` the limit covers
+/// both, and where it does not, nobody evades the limit.
+///
+/// ```
+/// use sluicegate_core::PathPattern;
+///
+/// let orders: PathPattern = "/users/{id}/orders".parse()?;
+/// assert!(orders.covers("/users/7/orders/1"));
+/// assert!(!orders.covers("/users/7"));
+/// # Ok::<(), sluicegate_core::ParseRuleError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathPattern {
+    /// From the root; empty for `/`, which covers everything.
     pub(crate) segments: Vec<Segment>,
 }
 
 /// One segment of a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Segment {
-    /// This text.
+    /// This text, normalised; compared without regard to case.
     Literal(String),
     /// Any one segment, written `{name}`.
     Any,
 }
 
 impl PathPattern {
-    /// Whether a path, as [`normalise_path`](crate::normalise_path) leaves it, is this one or lies below it.
+    /// Returns true when a path, as [`normalise_path`](crate::normalise_path) leaves it, is this
+    /// one or lies below it.
     pub fn covers(&self, path: &str) -> bool {
         let mut rest = segments(path);
         self.segments.iter().all(|own| match (own, rest.next()) {
@@ -197,7 +230,8 @@ impl PathPattern {
         })
     }
 
-    /// For finding the longest: segments, then segments that are text.
+    /// The order of patterns from general to particular: by segments, then by segments that are
+    /// text.
     pub(crate) fn length(&self) -> (usize, usize) {
         let literals = self
             .segments

@@ -1,4 +1,7 @@
 //! Rates and durations as people write them: `100/s`, `5/30s`, `3 per minute`, `1500ms`.
+//!
+//! Numbers are whole and units are explicit: `1.5/s` would have to be rounded and `60` could be
+//! seconds or minutes, so both are refused with a hint.
 
 use std::error::Error;
 use std::fmt;
@@ -42,6 +45,13 @@ pub fn parse_rate(text: &str) -> Result<(u64, Nanos), ParseRateError> {
 }
 
 /// Reads a duration: a whole number and a unit, such as `50ms`, `30s`, `5m`, `1h`, `1d`.
+///
+/// ```
+/// use sluicegate_core::{parse_duration, Nanos};
+///
+/// assert_eq!(parse_duration("30s"), Ok(Nanos::from_secs(30)));
+/// assert!(parse_duration("30").is_err());
+/// ```
 pub fn parse_duration(text: &str) -> Result<Nanos, ParseRateError> {
     parse_span(text.trim()).ok_or_else(|| ParseRateError {
         got: text.to_owned(),
@@ -49,10 +59,12 @@ pub fn parse_duration(text: &str) -> Result<Nanos, ParseRateError> {
     })
 }
 
-/// A rate or duration that could not be read.
+/// A rate or duration that could not be read. Its text says what was expected and what was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseRateError {
+    /// The text as it was given.
     got: String,
+    /// A few words that follow `expected`.
     expected: &'static str,
 }
 
@@ -64,6 +76,7 @@ impl fmt::Display for ParseRateError {
 
 impl Error for ParseRateError {}
 
+/// A number and a unit, perhaps with blanks between them; `None` beyond 584 years.
 fn parse_span(text: &str) -> Option<Nanos> {
     let digits = text.find(|letter: char| !letter.is_ascii_digit())?;
     let (count, unit) = text.split_at(digits);
@@ -71,13 +84,13 @@ fn parse_span(text: &str) -> Option<Nanos> {
     Some(Nanos::new(nanos))
 }
 
-/// Digits only: no sign, no exponent, no underscore.
+/// A whole number of digits only: no sign, no exponent, no underscore.
 fn parse_count(text: &str) -> Option<u64> {
     let digits_only = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if digits_only { text.parse().ok() } else { None }
 }
 
-/// `M` is no unit: it could be a minute or a month.
+/// The length of a unit. `M` is refused: it could be a minute or a month.
 fn parse_unit(unit: &str) -> Option<Nanos> {
     match unit {
         "ns" => Some(Nanos::new(1)),

@@ -1,12 +1,30 @@
-//! What a request says about its caller.
+//! The subject of a request: who is asking, and for what.
+//!
+//! The server fills it in from the request; a policy matches it and makes keys from it.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// Who is asking, and for what. Borrowed from the request; nothing is copied.
+/// The caller and the request, as far as limits look at them. Borrowed; nothing is copied.
+///
+/// ```
+/// use sluicegate_core::{Principal, Subject};
+///
+/// let ann = Principal::new("ann").claim("plan", "gold");
+/// let headers = [("x-tenant-id", "acme")];
+/// let subject = Subject {
+///     method: "POST",
+///     path: "/api/orders",
+///     headers: &headers,
+///     principal: Some(&ann),
+///     ..Subject::ANONYMOUS
+/// };
+/// assert_eq!(subject.client_ip, None);
+/// ```
 #[derive(Clone, Copy)]
 pub struct Subject<'a> {
-    /// The caller's address, after trusted proxies were walked; the whole address, not its prefix.
+    /// The caller's address, after the headers of trusted proxies; the whole address, not its
+    /// prefix.
     pub client_ip: Option<IpAddr>,
     /// The method as sent; unknown methods count like any other.
     pub method: &'a str,
@@ -14,9 +32,9 @@ pub struct Subject<'a> {
     pub host: Option<&'a str>,
     /// The path without query, as [`normalise_path`](crate::normalise_path) leaves it.
     pub path: &'a str,
-    /// The headers.
+    /// The headers; anything that finds a value by lower-case name.
     pub headers: &'a dyn Headers,
-    /// The caller's verified identity.
+    /// The caller's verified identity; `None` before or without authentication.
     pub principal: Option<&'a Principal>,
     /// The domain of a descriptor: which of several gateways or applications asks.
     pub domain: Option<&'a str>,
@@ -25,7 +43,7 @@ pub struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// A subject that says nothing; fill in what is known with struct update syntax.
+    /// A subject about which nothing is known: `GET /`. Fill in the rest with struct update syntax.
     pub const ANONYMOUS: Subject<'static> = Subject {
         client_ip: None,
         method: "GET",
@@ -53,12 +71,12 @@ impl std::fmt::Debug for Subject<'_> {
     }
 }
 
-/// A caller whose identity was verified: an API key's id or a token's subject.
+/// A caller whose identity was verified: the id of an API key or the subject of a token.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Principal {
     /// The name that counters are kept under.
     pub id: String,
-    /// Verified facts, by name.
+    /// Verified facts about the caller, by name.
     pub claims: BTreeMap<String, String>,
 }
 
@@ -85,7 +103,7 @@ pub trait Headers: Sync {
     fn get(&self, name: &str) -> HeaderValue<'_>;
 }
 
-/// What a request holds under one header name.
+/// The lines of a request under one header name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderValue<'a> {
     /// No such line.

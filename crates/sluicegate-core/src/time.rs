@@ -1,9 +1,21 @@
 //! Instants and spans in whole nanoseconds.
+//!
+//! Nothing here reads a clock: time is an argument. All arithmetic saturates, so no clock value can
+//! make a decision panic or wrap around.
 
 use std::fmt;
 use std::time::Duration;
 
 /// A span of time in nanoseconds; at most 584 years.
+///
+/// ```
+/// use sluicegate_core::Nanos;
+///
+/// let wait = Nanos::from_millis(1_500);
+/// assert_eq!(wait.to_string(), "1500ms");
+/// // Rounded up: a caller who waits two seconds is never early.
+/// assert_eq!(wait.as_secs_ceil(), 2);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nanos(u64);
 
@@ -23,17 +35,17 @@ impl Nanos {
     /// Twenty-four hours.
     pub const DAY: Self = Self(24 * Self::HOUR.0);
 
-    /// A span of so many nanoseconds.
+    /// A span of this many nanoseconds.
     pub const fn new(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// A span of so many milliseconds, saturating at [`Nanos::MAX`].
+    /// A span of this many milliseconds, saturating at [`Nanos::MAX`].
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(Self::MILLISECOND.0))
     }
 
-    /// A span of so many seconds, saturating at [`Nanos::MAX`].
+    /// A span of this many seconds, saturating at [`Nanos::MAX`].
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs.saturating_mul(Self::SECOND.0))
     }
@@ -89,16 +101,26 @@ impl fmt::Display for Nanos {
 }
 
 /// An instant: nanoseconds since the Unix epoch. Times before 1970 are taken as 1970.
+///
+/// ```
+/// use sluicegate_core::{Nanos, Timestamp};
+///
+/// let start = Timestamp::from_millis(1_800_000_000_000);
+/// let later = start.after(Nanos::SECOND);
+/// assert_eq!(later.since(start), Nanos::SECOND);
+/// // A clock that went back has made no progress.
+/// assert_eq!(start.since(later), Nanos::ZERO);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(u64);
 
 impl Timestamp {
-    /// The instant so many nanoseconds after the epoch.
+    /// The instant this many nanoseconds after the epoch.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// The instant so many milliseconds after the epoch.
+    /// The instant this many milliseconds after the epoch, saturating in the year 2554.
     pub const fn from_millis(millis: u64) -> Self {
         Self(Nanos::from_millis(millis).0)
     }

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use sluicegate::http::{ClientIp, HeaderStyle, KeyHeaders, ProxyHeader, ResponseHeaders};
-use sluicegate_config::{self as config, BodyStyle, Config};
+use sluicegate::http::{ClientIp, KeyHeaders, ResponseHeaders};
+use sluicegate_config::{BodyStyle, Config};
 use sluicegate_core::Policy;
 
 use crate::access::AccessLists;
@@ -58,16 +58,6 @@ impl Snapshot {
                 return Err(mistakes.flatten().collect());
             }
         };
-        let header = match config.client_ip.header {
-            config::ProxyHeader::XForwardedFor => ProxyHeader::XForwardedFor,
-            config::ProxyHeader::Forwarded => ProxyHeader::Forwarded,
-            config::ProxyHeader::XRealIp => ProxyHeader::XRealIp,
-        };
-        let styles = config.response.headers.iter().map(|style| match style {
-            config::HeaderStyle::Ietf => HeaderStyle::Ietf,
-            config::HeaderStyle::XRateLimit => HeaderStyle::XRateLimit,
-            config::HeaderStyle::Clear => HeaderStyle::Clear,
-        });
         let policy = Arc::clone(&config.policy);
         Ok(Self {
             version,
@@ -75,11 +65,11 @@ impl Snapshot {
             counts: metrics.limits(&policy),
             policy,
             client_ip: ClientIp::behind(config.client_ip.trusted_proxies.iter().copied())
-                .header(header),
+                .header(config.client_ip.header),
             trusted_proxies: config.client_ip.trusted_proxies.clone(),
             auth: auth.counted_in(Arc::clone(metrics)),
             access: AccessLists::new(&config.access),
-            headers: ResponseHeaders::new(styles),
+            headers: ResponseHeaders::new(config.response.headers.iter().copied()),
             body: config.response.body,
             external,
             log_access: config.log.access,

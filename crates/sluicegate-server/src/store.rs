@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use sluicegate::{
-    Charge, ClientCert, Clock, Credentials, Key, KeyLayout, List, LocalOptions, LocalStore, Nanos,
-    Outcome, Recovery, RedisClock, RedisMode, RedisOptions, RedisStore, Secret, Store, StoreError,
-    Timestamp, TlsOptions,
+    Charge, ClientCert, Clock, Credentials, Key, List, LocalOptions, LocalStore, Nanos, Outcome,
+    Recovery, RedisMode, RedisOptions, RedisStore, Secret, Store, StoreError, Timestamp,
+    TlsOptions,
 };
 use sluicegate_config as config;
 use sluicegate_core::algorithm::State;
@@ -158,16 +158,8 @@ fn redis_options(redis: &config::Redis, place: &str) -> Result<RedisOptions, Vec
         cap: redis.recovery_cap,
     };
     options.key_prefix = redis.key_prefix.clone();
-    options.key_layout = match redis.key_layout {
-        config::KeyLayout::Readable => KeyLayout::Readable,
-        config::KeyLayout::Compact => KeyLayout::Compact,
-        config::KeyLayout::EdgeQuota => KeyLayout::EdgeQuota,
-        config::KeyLayout::EdgeGuard => KeyLayout::EdgeGuard,
-    };
-    options.clock = match redis.clock {
-        config::RedisClock::Server => RedisClock::Server,
-        config::RedisClock::Replica => RedisClock::Replica,
-    };
+    options.key_layout = redis.key_layout;
+    options.clock = redis.clock;
     options
         .validate()
         .map_err(|error| error.mistakes().to_vec())?;

@@ -4,32 +4,32 @@ use std::fmt::Write;
 use std::net::IpAddr;
 
 use sha2::{Digest, Sha256};
-use sluicegate_core::address::spell_v4;
-use sluicegate_core::{Key, KeyPart, PartValue};
+use sluicegate_core::address::write_v4;
+use sluicegate_core::{Key, KeyLayout, KeyPart, PartValue};
 
-/// The form of stored keys. Whatever the form, distinct keys stay distinct, hold printable ASCII only, and have at most
-/// [`KeyLayout::LENGTH_MAX`] bytes, if the prefix holds no other and at most [`KeyLayout::PREFIX_MAX`] bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum KeyLayout {
-    /// `<prefix>:<limit>:<part>:…`
-    #[default]
-    Readable,
-    /// `sg` and 72 bits of a digest, 14 bytes in all: least memory.
-    Compact,
-    /// `rl:edgequota:<part>:…`, whatever the prefix. Limits with equal key parts share a counter, as they did there.
-    EdgeQuota,
-    /// `<prefix>:ip:<address>`, `<prefix>:route:<path>:<address>`, `<prefix>:key:<principal>`; readable for the rest.
-    EdgeGuard,
+/// Writes keys as a [`KeyLayout`] says.
+///
+/// The layouts are named in `sluicegate-core`, which both the configuration and this library know; writing
+/// them takes SHA-256, which the core does without.
+pub trait StoredNames {
+    /// The name of `key` in the store.
+    fn stored(self, prefix: &str, key: &Key<'_>) -> String;
+
+    /// The name of `key` in a Redis Cluster, with a hash tag that keeps all limits of one owner on one slot:
+    /// `<prefix>:{tag}:<limit>:<part>:…`, or `sg{tag}` and 12 characters.
+    ///
+    /// The tag is a hash, so that nobody chooses a slot by what he writes. The owner is the first key part that is not
+    /// `global`; a limit without one is an owner of its own. The two older layouts reproduce names exactly and carry no
+    /// tag: there, the limits of one caller live on different slots.
+    fn stored_with_tag(self, prefix: &str, key: &Key<'_>) -> String;
+
+    /// The text of the key that has this name in the store, with a tag if it is a cluster's; of a key that was too long, its head and
+    /// a digest. `None` when the name is another program's, or the layout's names do not tell keys.
+    fn text_of<'a>(self, prefix: &str, is_tagged: bool, stored: &'a str) -> Option<&'a str>;
 }
 
-impl KeyLayout {
-    /// Longer keys end in a digest instead of their tail.
-    pub const LENGTH_MAX: usize = 128;
-    /// The longest prefix that leaves room for a tag and a digest.
-    pub const PREFIX_MAX: usize = 64;
-
-    /// The name of `key` in the store.
-    pub fn stored(self, prefix: &str, key: &Key<'_>) -> String {
+impl StoredNames for KeyLayout {
+    fn stored(self, prefix: &str, key: &Key<'_>) -> String {
         let whole = match self {
             Self::Readable => readable(prefix, key),
             Self::Compact => format!("sg{}", digest_of_key(prefix, key)),
@@ -41,13 +41,7 @@ impl KeyLayout {
         at_most_length_max(whole)
     }
 
-    /// The name of `key` in a Redis Cluster, with a hash tag that keeps all limits of one owner on one slot:
-    /// `<prefix>:{tag}:<limit>:<part>:…`, or `sg{tag}` and 12 characters.
-    ///
-    /// The tag is a hash, so that nobody chooses a slot by what he writes. The owner is the first key part that is not
-    /// `global`; a limit without one is an owner of its own. The two older layouts reproduce names exactly and carry no
-    /// tag: there, the limits of one caller live on different slots.
-    pub fn stored_with_tag(self, prefix: &str, key: &Key<'_>) -> String {
+    fn stored_with_tag(self, prefix: &str, key: &Key<'_>) -> String {
         let whole = match self {
             Self::Readable => format!("{prefix}:{{{}}}:{key}", tag_of_owner(prefix, key)),
             Self::Compact => format!(
@@ -60,9 +54,7 @@ impl KeyLayout {
         at_most_length_max(whole)
     }
 
-    /// The text of the key that has this name in the store, with a tag if it is a cluster's; of a key that was too long, its head and
-    /// a digest. `None` when the name is another program's, or the layout's names do not tell keys.
-    pub fn text_of<'a>(self, prefix: &str, is_tagged: bool, stored: &'a str) -> Option<&'a str> {
+    fn text_of<'a>(self, prefix: &str, is_tagged: bool, stored: &'a str) -> Option<&'a str> {
         if self != Self::Readable {
             return None;
         }
@@ -85,7 +77,7 @@ fn readable(prefix: &str, key: &Key<'_>) -> String {
     whole.push_str(name);
     if let Some(IpAddr::V4(v4)) = key.only_address() {
         whole.push(':');
-        spell_v4(v4, |byte| whole.push(byte.into()));
+        write_v4(v4, |byte| whole.push(byte.into()));
         return whole;
     }
     for part in key.parts() {
@@ -396,22 +388,22 @@ mod tests {
         };
         assert_eq!(
             both(&per_ip, &v4),
-            ["sluicegate:{yfK}:per-ip:203.0.113.7", "sg{yfK}fb2VxMQLmHf9"]
+            ["sluicegate:{E-n}:per-ip:203.0.113.7", "sg{E-n}UI9sQvbMLhyC"]
         );
         assert_eq!(
             both(&per_ip, &v6),
             [
-                "sluicegate:{dxN}:per-ip:[2001:db8::]",
-                "sg{dxN}99C_3LA5xuA5"
+                "sluicegate:{sdn}:per-ip:[2001:db8::]",
+                "sg{sdn}M7KiGlvdvzyl"
             ]
         );
         assert_eq!(
             both(&all, &v4),
-            ["sluicegate:{xNk}:all:!all", "sg{xNk}1lso4XhFPUnV"]
+            ["sluicegate:{xZC}:all:!all", "sg{xZC}6oU4NTZ_WfP4"]
         );
         let untagged =
             KeyLayout::Compact.stored("sluicegate", &Key::of_subject(&per_ip, &v4).unwrap());
-        assert_eq!(untagged, "sgfb2VxMQLmHf9");
+        assert_eq!(untagged, "sgUI9sQvbMLhyC");
     }
 
     #[test]

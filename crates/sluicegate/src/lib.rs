@@ -42,15 +42,15 @@ pub use self::http::RateLimitLayer;
 #[cfg(feature = "redis")]
 pub use self::redis::{
     Advice, ClientCert, Credentials, Endpoint, FoundKeys, KeySearch, NodeCounts, NodeHealth,
-    NodeState, OptionsError, ParseEndpointError, Recovery, RedisClock, RedisHealth, RedisMode,
-    RedisOptions, RedisStore, RedisWaits, Secret, SecretError, TlsOptions,
+    NodeState, OptionsError, ParseEndpointError, Recovery, RedisHealth, RedisMode, RedisOptions,
+    RedisStore, RedisWaits, Secret, SecretError, TlsOptions,
 };
 pub use clock::{Clock, ManualClock, MonotonicClock};
 pub use engine::{Engine, Settlement};
 pub use health::FailureCounts;
-pub use layout::KeyLayout;
+pub use layout::StoredNames;
 pub use limiter::{Limiter, ResetError};
 pub use local::{KeyedLimiter, LocalOptions, LocalStore};
 pub use sluicegate_core::*;
-pub use store::{Store, StoreError, StoreKind, UnknownStore};
+pub use store::{Store, StoreError};
 pub use verdict::Verdict;

@@ -3,7 +3,6 @@
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
-use std::str::FromStr;
 
 use sluicegate_core::algorithm::State;
 use sluicegate_core::{Charge, Key, List, Nanos, Outcome, Timestamp};
@@ -48,48 +47,6 @@ pub trait Store: Send + Sync + 'static {
     }
 }
 
-/// Which store a configuration asks for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum StoreKind {
-    /// In this process. Also written `governor`, `memory`, `in-memory`, or not at all.
-    #[default]
-    Local,
-    /// Shared by all replicas.
-    Redis,
-}
-
-impl FromStr for StoreKind {
-    type Err = UnknownStore;
-
-    fn from_str(text: &str) -> Result<Self, UnknownStore> {
-        match text.trim().to_ascii_lowercase().as_str() {
-            "" | "local" | "governor" | "memory" | "in-memory" => Ok(Self::Local),
-            "redis" => Ok(Self::Redis),
-            _ => Err(UnknownStore {
-                got: text.to_owned(),
-            }),
-        }
-    }
-}
-
-/// A name that is no store's.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownStore {
-    got: String,
-}
-
-impl fmt::Display for UnknownStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "store.kind: unknown value {:?} (expected local or redis)",
-            self.got
-        )
-    }
-}
-
-impl Error for UnknownStore {}
-
 /// The store could not say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -110,31 +67,3 @@ impl fmt::Display for StoreError {
 }
 
 impl Error for StoreError {}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_name_of_a_store_is_known_in_any_case_and_others_are_refused_by_name() {
-        for local in [
-            "local",
-            "",
-            "  ",
-            "governor",
-            "Memory",
-            " IN-MEMORY ",
-            "LOCAL",
-        ] {
-            assert_eq!(local.parse(), Ok(StoreKind::Local), "{local:?}");
-        }
-        for redis in ["redis", " Redis ", "REDIS"] {
-            assert_eq!(redis.parse(), Ok(StoreKind::Redis), "{redis:?}");
-        }
-        let refused = "dynamo".parse::<StoreKind>().unwrap_err();
-        assert_eq!(
-            refused.to_string(),
-            "store.kind: unknown value \"dynamo\" (expected local or redis)"
-        );
-    }
-}

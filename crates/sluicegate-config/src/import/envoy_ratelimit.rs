@@ -1,37 +1,46 @@
-//! envoyproxy/ratelimit: a tree of descriptors, some with a limit.
+//! Import from envoyproxy/ratelimit: a tree of descriptors, some with a limit.
+//!
+//! There, a descriptor walks down the tree by its entries, and an entry with a value wins over one
+//! without. Here, each node with a limit becomes a limit on exactly the entries above it, and a
+//! limit with more values replaces the one that covers all that it covers. Where the two rules
+//! choose differently, the difference is reported.
 
 use std::fmt::Write;
 
 use super::Imported;
-use crate::item::Item;
+use crate::field::Field;
 use crate::section::Section;
 use crate::tree::Value;
 
-/// A limit of theirs: it covers descriptors with exactly these entries.
+/// A limit of the imported file: it covers descriptors with exactly these entries.
 #[derive(Debug)]
-struct Theirs {
-    entries: Vec<Wanted>,
+struct EnvoyLimit {
+    /// The entries on the way down the tree.
+    entries: Vec<EntryPattern>,
+    /// A name that is valid for our limits, and unique.
     name: String,
-    rate: Rate,
+    rate: EnvoyRate,
+    /// Counted and reported only.
     is_shadow: bool,
 }
 
-/// An entry of a descriptor; any value if `None`, each with a counter of its own.
+/// An entry of a descriptor. Without a value it covers any, each with a counter of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Wanted {
+struct EntryPattern {
     name: String,
+    /// `None` covers every value.
     value: Option<String>,
 }
 
-/// How much passes.
+/// The rate of an imported limit.
 #[derive(Clone, Copy, Debug)]
-enum Rate {
+enum EnvoyRate {
     Unlimited,
-    /// So many in this time.
+    /// This many units in this period, in our notation.
     Of(u64, &'static str),
 }
 
-/// Units, as our rates write them.
+/// The units of time, in their notation and in ours.
 const UNITS: [(&str, &str); 7] = [
     ("second", "s"),
     ("minute", "m"),
@@ -42,105 +51,108 @@ const UNITS: [(&str, &str); 7] = [
     ("year", "365d"),
 ];
 
-/// Keys that say nothing about limits.
+/// Keys that do not change what passes.
 const OF_METRICS: [&str; 3] = ["detailed_metric", "value_to_metric", "share_threshold"];
 
-/// The whole file.
-pub(super) fn domain(item: &Item<'_>) -> Option<Imported> {
-    item.section(|section| {
+/// Converts the whole file; `None` when it has no domain.
+pub(super) fn domain(field: &Field<'_>) -> Option<Imported> {
+    field.section(|section| {
         let name = section
             .need("domain", "the domain that descriptors belong to")?
             .text()?
             .to_owned();
-        let mut found = Found::default();
+        let mut importer = Importer::default();
         if let Some(descriptors) = section.get("descriptors") {
-            found.below(&descriptors, &[]);
+            importer.read_descriptors(&descriptors, &[]);
         }
-        Some(found.told(&name))
+        Some(importer.into_imported(&name))
     })?
 }
 
-/// What was found so far.
+/// The limits and differences found so far.
 #[derive(Default)]
-struct Found {
-    limits: Vec<Theirs>,
+struct Importer {
+    limits: Vec<EnvoyLimit>,
+    /// Sentences for the user.
     differences: Vec<String>,
 }
 
-impl Found {
+impl Importer {
     /// Reads the descriptors of one level, and all below them.
-    fn below(&mut self, descriptors: &Item<'_>, above: &[Wanted]) {
-        for item in descriptors.list().unwrap_or_default() {
-            item.section(|section| self.one(section, above));
+    fn read_descriptors(&mut self, descriptors: &Field<'_>, above: &[EntryPattern]) {
+        for field in descriptors.list().unwrap_or_default() {
+            field.section(|section| self.read_descriptor(section, above));
         }
     }
 
-    fn one(&mut self, section: &mut Section<'_>, above: &[Wanted]) -> Option<()> {
-        let path = section.item().path.clone();
+    /// Reads one descriptor, its limit and all below it. `None` when it is left out.
+    fn read_descriptor(&mut self, section: &mut Section<'_>, above: &[EntryPattern]) -> Option<()> {
+        let path = section.field().path.clone();
         let name = section
             .need("key", "the name of an entry")
-            .and_then(|item| Some(item.text()?.to_owned()));
+            .and_then(|field| Some(field.text()?.to_owned()));
         let value = section
             .get("value")
-            .and_then(|item| text_of(&item))
+            .and_then(|field| text_of(&field))
             .filter(|value| !value.is_empty());
-        let is_shadow = section.read("shadow_mode", false, Item::switch);
+        let is_shadow = section.read("shadow_mode", false, Field::boolean);
         for key in OF_METRICS {
-            if section.sub(key).is_some() {
-                self.differs(format!(
-                    "{path}.{key} is about their metrics; ours count every limit by its name"
+            if section.subsection(key).is_some() {
+                self.note_difference(format!(
+                    "{path}.{key} is left out: our metrics count every limit by its name"
                 ));
             }
         }
         let (limit, below) = (section.get("rate_limit"), section.get("descriptors"));
         let mut entries = above.to_vec();
-        entries.push(Wanted { name: name?, value });
+        entries.push(EntryPattern { name: name?, value });
         if let Some(value) = entries
             .iter()
             .filter_map(|entry| entry.value.as_deref())
             .find(|value| value.ends_with('*'))
         {
-            self.differs(format!(
-                "{path}: all values that begin as {value:?} does are no condition of ours; left out"
+            self.note_difference(format!(
+                "{path} is left out: a limit cannot match values by prefix ({value:?})"
             ));
             return None;
         }
         if let Some(limit) = limit {
-            limit.section(|section| self.limit(section, &entries, is_shadow));
+            limit.section(|section| self.read_limit(section, &entries, is_shadow));
         }
         if let Some(below) = below {
-            self.below(&below, &entries);
+            self.read_descriptors(&below, &entries);
         }
         Some(())
     }
 
-    fn limit(
+    /// Reads `rate_limit` of a descriptor with these entries. `None` when it is left out.
+    fn read_limit(
         &mut self,
         section: &mut Section<'_>,
-        entries: &[Wanted],
+        entries: &[EntryPattern],
         is_shadow: bool,
     ) -> Option<()> {
-        let path = section.item().path.clone();
-        let is_unlimited = section.read("unlimited", false, Item::switch);
-        let unit = section.optional("unit", |item| item.word(&UNITS));
-        let units = section.optional("requests_per_unit", |item| {
-            item.whole(0..=u64::from(u32::MAX))
+        let path = section.field().path.clone();
+        let is_unlimited = section.read("unlimited", false, Field::boolean);
+        let unit = section.optional("unit", |field| field.word(&UNITS));
+        let units = section.optional("requests_per_unit", |field| {
+            field.whole_number(0..=u64::from(u32::MAX))
         });
         let name = section.text_or_none("name");
-        if section.sub("replaces").is_some() {
-            self.differs(format!(
-                "{path}.replaces is left out: ours replaces the one limit that is less particular"
+        if section.subsection("replaces").is_some() {
+            self.note_difference(format!(
+                "{path}.replaces is left out: a limit replaces the one that covers all that it covers"
             ));
         }
         let rate = match (is_unlimited, units, unit) {
-            (true, ..) => Rate::Unlimited,
+            (true, ..) => EnvoyRate::Unlimited,
             (false, Some(0), _) => {
-                self.differs(format!(
-                    "{path} lets nothing pass, which no limit of ours does; left out (see `access`)"
+                self.note_difference(format!(
+                    "{path} is left out: a limit cannot block everything (use `access`)"
                 ));
                 return None;
             }
-            (false, Some(units), Some(unit)) => Rate::Of(units, unit),
+            (false, Some(units), Some(unit)) => EnvoyRate::Of(units, unit),
             (false, None, _) => {
                 section.need("requests_per_unit", "how many pass in a unit of time");
                 return None;
@@ -153,8 +165,8 @@ impl Found {
                 return None;
             }
         };
-        let name = self.free_name(&name.unwrap_or_else(|| spelled(entries)));
-        self.limits.push(Theirs {
+        let name = self.free_name(&name.unwrap_or_else(|| name_of(entries)));
+        self.limits.push(EnvoyLimit {
             entries: entries.to_vec(),
             name,
             rate,
@@ -163,7 +175,8 @@ impl Found {
         Some(())
     }
 
-    /// A name that our limits may have and none of them has.
+    /// A name that is valid here and not taken: other characters become dashes, and a number is
+    /// added to a name that is taken.
     fn free_name(&self, wanted: &str) -> String {
         let is_fine = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
         let name: String = wanted
@@ -179,11 +192,13 @@ impl Found {
             .unwrap_or(name)
     }
 
-    fn differs(&mut self, what: String) {
+    /// Reports a difference in behaviour.
+    fn note_difference(&mut self, what: String) {
         self.differences.push(what);
     }
 
-    fn told(mut self, domain: &str) -> Imported {
+    /// Writes our configuration and completes the differences.
+    fn into_imported(mut self, domain: &str) -> Imported {
         let mut yaml = format!(
             "# The limits of the domain {} of envoyproxy/ratelimit.\n",
             quoted(domain)
@@ -198,22 +213,22 @@ impl Found {
         }
         for (place, one) in self.limits.iter().enumerate() {
             for other in &self.limits[place + 1..] {
-                if one.meets(other) && !one.is_within(other) && !other.is_within(one) {
+                if one.overlaps(other) && !one.is_within(other) && !other.is_within(one) {
                     self.differences.push(format!(
-                        "{} and {} both count where both cover a descriptor; theirs took the one that is more particular in its first entry",
+                        "{} and {} are both charged where both cover a descriptor; ratelimit takes the one with a value in its first entry",
                         one.name, other.name
                     ));
                 }
             }
         }
-        let fixed = "they count in windows of the clock, around whose ends twice as many may pass; ours let pass as many at once as \
-                     theirs in a unit, and never more over any interval (`algorithm: fixed_window` is theirs)";
+        let fixed = "ratelimit counts in windows of the clock, and twice as many requests may pass around the end of one; the converted \
+                     limits admit as many at once as a window, and never more over any interval (`algorithm: fixed_window` counts as ratelimit does)";
         self.differences.insert(0, fixed.to_owned());
-        let is_long = |limit: &Theirs| matches!(limit.rate, Rate::Of(_, "30d" | "365d"));
+        let is_long = |limit: &EnvoyLimit| matches!(limit.rate, EnvoyRate::Of(_, "30d" | "365d"));
         if self.limits.iter().any(is_long) {
             self.differences.insert(
                 1,
-                "a month is 30 days and a year 365, whatever the calendar says".to_owned(),
+                "a month is 30 days and a year 365, not those of the calendar".to_owned(),
             );
         }
         Imported {
@@ -222,27 +237,28 @@ impl Found {
         }
     }
 
-    /// The limit that covers all that this one covers, and more: the most particular of them.
-    fn replaced_by(&self, limit: &Theirs) -> Option<&str> {
+    /// The limit that this one replaces: of those that cover all that it covers, the one with the
+    /// most values, and of these the one with values first.
+    fn replaced_by(&self, limit: &EnvoyLimit) -> Option<&str> {
         let wider = self.limits.iter().filter(|other| limit.is_within(other));
-        let exact = |other: &&Theirs| {
+        let exact = |other: &&EnvoyLimit| {
             other
                 .entries
                 .iter()
                 .map(|entry| entry.value.is_some())
                 .collect::<Vec<_>>()
         };
-        let count = |other: &&Theirs| exact(other).iter().filter(|is_exact| **is_exact).count();
+        let count = |other: &&EnvoyLimit| exact(other).iter().filter(|is_exact| **is_exact).count();
         wider
             .max_by_key(|other| (count(other), exact(other)))
             .map(|other| other.name.as_str())
     }
 }
 
-impl Theirs {
-    /// Whether both can cover the same descriptor.
-    fn meets(&self, other: &Self) -> bool {
-        let agree = |(one, two): (&Wanted, &Wanted)| {
+impl EnvoyLimit {
+    /// Returns true when both can cover the same descriptor.
+    fn overlaps(&self, other: &Self) -> bool {
+        let agree = |(one, two): (&EntryPattern, &EntryPattern)| {
             one.name == two.name
                 && (one.value == two.value || one.value.is_none() || two.value.is_none())
         };
@@ -250,15 +266,17 @@ impl Theirs {
             && self.entries.iter().zip(&other.entries).all(agree)
     }
 
-    /// Whether the other one covers all that this one covers, and more.
+    /// Returns true when the other limit covers all that this one covers, and more.
     fn is_within(&self, other: &Self) -> bool {
-        let is_wider =
-            |(own, theirs): (&Wanted, &Wanted)| theirs.value.is_none() || own.value == theirs.value;
+        let is_wider = |(own, theirs): (&EntryPattern, &EntryPattern)| {
+            theirs.value.is_none() || own.value == theirs.value
+        };
         self.entries != other.entries
-            && self.meets(other)
+            && self.overlaps(other)
             && self.entries.iter().zip(&other.entries).all(is_wider)
     }
 
+    /// Appends the limit in our format.
     fn write(&self, yaml: &mut String, domain: &str, replaces: Option<&str>) {
         let conditions = self
             .entries
@@ -277,7 +295,7 @@ impl Theirs {
             parts.join(", ")
         };
         let mut line = |text: std::fmt::Arguments<'_>| {
-            // Text takes every line.
+            // Writing to a string cannot fail.
             let _ = writeln!(yaml, "{text}");
         };
         line(format_args!("  - name: {}", quoted(&self.name)));
@@ -294,8 +312,8 @@ impl Theirs {
         }
         line(format_args!("    key: [{key}]"));
         match self.rate {
-            Rate::Unlimited => line(format_args!("    average: 0 # unlimited")),
-            Rate::Of(units, period) => line(format_args!(
+            EnvoyRate::Unlimited => line(format_args!("    average: 0 # unlimited")),
+            EnvoyRate::Of(units, period) => line(format_args!(
                 "    rate: {units}/{period}\n    burst: {units}"
             )),
         }
@@ -305,26 +323,26 @@ impl Theirs {
     }
 }
 
-/// Text, or what YAML takes for something else where they read text.
-fn text_of(item: &Item<'_>) -> Option<String> {
-    match &item.node.value {
+/// The value as text: where they expect text, YAML may read a number or a boolean.
+fn text_of(field: &Field<'_>) -> Option<String> {
+    match &field.node.value {
         Value::Whole(number) => Some(number.to_string()),
         Value::Negative(number) => Some(number.to_string()),
-        Value::Switch(on) => Some(on.to_string()),
-        _ => item.any_text().map(str::to_owned),
+        Value::Bool(on) => Some(on.to_string()),
+        _ => field.any_text().map(str::to_owned),
     }
 }
 
-/// The entries as a name: `path-slow.user`.
-fn spelled(entries: &[Wanted]) -> String {
-    let word = |entry: &Wanted| match &entry.value {
+/// A name made of the entries: `path-slow.user`.
+fn name_of(entries: &[EntryPattern]) -> String {
+    let word = |entry: &EntryPattern| match &entry.value {
         Some(value) => format!("{}-{value}", entry.name),
         None => entry.name.clone(),
     };
     entries.iter().map(word).collect::<Vec<_>>().join(".")
 }
 
-/// As YAML and JSON write it.
+/// The text in quotes, as both YAML and JSON write it.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

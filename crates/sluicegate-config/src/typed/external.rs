@@ -1,4 +1,4 @@
-//! The service that knows callers' quotas.
+//! The service that knows callers' quotas, for limits with `quota_from: external`.
 
 use std::path::PathBuf;
 
@@ -9,43 +9,43 @@ use super::Redis;
 /// The service that limits with `quota_from: external` ask.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExternalSettings {
-    /// The longest a request waits for it.
+    /// The longest a request waits for it, 1 ms to 1 min.
     pub timeout: Nanos,
-    /// How long an answer holds that does not say.
+    /// The lifetime of an answer that does not name one, 1 s to 1 d.
     pub cache_ttl: Nanos,
-    /// Calls at a time.
+    /// The most calls at a time, 1 to 10,000.
     pub max_concurrent_requests: usize,
-    /// How it is asked.
+    /// Its protocol and address.
     pub service: ExternalService,
-    /// Which headers of a request it is told.
+    /// The headers of a request that are sent to it.
     pub headers: HeaderFilter,
-    /// The Redis that keeps answers; `None` is the store's, if it is one.
+    /// The Redis that keeps answers; `None` is the store's, if the store is in Redis.
     pub cache_redis: Option<Box<Redis>>,
-    /// Where its answers may send requests.
+    /// The servers to which its answers may send requests.
     pub backend_url: BackendUrlSettings,
 }
 
-/// How the service is asked.
+/// The protocol and address of the service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExternalService {
     /// JSON, as the body of a `POST`.
     Http {
-        /// Where it listens.
+        /// The address of the service.
         at: ServiceAddress,
         /// The path, with its query.
         path: String,
     },
     /// `edgequota.ratelimit.v1.RateLimitService/GetLimits`.
     Grpc {
-        /// Where it listens.
+        /// The address of the service.
         at: ServiceAddress,
-        /// How messages are written.
+        /// The encoding of messages.
         codec: GrpcCodec,
     },
 }
 
 impl ExternalService {
-    /// Where it listens.
+    /// The address of the service.
     pub fn at(&self) -> &ServiceAddress {
         match self {
             Self::Http { at, .. } | Self::Grpc { at, .. } => at,
@@ -53,16 +53,16 @@ impl ExternalService {
     }
 }
 
-/// Where a service listens.
+/// The address of a service, and how it is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceAddress {
-    /// Whether it is spoken to over TLS.
+    /// True for TLS.
     pub tls: bool,
     /// A name or address; an IPv6 address without its brackets.
     pub host: String,
-    /// 80, or 443 with TLS, unless said.
+    /// The port; 80, or 443 with TLS, where the URL has none.
     pub port: u16,
-    /// Certificates that it may be signed with, besides the system's.
+    /// Authorities to trust besides the system's, in PEM.
     pub ca_file: Option<PathBuf>,
 }
 
@@ -79,7 +79,7 @@ impl ServiceAddress {
     }
 }
 
-/// How messages of gRPC are written.
+/// The encoding of gRPC messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GrpcCodec {
     /// Protocol buffers.
@@ -89,7 +89,7 @@ pub enum GrpcCodec {
     Json,
 }
 
-/// Which headers of a request the service is told; names in lower case.
+/// The headers of a request that are sent to the service; names in lower case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeaderFilter {
     /// These and no others.
@@ -99,7 +99,7 @@ pub enum HeaderFilter {
 }
 
 impl HeaderFilter {
-    /// Headers that hold credentials: told only if an allow list names them.
+    /// Headers that hold credentials: sent only if an allow list names them.
     pub const SECRET: [&str; 14] = [
         "authorization",
         "proxy-authorization",
@@ -117,7 +117,7 @@ impl HeaderFilter {
         "x-forwarded-client-cert",
     ];
 
-    /// Whether a header is told; `name` in lower case.
+    /// Returns true when a header is sent; `name` in lower case.
     pub fn tells(&self, name: &str) -> bool {
         match self {
             Self::Only(names) => names.iter().any(|known| known == name),
@@ -127,23 +127,25 @@ impl HeaderFilter {
 }
 
 impl Default for HeaderFilter {
+    /// All but those that hold credentials.
     fn default() -> Self {
         Self::AllBut(Self::SECRET.map(str::to_owned).to_vec())
     }
 }
 
-/// Where the service's answers may send requests.
+/// The servers to which the service's answers may send requests.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BackendUrlSettings {
-    /// Hosts, lower case, `*.example` for all below it; empty is every host.
+    /// Hosts, lower case, or `*.example` for all below it; empty is every host.
     pub allowed_hosts: Vec<String>,
-    /// Whether addresses that are not public are never dialled.
+    /// True when addresses that are not public are never dialled.
     pub deny_private_networks: bool,
     /// `http`, `https` or both.
     pub schemes: Vec<BackendScheme>,
 }
 
 impl Default for BackendUrlSettings {
+    /// Every public server, by `http` or `https`.
     fn default() -> Self {
         let schemes = vec![BackendScheme::Http, BackendScheme::Https];
         Self {

@@ -1,4 +1,4 @@
-//! Every configuration in the documentation is what it says it is.
+//! Every configuration in the documentation is accepted, or refused with the message shown.
 
 use std::path::Path;
 
@@ -81,7 +81,7 @@ fn every_block_is_loaded_or_refused_as_marked() {
     }
 }
 
-/// What the page says the import makes of a file is what it makes of it.
+/// The result of an import that the page shows is the result of the import.
 #[test]
 fn the_import_in_the_documentation_is_what_is_imported() {
     let page = include_str!("../../../../docs/migration.md");
@@ -109,12 +109,12 @@ fn messages_in_the_documentation_are_those_that_are_told() {
     let (refused, text) = CONFIGURATION.split_once("```yaml refused\n").unwrap();
     assert!(!refused.is_empty());
     let (text, rest) = text.split_once("```").unwrap();
-    let told = rest
+    let reported = rest
         .split_once("```text\n")
         .and_then(|(_, rest)| rest.split_once("```"))
         .unwrap()
         .0;
-    assert_eq!(try_load(text).unwrap_err().to_string(), told.trim_end());
+    assert_eq!(try_load(text).unwrap_err().to_string(), reported.trim_end());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `external`, and limits that ask there.
+//! `external`: the limits service, and limits that ask it.
 
 use std::path::PathBuf;
 
@@ -24,14 +24,10 @@ fn address(tls: bool, host: &str, port: u16) -> ServiceAddress {
         ca_file: None,
     }
 }
-
-/// E1
 #[test]
 fn it_is_off_by_default() {
     assert_eq!(good("{}").external, None);
 }
-
-/// E1
 #[test]
 fn what_is_not_said_has_a_default() {
     let expected = ExternalSettings {
@@ -166,11 +162,9 @@ fn urls_of_every_form_are_read() {
         }
     );
 }
-
-/// E3
 #[test]
 fn credentials_are_told_only_to_those_who_name_them() {
-    let told = |filter: &str, name: &str| {
+    let is_sent = |filter: &str, name: &str| {
         settings(&format!("http: {{ url: http://a }}, {filter}"))
             .headers
             .tells(name)
@@ -183,25 +177,32 @@ fn credentials_are_told_only_to_those_who_name_them() {
         "x-api-key",
         "x-csrf-token",
     ] {
-        assert!(!told("", name), "{name}");
-        assert!(!told("header_filter: { deny_list: [x-a] }", name), "{name}");
+        assert!(!is_sent("", name), "{name}");
         assert!(
-            told(&format!("header_filter: {{ allow_list: [{name}] }}"), name),
+            !is_sent("header_filter: { deny_list: [x-a] }", name),
+            "{name}"
+        );
+        assert!(
+            is_sent(&format!("header_filter: {{ allow_list: [{name}] }}"), name),
             "{name}"
         );
     }
-    assert!(!told("header_filter: { allow_list: [X-Plan] }", "x-other"));
-    assert!(told("header_filter: { allow_list: [X-Plan] }", "x-plan"));
+    assert!(!is_sent(
+        "header_filter: { allow_list: [X-Plan] }",
+        "x-other"
+    ));
+    assert!(is_sent("header_filter: { allow_list: [X-Plan] }", "x-plan"));
 }
-
-/// E1
 #[test]
 fn mistakes_are_told_with_their_place() {
     for (keys, message) in [
-        ("timeout: 1s", "external: needs http or grpc: whom to ask"),
+        (
+            "timeout: 1s",
+            "external: needs http or grpc: the service to ask",
+        ),
         (
             "http: { url: http://a }, grpc: { address: \"a:1\" }",
-            "external.grpc: http says it already: exactly one of the two is asked",
+            "external.grpc: cannot be combined with http: one service is asked",
         ),
         (
             "http: {}",
@@ -217,7 +218,7 @@ fn mistakes_are_told_with_their_place() {
         ),
         (
             "http: { url: \"http://u:hunter2@a\" }",
-            "external.http.url: must not hold a user or password",
+            "external.http.url: must not contain a user or password",
         ),
         (
             "http: { url: \"http://\" }",
@@ -225,11 +226,11 @@ fn mistakes_are_told_with_their_place() {
         ),
         (
             "http: { url: \"http://a:0\" }",
-            "external.http.url: the port must be 1 to 65535",
+            "external.http.url: invalid port: must be 1 to 65535",
         ),
         (
             "http: { url: \"http://a/#b\" }",
-            "external.http.url: must not hold a fragment",
+            "external.http.url: must not contain a fragment",
         ),
         (
             "http: { url: \"http://a/b c\" }",
@@ -255,6 +256,14 @@ fn mistakes_are_told_with_their_place() {
             "grpc: { address: \"a:1\", codec: xml }",
             "external.grpc.codec: unknown value \"xml\" (expected protobuf or json)",
         ),
+    ] {
+        assert_eq!(wrong(&format!("external: {{ {keys} }}")), message, "{keys}");
+    }
+}
+
+#[test]
+fn mistakes_beside_the_address_are_told_with_their_place() {
+    for (keys, message) in [
         (
             "http: { url: http://a }, timeout: 0ms",
             "external.timeout: must be 1ms to 1m (got \"0ms\")",
@@ -269,11 +278,11 @@ fn mistakes_are_told_with_their_place() {
         ),
         (
             "http: { url: http://a }, header_filter: { allow_list: [a], deny_list: [b] }",
-            "external.header_filter.deny_list: has no meaning beside allow_list, which names all that are told",
+            "external.header_filter.deny_list: cannot be combined with allow_list, which names every header that is sent",
         ),
         (
             "http: { url: http://a }, header_filter: { deny_list: [\"a b\"] }",
-            "external.header_filter.deny_list[0]: expected the name of a header (got \"a b\")",
+            "external.header_filter.deny_list[0]: expected a header name (got \"a b\")",
         ),
         (
             "http: { url: http://a }, cache_redis: {}",
@@ -300,8 +309,8 @@ fn mistakes_are_told_with_their_place() {
 
 #[test]
 fn only_buckets_can_be_told_from_outside() {
-    let message = "limits[0].quota_from: external is for algorithm token_bucket or gcra: the answer is average, period \
-                   and burst";
+    let message = "limits[0].quota_from: external needs algorithm token_bucket or gcra: the service answers with average, \
+                   period and burst";
     for numbers in [
         "size: 10",
         "algorithm: leaky_bucket, size: 10",
@@ -314,7 +323,7 @@ fn only_buckets_can_be_told_from_outside() {
         );
         assert_eq!(wrong(&text), message, "{numbers}");
     }
-    // Slower than the exact machine can count, and still a rate and a burst.
+    // Too slow for the token bucket's arithmetic, and still a rate and a burst.
     let slow = "external: { http: { url: http://a } }\n\
                 limits: [{ name: a, key: path, rate: 1/y, burst: 5, quota_from: external }]";
     good(&slow.replace("1/y", "1/year"));

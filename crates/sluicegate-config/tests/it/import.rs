@@ -1,4 +1,4 @@
-//! Files of envoyproxy/ratelimit in our words.
+//! Files of envoyproxy/ratelimit, converted to our format.
 
 use std::path::PathBuf;
 
@@ -94,20 +94,23 @@ descriptors:
     );
     assert_eq!(config.policy.limits().len(), 3);
     let differences = imported.differences.join("\n");
-    for told in [
-        "descriptors[0]: all values that begin as \"x*\" does",
-        "descriptors[1].rate_limit lets nothing pass",
-        "descriptors[2].detailed_metric is about their metrics",
+    for reported in [
+        "descriptors[0] is left out: a limit cannot match values by prefix (\"x*\")",
+        "descriptors[1].rate_limit is left out: a limit cannot block everything",
+        "descriptors[2].detailed_metric is left out",
         "descriptors[2].rate_limit.replaces is left out",
-        "d.e-y and d-x.e both count where both cover a descriptor",
+        "d.e-y and d-x.e are both charged where both cover a descriptor",
     ] {
-        assert!(differences.contains(told), "{told}\nin\n{differences}");
+        assert!(
+            differences.contains(reported),
+            "{reported}\nin\n{differences}"
+        );
     }
 }
 
 #[test]
 fn mistakes_are_told_with_their_places() {
-    let told = mistakes(
+    let reported = mistakes(
         "domain: edge\ndescriptors:\n  - kee: user\n  - { key: user, rate_limit: { unit: fortnight, requests_per_unit: x } }\n",
     )
     .to_string();
@@ -117,7 +120,7 @@ fn mistakes_are_told_with_their_places() {
         "fortnight",
         "descriptors[1].rate_limit.requests_per_unit",
     ] {
-        assert!(told.contains(place), "{place}\nin\n{told}");
+        assert!(reported.contains(place), "{place}\nin\n{reported}");
     }
     assert!(
         mistakes("descriptors: []")

@@ -1,24 +1,27 @@
 //! Configurations as users write them, good and bad.
 
-mod bombs;
 mod docs;
+mod expansion;
 mod external;
+mod hostile_files;
 mod import;
 mod limits;
+mod listeners;
 mod mistakes;
 mod numbers;
-mod outside;
+mod proxy;
+mod quotas;
 mod reference;
 mod schema;
 mod sections;
 mod store;
-mod words;
+mod summary;
 
 use std::path::PathBuf;
 
 use sluicegate_config::{Config, Mistakes, Source, load};
 
-/// A source with this text, in a directory that is not there.
+/// A source with this text, in a directory that does not exist.
 fn source(text: &str) -> Source {
     Source {
         name: "sluicegate.yaml".to_owned(),
@@ -27,11 +30,12 @@ fn source(text: &str) -> Source {
     }
 }
 
-/// Without any environment.
+/// Loads a text with an empty environment.
 fn try_load(text: &str) -> Result<Config, Mistakes> {
     load(&source(text), &|_| None)
 }
 
+/// The configuration of a text that must be accepted.
 #[track_caller]
 fn good(text: &str) -> Config {
     try_load(text).unwrap_or_else(|mistakes| panic!("{mistakes}\n{text}"))

@@ -1,4 +1,4 @@
-//! Files with mistakes: all of them are told, each with its place.
+//! Files with mistakes: all of them are reported, each with its place.
 
 use crate::{bad, good, try_load, wrong};
 
@@ -23,7 +23,7 @@ external: {}
 
 #[test]
 fn all_mistakes_are_told_at_once_with_line_and_column() {
-    let told = try_load(MANY).unwrap_err().to_string();
+    let reported = try_load(MANY).unwrap_err().to_string();
     let expected = r#"
 sluicegate.yaml:2:11: proxy.listen: expected an IP address and port, such as 127.0.0.1:8080 (got "127.0.0.1:80800")
 sluicegate.yaml:3:21: proxy.timeouts.idle: expected a whole number and a unit (ns, us, ms, s, m, h, d) (got "1M")
@@ -33,8 +33,8 @@ sluicegate.yaml:11:5: limits[0]: unknown key `brust`, did you mean `burst`?
 sluicegate.yaml:12:11: limits[1].name: "a" is also the name of limits[0]
 sluicegate.yaml:15:12: limits[1].burst: must be at least 1 (got 0)
 sluicegate.yaml:16:11: limits[1].mode: expected text (got a list)
-sluicegate.yaml:17:11: external: needs http or grpc: whom to ask"#;
-    assert_eq!(told, expected.trim_start());
+sluicegate.yaml:17:11: external: needs http or grpc: the service to ask"#;
+    assert_eq!(reported, expected.trim_start());
 }
 
 #[test]
@@ -78,11 +78,11 @@ fn places_are_right_behind_letters_of_several_bytes() {
 
 #[test]
 fn a_key_that_stands_there_twice_is_refused_beside_the_other_mistakes() {
-    let told = bad("store: {}\nlimits: []\nstore: {}\nlog: { format: xml }\n");
+    let reported = bad("store: {}\nlimits: []\nstore: {}\nlog: { format: xml }\n");
     assert_eq!(
-        told,
+        reported,
         [
-            "the key \"store\" stands there twice",
+            "the key \"store\" occurs twice",
             "log.format: unknown value \"xml\" (expected text or json)"
         ]
     );
@@ -154,8 +154,8 @@ fn unknown_keys_are_told_in_every_section() {
         ),
         ("\"a\\nb\": 1", "unknown key `a\\nb` (known: "),
     ] {
-        let told = wrong(text);
-        assert!(told.starts_with(message), "{told}");
+        let reported = wrong(text);
+        assert!(reported.starts_with(message), "{reported}");
     }
     assert_eq!(
         bad("logs: {}\nadmins: {}\nstore: { kinds: redis }\n").len(),

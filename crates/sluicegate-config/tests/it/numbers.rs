@@ -1,4 +1,4 @@
-//! Every number and text of a configuration, fuzzed (T-42): refused, or usable.
+//! Every number and text of a configuration, fuzzed: refused, or usable.
 
 use proptest::prelude::*;
 use sluicegate_config::{Config, StoreKind};
@@ -89,7 +89,7 @@ fn odd_value() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Every value that can be written, `VALUE` in its place.
+/// Every key that takes a value, with `VALUE` in its place.
 const PLACES: [&str; 53] = [
     "limits: [{ name: a, key: global, rate: VALUE }]",
     "limits: [{ name: a, key: global, rate: VALUE, algorithm: fixed_window }]",
@@ -146,7 +146,7 @@ const PLACES: [&str; 53] = [
     "admin: VALUE",
 ];
 
-/// What everybody who uses a configuration relies on.
+/// Checks the promises of a loaded configuration.
 fn is_usable(config: &Config) {
     let now = Timestamp::from_millis(1_700_000_000_000);
     for limit in config.policy.limits() {

@@ -45,7 +45,7 @@ fn every_key_of_the_schema_has_a_row_with_a_meaning() {
     assert!(empty.is_empty(), "without a meaning: {empty:#?}");
 }
 
-/// The page while it is written.
+/// The page that is being written.
 struct Page<'a> {
     schema: &'a Value,
     text: String,
@@ -78,7 +78,7 @@ impl<'a> Page<'a> {
             Some(items) => (format!("{path}[]"), self.resolved(items)),
             None => (path.to_owned(), section),
         };
-        // A word may stand in place of some sections.
+        // Some sections may be a word instead.
         let forms = section["anyOf"].as_array().into_iter().flatten();
         for form in std::iter::once(section).chain(forms) {
             for (name, value) in properties(form) {
@@ -168,7 +168,7 @@ impl<'a> Page<'a> {
     }
 }
 
-/// By the alphabet: the order in the file is not kept by every build.
+/// In alphabetical order: not every build keeps the order of the file.
 fn properties(section: &Value) -> Vec<(&str, &Value)> {
     let mut properties: Vec<(&str, &Value)> = section["properties"]
         .as_object()

@@ -1,4 +1,4 @@
-//! Stores: every kind and topology, and what is wrong with them.
+//! Stores: every kind and topology, and the mistakes in them.
 
 use sluicegate_config::{
     KeyLayout, Redis, RedisClock, RedisMode, RedisTls, SecretSource, ServerTls, StoreKind,
@@ -17,8 +17,6 @@ fn redis(keys: &str) -> Redis {
         local => panic!("expected redis, got {local:?}"),
     }
 }
-
-/// B1
 #[test]
 fn every_name_of_a_store_is_known() {
     let local = StoreKind::Local {
@@ -31,8 +29,11 @@ fn every_name_of_a_store_is_known() {
         "memory",
         "in-memory",
         "",
+        "  ",
         " Local ",
-        "IN-MEMORY",
+        "LOCAL",
+        "Memory",
+        " IN-MEMORY ",
     ] {
         assert_eq!(
             good(&format!("store: {{ kind: \"{kind}\" }}")).store.kind,
@@ -50,8 +51,12 @@ fn every_name_of_a_store_is_known() {
             sweep: Nanos::SECOND
         }
     );
-    let redis = good("store: { kind: \" Redis \", redis: { endpoints: a } }");
-    assert!(matches!(redis.store.kind, StoreKind::Redis(_)));
+    for kind in ["redis", " Redis ", "REDIS"] {
+        let redis = good(&format!(
+            "store: {{ kind: \"{kind}\", redis: {{ endpoints: a }} }}"
+        ));
+        assert!(matches!(redis.store.kind, StoreKind::Redis(_)), "{kind:?}");
+    }
     assert_eq!(
         wrong("store: { kind: dynamo }"),
         "store.kind: unknown value \"dynamo\" (expected local or redis)"
@@ -171,23 +176,23 @@ fn a_url_says_where_redis_is() {
         ("http://a", "must begin with redis://"),
         ("redis+x://a", "must begin with redis://"),
         ("redis://", "the host is missing"),
-        ("redis://a:b", "the port must be 1 to 65535"),
-        ("redis://a/x", "the database must be a number"),
-        ("redis://a/+1", "the database must be a number"),
-        ("redis://:hunter2@a", "must not hold a user or password"),
-        ("redis://a?timeout=1", "must end after the path"),
+        ("redis://a:b", "invalid port: must be 1 to 65535"),
+        ("redis://a/x", "invalid database: must be a number"),
+        ("redis://a/+1", "invalid database: must be a number"),
+        ("redis://:hunter2@a", "must not contain a user or password"),
+        ("redis://a?timeout=1", "must have no query"),
         (
             "redis+sentinel://a",
             "must name the primary after the hosts",
         ),
         ("redis+cluster://a/1", "a cluster has only database 0"),
     ] {
-        let told = wrong(&format!(
+        let reported = wrong(&format!(
             "store: {{ kind: redis, redis: {{ url: \"{url}\" }} }}"
         ));
         assert!(
-            told.starts_with(&format!("store.redis.url: {message}")),
-            "{url}: {told}"
+            reported.starts_with(&format!("store.redis.url: {message}")),
+            "{url}: {reported}"
         );
     }
     let twice = "store: { kind: redis, redis: { url: \"redis://a\", mode: cluster, endpoints: [b], database: 1, tls: { enabled: true } } }";
@@ -203,15 +208,15 @@ fn what_is_wrong_with_redis_is_told() {
         ),
         (
             "endpoints: [\"a:b\"]",
-            "store.redis.endpoints[0]: the port must be 1 to 65535",
+            "store.redis.endpoints[0]: invalid port: must be 1 to 65535",
         ),
         (
             "endpoints: [\"u:p@a\"]",
-            "store.redis.endpoints[0]: must not hold a user or password",
+            "store.redis.endpoints[0]: must not contain a user or password",
         ),
         (
             "endpoints: [a, a]",
-            "store.redis.endpoints[1]: is named twice",
+            "store.redis.endpoints[1]: is listed twice",
         ),
         (
             "mode: standalone, endpoints: [a, b]",
@@ -227,7 +232,7 @@ fn what_is_wrong_with_redis_is_told() {
         ),
         (
             "mode: sentinel, endpoints: [a], sentinel: {}",
-            "store.redis.sentinel.master: is missing: the name the sentinels know the primary by",
+            "store.redis.sentinel.master: is missing: the name of the primary at the sentinels",
         ),
         (
             "mode: sentinel, endpoints: [a], sentinel: { master: \"a b\" }",
@@ -235,7 +240,7 @@ fn what_is_wrong_with_redis_is_told() {
         ),
         (
             "endpoints: [a], sentinel: { master: m }",
-            "store.redis.sentinel: is for mode sentinel only",
+            "store.redis.sentinel: applies to mode sentinel only",
         ),
         (
             "mode: ring, endpoints: [a]",
@@ -264,7 +269,7 @@ fn what_is_wrong_with_redis_is_told() {
     ] {
         let text = format!("store: {{ kind: redis, redis: {{ {keys} }} }}").replace("{ {} }", "{}");
         assert_eq!(wrong(&text), message);
-        // The same is told while the store is another.
+        // Settings of the store that is not in use are checked as well.
         assert_eq!(wrong(&text.replace("kind: redis", "kind: local")), message);
     }
     for (keys, message) in [
@@ -274,7 +279,7 @@ fn what_is_wrong_with_redis_is_told() {
         ),
         (
             "key_prefix: \"{a}\"",
-            "store.key_prefix: must be at most 64 letters of visible ASCII without braces (got \"{a}\")",
+            "store.key_prefix: must be at most 64 characters of visible ASCII without braces (got \"{a}\")",
         ),
         ("key_prefix: \"\"", "store.key_prefix: must not be empty"),
         (
@@ -290,6 +295,6 @@ fn what_is_wrong_with_redis_is_told() {
     }
     assert_eq!(
         wrong("store: { kind: redis }"),
-        "store.redis: is missing: kind redis needs to know where it is"
+        "store.redis: is missing: kind redis needs a url or endpoints"
     );
 }

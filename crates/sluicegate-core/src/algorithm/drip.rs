@@ -1,9 +1,24 @@
-//! Buckets that drain in whole drips: the leaky bucket, the fixed window, and limits too slow for the token bucket.
+//! Buckets that drain in whole drips: the leaky bucket, the fixed window, and limits too slow for
+//! the token bucket.
 //!
-//! The state is the instant at which the level reaches zero, in milliseconds, and the slack of the last drip: how many
-//! units it could drain beyond what is left. Both are packed into one [`Timestamp`], `end_ms · 10^6 + slack`, which is
-//! the end in nanoseconds but for a fraction of a millisecond. So every store keeps one number, and may treat it as the
-//! instant at which the entry is of no more use.
+//! The idea: the level of the bucket falls by `drip` units every interval, and a charge passes when
+//! it fits on top of the level. As in the token bucket, time is stored instead of the level: `end`,
+//! the instant of the drip that empties the bucket. The drips still to fall are `ceil((end − now) /
+//! interval)`, and the level follows from their number, except that the last drip may find fewer
+//! units than it could take. That difference is the *slack*, and it has to be stored too.
+//!
+//! The invariant: `level = drips · drip − slack` with `0 ≤ slack < drip`, and `level ≤ size` after
+//! every admission. So at most `size + drip − 1 + w · drip / interval` units pass in a span `w`.
+//! A fixed window is the same bucket with `drip = size`, whose drips fall on multiples of the
+//! interval since the epoch.
+//!
+//! It is not simpler because drips of several units are discrete: no formula in time alone knows
+//! how full the last drip is. With drips of one unit the slack is always zero, and this is a token
+//! bucket that counts in milliseconds.
+//!
+//! End and slack are packed into one [`Timestamp`], `end_ms · 10^6 + slack`, which is the end in
+//! nanoseconds but for a fraction of a millisecond. So every store keeps one number for either
+//! algorithm, and may treat it as the instant from which the entry is of no more use.
 
 use crate::algorithm::{MAX_CLOCK_STEP, Next, Step, nanos_to};
 use crate::decision::Outcome;
@@ -36,6 +51,7 @@ pub fn decide(
         });
     }
     if level.units + cost > bucket.size {
+        // Enough drips must fall to make room; the last of them falls at `passes_at_ms`.
         let drips_needed = (level.units + cost - bucket.size).div_ceil(bucket.drip);
         let passes_at_ms = level.end_ms - (level.drips - drips_needed) * bucket.interval_ms;
         let retry_after = nanos_to(passes_at_ms - now_ms, now);
@@ -65,8 +81,9 @@ pub fn decide(
 
 /// Gives back `cost` units drawn `age` ago, less what has drained since then.
 ///
-/// A fixed window gives back what the window it was drawn in still holds. A leaky bucket counts what drained as time,
-/// `drip` units per interval, and not as drips that fell: without the charge, the drips might have fallen later.
+/// A fixed window gives back the units that the window they were drawn in still holds. A leaky
+/// bucket measures the drained part by time, `drip` units per interval, and not by the drips that
+/// fell: without the charge, the drips might have fallen later.
 pub fn refund(
     packed: Option<Timestamp>,
     bucket: DripBucket,
@@ -77,11 +94,11 @@ pub fn refund(
     let now_ms = now.as_millis();
     let level = Level::read(packed, bucket, now_ms);
     let drawn_ms = now.before(age).as_millis();
-    let back = match bucket.aligned {
-        true => Back::from_windows(&level, bucket, cost, drawn_ms, now_ms),
-        false => Back::from_time(&level, bucket, cost, now_ms - drawn_ms, now_ms),
+    let refund = match bucket.aligned {
+        true => Refund::from_windows(&level, bucket, cost, drawn_ms, now_ms),
+        false => Refund::from_time(&level, bucket, cost, now_ms - drawn_ms, now_ms),
     };
-    let units = level.units.saturating_sub(back.units);
+    let units = level.units.saturating_sub(refund.units);
     if units == 0 {
         return Step {
             next: Next::Clear,
@@ -92,7 +109,7 @@ pub fn refund(
         };
     }
     let drips = units.div_ceil(bucket.drip);
-    let end_ms = level.end_ms - (level.drips - drips) * bucket.interval_ms - back.early_ms;
+    let end_ms = level.end_ms - (level.drips - drips) * bucket.interval_ms - refund.early_ms;
     let end = pack(end_ms, drips * bucket.drip - units);
     let remaining = bucket
         .size
@@ -106,8 +123,8 @@ pub fn refund(
     }
 }
 
-/// The later of two packed ends. Ends within one interval of each other get the smaller slack: with it the bucket is
-/// never emptier than either.
+/// The later of two packed ends. Ends within one interval of each other get the smaller slack: with
+/// it the bucket is never emptier than either.
 pub fn later(one: Timestamp, other: Timestamp, bucket: DripBucket) -> Timestamp {
     let [(early_ms, early_slack), (late_ms, late_slack)] = {
         let mut ends = [unpack(one), unpack(other)];
@@ -125,16 +142,17 @@ pub fn later(one: Timestamp, other: Timestamp, bucket: DripBucket) -> Timestamp 
     )
 }
 
-/// What a refund is still worth.
-struct Back {
+/// The worth of a refund, less the part that has drained by itself.
+struct Refund {
     /// Units that come off the level.
     units: u64,
-    /// How much earlier every later drip falls: what is left of a unit that has drained in part.
+    /// Milliseconds by which every later drip falls earlier: the rest of a unit that has drained
+    /// in part.
     early_ms: u64,
 }
 
-impl Back {
-    /// Each edge between then and now has emptied the window.
+impl Refund {
+    /// The worth in a fixed window: each edge since the charge has emptied the window.
     fn from_windows(
         level: &Level,
         bucket: DripBucket,
@@ -151,6 +169,7 @@ impl Back {
         }
     }
 
+    /// The worth in a leaky bucket of a charge that is `age_ms` old.
     fn from_time(level: &Level, bucket: DripBucket, cost: u64, age_ms: u64, now_ms: u64) -> Self {
         if age_ms == 0 {
             return Self {
@@ -166,7 +185,8 @@ impl Back {
                 early_ms: 0,
             };
         }
-        // The level, as if it fell evenly, is no more than the refund is worth: it was all this charge.
+        // The level, as if it fell evenly, is no more than the refund is worth: all of it was this
+        // charge.
         let since_drawn_ms = u128::from(level.end_ms - now_ms) + u128::from(age_ms);
         if since_drawn_ms * drip <= (u128::from(cost) + u128::from(level.slack)) * interval_ms {
             return Self {
@@ -174,7 +194,8 @@ impl Back {
                 early_ms: 0,
             };
         }
-        // No overflow: drained is at most cost, and its time exceeds the age by less than an interval.
+        // No overflow: drained is at most cost, and its time exceeds the age by less than an
+        // interval.
         let early_ms = (drained * interval_ms / drip - u128::from(age_ms)) as u64;
         Self {
             units: cost - drained as u64,
@@ -185,15 +206,21 @@ impl Back {
 
 /// The level of a bucket at one instant.
 struct Level {
+    /// Units in the bucket; may exceed a size that was lowered.
     units: u64,
     /// Drips that must still fall until the bucket is empty.
     drips: u64,
+    /// When the last of these drips falls, in milliseconds since the epoch; now when it is empty.
     end_ms: u64,
+    /// Units that the last drip could take beyond those that are left; below the drip size.
     slack: u64,
+    /// The stored end was too far ahead to be true; the level is that of a full bucket and must be
+    /// written.
     repaired: bool,
 }
 
 impl Level {
+    /// The level that a packed end stands for; an end in the past is an empty bucket.
     fn read(packed: Option<Timestamp>, bucket: DripBucket, now_ms: u64) -> Self {
         let empty = Self {
             units: 0,
@@ -219,7 +246,8 @@ impl Level {
                 repaired: true,
             };
         }
-        // A slack of a whole drip or more was left by a larger drip size: taking it as none is the careful reading.
+        // A slack of a whole drip or more was left by a larger drip size: reading it as none never
+        // admits too much.
         let slack = if slack >= bucket.drip { 0 } else { slack };
         let drips = (end_ms - now_ms).div_ceil(bucket.interval_ms);
         Self {
@@ -231,11 +259,13 @@ impl Level {
         }
     }
 
+    /// Milliseconds until the bucket is empty.
     fn reset_ms(&self, now_ms: u64) -> u64 {
         self.end_ms - now_ms
     }
 
-    /// End and slack after `cost` more units.
+    /// End and slack after `cost` more units: first they fill the slack of the last drip, then they
+    /// add drips.
     fn raised(&self, bucket: DripBucket, cost: u64, now_ms: u64) -> (u64, u64) {
         if self.units == 0 {
             let start_ms = if bucket.aligned {
@@ -260,10 +290,12 @@ impl Level {
 /// Units of slack per millisecond of end.
 const SLACKS: u64 = 1_000_000;
 
+/// One number for end and slack, saturating in the year 2554.
 fn pack(end_ms: u64, slack: u64) -> Timestamp {
     Timestamp::from_nanos(end_ms.saturating_mul(SLACKS).saturating_add(slack))
 }
 
+/// End in milliseconds, and slack in units.
 fn unpack(packed: Timestamp) -> (u64, u64) {
     (packed.as_nanos() / SLACKS, packed.as_nanos() % SLACKS)
 }

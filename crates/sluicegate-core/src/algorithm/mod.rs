@@ -1,6 +1,27 @@
-//! The machines: each decides from stored state, quota, cost and time, and nothing else.
+//! The algorithms: each decides from stored state, quota, cost and time, and from nothing else.
 //!
-//! **Invariant:** a machine never reads a clock, never writes, and gives the same digits as its Lua twin.
+//! One file per algorithm, each with a twin in Lua that runs inside Redis. Stores read a state,
+//! call [`decide`], and write what [`Step::next`] says; the functions here do neither.
+//!
+//! ```
+//! use sluicegate_core::algorithm::{self, Next};
+//! use sluicegate_core::{Nanos, Quota, Timestamp};
+//!
+//! let quota = Quota::from(Quota::per_second(1).burst(2));
+//! let now = Timestamp::from_millis(1_800_000_000_000);
+//! let mut state = None;
+//! for _ in 0..2 {
+//!     let step = algorithm::decide(state, quota, 1, now);
+//!     assert!(step.outcome.is_allowed());
+//!     state = step.next.apply(state);
+//! }
+//! let denied = algorithm::decide(state, quota, 1, now);
+//! assert_eq!(denied.outcome.retry_after(), Some(Nanos::SECOND));
+//! assert_eq!(denied.next, Next::Same);
+//! ```
+//!
+//! **Invariant:** an algorithm never reads a clock, never writes, and gives the same digits as its
+//! Lua twin.
 
 pub mod drip;
 pub mod sliding_window;
@@ -10,19 +31,20 @@ use crate::decision::Outcome;
 use crate::quota::Quota;
 use crate::time::{Nanos, Timestamp};
 
-/// The largest clock step that is believed. A stored time further ahead is a step or garbage, and is repaired.
+/// The largest clock step that is believed. A stored time further ahead is a step or garbage, and
+/// is repaired.
 pub const MAX_CLOCK_STEP: Nanos = Nanos::from_secs(60);
 
-/// What a counter holds between two charges.
+/// The state of a counter between two charges. A counter without a state is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// One instant: a token bucket's time of being full again, or a drip bucket's packed end.
+    /// One instant: when a token bucket is full again, or a drip bucket's packed end.
     Instant(Timestamp),
     /// The counts of a sliding window.
     Windows(sliding_window::Windows),
 }
 
-/// What to do with a counter's state after a step.
+/// The change to a counter's state after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next<S> {
     /// Leave it as it is: nothing is written.
@@ -43,6 +65,7 @@ impl<S> Next<S> {
         }
     }
 
+    /// The same change with its state in another form.
     #[inline(always)]
     pub(crate) fn map<R>(self, wrap: impl FnOnce(S) -> R) -> Next<R> {
         match self {
@@ -53,17 +76,17 @@ impl<S> Next<S> {
     }
 }
 
-/// The answer of a machine and the state it leaves.
+/// The answer of an algorithm and the state it leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step<S = State> {
-    /// What to store.
+    /// The state to store.
     pub next: Next<S>,
-    /// The answer.
+    /// The answer to the charge.
     pub outcome: Outcome,
 }
 
 impl Step {
-    /// The step of a machine that keeps one instant; a state of two windows counts as none.
+    /// The step of an algorithm that keeps one instant; a state of two windows counts as none.
     pub fn instants(self) -> Step<Timestamp> {
         let next = match self.next {
             Next::Set(State::Instant(instant)) => Next::Set(instant),
@@ -78,6 +101,7 @@ impl Step {
 }
 
 impl<S> Step<S> {
+    /// A step that writes nothing.
     pub(crate) fn same(outcome: Outcome) -> Self {
         Self {
             next: Next::Same,
@@ -95,10 +119,10 @@ impl<S> Step<S> {
     }
 }
 
-/// Decides one charge; a cost of 0 only looks.
+/// Decides one charge; a cost of 0 is a peek and writes nothing.
 ///
-/// A state left by another machine (the limit's algorithm was changed) is read as time where both keep one instant,
-/// and as a full counter otherwise.
+/// A state left by another algorithm (the limit's was changed) is read as time where both keep one
+/// instant, and as a full counter otherwise.
 #[inline(always)]
 pub fn decide(state: Option<State>, quota: Quota, cost: u64, now: Timestamp) -> Step {
     match quota {
@@ -112,7 +136,10 @@ pub fn decide(state: Option<State>, quota: Quota, cost: u64, now: Timestamp) -> 
     }
 }
 
-/// Gives back `cost` units that were drawn `age` ago, never beyond full and never more than they are still worth.
+/// Gives back `cost` units that were drawn `age` ago, never beyond full.
+///
+/// Units come back by themselves as time passes, so a refund is worth less the older it is. Without
+/// the age a refund would create units: the counter has refilled past what it would have held.
 pub fn refund(state: Option<State>, quota: Quota, cost: u64, age: Nanos, now: Timestamp) -> Step {
     match quota {
         Quota::TokenBucket(bucket) => {
@@ -127,9 +154,9 @@ pub fn refund(state: Option<State>, quota: Quota, cost: u64, age: Nanos, now: Ti
     }
 }
 
-/// The state of a counter that two have seen: each unit that either saw taken is still taken.
+/// Merges two observations of one counter: each unit that either saw taken is still taken.
 ///
-/// A state left by another machine counts as none.
+/// A state left by another algorithm counts as none.
 pub fn later(one: Option<State>, other: Option<State>, quota: Quota) -> Option<State> {
     match quota {
         Quota::TokenBucket(_) => instant(one).max(instant(other)).map(State::Instant),
@@ -143,6 +170,7 @@ pub fn later(one: Option<State>, other: Option<State>, quota: Quota) -> Option<S
     }
 }
 
+/// Merges two states, or takes the one there is.
 fn both<S>(one: Option<S>, other: Option<S>, later: impl FnOnce(S, S) -> S) -> Option<S> {
     match (one, other) {
         (Some(one), Some(other)) => Some(later(one, other)),
@@ -150,6 +178,7 @@ fn both<S>(one: Option<S>, other: Option<S>, later: impl FnOnce(S, S) -> S) -> O
     }
 }
 
+/// The state of an algorithm that keeps one instant.
 fn instant(state: Option<State>) -> Option<Timestamp> {
     match state {
         Some(State::Instant(instant)) => Some(instant),
@@ -157,6 +186,7 @@ fn instant(state: Option<State>) -> Option<Timestamp> {
     }
 }
 
+/// The state of an algorithm that keeps two windows.
 fn windows(state: Option<State>) -> Option<sliding_window::Windows> {
     match state {
         Some(State::Windows(windows)) => Some(windows),
@@ -164,7 +194,10 @@ fn windows(state: Option<State>) -> Option<sliding_window::Windows> {
     }
 }
 
-/// The span in nanoseconds to an instant that lies `millis` after the current whole millisecond.
+/// The span from `now` to the instant `millis` after the whole millisecond that `now` is in.
+///
+/// Algorithms that count in milliseconds compute waits from a rounded-down now; the wait of a
+/// caller begins at the true one and is shorter by the difference.
 fn nanos_to(millis: u64, now: Timestamp) -> Nanos {
     let past_the_millisecond = now.as_nanos() % Nanos::MILLISECOND.get();
     Nanos::new(

@@ -1,16 +1,31 @@
-//! The sliding-window counter: two counts per key, the older weighed by how much of its window is still in view.
+//! The sliding-window counter: two counts per key, the older weighed by how much of its window is
+//! still in view.
+//!
+//! The idea: cut time into windows of the clock and count the units of each. A window that slides
+//! covers all of the current one and the tail of the one before; of the units counted there it
+//! takes the part that the tail is of its window, as if they had come evenly.
+//!
+//! The invariant: `previous · (window − elapsed) + current · window ≤ limit · window` after every
+//! admission. Everything is multiplied by the window's length, so there is no division and no
+//! rounding until an answer is written; the products stay below 2^53, which Lua holds exactly.
+//!
+//! It is not simpler because an exact window would have to remember every request. Two counts need
+//! the assumption of evenness, and the wait of a denied charge has two cases: enough of the
+//! previous window leaves the view, or the current window must become the previous one first. A
+//! stored window that lies ahead means that the clock went back: it is used as it is, and waits
+//! grow by the step, unless the step is too large to be believed.
 
 use crate::algorithm::{MAX_CLOCK_STEP, Next, Step, nanos_to};
 use crate::decision::Outcome;
 use crate::quota::SlidingWindow;
 use crate::time::{Nanos, Timestamp};
 
-/// The counts of one key.
+/// The counts of one key in two neighbouring windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Windows {
-    /// The window of `current`, counted from the epoch.
+    /// The number of the window that `current` counts, from 0 at the epoch.
     pub index: u64,
-    /// Units taken in the window before.
+    /// Units taken in the window before it.
     pub previous: u64,
     /// Units taken in this window.
     pub current: u64,
@@ -19,6 +34,7 @@ pub struct Windows {
 impl Windows {
     /// The instant from which the counts no longer matter, for a window of this length.
     pub fn expires_at(&self, window: SlidingWindow) -> Timestamp {
+        // Units of the current window stay in view during the whole next one.
         let windows_left = if self.current > 0 { 2 } else { 1 };
         Timestamp::from_millis(
             self.index
@@ -113,7 +129,7 @@ pub fn refund(
     }
 }
 
-/// The newer of two counts; whatever either saw taken in a window that is still in view counts.
+/// The newer of two counts. Where both saw the same window, the larger count is the better known.
 pub fn later(one: Windows, other: Windows) -> Windows {
     let (old, new) = if one.index <= other.index {
         (one, other)
@@ -142,12 +158,15 @@ struct View {
     elapsed_ms: u64,
     /// Milliseconds until a stored window that lies ahead begins: the clock went back.
     ahead_ms: u64,
-    /// Units free, times the window; negative when a lowered limit left too much.
+    /// Free units times the window's length; negative when a lowered limit left too much.
     room: i64,
+    /// The stored window was too far ahead to be true; the counts are those of a spent limit and
+    /// must be written.
     repaired: bool,
 }
 
 impl View {
+    /// The stored counts, moved on to the window that `now` is in and capped at the limit.
     fn read(stored: Option<Windows>, window: SlidingWindow, now: Timestamp) -> Self {
         let now_ms = now.as_millis();
         let index = now_ms / window.window_ms;
@@ -166,7 +185,8 @@ impl View {
             Some(stored) if stored.index > index => {
                 let ahead_ms = stored.index.saturating_mul(window.window_ms) - now_ms;
                 if ahead_ms > MAX_CLOCK_STEP.get() / Nanos::MILLISECOND.get() + window.window_ms {
-                    // Spent in this window, not in the one before: part of that may be out of view already.
+                    // Taken as spent in this window, not in the one before, part of which may be
+                    // out of view already.
                     view.windows.current = window.limit;
                     view.repaired = true;
                 } else {
@@ -184,6 +204,7 @@ impl View {
         view.with_room(window)
     }
 
+    /// Computes the room again after the counts have changed.
     fn with_room(self, window: SlidingWindow) -> Self {
         let weighed = self.windows.previous * (window.window_ms - self.elapsed_ms);
         let spent = weighed + self.windows.current * window.window_ms;
@@ -193,6 +214,7 @@ impl View {
         }
     }
 
+    /// Milliseconds until no count is in view any more.
     fn reset_ms(&self, window: SlidingWindow) -> u64 {
         let Windows {
             previous, current, ..
@@ -201,18 +223,21 @@ impl View {
         let in_view_ms = match (current, previous) {
             (1.., _) => window.window_ms + left_ms,
             (0, 1..) => left_ms,
-            // Nothing was spent: there is nothing to wait for, wherever the window lies.
+            // Nothing was spent, so there is nothing to wait for, even if the window lies ahead.
             (0, 0) => return 0,
         };
         self.ahead_ms + in_view_ms
     }
 
-    /// The wait of a denied charge: until enough of the older window, or of this one, has gone out of view.
+    /// The wait of a denied charge: until enough of the older window, or of this one, is out of
+    /// view.
     fn retry_ms(&self, window: SlidingWindow, cost: u64) -> u64 {
         let Windows {
             previous, current, ..
         } = self.windows;
         let left_ms = window.window_ms - self.elapsed_ms;
+        // The charge was denied, so there is a count to divide by: with room beside the current
+        // window the previous one is in the way, otherwise the current one is.
         let wait_ms = if current + cost <= window.limit {
             left_ms - (window.limit - current - cost) * window.window_ms / previous
         } else {

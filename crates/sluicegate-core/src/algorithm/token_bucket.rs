@@ -1,4 +1,21 @@
-//! The token bucket, which is GCRA: one instant per key, the time at which the bucket is full again.
+//! The token bucket, which is GCRA: one instant per key, the time at which the bucket is full
+//! again.
+//!
+//! The idea: instead of the number of units in the bucket, store `full_at`, the instant at which it
+//! will be full if nobody spends. The time from now to then is the *debt*. A full bucket has no
+//! debt, an empty one owes `tolerance = burst · interval`, and a unit that is taken adds one
+//! `interval`. Time pays the debt back by passing, so nothing has to be refilled and an idle key
+//! needs no state.
+//!
+//! The invariant: the debt after an admission is at most the tolerance. A charge of `cost` passes
+//! exactly when `debt + cost · interval ≤ tolerance`; hence no span of length `w` admits more than
+//! `burst + w / interval` units, and `retry_after` is exact to the nanosecond.
+//!
+//! It is not simpler because of three edges. A debt may exceed the tolerance without being wrong
+//! (the burst was lowered, or the clock went back a little): it is kept, for clamping it would
+//! forgive units or make `retry_after` false. A debt beyond the tolerance and [`MAX_CLOCK_STEP`] is
+//! not believed: it is taken as that of an empty bucket and rewritten. And the common path has no
+//! division and no 128-bit number, because every request takes it.
 
 use std::num::NonZeroU32;
 
@@ -20,12 +37,15 @@ pub fn decide(
     decide_debt(debt, &bucket, cost).map(|debt| now.after(debt))
 }
 
-/// The same, with the state as the time that the bucket still needs to be full.
+/// Decides one charge against the debt: the time that the bucket still needs to be full.
+///
+/// For stores that keep the debt itself, and for every other caller through [`decide`].
 #[inline(always)]
 pub fn decide_debt(debt: Nanos, bucket: &TokenBucket, cost: u64) -> Step<Nanos> {
+    // One comparison for 1 ≤ cost ≤ burst: a cost of 0 wraps to the largest number.
     let fits_some_time = cost.wrapping_sub(1) < bucket.burst;
     if !fits_some_time {
-        return only_look(debt, bucket, cost);
+        return peek_or_too_large(debt, bucket, cost);
     }
     // No overflow: cost ≤ burst, and burst · interval is at most 2^52.
     let time_needed = cost * bucket.interval;
@@ -46,9 +66,9 @@ pub fn decide_debt(debt: Nanos, bucket: &TokenBucket, cost: u64) -> Step<Nanos> 
     }
 }
 
-/// A cost of 0, or one that no wait makes fit.
+/// The answer to a cost of 0, which is a peek, or to one that no wait makes fit.
 #[inline(never)]
-fn only_look(debt: Nanos, bucket: &TokenBucket, cost: u64) -> Step<Nanos> {
+fn peek_or_too_large(debt: Nanos, bucket: &TokenBucket, cost: u64) -> Step<Nanos> {
     let Debt { debt, .. } = Debt::believe(debt, bucket);
     let (remaining, reset_after) = (remaining(bucket, debt), Nanos::new(debt));
     Step::same(match cost {
@@ -63,10 +83,12 @@ fn only_look(debt: Nanos, bucket: &TokenBucket, cost: u64) -> Step<Nanos> {
     })
 }
 
+/// The answer to a charge that does not fit now. Writes only to repair a stored instant.
 #[inline]
 fn deny(debt: Nanos, bucket: &TokenBucket, cost: u64) -> Step<Nanos> {
     let Debt { debt, repaired } = Debt::believe(debt, bucket);
     let reset_after = Nanos::new(debt);
+    // Positive: the charge was refused because the debt with it exceeds the tolerance.
     let retry_after = Nanos::new(debt + cost * bucket.interval - bucket.tolerance);
     Step {
         next: if repaired {
@@ -82,7 +104,8 @@ fn deny(debt: Nanos, bucket: &TokenBucket, cost: u64) -> Step<Nanos> {
     }
 }
 
-/// Gives back `cost` units drawn `age` ago: what has already flowed back since then is not given twice.
+/// Gives back `cost` units drawn `age` ago: the part that has come back by itself since then is not
+/// given twice.
 pub fn refund(
     full_at: Option<Timestamp>,
     bucket: TokenBucket,
@@ -111,8 +134,9 @@ pub fn refund(
 
 /// Hands out up to `want` units at once, for a replica to spend on its own.
 ///
-/// Takes at most `share` of what is there, so that others find some too, but never less than `need`, the requests that
-/// wait already, and never less than one unit. A lease of nothing says how long to wait for one unit.
+/// Takes at most `share` of the units that are left, so that other replicas find some too, but
+/// never less than `need`, the requests that wait already, and never less than one unit. A lease of
+/// zero units says how long to wait for one.
 pub fn lease(
     full_at: Option<Timestamp>,
     bucket: TokenBucket,
@@ -133,12 +157,12 @@ pub fn lease(
     }
 }
 
-/// The part of what is left that one lease may take: `num / den`.
+/// The part of the remaining units that one lease may take: `num / den`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// Parts taken.
+    /// Parts that the lease takes.
     pub num: u32,
-    /// Parts there are.
+    /// Parts that make the whole.
     pub den: NonZeroU32,
 }
 
@@ -149,29 +173,33 @@ impl Share {
         den: NonZeroU32::MIN.saturating_add(1),
     };
 
+    /// The share of `available` units, rounded down.
     fn of(self, available: u64) -> u64 {
         let part = u128::from(available) * u128::from(self.num) / u128::from(self.den.get());
         u64::try_from(part).unwrap_or(u64::MAX)
     }
 }
 
-/// Units handed out, and the answer as to a charge of so many.
+/// Units handed out, and the outcome of a charge of as many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// Units that are the caller's now; 0 when nothing is left.
+    /// Units that the replica may spend now; 0 when nothing is left.
     pub granted: u64,
-    /// What to store, and what remains for the others.
+    /// The state to store, and the units that remain for the others.
     pub step: Step<Timestamp>,
 }
 
-/// The time the bucket still needs to be full.
+/// The time the bucket still needs to be full, as far as it is believed.
 struct Debt {
+    /// Nanoseconds.
     debt: u64,
-    /// The stored instant was too far ahead to be true; the debt is that of an empty bucket and must be written.
+    /// The stored instant was too far ahead to be true; the debt is that of an empty bucket and
+    /// must be written.
     repaired: bool,
 }
 
 impl Debt {
+    /// The debt of a stored instant; one in the past means that the bucket is full.
     fn read(full_at: Option<Timestamp>, bucket: &TokenBucket, now: Timestamp) -> Self {
         Self::believe(
             full_at.map_or(Nanos::ZERO, |full_at| full_at.since(now)),
@@ -179,6 +207,7 @@ impl Debt {
         )
     }
 
+    /// Replaces a debt that no clock step of believable size explains by that of an empty bucket.
     fn believe(debt: Nanos, bucket: &TokenBucket) -> Self {
         if debt.get() > bucket.tolerance + MAX_CLOCK_STEP.get() {
             return Self {
@@ -193,7 +222,8 @@ impl Debt {
     }
 }
 
-/// Whole units that fit between the debt and an empty bucket. The debt is not clamped: it may exceed a lowered burst.
+/// Whole units that fit between the debt and an empty bucket; none when the debt exceeds a lowered
+/// burst.
 fn remaining(bucket: &TokenBucket, debt: u64) -> u64 {
     bucket.units_in(bucket.tolerance.saturating_sub(debt))
 }

@@ -1,4 +1,4 @@
-//! What can be wrong with limits, and with a request that should be charged to one.
+//! Mistakes in a list of limits, and requests that cannot be charged to one.
 
 use std::error::Error;
 use std::fmt;
@@ -8,18 +8,18 @@ use crate::limit::{KeyPart, Limit};
 /// A mistake in a list of limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyError {
-    /// The place of the limit in the list, from 0.
-    pub place: usize,
-    /// The field.
+    /// The limit's index in the list, from 0.
+    pub index: usize,
+    /// The field of the limit, as the configuration calls it.
     pub field: &'static str,
-    /// What is wrong and what was expected.
+    /// The fact and the way out.
     pub message: String,
 }
 
 impl PolicyError {
-    pub(super) fn new(place: usize, field: &'static str, message: String) -> Self {
+    pub(super) fn new(index: usize, field: &'static str, message: String) -> Self {
         Self {
-            place,
+            index,
             field,
             message,
         }
@@ -28,7 +28,7 @@ impl PolicyError {
 
 impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "limits[{}].{}: {}", self.place, self.field, self.message)
+        write!(f, "limits[{}].{}: {}", self.index, self.field, self.message)
     }
 }
 
@@ -47,14 +47,24 @@ impl fmt::Display for PolicyErrors {
 
 impl Error for PolicyErrors {}
 
-/// A request that cannot be charged, because it does not say who it is from.
+/// A request that cannot be charged, because a part of the key is missing or unusable.
+///
+/// ```
+/// use sluicegate_core::{Limit, MissingReason, Policy, Quota, Subject};
+///
+/// let policy = Policy::new([Limit::per_client("per-ip", Quota::per_second(10))])?;
+/// let missing = policy.charges_for(&Subject::ANONYMOUS, 1).unwrap_err();
+/// assert_eq!(missing.reason, MissingReason::Missing);
+/// assert_eq!(missing.to_string(), "limit \"per-ip\": client_ip is missing");
+/// # Ok::<(), sluicegate_core::PolicyErrors>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingKey {
-    /// The limit that asked.
+    /// The name of the limit.
     pub limit: String,
     /// The part of its key, or `None` when the limit itself is unknown.
     pub part: Option<KeyPart>,
-    /// What is wrong with it.
+    /// The reason why it cannot be used.
     pub reason: MissingReason,
 }
 
@@ -97,10 +107,10 @@ impl fmt::Display for MissingKey {
 
 impl Error for MissingKey {}
 
-/// Why a key part has no value.
+/// The reason why a key part has no usable value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissingReason {
-    /// Not there.
+    /// The request does not have it.
     Missing,
     /// Nothing but blanks.
     Empty,
@@ -110,11 +120,11 @@ pub enum MissingReason {
     NotText,
     /// Too long to name a caller.
     TooLong,
-    /// Given as text, but no address.
+    /// The text is not an IP address.
     NotAnAddress,
     /// More parts than the key has.
     TooMany {
-        /// The parts of the key.
+        /// The number of parts of the key.
         expected: usize,
     },
     /// No limit has this name.
@@ -129,7 +139,7 @@ impl fmt::Display for MissingReason {
             Self::Repeated => f.write_str("has more than one value"),
             Self::NotText => f.write_str("has characters beyond printable ASCII"),
             Self::TooLong => f.write_str("is longer than 4096 bytes"),
-            Self::NotAnAddress => f.write_str("is no IP address"),
+            Self::NotAnAddress => f.write_str("is not an IP address"),
             Self::TooMany { expected } => write!(f, "the key has only {expected} parts"),
             Self::UnknownLimit => f.write_str("there is no limit of this name"),
         }

@@ -1,7 +1,17 @@
 //! Finds the limits that may cover a request without looking at all of them.
 //!
-//! Paths are a trie of segments; at each node, limits are filed under the rarest thing they ask for: a host, a domain, a
-//! header or an entry of a descriptor with its value, or nothing. A request looks into the few drawers it can match.
+//! The idea: the path patterns form a tree of segments, and each limit belongs to the node at which
+//! its pattern ends. At a node, limits are kept under the one condition that few requests meet: a
+//! host, a domain, a header or an entry of a descriptor with its value; limits with none of these
+//! are in `others`. A request walks down the tree by its own path, and at each node looks up its
+//! own host, headers and entries.
+//!
+//! The invariant: every limit whose conditions all hold is among the candidates. The reverse is not
+//! promised: a candidate's remaining conditions have still to be checked, and a limit with several
+//! hosts may be found twice.
+//!
+//! It is not simpler because a policy may have ten thousand limits, one per tenant, and a request
+//! must not pay for the others, as it would if it searched a list.
 
 use std::collections::HashMap;
 
@@ -10,42 +20,54 @@ use crate::list::List;
 use crate::path::{self, Segment};
 use crate::subject::{HeaderValue, Subject};
 
+/// The tree of path segments; node 0 is the root, which covers every path.
 #[derive(Debug, Default)]
 pub(super) struct Index {
+    /// Children are named by their position in this list.
     nodes: Vec<Node>,
 }
 
+/// One segment of a pattern, after those above it.
 #[derive(Debug, Default)]
 struct Node {
-    /// In lower case.
+    /// The child for each segment that is text, in lower case.
     literal: HashMap<String, usize>,
+    /// The child for `{name}`, which any one segment matches.
     any: Option<usize>,
-    drawers: Drawers,
+    /// The limits whose pattern ends here.
+    limits: NodeLimits,
 }
 
-/// The limits of one node; each is in exactly the drawers of its hosts, or of one header or entry, or in `rest`.
+/// The limits of one node, by index in the policy. Each is under all of its hosts, or under one
+/// header or entry, or in `others`.
 #[derive(Debug, Default)]
-struct Drawers {
+struct NodeLimits {
+    /// Under an exact host.
     by_host: HashMap<String, Vec<usize>>,
+    /// Under a domain, for every host below it.
     by_domain: HashMap<String, Vec<usize>>,
+    /// Under a header's name and value.
     by_header: HashMap<String, HashMap<Vec<u8>, Vec<usize>>>,
+    /// Under the name and value of a descriptor's entry.
     by_descriptor: HashMap<String, HashMap<String, Vec<usize>>>,
-    rest: Vec<usize>,
+    /// Limits without such a condition: candidates of every request that reaches the node.
+    others: Vec<usize>,
 }
 
 impl Index {
+    /// Indexes the limits by their position in the list.
     pub(super) fn new(limits: &[Limit]) -> Self {
         let mut index = Self {
             nodes: vec![Node::default()],
         };
-        for (place, limit) in limits.iter().enumerate() {
+        for (limit_index, limit) in limits.iter().enumerate() {
             let node = index.node_for(limit);
-            index.nodes[node].drawers.file(place, limit);
+            index.nodes[node].limits.insert(limit_index, limit);
         }
         index
     }
 
-    /// The places of limits whose path matches, and whose other conditions may; a place may occur twice.
+    /// The limits whose path matches, and whose other conditions may; one may occur twice.
     pub(super) fn candidates(&self, subject: &Subject<'_>) -> List<usize> {
         let mut found = List::Empty;
         self.collect_below(
@@ -57,7 +79,8 @@ impl Index {
         found
     }
 
-    /// Goes down the trie as far as the path reaches; as deep as the longest pattern at most.
+    /// Goes down the tree as far as the path reaches, at most as deep as the longest pattern.
+    /// A literal child and `{name}` can both match a segment, so the way down may fork.
     fn collect_below<'s>(
         &self,
         node: &Node,
@@ -65,18 +88,19 @@ impl Index {
         subject: &Subject<'_>,
         found: &mut List<usize>,
     ) {
-        node.drawers.collect(subject, found);
+        node.limits.collect(subject, found);
         if node.is_leaf() {
             return;
         }
         let Some(segment) = segments.next() else {
             return;
         };
-        for below in node.below(segment) {
-            self.collect_below(&self.nodes[below], segments.clone(), subject, found);
+        for child in node.children(segment) {
+            self.collect_below(&self.nodes[child], segments.clone(), subject, found);
         }
     }
 
+    /// The node at which the limit's pattern ends; made if it is not there yet.
     fn node_for(&mut self, limit: &Limit) -> usize {
         let mut node = 0;
         for segment in limit
@@ -103,11 +127,13 @@ impl Index {
 }
 
 impl Node {
+    /// Returns true when no pattern goes on below this node.
     fn is_leaf(&self) -> bool {
         self.literal.is_empty() && self.any.is_none()
     }
 
-    fn below(&self, segment: &str) -> impl Iterator<Item = usize> {
+    /// The children that match a segment of a path, in either case.
+    fn children(&self, segment: &str) -> impl Iterator<Item = usize> {
         let literal = if segment.bytes().any(|byte| byte.is_ascii_uppercase()) {
             self.literal.get(segment.to_ascii_lowercase().as_str())
         } else {
@@ -117,16 +143,18 @@ impl Node {
     }
 }
 
-impl Drawers {
-    fn file(&mut self, place: usize, limit: &Limit) {
+impl NodeLimits {
+    /// Keeps a limit under its hosts, else under its first header with a value, else under its
+    /// first entry with a value, else in `others`.
+    fn insert(&mut self, limit_index: usize, limit: &Limit) {
         let matching = &limit.matching;
         if !matching.hosts.is_empty() {
             for host in &matching.hosts {
-                let drawer = match host {
+                let limits = match host {
                     HostPattern::Exact(host) => self.by_host.entry(host.clone()),
                     HostPattern::Below(domain) => self.by_domain.entry(domain.clone()),
                 };
-                drawer.or_default().push(place);
+                limits.or_default().push(limit_index);
             }
             return;
         }
@@ -139,7 +167,7 @@ impl Drawers {
             values
                 .entry(value.clone().into_bytes())
                 .or_default()
-                .push(place);
+                .push(limit_index);
             return;
         }
         let valued = matching
@@ -149,17 +177,19 @@ impl Drawers {
         match valued {
             Some((name, value)) => {
                 let values = self.by_descriptor.entry(name.clone()).or_default();
-                values.entry(value.clone()).or_default().push(place);
+                values.entry(value.clone()).or_default().push(limit_index);
             }
-            None => self.rest.push(place),
+            None => self.others.push(limit_index),
         }
     }
 
+    /// Adds the limits that a request may match.
     fn collect(&self, subject: &Subject<'_>, found: &mut List<usize>) {
-        found.extend(&self.rest);
+        found.extend(&self.others);
         if let Some(host) = subject.host {
             found.extend(self.by_host.get(host).into_iter().flatten());
             if !self.by_domain.is_empty() {
+                // Every domain above the host: `b.c` and `c` for `a.b.c`.
                 let domains = host.match_indices('.').map(|(dot, _)| &host[dot + 1..]);
                 found.extend(
                     domains
@@ -168,15 +198,17 @@ impl Drawers {
                 );
             }
         }
+        // By the policy's names, not by the request's: there are few of them, and a caller may send
+        // many headers.
         for (name, values) in &self.by_header {
             if let HeaderValue::One(value) = subject.headers.get(name) {
                 found.extend(values.get(value).into_iter().flatten());
             }
         }
         if !self.by_descriptor.is_empty() {
-            let drawers = subject.descriptors.iter();
+            let entries = subject.descriptors.iter();
             found.extend(
-                drawers
+                entries
                     .filter_map(|(name, value)| self.by_descriptor.get(*name)?.get(*value))
                     .flatten(),
             );
@@ -192,20 +224,22 @@ mod tests {
 
     const MANY: usize = 10_000;
 
-    /// The most candidates that any of these requests finds among many limits, one of which is for it.
+    /// The most candidates that any of these requests finds among many limits, one of which is for
+    /// it.
     fn most_candidates(
         matching: impl Fn(usize) -> Match,
-        ask: impl Fn(&Index, usize) -> List<usize>,
+        candidates_of: impl Fn(&Index, usize) -> List<usize>,
     ) -> usize {
-        let limit = |place| {
-            Limit::new(format!("limit-{place}"), Quota::per_second(1)).matching(matching(place))
+        let limit = |limit_index| {
+            Limit::new(format!("limit-{limit_index}"), Quota::per_second(1))
+                .matching(matching(limit_index))
         };
         let index = Index::new(&(0..MANY).map(limit).collect::<Vec<_>>());
-        let found = (0..MANY).step_by(97).map(|place| {
-            let candidates = ask(&index, place);
+        let found = (0..MANY).step_by(97).map(|limit_index| {
+            let candidates = candidates_of(&index, limit_index);
             assert!(
-                candidates.contains(&place),
-                "the limit for request {place} was not found"
+                candidates.contains(&limit_index),
+                "the limit for request {limit_index} was not found"
             );
             candidates.len()
         });
@@ -214,8 +248,8 @@ mod tests {
 
     #[test]
     fn among_many_paths_one_is_looked_at() {
-        let ask = |index: &Index, place| {
-            let path = format!("/api/{place}/items/7");
+        let candidates_of = |index: &Index, limit_index| {
+            let path = format!("/api/{limit_index}/items/7");
             index.candidates(&Subject {
                 path: &path,
                 ..Subject::ANONYMOUS
@@ -223,8 +257,8 @@ mod tests {
         };
         assert_eq!(
             most_candidates(
-                |place| Match::path(&format!("/api/{place}/items")).unwrap(),
-                ask
+                |limit_index| Match::path(&format!("/api/{limit_index}/items")).unwrap(),
+                candidates_of
             ),
             1
         );
@@ -232,8 +266,8 @@ mod tests {
 
     #[test]
     fn among_many_templates_one_is_looked_at() {
-        let ask = |index: &Index, place| {
-            let path = format!("/users/ann/{place}");
+        let candidates_of = |index: &Index, limit_index| {
+            let path = format!("/users/ann/{limit_index}");
             index.candidates(&Subject {
                 path: &path,
                 ..Subject::ANONYMOUS
@@ -241,8 +275,8 @@ mod tests {
         };
         assert_eq!(
             most_candidates(
-                |place| Match::path(&format!("/users/{{id}}/{place}")).unwrap(),
-                ask
+                |limit_index| Match::path(&format!("/users/{{id}}/{limit_index}")).unwrap(),
+                candidates_of
             ),
             1
         );
@@ -250,62 +284,64 @@ mod tests {
 
     #[test]
     fn among_many_hosts_one_is_looked_at() {
-        let ask = |index: &Index, place| {
-            let host = format!("tenant-{place}.example");
+        let candidates_of = |index: &Index, limit_index| {
+            let host = format!("tenant-{limit_index}.example");
             index.candidates(&Subject {
                 host: Some(&host),
                 ..Subject::ANONYMOUS
             })
         };
-        let whole = |place| {
+        let whole = |limit_index| {
             Match::default()
-                .host(&format!("tenant-{place}.example"))
+                .host(&format!("tenant-{limit_index}.example"))
                 .unwrap()
         };
-        assert_eq!(most_candidates(whole, ask), 1);
+        assert_eq!(most_candidates(whole, candidates_of), 1);
     }
 
     #[test]
     fn among_many_domains_one_is_looked_at() {
-        let ask = |index: &Index, place| {
-            let host = format!("www.tenant-{place}.example");
+        let candidates_of = |index: &Index, limit_index| {
+            let host = format!("www.tenant-{limit_index}.example");
             index.candidates(&Subject {
                 host: Some(&host),
                 ..Subject::ANONYMOUS
             })
         };
-        let below = |place| {
+        let below = |limit_index| {
             Match::default()
-                .host(&format!("*.tenant-{place}.example"))
+                .host(&format!("*.tenant-{limit_index}.example"))
                 .unwrap()
         };
-        assert_eq!(most_candidates(below, ask), 1);
+        assert_eq!(most_candidates(below, candidates_of), 1);
     }
 
     #[test]
     fn among_many_header_values_one_is_looked_at() {
-        let ask = |index: &Index, place: usize| {
-            let headers = [("x-tenant-id", place.to_string())];
+        let candidates_of = |index: &Index, limit_index: usize| {
+            let headers = [("x-tenant-id", limit_index.to_string())];
             index.candidates(&Subject {
                 headers: &headers,
                 ..Subject::ANONYMOUS
             })
         };
-        let tenant = |place: usize| Match::default().header("X-Tenant-Id", place.to_string());
-        assert_eq!(most_candidates(tenant, ask), 1);
+        let tenant =
+            |limit_index: usize| Match::default().header("X-Tenant-Id", limit_index.to_string());
+        assert_eq!(most_candidates(tenant, candidates_of), 1);
     }
 
     #[test]
     fn among_many_entries_of_descriptors_one_is_looked_at() {
-        let ask = |index: &Index, place: usize| {
-            let value = place.to_string();
+        let candidates_of = |index: &Index, limit_index: usize| {
+            let value = limit_index.to_string();
             let descriptors = [("plan", "any"), ("tenant", value.as_str())];
             index.candidates(&Subject {
                 descriptors: &descriptors,
                 ..Subject::ANONYMOUS
             })
         };
-        let tenant = |place: usize| Match::default().descriptor("tenant", place.to_string());
-        assert_eq!(most_candidates(tenant, ask), 1);
+        let tenant =
+            |limit_index: usize| Match::default().descriptor("tenant", limit_index.to_string());
+        assert_eq!(most_candidates(tenant, candidates_of), 1);
     }
 }

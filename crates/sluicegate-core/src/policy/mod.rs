@@ -1,11 +1,15 @@
-//! The policy: all limits, indexed, and which of them a request is charged to.
+//! The policy: all limits of a configuration, and which of them a request is charged to.
+//!
+//! The index finds the limits whose path and rarest condition match; the rest of their conditions
+//! is checked one by one. Of limits that replace one another, exactly one is then charged: the one
+//! at the end of a chain of replacements, and between several ends the one with the longest path.
 
-mod considered;
 mod error;
+mod explain;
 mod index;
 
-pub use considered::{Condition, Considered, Standing};
 pub use error::{MissingKey, MissingReason, PolicyError, PolicyErrors};
+pub use explain::{Condition, ConsideredLimit, LimitEffect};
 
 use std::collections::HashMap;
 
@@ -20,18 +24,20 @@ use crate::quota::Quota;
 use crate::subject::Subject;
 use index::Index;
 
-/// Which limits of a request are charged: a front door that authenticates callers charges in two stages.
+/// The part of a request's limits that is charged: a server that authenticates callers charges in
+/// two stages, so that a flood of wrong credentials is limited before any of them is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// All, at once.
+    /// All limits, at once.
     Whole,
-    /// Those that need no principal, before anybody spends time on a credential.
+    /// The limits that need no principal, before time is spent on a credential.
     BeforePrincipal,
-    /// Those that need one.
+    /// The limits that need one.
     AfterPrincipal,
 }
 
 impl Stage {
+    /// Returns true when the limit is charged in this stage.
     fn has(self, limit: &Limit) -> bool {
         match self {
             Self::Whole => true,
@@ -42,37 +48,63 @@ impl Stage {
 }
 
 /// All limits of a configuration, checked and ready to be matched.
+///
+/// ```
+/// use sluicegate_core::{Limit, Match, Policy, Quota, Subject};
+///
+/// let policy = Policy::new([
+///     Limit::per_client("per-ip", Quota::per_second(10)),
+///     Limit::per_client("api", Quota::per_second(5))
+///         .matching(Match::path("/api")?)
+///         .replaces("per-ip"),
+/// ])?;
+/// let subject = Subject {
+///     client_ip: Some("203.0.113.7".parse()?),
+///     path: "/api/users",
+///     ..Subject::ANONYMOUS
+/// };
+/// let charges = policy.charges_for(&subject, 1)?;
+/// assert_eq!(charges.len(), 1);
+/// assert_eq!(charges[0].key.to_string(), "api:203.0.113.7");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Policy {
     limits: Vec<Limit>,
-    /// For each limit, the limits whose place it takes: the one it replaces, the one that replaces, and so on.
+    /// For each limit, the indices of the limits whose place it takes: the one it replaces, the one
+    /// that that one replaces, and so on.
     replaced: Vec<Vec<usize>>,
-    /// For each limit, the first of its chain of replacements: limits with the same base compete.
+    /// For each limit, the last of that chain, or the limit itself: limits with the same base
+    /// compete for the same requests.
     base: Vec<usize>,
+    /// The index of each limit in `limits`.
     by_name: HashMap<String, usize>,
+    /// Finds the limits that may cover a request.
     index: Index,
-    /// What stands for quotas that come with the request; their places follow those of the limits.
+    /// Limits that stand for quotas that come with the request; their indices follow those of
+    /// `limits`.
     ad_hoc: [Limit; AdHoc::ALL.len()],
 }
 
 impl Policy {
-    /// Checks all limits together and reports every mistake.
+    /// Checks all limits together and reports every mistake: bad or repeated names, keys without
+    /// parts, replacements of limits that do not exist or replace each other in a circle.
     pub fn new(limits: impl IntoIterator<Item = Limit>) -> Result<Self, PolicyErrors> {
         let limits: Vec<Limit> = limits.into_iter().collect();
         let mut mistakes = Vec::new();
         let mut by_name = HashMap::new();
-        for (place, limit) in limits.iter().enumerate() {
-            check_alone(place, limit, &mut mistakes);
-            if let Some(first) = by_name.insert(limit.name.as_str(), place) {
+        for (index, limit) in limits.iter().enumerate() {
+            check_alone(index, limit, &mut mistakes);
+            if let Some(first) = by_name.insert(limit.name.as_str(), index) {
                 mistakes.push(PolicyError::new(
-                    place,
+                    index,
                     "name",
                     format!("{:?} is also the name of limits[{first}]", limit.name),
                 ));
             }
         }
         let replaced = (0..limits.len())
-            .map(|place| chain(place, &limits, &by_name, &mut mistakes))
+            .map(|index| chain(index, &limits, &by_name, &mut mistakes))
             .collect::<Vec<_>>();
         if !mistakes.is_empty() {
             return Err(PolicyErrors(mistakes));
@@ -85,7 +117,7 @@ impl Policy {
         let index = Index::new(&limits);
         let by_name = by_name
             .into_iter()
-            .map(|(name, place)| (name.to_owned(), place))
+            .map(|(name, index)| (name.to_owned(), index))
             .collect();
         Ok(Self {
             limits,
@@ -102,24 +134,25 @@ impl Policy {
         &self.limits
     }
 
-    /// The limit of this name and its place.
+    /// The limit of this name and its index.
     pub fn limit(&self, name: &str) -> Option<(usize, &Limit)> {
         self.by_name
             .get(name)
-            .map(|place| (*place, &self.limits[*place]))
+            .map(|index| (*index, &self.limits[*index]))
     }
 
-    /// The limit that a charge or an outcome speaks of by its place, or what stands for a quota that came with the request.
+    /// The limit that a charge or an outcome names by index; beyond the limits of the policy, the
+    /// one that stands for quotas that came with the request.
     ///
     /// # Panics
-    /// When the place is of another policy.
-    pub fn limit_at(&self, place: usize) -> &Limit {
+    /// When the index is of another policy and too large for this one.
+    pub fn limit_at(&self, index: usize) -> &Limit {
         self.limits
-            .get(place)
-            .unwrap_or_else(|| &self.ad_hoc[place - self.limits.len()])
+            .get(index)
+            .unwrap_or_else(|| &self.ad_hoc[index - self.limits.len()])
     }
 
-    /// The charge of a quota that came with the request, on a counter that no limit's key can reach.
+    /// The charge of a quota that came with the request, on a counter that no limit's key can name.
     pub fn charge_ad_hoc<'a>(
         &'a self,
         purpose: AdHoc,
@@ -127,16 +160,18 @@ impl Policy {
         quota: Quota,
         cost: u64,
     ) -> Charge<'a> {
-        let place = purpose as usize;
+        let index = purpose as usize;
         charge(
-            self.limits.len() + place,
-            Key::of_bytes(&self.ad_hoc[place], parts),
+            self.limits.len() + index,
+            Key::of_bytes(&self.ad_hoc[index], parts),
             quota,
             cost,
         )
     }
 
     /// The charges of a request: one for each limit that covers it, none for unlimited ones.
+    ///
+    /// An error when the request lacks a part of a key and the limit's rule is to reject it.
     pub fn charges_for<'a>(
         &'a self,
         subject: &'a Subject<'a>,
@@ -145,7 +180,7 @@ impl Policy {
         self.charges_at(Stage::Whole, subject, cost)
     }
 
-    /// The same, for the limits of one stage only.
+    /// The charges of a request for the limits of one stage only.
     pub fn charges_at<'a>(
         &'a self,
         stage: Stage,
@@ -153,107 +188,117 @@ impl Policy {
         cost: u64,
     ) -> Result<List<Charge<'a>>, MissingKey> {
         let mut charges = List::Empty;
-        for &place in self.covering(subject).iter() {
-            if !stage.has(&self.limits[place]) {
+        for &index in self.covering(subject).iter() {
+            if !stage.has(&self.limits[index]) {
                 continue;
             }
-            if let Some(charge) = self.charge_for(place, subject, cost)? {
+            if let Some(charge) = self.charge_for(index, subject, cost)? {
                 charges.push(charge);
             }
         }
         Ok(charges)
     }
 
-    /// The charges of a descriptor: one for each limit that speaks of exactly its entries, in its conditions or in its key.
-    ///
-    /// Limits on requests, such as those by address, have nothing to say about descriptors.
+    /// The charges of a descriptor: one for each limit that names exactly its entries, in its
+    /// conditions or in its key. Limits on requests, such as those by address, do not apply.
     pub fn charges_for_descriptor<'a>(
         &'a self,
         subject: &'a Subject<'a>,
         cost: u64,
     ) -> Result<List<Charge<'a>>, MissingKey> {
         let mut charges = List::Empty;
-        for &place in self
-            .covering_if(subject, |limit| limit.speaks_of(subject.descriptors))
+        for &index in self
+            .covering_if(subject, |limit| limit.names_exactly(subject.descriptors))
             .iter()
         {
-            if let Some(charge) = self.charge_for(place, subject, cost)? {
+            if let Some(charge) = self.charge_for(index, subject, cost)? {
                 charges.push(charge);
             }
         }
         Ok(charges)
     }
 
-    /// The charge on one limit by name and key parts, for callers that know both; `None` when it is unlimited.
+    /// The charge on one limit by name and key parts, for callers that know both; `None` when it is
+    /// unlimited. The limit's conditions are not looked at.
     pub fn charge_named<'a>(
         &'a self,
         name: &str,
         parts: &'a [&'a str],
         cost: u64,
     ) -> Result<Option<Charge<'a>>, MissingKey> {
-        let (place, limit) = self
+        let (index, limit) = self
             .limit(name)
             .ok_or_else(|| MissingKey::unknown_limit(name))?;
         let key = Key::of_parts(limit, parts)?;
-        Ok(limit.quota.map(|quota| charge(place, key, quota, cost)))
+        Ok(limit.quota.map(|quota| charge(index, key, quota, cost)))
     }
 
-    /// The places of the limits that cover a request, after replacement, in order.
+    /// The indices of the limits that cover a request, after replacement, in order.
     pub fn covering(&self, subject: &Subject<'_>) -> List<usize> {
         self.covering_if(subject, |_| true)
     }
 
-    fn covering_if(&self, subject: &Subject<'_>, is_meant: impl Fn(&Limit) -> bool) -> List<usize> {
-        let covers = |place: &usize| {
-            let limit = &self.limits[*place];
-            is_meant(limit) && limit.matching.covers_rest(subject)
+    /// The limits that cover a request, of those for which `is_included` is true.
+    fn covering_if(
+        &self,
+        subject: &Subject<'_>,
+        is_included: impl Fn(&Limit) -> bool,
+    ) -> List<usize> {
+        let covers = |index: &usize| {
+            let limit = &self.limits[*index];
+            is_included(limit) && limit.matching.covers_rest(subject)
         };
         match self.index.candidates(subject) {
             List::Empty => List::Empty,
             List::One(only) => Some(only).filter(covers).into_iter().collect(),
             List::Many(mut matched) => {
+                // A limit with several hosts can be found under more than one of them.
                 matched.retain(covers);
                 matched.sort_unstable();
                 matched.dedup();
                 matched
                     .iter()
                     .copied()
-                    .filter(|place| self.stands(*place, &matched))
+                    .filter(|index| self.is_charged(*index, &matched))
                     .collect()
             }
         }
     }
 
-    /// Whether a matched limit is charged: nothing matched takes its place, and no rival that is left has a longer path.
-    fn stands(&self, place: usize, matched: &[usize]) -> bool {
-        let is_left = |place: usize| {
+    /// Returns true when a matched limit is charged: no other matched limit replaces it, directly
+    /// or through others, and none that is left of the same base has a higher rank.
+    fn is_charged(&self, index: usize, matched: &[usize]) -> bool {
+        let is_left = |index: usize| {
             !matched
                 .iter()
-                .any(|&other| self.replaced[other].contains(&place))
+                .any(|&other| self.replaced[other].contains(&index))
         };
         let is_better = |other: usize| {
-            self.base[other] == self.base[place] && self.rank(other) > self.rank(place)
+            self.base[other] == self.base[index] && self.rank(other) > self.rank(index)
         };
-        is_left(place)
+        is_left(index)
             && !matched
                 .iter()
                 .any(|&other| is_better(other) && is_left(other))
     }
 
-    /// Between limits that replace the same one: the longest path, then the most conditions, then the first.
-    fn rank(&self, place: usize) -> impl Ord + use<> {
-        let matching = &self.limits[place].matching;
+    /// The order between limits that replace the same one: the longest path wins, then the most
+    /// conditions, then the first in the list. Ranks are distinct, so exactly one limit wins.
+    fn rank(&self, index: usize) -> impl Ord + use<> {
+        let matching = &self.limits[index].matching;
         let length = matching.path.as_ref().map_or((0, 0), PathPattern::length);
-        (length, matching.conditions(), std::cmp::Reverse(place))
+        (length, matching.conditions(), std::cmp::Reverse(index))
     }
 
+    /// The charge of one limit that covers the request; `None` when it is unlimited for this
+    /// caller, or when a part of the key is missing and the rule is to skip it.
     fn charge_for<'a>(
         &'a self,
-        place: usize,
+        index: usize,
         subject: &'a Subject<'a>,
         cost: u64,
     ) -> Result<Option<Charge<'a>>, MissingKey> {
-        let limit = &self.limits[place];
+        let limit = &self.limits[index];
         let factor = limit
             .factor
             .as_ref()
@@ -270,10 +315,11 @@ impl Policy {
                 OnMissingKey::Reject => return Err(missing),
             },
         };
-        Ok(Some(charge(place, key, quota, cost)))
+        Ok(Some(charge(index, key, quota, cost)))
     }
 }
 
+/// A charge with what its limit says about mode and failure.
 fn charge(limit_index: usize, key: Key<'_>, quota: Quota, cost: u64) -> Charge<'_> {
     let Limit {
         mode, on_failure, ..
@@ -288,8 +334,9 @@ fn charge(limit_index: usize, key: Key<'_>, quota: Quota, cost: u64) -> Charge<'
     }
 }
 
-/// What can be said of a limit without the others.
-fn check_alone(place: usize, limit: &Limit, mistakes: &mut Vec<PolicyError>) {
+/// Notes the mistakes of a limit that show without the others.
+fn check_alone(index: usize, limit: &Limit, mistakes: &mut Vec<PolicyError>) {
+    /// Bytes; names are part of every key and of metrics.
     const NAME_MAX: usize = 64;
     let is_name = (1..=NAME_MAX).contains(&limit.name.len())
         && limit
@@ -298,43 +345,45 @@ fn check_alone(place: usize, limit: &Limit, mistakes: &mut Vec<PolicyError>) {
             .all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
     if !is_name {
         let message = format!(
-            "must be 1 to {NAME_MAX} of letters, digits, '.', '_' and '-' (got {:?})",
+            "must be 1 to {NAME_MAX} letters, digits, '.', '_' and '-' (got {:?})",
             limit.name
         );
-        mistakes.push(PolicyError::new(place, "name", message));
+        mistakes.push(PolicyError::new(index, "name", message));
     }
     if limit.key.is_empty() {
         mistakes.push(PolicyError::new(
-            place,
+            index,
             "key",
             "must have at least one part; use global for one counter".into(),
         ));
     }
 }
 
-/// The places of the limits that `place` replaces, nearest first.
+/// The indices of the limits that `index` replaces, nearest first. An unknown name is a mistake of
+/// the limit that has it, a circle of every limit in it; a chain that runs into a circle ends
+/// there.
 fn chain(
-    place: usize,
+    index: usize,
     limits: &[Limit],
     by_name: &HashMap<&str, usize>,
     mistakes: &mut Vec<PolicyError>,
 ) -> Vec<usize> {
     let mut chain = Vec::new();
-    let mut current = place;
+    let mut current = index;
     while let Some(name) = &limits[current].replaces {
         let Some(&next) = by_name.get(name.as_str()) else {
-            if current == place {
+            if current == index {
                 mistakes.push(PolicyError::new(
-                    place,
+                    index,
                     "replaces",
                     format!("there is no limit named {name:?}"),
                 ));
             }
             break;
         };
-        if next == place {
+        if next == index {
             let message = format!("{:?} replaces this limit in turn", limits[current].name);
-            mistakes.push(PolicyError::new(place, "replaces", message));
+            mistakes.push(PolicyError::new(index, "replaces", message));
             break;
         }
         if chain.contains(&next) {

@@ -1,4 +1,4 @@
-//! Machines and models agree, step by step (T-41).
+//! Algorithms and models agree, step by step.
 
 use proptest::prelude::*;
 use sluicegate_core::algorithm::{self, Next};
@@ -7,24 +7,24 @@ use sluicegate_core::{Nanos, Outcome, Quota, Timestamp};
 use crate::cases::cases;
 use crate::history::run;
 use crate::model::Model;
-use crate::program::{Move, any_quota, leaky_bucket, program, start};
+use crate::program::{ProgramStep, any_quota, leaky_bucket, program, start};
 
 proptest! {
     #![proptest_config(cases(2_000))]
 
-    /// A1, A2, A9, A12: the same decision, remaining, retry_after and reset_after at every step.
+    /// The same decision, remaining, retry_after and reset_after at every step.
     #[test]
-    fn every_machine_agrees_with_its_law(quota in any_quota(), moves in program(1..120), start in start()) {
+    fn every_algorithm_agrees_with_its_definition(quota in any_quota(), moves in program(1..120), start in start()) {
         agree(quota, &moves, start)?;
     }
 
-    /// A12: the leaky bucket of the checklist's words, on its own.
+    /// The leaky bucket on its own, by its definition in whole drips.
     #[test]
-    fn a_leaky_bucket_drips_as_it_is_told_in_words(quota in leaky_bucket(), moves in program(1..120), start in start()) {
+    fn a_leaky_bucket_drips_by_its_definition(quota in leaky_bucket(), moves in program(1..120), start in start()) {
         agree(quota, &moves, start)?;
     }
 
-    /// A5, A10: a denial, a peek and a charge that is too large write nothing.
+    /// A denial, a peek and a charge that is too large write nothing.
     #[test]
     fn only_admissions_change_a_counter(quota in any_quota(), moves in program(1..60), start in start()) {
         run(quota, &moves, start, |step| {
@@ -34,7 +34,7 @@ proptest! {
         })?;
     }
 
-    /// A9: denied a nanosecond before retry_after, allowed at it.
+    /// Denied a nanosecond before retry_after, allowed at it.
     #[test]
     fn the_promised_wait_is_exact(quota in any_quota(), moves in program(1..60), start in start()) {
         run(quota, &moves, start, |step| {
@@ -50,7 +50,7 @@ proptest! {
         })?;
     }
 
-    /// A9: the counter is full after reset_after, and not a nanosecond before.
+    /// The counter is full after reset_after, and not a nanosecond before.
     #[test]
     fn the_time_to_full_is_exact(quota in any_quota(), moves in program(1..60), start in start()) {
         run(quota, &moves, start, |step| {
@@ -67,7 +67,7 @@ proptest! {
     }
 }
 
-fn agree(quota: Quota, moves: &[Move], start: u64) -> Result<(), TestCaseError> {
+fn agree(quota: Quota, moves: &[ProgramStep], start: u64) -> Result<(), TestCaseError> {
     let mut model = Model::new(quota);
     run(quota, moves, start, |step| {
         prop_assert_eq!(

@@ -1,4 +1,4 @@
-//! A clock that runs back, by a little or by years, never creates units (A11, T-40).
+//! A clock that runs back, by a little or by years, never creates units.
 
 use proptest::prelude::*;
 use sluicegate_core::algorithm::{self, MAX_CLOCK_STEP};
@@ -9,13 +9,14 @@ use crate::cases::cases;
 use crate::history::{Admission, broken_span};
 use crate::model::Model;
 use crate::program::{
-    END, Move, leaky_bucket, log, program, small_leaky_bucket, start, token_bucket,
+    END, ProgramStep, leaky_bucket, log, program, small_leaky_bucket, start, token_bucket,
 };
 
 proptest! {
     #![proptest_config(cases(2_000))]
 
-    /// Only time that went forward counts: what was taken fits burst + rate × the sum of all forward moves.
+    /// Only time that went forward counts: what was taken fits burst + rate × the sum of all
+    /// forward moves.
     #[test]
     fn a_token_bucket_counts_only_forward_time(
         rated in token_bucket(), moves in program(1..100), backs in backs(1 << 62), start in start(),
@@ -33,7 +34,8 @@ proptest! {
         prop_assert_eq!(broken_span(&admitted, |span| most_of_drips(quota, span)), None);
     }
 
-    /// A step back of up to a minute only delays: content goes down by exactly the time that has to pass again.
+    /// A step back of up to a minute only delays: content goes down by exactly the time that has to
+    /// pass again.
     #[test]
     fn steps_back_that_are_believed_take_away_what_they_undo(
         quota in prop_oneof![token_bucket().prop_map(|rated| rated.quota), leaky_bucket()], moves in program(1..100),
@@ -84,10 +86,11 @@ fn backs(max: u64) -> impl Strategy<Value = Vec<Option<u64>>> {
     proptest::collection::vec(proptest::option::weighted(0.3, log(max)), 100)
 }
 
-/// Admissions, with the sum of all forward moves so far for a time, on a clock that ticks once per `tick`.
+/// Admissions, with the sum of all forward moves so far for a time, on a clock that ticks once per
+/// `tick`.
 fn by_forward_time(
     quota: Quota,
-    moves: &[Move],
+    moves: &[ProgramStep],
     backs: &[Option<u64>],
     start: u64,
     tick: Nanos,
@@ -110,7 +113,7 @@ fn by_forward_time(
 /// Runs a program whose clock also goes back, for as long as `look` wants.
 fn run_back_and_forth(
     quota: Quota,
-    moves: &[Move],
+    moves: &[ProgramStep],
     backs: &[Option<u64>],
     start: u64,
     mut look: impl FnMut(u64, u64, Outcome) -> Result<bool, TestCaseError>,

@@ -1,4 +1,4 @@
-//! Never more than promised over any interval, by the clock of the machine (T-53).
+//! No interval admits more than the bound of its algorithm, by the clock of the counter.
 
 use proptest::prelude::*;
 use sluicegate_core::{Nanos, Quota};
@@ -10,8 +10,8 @@ use crate::program::{fixed_window, leaky_bucket, program, start, token_bucket};
 proptest! {
     #![proptest_config(cases(2_000))]
 
-    /// A3, A8, T-40: burst + rate × Δt over every interval, with the rate as it was asked for, not as it was rounded;
-    /// also across suspends of months.
+    /// Burst + rate × Δt over every interval, with the rate as configured and not as rounded; also
+    /// across suspends of months.
     #[test]
     fn a_token_bucket_never_passes_more_than_burst_plus_rate_over_any_interval(
         rated in token_bucket(), moves in program(1..150), start in start(),
@@ -20,7 +20,8 @@ proptest! {
         prop_assert_eq!(broken_span(&admitted, |span| rated.most(span)), None);
     }
 
-    /// A12: size, one drip less one unit, and what drips meanwhile. Drips fall on whole milliseconds.
+    /// Size, one drip less one unit, and the drips of the interval, which fall on whole
+    /// milliseconds.
     #[test]
     fn a_leaky_bucket_never_passes_more_than_size_and_drips_over_any_interval(
         quota in leaky_bucket(), moves in program(1..150), start in start(),
@@ -29,7 +30,8 @@ proptest! {
         prop_assert_eq!(broken_span(&admitted, |span| most_of_drips(quota, span)), None);
     }
 
-    /// A16: the limit in every window of the clock, and twice the limit in any span as long as a window.
+    /// The limit in every window of the clock, and twice the limit in any span as long as a
+    /// window.
     #[test]
     fn a_fixed_window_passes_its_limit_per_window_and_twice_that_across_an_edge(
         quota in fixed_window(), moves in program(1..150), start in start(),
@@ -45,7 +47,7 @@ proptest! {
     }
 }
 
-/// A16: the edge of the fixed window is real; the documentation owns up to it.
+/// Twice the limit around the end of a window is real, and documented.
 #[test]
 fn twice_the_limit_passes_across_the_edge_of_a_fixed_window() {
     let quota = Quota::fixed_window(100, Nanos::MINUTE).unwrap();
@@ -76,7 +78,7 @@ pub fn most_of_drips(quota: Quota, span_ms: u64) -> u128 {
     u128::from(quota.limit()) + drip - 1 + u128::from(span_ms) * drip / interval_ms
 }
 
-/// The same admissions on the millisecond clock of the drip machine.
+/// The same admissions on the millisecond clock of drips.
 pub fn in_millis(admitted: Vec<Admission>) -> Vec<Admission> {
     let floor = |Admission { at, cost }| Admission {
         at: at / 1_000_000,

@@ -1,8 +1,9 @@
-//! How many cases the property tests try.
+//! The number of cases that the property tests try.
 
 use proptest::test_runner::{Config, RngSeed};
 
-/// So many cases, the same in every run. `SLUICEGATE_CASES` asks for more, and then for different ones each time.
+/// At least `usual` cases, the same in every run. `SLUICEGATE_CASES` asks for more, which then
+/// differ from run to run.
 pub fn cases(usual: u32) -> Config {
     let wanted: Option<u32> = std::env::var("SLUICEGATE_CASES")
         .ok()

@@ -1,4 +1,4 @@
-//! Different tuples never share a counter, whatever bytes they hold (C7, T-11, T-12).
+//! Different tuples of any bytes never share a counter.
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -109,13 +109,13 @@ fn a_subject_and_its_parts_as_text_have_one_key() {
         KeyPart::Path,
         KeyPart::Global,
     ]);
-    let asked = Subject {
+    let subject = Subject {
         client_ip: Some("2001:db8::7".parse().unwrap()),
         path: "/a/b/",
         headers: &[("x-id", "{7}")],
         ..Subject::ANONYMOUS
     };
-    let of_subject = Key::of_subject(&limit, &asked).unwrap();
+    let of_subject = Key::of_subject(&limit, &subject).unwrap();
     let parts = ["[2001:DB8::9]:443", "{7}", "/a/b", ""];
     let of_parts = Key::of_parts(&limit, &parts).unwrap();
     assert_eq!(
@@ -126,7 +126,8 @@ fn a_subject_and_its_parts_as_text_have_one_key() {
     assert_eq!(hash_input(&of_subject), hash_input(&of_parts));
 }
 
-/// A header of these bytes; the library refuses most, so they are put where anything goes.
+/// A header of these bytes. HTTP libraries refuse most of them, so they come from a type of our
+/// own.
 struct Raw([u8; 1]);
 
 impl Headers for Raw {
@@ -171,11 +172,11 @@ fn every_byte_is_refused_or_written_plainly_and_apart_from_all_others() {
     let by_header = Limit::new("limit", Quota::per_second(1)).key([KeyPart::header("x")]);
     let accepted = (0..=0xff_u8).filter(|byte| {
         let headers = Raw([*byte]);
-        let asked = Subject {
+        let subject = Subject {
             headers: &headers,
             ..Subject::ANONYMOUS
         };
-        Key::of_subject(&by_header, &asked).is_ok()
+        Key::of_subject(&by_header, &subject).is_ok()
     });
     assert!(
         accepted.eq((b'!'..=b'~').filter(|byte| *byte != b',')),
@@ -183,7 +184,7 @@ fn every_byte_is_refused_or_written_plainly_and_apart_from_all_others() {
     );
 }
 
-/// C7, C3: the stand-ins for a missing key hash apart from every real key, too.
+/// The stand-ins for a missing key hash apart from every real key, too.
 #[test]
 fn stand_ins_for_a_missing_key_hash_apart_from_real_keys() {
     let limit = Limit::new("limit", Quota::per_second(1)).key([KeyPart::header("x")]);
@@ -191,12 +192,12 @@ fn stand_ins_for_a_missing_key_hash_apart_from_real_keys() {
     let (by_client, shared) = (by(OnMissingKey::ClientIp), by(OnMissingKey::Shared));
     let client_ip = Some("203.0.113.7".parse().unwrap());
     let input = |policy: &Policy, headers: &dyn Headers| {
-        let asked = Subject {
+        let subject = Subject {
             client_ip,
             headers,
             ..Subject::ANONYMOUS
         };
-        hash_input(&policy.charges_for(&asked, 1).unwrap()[0].key)
+        hash_input(&policy.charges_for(&subject, 1).unwrap()[0].key)
     };
     let nobody: [(&str, &str); 0] = [];
     let real = input(&by_client, &[("x", "203.0.113.7")]);

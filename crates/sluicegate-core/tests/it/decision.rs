@@ -1,4 +1,4 @@
-//! What several outcomes mean together (B11, F6).
+//! Several outcomes together: which limit decides, and the wait of all of them.
 
 use std::sync::Arc;
 
@@ -122,6 +122,6 @@ fn the_tightest_limit_is_the_longest_denial_or_else_the_least_left() {
     assert_eq!(
         tightest(&decision(&[allowed(5, SECOND), allowed(0, SECOND)], &[1])),
         Some("a"),
-        "shadows are not told"
+        "shadow limits are left out"
     );
 }

@@ -1,4 +1,4 @@
-//! Any stored state, any time, any cost: no panic, and answers that keep their word (A11, T-40, T-42).
+//! Any stored state, any time, any cost: no panic, and answers that hold.
 
 use proptest::prelude::*;
 use sluicegate_core::algorithm::sliding_window::Windows;
@@ -47,7 +47,8 @@ proptest! {
         prop_assert_eq!(lease.step.outcome.is_allowed(), lease.granted > 0 || want == 0);
     }
 
-    /// A9 for states that no program of ours would have left: other quotas, other machines, garbage.
+    /// The promised wait is exact for states that no program of ours would have left, too: other
+    /// quotas, other algorithms, garbage.
     #[test]
     fn the_promised_wait_is_exact_whatever_is_stored(
         quota in any_quota(), stored in stored(), cost in log(1 << 52), now in 0_u64..1 << 62,
@@ -62,7 +63,7 @@ proptest! {
         prop_assert!(after(retry_after.get()).is_allowed());
     }
 
-    /// A11: an earlier clock never sees more units in the same state than a later one.
+    /// An earlier clock never sees more units in the same state than a later one.
     #[test]
     fn going_back_in_time_never_finds_more_units(
         quota in any_quota(), stored in stored(), now in extreme(), earlier in extreme(),
@@ -72,22 +73,22 @@ proptest! {
         prop_assert!(seen(now.min(earlier)) <= seen(now.max(earlier)));
     }
 
-    /// A11: whatever was stored, a caller who waits as told has a unit after at most the time of a whole refill, the
-    /// largest clock step that is believed, and what a window keeps in view.
+    /// With any stored state, a caller who waits for `retry_after` has a unit after at most a whole
+    /// refill, the largest clock step that is believed, and the time a window stays in view.
     #[test]
     fn a_stored_time_absurdly_far_ahead_is_repaired(
         quota in any_quota(), stored in stored(), now in 0_u64..1 << 61,
     ) {
         let state = stored.at(quota, now);
-        let asked = algorithm::decide(state, quota, 1, Timestamp::from_nanos(now));
-        let Outcome::Denied { retry_after, .. } = asked.outcome else { return Ok(()) };
+        let decided = algorithm::decide(state, quota, 1, Timestamp::from_nanos(now));
+        let Outcome::Denied { retry_after, .. } = decided.outcome else { return Ok(()) };
         prop_assert!(retry_after.get() <= 3 * quota.window().get() + MAX_CLOCK_STEP.get(), "{} is absurd", retry_after);
         let later = Timestamp::from_nanos(now).after(retry_after);
-        prop_assert!(algorithm::decide(asked.next.apply(state), quota, 1, later).outcome.is_allowed());
+        prop_assert!(algorithm::decide(decided.next.apply(state), quota, 1, later).outcome.is_allowed());
     }
 }
 
-/// What every answer has in common.
+/// Checks what every answer promises.
 fn check_sane(quota: Quota, cost: u64, outcome: Outcome) -> Result<(), TestCaseError> {
     prop_assert!(outcome.remaining() <= quota.limit());
     match outcome {
@@ -112,18 +113,18 @@ pub fn extreme() -> impl Strategy<Value = u64> {
         2 => (0_u32..64, -2_i64..3).prop_map(|(bits, off)| (1_u64 << bits).saturating_add_signed(off)),
         2 => log(u64::MAX),
         1 => any::<u64>(),
-        // Now, and what a counter of today holds.
+        // The present, and states that a counter of today has.
         1 => 1_700_000_000_000_000_000_u64..1_900_000_000_000_000_000,
     ]
 }
 
-/// What a store might hold: anything at all, or something that is nearly right.
+/// A stored state: anything at all, or something that is nearly right.
 #[derive(Clone, Copy, Debug)]
 enum Stored {
     Anything(Option<State>),
-    /// An instant so far after now.
+    /// An instant this far after now.
     Ahead(u64),
-    /// Counts of a window so many before or after this one.
+    /// Counts of a window this many before or after the current one.
     Windows {
         off: i64,
         previous: u64,

@@ -1,4 +1,4 @@
-//! The worked rows: every column of every row, against the machines.
+//! The worked rows: every column of every row, against the algorithms.
 
 use std::collections::HashMap;
 
@@ -13,14 +13,14 @@ const ROWS: &str = include_str!("golden.txt");
 fn every_worked_row_gives_its_digits() {
     let rows: Vec<Row> = ROWS.lines().filter_map(Row::parse).collect();
     assert_eq!(rows.len(), 57, "rows that could be read");
-    let wrong: Vec<String> = rows.iter().filter_map(Row::complaint).collect();
+    let wrong: Vec<String> = rows.iter().filter_map(Row::difference).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// One row of the table, by column.
 struct Row {
     number: u32,
-    machine: Machine,
+    algorithm: RowAlgorithm,
     quota: Quota,
     share: Option<Share>,
     before: Option<State>,
@@ -32,7 +32,7 @@ struct Row {
 
 /// The first column; it sets the unit of time and the shape of the state.
 #[derive(Clone, Copy, PartialEq)]
-enum Machine {
+enum RowAlgorithm {
     TokenBucket,
     Lease,
     Drip,
@@ -51,7 +51,7 @@ impl Row {
         let &[
             _,
             number,
-            machine,
+            algorithm,
             parameters,
             before,
             now,
@@ -68,12 +68,12 @@ impl Row {
             return None;
         };
         let number = number.parse().ok()?;
-        let machine = match machine {
-            "tb" => Machine::TokenBucket,
-            "lease" => Machine::Lease,
-            "ld" => Machine::Drip,
-            "swc" => Machine::SlidingWindow,
-            other => panic!("row {number}: no machine is called {other}"),
+        let algorithm = match algorithm {
+            "tb" => RowAlgorithm::TokenBucket,
+            "lease" => RowAlgorithm::Lease,
+            "ld" => RowAlgorithm::Drip,
+            "swc" => RowAlgorithm::SlidingWindow,
+            other => panic!("row {number}: no algorithm is called {other}"),
         };
         let named: HashMap<&str, &str> = parameters
             .split_whitespace()
@@ -81,18 +81,18 @@ impl Row {
             .collect();
         Some(Self {
             number,
-            machine,
-            quota: quota(machine, &named),
+            algorithm,
+            quota: quota(algorithm, &named),
             share: named.get("phi").map(|phi| share(phi)),
-            before: machine.state(before),
-            now: machine.instant(now),
+            before: algorithm.state(before),
+            now: algorithm.instant(now),
             action: Action::parse(action),
             expected: [result, remaining, retry, reset, after],
         })
     }
 
-    /// What differs from the expectation, if anything does.
-    fn complaint(&self) -> Option<String> {
+    /// The difference from the expectation, if there is one.
+    fn difference(&self) -> Option<String> {
         let got = self.run();
         let expected = self.expected.map(str::to_owned);
         (got != expected)
@@ -143,18 +143,18 @@ impl Row {
     }
 
     fn columns(&self, result: String, outcome: Outcome, after: Option<State>) -> [String; 5] {
-        let span = |span: Nanos| (span.get() / self.machine.unit()).to_string();
+        let span = |span: Nanos| (span.get() / self.algorithm.unit()).to_string();
         [
             result,
             outcome.remaining().to_string(),
             outcome.retry_after().map_or("NEVER".to_owned(), span),
             span(outcome.reset_after()),
-            self.machine.written(after),
+            self.algorithm.written(after),
         ]
     }
 }
 
-impl Machine {
+impl RowAlgorithm {
     /// Nanoseconds in the row's unit of time.
     fn unit(self) -> u64 {
         match self {
@@ -184,7 +184,7 @@ impl Machine {
                 previous,
                 current,
             }),
-            _ => panic!("{text}: not a state of this machine"),
+            _ => panic!("{text}: not a state of this algorithm"),
         })
     }
 
@@ -229,7 +229,7 @@ impl Action {
     }
 }
 
-fn quota(machine: Machine, named: &HashMap<&str, &str>) -> Quota {
+fn quota(algorithm: RowAlgorithm, named: &HashMap<&str, &str>) -> Quota {
     let get = |name: &str| {
         number(
             named
@@ -237,20 +237,20 @@ fn quota(machine: Machine, named: &HashMap<&str, &str>) -> Quota {
                 .unwrap_or_else(|| panic!("no parameter {name}")),
         )
     };
-    match machine {
-        Machine::TokenBucket | Machine::Lease => {
+    match algorithm {
+        RowAlgorithm::TokenBucket | RowAlgorithm::Lease => {
             TokenBucket::with_interval(Nanos::new(get("T")), get("B"))
                 .unwrap()
                 .into()
         }
-        Machine::Drip if named.contains_key("aligned") => {
+        RowAlgorithm::Drip if named.contains_key("aligned") => {
             assert_eq!(get("k"), get("S"), "a fixed window drips all at once");
             Quota::fixed_window(get("S"), Nanos::from_millis(get("D"))).unwrap()
         }
-        Machine::Drip => {
+        RowAlgorithm::Drip => {
             Quota::leaky_bucket(get("S"), Nanos::from_millis(get("D")), get("k")).unwrap()
         }
-        Machine::SlidingWindow => {
+        RowAlgorithm::SlidingWindow => {
             Quota::sliding_window(get("L"), Nanos::from_millis(get("W"))).unwrap()
         }
     }

@@ -1,14 +1,14 @@
-//! Runs programs and keeps what happened.
+//! Runs programs and records their steps.
 
 use proptest::prelude::*;
 use sluicegate_core::algorithm::{self, Next, State};
 use sluicegate_core::{Outcome, Quota, Timestamp};
 
-use crate::program::{END, Move};
+use crate::program::{END, ProgramStep};
 
-/// One step as it happened.
+/// One step of a run: state and cost before, change and outcome after.
 #[derive(Debug)]
-pub struct Happened {
+pub struct StepTaken {
     pub before: Option<State>,
     pub cost: u64,
     pub now: u64,
@@ -16,12 +16,12 @@ pub struct Happened {
     pub outcome: Outcome,
 }
 
-/// Runs a program and looks at every step.
+/// Runs a program and checks every step.
 pub fn run(
     quota: Quota,
-    moves: &[Move],
+    moves: &[ProgramStep],
     start: u64,
-    mut look: impl FnMut(&Happened) -> Result<(), TestCaseError>,
+    mut check: impl FnMut(&StepTaken) -> Result<(), TestCaseError>,
 ) -> Result<(), TestCaseError> {
     let (mut state, mut now, mut last) = (None, start, None);
     for step in moves {
@@ -31,7 +31,7 @@ pub fn run(
         }
         let cost = step.cost(quota);
         let decided = algorithm::decide(state, quota, cost, Timestamp::from_nanos(now));
-        look(&Happened {
+        check(&StepTaken {
             before: state,
             cost,
             now,
@@ -44,7 +44,7 @@ pub fn run(
     Ok(())
 }
 
-/// Units that were taken, and when, in whatever unit of time suits the law.
+/// Units that were taken, and when, in the unit of time that the bound uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Admission {
     pub at: u64,
@@ -52,7 +52,7 @@ pub struct Admission {
 }
 
 /// Every admission of a program, times in nanoseconds.
-pub fn admissions(quota: Quota, moves: &[Move], start: u64) -> Vec<Admission> {
+pub fn admissions(quota: Quota, moves: &[ProgramStep], start: u64) -> Vec<Admission> {
     let mut admitted = Vec::new();
     let kept = run(quota, moves, start, |step| {
         if step.outcome.is_allowed() && step.cost > 0 {
@@ -67,7 +67,8 @@ pub fn admissions(quota: Quota, moves: &[Move], start: u64) -> Vec<Admission> {
     admitted
 }
 
-/// The span from admission `i` to admission `j` in which more was taken than `most` allows, over all pairs.
+/// The span from admission `i` to admission `j` in which more was taken than `most` allows, over
+/// all pairs.
 pub fn broken_span(admitted: &[Admission], most: impl Fn(u64) -> u128) -> Option<String> {
     admitted.iter().enumerate().find_map(|(i, first)| {
         let mut taken = 0_u128;
@@ -83,7 +84,7 @@ pub fn broken_span(admitted: &[Admission], most: impl Fn(u64) -> u128) -> Option
 }
 
 /// The state that a program leaves, and the instant of its last step.
-pub fn state_after(quota: Quota, moves: &[Move], start: u64) -> (Option<State>, Timestamp) {
+pub fn state_after(quota: Quota, moves: &[ProgramStep], start: u64) -> (Option<State>, Timestamp) {
     let (mut state, mut now, mut last) = (None, start, None);
     for step in moves {
         now = (now + step.wait(quota, last)).min(END);

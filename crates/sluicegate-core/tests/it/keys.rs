@@ -1,4 +1,4 @@
-//! Whose counter: what makes a key, and what happens when a part of it is missing (C2 to C7, T-06, T-08, T-10).
+//! Keys: the parts that make one, and requests that lack a part.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv6Addr};
@@ -14,16 +14,16 @@ fn keyed(parts: impl IntoIterator<Item = KeyPart>) -> Limit {
 }
 
 /// The key that a request is charged to; `None` when the limit does not apply.
-fn key_of(limit: &Limit, asked: &Subject<'_>) -> Result<Option<String>, MissingReason> {
+fn key_of(limit: &Limit, subject: &Subject<'_>) -> Result<Option<String>, MissingReason> {
     let policy = Policy::new([limit.clone()]).unwrap();
     let charges = policy
-        .charges_for(asked, 1)
+        .charges_for(subject, 1)
         .map_err(|missing| missing.reason)?;
     Ok(charges.first().map(|charge| charge.key.to_string()))
 }
 
-fn key(limit: &Limit, asked: &Subject<'_>) -> String {
-    key_of(limit, asked).unwrap().expect("the limit applies")
+fn key(limit: &Limit, subject: &Subject<'_>) -> String {
+    key_of(limit, subject).unwrap().expect("the limit applies")
 }
 
 const CLIENT: &str = "203.0.113.7";
@@ -40,11 +40,11 @@ fn a_hundred_thousand_addresses_of_one_64_are_one_caller() {
         let start = u128::from_be_bytes([0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
         let addresses = (0..100_000).map(|n| Ipv6Addr::from(start + n * step));
         let key = |address: Ipv6Addr| {
-            let asked = Subject {
+            let subject = Subject {
                 client_ip: Some(address.into()),
                 ..Subject::ANONYMOUS
             };
-            policy.charges_for(&asked, 1).unwrap()[0].key.to_string()
+            policy.charges_for(&subject, 1).unwrap()[0].key.to_string()
         };
         addresses.map(key).collect::<HashSet<_>>()
     };
@@ -144,7 +144,7 @@ fn a_tenant_header_and_the_first_segment_make_one_key() {
 #[test]
 fn every_part_of_a_request_can_name_a_caller() {
     let principal = Principal::new("ann").claim("team", "blue");
-    let asked = Subject {
+    let subject = Subject {
         client_ip: client(),
         method: "PUT",
         host: Some("a.example"),
@@ -154,7 +154,7 @@ fn every_part_of_a_request_can_name_a_caller() {
         domain: None,
         descriptors: &[("plan", "gold")],
     };
-    let of = |part: &str| key(&keyed([part.parse().unwrap()]), &asked);
+    let of = |part: &str| key(&keyed([part.parse().unwrap()]), &subject);
     assert_eq!(of("client_ip"), "limit:203.0.113.7");
     assert_eq!(of("method"), "limit:PUT");
     assert_eq!(of("host"), "limit:a.example");
@@ -211,14 +211,14 @@ fn a_header_names_a_caller_only_if_it_says_one_plain_thing_once() {
 
 #[test]
 fn a_missing_key_meets_the_configured_choice_and_no_other() {
-    let of = |rule: Option<OnMissingKey>, asked: &Subject<'_>| {
+    let of = |rule: Option<OnMissingKey>, subject: &Subject<'_>| {
         let limit = keyed([KeyPart::header("x-id")]);
         key_of(
             &Limit {
                 on_missing_key: rule,
                 ..limit
             },
-            asked,
+            subject,
         )
     };
     let somebody = Subject {
@@ -326,11 +326,11 @@ fn a_missing_caller_is_never_taken_for_a_real_one() {
 fn a_tenant_has_a_counter_that_no_request_can_name() {
     let limit = keyed([KeyPart::header("x-id")]);
     let of_tenant = |tenant: &str| {
-        let asked = Subject {
+        let subject = Subject {
             headers: &[("x-id", "7")],
             ..Subject::ANONYMOUS
         };
-        Key::of_subject(&limit, &asked)
+        Key::of_subject(&limit, &subject)
             .unwrap()
             .of_tenant(tenant)
             .to_string()
@@ -338,24 +338,24 @@ fn a_tenant_has_a_counter_that_no_request_can_name() {
     assert_eq!(of_tenant("acme:eu"), "limit:!tenant:acme%3Aeu");
     assert_ne!(of_tenant("acme"), of_tenant("acme:"));
     for imitation in ["acme", "!tenant:acme", "tenant:acme", "%21tenant:acme"] {
-        let asked = Subject {
+        let subject = Subject {
             headers: &[("x-id", imitation)],
             ..Subject::ANONYMOUS
         };
-        assert_ne!(key(&limit, &asked), of_tenant("acme"), "{imitation}");
+        assert_ne!(key(&limit, &subject), of_tenant("acme"), "{imitation}");
     }
 }
 
 #[test]
 fn a_caller_is_the_values_of_a_key_without_the_limit() {
     let limit = keyed([KeyPart::header("x-id"), KeyPart::Method]);
-    let asked = Subject {
+    let subject = Subject {
         headers: &[("x-id", "a:b")],
         method: "PUT",
         ..Subject::ANONYMOUS
     };
     assert_eq!(
-        Key::of_subject(&limit, &asked).unwrap().caller(),
+        Key::of_subject(&limit, &subject).unwrap().caller(),
         "a%3Ab:PUT"
     );
 }
@@ -371,12 +371,12 @@ fn the_factor_of_a_principal_scales_its_quota() {
     let sizes = |claim: Option<&str>| {
         let principal = claim.map(|claim| Principal::new("ann").claim("rate_factor", claim));
         let headers = &[("rate_factor", "0"), ("x-rate-factor", "0")];
-        let asked = Subject {
+        let subject = Subject {
             principal: principal.as_ref(),
             headers,
             ..Subject::ANONYMOUS
         };
-        let charges = policy.charges_for(&asked, 1).unwrap();
+        let charges = policy.charges_for(&subject, 1).unwrap();
         charges.first().map(|charge| charge.quota.limit())
     };
     assert_eq!(
@@ -401,10 +401,10 @@ fn the_text_of_a_key_tells_the_parts_it_is_made_of() {
     let of = |address: &str, tenant: &str, path: &str| {
         let parts = [address, tenant, "", path];
         let text = Key::of_parts(&limit, &parts).unwrap().to_string();
-        let told = Key::parts_in(&limit, &text).unwrap_or_else(|| panic!("{text}"));
-        let told: Vec<&str> = told.iter().map(String::as_str).collect();
-        assert_eq!(Key::of_parts(&limit, &told).unwrap().to_string(), text);
-        told[1].to_owned()
+        let parts = Key::parts_in(&limit, &text).unwrap_or_else(|| panic!("{text}"));
+        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        assert_eq!(Key::of_parts(&limit, &parts).unwrap().to_string(), text);
+        parts[1].to_owned()
     };
     for tenant in [
         "",

@@ -67,7 +67,7 @@ fn a_lease_repairs_a_stored_time_absurdly_far_ahead() {
 proptest! {
     #![proptest_config(cases(2_000))]
 
-    /// Whoever leases and whoever asks for single units share one bound.
+    /// Leases and single units share one bound.
     #[test]
     fn leases_and_charges_together_keep_the_bound(
         rated in token_bucket(), moves in program(1..100), needs in proptest::collection::vec(log(1 << 20), 100),

@@ -10,19 +10,20 @@ proptest! {
 
     #[test]
     fn the_index_finds_what_a_look_at_every_limit_finds(
-        rules in proptest::collection::vec(rule(), 1..12), asked in proptest::collection::vec(request(), 1..12),
+        rules in proptest::collection::vec(rule(), 1..12), requests in proptest::collection::vec(request(), 1..12),
     ) {
         let policy = Policy::new(rules.iter().enumerate().map(|(place, rule)| rule.limit(place))).unwrap();
-        for asked in &asked {
-            let found: Vec<usize> = policy.covering(&asked.subject()).to_vec();
-            prop_assert_eq!(found, covering(&rules, asked), "{:?}", asked);
+        for request in &requests {
+            let found: Vec<usize> = policy.covering(&request.subject()).to_vec();
+            prop_assert_eq!(found, covering(&rules, request), "{:?}", request);
         }
     }
 
-    /// C5: of limits that stand in for one another, exactly one counts; nobody slips through, nobody pays twice.
+    /// Exactly one of several limits that replace one another is charged: no request goes
+    /// uncounted, none is counted twice.
     #[test]
     fn exactly_one_of_a_family_counts(
-        mut rules in proptest::collection::vec(rule(), 1..12), asked in request(),
+        mut rules in proptest::collection::vec(rule(), 1..12), request in request(),
     ) {
         let mut base = Rule::default();
         std::mem::swap(&mut rules[0], &mut base);
@@ -30,7 +31,7 @@ proptest! {
             rule.replaces = Some(rule.replaces.unwrap_or(0) % place);
         }
         let policy = Policy::new(rules.iter().enumerate().map(|(place, rule)| rule.limit(place))).unwrap();
-        prop_assert_eq!(policy.covering(&asked.subject()).len(), 1);
+        prop_assert_eq!(policy.covering(&request.subject()).len(), 1);
     }
 }
 
@@ -40,10 +41,10 @@ struct Rule {
     /// `None` stands for any one segment.
     path: Vec<Option<&'static str>>,
     methods: Vec<&'static str>,
-    /// The host, and whether it means all hosts below it.
+    /// The host; true means all hosts below it.
     hosts: Vec<(&'static str, bool)>,
     headers: Vec<(&'static str, Option<&'static str>)>,
-    /// The place of an earlier limit, modulo this one's own place.
+    /// The index of an earlier limit, modulo this one's own index.
     replaces: Option<usize>,
 }
 
@@ -80,23 +81,23 @@ impl Rule {
             .map(|replaced| replaced % place)
     }
 
-    fn covers(&self, asked: &Request) -> bool {
-        let path = self.path.len() <= asked.path.len()
+    fn covers(&self, request: &Request) -> bool {
+        let path = self.path.len() <= request.path.len()
             && self
                 .path
                 .iter()
-                .zip(&asked.path)
-                .all(|(own, asked)| own.is_none_or(|own| own == *asked));
-        let method = self.methods.is_empty() || self.methods.contains(&asked.method);
+                .zip(&request.path)
+                .all(|(own, request)| own.is_none_or(|own| own == *request));
+        let method = self.methods.is_empty() || self.methods.contains(&request.method);
         let host = self.hosts.is_empty()
-            || asked.host.is_some_and(|asked| {
+            || request.host.is_some_and(|request| {
                 self.hosts.iter().any(|(host, below)| match below {
-                    true => asked.ends_with(&format!(".{host}")),
-                    false => asked == *host,
+                    true => request.ends_with(&format!(".{host}")),
+                    false => request == *host,
                 })
             });
         let headers = self.headers.iter().all(|(name, value)| {
-            let lines: Vec<&str> = asked
+            let lines: Vec<&str> = request
                 .headers
                 .0
                 .iter()
@@ -125,9 +126,9 @@ impl Rule {
     }
 }
 
-/// Every limit that matches, unless another that matches stands in for it, directly or in a chain, or unless a better
-/// one stands in for the same limit.
-fn covering(rules: &[Rule], asked: &Request) -> Vec<usize> {
+/// Every limit that matches, unless another that matches replaces it, directly or in a chain, or
+/// unless a better one replaces the same limit.
+fn covering(rules: &[Rule], request: &Request) -> Vec<usize> {
     let chain = |place: usize| {
         std::iter::successors(rules[place].replaced(place), |next| {
             rules[*next].replaced(*next)
@@ -135,7 +136,7 @@ fn covering(rules: &[Rule], asked: &Request) -> Vec<usize> {
     };
     let base = |place: usize| chain(place).last().unwrap_or(place);
     let matched: Vec<usize> = (0..rules.len())
-        .filter(|place| rules[*place].covers(asked))
+        .filter(|place| rules[*place].covers(request))
         .collect();
     let left: Vec<usize> = matched
         .iter()

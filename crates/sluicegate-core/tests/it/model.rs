@@ -1,7 +1,8 @@
-//! Each machine as its law is told in words, in exact numbers, without the tricks of the implementation.
+//! Each algorithm by its definition, in exact numbers, without the tricks of the implementation.
 //!
-//! A model only says how many units are free at an instant and takes some. What the machines compute in closed form,
-//! waits above all, is found here by searching for the first instant at which the law says yes.
+//! A model only says how many units are free at an instant and takes some. The algorithms compute
+//! waits in closed form; here they are found by searching for the first instant at which the charge
+//! fits.
 
 use std::collections::HashMap;
 
@@ -10,11 +11,11 @@ use sluicegate_core::{Nanos, Outcome, Quota};
 /// A millisecond in nanoseconds.
 const MS: i128 = 1_000_000;
 
-/// The law of one machine. Times are nanoseconds since the epoch.
+/// The definition of one algorithm. Times are nanoseconds since the epoch.
 pub trait Law {
-    /// Whole units that a charge could take at this instant; negative when too much is out.
+    /// Whole units that a charge could take at this instant; negative when too many are taken.
     fn free(&self, at: i128) -> i128;
-    /// Whether nothing is out at this instant.
+    /// Returns true when no unit is taken at this instant.
     fn is_full(&self, at: i128) -> bool;
     /// Takes units that are free.
     fn take(&mut self, cost: i128, at: i128);
@@ -27,7 +28,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// A full counter. The numbers are read off the quota's public face.
+    /// A full counter. The numbers come from the quota's public methods only.
     pub fn new(quota: Quota) -> Self {
         let limit = quota.limit();
         let size = i128::from(limit);
@@ -102,7 +103,7 @@ impl Model {
     }
 }
 
-/// The shortest wait after which something holds that, once it holds, goes on to hold.
+/// The shortest wait after which a condition holds that stays true once it is.
 fn first_wait(holds: impl Fn(i128) -> bool) -> Nanos {
     let (mut too_short, mut enough) = (-1_i128, 1_i128 << 63);
     assert!(holds(enough), "it never holds");
@@ -117,11 +118,13 @@ fn first_wait(holds: impl Fn(i128) -> bool) -> Nanos {
     Nanos::new(u64::try_from(enough).expect("at most 2^63"))
 }
 
-/// A bucket of `burst` tokens that gains one every `interval`: content grows by elapsed time, up to full.
+/// A bucket of `burst` tokens that gains one every `interval`: content grows by elapsed time, up to
+/// full.
 struct TokenBucketLaw {
     interval: i128,
     burst: i128,
-    /// Tokens in `interval`ths at an instant; `None` is full. Time that runs back takes content away again.
+    /// Tokens in `interval`ths at an instant; `None` is full. Time that runs back takes content
+    /// away again.
     content: Option<(i128, i128)>,
 }
 
@@ -147,7 +150,8 @@ impl Law for TokenBucketLaw {
     }
 }
 
-/// A leaky bucket as a meter: whole drips only, and an empty bucket starts its clock at the first request.
+/// A leaky bucket as a meter: whole drips only, and an empty bucket starts its clock at the first
+/// request.
 struct LeakyBucketLaw {
     size: i128,
     drip_rate: i128,
@@ -157,8 +161,8 @@ struct LeakyBucketLaw {
 }
 
 impl LeakyBucketLaw {
-    /// `ticks = floor((now − ts) / drip_rate)`; the level falls by `ticks × drip_size`, the time moves by
-    /// `ticks × drip_rate`.
+    /// `ticks = floor((now − ts) / drip_rate)`; the level falls by `ticks × drip_size`, the time
+    /// moves by `ticks × drip_rate`.
     fn drained(&self, at: i128) -> (i128, i128) {
         let ticks = (at.div_euclid(MS) - self.ts).div_euclid(self.drip_rate);
         if self.level == 0 {
@@ -189,7 +193,7 @@ impl Law for LeakyBucketLaw {
     }
 }
 
-/// So many in each window of the clock, counted window by window.
+/// A limit in each window of the clock, counted window by window.
 struct FixedWindowLaw {
     window: i128,
     limit: i128,

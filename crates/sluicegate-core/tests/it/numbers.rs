@@ -1,4 +1,4 @@
-//! Numbers from outside: refused, or a quota that can be used (A7, A8, A14, A15, T-42).
+//! Numbers from outside: refused, or a quota that can be used.
 
 use proptest::prelude::*;
 use sluicegate_core::algorithm;
@@ -26,7 +26,8 @@ proptest! {
         }
     }
 
-    /// A8: what is accepted keeps the rate that was asked for: never faster, slower by at most one in a thousand.
+    /// An accepted quota keeps the configured rate: never faster, slower by at most one part in a
+    /// thousand.
     #[test]
     fn an_accepted_rate_is_kept(count in log(1 << 40), period in log(u64::MAX), burst in log(1 << 40)) {
         let interval = match Quota::new(count, Nanos::new(period), burst) {
@@ -50,7 +51,8 @@ proptest! {
         check_refused_or_usable(resized, now)?;
     }
 
-    /// A14: negative and non-finite factors are refused, 0 is unlimited, and all others give a usable quota.
+    /// Negative and non-finite factors are refused, 0 is unlimited, and all others give a
+    /// usable quota.
     #[test]
     fn every_factor_is_refused_or_usable(factor: f64, bits: u64, quota in any_quota(), now in extreme()) {
         for number in [factor, f64::from_bits(bits), -factor.abs(), factor.recip()] {
@@ -65,7 +67,7 @@ proptest! {
         }
     }
 
-    /// A14: size = max(ceil(size / factor), 1), without rounding errors.
+    /// Size = max(ceil(size / factor), 1), without rounding errors.
     #[test]
     fn whole_factors_divide_exactly(size in log(1 << 40), factor in log(1 << 50)) {
         let quota = Quota::leaky_bucket(size, Nanos::MILLISECOND, 1).unwrap();
@@ -87,7 +89,7 @@ proptest! {
         }
     }
 
-    /// A15, by its formula in floating point.
+    /// The bucket of a legacy limit, by its formula in floating point.
     #[test]
     fn a_legacy_limit_becomes_the_bucket_of_its_formula(
         max in 1_u64..10_000, duration_ms in 1_u64..10_000_000, min_interval_ms in proptest::option::of(1_u64..100_000),

@@ -1,4 +1,4 @@
-//! Which limits a request is charged to (C5, G3, T-16, T-18).
+//! The limits that a request is charged to.
 
 use sluicegate_core::{
     Charge, HeaderMatch, Headers, KeyPart, Limit, Match, NoHeaders, Policy, PolicyErrors, Quota,
@@ -18,8 +18,8 @@ fn policy(limits: impl IntoIterator<Item = Limit>) -> Policy {
 }
 
 /// The names of the limits that a request is charged to, in order.
-fn charged(policy: &Policy, asked: &Subject<'_>) -> Vec<String> {
-    let charges = policy.charges_for(asked, 1).unwrap();
+fn charged(policy: &Policy, subject: &Subject<'_>) -> Vec<String> {
+    let charges = policy.charges_for(subject, 1).unwrap();
     charges
         .iter()
         .map(|charge: &Charge<'_>| charge.key.limit().name.clone())
@@ -212,8 +212,8 @@ fn all_conditions_of_a_limit_must_hold() {
             ..all
         },
     ];
-    for asked in one_missing {
-        assert!(charged(&policy, &asked).is_empty(), "{asked:?}");
+    for subject in one_missing {
+        assert!(charged(&policy, &subject).is_empty(), "{subject:?}");
     }
 }
 
@@ -246,12 +246,12 @@ fn an_override_is_keyed_per_client_like_the_limit_it_replaces() {
             .replaces("global"),
     ]);
     let key = |ip: &str, path| {
-        let asked = Subject {
+        let subject = Subject {
             client_ip: Some(ip.parse().unwrap()),
             path,
             ..Subject::ANONYMOUS
         };
-        policy.charges_for(&asked, 1).unwrap()[0].key.to_string()
+        policy.charges_for(&subject, 1).unwrap()[0].key.to_string()
     };
     assert_eq!(key("203.0.113.1", "/"), "global:203.0.113.1");
     assert_eq!(key("203.0.113.1", "/api/x"), "api:203.0.113.1");
@@ -313,7 +313,8 @@ fn a_chain_of_replacements_ends_with_the_last_that_matches() {
     assert_eq!(charged_for("POST", "/"), ["global"]);
 }
 
-/// A replacement with a shorter path than what it replaces, and a rival between them: one of them must count.
+/// A replacement with a shorter path than what it replaces, and a rival between them: one of them
+/// must count.
 #[test]
 fn replacements_never_cancel_each_other_out() {
     let policy = policy([
@@ -367,7 +368,7 @@ fn all_mistakes_are_reported_at_once() {
     .unwrap_err();
     let places: Vec<_> = mistakes
         .iter()
-        .map(|mistake| (mistake.place, mistake.field))
+        .map(|mistake| (mistake.index, mistake.field))
         .collect();
     let expected = [
         (1, "name"),
@@ -408,7 +409,7 @@ fn a_limit_that_leads_into_a_cycle_is_not_followed_for_ever() {
     assert_eq!(
         mistakes
             .iter()
-            .map(|mistake| mistake.place)
+            .map(|mistake| mistake.index)
             .collect::<Vec<_>>(),
         [1, 2]
     );
@@ -435,7 +436,7 @@ fn a_limit_can_be_charged_by_name_and_parts() {
     );
     assert_eq!(
         refused("tenant", &["acme", "x"]),
-        r#"limit "tenant": client_ip is no IP address"#
+        r#"limit "tenant": client_ip is not an IP address"#
     );
     assert_eq!(
         refused("tenant", &["a", "203.0.113.7", "b"]),

@@ -1,4 +1,4 @@
-//! Random quotas, and random programs of waits and costs that like the edges.
+//! Random quotas, and random programs of waits and costs that favour the edges.
 
 use proptest::prelude::*;
 use sluicegate_core::{Nanos, Outcome, Quota, TokenBucket};
@@ -8,7 +8,7 @@ pub const END: u64 = 1 << 62;
 
 /// One step of a program, in terms that fit any quota.
 #[derive(Clone, Copy, Debug)]
-pub struct Move {
+pub struct ProgramStep {
     wait: Wait,
     cost: Cost,
 }
@@ -18,7 +18,7 @@ pub struct Move {
 enum Wait {
     None,
     Nanos(u64),
-    /// About so many units' worth of time, give or take a nanosecond.
+    /// The time of this many units, give or take a nanosecond.
     Units {
         units: u64,
         off: i64,
@@ -27,11 +27,11 @@ enum Wait {
     DripParts(u64),
     /// A part of the time in which the counter fills, in 256ths.
     Parts(u64),
-    /// As long as the last denial said, less so much.
+    /// As long as the last denial said, less this much.
     Promised {
         less: u64,
     },
-    /// A machine was suspended.
+    /// As long as a computer may be suspended.
     Hours(u64),
 }
 
@@ -45,7 +45,7 @@ enum Cost {
     TooMuch,
 }
 
-impl Move {
+impl ProgramStep {
     /// Nanoseconds to wait before this step.
     pub fn wait(&self, quota: Quota, last: Option<Outcome>) -> u64 {
         let whole = quota.window().get();
@@ -67,7 +67,7 @@ impl Move {
         }
     }
 
-    /// Units to ask for.
+    /// Units to charge.
     pub fn cost(&self, quota: Quota) -> u64 {
         let limit = quota.limit();
         match self.cost {
@@ -80,12 +80,12 @@ impl Move {
     }
 }
 
-/// A program of so many steps.
+/// A program of this many steps.
 pub fn program(
     steps: impl Into<proptest::collection::SizeRange>,
-) -> impl Strategy<Value = Vec<Move>> {
+) -> impl Strategy<Value = Vec<ProgramStep>> {
     proptest::collection::vec(
-        (wait(), cost()).prop_map(|(wait, cost)| Move { wait, cost }),
+        (wait(), cost()).prop_map(|(wait, cost)| ProgramStep { wait, cost }),
         steps,
     )
 }
@@ -112,7 +112,7 @@ fn cost() -> impl Strategy<Value = Cost> {
     ]
 }
 
-/// Any quota of any machine.
+/// Any quota of any algorithm.
 pub fn any_quota() -> impl Strategy<Value = Quota> {
     prop_oneof![
         3 => token_bucket().prop_map(|rated| rated.quota),
@@ -132,7 +132,8 @@ pub struct Rated {
 }
 
 impl Rated {
-    /// The most that may pass within a span: burst + rate × Δt, with the rate as asked for and not as rounded.
+    /// The most that may pass within a span: burst + rate × Δt, with the rate as configured and
+    /// not as rounded.
     pub fn most(&self, span: u64) -> u128 {
         let refilled = u128::from(span) * u128::from(self.count) / u128::from(self.period);
         u128::from(self.quota.limit()) + refilled

@@ -1,4 +1,4 @@
-//! Refunds give back what was taken and nothing that has come back by itself (A10).
+//! Refunds give back what was taken and nothing that has come back by itself.
 
 use proptest::prelude::*;
 use sluicegate_core::algorithm::{self, Next, State};
@@ -8,15 +8,15 @@ use crate::bounds::{in_millis, most_of_drips};
 use crate::cases::cases;
 use crate::history::{Admission, broken_span, state_after};
 use crate::program::{
-    END, Move, any_quota, fixed_window, leaky_bucket, log, program, sliding_window,
+    END, ProgramStep, any_quota, fixed_window, leaky_bucket, log, program, sliding_window,
     small_leaky_bucket, start, token_bucket,
 };
 
 proptest! {
     #![proptest_config(cases(2_000))]
 
-    /// A counter that gave units back, with their true age, never passes more over any interval than one that had not
-    /// taken them.
+    /// A counter that gave units back, with their true age, never passes more over any interval
+    /// than one that had not taken them.
     #[test]
     fn aged_refunds_never_break_the_bound_of_a_token_bucket(
         rated in token_bucket(), moves in program(1..100), which in refunded(), start in start(),
@@ -35,8 +35,8 @@ proptest! {
         prop_assert_eq!(broken_span(&kept, |span| most_of_drips(quota, span)), None);
     }
 
-    /// A3: drips of one unit obey the law of the token bucket, refunds included. Quotas that are too slow for the one run
-    /// on the other.
+    /// Drips of one unit obey the law of the token bucket, refunds included. Quotas that are
+    /// too slow for the token bucket use such drips.
     #[test]
     fn drips_of_one_unit_are_a_token_bucket_in_milliseconds(
         size in log(1_000), millis in log(1 << 31), moves in program(1..60), which in refunded(), start_ms in 0_u64..1 << 40,
@@ -79,7 +79,8 @@ proptest! {
         prop_assert_eq!(refused_without_refunds(quota, &kept), None);
     }
 
-    /// Whatever is given back, of whatever age: the counter is at most full, and at least as free as before.
+    /// After a refund of any size and age the counter is at most full, and at least as free as
+    /// before.
     #[test]
     fn a_refund_is_never_above_full_and_never_a_charge(
         quota in any_quota(), moves in program(1..30), cost: u64, age: u64, start in start(),
@@ -97,7 +98,8 @@ proptest! {
         }
     }
 
-    /// An administrative refund, or one at the instant of the charge, gives back exactly what was asked for.
+    /// An administrative refund, or one at the instant of the charge, gives back exactly what was
+    /// asked for.
     #[test]
     fn a_refund_without_age_undoes_a_charge_of_the_same_instant(
         quota in any_quota(), moves in program(0..30), start in start(),
@@ -112,7 +114,8 @@ proptest! {
     }
 }
 
-/// The first of two charges is given back just before its drip: the second takes as long as it would have alone.
+/// The first of two charges is given back just before its drip: the second takes as long as it
+/// would have alone.
 #[test]
 fn the_refund_of_a_first_charge_does_not_hurry_the_second() {
     let quota = Quota::leaky_bucket(3, Nanos::SECOND, 1).unwrap();
@@ -135,7 +138,8 @@ fn the_refund_of_a_first_charge_does_not_hurry_the_second() {
     }
 }
 
-/// For each step: whether to refund instead of spending, and which of the charges that are still out.
+/// For each step: true to refund instead of spending, and the charge to refund among those not yet
+/// given back.
 fn refunded() -> impl Strategy<Value = Vec<Option<prop::sample::Index>>> {
     proptest::collection::vec(
         proptest::option::weighted(0.4, any::<prop::sample::Index>()),
@@ -143,10 +147,10 @@ fn refunded() -> impl Strategy<Value = Vec<Option<prop::sample::Index>>> {
     )
 }
 
-/// Runs a program with refunds of their true age; what stays is what was taken and never given back.
+/// Runs a program with refunds of their true age; returns the charges that were never given back.
 fn net_admissions(
     quota: Quota,
-    moves: &[Move],
+    moves: &[ProgramStep],
     which: &[Option<prop::sample::Index>],
     start: u64,
 ) -> Vec<Admission> {

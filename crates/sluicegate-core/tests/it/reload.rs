@@ -1,4 +1,4 @@
-//! What a counter keeps when its quota changes under it (G2).
+//! Counters whose quota changes between two charges.
 
 use proptest::prelude::*;
 use sluicegate_core::algorithm::{self, MAX_CLOCK_STEP, State};
@@ -37,7 +37,8 @@ proptest! {
         prop_assert_eq!(after.reset_after(), before.reset_after());
     }
 
-    /// Debt is kept as time, so replicas with the old and the new rate cannot pump each other.
+    /// Debt is kept as time, so replicas with the old and the new rate cannot create units for each
+    /// other.
     #[test]
     fn a_changed_rate_keeps_the_time_to_full(
         old in token_bucket(), new in token_bucket(), moves in program(1..30), start in start(),
@@ -66,7 +67,7 @@ proptest! {
         }
     }
 
-    /// From the reload on, the bound is that of the new quota, whatever was stored before.
+    /// From the reload on, the bound is that of the new quota, with any state stored before.
     #[test]
     fn after_a_reload_the_new_bound_holds(
         old in token_bucket(), new in token_bucket(), first in program(1..30), then in program(1..100),
@@ -92,7 +93,8 @@ proptest! {
     }
 }
 
-/// The slack of a larger drip cannot be told apart from garbage: it is taken as none, which is never too generous.
+/// The slack of a larger drip cannot be distinguished from garbage: it is read as none, which never
+/// admits too much.
 #[test]
 fn a_lowered_drip_size_counts_the_last_drip_as_whole() {
     let leaky = |drip| Quota::leaky_bucket(20, Nanos::SECOND, drip).unwrap();
@@ -110,7 +112,7 @@ fn peek(state: Option<State>, quota: Quota, now: Timestamp) -> Outcome {
     algorithm::decide(state, quota, 0, now).outcome
 }
 
-/// Whether a debt left by another quota is one that this quota takes for true.
+/// Returns true when this quota believes a debt that another quota left.
 fn is_believed(before: Outcome, quota: Quota) -> bool {
     before.reset_after().get() <= quota.window().get() + MAX_CLOCK_STEP.get()
 }

@@ -1,4 +1,4 @@
-//! Text from outside: refused, or read in one way (T-42).
+//! Text from outside: refused, or read in one way.
 
 use proptest::prelude::*;
 use sluicegate_core::{
@@ -54,18 +54,18 @@ proptest! {
     #[test]
     fn every_pattern_is_refused_or_usable(
         host in anything(r"(\*\.)?[a-zA-Z.*:\[\]-]{0,12}"), path in anything("[/{}*a-z%0-9.;]{0,16}"),
-        asked_host in anything("[a-z.]{0,12}"), asked_path in anything("[/a-z%0-9.]{0,16}"),
+        request_host in anything("[a-z.]{0,12}"), request_path in anything("[/a-z%0-9.]{0,16}"),
     ) {
         let hosts: Vec<HostPattern> = host.parse().into_iter().collect();
         let path: Option<PathPattern> = path.parse().ok();
         let limit = Limit::new("any", Quota::per_second(1)).matching(Match { hosts, path, ..Match::default() });
         let policy = Policy::new([limit]).expect("a single limit");
-        let asked = Subject { host: Some(&asked_host), path: &asked_path, ..Subject::ANONYMOUS };
-        let charges = policy.charges_for(&asked, 1).expect("a global key is never missing");
+        let subject = Subject { host: Some(&request_host), path: &request_path, ..Subject::ANONYMOUS };
+        let charges = policy.charges_for(&subject, 1).expect("a global key is never missing");
         prop_assert!(charges.len() <= 1);
     }
 
-    /// One spelling: what normalisation leaves, it leaves alone.
+    /// Normalising a normalised path changes nothing.
     #[test]
     fn every_path_is_refused_or_brought_to_one_spelling(path in anything("/?([a-c./;%]|%2[5eEfF]|%[34][1-9]|%[0-9a-fA-F]{2}){0,12}")) {
         let Ok(normal) = normalise_path(&path) else { return Ok(()) };
@@ -84,7 +84,7 @@ proptest! {
     }
 }
 
-/// Whether a refusal shows what was given.
+/// Returns true when an error quotes the text that was given.
 fn names(refused: &ParseRateError, text: &str) -> bool {
     refused.to_string().ends_with(&format!("(got {text:?})"))
 }

@@ -4,7 +4,7 @@
 //! come together with lists and credentials to one verdict.
 
 use serde::Serialize;
-use sluicegate_core::{Considered, Nanos};
+use sluicegate_core::{ConsideredLimit, Nanos};
 
 use super::explained_limit::{ExplainedLimit, LimitConsequence, explain_limit, in_words};
 use crate::charging::Inspection;
@@ -63,7 +63,7 @@ type Conclusion = (ExplainedVerdict, String, Option<Nanos>);
 /// Explains a request; `inspections` has one entry per considered limit, `None` where the limit is
 /// not charged.
 pub(super) fn explain(
-    considered: &[Considered<'_>],
+    considered: &[ConsideredLimit<'_>],
     inspections: Vec<Option<Inspection>>,
     cost: u64,
     caller: ExplainedCaller,

@@ -5,8 +5,8 @@ use serde::{Serialize, Serializer};
 use sluicegate::StoreError;
 use sluicegate_config::quota_in_words;
 use sluicegate_core::{
-    Charge, Condition, Considered, Key, KeyPart, MissingKey, Mode, Nanos, Outcome, PartValue,
-    Quota, Standing, TokenBucket,
+    Charge, Condition, ConsideredLimit, Key, KeyPart, LimitEffect, MissingKey, Mode, Nanos,
+    Outcome, PartValue, Quota, TokenBucket,
 };
 
 use crate::charging::{Inspection, TermsSource};
@@ -92,15 +92,15 @@ fn write_mode<S: Serializer>(mode: &Mode, serializer: S) -> Result<S::Ok, S::Err
 
 /// Explains a limit; `inspection` has the terms and the counter of one that is charged.
 pub(super) fn explain_limit(
-    considered: &Considered<'_>,
+    considered: &ConsideredLimit<'_>,
     inspection: Option<Inspection>,
     cost: u64,
 ) -> (ExplainedLimit, LimitConsequence) {
     let mut explained = ExplainedLimit::of(considered);
     let name = &considered.limit.name;
     let because = because(&considered.conditions);
-    match (&considered.standing, inspection) {
-        (Standing::NotMatched, _) => {
+    match (&considered.effect, inspection) {
+        (LimitEffect::NotMatched, _) => {
             let unmet = considered
                 .conditions
                 .iter()
@@ -109,26 +109,26 @@ pub(super) fn explain_limit(
             explained.standing = LimitStanding::NotMatched;
             explained.words = format!("{name} does not apply: {}.", unmet.join(", and "));
         }
-        (Standing::ReplacedBy(other), _) => {
+        (LimitEffect::ReplacedBy(other), _) => {
             let other = &other.name;
             explained.standing = LimitStanding::Replaced;
             explained.why.push(format!("{other} takes its place"));
             explained.words =
                 format!("{name} would apply{because}, but {other} takes its place here.");
         }
-        (Standing::Unlimited, _) => {
+        (LimitEffect::Unlimited, _) => {
             explained.standing = LimitStanding::NotLimited;
             explained.words = format!(
                 "{name} applies{because}, but has no quota for this caller: nothing is counted."
             );
         }
-        (Standing::Skipped(missing), _) => {
+        (LimitEffect::Skipped(missing), _) => {
             let lacks = lacks(missing);
             explained.standing = LimitStanding::MissingKey;
             explained.why.push(missing.to_string());
             explained.words = format!("{name} would apply{because}, but is left out: {lacks}.");
         }
-        (Standing::Unidentified(missing), _) => {
+        (LimitEffect::Unidentified(missing), _) => {
             let lacks = lacks(missing);
             explained.standing = LimitStanding::MissingKey;
             explained.allowed = Some(false);
@@ -138,16 +138,16 @@ pub(super) fn explain_limit(
             );
             return (explained, LimitConsequence::Unidentified(lacks));
         }
-        (Standing::Charged(charge), Some(inspection)) => {
+        (LimitEffect::Charged(charge), Some(inspection)) => {
             return explain_charge(explained, charge, inspection, &because, cost);
         }
-        (Standing::Charged(_), None) => {}
+        (LimitEffect::Charged(_), None) => {}
     }
     (explained, LimitConsequence::Pass)
 }
 
 impl ExplainedLimit {
-    fn of(considered: &Considered<'_>) -> Self {
+    fn of(considered: &ConsideredLimit<'_>) -> Self {
         let limit = considered.limit;
         let conditions = considered.conditions.iter();
         Self {

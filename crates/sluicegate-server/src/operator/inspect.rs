@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use sluicegate::http::HeaderLines;
 use sluicegate::{Engine, FailurePolicy, LocalStore, MonotonicClock};
 use sluicegate_config::{Config, quota_in_words};
-use sluicegate_core::{Charge, MissingReason, Policy, QuotaSource, Standing, Subject};
+use sluicegate_core::{Charge, LimitEffect, MissingReason, Policy, QuotaSource, Subject};
 
 use super::explain::{ExplainedCaller, Explanation, Listed, explain};
 use super::{Author, Operator, OperatorError};
@@ -103,8 +103,8 @@ impl Operator {
         let considered = snapshot.policy.considered(&subject, cost);
         let mut looked = Vec::with_capacity(considered.len());
         for limit in &considered {
-            looked.push(match limit.standing {
-                Standing::Charged(charge) => {
+            looked.push(match limit.effect {
+                LimitEffect::Charged(charge) => {
                     Some(charging::inspect(&self.gate, &snapshot, charge, &request).await)
                 }
                 _ => None,
@@ -175,8 +175,8 @@ pub async fn explain_offline(config: Config, question: &[u8]) -> Result<Explanat
     let considered = policy.considered(&subject, cost);
     let mut looked = Vec::with_capacity(considered.len());
     for limit in &considered {
-        looked.push(match limit.standing {
-            Standing::Charged(charge) => Some(Inspection {
+        looked.push(match limit.effect {
+            LimitEffect::Charged(charge) => Some(Inspection {
                 quota: Some(charge.quota),
                 source: match charge.key.limit().quota_from {
                     QuotaSource::Limit => TermsSource::Config,

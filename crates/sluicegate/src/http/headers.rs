@@ -3,7 +3,7 @@
 //! Every number is rounded so that the promise holds: waits up, never down.
 
 use http::header::HeaderName;
-use sluicegate_core::{Decision, Limit, LimitOutcome, Mode, Nanos};
+use sluicegate_core::{Decision, HeaderStyle, Limit, LimitOutcome, Mode, Nanos};
 
 use super::fields::{Fields, push_number};
 
@@ -13,22 +13,6 @@ const X_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const X_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 const X_CLEAR: HeaderName = HeaderName::from_static("x-ratelimit-clear");
-
-/// A family of response headers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HeaderStyle {
-    /// `RateLimit-Policy` with every enforced limit, `RateLimit` with the tightest.
-    Ietf,
-    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, the whole seconds until the tightest limit is
-    /// full again.
-    XRateLimit,
-    /// `X-RateLimit-Remaining`, `X-RateLimit-Clear`, the seconds until the tightest limit is full again, and on a denial
-    /// `X-RateLimit-Reset`, the seconds until a retry passes; both with up to three decimals.
-    ///
-    /// Beside [`HeaderStyle::XRateLimit`], `X-RateLimit-Reset` keeps the meaning it has there, on every response. It is never
-    /// the shorter of the two waits, and `Retry-After` has the other.
-    Clear,
-}
 
 /// The wire format of [`HeaderStyle::Ietf`]: the fields are still a draft, and later ones may be spelled otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use http::StatusCode;
 use sluicegate_core::Subject;
-use sluicegate_core::address::spell_v4;
+use sluicegate_core::address::write_v4;
 
 /// Writes `RATE_LIMIT client_ip=203.0.113.50 host=a.example path=/x status=429`, for log readers that split on spaces.
 ///
@@ -40,7 +40,7 @@ impl RateLimitLine<'_> {
     pub fn push(&self, line: &mut Vec<u8>) {
         line.extend_from_slice(b"RATE_LIMIT client_ip=");
         match self.client_ip {
-            Some(IpAddr::V4(address)) => spell_v4(address, |byte| line.push(byte)),
+            Some(IpAddr::V4(address)) => write_v4(address, |byte| line.push(byte)),
             Some(address) => line.extend_from_slice(address.to_string().as_bytes()),
             None => line.push(b'-'),
         }

@@ -15,13 +15,14 @@ mod service;
 
 pub use body::RateLimitBody;
 pub use extract::{
-    ClientIp, Extracted, HeaderLines, KeyHeaders, Misread, PeerAddr, ProxyHeader, ReadRequest,
+    ClientIp, Extracted, HeaderLines, KeyHeaders, Misread, PeerAddr, ReadRequest,
     RequestHead, TwinHeader, Unused, extract, host_of, one_spelling,
 };
 pub use fields::Fields;
-pub use headers::{HeaderStyle, IetfDraft, ResponseHeaders, retry_after_secs};
+pub use headers::{IetfDraft, ResponseHeaders, retry_after_secs};
 pub use ipnet::IpNet;
 pub use layer::RateLimitLayer;
 pub use log_line::RateLimitLine;
 pub use reject::Rejection;
 pub use service::RateLimit;
+pub use sluicegate_core::{HeaderStyle, ProxyHeader};

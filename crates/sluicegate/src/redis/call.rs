@@ -4,11 +4,10 @@
 //! written, because that is the order of the replies. The arguments of scripts are written by
 //! `script`.
 
-use sluicegate_core::Timestamp;
+use sluicegate_core::{RedisClock, Timestamp};
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
-use super::options::RedisClock;
 use super::request::{Operation, StoreRequest};
 use super::script::{self, RedisScript, ScriptTime};
 use super::wire;

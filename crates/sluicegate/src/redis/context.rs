@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use sluicegate_core::RedisClock;
 use tokio::task::JoinSet;
 
 use super::dial::Dialer;
 use super::endpoint::Endpoint;
 use super::health;
 use super::lane::Lane;
-use super::options::{RedisClock, RedisMode, RedisOptions};
+use super::options::{RedisMode, RedisOptions};
 use super::request::StoreRequest;
 use super::router::Router;
 use super::shadow::{ClockRates, Shadows};

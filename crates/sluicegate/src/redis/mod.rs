@@ -62,7 +62,7 @@ mod wire;
 pub use advice::Advice;
 pub use endpoint::{Endpoint, ParseEndpointError};
 pub use health::{NodeCounts, NodeHealth, NodeState, RedisHealth};
-pub use options::{ClientCert, RedisClock, RedisMode, RedisOptions, TlsOptions};
+pub use options::{ClientCert, RedisMode, RedisOptions, TlsOptions};
 pub use options_error::OptionsError;
 pub use recovery::Recovery;
 pub use search::{FoundKeys, KeySearch};

@@ -5,12 +5,11 @@
 
 use std::path::PathBuf;
 
-use sluicegate_core::Nanos;
+use sluicegate_core::{KeyLayout, Nanos, RedisClock};
 
 use super::endpoint::Endpoint;
 use super::recovery::Recovery;
 use super::secret::Credentials;
-use crate::layout::KeyLayout;
 
 /// The servers that hold the counters, and how they are reached.
 ///
@@ -134,19 +133,6 @@ pub enum RedisMode {
     },
     /// Primaries that share the slots.
     Cluster,
-}
-
-/// Whose clock counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RedisClock {
-    /// That of the server: the same for all replicas.
-    #[default]
-    Server,
-    /// That of the replica that asks: for servers whose clock is worse than ours.
-    Replica,
-    /// The time given with each call, believed as it is: for tests and simulations with a
-    /// [`ManualClock`](crate::ManualClock).
-    Given,
 }
 
 /// TLS for the connections to Redis.

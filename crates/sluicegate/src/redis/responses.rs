@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::call::{Call, CallKind};
 use super::charge::StoreCharge;
 use super::context::StoreContext;
-use super::options::RedisClock;
+use sluicegate_core::RedisClock;
 use super::request::{Operation, RequestError, StoreRequest, StoreResponse};
 use super::script::{self, ChargeReply, DecideReply};
 use super::shadow::{Observation, ObservedCharge, Prediction, ShadowCharge};

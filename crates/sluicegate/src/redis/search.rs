@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use sluicegate_core::KeyLayout;
 use tokio::time::{Instant, timeout_at};
 
 use super::dial::dial;
@@ -14,7 +15,7 @@ use super::options::{RedisMode, RedisOptions};
 use super::store::RedisStore;
 use super::wire::Reply;
 use super::{probe, scout};
-use crate::layout::KeyLayout;
+use crate::layout::StoredNames;
 use crate::store::StoreError;
 
 /// The counters to look for with [`RedisStore::search`].

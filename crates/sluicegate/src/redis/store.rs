@@ -25,6 +25,7 @@ use super::sender::{RequestSender, response};
 use super::shadow::{Prediction, ShadowCharge};
 use super::{driver, multi_slot, scout, script};
 use crate::clock::Clock;
+use crate::layout::StoredNames;
 use crate::store::{Store, StoreError};
 
 /// Counters in Redis or Valkey, which all replicas share.

@@ -34,12 +34,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
+use sluicegate_core::RedisClock;
 use tokio::time::Instant;
 
 use super::call::{Call, CallKind, ScriptForm};
 use super::context::StoreContext;
 use super::lane::{Lane, LaneCounters};
-use super::options::{RedisClock, RedisMode};
+use super::options::RedisMode;
 use super::request::{RequestError, StoreRequest, StoreResponse};
 use super::responses;
 use super::server_error::ServerError;

@@ -6,13 +6,12 @@
 use std::collections::HashSet;
 
 use rustls::pki_types::ServerName;
-use sluicegate_core::Nanos;
+use sluicegate_core::{KeyLayout, Nanos};
 
 use super::options::{RedisMode, RedisOptions};
 use super::options_error::{MistakeList, OptionsError};
 use super::recovery::Recovery;
 use super::secret::Credentials;
-use crate::layout::KeyLayout;
 
 impl RedisOptions {
     /// Checks the options. The error names every mistake, not only the first.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sluicegate::{FailurePolicy, Key, KeyLayout, KeyPart, Limit, Quota, RedisOptions};
+use sluicegate::{FailurePolicy, Key, KeyLayout, KeyPart, Limit, Quota, RedisOptions, StoredNames};
 use sluicegate_testkit::{RedisCluster, RedisServer};
 
 use super::*;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sluicegate::{
     FailurePolicy, Key, KeyLayout, KeyPart, Limit, Limiter, MonotonicClock, Policy, Quota,
-    RedisOptions, RedisStore,
+    RedisOptions, RedisStore, StoredNames,
 };
 use sluicegate_testkit::{Admission, Bound, RedisCluster};
 use tokio::task::JoinSet;

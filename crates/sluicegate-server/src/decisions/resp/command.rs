@@ -337,7 +337,7 @@ mod tests {
             ),
             (
                 &["per-ip", "a"],
-                "limit \"per-ip\": client_ip is no IP address",
+                "limit \"per-ip\": client_ip is not an IP address",
             ),
             (
                 &["all", "COST", "x"],

@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 
 use http::header::{self, HeaderName, HeaderValue};
-use sluicegate_core::address::spell_v4;
+use sluicegate_core::address::write_v4;
 use smallvec::SmallVec;
 
 use super::{Hop, Lines};
@@ -174,7 +174,7 @@ impl Address {
             length: 0,
         };
         match address {
-            IpAddr::V4(v4) => spell_v4(v4, |byte| own.push(byte)),
+            IpAddr::V4(v4) => write_v4(v4, |byte| own.push(byte)),
             IpAddr::V6(v6) => v6.to_string().bytes().for_each(|byte| own.push(byte)),
         }
         own

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::HeaderMap;
 use ipnet::{IpNet, Ipv4Net};
-use sluicegate_core::address;
+use sluicegate_core::{ProxyHeader, address};
 
 use super::hops::hops_from_the_right;
 
@@ -106,29 +106,6 @@ impl ClientIp {
         self.trusted[..after]
             .last()
             .is_some_and(|net| net.contains(&address))
-    }
-}
-
-/// Where trusted proxies write the addresses they saw.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ProxyHeader {
-    /// `X-Forwarded-For: client, proxy, proxy`.
-    #[default]
-    XForwardedFor,
-    /// `Forwarded: for=client, for="[2001:db8::1]:80"` of RFC 7239. `unknown` and `_names` are no addresses.
-    Forwarded,
-    /// `X-Real-IP: client`.
-    XRealIp,
-}
-
-impl ProxyHeader {
-    /// The header's name, lower case.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::XForwardedFor => "x-forwarded-for",
-            Self::Forwarded => "forwarded",
-            Self::XRealIp => "x-real-ip",
-        }
     }
 }
 

@@ -5,7 +5,7 @@
 
 use http::HeaderMap;
 
-use super::ProxyHeader;
+use sluicegate_core::ProxyHeader;
 
 /// The text of each hop, last line first and right to left; `None` for an element that names no hop.
 pub(super) fn hops_from_the_right(

@@ -6,7 +6,7 @@ mod host;
 mod reading;
 mod twin;
 
-pub use client_ip::{ClientIp, ProxyHeader, Unused};
+pub use client_ip::{ClientIp, Unused};
 pub use host::host_of;
 pub use reading::{Misread, ReadRequest, RequestHead, one_spelling};
 pub use twin::{KeyHeaders, TwinHeader};

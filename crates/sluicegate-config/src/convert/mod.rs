@@ -1,0 +1,67 @@
+//! Converts the sections of the file to the typed configuration: one file for each section.
+//!
+//! Everything is read, so that every mistake is found. Where a value could not be read, its mistake
+//! has been noted and a default takes its place; [`load`](crate::load) returns the result only if
+//! nothing was noted. So a converter need not care whether the values around its own are right.
+
+mod access;
+mod admin;
+mod client_ip;
+mod decisions;
+mod external;
+mod failure;
+mod limits;
+mod names;
+mod principals;
+mod proxy;
+mod quota;
+mod redis;
+mod redis_url;
+mod response;
+mod store;
+mod traces;
+mod upstream;
+
+use std::sync::Arc;
+
+use crate::field::Field;
+use crate::typed::Config;
+
+/// The whole configuration; `None` when the file is not a section at its top.
+pub(crate) fn config(field: &Field<'_>) -> Option<Config> {
+    field.section(|top| {
+        let (client_ip, prefixes) = client_ip::client_ip(top.subsection("client_ip").as_ref());
+        let store = store::store(top.subsection("store").as_ref());
+        let config = Config {
+            proxy: top
+                .subsection("proxy")
+                .and_then(|proxy| proxy::proxy(&proxy)),
+            decisions: decisions::decisions(top.subsection("decisions").as_ref()),
+            admin: admin::admin(top.subsection("admin").as_ref()),
+            client_ip,
+            principals: principals::principals(top.subsection("principals").as_ref()),
+            access: access::access(top.subsection("access").as_ref()),
+            policy: Arc::new(limits::policy(
+                top.get("limits").as_ref(),
+                limits::LimitContext {
+                    prefixes,
+                    on_failure: store.on_failure,
+                    has_external: top.has("external"),
+                },
+            )),
+            external: top
+                .subsection("external")
+                .and_then(|field| external::external(&field, &store)),
+            store,
+            response: response::response(top.subsection("response").as_ref()),
+            log: response::log(top.subsection("log").as_ref()),
+            traces: top
+                .subsection("traces")
+                .and_then(|field| traces::traces(&field)),
+        };
+        // Listeners are in several sections, so they are compared at the end.
+        admin::note_shared_address(&config, top);
+        decisions::note_shared_address(&config, top);
+        config
+    })
+}

@@ -1,0 +1,111 @@
+//! `principals`: the credentials that callers may show, API keys and JSON web tokens.
+//!
+//! The files with keys are not opened here: the server reads them, and again when they change.
+
+use sluicegate_core::Nanos;
+
+use crate::field::Field;
+use crate::typed::{ApiKeys, Jwt, JwtAlgorithm, OnInvalid, Principals};
+
+/// The names of RFC 7518 and RFC 8037. `none` is not among them.
+const ALGORITHMS: [(&str, JwtAlgorithm); 12] = [
+    ("RS256", JwtAlgorithm::RS256),
+    ("RS384", JwtAlgorithm::RS384),
+    ("RS512", JwtAlgorithm::RS512),
+    ("PS256", JwtAlgorithm::PS256),
+    ("PS384", JwtAlgorithm::PS384),
+    ("PS512", JwtAlgorithm::PS512),
+    ("ES256", JwtAlgorithm::ES256),
+    ("ES384", JwtAlgorithm::ES384),
+    ("EdDSA", JwtAlgorithm::EdDSA),
+    ("HS256", JwtAlgorithm::HS256),
+    ("HS384", JwtAlgorithm::HS384),
+    ("HS512", JwtAlgorithm::HS512),
+];
+
+/// The algorithms without `principals.jwt.algorithms`. A secret that verifies can also sign, so the
+/// HS family has to be asked for.
+const ALGORITHMS_BY_DEFAULT: [JwtAlgorithm; 3] = [
+    JwtAlgorithm::RS256,
+    JwtAlgorithm::ES256,
+    JwtAlgorithm::EdDSA,
+];
+
+/// Nobody needs a credential without the section.
+pub(super) fn principals(field: Option<&Field<'_>>) -> Principals {
+    let read = field.and_then(|field| {
+        field.section(|section| {
+            let principals = Principals {
+                api_keys: section
+                    .subsection("api_keys")
+                    .and_then(|field| api_keys(&field)),
+                jwt: section.subsection("jwt").and_then(|field| jwt(&field)),
+                required: section.read("required", false, Field::boolean),
+                on_invalid: section.read("on_invalid", OnInvalid::default(), |field| {
+                    field.word(&[
+                        ("reject", OnInvalid::Reject),
+                        ("anonymous", OnInvalid::Anonymous),
+                    ])
+                }),
+            };
+            if principals.required && section.present(&["api_keys", "jwt"]).is_empty() {
+                section.refuse(
+                    "required",
+                    "needs api_keys or jwt: without them every request is rejected",
+                );
+            }
+            principals
+        })
+    });
+    read.unwrap_or_default()
+}
+
+/// `{ header, file }`
+fn api_keys(field: &Field<'_>) -> Option<ApiKeys> {
+    field.section(|section| {
+        let header = section.read("header", "x-api-key".to_owned(), Field::header_name);
+        let file = section
+            .need("file", "the list of keys")
+            .and_then(|field| field.file())
+            .unwrap_or_default();
+        ApiKeys { header, file }
+    })
+}
+
+/// `{ header, jwks_file, issuer, audience, algorithms, leeway }`
+fn jwt(field: &Field<'_>) -> Option<Jwt> {
+    field.section(|section| {
+        let header = section.read("header", "authorization".to_owned(), Field::header_name);
+        let jwks_file = section.need("jwks_file", "the keys that tokens are signed with");
+        let algorithms = match section.get("algorithms") {
+            None => ALGORITHMS_BY_DEFAULT.to_vec(),
+            Some(field) => algorithms(&field),
+        };
+        Jwt {
+            header,
+            jwks_file: jwks_file.and_then(|field| field.file()).unwrap_or_default(),
+            issuer: section.text_or_none("issuer"),
+            audience: section.text_or_none("audience"),
+            algorithms,
+            leeway: section.read("leeway", Nanos::MINUTE, |field| {
+                field.duration(Nanos::ZERO..=Nanos::HOUR)
+            }),
+        }
+    })
+}
+
+/// Each algorithm once; at least one.
+fn algorithms(field: &Field<'_>) -> Vec<JwtAlgorithm> {
+    let fields = field.one_or_more();
+    if fields.is_empty() {
+        field.note("must name at least one algorithm");
+    }
+    let mut algorithms: Vec<JwtAlgorithm> = Vec::new();
+    for field in &fields {
+        match field.word(&ALGORITHMS) {
+            Some(algorithm) if !algorithms.contains(&algorithm) => algorithms.push(algorithm),
+            _ => {}
+        }
+    }
+    algorithms
+}

@@ -1,0 +1,124 @@
+//! `proxy`: listeners, timeouts and bounds of the reverse proxy; its routes are in `upstream`.
+
+use std::ops::RangeInclusive;
+
+use sluicegate_core::Nanos;
+
+use super::upstream;
+use crate::field::Field;
+use crate::section::Section;
+use crate::typed::{Bounds, Proxy, ServerTls, Timeouts};
+
+/// The range of timeouts. One of zero would end everything, and one of weeks is a typing error.
+const TIMEOUT: RangeInclusive<Nanos> = Nanos::MILLISECOND..=Nanos::DAY;
+
+/// The settings; `None` when the section is something else.
+pub(super) fn proxy(field: &Field<'_>) -> Option<Proxy> {
+    field.section(|section| {
+        let listen = section.need("listen", "an IP address and port, such as 127.0.0.1:8080");
+        Proxy {
+            listen: listen.map(|field| listeners(&field)).unwrap_or_default(),
+            routes: upstream::routes(section),
+            tls: section
+                .subsection("tls")
+                .and_then(|field| field.section(certificate)),
+            timeouts: timeouts(section.subsection("timeouts").as_ref()),
+            max_connections: number(section, "max_connections", 10_000, 1..=10_000_000),
+            bounds: bounds(section),
+            proxy_protocol_from: section.all("proxy_protocol_from", Field::cidr),
+            workers: section
+                .optional("workers", |field| field.whole_number(1..=1_024))
+                .and_then(|count| count.try_into().ok()),
+        }
+    })
+}
+
+/// One address or several, each once.
+fn listeners(field: &Field<'_>) -> Vec<std::net::SocketAddr> {
+    let fields = field.one_or_more();
+    if fields.is_empty() {
+        field.note("must name at least one address");
+    }
+    let mut addresses = Vec::new();
+    for field in &fields {
+        let Some(address) = field.socket() else {
+            continue;
+        };
+        // The system picks a port for 0, a new one each time.
+        if address.port() != 0 && addresses.contains(&address) {
+            field.note("is listed twice");
+        }
+        addresses.push(address);
+    }
+    addresses
+}
+
+/// `{ cert, key }`, both required; also for other listeners and for client certificates.
+pub(super) fn certificate(section: &mut Section<'_>) -> ServerTls {
+    let cert = section
+        .need("cert", "the file with the certificate")
+        .and_then(|field| field.file());
+    let key = section
+        .need("key", "the file with the private key")
+        .and_then(|field| field.file());
+    ServerTls {
+        cert: cert.unwrap_or_default(),
+        key: key.unwrap_or_default(),
+    }
+}
+
+/// Every timeout, with its default.
+fn timeouts(field: Option<&Field<'_>>) -> Timeouts {
+    let by_default = Timeouts {
+        header: Nanos::from_secs(10),
+        idle: Nanos::from_secs(60),
+        connect: Nanos::from_secs(5),
+        request: Nanos::from_secs(60),
+        drain: Nanos::from_secs(30),
+    };
+    let read = field.and_then(|field| {
+        field.section(|section| {
+            let mut timeout =
+                |key, default| section.read(key, default, |field| field.duration(TIMEOUT));
+            Timeouts {
+                header: timeout("header", by_default.header),
+                idle: timeout("idle", by_default.idle),
+                connect: timeout("connect", by_default.connect),
+                request: timeout("request", by_default.request),
+                // Zero is a choice here: requests under way are ended at once.
+                drain: section.read("drain", by_default.drain, |field| {
+                    field.duration(Nanos::ZERO..=Nanos::DAY)
+                }),
+            }
+        })
+    });
+    read.unwrap_or(by_default)
+}
+
+/// The bounds on a request. They are keys of `proxy` itself, not of a section.
+fn bounds(section: &mut Section<'_>) -> Bounds {
+    let mut size = |key, default| section.read(key, default, |field| field.size(1 << 10..=1 << 20));
+    let header_bytes = to_usize(size("max_header_bytes", 16 << 10));
+    let target_bytes = to_usize(size("max_target_bytes", 8 << 10));
+    Bounds {
+        header_bytes,
+        headers: number(section, "max_headers", 100, 1..=10_000),
+        target_bytes,
+        body_bytes: section.optional("max_body", |field| field.size(0..=u64::MAX)),
+    }
+}
+
+/// A number of things that fit into memory.
+fn number(
+    section: &mut Section<'_>,
+    key: &'static str,
+    default: u64,
+    range: RangeInclusive<u64>,
+) -> usize {
+    to_usize(section.read(key, default, |field| field.whole_number(range)))
+}
+
+/// Saturates where `usize` has 32 bits.
+fn to_usize(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}

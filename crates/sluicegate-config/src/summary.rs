@@ -1,0 +1,192 @@
+//! The configuration in sentences, for people who want to know what will be enforced.
+//!
+//! `sluicegate check` prints them, and the log has them at the start and after a reload. They say
+//! the consequence and not the key: where requests go, where counters are, what each limit admits.
+
+mod external;
+mod limit;
+mod store;
+
+use std::fmt::Display;
+
+pub use limit::numbers as quota_in_words;
+
+use crate::typed::{AccessList, Config, Decisions, Proxy, Route, Traces, Upstream, UpstreamHttp};
+
+impl Config {
+    /// One sentence for each consequence: where requests come in and go, where counters are, and
+    /// every limit.
+    ///
+    /// ```
+    /// let config = sluicegate_config::load(&sluicegate_config::Source::embedded(), &|_| None).unwrap();
+    /// let words = config.in_words();
+    /// assert!(words.contains(
+    ///     &"per-client: at most 20 requests at once and 10 a second, for each client address".to_owned()
+    /// ));
+    /// ```
+    pub fn in_words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        match &self.proxy {
+            Some(proxy) => words.extend(proxy_in_words(proxy)),
+            None => words.push("the proxy is off".to_owned()),
+        }
+        words.extend(decisions_in_words(&self.decisions));
+        match (self.admin.listen, &self.admin.token_file) {
+            (None, _) => words.push("admin is off".to_owned()),
+            (Some(at), None) => words.push(format!("admin listens at {at}, without a token")),
+            (Some(at), Some(_)) => {
+                words.push(format!("admin listens at {at} and asks for a token"))
+            }
+        }
+        words.extend(store::in_words(&self.store));
+        words.extend(list_in_words(&self.access.deny, "get 403"));
+        words.extend(list_in_words(&self.access.allow, "are never limited"));
+        words.extend(
+            self.external
+                .iter()
+                .flat_map(|external| external::in_words(external, self)),
+        );
+        let traced = |traces: &Traces| {
+            format!(
+                "one of {} requests is traced, to {}",
+                traces.one_in,
+                traces.otlp.url()
+            )
+        };
+        words.extend(self.traces.iter().map(traced));
+        if self.policy.limits().is_empty() {
+            words.push("there are no limits: every request passes".to_owned());
+        }
+        for limit in self.policy.limits() {
+            words.extend(limit::in_words(limit, self));
+        }
+        words
+    }
+}
+
+/// The listeners of the proxy and its routes.
+fn proxy_in_words(proxy: &Proxy) -> Vec<String> {
+    let tls = if proxy.tls.is_some() { " with TLS" } else { "" };
+    let mut words = vec![format!("the proxy listens at {}{tls}", and(&proxy.listen))];
+    if !proxy.proxy_protocol_from.is_empty() {
+        words.push(format!(
+            "{} must speak the PROXY protocol",
+            and(&proxy.proxy_protocol_from)
+        ));
+    }
+    let rest = if proxy.routes.len() == 1 {
+        "all requests"
+    } else {
+        "all other requests"
+    };
+    words.extend(proxy.routes.iter().map(|route| route_in_words(route, rest)));
+    words
+}
+
+/// The listeners of the decision service, with what callers must show.
+fn decisions_in_words(decisions: &Decisions) -> Vec<String> {
+    let tls = if decisions.tls.is_some() {
+        " with TLS"
+    } else {
+        ""
+    };
+    let asks_for_certificates = decisions
+        .tls
+        .as_ref()
+        .is_some_and(|tls| tls.client_ca_file.is_some());
+    let token = match (decisions.token_file.is_some(), asks_for_certificates) {
+        (true, true) => ", with a certificate and a token",
+        (true, false) => ", with a token",
+        (false, true) => ", with a certificate",
+        (false, false) => ", without a token",
+    };
+    let protocols = [
+        ("HTTP", decisions.http),
+        ("gRPC", decisions.grpc),
+        ("the Redis protocol", decisions.resp),
+    ];
+    let doors = protocols
+        .into_iter()
+        .filter_map(|(protocol, address)| Some((protocol, address?)));
+    let mut words: Vec<String> = doors
+        .map(|(protocol, at)| {
+            format!("decisions over {protocol} are asked for at {at}{tls}{token}")
+        })
+        .collect();
+    if words.is_empty() {
+        words.push("the decision service is off".to_owned());
+    }
+    words
+}
+
+/// A route; `rest` names the requests of the last one.
+fn route_in_words(route: &Route, rest: &str) -> String {
+    let what = match (&route.host, &route.path) {
+        (None, None) => rest.to_owned(),
+        (Some(host), None) => format!("requests for {host}"),
+        (None, Some(path)) => format!("requests below {path}"),
+        (Some(host), Some(path)) => format!("requests for {host} below {path}"),
+    };
+    format!(
+        "{what} go to {}",
+        and(&route
+            .upstreams
+            .iter()
+            .map(upstream_in_words)
+            .collect::<Vec<_>>())
+    )
+}
+
+/// A server as a URL, with the scheme of its HTTP version.
+fn upstream_in_words(upstream: &Upstream) -> String {
+    match upstream {
+        Upstream::Echo => "the built-in echo".to_owned(),
+        Upstream::Server {
+            tls,
+            host,
+            port,
+            http,
+            ..
+        } => {
+            let scheme = match (http, tls) {
+                (UpstreamHttp::Http2, false) => "h2c",
+                (UpstreamHttp::Http2, true) => "h2",
+                (_, false) => "http",
+                (_, true) => "https",
+            };
+            let host = if host.contains(':') {
+                format!("[{host}]")
+            } else {
+                host.clone()
+            };
+            format!("{scheme}://{host}:{port}")
+        }
+    }
+}
+
+/// The callers of an access list and what happens to them.
+fn list_in_words(list: &AccessList, what: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    if !list.cidrs.is_empty() {
+        words.push(format!("clients of {} {what}", and(&list.cidrs)));
+    }
+    if !list.keys.is_empty() {
+        words.push(format!("the principals {} {what}", and(&list.keys)));
+    }
+    words
+}
+
+/// `a, b and c`
+pub(crate) fn and(things: &[impl Display]) -> String {
+    joined(things, "and")
+}
+
+/// `a, b or c`
+pub(crate) fn joined(things: &[impl Display], last_with: &str) -> String {
+    let words: Vec<String> = things.iter().map(ToString::to_string).collect();
+    match words.as_slice() {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first @ .., last] => format!("{} {last_with} {last}", first.join(", ")),
+    }
+}

@@ -1,0 +1,100 @@
+//! Callers: their address, their credentials, and lists of those who are treated apart.
+
+use std::path::PathBuf;
+
+use ipnet::IpNet;
+use sluicegate_core::{Nanos, ProxyHeader};
+
+/// The rules that find the client's address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientIp {
+    /// The networks of proxies whose headers are believed; empty believes nobody.
+    pub trusted_proxies: Vec<IpNet>,
+    /// The header that they write.
+    pub header: ProxyHeader,
+}
+
+/// The credentials that callers may show.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Principals {
+    /// API keys.
+    pub api_keys: Option<ApiKeys>,
+    /// JSON web tokens.
+    pub jwt: Option<Jwt>,
+    /// True when a request without a credential is rejected with 401.
+    pub required: bool,
+    /// The treatment of a request whose credential is wrong.
+    pub on_invalid: OnInvalid,
+}
+
+/// The treatment of a request whose credential is wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnInvalid {
+    /// Rejected with 401.
+    #[default]
+    Reject,
+    /// Handled as if it had no credential.
+    Anonymous,
+}
+
+/// API keys in a header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiKeys {
+    /// The header that holds the key, lower case.
+    pub header: String,
+    /// The list of keys: id, SHA-256 of the key in hex, claims.
+    pub file: PathBuf,
+}
+
+/// JSON web tokens in a header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Jwt {
+    /// The header that holds the token, lower case; `Bearer` in front of it is optional.
+    pub header: String,
+    /// The keys, as a JSON Web Key Set.
+    pub jwks_file: PathBuf,
+    /// The issuer that the token must name; `None` accepts any.
+    pub issuer: Option<String>,
+    /// The audience that the token must name; `None` accepts any.
+    pub audience: Option<String>,
+    /// Signature algorithms that are accepted, at least one.
+    pub algorithms: Vec<JwtAlgorithm>,
+    /// The difference between clocks that is tolerated, at most an hour.
+    pub leeway: Nanos,
+}
+
+/// A signature algorithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names are those of RFC 7518")]
+pub enum JwtAlgorithm {
+    HS256,
+    HS384,
+    HS512,
+    RS256,
+    RS384,
+    RS512,
+    PS256,
+    PS384,
+    PS512,
+    ES256,
+    ES384,
+    EdDSA,
+}
+
+/// Callers that are never limited, and callers that are always rejected. Deny comes before allow.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// These are never limited.
+    pub allow: AccessList,
+    /// These are rejected with 403.
+    pub deny: AccessList,
+}
+
+/// Callers by address or by principal.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AccessList {
+    /// Client addresses.
+    pub cidrs: Vec<IpNet>,
+    /// Principals, by id.
+    pub keys: Vec<String>,
+}

@@ -1,0 +1,62 @@
+//! Responses, logs and traces: what leaves Sluicegate besides the forwarded request.
+
+use sluicegate_core::HeaderStyle;
+
+use super::external::ServiceAddress;
+
+/// Headers and bodies of our own responses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// The families of headers that tell a caller what is left; empty is none.
+    pub headers: Vec<HeaderStyle>,
+    /// The form of a rejection's body.
+    pub body: BodyStyle,
+}
+
+/// The form of a rejection's body.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BodyStyle {
+    /// Problem details when the caller prefers JSON, else text.
+    #[default]
+    Auto,
+    /// Text, regardless of what the caller prefers.
+    Text,
+    /// Problem details (RFC 9457), regardless of what the caller prefers.
+    Json,
+}
+
+/// The log: its format and its optional lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Log {
+    /// JSON or text.
+    pub format: LogFormat,
+    /// True when every request is logged.
+    pub access: bool,
+    /// True when a rejection writes a line that starts with `RATE_LIMIT`.
+    pub rate_limit_line: bool,
+}
+
+/// Spans of requests for a collector.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Traces {
+    /// The collector, which takes OTLP over gRPC.
+    pub otlp: ServiceAddress,
+    /// One in this many requests is traced; those that a trusted peer traces are traced in any
+    /// case.
+    pub one_in: u64,
+    /// The name of this service in traces.
+    pub service_name: String,
+}
+
+/// One in this many requests is traced by default.
+pub const TRACES_ONE_IN: u64 = 100;
+
+/// The form of a log line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// One JSON object per line.
+    Json,
+    /// Text for people.
+    #[default]
+    Text,
+}
