@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 
 use sluicegate_config::{Mistakes, Source, load};
-use sluicegate_server::Loaded;
+use sluicegate_server::LoadedConfig;
 
 use crate::{FAILED, FINE};
 
@@ -26,13 +26,13 @@ pub fn run(path: Option<&Path>) -> u8 {
 }
 
 /// The configuration of a file, or the built-in one; else everything that is wrong with it.
-pub fn read(path: Option<&Path>) -> Result<Loaded, Mistakes> {
+pub fn read(path: Option<&Path>) -> Result<LoadedConfig, Mistakes> {
     let source = match path {
         None => Source::embedded(),
         Some(path) => Source::read(path)?,
     };
     let config = load(&source, &|name| std::env::var(name).ok())?;
-    Ok(Loaded {
+    Ok(LoadedConfig {
         config,
         text: source.text,
     })

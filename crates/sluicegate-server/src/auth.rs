@@ -3,7 +3,7 @@
 //! Files are read once, at load, and give an [`Authenticator`] that never changes; a changed file means another one. Nothing
 //! here prints a key, a digest or a token.
 
-mod refusal;
+mod unauthorized;
 
 mod api_keys;
 mod key_file;
@@ -11,9 +11,9 @@ mod key_file;
 mod claims;
 mod jwks;
 mod signature;
-mod token;
+mod tokens;
 
-mod source;
+mod bounded_file;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -26,9 +26,9 @@ use sluicegate_core::Principal;
 
 use crate::telemetry::Metrics;
 use api_keys::ApiKeys;
-use token::Tokens;
+use tokens::TokenVerifier;
 
-pub use refusal::{Reason, Unauthorized};
+pub use unauthorized::{AuthFailure, Unauthorized};
 
 /// Finds out who is behind a request. Shared by all requests in an `Arc`.
 ///
@@ -36,7 +36,7 @@ pub use refusal::{Reason, Unauthorized};
 /// turn. With both wrong, the reason is the key's. Ids of keys and subjects of tokens are one set of names.
 pub struct Authenticator {
     api_keys: Option<ApiKeys>,
-    tokens: Option<Tokens>,
+    tokens: Option<TokenVerifier>,
     is_required: bool,
     on_invalid: OnInvalid,
     files: Vec<PathBuf>,
@@ -61,12 +61,12 @@ impl Authenticator {
         let mut api_keys = None;
         if let Some(settings) = &principals.api_keys {
             files.push(settings.file.clone());
-            api_keys = kept(ApiKeys::load(settings), &mut mistakes);
+            api_keys = take_or_collect(ApiKeys::load(settings), &mut mistakes);
         }
         let mut tokens = None;
         if let Some(settings) = &principals.jwt {
             files.push(settings.jwks_file.clone());
-            tokens = kept(Tokens::load(settings), &mut mistakes);
+            tokens = take_or_collect(TokenVerifier::load(settings), &mut mistakes);
         }
         if !mistakes.is_empty() {
             return Err(mistakes);
@@ -114,7 +114,7 @@ impl Authenticator {
 
     /// How many keys of the key set were passed over: of an unknown kind, or for another use than signatures.
     pub fn skipped_keys(&self) -> usize {
-        self.tokens.as_ref().map_or(0, Tokens::skipped_keys)
+        self.tokens.as_ref().map_or(0, TokenVerifier::skipped_keys)
     }
 
     /// Who the caller is, by the rules of the configuration: `required` and `on_invalid` are applied.
@@ -122,23 +122,23 @@ impl Authenticator {
         let verified = self.verify(headers, now);
         match &verified {
             Err(refusal) => self.count(refusal.reason),
-            Ok(None) if self.is_required => self.count(Reason::Missing),
+            Ok(None) if self.is_required => self.count(AuthFailure::Missing),
             Ok(_) => {}
         }
-        self.judged(verified)
+        self.apply_rules(verified)
     }
 
     /// The same, for somebody who only wants to know: nothing is counted.
     pub fn identity(&self, headers: &HeaderMap, now: SystemTime) -> Identity {
-        self.judged(self.verify(headers, now))
+        self.apply_rules(self.verify(headers, now))
     }
 
-    fn judged(&self, verified: Result<Option<Arc<Principal>>, Unauthorized>) -> Identity {
+    fn apply_rules(&self, verified: Result<Option<Arc<Principal>>, Unauthorized>) -> Identity {
         match (verified, self.on_invalid) {
             (Ok(Some(principal)), _) => Identity::Known(principal),
             (Err(refusal), OnInvalid::Reject) => Identity::Refused(refusal),
             (Ok(None), _) | (Err(_), OnInvalid::Anonymous) if self.is_required => {
-                Identity::Refused(self.challenges.refusal(Reason::Missing))
+                Identity::Refused(self.challenges.refusal(AuthFailure::Missing))
             }
             (Ok(None), _) | (Err(_), OnInvalid::Anonymous) => Identity::Anonymous,
         }
@@ -169,7 +169,7 @@ impl Authenticator {
         }
     }
 
-    fn count(&self, reason: Reason) {
+    fn count(&self, reason: AuthFailure) {
         if let Some(metrics) = &self.metrics {
             metrics.auth_refused(reason);
         }
@@ -181,7 +181,7 @@ impl fmt::Debug for Authenticator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Authenticator")
             .field("api_keys", &self.api_keys.as_ref().map(ApiKeys::len))
-            .field("token_keys", &self.tokens.as_ref().map(Tokens::len))
+            .field("token_keys", &self.tokens.as_ref().map(TokenVerifier::len))
             .field("files", &self.files)
             .finish_non_exhaustive()
     }
@@ -220,8 +220,8 @@ impl Challenges {
         }
     }
 
-    fn refusal(&self, reason: Reason) -> Unauthorized {
-        let challenge = if reason == Reason::Missing {
+    fn refusal(&self, reason: AuthFailure) -> Unauthorized {
+        let challenge = if reason == AuthFailure::Missing {
             &self.missing
         } else {
             &self.wrong
@@ -231,12 +231,15 @@ impl Challenges {
 }
 
 /// The value of the one line with this name; several would leave it to each reader which one counts.
-fn only_line<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a [u8]>, Reason> {
+fn single_value<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+) -> Result<Option<&'a [u8]>, AuthFailure> {
     let mut lines = headers.get_all(name).iter();
     match (lines.next(), lines.next()) {
         (None, _) => Ok(None),
         (Some(line), None) => Ok(Some(line.as_bytes())),
-        (Some(_), Some(_)) => Err(Reason::Repeated),
+        (Some(_), Some(_)) => Err(AuthFailure::Repeated),
     }
 }
 
@@ -250,6 +253,6 @@ fn header_name(place: &str, name: &str) -> Result<HeaderName, String> {
     HeaderName::try_from(name).map_err(|_| format!("{place}: expected the name of a header"))
 }
 
-fn kept<T>(result: Result<T, Vec<String>>, mistakes: &mut Vec<String>) -> Option<T> {
+fn take_or_collect<T>(result: Result<T, Vec<String>>, mistakes: &mut Vec<String>) -> Option<T> {
     result.map_err(|more| mistakes.extend(more)).ok()
 }

@@ -32,7 +32,7 @@ pub(crate) fn start() -> Result<u16, String> {
                 if let Ok((stream, _)) = socket.accept().await {
                     tokio::spawn(
                         http1::Builder::new()
-                            .serve_connection(TokioIo::new(stream), service_fn(answer)),
+                            .serve_connection(TokioIo::new(stream), service_fn(respond)),
                     );
                 }
             }
@@ -46,7 +46,7 @@ pub(crate) fn start() -> Result<u16, String> {
 }
 
 /// The request in words: its line, its headers and how long its body was.
-async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn respond(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
     let (parts, mut body) = request.into_parts();
     let mut words = format!("{} {} {:?}\n", parts.method, parts.uri, parts.version);
     for (name, value) in &parts.headers {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use sluicegate_config::Config;
 
 use crate::handover::Inherited;
-use crate::reloading::Loaded;
+use crate::reload::LoadedConfig;
 use crate::server::Server;
 
 /// A running server. It ends when dropped, after what is under way or the time for that.
@@ -15,7 +15,7 @@ impl Embedded {
     /// Starts everything that the configuration turns on, or says all that stands in the way.
     pub fn start(config: Config) -> Result<Self, Vec<String>> {
         let read_again = Box::new(|| Err("there is no file to read again".to_owned()));
-        let loaded = Loaded {
+        let loaded = LoadedConfig {
             config,
             text: String::new(),
         };

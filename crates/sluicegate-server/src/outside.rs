@@ -14,10 +14,10 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::access::Ruling;
-use crate::external::{External, Known, Question, Told};
+use crate::external::{External, ExternalLimits, LimitsLookup, ResolvedLimits};
+use crate::file_watch;
 use crate::live::{Gate, Live};
 use crate::operator::{Looked, Orders, for_a_look, met};
-use crate::reload;
 use crate::store::{AnyStore, redis_store};
 
 /// The service, kept as long as it is configured in the same way.
@@ -57,7 +57,7 @@ impl Outside {
             .at()
             .ca_file
             .as_ref()
-            .and_then(|file| reload::hash_of(file).ok());
+            .and_then(|file| file_watch::hash_of(file).ok());
         let setup = (settings.clone(), authorities);
         let mut last = self.last.lock().expect("no holder of this lock panics");
         if let Some((_, external)) = last.as_ref().filter(|(known, _)| *known == setup) {
@@ -84,13 +84,13 @@ pub(crate) struct OnBehalf<'a> {
 
 impl<'a> OnBehalf<'a> {
     /// What the service is asked about the caller of a charge.
-    fn question(&self, charge: &Charge<'a>, key: &'a str) -> Question<'a> {
+    fn question(&self, charge: &Charge<'a>, key: &'a str) -> LimitsLookup<'a> {
         let Self {
             method,
             path,
             headers,
         } = *self;
-        Question {
+        LimitsLookup {
             limit: &charge.key.limit().name,
             key,
             method,
@@ -115,7 +115,7 @@ impl OnBehalf<'static> {
 /// A verdict, and what the service said about the caller besides numbers.
 pub(crate) struct Ruled {
     pub(crate) verdict: Verdict,
-    pub(crate) told: Option<Arc<Told>>,
+    pub(crate) told: Option<Arc<ExternalLimits>>,
 }
 
 impl Gate {
@@ -345,7 +345,7 @@ impl Ruled {
 }
 
 /// What the service said about each of some charges, in their order; `None` where the limit's own quota holds.
-struct Asked(List<Option<Arc<Told>>>);
+struct Asked(List<Option<Arc<ExternalLimits>>>);
 
 impl Asked {
     /// Without waiting, if this process knows all of it.
@@ -361,7 +361,7 @@ impl Asked {
                 QuotaSource::Limit => None,
                 QuotaSource::External => {
                     let key = charge.key.caller();
-                    of_known(external.known(&request.question(charge, &key), now)?)
+                    of_known(external.resolve_cached(&request.question(charge, &key), now)?)
                 }
             });
         }
@@ -375,7 +375,7 @@ impl Asked {
                 return None;
             }
             let key = charge.key.caller();
-            of_known(external.quota_of(request.question(charge, &key)).await)
+            of_known(external.resolve(request.question(charge, &key)).await)
         };
         Self(match charges {
             [charge] => List::One(ask(charge).await),
@@ -386,8 +386,9 @@ impl Asked {
     /// The charges under what was said, without those that are not limited.
     fn limited<'a>(&'a self, charges: &[Charge<'a>]) -> List<Charge<'a>> {
         let charges = charges.iter().zip(self.0.iter());
-        let is_limited =
-            |told: &Option<Arc<Told>>| told.as_ref().is_none_or(|told| told.quota.is_some());
+        let is_limited = |told: &Option<Arc<ExternalLimits>>| {
+            told.as_ref().is_none_or(|told| told.quota.is_some())
+        };
         charges
             .filter(|(_, told)| is_limited(told))
             .map(|(charge, told)| under(*charge, told.as_deref()))
@@ -404,22 +405,22 @@ impl Asked {
     }
 
     /// The first answer that says more than numbers.
-    fn told(&self) -> Option<Arc<Told>> {
+    fn told(&self) -> Option<Arc<ExternalLimits>> {
         let says_more =
-            |told: &&Arc<Told>| told.backend.is_some() || told.request_timeout.is_some();
+            |told: &&Arc<ExternalLimits>| told.backend.is_some() || told.request_timeout.is_some();
         self.0.iter().flatten().find(says_more).cloned()
     }
 }
 
-fn of_known(known: Known) -> Option<Arc<Told>> {
+fn of_known(known: ResolvedLimits) -> Option<Arc<ExternalLimits>> {
     match known {
-        Known::Told(told) => Some(told),
-        Known::Static => None,
+        ResolvedLimits::External(told) => Some(told),
+        ResolvedLimits::Configured => None,
     }
 }
 
 /// A charge under what was said about its caller.
-fn under<'a>(mut charge: Charge<'a>, told: Option<&'a Told>) -> Charge<'a> {
+fn under<'a>(mut charge: Charge<'a>, told: Option<&'a ExternalLimits>) -> Charge<'a> {
     let Some(told) = told else { return charge };
     match told.quota {
         Some(quota) => charge.quota = quota,
@@ -443,8 +444,8 @@ mod tests {
 
     use super::*;
 
-    fn told(quota: Option<Quota>) -> Told {
-        Told {
+    fn told(quota: Option<Quota>) -> ExternalLimits {
+        ExternalLimits {
             quota,
             tenant: None,
             on_failure: None,
@@ -477,7 +478,7 @@ mod tests {
         let limit = Limit::per_client("l", Quota::per_second(1)).quota_from_outside();
         let own = charge(&limit, &["203.0.113.7"]);
         let quota = Quota::from(Quota::per_second(9).burst(9));
-        let asked = Asked(List::One(Some(Arc::new(Told {
+        let asked = Asked(List::One(Some(Arc::new(ExternalLimits {
             tenant: Some("acme".to_owned()),
             on_failure: Some(FailurePolicy::Closed(status(503))),
             failure_status: Some(status(429)),
@@ -522,7 +523,7 @@ mod tests {
     fn a_code_alone_changes_no_policy() {
         let limit = Limit::per_client("l", Quota::per_second(1)).quota_from_outside();
         let own = charge(&limit, &["203.0.113.7"]);
-        let said = Told {
+        let said = ExternalLimits {
             failure_status: Some(status(429)),
             ..told(Some(own.quota))
         };

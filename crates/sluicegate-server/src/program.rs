@@ -8,18 +8,18 @@ use std::process::Child;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::handover::{self, Inherited};
-use crate::reloading::{Loaded, ReadAgain};
+use crate::reload::{ConfigReader, LoadedConfig};
 use crate::server::Server;
 use crate::{supervisor, telemetry};
 
 /// What to run.
 pub struct Program {
     /// The configuration to begin with.
-    pub loaded: Loaded,
+    pub loaded: LoadedConfig,
     /// Where it came from; `None` for the built-in one.
     pub file: Option<PathBuf>,
     /// Reads it again.
-    pub read_again: ReadAgain,
+    pub read_again: ConfigReader,
     /// What the process says about itself, such as `info` or `sluicegate=debug`.
     pub log_filter: Option<String>,
 }
@@ -63,7 +63,7 @@ impl Program {
         let is_decisions_tls = config.decisions.tls.is_some();
         let words = config.in_words();
         let server = Server::start(self.loaded, self.file, self.read_again, inherited)?;
-        let told = server.background().block_on(async {
+        let stopped = server.background().block_on(async {
             let mut signals = Signals::new()?;
             introduce(&Ready {
                 proxy: server.proxy_addresses(),
@@ -80,23 +80,23 @@ impl Program {
             let mut successor: Option<Child> = None;
             loop {
                 match signals.next().await {
-                    Told::End => {
+                    SignalAction::Stop => {
                         // With a successor the service goes on.
                         if !is_running(&mut successor) {
                             supervisor::stopping();
                         }
                         return Ok::<(), io::Error>(());
                     }
-                    Told::Reload => {
+                    SignalAction::Reload => {
                         supervisor::reloading();
                         // The log says how it went.
                         supervisor::reloaded(server.reload().is_err());
                     }
-                    Told::Replace => replace(&server, &executable, &mut successor),
+                    SignalAction::Replace => replace(&server, &executable, &mut successor),
                 }
             }
         });
-        told.map_err(|error| vec![format!("signals: {error}")])?;
+        stopped.map_err(|error| vec![format!("signals: {error}")])?;
         server.drain();
         Ok(())
     }
@@ -130,8 +130,8 @@ fn is_running(child: &mut Option<Child>) -> bool {
 }
 
 /// What the operator says.
-enum Told {
-    End,
+enum SignalAction {
+    Stop,
     Reload,
     Replace,
 }
@@ -153,12 +153,12 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) -> Told {
+    async fn next(&mut self) -> SignalAction {
         tokio::select! {
-            _ = self.terminate.recv() => Told::End,
-            _ = self.interrupt.recv() => Told::End,
-            _ = self.hang_up.recv() => Told::Reload,
-            _ = self.user.recv() => Told::Replace,
+            _ = self.terminate.recv() => SignalAction::Stop,
+            _ = self.interrupt.recv() => SignalAction::Stop,
+            _ = self.hang_up.recv() => SignalAction::Reload,
+            _ = self.user.recv() => SignalAction::Replace,
         }
     }
 }

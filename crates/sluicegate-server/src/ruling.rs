@@ -12,7 +12,7 @@ use sluicegate_core::{Decision, Principal, Stage};
 
 use crate::access::Ruling;
 use crate::auth::{Identity, Unauthorized};
-use crate::external::Told;
+use crate::external::ExternalLimits;
 use crate::live::{Gate, Live};
 use crate::outside::Ruled;
 
@@ -32,7 +32,7 @@ pub(crate) struct Passed {
     /// What its limits said, if any was asked.
     pub(crate) decision: Option<Decision>,
     /// What the limits service said about the caller besides numbers.
-    pub(crate) told: Option<Arc<Told>>,
+    pub(crate) told: Option<Arc<ExternalLimits>>,
 }
 
 /// Whether a request may go on, and what its limits said. Whoever it is from is told to `meet`, once that is known.

@@ -18,9 +18,9 @@ use crate::handover::Inherited;
 use crate::live::Gate;
 use crate::operator::Operator;
 use crate::proxy::{self, listen};
-use crate::reloading::{Begun, Loaded, ReadAgain, Reloaded, Reloader};
+use crate::reload::{ConfigReader, InitialConfig, LoadedConfig, ReloadOutcome, Reloader};
 use crate::store::AnyStore;
-use crate::telemetry::metrics::Reading;
+use crate::telemetry::metrics::CollectedCounts;
 
 /// A running Sluicegate.
 pub(crate) struct Server {
@@ -38,13 +38,13 @@ pub(crate) struct Server {
 impl Server {
     /// Starts everything, or says all that stands in the way.
     pub(crate) fn start(
-        loaded: Loaded,
+        loaded: LoadedConfig,
         file: Option<PathBuf>,
-        read_again: ReadAgain,
+        read_again: ConfigReader,
         mut inherited: Inherited,
     ) -> Result<Self, Vec<String>> {
         let one = |mistake: String| vec![mistake];
-        let begun = Begun::with(&loaded);
+        let initial = InitialConfig::with(&loaded);
         let config = loaded.config;
         let echo = if wants_echo(&config) {
             Some(echo::start().map_err(one)?)
@@ -65,7 +65,7 @@ impl Server {
             store.start();
         }
         tell_metrics(&gate);
-        let reloader = Arc::new(Reloader::new(Arc::clone(&gate), begun, file, read_again));
+        let reloader = Arc::new(Reloader::new(Arc::clone(&gate), initial, file, read_again));
         let operator = Arc::new(Operator::new(Arc::clone(&gate), Arc::clone(&reloader)));
         background.spawn(Operator::follow(Arc::downgrade(&operator)));
         let (ending, is_ending) = watch::channel(false);
@@ -142,7 +142,7 @@ impl Server {
     }
 
     /// Puts another configuration in force, or says why not and changes nothing.
-    pub(crate) fn reload(&self) -> Result<Reloaded, String> {
+    pub(crate) fn reload(&self) -> Result<ReloadOutcome, String> {
         self.reloader.reload()
     }
 
@@ -175,9 +175,9 @@ fn wants_echo(config: &Config) -> bool {
 /// What the store and the extraction of addresses count themselves is read when metrics are.
 fn tell_metrics(gate: &Arc<Gate>) {
     let weak = Arc::downgrade(gate);
-    gate.metrics.read_from(move || match weak.upgrade() {
-        None => Reading::default(),
-        Some(gate) => Reading::of(&gate),
+    gate.metrics.collect_from(move || match weak.upgrade() {
+        None => CollectedCounts::default(),
+        Some(gate) => CollectedCounts::of(&gate),
     });
 }
 

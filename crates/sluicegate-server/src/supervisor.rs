@@ -11,7 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// Every socket is open. The process says which one it is: it may have replaced another.
 pub(crate) fn ready() {
-    tell(&format!(
+    notify(&format!(
         "READY=1\nMAINPID={}\nSTATUS=listening\n",
         std::process::id()
     ));
@@ -21,7 +21,7 @@ pub(crate) fn ready() {
 pub(crate) fn reloading() {
     let now = clock_gettime(ClockId::Monotonic);
     let now_us = now.tv_sec * 1_000_000 + now.tv_nsec / 1_000;
-    tell(&format!(
+    notify(&format!(
         "RELOADING=1\nMONOTONIC_USEC={now_us}\nSTATUS=reading the configuration\n"
     ));
 }
@@ -33,15 +33,15 @@ pub(crate) fn reloaded(is_refused: bool) {
     } else {
         "listening"
     };
-    tell(&format!("READY=1\nSTATUS={status}\n"));
+    notify(&format!("READY=1\nSTATUS={status}\n"));
 }
 
 /// Nothing new is taken; what is under way is answered.
 pub(crate) fn stopping() {
-    tell("STOPPING=1\nSTATUS=answering what is under way\n");
+    notify("STOPPING=1\nSTATUS=answering what is under way\n");
 }
 
-fn tell(message: &str) {
+fn notify(message: &str) {
     let Some(socket) = std::env::var_os("NOTIFY_SOCKET") else {
         return;
     };

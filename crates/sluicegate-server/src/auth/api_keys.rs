@@ -9,9 +9,9 @@ use sluicegate_config as config;
 use sluicegate_core::Principal;
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 
-use super::key_file::{self, Owner};
-use super::refusal::Reason;
-use super::{header_name, only_line};
+use super::key_file::{self, KeyOwner};
+use super::unauthorized::AuthFailure;
+use super::{header_name, single_value};
 
 /// A SHA-256.
 pub(super) type KeyDigest = [u8; 32];
@@ -19,7 +19,7 @@ pub(super) type KeyDigest = [u8; 32];
 /// The API keys of a file, and the header that callers show theirs in.
 pub(super) struct ApiKeys {
     header: HeaderName,
-    table: Table,
+    table: KeyTable,
 }
 
 impl ApiKeys {
@@ -31,7 +31,7 @@ impl ApiKeys {
         match (header, key_file::read(&settings.file)) {
             (Ok(header), Ok(owners)) => Ok(Self {
                 header,
-                table: Table::new(owners),
+                table: KeyTable::new(owners),
             }),
             (header, owners) => Err(header
                 .err()
@@ -50,20 +50,23 @@ impl ApiKeys {
     }
 
     /// The owner of the key, nobody without the header.
-    pub(super) fn verify(&self, headers: &HeaderMap) -> Result<Option<Arc<Principal>>, Reason> {
-        let Some(key) = only_line(headers, &self.header)? else {
+    pub(super) fn verify(
+        &self,
+        headers: &HeaderMap,
+    ) -> Result<Option<Arc<Principal>>, AuthFailure> {
+        let Some(key) = single_value(headers, &self.header)? else {
             return Ok(None);
         };
         let is_printable = key.iter().all(|byte| matches!(byte, b' '..=b'~'));
         if key.is_empty() || key.len() > Self::KEY_BYTES_MAX || !is_printable {
-            return Err(Reason::Malformed);
+            return Err(AuthFailure::Malformed);
         }
         let digest = Sha256::digest(key).into();
         self.table
             .find(&digest, is_same)
             .cloned()
             .map(Some)
-            .ok_or(Reason::UnknownKey)
+            .ok_or(AuthFailure::UnknownKey)
     }
 }
 
@@ -72,33 +75,33 @@ impl ApiKeys {
 /// Time says nothing about which keys exist. Every lookup hashes the key, goes to one bucket and compares all of it: as many
 /// digests for a known key as for an unknown one, wherever it stands, each in constant time, with empty places filled up.
 /// Which bucket that is depends on a secret of this table, so nobody can try keys that share a bucket with somebody else's.
-struct Table {
+struct KeyTable {
     owners: Vec<Arc<Principal>>,
-    slots: Vec<Slot>,
+    slots: Vec<KeySlot>,
     bucket_len: usize,
     buckets: usize,
     secret: RandomState,
 }
 
 #[derive(Clone, Copy)]
-struct Slot {
+struct KeySlot {
     digest: KeyDigest,
     /// An index of `owners`, or [`NOBODY`].
     owner: u32,
 }
 
 /// Fills a bucket up. No key has this digest, and if one had, it would belong to nobody.
-const EMPTY: Slot = Slot {
+const EMPTY: KeySlot = KeySlot {
     digest: [0; 32],
     owner: NOBODY,
 };
 const NOBODY: u32 = u32::MAX;
 
-impl Table {
+impl KeyTable {
     /// Few enough to compare, and enough that the fullest bucket is not much fuller than the others.
     const KEYS_PER_BUCKET: usize = 8;
 
-    fn new(owners: Vec<Owner>) -> Self {
+    fn new(owners: Vec<KeyOwner>) -> Self {
         let buckets = owners
             .len()
             .div_ceil(Self::KEYS_PER_BUCKET)
@@ -114,7 +117,7 @@ impl Table {
         for owner in owners {
             let index = u32::try_from(table.owners.len())
                 .expect("a file of bounded size has fewer keys than that");
-            filled[table.bucket_of(&owner.digest)].push(Slot {
+            filled[table.bucket_of(&owner.digest)].push(KeySlot {
                 digest: owner.digest,
                 owner: index,
             });
@@ -160,12 +163,12 @@ mod tests {
         Sha256::digest(key.to_string()).into()
     }
 
-    fn table_of(keys: usize) -> Table {
-        let owner = |key: usize| Owner {
+    fn table_of(keys: usize) -> KeyTable {
+        let owner = |key: usize| KeyOwner {
             digest: digest_of(key),
             principal: Principal::new(key.to_string()),
         };
-        Table::new((0..keys).map(owner).collect())
+        KeyTable::new((0..keys).map(owner).collect())
     }
 
     #[test]
@@ -218,7 +221,7 @@ mod tests {
         let table = table_of(3);
         assert!(table.find(&EMPTY.digest, is_same).is_none());
         assert!(
-            Table::new(Vec::new())
+            KeyTable::new(Vec::new())
                 .find(&EMPTY.digest, is_same)
                 .is_none()
         );

@@ -8,17 +8,17 @@ use ring::signature::RsaPublicKeyComponents;
 use serde_json::{Map, Value};
 use sluicegate_config::JwtAlgorithm;
 
-use super::signature::{VerifyingKey, algorithm_named};
-use super::source;
+use super::bounded_file;
+use super::signature::{VerifyingKey, algorithm_by_name};
 
 /// The usable keys of a file.
 pub(super) struct KeySet {
-    keys: Vec<SetKey>,
+    keys: Vec<NamedKey>,
     /// Keys of an unknown kind, or for another use.
     pub(super) skipped: usize,
 }
 
-struct SetKey {
+struct NamedKey {
     id: Option<String>,
     /// The only algorithm it is for, if it says so.
     algorithm: Option<JwtAlgorithm>,
@@ -30,7 +30,7 @@ impl KeySet {
     /// for `algorithms` is.
     pub(super) fn read(path: &Path, algorithms: &[JwtAlgorithm]) -> Result<Self, Vec<String>> {
         let file = path.display();
-        let text = source::read(path, BYTES_MAX).map_err(|mistake| vec![mistake])?;
+        let text = bounded_file::read_text(path, BYTES_MAX).map_err(|mistake| vec![mistake])?;
         let document = serde_json::from_str(&text).map_err(|error| {
             vec![format!(
                 "{file}:{}:{}: expected valid JSON",
@@ -56,8 +56,8 @@ impl KeySet {
         };
         let mut mistakes = Vec::new();
         for (index, entry) in entries.iter().enumerate() {
-            match set_key(entry) {
-                Ok(Some(key)) if set.has_twin(&key) => {
+            match parse_key(entry) {
+                Ok(Some(key)) if set.is_ambiguous(&key) => {
                     mistakes.push(format!(
                         "keys[{index}].kid: is that of another key of its kind, expected another"
                     ));
@@ -70,7 +70,7 @@ impl KeySet {
         if mistakes.is_empty()
             && !algorithms
                 .iter()
-                .any(|algorithm| set.fitting(*algorithm).next().is_some())
+                .any(|algorithm| set.usable_for(*algorithm).next().is_some())
         {
             mistakes.push(format!(
                 "keys: expected at least one key for {algorithms:?}"
@@ -92,39 +92,40 @@ impl KeySet {
         &self,
         id: Option<&str>,
         algorithm: JwtAlgorithm,
-    ) -> Result<&VerifyingKey, NoKey> {
+    ) -> Result<&VerifyingKey, KeyChoiceError> {
         let Some(id) = id else {
-            let mut fitting = self.fitting(algorithm);
-            return match (fitting.next(), fitting.next()) {
+            let mut usable_for = self.usable_for(algorithm);
+            return match (usable_for.next(), usable_for.next()) {
                 (Some(only), None) => Ok(&only.key),
-                _ => Err(NoKey::NotNamed),
+                _ => Err(KeyChoiceError::UnknownId),
             };
         };
         if let Some(named) = self
-            .fitting(algorithm)
+            .usable_for(algorithm)
             .find(|key| key.id.as_deref() == Some(id))
         {
             return Ok(&named.key);
         }
         let is_known = self.keys.iter().any(|key| key.id.as_deref() == Some(id));
         Err(if is_known {
-            NoKey::DoesNotFit
+            KeyChoiceError::WrongAlgorithm
         } else {
-            NoKey::NotNamed
+            KeyChoiceError::UnknownId
         })
     }
 
-    fn fitting(&self, algorithm: JwtAlgorithm) -> impl Iterator<Item = &SetKey> {
+    fn usable_for(&self, algorithm: JwtAlgorithm) -> impl Iterator<Item = &NamedKey> {
         self.keys.iter().filter(move |key| {
             key.algorithm.is_none_or(|own| own == algorithm) && key.key.fits(algorithm)
         })
     }
 
     /// Whether a token could mean either: same id, same kind, and not told apart by their algorithms.
-    fn has_twin(&self, key: &SetKey) -> bool {
-        let is_of_a_kind =
-            |other: &SetKey| std::mem::discriminant(&other.key) == std::mem::discriminant(&key.key);
-        let is_told_apart = |other: &SetKey| matches!((other.algorithm, key.algorithm), (Some(one), Some(two)) if one != two);
+    fn is_ambiguous(&self, key: &NamedKey) -> bool {
+        let is_of_a_kind = |other: &NamedKey| {
+            std::mem::discriminant(&other.key) == std::mem::discriminant(&key.key)
+        };
+        let is_told_apart = |other: &NamedKey| matches!((other.algorithm, key.algorithm), (Some(one), Some(two)) if one != two);
         key.id.is_some()
             && self
                 .keys
@@ -135,24 +136,24 @@ impl KeySet {
 
 /// Why there is no key for a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NoKey {
+pub(super) enum KeyChoiceError {
     /// The id is unknown, or there is none and several keys fit.
-    NotNamed,
+    UnknownId,
     /// The key with this id signs in another way.
-    DoesNotFit,
+    WrongAlgorithm,
 }
 
 const BYTES_MAX: u64 = 4 << 20;
 
 /// A key, `None` when it is not for us, or what is wrong with it, beginning with its field. Nothing of the key is repeated.
-fn set_key(entry: &Value) -> Result<Option<SetKey>, String> {
+fn parse_key(entry: &Value) -> Result<Option<NamedKey>, String> {
     let Some(entry) = entry.as_object() else {
         return Err(": expected an object".to_owned());
     };
     let kind = text(entry, "kty")?.ok_or(".kty: expected the kind of the key")?;
     let id = text(entry, "kid")?.map(str::to_owned);
     let named_algorithm = text(entry, "alg")?;
-    let algorithm = named_algorithm.and_then(algorithm_named);
+    let algorithm = named_algorithm.and_then(algorithm_by_name);
     let is_for_something_else = named_algorithm.is_some() && algorithm.is_none();
     if is_for_something_else || !is_for_signatures(entry)? {
         return Ok(None);
@@ -165,7 +166,7 @@ fn set_key(entry: &Value) -> Result<Option<SetKey>, String> {
     {
         return Err(".alg: expected an algorithm that fits the key".to_owned());
     }
-    Ok(Some(SetKey { id, algorithm, key }))
+    Ok(Some(NamedKey { id, algorithm, key }))
 }
 
 /// What `use` and `key_ops` say, if anything.

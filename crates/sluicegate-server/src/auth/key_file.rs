@@ -9,18 +9,18 @@ use serde_saphyr::{Location, Spanned};
 use sluicegate_core::Principal;
 
 use super::api_keys::KeyDigest;
-use super::{is_principal_id, source};
+use super::{bounded_file, is_principal_id};
 
 /// One entry of the file.
-pub(super) struct Owner {
+pub(super) struct KeyOwner {
     pub(super) digest: KeyDigest,
     pub(super) principal: Principal,
 }
 
 /// Every entry, or every mistake. A mistake names its line and column and what was expected, never what is there: somebody
 /// may have written the key itself.
-pub(super) fn read(path: &Path) -> Result<Vec<Owner>, Vec<String>> {
-    let text = source::read(path, BYTES_MAX).map_err(|mistake| vec![mistake])?;
+pub(super) fn read(path: &Path) -> Result<Vec<KeyOwner>, Vec<String>> {
+    let text = bounded_file::read_text(path, BYTES_MAX).map_err(|mistake| vec![mistake])?;
     parse(&text).map_err(|mistakes| {
         mistakes
             .iter()
@@ -32,16 +32,16 @@ pub(super) fn read(path: &Path) -> Result<Vec<Owner>, Vec<String>> {
 /// Some 400,000 keys.
 const BYTES_MAX: u64 = 64 << 20;
 
-fn parse(text: &str) -> Result<Vec<Owner>, Vec<Mistake>> {
+fn parse(text: &str) -> Result<Vec<KeyOwner>, Vec<KeyFileMistake>> {
     let options = serde_saphyr::options! {
         with_snippet: false,
         budget: serde_saphyr::budget! { max_events: 16_000_000, max_nodes: 8_000_000 },
     };
-    let raw: RawFile = serde_saphyr::from_str_with_options(text, options)
-        .map_err(|error| vec![unreadable(&error)])?;
-    let mut reader = Reader::default();
+    let raw: RawKeyFile = serde_saphyr::from_str_with_options(text, options)
+        .map_err(|error| vec![yaml_mistake(&error)])?;
+    let mut reader = EntryChecker::default();
     for place in &raw.unknown {
-        reader.mistaken(*place, "unknown field, expected keys".to_owned());
+        reader.add_mistake(*place, "unknown field, expected keys".to_owned());
     }
     let mut owners = Vec::new();
     for (index, entry) in raw.entries.into_iter().enumerate() {
@@ -59,21 +59,21 @@ fn parse(text: &str) -> Result<Vec<Owner>, Vec<Mistake>> {
 
 /// Checks entries one by one and remembers what must not come twice.
 #[derive(Default)]
-struct Reader {
+struct EntryChecker {
     ids: HashMap<String, usize>,
     digests: HashMap<KeyDigest, usize>,
-    mistakes: Vec<Mistake>,
+    mistakes: Vec<KeyFileMistake>,
 }
 
-impl Reader {
-    fn owner(&mut self, index: usize, entry: Spanned<RawEntry>) -> Option<Owner> {
+impl EntryChecker {
+    fn owner(&mut self, index: usize, entry: Spanned<RawKeyEntry>) -> Option<KeyOwner> {
         let Spanned {
             value: entry,
             referenced: place,
             ..
         } = entry;
         for unknown in entry.unknown {
-            self.mistaken(
+            self.add_mistake(
                 unknown,
                 format!("keys[{index}]: unknown field, expected id, sha256 or claims"),
             );
@@ -81,23 +81,23 @@ impl Reader {
         let id = self.id(index, entry.id, place);
         let digest = self.digest(index, entry.sha256, place);
         let claims = self.claims(index, entry.claims);
-        Some(Owner {
+        Some(KeyOwner {
             digest: digest?,
             principal: Principal { id: id?, claims },
         })
     }
 
-    fn id(&mut self, index: usize, id: Text, entry: Location) -> Option<String> {
-        let (id, place) = given(id, entry);
+    fn id(&mut self, index: usize, id: FieldText, entry: Location) -> Option<String> {
+        let (id, place) = text_and_location(id, entry);
         let Some(id) = id.filter(|id| is_principal_id(id)) else {
-            self.mistaken(
+            self.add_mistake(
                 place,
                 format!("keys[{index}].id: expected 1 to 256 bytes without control characters"),
             );
             return None;
         };
         if let Some(other) = self.ids.insert(id.clone(), index) {
-            self.mistaken(
+            self.add_mistake(
                 place,
                 format!("keys[{index}].id: is that of keys[{other}], expected another"),
             );
@@ -105,17 +105,17 @@ impl Reader {
         Some(id)
     }
 
-    fn digest(&mut self, index: usize, sha256: Text, entry: Location) -> Option<KeyDigest> {
-        let (hex, place) = given(sha256, entry);
+    fn digest(&mut self, index: usize, sha256: FieldText, entry: Location) -> Option<KeyDigest> {
+        let (hex, place) = text_and_location(sha256, entry);
         let Some(digest) = hex.as_deref().and_then(digest_from_hex) else {
             let what = format!(
                 "keys[{index}].sha256: expected the SHA-256 of the key as 64 hexadecimal digits"
             );
-            self.mistaken(place, what);
+            self.add_mistake(place, what);
             return None;
         };
         if let Some(other) = self.digests.insert(digest, index) {
-            self.mistaken(
+            self.add_mistake(
                 place,
                 format!("keys[{index}].sha256: is that of keys[{other}], expected another"),
             );
@@ -128,7 +128,7 @@ impl Reader {
         for (name, value) in claims.0 {
             match value.value {
                 Some(text) if !name.is_empty() => drop(known.insert(name, text)),
-                _ => self.mistaken(
+                _ => self.add_mistake(
                     value.referenced,
                     format!("keys[{index}].claims: expected a name and a value"),
                 ),
@@ -137,8 +137,8 @@ impl Reader {
         known
     }
 
-    fn mistaken(&mut self, place: Location, what: String) {
-        self.mistakes.push(Mistake {
+    fn add_mistake(&mut self, place: Location, what: String) {
+        self.mistakes.push(KeyFileMistake {
             line: place.line(),
             column: place.column(),
             what,
@@ -147,7 +147,7 @@ impl Reader {
 }
 
 /// The text if there is one, and where it is or should be.
-fn given(text: Text, entry: Location) -> (Option<String>, Location) {
+fn text_and_location(text: FieldText, entry: Location) -> (Option<String>, Location) {
     text.map_or((None, entry), |text| (text.value, text.referenced))
 }
 
@@ -164,20 +164,20 @@ fn digest_from_hex(hex: &str) -> Option<KeyDigest> {
 
 /// Something wrong in the file.
 #[derive(Debug, PartialEq)]
-struct Mistake {
+struct KeyFileMistake {
     line: u64,
     column: u64,
     what: String,
 }
 
-impl fmt::Display for Mistake {
+impl fmt::Display for KeyFileMistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: {}", self.line, self.column, self.what)
     }
 }
 
 /// What the YAML reader stumbled over, in words of ours: its own may repeat what is in the file.
-fn unreadable(error: &serde_saphyr::Error) -> Mistake {
+fn yaml_mistake(error: &serde_saphyr::Error) -> KeyFileMistake {
     use serde_saphyr::Error;
     let what = match error {
         Error::SerdeInvalidType { expected, .. } | Error::SerdeInvalidValue { expected, .. } => {
@@ -195,7 +195,7 @@ fn unreadable(error: &serde_saphyr::Error) -> Mistake {
             expected: "string scalar" | "scalar",
             ..
         } => "expected a text".to_owned(),
-        Error::Eof { .. } => format!("expected {A_LIST}"),
+        Error::Eof { .. } => format!("expected {EXPECTED_LIST}"),
         Error::DuplicateMappingKey { .. } => "the same field again, expected it once".to_owned(),
         Error::MultipleDocuments { .. } => "expected one YAML document".to_owned(),
         _ => "expected valid YAML".to_owned(),
@@ -204,7 +204,7 @@ fn unreadable(error: &serde_saphyr::Error) -> Mistake {
     let (line, column) = error
         .location()
         .map_or((1, 1), |place| (place.line(), place.column()));
-    Mistake {
+    KeyFileMistake {
         line: line.max(1),
         column: column.max(1),
         what,
@@ -213,15 +213,15 @@ fn unreadable(error: &serde_saphyr::Error) -> Mistake {
 
 /// The file as written, with the places of fields that it should not have.
 #[derive(Default)]
-struct RawFile {
-    entries: Vec<Spanned<RawEntry>>,
+struct RawKeyFile {
+    entries: Vec<Spanned<RawKeyEntry>>,
     unknown: Vec<Location>,
 }
 
 #[derive(Default)]
-struct RawEntry {
-    id: Text,
-    sha256: Text,
+struct RawKeyEntry {
+    id: FieldText,
+    sha256: FieldText,
     claims: RawClaims,
     unknown: Vec<Location>,
 }
@@ -230,31 +230,31 @@ struct RawEntry {
 struct RawClaims(Vec<(String, Spanned<Option<String>>)>);
 
 /// `None` outside: no such field. `None` inside: the field has no value.
-type Text = Option<Spanned<Option<String>>>;
+type FieldText = Option<Spanned<Option<String>>>;
 
-const A_LIST: &str = "a list of keys, or `keys:` with such a list";
+const EXPECTED_LIST: &str = "a list of keys, or `keys:` with such a list";
 
-impl<'de> Deserialize<'de> for RawFile {
+impl<'de> Deserialize<'de> for RawKeyFile {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct FileVisitor;
 
         impl<'de> Visitor<'de> for FileVisitor {
-            type Value = RawFile;
+            type Value = RawKeyFile;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(A_LIST)
+                f.write_str(EXPECTED_LIST)
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<RawFile, A::Error> {
-                let mut file = RawFile::default();
+            fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<RawKeyFile, A::Error> {
+                let mut file = RawKeyFile::default();
                 while let Some(entry) = entries.next_element()? {
                     file.entries.push(entry);
                 }
                 Ok(file)
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<RawFile, A::Error> {
-                let mut file = RawFile::default();
+            fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<RawKeyFile, A::Error> {
+                let mut file = RawKeyFile::default();
                 while let Some(name) = fields.next_key::<String>()? {
                     match name.as_str() {
                         "keys" => file.entries = fields.next_value()?,
@@ -271,19 +271,19 @@ impl<'de> Deserialize<'de> for RawFile {
     }
 }
 
-impl<'de> Deserialize<'de> for RawEntry {
+impl<'de> Deserialize<'de> for RawKeyEntry {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct EntryVisitor;
 
         impl<'de> Visitor<'de> for EntryVisitor {
-            type Value = RawEntry;
+            type Value = RawKeyEntry;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("id, sha256 and claims")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<RawEntry, A::Error> {
-                let mut entry = RawEntry::default();
+            fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<RawKeyEntry, A::Error> {
+                let mut entry = RawKeyEntry::default();
                 while let Some(name) = fields.next_key::<String>()? {
                     match name.as_str() {
                         "id" => entry.id = Some(fields.next_value()?),

@@ -31,7 +31,7 @@ impl VerifyingKey {
     }
 
     /// Whether the signature over the message is by this key.
-    pub(super) fn has_signed(
+    pub(super) fn verifies(
         &self,
         algorithm: JwtAlgorithm,
         message: &[u8],
@@ -41,42 +41,44 @@ impl VerifyingKey {
             return false;
         };
         let verified = match method {
-            Method::Rsa(key, parameters) => key.verify(parameters, message, signature),
-            Method::Point(key) => key.verify(message, signature),
-            Method::Secret(secret, hash) => {
+            VerifyMethod::Rsa(key, parameters) => key.verify(parameters, message, signature),
+            VerifyMethod::Point(key) => key.verify(message, signature),
+            VerifyMethod::Secret(secret, hash) => {
                 hmac::verify(&hmac::Key::new(hash, secret), message, signature)
             }
         };
         verified.is_ok()
     }
 
-    fn method(&self, algorithm: JwtAlgorithm) -> Option<Method<'_>> {
+    fn method(&self, algorithm: JwtAlgorithm) -> Option<VerifyMethod<'_>> {
         use JwtAlgorithm::{
             ES256, ES384, EdDSA, HS256, HS384, HS512, PS256, PS384, PS512, RS256, RS384, RS512,
         };
         let method = match (self, algorithm) {
-            (Self::Rsa(key), RS256) => Method::Rsa(key, &RSA_PKCS1_2048_8192_SHA256),
-            (Self::Rsa(key), RS384) => Method::Rsa(key, &RSA_PKCS1_2048_8192_SHA384),
-            (Self::Rsa(key), RS512) => Method::Rsa(key, &RSA_PKCS1_2048_8192_SHA512),
-            (Self::Rsa(key), PS256) => Method::Rsa(key, &RSA_PSS_2048_8192_SHA256),
-            (Self::Rsa(key), PS384) => Method::Rsa(key, &RSA_PSS_2048_8192_SHA384),
-            (Self::Rsa(key), PS512) => Method::Rsa(key, &RSA_PSS_2048_8192_SHA512),
+            (Self::Rsa(key), RS256) => VerifyMethod::Rsa(key, &RSA_PKCS1_2048_8192_SHA256),
+            (Self::Rsa(key), RS384) => VerifyMethod::Rsa(key, &RSA_PKCS1_2048_8192_SHA384),
+            (Self::Rsa(key), RS512) => VerifyMethod::Rsa(key, &RSA_PKCS1_2048_8192_SHA512),
+            (Self::Rsa(key), PS256) => VerifyMethod::Rsa(key, &RSA_PSS_2048_8192_SHA256),
+            (Self::Rsa(key), PS384) => VerifyMethod::Rsa(key, &RSA_PSS_2048_8192_SHA384),
+            (Self::Rsa(key), PS512) => VerifyMethod::Rsa(key, &RSA_PSS_2048_8192_SHA512),
             (Self::P256(point), ES256) => {
-                Method::Point(UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point))
+                VerifyMethod::Point(UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point))
             }
             (Self::P384(point), ES384) => {
-                Method::Point(UnparsedPublicKey::new(&ECDSA_P384_SHA384_FIXED, point))
+                VerifyMethod::Point(UnparsedPublicKey::new(&ECDSA_P384_SHA384_FIXED, point))
             }
-            (Self::Ed25519(point), EdDSA) => Method::Point(UnparsedPublicKey::new(&ED25519, point)),
+            (Self::Ed25519(point), EdDSA) => {
+                VerifyMethod::Point(UnparsedPublicKey::new(&ED25519, point))
+            }
             // RFC 7518, 3.2: a secret is at least as long as the hash.
             (Self::Secret(secret), HS256) if secret.len() >= 32 => {
-                Method::Secret(secret, hmac::HMAC_SHA256)
+                VerifyMethod::Secret(secret, hmac::HMAC_SHA256)
             }
             (Self::Secret(secret), HS384) if secret.len() >= 48 => {
-                Method::Secret(secret, hmac::HMAC_SHA384)
+                VerifyMethod::Secret(secret, hmac::HMAC_SHA384)
             }
             (Self::Secret(secret), HS512) if secret.len() >= 64 => {
-                Method::Secret(secret, hmac::HMAC_SHA512)
+                VerifyMethod::Secret(secret, hmac::HMAC_SHA512)
             }
             _ => return None,
         };
@@ -85,14 +87,14 @@ impl VerifyingKey {
 }
 
 /// A key together with the one way to use it that was asked for.
-enum Method<'a> {
+enum VerifyMethod<'a> {
     Rsa(&'a RsaPublicKeyComponents<Vec<u8>>, &'static RsaParameters),
     Point(UnparsedPublicKey<&'a [u8]>),
     Secret(&'a [u8], hmac::Algorithm),
 }
 
 /// The algorithm with this name; `none` is no algorithm.
-pub(super) fn algorithm_named(name: &str) -> Option<JwtAlgorithm> {
+pub(super) fn algorithm_by_name(name: &str) -> Option<JwtAlgorithm> {
     let algorithm = match name {
         "HS256" => JwtAlgorithm::HS256,
         "HS384" => JwtAlgorithm::HS384,

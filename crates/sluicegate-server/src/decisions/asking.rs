@@ -10,7 +10,7 @@ use sluicegate_core::Decision;
 use crate::live::{Gate, Live};
 use crate::request_id::RequestId;
 use crate::telemetry::metrics::{DecisionAnswer, DecisionProtocol, Label};
-use crate::telemetry::{Asked, Span, Way};
+use crate::telemetry::{DecisionSummary, DecisionTransport, TraceSpan};
 
 /// A question. Clones are the same one.
 #[derive(Clone)]
@@ -20,7 +20,7 @@ pub(crate) struct Asking {
 }
 
 struct Traced {
-    span: Box<Span>,
+    span: Box<TraceSpan>,
     /// The first answer; a batch has many.
     answer: OnceLock<(DecisionAnswer, Option<String>)>,
 }
@@ -80,7 +80,7 @@ impl Asking {
     }
 
     /// It is over.
-    pub(super) fn end(&self, gate: &Gate, way: Way<'_>) {
+    pub(super) fn end(&self, gate: &Gate, way: DecisionTransport<'_>) {
         let (Some(traced), Some(traces)) = (&self.traced, &gate.traces) else {
             return;
         };
@@ -90,8 +90,8 @@ impl Asking {
         };
         traces.end(
             &traced.span,
-            Asked {
-                way,
+            DecisionSummary {
+                transport: way,
                 outcome,
                 limit,
             },

@@ -34,7 +34,7 @@ pub enum BackendHttp {
 
 /// Why a backend is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum BackendRefusal {
     /// No absolute URL of visible ASCII.
     Malformed,
     /// Another scheme than those that are allowed.
@@ -53,7 +53,7 @@ pub enum Refused {
     Private,
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for BackendRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Malformed => "is no URL",
@@ -68,7 +68,7 @@ impl fmt::Display for Refused {
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for BackendRefusal {}
 
 /// What of a URL and an address is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -85,40 +85,40 @@ impl BackendPolicy {
     }
 
     /// The server that a URL names, if requests may go there.
-    pub fn parse(&self, url: &str) -> Result<Backend, Refused> {
+    pub fn parse(&self, url: &str) -> Result<Backend, BackendRefusal> {
         const LENGTH_MAX: usize = 512;
         if url.len() > LENGTH_MAX
             || !url
                 .bytes()
                 .all(|byte| byte.is_ascii_graphic() && byte != b'\\')
         {
-            return Err(Refused::Malformed);
+            return Err(BackendRefusal::Malformed);
         }
-        let (scheme, rest) = url.split_once("://").ok_or(Refused::Malformed)?;
+        let (scheme, rest) = url.split_once("://").ok_or(BackendRefusal::Malformed)?;
         let scheme = match scheme.to_ascii_lowercase().as_str() {
             "http" => BackendScheme::Http,
             "https" => BackendScheme::Https,
-            _ => return Err(Refused::Scheme),
+            _ => return Err(BackendRefusal::Scheme),
         };
         if !self.settings.schemes.contains(&scheme) {
-            return Err(Refused::Scheme);
+            return Err(BackendRefusal::Scheme);
         }
         // Before anything else: where one reader sees a user, another sees a host.
         if rest.contains('@') {
-            return Err(Refused::UserInfo);
+            return Err(BackendRefusal::UserInfo);
         }
         let authority = rest.strip_suffix('/').unwrap_or(rest);
         if authority.contains(['/', '?', '#']) {
-            return Err(Refused::Path);
+            return Err(BackendRefusal::Path);
         }
         let tls = scheme == BackendScheme::Https;
         let (host, port) = host_and_port(authority)?;
         let port = port.unwrap_or(if tls { 443 } else { 80 });
         if !self.is_allowed(&host) {
-            return Err(Refused::NotAllowed);
+            return Err(BackendRefusal::NotAllowed);
         }
         match host.parse() {
-            Ok(address) if !self.may_dial(address) => Err(Refused::Private),
+            Ok(address) if !self.may_dial(address) => Err(BackendRefusal::Private),
             _ => Ok(Backend {
                 tls,
                 host,
@@ -148,14 +148,14 @@ impl BackendPolicy {
 }
 
 /// A host in its one spelling, and the port if there is one.
-fn host_and_port(authority: &str) -> Result<(String, Option<u16>), Refused> {
+fn host_and_port(authority: &str) -> Result<(String, Option<u16>), BackendRefusal> {
     if let Some(rest) = authority.strip_prefix('[') {
-        let (host, after) = rest.split_once(']').ok_or(Refused::Host)?;
-        let address: Ipv6Addr = host.parse().map_err(|_| Refused::Host)?;
+        let (host, after) = rest.split_once(']').ok_or(BackendRefusal::Host)?;
+        let address: Ipv6Addr = host.parse().map_err(|_| BackendRefusal::Host)?;
         let port = match after.strip_prefix(':') {
             Some(port) => Some(port_number(port)?),
             None if after.is_empty() => None,
-            None => return Err(Refused::Host),
+            None => return Err(BackendRefusal::Host),
         };
         return Ok((address.to_string(), port));
     }
@@ -168,7 +168,7 @@ fn host_and_port(authority: &str) -> Result<(String, Option<u16>), Refused> {
 
 /// A name, or an IPv4 address as four decimal numbers. What resolvers read as a number in other ways (`127.1`, `0x7f.1`,
 /// `2130706433`, `0177.0.0.1`) is refused: its last label is a number.
-fn host_name(host: &str) -> Result<String, Refused> {
+fn host_name(host: &str) -> Result<String, BackendRefusal> {
     const LENGTH_MAX: usize = 253;
     const LABEL_MAX: usize = 63;
     if let Ok(address) = host.parse::<Ipv4Addr>() {
@@ -186,23 +186,23 @@ fn host_name(host: &str) -> Result<String, Refused> {
     let last = host.rsplit('.').next().unwrap_or_default();
     let is_number = last.starts_with("0x") || last.bytes().all(|byte| byte.is_ascii_digit());
     if host.len() > LENGTH_MAX || is_number || !host.split('.').all(is_label) {
-        return Err(Refused::Host);
+        return Err(BackendRefusal::Host);
     }
     Ok(host)
 }
 
-fn port_number(text: &str) -> Result<u16, Refused> {
+fn port_number(text: &str) -> Result<u16, BackendRefusal> {
     // `parse` alone takes `+1`.
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     match text.parse() {
         Ok(port) if is_number && port > 0 => Ok(port),
-        _ => Err(Refused::Port),
+        _ => Err(BackendRefusal::Port),
     }
 }
 
 /// Addresses that mean no server, wherever they are dialled from.
 fn is_never_a_server(address: IpAddr) -> bool {
-    match carried(address) {
+    match embedded_ipv4(address) {
         IpAddr::V4(v4) => v4.octets()[0] == 0 || v4.is_multicast() || v4.is_broadcast(),
         IpAddr::V6(v6) => v6.is_unspecified() || v6.is_multicast(),
     }
@@ -210,14 +210,14 @@ fn is_never_a_server(address: IpAddr) -> bool {
 
 /// Addresses of the public internet.
 fn is_public(address: IpAddr) -> bool {
-    match carried(address) {
+    match embedded_ipv4(address) {
         IpAddr::V4(v4) => is_public_v4(v4),
         IpAddr::V6(v6) => is_public_v6(v6),
     }
 }
 
 /// The IPv4 address that an IPv6 address stands for, where the network would go there: mapped, or by NAT64.
-fn carried(address: IpAddr) -> IpAddr {
+fn embedded_ipv4(address: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = address else {
         return address;
     };

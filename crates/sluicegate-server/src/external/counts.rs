@@ -40,7 +40,7 @@ pub struct ExternalCounts {
 
 /// The same while it goes on.
 #[derive(Debug, Default)]
-pub(super) struct Counters {
+pub(super) struct ExternalCounters {
     pub(super) calls: AtomicU64,
     pub(super) errors: AtomicU64,
     pub(super) local_hits: AtomicU64,
@@ -57,7 +57,7 @@ pub(super) struct Counters {
     pub(super) refused_backends: AtomicU64,
 }
 
-impl Counters {
+impl ExternalCounters {
     /// One more.
     pub(super) fn add(counter: &AtomicU64) {
         counter.fetch_add(1, Relaxed);

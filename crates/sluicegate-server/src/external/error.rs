@@ -25,7 +25,7 @@ pub(super) enum CallError {
 
 impl CallError {
     /// Whether it says something about the service as a whole, and not only about this caller.
-    pub(super) fn is_of_service(&self) -> bool {
+    pub(super) fn is_service_failure(&self) -> bool {
         use tonic::Code;
         match self {
             Self::Unreachable(_) | Self::TimedOut => true,

@@ -12,14 +12,14 @@ use sluicegate_config::{ServiceAddress, UpstreamHttp};
 use sluicegate_core::Nanos;
 
 use super::REPLY_MAX;
-use super::answer::{Answer, Zeroes};
-use super::ask::{Asked, LIMIT_HEADER};
-use super::connect::{Connector, origin};
+use super::connector::{ServiceConnector, origin};
 use super::error::CallError;
-use super::lifetime::Lifetime;
+use super::lifetime::CacheLifetime;
+use super::reply::{ServiceReply, ZeroFields};
+use super::request::{LIMIT_HEADER, LimitsRequest};
 
 pub(super) struct HttpService {
-    client: Client<Connector, Full<Bytes>>,
+    client: Client<ServiceConnector, Full<Bytes>>,
     url: Uri,
 }
 
@@ -35,7 +35,7 @@ impl HttpService {
         let url = format!("{}{path}", origin(at))
             .parse()
             .map_err(|_| "it cannot be asked for".to_owned())?;
-        let client = Connector::new(at, UpstreamHttp::Http1, timeout)?.client(|builder| {
+        let client = ServiceConnector::new(at, UpstreamHttp::Http1, timeout)?.client(|builder| {
             builder
                 .pool_max_idle_per_host(calls)
                 .http1_max_buf_size(HEAD_MAX);
@@ -45,14 +45,14 @@ impl HttpService {
 
     pub(super) async fn ask(
         &self,
-        asked: &Asked,
+        request: &LimitsRequest,
         default: Nanos,
-    ) -> Result<(Answer, Lifetime), CallError> {
+    ) -> Result<(ServiceReply, CacheLifetime), CallError> {
         let response = self
             .client
-            .request(self.request(asked)?)
+            .request(self.post(request)?)
             .await
-            .map_err(|error| broken(&error))?;
+            .map_err(|error| unreachable(&error))?;
         let (head, body) = response.into_parts();
         if head.status != StatusCode::OK {
             return Err(CallError::Status(head.status.as_u16()));
@@ -67,29 +67,30 @@ impl HttpService {
                 if error.is::<LengthLimitError>() {
                     CallError::TooLong
                 } else {
-                    broken(&*error)
+                    unreachable(&*error)
                 }
             })?;
-        let answer =
-            Answer::from_json(&body.to_bytes(), Zeroes::Written).map_err(CallError::Malformed)?;
-        let lifetime = Lifetime::find(Some(&head.headers), &answer, default, SystemTime::now());
-        Ok((answer, lifetime))
+        let reply = ServiceReply::from_json(&body.to_bytes(), ZeroFields::Written)
+            .map_err(CallError::Malformed)?;
+        let lifetime =
+            CacheLifetime::from_reply(Some(&head.headers), &reply, default, SystemTime::now());
+        Ok((reply, lifetime))
     }
 
-    fn request(&self, asked: &Asked) -> Result<Request<Full<Bytes>>, CallError> {
-        let body = serde_json::to_vec(asked)
+    fn post(&self, request: &LimitsRequest) -> Result<Request<Full<Bytes>>, CallError> {
+        let body = serde_json::to_vec(request)
             .map_err(|_| CallError::Malformed("the question cannot be written"))?;
-        let mut request = Request::new(Full::from(body));
-        *request.method_mut() = Method::POST;
-        *request.uri_mut() = self.url.clone();
-        let headers = request.headers_mut();
+        let mut post = Request::new(Full::from(body));
+        *post.method_mut() = Method::POST;
+        *post.uri_mut() = self.url.clone();
+        let headers = post.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        if let Ok(limit) = HeaderValue::from_str(&asked.limit) {
+        if let Ok(limit) = HeaderValue::from_str(&request.limit) {
             headers.insert(LIMIT_HEADER, limit);
         }
-        Ok(request)
+        Ok(post)
     }
 }
 
@@ -102,7 +103,7 @@ fn is_encoded(headers: &HeaderMap) -> bool {
 }
 
 /// The innermost cause says it shortest.
-pub(super) fn broken(error: &(dyn Error + 'static)) -> CallError {
+pub(super) fn unreachable(error: &(dyn Error + 'static)) -> CallError {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
         innermost = source;

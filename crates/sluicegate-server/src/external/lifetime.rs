@@ -6,59 +6,59 @@ use http::HeaderMap;
 use http::header::{CACHE_CONTROL, DATE, EXPIRES};
 use sluicegate_core::Nanos;
 
-use super::answer::Answer;
+use super::reply::ServiceReply;
 
 /// How long an answer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Lifetime {
+pub(super) struct CacheLifetime {
     /// Nobody asks again before this is over; `None` asks at once.
     pub(super) fresh: Option<Nanos>,
     /// Whether it is kept for when no newer one can be had.
     pub(super) keeps_stale: bool,
 }
 
-impl Lifetime {
-    const NOT_CACHED: Self = Self {
+impl CacheLifetime {
+    const NO_CACHE: Self = Self {
         fresh: None,
         keeps_stale: true,
     };
-    const NOT_KEPT: Self = Self {
+    const NO_STORE: Self = Self {
         fresh: None,
         keeps_stale: false,
     };
 
     /// Not so short that every request asks, and not so long that a change is never seen.
-    fn of(span: Nanos) -> Self {
+    fn clamped(span: Nanos) -> Self {
         Self {
             fresh: Some(span.clamp(Nanos::SECOND, Nanos::DAY)),
             keeps_stale: true,
         }
     }
 
-    /// In this order: `Cache-Control`, `Expires`, the body, the default. Answers of gRPC have no headers.
-    pub(super) fn find(
+    /// In this order: `RedisCache-Control`, `Expires`, the body, the default. Answers of gRPC have no headers.
+    pub(super) fn from_reply(
         headers: Option<&HeaderMap>,
-        answer: &Answer,
+        reply: &ServiceReply,
         default: Nanos,
         now: SystemTime,
     ) -> Self {
-        if let Some(told) = headers.and_then(|headers| by_headers(headers, now)) {
-            return told;
+        if let Some(lifetime) = headers.and_then(|headers| from_headers(headers, now)) {
+            return lifetime;
         }
         match (
-            answer.no_store,
-            answer
+            reply.no_store,
+            reply
                 .max_age
                 .and_then(|seconds| u64::try_from(seconds).ok()),
         ) {
-            (true, _) => Self::NOT_KEPT,
-            (false, Some(seconds)) if seconds > 0 => Self::of(seconds_of(seconds)),
-            _ => Self::of(default),
+            (true, _) => Self::NO_STORE,
+            (false, Some(seconds)) if seconds > 0 => Self::clamped(seconds_of(seconds)),
+            _ => Self::clamped(default),
         }
     }
 }
 
-fn by_headers(headers: &HeaderMap, now: SystemTime) -> Option<Lifetime> {
+fn from_headers(headers: &HeaderMap, now: SystemTime) -> Option<CacheLifetime> {
     let mut max_age = None;
     let mut is_cached = true;
     let lines = headers
@@ -68,7 +68,7 @@ fn by_headers(headers: &HeaderMap, now: SystemTime) -> Option<Lifetime> {
     for directive in lines.flat_map(|line| line.split(',')) {
         let (name, value) = directive.split_once('=').unwrap_or((directive, ""));
         match name.trim().to_ascii_lowercase().as_str() {
-            "no-store" => return Some(Lifetime::NOT_KEPT),
+            "no-store" => return Some(CacheLifetime::NO_STORE),
             "no-cache" => is_cached = false,
             // What is no number is over already; of two, the shorter holds.
             "max-age" => max_age = Some(max_age.unwrap_or(u64::MAX).min(seconds_in(value))),
@@ -76,10 +76,10 @@ fn by_headers(headers: &HeaderMap, now: SystemTime) -> Option<Lifetime> {
         }
     }
     match max_age {
-        _ if !is_cached => Some(Lifetime::NOT_CACHED),
-        Some(0) => Some(Lifetime::NOT_CACHED),
-        Some(seconds) => Some(Lifetime::of(seconds_of(seconds))),
-        None => by_expires(headers, now),
+        _ if !is_cached => Some(CacheLifetime::NO_CACHE),
+        Some(0) => Some(CacheLifetime::NO_CACHE),
+        Some(seconds) => Some(CacheLifetime::clamped(seconds_of(seconds))),
+        None => from_expires(headers, now),
     }
 }
 
@@ -95,14 +95,14 @@ fn seconds_in(value: &str) -> u64 {
 }
 
 /// From the service's own `Date`, if it has one, so that clocks need not agree. What is no date is over already.
-fn by_expires(headers: &HeaderMap, now: SystemTime) -> Option<Lifetime> {
+fn from_expires(headers: &HeaderMap, now: SystemTime) -> Option<CacheLifetime> {
     let date = |text: &http::HeaderValue| parse_date(text.to_str().ok()?);
     let expires = headers.get(EXPIRES)?;
     let now = headers.get(DATE).and_then(date).unwrap_or(now);
     let span = date(expires).and_then(|expires| expires.duration_since(now).ok());
     match span.filter(|span| !span.is_zero()) {
-        Some(span) => Some(Lifetime::of(Nanos::from(span))),
-        None => Some(Lifetime::NOT_CACHED),
+        Some(span) => Some(CacheLifetime::clamped(Nanos::from(span))),
+        None => Some(CacheLifetime::NO_CACHE),
     }
 }
 
@@ -126,15 +126,15 @@ mod tests {
     /// Sun, 06 Nov 1994 08:49:37 GMT
     const NOW: Duration = Duration::from_secs(784_111_777);
 
-    fn answer(max_age: Option<i64>, no_store: bool) -> Answer {
-        Answer {
+    fn reply(max_age: Option<i64>, no_store: bool) -> ServiceReply {
+        ServiceReply {
             max_age,
             no_store,
-            ..Answer::default()
+            ..ServiceReply::default()
         }
     }
 
-    fn found(lines: &[(&'static str, &str)], answer: &Answer) -> Lifetime {
+    fn found(lines: &[(&'static str, &str)], reply: &ServiceReply) -> CacheLifetime {
         let pair = |(name, value): &(&'static str, &str)| {
             (
                 HeaderName::from_static(name),
@@ -142,27 +142,26 @@ mod tests {
             )
         };
         let headers: HeaderMap = lines.iter().map(pair).collect();
-        Lifetime::find(
-            Some(&headers),
-            answer,
-            DEFAULT,
-            SystemTime::UNIX_EPOCH + NOW,
-        )
+        CacheLifetime::from_reply(Some(&headers), reply, DEFAULT, SystemTime::UNIX_EPOCH + NOW)
     }
 
     /// T-61, E8
     #[test]
     fn the_table_of_lifetimes() {
         const DAY: u64 = 86_400;
-        let seconds = |seconds| Lifetime::of(Nanos::from_secs(seconds));
+        let seconds = |seconds| CacheLifetime::clamped(Nanos::from_secs(seconds));
         let (plain, none, kept) = (
-            answer(None, false),
-            Lifetime::NOT_CACHED,
-            Lifetime::NOT_KEPT,
+            reply(None, false),
+            CacheLifetime::NO_CACHE,
+            CacheLifetime::NO_STORE,
         );
         let cc = "cache-control";
         let date = ("date", "Sun, 06 Nov 1994 08:00:00 GMT");
-        type Row<'a> = (&'a [(&'static str, &'a str)], &'a Answer, Lifetime);
+        type Row<'a> = (
+            &'a [(&'static str, &'a str)],
+            &'a ServiceReply,
+            CacheLifetime,
+        );
         let rows: &[Row<'_>] = &[
             (&[], &plain, seconds(60)),
             (&[(cc, "max-age=30")], &plain, seconds(30)),
@@ -178,7 +177,7 @@ mod tests {
                 seconds(20),
             ),
             (&[(cc, "max-age=0")], &plain, none),
-            (&[(cc, "max-age=0")], &answer(Some(30), false), none),
+            (&[(cc, "max-age=0")], &reply(Some(30), false), none),
             (&[(cc, "max-age=-1")], &plain, none),
             (&[(cc, "max-age=x")], &plain, none),
             (&[(cc, "max-age")], &plain, none),
@@ -195,7 +194,7 @@ mod tests {
             (&[(cc, "max-age=30, No-Store")], &plain, kept),
             (&[(cc, "max-age=30"), (cc, "no-store")], &plain, kept),
             (&[(cc, "private")], &plain, seconds(60)),
-            (&[(cc, "private")], &answer(Some(30), false), seconds(30)),
+            (&[(cc, "private")], &reply(Some(30), false), seconds(30)),
             (
                 &[("expires", "Sun, 06 Nov 1994 08:50:37 GMT")],
                 &plain,
@@ -203,7 +202,7 @@ mod tests {
             ),
             (
                 &[("expires", "Sun, 06 Nov 1994 08:49:47 GMT")],
-                &answer(Some(30), true),
+                &reply(Some(30), true),
                 seconds(10),
             ),
             (
@@ -224,21 +223,21 @@ mod tests {
             (&[("expires", "0")], &plain, none),
             (&[("expires", "never")], &plain, none),
             (&[(cc, "max-age=30"), ("expires", "0")], &plain, seconds(30)),
-            (&[], &answer(None, true), kept),
-            (&[], &answer(Some(30), true), kept),
-            (&[(cc, "max-age=30")], &answer(None, true), seconds(30)),
-            (&[], &answer(Some(30), false), seconds(30)),
-            (&[], &answer(Some(0), false), seconds(60)),
-            (&[], &answer(Some(-5), false), seconds(60)),
-            (&[], &answer(Some(i64::MAX), false), seconds(DAY)),
+            (&[], &reply(None, true), kept),
+            (&[], &reply(Some(30), true), kept),
+            (&[(cc, "max-age=30")], &reply(None, true), seconds(30)),
+            (&[], &reply(Some(30), false), seconds(30)),
+            (&[], &reply(Some(0), false), seconds(60)),
+            (&[], &reply(Some(-5), false), seconds(60)),
+            (&[], &reply(Some(i64::MAX), false), seconds(DAY)),
         ];
-        for (headers, answer, expected) in rows {
+        for (headers, reply, expected) in rows {
             assert_eq!(
-                found(headers, answer),
+                found(headers, reply),
                 *expected,
                 "{headers:?} {:?} {}",
-                answer.max_age,
-                answer.no_store
+                reply.max_age,
+                reply.no_store
             );
         }
     }
@@ -246,19 +245,27 @@ mod tests {
     /// E8
     #[test]
     fn answers_of_grpc_have_only_their_body() {
-        let found = |answer: &Answer| Lifetime::find(None, answer, DEFAULT, SystemTime::UNIX_EPOCH);
-        assert_eq!(found(&answer(None, true)), Lifetime::NOT_KEPT);
+        let found = |reply: &ServiceReply| {
+            CacheLifetime::from_reply(None, reply, DEFAULT, SystemTime::UNIX_EPOCH)
+        };
+        assert_eq!(found(&reply(None, true)), CacheLifetime::NO_STORE);
         assert_eq!(
-            found(&answer(Some(5), false)).fresh,
+            found(&reply(Some(5), false)).fresh,
             Some(Nanos::from_secs(5))
         );
-        assert_eq!(found(&answer(Some(0), false)).fresh, Some(DEFAULT));
+        assert_eq!(found(&reply(Some(0), false)).fresh, Some(DEFAULT));
     }
 
     #[test]
     fn a_default_beyond_the_bounds_is_clamped() {
         let found = |default| {
-            Lifetime::find(None, &Answer::default(), default, SystemTime::UNIX_EPOCH).fresh
+            CacheLifetime::from_reply(
+                None,
+                &ServiceReply::default(),
+                default,
+                SystemTime::UNIX_EPOCH,
+            )
+            .fresh
         };
         assert_eq!(found(Nanos::new(1)), Some(Nanos::SECOND));
         assert_eq!(found(Nanos::MAX), Some(Nanos::DAY));

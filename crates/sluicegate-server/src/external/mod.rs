@@ -5,27 +5,26 @@
 //!                                        └── on any failure: the older answer, then the limit's own quota
 //! ```
 
-mod answer;
-mod ask;
 pub mod backend;
-mod breaker;
-mod cache;
-mod connect;
+mod circuit_breaker;
+mod connector;
 mod counts;
 mod error;
-mod flight;
-mod front;
+#[cfg(test)]
+mod fakes;
 mod grpc;
 mod http;
 mod lifetime;
-#[cfg(test)]
-mod pretended;
-mod search;
+mod limits;
+mod local_cache;
+mod lookup;
+mod redis_cache;
+mod reply;
+mod request;
 mod service;
-mod stored;
+mod single_flight;
 #[cfg(test)]
 mod tests;
-mod told;
 mod warnings;
 
 use std::fmt;
@@ -43,26 +42,26 @@ use tokio::sync::Semaphore;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use self::ask::Asked;
-use self::breaker::Breakers;
-use self::cache::Cache;
-use self::counts::Counters;
-use self::flight::{Flights, Progress};
-use self::front::{Caller, Front, Renewal};
-use self::search::Errand;
-use self::service::Service;
+use self::circuit_breaker::CircuitBreakers;
+use self::counts::ExternalCounters;
+use self::local_cache::{CallerKey, LocalCache, Renewal};
+use self::lookup::LookupTask;
+use self::redis_cache::RedisCache;
+use self::request::LimitsRequest;
+use self::service::LimitsService;
+use self::single_flight::{LookupProgress, SingleFlight};
 use self::warnings::Warnings;
 
-pub use self::backend::{Backend, BackendHttp, BackendPolicy, Refused};
+pub use self::backend::{Backend, BackendHttp, BackendPolicy, BackendRefusal};
 pub use self::counts::ExternalCounts;
-pub use self::told::{Known, Told};
+pub use self::limits::{ExternalLimits, ResolvedLimits};
 
 /// The bytes of an answer at most.
 const REPLY_MAX: usize = 64 * 1024;
 
 /// Who asks: one caller of one limit, and the request that brought it up.
 #[derive(Clone, Copy, Debug)]
-pub struct Question<'a> {
+pub struct LimitsLookup<'a> {
     /// The name of the limit.
     pub limit: &'a str,
     /// The caller, as the limit's key parts say.
@@ -86,16 +85,16 @@ struct Shared {
     cache_ttl: Nanos,
     filter: HeaderFilter,
     policy: BackendPolicy,
-    service: Arc<Service>,
-    breakers: Breakers,
-    slots: Arc<Semaphore>,
+    service: Arc<LimitsService>,
+    breakers: CircuitBreakers,
+    call_slots: Arc<Semaphore>,
     calls_max: usize,
-    flights: Arc<Flights>,
+    single_flight: Arc<SingleFlight>,
     /// Both or neither: without Redis, every request asks.
-    front: Option<Front>,
-    cache: Option<Cache>,
+    local_cache: Option<LocalCache>,
+    redis_cache: Option<RedisCache>,
     seed: RandomState,
-    counters: Counters,
+    counters: ExternalCounters,
     warnings: Warnings,
     runtime: Handle,
 }
@@ -104,22 +103,23 @@ impl External {
     /// Reads certificates; nothing is dialled. Calls run on `runtime`, whoever asks. Without a cache every request asks.
     pub fn new(
         settings: &ExternalSettings,
-        cache: Option<Arc<RedisStore>>,
+        redis_cache: Option<Arc<RedisStore>>,
         runtime: Handle,
     ) -> Result<Self, String> {
-        let service = Service::new(settings).map_err(|mistake| format!("external: {mistake}"))?;
-        Ok(Self::over(
+        let service =
+            LimitsService::new(settings).map_err(|mistake| format!("external: {mistake}"))?;
+        Ok(Self::with_service(
             settings,
             service,
-            cache.map(Cache::Redis),
+            redis_cache.map(RedisCache::Redis),
             runtime,
         ))
     }
 
-    fn over(
+    fn with_service(
         settings: &ExternalSettings,
-        service: Service,
-        cache: Option<Cache>,
+        service: LimitsService,
+        redis_cache: Option<RedisCache>,
         runtime: Handle,
     ) -> Self {
         let shared = Shared {
@@ -128,14 +128,14 @@ impl External {
             filter: settings.headers.clone(),
             policy: BackendPolicy::new(&settings.backend_url),
             service: Arc::new(service),
-            breakers: Breakers::new(Instant::now()),
-            slots: Arc::new(Semaphore::new(settings.max_concurrent_requests)),
+            breakers: CircuitBreakers::new(Instant::now()),
+            call_slots: Arc::new(Semaphore::new(settings.max_concurrent_requests)),
             calls_max: settings.max_concurrent_requests,
-            flights: Arc::default(),
-            front: cache.as_ref().map(|_| Front::new()),
-            cache,
+            single_flight: Arc::default(),
+            local_cache: redis_cache.as_ref().map(|_| LocalCache::new()),
+            redis_cache,
             seed: RandomState::default(),
-            counters: Counters::default(),
+            counters: ExternalCounters::default(),
             warnings: Warnings::default(),
             runtime,
         };
@@ -145,24 +145,28 @@ impl External {
     }
 
     /// What a caller may spend. Never fails, and never takes longer than the timeout.
-    pub async fn quota_of(&self, question: Question<'_>) -> Known {
+    pub async fn resolve(&self, lookup: LimitsLookup<'_>) -> ResolvedLimits {
         let now = Instant::now();
-        match self.known(&question, now) {
-            Some(known) => known,
+        match self.resolve_cached(&lookup, now) {
+            Some(resolved) => resolved,
             // In a box: most requests need no room for this.
-            None => Box::pin(self.wait(&question, now)).await,
+            None => Box::pin(self.wait(&lookup, now)).await,
         }
     }
 
     /// The same at once, if this process knows. An answer that is about to end is renewed behind the request's back.
-    pub fn known(&self, question: &Question<'_>, now: Instant) -> Option<Known> {
-        let caller = self.caller(question);
-        let found = self.shared.front.as_ref()?.look(caller, now)?;
+    pub fn resolve_cached(
+        &self,
+        lookup: &LimitsLookup<'_>,
+        now: Instant,
+    ) -> Option<ResolvedLimits> {
+        let caller = self.caller(lookup);
+        let found = self.shared.local_cache.as_ref()?.get(caller, now)?;
         if let Some(renewal) = found.renew {
-            Counters::add(&self.shared.counters.renewals);
-            self.join(caller, question, Some(renewal), now);
+            ExternalCounters::add(&self.shared.counters.renewals);
+            self.join(caller, lookup, Some(renewal), now);
         }
-        Some(self.counted(found.known, &self.shared.counters.local_hits))
+        Some(self.counted(found.resolved, &self.shared.counters.local_hits))
     }
 
     /// Where answers may send requests, for those who dial.
@@ -172,80 +176,86 @@ impl External {
 
     /// What has happened so far.
     pub fn counts(&self) -> ExternalCounts {
-        let in_flight = self.shared.calls_max - self.shared.slots.available_permits();
+        let in_flight = self.shared.calls_max - self.shared.call_slots.available_permits();
         ExternalCounts {
             in_flight: in_flight as u64,
             ..self.shared.counters.read()
         }
     }
 
-    async fn wait(&self, question: &Question<'_>, now: Instant) -> Known {
-        let caller = self.caller(question);
-        let Some(mut progress) = self.join(caller, question, None, now) else {
+    async fn wait(&self, lookup: &LimitsLookup<'_>, now: Instant) -> ResolvedLimits {
+        let caller = self.caller(lookup);
+        let Some(mut progress) = self.join(caller, lookup, None, now) else {
             let stale = self
                 .shared
-                .front
+                .local_cache
                 .as_ref()
-                .and_then(|front| front.stale(caller, now));
+                .and_then(|local_cache| local_cache.get_stale(caller, now));
             return self.counted(
-                stale.map_or(Known::Static, Known::Told),
+                stale.map_or(ResolvedLimits::Configured, ResolvedLimits::External),
                 &self.shared.counters.waited,
             );
         };
-        let is_done = |progress: &Progress| progress.is_done;
+        let is_done = |progress: &LookupProgress| progress.is_done;
         // Too late, or broken down: the best that is known by now.
         let _ = timeout_at(now + self.shared.timeout, progress.wait_for(is_done)).await;
-        let known = progress.borrow().known.clone();
-        self.counted(known, &self.shared.counters.waited)
+        let resolved = progress.borrow().resolved.clone();
+        self.counted(resolved, &self.shared.counters.waited)
     }
 
     /// The caller's flight; the first begins it, unless there are too many.
     fn join(
         &self,
-        caller: Caller<'_>,
-        question: &Question<'_>,
+        caller: CallerKey<'_>,
+        lookup: &LimitsLookup<'_>,
         renewal: Option<Renewal>,
         now: Instant,
-    ) -> Option<watch::Receiver<Progress>> {
+    ) -> Option<watch::Receiver<LookupProgress>> {
         let shared = &self.shared;
-        shared.flights.join(caller, |flight| {
-            let asked = Asked::of(question, &shared.filter);
-            let errand = Errand {
-                asked,
+        shared.single_flight.join(caller, |pending| {
+            let request = LimitsRequest::of(lookup, &shared.filter);
+            let task = LookupTask {
+                request,
                 hash: caller.hash,
                 renewal,
                 deadline: now + shared.timeout,
             };
-            shared.runtime.spawn(Arc::clone(shared).fly(errand, flight));
+            shared
+                .runtime
+                .spawn(Arc::clone(shared).run_lookup(task, pending));
         })
     }
 
-    fn caller<'a>(&self, question: &Question<'a>) -> Caller<'a> {
-        let hash = self.shared.seed.hash_one((question.limit, question.key));
-        Caller {
+    fn caller<'a>(&self, lookup: &LimitsLookup<'a>) -> CallerKey<'a> {
+        let hash = self.shared.seed.hash_one((lookup.limit, lookup.key));
+        CallerKey {
             hash,
-            limit: question.limit,
-            key: question.key,
+            limit: lookup.limit,
+            key: lookup.key,
         }
     }
 
     /// Counts an answer as what it is: `as_usual` if it is neither old nor none.
-    fn counted(&self, known: Known, as_usual: &std::sync::atomic::AtomicU64) -> Known {
+    fn counted(
+        &self,
+        resolved: ResolvedLimits,
+        as_usual: &std::sync::atomic::AtomicU64,
+    ) -> ResolvedLimits {
         let counters = &self.shared.counters;
-        Counters::add(match &known {
-            Known::Told(told) if told.is_stale => &counters.stale,
-            Known::Told(_) => as_usual,
-            Known::Static => &counters.statics,
+        ExternalCounters::add(match &resolved {
+            ResolvedLimits::External(limits) if limits.is_stale => &counters.stale,
+            ResolvedLimits::External(_) => as_usual,
+            ResolvedLimits::Configured => &counters.statics,
         });
-        known
+        resolved
     }
 }
 
 impl fmt::Debug for External {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let flights = self.shared.flights.len();
+        let single_flight = self.shared.single_flight.len();
         f.debug_struct("External")
-            .field("flights", &flights)
+            .field("flights", &single_flight)
             .field("counts", &self.counts())
             .finish_non_exhaustive()
     }

@@ -5,22 +5,22 @@ use std::time::Duration;
 use sluicegate_config::{ExternalService, ExternalSettings};
 use sluicegate_core::Nanos;
 
-use super::answer::Answer;
-use super::ask::Asked;
 use super::error::CallError;
 use super::grpc::GrpcService;
 use super::http::HttpService;
-use super::lifetime::Lifetime;
+use super::lifetime::CacheLifetime;
+use super::reply::ServiceReply;
+use super::request::LimitsRequest;
 
-pub(super) enum Service {
+pub(super) enum LimitsService {
     Http(HttpService),
     Grpc(GrpcService),
     /// A service for tests that tell the time themselves.
     #[cfg(test)]
-    Pretended(super::pretended::PretendedService),
+    Fake(super::fakes::FakeService),
 }
 
-impl Service {
+impl LimitsService {
     /// Reads certificates; nothing is dialled.
     pub(super) fn new(settings: &ExternalSettings) -> Result<Self, String> {
         let timeout = settings.timeout.into();
@@ -38,15 +38,15 @@ impl Service {
     /// One call. Whoever makes it sees to it that it ends in time; `within` is what the service is told of that.
     pub(super) async fn ask(
         &self,
-        asked: &Asked,
+        request: &LimitsRequest,
         default: Nanos,
         within: Duration,
-    ) -> Result<(Answer, Lifetime), CallError> {
+    ) -> Result<(ServiceReply, CacheLifetime), CallError> {
         match self {
-            Self::Http(service) => service.ask(asked, default).await,
-            Self::Grpc(service) => service.ask(asked, default, within).await,
+            Self::Http(service) => service.ask(request, default).await,
+            Self::Grpc(service) => service.ask(request, default, within).await,
             #[cfg(test)]
-            Self::Pretended(service) => service.ask(asked).await,
+            Self::Fake(service) => service.ask(request).await,
         }
     }
 }

@@ -7,17 +7,17 @@ use tokio::time::Instant;
 
 #[derive(Debug, Default)]
 pub(super) struct Warnings {
-    pub(super) of_calls: Minutely,
-    pub(super) of_poison: Minutely,
-    pub(super) of_tenants: Minutely,
-    pub(super) of_backends: Minutely,
+    pub(super) calls: OncePerMinute,
+    pub(super) poison: OncePerMinute,
+    pub(super) tenants: OncePerMinute,
+    pub(super) backends: OncePerMinute,
 }
 
 /// When a line was last written.
 #[derive(Debug, Default)]
-pub(super) struct Minutely(Mutex<Option<Instant>>);
+pub(super) struct OncePerMinute(Mutex<Option<Instant>>);
 
-impl Minutely {
+impl OncePerMinute {
     /// Whether it is time for a line; if so, the next is a minute away.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         const MINUTE: Duration = Duration::from_secs(60);
@@ -36,8 +36,8 @@ mod tests {
 
     #[test]
     fn a_line_is_due_once_a_minute() {
-        let (minutely, start) = (Minutely::default(), Instant::now());
-        let due = |seconds| minutely.is_due(start + Duration::from_secs(seconds));
+        let (limiter, start) = (OncePerMinute::default(), Instant::now());
+        let due = |seconds| limiter.is_due(start + Duration::from_secs(seconds));
         assert_eq!(
             [due(0), due(1), due(59), due(60), due(61)],
             [true, false, false, true, false]

@@ -25,7 +25,7 @@ use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use crate::live::Gate;
-use crate::reloading::Reloader;
+use crate::reload::Reloader;
 use crate::request_id::RequestId;
 use crate::store::AnyStore;
 use board::{Board, ENTRIES_MAX};

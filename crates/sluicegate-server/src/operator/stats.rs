@@ -11,7 +11,7 @@ use sluicegate_core::Mode;
 use super::crowd::{By, Caller};
 use super::history::Totals;
 use super::{Operator, has_node_away, now_ms};
-use crate::reloading::Told;
+use crate::reload::ConfigStatus;
 use crate::store::AnyStore;
 use crate::telemetry::metrics::{DecisionAnswer, Label, RequestOutcome};
 use crate::telemetry::rfc3339;
@@ -20,7 +20,7 @@ impl Operator {
     /// Everything that changes all the time, with the last five minutes if they are wanted.
     pub(crate) fn stats(&self, with_history: bool) -> Value {
         let live = self.gate.live();
-        let told = self.reloader.told();
+        let told = self.reloader.status();
         let limits: Vec<Value> = live
             .policy
             .limits()
@@ -57,7 +57,7 @@ impl Operator {
 
     /// The configuration in force, without secrets.
     pub(crate) fn config(&self) -> Value {
-        let told = self.reloader.told();
+        let told = self.reloader.status();
         let mut json = config(&told);
         json["file"] = told
             .file
@@ -189,7 +189,7 @@ fn caller(
     json!({ "limit": limit, "key": parts, "text": text, "requests": requests, "denied": denied })
 }
 
-fn config(told: &Told) -> Value {
+fn config(told: &ConfigStatus) -> Value {
     let last_error = told
         .last_error
         .as_ref()

@@ -23,7 +23,7 @@ use super::streams;
 use super::upgrade::Switched;
 use super::upload::{Inspector, Pace, Turn, Upload};
 use super::upstream::Server;
-use crate::external::Told;
+use crate::external::ExternalLimits;
 use crate::live::Live;
 use crate::telemetry::Metrics;
 use crate::telemetry::metrics::{ConnectionRefusal, UpstreamFailure};
@@ -35,7 +35,7 @@ pub(super) struct Forwarding<'a> {
     pub(super) host: Option<&'a str>,
     pub(super) hop: &'a Hop<'a>,
     /// What the limits service said about the caller besides numbers.
-    pub(super) told: Option<&'a Told>,
+    pub(super) told: Option<&'a ExternalLimits>,
 }
 
 impl Forwarding<'_> {

@@ -1,6 +1,6 @@
 //! One line per request, written by a thread of its own so that no request waits for a terminal, a pipe or a disk.
 
-mod line;
+mod line_format;
 mod writer;
 
 use std::io;
@@ -14,11 +14,11 @@ use sluicegate::http::RateLimitLine;
 use sluicegate_config::LogFormat;
 
 use super::metrics::Metrics;
-use writer::{Backlog, Writer};
+use writer::{LogBacklog, LogWriter};
 
 /// What is said about a request. Nothing in it is a secret.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry<'a> {
+pub struct AccessLogEntry<'a> {
     /// The id that was given to the request, here and to the server behind.
     pub request_id: &'a str,
     /// The trace that its span belongs to, if it was traced.
@@ -57,7 +57,7 @@ pub struct Entry<'a> {
 pub struct AccessLog {
     format: LogFormat,
     lines: SyncSender<Vec<u8>>,
-    backlog: Arc<Backlog>,
+    backlog: Arc<LogBacklog>,
     ended: Arc<Mutex<Receiver<()>>>,
     metrics: Arc<Metrics>,
 }
@@ -83,8 +83,8 @@ impl AccessLog {
     ) -> io::Result<Self> {
         let (lines, waiting) = mpsc::sync_channel(Self::LINES_MAX);
         let (end, ended) = mpsc::channel();
-        let backlog = Arc::new(Backlog::default());
-        let writer = Writer {
+        let backlog = Arc::new(LogBacklog::default());
+        let writer = LogWriter {
             lines: waiting,
             backlog: Arc::clone(&backlog),
             metrics: Arc::clone(&metrics),
@@ -108,14 +108,14 @@ impl AccessLog {
     }
 
     /// Adds a line about a request.
-    pub fn write(&self, entry: &Entry<'_>) {
+    pub fn write(&self, entry: &AccessLogEntry<'_>) {
         if !self.has_room() {
             return self.metrics.access_log_dropped(1);
         }
         let mut line = Vec::with_capacity(Self::LINE_BYTES);
         match self.format {
-            LogFormat::Json => line::json(&mut line, entry, SystemTime::now()),
-            LogFormat::Text => line::text(&mut line, entry, SystemTime::now()),
+            LogFormat::Json => line_format::json(&mut line, entry, SystemTime::now()),
+            LogFormat::Text => line_format::text(&mut line, entry, SystemTime::now()),
         }
         self.send(line);
     }
@@ -127,8 +127,8 @@ impl AccessLog {
         }
         let mut line = Vec::with_capacity(Self::LINE_BYTES);
         match self.format {
-            LogFormat::Json => line::rate_limit_json(&mut line, rejected, SystemTime::now()),
-            LogFormat::Text => line::rate_limit_text(&mut line, rejected),
+            LogFormat::Json => line_format::rate_limit_json(&mut line, rejected, SystemTime::now()),
+            LogFormat::Text => line_format::rate_limit_text(&mut line, rejected),
         }
         self.send(line);
     }

@@ -1,13 +1,13 @@
 //! Counts for Prometheus. Which series there are follows from the configuration, never from what callers send.
 
-mod classic;
+mod collectors;
 mod config;
 mod durations;
-mod elsewhere;
 mod exemplars;
+mod external;
 mod labels;
 mod limits;
-mod outside;
+mod prometheus_text;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,15 +19,15 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use sluicegate_core::Policy;
 
-use crate::auth::Reason;
+use crate::auth::AuthFailure;
 
+use collectors::ScrapeCollector;
 use config::ConfigSeries;
-use durations::Durations;
-use elsewhere::Elsewhere;
-use labels::{Counts, CountsBy};
+use durations::DurationHistogram;
+use labels::{LabelCounters, LabelPairCounters};
 use limits::LimitSeries;
 
-pub use elsewhere::Reading;
+pub use collectors::CollectedCounts;
 pub use labels::{
     ConnectionRefusal, DecisionAnswer, DecisionProtocol, Label, ReloadResult, RequestOutcome,
     UpstreamFailure,
@@ -38,17 +38,17 @@ pub use limits::LimitCounts;
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    requests: Counts<RequestOutcome>,
-    durations: Durations,
+    requests: LabelCounters<RequestOutcome>,
+    durations: DurationHistogram,
     limits: LimitSeries,
-    decisions: CountsBy<DecisionProtocol, DecisionAnswer>,
-    upstream_failures: Counts<UpstreamFailure>,
+    decisions: LabelPairCounters<DecisionProtocol, DecisionAnswer>,
+    upstream_failures: LabelCounters<UpstreamFailure>,
     connections: Gauge,
-    connections_refused: Counts<ConnectionRefusal>,
-    auth_refused: Counts<Reason>,
+    connections_refused: LabelCounters<ConnectionRefusal>,
+    auth_refused: LabelCounters<AuthFailure>,
     config: ConfigSeries,
     access_log_dropped: Counter,
-    elsewhere: Arc<Elsewhere>,
+    collector: Arc<ScrapeCollector>,
 }
 
 /// The time that requests took, without its unit.
@@ -61,12 +61,12 @@ impl Metrics {
     /// All series at zero.
     pub fn new() -> Arc<Self> {
         let mut registry = Registry::default();
-        let requests = Counts::new(
+        let requests = LabelCounters::new(
             "sluicegate_requests",
             "Requests by what became of them",
             &mut registry,
         );
-        let durations = Durations::default();
+        let durations = DurationHistogram::default();
         registry.register_with_unit(
             DURATION,
             "Time from the end of a request's header to the end of its answer",
@@ -74,12 +74,12 @@ impl Metrics {
             durations.clone(),
         );
         let limits = LimitSeries::new(&mut registry);
-        let decisions = CountsBy::new(
+        let decisions = LabelPairCounters::new(
             "sluicegate_decisions",
             "Questions to the decision service by answer",
             &mut registry,
         );
-        let upstream_failures = Counts::new(
+        let upstream_failures = LabelCounters::new(
             "sluicegate_upstream_errors",
             "Attempts at a server behind the proxy that failed",
             &mut registry,
@@ -90,12 +90,12 @@ impl Metrics {
             "Connections of clients that are open",
             connections.clone(),
         );
-        let connections_refused = Counts::new(
+        let connections_refused = LabelCounters::new(
             "sluicegate_connections_refused",
             "Connections of clients that we ended",
             &mut registry,
         );
-        let auth_refused = Counts::new(
+        let auth_refused = LabelCounters::new(
             "sluicegate_auth_refused",
             "Credentials that were not accepted",
             &mut registry,
@@ -112,8 +112,8 @@ impl Metrics {
             "The program",
             Info::new([("version", env!("CARGO_PKG_VERSION"))]),
         );
-        let elsewhere = Arc::<Elsewhere>::default();
-        registry.register_collector(Box::new(Arc::clone(&elsewhere)));
+        let collector = Arc::<ScrapeCollector>::default();
+        registry.register_collector(Box::new(Arc::clone(&collector)));
         Arc::new(Self {
             registry,
             requests,
@@ -126,7 +126,7 @@ impl Metrics {
             auth_refused,
             config,
             access_log_dropped,
-            elsewhere,
+            collector,
         })
     }
 
@@ -159,12 +159,12 @@ impl Metrics {
 
     /// Requests so far, in the order of their outcomes.
     pub(crate) fn requests_so_far(&self) -> Vec<u64> {
-        self.requests.so_far()
+        self.requests.totals()
     }
 
     /// Questions to the decision service so far, in the order of the answers.
     pub(crate) fn decisions_so_far(&self) -> Vec<u64> {
-        self.decisions.so_far()
+        self.decisions.totals()
     }
 
     /// An attempt at a server behind the proxy failed.
@@ -189,7 +189,7 @@ impl Metrics {
     }
 
     /// A credential was not accepted, or none was shown where one is required.
-    pub fn auth_refused(&self, reason: Reason) {
+    pub fn auth_refused(&self, reason: AuthFailure) {
         self.auth_refused.add(reason);
     }
 
@@ -214,8 +214,8 @@ impl Metrics {
     }
 
     /// Takes over what is counted elsewhere: it is asked for whenever metrics are. The last caller counts.
-    pub fn read_from(&self, source: impl Fn() -> Reading + Send + Sync + 'static) {
-        self.elsewhere.read_from(Box::new(source));
+    pub fn collect_from(&self, source: impl Fn() -> CollectedCounts + Send + Sync + 'static) {
+        self.collector.collect_from(Box::new(source));
     }
 
     /// Lines of the access log were lost.

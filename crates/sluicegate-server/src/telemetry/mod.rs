@@ -3,11 +3,13 @@
 pub mod access_log;
 pub mod metrics;
 mod process_log;
-mod stamp;
+mod timestamp;
 mod traces;
 
-pub use access_log::{AccessLog, Entry};
+pub use access_log::{AccessLog, AccessLogEntry};
 pub use metrics::Metrics;
-pub use process_log::{InitError, init_tracing};
-pub(crate) use stamp::rfc3339;
-pub(crate) use traces::{Asked, Facts, Span, TRACEPARENT, Traces, Way};
+pub use process_log::{LogInitError, init_tracing};
+pub(crate) use timestamp::rfc3339;
+pub(crate) use traces::{
+    DecisionSummary, DecisionTransport, RequestSummary, TRACEPARENT, TraceSpan, Traces,
+};

@@ -12,17 +12,17 @@ use crate::operator::AUDIT;
 
 /// Logs to standard error from now on. `filter` is what `SLUICEGATE_LOG` says: a level, or levels by module; without one,
 /// `info`. Colours are for terminals only. An error says what is wrong with the filter.
-pub fn init_tracing(format: LogFormat, filter: Option<&str>) -> Result<(), InitError> {
-    let filter = chosen(filter.unwrap_or("info"))?;
+pub fn init_tracing(format: LogFormat, filter: Option<&str>) -> Result<(), LogInitError> {
+    let filter = parse_filter(filter.unwrap_or("info"))?;
     let has_colours = io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none();
     let subscriber = subscriber(format, filter, has_colours, io::stderr);
-    tracing::subscriber::set_global_default(subscriber).map_err(|_| InitError::Twice)
+    tracing::subscriber::set_global_default(subscriber).map_err(|_| LogInitError::Twice)
 }
 
 /// Who changed what is told whatever else is not.
-fn chosen(filter: &str) -> Result<EnvFilter, InitError> {
+fn parse_filter(filter: &str) -> Result<EnvFilter, LogInitError> {
     let filter =
-        EnvFilter::try_new(filter).map_err(|error| InitError::Filter(error.to_string()))?;
+        EnvFilter::try_new(filter).map_err(|error| LogInitError::Filter(error.to_string()))?;
     let audit = format!("{AUDIT}=info")
         .parse()
         .expect("this is a directive");
@@ -32,14 +32,14 @@ fn chosen(filter: &str) -> Result<EnvFilter, InitError> {
 /// The log cannot be started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum InitError {
+pub enum LogInitError {
     /// The filter cannot be read.
     Filter(String),
     /// It runs already.
     Twice,
 }
 
-impl fmt::Display for InitError {
+impl fmt::Display for LogInitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Filter(error) => write!(f, "SLUICEGATE_LOG: {error}"),
@@ -48,7 +48,7 @@ impl fmt::Display for InitError {
     }
 }
 
-impl std::error::Error for InitError {}
+impl std::error::Error for LogInitError {}
 
 fn subscriber<W>(
     format: LogFormat,
@@ -62,7 +62,7 @@ where
     let fmt = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(has_colours);
-    let out = OneLine {
+    let out = OneLineOutput {
         out,
         keeps_colours: has_colours,
     };
@@ -73,12 +73,12 @@ where
 }
 
 /// Every event stays one line, whatever its values hold.
-struct OneLine<W> {
+struct OneLineOutput<W> {
     out: W,
     keeps_colours: bool,
 }
 
-impl<'a, W: MakeWriter<'a>> MakeWriter<'a> for OneLine<W> {
+impl<'a, W: MakeWriter<'a>> MakeWriter<'a> for OneLineOutput<W> {
     type Writer = OneLineWriter<W::Writer>;
 
     fn make_writer(&'a self) -> Self::Writer {
@@ -136,9 +136,9 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<u8>>>);
+    struct CapturedOutput(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Kept {
+    impl Write for CapturedOutput {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().write(bytes)
         }
@@ -149,11 +149,13 @@ mod tests {
     }
 
     fn logged(format: LogFormat, filter: &str, log: impl FnOnce()) -> String {
-        let kept = Kept::default();
-        let out = kept.clone();
-        let subscriber = subscriber(format, chosen(filter).unwrap(), false, move || out.clone());
+        let captured = CapturedOutput::default();
+        let out = captured.clone();
+        let subscriber = subscriber(format, parse_filter(filter).unwrap(), false, move || {
+            out.clone()
+        });
         tracing::subscriber::with_default(subscriber, log);
-        String::from_utf8(kept.0.lock().unwrap().clone()).unwrap()
+        String::from_utf8(captured.0.lock().unwrap().clone()).unwrap()
     }
 
     #[test]

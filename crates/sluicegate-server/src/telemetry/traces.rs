@@ -3,8 +3,8 @@
 //! Off unless configured, and then one request of many is traced. Whoever is traced by those before us stays in that trace; whether
 //! that alone is a reason to trace is for trusted peers to say.
 
-mod parent;
-mod told;
+mod attributes;
+mod traceparent;
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -26,10 +26,10 @@ use tokio::runtime::Handle;
 
 use crate::proxy::tls;
 use crate::request_id::RequestId;
-use parent::parse;
-use told::Told;
+use attributes::SpanAttributes;
+use traceparent::parse_traceparent;
 
-pub(crate) use told::{Asked, Facts, Way};
+pub(crate) use attributes::{DecisionSummary, DecisionTransport, RequestSummary};
 
 /// Where spans go.
 pub(crate) struct Traces {
@@ -40,7 +40,7 @@ pub(crate) struct Traces {
 
 /// A request or a question that is traced.
 #[derive(Debug)]
-pub(crate) struct Span {
+pub(crate) struct TraceSpan {
     context: SpanContext,
     parent: SpanId,
     started: SystemTime,
@@ -94,11 +94,11 @@ impl Traces {
         id: &RequestId,
         headers: &HeaderMap,
         peer_is_trusted: bool,
-    ) -> Option<Box<Span>> {
+    ) -> Option<Box<TraceSpan>> {
         let parent = headers
             .get(TRACEPARENT)
             .and_then(|value| value.to_str().ok())
-            .and_then(parse);
+            .and_then(parse_traceparent);
         let is_asked_for =
             peer_is_trusted && parent.as_ref().is_some_and(|parent| parent.is_sampled);
         let (high, low) = (number(&id.as_str()[..16]), number(&id.as_str()[16..]));
@@ -122,7 +122,7 @@ impl Traces {
             false,
             TraceState::default(),
         );
-        Some(Box::new(Span {
+        Some(Box::new(TraceSpan {
             context,
             parent,
             started: SystemTime::now(),
@@ -130,12 +130,12 @@ impl Traces {
     }
 
     /// What is traced is over.
-    pub(crate) fn end(&self, span: &Span, told: impl Into<Told>) {
-        let Told {
+    pub(crate) fn end(&self, span: &TraceSpan, attributes: impl Into<SpanAttributes>) {
+        let SpanAttributes {
             name,
             attributes,
             is_error,
-        } = told.into();
+        } = attributes.into();
         self.processor.on_end(SpanData {
             span_context: span.context.clone(),
             parent_span_id: span.parent,
@@ -165,7 +165,7 @@ impl Traces {
     }
 }
 
-impl Span {
+impl TraceSpan {
     pub(crate) fn trace_id(&self) -> String {
         self.context.trace_id().to_string()
     }
@@ -202,7 +202,7 @@ mod tests {
     use sluicegate_config::{ServiceAddress, Traces as Settings};
     use tokio::runtime::Runtime;
 
-    use super::parent::tests::PARENT;
+    use super::traceparent::tests::PARENT;
     use super::*;
 
     fn traces(runtime: &Runtime, one_in: u64) -> Traces {
@@ -250,10 +250,13 @@ mod tests {
         let traces = traces(&runtime, 1);
         let asking = HeaderMap::from_iter([(TRACEPARENT, HeaderValue::from_static(PARENT))]);
         let span = traces.begin(&RequestId::next(), &asking, false).unwrap();
-        let told = span.traceparent();
-        let told = parse(told.to_str().unwrap()).unwrap();
-        assert_eq!(told.trace_id, parse(PARENT).unwrap().trace_id);
-        assert_ne!(told.span_id, span.parent);
+        let attributes = span.traceparent();
+        let attributes = parse_traceparent(attributes.to_str().unwrap()).unwrap();
+        assert_eq!(
+            attributes.trace_id,
+            parse_traceparent(PARENT).unwrap().trace_id
+        );
+        assert_ne!(attributes.span_id, span.parent);
         let id = RequestId::next();
         let alone = traces.begin(&id, &HeaderMap::new(), false).unwrap();
         assert_eq!(

@@ -44,7 +44,7 @@ use super::door::{DoorTls, Protocol};
 use super::{Asking, Desk, SharedToken};
 use crate::access::Ruling;
 use crate::live::{Gate, Live};
-use crate::telemetry::Way;
+use crate::telemetry::DecisionTransport;
 use crate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
 
 /// The question, as a path.
@@ -197,7 +197,7 @@ async fn respond(
         let response = should_rate_limit(&desk, &asking, request).await;
         asking.end(
             &desk.gate,
-            Way::Grpc {
+            DecisionTransport::Grpc {
                 service: SERVICE,
                 method: METHOD,
             },

@@ -20,7 +20,7 @@ use super::{Problem, Reply};
 use crate::decisions::authorize::{self, Flavour};
 use crate::decisions::{About, Answer, Asking, Desk, GiveBackError, SharedToken, openapi};
 use crate::live::Live;
-use crate::telemetry::Way;
+use crate::telemetry::DecisionTransport;
 use crate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
 
 /// What is done at a path.
@@ -79,7 +79,7 @@ pub(super) async fn answer(desk: &Desk, peer: SocketAddr, request: Request<Incom
     };
     let asking = Asking::begin(&desk.gate, route.protocol(), &parts.headers, peer);
     let reply = answer_at(desk, &asking, (route, rest), peer, &parts, body).await;
-    let way = Way::Http {
+    let way = DecisionTransport::Http {
         method: parts.method.as_str(),
         route: path,
         status: reply.status().as_u16(),

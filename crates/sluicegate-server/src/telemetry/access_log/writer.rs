@@ -12,16 +12,16 @@ use crate::telemetry::metrics::Metrics;
 
 /// What waits to be written.
 #[derive(Debug, Default)]
-pub(super) struct Backlog {
+pub(super) struct LogBacklog {
     /// The memory of all lines that wait.
     pub(super) bytes: AtomicUsize,
     /// Whether the log ends with what is there.
     pub(super) closing: AtomicBool,
 }
 
-pub(super) struct Writer<W> {
+pub(super) struct LogWriter<W> {
     pub(super) lines: Receiver<Vec<u8>>,
-    pub(super) backlog: Arc<Backlog>,
+    pub(super) backlog: Arc<LogBacklog>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) out: W,
 }
@@ -34,10 +34,10 @@ const TICK: Duration = Duration::from_millis(10);
 /// Without a line for so long, the next one wakes the writer.
 const QUIET: Duration = Duration::from_secs(1);
 
-impl<W: Write> Writer<W> {
+impl<W: Write> LogWriter<W> {
     /// Until the log is closed or everybody has let go of it.
     pub(super) fn run(mut self) {
-        let mut batch = Batch::default();
+        let mut batch = LineBatch::default();
         let mut latest_line = Instant::now();
         loop {
             // Asked for first: what was logged before the log was closed is there now.
@@ -58,7 +58,7 @@ impl<W: Write> Writer<W> {
     }
 
     /// Takes what is there, as far as it fits. Whether nobody can add any more.
-    fn fetch(&mut self, batch: &mut Batch) -> bool {
+    fn fetch(&mut self, batch: &mut LineBatch) -> bool {
         while batch.text.len() < BATCH_BYTES {
             match self.lines.try_recv() {
                 Ok(line) => batch.add(&line),
@@ -69,7 +69,7 @@ impl<W: Write> Writer<W> {
         false
     }
 
-    fn write(&mut self, batch: &mut Batch) {
+    fn write(&mut self, batch: &mut LineBatch) {
         let written = self
             .out
             .write_all(&batch.text)
@@ -84,13 +84,13 @@ impl<W: Write> Writer<W> {
 
 /// Lines that are written together.
 #[derive(Default)]
-struct Batch {
+struct LineBatch {
     text: Vec<u8>,
     lines: u64,
     bytes: usize,
 }
 
-impl Batch {
+impl LineBatch {
     /// An empty line only wakes the writer.
     fn add(&mut self, line: &Vec<u8>) {
         self.text.extend_from_slice(line);

@@ -5,14 +5,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::labels::{Counts, ReloadResult};
+use super::labels::{LabelCounters, ReloadResult};
 
 /// The series of the configuration.
 #[derive(Debug)]
 pub(super) struct ConfigSeries {
     pub(super) version: Gauge,
     pub(super) hash: Gauge,
-    reloads: Counts<ReloadResult>,
+    reloads: LabelCounters<ReloadResult>,
     last_reload_successful: Gauge,
     last_reload: Gauge,
 }
@@ -44,7 +44,7 @@ impl ConfigSeries {
             Unit::Seconds,
             last_reload.clone(),
         );
-        let reloads = Counts::new(
+        let reloads = LabelCounters::new(
             "sluicegate_config_reloads",
             "Attempts to load the configuration again",
             registry,

@@ -12,10 +12,10 @@ use super::exemplars::Exemplars;
 
 /// How many requests took how long. Clones share their counts.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Durations(Arc<Counts>);
+pub(super) struct DurationHistogram(Arc<DurationBuckets>);
 
 #[derive(Debug, Default)]
-struct Counts {
+struct DurationBuckets {
     /// One for each bound, and one for what is longer.
     buckets: [AtomicU64; BOUNDS_US.len() + 1],
     /// In microseconds: 10,000 requests at a time fill it in 58 years.
@@ -29,7 +29,7 @@ const BOUNDS_US: [u64; 16] = [
     2_500_000, 5_000_000, 10_000_000, 60_000_000,
 ];
 
-impl Durations {
+impl DurationHistogram {
     /// A request took so long, and belonged to a trace if it was traced.
     pub(super) fn add(&self, took: Duration, trace_id: Option<String>) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
@@ -43,11 +43,11 @@ impl Durations {
 
     /// The text of a registry that has these under a name, with a trace beside each bucket that has one.
     pub(super) fn with_exemplars(&self, family: &str, text: String) -> String {
-        self.0.exemplars.beside(family, text)
+        self.0.exemplars.append_to(family, text)
     }
 }
 
-impl EncodeMetric for Durations {
+impl EncodeMetric for DurationHistogram {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
         let bounds = BOUNDS_US
             .iter()
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_duration_counts_in_its_bucket_and_in_all_above() {
-        let durations = Durations::default();
+        let durations = DurationHistogram::default();
         durations.add(Duration::from_micros(250), None);
         durations.add(Duration::from_micros(251), Some("7".to_owned()));
         durations.add(Duration::from_secs(61), None);
@@ -112,6 +112,6 @@ mod tests {
 
     #[test]
     fn no_duration_is_too_long() {
-        Durations::default().add(Duration::MAX, None);
+        DurationHistogram::default().add(Duration::MAX, None);
     }
 }

@@ -67,7 +67,7 @@ label! {
 
 label! {
     /// What a limit said.
-    LimitAnswer, "outcome":
+    LimitOutcome, "outcome":
     /// The units were taken.
     Allowed = "allowed",
     /// They were not, and the request was refused.
@@ -150,12 +150,12 @@ label! {
 }
 
 /// One counter per value of a label, all there from the start.
-pub(super) struct Counts<L> {
+pub(super) struct LabelCounters<L> {
     counters: Box<[Counter]>,
     label: PhantomData<fn(L)>,
 }
 
-impl<L: Label> Counts<L> {
+impl<L: Label> LabelCounters<L> {
     /// The series `name_total{label="value"}`.
     pub(super) fn new(name: &str, help: &str, registry: &mut Registry) -> Self {
         let family = Family::<[(&'static str, &'static str); 1], Counter>::default();
@@ -175,18 +175,18 @@ impl<L: Label> Counts<L> {
     }
 
     /// What was counted so far, in the order of the label's values.
-    pub(super) fn so_far(&self) -> Vec<u64> {
+    pub(super) fn totals(&self) -> Vec<u64> {
         self.counters.iter().map(Counter::get).collect()
     }
 }
 
 /// One counter per value of each of two labels, all there from the start.
-pub(super) struct CountsBy<One, Other> {
+pub(super) struct LabelPairCounters<One, Other> {
     rows: Box<[Box<[Counter]>]>,
     labels: PhantomData<fn(One, Other)>,
 }
 
-impl<One: Label, Other: Label> CountsBy<One, Other> {
+impl<One: Label, Other: Label> LabelPairCounters<One, Other> {
     /// The series `name_total{one="value",other="value"}`.
     pub(super) fn new(name: &str, help: &str, registry: &mut Registry) -> Self {
         let family = Family::<[(&'static str, &'static str); 2], Counter>::default();
@@ -206,7 +206,7 @@ impl<One: Label, Other: Label> CountsBy<One, Other> {
     }
 
     /// What was counted so far by the second label, whatever the first.
-    pub(super) fn so_far(&self) -> Vec<u64> {
+    pub(super) fn totals(&self) -> Vec<u64> {
         let sum = |place: usize| self.rows.iter().map(|row| row[place].get()).sum();
         (0..Other::ALL.len()).map(sum).collect()
     }
@@ -216,7 +216,7 @@ impl<One: Label, Other: Label> CountsBy<One, Other> {
     }
 }
 
-impl<One, Other> fmt::Debug for CountsBy<One, Other> {
+impl<One, Other> fmt::Debug for LabelPairCounters<One, Other> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list()
             .entries(self.rows.iter().flatten().map(Counter::get))
@@ -224,7 +224,7 @@ impl<One, Other> fmt::Debug for CountsBy<One, Other> {
     }
 }
 
-impl<L> fmt::Debug for Counts<L> {
+impl<L> fmt::Debug for LabelCounters<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list()
             .entries(self.counters.iter().map(Counter::get))
@@ -253,12 +253,12 @@ mod tests {
     #[test]
     fn values_have_their_own_places_and_names() {
         check::<RequestOutcome>();
-        check::<LimitAnswer>();
+        check::<LimitOutcome>();
         check::<UpstreamFailure>();
         check::<ConnectionRefusal>();
         check::<DecisionProtocol>();
         check::<DecisionAnswer>();
         check::<ReloadResult>();
-        check::<crate::auth::Reason>();
+        check::<crate::auth::AuthFailure>();
     }
 }

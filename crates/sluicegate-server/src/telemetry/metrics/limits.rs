@@ -10,18 +10,18 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 use sluicegate_core::{AdHoc, Decision, Mode, Policy};
 
-use super::labels::{Label, LimitAnswer};
+use super::labels::{Label, LimitOutcome};
 
 /// The series of every limit that was ever in a policy, up to a bound. Clones share them.
 #[derive(Clone)]
-pub(super) struct LimitSeries(Arc<Series>);
+pub(super) struct LimitSeries(Arc<SharedSeries>);
 
-struct Series {
+struct SharedSeries {
     family: Family<[(&'static str, Cow<'static, str>); 2], Counter>,
-    known: Mutex<HashMap<Box<str>, ByOutcome>>,
+    known: Mutex<HashMap<Box<str>, OutcomeCounters>>,
 }
 
-type ByOutcome = [Counter; LimitAnswer::ALL.len()];
+type OutcomeCounters = [Counter; LimitOutcome::ALL.len()];
 
 /// Limits with series of their own.
 const LIMITS_MAX: usize = 10_000;
@@ -36,7 +36,7 @@ impl LimitSeries {
             "Charges by limit and answer",
             family.clone(),
         );
-        Self(Arc::new(Series {
+        Self(Arc::new(SharedSeries {
             family,
             known: Mutex::default(),
         }))
@@ -54,7 +54,7 @@ impl LimitSeries {
         }
     }
 
-    fn counters(&self, limit: &str) -> ByOutcome {
+    fn counters(&self, limit: &str) -> OutcomeCounters {
         let mut known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(counters) = known.get(limit) {
             return counters.clone();
@@ -68,13 +68,13 @@ impl LimitSeries {
     }
 }
 
-impl Series {
-    fn make(&self, limit: &str) -> ByOutcome {
+impl SharedSeries {
+    fn make(&self, limit: &str) -> OutcomeCounters {
         std::array::from_fn(|place| {
-            let outcome = LimitAnswer::ALL[place];
+            let outcome = LimitOutcome::ALL[place];
             let labels = [
                 ("limit", limit.to_owned().into()),
-                (LimitAnswer::NAME, outcome.as_str().into()),
+                (LimitOutcome::NAME, outcome.as_str().into()),
             ];
             self.family.get_or_create_owned(&labels)
         })
@@ -90,9 +90,9 @@ impl fmt::Debug for LimitSeries {
 /// The counters of one policy's limits.
 #[derive(Debug)]
 pub struct LimitCounts {
-    by_index: Box<[(Box<str>, ByOutcome)]>,
+    by_index: Box<[(Box<str>, OutcomeCounters)]>,
     /// Of quotas that come with the request: no series before there is one.
-    ad_hoc: [OnceLock<ByOutcome>; AdHoc::ALL.len()],
+    ad_hoc: [OnceLock<OutcomeCounters>; AdHoc::ALL.len()],
     series: LimitSeries,
 }
 
@@ -110,11 +110,12 @@ pub struct LimitTotals {
 impl LimitCounts {
     /// What each limit of the policy has said so far, in order.
     pub fn totals(&self) -> impl Iterator<Item = LimitTotals> {
-        let count = |counters: &ByOutcome, answer: LimitAnswer| counters[answer.index()].get();
+        let count =
+            |counters: &OutcomeCounters, answer: LimitOutcome| counters[answer.index()].get();
         self.by_index.iter().map(move |(_, counters)| LimitTotals {
-            allowed: count(counters, LimitAnswer::Allowed),
-            denied: count(counters, LimitAnswer::Denied),
-            shadow_denied: count(counters, LimitAnswer::ShadowDenied),
+            allowed: count(counters, LimitOutcome::Allowed),
+            denied: count(counters, LimitOutcome::Denied),
+            shadow_denied: count(counters, LimitOutcome::ShadowDenied),
         })
     }
 
@@ -122,9 +123,9 @@ impl LimitCounts {
     pub fn count(&self, decision: &Decision) {
         for (limit, charged) in decision.outcomes() {
             let outcome = match (charged.outcome.is_allowed(), limit.mode) {
-                (true, _) => LimitAnswer::Allowed,
-                (false, Mode::Enforce) => LimitAnswer::Denied,
-                (false, Mode::Shadow) => LimitAnswer::ShadowDenied,
+                (true, _) => LimitOutcome::Allowed,
+                (false, Mode::Enforce) => LimitOutcome::Denied,
+                (false, Mode::Shadow) => LimitOutcome::ShadowDenied,
             };
             match self.by_index.get(charged.limit_index) {
                 Some((name, counters)) if **name == *limit.name => counters[outcome.index()].inc(),
@@ -167,9 +168,9 @@ mod tests {
     fn a_limit_that_is_gone_keeps_its_series_and_counts_go_on_when_it_is_back() {
         let mut registry = Registry::default();
         let series = LimitSeries::new(&mut registry);
-        series.counts_for(&policy(&["a", "b"])).by_index[0].1[LimitAnswer::Denied.index()].inc();
+        series.counts_for(&policy(&["a", "b"])).by_index[0].1[LimitOutcome::Denied.index()].inc();
         series.counts_for(&policy(&["b"]));
-        series.counts_for(&policy(&["b", "a"])).by_index[1].1[LimitAnswer::Denied.index()].inc();
+        series.counts_for(&policy(&["b", "a"])).by_index[1].1[LimitOutcome::Denied.index()].inc();
         let written = encoded(&registry);
         assert!(
             written
@@ -189,7 +190,7 @@ mod tests {
         for place in 0..LIMITS_MAX + 50 {
             series.counters(&format!("limit-{place}"))[0].inc();
         }
-        let expected = (LIMITS_MAX + 1) * LimitAnswer::ALL.len();
+        let expected = (LIMITS_MAX + 1) * LimitOutcome::ALL.len();
         assert_eq!(
             encoded(&registry)
                 .matches("sluicegate_limit_decisions_total{")

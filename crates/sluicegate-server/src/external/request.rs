@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use sluicegate_config::HeaderFilter;
 
-use super::Question;
+use super::LimitsLookup;
 
 /// What the service is asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Asked {
+pub(super) struct LimitsRequest {
     /// Told in a header: the service may know several limits.
     #[serde(skip)]
     pub(super) limit: String,
@@ -22,10 +22,10 @@ pub(super) struct Asked {
 /// The header, and the metadata of gRPC, that names the limit.
 pub(super) const LIMIT_HEADER: &str = "x-sluicegate-limit";
 
-impl Asked {
-    pub(super) fn of(question: &Question<'_>, filter: &HeaderFilter) -> Self {
+impl LimitsRequest {
+    pub(super) fn of(lookup: &LimitsLookup<'_>, filter: &HeaderFilter) -> Self {
         let mut headers: BTreeMap<String, String> = BTreeMap::new();
-        for (name, value) in question.headers {
+        for (name, value) in lookup.headers {
             // What is no text cannot be told as text.
             let Ok(value) = std::str::from_utf8(value.as_bytes()) else {
                 continue;
@@ -35,18 +35,18 @@ impl Asked {
             }
             headers
                 .entry(name.as_str().to_owned())
-                .and_modify(|known| {
-                    known.push_str(", ");
-                    known.push_str(value);
+                .and_modify(|resolved| {
+                    resolved.push_str(", ");
+                    resolved.push_str(value);
                 })
                 .or_insert_with(|| value.to_owned());
         }
         Self {
-            limit: question.limit.to_owned(),
-            key: question.key.to_owned(),
+            limit: lookup.limit.to_owned(),
+            key: lookup.key.to_owned(),
             headers,
-            method: question.method.to_owned(),
-            path: question.path.to_owned(),
+            method: lookup.method.to_owned(),
+            path: lookup.path.to_owned(),
         }
     }
 }
@@ -67,16 +67,16 @@ mod tests {
         list.iter().map(pair).collect()
     }
 
-    fn told(list: &[(&'static str, &[u8])], filter: &HeaderFilter) -> Vec<String> {
+    fn limits(list: &[(&'static str, &[u8])], filter: &HeaderFilter) -> Vec<String> {
         let headers = headers(list);
-        let question = Question {
+        let lookup = LimitsLookup {
             limit: "l",
             key: "k",
             method: "GET",
             path: "/",
             headers: &headers,
         };
-        Asked::of(&question, filter)
+        LimitsRequest::of(&lookup, filter)
             .headers
             .into_iter()
             .map(|(name, value)| format!("{name}={value}"))
@@ -91,9 +91,9 @@ mod tests {
             .map(|name| (*name, &b"hunter2"[..]))
             .chain([("x-plan", &b"gold"[..])])
             .collect();
-        assert_eq!(told(&request, &HeaderFilter::default()), ["x-plan=gold"]);
+        assert_eq!(limits(&request, &HeaderFilter::default()), ["x-plan=gold"]);
         let only = HeaderFilter::Only(vec!["authorization".to_owned()]);
-        assert_eq!(told(&request, &only), ["authorization=hunter2"]);
+        assert_eq!(limits(&request, &only), ["authorization=hunter2"]);
     }
 
     #[test]
@@ -104,6 +104,9 @@ mod tests {
             ("a", b"2"),
             ("c", "ä".as_bytes()),
         ];
-        assert_eq!(told(&request, &HeaderFilter::default()), ["a=1, 2", "c=ä"]);
+        assert_eq!(
+            limits(&request, &HeaderFilter::default()),
+            ["a=1, 2", "c=ä"]
+        );
     }
 }

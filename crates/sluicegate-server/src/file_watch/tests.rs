@@ -5,30 +5,30 @@ use std::sync::OnceLock;
 use super::*;
 
 /// Waits for the system's word alone.
-const TOLD: Patience = Patience {
+const NOTIFIED: WatchTimings = WatchTimings {
     debounce: Duration::from_millis(50),
     poll: Duration::from_secs(3_600),
-    ..Patience::USUAL
+    ..WatchTimings::DEFAULT
 };
 /// Hears nothing and looks.
-const LOOKING: Patience = Patience {
+const POLLING: WatchTimings = WatchTimings {
     poll: Duration::from_millis(20),
-    is_told: false,
-    ..Patience::USUAL
+    uses_notifications: false,
+    ..WatchTimings::DEFAULT
 };
 /// Nothing here takes that long unless it never comes.
 const LONG: Duration = Duration::from_secs(20);
 
 /// A directory, a watcher of `a` in it, and its calls.
-struct Scene {
+struct WatchedDir {
     directory: tempfile::TempDir,
     changes: Receiver<String>,
-    watcher: Watcher,
+    watcher: FileWatcher,
 }
 
-impl Scene {
+impl WatchedDir {
     /// Each call tells what the file holds.
-    fn new(patience: Patience, file: &str, prepare: impl FnOnce(&Path)) -> Self {
+    fn new(timings: WatchTimings, file: &str, prepare: impl FnOnce(&Path)) -> Self {
         let directory = tempfile::tempdir().unwrap();
         prepare(directory.path());
         let path = directory.path().join(file);
@@ -38,7 +38,7 @@ impl Scene {
             tell.send(fs::read_to_string(&read).unwrap_or_default())
                 .unwrap()
         };
-        let watcher = Watcher::start_with(patience, vec![path], on_change).unwrap();
+        let watcher = FileWatcher::start_with(timings, vec![path], on_change).unwrap();
         Self {
             directory,
             changes,
@@ -68,22 +68,22 @@ fn one(directory: &Path) {
 
 #[test]
 fn a_file_that_is_written_is_a_change() {
-    for patience in [TOLD, LOOKING] {
-        let scene = Scene::new(patience, "a", one);
-        fs::write(scene.path("a"), "two").unwrap();
-        scene.expect("two");
-        fs::write(scene.path("a"), "three").unwrap();
-        scene.expect("three");
+    for timings in [NOTIFIED, POLLING] {
+        let dir = WatchedDir::new(timings, "a", one);
+        fs::write(dir.path("a"), "two").unwrap();
+        dir.expect("two");
+        fs::write(dir.path("a"), "three").unwrap();
+        dir.expect("three");
     }
 }
 
 #[test]
 fn a_file_that_is_renamed_over_is_a_change_each_time() {
-    let scene = Scene::new(TOLD, "a", one);
+    let dir = WatchedDir::new(NOTIFIED, "a", one);
     for content in ["two", "three", "four"] {
-        fs::write(scene.path("new"), content).unwrap();
-        fs::rename(scene.path("new"), scene.path("a")).unwrap();
-        scene.expect(content);
+        fs::write(dir.path("new"), content).unwrap();
+        fs::rename(dir.path("new"), dir.path("a")).unwrap();
+        dir.expect(content);
     }
 }
 
@@ -97,15 +97,15 @@ fn a_link_that_kubernetes_swaps_is_a_change_each_time() {
         symlink(version, directory.join("..data_tmp")).unwrap();
         fs::rename(directory.join("..data_tmp"), directory.join("..data")).unwrap();
     };
-    for patience in [TOLD, LOOKING] {
-        let scene = Scene::new(patience, "a", |directory| {
+    for timings in [NOTIFIED, POLLING] {
+        let dir = WatchedDir::new(timings, "a", |directory| {
             mount(directory, "..1");
             symlink("..data/a", directory.join("a")).unwrap();
         });
         for (version, before) in [("..2", "..1"), ("..3", "..2")] {
-            mount(scene.directory.path(), version);
-            fs::remove_dir_all(scene.path(before)).unwrap();
-            scene.expect(version);
+            mount(dir.directory.path(), version);
+            fs::remove_dir_all(dir.path(before)).unwrap();
+            dir.expect(version);
         }
     }
 }
@@ -113,47 +113,47 @@ fn a_link_that_kubernetes_swaps_is_a_change_each_time() {
 #[cfg(unix)]
 #[test]
 fn the_target_of_a_link_into_another_directory_is_watched() {
-    let scene = Scene::new(TOLD, "etc/a", |directory| {
+    let dir = WatchedDir::new(NOTIFIED, "etc/a", |directory| {
         fs::create_dir(directory.join("etc")).unwrap();
         fs::create_dir(directory.join("elsewhere")).unwrap();
         one(&directory.join("elsewhere"));
         std::os::unix::fs::symlink("../elsewhere/a", directory.join("etc/a")).unwrap();
     });
-    fs::write(scene.path("elsewhere/a"), "two").unwrap();
-    scene.expect("two");
+    fs::write(dir.path("elsewhere/a"), "two").unwrap();
+    dir.expect("two");
 }
 
 #[test]
 fn a_file_that_is_deleted_and_made_again_is_a_change_only_if_it_differs() {
-    let scene = Scene::new(TOLD, "a", one);
-    fs::remove_file(scene.path("a")).unwrap();
-    fs::write(scene.path("a"), "one").unwrap();
-    fs::remove_file(scene.path("a")).unwrap();
-    fs::write(scene.path("a"), "two").unwrap();
-    scene.expect("two");
+    let dir = WatchedDir::new(NOTIFIED, "a", one);
+    fs::remove_file(dir.path("a")).unwrap();
+    fs::write(dir.path("a"), "one").unwrap();
+    fs::remove_file(dir.path("a")).unwrap();
+    fs::write(dir.path("a"), "two").unwrap();
+    dir.expect("two");
 }
 
 #[test]
 fn a_directory_that_appears_later_is_waited_for() {
-    let scene = Scene::new(TOLD, "etc/sluicegate/a", |_| {});
-    fs::create_dir_all(scene.path("etc/sluicegate")).unwrap();
-    one(&scene.path("etc/sluicegate"));
-    scene.expect("one");
-    fs::write(scene.path("etc/sluicegate/a"), "two").unwrap();
-    scene.expect("two");
+    let dir = WatchedDir::new(NOTIFIED, "etc/sluicegate/a", |_| {});
+    fs::create_dir_all(dir.path("etc/sluicegate")).unwrap();
+    one(&dir.path("etc/sluicegate"));
+    dir.expect("one");
+    fs::write(dir.path("etc/sluicegate/a"), "two").unwrap();
+    dir.expect("two");
 }
 
 #[test]
 fn a_directory_that_is_replaced_is_watched_again() {
-    let scene = Scene::new(TOLD, "etc/a", |directory| {
+    let dir = WatchedDir::new(NOTIFIED, "etc/a", |directory| {
         fs::create_dir(directory.join("etc")).unwrap();
         one(&directory.join("etc"));
     });
     for content in ["two", "three"] {
-        fs::remove_dir_all(scene.path("etc")).unwrap();
-        fs::create_dir(scene.path("etc")).unwrap();
-        fs::write(scene.path("etc/a"), content).unwrap();
-        scene.expect(content);
+        fs::remove_dir_all(dir.path("etc")).unwrap();
+        fs::create_dir(dir.path("etc")).unwrap();
+        fs::write(dir.path("etc/a"), content).unwrap();
+        dir.expect(content);
     }
 }
 
@@ -163,7 +163,7 @@ fn other_files_are_watched_when_told_so_even_by_the_call_itself() {
     let [a, b] = ["a", "b"].map(|name| directory.path().join(name));
     fs::write(&a, "one").unwrap();
     fs::write(&b, "one").unwrap();
-    let watcher = Arc::new(OnceLock::<Watcher>::new());
+    let watcher = Arc::new(OnceLock::<FileWatcher>::new());
     let (tell, changes) = mpsc::channel();
     let (own, files) = (Arc::downgrade(&watcher), vec![a.clone(), b.clone()]);
     let on_change = move || {
@@ -173,7 +173,7 @@ fn other_files_are_watched_when_told_so_even_by_the_call_itself() {
         tell.send(()).unwrap();
     };
     watcher
-        .set(Watcher::start_with(TOLD, vec![a.clone()], on_change).unwrap())
+        .set(FileWatcher::start_with(NOTIFIED, vec![a.clone()], on_change).unwrap())
         .unwrap();
     fs::write(&a, "two").unwrap();
     changes.recv_timeout(LONG).unwrap();
@@ -189,32 +189,32 @@ fn other_files_are_watched_when_told_so_even_by_the_call_itself() {
 
 #[test]
 fn changes_in_a_row_are_looked_at_before_they_end() {
-    let patience = Patience {
+    let timings = WatchTimings {
         debounce: Duration::from_secs(3_600),
         debounce_max: Duration::from_millis(50),
         poll: Duration::from_secs(3_600),
-        is_told: true,
+        uses_notifications: true,
     };
-    let scene = Scene::new(patience, "a", one);
-    fs::write(scene.path("a"), "two").unwrap();
-    scene.expect("two");
+    let dir = WatchedDir::new(timings, "a", one);
+    fs::write(dir.path("a"), "two").unwrap();
+    dir.expect("two");
 }
 
 #[test]
 fn a_watcher_that_is_dropped_ends_at_once() {
-    let scene = Scene::new(
-        Patience {
+    let dir = WatchedDir::new(
+        WatchTimings {
             poll: Duration::from_secs(3_600),
-            ..LOOKING
+            ..POLLING
         },
         "a",
         one,
     );
     let started = Instant::now();
-    drop(scene.watcher);
+    drop(dir.watcher);
     assert!(started.elapsed() < LONG);
     assert_eq!(
-        scene.changes.recv_timeout(LONG),
+        dir.changes.recv_timeout(LONG),
         Err(RecvTimeoutError::Disconnected),
         "the call is gone with its thread"
     );

@@ -21,9 +21,9 @@ use crate::proxy::tls;
 
 /// Dials one service, whatever the URL of a request says.
 #[derive(Clone)]
-pub(super) struct Connector(Arc<Place>);
+pub(super) struct ServiceConnector(Arc<ServiceEndpoint>);
 
-struct Place {
+struct ServiceEndpoint {
     host: String,
     port: u16,
     tls: Option<(TlsConnector, ServerName<'static>)>,
@@ -31,31 +31,35 @@ struct Place {
 }
 
 /// A connection, with or without TLS.
-pub(super) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(super) trait ServiceStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> ServiceStream for T {}
 
-impl Connection for Box<dyn Io> {
+impl Connection for Box<dyn ServiceStream> {
     fn connected(&self) -> Connected {
         Connected::new()
     }
 }
 
-impl Connector {
+impl ServiceConnector {
     /// Reads certificates; nothing is dialled.
     pub(super) fn new(
-        at: &ServiceAddress,
+        address: &ServiceAddress,
         http: UpstreamHttp,
         timeout: Duration,
     ) -> Result<Self, String> {
-        let tls = if at.tls {
-            Some(tls::to_upstream(&at.host, http, at.ca_file.as_deref())?)
+        let tls = if address.tls {
+            Some(tls::to_upstream(
+                &address.host,
+                http,
+                address.ca_file.as_deref(),
+            )?)
         } else {
             None
         };
-        Ok(Self(Arc::new(Place {
-            host: at.host.clone(),
-            port: at.port,
+        Ok(Self(Arc::new(ServiceEndpoint {
+            host: address.host.clone(),
+            port: address.port,
             tls,
             timeout,
         })))
@@ -77,8 +81,8 @@ impl Connector {
         builder.build(self)
     }
 
-    async fn dial(self) -> io::Result<TokioIo<Box<dyn Io>>> {
-        let Place {
+    async fn dial(self) -> io::Result<TokioIo<Box<dyn ServiceStream>>> {
+        let ServiceEndpoint {
             host,
             port,
             tls,
@@ -87,7 +91,7 @@ impl Connector {
         let connecting = async {
             let stream = TcpStream::connect((host.as_str(), *port)).await?;
             stream.set_nodelay(true)?;
-            let stream: Box<dyn Io> = match tls {
+            let stream: Box<dyn ServiceStream> = match tls {
                 None => Box::new(stream),
                 Some((connector, name)) => Box::new(connector.connect(name.clone(), stream).await?),
             };
@@ -99,8 +103,8 @@ impl Connector {
     }
 }
 
-impl Service<Uri> for Connector {
-    type Response = TokioIo<Box<dyn Io>>;
+impl Service<Uri> for ServiceConnector {
+    type Response = TokioIo<Box<dyn ServiceStream>>;
     type Error = io::Error;
     type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
 
@@ -114,10 +118,10 @@ impl Service<Uri> for Connector {
 }
 
 /// `http://host:port` or `https://host:port`.
-pub(super) fn origin(at: &ServiceAddress) -> String {
-    let scheme = if at.tls { "https" } else { "http" };
-    match at.host.contains(':') {
-        true => format!("{scheme}://[{}]:{}", at.host, at.port),
-        false => format!("{scheme}://{}:{}", at.host, at.port),
+pub(super) fn origin(address: &ServiceAddress) -> String {
+    let scheme = if address.tls { "https" } else { "http" };
+    match address.host.contains(':') {
+        true => format!("{scheme}://[{}]:{}", address.host, address.port),
+        false => format!("{scheme}://{}:{}", address.host, address.port),
     }
 }

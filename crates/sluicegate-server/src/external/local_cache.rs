@@ -7,27 +7,27 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::told::{Known, Told};
+use super::limits::{ExternalLimits, ResolvedLimits};
 
 /// A bounded number of answers, by the hash of limit and key.
 #[derive(Debug)]
-pub(super) struct Front {
-    shards: Vec<Shard>,
+pub(super) struct LocalCache {
+    shards: Vec<CacheShard>,
 }
 
 /// By hash, which needs no other.
-type Entries = HashMap<u64, Entry, BuildHasherDefault<Itself>>;
+type CacheEntries = HashMap<u64, CacheEntry, BuildHasherDefault<PassThroughHasher>>;
 
 /// On a line of the cache of its own: one busy caller does not slow down others.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Shard(Mutex<Entries>);
+struct CacheShard(Mutex<CacheEntries>);
 
 /// The hash of a hash.
 #[derive(Default)]
-struct Itself(u64);
+struct PassThroughHasher(u64);
 
-impl Hasher for Itself {
+impl Hasher for PassThroughHasher {
     fn write(&mut self, bytes: &[u8]) {
         self.0 = bytes
             .iter()
@@ -44,11 +44,11 @@ impl Hasher for Itself {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct CacheEntry {
     /// What the hash is of: another caller with the same one is not told.
     limit: Box<str>,
     key: Box<str>,
-    known: Known,
+    resolved: ResolvedLimits,
     fresh_until: Instant,
     /// From here on, who comes first has it renewed; `None` when somebody has, or nobody should.
     renew_from: Option<Instant>,
@@ -58,7 +58,7 @@ struct Entry {
 
 /// A caller of a limit.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Caller<'a> {
+pub(super) struct CallerKey<'a> {
     pub(super) hash: u64,
     pub(super) limit: &'a str,
     pub(super) key: &'a str,
@@ -77,94 +77,104 @@ pub(super) enum Renewal {
 
 /// What was found.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Found {
-    pub(super) known: Known,
+pub(super) struct CacheHit {
+    pub(super) resolved: ResolvedLimits,
     /// Set once for each answer, for whoever is to renew it.
     pub(super) renew: Option<Renewal>,
 }
 
 /// How long an answer is remembered.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Spans {
+pub(super) struct CacheTtl {
     pub(super) fresh: Duration,
     pub(super) stale: Duration,
 }
 
-impl Front {
+impl LocalCache {
     const SHARDS: usize = 64;
     /// Some 3 MB with the longest tenant keys.
     pub(super) const ENTRIES_MAX: usize = 10_240;
 
     pub(super) fn new() -> Self {
         Self {
-            shards: (0..Self::SHARDS).map(|_| Shard::default()).collect(),
+            shards: (0..Self::SHARDS).map(|_| CacheShard::default()).collect(),
         }
     }
 
     /// The answer, if it is fresh.
-    pub(super) fn look(&self, caller: Caller<'_>, now: Instant) -> Option<Found> {
+    pub(super) fn get(&self, caller: CallerKey<'_>, now: Instant) -> Option<CacheHit> {
         let mut shard = self.shard(caller.hash);
         let entry = shard
             .get_mut(&caller.hash)
-            .filter(|entry| entry.is_of(caller) && now < entry.fresh_until)?;
+            .filter(|entry| entry.belongs_to(caller) && now < entry.fresh_until)?;
         let renew = entry
             .renew_from
             .take_if(|from| *from <= now)
             .map(|_| entry.renewal);
-        Some(Found {
-            known: entry.known.clone(),
+        Some(CacheHit {
+            resolved: entry.resolved.clone(),
             renew,
         })
     }
 
     /// The answer, fresh or not, as one of a while ago.
-    pub(super) fn stale(&self, caller: Caller<'_>, now: Instant) -> Option<Arc<Told>> {
+    pub(super) fn get_stale(
+        &self,
+        caller: CallerKey<'_>,
+        now: Instant,
+    ) -> Option<Arc<ExternalLimits>> {
         let shard = self.shard(caller.hash);
         let entry = shard
             .get(&caller.hash)
-            .filter(|entry| entry.is_of(caller) && now < entry.stale_until)?;
-        match &entry.known {
-            Known::Told(told) => Some(Arc::new(told.stale())),
-            Known::Static => None,
+            .filter(|entry| entry.belongs_to(caller) && now < entry.stale_until)?;
+        match &entry.resolved {
+            ResolvedLimits::External(limits) => Some(Arc::new(limits.as_stale())),
+            ResolvedLimits::Configured => None,
         }
     }
 
     /// Remembers an answer. It is renewed in the last tenth of its time.
-    pub(super) fn keep(
+    pub(super) fn insert(
         &self,
-        caller: Caller<'_>,
-        told: Arc<Told>,
-        spans: Spans,
+        caller: CallerKey<'_>,
+        limits: Arc<ExternalLimits>,
+        ttl: CacheTtl,
         renewal: Renewal,
         now: Instant,
     ) {
-        self.put(caller, now, || Entry {
+        self.insert_entry(caller, now, || CacheEntry {
             limit: caller.limit.into(),
             key: caller.key.into(),
-            known: Known::Told(told),
-            fresh_until: now + spans.fresh,
-            renew_from: (renewal != Renewal::None).then(|| now + spans.fresh - spans.fresh / 10),
-            stale_until: now + spans.fresh + spans.stale,
+            resolved: ResolvedLimits::External(limits),
+            fresh_until: now + ttl.fresh,
+            renew_from: (renewal != Renewal::None).then(|| now + ttl.fresh - ttl.fresh / 10),
+            stale_until: now + ttl.fresh + ttl.stale,
             renewal,
         });
     }
 
     /// Remembers what stands in for an answer until somebody may ask again. A copy for later stays as it is.
-    pub(super) fn hold(&self, caller: Caller<'_>, known: &Known, until: Instant, now: Instant) {
+    pub(super) fn insert_placeholder(
+        &self,
+        caller: CallerKey<'_>,
+        resolved: &ResolvedLimits,
+        until: Instant,
+        now: Instant,
+    ) {
         let mut shard = self.shard(caller.hash);
         if let Some(entry) = shard
             .get_mut(&caller.hash)
-            .filter(|entry| entry.is_of(caller) && now < entry.stale_until)
-            && let Known::Told(_) = known
+            .filter(|entry| entry.belongs_to(caller) && now < entry.stale_until)
+            && let ResolvedLimits::External(_) = resolved
         {
-            (entry.known, entry.fresh_until, entry.renew_from) = (known.clone(), until, None);
+            (entry.resolved, entry.fresh_until, entry.renew_from) = (resolved.clone(), until, None);
             return;
         }
         drop(shard);
-        self.put(caller, now, || Entry {
+        self.insert_entry(caller, now, || CacheEntry {
             limit: caller.limit.into(),
             key: caller.key.into(),
-            known: known.clone(),
+            resolved: resolved.clone(),
             fresh_until: until,
             renew_from: None,
             stale_until: until,
@@ -173,17 +183,22 @@ impl Front {
     }
 
     /// Forgets an answer that is not to be kept.
-    pub(super) fn forget(&self, caller: Caller<'_>) {
+    pub(super) fn remove_caller(&self, caller: CallerKey<'_>) {
         let mut shard = self.shard(caller.hash);
         if shard
             .get(&caller.hash)
-            .is_some_and(|entry| entry.is_of(caller))
+            .is_some_and(|entry| entry.belongs_to(caller))
         {
             shard.remove(&caller.hash);
         }
     }
 
-    fn put(&self, caller: Caller<'_>, now: Instant, entry: impl FnOnce() -> Entry) {
+    fn insert_entry(
+        &self,
+        caller: CallerKey<'_>,
+        now: Instant,
+        entry: impl FnOnce() -> CacheEntry,
+    ) {
         let mut shard = self.shard(caller.hash);
         if shard.len() >= Self::ENTRIES_MAX / Self::SHARDS && !shard.contains_key(&caller.hash) {
             shard.retain(|_, entry| now < entry.stale_until);
@@ -202,11 +217,11 @@ impl Front {
     pub(super) fn len(&self) -> usize {
         self.shards
             .iter()
-            .map(|Shard(shard)| shard.lock().expect("no holder of this lock panics").len())
+            .map(|CacheShard(shard)| shard.lock().expect("no holder of this lock panics").len())
             .sum()
     }
 
-    fn shard(&self, hash: u64) -> MutexGuard<'_, Entries> {
+    fn shard(&self, hash: u64) -> MutexGuard<'_, CacheEntries> {
         // Other bits than those the map goes by.
         self.shards[(hash >> 32) as usize % Self::SHARDS]
             .0
@@ -215,8 +230,8 @@ impl Front {
     }
 }
 
-impl Entry {
-    fn is_of(&self, caller: Caller<'_>) -> bool {
+impl CacheEntry {
+    fn belongs_to(&self, caller: CallerKey<'_>) -> bool {
         *self.limit == *caller.limit && *self.key == *caller.key
     }
 }
@@ -227,23 +242,23 @@ mod tests {
 
     use super::*;
 
-    const SPANS: Spans = Spans {
+    const TTL: CacheTtl = CacheTtl {
         fresh: Duration::from_secs(10),
         stale: Duration::from_secs(5),
     };
 
-    fn caller(hash: u64, key: &str) -> Caller<'_> {
-        Caller {
+    fn caller(hash: u64, key: &str) -> CallerKey<'_> {
+        CallerKey {
             hash,
             limit: "tenant",
             key,
         }
     }
 
-    fn told() -> Arc<Told> {
+    fn limits() -> Arc<ExternalLimits> {
         let request_timeout = Some(Nanos::SECOND);
         let (quota, tenant, on_failure, failure_status, backend) = (None, None, None, None, None);
-        Arc::new(Told {
+        Arc::new(ExternalLimits {
             quota,
             tenant,
             on_failure,
@@ -260,32 +275,32 @@ mod tests {
 
     #[test]
     fn an_answer_is_fresh_then_stale_then_gone() {
-        let (front, start, a) = (Front::new(), Instant::now(), caller(1, "a"));
-        front.keep(a, told(), SPANS, Renewal::None, start);
+        let (local_cache, start, a) = (LocalCache::new(), Instant::now(), caller(1, "a"));
+        local_cache.insert(a, limits(), TTL, Renewal::None, start);
         assert_eq!(
-            front.look(a, at(start, 9_999)).unwrap().known,
-            Known::Told(told())
+            local_cache.get(a, at(start, 9_999)).unwrap().resolved,
+            ResolvedLimits::External(limits())
         );
-        assert_eq!(front.look(a, at(start, 10_000)), None);
+        assert_eq!(local_cache.get(a, at(start, 10_000)), None);
         assert!(
-            front
-                .stale(a, at(start, 14_999))
-                .is_some_and(|told| told.is_stale)
+            local_cache
+                .get_stale(a, at(start, 14_999))
+                .is_some_and(|limits| limits.is_stale)
         );
-        assert_eq!(front.stale(a, at(start, 15_000)), None);
+        assert_eq!(local_cache.get_stale(a, at(start, 15_000)), None);
     }
 
     #[test]
     fn one_who_comes_in_the_last_tenth_is_asked_to_renew() {
-        let (front, start, a) = (Front::new(), Instant::now(), caller(1, "a"));
-        front.keep(a, told(), SPANS, Renewal::FromService, start);
-        assert_eq!(front.look(a, at(start, 8_999)).unwrap().renew, None);
+        let (local_cache, start, a) = (LocalCache::new(), Instant::now(), caller(1, "a"));
+        local_cache.insert(a, limits(), TTL, Renewal::FromService, start);
+        assert_eq!(local_cache.get(a, at(start, 8_999)).unwrap().renew, None);
         assert_eq!(
-            front.look(a, at(start, 9_000)).unwrap().renew,
+            local_cache.get(a, at(start, 9_000)).unwrap().renew,
             Some(Renewal::FromService)
         );
         assert_eq!(
-            front.look(a, at(start, 9_000)).unwrap().renew,
+            local_cache.get(a, at(start, 9_000)).unwrap().renew,
             None,
             "only one"
         );
@@ -293,57 +308,57 @@ mod tests {
 
     #[test]
     fn a_caller_with_the_same_hash_is_another() {
-        let (front, start) = (Front::new(), Instant::now());
-        front.keep(caller(1, "a"), told(), SPANS, Renewal::None, start);
-        let other_limit = Caller {
+        let (local_cache, start) = (LocalCache::new(), Instant::now());
+        local_cache.insert(caller(1, "a"), limits(), TTL, Renewal::None, start);
+        let other_limit = CallerKey {
             limit: "other",
             ..caller(1, "a")
         };
-        assert_eq!(front.look(caller(1, "b"), start), None);
-        assert_eq!(front.look(other_limit, start), None);
-        assert_eq!(front.stale(other_limit, start), None);
-        front.forget(other_limit);
-        assert!(front.look(caller(1, "a"), start).is_some());
+        assert_eq!(local_cache.get(caller(1, "b"), start), None);
+        assert_eq!(local_cache.get(other_limit, start), None);
+        assert_eq!(local_cache.get_stale(other_limit, start), None);
+        local_cache.remove_caller(other_limit);
+        assert!(local_cache.get(caller(1, "a"), start).is_some());
     }
 
     #[test]
     fn what_stands_in_is_held_without_losing_the_copy_for_later() {
-        let (front, start, a) = (Front::new(), Instant::now(), caller(1, "a"));
-        front.keep(a, told(), SPANS, Renewal::FromService, start);
-        let stale = Known::Told(front.stale(a, at(start, 10_000)).unwrap());
-        front.hold(a, &stale, at(start, 11_000), at(start, 10_000));
+        let (local_cache, start, a) = (LocalCache::new(), Instant::now(), caller(1, "a"));
+        local_cache.insert(a, limits(), TTL, Renewal::FromService, start);
+        let stale = ResolvedLimits::External(local_cache.get_stale(a, at(start, 10_000)).unwrap());
+        local_cache.insert_placeholder(a, &stale, at(start, 11_000), at(start, 10_000));
         assert_eq!(
-            front.look(a, at(start, 10_500)),
-            Some(Found {
-                known: stale,
+            local_cache.get(a, at(start, 10_500)),
+            Some(CacheHit {
+                resolved: stale,
                 renew: None
             })
         );
-        assert_eq!(front.look(a, at(start, 11_000)), None);
-        assert!(front.stale(a, at(start, 14_000)).is_some());
+        assert_eq!(local_cache.get(a, at(start, 11_000)), None);
+        assert!(local_cache.get_stale(a, at(start, 14_000)).is_some());
         let b = caller(2, "b");
-        front.hold(b, &Known::Static, at(start, 1_000), start);
+        local_cache.insert_placeholder(b, &ResolvedLimits::Configured, at(start, 1_000), start);
         assert_eq!(
-            front.look(b, start),
-            Some(Found {
-                known: Known::Static,
+            local_cache.get(b, start),
+            Some(CacheHit {
+                resolved: ResolvedLimits::Configured,
                 renew: None
             })
         );
-        assert_eq!(front.stale(b, start), None);
+        assert_eq!(local_cache.get_stale(b, start), None);
     }
 
     #[test]
     fn there_is_room_for_so_many_and_no_more() {
-        let (front, start) = (Front::new(), Instant::now());
+        let (local_cache, start) = (LocalCache::new(), Instant::now());
         for number in 0..100_000_u64 {
             let hash = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            front.keep(caller(hash, "a"), told(), SPANS, Renewal::None, start);
+            local_cache.insert(caller(hash, "a"), limits(), TTL, Renewal::None, start);
             assert!(
-                front.look(caller(hash, "a"), start).is_some(),
+                local_cache.get(caller(hash, "a"), start).is_some(),
                 "the newest is there"
             );
         }
-        assert_eq!(front.len(), Front::ENTRIES_MAX);
+        assert_eq!(local_cache.len(), LocalCache::ENTRIES_MAX);
     }
 }

@@ -10,53 +10,58 @@ use sluicegate::StoreError;
 use sluicegate_core::Nanos;
 use tokio::time::Instant;
 
-use super::answer::Answer;
-use super::ask::Asked;
 use super::error::CallError;
-use super::lifetime::Lifetime;
+use super::lifetime::CacheLifetime;
+use super::reply::ServiceReply;
+use super::request::LimitsRequest;
 
-pub(super) type Answering =
-    Pin<Box<dyn Future<Output = Result<(Answer, Lifetime), CallError>> + Send>>;
+pub(super) type ReplyFuture =
+    Pin<Box<dyn Future<Output = Result<(ServiceReply, CacheLifetime), CallError>> + Send>>;
 
 /// What is answered to which call, from 0.
-type Behaviour = dyn Fn(usize, &Asked) -> Answering + Send + Sync;
+type ReplyFn = dyn Fn(usize, &LimitsRequest) -> ReplyFuture + Send + Sync;
 
 /// Answers as a test says, and counts who asks.
 #[derive(Clone)]
-pub(super) struct PretendedService(Arc<Pretence>);
+pub(super) struct FakeService(Arc<FakeServiceState>);
 
-struct Pretence {
-    answer: Box<Behaviour>,
+struct FakeServiceState {
+    reply: Box<ReplyFn>,
     calls: AtomicUsize,
     under_way: AtomicUsize,
     most_under_way: AtomicUsize,
 }
 
-impl PretendedService {
+impl FakeService {
     /// `answer` is told which call it is, from 0.
-    pub(super) fn new(answer: impl Fn(usize, &Asked) -> Answering + Send + Sync + 'static) -> Self {
-        let answer = Box::new(answer);
+    pub(super) fn new(
+        reply: impl Fn(usize, &LimitsRequest) -> ReplyFuture + Send + Sync + 'static,
+    ) -> Self {
+        let reply = Box::new(reply);
         let (calls, under_way, most_under_way) = Default::default();
-        Self(Arc::new(Pretence {
-            answer,
+        Self(Arc::new(FakeServiceState {
+            reply,
             calls,
             under_way,
             most_under_way,
         }))
     }
 
-    pub(super) async fn ask(&self, asked: &Asked) -> Result<(Answer, Lifetime), CallError> {
-        struct Leaving<'a>(&'a AtomicUsize);
-        impl Drop for Leaving<'_> {
+    pub(super) async fn ask(
+        &self,
+        request: &LimitsRequest,
+    ) -> Result<(ServiceReply, CacheLifetime), CallError> {
+        struct ActiveCallGuard<'a>(&'a AtomicUsize);
+        impl Drop for ActiveCallGuard<'_> {
             fn drop(&mut self) {
                 self.0.fetch_sub(1, SeqCst);
             }
         }
         let number = self.0.calls.fetch_add(1, SeqCst);
         let now_under_way = self.0.under_way.fetch_add(1, SeqCst) + 1;
-        let _leaving = Leaving(&self.0.under_way);
+        let _leaving = ActiveCallGuard(&self.0.under_way);
         self.0.most_under_way.fetch_max(now_under_way, SeqCst);
-        (self.0.answer)(number, asked).await
+        (self.0.reply)(number, request).await
     }
 
     /// How often it was asked.
@@ -72,15 +77,15 @@ impl PretendedService {
 
 /// Values until their time is over, or nothing at all.
 #[derive(Clone, Default)]
-pub(super) struct PretendedRedis(Arc<Mutex<Values>>);
+pub(super) struct FakeRedis(Arc<Mutex<FakeRedisValues>>);
 
 #[derive(Default)]
-struct Values {
+struct FakeRedisValues {
     kept: HashMap<String, (Vec<u8>, Instant)>,
     is_away: bool,
 }
 
-impl PretendedRedis {
+impl FakeRedis {
     /// Whether it holds nothing, old or new.
     pub(super) fn is_empty(&self) -> bool {
         self.0.lock().unwrap().kept.is_empty()

@@ -15,20 +15,20 @@ use sluicegate_config::{Jwt, JwtAlgorithm};
 use sluicegate_core::Principal;
 
 use super::claims::ClaimRules;
-use super::jwks::{KeySet, NoKey};
-use super::refusal::Reason;
-use super::signature::algorithm_named;
-use super::{header_name, only_line};
+use super::jwks::{KeyChoiceError, KeySet};
+use super::signature::algorithm_by_name;
+use super::unauthorized::AuthFailure;
+use super::{header_name, single_value};
 
 /// Which tokens are accepted.
-pub(super) struct Tokens {
+pub(super) struct TokenVerifier {
     header: HeaderName,
     algorithms: Vec<JwtAlgorithm>,
     keys: KeySet,
     rules: ClaimRules,
 }
 
-impl Tokens {
+impl TokenVerifier {
     /// Longer tokens are refused before they are looked at.
     const TOKEN_BYTES_MAX: usize = 8192;
 
@@ -69,14 +69,14 @@ impl Tokens {
         &self,
         headers: &HeaderMap,
         now: SystemTime,
-    ) -> Result<Option<Arc<Principal>>, Reason> {
-        let Some(line) = only_line(headers, &self.header)? else {
+    ) -> Result<Option<Arc<Principal>>, AuthFailure> {
+        let Some(line) = single_value(headers, &self.header)? else {
             return Ok(None);
         };
         let line = str::from_utf8(line)
             .ok()
             .filter(|line| line.is_ascii())
-            .ok_or(Reason::Malformed)?;
+            .ok_or(AuthFailure::Malformed)?;
         let token = match line.split_once(' ') {
             None => line,
             Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => {
@@ -84,55 +84,57 @@ impl Tokens {
             }
             // `Basic` and the like are for somebody behind us.
             Some(_) if self.header == AUTHORIZATION => return Ok(None),
-            Some(_) => return Err(Reason::Malformed),
+            Some(_) => return Err(AuthFailure::Malformed),
         };
-        self.subject_of(token, now)
+        self.principal_of(token, now)
             .map(|principal| Some(Arc::new(principal)))
     }
 
-    fn subject_of(&self, token: &str, now: SystemTime) -> Result<Principal, Reason> {
+    fn principal_of(&self, token: &str, now: SystemTime) -> Result<Principal, AuthFailure> {
         if token.len() > Self::TOKEN_BYTES_MAX {
-            return Err(Reason::Malformed);
+            return Err(AuthFailure::Malformed);
         }
-        let (message, signature) = token.rsplit_once('.').ok_or(Reason::Malformed)?;
-        let (header, claims) = message.split_once('.').ok_or(Reason::Malformed)?;
-        let header: Header = json(header)?;
+        let (message, signature) = token.rsplit_once('.').ok_or(AuthFailure::Malformed)?;
+        let (header, claims) = message.split_once('.').ok_or(AuthFailure::Malformed)?;
+        let header: JoseHeader = decode_json(header)?;
         if header.crit.is_some() {
             // It asks for extensions to be understood, and we know none.
-            return Err(Reason::Malformed);
+            return Err(AuthFailure::Malformed);
         }
-        let algorithm = algorithm_named(&header.alg).ok_or(Reason::Algorithm)?;
+        let algorithm = algorithm_by_name(&header.alg).ok_or(AuthFailure::Algorithm)?;
         if !self.algorithms.contains(&algorithm) {
-            return Err(Reason::Algorithm);
+            return Err(AuthFailure::Algorithm);
         }
         let key =
             self.keys
                 .choose(header.kid.as_deref(), algorithm)
                 .map_err(|no_key| match no_key {
-                    NoKey::NotNamed => Reason::KeyId,
-                    NoKey::DoesNotFit => Reason::Algorithm,
+                    KeyChoiceError::UnknownId => AuthFailure::KeyId,
+                    KeyChoiceError::WrongAlgorithm => AuthFailure::Algorithm,
                 })?;
-        let signature = decoded(signature)?;
-        if !key.has_signed(algorithm, message.as_bytes(), &signature) {
-            return Err(Reason::BadSignature);
+        let signature = decode_base64url(signature)?;
+        if !key.verifies(algorithm, message.as_bytes(), &signature) {
+            return Err(AuthFailure::BadSignature);
         }
-        self.rules.principal(&json(claims)?, now)
+        self.rules.principal(&decode_json(claims)?, now)
     }
 }
 
 /// What the head of a token says, as far as we listen: where it says its key is to be found, for one, is not asked.
 #[derive(Deserialize)]
-struct Header {
+struct JoseHeader {
     alg: String,
     kid: Option<String>,
     crit: Option<IgnoredAny>,
 }
 
 /// JSON in base64url. Nesting beyond 128 levels is refused by the parser.
-fn json<T: DeserializeOwned>(part: &str) -> Result<T, Reason> {
-    serde_json::from_slice(&decoded(part)?).map_err(|_| Reason::Malformed)
+fn decode_json<T: DeserializeOwned>(part: &str) -> Result<T, AuthFailure> {
+    serde_json::from_slice(&decode_base64url(part)?).map_err(|_| AuthFailure::Malformed)
 }
 
-fn decoded(part: &str) -> Result<Vec<u8>, Reason> {
-    URL_SAFE_NO_PAD.decode(part).map_err(|_| Reason::Malformed)
+fn decode_base64url(part: &str) -> Result<Vec<u8>, AuthFailure> {
+    URL_SAFE_NO_PAD
+        .decode(part)
+        .map_err(|_| AuthFailure::Malformed)
 }

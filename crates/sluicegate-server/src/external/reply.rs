@@ -4,13 +4,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sluicegate_core::{FailurePolicy, FailureStatus, Nanos, Quota, parse_duration};
 
-use super::backend::{BackendHttp, BackendPolicy, Refused};
-use super::told::Told;
+use super::backend::{BackendHttp, BackendPolicy, BackendRefusal};
+use super::limits::ExternalLimits;
 
 /// The numbers and words of an answer, with what is not there left at its default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Answer {
+pub(super) struct ServiceReply {
     pub(super) average: i64,
     pub(super) burst: i64,
     pub(super) period: String,
@@ -31,22 +31,22 @@ pub(super) struct Answer {
 
 /// An answer that was understood, and what of it was left out.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Understood {
-    pub(super) told: Told,
+pub(super) struct CheckedReply {
+    pub(super) limits: ExternalLimits,
     pub(super) has_invalid_tenant: bool,
-    pub(super) refused_backend: Option<Refused>,
+    pub(super) backend_refusal: Option<BackendRefusal>,
 }
 
 /// Whether an answer without `average` is one: in the JSON of protocol buffers, a zero is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Zeroes {
+pub(super) enum ZeroFields {
     Written,
-    LeftOut,
+    Omitted,
 }
 
-impl Answer {
+impl ServiceReply {
     /// Reads JSON; the error says what is wrong.
-    pub(super) fn from_json(text: &[u8], zeroes: Zeroes) -> Result<Self, &'static str> {
+    pub(super) fn from_json(text: &[u8], zeroes: ZeroFields) -> Result<Self, &'static str> {
         // Nested more than 128 deep, it is refused here.
         let value: Value = serde_json::from_slice(text).map_err(|_| "it is no JSON")?;
         let Value::Object(fields) = &value else {
@@ -55,8 +55,8 @@ impl Answer {
         if has_controls(&value) {
             return Err("it holds control characters");
         }
-        let fields = Fields(fields);
-        if zeroes == Zeroes::Written && !fields.has("average") {
+        let fields = JsonFields(fields);
+        if zeroes == ZeroFields::Written && !fields.has("average") {
             return Err("average is missing");
         }
         Ok(Self {
@@ -87,7 +87,7 @@ impl Answer {
     }
 
     /// What it means; the error says what is wrong.
-    pub(super) fn understood(&self, backends: &BackendPolicy) -> Result<Understood, &'static str> {
+    pub(super) fn check(&self, backends: &BackendPolicy) -> Result<CheckedReply, &'static str> {
         let texts = [
             &self.period,
             &self.tenant_key,
@@ -103,7 +103,7 @@ impl Answer {
         let tenant = Some(&self.tenant_key)
             .filter(|key| is_tenant_key(key))
             .cloned();
-        let (backend, refused_backend) = match self.backend_url.as_str() {
+        let (backend, backend_refusal) = match self.backend_url.as_str() {
             "" => (None, None),
             url => match backends.parse(url) {
                 Ok(backend) => (Some(backend), None),
@@ -112,7 +112,7 @@ impl Answer {
         };
         let http = backend_http(self.backend_protocol)?;
         let failure_status = self.failure_status()?;
-        let told = Told {
+        let limits = ExternalLimits {
             quota: self.quota()?,
             on_failure: self.on_failure(failure_status)?,
             failure_status,
@@ -121,11 +121,11 @@ impl Answer {
             is_stale: false,
             tenant,
         };
-        let has_invalid_tenant = told.tenant.is_none() && !self.tenant_key.is_empty();
-        Ok(Understood {
-            told,
+        let has_invalid_tenant = limits.tenant.is_none() && !self.tenant_key.is_empty();
+        Ok(CheckedReply {
+            limits,
             has_invalid_tenant,
-            refused_backend,
+            backend_refusal,
         })
     }
 
@@ -184,9 +184,9 @@ impl Answer {
 }
 
 /// The fields of an object, by either of the two spellings that protocol buffers have in JSON.
-struct Fields<'a>(&'a Map<String, Value>);
+struct JsonFields<'a>(&'a Map<String, Value>);
 
-impl<'a> Fields<'a> {
+impl<'a> JsonFields<'a> {
     fn get(&self, name: &str) -> Option<&'a Value> {
         let found = self.0.get(name).or_else(|| self.0.get(&camel(name)));
         found.filter(|value| !value.is_null())

@@ -94,7 +94,7 @@ pub(super) fn encode(counts: &ExternalCounts, encoder: &mut DescriptorEncoder<'_
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Metrics, Reading};
+    use super::super::{CollectedCounts, Metrics};
     use super::*;
 
     #[test]
@@ -109,9 +109,9 @@ mod tests {
             refused_backends: 5,
             ..Default::default()
         };
-        metrics.read_from(move || Reading {
+        metrics.collect_from(move || CollectedCounts {
             external: Some(counts),
-            ..Reading::default()
+            ..CollectedCounts::default()
         });
         let text = metrics.encode();
         let expected = [

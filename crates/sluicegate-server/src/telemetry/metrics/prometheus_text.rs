@@ -16,15 +16,15 @@ impl Metrics {
     /// All series in the format that a reader asks for, and its content type. OpenMetrics, unless only plain text is named.
     pub fn encode_for(&self, headers: &HeaderMap) -> (&'static str, String) {
         let text = self.encode();
-        if wants_classic(headers) {
-            (CONTENT_TYPE, in_classic(&text))
+        if wants_prometheus_text(headers) {
+            (CONTENT_TYPE, to_prometheus_text(&text))
         } else {
             (Self::CONTENT_TYPE, text)
         }
     }
 }
 
-fn wants_classic(headers: &HeaderMap) -> bool {
+fn wants_prometheus_text(headers: &HeaderMap) -> bool {
     let names = |wanted: &str| {
         let mut values = headers
             .get_all(ACCEPT)
@@ -36,12 +36,12 @@ fn wants_classic(headers: &HeaderMap) -> bool {
 }
 
 /// The same series in the older format.
-fn in_classic(open_metrics: &str) -> String {
+fn to_prometheus_text(open_metrics: &str) -> String {
     let types: HashMap<&str, &str> = open_metrics
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '))
         .collect();
-    let mut classic = String::with_capacity(open_metrics.len());
+    let mut prometheus = String::with_capacity(open_metrics.len());
     for line in open_metrics.lines() {
         let about = line
             .strip_prefix("# HELP ")
@@ -52,17 +52,17 @@ fn in_classic(open_metrics: &str) -> String {
                 let kind = types.get(family).copied().unwrap_or_default();
                 let word = &line[..7];
                 let rest = if word == "# TYPE " {
-                    kind_in_classic(kind)
+                    prometheus_type(kind)
                 } else {
                     rest
                 };
-                classic.extend([word, family, suffix(kind), " ", rest, "\n"]);
+                prometheus.extend([word, family, suffix(kind), " ", rest, "\n"]);
             }
             None if line.starts_with('#') => {}
-            None => classic.extend([without_exemplar(line), "\n"]),
+            None => prometheus.extend([without_exemplar(line), "\n"]),
         }
     }
-    classic
+    prometheus
 }
 
 /// What a family of this kind lacks in its name.
@@ -74,7 +74,7 @@ fn suffix(kind: &str) -> &'static str {
     }
 }
 
-fn kind_in_classic(kind: &str) -> &str {
+fn prometheus_type(kind: &str) -> &str {
     match kind {
         "info" | "stateset" => "gauge",
         "unknown" => "untyped",
@@ -119,7 +119,7 @@ c_info{version=\"1\"} 1
 d 4
 # EOF
 ";
-        let classic = "\
+        let prometheus = "\
 # HELP a_total What \\\"a\\\" is.
 # TYPE a_total counter
 a_total{x=\"1 # {\\\"} 2\"} 3
@@ -133,7 +133,7 @@ c_info{version=\"1\"} 1
 # TYPE d gauge
 d 4
 ";
-        assert_eq!(in_classic(open_metrics), classic);
+        assert_eq!(to_prometheus_text(open_metrics), prometheus);
     }
 
     #[test]

@@ -7,8 +7,8 @@ use super::*;
 
 const NOW: Duration = Duration::from_millis(1_794_802_220_007);
 
-fn entry() -> Entry<'static> {
-    Entry {
+fn entry() -> AccessLogEntry<'static> {
+    AccessLogEntry {
         request_id: "0af7651916cd43dd",
         trace_id: None,
         client_ip: Some("203.0.113.7".parse().unwrap()),
@@ -26,13 +26,13 @@ fn entry() -> Entry<'static> {
     }
 }
 
-fn as_json(entry: &Entry<'_>) -> String {
+fn as_json(entry: &AccessLogEntry<'_>) -> String {
     let mut line = Vec::new();
     json(&mut line, entry, UNIX_EPOCH + NOW);
     String::from_utf8(line).unwrap()
 }
 
-fn as_text(entry: &Entry<'_>) -> String {
+fn as_text(entry: &AccessLogEntry<'_>) -> String {
     let mut line = Vec::new();
     text(&mut line, entry, UNIX_EPOCH + NOW);
     String::from_utf8(line).unwrap()
@@ -79,7 +79,7 @@ fn a_line_is_the_documented_one() {
 
 #[test]
 fn a_traced_request_names_its_trace() {
-    let traced = Entry {
+    let traced = AccessLogEntry {
         trace_id: Some("4bf92f3577b34da6a3ce929d0e0e4736"),
         ..entry()
     };
@@ -102,7 +102,7 @@ fn addresses_are_written_as_everywhere() {
     ] {
         let client_ip = address.parse().unwrap();
         let peer = SocketAddr::new(client_ip, 65535);
-        let line: Value = serde_json::from_str(&as_json(&Entry {
+        let line: Value = serde_json::from_str(&as_json(&AccessLogEntry {
             client_ip: Some(client_ip),
             peer,
             ..entry()
@@ -117,7 +117,7 @@ fn addresses_are_written_as_everywhere() {
 fn no_value_breaks_a_json_line_or_changes_in_it() {
     for value in nasty() {
         let host = Some(value.as_str());
-        let line = as_json(&Entry {
+        let line = as_json(&AccessLogEntry {
             host,
             path: &value,
             principal: host,
@@ -147,7 +147,7 @@ fn no_value_breaks_a_json_line_or_changes_in_it() {
 fn no_value_breaks_a_text_line_or_its_fields() {
     for value in nasty() {
         let host = Some(value.as_str());
-        let line = as_text(&Entry {
+        let line = as_text(&AccessLogEntry {
             host,
             path: &value,
             principal: host,
@@ -175,7 +175,7 @@ fn no_value_breaks_a_text_line_or_its_fields() {
 #[test]
 fn long_values_are_cut_between_letters() {
     let long = "é".repeat(40_000);
-    let entry = Entry {
+    let entry = AccessLogEntry {
         path: &long,
         host: Some(&long),
         principal: Some(&long),

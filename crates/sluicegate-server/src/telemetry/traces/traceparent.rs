@@ -4,14 +4,14 @@ use opentelemetry::trace::{SpanId, TraceId};
 
 /// What a `traceparent` says.
 #[derive(Debug, PartialEq)]
-pub(super) struct Parent {
+pub(super) struct TraceParent {
     pub(super) trace_id: TraceId,
     pub(super) span_id: SpanId,
     pub(super) is_sampled: bool,
 }
 
 /// Version 00 as it is written, and of later versions what they must still begin with; `None` for anything else.
-pub(super) fn parse(text: &str) -> Option<Parent> {
+pub(super) fn parse_traceparent(text: &str) -> Option<TraceParent> {
     let mut parts = text.trim().split('-');
     let (version, trace_id, span_id, flags) =
         (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
@@ -32,7 +32,7 @@ pub(super) fn parse(text: &str) -> Option<Parent> {
     let span_id = SpanId::from_hex(span_id)
         .ok()
         .filter(|id| *id != SpanId::INVALID)?;
-    Some(Parent {
+    Some(TraceParent {
         trace_id,
         span_id,
         is_sampled: u8::from_str_radix(flags, 16).ok()? & 1 == 1,
@@ -48,17 +48,22 @@ pub(super) mod tests {
 
     #[test]
     fn parents_are_read_as_they_are_written_and_nothing_else() {
-        let parent = parse(PARENT).unwrap();
+        let parent = parse_traceparent(PARENT).unwrap();
         assert_eq!(
             parent.trace_id.to_string(),
             "0af7651916cd43dd8448eb211c80319c"
         );
-        assert!(parent.is_sampled && !parse(&PARENT.replace("-01", "-00")).unwrap().is_sampled);
         assert!(
-            parse(&PARENT.replace("00-0", "cc-0")).is_some(),
+            parent.is_sampled
+                && !parse_traceparent(&PARENT.replace("-01", "-00"))
+                    .unwrap()
+                    .is_sampled
+        );
+        assert!(
+            parse_traceparent(&PARENT.replace("00-0", "cc-0")).is_some(),
             "a later version"
         );
-        assert!(parse(&format!("{}-what", PARENT.replace("00-0", "cc-0"))).is_some());
+        assert!(parse_traceparent(&format!("{}-what", PARENT.replace("00-0", "cc-0"))).is_some());
         for wrong in [
             "",
             "00",
@@ -71,7 +76,7 @@ pub(super) mod tests {
             "00-0af7651916cd43dd8448eb211c80319-b7ad6b7169203331-01",
             "00-0af7651916cd43dd8448eb211c80319c-b7ad6b716920333é-01",
         ] {
-            assert_eq!(parse(wrong), None, "{wrong}");
+            assert_eq!(parse_traceparent(wrong), None, "{wrong}");
         }
     }
 }

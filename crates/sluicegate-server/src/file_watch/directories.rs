@@ -9,22 +9,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use notify::event::{AccessKind, AccessMode, EventKind, ModifyKind};
 use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher as _};
 
-use super::content::Place;
-use super::trail::Trail;
+use super::content::FileId;
+use super::path_walk::PathWalk;
 
 /// The directories in which something may happen to the watched files.
 #[derive(Default)]
-pub(super) struct Directories {
+pub(super) struct DirectoryWatch {
     /// `None` when the system does not tell.
     watcher: Option<RecommendedWatcher>,
     /// Which directory was watched under which name: another one may have taken its place.
-    watched: BTreeMap<PathBuf, Place>,
-    interest: Arc<Mutex<Interest>>,
+    watched: BTreeMap<PathBuf, FileId>,
+    entries_of_interest: Arc<Mutex<WatchedEntries>>,
 }
 
 /// What the system's news are compared with.
 #[derive(Default)]
-struct Interest {
+struct WatchedEntries {
     /// The entries that lead to a file, and the directories themselves.
     entries: BTreeSet<PathBuf>,
     /// Of these, what was removed or renamed. A new directory of the same name is another one even if it is in the same
@@ -35,16 +35,16 @@ struct Interest {
 /// Nobody makes directories faster than that, or else the slow look finds them.
 const ROUNDS_MAX: usize = 16;
 
-impl Directories {
+impl DirectoryWatch {
     /// From now on calls `on_touch` when something happens on the way to a file. If the system cannot tell, nothing is told.
     pub(super) fn listen(&mut self, on_touch: impl Fn() + Send + 'static) {
-        let interest = Arc::clone(&self.interest);
+        let entries_of_interest = Arc::clone(&self.entries_of_interest);
         let handle = move |event: notify::Result<Event>| {
             let is_ours = match &event {
-                Ok(event) => interest
+                Ok(event) => entries_of_interest
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
-                    .hears(event),
+                    .concerns(event),
                 // Something was missed.
                 Err(_) => true,
             };
@@ -64,40 +64,43 @@ impl Directories {
     /// going the way again, until nothing is new.
     pub(super) fn watch<'a>(&mut self, files: impl Iterator<Item = &'a Path> + Clone) {
         for _ in 0..ROUNDS_MAX {
-            if !self.watches_more(files.clone()) {
+            if !self.watch_once(files.clone()) {
                 return;
             }
         }
     }
 
     /// Goes the way to each file once. Whether there is a directory that was not watched before.
-    fn watches_more<'a>(&mut self, files: impl Iterator<Item = &'a Path>) -> bool {
+    fn watch_once<'a>(&mut self, files: impl Iterator<Item = &'a Path>) -> bool {
         let Some(watcher) = &mut self.watcher else {
             return false;
         };
-        let mut trail = Trail::default();
-        files.for_each(|file| trail.add(file));
-        let wanted: BTreeMap<PathBuf, Place> = trail
+        let mut walk = PathWalk::default();
+        files.for_each(|file| walk.add(file));
+        let wanted: BTreeMap<PathBuf, FileId> = walk
             .directories()
             .into_iter()
-            .filter_map(|path| Some((path.to_owned(), place_of(path)?)))
+            .filter_map(|path| Some((path.to_owned(), id_of(path)?)))
             .collect();
 
-        let mut entries = trail.0;
+        let mut entries = walk.0;
         entries.extend(wanted.keys().cloned());
-        let mut interest = self.interest.lock().unwrap_or_else(PoisonError::into_inner);
-        let Interest { lost, .. } = std::mem::replace(
-            &mut *interest,
-            Interest {
+        let mut entries_of_interest = self
+            .entries_of_interest
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let WatchedEntries { lost, .. } = std::mem::replace(
+            &mut *entries_of_interest,
+            WatchedEntries {
                 entries,
                 lost: BTreeSet::new(),
             },
         );
         // The system's news are handled under this lock, and watching waits for them.
-        drop(interest);
+        drop(entries_of_interest);
 
-        self.watched.retain(|path, place| {
-            let stays = wanted.get(path) == Some(place) && !lost.contains(path);
+        self.watched.retain(|path, id| {
+            let stays = wanted.get(path) == Some(id) && !lost.contains(path);
             if !stays {
                 // One that is gone is not watched any more.
                 let _ = watcher.unwatch(path);
@@ -105,18 +108,18 @@ impl Directories {
             stays
         });
         let known = self.watched.len();
-        for (path, place) in wanted {
-            if !self.watched.contains_key(&path) && is_watched_now(watcher, &path) {
-                self.watched.insert(path, place);
+        for (path, id) in wanted {
+            if !self.watched.contains_key(&path) && try_watch(watcher, &path) {
+                self.watched.insert(path, id);
             }
         }
         self.watched.len() > known
     }
 }
 
-impl Interest {
+impl WatchedEntries {
     /// Whether the event may have to do with a watched file.
-    fn hears(&mut self, event: &Event) -> bool {
+    fn concerns(&mut self, event: &Event) -> bool {
         if !is_change(event) {
             return false;
         }
@@ -136,7 +139,7 @@ impl Interest {
     }
 }
 
-fn is_watched_now(watcher: &mut RecommendedWatcher, directory: &Path) -> bool {
+fn try_watch(watcher: &mut RecommendedWatcher, directory: &Path) -> bool {
     let result = watcher.watch(directory, RecursiveMode::NonRecursive);
     if let Err(error) = &result {
         tracing::debug!(directory = %directory.display(), %error, "a directory cannot be watched");
@@ -144,11 +147,11 @@ fn is_watched_now(watcher: &mut RecommendedWatcher, directory: &Path) -> bool {
     result.is_ok()
 }
 
-fn place_of(directory: &Path) -> Option<Place> {
+fn id_of(directory: &Path) -> Option<FileId> {
     fs::metadata(directory)
         .ok()
         .filter(fs::Metadata::is_dir)
-        .map(|metadata| Place::of(&metadata))
+        .map(|metadata| FileId::of(&metadata))
 }
 
 /// Reading is no change. Without this, our own look would be the reason for the next one.
@@ -160,7 +163,7 @@ fn is_change(event: &Event) -> bool {
     }
 }
 
-impl fmt::Debug for Directories {
+impl fmt::Debug for DirectoryWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.watched.keys()).finish()
     }
@@ -176,8 +179,8 @@ mod tests {
         Event::new(kind).add_path(path.into())
     }
 
-    fn interest() -> Interest {
-        Interest {
+    fn entries_of_interest() -> WatchedEntries {
+        WatchedEntries {
             entries: BTreeSet::from(["/etc".into(), "/etc/a".into()]),
             lost: BTreeSet::new(),
         }
@@ -185,34 +188,42 @@ mod tests {
 
     #[test]
     fn reading_is_no_change() {
-        let mut interest = interest();
-        assert!(!interest.hears(&event(
+        let mut entries_of_interest = entries_of_interest();
+        assert!(!entries_of_interest.concerns(&event(
             EventKind::Access(AccessKind::Open(AccessMode::Any)),
             "/etc/a"
         )));
-        assert!(!interest.hears(&event(
+        assert!(!entries_of_interest.concerns(&event(
             EventKind::Access(AccessKind::Close(AccessMode::Read)),
             "/etc/a"
         )));
-        assert!(interest.hears(&event(
+        assert!(entries_of_interest.concerns(&event(
             EventKind::Access(AccessKind::Close(AccessMode::Write)),
             "/etc/a"
         )));
-        assert!(interest.hears(&event(EventKind::Create(CreateKind::File), "/etc/a")));
+        assert!(
+            entries_of_interest.concerns(&event(EventKind::Create(CreateKind::File), "/etc/a"))
+        );
     }
 
     #[test]
     fn only_what_leads_to_a_file_is_heard_and_what_was_missed() {
-        let mut interest = interest();
-        assert!(!interest.hears(&event(EventKind::Any, "/etc/b")));
-        assert!(interest.hears(&event(EventKind::Other, "/etc/b").set_flag(Flag::Rescan)));
+        let mut entries_of_interest = entries_of_interest();
+        assert!(!entries_of_interest.concerns(&event(EventKind::Any, "/etc/b")));
+        assert!(
+            entries_of_interest.concerns(&event(EventKind::Other, "/etc/b").set_flag(Flag::Rescan))
+        );
     }
 
     #[test]
     fn a_directory_that_was_removed_is_watched_anew() {
-        let mut interest = interest();
-        assert!(interest.hears(&event(EventKind::Remove(RemoveKind::Folder), "/etc")));
-        assert!(!interest.hears(&event(EventKind::Remove(RemoveKind::File), "/etc/b")));
-        assert_eq!(interest.lost, BTreeSet::from(["/etc".into()]));
+        let mut entries_of_interest = entries_of_interest();
+        assert!(
+            entries_of_interest.concerns(&event(EventKind::Remove(RemoveKind::Folder), "/etc"))
+        );
+        assert!(
+            !entries_of_interest.concerns(&event(EventKind::Remove(RemoveKind::File), "/etc/b"))
+        );
+        assert_eq!(entries_of_interest.lost, BTreeSet::from(["/etc".into()]));
     }
 }

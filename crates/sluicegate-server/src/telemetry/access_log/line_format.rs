@@ -6,11 +6,11 @@ use std::time::SystemTime;
 
 use sluicegate::http::RateLimitLine;
 
-use super::Entry;
-use crate::telemetry::stamp::push_rfc3339;
+use super::AccessLogEntry;
+use crate::telemetry::timestamp::push_rfc3339;
 
 /// One JSON object in ASCII.
-pub(super) fn json(line: &mut Vec<u8>, entry: &Entry<'_>, now: SystemTime) {
+pub(super) fn json(line: &mut Vec<u8>, entry: &AccessLogEntry<'_>, now: SystemTime) {
     line.extend_from_slice(b"{\"time\":\"");
     push_rfc3339(line, now);
     line.extend_from_slice(b"\",\"request_id\":");
@@ -50,7 +50,7 @@ pub(super) fn json(line: &mut Vec<u8>, entry: &Entry<'_>, now: SystemTime) {
 }
 
 /// Words with a name each; `-` for what is not known.
-pub(super) fn text(line: &mut Vec<u8>, entry: &Entry<'_>, now: SystemTime) {
+pub(super) fn text(line: &mut Vec<u8>, entry: &AccessLogEntry<'_>, now: SystemTime) {
     push_rfc3339(line, now);
     line.extend_from_slice(b" REQUEST id=");
     push_word(line, entry.request_id);
@@ -114,7 +114,7 @@ fn push_rate_limit(line: &mut Vec<u8>, rejected: &RateLimitLine<'_>) {
     .push(line);
 }
 
-fn took_us(entry: &Entry<'_>) -> u64 {
+fn took_us(entry: &AccessLogEntry<'_>) -> u64 {
     u64::try_from(entry.took.as_micros()).unwrap_or(u64::MAX)
 }
 
@@ -139,7 +139,7 @@ fn push_json_or_null(line: &mut Vec<u8>, value: Option<&str>) {
 fn push_json(line: &mut Vec<u8>, value: &str) {
     let (value, is_cut) = cut(value);
     quoted(line, |line| {
-        if is_all(value, is_plain_in_json) {
+        if all_bytes(value, is_plain_in_json) {
             line.extend_from_slice(value.as_bytes());
         } else {
             value
@@ -179,7 +179,7 @@ fn push_word(line: &mut Vec<u8>, value: &str) {
     if value.is_empty() {
         return line.push(b'-');
     }
-    if is_all(value, is_plain_in_text) {
+    if all_bytes(value, is_plain_in_text) {
         line.extend_from_slice(value.as_bytes());
     } else {
         for byte in value.bytes() {
@@ -201,7 +201,7 @@ fn is_plain_in_text(byte: u8) -> bool {
 }
 
 /// Looks at every byte instead of stopping early: many are looked at in one step then.
-fn is_all(value: &str, is_plain: impl Fn(u8) -> bool) -> bool {
+fn all_bytes(value: &str, is_plain: impl Fn(u8) -> bool) -> bool {
     value.bytes().fold(true, |all, byte| all & is_plain(byte))
 }
 
@@ -251,5 +251,4 @@ fn push_number(line: &mut Vec<u8>, number: u64) {
 }
 
 #[cfg(test)]
-#[path = "line_tests.rs"]
 mod tests;

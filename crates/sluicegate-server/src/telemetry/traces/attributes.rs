@@ -3,14 +3,14 @@
 use opentelemetry::KeyValue;
 
 /// What is told when it is over.
-pub(crate) struct Told {
+pub(crate) struct SpanAttributes {
     pub(super) name: String,
     pub(super) attributes: Vec<KeyValue>,
     pub(super) is_error: bool,
 }
 
 /// A request through the proxy.
-pub(crate) struct Facts<'a> {
+pub(crate) struct RequestSummary<'a> {
     pub(crate) method: &'a str,
     pub(crate) path: &'a str,
     pub(crate) host: Option<&'a str>,
@@ -22,8 +22,8 @@ pub(crate) struct Facts<'a> {
 }
 
 /// A question to the decision service.
-pub(crate) struct Asked<'a> {
-    pub(crate) way: Way<'a>,
+pub(crate) struct DecisionSummary<'a> {
+    pub(crate) transport: DecisionTransport<'a>,
     /// What was answered, as in the metrics; a question that was none has no answer.
     pub(crate) outcome: Option<&'static str>,
     /// The limit that denied.
@@ -31,7 +31,7 @@ pub(crate) struct Asked<'a> {
 }
 
 /// How a question came.
-pub(crate) enum Way<'a> {
+pub(crate) enum DecisionTransport<'a> {
     /// By a path of ours, never one of the caller's.
     Http {
         method: &'a str,
@@ -50,45 +50,45 @@ const METHODS: [&str; 9] = [
     "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE",
 ];
 
-fn named(method: &str) -> &'static str {
+fn known_method(method: &str) -> &'static str {
     METHODS
         .into_iter()
         .find(|own| *own == method)
         .unwrap_or("HTTP")
 }
 
-impl From<Facts<'_>> for Told {
-    fn from(facts: Facts<'_>) -> Self {
+impl From<RequestSummary<'_>> for SpanAttributes {
+    fn from(request: RequestSummary<'_>) -> Self {
         let mut attributes = vec![
-            KeyValue::new("http.request.method", facts.method.to_owned()),
-            KeyValue::new("url.path", facts.path.to_owned()),
-            KeyValue::new("http.response.status_code", i64::from(facts.status)),
-            KeyValue::new("sluicegate.outcome", facts.outcome),
-            KeyValue::new("sluicegate.request_id", facts.request_id.to_owned()),
+            KeyValue::new("http.request.method", request.method.to_owned()),
+            KeyValue::new("url.path", request.path.to_owned()),
+            KeyValue::new("http.response.status_code", i64::from(request.status)),
+            KeyValue::new("sluicegate.outcome", request.outcome),
+            KeyValue::new("sluicegate.request_id", request.request_id.to_owned()),
         ];
         attributes.extend(
-            facts
+            request
                 .host
                 .map(|host| KeyValue::new("server.address", host.to_owned())),
         );
         attributes.extend(
-            facts
+            request
                 .client_ip
                 .map(|address| KeyValue::new("client.address", address)),
         );
-        attributes.extend(facts.limit.map(limit));
+        attributes.extend(request.limit.map(limit));
         Self {
-            name: named(facts.method).to_owned(),
+            name: known_method(request.method).to_owned(),
             attributes,
-            is_error: facts.status >= 500,
+            is_error: request.status >= 500,
         }
     }
 }
 
-impl From<Asked<'_>> for Told {
-    fn from(asked: Asked<'_>) -> Self {
-        let (name, mut attributes, is_error) = match asked.way {
-            Way::Http {
+impl From<DecisionSummary<'_>> for SpanAttributes {
+    fn from(decision: DecisionSummary<'_>) -> Self {
+        let (name, mut attributes, is_error) = match decision.transport {
+            DecisionTransport::Http {
                 method,
                 route,
                 status,
@@ -99,12 +99,12 @@ impl From<Asked<'_>> for Told {
                     KeyValue::new("http.response.status_code", i64::from(status)),
                 ];
                 (
-                    format!("{} {route}", named(method)),
+                    format!("{} {route}", known_method(method)),
                     attributes,
                     status >= 500,
                 )
             }
-            Way::Grpc { service, method } => {
+            DecisionTransport::Grpc { service, method } => {
                 let system = KeyValue::new("rpc.system", "grpc");
                 let attributes = vec![
                     system,
@@ -114,16 +114,16 @@ impl From<Asked<'_>> for Told {
                 (
                     format!("{service}/{method}"),
                     attributes,
-                    asked.outcome == Some("unavailable"),
+                    decision.outcome == Some("unavailable"),
                 )
             }
         };
         attributes.extend(
-            asked
+            decision
                 .outcome
                 .map(|outcome| KeyValue::new("sluicegate.outcome", outcome)),
         );
-        attributes.extend(asked.limit.map(limit));
+        attributes.extend(decision.limit.map(limit));
         Self {
             name,
             attributes,

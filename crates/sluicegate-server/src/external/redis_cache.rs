@@ -1,38 +1,80 @@
 //! Answers in Redis, for all replicas: their names, and what is believed of what is found there.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use sluicegate::{RedisStore, StoreError};
 use sluicegate_core::Nanos;
 
-use super::answer::Answer;
+use super::reply::ServiceReply;
+
+/// The Redis of the store, or one of its own.
+pub(super) enum RedisCache {
+    Redis(Arc<RedisStore>),
+    /// A Redis for tests that tell the time themselves.
+    #[cfg(test)]
+    Fake(super::fakes::FakeRedis),
+}
+
+impl RedisCache {
+    /// What all names begin with.
+    pub(super) fn prefix(&self) -> &str {
+        match self {
+            Self::Redis(store) => &store.options().key_prefix,
+            #[cfg(test)]
+            Self::Fake(_) => "test",
+        }
+    }
+
+    pub(super) async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        match self {
+            Self::Redis(store) => store.get(name).await,
+            #[cfg(test)]
+            Self::Fake(redis) => redis.get(name),
+        }
+    }
+
+    pub(super) async fn put(
+        &self,
+        name: &str,
+        value: Vec<u8>,
+        ttl: Nanos,
+    ) -> Result<(), StoreError> {
+        match self {
+            Self::Redis(store) => store.put(name, value, ttl).await,
+            #[cfg(test)]
+            Self::Fake(redis) => redis.put(name, value, ttl),
+        }
+    }
+}
 
 /// The two names of a caller's answer. No name is that of a counter, as no limit has a `~` in its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Names {
+pub(super) struct RedisKeys {
     /// As long as it holds.
     pub(super) fresh: String,
     /// And for a while after that.
     pub(super) stale: String,
     /// What both end in, so that a value tells whose it is.
-    of: String,
+    caller: String,
 }
 
-impl Names {
+impl RedisKeys {
     pub(super) fn new(prefix: &str, limit: &str, key: &str) -> Self {
         /// Longer ones are hashed.
         const LENGTH_MAX: usize = 200;
         let readable = format!("{}:{}", escaped(limit), escaped(key));
-        let of = if readable.len() <= LENGTH_MAX {
+        let caller = if readable.len() <= LENGTH_MAX {
             readable
         } else {
             hashed(limit, key)
         };
         Self {
-            fresh: format!("{prefix}:~ext:f:{of}"),
-            stale: format!("{prefix}:~ext:s:{of}"),
-            of,
+            fresh: format!("{prefix}:~ext:f:{caller}"),
+            stale: format!("{prefix}:~ext:s:{caller}"),
+            caller,
         }
     }
 }
@@ -71,11 +113,13 @@ fn hashed(limit: &str, key: &str) -> String {
 /// A value; other versions are not ours to read.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Value {
+struct StoredReply {
     v: u32,
-    of: String,
+    #[serde(rename = "of")]
+    caller: String,
     ttl_ms: u64,
-    answer: Answer,
+    #[serde(rename = "answer")]
+    reply: ServiceReply,
 }
 
 const VERSION: u32 = 1;
@@ -83,30 +127,30 @@ const VERSION: u32 = 1;
 const LENGTH_MAX: usize = 2 * super::REPLY_MAX;
 
 /// Writes an answer down, with the time that it holds.
-pub(super) fn write(names: &Names, answer: &Answer, ttl: Nanos) -> Option<Vec<u8>> {
+pub(super) fn encode(keys: &RedisKeys, reply: &ServiceReply, ttl: Nanos) -> Option<Vec<u8>> {
     let ttl_ms = ttl.get() / Nanos::MILLISECOND.get();
-    let value = Value {
+    let value = StoredReply {
         v: VERSION,
-        of: names.of.clone(),
+        caller: keys.caller.clone(),
         ttl_ms,
-        answer: answer.clone(),
+        reply: reply.clone(),
     };
     serde_json::to_vec(&value).ok()
 }
 
 /// Reads an answer and the time that it held when it was written; `None` when somebody else wrote it, or for another caller.
-pub(super) fn read(names: &Names, text: &[u8]) -> Option<(Answer, Nanos)> {
+pub(super) fn decode(keys: &RedisKeys, text: &[u8]) -> Option<(ServiceReply, Nanos)> {
     if text.len() > LENGTH_MAX {
         return None;
     }
-    let value: Value = serde_json::from_slice(text).ok()?;
+    let value: StoredReply = serde_json::from_slice(text).ok()?;
     let ttl = Nanos::from_millis(
         value
             .ttl_ms
             .min(Nanos::DAY.get() / Nanos::MILLISECOND.get()),
     );
-    (value.v == VERSION && value.of == names.of && ttl >= Nanos::SECOND)
-        .then_some((value.answer, ttl))
+    (value.v == VERSION && value.caller == keys.caller && ttl >= Nanos::SECOND)
+        .then_some((value.reply, ttl))
 }
 
 #[cfg(test)]
@@ -127,8 +171,8 @@ mod tests {
         let mut count = 0;
         for limit in texts {
             for key in texts {
-                let names = Names::new("sluicegate", limit, key);
-                for name in [names.fresh, names.stale] {
+                let keys = RedisKeys::new("sluicegate", limit, key);
+                for name in [keys.fresh, keys.stale] {
                     assert!(
                         name.bytes()
                             .all(|byte| byte.is_ascii_graphic() && !b"{}*".contains(&byte)),
@@ -143,44 +187,44 @@ mod tests {
         assert_eq!(seen.len(), count);
         let hash = hashed(&long, &long);
         assert_ne!(
-            Names::new("sluicegate", &long, &long).of,
-            Names::new("sluicegate", "", &hash[1..]).of
+            RedisKeys::new("sluicegate", &long, &long).caller,
+            RedisKeys::new("sluicegate", "", &hash[1..]).caller
         );
     }
 
     #[test]
     fn names_can_be_read() {
-        let names = Names::new("sluicegate", "tenant", "acme:eu");
-        assert_eq!(names.fresh, "sluicegate:~ext:f:tenant:acme%3Aeu");
-        assert_eq!(names.stale, "sluicegate:~ext:s:tenant:acme%3Aeu");
+        let keys = RedisKeys::new("sluicegate", "tenant", "acme:eu");
+        assert_eq!(keys.fresh, "sluicegate:~ext:f:tenant:acme%3Aeu");
+        assert_eq!(keys.stale, "sluicegate:~ext:s:tenant:acme%3Aeu");
     }
 
-    fn answer() -> Answer {
+    fn reply() -> ServiceReply {
         let (period, tenant_key) = ("1m".to_owned(), "acme".to_owned());
-        Answer {
+        ServiceReply {
             average: 10,
             burst: 5,
             period,
             tenant_key,
             failure_policy: 2,
-            ..Answer::default()
+            ..ServiceReply::default()
         }
     }
 
     #[test]
     fn what_is_written_is_read() {
-        let names = Names::new("sluicegate", "tenant", "acme");
-        let text = write(&names, &answer(), Nanos::from_secs(90)).unwrap();
-        assert_eq!(read(&names, &text), Some((answer(), Nanos::from_secs(90))));
+        let keys = RedisKeys::new("sluicegate", "tenant", "acme");
+        let text = encode(&keys, &reply(), Nanos::from_secs(90)).unwrap();
+        assert_eq!(decode(&keys, &text), Some((reply(), Nanos::from_secs(90))));
     }
 
     /// T-57
     #[test]
     fn what_somebody_else_wrote_is_refused() {
-        let names = Names::new("sluicegate", "tenant", "acme");
-        let good = String::from_utf8(write(&names, &answer(), Nanos::MINUTE).unwrap()).unwrap();
-        let other = Names::new("sluicegate", "tenant", "other");
-        assert_eq!(read(&other, good.as_bytes()), None, "of another caller");
+        let keys = RedisKeys::new("sluicegate", "tenant", "acme");
+        let good = String::from_utf8(encode(&keys, &reply(), Nanos::MINUTE).unwrap()).unwrap();
+        let other = RedisKeys::new("sluicegate", "tenant", "other");
+        assert_eq!(decode(&other, good.as_bytes()), None, "of another caller");
         let huge = format!("{good}{}", " ".repeat(LENGTH_MAX));
         for text in [
             "",
@@ -200,7 +244,7 @@ mod tests {
         ] {
             assert_ne!(text, good);
             assert_eq!(
-                read(&names, text.as_bytes()),
+                decode(&keys, text.as_bytes()),
                 None,
                 "{}",
                 &text[..text.len().min(200)]
@@ -208,7 +252,7 @@ mod tests {
         }
         let long = good.replace("\"ttl_ms\":60000", "\"ttl_ms\":99999999999");
         assert_eq!(
-            read(&names, long.as_bytes()).unwrap().1,
+            decode(&keys, long.as_bytes()).unwrap().1,
             Nanos::DAY,
             "never longer than a day"
         );

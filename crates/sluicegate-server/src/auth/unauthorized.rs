@@ -13,12 +13,12 @@ use crate::telemetry::metrics::Label;
 #[derive(Clone, Debug)]
 pub struct Unauthorized {
     /// For metrics and logs.
-    pub reason: Reason,
+    pub reason: AuthFailure,
     challenge: HeaderValue,
 }
 
 impl Unauthorized {
-    pub(super) fn new(reason: Reason, challenge: HeaderValue) -> Self {
+    pub(super) fn new(reason: AuthFailure, challenge: HeaderValue) -> Self {
         Self { reason, challenge }
     }
 
@@ -31,9 +31,9 @@ impl Unauthorized {
 impl fmt::Display for Unauthorized {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.reason {
-            Reason::Missing => "a credential is required",
-            Reason::Expired => "the token has expired",
-            Reason::NotYet => "the token is not valid yet",
+            AuthFailure::Missing => "a credential is required",
+            AuthFailure::Expired => "the token has expired",
+            AuthFailure::NotYet => "the token is not valid yet",
             _ => "the credential is not valid",
         })
     }
@@ -43,7 +43,7 @@ impl Error for Unauthorized {}
 
 /// Why a credential was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Reason {
+pub enum AuthFailure {
     /// None was shown, and one is required.
     Missing,
     /// No such API key.
@@ -68,7 +68,7 @@ pub enum Reason {
     Repeated,
 }
 
-impl Reason {
+impl AuthFailure {
     /// Every reason.
     pub const ALL: [Self; 11] = [
         Self::Missing,
@@ -102,7 +102,7 @@ impl Reason {
     }
 }
 
-impl Label for Reason {
+impl Label for AuthFailure {
     const NAME: &'static str = "reason";
     const ALL: &'static [Self] = &Self::ALL;
 
@@ -115,7 +115,7 @@ impl Label for Reason {
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for AuthFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }

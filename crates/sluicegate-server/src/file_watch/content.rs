@@ -17,68 +17,68 @@ pub(super) fn absolute(files: Vec<PathBuf>) -> Vec<PathBuf> {
 
 /// How closely files are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum CheckDepth {
     /// All are read.
-    AtContent,
+    Content,
     /// Those are read whose size, time or place on the disk is another.
-    AtStamps,
+    Stamps,
 }
 
 /// Files and what they held when they were looked at last.
 #[derive(Debug)]
-pub(super) struct Contents(Vec<Seen>);
+pub(super) struct FileContents(Vec<WatchedFile>);
 
 #[derive(Debug)]
-struct Seen {
+struct WatchedFile {
     path: PathBuf,
     /// Of the file as it is; `None` while it is not there.
-    stamp: Option<Stamp>,
+    stamp: Option<FileStamp>,
     /// Of the file as it was last; `None` as long as it has never been there.
     hash: Option<[u8; 32]>,
 }
 
-impl Contents {
+impl FileContents {
     /// Reads the files.
     pub(super) fn of(files: Vec<PathBuf>) -> Self {
-        let seen = files.into_iter().map(|path| {
-            let mut seen = Seen {
+        let file = files.into_iter().map(|path| {
+            let mut file = WatchedFile {
                 path,
                 stamp: None,
                 hash: None,
             };
-            seen.look(Look::AtContent);
-            seen
+            file.check(CheckDepth::Content);
+            file
         });
-        Self(seen.collect())
+        Self(file.collect())
     }
 
     pub(super) fn files(&self) -> impl Iterator<Item = &Path> + Clone {
-        self.0.iter().map(|seen| seen.path.as_path())
+        self.0.iter().map(|file| file.path.as_path())
     }
 
     /// Whether the content of any file is another than at the last look.
-    pub(super) fn look(&mut self, look: Look) -> bool {
+    pub(super) fn check(&mut self, check: CheckDepth) -> bool {
         // Every file is looked at, so that changes that belong together are one.
         self.0
             .iter_mut()
-            .fold(false, |changed, seen| seen.look(look) | changed)
+            .fold(false, |changed, file| file.check(check) | changed)
     }
 
     /// Takes over other files; those that stay keep what they held.
     pub(super) fn replace(&mut self, mut new: Self) {
-        for seen in &mut new.0 {
-            if let Some(known) = self.0.iter_mut().find(|known| known.path == seen.path) {
-                (seen.stamp, seen.hash) = (known.stamp.take(), known.hash);
+        for file in &mut new.0 {
+            if let Some(known) = self.0.iter_mut().find(|known| known.path == file.path) {
+                (file.stamp, file.hash) = (known.stamp.take(), known.hash);
             }
         }
         *self = new;
     }
 }
 
-impl Seen {
-    fn look(&mut self, look: Look) -> bool {
-        let stamp = Stamp::of(&self.path);
-        if look == Look::AtStamps && stamp == self.stamp {
+impl WatchedFile {
+    fn check(&mut self, check: CheckDepth) -> bool {
+        let stamp = FileStamp::of(&self.path);
+        if check == CheckDepth::Stamps && stamp == self.stamp {
             return false;
         }
         if stamp.is_none() && self.stamp.is_some() {
@@ -97,31 +97,31 @@ impl Seen {
 
 /// What differs whenever a file was written or replaced, short of two writes within a tick of the system's clock.
 #[derive(Debug, PartialEq, Eq)]
-struct Stamp {
+struct FileStamp {
     size: u64,
     modified: Option<SystemTime>,
-    place: Place,
+    id: FileId,
 }
 
-impl Stamp {
+impl FileStamp {
     fn of(path: &Path) -> Option<Self> {
         let metadata = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
         Some(Self {
             size: metadata.len(),
             modified: metadata.modified().ok(),
-            place: Place::of(&metadata),
+            id: FileId::of(&metadata),
         })
     }
 }
 
 /// Where a file or directory is on its disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct FileId {
     device: u64,
     inode: u64,
 }
 
-impl Place {
+impl FileId {
     #[cfg(unix)]
     pub(super) fn of(metadata: &fs::Metadata) -> Self {
         use std::os::unix::fs::MetadataExt;
@@ -165,16 +165,19 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a");
         fs::write(&path, "one").unwrap();
-        let mut contents = Contents::of(vec![path.clone()]);
-        assert!(!contents.look(Look::AtContent));
+        let mut contents = FileContents::of(vec![path.clone()]);
+        assert!(!contents.check(CheckDepth::Content));
         fs::write(&path, "one").unwrap();
         assert!(
-            !contents.look(Look::AtContent),
+            !contents.check(CheckDepth::Content),
             "the same again is no change"
         );
         fs::write(&path, "two").unwrap();
-        assert!(contents.look(Look::AtContent));
-        assert!(!contents.look(Look::AtContent), "a change is told once");
+        assert!(contents.check(CheckDepth::Content));
+        assert!(
+            !contents.check(CheckDepth::Content),
+            "a change is told once"
+        );
     }
 
     #[test]
@@ -182,30 +185,30 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a");
         fs::write(&path, "one").unwrap();
-        let mut contents = Contents::of(vec![path.clone()]);
+        let mut contents = FileContents::of(vec![path.clone()]);
         fs::remove_file(&path).unwrap();
-        assert!(!contents.look(Look::AtStamps));
+        assert!(!contents.check(CheckDepth::Stamps));
         fs::write(&path, "one").unwrap();
-        assert!(!contents.look(Look::AtStamps));
+        assert!(!contents.check(CheckDepth::Stamps));
         fs::remove_file(&path).unwrap();
-        assert!(!contents.look(Look::AtContent));
+        assert!(!contents.check(CheckDepth::Content));
         fs::write(&path, "two").unwrap();
-        assert!(contents.look(Look::AtStamps));
+        assert!(contents.check(CheckDepth::Stamps));
     }
 
     #[test]
     fn all_files_that_changed_are_one_change() {
         let directory = tempfile::tempdir().unwrap();
         let paths = ["a", "b"].map(|name| directory.path().join(name));
-        let mut contents = Contents::of(paths.to_vec());
+        let mut contents = FileContents::of(paths.to_vec());
         paths
             .iter()
             .for_each(|path| fs::write(path, "one").unwrap());
         assert!(
-            contents.look(Look::AtStamps),
+            contents.check(CheckDepth::Stamps),
             "files that come into being are a change"
         );
-        assert!(!contents.look(Look::AtContent));
+        assert!(!contents.check(CheckDepth::Content));
     }
 
     #[test]
@@ -214,19 +217,19 @@ mod tests {
         let [a, b] = ["a", "b"].map(|name| directory.path().join(name));
         fs::write(&a, "one").unwrap();
         fs::write(&b, "one").unwrap();
-        let mut contents = Contents::of(vec![a.clone()]);
-        contents.replace(Contents::of(vec![a.clone(), b.clone()]));
-        assert!(!contents.look(Look::AtContent));
+        let mut contents = FileContents::of(vec![a.clone()]);
+        contents.replace(FileContents::of(vec![a.clone(), b.clone()]));
+        assert!(!contents.check(CheckDepth::Content));
         fs::write(&a, "two").unwrap();
-        contents.replace(Contents::of(vec![b.clone(), a]));
+        contents.replace(FileContents::of(vec![b.clone(), a]));
         assert!(
-            contents.look(Look::AtStamps),
+            contents.check(CheckDepth::Stamps),
             "a change that nobody was told of is not forgotten"
         );
-        contents.replace(Contents::of(vec![]));
+        contents.replace(FileContents::of(vec![]));
         fs::write(&b, "two").unwrap();
         assert!(
-            !contents.look(Look::AtContent),
+            !contents.check(CheckDepth::Content),
             "what is not watched does not matter"
         );
     }
@@ -246,7 +249,7 @@ mod tests {
         let (looked, has_looked) = std::sync::mpsc::channel();
         let files = vec![directory.path().to_owned(), pipe];
         // A pipe without a writer holds up whoever opens it, so that is somebody else.
-        std::thread::spawn(move || looked.send(Contents::of(files).look(Look::AtContent)));
+        std::thread::spawn(move || looked.send(FileContents::of(files).check(CheckDepth::Content)));
         assert_eq!(
             has_looked.recv_timeout(std::time::Duration::from_secs(20)),
             Ok(false)

@@ -5,14 +5,14 @@ use std::io::{self, Read};
 use std::path::Path;
 
 /// The text of a file of at most `bytes_max` bytes, or the one mistake about it.
-pub(super) fn read(path: &Path, bytes_max: u64) -> Result<String, String> {
-    let named = |what: String| format!("{}: {what}", path.display());
+pub(super) fn read_text(path: &Path, bytes_max: u64) -> Result<String, String> {
+    let at_path = |what: String| format!("{}: {what}", path.display());
     let bytes =
-        bytes_of(path, bytes_max).map_err(|error| named(format!("cannot be read: {error}")))?;
+        bytes_of(path, bytes_max).map_err(|error| at_path(format!("cannot be read: {error}")))?;
     if bytes.len() as u64 > bytes_max {
-        return Err(named(format!("expected at most {} MiB", bytes_max >> 20)));
+        return Err(at_path(format!("expected at most {} MiB", bytes_max >> 20)));
     }
-    String::from_utf8(bytes).map_err(|_| named("expected UTF-8 text".to_owned()))
+    String::from_utf8(bytes).map_err(|_| at_path("expected UTF-8 text".to_owned()))
 }
 
 /// One byte more than allowed, if there is more: files can grow while they are read.
@@ -33,10 +33,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("keys");
         std::fs::write(&path, vec![b'a'; 1 << 20]).unwrap();
-        assert_eq!(read(&path, 1 << 20).unwrap().len(), 1 << 20);
+        assert_eq!(read_text(&path, 1 << 20).unwrap().len(), 1 << 20);
         std::fs::write(&path, vec![b'a'; (1 << 20) + 1]).unwrap();
         assert_eq!(
-            read(&path, 1 << 20).unwrap_err(),
+            read_text(&path, 1 << 20).unwrap_err(),
             format!("{}: expected at most 1 MiB", path.display())
         );
     }
@@ -45,14 +45,14 @@ mod tests {
     fn what_is_missing_or_no_text_is_refused_by_name() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("keys");
-        let missing = read(&path, 1).unwrap_err();
+        let missing = read_text(&path, 1).unwrap_err();
         assert!(
             missing.starts_with(&format!("{}: cannot be read: ", path.display())),
             "{missing}"
         );
         std::fs::write(&path, [0xff, 0xfe]).unwrap();
         assert_eq!(
-            read(&path, 9).unwrap_err(),
+            read_text(&path, 9).unwrap_err(),
             format!("{}: expected UTF-8 text", path.display())
         );
     }

@@ -12,14 +12,14 @@ use prometheus_client::registry::Unit;
 use sluicegate::http::Unused;
 use sluicegate::{FailureCounts, NodeState, RedisWaits};
 
-use super::outside;
+use super::external;
 use crate::external::{External, ExternalCounts};
 use crate::live::Gate;
 use crate::store::AnyStore;
 
 /// Counts that are kept elsewhere, as they are now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reading {
+pub struct CollectedCounts {
     /// The nodes of the store, and whether each answers.
     pub nodes: Vec<(String, bool)>,
     /// Requests that the store did not decide.
@@ -40,7 +40,7 @@ pub struct Reading {
     pub events_dropped: u64,
 }
 
-impl Reading {
+impl CollectedCounts {
     /// Asks those who count. The store in this process is one node, `local`, that always answers.
     pub(crate) fn of(gate: &Gate) -> Self {
         let live = gate.live();
@@ -71,37 +71,37 @@ impl Reading {
 
 /// Asks for a reading whenever metrics are encoded.
 #[derive(Default)]
-pub(super) struct Elsewhere {
-    source: Mutex<Option<Source>>,
+pub(super) struct ScrapeCollector {
+    source: Mutex<Option<CountsSource>>,
 }
 
-type Source = Box<dyn Fn() -> Reading + Send + Sync>;
+type CountsSource = Box<dyn Fn() -> CollectedCounts + Send + Sync>;
 
 /// Nodes with a series of their own.
 const NODES_MAX: usize = 1_000;
 
-impl Elsewhere {
-    pub(super) fn read_from(&self, source: Source) {
+impl ScrapeCollector {
+    pub(super) fn collect_from(&self, source: CountsSource) {
         *self.source.lock().unwrap_or_else(PoisonError::into_inner) = Some(source);
     }
 
-    fn read(&self) -> Reading {
+    fn read(&self) -> CollectedCounts {
         let source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
         source.as_ref().map(|read| read()).unwrap_or_default()
     }
 }
 
-impl Collector for Elsewhere {
+impl Collector for ScrapeCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let reading = self.read();
-        encode_store(&reading, &mut encoder)?;
-        let Reading {
+        let counts = self.read();
+        encode_store(&counts, &mut encoder)?;
+        let CollectedCounts {
             nodes,
             failures,
             client_ip_unused,
             external,
             ..
-        } = reading;
+        } = counts;
 
         let help = "Whether a node of the store answers.";
         let mut up =
@@ -142,25 +142,21 @@ impl Collector for Elsewhere {
                 .encode(unused.encode_family(&[("reason", reason.as_str())])?)?;
         }
         match &external {
-            Some(counts) => outside::encode(counts, &mut encoder),
+            Some(counts) => external::encode(counts, &mut encoder),
             None => Ok(()),
         }
     }
 }
 
 /// How the store does, and what is done about callers meanwhile.
-fn encode_store(reading: &Reading, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+fn encode_store(counts: &CollectedCounts, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let mut gauge = |name: &str, help: &str, value: u64| {
         let gauge = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX)).encode(gauge)
     };
     let help =
         "Whether the store failed to answer when it was last asked, or a node of it is away.";
-    gauge(
-        "sluicegate_store_degraded",
-        help,
-        reading.is_degraded.into(),
-    )?;
+    gauge("sluicegate_store_degraded", help, counts.is_degraded.into())?;
     let mut counter = |name: &str, help: &str, value: u64| {
         let counter = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         ConstCounter::new(value).encode(counter)
@@ -169,20 +165,20 @@ fn encode_store(reading: &Reading, encoder: &mut DescriptorEncoder<'_>) -> fmt::
     counter(
         "sluicegate_denied_from_memory",
         help,
-        reading.denied_from_memory,
+        counts.denied_from_memory,
     )?;
     let help = "Events that nobody who watches took in time.";
-    counter("sluicegate_events_dropped", help, reading.events_dropped)?;
+    counter("sluicegate_events_dropped", help, counts.events_dropped)?;
 
     let help = "Bans and overrides of operators in force.";
     let mut orders =
         encoder.encode_descriptor("sluicegate_orders", help, None, MetricType::Gauge)?;
-    for (kind, count) in [("ban", reading.orders.0), ("override", reading.orders.1)] {
+    for (kind, count) in [("ban", counts.orders.0), ("override", counts.orders.1)] {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         ConstGauge::new(count).encode(orders.encode_family(&[("kind", kind)])?)?;
     }
 
-    let waits = reading.waits.clone().unwrap_or_default();
+    let waits = counts.waits.clone().unwrap_or_default();
     let help = "Decisions that the store did not answer.";
     let mut errors =
         encoder.encode_descriptor("sluicegate_store_errors", help, None, MetricType::Counter)?;
@@ -218,7 +214,7 @@ fn encode_store(reading: &Reading, encoder: &mut DescriptorEncoder<'_>) -> fmt::
     )
 }
 
-impl fmt::Debug for Elsewhere {
+impl fmt::Debug for ScrapeCollector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Elsewhere")
     }
@@ -241,13 +237,13 @@ mod tests {
             ("rl-0:6379".to_owned(), true),
             ("rl-1:6379".to_owned(), false),
         ];
-        let reading = Reading {
+        let counts = CollectedCounts {
             nodes,
             failures,
             client_ip_unused: vec![(Unused::Missing, 4)],
-            ..Reading::default()
+            ..CollectedCounts::default()
         };
-        metrics.read_from(move || reading.clone());
+        metrics.collect_from(move || counts.clone());
         let text = metrics.encode();
         let expected = [
             "sluicegate_store_up{node=\"rl-0:6379\"} 1",
@@ -266,11 +262,11 @@ mod tests {
     #[test]
     fn nodes_beyond_a_bound_have_no_series() {
         let metrics = Metrics::new();
-        metrics.read_from(|| Reading {
+        metrics.collect_from(|| CollectedCounts {
             nodes: (0..NODES_MAX + 5)
                 .map(|node| (node.to_string(), true))
                 .collect(),
-            ..Reading::default()
+            ..CollectedCounts::default()
         });
         assert_eq!(
             metrics.encode().matches("sluicegate_store_up{").count(),

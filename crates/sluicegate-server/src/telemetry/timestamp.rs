@@ -15,7 +15,7 @@ pub(super) fn push_rfc3339(line: &mut Vec<u8>, at: SystemTime) {
     let since_1970 = at.duration_since(UNIX_EPOCH).unwrap_or_default();
     LATEST.with_borrow_mut(|latest| {
         if latest.second != Some(since_1970.as_secs()) {
-            *latest = Second::new(since_1970.as_secs());
+            *latest = CachedSecond::new(since_1970.as_secs());
         }
         line.extend_from_slice(latest.text.as_bytes());
     });
@@ -31,16 +31,16 @@ pub(super) fn push_rfc3339(line: &mut Vec<u8>, at: SystemTime) {
 }
 
 thread_local! {
-    static LATEST: RefCell<Second> = const { RefCell::new(Second { second: None, text: String::new() }) };
+    static LATEST: RefCell<CachedSecond> = const { RefCell::new(CachedSecond { second: None, text: String::new() }) };
 }
 
 /// A second and its text, up to the seconds.
-struct Second {
+struct CachedSecond {
     second: Option<u64>,
     text: String,
 }
 
-impl Second {
+impl CachedSecond {
     fn new(second: u64) -> Self {
         let instant = i64::try_from(second)
             .ok()

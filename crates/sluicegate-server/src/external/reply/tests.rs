@@ -8,78 +8,80 @@ fn policy() -> BackendPolicy {
     BackendPolicy::new(&BackendUrlSettings::default())
 }
 
-fn understood(text: &str) -> Result<Understood, &'static str> {
-    Answer::from_json(text.as_bytes(), Zeroes::Written)?.understood(&policy())
+fn check(text: &str) -> Result<CheckedReply, &'static str> {
+    ServiceReply::from_json(text.as_bytes(), ZeroFields::Written)?.check(&policy())
 }
 
 #[track_caller]
-fn told(text: &str) -> Told {
-    understood(text)
+fn limits(text: &str) -> ExternalLimits {
+    check(text)
         .unwrap_or_else(|wrong| panic!("{wrong}: {text}"))
-        .told
+        .limits
 }
 
 #[test]
 fn a_whole_answer_is_understood() {
-    let told = told(
+    let limits = limits(
         r#"{"average": 1000, "burst": 200, "period": "1m", "tenant_key": "acme-corp", "failure_policy": "failclosed",
             "failure_code": 429, "backend_url": "https://tenant.example:8443", "backend_protocol": "h2",
             "request_timeout": "1m30s", "cache_max_age_seconds": 300, "cache_no_store": false, "comment": "new"}"#,
     );
     assert_eq!(
-        told.quota,
+        limits.quota,
         Some(Quota::new(1_000, Nanos::MINUTE, 200).unwrap())
     );
-    assert_eq!(told.tenant.as_deref(), Some("acme-corp"));
+    assert_eq!(limits.tenant.as_deref(), Some("acme-corp"));
     assert_eq!(
-        told.on_failure,
+        limits.on_failure,
         Some(FailurePolicy::Closed(FailureStatus::new(429).unwrap()))
     );
-    let backend = told.backend.unwrap();
+    let backend = limits.backend.unwrap();
     assert_eq!(
         (backend.tls, backend.host.as_str(), backend.port),
         (true, "tenant.example", 8_443)
     );
     assert_eq!(backend.http, BackendHttp::Http2);
-    assert_eq!(told.request_timeout, Some(Nanos::from_secs(90)));
-    assert!(!told.is_stale);
+    assert_eq!(limits.request_timeout, Some(Nanos::from_secs(90)));
+    assert!(!limits.is_stale);
 }
 
 /// E4
 #[test]
 fn an_average_of_zero_is_unlimited_and_what_is_left_out_has_a_default() {
-    assert_eq!(told(r#"{"average": 0}"#).quota, None);
+    assert_eq!(limits(r#"{"average": 0}"#).quota, None);
     assert_eq!(
-        told(r#"{"average": 0, "burst": 5, "period": "1s"}"#).quota,
+        limits(r#"{"average": 0, "burst": 5, "period": "1s"}"#).quota,
         None
     );
     assert_eq!(
-        told(r#"{"average": 7}"#).quota,
+        limits(r#"{"average": 7}"#).quota,
         Some(Quota::new(7, Nanos::SECOND, 7).unwrap())
     );
     assert_eq!(
-        told(r#"{"average": 7, "burst": null, "period": "2h"}"#)
+        limits(r#"{"average": 7, "burst": null, "period": "2h"}"#)
             .quota
             .unwrap()
             .limit(),
         7
     );
-    assert_eq!(understood("{}"), Err("average is missing"));
+    assert_eq!(check("{}"), Err("average is missing"));
     assert!(
-        Answer::from_json(b"{}", Zeroes::LeftOut).is_ok_and(|answer| answer == Answer::default())
+        ServiceReply::from_json(b"{}", ZeroFields::Omitted)
+            .is_ok_and(|reply| reply == ServiceReply::default())
     );
 }
 
 /// E2
 #[test]
 fn numbers_may_be_text_and_choices_numbers_and_names_in_two_spellings() {
-    let plain = told(r#"{"average": 10, "burst": 5, "failure_policy": 3, "backend_protocol": 1}"#);
+    let plain =
+        limits(r#"{"average": 10, "burst": 5, "failure_policy": 3, "backend_protocol": 1}"#);
     for text in [
         r#"{"average": "10", "burst": "5", "failure_policy": "inMemoryFallback"}"#,
         r#"{"average": 10, "burst": "5", "failurePolicy": "FAILURE_POLICY_IN_MEMORY_FALLBACK"}"#,
         r#"{"average": 10, "burst": 5, "failure_policy": "in_memory_fallback", "backendProtocol": "BACKEND_PROTOCOL_H1"}"#,
     ] {
-        assert_eq!(told(text), plain, "{text}");
+        assert_eq!(limits(text), plain, "{text}");
     }
     for (policy, expected) in [
         ("\"\"", None),
@@ -96,13 +98,13 @@ fn numbers_may_be_text_and_choices_numbers_and_names_in_two_spellings() {
         ),
     ] {
         assert_eq!(
-            told(&format!(r#"{{"average": 1, "failure_policy": {policy}}}"#)).on_failure,
+            limits(&format!(r#"{{"average": 1, "failure_policy": {policy}}}"#)).on_failure,
             expected,
             "{policy}"
         );
     }
     assert_eq!(
-        told(r#"{"average": 1, "failure_code": 418}"#)
+        limits(r#"{"average": 1, "failure_code": 418}"#)
             .failure_status
             .unwrap()
             .get(),
@@ -235,43 +237,43 @@ fn what_makes_no_sense_is_refused_by_name() {
             "it holds control characters",
         ),
     ] {
-        assert_eq!(understood(text), Err(wrong), "{text}");
+        assert_eq!(check(text), Err(wrong), "{text}");
     }
     let deep = format!(
         r#"{{"average": 1, "comment": {}1{}}}"#,
         "[".repeat(10_000),
         "]".repeat(10_000)
     );
-    assert_eq!(understood(&deep), Err("it is no JSON"));
+    assert_eq!(check(&deep), Err("it is no JSON"));
     let open = format!(r#"{{"average": 1, "comment": {}"#, "{\"a\":".repeat(10_000));
-    assert_eq!(understood(&open), Err("it is no JSON"));
+    assert_eq!(check(&open), Err("it is no JSON"));
 }
 
 /// T-24: protocol buffers carry any text.
 #[test]
 fn control_characters_are_refused_wherever_the_answer_comes_from() {
-    for answer in [
-        Answer {
+    for reply in [
+        ServiceReply {
             period: "1s\n".to_owned(),
-            ..Answer::default()
+            ..ServiceReply::default()
         },
-        Answer {
+        ServiceReply {
             tenant_key: "a\0".to_owned(),
-            ..Answer::default()
+            ..ServiceReply::default()
         },
-        Answer {
+        ServiceReply {
             backend_url: "http://a.example\r\n".to_owned(),
-            ..Answer::default()
+            ..ServiceReply::default()
         },
-        Answer {
+        ServiceReply {
             request_timeout: "1s\u{9f}".to_owned(),
-            ..Answer::default()
+            ..ServiceReply::default()
         },
     ] {
         assert_eq!(
-            answer.understood(&policy()),
+            reply.check(&policy()),
             Err("it holds control characters"),
-            "{answer:?}"
+            "{reply:?}"
         );
     }
 }
@@ -281,23 +283,23 @@ fn control_characters_are_refused_wherever_the_answer_comes_from() {
 fn a_tenant_key_that_is_none_is_ignored_and_told() {
     let longest = "a".repeat(256);
     for key in ["a", "A.b_c:d-9", "stale:x", "t:a", longest.as_str()] {
-        let found = understood(&format!(r#"{{"average": 1, "tenant_key": "{key}"}}"#)).unwrap();
+        let found = check(&format!(r#"{{"average": 1, "tenant_key": "{key}"}}"#)).unwrap();
         assert_eq!(
-            (found.told.tenant.as_deref(), found.has_invalid_tenant),
+            (found.limits.tenant.as_deref(), found.has_invalid_tenant),
             (Some(key), false)
         );
     }
     let too_long = "a".repeat(257);
     for key in ["a b", "a/b", "{a}", "ä", "*", too_long.as_str()] {
-        let found = understood(&format!(r#"{{"average": 1, "tenant_key": "{key}"}}"#)).unwrap();
+        let found = check(&format!(r#"{{"average": 1, "tenant_key": "{key}"}}"#)).unwrap();
         assert_eq!(
-            (found.told.tenant, found.has_invalid_tenant),
+            (found.limits.tenant, found.has_invalid_tenant),
             (None, true),
             "{key}"
         );
     }
     assert!(
-        !understood(r#"{"average": 1, "tenant_key": ""}"#)
+        !check(r#"{"average": 1, "tenant_key": ""}"#)
             .unwrap()
             .has_invalid_tenant
     );
@@ -305,17 +307,17 @@ fn a_tenant_key_that_is_none_is_ignored_and_told() {
 
 #[test]
 fn a_backend_that_is_refused_is_ignored_and_told() {
-    let found = understood(r#"{"average": 1, "backend_url": "http://169.254.169.254"}"#).unwrap();
+    let found = check(r#"{"average": 1, "backend_url": "http://169.254.169.254"}"#).unwrap();
     assert_eq!(
-        (found.told.backend, found.refused_backend),
-        (None, Some(Refused::Private))
+        (found.limits.backend, found.backend_refusal),
+        (None, Some(BackendRefusal::Private))
     );
 }
 
 proptest::proptest! {
     #[test]
     fn no_bytes_make_it_panic(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200)) {
-        let _ = Answer::from_json(&bytes, Zeroes::LeftOut).and_then(|answer| answer.understood(&policy()));
+        let _ = ServiceReply::from_json(&bytes, ZeroFields::Omitted).and_then(|reply| reply.check(&policy()));
     }
 
     #[test]
@@ -327,8 +329,8 @@ proptest::proptest! {
         failure_code in proptest::prelude::any::<i32>(),
         backend_protocol in proptest::prelude::any::<i32>(),
     ) {
-        let answer =
-            Answer { average, burst, period, failure_policy, failure_code, backend_protocol, ..Answer::default() };
-        let _ = answer.understood(&policy());
+        let reply =
+            ServiceReply { average, burst, period, failure_policy, failure_code, backend_protocol, ..ServiceReply::default() };
+        let _ = reply.check(&policy());
     }
 }

@@ -8,16 +8,16 @@ use super::backend::Backend;
 
 /// What is known about a caller.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Known {
+pub enum ResolvedLimits {
     /// What the service said, now or a while ago.
-    Told(Arc<Told>),
+    External(Arc<ExternalLimits>),
     /// Nobody knows: the limit's own quota holds.
-    Static,
+    Configured,
 }
 
 /// An answer of the service, checked.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Told {
+pub struct ExternalLimits {
     /// What the caller may spend; `None` is unlimited.
     pub quota: Option<Quota>,
     /// The counter that is charged in place of the caller's own.
@@ -34,9 +34,9 @@ pub struct Told {
     pub is_stale: bool,
 }
 
-impl Told {
+impl ExternalLimits {
     /// The same, as something that was true a while ago.
-    pub(super) fn stale(&self) -> Self {
+    pub(super) fn as_stale(&self) -> Self {
         Self {
             is_stale: true,
             ..self.clone()

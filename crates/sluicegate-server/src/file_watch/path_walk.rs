@@ -10,12 +10,12 @@ use std::path::{Component, Path, PathBuf};
 /// These are the file itself, every link on the way, and what is missing first. Directories above that are no links are left
 /// out: the slow look covers those.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Trail(pub(super) BTreeSet<PathBuf>);
+pub(super) struct PathWalk(pub(super) BTreeSet<PathBuf>);
 
 /// As many links as Linux follows.
 const LINKS_MAX: usize = 40;
 
-impl Trail {
+impl PathWalk {
     /// Adds the way to `file`, which is absolute.
     pub(super) fn add(&mut self, file: &Path) {
         let mut links = 0;
@@ -23,15 +23,15 @@ impl Trail {
         let mut ahead = steps(file);
         while let Some(step) = ahead.pop() {
             let name = match step {
-                Step::Root(root) => {
+                PathStep::Root(root) => {
                     at = root;
                     continue;
                 }
-                Step::Up => {
+                PathStep::Up => {
                     at.pop();
                     continue;
                 }
-                Step::Into(name) => name,
+                PathStep::Into(name) => name,
             };
             let entry = at.join(name);
             match fs::symlink_metadata(&entry) {
@@ -61,26 +61,26 @@ impl Trail {
     }
 }
 
-enum Step {
+enum PathStep {
     Root(PathBuf),
     Up,
     Into(OsString),
 }
 
 /// The steps of a path, the first one last.
-fn steps(path: &Path) -> Vec<Step> {
+fn steps(path: &Path) -> Vec<PathStep> {
     let mut root = PathBuf::new();
     let mut steps = Vec::new();
     for component in path.components() {
         match component {
             Component::Prefix(_) | Component::RootDir => root.push(component),
             Component::CurDir => {}
-            Component::ParentDir => steps.push(Step::Up),
-            Component::Normal(name) => steps.push(Step::Into(name.to_owned())),
+            Component::ParentDir => steps.push(PathStep::Up),
+            Component::Normal(name) => steps.push(PathStep::Into(name.to_owned())),
         }
     }
     if !root.as_os_str().is_empty() {
-        steps.insert(0, Step::Root(root));
+        steps.insert(0, PathStep::Root(root));
     }
     steps.reverse();
     steps
@@ -93,9 +93,9 @@ mod tests {
 
     use super::*;
 
-    fn trail(root: &Path, file: &str) -> Vec<String> {
-        let mut trail = Trail::default();
-        trail.add(&root.join(file));
+    fn walk(root: &Path, file: &str) -> Vec<String> {
+        let mut walk = PathWalk::default();
+        walk.add(&root.join(file));
         let inside = |entry: &PathBuf| {
             entry
                 .strip_prefix(root)
@@ -104,7 +104,7 @@ mod tests {
                 .unwrap()
                 .to_owned()
         };
-        trail.0.iter().map(inside).collect()
+        walk.0.iter().map(inside).collect()
     }
 
     fn root() -> (tempfile::TempDir, PathBuf) {
@@ -118,8 +118,8 @@ mod tests {
         let (_directory, root) = root();
         fs::create_dir(root.join("etc")).unwrap();
         fs::write(root.join("etc/a"), "").unwrap();
-        assert_eq!(trail(&root, "etc/a"), ["etc/a"]);
-        assert_eq!(trail(&root, "etc/../etc/./a"), ["etc/a"]);
+        assert_eq!(walk(&root, "etc/a"), ["etc/a"]);
+        assert_eq!(walk(&root, "etc/../etc/./a"), ["etc/a"]);
     }
 
     #[test]
@@ -131,7 +131,7 @@ mod tests {
         symlink("..data/a", root.join("mount/a")).unwrap();
         symlink(root.join("mount"), root.join("etc")).unwrap();
         assert_eq!(
-            trail(&root, "etc/a"),
+            walk(&root, "etc/a"),
             ["etc", "mount/..2026/a", "mount/..data", "mount/a"]
         );
     }
@@ -139,11 +139,11 @@ mod tests {
     #[test]
     fn what_is_missing_first_is_waited_for() {
         let (_directory, root) = root();
-        assert_eq!(trail(&root, "etc/sluicegate/a"), ["etc"]);
+        assert_eq!(walk(&root, "etc/sluicegate/a"), ["etc"]);
         fs::create_dir(root.join("etc")).unwrap();
-        assert_eq!(trail(&root, "etc/sluicegate/a"), ["etc/sluicegate"]);
+        assert_eq!(walk(&root, "etc/sluicegate/a"), ["etc/sluicegate"]);
         symlink("nowhere/a", root.join("b")).unwrap();
-        assert_eq!(trail(&root, "b"), ["b", "nowhere"]);
+        assert_eq!(walk(&root, "b"), ["b", "nowhere"]);
     }
 
     #[test]
@@ -151,6 +151,6 @@ mod tests {
         let (_directory, root) = root();
         symlink("b", root.join("a")).unwrap();
         symlink("a", root.join("b")).unwrap();
-        assert_eq!(trail(&root, "a"), ["a", "b"]);
+        assert_eq!(walk(&root, "a"), ["a", "b"]);
     }
 }
