@@ -1,6 +1,20 @@
-//! Whom not to ask for a while: a breaker for each caller that the service fails on, and one for the service.
+//! Circuit breakers: when not to call the service.
 //!
-//! Only callers with errors have one, and those are forgotten when nobody asks for them any more.
+//! Idea: there is one breaker for the service as a whole and one for each caller that it fails on.
+//! Each counts errors in a row. At its bound it *opens*: nobody calls for a while. Then exactly one
+//! call, the *probe*, is let through; a success closes the breaker, a failure opens it again.
+//!
+//! Two levels are needed, because "the service is down" and "the service cannot answer for this
+//! caller" (an unknown tenant, a reply that does not parse) look the same to a single counter: one
+//! bad tenant would cut off everybody, or an outage would be found out caller by caller.
+//!
+//! Invariants:
+//! - A call happens only with a [`CallPermit`], and needs both breakers to be closed or probing.
+//! - At most one probe per breaker is under way; a probe that is never reported is given up after
+//!   the open time, so that a lost task cannot keep a breaker open for ever.
+//! - A call that began before a breaker opened cannot close it or end its probe.
+//! - Only callers with errors have a breaker, idle ones are dropped, and there are at most
+//!   [`CALLERS_MAX`], so that hostile callers cannot fill the memory.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
@@ -8,50 +22,57 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// All breakers.
+/// The breaker of the service and those of its callers.
+///
+/// Lock order where both are held: the service first, then the shard of the caller.
 #[derive(Debug)]
 pub(super) struct CircuitBreakers {
     service: Mutex<Breaker>,
     shards: Vec<Mutex<BreakerShard>>,
 }
 
-/// Breakers of callers, by the hash of limit and key.
+/// Breakers of callers, by the hash of limit and key. Two callers with the same hash share one,
+/// which costs them at worst a pause that the other one earned.
 #[derive(Debug, Default)]
 struct BreakerShard {
     breakers: HashMap<u64, Breaker>,
+    /// The last time that idle breakers were removed.
     swept: Option<Instant>,
 }
 
-/// Leave to call; [`CircuitBreakers::report`] takes it back.
+/// Permission for one call; [`CircuitBreakers::report`] takes it back with the result.
 #[derive(Debug)]
 #[must_use]
 pub(super) struct CallPermit {
     caller: PermitKind,
-    service_kind: PermitKind,
+    service: PermitKind,
 }
 
-/// What came of a call.
+/// The result of a call, as the breakers see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallResult {
-    /// An answer.
+    /// A usable reply.
     Success,
-    /// Something wrong with this caller's answer; the service is there.
+    /// An unusable reply for this caller; the service itself works.
     CallerFailure,
-    /// Nothing that the service should give.
+    /// The service is away, too slow or overloaded.
     ServiceFailure,
-    /// Nothing, and that is not the service's fault.
+    /// No reply, for a reason that is not the service's, such as too little time left.
     Inconclusive,
 }
 
+/// The number of locks that the callers' breakers are spread over.
 const SHARDS: usize = 16;
-/// Callers at most: some 80 bytes each.
-const KEYS_MAX: usize = 8_192;
+/// The most callers with a breaker; some 80 bytes each.
+const CALLERS_MAX: usize = 8_192;
+/// A breaker that nobody used for this long is dropped.
 const IDLE: Duration = Duration::from_secs(60);
+/// One caller: few errors are enough, and it can wait.
 const CALLER_RULE: BreakerRule = BreakerRule {
     errors: 5,
     open_for: Duration::from_secs(30),
 };
-/// Many callers at once: more errors are needed, and it is tried again sooner.
+/// All callers: more errors are needed, and recovery is looked for sooner.
 const SERVICE_RULE: BreakerRule = BreakerRule {
     errors: 20,
     open_for: Duration::from_secs(5),
@@ -66,77 +87,77 @@ impl CircuitBreakers {
         }
     }
 
-    /// Leave to call, or until when there is none. While a probe is under way there is no other.
-    pub(super) fn admit(&self, key: u64, now: Instant) -> Result<CallPermit, Instant> {
+    /// A permit to call for the caller with this hash, or the time until which there is none.
+    ///
+    /// Both breakers are asked under their locks, so that a permit which makes one of them probe is
+    /// never lost because the other one refuses.
+    pub(super) fn admit(&self, caller: u64, now: Instant) -> Result<CallPermit, Instant> {
         let mut service = self.service();
-        let mut shard = self.shard(key);
+        let mut shard = self.shard(caller);
         if let Some(until) = service.open_until(now) {
             return Err(until);
         }
-        let caller = match shard.active(key, now) {
+        let caller_permit = match shard.active(caller, now) {
             None => PermitKind::Normal,
             Some(breaker) => breaker.admit(CALLER_RULE, now)?,
         };
         Ok(CallPermit {
-            caller,
-            service_kind: service.admit(SERVICE_RULE, now)?,
+            caller: caller_permit,
+            service: service.admit(SERVICE_RULE, now)?,
         })
     }
 
-    /// Until when there is no leave, without taking it.
-    pub(super) fn open_until(&self, key: u64, now: Instant) -> Option<Instant> {
-        let service_kind = self.service().open_until(now);
-        service_kind.or_else(|| {
-            self.shard(key)
-                .active(key, now)
+    /// The time until which there is no permit, without taking one; `None` when one may be had.
+    pub(super) fn open_until(&self, caller: u64, now: Instant) -> Option<Instant> {
+        let service = self.service().open_until(now);
+        service.or_else(|| {
+            self.shard(caller)
+                .active(caller, now)
                 .and_then(|breaker| breaker.open_until(now))
         })
     }
 
-    /// Notes what came of a call; returns how many breakers opened.
+    /// Records the result of a call and returns how many breakers it opened.
     pub(super) fn report(
         &self,
-        key: u64,
+        caller: u64,
         permit: CallPermit,
         result: CallResult,
         now: Instant,
     ) -> u64 {
-        let is_well = |is_wrong: bool| {
-            if is_wrong {
-                Some(false)
-            } else {
-                (result != CallResult::Inconclusive).then_some(true)
-            }
+        let of_breaker = |is_failure: bool| match result {
+            _ if is_failure => BreakerResult::Failure,
+            CallResult::Inconclusive => BreakerResult::Inconclusive,
+            _ => BreakerResult::Success,
         };
-        let service_kind = self.service().report(
-            permit.service_kind,
-            is_well(result == CallResult::ServiceFailure),
-            SERVICE_RULE,
-            now,
-        );
-        let mut shard = self.shard(key);
-        let is_wrong = matches!(
+        let of_service = of_breaker(result == CallResult::ServiceFailure);
+        let service_opened = self
+            .service()
+            .report(permit.service, of_service, SERVICE_RULE, now);
+        let mut shard = self.shard(caller);
+        let of_caller = of_breaker(matches!(
             result,
             CallResult::ServiceFailure | CallResult::CallerFailure
-        );
-        if is_wrong {
+        ));
+        if of_caller == BreakerResult::Failure {
             shard.make_room(now);
             shard
                 .breakers
-                .entry(key)
+                .entry(caller)
                 .or_insert_with(|| Breaker::new(now));
         }
-        let caller = match shard.breakers.get_mut(&key) {
+        let caller_opened = match shard.breakers.get_mut(&caller) {
             None => false,
-            Some(breaker) => breaker.report(permit.caller, is_well(is_wrong), CALLER_RULE, now),
+            Some(breaker) => breaker.report(permit.caller, of_caller, CALLER_RULE, now),
         };
+        // A caller without errors needs no breaker.
         if result == CallResult::Success {
-            shard.breakers.remove(&key);
+            shard.breakers.remove(&caller);
         }
-        u64::from(service_kind) + u64::from(caller)
+        u64::from(service_opened) + u64::from(caller_opened)
     }
 
-    /// Callers that have a breaker.
+    /// The number of callers with a breaker.
     #[cfg(test)]
     fn len(&self) -> usize {
         self.shards
@@ -155,71 +176,86 @@ impl CircuitBreakers {
         self.service.lock().expect("no holder of this lock panics")
     }
 
-    fn shard(&self, key: u64) -> MutexGuard<'_, BreakerShard> {
-        self.shards[key as usize % SHARDS]
+    fn shard(&self, caller: u64) -> MutexGuard<'_, BreakerShard> {
+        self.shards[caller as usize % SHARDS]
             .lock()
             .expect("no holder of this lock panics")
     }
 }
 
 impl BreakerShard {
-    /// The breaker of a caller who was asked for not long ago.
-    fn active(&mut self, key: u64, now: Instant) -> Option<&mut Breaker> {
-        if self.breakers.get(&key)?.is_idle(now) {
-            self.breakers.remove(&key);
+    /// The caller's breaker, unless it has been idle too long; then it is dropped here.
+    fn active(&mut self, caller: u64, now: Instant) -> Option<&mut Breaker> {
+        if self.breakers.get(&caller)?.is_idle(now) {
+            self.breakers.remove(&caller);
         }
-        self.breakers.get_mut(&key)
+        self.breakers.get_mut(&caller)
     }
 
+    /// Removes idle breakers once a minute, or when the shard is full; if it still is, the one that
+    /// was unused longest goes.
     fn make_room(&mut self, now: Instant) {
-        let is_full = self.breakers.len() >= KEYS_MAX / SHARDS;
+        let is_full = self.breakers.len() >= CALLERS_MAX / SHARDS;
         if is_full || self.swept.is_none_or(|swept| swept + IDLE <= now) {
             self.breakers.retain(|_, breaker| !breaker.is_idle(now));
             self.swept = Some(now);
         }
-        if self.breakers.len() >= KEYS_MAX / SHARDS {
+        if self.breakers.len() >= CALLERS_MAX / SHARDS {
             let oldest = self
                 .breakers
                 .iter()
                 .min_by_key(|(_, breaker)| breaker.last_used)
-                .map(|(key, _)| *key);
-            oldest.and_then(|key| self.breakers.remove(&key));
+                .map(|(caller, _)| *caller);
+            oldest.and_then(|caller| self.breakers.remove(&caller));
         }
     }
 }
 
+/// When a breaker opens, and for how long.
 #[derive(Clone, Copy, Debug)]
 struct BreakerRule {
-    /// In a row.
+    /// This many in a row open it.
     errors: u32,
     open_for: Duration,
 }
 
+/// One breaker.
 #[derive(Debug)]
 struct Breaker {
     state: BreakerState,
+    /// The last time that it was asked or reported to.
     last_used: Instant,
 }
 
 #[derive(Debug)]
 enum BreakerState {
+    /// Calls pass.
     Closed {
+        /// Failures since the last success.
         errors: u32,
     },
-    Open {
-        until: Instant,
-    },
-    /// One call finds out whether all is well again. If nothing is ever heard of it, another one may later.
-    Probing {
-        until: Instant,
-    },
+    /// No calls pass until then; the next one afterwards is the probe.
+    Open { until: Instant },
+    /// The probe is under way. If it is not reported until then, another one may try.
+    Probing { until: Instant },
 }
 
-/// How a call was let through.
+/// How a breaker let a call through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PermitKind {
+    /// It was closed.
     Normal,
+    /// It was open, and this call finds out whether it may close.
     Probe,
+}
+
+/// The result of a call for one of its two breakers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BreakerResult {
+    Success,
+    Failure,
+    /// Says nothing: counts neither way.
+    Inconclusive,
 }
 
 impl Breaker {
@@ -255,11 +291,12 @@ impl Breaker {
         }
     }
 
-    /// Whether it opened. What comes of a call that began before it opened changes nothing.
+    /// Returns true when this result opened the breaker. Results of calls that began before it
+    /// opened change nothing.
     fn report(
         &mut self,
-        pass: PermitKind,
-        is_well: Option<bool>,
+        permit: PermitKind,
+        result: BreakerResult,
         rule: BreakerRule,
         now: Instant,
     ) -> bool {
@@ -267,25 +304,25 @@ impl Breaker {
         let open = BreakerState::Open {
             until: now + rule.open_for,
         };
-        match (&mut self.state, pass, is_well) {
-            (BreakerState::Closed { errors }, _, Some(true)) => *errors = 0,
-            (BreakerState::Closed { errors }, _, Some(false)) => {
+        match (&mut self.state, permit, result) {
+            (BreakerState::Closed { errors }, _, BreakerResult::Success) => *errors = 0,
+            (BreakerState::Closed { errors }, _, BreakerResult::Failure) => {
                 *errors += 1;
                 if *errors >= rule.errors {
                     self.state = open;
                     return true;
                 }
             }
-            (BreakerState::Probing { .. }, PermitKind::Probe, Some(true)) => {
-                self.state = BreakerState::Closed { errors: 0 }
+            (BreakerState::Probing { .. }, PermitKind::Probe, BreakerResult::Success) => {
+                self.state = BreakerState::Closed { errors: 0 };
             }
-            (BreakerState::Probing { .. }, PermitKind::Probe, Some(false)) => {
+            (BreakerState::Probing { .. }, PermitKind::Probe, BreakerResult::Failure) => {
                 self.state = open;
                 return true;
             }
-            // The next one may try.
-            (BreakerState::Probing { .. }, PermitKind::Probe, None) => {
-                self.state = BreakerState::Open { until: now }
+            // The probe found out nothing, so the next call may be one at once.
+            (BreakerState::Probing { .. }, PermitKind::Probe, BreakerResult::Inconclusive) => {
+                self.state = BreakerState::Open { until: now };
             }
             (
                 BreakerState::Closed { .. }
@@ -322,8 +359,6 @@ mod tests {
             fail(breakers, key, now);
         }
     }
-
-    /// E11
     #[test]
     fn five_errors_in_a_row_open_for_thirty_seconds_and_then_one_may_try() {
         let start = Instant::now();
@@ -373,8 +408,6 @@ mod tests {
         assert!(breakers.admit(1 + SHARDS as u64, start).is_ok());
         assert!(breakers.admit(2, start).is_ok());
     }
-
-    /// T-60
     #[test]
     fn twenty_errors_of_any_callers_open_for_all() {
         let start = Instant::now();
@@ -429,14 +462,12 @@ mod tests {
         breakers.report(1, probe, CallResult::Success, after(start, 30));
         assert!(breakers.admit(1, after(start, 30)).is_ok());
     }
-
-    /// E11, T-60
     #[test]
     fn idle_breakers_are_forgotten_and_their_number_is_bounded() {
         let start = Instant::now();
         let breakers = CircuitBreakers::new(start);
         fail_all(&breakers, 0..100_000, start);
-        assert!(breakers.len() <= KEYS_MAX, "{}", breakers.len());
+        assert!(breakers.len() <= CALLERS_MAX, "{}", breakers.len());
         fail_all(&breakers, 0..SHARDS as u64, after(start, 60));
         assert_eq!(breakers.len(), SHARDS);
         fail_all(&breakers, [3; 4], after(start, 60));

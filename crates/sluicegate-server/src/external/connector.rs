@@ -1,4 +1,4 @@
-//! Connections to the service: TCP, with TLS where it is asked for.
+//! Connections to the service: TCP, with TLS when the configuration says `https`.
 
 use std::io;
 use std::pin::Pin;
@@ -19,18 +19,22 @@ use tower::Service;
 
 use crate::proxy::tls;
 
-/// Dials one service, whatever the URL of a request says.
+/// Connects to the one configured service, whatever the URL of a request says. Clones are cheap.
 #[derive(Clone)]
 pub(super) struct ServiceConnector(Arc<ServiceEndpoint>);
 
+/// The address of the service, with what is needed to connect to it.
 struct ServiceEndpoint {
+    /// A name, resolved anew for each connection, or an address.
     host: String,
     port: u16,
+    /// The TLS client and the name that the certificate must have.
     tls: Option<(TlsConnector, ServerName<'static>)>,
+    /// For name resolution, TCP and TLS together.
     timeout: Duration,
 }
 
-/// A connection, with or without TLS.
+/// A connection, with or without TLS, behind one type for the HTTP client.
 pub(super) trait ServiceStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> ServiceStream for T {}
@@ -42,7 +46,7 @@ impl Connection for Box<dyn ServiceStream> {
 }
 
 impl ServiceConnector {
-    /// Reads certificates; nothing is dialled.
+    /// Reads certificates; no connection is made yet.
     pub(super) fn new(
         address: &ServiceAddress,
         http: UpstreamHttp,
@@ -65,12 +69,13 @@ impl ServiceConnector {
         })))
     }
 
-    /// A client over such connections, which are used again and again.
+    /// An HTTP client that reuses its connections. `set_up` adds what the protocol needs.
     pub(super) fn client<B>(self, set_up: impl FnOnce(&mut Builder)) -> Client<Self, B>
     where
         B: http_body::Body + Send,
         B::Data: Send,
     {
+        /// Shorter than the idle timeout of most servers, so that a reused connection is rarely closed.
         const IDLE: Duration = Duration::from_secs(30);
         let mut builder = Client::builder(TokioExecutor::new());
         builder
@@ -81,6 +86,7 @@ impl ServiceConnector {
         builder.build(self)
     }
 
+    /// Makes one connection.
     async fn dial(self) -> io::Result<TokioIo<Box<dyn ServiceStream>>> {
         let ServiceEndpoint {
             host,
@@ -117,7 +123,7 @@ impl Service<Uri> for ServiceConnector {
     }
 }
 
-/// `http://host:port` or `https://host:port`.
+/// The origin of all calls: `http://host:port` or `https://host:port`, an IPv6 address in brackets.
 pub(super) fn origin(address: &ServiceAddress) -> String {
     let scheme = if address.tls { "https" } else { "http" };
     match address.host.contains(':') {

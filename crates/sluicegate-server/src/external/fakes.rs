@@ -1,4 +1,4 @@
-//! A service and a Redis for tests that tell the time themselves.
+//! A service and a Redis in memory, for tests with a paused clock.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -15,13 +15,14 @@ use super::lifetime::CacheLifetime;
 use super::reply::ServiceReply;
 use super::request::LimitsRequest;
 
+/// A reply that may take a while.
 pub(super) type ReplyFuture =
     Pin<Box<dyn Future<Output = Result<(ServiceReply, CacheLifetime), CallError>> + Send>>;
 
-/// What is answered to which call, from 0.
+/// The reply to a call, by the number of the call from 0.
 type ReplyFn = dyn Fn(usize, &LimitsRequest) -> ReplyFuture + Send + Sync;
 
-/// Answers as a test says, and counts who asks.
+/// Replies as a test says, and counts the calls.
 #[derive(Clone)]
 pub(super) struct FakeService(Arc<FakeServiceState>);
 
@@ -33,7 +34,7 @@ struct FakeServiceState {
 }
 
 impl FakeService {
-    /// `answer` is told which call it is, from 0.
+    /// `reply` is given the number of the call, from 0.
     pub(super) fn new(
         reply: impl Fn(usize, &LimitsRequest) -> ReplyFuture + Send + Sync + 'static,
     ) -> Self {
@@ -47,7 +48,7 @@ impl FakeService {
         }))
     }
 
-    pub(super) async fn ask(
+    pub(super) async fn call(
         &self,
         request: &LimitsRequest,
     ) -> Result<(ServiceReply, CacheLifetime), CallError> {
@@ -64,18 +65,18 @@ impl FakeService {
         (self.0.reply)(number, request).await
     }
 
-    /// How often it was asked.
+    /// The number of calls so far.
     pub(super) fn calls(&self) -> usize {
         self.0.calls.load(SeqCst)
     }
 
-    /// How many asked at the same time, at most.
+    /// The most calls that ran at the same time.
     pub(super) fn most_under_way(&self) -> usize {
         self.0.most_under_way.load(SeqCst)
     }
 }
 
-/// Values until their time is over, or nothing at all.
+/// Values with a lifetime; while it is away, reads fail.
 #[derive(Clone, Default)]
 pub(super) struct FakeRedis(Arc<Mutex<FakeRedisValues>>);
 
@@ -86,12 +87,12 @@ struct FakeRedisValues {
 }
 
 impl FakeRedis {
-    /// Whether it holds nothing, old or new.
+    /// Returns true when nothing was ever written.
     pub(super) fn is_empty(&self) -> bool {
         self.0.lock().unwrap().kept.is_empty()
     }
 
-    /// Nobody gets an answer while it is away.
+    /// Makes reads fail, or succeed again.
     pub(super) fn set_away(&self, is_away: bool) {
         self.0.lock().unwrap().is_away = is_away;
     }

@@ -1,4 +1,8 @@
-//! The service, asked by gRPC: `edgequota.ratelimit.v1.RateLimitService/GetLimits`.
+//! The service over gRPC: `edgequota.ratelimit.v1.RateLimitService/GetLimits`.
+//!
+//! All calls share one HTTP/2 connection. A network that drops packets silently would make each of
+//! them wait for its full timeout, as TCP gives up only after minutes; so after a few calls in a row
+//! without any response the connection is replaced.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -29,35 +33,38 @@ use super::reply::{ServiceReply, ZeroFields};
 use super::request::{LIMIT_HEADER, LimitsRequest};
 
 const GET_LIMITS: &str = "/edgequota.ratelimit.v1.RateLimitService/GetLimits";
-/// The flag and the length before a message.
+/// The bytes before each gRPC message: a flag and a length.
 const FRAME_HEAD: usize = 5;
 
+/// A client of a service that is called over gRPC.
 pub(super) struct GrpcService {
     connector: ServiceConnector,
     connection: Mutex<SharedConnection>,
+    /// Scheme and authority of every call.
     origin: Uri,
+    /// How messages are encoded.
     codec: GrpcCodec,
 }
 
-/// The connection that all calls share.
+/// The connection that all calls share, and how it is doing.
 struct SharedConnection {
     client: Client<ServiceConnector, Body>,
-    /// Calls in a row over it that were given up before anything came.
+    /// Calls in a row that ended without a response, good or bad.
     unanswered: u32,
-    /// Which connection it is: what is heard of an older one says nothing about this one.
+    /// Counts connections, so that a late result of a replaced one is not held against this one.
     number: u64,
 }
 
 impl GrpcService {
     pub(super) fn new(
-        at: &ServiceAddress,
+        address: &ServiceAddress,
         codec: GrpcCodec,
         timeout: Duration,
     ) -> Result<Self, String> {
-        let origin = origin(at)
+        let origin = origin(address)
             .parse()
-            .map_err(|_| "it cannot be asked for".to_owned())?;
-        let connector = ServiceConnector::new(at, UpstreamHttp::Http2, timeout)?;
+            .map_err(|_| "url: not a valid address".to_owned())?;
+        let connector = ServiceConnector::new(address, UpstreamHttp::Http2, timeout)?;
         let connection = Mutex::new(SharedConnection {
             client: client(&connector),
             unanswered: 0,
@@ -71,7 +78,8 @@ impl GrpcService {
         })
     }
 
-    /// The connection, or another one where nothing comes over it any more: it may be cut without anybody having said so.
+    /// The shared connection, replaced first if its last calls got no response, and a guard that
+    /// records how this call ends.
     fn connection(&self) -> (Client<ServiceConnector, Body>, CallGuard<'_>) {
         const UNANSWERED_MAX: u32 = 3;
         let mut connection = self
@@ -95,6 +103,7 @@ impl GrpcService {
         )
     }
 
+    /// Records whether a call over connection `number` got a response.
     fn record_result(&self, number: u64, is_answered: bool) {
         let mut connection = self
             .connection
@@ -109,17 +118,18 @@ impl GrpcService {
         }
     }
 
-    pub(super) async fn ask(
+    /// Makes one call. The deadline is kept by the caller of this function, which drops the future.
+    pub(super) async fn call(
         &self,
         request: &LimitsRequest,
-        default: Nanos,
-        within: Duration,
+        default_ttl: Nanos,
+        time_left: Duration,
     ) -> Result<(ServiceReply, CacheLifetime), CallError> {
         let content_type = HeaderValue::from_static(match self.codec {
             GrpcCodec::Protobuf => "application/grpc",
             GrpcCodec::Json => "application/grpc+json",
         });
-        let (client, mut unanswered) = self.connection();
+        let (client, mut guard) = self.connection();
         let bounded = client
             .map_request(move |mut request: http::Request<Body>| {
                 request
@@ -127,24 +137,25 @@ impl GrpcService {
                     .insert(CONTENT_TYPE, content_type.clone());
                 request
             })
-            // However many messages there are, they have room for one.
+            // Bounds the whole body: a stream of small messages is no way around `REPLY_MAX`.
             .map_response(|response: http::Response<Incoming>| {
                 response.map(|body| Limited::new(body, REPLY_MAX + FRAME_HEAD))
             });
         let mut grpc =
             Grpc::with_origin(bounded, self.origin.clone()).max_decoding_message_size(REPLY_MAX);
         let mut message = tonic::Request::new(self.encode_request(request)?);
-        message.set_timeout(within);
+        message.set_timeout(time_left);
         if let Ok(limit) = MetadataValue::try_from(&request.limit) {
             message.metadata_mut().insert(LIMIT_HEADER, limit);
         }
         let response = grpc
             .unary(message, PathAndQuery::from_static(GET_LIMITS), RawCodec)
             .await;
-        unanswered.is_answered = true;
+        guard.is_answered = true;
         let response = response.map_err(call_error)?;
         let reply = self.decode_reply(response.into_inner())?;
-        let lifetime = CacheLifetime::from_reply(None, &reply, default, SystemTime::UNIX_EPOCH);
+        // gRPC has no cache headers, so the time of day is not needed.
+        let lifetime = CacheLifetime::from_reply(None, &reply, default_ttl, SystemTime::UNIX_EPOCH);
         Ok((reply, lifetime))
     }
 
@@ -154,7 +165,7 @@ impl GrpcService {
             GrpcCodec::Json => {
                 let text = serde_json::to_vec(request);
                 text.map(Bytes::from)
-                    .map_err(|_| CallError::Malformed("the question cannot be written"))
+                    .map_err(|_| CallError::Malformed("the request cannot be encoded"))
             }
         }
     }
@@ -163,7 +174,7 @@ impl GrpcService {
         match self.codec {
             GrpcCodec::Protobuf => GetLimitsResponse::decode(message)
                 .map(ServiceReply::from)
-                .map_err(|_| CallError::Malformed("it is no message")),
+                .map_err(|_| CallError::Malformed("it is not a GetLimitsResponse")),
             GrpcCodec::Json => {
                 ServiceReply::from_json(&message, ZeroFields::Omitted).map_err(CallError::Malformed)
             }
@@ -171,7 +182,9 @@ impl GrpcService {
     }
 }
 
+/// A client with a connection of its own, made at its first call.
 fn client(connector: &ServiceConnector) -> Client<ServiceConnector, Body> {
+    /// The largest response header in bytes.
     const HEAD_MAX: u32 = 16 * 1024;
     connector.clone().client(|builder| {
         builder
@@ -180,7 +193,8 @@ fn client(connector: &ServiceConnector) -> Client<ServiceConnector, Body> {
     })
 }
 
-/// A call under way; one that is given up is dropped with it.
+/// A call that runs. Dropped with the call, also when that is aborted at its deadline; then
+/// `is_answered` is still false.
 struct CallGuard<'a> {
     service: &'a GrpcService,
     number: u64,
@@ -193,7 +207,8 @@ impl Drop for CallGuard<'_> {
     }
 }
 
-/// What went wrong, as far as a status tells.
+/// The error behind a gRPC status. Statuses that tonic makes itself carry their cause: a connection
+/// that failed, or a body over the limit.
 fn call_error(status: Status) -> CallError {
     let is_too_long = |error: &(dyn std::error::Error + 'static)| {
         let mut next = Some(error);
@@ -215,7 +230,8 @@ fn call_error(status: Status) -> CallError {
     }
 }
 
-/// Messages as they are: what is in them is read elsewhere.
+/// Passes messages through as bytes; [`GrpcService`] encodes and decodes them itself, because the
+/// codec is chosen by the configuration.
 struct RawCodec;
 
 impl Codec for RawCodec {
@@ -253,6 +269,7 @@ impl Decoder for RawCodec {
     }
 }
 
+/// The request message; its tags are those of the published `.proto` file.
 #[derive(Clone, PartialEq, Message)]
 struct GetLimitsRequest {
     #[prost(string, tag = "1")]
@@ -280,6 +297,7 @@ impl From<&LimitsRequest> for GetLimitsRequest {
     }
 }
 
+/// The response message; see [`ServiceReply`] for the meaning of its fields.
 #[derive(Clone, PartialEq, Message)]
 struct GetLimitsResponse {
     #[prost(int64, tag = "1")]

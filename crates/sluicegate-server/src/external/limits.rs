@@ -1,4 +1,7 @@
-//! What the service says about a caller.
+//! The limits of a caller as the rest of the program sees them: checked, typed, ready to use.
+//!
+//! `reply.rs` makes an [`ExternalLimits`] from what the service writes; nothing behind it looks at
+//! the service's own format again.
 
 use std::sync::Arc;
 
@@ -6,36 +9,39 @@ use sluicegate_core::{FailurePolicy, FailureStatus, Nanos, Quota};
 
 use super::backend::Backend;
 
-/// What is known about a caller.
+/// The limits that apply to a caller, and where they came from.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ResolvedLimits {
-    /// What the service said, now or a while ago.
+    /// A reply of the service, current or expired (see [`ExternalLimits::is_stale`]).
     External(Arc<ExternalLimits>),
-    /// Nobody knows: the limit's own quota holds.
+    /// There is no reply, so the quota in the configuration applies.
     Configured,
 }
 
-/// An answer of the service, checked.
+/// A reply of the service after all checks.
+///
+/// Fields that the service leaves out keep what the configuration says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExternalLimits {
-    /// What the caller may spend; `None` is unlimited.
+    /// How much the caller may spend; `None` is unlimited.
     pub quota: Option<Quota>,
-    /// The counter that is charged in place of the caller's own.
+    /// The counter that is charged instead of the caller's own, so that callers can share one.
     pub tenant: Option<String>,
-    /// What happens to the caller's requests while the store is away.
+    /// How the caller's requests are treated while the store is away.
     pub on_failure: Option<FailurePolicy>,
-    /// The status of such a refusal, whoever says that there is one.
+    /// The status of a refusal while the store is away. It also applies when `on_failure` is `None`
+    /// and the configured policy refuses.
     pub failure_status: Option<FailureStatus>,
-    /// Where the caller's requests go, if not to the usual servers.
+    /// The server that gets the caller's requests instead of the configured ones.
     pub backend: Option<Backend>,
-    /// From the end of a request's header to the beginning of its answer.
+    /// The longest time from the end of a request's header to the beginning of its response.
     pub request_timeout: Option<Nanos>,
-    /// Whether this is an older answer, in place of one that did not come.
+    /// True for an expired reply that is used because no newer one could be had.
     pub is_stale: bool,
 }
 
 impl ExternalLimits {
-    /// The same, as something that was true a while ago.
+    /// The same limits, marked as expired.
     pub(super) fn as_stale(&self) -> Self {
         Self {
             is_stale: true,

@@ -1,4 +1,13 @@
-//! Answers that this process remembers, so that a busy caller costs no call and no wait.
+//! The cache of this process: a caller that was looked up costs neither a call nor a wait.
+//!
+//! Each entry goes through three phases. While it is *fresh* it answers requests; in the last tenth
+//! of that time one request is asked to renew it, so that a busy caller never waits for an expired
+//! entry. Afterwards it is *stale*: it answers only when no newer reply can be had. Then it is
+//! dropped. The Redis cache has the same two lifetimes, but is shared by all replicas.
+//!
+//! Invariants: there are at most [`LocalCache::ENTRIES_MAX`] entries, whatever callers send; an entry
+//! answers only for the limit and key that it stores, so a collision of hashes costs a lookup and
+//! never shows one caller another's limits.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -9,25 +18,27 @@ use tokio::time::Instant;
 
 use super::limits::{ExternalLimits, ResolvedLimits};
 
-/// A bounded number of answers, by the hash of limit and key.
+/// A bounded number of results, by the hash of limit and key.
 #[derive(Debug)]
 pub(super) struct LocalCache {
     shards: Vec<CacheShard>,
 }
 
-/// By hash, which needs no other.
+/// Keyed by a hash that is random enough already.
 type CacheEntries = HashMap<u64, CacheEntry, BuildHasherDefault<PassThroughHasher>>;
 
-/// On a line of the cache of its own: one busy caller does not slow down others.
+/// One part of the cache. Aligned to a cache line, so that a busy shard does not slow down the lock
+/// of its neighbour.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct CacheShard(Mutex<CacheEntries>);
 
-/// The hash of a hash.
+/// Uses a `u64` key as its own hash: hashing it again would cost time and add nothing.
 #[derive(Default)]
 struct PassThroughHasher(u64);
 
 impl Hasher for PassThroughHasher {
+    /// Not reached with `u64` keys; the trait asks for it.
     fn write(&mut self, bytes: &[u8]) {
         self.0 = bytes
             .iter()
@@ -43,57 +54,67 @@ impl Hasher for PassThroughHasher {
     }
 }
 
+/// A cached result and its deadlines.
 #[derive(Debug)]
 struct CacheEntry {
-    /// What the hash is of: another caller with the same one is not told.
+    /// The caller, compared on every access because hashes can collide.
     limit: Box<str>,
     key: Box<str>,
     resolved: ResolvedLimits,
+    /// Until here the entry answers requests.
     fresh_until: Instant,
-    /// From here on, who comes first has it renewed; `None` when somebody has, or nobody should.
+    /// From here on, the next request is asked to renew the entry. Taken by that request, so that
+    /// only one is asked; `None` from the start for an entry that is never renewed.
     renew_from: Option<Instant>,
+    /// Until here the entry can stand in for a reply that did not come.
     stale_until: Instant,
     renewal: Renewal,
 }
 
-/// A caller of a limit.
+/// A caller of a limit, with the hash of both.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CallerKey<'a> {
+    /// Of limit and key, with the seed of this process.
     pub(super) hash: u64,
     pub(super) limit: &'a str,
     pub(super) key: &'a str,
 }
 
-/// How an answer is renewed before it ends.
+/// Where an entry is renewed from before it expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Renewal {
-    /// Not at all: it stands in for an answer that could not be had.
+    /// Nowhere: it stands in for a reply that could not be had, or the reply asked not to be cached.
     None,
-    /// From Redis, where somebody else has put it.
+    /// From Redis, where another replica has put it and may have renewed it.
     FromRedis,
-    /// From the service: this process put it into Redis, where it is as old as here.
+    /// From the service: this process wrote it to Redis, where it is no newer than here.
     FromService,
 }
 
-/// What was found.
+/// A fresh entry.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct CacheHit {
     pub(super) resolved: ResolvedLimits,
-    /// Set once for each answer, for whoever is to renew it.
+    /// Set for one request per entry: that request has to start the renewal.
     pub(super) renew: Option<Renewal>,
 }
 
-/// How long an answer is remembered.
+/// The two lifetimes of an entry, one after the other.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CacheTtl {
+    /// From now on.
     pub(super) fresh: Duration,
+    /// From the end of `fresh` on.
     pub(super) stale: Duration,
 }
 
 impl LocalCache {
+    /// Enough that threads rarely meet at one lock.
     const SHARDS: usize = 64;
-    /// Some 3 MB with the longest tenant keys.
+    /// The most entries; some 3 MB with the longest tenant keys.
     pub(super) const ENTRIES_MAX: usize = 10_240;
+    /// The bound of each shard. Callers spread evenly, because their hash is seeded.
+    const SHARD_ENTRIES_MAX: usize = Self::ENTRIES_MAX / Self::SHARDS;
 
     pub(super) fn new() -> Self {
         Self {
@@ -101,7 +122,7 @@ impl LocalCache {
         }
     }
 
-    /// The answer, if it is fresh.
+    /// The caller's result while it is fresh.
     pub(super) fn get(&self, caller: CallerKey<'_>, now: Instant) -> Option<CacheHit> {
         let mut shard = self.shard(caller.hash);
         let entry = shard
@@ -117,7 +138,8 @@ impl LocalCache {
         })
     }
 
-    /// The answer, fresh or not, as one of a while ago.
+    /// The caller's limits, fresh or expired, marked as stale. `None` after the stale time, and for
+    /// an entry that holds no limits.
     pub(super) fn get_stale(
         &self,
         caller: CallerKey<'_>,
@@ -133,7 +155,7 @@ impl LocalCache {
         }
     }
 
-    /// Remembers an answer. It is renewed in the last tenth of its time.
+    /// Stores limits; they are renewed in the last tenth of their fresh time.
     pub(super) fn insert(
         &self,
         caller: CallerKey<'_>,
@@ -153,7 +175,10 @@ impl LocalCache {
         });
     }
 
-    /// Remembers what stands in for an answer until somebody may ask again. A copy for later stays as it is.
+    /// Stores the result of a lookup that failed, until the service may be called again.
+    ///
+    /// Expired limits that are in the cache already become fresh again for that time and keep their
+    /// own end, so that a placeholder never makes them live longer.
     pub(super) fn insert_placeholder(
         &self,
         caller: CallerKey<'_>,
@@ -182,7 +207,7 @@ impl LocalCache {
         });
     }
 
-    /// Forgets an answer that is not to be kept.
+    /// Removes the caller's entry: its newest reply must not be stored.
     pub(super) fn remove_caller(&self, caller: CallerKey<'_>) {
         let mut shard = self.shard(caller.hash);
         if shard
@@ -193,6 +218,8 @@ impl LocalCache {
         }
     }
 
+    /// Inserts an entry. A full shard first drops what has expired, then the entry that would be
+    /// asked for again soonest.
     fn insert_entry(
         &self,
         caller: CallerKey<'_>,
@@ -200,10 +227,11 @@ impl LocalCache {
         entry: impl FnOnce() -> CacheEntry,
     ) {
         let mut shard = self.shard(caller.hash);
-        if shard.len() >= Self::ENTRIES_MAX / Self::SHARDS && !shard.contains_key(&caller.hash) {
+        let is_new = !shard.contains_key(&caller.hash);
+        if is_new && shard.len() >= Self::SHARD_ENTRIES_MAX {
             shard.retain(|_, entry| now < entry.stale_until);
         }
-        if shard.len() >= Self::ENTRIES_MAX / Self::SHARDS && !shard.contains_key(&caller.hash) {
+        if is_new && shard.len() >= Self::SHARD_ENTRIES_MAX {
             let first = shard
                 .iter()
                 .min_by_key(|(_, entry)| entry.fresh_until)
@@ -222,7 +250,7 @@ impl LocalCache {
     }
 
     fn shard(&self, hash: u64) -> MutexGuard<'_, CacheEntries> {
-        // Other bits than those the map goes by.
+        // The upper bits, because the map inside the shard uses the lower ones.
         self.shards[(hash >> 32) as usize % Self::SHARDS]
             .0
             .lock()

@@ -1,9 +1,17 @@
-//! Limits from outside: a service that knows what each caller may spend.
+//! External limits: a service outside this process that says how much each caller may spend.
+//!
+//! A limit with `quota_from: external` has no fixed numbers. Before it is charged, the service is
+//! asked which quota its caller has, over HTTP or gRPC, and the reply is cached. A request waits for
+//! the service at most `external.timeout`, and only when neither cache has a reply:
 //!
 //! ```text
-//! quota_of ─▶ front (this process) ─▶ flight, one per caller ─▶ Redis ─▶ breakers ─▶ slot ─▶ service
-//!                                        └── on any failure: the older answer, then the limit's own quota
+//! resolve ─▶ local cache ─▶ single flight ─▶ Redis cache ─▶ circuit breakers ─▶ call slot ─▶ service
+//!                               │ one lookup per caller
+//!                               └── on any failure: an expired reply, then the limit's own quota
 //! ```
+//!
+//! The invariant of the whole module: [`External::resolve`] never fails. A service that is slow,
+//! wrong or away makes limits less exact, never unavailable.
 
 pub mod backend;
 mod circuit_breaker;
@@ -30,6 +38,7 @@ mod warnings;
 use std::fmt;
 use std::hash::BuildHasher;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use ::http::HeaderMap;
@@ -56,51 +65,68 @@ pub use self::backend::{Backend, BackendHttp, BackendPolicy, BackendRefusal};
 pub use self::counts::ExternalCounts;
 pub use self::limits::{ExternalLimits, ResolvedLimits};
 
-/// The bytes of an answer at most.
+/// The largest reply of the service in bytes; a longer one is an error.
 const REPLY_MAX: usize = 64 * 1024;
 
-/// Who asks: one caller of one limit, and the request that brought it up.
+/// One caller of one limit, with the request that made somebody look it up.
+///
+/// Limit and key identify the caller in both caches. Method, path and headers only inform the
+/// service: they come from the first request that asks, and the reply holds for all requests of
+/// this caller until it expires.
 #[derive(Clone, Copy, Debug)]
 pub struct LimitsLookup<'a> {
     /// The name of the limit.
     pub limit: &'a str,
-    /// The caller, as the limit's key parts say.
+    /// The caller, made of the limit's key parts.
     pub key: &'a str,
     /// The request's method.
     pub method: &'a str,
-    /// The request's path, in its one spelling.
+    /// The request's normalized path.
     pub path: &'a str,
-    /// The request's headers; what the service is not to see is left out here.
+    /// The request's headers; those that the service must not see are removed before it is called.
     pub headers: &'a HeaderMap,
 }
 
-/// The service, and all that is remembered of it. Clones are the same.
+/// A client of the limits service, with its caches and circuit breakers.
+///
+/// Clones share everything. A reload keeps the client as long as its settings stay the same, so
+/// that caches and breakers survive.
 #[derive(Clone)]
 pub struct External {
     shared: Arc<Shared>,
 }
 
+/// The state behind all clones, also held by each lookup that runs in the background.
 struct Shared {
+    /// The longest that a request waits, and that a lookup takes.
     timeout: Duration,
+    /// The lifetime of a reply that does not state its own.
     cache_ttl: Nanos,
+    /// The request headers that the service may see.
     filter: HeaderFilter,
+    /// The backends that replies may send requests to.
     policy: BackendPolicy,
     service: Arc<LimitsService>,
     breakers: CircuitBreakers,
+    /// One permit for each call that may run at the same time.
     call_slots: Arc<Semaphore>,
+    /// How many permits `call_slots` started with.
     calls_max: usize,
     single_flight: Arc<SingleFlight>,
-    /// Both or neither: without Redis, every request asks.
+    /// Present exactly when `redis_cache` is: without Redis, every request calls the service.
     local_cache: Option<LocalCache>,
     redis_cache: Option<RedisCache>,
+    /// Hashes callers. Random for each process, so that nobody can choose keys that collide.
     seed: RandomState,
     counters: ExternalCounters,
     warnings: Warnings,
+    /// Runs the lookups, so that a lookup outlives the request that started it.
     runtime: Handle,
 }
 
 impl External {
-    /// Reads certificates; nothing is dialled. Calls run on `runtime`, whoever asks. Without a cache every request asks.
+    /// Reads certificates; no connection is made yet. Calls run on `runtime`, whichever runtime the
+    /// request is on. Without `redis_cache` every request calls the service.
     pub fn new(
         settings: &ExternalSettings,
         redis_cache: Option<Arc<RedisStore>>,
@@ -108,12 +134,8 @@ impl External {
     ) -> Result<Self, String> {
         let service =
             LimitsService::new(settings).map_err(|mistake| format!("external: {mistake}"))?;
-        Ok(Self::with_service(
-            settings,
-            service,
-            redis_cache.map(RedisCache::Redis),
-            runtime,
-        ))
+        let redis_cache = redis_cache.map(RedisCache::Store);
+        Ok(Self::with_service(settings, service, redis_cache, runtime))
     }
 
     fn with_service(
@@ -144,37 +166,40 @@ impl External {
         }
     }
 
-    /// What a caller may spend. Never fails, and never takes longer than the timeout.
+    /// The limits of a caller. Never fails, and never takes longer than the timeout.
     pub async fn resolve(&self, lookup: LimitsLookup<'_>) -> ResolvedLimits {
         let now = Instant::now();
         match self.resolve_cached(&lookup, now) {
             Some(resolved) => resolved,
-            // In a box: most requests need no room for this.
-            None => Box::pin(self.wait(&lookup, now)).await,
+            // Boxed, because the future of every request would otherwise reserve room for it.
+            None => Box::pin(self.wait_for_lookup(&lookup, now)).await,
         }
     }
 
-    /// The same at once, if this process knows. An answer that is about to end is renewed behind the request's back.
+    /// The limits of a caller if this process has them cached, without waiting.
+    ///
+    /// The first request in the last tenth of a reply's lifetime starts its renewal in the
+    /// background and is still answered from the cache.
     pub fn resolve_cached(
         &self,
         lookup: &LimitsLookup<'_>,
         now: Instant,
     ) -> Option<ResolvedLimits> {
-        let caller = self.caller(lookup);
-        let found = self.shared.local_cache.as_ref()?.get(caller, now)?;
-        if let Some(renewal) = found.renew {
+        let caller = self.caller_key(lookup);
+        let hit = self.shared.local_cache.as_ref()?.get(caller, now)?;
+        if let Some(renewal) = hit.renew {
             ExternalCounters::add(&self.shared.counters.renewals);
-            self.join(caller, lookup, Some(renewal), now);
+            self.join_lookup(caller, lookup, Some(renewal), now);
         }
-        Some(self.counted(found.resolved, &self.shared.counters.local_hits))
+        Some(self.count_result(hit.resolved, &self.shared.counters.local_hits))
     }
 
-    /// Where answers may send requests, for those who dial.
+    /// The backends that replies may name; whoever connects to one asks this policy again.
     pub fn backends(&self) -> &BackendPolicy {
         &self.shared.policy
     }
 
-    /// What has happened so far.
+    /// The counts since the start, for the metrics.
     pub fn counts(&self) -> ExternalCounts {
         let in_flight = self.shared.calls_max - self.shared.call_slots.available_permits();
         ExternalCounts {
@@ -183,28 +208,26 @@ impl External {
         }
     }
 
-    async fn wait(&self, lookup: &LimitsLookup<'_>, now: Instant) -> ResolvedLimits {
-        let caller = self.caller(lookup);
-        let Some(mut progress) = self.join(caller, lookup, None, now) else {
-            let stale = self
-                .shared
-                .local_cache
-                .as_ref()
-                .and_then(|local_cache| local_cache.get_stale(caller, now));
-            return self.counted(
-                stale.map_or(ResolvedLimits::Configured, ResolvedLimits::External),
-                &self.shared.counters.waited,
-            );
+    /// Joins the caller's lookup and waits for it, at most until the timeout.
+    async fn wait_for_lookup(&self, lookup: &LimitsLookup<'_>, now: Instant) -> ResolvedLimits {
+        let waited = &self.shared.counters.waited;
+        let caller = self.caller_key(lookup);
+        let Some(mut progress) = self.join_lookup(caller, lookup, None, now) else {
+            // Too many lookups run already: use what this process still remembers.
+            let local_cache = self.shared.local_cache.as_ref();
+            let stale = local_cache.and_then(|cache| cache.get_stale(caller, now));
+            let resolved = stale.map_or(ResolvedLimits::Configured, ResolvedLimits::External);
+            return self.count_result(resolved, waited);
         };
         let is_done = |progress: &LookupProgress| progress.is_done;
-        // Too late, or broken down: the best that is known by now.
+        // When the time is over, or the lookup panicked, the best result so far is used.
         let _ = timeout_at(now + self.shared.timeout, progress.wait_for(is_done)).await;
         let resolved = progress.borrow().resolved.clone();
-        self.counted(resolved, &self.shared.counters.waited)
+        self.count_result(resolved, waited)
     }
 
-    /// The caller's flight; the first begins it, unless there are too many.
-    fn join(
+    /// Joins the lookup of a caller, or starts it. `None` when too many callers are looked up.
+    fn join_lookup(
         &self,
         caller: CallerKey<'_>,
         lookup: &LimitsLookup<'_>,
@@ -213,9 +236,8 @@ impl External {
     ) -> Option<watch::Receiver<LookupProgress>> {
         let shared = &self.shared;
         shared.single_flight.join(caller, |pending| {
-            let request = LimitsRequest::of(lookup, &shared.filter);
             let task = LookupTask {
-                request,
+                request: LimitsRequest::of(lookup, &shared.filter),
                 hash: caller.hash,
                 renewal,
                 deadline: now + shared.timeout,
@@ -226,25 +248,20 @@ impl External {
         })
     }
 
-    fn caller<'a>(&self, lookup: &LimitsLookup<'a>) -> CallerKey<'a> {
-        let hash = self.shared.seed.hash_one((lookup.limit, lookup.key));
+    fn caller_key<'a>(&self, lookup: &LimitsLookup<'a>) -> CallerKey<'a> {
         CallerKey {
-            hash,
+            hash: self.shared.seed.hash_one((lookup.limit, lookup.key)),
             limit: lookup.limit,
             key: lookup.key,
         }
     }
 
-    /// Counts an answer as what it is: `as_usual` if it is neither old nor none.
-    fn counted(
-        &self,
-        resolved: ResolvedLimits,
-        as_usual: &std::sync::atomic::AtomicU64,
-    ) -> ResolvedLimits {
+    /// Counts a result by its origin; a current reply is counted in `current`.
+    fn count_result(&self, resolved: ResolvedLimits, current: &AtomicU64) -> ResolvedLimits {
         let counters = &self.shared.counters;
         ExternalCounters::add(match &resolved {
             ResolvedLimits::External(limits) if limits.is_stale => &counters.stale,
-            ResolvedLimits::External(_) => as_usual,
+            ResolvedLimits::External(_) => current,
             ResolvedLimits::Configured => &counters.statics,
         });
         resolved
@@ -253,9 +270,9 @@ impl External {
 
 impl fmt::Debug for External {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let single_flight = self.shared.single_flight.len();
+        let lookups = self.shared.single_flight.len();
         f.debug_struct("External")
-            .field("flights", &single_flight)
+            .field("lookups", &lookups)
             .field("counts", &self.counts())
             .finish_non_exhaustive()
     }

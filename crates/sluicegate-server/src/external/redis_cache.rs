@@ -1,4 +1,11 @@
-//! Answers in Redis, for all replicas: their names, and what is believed of what is found there.
+//! The cache in Redis, shared by all replicas: its keys, its values, and which values are believed.
+//!
+//! Each reply is written twice. The *fresh* copy lives as long as the reply may be reused, the
+//! *stale* copy five minutes longer; Redis removes both by itself. Two keys and not one with a
+//! timestamp, because then no replica's clock has a say in what is fresh.
+//!
+//! Redis may be shared with other programs, so a value is believed only if it decodes exactly, has
+//! our version, names the caller it is for and passes the same checks as a reply of the service.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -10,60 +17,65 @@ use sluicegate_core::Nanos;
 
 use super::reply::ServiceReply;
 
-/// The Redis of the store, or one of its own.
+/// The Redis that holds the cache: the one of the counters, or one of its own.
 pub(super) enum RedisCache {
-    Redis(Arc<RedisStore>),
-    /// A Redis for tests that tell the time themselves.
+    Store(Arc<RedisStore>),
+    /// A Redis in memory, for tests with a paused clock.
     #[cfg(test)]
     Fake(super::fakes::FakeRedis),
 }
 
 impl RedisCache {
-    /// What all names begin with.
+    /// The beginning of all keys.
     pub(super) fn prefix(&self) -> &str {
         match self {
-            Self::Redis(store) => &store.options().key_prefix,
+            Self::Store(store) => &store.options().key_prefix,
             #[cfg(test)]
             Self::Fake(_) => "test",
         }
     }
 
-    pub(super) async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+    /// The value of a key; `None` when there is none or it has expired.
+    pub(super) async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
         match self {
-            Self::Redis(store) => store.get(name).await,
+            Self::Store(store) => store.get(key).await,
             #[cfg(test)]
-            Self::Fake(redis) => redis.get(name),
+            Self::Fake(redis) => redis.get(key),
         }
     }
 
+    /// Writes a value that Redis removes after `ttl`.
     pub(super) async fn put(
         &self,
-        name: &str,
+        key: &str,
         value: Vec<u8>,
         ttl: Nanos,
     ) -> Result<(), StoreError> {
         match self {
-            Self::Redis(store) => store.put(name, value, ttl).await,
+            Self::Store(store) => store.put(key, value, ttl).await,
             #[cfg(test)]
-            Self::Fake(redis) => redis.put(name, value, ttl),
+            Self::Fake(redis) => redis.put(key, value, ttl),
         }
     }
 }
 
-/// The two names of a caller's answer. No name is that of a counter, as no limit has a `~` in its name.
+/// The two keys of a caller's reply.
+///
+/// They never collide with a counter, because `~` cannot be in the name of a limit, nor with those
+/// of another caller, because limit and key are escaped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RedisKeys {
-    /// As long as it holds.
+    /// The copy that answers requests.
     pub(super) fresh: String,
-    /// And for a while after that.
+    /// The copy for when no newer reply can be had.
     pub(super) stale: String,
-    /// What both end in, so that a value tells whose it is.
+    /// The caller, at the end of both keys and again in the value.
     caller: String,
 }
 
 impl RedisKeys {
     pub(super) fn new(prefix: &str, limit: &str, key: &str) -> Self {
-        /// Longer ones are hashed.
+        /// A longer name is replaced by its hash, so that callers cannot make keys of any size.
         const LENGTH_MAX: usize = 200;
         let readable = format!("{}:{}", escaped(limit), escaped(key));
         let caller = if readable.len() <= LENGTH_MAX {
@@ -79,8 +91,8 @@ impl RedisKeys {
     }
 }
 
-/// Letters, digits, `.`, `_` and `-` as they are, all other bytes as `%` and two digits: no separator of ours, and no brace
-/// that chooses a slot.
+/// Letters, digits, `.`, `_` and `-` stay; every other byte becomes `%` and two hexadecimal digits.
+/// So the text holds no separator of ours, and no brace that would choose a slot of a cluster.
 fn escaped(text: &str) -> String {
     let mut whole = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -96,7 +108,8 @@ fn escaped(text: &str) -> String {
     whole
 }
 
-/// Begins with a letter that no escaped text holds.
+/// Begins with `#`, which no escaped text contains. The lengths are hashed too, so that limit and
+/// key cannot be split in another place.
 fn hashed(limit: &str, key: &str) -> String {
     let mut hash = Sha256::new();
     for text in [limit, key] {
@@ -110,23 +123,27 @@ fn hashed(limit: &str, key: &str) -> String {
     })
 }
 
-/// A value; other versions are not ours to read.
+/// A value in Redis, as JSON. The names of its fields are part of the format that replicas of
+/// different versions share.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StoredReply {
+    /// Other versions are ignored, not converted: the service can be asked again.
     v: u32,
+    /// The caller it is for, so that a value copied to another key is not believed.
     #[serde(rename = "of")]
     caller: String,
+    /// The fresh lifetime that it had when it was written, in milliseconds.
     ttl_ms: u64,
     #[serde(rename = "answer")]
     reply: ServiceReply,
 }
 
 const VERSION: u32 = 1;
-/// Longer than any answer of ours is.
+/// The longest value that is decoded, in bytes; no reply of ours gets that long.
 const LENGTH_MAX: usize = 2 * super::REPLY_MAX;
 
-/// Writes an answer down, with the time that it holds.
+/// The value for a reply with this fresh lifetime.
 pub(super) fn encode(keys: &RedisKeys, reply: &ServiceReply, ttl: Nanos) -> Option<Vec<u8>> {
     let ttl_ms = ttl.get() / Nanos::MILLISECOND.get();
     let value = StoredReply {
@@ -138,7 +155,10 @@ pub(super) fn encode(keys: &RedisKeys, reply: &ServiceReply, ttl: Nanos) -> Opti
     serde_json::to_vec(&value).ok()
 }
 
-/// Reads an answer and the time that it held when it was written; `None` when somebody else wrote it, or for another caller.
+/// The reply in a value, and the fresh lifetime that it had when it was written.
+///
+/// `None` when the value is not ours or belongs to another caller. A lifetime of more than a day is
+/// cut, in case somebody else wrote it.
 pub(super) fn decode(keys: &RedisKeys, text: &[u8]) -> Option<(ServiceReply, Nanos)> {
     if text.len() > LENGTH_MAX {
         return None;
@@ -158,8 +178,6 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-
-    /// T-57
     #[test]
     fn no_two_callers_have_a_name_in_common() {
         let long = "x".repeat(300);
@@ -217,8 +235,6 @@ mod tests {
         let text = encode(&keys, &reply(), Nanos::from_secs(90)).unwrap();
         assert_eq!(decode(&keys, &text), Some((reply(), Nanos::from_secs(90))));
     }
-
-    /// T-57
     #[test]
     fn what_somebody_else_wrote_is_refused() {
         let keys = RedisKeys::new("sluicegate", "tenant", "acme");

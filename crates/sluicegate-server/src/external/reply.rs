@@ -1,4 +1,9 @@
-//! An answer as the service writes it, and what becomes of it: checked once, here, wherever it comes from.
+//! A reply of the service: as it is written, and the one place where it is checked.
+//!
+//! JSON, protocol buffers and values in Redis all become a [`ServiceReply`] first, which has the
+//! fields of the protocol and no meaning yet. [`ServiceReply::check`] turns it into limits or says
+//! what is wrong. The service is trusted to set limits, but not to be free of mistakes: everything
+//! in a reply is bounded here, and nothing in it can make this process panic.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -7,53 +12,69 @@ use sluicegate_core::{FailurePolicy, FailureStatus, Nanos, Quota, parse_duration
 use super::backend::{BackendHttp, BackendPolicy, BackendRefusal};
 use super::limits::ExternalLimits;
 
-/// The numbers and words of an answer, with what is not there left at its default.
+/// The fields of a reply as the service sends them; a field that is absent has its default.
+///
+/// Serialized, it is the value in Redis, so its field names are part of that format.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ServiceReply {
+    /// Units per period; 0 is unlimited.
     pub(super) average: i64,
+    /// Units at once; 0 means as many as `average`.
     pub(super) burst: i64,
+    /// A duration such as `1m30s`; empty is one second.
     pub(super) period: String,
+    /// The counter to charge instead of the caller's own; empty is none.
     pub(super) tenant_key: String,
-    /// As numbered in the protocol; 0 is none.
+    /// The number of the policy in the protocol; 0 is unspecified.
     pub(super) failure_policy: i32,
+    /// A status from 400 to 599; 0 is unspecified.
     pub(super) failure_code: i32,
+    /// The server for the caller's requests; empty is the configured one.
     pub(super) backend_url: String,
-    /// As numbered in the protocol; 0 is none.
+    /// The number of the protocol version; 0 is unspecified.
     pub(super) backend_protocol: i32,
+    /// A duration; empty is the configured timeout.
     pub(super) request_timeout: String,
-    /// How long it holds; not part of what is kept.
+    /// The lifetime in seconds. Used once, by `lifetime.rs`, and not stored in Redis, where the
+    /// lifetime stands beside the reply.
     #[serde(skip)]
     pub(super) max_age: Option<i64>,
+    /// True when the reply must not be stored at all.
     #[serde(skip)]
     pub(super) no_store: bool,
 }
 
-/// An answer that was understood, and what of it was left out.
+/// The limits in a reply, and the parts of it that are ignored because they are invalid.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct CheckedReply {
     pub(super) limits: ExternalLimits,
+    /// True when `tenant_key` cannot name a counter; the caller keeps its own.
     pub(super) has_invalid_tenant: bool,
+    /// Why `backend_url` is not used, if it was refused.
     pub(super) backend_refusal: Option<BackendRefusal>,
 }
 
-/// Whether an answer without `average` is one: in the JSON of protocol buffers, a zero is left out.
+/// How the format writes a zero, which decides whether a reply without `average` is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ZeroFields {
+    /// Plain JSON: a missing `average` is a mistake, perhaps the JSON of an error.
     Written,
+    /// JSON of protocol buffers, which leaves zeros out: a missing `average` is unlimited.
     Omitted,
 }
 
 impl ServiceReply {
-    /// Reads JSON; the error says what is wrong.
+    /// Reads JSON, or says what is wrong with it. Unknown fields are ignored, so that the service can
+    /// add some.
     pub(super) fn from_json(text: &[u8], zeroes: ZeroFields) -> Result<Self, &'static str> {
-        // Nested more than 128 deep, it is refused here.
-        let value: Value = serde_json::from_slice(text).map_err(|_| "it is no JSON")?;
+        // The parser refuses more than 128 levels of nesting.
+        let value: Value = serde_json::from_slice(text).map_err(|_| "it is not valid JSON")?;
         let Value::Object(fields) = &value else {
-            return Err("it is no object");
+            return Err("it is not a JSON object");
         };
         if has_controls(&value) {
-            return Err("it holds control characters");
+            return Err("it contains control characters");
         }
         let fields = JsonFields(fields);
         if zeroes == ZeroFields::Written && !fields.has("average") {
@@ -61,32 +82,36 @@ impl ServiceReply {
         }
         Ok(Self {
             average: fields
-                .whole("average", "average is no whole number")?
+                .whole("average", "average is not a whole number")?
                 .unwrap_or_default(),
             burst: fields
-                .whole("burst", "burst is no whole number")?
+                .whole("burst", "burst is not a whole number")?
                 .unwrap_or_default(),
-            period: fields.text("period", "period is no text")?,
-            tenant_key: fields.text("tenant_key", "tenant_key is no text")?,
+            period: fields.text("period", "period is not a string")?,
+            tenant_key: fields.text("tenant_key", "tenant_key is not a string")?,
             failure_policy: fields
                 .word("failure_policy", failure_policy_number)?
                 .ok_or("failure_policy is unknown")?,
-            failure_code: fields.small("failure_code", "failure_code is no number of a status")?,
-            backend_url: fields.text("backend_url", "backend_url is no text")?,
+            failure_code: fields.small("failure_code", "failure_code is not a number")?,
+            backend_url: fields.text("backend_url", "backend_url is not a string")?,
             backend_protocol: fields
                 .word("backend_protocol", protocol_number)?
                 .ok_or("backend_protocol is unknown")?,
-            request_timeout: fields.text("request_timeout", "request_timeout is no text")?,
+            request_timeout: fields.text("request_timeout", "request_timeout is not a string")?,
             max_age: fields.whole(
                 "cache_max_age_seconds",
-                "cache_max_age_seconds is no whole number",
+                "cache_max_age_seconds is not a whole number",
             )?,
             no_store: fields
                 .switch("cache_no_store", "cache_no_store is neither true nor false")?,
         })
     }
 
-    /// What it means; the error says what is wrong.
+    /// The limits that the reply sets, or what is wrong with it.
+    ///
+    /// Wrong numbers make the whole reply unusable, because no quota follows from them. A bad tenant
+    /// or backend is only left out: the quota still holds, and the caller is charged and served as
+    /// without the service.
     pub(super) fn check(&self, backends: &BackendPolicy) -> Result<CheckedReply, &'static str> {
         let texts = [
             &self.period,
@@ -95,7 +120,7 @@ impl ServiceReply {
             &self.request_timeout,
         ];
         if texts.iter().any(|text| text.chars().any(char::is_control)) {
-            return Err("it holds control characters");
+            return Err("it contains control characters");
         }
         if self.max_age.is_some_and(i64::is_negative) {
             return Err("cache_max_age_seconds is negative");
@@ -129,13 +154,13 @@ impl ServiceReply {
         })
     }
 
-    /// `average: 0` is unlimited. Without a burst, as many at once as in a period; without a period, a second.
+    /// The quota; `None` is unlimited. A wrong period is refused even then, to show the mistake early.
     fn quota(&self) -> Result<Option<Quota>, &'static str> {
         let average = u64::try_from(self.average).map_err(|_| "average is negative")?;
         let burst = u64::try_from(self.burst).map_err(|_| "burst is negative")?;
         let period = match self.period.as_str() {
             "" => Nanos::SECOND,
-            text => duration(text).ok_or("period is no duration")?,
+            text => duration(text).ok_or("period is not a duration")?,
         };
         if average == 0 {
             return Ok(None);
@@ -143,9 +168,10 @@ impl ServiceReply {
         let burst = if burst == 0 { average } else { burst };
         Quota::new(average, period, burst)
             .map(Some)
-            .map_err(|_| "its quota cannot be kept")
+            .map_err(|_| "the quota is out of range")
     }
 
+    /// The status of refusals while the store is away.
     fn failure_status(&self) -> Result<Option<FailureStatus>, &'static str> {
         if self.failure_code == 0 {
             return Ok(None);
@@ -155,9 +181,10 @@ impl ServiceReply {
             .and_then(|code| FailureStatus::new(code).ok());
         status
             .map(Some)
-            .ok_or("failure_code is no status from 400 to 599")
+            .ok_or("failure_code is not a status from 400 to 599")
     }
 
+    /// The failure policy by its number; `closed` refuses with `status`, or with the default one.
     fn on_failure(
         &self,
         status: Option<FailureStatus>,
@@ -171,22 +198,26 @@ impl ServiceReply {
         }
     }
 
+    /// The timeout of the caller's requests. Bounded, so that a typing error neither fails every
+    /// request nor holds connections for days.
     fn timeout(&self) -> Result<Option<Nanos>, &'static str> {
         const RANGE: std::ops::RangeInclusive<Nanos> = Nanos::MILLISECOND..=Nanos::HOUR;
         match self.request_timeout.as_str() {
             "" => Ok(None),
             text => match duration(text) {
                 Some(span) if RANGE.contains(&span) => Ok(Some(span)),
-                _ => Err("request_timeout is no duration of 1ms to 1h"),
+                _ => Err("request_timeout is not a duration from 1ms to 1h"),
             },
         }
     }
 }
 
-/// The fields of an object, by either of the two spellings that protocol buffers have in JSON.
+/// The fields of a JSON object. Each may be in `snake_case` or in `camelCase`, the two spellings that
+/// protocol buffers have in JSON.
 struct JsonFields<'a>(&'a Map<String, Value>);
 
 impl<'a> JsonFields<'a> {
+    /// `null` counts as absent.
     fn get(&self, name: &str) -> Option<&'a Value> {
         let found = self.0.get(name).or_else(|| self.0.get(&camel(name)));
         found.filter(|value| !value.is_null())
@@ -196,7 +227,7 @@ impl<'a> JsonFields<'a> {
         self.get(name).is_some()
     }
 
-    /// A number, or its digits as text.
+    /// A number, or its digits in a string: JSON of protocol buffers writes 64-bit numbers so.
     fn whole(&self, name: &str, wrong: &'static str) -> Result<Option<i64>, &'static str> {
         match self.get(name) {
             None => Ok(None),
@@ -206,10 +237,12 @@ impl<'a> JsonFields<'a> {
         }
     }
 
+    /// A whole number that fits 32 bits; 0 when it is absent.
     fn small(&self, name: &str, wrong: &'static str) -> Result<i32, &'static str> {
         i32::try_from(self.whole(name, wrong)?.unwrap_or_default()).map_err(|_| wrong)
     }
 
+    /// A string; empty when it is absent.
     fn text(&self, name: &str, wrong: &'static str) -> Result<String, &'static str> {
         match self.get(name) {
             None => Ok(String::new()),
@@ -218,6 +251,7 @@ impl<'a> JsonFields<'a> {
         }
     }
 
+    /// A boolean; false when it is absent.
     fn switch(&self, name: &str, wrong: &'static str) -> Result<bool, &'static str> {
         match self.get(name) {
             None => Ok(false),
@@ -226,7 +260,8 @@ impl<'a> JsonFields<'a> {
         }
     }
 
-    /// A word or its number; `None` when the word is unknown. Unknown numbers are found out later.
+    /// An enum value, by name or by number. `None` when the name is unknown; unknown numbers are found
+    /// by [`ServiceReply::check`], which also sees those of protocol buffers.
     fn word(
         &self,
         name: &str,
@@ -236,7 +271,7 @@ impl<'a> JsonFields<'a> {
             None => Ok(Some(0)),
             Some(Value::String(text)) => Ok(number(text)),
             Some(_) => self
-                .small(name, "a choice is neither a word nor a number")
+                .small(name, "an enum value is neither a string nor a number")
                 .map(Some),
         }
     }
@@ -251,6 +286,7 @@ fn camel(name: &str) -> String {
     })
 }
 
+/// The number of a failure policy, by its name in our configuration or in the protocol.
 fn failure_policy_number(word: &str) -> Option<i32> {
     let word = word.strip_prefix("FAILURE_POLICY_").unwrap_or(word);
     if word.is_empty() || word.eq_ignore_ascii_case("unspecified") {
@@ -263,6 +299,7 @@ fn failure_policy_number(word: &str) -> Option<i32> {
     }
 }
 
+/// The number of an HTTP version, by its short name or its name in the protocol.
 fn protocol_number(word: &str) -> Option<i32> {
     let word = word.strip_prefix("BACKEND_PROTOCOL_").unwrap_or(word);
     match word.to_ascii_lowercase().as_str() {
@@ -274,7 +311,8 @@ fn protocol_number(word: &str) -> Option<i32> {
     }
 }
 
-/// HTTP/3 is not spoken here: such a server is spoken to in what it speaks besides.
+/// The HTTP version for a backend. HTTP/3 is not supported, so such a backend is negotiated with like
+/// any other.
 fn backend_http(number: i32) -> Result<BackendHttp, &'static str> {
     match number {
         0 | 3 => Ok(BackendHttp::Auto),
@@ -284,13 +322,15 @@ fn backend_http(number: i32) -> Result<BackendHttp, &'static str> {
     }
 }
 
+/// Returns true for 1 to 256 letters, digits and `._:-`: characters that are safe in a key of Redis,
+/// in a log and in a URL.
 fn is_tenant_key(key: &str) -> bool {
     const LENGTH_MAX: usize = 256;
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
     (1..=LENGTH_MAX).contains(&key.len()) && key.bytes().all(is_plain)
 }
 
-/// `30s`, and `1m30s` as Go writes it.
+/// A duration with one unit, such as `30s`, or with several as Go writes it, such as `1m30s`.
 fn duration(text: &str) -> Option<Nanos> {
     const PARTS_MAX: usize = 6;
     if let Ok(span) = parse_duration(text) {
@@ -312,6 +352,8 @@ fn duration(text: &str) -> Option<Nanos> {
     None
 }
 
+/// Returns true when any string or field name contains a control character. Checked in the whole
+/// document, so that no text of a reply can forge a line of a log.
 fn has_controls(value: &Value) -> bool {
     let in_text = |text: &str| text.chars().any(char::is_control);
     match value {

@@ -1,4 +1,5 @@
-//! A question on its way to the service: nothing borrowed, and without the headers that it is not told.
+//! The request to the service: owned, so that it can outlive the client's request, and without the
+//! headers that the service must not see.
 
 use std::collections::BTreeMap;
 
@@ -7,26 +8,30 @@ use sluicegate_config::HeaderFilter;
 
 use super::LimitsLookup;
 
-/// What the service is asked.
+/// The body of a call; its JSON is what the service receives.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct LimitsRequest {
-    /// Told in a header: the service may know several limits.
+    /// Sent in [`LIMIT_HEADER`] and not in the body, whose format other gateways share.
     #[serde(skip)]
     pub(super) limit: String,
+    /// The caller, as the limit's key parts name it.
     pub(super) key: String,
+    /// By lower-case name; sorted, so that the same request gives the same body.
     pub(super) headers: BTreeMap<String, String>,
     pub(super) method: String,
     pub(super) path: String,
 }
 
-/// The header, and the metadata of gRPC, that names the limit.
+/// The HTTP header, and the gRPC metadata, that names the limit: one service may serve several.
 pub(super) const LIMIT_HEADER: &str = "x-sluicegate-limit";
 
 impl LimitsRequest {
+    /// Copies what the service may see. Credentials are removed unless the configuration lists them,
+    /// and several values of one header are joined as RFC 9110 allows.
     pub(super) fn of(lookup: &LimitsLookup<'_>, filter: &HeaderFilter) -> Self {
         let mut headers: BTreeMap<String, String> = BTreeMap::new();
         for (name, value) in lookup.headers {
-            // What is no text cannot be told as text.
+            // JSON cannot carry bytes that are not UTF-8.
             let Ok(value) = std::str::from_utf8(value.as_bytes()) else {
                 continue;
             };
@@ -35,9 +40,9 @@ impl LimitsRequest {
             }
             headers
                 .entry(name.as_str().to_owned())
-                .and_modify(|resolved| {
-                    resolved.push_str(", ");
-                    resolved.push_str(value);
+                .and_modify(|joined| {
+                    joined.push_str(", ");
+                    joined.push_str(value);
                 })
                 .or_insert_with(|| value.to_owned());
         }
@@ -67,7 +72,7 @@ mod tests {
         list.iter().map(pair).collect()
     }
 
-    fn limits(list: &[(&'static str, &[u8])], filter: &HeaderFilter) -> Vec<String> {
+    fn sent(list: &[(&'static str, &[u8])], filter: &HeaderFilter) -> Vec<String> {
         let headers = headers(list);
         let lookup = LimitsLookup {
             limit: "l",
@@ -83,7 +88,6 @@ mod tests {
             .collect()
     }
 
-    /// E3
     #[test]
     fn credentials_are_not_told_unless_the_allow_list_names_them() {
         let request: Vec<(&'static str, &[u8])> = HeaderFilter::SECRET
@@ -91,9 +95,9 @@ mod tests {
             .map(|name| (*name, &b"hunter2"[..]))
             .chain([("x-plan", &b"gold"[..])])
             .collect();
-        assert_eq!(limits(&request, &HeaderFilter::default()), ["x-plan=gold"]);
+        assert_eq!(sent(&request, &HeaderFilter::default()), ["x-plan=gold"]);
         let only = HeaderFilter::Only(vec!["authorization".to_owned()]);
-        assert_eq!(limits(&request, &only), ["authorization=hunter2"]);
+        assert_eq!(sent(&request, &only), ["authorization=hunter2"]);
     }
 
     #[test]
@@ -104,9 +108,6 @@ mod tests {
             ("a", b"2"),
             ("c", "ä".as_bytes()),
         ];
-        assert_eq!(
-            limits(&request, &HeaderFilter::default()),
-            ["a=1, 2", "c=ä"]
-        );
+        assert_eq!(sent(&request, &HeaderFilter::default()), ["a=1, 2", "c=ä"]);
     }
 }

@@ -1,4 +1,4 @@
-//! The service, in whichever way it is asked.
+//! The service behind one type, whichever protocol it is called in.
 
 use std::time::Duration;
 
@@ -12,16 +12,17 @@ use super::lifetime::CacheLifetime;
 use super::reply::ServiceReply;
 use super::request::LimitsRequest;
 
+/// A client of the service in its configured protocol.
 pub(super) enum LimitsService {
     Http(HttpService),
     Grpc(GrpcService),
-    /// A service for tests that tell the time themselves.
+    /// A service in memory, for tests with a paused clock.
     #[cfg(test)]
     Fake(super::fakes::FakeService),
 }
 
 impl LimitsService {
-    /// Reads certificates; nothing is dialled.
+    /// Reads certificates; no connection is made yet.
     pub(super) fn new(settings: &ExternalSettings) -> Result<Self, String> {
         let timeout = settings.timeout.into();
         match &settings.service {
@@ -35,18 +36,21 @@ impl LimitsService {
         }
     }
 
-    /// One call. Whoever makes it sees to it that it ends in time; `within` is what the service is told of that.
-    pub(super) async fn ask(
+    /// Makes one call.
+    ///
+    /// The caller of this function ends it at the deadline. `time_left` is only passed on to the
+    /// service, as the timeout of gRPC; `default_ttl` is the lifetime of a reply without its own.
+    pub(super) async fn call(
         &self,
         request: &LimitsRequest,
-        default: Nanos,
-        within: Duration,
+        default_ttl: Nanos,
+        time_left: Duration,
     ) -> Result<(ServiceReply, CacheLifetime), CallError> {
         match self {
-            Self::Http(service) => service.ask(request, default).await,
-            Self::Grpc(service) => service.ask(request, default, within).await,
+            Self::Http(service) => service.call(request, default_ttl).await,
+            Self::Grpc(service) => service.call(request, default_ttl, time_left).await,
             #[cfg(test)]
-            Self::Fake(service) => service.ask(request).await,
+            Self::Fake(service) => service.call(request).await,
         }
     }
 }

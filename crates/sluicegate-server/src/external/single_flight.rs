@@ -1,6 +1,13 @@
-//! One call for a caller, however many wait for it.
+//! Single flight: all requests that wait for the same caller share one lookup.
 //!
-//! A flight is a task of its own: who waits may go away, and a flight that breaks down leaves nobody waiting.
+//! Idea: a map from caller to the progress of its lookup. The first request inserts an entry and
+//! starts a task; later ones subscribe to it. Invariant: an entry is in the map exactly as long as
+//! its [`PendingLookup`] lives, because only dropping that removes it. So a lookup that finishes,
+//! panics or is never polled (its runtime has ended) always clears its entry, the subscribers see
+//! the channel close, and the next request starts anew.
+//!
+//! It is not simpler, for example the first request doing the call itself, because that request may
+//! be cancelled when its client disconnects; the others must not lose their answer with it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -10,84 +17,88 @@ use tokio::sync::watch;
 use super::limits::ResolvedLimits;
 use super::local_cache::CallerKey;
 
-/// All flights under way.
+/// The limit and the key of a caller.
+type OwnedCaller = (String, String);
+
+/// All lookups that run now.
 #[derive(Debug, Default)]
 pub(super) struct SingleFlight {
-    under_way: Mutex<HashMap<(String, String), watch::Receiver<LookupProgress>>>,
+    running: Mutex<HashMap<OwnedCaller, watch::Receiver<LookupProgress>>>,
 }
 
-/// How far a flight is.
+/// The state of a lookup, as its subscribers see it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct LookupProgress {
-    /// The best that is known so far.
+    /// The best result so far: at first the configured quota, then perhaps an expired reply.
     pub(super) resolved: ResolvedLimits,
+    /// True when the lookup has ended and `resolved` is final.
     pub(super) is_done: bool,
 }
 
-/// One flight. When it is dropped, the next who asks begins another.
+/// A lookup that runs. Dropping it ends it: the next request for this caller starts another.
 #[derive(Debug)]
 pub(super) struct PendingLookup {
-    single_flight: Arc<SingleFlight>,
-    of: (String, String),
+    registry: Arc<SingleFlight>,
+    caller: OwnedCaller,
     progress: watch::Sender<LookupProgress>,
 }
 
 impl SingleFlight {
-    /// Callers who are asked for at the same time: those who went away may still be among them.
+    /// The most lookups at a time. Waiting requests are bounded elsewhere, but a lookup goes on when
+    /// its request is cancelled, so lookups need a bound of their own.
     pub(super) const MAX: usize = 10_000;
 
-    /// The progress of the caller's flight; `begin` is given a new one if there is none. `None` when there are too many.
+    /// Subscribes to the caller's lookup. If none runs, `start` is given a new one to drive. `None`
+    /// when [`SingleFlight::MAX`] lookups run.
     pub(super) fn join(
         self: &Arc<Self>,
         caller: CallerKey<'_>,
-        begin: impl FnOnce(PendingLookup),
+        start: impl FnOnce(PendingLookup),
     ) -> Option<watch::Receiver<LookupProgress>> {
-        let of = (caller.limit.to_owned(), caller.key.to_owned());
-        let mut under_way = self.under_way();
-        if let Some(progress) = under_way.get(&of) {
+        let caller = (caller.limit.to_owned(), caller.key.to_owned());
+        let mut running = self.running();
+        if let Some(progress) = running.get(&caller) {
             return Some(progress.clone());
         }
-        if under_way.len() >= Self::MAX {
+        if running.len() >= Self::MAX {
             return None;
         }
         let (progress, receiver) = watch::channel(LookupProgress {
             resolved: ResolvedLimits::Configured,
             is_done: false,
         });
-        under_way.insert(of.clone(), receiver.clone());
-        drop(under_way);
-        begin(PendingLookup {
-            single_flight: Arc::clone(self),
-            of,
+        running.insert(caller.clone(), receiver.clone());
+        // Released first: `start` may drop the lookup at once, and that takes the lock again.
+        drop(running);
+        start(PendingLookup {
+            registry: Arc::clone(self),
+            caller,
             progress,
         });
         Some(receiver)
     }
 
+    /// The number of lookups that run now.
     pub(super) fn len(&self) -> usize {
-        self.under_way().len()
+        self.running().len()
     }
 
-    fn under_way(
-        &self,
-    ) -> MutexGuard<'_, HashMap<(String, String), watch::Receiver<LookupProgress>>> {
-        self.under_way
-            .lock()
-            .expect("no holder of this lock panics")
+    fn running(&self) -> MutexGuard<'_, HashMap<OwnedCaller, watch::Receiver<LookupProgress>>> {
+        self.running.lock().expect("no holder of this lock panics")
     }
 }
 
 impl PendingLookup {
-    /// Whose flight it is.
+    /// The caller that is looked up; `hash` is the one its request computed.
     pub(super) fn caller(&self, hash: u64) -> CallerKey<'_> {
         CallerKey {
             hash,
-            limit: &self.of.0,
-            key: &self.of.1,
+            limit: &self.caller.0,
+            key: &self.caller.1,
         }
     }
 
-    /// Something that is better than nothing, for those whose time is over first.
+    /// Publishes a result for subscribers whose time is over before the lookup ends.
     pub(super) fn offer(&self, resolved: ResolvedLimits) {
         self.progress.send_replace(LookupProgress {
             resolved,
@@ -95,12 +106,12 @@ impl PendingLookup {
         });
     }
 
-    /// The best that was known so far.
+    /// The last result that was offered, or the configured quota.
     pub(super) fn best_so_far(&self) -> ResolvedLimits {
         self.progress.borrow().resolved.clone()
     }
 
-    /// Tells everybody who waits.
+    /// Publishes the final result and ends the lookup.
     pub(super) fn finish(self, resolved: ResolvedLimits) {
         self.progress.send_replace(LookupProgress {
             resolved,
@@ -111,6 +122,6 @@ impl PendingLookup {
 
 impl Drop for PendingLookup {
     fn drop(&mut self) {
-        self.single_flight.under_way().remove(&self.of);
+        self.registry.running().remove(&self.caller);
     }
 }

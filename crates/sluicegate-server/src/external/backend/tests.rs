@@ -111,7 +111,6 @@ const HOSTILE: &[(&str, BackendRefusal)] = &[
     ("://a.example", Scheme),
 ];
 
-/// T-58
 #[test]
 fn urls_that_lead_inside_or_mean_two_things_are_refused() {
     for (url, why) in HOSTILE {
@@ -176,7 +175,7 @@ const OUTSIDE: &str = "
     ::ffff:8.8.8.8 64:ff9b::8.8.8.8
 ";
 
-/// T-58: what a name turns out to mean is asked again.
+/// A name is checked again when its addresses are known.
 #[test]
 fn addresses_are_judged_when_they_are_dialled() {
     for address in INSIDE.split_whitespace() {
