@@ -348,7 +348,7 @@ mod tests {
         start + Duration::from_secs(seconds)
     }
 
-    /// A caller whose answers make no sense, so that the service as a whole is not blamed.
+    /// A failure of one caller only, so that the breaker of the service stays closed.
     fn fail(breakers: &CircuitBreakers, key: u64, now: Instant) -> u64 {
         let permit = breakers.admit(key, now).unwrap();
         breakers.report(key, permit, CallResult::CallerFailure, now)

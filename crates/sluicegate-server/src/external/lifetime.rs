@@ -19,7 +19,7 @@ use super::reply::ServiceReply;
 /// How long a reply may be reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CacheLifetime {
-    /// For this long the reply answers requests; `None` when each request has to call.
+    /// The time for which the reply answers requests; `None` when each request has to call.
     pub(super) fresh: Option<Nanos>,
     /// True when the reply may be kept for the time when no newer one can be had.
     pub(super) keeps_stale: bool,
@@ -82,7 +82,7 @@ fn from_headers(headers: &HeaderMap, now: SystemTime) -> Option<CacheLifetime> {
         match name.trim().to_ascii_lowercase().as_str() {
             "no-store" => return Some(CacheLifetime::NO_STORE),
             "no-cache" => is_cached = false,
-            // Of two values the shorter counts.
+            // The shorter of two values counts.
             "max-age" => max_age = Some(max_age.unwrap_or(u64::MAX).min(seconds_in(value))),
             _ => {}
         }

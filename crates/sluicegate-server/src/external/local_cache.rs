@@ -74,13 +74,13 @@ struct CacheEntry {
 /// A caller of a limit, with the hash of both.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CallerKey<'a> {
-    /// Of limit and key, with the seed of this process.
+    /// The hash of limit and key, with the seed of this process.
     pub(super) hash: u64,
     pub(super) limit: &'a str,
     pub(super) key: &'a str,
 }
 
-/// Where an entry is renewed from before it expires.
+/// The source from which an entry is renewed before it expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Renewal {
     /// Nowhere: it stands in for a reply that could not be had, or the reply asked not to be cached.

@@ -14,7 +14,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-use super::Shared;
+use super::ExternalState;
 use super::circuit_breaker::CallResult;
 use super::counts::ExternalCounters;
 use super::error::CallError;
@@ -35,7 +35,7 @@ const PLACEHOLDER_MAX: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct LookupTask {
     pub(super) request: LimitsRequest,
-    /// Of limit and key; chooses the breaker and the place in the local cache.
+    /// The hash of limit and key; chooses the breaker and the entry of the local cache.
     pub(super) hash: u64,
     /// Set when the caller still has a fresh reply, which this lookup replaces.
     pub(super) renewal: Option<Renewal>,
@@ -43,7 +43,7 @@ pub(super) struct LookupTask {
     pub(super) deadline: Instant,
 }
 
-/// Where current limits came from, with what is needed to cache them.
+/// The origin of current limits, with what is needed to cache them.
 enum LimitsSource {
     /// `ttl` is the lifetime that the reply had when it was written.
     Redis { ttl: Nanos },
@@ -53,7 +53,7 @@ enum LimitsSource {
     },
 }
 
-impl Shared {
+impl ExternalState {
     /// Looks up a caller, publishes the result, and caches it.
     ///
     /// The local cache is written before the result is published, so that no request starts another

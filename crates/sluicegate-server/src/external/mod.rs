@@ -93,11 +93,11 @@ pub struct LimitsLookup<'a> {
 /// that caches and breakers survive.
 #[derive(Clone)]
 pub struct External {
-    shared: Arc<Shared>,
+    shared: Arc<ExternalState>,
 }
 
 /// The state behind all clones, also held by each lookup that runs in the background.
-struct Shared {
+struct ExternalState {
     /// The longest that a request waits, and that a lookup takes.
     timeout: Duration,
     /// The lifetime of a reply that does not state its own.
@@ -144,7 +144,7 @@ impl External {
         redis_cache: Option<RedisCache>,
         runtime: Handle,
     ) -> Self {
-        let shared = Shared {
+        let shared = ExternalState {
             timeout: settings.timeout.into(),
             cache_ttl: settings.cache_ttl,
             filter: settings.headers.clone(),

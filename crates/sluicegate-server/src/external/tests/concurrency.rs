@@ -168,7 +168,7 @@ async fn beyond_ten_thousand_flights_nobody_begins_another() {
     let external = external(&service, Some(&FakeRedis::default()));
     for number in 0..20_000 {
         let key = number.to_string();
-        // Who asks goes away at once.
+        // The request is cancelled at once.
         assert!(
             number >= SingleFlight::MAX
                 || external.resolve(lookup_of(&key)).now_or_never().is_none(),
