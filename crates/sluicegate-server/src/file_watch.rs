@@ -1,8 +1,12 @@
-//! Notices that files have changed, however they are replaced.
+//! Watches files and reports when their content changes, however they are replaced.
 //!
-//! The directories are watched, not the files: a watched file is lost at the first rename, and a directory that Kubernetes
-//! mounts changes by one link in it. What decides is the content; and since not every file system tells of changes, all
-//! files are looked at every five seconds besides.
+//! Idea: notifications of the system only say *when* to check; the content decides *whether*
+//! something changed. Directories are watched and not files, because a watch on a file is lost at the
+//! first rename, and a directory that Kubernetes mounts changes by one symbolic link in it. Since not
+//! every file system sends notifications, all files are also checked every five seconds.
+//!
+//! Invariant: a change after the watcher was started is reported at least once, and a file with the
+//! same content never is.
 
 mod content;
 mod directories;
@@ -19,28 +23,27 @@ use std::time::{Duration, Instant};
 use content::{CheckDepth, FileContents};
 use directories::DirectoryWatch;
 
-pub(crate) use content::hash_of;
-
-/// Watches files and says when the content of one is another.
+/// Watches files and calls a function when their content changes. Dropping it ends it.
 ///
-/// Start it before the files are read for the first time: what changes in between is then noticed. A file that disappears is
-/// no change, one that comes back with another content is. Dropping it ends it.
+/// Start it before the files are read for the first time, so that a change in between is noticed. A
+/// file that disappears is not a change; one that comes back with another content is.
 #[derive(Debug)]
 pub struct FileWatcher {
     messages: Sender<WatchMessage>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// How patient a watcher is.
+/// The timings of a watcher; tests use shorter ones.
 #[derive(Clone, Copy, Debug)]
 struct WatchTimings {
-    /// After a change, until nothing more changes.
+    /// Files are checked after this long without a notification, so that one change of several files
+    /// is reported once.
     debounce: Duration,
-    /// The longest that changes in a row put off looking.
+    /// The longest that a series of notifications delays the check.
     debounce_max: Duration,
-    /// Between looks without being told.
+    /// The time between checks without a notification.
     poll: Duration,
-    /// Whether the system is asked to tell of changes.
+    /// False to rely on polling alone.
     uses_notifications: bool,
 }
 
@@ -53,17 +56,19 @@ impl WatchTimings {
     };
 }
 
+/// A message to the thread of a watcher.
 enum WatchMessage {
-    /// Something happened where the files are.
+    /// The system sent a notification about a watched file or a directory on its path.
     Touched,
-    /// These are the files now, with their contents.
+    /// The files to watch from now on, with their contents.
     Files(FileContents),
     /// The watcher is being dropped.
     End,
 }
 
 impl FileWatcher {
-    /// Calls `on_change` from a thread of its own, one call at a time, for changes that belong together once.
+    /// Calls `on_change` from a thread of its own, one call at a time, once for changes that happen
+    /// together.
     pub fn start(files: Vec<PathBuf>, on_change: impl Fn() + Send + 'static) -> io::Result<Self> {
         Self::start_with(WatchTimings::DEFAULT, files, on_change)
     }
@@ -79,14 +84,14 @@ impl FileWatcher {
         if timings.uses_notifications {
             let (touch, flag) = (messages.clone(), Arc::clone(&is_touched));
             directories.listen(move || {
-                // However much happens, one message is enough until it is read.
+                // One message is enough until the thread has read it.
                 if !flag.swap(true, Ordering::AcqRel) {
                     let _ = touch.send(WatchMessage::Touched);
                 }
             });
         }
         let files = content::absolute(files);
-        // Watched first: what happens after a file was read is then told.
+        // Watched before they are read, so that a change in between sends a notification.
         directories.watch(files.iter().map(PathBuf::as_path));
         let contents = FileContents::of(files);
         let watch_thread = WatchThread {
@@ -106,10 +111,10 @@ impl FileWatcher {
         })
     }
 
-    /// Watches these files instead. Those that were watched before are compared with what they were then, new ones with what
-    /// they are now. May be called while `on_change` runs, and by it.
+    /// Replaces the set of files. Files that were watched before keep the content that they are
+    /// compared with; new ones start with what they contain now. `on_change` may call this.
     pub fn set_files(&self, files: Vec<PathBuf>) {
-        // The thread ends only with this watcher.
+        // The thread lives as long as this watcher, so sending cannot fail.
         let _ = self
             .messages
             .send(WatchMessage::Files(FileContents::of(content::absolute(
@@ -124,17 +129,18 @@ impl Drop for FileWatcher {
         let Some(thread) = self.thread.take() else {
             return;
         };
-        // `on_change` may hold the last handle: it cannot wait for its own end.
+        // `on_change` may drop the last handle, and a thread cannot wait for itself.
         if thread.thread().id() != thread::current().id() {
             let _ = thread.join();
         }
     }
 }
 
-/// The thread of a watcher.
+/// The state of a watcher's thread.
 struct WatchThread<F> {
     timings: WatchTimings,
     receiver: Receiver<WatchMessage>,
+    /// True while a `Touched` message is on its way.
     is_touched: Arc<AtomicBool>,
     directories: DirectoryWatch,
     contents: FileContents,
@@ -142,28 +148,30 @@ struct WatchThread<F> {
 }
 
 impl<F: Fn()> WatchThread<F> {
+    /// Checks after each notification and each poll interval, until the watcher is dropped.
     fn run(mut self) {
         loop {
-            let check = match self.receiver.recv_timeout(self.timings.poll) {
+            let depth = match self.receiver.recv_timeout(self.timings.poll) {
                 Ok(WatchMessage::End) | Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) => CheckDepth::Stamps,
                 Ok(message) => match self.settle(message) {
-                    Some(check) => check,
+                    Some(depth) => depth,
                     None => return,
                 },
             };
-            // Watched first, as at the start: links and directories may lead elsewhere by now.
+            // Watched before the check, as at the start: links may lead elsewhere by now.
             self.directories.watch(self.contents.files());
-            if self.contents.check(check) {
+            if self.contents.check(depth) {
                 (self.on_change)();
             }
         }
     }
 
-    /// Takes messages until there are no more for a while; `None` is the end.
+    /// Reads messages until none comes for the debounce time, and returns how to check. `None` when the
+    /// watcher is dropped.
     fn settle(&mut self, first: WatchMessage) -> Option<CheckDepth> {
         let latest = Instant::now() + self.timings.debounce_max;
-        let mut check = CheckDepth::Stamps;
+        let mut depth = CheckDepth::Stamps;
         let mut message = first;
         loop {
             match message {
@@ -171,18 +179,18 @@ impl<F: Fn()> WatchThread<F> {
                 WatchMessage::Files(new) => self.contents.replace(new),
                 WatchMessage::Touched => {
                     self.is_touched.store(false, Ordering::Release);
-                    check = CheckDepth::Content;
+                    depth = CheckDepth::Content;
                 }
             }
             let left = latest.saturating_duration_since(Instant::now());
-            let timings = if check == CheckDepth::Content {
+            let quiet = if depth == CheckDepth::Content {
                 self.timings.debounce
             } else {
                 Duration::ZERO
             };
-            message = match self.receiver.recv_timeout(timings.min(left)) {
+            message = match self.receiver.recv_timeout(quiet.min(left)) {
                 Ok(message) => message,
-                Err(RecvTimeoutError::Timeout) => return Some(check),
+                Err(RecvTimeoutError::Timeout) => return Some(depth),
                 Err(RecvTimeoutError::Disconnected) => return None,
             };
         }

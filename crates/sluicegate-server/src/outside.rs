@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::access::Ruling;
 use crate::external::{External, ExternalLimits, LimitsLookup, ResolvedLimits};
-use crate::file_watch;
+use crate::file_hash;
 use crate::live::{Gate, Live};
 use crate::operator::{Looked, Orders, for_a_look, met};
 use crate::store::{AnyStore, redis_store};
@@ -57,7 +57,7 @@ impl Outside {
             .at()
             .ca_file
             .as_ref()
-            .and_then(|file| file_watch::hash_of(file).ok());
+            .and_then(|file| file_hash::sha256_of(file).ok());
         let setup = (settings.clone(), authorities);
         let mut last = self.last.lock().expect("no holder of this lock panics");
         if let Some((_, external)) = last.as_ref().filter(|(known, _)| *known == setup) {

@@ -1,4 +1,8 @@
-//! Another configuration for a running process: read, checked, put in force, told.
+//! Reloads: a new configuration for a running process is read, checked and put in force.
+//!
+//! The file watch, a signal and the admin API may ask for a reload at the same time; they take turns.
+//! A configuration with any mistake changes nothing, and a configuration with the same content as the
+//! one in force is not applied again.
 
 use std::fmt::{self, Write};
 use std::path::{Path, PathBuf};
@@ -9,59 +13,70 @@ use sha2::{Digest, Sha256};
 use sluicegate_config::Config;
 
 use crate::admin::ConfigVersion;
-use crate::file_watch::{self, FileWatcher};
+use crate::file_hash;
+use crate::file_watch::FileWatcher;
 use crate::live::{self, Applied, Gate};
 use crate::telemetry::metrics::ReloadResult;
 
-/// A configuration, and the text that says it.
+/// A configuration and its source text.
 pub struct LoadedConfig {
-    /// What is to be in force.
+    /// The parsed configuration.
     pub config: Config,
     /// The YAML it was read from.
     pub text: String,
 }
 
-/// Reads the configuration; an error is every mistake, one on each line.
+/// Reads the configuration anew; the error is a list of all mistakes, one per line.
 pub type ConfigReader = Box<dyn Fn() -> Result<LoadedConfig, String> + Send + Sync>;
 
-/// Long enough for who writes a file in pieces; a reload takes no less.
+/// The pause between two reads of a file that may still be written in pieces.
 const SETTLE_DELAY: Duration = Duration::from_millis(10);
+/// After this many reads a file that keeps changing is taken as it is.
 const SETTLE_TRIES: usize = 10;
 
-/// Nothing but space and comments: a file that was cut off before it was written anew, or lost.
+/// Returns true for a text of nothing but space and comments: a file that was truncated to be
+/// written anew, or lost.
 fn is_blank(text: &str) -> bool {
     text.lines()
         .map(str::trim)
         .all(|line| line.is_empty() || line.starts_with('#') || line == "---")
 }
 
-/// Reads and applies configurations, one at a time, whoever asks for it.
+/// Reads and applies configurations, one at a time.
 pub(crate) struct Reloader {
     gate: Arc<Gate>,
+    /// The file of the configuration; `None` for the built-in one.
     file: Option<PathBuf>,
     read_again: ConfigReader,
+    /// Locked during a reload, so that reloads take turns.
     running: Mutex<RunningConfig>,
 }
 
+/// The configuration in force.
 struct RunningConfig {
     content: ConfigContent,
     applied: Applied,
+    /// The time it was put in force.
     since: SystemTime,
+    /// Its YAML, with its secrets.
     text: String,
+    /// Its limits in words, for people.
     words: Vec<String>,
-    /// The mistakes of the last attempt that was refused, unless another was accepted since.
+    /// The mistakes of the last reload, if it failed.
     last_error: Option<(SystemTime, Vec<String>)>,
-    /// Follows the files that were read; none for the built-in configuration.
+    /// Watches the files that were read; `None` for the built-in configuration.
     watcher: Option<FileWatcher>,
 }
 
-/// What a configuration is made of: two that are equal say the same.
+/// The hashes of everything that a configuration is made of; equal hashes mean nothing to do.
 ///
-/// Made of a text that was read and of files that will be: a file that changes in between is then read as another.
+/// The hashes of the named files are taken before the files are loaded. If a file changes in between,
+/// the hash is of the older content, so the next check sees a difference and loads again.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ConfigContent {
+    /// The hash of the YAML.
     text: [u8; 32],
-    /// Of the files that the text names; `None` for one that cannot be read.
+    /// The hashes of the files that it names; `None` for one that cannot be read.
     named: Vec<Option<[u8; 32]>>,
 }
 
@@ -73,7 +88,7 @@ impl ConfigContent {
     fn new(text: &[u8], named: &[PathBuf]) -> Self {
         let named = named
             .iter()
-            .map(|file| file_watch::hash_of(file).ok())
+            .map(|file| file_hash::sha256_of(file).ok())
             .collect();
         Self {
             text: Sha256::digest(text).into(),
@@ -81,6 +96,7 @@ impl ConfigContent {
         }
     }
 
+    /// The hash of the YAML in hexadecimal digits.
     fn text_in_digits(&self) -> String {
         let mut digits = String::with_capacity(64);
         for byte in self.text {
@@ -90,7 +106,7 @@ impl ConfigContent {
     }
 }
 
-/// What a process begins with.
+/// The configuration that a process starts with.
 pub(crate) struct InitialConfig {
     content: ConfigContent,
     text: String,
@@ -107,22 +123,22 @@ impl InitialConfig {
     }
 }
 
-/// The configuration in force, for people.
+/// The configuration in force, for the admin API.
 pub(crate) struct ConfigStatus {
     pub(crate) version: ConfigVersion,
     pub(crate) file: Option<PathBuf>,
-    /// As it was written, with its secrets.
+    /// Its YAML, with its secrets: whoever shows it has to redact them.
     pub(crate) text: String,
     pub(crate) words: Vec<String>,
     pub(crate) last_error: Option<(SystemTime, Vec<String>)>,
 }
 
-/// How an attempt to read the configuration again went well.
+/// The outcome of a successful reload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ReloadOutcome {
-    /// Another configuration is in force.
+    /// A new configuration is in force.
     Applied(Applied),
-    /// The files say what is in force already.
+    /// The files contain what is in force already.
     Unchanged(Applied),
 }
 
@@ -136,7 +152,7 @@ impl fmt::Display for ReloadOutcome {
 }
 
 impl Reloader {
-    /// For a gate with a configuration of this content.
+    /// For a gate that runs the initial configuration.
     pub(crate) fn new(
         gate: Arc<Gate>,
         initial: InitialConfig,
@@ -171,7 +187,7 @@ impl Reloader {
         }
     }
 
-    /// Reads the configuration again whenever one of its files changes.
+    /// Reloads from now on whenever one of the files changes.
     pub(crate) fn watch(self: &Arc<Self>) -> std::io::Result<()> {
         let Some(file) = &self.file else {
             return Ok(());
@@ -179,7 +195,7 @@ impl Reloader {
         let weak = Arc::downgrade(self);
         let on_change = move || {
             if let Some(reloader) = weak.upgrade() {
-                // The log has it already.
+                // `reload` logs its result itself.
                 let _ = reloader.reload();
             }
         };
@@ -189,34 +205,30 @@ impl Reloader {
         let changed_meanwhile = running.content != self.content_now(file);
         drop(running);
         if changed_meanwhile {
-            // The log says how it went.
+            // `reload` logs its result itself.
             let _ = self.reload();
         }
         Ok(())
     }
 
-    /// Reads the configuration again and puts it in force, or leaves everything as it is and says why.
+    /// Reads the configuration and puts it in force, or changes nothing and returns the mistakes. The
+    /// result is counted and logged here.
     pub(crate) fn reload(&self) -> Result<ReloadOutcome, String> {
         let mut running = self.running();
         let reloaded = self.read_and_apply(&mut running);
         match &reloaded {
             Ok(ReloadOutcome::Applied(applied)) => {
                 self.gate.metrics.reloaded(ReloadResult::Applied);
-                tracing::info!(
-                    version = applied.version,
-                    "the configuration was read again"
-                );
+                tracing::info!(version = applied.version, "configuration reloaded");
                 for name in &applied.needs_restart {
-                    tracing::warn!(
-                        "{name} has changed in the file and stays as it was until a restart"
-                    );
+                    tracing::warn!("{name} changed in the file, the new value needs a restart");
                 }
             }
             Ok(ReloadOutcome::Unchanged(applied)) => {
                 self.gate.metrics.reloaded(ReloadResult::Unchanged);
                 tracing::info!(
                     version = applied.version,
-                    "the configuration was read again and is the same"
+                    "configuration reloaded, nothing has changed"
                 );
             }
             Err(mistakes) => {
@@ -227,21 +239,22 @@ impl Reloader {
                     .collect();
                 running.last_error = Some((SystemTime::now(), lines));
                 self.gate.metrics.reloaded(ReloadResult::Refused);
-                tracing::error!("the configuration in force stays: {mistakes}");
+                tracing::error!("configuration refused, the one in force stays: {mistakes}");
             }
         }
         reloaded
     }
 
+    /// Reads until two reads in a row agree, then applies.
     fn read_and_apply(&self, running: &mut RunningConfig) -> Result<ReloadOutcome, String> {
         let mut loaded = (self.read_again)()?;
         let mut content = ConfigContent::of(&loaded);
-        // Several may ask for the same change: the watcher, a signal, an operator.
+        // The watcher, a signal and an operator may all ask for the same change.
         if content == running.content {
             running.last_error = None;
             return Ok(ReloadOutcome::Unchanged(running.applied.clone()));
         }
-        // Somebody may still be writing: what was read must be there a moment later too.
+        // The file may still be written: two reads have to agree.
         for _ in 0..SETTLE_TRIES {
             std::thread::sleep(SETTLE_DELAY);
             let again = (self.read_again)()?;
@@ -253,7 +266,10 @@ impl Reloader {
             }
         }
         if is_blank(&loaded.text) {
-            return Err("the file is empty: nothing would be limited and nobody served".to_owned());
+            return Err(
+                "the file is empty: an empty configuration would serve and limit nothing"
+                    .to_owned(),
+            );
         }
         let words = loaded.config.in_words();
         let applied = self
@@ -271,7 +287,7 @@ impl Reloader {
         Ok(ReloadOutcome::Applied(applied))
     }
 
-    /// All that there is to say about the configuration in force.
+    /// Everything about the configuration in force, for the admin API.
     pub(crate) fn status(&self) -> ConfigStatus {
         let version = self.version();
         let running = self.running();
@@ -284,7 +300,7 @@ impl Reloader {
         }
     }
 
-    /// Which configuration runs.
+    /// The version of the configuration in force.
     pub(crate) fn version(&self) -> ConfigVersion {
         let running = self.running();
         let hash = running.content.text_in_digits();
@@ -295,6 +311,7 @@ impl Reloader {
         }
     }
 
+    /// The files to watch: the configuration itself and those that it names.
     fn files(&self) -> Vec<PathBuf> {
         self.file
             .iter()
@@ -303,7 +320,7 @@ impl Reloader {
             .collect()
     }
 
-    /// What the files of the running configuration hold now.
+    /// The content of the watched files now.
     fn content_now(&self, file: &Path) -> ConfigContent {
         ConfigContent::new(
             &std::fs::read(file).unwrap_or_default(),

@@ -19,6 +19,7 @@ use crate::live::Gate;
 use crate::operator::Operator;
 use crate::proxy::{self, listen};
 use crate::reload::{ConfigReader, InitialConfig, LoadedConfig, ReloadOutcome, Reloader};
+use crate::scrape;
 use crate::store::AnyStore;
 use crate::telemetry::metrics::CollectedCounts;
 
@@ -177,7 +178,7 @@ fn tell_metrics(gate: &Arc<Gate>) {
     let weak = Arc::downgrade(gate);
     gate.metrics.collect_from(move || match weak.upgrade() {
         None => CollectedCounts::default(),
-        Some(gate) => CollectedCounts::of(&gate),
+        Some(gate) => scrape::collect_counts(&gate),
     });
 }
 

@@ -1,4 +1,7 @@
-//! API keys: who owns the key in a header.
+//! API keys: the owner of the key in a header, found in constant time.
+//!
+//! Only SHA-256 digests of keys are known here. A plain digest is enough: keys are long and random,
+//! unlike passwords, so there is nothing to guess from a stolen file.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -13,19 +16,20 @@ use super::key_file::{self, KeyOwner};
 use super::unauthorized::AuthFailure;
 use super::{header_name, single_value};
 
-/// A SHA-256.
+/// The SHA-256 of a key.
 pub(super) type KeyDigest = [u8; 32];
 
-/// The API keys of a file, and the header that callers show theirs in.
+/// The API keys of a file, and the header that they come in.
 pub(super) struct ApiKeys {
     header: HeaderName,
     table: KeyTable,
 }
 
 impl ApiKeys {
-    /// Longer values are refused before they are hashed.
+    /// Longer values are refused before they are hashed, so that nobody can make us hash megabytes.
     const KEY_BYTES_MAX: usize = 4096;
 
+    /// Reads the key file, or returns all mistakes.
     pub(super) fn load(settings: &config::ApiKeys) -> Result<Self, Vec<String>> {
         let header = header_name("principals.api_keys.header", &settings.header);
         match (header, key_file::read(&settings.file)) {
@@ -45,11 +49,12 @@ impl ApiKeys {
         &self.header
     }
 
+    /// The number of keys.
     pub(super) fn len(&self) -> usize {
         self.table.owners.len()
     }
 
-    /// The owner of the key, nobody without the header.
+    /// The owner of the key in the headers; `None` without one.
     pub(super) fn verify(
         &self,
         headers: &HeaderMap,
@@ -72,17 +77,27 @@ impl ApiKeys {
 
 /// Owners by the digest of their key, in buckets of equal length.
 ///
-/// Time says nothing about which keys exist. Every lookup hashes the key, goes to one bucket and compares all of it: as many
-/// digests for a known key as for an unknown one, wherever it stands, each in constant time, with empty places filled up.
-/// Which bucket that is depends on a secret of this table, so nobody can try keys that share a bucket with somebody else's.
+/// Idea: the time of a lookup must not tell which keys exist. A lookup hashes the key, chooses one
+/// bucket and compares the digest with every slot in it, each in constant time and without stopping
+/// at a match. All buckets are padded to one length, so a known key, an unknown one and an empty
+/// bucket take the same number of comparisons. The bucket depends on a random secret of this table,
+/// so nobody can probe for keys that share a bucket with somebody else's.
+///
+/// It is not a plain hash map, which stops at the first difference, nor one long list, which would
+/// compare 400,000 digests for each request.
 struct KeyTable {
     owners: Vec<Arc<Principal>>,
+    /// All buckets, one after the other.
     slots: Vec<KeySlot>,
+    /// The slots of each bucket: as many as the fullest one needs.
     bucket_len: usize,
+    /// The number of buckets, a power of two.
     buckets: usize,
+    /// Chooses the bucket of a digest.
     secret: RandomState,
 }
 
+/// A digest and its owner.
 #[derive(Clone, Copy)]
 struct KeySlot {
     digest: KeyDigest,
@@ -90,7 +105,7 @@ struct KeySlot {
     owner: u32,
 }
 
-/// Fills a bucket up. No key has this digest, and if one had, it would belong to nobody.
+/// Pads a bucket. No known key has this digest, and if one had, it would belong to nobody.
 const EMPTY: KeySlot = KeySlot {
     digest: [0; 32],
     owner: NOBODY,
@@ -98,7 +113,8 @@ const EMPTY: KeySlot = KeySlot {
 const NOBODY: u32 = u32::MAX;
 
 impl KeyTable {
-    /// Few enough to compare, and enough that the fullest bucket is not much fuller than the others.
+    /// Few enough to compare them all, and enough that the fullest bucket is not much fuller than
+    /// the others.
     const KEYS_PER_BUCKET: usize = 8;
 
     fn new(owners: Vec<KeyOwner>) -> Self {
@@ -131,6 +147,7 @@ impl KeyTable {
         table
     }
 
+    /// The owner of a digest. `is_same` is an argument so that a test can count its calls.
     fn find(
         &self,
         digest: &KeyDigest,
@@ -149,6 +166,7 @@ impl KeyTable {
     }
 }
 
+/// Compares in constant time.
 fn is_same(one: &KeyDigest, other: &KeyDigest) -> Choice {
     one.as_slice().ct_eq(other.as_slice())
 }

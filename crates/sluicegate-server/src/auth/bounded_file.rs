@@ -1,10 +1,11 @@
-//! Files with keys, as text of a bounded size.
+//! Reads files of keys with a bound on their size, so that a wrong path (a log, a device) costs a
+//! message and not the memory.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// The text of a file of at most `bytes_max` bytes, or the one mistake about it.
+/// The text of a file of at most `bytes_max` bytes, or what is wrong, with the path in front.
 pub(super) fn read_text(path: &Path, bytes_max: u64) -> Result<String, String> {
     let at_path = |what: String| format!("{}: {what}", path.display());
     let bytes =
@@ -15,7 +16,8 @@ pub(super) fn read_text(path: &Path, bytes_max: u64) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| at_path("expected UTF-8 text".to_owned()))
 }
 
-/// One byte more than allowed, if there is more: files can grow while they are read.
+/// Reads at most one byte more than allowed. The size is not asked for first, because a file can grow
+/// while it is read.
 fn bytes_of(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?

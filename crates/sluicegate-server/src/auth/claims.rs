@@ -1,4 +1,7 @@
-//! What a verified token claims: whether it holds now and here, and for whom.
+//! The claims of a token whose signature was verified: is it valid now and here, and for whom?
+//!
+//! Time is an argument and counted in nanoseconds, so that the bounds are exact: a token is valid
+//! from `nbf - leeway` on, and until just before `exp + leeway`.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -10,10 +13,13 @@ use sluicegate_core::Principal;
 use super::is_principal_id;
 use super::unauthorized::AuthFailure;
 
-/// What must be true of the claims of a token.
+/// The requirements on the claims of a token.
 pub(super) struct ClaimRules {
+    /// The only accepted `iss`; `None` accepts every one.
     issuer: Option<String>,
+    /// The name that must be in `aud`; `None` accepts every one.
     audience: Option<String>,
+    /// How far the clock of the issuer may be off.
     leeway_nanos: i128,
 }
 
@@ -26,7 +32,8 @@ impl ClaimRules {
         }
     }
 
-    /// Who the token is about, if it holds. `exp` and `sub` must be there; a claim of the wrong type is never skipped.
+    /// The principal of a valid token. `exp` and `sub` are required, and a claim of the wrong type makes
+    /// the token invalid instead of being skipped.
     pub(super) fn principal(
         &self,
         claims: &Map<String, Value>,
@@ -64,7 +71,7 @@ impl ClaimRules {
     }
 }
 
-/// `aud` is one name or a list of names.
+/// Returns true when `aud`, one name or a list of names, contains the audience.
 fn is_meant_for(audiences: Option<&Value>, audience: &str) -> bool {
     match audiences {
         Some(Value::String(one)) => one == audience,
@@ -73,7 +80,7 @@ fn is_meant_for(audiences: Option<&Value>, audience: &str) -> bool {
     }
 }
 
-/// A moment in seconds since 1970, whole or not, as nanoseconds.
+/// A time claim, in seconds since 1970 with or without a fraction, as nanoseconds.
 fn time(claims: &Map<String, Value>, name: &str) -> Result<Option<i128>, AuthFailure> {
     const PER_SECOND: i128 = 1_000_000_000;
     let Some(value) = claims.get(name) else {
@@ -82,19 +89,21 @@ fn time(claims: &Map<String, Value>, name: &str) -> Result<Option<i128>, AuthFai
     if let Some(seconds) = value.as_i64() {
         return Ok(Some(i128::from(seconds) * PER_SECOND));
     }
-    // The cast stops at the ends of the range.
+    // The cast saturates: a time beyond the range is the far end of it.
     let seconds = value.as_f64().ok_or(AuthFailure::Malformed)?;
     Ok(Some((seconds * PER_SECOND as f64) as i128))
 }
 
+/// Negative before 1970, for clocks that are not set.
 fn nanos_since_epoch(now: SystemTime) -> i128 {
     let nanos = |span: std::time::Duration| i128::try_from(span.as_nanos()).unwrap_or(i128::MAX);
     now.duration_since(UNIX_EPOCH)
         .map_or_else(|before| -nanos(before.duration()), nanos)
 }
 
-/// Claims as limits read them: texts, numbers and truth values as they are, lists of texts joined with commas. What has more
-/// shape than that is left out, and so is a list with a comma inside a text: two lists must not look alike.
+/// The claims as limits use them, as text: strings, numbers and booleans, and lists of strings joined
+/// with commas. Other shapes are left out, and so is a list with a comma inside a string, because two
+/// different lists must not give the same text.
 fn claim_texts(claims: &Map<String, Value>) -> BTreeMap<String, String> {
     claims
         .iter()

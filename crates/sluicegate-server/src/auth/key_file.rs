@@ -1,4 +1,14 @@
-//! The file of API keys: a list of ids, each with the SHA-256 of its key and with claims.
+//! The file of API keys: a YAML list of ids, each with the SHA-256 of its key and with claims.
+//!
+//! ```yaml
+//! - id: ann
+//!   sha256: 2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b
+//!   claims: { plan: gold }
+//! ```
+//!
+//! Every mistake is reported at once, with its line and column and what was expected there. Messages
+//! never repeat what is in the file: somebody may have written the key itself in place of its hash.
+//! That is why the fields are read by hand and the YAML parser's own messages are replaced.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -11,14 +21,13 @@ use sluicegate_core::Principal;
 use super::api_keys::KeyDigest;
 use super::{bounded_file, is_principal_id};
 
-/// One entry of the file.
+/// One entry of the file, checked.
 pub(super) struct KeyOwner {
     pub(super) digest: KeyDigest,
     pub(super) principal: Principal,
 }
 
-/// Every entry, or every mistake. A mistake names its line and column and what was expected, never what is there: somebody
-/// may have written the key itself.
+/// All entries of the file, or all mistakes in it.
 pub(super) fn read(path: &Path) -> Result<Vec<KeyOwner>, Vec<String>> {
     let text = bounded_file::read_text(path, BYTES_MAX).map_err(|mistake| vec![mistake])?;
     parse(&text).map_err(|mistakes| {
@@ -29,9 +38,10 @@ pub(super) fn read(path: &Path) -> Result<Vec<KeyOwner>, Vec<String>> {
     })
 }
 
-/// Some 400,000 keys.
+/// The largest file in bytes: some 400,000 keys.
 const BYTES_MAX: u64 = 64 << 20;
 
+/// Parses the YAML and checks each entry. The budget bounds what aliases can expand to.
 fn parse(text: &str) -> Result<Vec<KeyOwner>, Vec<KeyFileMistake>> {
     let options = serde_saphyr::options! {
         with_snippet: false,
@@ -57,15 +67,18 @@ fn parse(text: &str) -> Result<Vec<KeyOwner>, Vec<KeyFileMistake>> {
     }
 }
 
-/// Checks entries one by one and remembers what must not come twice.
+/// Checks entries one by one, remembers what must not occur twice and collects mistakes.
 #[derive(Default)]
 struct EntryChecker {
+    /// The index of the entry with each id.
     ids: HashMap<String, usize>,
+    /// The index of the entry with each digest.
     digests: HashMap<KeyDigest, usize>,
     mistakes: Vec<KeyFileMistake>,
 }
 
 impl EntryChecker {
+    /// The owner in an entry; `None` if it has a mistake, which is collected.
     fn owner(&mut self, index: usize, entry: Spanned<RawKeyEntry>) -> Option<KeyOwner> {
         let Spanned {
             value: entry,
@@ -99,7 +112,9 @@ impl EntryChecker {
         if let Some(other) = self.ids.insert(id.clone(), index) {
             self.add_mistake(
                 place,
-                format!("keys[{index}].id: is that of keys[{other}], expected another"),
+                format!(
+                    "keys[{index}].id: used by keys[{other}] already, expected a different one"
+                ),
             );
         }
         Some(id)
@@ -117,7 +132,9 @@ impl EntryChecker {
         if let Some(other) = self.digests.insert(digest, index) {
             self.add_mistake(
                 place,
-                format!("keys[{index}].sha256: is that of keys[{other}], expected another"),
+                format!(
+                    "keys[{index}].sha256: used by keys[{other}] already, expected a different one"
+                ),
             );
         }
         Some(digest)
@@ -146,11 +163,12 @@ impl EntryChecker {
     }
 }
 
-/// The text if there is one, and where it is or should be.
+/// The text of a field, and its place; for a missing field, the place of the entry.
 fn text_and_location(text: FieldText, entry: Location) -> (Option<String>, Location) {
     text.map_or((None, entry), |text| (text.value, text.referenced))
 }
 
+/// A digest from 64 hexadecimal digits, in either case.
 fn digest_from_hex(hex: &str) -> Option<KeyDigest> {
     let mut digest = [0; 32];
     if hex.len() != 2 * digest.len() || !hex.bytes().all(|digit| digit.is_ascii_hexdigit()) {
@@ -162,7 +180,7 @@ fn digest_from_hex(hex: &str) -> Option<KeyDigest> {
     Some(digest)
 }
 
-/// Something wrong in the file.
+/// A mistake in the file, with its place, both counted from 1.
 #[derive(Debug, PartialEq)]
 struct KeyFileMistake {
     line: u64,
@@ -176,7 +194,7 @@ impl fmt::Display for KeyFileMistake {
     }
 }
 
-/// What the YAML reader stumbled over, in words of ours: its own may repeat what is in the file.
+/// A mistake that the YAML parser found, in our words: its own may repeat what is in the file.
 fn yaml_mistake(error: &serde_saphyr::Error) -> KeyFileMistake {
     use serde_saphyr::Error;
     let what = match error {
@@ -200,7 +218,7 @@ fn yaml_mistake(error: &serde_saphyr::Error) -> KeyFileMistake {
         Error::MultipleDocuments { .. } => "expected one YAML document".to_owned(),
         _ => "expected valid YAML".to_owned(),
     };
-    // Without a place, it is about the file as a whole.
+    // A mistake without a place is about the whole file.
     let (line, column) = error
         .location()
         .map_or((1, 1), |place| (place.line(), place.column()));
@@ -211,13 +229,14 @@ fn yaml_mistake(error: &serde_saphyr::Error) -> KeyFileMistake {
     }
 }
 
-/// The file as written, with the places of fields that it should not have.
+/// The file before its checks, with the places of unknown fields.
 #[derive(Default)]
 struct RawKeyFile {
     entries: Vec<Spanned<RawKeyEntry>>,
     unknown: Vec<Location>,
 }
 
+/// An entry before its checks.
 #[derive(Default)]
 struct RawKeyEntry {
     id: FieldText,
@@ -226,10 +245,11 @@ struct RawKeyEntry {
     unknown: Vec<Location>,
 }
 
+/// Claims in the order of the file, with their places.
 #[derive(Default)]
 struct RawClaims(Vec<(String, Spanned<Option<String>>)>);
 
-/// `None` outside: no such field. `None` inside: the field has no value.
+/// The text of a field: the outer `None` is a missing field, the inner one a field without a value.
 type FieldText = Option<Spanned<Option<String>>>;
 
 const EXPECTED_LIST: &str = "a list of keys, or `keys:` with such a list";
@@ -371,8 +391,8 @@ mod tests {
              - sha256: {BOB}\n    key: plain\n    claims:\n      plan:\nversion: 1\n"
         );
         let expected = [
-            "4:9: keys[1].id: is that of keys[0], expected another",
-            "5:13: keys[1].sha256: is that of keys[0], expected another",
+            "4:9: keys[1].id: used by keys[0] already, expected a different one",
+            "5:13: keys[1].sha256: used by keys[0] already, expected a different one",
             "6:9: keys[2].id: expected 1 to 256 bytes without control characters",
             "7:13: keys[2].sha256: expected the SHA-256 of the key as 64 hexadecimal digits",
             "8:5: keys[3].id: expected 1 to 256 bytes without control characters",

@@ -1,5 +1,7 @@
-//! Keys that verify signatures. A key is of one kind and takes only algorithms of that kind, so a token cannot choose how its
-//! key is read.
+//! Keys that verify signatures, and the algorithms that each can be used with.
+//!
+//! A key has one type and accepts only algorithms of that type, so a token cannot choose how its key
+//! is read. All comparisons are made by ring, in constant time where a secret is involved.
 
 use ring::hmac;
 use ring::signature::{
@@ -10,9 +12,9 @@ use ring::signature::{
 };
 use sluicegate_config::JwtAlgorithm;
 
-/// A key that verifies.
+/// A key that verifies signatures, in the form that ring takes.
 pub(super) enum VerifyingKey {
-    /// Modulus and exponent, without leading zeros.
+    /// Modulus and exponent, big-endian, without leading zeros.
     Rsa(RsaPublicKeyComponents<Vec<u8>>),
     /// An uncompressed point.
     P256([u8; 65]),
@@ -20,17 +22,18 @@ pub(super) enum VerifyingKey {
     P384([u8; 97]),
     /// A compressed point.
     Ed25519([u8; 32]),
-    /// A shared secret.
+    /// A shared secret for HMAC.
     Secret(Vec<u8>),
 }
 
 impl VerifyingKey {
-    /// Whether this key can have made signatures of this kind.
+    /// Returns true when the key can be used with this algorithm.
     pub(super) fn fits(&self, algorithm: JwtAlgorithm) -> bool {
         self.method(algorithm).is_some()
     }
 
-    /// Whether the signature over the message is by this key.
+    /// Returns true when the signature over the message was made with this key. An algorithm that does
+    /// not fit the key verifies nothing.
     pub(super) fn verifies(
         &self,
         algorithm: JwtAlgorithm,
@@ -50,6 +53,7 @@ impl VerifyingKey {
         verified.is_ok()
     }
 
+    /// The table of what fits: everything that is not in it is refused.
     fn method(&self, algorithm: JwtAlgorithm) -> Option<VerifyMethod<'_>> {
         use JwtAlgorithm::{
             ES256, ES384, EdDSA, HS256, HS384, HS512, PS256, PS384, PS512, RS256, RS384, RS512,
@@ -86,14 +90,14 @@ impl VerifyingKey {
     }
 }
 
-/// A key together with the one way to use it that was asked for.
+/// A key together with the one algorithm that it is used with.
 enum VerifyMethod<'a> {
     Rsa(&'a RsaPublicKeyComponents<Vec<u8>>, &'static RsaParameters),
     Point(UnparsedPublicKey<&'a [u8]>),
     Secret(&'a [u8], hmac::Algorithm),
 }
 
-/// The algorithm with this name; `none` is no algorithm.
+/// The algorithm with this name in `alg`; `None` for all others, `none` among them.
 pub(super) fn algorithm_by_name(name: &str) -> Option<JwtAlgorithm> {
     let algorithm = match name {
         "HS256" => JwtAlgorithm::HS256,

@@ -1,7 +1,17 @@
-//! Signed tokens (JSON Web Tokens, RFC 7519) in a header.
+//! Signed tokens in a header: JSON Web Tokens (RFC 7519) in the compact form of RFC 7515.
 //!
-//! Nothing in a token is believed before its signature is verified, except which key and which algorithm to try; and these
-//! must be in our key set, in our list, and fit each other.
+//! Idea: a token is three parts, `header.claims.signature`. The header, which an attacker can write
+//! as he likes, only says which key and which algorithm to try. Both must be ones of ours: the
+//! algorithm in the configured list, the key in the key set, and the key of the type that the
+//! algorithm needs. Only then is the signature verified, over the exact bytes that were received,
+//! and only then are the claims decoded.
+//!
+//! Invariants, each the answer to a known attack:
+//! - `alg: none` does not exist here, and a public RSA key is never used as an HMAC secret, because a
+//!   key has one type (`signature.rs`).
+//! - Keys in the token or at a URL that it names (`jwk`, `jku`, `x5u`) are not looked at.
+//! - A token with `crit` is refused, since it demands extensions and we have none.
+//! - The length is bounded before anything is decoded.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -20,18 +30,21 @@ use super::signature::algorithm_by_name;
 use super::unauthorized::AuthFailure;
 use super::{header_name, single_value};
 
-/// Which tokens are accepted.
+/// Verifies tokens by the configured keys, algorithms and claims.
 pub(super) struct TokenVerifier {
+    /// The header that tokens come in.
     header: HeaderName,
+    /// The algorithms that are accepted, whatever a key could do.
     algorithms: Vec<JwtAlgorithm>,
     keys: KeySet,
     rules: ClaimRules,
 }
 
 impl TokenVerifier {
-    /// Longer tokens are refused before they are looked at.
+    /// Longer tokens are refused before they are decoded.
     const TOKEN_BYTES_MAX: usize = 8192;
 
+    /// Reads the key set, or returns all mistakes.
     pub(super) fn load(settings: &Jwt) -> Result<Self, Vec<String>> {
         let header = header_name("principals.jwt.header", &settings.header);
         match (
@@ -56,6 +69,7 @@ impl TokenVerifier {
         &self.header
     }
 
+    /// The number of usable keys.
     pub(super) fn len(&self) -> usize {
         self.keys.len()
     }
@@ -64,7 +78,7 @@ impl TokenVerifier {
         self.keys.skipped
     }
 
-    /// The subject of the token, nobody without one.
+    /// The principal of the token in the headers; `None` without one. `Bearer` may stand before it.
     pub(super) fn verify(
         &self,
         headers: &HeaderMap,
@@ -82,7 +96,7 @@ impl TokenVerifier {
             Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => {
                 token.trim_start_matches(' ')
             }
-            // `Basic` and the like are for somebody behind us.
+            // Another scheme, such as `Basic`, is for a server behind us.
             Some(_) if self.header == AUTHORIZATION => return Ok(None),
             Some(_) => return Err(AuthFailure::Malformed),
         };
@@ -90,6 +104,7 @@ impl TokenVerifier {
             .map(|principal| Some(Arc::new(principal)))
     }
 
+    /// Verifies a token: bounds, key and algorithm, signature, claims, in this order.
     fn principal_of(&self, token: &str, now: SystemTime) -> Result<Principal, AuthFailure> {
         if token.len() > Self::TOKEN_BYTES_MAX {
             return Err(AuthFailure::Malformed);
@@ -98,7 +113,7 @@ impl TokenVerifier {
         let (header, claims) = message.split_once('.').ok_or(AuthFailure::Malformed)?;
         let header: JoseHeader = decode_json(header)?;
         if header.crit.is_some() {
-            // It asks for extensions to be understood, and we know none.
+            // RFC 7515, section 4.1.11: refuse what lists extensions that are not understood.
             return Err(AuthFailure::Malformed);
         }
         let algorithm = algorithm_by_name(&header.alg).ok_or(AuthFailure::Algorithm)?;
@@ -120,15 +135,18 @@ impl TokenVerifier {
     }
 }
 
-/// What the head of a token says, as far as we listen: where it says its key is to be found, for one, is not asked.
+/// The fields of the JOSE header that are used. Others, such as `jku` and `jwk`, are ignored on
+/// purpose.
 #[derive(Deserialize)]
 struct JoseHeader {
     alg: String,
+    /// The id of the key.
     kid: Option<String>,
+    /// Extensions that must be understood.
     crit: Option<IgnoredAny>,
 }
 
-/// JSON in base64url. Nesting beyond 128 levels is refused by the parser.
+/// JSON in base64url. The parser refuses more than 128 levels of nesting.
 fn decode_json<T: DeserializeOwned>(part: &str) -> Result<T, AuthFailure> {
     serde_json::from_slice(&decode_base64url(part)?).map_err(|_| AuthFailure::Malformed)
 }

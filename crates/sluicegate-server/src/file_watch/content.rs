@@ -1,13 +1,12 @@
-//! What files hold, and whether it is something else now.
+//! The contents of watched files, as hashes, and whether they have changed.
 
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use sha2::{Digest, Sha256};
+use crate::file_hash;
 
-/// Relative paths start where the program runs now.
+/// Makes paths absolute, so that a later change of the working directory does not matter.
 pub(super) fn absolute(files: Vec<PathBuf>) -> Vec<PathBuf> {
     files
         .into_iter()
@@ -15,32 +14,33 @@ pub(super) fn absolute(files: Vec<PathBuf>) -> Vec<PathBuf> {
         .collect()
 }
 
-/// How closely files are looked at.
+/// How closely files are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CheckDepth {
-    /// All are read.
+    /// Every file is read.
     Content,
-    /// Those are read whose size, time or place on the disk is another.
+    /// A file is read only if its size, time or inode has changed.
     Stamps,
 }
 
-/// Files and what they held when they were looked at last.
+/// Files, with their contents at the last check.
 #[derive(Debug)]
 pub(super) struct FileContents(Vec<WatchedFile>);
 
+/// One file.
 #[derive(Debug)]
 struct WatchedFile {
     path: PathBuf,
-    /// Of the file as it is; `None` while it is not there.
+    /// The stamp at the last check; `None` while the file is missing.
     stamp: Option<FileStamp>,
-    /// Of the file as it was last; `None` as long as it has never been there.
+    /// The hash of the last content that could be read; `None` until there was one.
     hash: Option<[u8; 32]>,
 }
 
 impl FileContents {
     /// Reads the files.
     pub(super) fn of(files: Vec<PathBuf>) -> Self {
-        let file = files.into_iter().map(|path| {
+        let files = files.into_iter().map(|path| {
             let mut file = WatchedFile {
                 path,
                 stamp: None,
@@ -49,22 +49,23 @@ impl FileContents {
             file.check(CheckDepth::Content);
             file
         });
-        Self(file.collect())
+        Self(files.collect())
     }
 
     pub(super) fn files(&self) -> impl Iterator<Item = &Path> + Clone {
         self.0.iter().map(|file| file.path.as_path())
     }
 
-    /// Whether the content of any file is another than at the last look.
-    pub(super) fn check(&mut self, check: CheckDepth) -> bool {
-        // Every file is looked at, so that changes that belong together are one.
+    /// Returns true when the content of any file has changed since the last check.
+    pub(super) fn check(&mut self, depth: CheckDepth) -> bool {
+        // No file is skipped, so that changes that belong together are reported once.
         self.0
             .iter_mut()
-            .fold(false, |changed, file| file.check(check) | changed)
+            .fold(false, |changed, file| file.check(depth) | changed)
     }
 
-    /// Takes over other files; those that stay keep what they held.
+    /// Replaces the files. A file that stays keeps its old content, so that a change which nobody has
+    /// seen yet is still reported.
     pub(super) fn replace(&mut self, mut new: Self) {
         for file in &mut new.0 {
             if let Some(known) = self.0.iter_mut().find(|known| known.path == file.path) {
@@ -76,17 +77,20 @@ impl FileContents {
 }
 
 impl WatchedFile {
-    fn check(&mut self, check: CheckDepth) -> bool {
+    fn check(&mut self, depth: CheckDepth) -> bool {
         let stamp = FileStamp::of(&self.path);
-        if check == CheckDepth::Stamps && stamp == self.stamp {
+        if depth == CheckDepth::Stamps && stamp == self.stamp {
             return false;
         }
         if stamp.is_none() && self.stamp.is_some() {
-            tracing::warn!(file = %self.path.display(), "a watched file is gone, what was read of it stays in force");
+            tracing::warn!(
+                file = %self.path.display(),
+                "a watched file is missing, its last content stays in force"
+            );
         }
         self.stamp = stamp;
-        // What cannot be read now may be in the middle of being replaced.
-        let Ok(hash) = hash_of(&self.path) else {
+        // A file that cannot be read may be in the middle of being replaced: not a change yet.
+        let Ok(hash) = file_hash::sha256_of(&self.path) else {
             return false;
         };
         let changed = self.hash != Some(hash);
@@ -95,7 +99,8 @@ impl WatchedFile {
     }
 }
 
-/// What differs whenever a file was written or replaced, short of two writes within a tick of the system's clock.
+/// Changes whenever a file is written or replaced, except for two writes of the same size within one
+/// tick of the file system's clock.
 #[derive(Debug, PartialEq, Eq)]
 struct FileStamp {
     size: u64,
@@ -114,7 +119,7 @@ impl FileStamp {
     }
 }
 
-/// Where a file or directory is on its disk.
+/// The identity of a file or directory on its disk, independent of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileId {
     device: u64,
@@ -136,22 +141,6 @@ impl FileId {
         Self {
             device: 0,
             inode: 0,
-        }
-    }
-}
-
-/// What a file holds, in 32 bytes. Of regular files only: a pipe would never end.
-pub(crate) fn hash_of(path: &Path) -> io::Result<[u8; 32]> {
-    if !fs::metadata(path)?.is_file() {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    let mut file = File::open(path)?;
-    let mut hash = Sha256::new();
-    let mut piece = [0; 16 * 1024];
-    loop {
-        match file.read(&mut piece)? {
-            0 => return Ok(hash.finalize().into()),
-            read => hash.update(&piece[..read]),
         }
     }
 }

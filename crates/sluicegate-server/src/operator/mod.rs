@@ -28,6 +28,7 @@ use crate::live::Gate;
 use crate::reload::Reloader;
 use crate::request_id::RequestId;
 use crate::store::AnyStore;
+use crate::telemetry::AUDIT;
 use board::{Board, ENTRIES_MAX};
 use history::History;
 use order::{Granted, Order};
@@ -310,9 +311,6 @@ impl Operator {
         self.gate.feed.watch(interest)
     }
 }
-
-/// Lines about changes go to the log under this name.
-pub(crate) const AUDIT: &str = "sluicegate::audit";
 
 impl Author {
     /// The same, asking from there.

@@ -1,4 +1,7 @@
-//! The process's own log: what the program says about itself, on standard error.
+//! The log of the process itself, on standard error, as text or JSON.
+//!
+//! Every event is exactly one line. Values come from callers and from files, so line ends and control
+//! characters in them are escaped before they reach a terminal or a log collector.
 
 use std::io::{self, IsTerminal, Write};
 use std::{env, fmt};
@@ -8,10 +11,11 @@ use tracing::Subscriber;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::operator::AUDIT;
+/// The target of log lines about changes by operators. They are written whatever the filter says.
+pub(crate) const AUDIT: &str = "sluicegate::audit";
 
-/// Logs to standard error from now on. `filter` is what `SLUICEGATE_LOG` says: a level, or levels by module; without one,
-/// `info`. Colours are for terminals only. An error says what is wrong with the filter.
+/// Starts the log. `filter` is the value of `SLUICEGATE_LOG`, a level or levels by module; `info`
+/// without one. Colours are used on terminals only, and not when `NO_COLOR` is set.
 pub fn init_tracing(format: LogFormat, filter: Option<&str>) -> Result<(), LogInitError> {
     let filter = parse_filter(filter.unwrap_or("info"))?;
     let has_colours = io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none();
@@ -19,13 +23,13 @@ pub fn init_tracing(format: LogFormat, filter: Option<&str>) -> Result<(), LogIn
     tracing::subscriber::set_global_default(subscriber).map_err(|_| LogInitError::Twice)
 }
 
-/// Who changed what is told whatever else is not.
+/// The filter, with changes by operators always let through: an audit log has no gaps.
 fn parse_filter(filter: &str) -> Result<EnvFilter, LogInitError> {
     let filter =
         EnvFilter::try_new(filter).map_err(|error| LogInitError::Filter(error.to_string()))?;
     let audit = format!("{AUDIT}=info")
         .parse()
-        .expect("this is a directive");
+        .expect("a target and a level are a directive");
     Ok(filter.add_directive(audit))
 }
 
@@ -33,9 +37,9 @@ fn parse_filter(filter: &str) -> Result<EnvFilter, LogInitError> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LogInitError {
-    /// The filter cannot be read.
+    /// The filter is invalid, with the reason.
     Filter(String),
-    /// It runs already.
+    /// The log was started before.
     Twice,
 }
 
@@ -43,13 +47,14 @@ impl fmt::Display for LogInitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Filter(error) => write!(f, "SLUICEGATE_LOG: {error}"),
-            Self::Twice => f.write_str("the log runs already"),
+            Self::Twice => f.write_str("the log was started already"),
         }
     }
 }
 
 impl std::error::Error for LogInitError {}
 
+/// The subscriber behind the log; tests give it another `out`.
 fn subscriber<W>(
     format: LogFormat,
     filter: EnvFilter,
@@ -72,9 +77,10 @@ where
     }
 }
 
-/// Every event stays one line, whatever its values hold.
+/// Makes writers that keep every event on one line.
 struct OneLineOutput<W> {
     out: W,
+    /// True on terminals: the escape sequences of colours, which we write ourselves, stay.
     keeps_colours: bool,
 }
 
@@ -89,13 +95,14 @@ impl<'a, W: MakeWriter<'a>> MakeWriter<'a> for OneLineOutput<W> {
     }
 }
 
+/// Escapes control characters inside an event.
 struct OneLineWriter<W> {
     out: W,
     keeps_colours: bool,
 }
 
 impl<W: Write> Write for OneLineWriter<W> {
-    /// An event comes in one piece, with its line end.
+    /// `tracing_subscriber` writes each event with one call, line end included.
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         let (text, end) = match event {
             [text @ .., b'\n'] => (text, "\n"),
@@ -111,7 +118,7 @@ impl<W: Write> Write for OneLineWriter<W> {
         for byte in text {
             match byte {
                 b'\n' => line.extend_from_slice(b"\\n"),
-                // Written so that a JSON object stays one.
+                // The escape of JSON, so that an object stays valid.
                 byte if is_control(byte) => write!(line, "\\u{byte:04x}")?,
                 byte => line.push(*byte),
             }
@@ -126,7 +133,7 @@ impl<W: Write> Write for OneLineWriter<W> {
     }
 }
 
-/// Begins a colour.
+/// The first byte of a colour sequence.
 const ESCAPE: u8 = 0x1b;
 
 #[cfg(test)]

@@ -1,16 +1,18 @@
-//! Instants as text.
+//! Times as text, for the access log and the admin API.
 
 use std::cell::RefCell;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// `2026-11-16T04:10:20.123Z`; an instant that no calendar has is the beginning of 1970.
+/// A time such as `2026-11-16T04:10:20.123Z` (RFC 3339, in UTC). A time outside the calendar is written
+/// as the beginning of 1970.
 pub(crate) fn rfc3339(at: SystemTime) -> String {
     let mut text = Vec::with_capacity(24);
     push_rfc3339(&mut text, at);
     String::from_utf8(text).expect("digits and signs are UTF-8")
 }
 
-/// Appends the same. Only the first line of a second looks at the calendar.
+/// Appends the same to a line. The date is computed once a second per thread and reused, because it
+/// would otherwise be a good part of the cost of a line.
 pub(super) fn push_rfc3339(line: &mut Vec<u8>, at: SystemTime) {
     let since_1970 = at.duration_since(UNIX_EPOCH).unwrap_or_default();
     LATEST.with_borrow_mut(|latest| {
@@ -31,10 +33,11 @@ pub(super) fn push_rfc3339(line: &mut Vec<u8>, at: SystemTime) {
 }
 
 thread_local! {
+    /// The second that this thread wrote last.
     static LATEST: RefCell<CachedSecond> = const { RefCell::new(CachedSecond { second: None, text: String::new() }) };
 }
 
-/// A second and its text, up to the seconds.
+/// A second since 1970, and its text without the fraction.
 struct CachedSecond {
     second: Option<u64>,
     text: String,

@@ -1,4 +1,8 @@
-//! The two forms of a line. Nothing that a caller sends ends a line, forges a field or reaches a terminal as a command.
+//! The two formats of a line: JSON and `name=value` text.
+//!
+//! Lines are made byte by byte, without a serializer, because every request pays for one. Invariant:
+//! nothing that a caller sends can end a line, forge a field or reach a terminal as an escape
+//! sequence; every line is ASCII, and every value in it is bounded.
 
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
@@ -9,7 +13,7 @@ use sluicegate::http::RateLimitLine;
 use super::AccessLogEntry;
 use crate::telemetry::timestamp::push_rfc3339;
 
-/// One JSON object in ASCII.
+/// Appends a line as one JSON object in ASCII.
 pub(super) fn json(line: &mut Vec<u8>, entry: &AccessLogEntry<'_>, now: SystemTime) {
     line.extend_from_slice(b"{\"time\":\"");
     push_rfc3339(line, now);
@@ -49,7 +53,7 @@ pub(super) fn json(line: &mut Vec<u8>, entry: &AccessLogEntry<'_>, now: SystemTi
     line.extend_from_slice(b"}\n");
 }
 
-/// Words with a name each; `-` for what is not known.
+/// Appends a line of `name=value` words; `-` stands for a missing value.
 pub(super) fn text(line: &mut Vec<u8>, entry: &AccessLogEntry<'_>, now: SystemTime) {
     push_rfc3339(line, now);
     line.extend_from_slice(b" REQUEST id=");
@@ -88,22 +92,23 @@ pub(super) fn text(line: &mut Vec<u8>, entry: &AccessLogEntry<'_>, now: SystemTi
     line.push(b'\n');
 }
 
-/// The line about a rejection, in an object.
+/// Appends the `RATE_LIMIT` line as the message of a JSON object.
 pub(super) fn rate_limit_json(line: &mut Vec<u8>, rejected: &RateLimitLine<'_>, now: SystemTime) {
     line.extend_from_slice(b"{\"time\":\"");
     push_rfc3339(line, now);
     line.extend_from_slice(b"\",\"message\":\"");
-    // It has neither quotes nor backslashes.
+    // The line contains neither quotes nor backslashes, so it needs no escapes.
     push_rate_limit(line, rejected);
     line.extend_from_slice(b"\"}\n");
 }
 
-/// The line about a rejection, as it is.
+/// Appends the `RATE_LIMIT` line as it is.
 pub(super) fn rate_limit_text(line: &mut Vec<u8>, rejected: &RateLimitLine<'_>) {
     push_rate_limit(line, rejected);
     line.push(b'\n');
 }
 
+/// Host and path are cut like other values; the rest has a bounded size.
 fn push_rate_limit(line: &mut Vec<u8>, rejected: &RateLimitLine<'_>) {
     let (host, path) = (rejected.host.map(|host| cut(host).0), cut(rejected.path).0);
     RateLimitLine {
@@ -118,12 +123,12 @@ fn took_us(entry: &AccessLogEntry<'_>) -> u64 {
     u64::try_from(entry.took.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// No value makes a line longer than this times six.
+/// The bytes of a value that are logged; escaped, each can become six.
 const VALUE_BYTES_MAX: usize = 2_048;
-/// What follows a value that was cut.
+/// Follows a value that was cut.
 const CUT: &[u8] = b"...";
 
-/// As much of a value as is logged, and whether that is not all.
+/// The part of a value that is logged, and whether something was cut off.
 fn cut(value: &str) -> (&str, bool) {
     let end = value.floor_char_boundary(VALUE_BYTES_MAX);
     (&value[..end], end < value.len())
@@ -136,6 +141,7 @@ fn push_json_or_null(line: &mut Vec<u8>, value: Option<&str>) {
     }
 }
 
+/// Appends a JSON string. Most values need no escapes and are copied whole.
 fn push_json(line: &mut Vec<u8>, value: &str) {
     let (value, is_cut) = cut(value);
     quoted(line, |line| {
@@ -156,7 +162,8 @@ fn is_plain_in_json(byte: u8) -> bool {
     matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\')
 }
 
-/// Letters beyond ASCII are escaped as well: some of them turn a line round or end it where it is shown.
+/// Characters beyond ASCII are escaped too: some end a line or reverse its direction where it is
+/// displayed.
 fn push_json_char(line: &mut Vec<u8>, letter: char) {
     match letter {
         '"' => line.extend_from_slice(b"\\\""),
@@ -173,7 +180,8 @@ fn push_json_char(line: &mut Vec<u8>, letter: char) {
     }
 }
 
-/// As the fields of the `RATE_LIMIT` line: everything but plain characters is escaped as in a URL.
+/// Appends a word of a text line. Everything but plain characters is percent-encoded, as in the
+/// `RATE_LIMIT` line.
 fn push_word(line: &mut Vec<u8>, value: &str) {
     let (value, is_cut) = cut(value);
     if value.is_empty() {
@@ -200,7 +208,8 @@ fn is_plain_in_text(byte: u8) -> bool {
     matches!(byte, b'!'..=b'~') && !matches!(byte, b'"' | b'\'' | b'\\')
 }
 
-/// Looks at every byte instead of stopping early: many are looked at in one step then.
+/// Returns true when all bytes are plain. Checks every byte instead of stopping early, so that the
+/// compiler can check many in one step.
 fn all_bytes(value: &str, is_plain: impl Fn(u8) -> bool) -> bool {
     value.bytes().fold(true, |all, byte| all & is_plain(byte))
 }
@@ -218,6 +227,7 @@ fn quoted(line: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     line.push(b'"');
 }
 
+/// An address and port, with IPv6 in brackets.
 fn push_peer(line: &mut Vec<u8>, peer: SocketAddr) {
     match peer.ip() {
         IpAddr::V4(_) => push_ip(line, peer.ip()),
@@ -231,7 +241,8 @@ fn push_peer(line: &mut Vec<u8>, peer: SocketAddr) {
     push_number(line, peer.port().into());
 }
 
-/// By hand for the usual kind: the general way takes as long as the rest of the line.
+/// An address. IPv4 is written by hand, as the general formatter would take as long as the rest of
+/// the line.
 fn push_ip(line: &mut Vec<u8>, address: IpAddr) {
     match address {
         IpAddr::V4(address) => {

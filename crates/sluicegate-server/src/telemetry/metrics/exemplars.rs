@@ -1,14 +1,17 @@
-//! A trace beside each bucket of a histogram: whoever sees slow requests in a chart can open one.
+//! Exemplars: the id of a trace beside each bucket of a histogram, so that a slow request in a chart
+//! leads to its trace.
 //!
-//! They are written into the finished text, because the library that writes it makes exemplars for histograms of its own only.
+//! They are added to the encoded text, because the library supports exemplars only for histograms of
+//! its own.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The last traced request of each bucket.
+/// The latest traced request of each bucket.
 #[derive(Debug)]
 pub(super) struct Exemplars<const BUCKETS: usize>([Mutex<Option<Exemplar>>; BUCKETS]);
 
+/// One traced request.
 #[derive(Debug)]
 struct Exemplar {
     trace_id: String,
@@ -17,7 +20,8 @@ struct Exemplar {
 }
 
 impl<const BUCKETS: usize> Exemplars<BUCKETS> {
-    /// A request of this trace has ended now. Nobody waits: of two at a time one is as good as the other.
+    /// Records a traced request that has just ended. If another one is being recorded, this one is
+    /// skipped: either will do, and no request waits.
     pub(super) fn put(&self, bucket: usize, trace_id: String, took: Duration) {
         if let Ok(mut last) = self.0[bucket].try_lock() {
             *last = Some(Exemplar {
@@ -28,7 +32,7 @@ impl<const BUCKETS: usize> Exemplars<BUCKETS> {
         }
     }
 
-    /// The text of a registry with these beside the buckets of a family, which stand there in their order.
+    /// Appends the exemplars to the bucket lines of `family`, which are in ascending order in the text.
     pub(super) fn append_to(&self, family: &str, text: String) -> String {
         let exemplar_text: Vec<Option<String>> = self.0.iter().map(exemplar_text).collect();
         if exemplar_text.iter().all(Option::is_none) {
@@ -50,6 +54,7 @@ impl<const BUCKETS: usize> Exemplars<BUCKETS> {
     }
 }
 
+/// An exemplar in the syntax of OpenMetrics: labels, value, time.
 fn exemplar_text(last: &Mutex<Option<Exemplar>>) -> Option<String> {
     let last = last.lock().unwrap_or_else(PoisonError::into_inner);
     let Exemplar { trace_id, took, at } = last.as_ref()?;

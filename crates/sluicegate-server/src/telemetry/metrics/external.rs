@@ -1,95 +1,106 @@
-//! What has happened between us and the limits service.
+//! The series of the limits service. They exist only where one is configured.
 
 use std::fmt;
 
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
 
+use super::collectors::gauge;
 use crate::external::ExternalCounts;
 
-/// Encodes the counts, of which the service's operator needs the first and ours the rest.
+/// Encodes all counts: first the calls, then where limits came from, then what was ignored.
 pub(super) fn encode(counts: &ExternalCounts, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-    let alone = [
+    for (name, help, count) in calls(counts) {
+        let counter = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        ConstCounter::new(count).encode(counter)?;
+    }
+    let (name, help) = (
+        "sluicegate_external_in_flight",
+        "Calls to the limits service that run now.",
+    );
+    let in_flight = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    gauge(counts.in_flight).encode(in_flight)?;
+
+    let answers = LabelledCounts {
+        name: "sluicegate_external_answers",
+        help: "Limits that needed no call, by where they came from.",
+        label: "source",
+        counts: &[
+            ("memory", counts.local_hits),
+            ("redis", counts.redis_hits),
+            ("stale", counts.stale),
+            ("limit", counts.statics),
+        ],
+    };
+    answers.encode(encoder)?;
+    let ignored = LabelledCounts {
+        name: "sluicegate_external_ignored",
+        help: "Parts of replies of the limits service that were ignored.",
+        label: "part",
+        counts: &[
+            ("tenant_key", counts.invalid_tenants),
+            ("backend_url", counts.refused_backends),
+            ("cached_value", counts.poisoned),
+        ],
+    };
+    ignored.encode(encoder)
+}
+
+/// The counters without labels: name, help and count.
+fn calls(counts: &ExternalCounts) -> [(&'static str, &'static str, u64); 6] {
+    [
         (
             "sluicegate_external_calls",
-            "Calls of the limits service.",
+            "Calls to the limits service.",
             counts.calls,
         ),
         (
             "sluicegate_external_errors",
-            "Calls of the limits service that brought no usable answer.",
+            "Calls to the limits service without a usable reply.",
             counts.errors,
         ),
         (
             "sluicegate_external_waits",
-            "Calls of the limits service that waited for others to end.",
+            "Calls to the limits service that waited for a slot.",
             counts.waits,
         ),
         (
             "sluicegate_external_breaker_openings",
-            "Times the limits service was left alone.",
+            "Times a circuit breaker of the limits service opened.",
             counts.openings,
         ),
         (
             "sluicegate_external_renewals",
-            "Quotas renewed before their lifetime ended.",
+            "Limits that were renewed before they expired.",
             counts.renewals,
         ),
         (
             "sluicegate_external_cache_errors",
-            "Times the cache of quotas could not be used.",
+            "Failed reads and writes of the cache of limits in Redis.",
             counts.redis_errors,
         ),
-    ];
-    for (name, help, count) in alone {
-        let counter = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        ConstCounter::new(count).encode(counter)?;
-    }
+    ]
+}
 
-    let help = "Calls of the limits service that are under way.";
-    let under_way = encoder.encode_descriptor(
-        "sluicegate_external_in_flight",
-        help,
-        None,
-        MetricType::Gauge,
-    )?;
-    ConstGauge::new(i64::try_from(counts.in_flight).unwrap_or(i64::MAX)).encode(under_way)?;
+/// A counter with one label.
+struct LabelledCounts<'a> {
+    name: &'a str,
+    help: &'a str,
+    label: &'a str,
+    /// The values of the label, with their counts.
+    counts: &'a [(&'a str, u64)],
+}
 
-    let help = "Quotas that were not asked for, by where they came from.";
-    let mut answers = encoder.encode_descriptor(
-        "sluicegate_external_answers",
-        help,
-        None,
-        MetricType::Counter,
-    )?;
-    let sources = [
-        ("memory", counts.local_hits),
-        ("redis", counts.redis_hits),
-        ("stale", counts.stale),
-        ("limit", counts.statics),
-    ];
-    for (source, count) in sources {
-        ConstCounter::new(count).encode(answers.encode_family(&[("source", source)])?)?;
+impl LabelledCounts<'_> {
+    fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let mut family =
+            encoder.encode_descriptor(self.name, self.help, None, MetricType::Counter)?;
+        for (value, count) in self.counts {
+            ConstCounter::new(*count).encode(family.encode_family(&[(self.label, *value)])?)?;
+        }
+        Ok(())
     }
-
-    let help = "Parts of answers of the limits service that were ignored.";
-    let mut ignored = encoder.encode_descriptor(
-        "sluicegate_external_ignored",
-        help,
-        None,
-        MetricType::Counter,
-    )?;
-    let parts = [
-        ("tenant_key", counts.invalid_tenants),
-        ("backend_url", counts.refused_backends),
-        ("cached_value", counts.poisoned),
-    ];
-    for (part, count) in parts {
-        ConstCounter::new(count).encode(ignored.encode_family(&[("part", part)])?)?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

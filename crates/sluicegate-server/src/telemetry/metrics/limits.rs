@@ -1,4 +1,7 @@
-//! Decisions by limit.
+//! Decisions by limit, with a bounded number of series.
+//!
+//! Names of limits come from the configuration, so reloads could add series without end. The first
+//! 10,000 names of a process get series of their own, and all later ones share `(other)`.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,20 +15,23 @@ use sluicegate_core::{AdHoc, Decision, Mode, Policy};
 
 use super::labels::{Label, LimitOutcome};
 
-/// The series of every limit that was ever in a policy, up to a bound. Clones share them.
+/// The series of every limit that was ever in a policy, up to [`LIMITS_MAX`]. Clones share them.
 #[derive(Clone)]
 pub(super) struct LimitSeries(Arc<SharedSeries>);
 
+/// The state behind all clones.
 struct SharedSeries {
     family: Family<[(&'static str, Cow<'static, str>); 2], Counter>,
+    /// The limits with series of their own.
     known: Mutex<HashMap<Box<str>, OutcomeCounters>>,
 }
 
+/// One counter per [`LimitOutcome`], in its order.
 type OutcomeCounters = [Counter; LimitOutcome::ALL.len()];
 
-/// Limits with series of their own.
+/// The most limits with series of their own.
 const LIMITS_MAX: usize = 10_000;
-/// The name for the others; no limit can have it.
+/// The name that the others share; no limit can have it, because of the parentheses.
 const OTHER: &str = "(other)";
 
 impl LimitSeries {
@@ -33,7 +39,7 @@ impl LimitSeries {
         let family = Family::default();
         registry.register(
             "sluicegate_limit_decisions",
-            "Charges by limit and answer",
+            "Charges by limit and outcome",
             family.clone(),
         );
         Self(Arc::new(SharedSeries {
@@ -42,6 +48,7 @@ impl LimitSeries {
         }))
     }
 
+    /// The counters of a policy; makes the series that are missing.
     pub(super) fn counts_for(&self, policy: &Policy) -> LimitCounts {
         let counters = policy
             .limits()
@@ -54,6 +61,7 @@ impl LimitSeries {
         }
     }
 
+    /// The counters of a limit. Takes a lock, so not for the path of most requests.
     fn counters(&self, limit: &str) -> OutcomeCounters {
         let mut known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(counters) = known.get(limit) {
@@ -87,31 +95,32 @@ impl fmt::Debug for LimitSeries {
     }
 }
 
-/// The counters of one policy's limits.
+/// The counters of one policy's limits, kept beside the policy so that counting needs no lookup.
 #[derive(Debug)]
 pub struct LimitCounts {
+    /// Name and counters, by the index of the limit in the policy.
     by_index: Box<[(Box<str>, OutcomeCounters)]>,
-    /// Of quotas that come with the request: no series before there is one.
+    /// The counters of quotas that come with the request, made at the first of them.
     ad_hoc: [OnceLock<OutcomeCounters>; AdHoc::ALL.len()],
     series: LimitSeries,
 }
 
-/// What a limit has said so far.
+/// The outcomes of a limit's charges so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LimitTotals {
     /// Charges that were taken.
     pub allowed: u64,
-    /// Charges that were not, so that the request was refused.
+    /// Charges that were not, so that the request was denied.
     pub denied: u64,
-    /// Charges that were not, of a limit that only watches.
+    /// Charges that were not, of a limit in shadow mode.
     pub shadow_denied: u64,
 }
 
 impl LimitCounts {
-    /// What each limit of the policy has said so far, in order.
+    /// The totals of each limit of the policy, in its order.
     pub fn totals(&self) -> impl Iterator<Item = LimitTotals> {
         let count =
-            |counters: &OutcomeCounters, answer: LimitOutcome| counters[answer.index()].get();
+            |counters: &OutcomeCounters, outcome: LimitOutcome| counters[outcome.index()].get();
         self.by_index.iter().map(move |(_, counters)| LimitTotals {
             allowed: count(counters, LimitOutcome::Allowed),
             denied: count(counters, LimitOutcome::Denied),
@@ -119,7 +128,8 @@ impl LimitCounts {
         })
     }
 
-    /// Counts what each limit said. A decision by an older or newer policy is counted as well, only less quickly.
+    /// Counts the outcomes of a decision. One that was made by an older or newer policy has other
+    /// indices; its limits are found by name, under the lock.
     pub fn count(&self, decision: &Decision) {
         for (limit, charged) in decision.outcomes() {
             let outcome = match (charged.outcome.is_allowed(), limit.mode) {

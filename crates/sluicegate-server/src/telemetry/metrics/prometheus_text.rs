@@ -1,6 +1,7 @@
-//! The older text format of Prometheus, for readers that do not ask for OpenMetrics.
+//! The older text format of Prometheus (0.0.4), for scrapers that do not ask for OpenMetrics.
 //!
-//! There a family bears the name of its series, nothing is an `info`, and there are no units, exemplars or end marks.
+//! It is converted from the OpenMetrics text. In the older format a family has the name of its series
+//! (`a_total`, not `a`), there is no type `info`, and there are no units, exemplars or end marks.
 
 use std::collections::HashMap;
 
@@ -9,11 +10,12 @@ use http::header::ACCEPT;
 
 use super::Metrics;
 
-/// What [`in_classic`] writes, for the `Content-Type` of an answer.
+/// The `Content-Type` of the older format.
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 impl Metrics {
-    /// All series in the format that a reader asks for, and its content type. OpenMetrics, unless only plain text is named.
+    /// All series in the format that `Accept` asks for, and its content type: OpenMetrics, unless the
+    /// header names only plain text.
     pub fn encode_for(&self, headers: &HeaderMap) -> (&'static str, String) {
         let text = self.encode();
         if wants_prometheus_text(headers) {
@@ -24,6 +26,7 @@ impl Metrics {
     }
 }
 
+/// Returns true when `Accept` names plain text and not OpenMetrics.
 fn wants_prometheus_text(headers: &HeaderMap) -> bool {
     let names = |wanted: &str| {
         let mut values = headers
@@ -35,7 +38,7 @@ fn wants_prometheus_text(headers: &HeaderMap) -> bool {
     names("text/plain") && !names("application/openmetrics-text")
 }
 
-/// The same series in the older format.
+/// Converts OpenMetrics text to the older format.
 fn to_prometheus_text(open_metrics: &str) -> String {
     let types: HashMap<&str, &str> = open_metrics
         .lines()
@@ -65,7 +68,7 @@ fn to_prometheus_text(open_metrics: &str) -> String {
     prometheus
 }
 
-/// What a family of this kind lacks in its name.
+/// The suffix that the series of a type have and their family lacks.
 fn suffix(kind: &str) -> &'static str {
     match kind {
         "counter" => "_total",
@@ -74,6 +77,7 @@ fn suffix(kind: &str) -> &'static str {
     }
 }
 
+/// The type of a family in the older format.
 fn prometheus_type(kind: &str) -> &str {
     match kind {
         "info" | "stateset" => "gauge",
@@ -82,7 +86,7 @@ fn prometheus_type(kind: &str) -> &str {
     }
 }
 
-/// The series and its value. Within quotes everything belongs to a label.
+/// A line without its exemplar, which begins at a `#` outside of quotes; inside, it belongs to a label.
 fn without_exemplar(line: &str) -> &str {
     let (mut is_quoted, mut is_escaped) = (false, false);
     let end = line.find(|letter| {

@@ -1,55 +1,62 @@
-//! What a span says, by OpenTelemetry's names where it has one.
+//! The attributes of spans, by the names of OpenTelemetry's semantic conventions where there is one.
+//!
+//! The name of a span is never made from what a caller sends, as collectors group by it.
 
 use opentelemetry::KeyValue;
 
-/// What is told when it is over.
+/// The name and attributes of a span that ends.
 pub(crate) struct SpanAttributes {
     pub(super) name: String,
     pub(super) attributes: Vec<KeyValue>,
+    /// True when the status of the span is an error: our failure, not the caller's.
     pub(super) is_error: bool,
 }
 
 /// A request through the proxy.
 pub(crate) struct RequestSummary<'a> {
     pub(crate) method: &'a str,
+    /// The normalized path, without the query.
     pub(crate) path: &'a str,
     pub(crate) host: Option<&'a str>,
     pub(crate) client_ip: Option<String>,
     pub(crate) status: u16,
+    /// By its name in the metrics.
     pub(crate) outcome: &'static str,
+    /// The limit that denied it.
     pub(crate) limit: Option<&'a str>,
     pub(crate) request_id: &'a str,
 }
 
-/// A question to the decision service.
+/// A request to the decision service.
 pub(crate) struct DecisionSummary<'a> {
     pub(crate) transport: DecisionTransport<'a>,
-    /// What was answered, as in the metrics; a question that was none has no answer.
+    /// By its name in the metrics; `None` when the request could not be read.
     pub(crate) outcome: Option<&'static str>,
-    /// The limit that denied.
+    /// The limit that denied it.
     pub(crate) limit: Option<&'a str>,
 }
 
-/// How a question came.
+/// The protocol of a request to the decision service, with what it says about it.
 pub(crate) enum DecisionTransport<'a> {
-    /// By a path of ours, never one of the caller's.
+    /// HTTP; `route` is one of our routes, not the path of the caller.
     Http {
         method: &'a str,
         route: &'static str,
         status: u16,
     },
-    /// By a method of a service.
+    /// gRPC.
     Grpc {
         service: &'static str,
         method: &'static str,
     },
 }
 
-/// Methods that may name a span: others are the caller's invention.
+/// The methods that may name a span; others are invented by a caller.
 const METHODS: [&str; 9] = [
     "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE",
 ];
 
+/// The method, or `HTTP` for an unknown one, as the conventions ask.
 fn known_method(method: &str) -> &'static str {
     METHODS
         .into_iter()
@@ -132,6 +139,7 @@ impl From<DecisionSummary<'_>> for SpanAttributes {
     }
 }
 
+/// The attribute of the limit that denied.
 fn limit(name: &str) -> KeyValue {
     KeyValue::new("sluicegate.limit", name.to_owned())
 }

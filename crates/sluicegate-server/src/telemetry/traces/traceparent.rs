@@ -1,16 +1,19 @@
-//! The header by which a trace is passed on (W3C Trace Context).
+//! Parses the `traceparent` header (W3C Trace Context): `version-trace_id-parent_id-flags`.
 
 use opentelemetry::trace::{SpanId, TraceId};
 
-/// What a `traceparent` says.
+/// The contents of a `traceparent`.
 #[derive(Debug, PartialEq)]
 pub(super) struct TraceParent {
     pub(super) trace_id: TraceId,
+    /// The span of the peer.
     pub(super) span_id: SpanId,
+    /// True when the peer records this trace.
     pub(super) is_sampled: bool,
 }
 
-/// Version 00 as it is written, and of later versions what they must still begin with; `None` for anything else.
+/// Parses a header value. Version 00 must match exactly; later versions may append parts, but must
+/// begin in the same way. `None` for everything else, which is then treated as no header.
 pub(super) fn parse_traceparent(text: &str) -> Option<TraceParent> {
     let mut parts = text.trim().split('-');
     let (version, trace_id, span_id, flags) =

@@ -97,8 +97,8 @@ fn every_mistake_of_a_file_is_named_and_no_secret_is() {
     let expected = [
         "keys.yaml:3:8: keys[0]: unknown field, expected id, sha256 or claims",
         "keys.yaml:5:11: keys[1].sha256: expected the SHA-256 of the key as 64 hexadecimal digits",
-        "keys.yaml:6:7: keys[2].id: is that of keys[0], expected another",
-        "keys.yaml:7:11: keys[2].sha256: is that of keys[0], expected another",
+        "keys.yaml:6:7: keys[2].id: used by keys[0] already, expected a different one",
+        "keys.yaml:7:11: keys[2].sha256: used by keys[0] already, expected a different one",
     ];
     assert_eq!(mistakes, expected);
 }

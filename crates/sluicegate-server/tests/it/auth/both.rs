@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use sluicegate_config::OnInvalid;
 use sluicegate_server::telemetry::Metrics;
+use sluicegate_server::telemetry::metrics::Label;
 use sluicegate_server::{AuthFailure, Authenticator, Identity, Unauthorized};
 
 use super::api_keys::sha256;
@@ -125,7 +126,9 @@ fn a_required_credential_without_a_way_to_show_one_is_a_mistake() {
     desk.principals.required = true;
     assert_eq!(
         desk.mistakes(),
-        ["principals.required: needs api_keys or jwt beside it, or nobody could pass"]
+        [
+            "principals.required: needs api_keys or jwt beside it, otherwise every request is refused"
+        ]
     );
 }
 
@@ -177,7 +180,10 @@ fn challenges_name_what_is_taken_and_texts_say_no_more_than_needed() {
 
 #[test]
 fn reasons_have_stable_words() {
-    let words = AuthFailure::ALL.map(AuthFailure::as_str);
+    let words: Vec<&str> = AuthFailure::ALL
+        .iter()
+        .map(|reason| reason.as_str())
+        .collect();
     let expected = [
         "missing",
         "unknown_key",

@@ -55,7 +55,7 @@ fn nasty() -> impl Iterator<Item = String> {
         "/a\u{1b}[2J\u{1b}]0;title\u{7}b",
         "/a status=200 verdict=forwarded b",
     ];
-    // What is no UTF-8 arrives here with marks in its place.
+    // Bytes that are not UTF-8 arrive here as replacement characters.
     let lossy = String::from_utf8_lossy(b"/a\xff\xfe\xc3\x28b").into_owned();
     alone.chain(phrases.map(str::to_owned)).chain([lossy])
 }
