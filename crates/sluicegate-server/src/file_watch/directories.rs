@@ -1,4 +1,4 @@
-//! Directories that the system tells about.
+//! The directories for which the system sends notifications.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -15,37 +15,38 @@ use super::path_walk::PathWalk;
 /// The directories in which something may happen to the watched files.
 #[derive(Default)]
 pub(super) struct DirectoryWatch {
-    /// `None` when the system does not tell.
+    /// `None` when the system sends no notifications.
     watcher: Option<RecommendedWatcher>,
-    /// Which directory was watched under which name: another one may have taken its place.
+    /// The watched directories. The id tells when another directory has taken a name.
     watched: BTreeMap<PathBuf, FileId>,
-    entries_of_interest: Arc<Mutex<WatchedEntries>>,
+    watched_entries: Arc<Mutex<WatchedEntries>>,
 }
 
-/// What the system's news are compared with.
+/// The paths that matter; notifications about others are ignored.
 #[derive(Default)]
 struct WatchedEntries {
-    /// The entries that lead to a file, and the directories themselves.
+    /// The entries on the way to a file, and the watched directories themselves.
     entries: BTreeSet<PathBuf>,
-    /// Of these, what was removed or renamed. A new directory of the same name is another one even if it is in the same
-    /// place on the disk.
+    /// Those of them that were removed or renamed. A new directory of the same name has to be watched
+    /// anew, even if it got the same inode.
     lost: BTreeSet<PathBuf>,
 }
 
-/// Nobody makes directories faster than that, or else the slow look finds them.
+/// The most attempts to catch up with directories that are being made; polling finds the rest.
 const ROUNDS_MAX: usize = 16;
 
 impl DirectoryWatch {
-    /// From now on calls `on_touch` when something happens on the way to a file. If the system cannot tell, nothing is told.
+    /// Calls `on_touch` from now on when something happens on the way to a file. Without notifications
+    /// of the system it is never called, and polling has to do.
     pub(super) fn listen(&mut self, on_touch: impl Fn() + Send + 'static) {
-        let entries_of_interest = Arc::clone(&self.entries_of_interest);
+        let watched_entries = Arc::clone(&self.watched_entries);
         let handle = move |event: notify::Result<Event>| {
             let is_ours = match &event {
-                Ok(event) => entries_of_interest
+                Ok(event) => watched_entries
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
                     .concerns(event),
-                // Something was missed.
+                // An error means that notifications were lost.
                 Err(_) => true,
             };
             if is_ours {
@@ -55,13 +56,13 @@ impl DirectoryWatch {
         match notify::recommended_watcher(handle) {
             Ok(watcher) => self.watcher = Some(watcher),
             Err(error) => {
-                tracing::warn!(%error, "the system does not tell of changes, files are looked at every 5 s")
+                tracing::warn!(%error, "the system sends no file notifications, files are checked every 5 s")
             }
         }
     }
 
-    /// Watches where these files are now. What appears on the way to a file just before its directory is watched is found by
-    /// going the way again, until nothing is new.
+    /// Watches the directories on the way to these files. A directory that appears just before its
+    /// parent is watched would be missed, so the way is walked again until nothing is new.
     pub(super) fn watch<'a>(&mut self, files: impl Iterator<Item = &'a Path> + Clone) {
         for _ in 0..ROUNDS_MAX {
             if !self.watch_once(files.clone()) {
@@ -70,7 +71,7 @@ impl DirectoryWatch {
         }
     }
 
-    /// Goes the way to each file once. Whether there is a directory that was not watched before.
+    /// Walks the way to each file once. Returns true when a directory is watched that was not before.
     fn watch_once<'a>(&mut self, files: impl Iterator<Item = &'a Path>) -> bool {
         let Some(watcher) = &mut self.watcher else {
             return false;
@@ -85,24 +86,24 @@ impl DirectoryWatch {
 
         let mut entries = walk.0;
         entries.extend(wanted.keys().cloned());
-        let mut entries_of_interest = self
-            .entries_of_interest
+        let mut watched_entries = self
+            .watched_entries
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let WatchedEntries { lost, .. } = std::mem::replace(
-            &mut *entries_of_interest,
+            &mut *watched_entries,
             WatchedEntries {
                 entries,
                 lost: BTreeSet::new(),
             },
         );
-        // The system's news are handled under this lock, and watching waits for them.
-        drop(entries_of_interest);
+        // Notifications are handled under this lock, and `watch` waits for their thread.
+        drop(watched_entries);
 
         self.watched.retain(|path, id| {
             let stays = wanted.get(path) == Some(id) && !lost.contains(path);
             if !stays {
-                // One that is gone is not watched any more.
+                // Fails for a directory that is gone, which is not watched any more anyway.
                 let _ = watcher.unwatch(path);
             }
             stays
@@ -118,7 +119,7 @@ impl DirectoryWatch {
 }
 
 impl WatchedEntries {
-    /// Whether the event may have to do with a watched file.
+    /// Returns true when the event may concern a watched file.
     fn concerns(&mut self, event: &Event) -> bool {
         if !is_change(event) {
             return false;
@@ -139,6 +140,7 @@ impl WatchedEntries {
     }
 }
 
+/// Returns true when the directory is watched now.
 fn try_watch(watcher: &mut RecommendedWatcher, directory: &Path) -> bool {
     let result = watcher.watch(directory, RecursiveMode::NonRecursive);
     if let Err(error) = &result {
@@ -154,7 +156,7 @@ fn id_of(directory: &Path) -> Option<FileId> {
         .map(|metadata| FileId::of(&metadata))
 }
 
-/// Reading is no change. Without this, our own look would be the reason for the next one.
+/// Returns true for events other than reading; our own check would otherwise cause the next one.
 fn is_change(event: &Event) -> bool {
     match event.kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,
@@ -179,7 +181,7 @@ mod tests {
         Event::new(kind).add_path(path.into())
     }
 
-    fn entries_of_interest() -> WatchedEntries {
+    fn watched_entries() -> WatchedEntries {
         WatchedEntries {
             entries: BTreeSet::from(["/etc".into(), "/etc/a".into()]),
             lost: BTreeSet::new(),
@@ -188,42 +190,36 @@ mod tests {
 
     #[test]
     fn reading_is_no_change() {
-        let mut entries_of_interest = entries_of_interest();
-        assert!(!entries_of_interest.concerns(&event(
+        let mut watched_entries = watched_entries();
+        assert!(!watched_entries.concerns(&event(
             EventKind::Access(AccessKind::Open(AccessMode::Any)),
             "/etc/a"
         )));
-        assert!(!entries_of_interest.concerns(&event(
+        assert!(!watched_entries.concerns(&event(
             EventKind::Access(AccessKind::Close(AccessMode::Read)),
             "/etc/a"
         )));
-        assert!(entries_of_interest.concerns(&event(
+        assert!(watched_entries.concerns(&event(
             EventKind::Access(AccessKind::Close(AccessMode::Write)),
             "/etc/a"
         )));
-        assert!(
-            entries_of_interest.concerns(&event(EventKind::Create(CreateKind::File), "/etc/a"))
-        );
+        assert!(watched_entries.concerns(&event(EventKind::Create(CreateKind::File), "/etc/a")));
     }
 
     #[test]
     fn only_what_leads_to_a_file_is_heard_and_what_was_missed() {
-        let mut entries_of_interest = entries_of_interest();
-        assert!(!entries_of_interest.concerns(&event(EventKind::Any, "/etc/b")));
+        let mut watched_entries = watched_entries();
+        assert!(!watched_entries.concerns(&event(EventKind::Any, "/etc/b")));
         assert!(
-            entries_of_interest.concerns(&event(EventKind::Other, "/etc/b").set_flag(Flag::Rescan))
+            watched_entries.concerns(&event(EventKind::Other, "/etc/b").set_flag(Flag::Rescan))
         );
     }
 
     #[test]
     fn a_directory_that_was_removed_is_watched_anew() {
-        let mut entries_of_interest = entries_of_interest();
-        assert!(
-            entries_of_interest.concerns(&event(EventKind::Remove(RemoveKind::Folder), "/etc"))
-        );
-        assert!(
-            !entries_of_interest.concerns(&event(EventKind::Remove(RemoveKind::File), "/etc/b"))
-        );
-        assert_eq!(entries_of_interest.lost, BTreeSet::from(["/etc".into()]));
+        let mut watched_entries = watched_entries();
+        assert!(watched_entries.concerns(&event(EventKind::Remove(RemoveKind::Folder), "/etc")));
+        assert!(!watched_entries.concerns(&event(EventKind::Remove(RemoveKind::File), "/etc/b")));
+        assert_eq!(watched_entries.lost, BTreeSet::from(["/etc".into()]));
     }
 }

@@ -1,22 +1,23 @@
-//! The way from a path to its file: everything whose change makes it another file.
+//! The way from a path to its file: every directory entry whose change makes it another file.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// Entries of directories, each by its real path, that lead to a file.
+/// The directory entries on the way to files, each by its real path.
 ///
-/// These are the file itself, every link on the way, and what is missing first. Directories above that are no links are left
-/// out: the slow look covers those.
+/// These are the file itself, every symbolic link on the way, and the first entry that is missing.
+/// Plain directories on the way are left out: they are rarely replaced, and polling covers that.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct PathWalk(pub(super) BTreeSet<PathBuf>);
 
-/// As many links as Linux follows.
+/// The most links that are followed, as in Linux; a cycle ends here.
 const LINKS_MAX: usize = 40;
 
 impl PathWalk {
-    /// Adds the way to `file`, which is absolute.
+    /// Adds the way to `file`, an absolute path. Links are resolved step by step as the system does,
+    /// because `canonicalize` would hide them.
     pub(super) fn add(&mut self, file: &Path) {
         let mut links = 0;
         let mut at = PathBuf::new();
@@ -46,7 +47,7 @@ impl PathWalk {
                     ahead.extend(steps(&target));
                 }
                 Ok(metadata) if metadata.is_dir() && !ahead.is_empty() => at = entry,
-                // The file, or what has to come first.
+                // The file, or the entry that has to be made first.
                 _ => {
                     self.0.insert(entry);
                     return;
@@ -61,13 +62,14 @@ impl PathWalk {
     }
 }
 
+/// One step of a path.
 enum PathStep {
     Root(PathBuf),
     Up,
     Into(OsString),
 }
 
-/// The steps of a path, the first one last.
+/// The steps of a path in reverse, so that the next one can be popped.
 fn steps(path: &Path) -> Vec<PathStep> {
     let mut root = PathBuf::new();
     let mut steps = Vec::new();
