@@ -6,9 +6,9 @@
 //!               └▶ signature.rs ─▶ claims.rs     first the signature, then the claims
 //! ```
 //!
-//! The files are read once, when a configuration is loaded, and give an [`Authenticator`] that never
-//! changes; a changed file means a new one. No error, log line or `Debug` output contains a key, a
-//! digest or a token.
+//! The files are read once, when a configuration is loaded, and give an [`Authenticator`] that
+//! never changes; a changed file means a new one. No error, log line or `Debug` output contains a
+//! key, a digest or a token.
 
 mod unauthorized;
 
@@ -39,9 +39,9 @@ pub use unauthorized::{AuthFailure, Unauthorized};
 
 /// Identifies the caller of a request by its credentials.
 ///
-/// If a request carries an API key and a token, the key names the caller; the token counts only when
-/// the key is invalid. With both invalid, the reason of the key is reported. Ids of keys and subjects
-/// of tokens share one namespace: the same text is the same principal.
+/// If a request carries an API key and a token, the key names the caller; the token counts only
+/// when the key is invalid. With both invalid, the reason of the key is reported. Ids of keys and
+/// subjects of tokens share one namespace: the same text is the same principal.
 pub struct Authenticator {
     /// `None` when `principals.api_keys` is not configured.
     api_keys: Option<ApiKeys>,
@@ -60,8 +60,8 @@ pub struct Authenticator {
 }
 
 impl Authenticator {
-    /// Reads the files, or returns all mistakes in them, each with file, place and what was expected.
-    /// No message contains a key, a digest or a token.
+    /// Reads the files, or returns all mistakes in them, each with file, place and what was
+    /// expected. No message contains a key, a digest or a token.
     pub fn load(principals: &Principals) -> Result<Self, Vec<String>> {
         let mut mistakes = Vec::new();
         if principals.required && principals.api_keys.is_none() && principals.jwt.is_none() {
@@ -159,8 +159,8 @@ impl Authenticator {
         }
     }
 
-    /// The result of the credentials alone, before `required` and `on_invalid`: a principal, none, or
-    /// why they are invalid.
+    /// The result of the credentials alone, before `required` and `on_invalid`: a principal, none,
+    /// or why they are invalid.
     pub fn verify(
         &self,
         headers: &HeaderMap,

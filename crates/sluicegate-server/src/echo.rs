@@ -1,5 +1,5 @@
-//! The built-in upstream: responds with the request that it received, so that a configuration can be
-//! tried before there is a real server.
+//! The built-in upstream: responds with the request that it received, so that a configuration can
+//! be tried before there is a real server.
 
 use std::convert::Infallible;
 use std::fmt::Write;
@@ -14,8 +14,8 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 
-/// Starts it on a free port of the loopback interface and returns the port. It runs on a thread of its
-/// own as long as the process lives.
+/// Starts it on a free port of the loopback interface and returns the port. It runs on a thread of
+/// its own as long as the process lives.
 pub(crate) fn start() -> Result<u16, String> {
     let mistake = |error: std::io::Error| format!("the built-in upstream cannot start: {error}");
     let socket = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).map_err(mistake)?;

@@ -1,9 +1,9 @@
 //! Watches files and reports when their content changes, however they are replaced.
 //!
 //! Idea: notifications of the system only say *when* to check; the content decides *whether*
-//! something changed. Directories are watched and not files, because a watch on a file is lost at the
-//! first rename, and a directory that Kubernetes mounts changes by one symbolic link in it. Since not
-//! every file system sends notifications, all files are also checked every five seconds.
+//! something changed. Directories are watched and not files, because a watch on a file is lost at
+//! the first rename, and a directory that Kubernetes mounts changes by one symbolic link in it.
+//! Since not every file system sends notifications, all files are also checked every five seconds.
 //!
 //! Invariant: a change after the watcher was started is reported at least once, and a file with the
 //! same content never is.
@@ -36,8 +36,8 @@ pub struct FileWatcher {
 /// The timings of a watcher; tests use shorter ones.
 #[derive(Clone, Copy, Debug)]
 struct WatchTimings {
-    /// Files are checked after this long without a notification, so that one change of several files
-    /// is reported once.
+    /// Files are checked after this long without a notification, so that one change of several
+    /// files is reported once.
     debounce: Duration,
     /// The longest that a series of notifications delays the check.
     debounce_max: Duration,
@@ -167,8 +167,8 @@ impl<F: Fn()> WatchThread<F> {
         }
     }
 
-    /// Reads messages until none comes for the debounce time, and returns how to check. `None` when the
-    /// watcher is dropped.
+    /// Reads messages until none comes for the debounce time, and returns how to check. `None` when
+    /// the watcher is dropped.
     fn settle(&mut self, first: WatchMessage) -> Option<CheckDepth> {
         let latest = Instant::now() + self.timings.debounce_max;
         let mut depth = CheckDepth::Stamps;

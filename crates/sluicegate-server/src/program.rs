@@ -1,7 +1,7 @@
 //! The process around the server: signals, reload, replacement by a new process, and the end.
 //!
-//! Everything that belongs to a process and not to a server is here and in `supervisor.rs`; a server
-//! inside another program (`embedded.rs`) has none of it.
+//! Everything that belongs to a process and not to a server is here and in `supervisor.rs`; a
+//! server inside another program (`embedded.rs`) has none of it.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,8 +1,8 @@
 //! Reloads: a new configuration for a running process is read, checked and put in force.
 //!
-//! The file watch, a signal and the admin API may ask for a reload at the same time; they take turns.
-//! A configuration with any mistake changes nothing, and a configuration with the same content as the
-//! one in force is not applied again.
+//! The file watch, a signal and the admin API may ask for a reload at the same time; they take
+//! turns. A configuration with any mistake changes nothing, and a configuration with the same
+//! content as the one in force is not applied again.
 
 use std::fmt::{self, Write};
 use std::path::{Path, PathBuf};
@@ -70,8 +70,8 @@ struct RunningConfig {
 
 /// The hashes of everything that a configuration is made of; equal hashes mean nothing to do.
 ///
-/// The hashes of the named files are taken before the files are loaded. If a file changes in between,
-/// the hash is of the older content, so the next check sees a difference and loads again.
+/// The hashes of the named files are taken before the files are loaded. If a file changes in
+/// between, the hash is of the older content, so the next check sees a difference and loads again.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ConfigContent {
     /// The hash of the YAML.
@@ -211,8 +211,8 @@ impl Reloader {
         Ok(())
     }
 
-    /// Reads the configuration and puts it in force, or changes nothing and returns the mistakes. The
-    /// result is counted and logged here.
+    /// Reads the configuration and puts it in force, or changes nothing and returns the mistakes.
+    /// The result is counted and logged here.
     pub(crate) fn reload(&self) -> Result<ReloadOutcome, String> {
         let mut running = self.running();
         let reloaded = self.read_and_apply(&mut running);
@@ -359,7 +359,8 @@ mod tests {
 
     const BEFORE: &str = "admin: off\nlimits: [{ name: a, key: client_ip, rate: 1/s }]\n";
 
-    /// Reloads once from a file that holds these texts, one after the other; returns what came of it and how many limits hold.
+    /// Reloads once from a file that holds these texts, one after the other; returns what came of
+    /// it and how many limits hold.
     fn reloaded_from(texts: &'static [&'static str]) -> (Result<ReloadOutcome, String>, usize) {
         let first = loaded(BEFORE);
         let initial = InitialConfig::with(&first);

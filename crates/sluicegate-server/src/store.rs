@@ -1,7 +1,7 @@
 //! The store that a configuration asks for: in this process, or in Redis.
 //!
-//! One enum and not a trait object, because the verbs of a store are generic and on the path of every
-//! request. The rest of the file converts the settings of the file to those of the client.
+//! One enum and not a trait object, because the verbs of a store are generic and on the path of
+//! every request. The rest of the file converts the settings of the file to those of the client.
 
 use std::fmt;
 use std::sync::Arc;
@@ -65,8 +65,8 @@ impl Store for AnyStore {
 }
 
 impl AnyStore {
-    /// Makes the store, or returns all mistakes in its settings. Certificates and passwords are read;
-    /// no connection is made yet.
+    /// Makes the store, or returns all mistakes in its settings. Certificates and passwords are
+    /// read; no connection is made yet.
     pub fn new(kind: &config::StoreKind) -> Result<Self, Vec<String>> {
         match kind {
             config::StoreKind::Local { max_keys, sweep } => {

@@ -16,8 +16,8 @@ pub(super) fn read_text(path: &Path, bytes_max: u64) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| at_path("expected UTF-8 text".to_owned()))
 }
 
-/// Reads at most one byte more than allowed. The size is not asked for first, because a file can grow
-/// while it is read.
+/// Reads at most one byte more than allowed. The size is not asked for first, because a file can
+/// grow while it is read.
 fn bytes_of(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?

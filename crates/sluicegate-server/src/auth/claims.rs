@@ -32,8 +32,8 @@ impl ClaimRules {
         }
     }
 
-    /// The principal of a valid token. `exp` and `sub` are required, and a claim of the wrong type makes
-    /// the token invalid instead of being skipped.
+    /// The principal of a valid token. `exp` and `sub` are required, and a claim of the wrong type
+    /// makes the token invalid instead of being skipped.
     pub(super) fn principal(
         &self,
         claims: &Map<String, Value>,
@@ -101,9 +101,9 @@ fn nanos_since_epoch(now: SystemTime) -> i128 {
         .map_or_else(|before| -nanos(before.duration()), nanos)
 }
 
-/// The claims as limits use them, as text: strings, numbers and booleans, and lists of strings joined
-/// with commas. Other shapes are left out, and so is a list with a comma inside a string, because two
-/// different lists must not give the same text.
+/// The claims as limits use them, as text: strings, numbers and booleans, and lists of strings
+/// joined with commas. Other shapes are left out, and so is a list with a comma inside a string,
+/// because two different lists must not give the same text.
 fn claim_texts(claims: &Map<String, Value>) -> BTreeMap<String, String> {
     claims
         .iter()

@@ -32,8 +32,8 @@ struct NamedKey {
 }
 
 impl KeySet {
-    /// Reads the file, or returns every mistake in it. A set without any key for `algorithms` is one:
-    /// no token could ever be valid.
+    /// Reads the file, or returns every mistake in it. A set without any key for `algorithms` is
+    /// one: no token could ever be valid.
     pub(super) fn read(path: &Path, algorithms: &[JwtAlgorithm]) -> Result<Self, Vec<String>> {
         let file = path.display();
         let text = bounded_file::read_text(path, BYTES_MAX).map_err(|mistake| vec![mistake])?;
@@ -128,18 +128,21 @@ impl KeySet {
         })
     }
 
-    /// Returns true when a token could mean this key or one that is there already: same id, same type,
-    /// and not set apart by their algorithms.
+    /// Returns true when a token could mean this key or one that is there already: same id, same
+    /// type, and not set apart by their algorithms.
     fn is_ambiguous(&self, key: &NamedKey) -> bool {
         let is_of_a_kind = |other: &NamedKey| {
             std::mem::discriminant(&other.key) == std::mem::discriminant(&key.key)
         };
-        let is_told_apart = |other: &NamedKey| matches!((other.algorithm, key.algorithm), (Some(one), Some(two)) if one != two);
+        let is_set_apart = |other: &NamedKey| match (other.algorithm, key.algorithm) {
+            (Some(one), Some(two)) => one != two,
+            _ => false,
+        };
         key.id.is_some()
             && self
                 .keys
                 .iter()
-                .any(|other| other.id == key.id && is_of_a_kind(other) && !is_told_apart(other))
+                .any(|other| other.id == key.id && is_of_a_kind(other) && !is_set_apart(other))
     }
 }
 
@@ -191,8 +194,8 @@ fn is_for_signatures(entry: &Map<String, Value>) -> Result<bool, String> {
     Ok(is_use && is_operation)
 }
 
-/// The key itself, by its type (`kty`) and curve (`crv`); `None` for unknown ones. A private key is a
-/// mistake, because it has no business on this machine.
+/// The key itself, by its type (`kty`) and curve (`crv`); `None` for unknown ones. A private key is
+/// a mistake, because it has no business on this machine.
 fn verifying_key(kind: &str, entry: &Map<String, Value>) -> Result<Option<VerifyingKey>, String> {
     if kind != "oct" && entry.contains_key("d") {
         return Err(
@@ -216,8 +219,8 @@ fn verifying_key(kind: &str, entry: &Map<String, Value>) -> Result<Option<Verify
     Ok(Some(key))
 }
 
-/// An RSA key. ring takes odd moduli of 2048 to 8192 bits and odd exponents from 3 up to 33 bits, and
-/// would refuse every token of another key without a word.
+/// An RSA key. ring takes odd moduli of 2048 to 8192 bits and odd exponents from 3 up to 33 bits,
+/// and would refuse every token of another key without a word.
 fn rsa_key(entry: &Map<String, Value>) -> Result<VerifyingKey, String> {
     let n = without_leading_zeros(bytes(entry, "n")?);
     let e = without_leading_zeros(bytes(entry, "e")?);

@@ -6,9 +6,10 @@
 //!   claims: { plan: gold }
 //! ```
 //!
-//! Every mistake is reported at once, with its line and column and what was expected there. Messages
-//! never repeat what is in the file: somebody may have written the key itself in place of its hash.
-//! That is why the fields are read by hand and the YAML parser's own messages are replaced.
+//! Every mistake is reported at once, with its line and column and what was expected there.
+//! Messages never repeat what is in the file: somebody may have written the key itself in place of
+//! its hash. That is why the fields are read by hand and the YAML parser's own messages are
+//! replaced.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;

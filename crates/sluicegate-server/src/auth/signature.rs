@@ -1,7 +1,7 @@
 //! Keys that verify signatures, and the algorithms that each can be used with.
 //!
-//! A key has one type and accepts only algorithms of that type, so a token cannot choose how its key
-//! is read. All comparisons are made by ring, in constant time where a secret is involved.
+//! A key has one type and accepts only algorithms of that type, so a token cannot choose how its
+//! key is read. All comparisons are made by ring, in constant time where a secret is involved.
 
 use ring::hmac;
 use ring::signature::{
@@ -32,8 +32,8 @@ impl VerifyingKey {
         self.method(algorithm).is_some()
     }
 
-    /// Returns true when the signature over the message was made with this key. An algorithm that does
-    /// not fit the key verifies nothing.
+    /// Returns true when the signature over the message was made with this key. An algorithm that
+    /// does not fit the key verifies nothing.
     pub(super) fn verifies(
         &self,
         algorithm: JwtAlgorithm,

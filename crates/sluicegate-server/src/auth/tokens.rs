@@ -7,8 +7,8 @@
 //! and only then are the claims decoded.
 //!
 //! Invariants, each the answer to a known attack:
-//! - `alg: none` does not exist here, and a public RSA key is never used as an HMAC secret, because a
-//!   key has one type (`signature.rs`).
+//! - `alg: none` does not exist here, and a public RSA key is never used as an HMAC secret, because
+//!   a key has one type (`signature.rs`).
 //! - Keys in the token or at a URL that it names (`jwk`, `jku`, `x5u`) are not looked at.
 //! - A token with `crit` is refused, since it demands extensions and we have none.
 //! - The length is bounded before anything is decoded.

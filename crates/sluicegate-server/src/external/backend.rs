@@ -7,8 +7,8 @@
 //! 1. [`BackendPolicy::parse`], when the reply comes: the URL must have one reading only (no user,
 //!    no path, no `127.1` or `0x7f000001`), an allowed scheme and an allowed host.
 //! 2. [`BackendPolicy::may_dial`], for each address right before it is connected to: a name that
-//!    resolved to a public address a moment ago may resolve to a private one now (DNS rebinding), so
-//!    only the address that is used counts.
+//!    resolved to a public address a moment ago may resolve to a private one now (DNS rebinding),
+//!    so only the address that is used counts.
 //!
 //! Invariant: with `deny_private_networks`, no connection goes to an address outside the public
 //! internet, however it is written or embedded in an IPv6 address.
@@ -95,8 +95,8 @@ impl BackendPolicy {
         }
     }
 
-    /// The backend that a URL names, or why it is not used. For an address the result is final; a name
-    /// is resolved later, and [`BackendPolicy::may_dial`] decides about each of its addresses.
+    /// The backend that a URL names, or why it is not used. For an address the result is final; a
+    /// name is resolved later, and [`BackendPolicy::may_dial`] decides about each of its addresses.
     pub fn parse(&self, url: &str) -> Result<Backend, BackendRefusal> {
         const LENGTH_MAX: usize = 512;
         if url.len() > LENGTH_MAX
@@ -140,8 +140,8 @@ impl BackendPolicy {
         }
     }
 
-    /// Returns true when a connection to this address is allowed. To be asked about the very address
-    /// that is connected to, right before.
+    /// Returns true when a connection to this address is allowed. To be asked about the very
+    /// address that is connected to, right before.
     pub fn may_dial(&self, address: IpAddr) -> bool {
         if is_never_a_server(address) {
             return false;
@@ -149,8 +149,8 @@ impl BackendPolicy {
         !self.settings.deny_private_networks || is_public(address)
     }
 
-    /// Returns true for a host in `allowed_hosts`, where `*.domain` covers all names below `domain`; an
-    /// empty list allows every host.
+    /// Returns true for a host in `allowed_hosts`, where `*.domain` covers all names below
+    /// `domain`; an empty list allows every host.
     fn is_allowed(&self, host: &str) -> bool {
         let covers = |allowed: &String| match allowed.strip_prefix("*.") {
             Some(domain) => host
@@ -275,8 +275,8 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
     !is_special
 }
 
-/// Only global unicast, and of that not what is reserved or carries IPv4 in ways that a tunnel would
-/// unpack.
+/// Only global unicast, and of that not what is reserved or carries IPv4 in ways that a tunnel
+/// would unpack.
 fn is_public_v6(address: Ipv6Addr) -> bool {
     match address.segments() {
         // Teredo, ORCHID and other protocol assignments; documentation; 6to4.

@@ -75,7 +75,8 @@ impl ServiceConnector {
         B: http_body::Body + Send,
         B::Data: Send,
     {
-        /// Shorter than the idle timeout of most servers, so that a reused connection is rarely closed.
+        /// Shorter than the idle timeout of most servers, so that a reused connection is rarely
+        /// closed.
         const IDLE: Duration = Duration::from_secs(30);
         let mut builder = Client::builder(TokioExecutor::new());
         builder

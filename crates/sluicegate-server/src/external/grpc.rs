@@ -1,8 +1,8 @@
 //! The service over gRPC: `edgequota.ratelimit.v1.RateLimitService/GetLimits`.
 //!
 //! All calls share one HTTP/2 connection. A network that drops packets silently would make each of
-//! them wait for its full timeout, as TCP gives up only after minutes; so after a few calls in a row
-//! without any response the connection is replaced.
+//! them wait for its full timeout, as TCP gives up only after minutes; so after a few calls in a
+//! row without any response the connection is replaced.
 
 use std::collections::HashMap;
 use std::sync::Mutex;

@@ -1,7 +1,7 @@
 //! The service over HTTP: a `POST` with JSON, answered with JSON.
 //!
-//! Only status 200 with an identity-encoded body of at most `REPLY_MAX` bytes is a reply; everything
-//! else is an error, and `error.rs` says which ones speak against the service.
+//! Only status 200 with an identity-encoded body of at most `REPLY_MAX` bytes is a reply;
+//! everything else is an error, and `error.rs` says which ones speak against the service.
 
 use std::error::Error;
 use std::time::{Duration, SystemTime};

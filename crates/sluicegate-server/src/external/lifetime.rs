@@ -1,12 +1,12 @@
 //! How long a reply may be reused.
 //!
 //! The service decides, in the way that HTTP caches are used to (RFC 9111): the first of
-//! `Cache-Control`, `Expires`, the fields of the body and the configured default that says something
-//! counts. The result is always between a second and a day, or "not at all": shorter would make
-//! every request a call, longer would make a change of plan invisible.
+//! `Cache-Control`, `Expires`, the fields of the body and the configured default that says
+//! something counts. The result is always between a second and a day, or "not at all": shorter
+//! would make every request a call, longer would make a change of plan invisible.
 //!
-//! Two questions are kept apart. `no-cache` and `max-age=0` mean "ask each time", and still allow the
-//! reply to be used when the service is away. Only `no-store` forbids to keep it at all.
+//! Two questions are kept apart. `no-cache` and `max-age=0` mean "ask each time", and still allow
+//! the reply to be used when the service is away. Only `no-store` forbids to keep it at all.
 
 use std::time::{Duration, SystemTime};
 
@@ -95,8 +95,8 @@ fn from_headers(headers: &HeaderMap, now: SystemTime) -> Option<CacheLifetime> {
     }
 }
 
-/// The seconds of a `max-age`, perhaps in quotes. An invalid value counts as 0, expired already, and
-/// one too large for the type as its maximum (RFC 9111, sections 4.2.1 and 1.2.2).
+/// The seconds of a `max-age`, perhaps in quotes. An invalid value counts as 0, expired already,
+/// and one too large for the type as its maximum (RFC 9111, sections 4.2.1 and 1.2.2).
 fn seconds_in(value: &str) -> u64 {
     let digits = value.trim().trim_matches('"');
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());

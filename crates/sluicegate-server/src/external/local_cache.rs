@@ -5,9 +5,9 @@
 //! entry. Afterwards it is *stale*: it answers only when no newer reply can be had. Then it is
 //! dropped. The Redis cache has the same two lifetimes, but is shared by all replicas.
 //!
-//! Invariants: there are at most [`LocalCache::ENTRIES_MAX`] entries, whatever callers send; an entry
-//! answers only for the limit and key that it stores, so a collision of hashes costs a lookup and
-//! never shows one caller another's limits.
+//! Invariants: there are at most [`LocalCache::ENTRIES_MAX`] entries, whatever callers send; an
+//! entry answers only for the limit and key that it stores, so a collision of hashes costs a lookup
+//! and never shows one caller another's limits.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -83,7 +83,8 @@ pub(super) struct CallerKey<'a> {
 /// The source from which an entry is renewed before it expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Renewal {
-    /// Nowhere: it stands in for a reply that could not be had, or the reply asked not to be cached.
+    /// Nowhere: it stands in for a reply that could not be had, or the reply asked not to be
+    /// cached.
     None,
     /// From Redis, where another replica has put it and may have renewed it.
     FromRedis,

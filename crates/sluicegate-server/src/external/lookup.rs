@@ -303,8 +303,8 @@ impl ExternalState {
         }
     }
 
-    /// Writes both copies of a reply to Redis, for all replicas. A reply that must not be cached has
-    /// no fresh copy; one that must not be stored has none at all.
+    /// Writes both copies of a reply to Redis, for all replicas. A reply that must not be cached
+    /// has no fresh copy; one that must not be stored has none at all.
     async fn cache_in_redis(
         &self,
         keys: &RedisKeys,

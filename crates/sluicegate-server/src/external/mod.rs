@@ -1,11 +1,11 @@
 //! External limits: a service outside this process that says how much each caller may spend.
 //!
 //! A limit with `quota_from: external` has no fixed numbers. Before it is charged, the service is
-//! asked which quota its caller has, over HTTP or gRPC, and the reply is cached. A request waits for
-//! the service at most `external.timeout`, and only when neither cache has a reply:
+//! asked which quota its caller has, over HTTP or gRPC, and the reply is cached. A request waits
+//! for the service at most `external.timeout`, and only when neither cache has a reply:
 //!
 //! ```text
-//! resolve ─▶ local cache ─▶ single flight ─▶ Redis cache ─▶ circuit breakers ─▶ call slot ─▶ service
+//! resolve ─▶ local cache ─▶ single flight ─▶ Redis cache ─▶ breakers ─▶ call slot ─▶ service
 //!                               │ one lookup per caller
 //!                               └── on any failure: an expired reply, then the limit's own quota
 //! ```

@@ -65,8 +65,8 @@ pub(super) enum ZeroFields {
 }
 
 impl ServiceReply {
-    /// Reads JSON, or says what is wrong with it. Unknown fields are ignored, so that the service can
-    /// add some.
+    /// Reads JSON, or says what is wrong with it. Unknown fields are ignored, so that the service
+    /// can add some.
     pub(super) fn from_json(text: &[u8], zeroes: ZeroFields) -> Result<Self, &'static str> {
         // The parser refuses more than 128 levels of nesting.
         let value: Value = serde_json::from_slice(text).map_err(|_| "it is not valid JSON")?;
@@ -109,9 +109,9 @@ impl ServiceReply {
 
     /// The limits that the reply sets, or what is wrong with it.
     ///
-    /// Wrong numbers make the whole reply unusable, because no quota follows from them. A bad tenant
-    /// or backend is only left out: the quota still holds, and the caller is charged and served as
-    /// without the service.
+    /// Wrong numbers make the whole reply unusable, because no quota follows from them. A bad
+    /// tenant or backend is only left out: the quota still holds, and the caller is charged and
+    /// served as without the service.
     pub(super) fn check(&self, backends: &BackendPolicy) -> Result<CheckedReply, &'static str> {
         let texts = [
             &self.period,
@@ -154,7 +154,8 @@ impl ServiceReply {
         })
     }
 
-    /// The quota; `None` is unlimited. A wrong period is refused even then, to show the mistake early.
+    /// The quota; `None` is unlimited. A wrong period is refused even then, to show the mistake
+    /// early.
     fn quota(&self) -> Result<Option<Quota>, &'static str> {
         let average = u64::try_from(self.average).map_err(|_| "average is negative")?;
         let burst = u64::try_from(self.burst).map_err(|_| "burst is negative")?;
@@ -212,8 +213,8 @@ impl ServiceReply {
     }
 }
 
-/// The fields of a JSON object. Each may be in `snake_case` or in `camelCase`, the two spellings that
-/// protocol buffers have in JSON.
+/// The fields of a JSON object. Each may be in `snake_case` or in `camelCase`, the two spellings
+/// that protocol buffers have in JSON.
 struct JsonFields<'a>(&'a Map<String, Value>);
 
 impl<'a> JsonFields<'a> {
@@ -260,8 +261,8 @@ impl<'a> JsonFields<'a> {
         }
     }
 
-    /// An enum value, by name or by number. `None` when the name is unknown; unknown numbers are found
-    /// by [`ServiceReply::check`], which also sees those of protocol buffers.
+    /// An enum value, by name or by number. `None` when the name is unknown; unknown numbers are
+    /// found by [`ServiceReply::check`], which also sees those of protocol buffers.
     fn word(
         &self,
         name: &str,
@@ -311,8 +312,8 @@ fn protocol_number(word: &str) -> Option<i32> {
     }
 }
 
-/// The HTTP version for a backend. HTTP/3 is not supported, so such a backend is negotiated with like
-/// any other.
+/// The HTTP version for a backend. HTTP/3 is not supported, so such a backend is negotiated with
+/// like any other.
 fn backend_http(number: i32) -> Result<BackendHttp, &'static str> {
     match number {
         0 | 3 => Ok(BackendHttp::Auto),
@@ -322,8 +323,8 @@ fn backend_http(number: i32) -> Result<BackendHttp, &'static str> {
     }
 }
 
-/// Returns true for 1 to 256 letters, digits and `._:-`: characters that are safe in a key of Redis,
-/// in a log and in a URL.
+/// Returns true for 1 to 256 letters, digits and `._:-`: characters that are safe in a key of
+/// Redis, in a log and in a URL.
 fn is_tenant_key(key: &str) -> bool {
     const LENGTH_MAX: usize = 256;
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);

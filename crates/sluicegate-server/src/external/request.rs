@@ -26,8 +26,8 @@ pub(super) struct LimitsRequest {
 pub(super) const LIMIT_HEADER: &str = "x-sluicegate-limit";
 
 impl LimitsRequest {
-    /// Copies what the service may see. Credentials are removed unless the configuration lists them,
-    /// and several values of one header are joined as RFC 9110 allows.
+    /// Copies what the service may see. Credentials are removed unless the configuration lists
+    /// them, and several values of one header are joined as RFC 9110 allows.
     pub(super) fn of(lookup: &LimitsLookup<'_>, filter: &HeaderFilter) -> Self {
         let mut headers: BTreeMap<String, String> = BTreeMap::new();
         for (name, value) in lookup.headers {

@@ -44,8 +44,8 @@ pub(super) struct PendingLookup {
 }
 
 impl SingleFlight {
-    /// The most lookups at a time. Waiting requests are bounded elsewhere, but a lookup goes on when
-    /// its request is cancelled, so lookups need a bound of their own.
+    /// The most lookups at a time. Waiting requests are bounded elsewhere, but a lookup goes on
+    /// when its request is cancelled, so lookups need a bound of their own.
     pub(super) const MAX: usize = 10_000;
 
     /// Subscribes to the caller's lookup. If none runs, `start` is given a new one to drive. `None`

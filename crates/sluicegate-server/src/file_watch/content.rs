@@ -64,8 +64,8 @@ impl FileContents {
             .fold(false, |changed, file| file.check(depth) | changed)
     }
 
-    /// Replaces the files. A file that stays keeps its old content, so that a change which nobody has
-    /// seen yet is still reported.
+    /// Replaces the files. A file that stays keeps its old content, so that a change which nobody
+    /// has seen yet is still reported.
     pub(super) fn replace(&mut self, mut new: Self) {
         for file in &mut new.0 {
             if let Some(known) = self.0.iter_mut().find(|known| known.path == file.path) {
@@ -99,8 +99,8 @@ impl WatchedFile {
     }
 }
 
-/// Changes whenever a file is written or replaced, except for two writes of the same size within one
-/// tick of the file system's clock.
+/// Changes whenever a file is written or replaced, except for two writes of the same size within
+/// one tick of the file system's clock.
 #[derive(Debug, PartialEq, Eq)]
 struct FileStamp {
     size: u64,

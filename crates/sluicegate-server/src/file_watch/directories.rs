@@ -27,8 +27,8 @@ pub(super) struct DirectoryWatch {
 struct WatchedEntries {
     /// The entries on the way to a file, and the watched directories themselves.
     entries: BTreeSet<PathBuf>,
-    /// Those of them that were removed or renamed. A new directory of the same name has to be watched
-    /// anew, even if it got the same inode.
+    /// Those of them that were removed or renamed. A new directory of the same name has to be
+    /// watched anew, even if it got the same inode.
     lost: BTreeSet<PathBuf>,
 }
 
@@ -36,8 +36,8 @@ struct WatchedEntries {
 const ROUNDS_MAX: usize = 16;
 
 impl DirectoryWatch {
-    /// Calls `on_touch` from now on when something happens on the way to a file. Without notifications
-    /// of the system it is never called, and polling has to do.
+    /// Calls `on_touch` from now on when something happens on the way to a file. Without
+    /// notifications of the system it is never called, and polling has to do.
     pub(super) fn listen(&mut self, on_touch: impl Fn() + Send + 'static) {
         let watched_entries = Arc::clone(&self.watched_entries);
         let handle = move |event: notify::Result<Event>| {
@@ -56,7 +56,10 @@ impl DirectoryWatch {
         match notify::recommended_watcher(handle) {
             Ok(watcher) => self.watcher = Some(watcher),
             Err(error) => {
-                tracing::warn!(%error, "the system sends no file notifications, files are checked every 5 s")
+                tracing::warn!(
+                    %error,
+                    "the system sends no file notifications, files are checked every 5 s"
+                )
             }
         }
     }
@@ -71,7 +74,8 @@ impl DirectoryWatch {
         }
     }
 
-    /// Walks the way to each file once. Returns true when a directory is watched that was not before.
+    /// Walks the way to each file once. Returns true when a directory is watched that was not
+    /// before.
     fn watch_once<'a>(&mut self, files: impl Iterator<Item = &'a Path>) -> bool {
         let Some(watcher) = &mut self.watcher else {
             return false;

@@ -16,8 +16,8 @@ pub(super) struct PathWalk(pub(super) BTreeSet<PathBuf>);
 const LINKS_MAX: usize = 40;
 
 impl PathWalk {
-    /// Adds the way to `file`, an absolute path. Links are resolved step by step as the system does,
-    /// because `canonicalize` would hide them.
+    /// Adds the way to `file`, an absolute path. Links are resolved step by step as the system
+    /// does, because `canonicalize` would hide them.
     pub(super) fn add(&mut self, file: &Path) {
         let mut links = 0;
         let mut at = PathBuf::new();

@@ -50,8 +50,8 @@ impl WatchedDir {
         self.directory.path().join(name)
     }
 
-    /// The next call, which must come with this content: calls for something in between would come first. A file that is
-    /// being written may be found empty.
+    /// The next call, which must come with this content: calls for something in between would come
+    /// first. A file that is being written may be found empty.
     #[track_caller]
     fn expect(&self, content: &str) {
         let mut found = self.changes.recv_timeout(LONG);
@@ -177,7 +177,8 @@ fn other_files_are_watched_when_told_so_even_by_the_call_itself() {
         .unwrap();
     fs::write(&a, "two").unwrap();
     changes.recv_timeout(LONG).unwrap();
-    // The call has named the other file; from when on it is watched is not known, so it is written until it is.
+    // The call has named the other file; from when on it is watched is not known, so it is written
+    // until it is.
     let deadline = Instant::now() + LONG;
     let mut round = 0;
     while changes.recv_timeout(Duration::from_millis(100)).is_err() {

@@ -1,9 +1,9 @@
 //! The access log: one line per request, as JSON or text.
 //!
-//! Idea: the thread of a request formats its line and puts it into a bounded queue; one thread takes
-//! lines out in batches and writes them. Invariants: no request ever waits for a terminal, a pipe or
-//! a disk; the memory for lines is bounded by count and by bytes; a line that finds no room is
-//! dropped and counted, never cut. Writing directly would be simpler, and one blocked pipe would
+//! Idea: the thread of a request formats its line and puts it into a bounded queue; one thread
+//! takes lines out in batches and writes them. Invariants: no request ever waits for a terminal, a
+//! pipe or a disk; the memory for lines is bounded by count and by bytes; a line that finds no room
+//! is dropped and counted, never cut. Writing directly would be simpler, and one blocked pipe would
 //! then stop the whole gateway.
 
 mod line_format;
@@ -130,7 +130,8 @@ impl AccessLog {
         self.send(line);
     }
 
-    /// Logs a rejection as a line that starts with `RATE_LIMIT`; with JSON, as the message of an object.
+    /// Logs a rejection as a line that starts with `RATE_LIMIT`; with JSON, as the message of an
+    /// object.
     pub fn rate_limit_line(&self, rejected: &RateLimitLine<'_>) {
         if !self.has_room() {
             return self.metrics.access_log_dropped(1);
@@ -155,8 +156,8 @@ impl AccessLog {
         }
     }
 
-    /// Returns true when there is room. Checked before a line is formatted, so that lines that nobody
-    /// reads cost nothing; a few lines too many may pass at the same moment.
+    /// Returns true when there is room. Checked before a line is formatted, so that lines that
+    /// nobody reads cost nothing; a few lines too many may pass at the same moment.
     fn has_room(&self) -> bool {
         self.backlog.bytes.load(Relaxed) < Self::BYTES_MAX && !self.backlog.closing.load(Acquire)
     }

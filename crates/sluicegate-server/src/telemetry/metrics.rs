@@ -1,12 +1,12 @@
 //! Metrics for Prometheus.
 //!
 //! The number of series is bounded: which ones exist follows from the code and the configuration,
-//! never from what callers send. Labels have closed sets of values (`labels.rs`); limits and nodes of
-//! the store, whose names an operator chooses, are capped. A request only adds to atomics that were
-//! made beforehand, so counting takes no lock and cannot fail.
+//! never from what callers send. Labels have closed sets of values (`labels.rs`); limits and nodes
+//! of the store, whose names an operator chooses, are capped. A request only adds to atomics that
+//! were made beforehand, so counting takes no lock and cannot fail.
 //!
-//! Two ways of counting meet here. Events are added as they happen. Counts that other parts keep for
-//! themselves (the store, the limits service) are collected at each scrape (`collectors.rs`).
+//! Two ways of counting meet here. Events are added as they happen. Counts that other parts keep
+//! for themselves (the store, the limits service) are collected at each scrape (`collectors.rs`).
 
 mod collectors;
 mod config;
@@ -122,8 +122,9 @@ impl Metrics {
 
     /// The counters of a policy's limits, to be kept beside it.
     ///
-    /// A limit that is removed keeps its series, so that its counts go on when it comes back. Beyond
-    /// 10,000 limits over the life of the process the others share one series, `limit="(other)"`.
+    /// A limit that is removed keeps its series, so that its counts go on when it comes back.
+    /// Beyond 10,000 limits over the life of the process the others share one series,
+    /// `limit="(other)"`.
     pub fn limits(&self, policy: &Policy) -> LimitCounts {
         self.limits.counts_for(policy)
     }
@@ -176,8 +177,8 @@ impl Metrics {
             .set(i64::try_from(version).unwrap_or(i64::MAX));
     }
 
-    /// Sets the hash of the configuration in force: its first 48 bits, because Prometheus keeps values
-    /// as floating-point numbers, which are exact only up to 53.
+    /// Sets the hash of the configuration in force: its first 48 bits, because Prometheus keeps
+    /// values as floating-point numbers, which are exact only up to 53.
     pub fn set_config_hash(&self, hash: &[u8; 32]) {
         let number = hash[..6]
             .iter()

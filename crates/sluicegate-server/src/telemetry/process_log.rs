@@ -1,7 +1,7 @@
 //! The log of the process itself, on standard error, as text or JSON.
 //!
-//! Every event is exactly one line. Values come from callers and from files, so line ends and control
-//! characters in them are escaped before they reach a terminal or a log collector.
+//! Every event is exactly one line. Values come from callers and from files, so line ends and
+//! control characters in them are escaped before they reach a terminal or a log collector.
 
 use std::io::{self, IsTerminal, Write};
 use std::{env, fmt};

@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A time such as `2026-11-16T04:10:20.123Z` (RFC 3339, in UTC). A time outside the calendar is written
-/// as the beginning of 1970.
+/// A time such as `2026-11-16T04:10:20.123Z` (RFC 3339, in UTC). A time outside the calendar is
+/// written as the beginning of 1970.
 pub(crate) fn rfc3339(at: SystemTime) -> String {
     let mut text = Vec::with_capacity(24);
     push_rfc3339(&mut text, at);
@@ -34,7 +34,12 @@ pub(super) fn push_rfc3339(line: &mut Vec<u8>, at: SystemTime) {
 
 thread_local! {
     /// The second that this thread wrote last.
-    static LATEST: RefCell<CachedSecond> = const { RefCell::new(CachedSecond { second: None, text: String::new() }) };
+    static LATEST: RefCell<CachedSecond> = const {
+        RefCell::new(CachedSecond {
+            second: None,
+            text: String::new(),
+        })
+    };
 }
 
 /// A second since 1970, and its text without the fraction.

@@ -1,12 +1,13 @@
 //! Traces: a span for a sample of requests, sent to an OpenTelemetry collector.
 //!
-//! Off unless configured. The sampling rule: one request in `one_in` is traced, chosen by its id; in
-//! addition, a request whose trusted peer already samples it (`traceparent` with the sampled flag).
-//! A stranger's flag is ignored, because anybody could otherwise make us trace every request. A
-//! traced request joins the trace of its `traceparent`, trusted or not, so that logs can be matched.
+//! Off unless configured. The sampling rule: one request in `one_in` is traced, chosen by its id;
+//! in addition, a request whose trusted peer already samples it (`traceparent` with the sampled
+//! flag). A stranger's flag is ignored, because anybody could otherwise make us trace every
+//! request. A traced request joins the trace of its `traceparent`, trusted or not, so that logs can
+//! be matched.
 //!
-//! Spans go to the batch processor of the OpenTelemetry SDK, which sends from a thread of its own and
-//! drops spans when its queue is full; no request waits for a collector.
+//! Spans go to the batch processor of the OpenTelemetry SDK, which sends from a thread of its own
+//! and drops spans when its queue is full; no request waits for a collector.
 
 mod attributes;
 mod traceparent;
@@ -165,7 +166,8 @@ impl Traces {
         });
     }
 
-    /// Sends the last spans. Blocks for up to two seconds, so not for threads that drive connections.
+    /// Sends the last spans. Blocks for up to two seconds, so not for threads that drive
+    /// connections.
     pub(crate) fn close(&self) {
         if let Err(error) = self.processor.shutdown_with_timeout(LAST_EXPORT) {
             tracing::warn!(%error, "the last spans were not sent to the collector");

@@ -1,8 +1,8 @@
 //! The two formats of a line: JSON and `name=value` text.
 //!
-//! Lines are made byte by byte, without a serializer, because every request pays for one. Invariant:
-//! nothing that a caller sends can end a line, forge a field or reach a terminal as an escape
-//! sequence; every line is ASCII, and every value in it is bounded.
+//! Lines are made byte by byte, without a serializer, because every request pays for one.
+//! Invariant: nothing that a caller sends can end a line, forge a field or reach a terminal as an
+//! escape sequence; every line is ASCII, and every value in it is bounded.
 
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};

@@ -1,8 +1,8 @@
 //! The thread that writes the access log.
 //!
 //! While requests come, it fetches what has gathered every few milliseconds. Waiting for each line
-//! would be simpler, but then each request would have to wake it, which costs that request more than
-//! formatting its line. Only after a quiet second does it sleep until the next line.
+//! would be simpler, but then each request would have to wake it, which costs that request more
+//! than formatting its line. Only after a quiet second does it sleep until the next line.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -61,8 +61,8 @@ impl<W: Write> LogWriter<W> {
         }
     }
 
-    /// Moves lines from the queue to the batch until that is full. Returns true when all handles are
-    /// gone.
+    /// Moves lines from the queue to the batch until that is full. Returns true when all handles
+    /// are gone.
     fn fetch(&mut self, batch: &mut LineBatch) -> bool {
         while batch.text.len() < BATCH_BYTES {
             match self.lines.try_recv() {

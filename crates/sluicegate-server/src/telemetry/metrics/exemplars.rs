@@ -1,8 +1,8 @@
-//! Exemplars: the id of a trace beside each bucket of a histogram, so that a slow request in a chart
-//! leads to its trace.
+//! Exemplars: the id of a trace beside each bucket of a histogram, so that a slow request in a
+//! chart leads to its trace.
 //!
-//! They are added to the encoded text, because the library supports exemplars only for histograms of
-//! its own.
+//! They are added to the encoded text, because the library supports exemplars only for histograms
+//! of its own.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -32,7 +32,8 @@ impl<const BUCKETS: usize> Exemplars<BUCKETS> {
         }
     }
 
-    /// Appends the exemplars to the bucket lines of `family`, which are in ascending order in the text.
+    /// Appends the exemplars to the bucket lines of `family`, which are in ascending order in the
+    /// text.
     pub(super) fn append_to(&self, family: &str, text: String) -> String {
         let exemplar_text: Vec<Option<String>> = self.0.iter().map(exemplar_text).collect();
         if exemplar_text.iter().all(Option::is_none) {

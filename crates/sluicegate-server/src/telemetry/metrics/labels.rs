@@ -161,7 +161,8 @@ label! {
     Missing = "missing",
     /// No API key of ours.
     UnknownKey = "unknown_key",
-    /// It cannot be read: empty, too long, not ASCII, not a token, a claim missing or of a wrong type.
+    /// It cannot be read: empty, too long, not ASCII, not a token, a claim missing or of a wrong
+    /// type.
     Malformed = "malformed",
     /// The signature was not made with the key.
     BadSignature = "bad_signature",

@@ -1,7 +1,8 @@
 //! The older text format of Prometheus (0.0.4), for scrapers that do not ask for OpenMetrics.
 //!
-//! It is converted from the OpenMetrics text. In the older format a family has the name of its series
-//! (`a_total`, not `a`), there is no type `info`, and there are no units, exemplars or end marks.
+//! It is converted from the OpenMetrics text. In the older format a family has the name of its
+//! series (`a_total`, not `a`), there is no type `info`, and there are no units, exemplars or end
+//! marks.
 
 use std::collections::HashMap;
 
@@ -14,8 +15,8 @@ use super::Metrics;
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 impl Metrics {
-    /// All series in the format that `Accept` asks for, and its content type: OpenMetrics, unless the
-    /// header names only plain text.
+    /// All series in the format that `Accept` asks for, and its content type: OpenMetrics, unless
+    /// the header names only plain text.
     pub fn encode_for(&self, headers: &HeaderMap) -> (&'static str, String) {
         let text = self.encode();
         if wants_prometheus_text(headers) {
@@ -86,7 +87,8 @@ fn prometheus_type(kind: &str) -> &str {
     }
 }
 
-/// A line without its exemplar, which begins at a `#` outside of quotes; inside, it belongs to a label.
+/// A line without its exemplar, which begins at a `#` outside of quotes; inside, it belongs to a
+/// label.
 fn without_exemplar(line: &str) -> &str {
     let (mut is_quoted, mut is_escaped) = (false, false);
     let end = line.find(|letter| {

@@ -1,4 +1,5 @@
-//! The attributes of spans, by the names of OpenTelemetry's semantic conventions where there is one.
+//! The attributes of spans, by the names of OpenTelemetry's semantic conventions where there is
+//! one.
 //!
 //! The name of a span is never made from what a caller sends, as collectors group by it.
 

@@ -38,7 +38,8 @@ fn as_text(entry: &AccessLogEntry<'_>) -> String {
     String::from_utf8(line).unwrap()
 }
 
-/// Everything that has ever broken a log: controls, quotes, terminal commands, line ends of other alphabets.
+/// Everything that has ever broken a log: controls, quotes, terminal commands, line ends of other
+/// alphabets.
 fn nasty() -> impl Iterator<Item = String> {
     let letters = ('\0'..='\u{ff}').chain([
         '\u{2028}',
