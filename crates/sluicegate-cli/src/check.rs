@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 
 use sluicegate_config::{Mistakes, Source, load};
-use sluicegate_server::Loaded;
+use sluicegate_server::LoadedConfig;
 
 use crate::{FAILED, FINE};
 
@@ -29,13 +29,13 @@ pub fn run(path: Option<&Path>) -> u8 {
 }
 
 /// Loads a file, or the built-in configuration. The error holds every mistake, not only the first.
-pub fn read(path: Option<&Path>) -> Result<Loaded, Mistakes> {
+pub fn read(path: Option<&Path>) -> Result<LoadedConfig, Mistakes> {
     let source = match path {
         None => Source::embedded(),
         Some(path) => Source::read(path)?,
     };
     let config = load(&source, &|name| std::env::var(name).ok())?;
-    Ok(Loaded {
+    Ok(LoadedConfig {
         config,
         text: source.text,
     })

@@ -28,7 +28,7 @@ use sluicegate_core::{
 use crate::access::Ruling;
 use crate::auth::{Identity, Unauthorized};
 use crate::charging::{Charged, charge_named, charge_request};
-use crate::external::Told;
+use crate::external::ExternalLimits;
 use crate::gate::Gate;
 use crate::snapshot::Snapshot;
 use crate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
@@ -87,7 +87,7 @@ pub(crate) struct Admitted {
     /// The store is away and a failure policy let the request pass unchecked.
     pub(crate) is_unchecked: bool,
     /// The limits service's answer, where it names a server or a timeout for the caller.
-    pub(crate) routing: Option<Arc<Told>>,
+    pub(crate) routing: Option<Arc<ExternalLimits>>,
     /// The client's address, after trusted proxies were walked; of a [`Candidate::Request`].
     pub(crate) client_ip: Option<IpAddr>,
     /// The host in its one spelling; of a [`Candidate::Request`].

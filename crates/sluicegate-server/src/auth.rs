@@ -1,9 +1,16 @@
-//! Who is asking: API keys and signed tokens.
+//! Authentication: API keys and signed tokens (JWT) name the caller of a request.
 //!
-//! Files are read once, at load, and give an [`Authenticator`] that never changes; a changed file means another one. Nothing
-//! here prints a key, a digest or a token.
+//! ```text
+//! headers ─▶ api_keys.rs ◀─ key_file.rs          the keys by their SHA-256, from a YAML file
+//!         └▶ tokens.rs   ◀─ jwks.rs              the keys that verify tokens, from a JWKS file
+//!               └▶ signature.rs ─▶ claims.rs     first the signature, then the claims
+//! ```
+//!
+//! The files are read once, when a configuration is loaded, and give an [`Authenticator`] that
+//! never changes; a changed file means a new one. No error, log line or `Debug` output contains a
+//! key, a digest or a token.
 
-mod refusal;
+mod unauthorized;
 
 mod api_keys;
 mod key_file;
@@ -11,9 +18,9 @@ mod key_file;
 mod claims;
 mod jwks;
 mod signature;
-mod token;
+mod tokens;
 
-mod source;
+mod bounded_file;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -26,34 +33,40 @@ use sluicegate_core::Principal;
 
 use crate::telemetry::Metrics;
 use api_keys::ApiKeys;
-use token::Tokens;
+use tokens::TokenVerifier;
 
-pub use refusal::{Reason, Unauthorized};
+pub use unauthorized::{AuthFailure, Unauthorized};
 
-/// Finds out who is behind a request. Shared by all requests in an `Arc`.
+/// Identifies the caller of a request by its credentials.
 ///
-/// If a request carries an API key and a token, the key names the caller; only when the key is wrong does the token get its
-/// turn. With both wrong, the reason is the key's. Ids of keys and subjects of tokens are one set of names.
+/// If a request carries an API key and a token, the key names the caller; the token counts only
+/// when the key is invalid. With both invalid, the reason of the key is reported. Ids of keys and
+/// subjects of tokens share one namespace: the same text is the same principal.
 pub struct Authenticator {
+    /// `None` when `principals.api_keys` is not configured.
     api_keys: Option<ApiKeys>,
-    tokens: Option<Tokens>,
+    /// `None` when `principals.jwt` is not configured.
+    tokens: Option<TokenVerifier>,
+    /// True when a request without a credential is refused.
     is_required: bool,
+    /// Invalid credentials are refused, or treated as none.
     on_invalid: OnInvalid,
+    /// The files that were read; the file watch follows them.
     files: Vec<PathBuf>,
     credential_headers: Vec<HeaderName>,
     challenges: Challenges,
-    /// Where wrong and missing credentials are counted, if they are.
+    /// Counts failures, if set; see [`Authenticator::counted_in`].
     metrics: Option<Arc<Metrics>>,
 }
 
 impl Authenticator {
-    /// Reads the files, or says everything that is wrong with them: file, place, what was expected. No message holds a
-    /// key, a digest or a token.
+    /// Reads the files, or returns all mistakes in them, each with file, place and what was
+    /// expected. No message contains a key, a digest or a token.
     pub fn load(principals: &Principals) -> Result<Self, Vec<String>> {
         let mut mistakes = Vec::new();
         if principals.required && principals.api_keys.is_none() && principals.jwt.is_none() {
             mistakes.push(
-                "principals.required: needs api_keys or jwt beside it, or nobody could pass"
+                "principals.required: needs api_keys or jwt beside it, otherwise every request is refused"
                     .to_owned(),
             );
         }
@@ -61,12 +74,12 @@ impl Authenticator {
         let mut api_keys = None;
         if let Some(settings) = &principals.api_keys {
             files.push(settings.file.clone());
-            api_keys = kept(ApiKeys::load(settings), &mut mistakes);
+            api_keys = take_or_collect(ApiKeys::load(settings), &mut mistakes);
         }
         let mut tokens = None;
         if let Some(settings) = &principals.jwt {
             files.push(settings.jwks_file.clone());
-            tokens = kept(Tokens::load(settings), &mut mistakes);
+            tokens = take_or_collect(TokenVerifier::load(settings), &mut mistakes);
         }
         if !mistakes.is_empty() {
             return Err(mistakes);
@@ -89,63 +102,65 @@ impl Authenticator {
         })
     }
 
-    /// Counts every credential that is not accepted, and every one that is missing where it is required. Who passes as
-    /// anonymous with a wrong one is counted too.
+    /// Counts every invalid credential, and every missing one where it is required. A caller that
+    /// passes as anonymous with an invalid one is counted too: somebody may be guessing.
     #[must_use]
     pub fn counted_in(mut self, metrics: Arc<Metrics>) -> Self {
         self.metrics = Some(metrics);
         self
     }
 
-    /// Whether callers can say who they are at all. If not, everybody is anonymous.
+    /// Returns true when any credentials are configured. If not, every caller is anonymous.
     pub fn is_configured(&self) -> bool {
         self.api_keys.is_some() || self.tokens.is_some()
     }
 
-    /// The files that were read. When one of them changes, load again.
+    /// The files that were read; when one changes, a new authenticator has to be loaded.
     pub fn files(&self) -> Vec<PathBuf> {
         self.files.clone()
     }
 
-    /// The headers that hold credentials, for whoever logs or forwards headers.
+    /// The headers that carry credentials, which must be neither logged nor used as keys.
     pub fn credential_headers(&self) -> &[HeaderName] {
         &self.credential_headers
     }
 
-    /// How many keys of the key set were passed over: of an unknown kind, or for another use than signatures.
+    /// The number of keys in the JWKS file that were skipped: of an unknown type, or not for
+    /// signatures.
     pub fn skipped_keys(&self) -> usize {
-        self.tokens.as_ref().map_or(0, Tokens::skipped_keys)
+        self.tokens.as_ref().map_or(0, TokenVerifier::skipped_keys)
     }
 
-    /// Who the caller is, by the rules of the configuration: `required` and `on_invalid` are applied.
+    /// The identity of the caller, after `required` and `on_invalid`. Failures are counted.
     pub fn authenticate(&self, headers: &HeaderMap, now: SystemTime) -> Identity {
         let verified = self.verify(headers, now);
         match &verified {
             Err(refusal) => self.count(refusal.reason),
-            Ok(None) if self.is_required => self.count(Reason::Missing),
+            Ok(None) if self.is_required => self.count(AuthFailure::Missing),
             Ok(_) => {}
         }
-        self.judged(verified)
+        self.apply_rules(verified)
     }
 
-    /// The same, for somebody who only wants to know: nothing is counted.
+    /// The same without counting, for operators who explain a decision.
     pub fn identity(&self, headers: &HeaderMap, now: SystemTime) -> Identity {
-        self.judged(self.verify(headers, now))
+        self.apply_rules(self.verify(headers, now))
     }
 
-    fn judged(&self, verified: Result<Option<Arc<Principal>>, Unauthorized>) -> Identity {
+    /// Applies `required` and `on_invalid`: the one place that decides who is refused.
+    fn apply_rules(&self, verified: Result<Option<Arc<Principal>>, Unauthorized>) -> Identity {
         match (verified, self.on_invalid) {
             (Ok(Some(principal)), _) => Identity::Known(principal),
             (Err(refusal), OnInvalid::Reject) => Identity::Refused(refusal),
             (Ok(None), _) | (Err(_), OnInvalid::Anonymous) if self.is_required => {
-                Identity::Refused(self.challenges.refusal(Reason::Missing))
+                Identity::Refused(self.challenges.refusal(AuthFailure::Missing))
             }
             (Ok(None), _) | (Err(_), OnInvalid::Anonymous) => Identity::Anonymous,
         }
     }
 
-    /// What the credentials say by themselves: a principal, nothing, or why they are wrong. For those who count reasons
-    /// although wrong credentials pass as anonymous.
+    /// The result of the credentials alone, before `required` and `on_invalid`: a principal, none,
+    /// or why they are invalid.
     pub fn verify(
         &self,
         headers: &HeaderMap,
@@ -169,40 +184,40 @@ impl Authenticator {
         }
     }
 
-    fn count(&self, reason: Reason) {
+    fn count(&self, reason: AuthFailure) {
         if let Some(metrics) = &self.metrics {
             metrics.auth_refused(reason);
         }
     }
 }
 
-/// How much there is, and no more: keys are secrets.
+/// Shows how many keys there are and nothing about them: keys are secrets.
 impl fmt::Debug for Authenticator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Authenticator")
             .field("api_keys", &self.api_keys.as_ref().map(ApiKeys::len))
-            .field("token_keys", &self.tokens.as_ref().map(Tokens::len))
+            .field("token_keys", &self.tokens.as_ref().map(TokenVerifier::len))
             .field("files", &self.files)
             .finish_non_exhaustive()
     }
 }
 
-/// Who a caller turned out to be.
+/// The identity of a caller.
 #[derive(Clone, Debug)]
 pub enum Identity {
-    /// Nobody in particular, and that is fine.
+    /// No credential, where none is required, or an invalid one that counts as none.
     Anonymous,
-    /// This principal, verified.
+    /// A verified principal.
     Known(Arc<Principal>),
-    /// A wrong credential, or none where one is required: 401.
+    /// An invalid credential, or none where one is required: the response is 401.
     Refused(Unauthorized),
 }
 
-/// What `WWW-Authenticate` says, made once.
+/// The values of `WWW-Authenticate` (RFC 9110, section 11.6.1), made once.
 struct Challenges {
-    /// For callers that showed nothing.
+    /// For callers without a credential.
     missing: HeaderValue,
-    /// For callers whose credential is wrong.
+    /// For callers with an invalid credential; RFC 6750 names the error of a bearer token.
     wrong: HeaderValue,
 }
 
@@ -220,8 +235,8 @@ impl Challenges {
         }
     }
 
-    fn refusal(&self, reason: Reason) -> Unauthorized {
-        let challenge = if reason == Reason::Missing {
+    fn refusal(&self, reason: AuthFailure) -> Unauthorized {
+        let challenge = if reason == AuthFailure::Missing {
             &self.missing
         } else {
             &self.wrong
@@ -230,26 +245,33 @@ impl Challenges {
     }
 }
 
-/// The value of the one line with this name; several would leave it to each reader which one counts.
-fn only_line<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a [u8]>, Reason> {
+/// The value of a header that may occur once. Several are refused: the servers behind us might use
+/// another one than we do.
+fn single_value<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+) -> Result<Option<&'a [u8]>, AuthFailure> {
     let mut lines = headers.get_all(name).iter();
     match (lines.next(), lines.next()) {
         (None, _) => Ok(None),
         (Some(line), None) => Ok(Some(line.as_bytes())),
-        (Some(_), Some(_)) => Err(Reason::Repeated),
+        (Some(_), Some(_)) => Err(AuthFailure::Repeated),
     }
 }
 
-/// Whether a text can name a principal: not empty, at most 256 bytes, no control characters.
+/// Returns true for a text that can name a principal: 1 to 256 bytes, no control characters. Names
+/// end up in keys of Redis and in logs.
 fn is_principal_id(text: &str) -> bool {
     const BYTES_MAX: usize = 256;
     !text.is_empty() && text.len() <= BYTES_MAX && !text.chars().any(char::is_control)
 }
 
+/// The header that the configuration names at `place`.
 fn header_name(place: &str, name: &str) -> Result<HeaderName, String> {
     HeaderName::try_from(name).map_err(|_| format!("{place}: expected the name of a header"))
 }
 
-fn kept<T>(result: Result<T, Vec<String>>, mistakes: &mut Vec<String>) -> Option<T> {
+/// The value of a result; mistakes are added to the list, so that all of them are reported at once.
+fn take_or_collect<T>(result: Result<T, Vec<String>>, mistakes: &mut Vec<String>) -> Option<T> {
     result.map_err(|more| mistakes.extend(more)).ok()
 }

@@ -10,7 +10,7 @@ use http::HeaderMap;
 use sluicegate::{Clock, Engine, Settlement, Store, StoreError, Verdict};
 use sluicegate_core::{Charge, List, Nanos, Outcome, Quota, Subject};
 
-use crate::external::Told;
+use crate::external::ExternalLimits;
 use crate::gate::Gate;
 use crate::overrides::OverrideSet;
 use crate::snapshot::Snapshot;
@@ -20,7 +20,7 @@ use crate::terms::{ExternalTerms, OnBehalf, under};
 pub(crate) struct Charged {
     pub(crate) verdict: Verdict,
     /// The limits service's answer, where it names a server or a timeout for the caller.
-    pub(crate) routing: Option<Arc<Told>>,
+    pub(crate) routing: Option<Arc<ExternalLimits>>,
 }
 
 /// Charges a request to limits, all or nothing. Charges that the terms leave unlimited are dropped.

@@ -1,4 +1,5 @@
-//! The built-in upstream: says what it received, so that a configuration can be tried before there is a service.
+//! The built-in upstream: responds with the request that it received, so that a configuration can
+//! be tried before there is a real server.
 
 use std::convert::Infallible;
 use std::fmt::Write;
@@ -13,16 +14,17 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 
-/// Starts it on a free port of the loopback, for as long as the process lives, and returns the port.
+/// Starts it on a free port of the loopback interface and returns the port. It runs on a thread of
+/// its own as long as the process lives.
 pub(crate) fn start() -> Result<u16, String> {
-    let words = |error: std::io::Error| format!("the built-in upstream cannot start: {error}");
-    let socket = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).map_err(words)?;
-    socket.set_nonblocking(true).map_err(words)?;
-    let port = socket.local_addr().map_err(words)?.port();
+    let mistake = |error: std::io::Error| format!("the built-in upstream cannot start: {error}");
+    let socket = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).map_err(mistake)?;
+    socket.set_nonblocking(true).map_err(mistake)?;
+    let port = socket.local_addr().map_err(mistake)?.port();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(words)?;
+        .map_err(mistake)?;
     let serve = move || {
         runtime.block_on(async move {
             let Ok(socket) = tokio::net::TcpListener::from_std(socket) else {
@@ -32,7 +34,7 @@ pub(crate) fn start() -> Result<u16, String> {
                 if let Ok((stream, _)) = socket.accept().await {
                     tokio::spawn(
                         http1::Builder::new()
-                            .serve_connection(TokioIo::new(stream), service_fn(answer)),
+                            .serve_connection(TokioIo::new(stream), service_fn(respond)),
                     );
                 }
             }
@@ -41,17 +43,17 @@ pub(crate) fn start() -> Result<u16, String> {
     thread::Builder::new()
         .name("echo".to_owned())
         .spawn(serve)
-        .map_err(words)?;
+        .map_err(mistake)?;
     Ok(port)
 }
 
-/// The request in words: its line, its headers and how long its body was.
-async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+/// Responds with the request line, the headers and the length of the body.
+async fn respond(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
     let (parts, mut body) = request.into_parts();
-    let mut words = format!("{} {} {:?}\n", parts.method, parts.uri, parts.version);
+    let mut text = format!("{} {} {:?}\n", parts.method, parts.uri, parts.version);
     for (name, value) in &parts.headers {
         let _ = writeln!(
-            words,
+            text,
             "{name}: {}",
             String::from_utf8_lossy(value.as_bytes())
         );
@@ -60,11 +62,11 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Inf
     while let Some(Ok(frame)) = body.frame().await {
         length += frame.data_ref().map_or(0, Bytes::len);
     }
-    let _ = writeln!(words, "\n{length} bytes of body");
-    let mut response = Response::new(Full::from(words));
-    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    let _ = writeln!(text, "\n{length} bytes of body");
+    let mut response = Response::new(Full::from(text));
+    let content_type = HeaderValue::from_static("text/plain; charset=utf-8");
     response
         .headers_mut()
-        .insert(http::header::CONTENT_TYPE, plain);
+        .insert(http::header::CONTENT_TYPE, content_type);
     Ok(response)
 }

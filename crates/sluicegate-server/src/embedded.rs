@@ -1,21 +1,23 @@
-//! A server inside another program, such as a test: without signals, a log, or a file that is followed.
+//! A server inside another program, such as a test: without signals, process log and file watch.
 
 use std::net::SocketAddr;
 
 use sluicegate_config::Config;
 
 use crate::handover::Inherited;
-use crate::reloading::Loaded;
+use crate::reload::LoadedConfig;
 use crate::server::Server;
 
-/// A running server. It ends when dropped, after what is under way or the time for that.
+/// A running server. Dropping it ends it, after the requests in progress or the drain timeout.
 pub struct Embedded(Option<Server>);
 
 impl Embedded {
-    /// Starts everything that the configuration turns on, or says all that stands in the way.
+    /// Starts everything that the configuration turns on, or returns all mistakes.
     pub fn start(config: Config) -> Result<Self, Vec<String>> {
-        let read_again = Box::new(|| Err("there is no file to read again".to_owned()));
-        let loaded = Loaded {
+        let read_again = Box::new(|| {
+            Err("no configuration file: an embedded server cannot be reloaded".to_owned())
+        });
+        let loaded = LoadedConfig {
             config,
             text: String::new(),
         };
@@ -23,14 +25,14 @@ impl Embedded {
             .map(|server| Self(Some(server)))
     }
 
-    /// Where the proxy listens.
+    /// The addresses of the proxy.
     pub fn proxy_addresses(&self) -> Vec<SocketAddr> {
         self.0
             .as_ref()
             .map_or_else(Vec::new, Server::proxy_addresses)
     }
 
-    /// Where operators ask.
+    /// The address of the admin API, if it is on.
     pub fn admin_address(&self) -> Option<SocketAddr> {
         self.0.as_ref().and_then(Server::admin_address)
     }

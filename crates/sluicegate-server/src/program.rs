@@ -1,4 +1,7 @@
-//! The program around the server: signals, reload, replacement, the end.
+//! The process around the server: signals, reload, replacement by a new process, and the end.
+//!
+//! Everything that belongs to a process and not to a server is here and in `supervisor.rs`; a
+//! server inside another program (`embedded.rs`) has none of it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,53 +11,55 @@ use std::process::Child;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::handover::{self, Inherited};
-use crate::reloading::{Loaded, ReadAgain};
+use crate::reload::{ConfigReader, LoadedConfig};
 use crate::server::Server;
 use crate::{supervisor, telemetry};
 
-/// What to run.
+/// A process to run, with everything it needs from the command line.
 pub struct Program {
-    /// The configuration to begin with.
-    pub loaded: Loaded,
-    /// Where it came from; `None` for the built-in one.
+    /// The configuration to start with.
+    pub loaded: LoadedConfig,
+    /// Its file; `None` for the built-in configuration.
     pub file: Option<PathBuf>,
-    /// Reads it again.
-    pub read_again: ReadAgain,
-    /// What the process says about itself, such as `info` or `sluicegate=debug`.
+    /// Reads it anew, for reloads.
+    pub read_again: ConfigReader,
+    /// The filter of the process log, such as `info` or `sluicegate=debug`.
     pub log_filter: Option<String>,
 }
 
-/// Where everything is, once it is there.
+/// The addresses of a process that is ready, for the message at the start.
 #[derive(Clone, Debug)]
 pub struct Ready {
-    /// Where the proxy listens.
+    /// The addresses of the proxy.
     pub proxy: Vec<SocketAddr>,
-    /// Whether it speaks TLS.
+    /// True when the proxy uses TLS.
     pub is_tls: bool,
-    /// Where other proxies ask over HTTP.
+    /// The HTTP address of the decision service.
     pub decisions: Option<SocketAddr>,
-    /// Where Envoy asks for decisions.
+    /// The gRPC address of the decision service.
     pub grpc: Option<SocketAddr>,
-    /// Where clients of Redis ask for decisions.
+    /// The address of the decision service in the protocol of Redis.
     pub resp: Option<SocketAddr>,
-    /// Whether the last three speak TLS.
+    /// True when these three use TLS.
     pub is_decisions_tls: bool,
-    /// Where operators ask.
+    /// The address of the admin API.
     pub admin: Option<SocketAddr>,
-    /// What is enforced.
+    /// The limits in words.
     pub words: Vec<String>,
 }
 
 impl Program {
-    /// Runs until told to end. `SIGTERM` and `SIGINT` end it after what is under way, `SIGHUP` reads the configuration
-    /// again, `SIGUSR2` replaces the process by a new one without refusing a connection.
+    /// Runs until a signal ends it. `SIGTERM` and `SIGINT` end it after the requests in progress,
+    /// `SIGHUP` reloads the configuration, `SIGUSR2` starts a new process that takes over the
+    /// listening sockets, so that no connection is refused. `introduce` is called once, when all
+    /// sockets are open.
     pub fn run(self, introduce: impl FnOnce(&Ready)) -> Result<(), Vec<String>> {
         let inherited =
             Inherited::from_env().map_err(|error| vec![format!("LISTEN_FDS: {error}")])?;
         let config = &self.loaded.config;
         telemetry::init_tracing(config.log.format, self.log_filter.as_deref())
             .map_err(|error| vec![error.to_string()])?;
-        // Asked for now: later another file may stand in its place. Only a successor needs it.
+        // Asked for now, because the file may be replaced later; only a successor needs it.
         let executable = std::env::current_exe();
         let is_tls = config
             .proxy
@@ -63,7 +68,7 @@ impl Program {
         let is_decisions_tls = config.decisions.tls.is_some();
         let words = config.in_words();
         let server = Server::start(self.loaded, self.file, self.read_again, inherited)?;
-        let told = server.background().block_on(async {
+        let stopped = server.background().block_on(async {
             let mut signals = Signals::new()?;
             introduce(&Ready {
                 proxy: server.proxy_addresses(),
@@ -80,37 +85,40 @@ impl Program {
             let mut successor: Option<Child> = None;
             loop {
                 match signals.next().await {
-                    Told::End => {
-                        // With a successor the service goes on.
+                    SignalAction::Stop => {
+                        // With a successor the service as a whole does not stop.
                         if !is_running(&mut successor) {
                             supervisor::stopping();
                         }
                         return Ok::<(), io::Error>(());
                     }
-                    Told::Reload => {
+                    SignalAction::Reload => {
                         supervisor::reloading();
-                        // The log says how it went.
+                        // `reload` logs its result itself.
                         supervisor::reloaded(server.reload().is_err());
                     }
-                    Told::Replace => replace(&server, &executable, &mut successor),
+                    SignalAction::Replace => replace(&server, &executable, &mut successor),
                 }
             }
         });
-        told.map_err(|error| vec![format!("signals: {error}")])?;
+        stopped.map_err(|error| vec![format!("signals: {error}")])?;
         server.drain();
         Ok(())
     }
 }
 
+/// Starts a successor with the listening sockets. It ends this process when it is ready.
 fn replace(server: &Server, executable: &io::Result<PathBuf>, successor: &mut Option<Child>) {
     if is_running(successor) {
-        return tracing::warn!("a successor has been started already and is not ready yet");
+        return tracing::warn!(
+            "a successor was started already and is not ready yet, this signal is ignored"
+        );
     }
     let executable = match executable {
         Ok(executable) => executable,
         Err(error) => {
             return tracing::error!(
-                "no successor can be started: this program cannot find itself: {error}"
+                "cannot start a successor: the path of this program is unknown: {error}"
             );
         }
     };
@@ -119,23 +127,25 @@ fn replace(server: &Server, executable: &io::Result<PathBuf>, successor: &mut Op
             tracing::info!(pid = child.id(), "a successor was started");
             *successor = Some(child);
         }
-        Err(error) => tracing::error!("no successor can be started: {error}"),
+        Err(error) => tracing::error!("cannot start a successor: {error}"),
     }
 }
 
+/// Returns true while the child lives.
 fn is_running(child: &mut Option<Child>) -> bool {
     child
         .as_mut()
         .is_some_and(|child| child.try_wait().is_ok_and(|ended| ended.is_none()))
 }
 
-/// What the operator says.
-enum Told {
-    End,
+/// The meaning of a signal.
+enum SignalAction {
+    Stop,
     Reload,
     Replace,
 }
 
+/// The signals that the process handles.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -153,12 +163,13 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) -> Told {
+    /// Waits for the next signal.
+    async fn next(&mut self) -> SignalAction {
         tokio::select! {
-            _ = self.terminate.recv() => Told::End,
-            _ = self.interrupt.recv() => Told::End,
-            _ = self.hang_up.recv() => Told::Reload,
-            _ = self.user.recv() => Told::Replace,
+            _ = self.terminate.recv() => SignalAction::Stop,
+            _ = self.interrupt.recv() => SignalAction::Stop,
+            _ = self.hang_up.recv() => SignalAction::Reload,
+            _ = self.user.recv() => SignalAction::Replace,
         }
     }
 }

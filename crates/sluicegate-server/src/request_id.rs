@@ -1,4 +1,7 @@
-//! Request ids: unique among all that this process and its like ever answered, and of no other meaning.
+//! Request ids: unique over all replicas and restarts, without any other meaning.
+//!
+//! Each thread starts at a random 128-bit number and counts up, so that an id costs an addition and
+//! no system call or lock, and two threads practically never meet.
 
 use std::cell::Cell;
 use std::fmt;
@@ -6,11 +9,11 @@ use std::hash::{BuildHasher, RandomState};
 
 use http::HeaderName;
 
-/// Where the id is told.
+/// The header that carries the id, to the server behind and back to the client.
 pub(crate) const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 
 thread_local! {
-    /// A random start for each thread, then counting.
+    /// The next id of this thread; `None` before its first.
     static NEXT: Cell<Option<u128>> = const { Cell::new(None) };
 }
 
@@ -19,7 +22,7 @@ thread_local! {
 pub(crate) struct RequestId([u8; 32]);
 
 impl RequestId {
-    /// The next one.
+    /// A new id.
     pub(crate) fn next() -> Self {
         let id = NEXT.with(|next| {
             let id = next.get().unwrap_or_else(random);
@@ -52,6 +55,7 @@ impl fmt::Debug for RequestId {
     }
 }
 
+/// A random start, from the keys that the standard library seeds its hash maps with.
 fn random() -> u128 {
     let half = || u128::from(RandomState::new().hash_one(std::thread::current().id()));
     half() << 64 | half()

@@ -19,9 +19,10 @@ use crate::gate::Gate;
 use crate::handover::Inherited;
 use crate::operator::Operator;
 use crate::proxy::{self, listen};
-use crate::reloading::{Begun, Loaded, ReadAgain, Reloaded, Reloader};
+use crate::reload::{ConfigReader, InitialConfig, LoadedConfig, ReloadOutcome, Reloader};
+use crate::scrape;
 use crate::store::AnyStore;
-use crate::telemetry::metrics::Reading;
+use crate::telemetry::metrics::CollectedCounts;
 
 /// A running Sluicegate.
 pub(crate) struct Server {
@@ -39,13 +40,13 @@ pub(crate) struct Server {
 impl Server {
     /// Starts everything, or says all that stands in the way.
     pub(crate) fn start(
-        loaded: Loaded,
+        loaded: LoadedConfig,
         file: Option<PathBuf>,
-        read_again: ReadAgain,
+        read_again: ConfigReader,
         mut inherited: Inherited,
     ) -> Result<Self, Vec<String>> {
         let one = |mistake: String| vec![mistake];
-        let begun = Begun::with(&loaded);
+        let initial = InitialConfig::with(&loaded);
         let config = loaded.config;
         let echo = if wants_echo(&config) {
             Some(echo::start().map_err(one)?)
@@ -66,7 +67,7 @@ impl Server {
             store.start();
         }
         tell_metrics(&gate);
-        let reloader = Reloader::new(Arc::clone(&configuration), begun, file, read_again);
+        let reloader = Reloader::new(Arc::clone(&configuration), initial, file, read_again);
         let reloader = Arc::new(reloader);
         let operator = Arc::new(Operator::new(Arc::clone(&gate), Arc::clone(&reloader)));
         background.spawn(Operator::follow(Arc::downgrade(&operator)));
@@ -138,7 +139,7 @@ impl Server {
     }
 
     /// Puts another configuration in force, or says why not and changes nothing.
-    pub(crate) fn reload(&self) -> Result<Reloaded, String> {
+    pub(crate) fn reload(&self) -> Result<ReloadOutcome, String> {
         self.reloader.reload()
     }
 
@@ -171,9 +172,9 @@ fn wants_echo(config: &Config) -> bool {
 /// What the store and the extraction of addresses count themselves is read when metrics are.
 fn tell_metrics(gate: &Arc<Gate>) {
     let weak = Arc::downgrade(gate);
-    gate.metrics.read_from(move || match weak.upgrade() {
-        None => Reading::default(),
-        Some(gate) => Reading::of(&gate),
+    gate.metrics.collect_from(move || match weak.upgrade() {
+        None => CollectedCounts::default(),
+        Some(gate) => scrape::collect_counts(&gate),
     });
 }
 

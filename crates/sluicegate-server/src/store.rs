@@ -1,5 +1,9 @@
-//! The store that a configuration asks for.
+//! The store that a configuration asks for: in this process, or in Redis.
+//!
+//! One enum and not a trait object, because the verbs of a store are generic and on the path of
+//! every request. The rest of the file converts the settings of the file to those of the client.
 
+use std::fmt;
 use std::sync::Arc;
 
 use sluicegate::{
@@ -13,9 +17,9 @@ use sluicegate_core::algorithm::State;
 /// Counters in this process or in Redis.
 #[derive(Debug)]
 pub enum AnyStore {
-    /// In this process.
+    /// In the memory of this process; each replica counts for itself.
     Local(LocalStore),
-    /// In Redis or Valkey.
+    /// In Redis or Valkey, shared by all replicas.
     Redis(Arc<RedisStore>),
 }
 
@@ -27,7 +31,8 @@ impl Store for AnyStore {
     ) -> Result<List<Outcome>, StoreError> {
         match self {
             Self::Local(store) => store.decide(charges, clock).await,
-            // In a box: every request has room for this, and most need none of it.
+            // Boxed, because the future of every request would otherwise reserve room for it, also
+            // with the local store.
             Self::Redis(store) => Box::pin(store.decide(charges, clock)).await,
         }
     }
@@ -60,7 +65,8 @@ impl Store for AnyStore {
 }
 
 impl AnyStore {
-    /// Makes the store, or says what is wrong with its settings. Certificates and passwords are read, nothing is dialled.
+    /// Makes the store, or returns all mistakes in its settings. Certificates and passwords are
+    /// read; no connection is made yet.
     pub fn new(kind: &config::StoreKind) -> Result<Self, Vec<String>> {
         match kind {
             config::StoreKind::Local { max_keys, sweep } => {
@@ -77,95 +83,81 @@ impl AnyStore {
     }
 }
 
-/// A client of a Redis that is configured at `place`.
+/// A client of the Redis that is configured at `place`, which begins all mistakes.
 pub(crate) fn redis_store(redis: &config::Redis, place: &str) -> Result<RedisStore, Vec<String>> {
     RedisStore::new(redis_options(redis, place)?).map_err(|error| error.mistakes().to_vec())
 }
 
+/// Converts the settings of the file to those of the client, or returns all mistakes.
+///
+/// Endpoints and secrets can be wrong, so they come first and are checked together; the rest is
+/// copied, and checked once more as a whole.
 fn redis_options(redis: &config::Redis, place: &str) -> Result<RedisOptions, Vec<String>> {
-    let mut mistakes = Vec::new();
-    let mut secret = |field: &str, source: &Option<config::SecretSource>| match source {
-        None => None,
-        Some(config::SecretSource::File(path)) => noted(
-            &format!("{place}.{field}"),
-            Secret::from_file(path),
-            &mut mistakes,
-        ),
-        Some(config::SecretSource::Env(name)) => noted(
-            &format!("{place}.{field}"),
-            Secret::from_env(name),
-            &mut mistakes,
-        ),
+    let mut mistakes = Mistakes {
+        place,
+        list: Vec::new(),
     };
-    let password = secret("password", &redis.password);
-    let mode = match &redis.mode {
-        config::RedisMode::Standalone => RedisMode::Standalone,
-        config::RedisMode::Replication => RedisMode::Replication,
-        config::RedisMode::Sentinel {
-            master,
-            username,
+    let password = mistakes.secret("password", redis.password.as_ref());
+    let mode = redis_mode(&redis.mode, &mut mistakes);
+    let endpoints = redis.endpoints.iter().enumerate();
+    let endpoints: Vec<_> = endpoints
+        .filter_map(|(number, endpoint)| {
+            mistakes.collect(&format!("endpoints[{number}]"), endpoint.parse())
+        })
+        .collect();
+    if !mistakes.list.is_empty() {
+        return Err(mistakes.list);
+    }
+    // The defaults of sentinels differ, such as their port.
+    let defaults = match &mode {
+        RedisMode::Sentinel { master, .. } => RedisOptions::sentinel(endpoints, master.clone()),
+        _ => RedisOptions::replication(endpoints),
+    };
+    let options = RedisOptions {
+        mode,
+        credentials: Credentials {
+            username: redis.username.clone(),
             password,
-        } => {
-            let password = secret("sentinel.password", password);
-            RedisMode::Sentinel {
-                master: master.clone(),
-                credentials: Credentials {
-                    username: username.clone(),
-                    password,
-                },
-            }
-        }
-        config::RedisMode::Cluster => RedisMode::Cluster,
-    };
-    let mut endpoints = Vec::new();
-    for (number, endpoint) in redis.endpoints.iter().enumerate() {
-        endpoints.extend(noted(
-            &format!("{place}.endpoints[{number}]"),
-            endpoint.parse(),
-            &mut mistakes,
-        ));
-    }
-    if !mistakes.is_empty() {
-        return Err(mistakes);
-    }
-    let mut options = match mode {
-        RedisMode::Sentinel {
-            master,
-            credentials,
-        } => {
-            let mut options = RedisOptions::sentinel(endpoints, master.clone());
-            options.mode = RedisMode::Sentinel {
-                master,
-                credentials,
-            };
-            options
-        }
-        mode => RedisOptions {
-            mode,
-            ..RedisOptions::replication(endpoints)
         },
+        database: redis.database,
+        tls: redis.tls.as_ref().map(tls_options),
+        deadline: redis.deadline,
+        connect_timeout: redis.connect_timeout,
+        recovery: Recovery {
+            base: redis.recovery_base,
+            cap: redis.recovery_cap,
+        },
+        key_prefix: redis.key_prefix.clone(),
+        key_layout: redis.key_layout,
+        clock: redis.clock,
+        ..defaults
     };
-    options.credentials = Credentials {
-        username: redis.username.clone(),
-        password,
-    };
-    options.database = redis.database;
-    options.tls = redis.tls.as_ref().map(tls_options);
-    options.deadline = redis.deadline;
-    options.connect_timeout = redis.connect_timeout;
-    options.recovery = Recovery {
-        base: redis.recovery_base,
-        cap: redis.recovery_cap,
-    };
-    options.key_prefix = redis.key_prefix.clone();
-    options.key_layout = redis.key_layout;
-    options.clock = redis.clock;
     options
         .validate()
         .map_err(|error| error.mistakes().to_vec())?;
     Ok(options)
 }
 
+fn redis_mode(mode: &config::RedisMode, mistakes: &mut Mistakes<'_>) -> RedisMode {
+    match mode {
+        config::RedisMode::Standalone => RedisMode::Standalone,
+        config::RedisMode::Replication => RedisMode::Replication,
+        config::RedisMode::Sentinel {
+            master,
+            username,
+            password,
+        } => RedisMode::Sentinel {
+            master: master.clone(),
+            credentials: Credentials {
+                username: username.clone(),
+                password: mistakes.secret("sentinel.password", password.as_ref()),
+            },
+        },
+        config::RedisMode::Cluster => RedisMode::Cluster,
+    }
+}
+
+/// The TLS settings; certificates are read by the client.
 fn tls_options(tls: &config::RedisTls) -> TlsOptions {
     let client_cert = |own: &config::ServerTls| ClientCert {
         cert_file: own.cert.clone(),
@@ -178,12 +170,26 @@ fn tls_options(tls: &config::RedisTls) -> TlsOptions {
     }
 }
 
-fn noted<T, E: std::fmt::Display>(
-    place: &str,
-    result: Result<T, E>,
-    mistakes: &mut Vec<String>,
-) -> Option<T> {
-    result
-        .map_err(|error| mistakes.push(format!("{place}: {error}")))
-        .ok()
+/// Collects the mistakes in a section of the configuration, so that all are reported at once.
+struct Mistakes<'a> {
+    /// The path of the section, such as `store.redis`.
+    place: &'a str,
+    list: Vec<String>,
+}
+
+impl Mistakes<'_> {
+    /// The value of a field; a mistake is added to the list.
+    fn collect<T, E: fmt::Display>(&mut self, field: &str, result: Result<T, E>) -> Option<T> {
+        result
+            .map_err(|error| self.list.push(format!("{}.{field}: {error}", self.place)))
+            .ok()
+    }
+
+    /// A secret from its file or environment variable; `None` when it is not configured or wrong.
+    fn secret(&mut self, field: &str, source: Option<&config::SecretSource>) -> Option<Secret> {
+        match source? {
+            config::SecretSource::File(path) => self.collect(field, Secret::from_file(path)),
+            config::SecretSource::Env(name) => self.collect(field, Secret::from_env(name)),
+        }
+    }
 }

@@ -1,6 +1,7 @@
-//! What a supervisor such as systemd is told: that we are ready, read the configuration again, or are about to end.
+//! Notifies a supervisor such as systemd that the process is ready, reloading or stopping.
 //!
-//! The protocol is one datagram of `NAME=value` lines to the socket that `NOTIFY_SOCKET` names. Without it nobody is told.
+//! The protocol (`sd_notify`) is one datagram of `NAME=value` lines to the socket in the variable
+//! `NOTIFY_SOCKET`. Without that variable nothing is sent.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -9,55 +10,56 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Every socket is open. The process says which one it is: it may have replaced another.
+/// All sockets are open. Sends the process id too, because this process may have replaced another.
 pub(crate) fn ready() {
-    tell(&format!(
+    notify(&format!(
         "READY=1\nMAINPID={}\nSTATUS=listening\n",
         std::process::id()
     ));
 }
 
-/// The configuration is read again, until [`reloaded`].
+/// A reload begins; it ends with [`reloaded`].
 pub(crate) fn reloading() {
     let now = clock_gettime(ClockId::Monotonic);
     let now_us = now.tv_sec * 1_000_000 + now.tv_nsec / 1_000;
-    tell(&format!(
+    notify(&format!(
         "RELOADING=1\nMONOTONIC_USEC={now_us}\nSTATUS=reading the configuration\n"
     ));
 }
 
-/// Serving again, with another configuration or with the one before.
+/// A reload has ended, with the new configuration in force or the old one.
 pub(crate) fn reloaded(is_refused: bool) {
     let status = if is_refused {
         "listening; the configuration was refused, see the log"
     } else {
         "listening"
     };
-    tell(&format!("READY=1\nSTATUS={status}\n"));
+    notify(&format!("READY=1\nSTATUS={status}\n"));
 }
 
-/// Nothing new is taken; what is under way is answered.
+/// The process accepts nothing new and answers the requests in progress.
 pub(crate) fn stopping() {
-    tell("STOPPING=1\nSTATUS=answering what is under way\n");
+    notify("STOPPING=1\nSTATUS=answering what is under way\n");
 }
 
-fn tell(message: &str) {
+/// Sends a message if there is a supervisor. A failure is logged: it must not stop the service.
+fn notify(message: &str) {
     let Some(socket) = std::env::var_os("NOTIFY_SOCKET") else {
         return;
     };
     if let Err(error) = send(socket.as_bytes(), message) {
-        tracing::warn!("the supervisor cannot be told: {error}");
+        tracing::warn!("cannot notify the supervisor, see NOTIFY_SOCKET: {error}");
     }
 }
 
-/// A name that begins with `@` is no file.
+/// A name that begins with `@` is in the abstract namespace of Linux and not a file.
 fn send(socket: &[u8], message: &str) -> io::Result<()> {
     let address = match socket.strip_prefix(b"@") {
         Some(name) => SocketAddr::from_abstract_name(name)?,
         None => SocketAddr::from_pathname(std::ffi::OsStr::from_bytes(socket))?,
     };
     let datagram = UnixDatagram::unbound()?;
-    // A supervisor that does not read must not hold up who serves.
+    // A supervisor that does not read must not block this process.
     datagram.set_nonblocking(true)?;
     datagram
         .send_to_addr(message.as_bytes(), &address)

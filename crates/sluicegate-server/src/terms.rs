@@ -10,7 +10,7 @@ use http::HeaderMap;
 use sluicegate_core::{Charge, FailurePolicy, List, QuotaSource};
 use tokio::time::Instant;
 
-use crate::external::{External, Known, Question, Told};
+use crate::external::{External, ExternalLimits, LimitsLookup, ResolvedLimits};
 
 /// The request that charges are made for, as far as the limits service is told about it.
 #[derive(Clone, Copy, Debug)]
@@ -22,13 +22,13 @@ pub(crate) struct OnBehalf<'a> {
 
 impl<'a> OnBehalf<'a> {
     /// The question to the service about the caller of a charge.
-    fn question(&self, charge: &Charge<'a>, key: &'a str) -> Question<'a> {
+    fn question(&self, charge: &Charge<'a>, key: &'a str) -> LimitsLookup<'a> {
         let Self {
             method,
             path,
             headers,
         } = *self;
-        Question {
+        LimitsLookup {
             limit: &charge.key.limit().name,
             key,
             method,
@@ -52,7 +52,7 @@ impl OnBehalf<'static> {
 
 /// The answers of the limits service to a list of charges, one per charge in their order; `None`
 /// where the limit's own quota holds.
-pub(crate) struct ExternalTerms(List<Option<Arc<Told>>>);
+pub(crate) struct ExternalTerms(List<Option<Arc<ExternalLimits>>>);
 
 impl ExternalTerms {
     /// The terms of one charge whose limit asks no service.
@@ -61,7 +61,7 @@ impl ExternalTerms {
     }
 
     /// The answer about the charge at `index`.
-    pub(crate) fn at(&self, index: usize) -> Option<&Told> {
+    pub(crate) fn at(&self, index: usize) -> Option<&ExternalLimits> {
         self.0.get(index)?.as_deref()
     }
 
@@ -78,7 +78,7 @@ impl ExternalTerms {
                 QuotaSource::Limit => None,
                 QuotaSource::External => {
                     let key = charge.key.caller();
-                    of_known(external.known(&request.question(charge, &key), now)?)
+                    of_known(external.resolve_cached(&request.question(charge, &key), now)?)
                 }
             });
         }
@@ -96,7 +96,7 @@ impl ExternalTerms {
                 return None;
             }
             let key = charge.key.caller();
-            of_known(external.quota_of(request.question(charge, &key)).await)
+            of_known(external.resolve(request.question(charge, &key)).await)
         };
         Self(match charges {
             [charge] => List::One(ask(charge).await),
@@ -107,8 +107,9 @@ impl ExternalTerms {
     /// The charges under these terms, without those that are not limited.
     pub(crate) fn limited<'a>(&'a self, charges: &[Charge<'a>]) -> List<Charge<'a>> {
         let charges = charges.iter().zip(self.0.iter());
-        let is_limited =
-            |told: &Option<Arc<Told>>| told.as_ref().is_none_or(|told| told.quota.is_some());
+        let is_limited = |told: &Option<Arc<ExternalLimits>>| {
+            told.as_ref().is_none_or(|told| told.quota.is_some())
+        };
         charges
             .filter(|(_, told)| is_limited(told))
             .map(|(charge, told)| under(*charge, told.as_deref()))
@@ -125,22 +126,22 @@ impl ExternalTerms {
     }
 
     /// The first answer that names a server or a timeout for the caller's requests.
-    pub(crate) fn routing(&self) -> Option<Arc<Told>> {
+    pub(crate) fn routing(&self) -> Option<Arc<ExternalLimits>> {
         let says_more =
-            |told: &&Arc<Told>| told.backend.is_some() || told.request_timeout.is_some();
+            |told: &&Arc<ExternalLimits>| told.backend.is_some() || told.request_timeout.is_some();
         self.0.iter().flatten().find(says_more).cloned()
     }
 }
 
-fn of_known(known: Known) -> Option<Arc<Told>> {
+fn of_known(known: ResolvedLimits) -> Option<Arc<ExternalLimits>> {
     match known {
-        Known::Told(told) => Some(told),
-        Known::Static => None,
+        ResolvedLimits::External(told) => Some(told),
+        ResolvedLimits::Configured => None,
     }
 }
 
 /// The charge under what the service said about its caller.
-pub(crate) fn under<'a>(mut charge: Charge<'a>, told: Option<&'a Told>) -> Charge<'a> {
+pub(crate) fn under<'a>(mut charge: Charge<'a>, told: Option<&'a ExternalLimits>) -> Charge<'a> {
     let Some(told) = told else { return charge };
     match told.quota {
         Some(quota) => charge.quota = quota,
@@ -164,8 +165,8 @@ mod tests {
 
     use super::*;
 
-    fn told(quota: Option<Quota>) -> Told {
-        Told {
+    fn told(quota: Option<Quota>) -> ExternalLimits {
+        ExternalLimits {
             quota,
             tenant: None,
             on_failure: None,
@@ -198,7 +199,7 @@ mod tests {
         let limit = Limit::per_client("l", Quota::per_second(1)).quota_from_outside();
         let own = charge(&limit, &["203.0.113.7"]);
         let quota = Quota::from(Quota::per_second(9).burst(9));
-        let asked = ExternalTerms(List::One(Some(Arc::new(Told {
+        let asked = ExternalTerms(List::One(Some(Arc::new(ExternalLimits {
             tenant: Some("acme".to_owned()),
             on_failure: Some(FailurePolicy::Closed(status(503))),
             failure_status: Some(status(429)),
@@ -243,7 +244,7 @@ mod tests {
     fn a_code_alone_changes_no_policy() {
         let limit = Limit::per_client("l", Quota::per_second(1)).quota_from_outside();
         let own = charge(&limit, &["203.0.113.7"]);
-        let said = Told {
+        let said = ExternalLimits {
             failure_status: Some(status(429)),
             ..told(Some(own.quota))
         };

@@ -59,7 +59,7 @@ limits:
   - { name: per-client, key: [client_ip], rate: ten/s }
 ";
     fs::write(sluicegate.file("sluicegate.yaml"), broken).unwrap();
-    sluicegate.wait_for_log("the configuration in force stays");
+    sluicegate.wait_for_log("configuration refused, the one in force stays");
     let logged = sluicegate.logged.lock().unwrap().join("\n");
     for place in [
         "proxy.listen",

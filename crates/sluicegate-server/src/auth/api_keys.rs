@@ -1,4 +1,7 @@
-//! API keys: who owns the key in a header.
+//! API keys: the owner of the key in a header, found in constant time.
+//!
+//! Only SHA-256 digests of keys are known here. A plain digest is enough: keys are long and random,
+//! unlike passwords, so there is nothing to guess from a stolen file.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -9,29 +12,30 @@ use sluicegate_config as config;
 use sluicegate_core::Principal;
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 
-use super::key_file::{self, Owner};
-use super::refusal::Reason;
-use super::{header_name, only_line};
+use super::key_file::{self, KeyOwner};
+use super::unauthorized::AuthFailure;
+use super::{header_name, single_value};
 
-/// A SHA-256.
+/// The SHA-256 of a key.
 pub(super) type KeyDigest = [u8; 32];
 
-/// The API keys of a file, and the header that callers show theirs in.
+/// The API keys of a file, and the header that they come in.
 pub(super) struct ApiKeys {
     header: HeaderName,
-    table: Table,
+    table: KeyTable,
 }
 
 impl ApiKeys {
-    /// Longer values are refused before they are hashed.
+    /// Longer values are refused before they are hashed, so that nobody can make us hash megabytes.
     const KEY_BYTES_MAX: usize = 4096;
 
+    /// Reads the key file, or returns all mistakes.
     pub(super) fn load(settings: &config::ApiKeys) -> Result<Self, Vec<String>> {
         let header = header_name("principals.api_keys.header", &settings.header);
         match (header, key_file::read(&settings.file)) {
             (Ok(header), Ok(owners)) => Ok(Self {
                 header,
-                table: Table::new(owners),
+                table: KeyTable::new(owners),
             }),
             (header, owners) => Err(header
                 .err()
@@ -45,60 +49,75 @@ impl ApiKeys {
         &self.header
     }
 
+    /// The number of keys.
     pub(super) fn len(&self) -> usize {
         self.table.owners.len()
     }
 
-    /// The owner of the key, nobody without the header.
-    pub(super) fn verify(&self, headers: &HeaderMap) -> Result<Option<Arc<Principal>>, Reason> {
-        let Some(key) = only_line(headers, &self.header)? else {
+    /// The owner of the key in the headers; `None` without one.
+    pub(super) fn verify(
+        &self,
+        headers: &HeaderMap,
+    ) -> Result<Option<Arc<Principal>>, AuthFailure> {
+        let Some(key) = single_value(headers, &self.header)? else {
             return Ok(None);
         };
         let is_printable = key.iter().all(|byte| matches!(byte, b' '..=b'~'));
         if key.is_empty() || key.len() > Self::KEY_BYTES_MAX || !is_printable {
-            return Err(Reason::Malformed);
+            return Err(AuthFailure::Malformed);
         }
         let digest = Sha256::digest(key).into();
         self.table
             .find(&digest, is_same)
             .cloned()
             .map(Some)
-            .ok_or(Reason::UnknownKey)
+            .ok_or(AuthFailure::UnknownKey)
     }
 }
 
 /// Owners by the digest of their key, in buckets of equal length.
 ///
-/// Time says nothing about which keys exist. Every lookup hashes the key, goes to one bucket and compares all of it: as many
-/// digests for a known key as for an unknown one, wherever it stands, each in constant time, with empty places filled up.
-/// Which bucket that is depends on a secret of this table, so nobody can try keys that share a bucket with somebody else's.
-struct Table {
+/// Idea: the time of a lookup must not tell which keys exist. A lookup hashes the key, chooses one
+/// bucket and compares the digest with every slot in it, each in constant time and without stopping
+/// at a match. All buckets are padded to one length, so a known key, an unknown one and an empty
+/// bucket take the same number of comparisons. The bucket depends on a random secret of this table,
+/// so nobody can probe for keys that share a bucket with somebody else's.
+///
+/// It is not a plain hash map, which stops at the first difference, nor one long list, which would
+/// compare 400,000 digests for each request.
+struct KeyTable {
     owners: Vec<Arc<Principal>>,
-    slots: Vec<Slot>,
+    /// All buckets, one after the other.
+    slots: Vec<KeySlot>,
+    /// The slots of each bucket: as many as the fullest one needs.
     bucket_len: usize,
+    /// The number of buckets, a power of two.
     buckets: usize,
+    /// Chooses the bucket of a digest.
     secret: RandomState,
 }
 
+/// A digest and its owner.
 #[derive(Clone, Copy)]
-struct Slot {
+struct KeySlot {
     digest: KeyDigest,
     /// An index of `owners`, or [`NOBODY`].
     owner: u32,
 }
 
-/// Fills a bucket up. No key has this digest, and if one had, it would belong to nobody.
-const EMPTY: Slot = Slot {
+/// Pads a bucket. No known key has this digest, and if one had, it would belong to nobody.
+const EMPTY: KeySlot = KeySlot {
     digest: [0; 32],
     owner: NOBODY,
 };
 const NOBODY: u32 = u32::MAX;
 
-impl Table {
-    /// Few enough to compare, and enough that the fullest bucket is not much fuller than the others.
+impl KeyTable {
+    /// Few enough to compare them all, and enough that the fullest bucket is not much fuller than
+    /// the others.
     const KEYS_PER_BUCKET: usize = 8;
 
-    fn new(owners: Vec<Owner>) -> Self {
+    fn new(owners: Vec<KeyOwner>) -> Self {
         let buckets = owners
             .len()
             .div_ceil(Self::KEYS_PER_BUCKET)
@@ -114,7 +133,7 @@ impl Table {
         for owner in owners {
             let index = u32::try_from(table.owners.len())
                 .expect("a file of bounded size has fewer keys than that");
-            filled[table.bucket_of(&owner.digest)].push(Slot {
+            filled[table.bucket_of(&owner.digest)].push(KeySlot {
                 digest: owner.digest,
                 owner: index,
             });
@@ -128,6 +147,7 @@ impl Table {
         table
     }
 
+    /// The owner of a digest. `is_same` is an argument so that a test can count its calls.
     fn find(
         &self,
         digest: &KeyDigest,
@@ -146,6 +166,7 @@ impl Table {
     }
 }
 
+/// Compares in constant time.
 fn is_same(one: &KeyDigest, other: &KeyDigest) -> Choice {
     one.as_slice().ct_eq(other.as_slice())
 }
@@ -160,12 +181,12 @@ mod tests {
         Sha256::digest(key.to_string()).into()
     }
 
-    fn table_of(keys: usize) -> Table {
-        let owner = |key: usize| Owner {
+    fn table_of(keys: usize) -> KeyTable {
+        let owner = |key: usize| KeyOwner {
             digest: digest_of(key),
             principal: Principal::new(key.to_string()),
         };
-        Table::new((0..keys).map(owner).collect())
+        KeyTable::new((0..keys).map(owner).collect())
     }
 
     #[test]
@@ -218,7 +239,7 @@ mod tests {
         let table = table_of(3);
         assert!(table.find(&EMPTY.digest, is_same).is_none());
         assert!(
-            Table::new(Vec::new())
+            KeyTable::new(Vec::new())
                 .find(&EMPTY.digest, is_same)
                 .is_none()
         );

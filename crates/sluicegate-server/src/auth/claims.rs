@@ -1,4 +1,7 @@
-//! What a verified token claims: whether it holds now and here, and for whom.
+//! The claims of a token whose signature was verified: is it valid now and here, and for whom?
+//!
+//! Time is an argument and counted in nanoseconds, so that the bounds are exact: a token is valid
+//! from `nbf - leeway` on, and until just before `exp + leeway`.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,12 +11,15 @@ use sluicegate_config::Jwt;
 use sluicegate_core::Principal;
 
 use super::is_principal_id;
-use super::refusal::Reason;
+use super::unauthorized::AuthFailure;
 
-/// What must be true of the claims of a token.
+/// The requirements on the claims of a token.
 pub(super) struct ClaimRules {
+    /// The only accepted `iss`; `None` accepts every one.
     issuer: Option<String>,
+    /// The name that must be in `aud`; `None` accepts every one.
     audience: Option<String>,
+    /// How far the clock of the issuer may be off.
     leeway_nanos: i128,
 }
 
@@ -26,45 +32,46 @@ impl ClaimRules {
         }
     }
 
-    /// Who the token is about, if it holds. `exp` and `sub` must be there; a claim of the wrong type is never skipped.
+    /// The principal of a valid token. `exp` and `sub` are required, and a claim of the wrong type
+    /// makes the token invalid instead of being skipped.
     pub(super) fn principal(
         &self,
         claims: &Map<String, Value>,
         now: SystemTime,
-    ) -> Result<Principal, Reason> {
+    ) -> Result<Principal, AuthFailure> {
         let now = nanos_since_epoch(now);
-        let expires = time(claims, "exp")?.ok_or(Reason::Malformed)?;
+        let expires = time(claims, "exp")?.ok_or(AuthFailure::Malformed)?;
         if now >= expires.saturating_add(self.leeway_nanos) {
-            return Err(Reason::Expired);
+            return Err(AuthFailure::Expired);
         }
         if let Some(begins) = time(claims, "nbf")?
             && now.saturating_add(self.leeway_nanos) < begins
         {
-            return Err(Reason::NotYet);
+            return Err(AuthFailure::NotYet);
         }
         if let Some(issuer) = &self.issuer
             && claims.get("iss").and_then(Value::as_str) != Some(issuer)
         {
-            return Err(Reason::Issuer);
+            return Err(AuthFailure::Issuer);
         }
         if let Some(audience) = &self.audience
             && !is_meant_for(claims.get("aud"), audience)
         {
-            return Err(Reason::Audience);
+            return Err(AuthFailure::Audience);
         }
         let subject = claims
             .get("sub")
             .and_then(Value::as_str)
             .filter(|subject| is_principal_id(subject));
-        let id = subject.ok_or(Reason::Malformed)?.to_owned();
+        let id = subject.ok_or(AuthFailure::Malformed)?.to_owned();
         Ok(Principal {
             id,
-            claims: texts(claims),
+            claims: claim_texts(claims),
         })
     }
 }
 
-/// `aud` is one name or a list of names.
+/// Returns true when `aud`, one name or a list of names, contains the audience.
 fn is_meant_for(audiences: Option<&Value>, audience: &str) -> bool {
     match audiences {
         Some(Value::String(one)) => one == audience,
@@ -73,8 +80,8 @@ fn is_meant_for(audiences: Option<&Value>, audience: &str) -> bool {
     }
 }
 
-/// A moment in seconds since 1970, whole or not, as nanoseconds.
-fn time(claims: &Map<String, Value>, name: &str) -> Result<Option<i128>, Reason> {
+/// A time claim, in seconds since 1970 with or without a fraction, as nanoseconds.
+fn time(claims: &Map<String, Value>, name: &str) -> Result<Option<i128>, AuthFailure> {
     const PER_SECOND: i128 = 1_000_000_000;
     let Some(value) = claims.get(name) else {
         return Ok(None);
@@ -82,37 +89,39 @@ fn time(claims: &Map<String, Value>, name: &str) -> Result<Option<i128>, Reason>
     if let Some(seconds) = value.as_i64() {
         return Ok(Some(i128::from(seconds) * PER_SECOND));
     }
-    // The cast stops at the ends of the range.
-    let seconds = value.as_f64().ok_or(Reason::Malformed)?;
+    // The cast saturates: a time beyond the range is the far end of it.
+    let seconds = value.as_f64().ok_or(AuthFailure::Malformed)?;
     Ok(Some((seconds * PER_SECOND as f64) as i128))
 }
 
+/// Negative before 1970, for clocks that are not set.
 fn nanos_since_epoch(now: SystemTime) -> i128 {
     let nanos = |span: std::time::Duration| i128::try_from(span.as_nanos()).unwrap_or(i128::MAX);
     now.duration_since(UNIX_EPOCH)
         .map_or_else(|before| -nanos(before.duration()), nanos)
 }
 
-/// Claims as limits read them: texts, numbers and truth values as they are, lists of texts joined with commas. What has more
-/// shape than that is left out, and so is a list with a comma inside a text: two lists must not look alike.
-fn texts(claims: &Map<String, Value>) -> BTreeMap<String, String> {
+/// The claims as limits use them, as text: strings, numbers and booleans, and lists of strings
+/// joined with commas. Other shapes are left out, and so is a list with a comma inside a string,
+/// because two different lists must not give the same text.
+fn claim_texts(claims: &Map<String, Value>) -> BTreeMap<String, String> {
     claims
         .iter()
-        .filter_map(|(name, value)| Some((name.clone(), text(value)?)))
+        .filter_map(|(name, value)| Some((name.clone(), claim_text(value)?)))
         .collect()
 }
 
-fn text(value: &Value) -> Option<String> {
+fn claim_text(value: &Value) -> Option<String> {
     match value {
-        Value::String(text) => Some(text.clone()),
+        Value::String(claim_text) => Some(claim_text.clone()),
         Value::Number(number) => Some(number.to_string()),
         Value::Bool(truth) => Some(truth.to_string()),
         Value::Array(list) if !list.is_empty() => {
-            let texts: Option<Vec<&str>> = list
+            let claim_texts: Option<Vec<&str>> = list
                 .iter()
-                .map(|item| item.as_str().filter(|text| !text.contains(',')))
+                .map(|item| item.as_str().filter(|claim_text| !claim_text.contains(',')))
                 .collect();
-            Some(texts?.join(","))
+            Some(claim_texts?.join(","))
         }
         Value::Array(_) | Value::Object(_) | Value::Null => None,
     }
@@ -140,7 +149,7 @@ mod tests {
         UNIX_EPOCH + Duration::from_secs(seconds)
     }
 
-    fn reason(rules: &ClaimRules, claims: &Value, now: SystemTime) -> Option<Reason> {
+    fn reason(rules: &ClaimRules, claims: &Value, now: SystemTime) -> Option<AuthFailure> {
         rules.principal(claims.as_object().unwrap(), now).err()
     }
 
@@ -149,14 +158,17 @@ mod tests {
         let claims = json!({"sub": "ann", "exp": NOON});
         let nanosecond = Duration::from_nanos(1);
         assert_eq!(reason(&rules(0), &claims, at(NOON) - nanosecond), None);
-        assert_eq!(reason(&rules(0), &claims, at(NOON)), Some(Reason::Expired));
+        assert_eq!(
+            reason(&rules(0), &claims, at(NOON)),
+            Some(AuthFailure::Expired)
+        );
         assert_eq!(
             reason(&rules(2_000_000_000), &claims, at(NOON + 2) - nanosecond),
             None
         );
         assert_eq!(
             reason(&rules(2_000_000_000), &claims, at(NOON + 2)),
-            Some(Reason::Expired)
+            Some(AuthFailure::Expired)
         );
     }
 
@@ -167,12 +179,12 @@ mod tests {
         assert_eq!(reason(&rules(0), &claims, at(NOON)), None);
         assert_eq!(
             reason(&rules(0), &claims, at(NOON) - nanosecond),
-            Some(Reason::NotYet)
+            Some(AuthFailure::NotYet)
         );
         assert_eq!(reason(&rules(2_000_000_000), &claims, at(NOON - 2)), None);
         assert_eq!(
             reason(&rules(2_000_000_000), &claims, at(NOON - 2) - nanosecond),
-            Some(Reason::NotYet)
+            Some(AuthFailure::NotYet)
         );
     }
 
@@ -188,8 +200,8 @@ mod tests {
         assert_eq!(expires(json!(1_800_000_000.5)), None);
         assert_eq!(expires(json!(f64::MAX)), None);
         assert_eq!(expires(json!(u64::MAX)), None);
-        assert_eq!(expires(json!(i64::MIN)), Some(Reason::Expired));
-        assert_eq!(expires(json!(f64::MIN)), Some(Reason::Expired));
+        assert_eq!(expires(json!(i64::MIN)), Some(AuthFailure::Expired));
+        assert_eq!(expires(json!(f64::MIN)), Some(AuthFailure::Expired));
         for wrong in [
             json!("1800000000"),
             json!(null),
@@ -197,7 +209,7 @@ mod tests {
             json!({}),
             json!(true),
         ] {
-            assert_eq!(expires(wrong), Some(Reason::Malformed));
+            assert_eq!(expires(wrong), Some(AuthFailure::Malformed));
         }
         let before_1970 = UNIX_EPOCH - Duration::from_secs(10);
         assert_eq!(
@@ -206,7 +218,7 @@ mod tests {
         );
         assert_eq!(
             reason(&rules(0), &json!({"sub": "ann", "exp": -15}), before_1970),
-            Some(Reason::Expired)
+            Some(AuthFailure::Expired)
         );
     }
 
@@ -241,11 +253,11 @@ mod tests {
             json!(7),
             json!(null),
         ] {
-            assert_eq!(subject(wrong), Some(Reason::Malformed));
+            assert_eq!(subject(wrong), Some(AuthFailure::Malformed));
         }
         assert_eq!(
             reason(&rules(0), &json!({"exp": NOON}), at(0)),
-            Some(Reason::Malformed)
+            Some(AuthFailure::Malformed)
         );
     }
 }

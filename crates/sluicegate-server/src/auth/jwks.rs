@@ -1,4 +1,8 @@
-//! The file of verifying keys: a JSON Web Key Set (RFC 7517).
+//! The file of keys that verify tokens: a JSON Web Key Set (RFC 7517).
+//!
+//! A set may contain keys that are not for us (for encryption, of a newer type); they are skipped
+//! and counted. A key that is for us and broken is a mistake in the file, reported with its place.
+//! A key that ring would refuse at the first token is refused here, where an operator reads it.
 
 use std::path::Path;
 
@@ -8,29 +12,31 @@ use ring::signature::RsaPublicKeyComponents;
 use serde_json::{Map, Value};
 use sluicegate_config::JwtAlgorithm;
 
-use super::signature::{VerifyingKey, algorithm_named};
-use super::source;
+use super::bounded_file;
+use super::signature::{VerifyingKey, algorithm_by_name};
 
 /// The usable keys of a file.
 pub(super) struct KeySet {
-    keys: Vec<SetKey>,
-    /// Keys of an unknown kind, or for another use.
+    keys: Vec<NamedKey>,
+    /// The number of keys of an unknown type, or for another use.
     pub(super) skipped: usize,
 }
 
-struct SetKey {
+/// A key of the set, with what the set says about it.
+struct NamedKey {
+    /// Its `kid`.
     id: Option<String>,
-    /// The only algorithm it is for, if it says so.
+    /// Its `alg`: the only algorithm that it may be used with; `None` is every one that fits.
     algorithm: Option<JwtAlgorithm>,
     key: VerifyingKey,
 }
 
 impl KeySet {
-    /// Reads the file, or names every mistake in it. Keys that we have no use for are no mistakes; a set without any key
-    /// for `algorithms` is.
+    /// Reads the file, or returns every mistake in it. A set without any key for `algorithms` is
+    /// one: no token could ever be valid.
     pub(super) fn read(path: &Path, algorithms: &[JwtAlgorithm]) -> Result<Self, Vec<String>> {
         let file = path.display();
-        let text = source::read(path, BYTES_MAX).map_err(|mistake| vec![mistake])?;
+        let text = bounded_file::read_text(path, BYTES_MAX).map_err(|mistake| vec![mistake])?;
         let document = serde_json::from_str(&text).map_err(|error| {
             vec![format!(
                 "{file}:{}:{}: expected valid JSON",
@@ -56,10 +62,10 @@ impl KeySet {
         };
         let mut mistakes = Vec::new();
         for (index, entry) in entries.iter().enumerate() {
-            match set_key(entry) {
-                Ok(Some(key)) if set.has_twin(&key) => {
+            match parse_key(entry) {
+                Ok(Some(key)) if set.is_ambiguous(&key) => {
                     mistakes.push(format!(
-                        "keys[{index}].kid: is that of another key of its kind, expected another"
+                        "keys[{index}].kid: used by another key of the same type, expected a different one"
                     ));
                 }
                 Ok(Some(key)) => set.keys.push(key),
@@ -70,7 +76,7 @@ impl KeySet {
         if mistakes.is_empty()
             && !algorithms
                 .iter()
-                .any(|algorithm| set.fitting(*algorithm).next().is_some())
+                .any(|algorithm| set.usable_for(*algorithm).next().is_some())
         {
             mistakes.push(format!(
                 "keys: expected at least one key for {algorithms:?}"
@@ -87,72 +93,81 @@ impl KeySet {
         self.keys.len()
     }
 
-    /// The key that a token names, or the only one that fits.
+    /// The key for a token: the one with its `kid`, or without a `kid` the only one that fits its
+    /// algorithm. Keys are never tried one after the other, which would cost a signature each.
     pub(super) fn choose(
         &self,
         id: Option<&str>,
         algorithm: JwtAlgorithm,
-    ) -> Result<&VerifyingKey, NoKey> {
+    ) -> Result<&VerifyingKey, KeyChoiceError> {
         let Some(id) = id else {
-            let mut fitting = self.fitting(algorithm);
-            return match (fitting.next(), fitting.next()) {
+            let mut usable_for = self.usable_for(algorithm);
+            return match (usable_for.next(), usable_for.next()) {
                 (Some(only), None) => Ok(&only.key),
-                _ => Err(NoKey::NotNamed),
+                _ => Err(KeyChoiceError::UnknownId),
             };
         };
         if let Some(named) = self
-            .fitting(algorithm)
+            .usable_for(algorithm)
             .find(|key| key.id.as_deref() == Some(id))
         {
             return Ok(&named.key);
         }
         let is_known = self.keys.iter().any(|key| key.id.as_deref() == Some(id));
         Err(if is_known {
-            NoKey::DoesNotFit
+            KeyChoiceError::WrongAlgorithm
         } else {
-            NoKey::NotNamed
+            KeyChoiceError::UnknownId
         })
     }
 
-    fn fitting(&self, algorithm: JwtAlgorithm) -> impl Iterator<Item = &SetKey> {
+    /// The keys that may be used with an algorithm.
+    fn usable_for(&self, algorithm: JwtAlgorithm) -> impl Iterator<Item = &NamedKey> {
         self.keys.iter().filter(move |key| {
             key.algorithm.is_none_or(|own| own == algorithm) && key.key.fits(algorithm)
         })
     }
 
-    /// Whether a token could mean either: same id, same kind, and not told apart by their algorithms.
-    fn has_twin(&self, key: &SetKey) -> bool {
-        let is_of_a_kind =
-            |other: &SetKey| std::mem::discriminant(&other.key) == std::mem::discriminant(&key.key);
-        let is_told_apart = |other: &SetKey| matches!((other.algorithm, key.algorithm), (Some(one), Some(two)) if one != two);
+    /// Returns true when a token could mean this key or one that is there already: same id, same
+    /// type, and not set apart by their algorithms.
+    fn is_ambiguous(&self, key: &NamedKey) -> bool {
+        let is_of_a_kind = |other: &NamedKey| {
+            std::mem::discriminant(&other.key) == std::mem::discriminant(&key.key)
+        };
+        let is_set_apart = |other: &NamedKey| match (other.algorithm, key.algorithm) {
+            (Some(one), Some(two)) => one != two,
+            _ => false,
+        };
         key.id.is_some()
             && self
                 .keys
                 .iter()
-                .any(|other| other.id == key.id && is_of_a_kind(other) && !is_told_apart(other))
+                .any(|other| other.id == key.id && is_of_a_kind(other) && !is_set_apart(other))
     }
 }
 
-/// Why there is no key for a token.
+/// Why a token has no key in the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NoKey {
-    /// The id is unknown, or there is none and several keys fit.
-    NotNamed,
-    /// The key with this id signs in another way.
-    DoesNotFit,
+pub(super) enum KeyChoiceError {
+    /// Its id is unknown, or it has none and not exactly one key fits.
+    UnknownId,
+    /// The key with this id is for another algorithm.
+    WrongAlgorithm,
 }
 
+/// The largest file in bytes, many times the size of a real set.
 const BYTES_MAX: u64 = 4 << 20;
 
-/// A key, `None` when it is not for us, or what is wrong with it, beginning with its field. Nothing of the key is repeated.
-fn set_key(entry: &Value) -> Result<Option<SetKey>, String> {
+/// One key of the set; `None` when it is not for us. A mistake begins with its field, and repeats
+/// nothing of the key.
+fn parse_key(entry: &Value) -> Result<Option<NamedKey>, String> {
     let Some(entry) = entry.as_object() else {
         return Err(": expected an object".to_owned());
     };
     let kind = text(entry, "kty")?.ok_or(".kty: expected the kind of the key")?;
     let id = text(entry, "kid")?.map(str::to_owned);
     let named_algorithm = text(entry, "alg")?;
-    let algorithm = named_algorithm.and_then(algorithm_named);
+    let algorithm = named_algorithm.and_then(algorithm_by_name);
     let is_for_something_else = named_algorithm.is_some() && algorithm.is_none();
     if is_for_something_else || !is_for_signatures(entry)? {
         return Ok(None);
@@ -165,10 +180,10 @@ fn set_key(entry: &Value) -> Result<Option<SetKey>, String> {
     {
         return Err(".alg: expected an algorithm that fits the key".to_owned());
     }
-    Ok(Some(SetKey { id, algorithm, key }))
+    Ok(Some(NamedKey { id, algorithm, key }))
 }
 
-/// What `use` and `key_ops` say, if anything.
+/// Returns true unless `use` or `key_ops` say that the key is not for verifying.
 fn is_for_signatures(entry: &Map<String, Value>) -> Result<bool, String> {
     let is_use = text(entry, "use")?.is_none_or(|usage| usage == "sig");
     let is_operation = match entry.get("key_ops") {
@@ -179,6 +194,8 @@ fn is_for_signatures(entry: &Map<String, Value>) -> Result<bool, String> {
     Ok(is_use && is_operation)
 }
 
+/// The key itself, by its type (`kty`) and curve (`crv`); `None` for unknown ones. A private key is
+/// a mistake, because it has no business on this machine.
 fn verifying_key(kind: &str, entry: &Map<String, Value>) -> Result<Option<VerifyingKey>, String> {
     if kind != "oct" && entry.contains_key("d") {
         return Err(
@@ -202,8 +219,8 @@ fn verifying_key(kind: &str, entry: &Map<String, Value>) -> Result<Option<Verify
     Ok(Some(key))
 }
 
-/// The verifier takes odd moduli of 2048 to 8192 bits and odd exponents from 3 up to 33 bits; others are refused here, where
-/// somebody reads it.
+/// An RSA key. ring takes odd moduli of 2048 to 8192 bits and odd exponents from 3 up to 33 bits,
+/// and would refuse every token of another key without a word.
 fn rsa_key(entry: &Map<String, Value>) -> Result<VerifyingKey, String> {
     let n = without_leading_zeros(bytes(entry, "n")?);
     let e = without_leading_zeros(bytes(entry, "e")?);
@@ -216,6 +233,7 @@ fn rsa_key(entry: &Map<String, Value>) -> Result<VerifyingKey, String> {
     Ok(VerifyingKey::Rsa(RsaPublicKeyComponents { n, e }))
 }
 
+/// A shared secret of at least 32 bytes (RFC 7518, section 3.2).
 fn secret_key(entry: &Map<String, Value>) -> Result<VerifyingKey, String> {
     const BYTES_MIN: usize = 32;
     let secret = bytes(entry, "k")?;
@@ -227,7 +245,7 @@ fn secret_key(entry: &Map<String, Value>) -> Result<VerifyingKey, String> {
     Ok(VerifyingKey::Secret(secret))
 }
 
-/// `x` and `y` as an uncompressed point.
+/// The coordinates `x` and `y` as an uncompressed point, the form that ring takes.
 fn point<const COORDINATE: usize, const POINT: usize>(
     x: [u8; COORDINATE],
     y: [u8; COORDINATE],
@@ -240,12 +258,14 @@ fn point<const COORDINATE: usize, const POINT: usize>(
     point
 }
 
+/// A field of exactly `LEN` bytes.
 fn fixed<const LEN: usize>(entry: &Map<String, Value>, field: &str) -> Result<[u8; LEN], String> {
     bytes(entry, field)?
         .try_into()
         .map_err(|_| format!(".{field}: expected {LEN} bytes"))
 }
 
+/// A field in base64url; absent or empty is a mistake.
 fn bytes(entry: &Map<String, Value>, field: &str) -> Result<Vec<u8>, String> {
     let encoded = text(entry, field)?.unwrap_or_default();
     match URL_SAFE_NO_PAD.decode(encoded) {
@@ -254,6 +274,7 @@ fn bytes(entry: &Map<String, Value>, field: &str) -> Result<Vec<u8>, String> {
     }
 }
 
+/// A field that must be a string if it is there.
 fn text<'a>(entry: &'a Map<String, Value>, field: &str) -> Result<Option<&'a str>, String> {
     match entry.get(field) {
         None => Ok(None),
@@ -268,7 +289,7 @@ fn without_leading_zeros(mut number: Vec<u8>) -> Vec<u8> {
     number
 }
 
-/// Of a number without leading zeros.
+/// The length of a number in bits; it has no leading zeros.
 fn bits(number: &[u8]) -> usize {
     number
         .first()

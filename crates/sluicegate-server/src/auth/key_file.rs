@@ -1,4 +1,15 @@
-//! The file of API keys: a list of ids, each with the SHA-256 of its key and with claims.
+//! The file of API keys: a YAML list of ids, each with the SHA-256 of its key and with claims.
+//!
+//! ```yaml
+//! - id: ann
+//!   sha256: 2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b
+//!   claims: { plan: gold }
+//! ```
+//!
+//! Every mistake is reported at once, with its line and column and what was expected there.
+//! Messages never repeat what is in the file: somebody may have written the key itself in place of
+//! its hash. That is why the fields are read by hand and the YAML parser's own messages are
+//! replaced.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -9,18 +20,17 @@ use serde_saphyr::{Location, Spanned};
 use sluicegate_core::Principal;
 
 use super::api_keys::KeyDigest;
-use super::{is_principal_id, source};
+use super::{bounded_file, is_principal_id};
 
-/// One entry of the file.
-pub(super) struct Owner {
+/// One entry of the file, checked.
+pub(super) struct KeyOwner {
     pub(super) digest: KeyDigest,
     pub(super) principal: Principal,
 }
 
-/// Every entry, or every mistake. A mistake names its line and column and what was expected, never what is there: somebody
-/// may have written the key itself.
-pub(super) fn read(path: &Path) -> Result<Vec<Owner>, Vec<String>> {
-    let text = source::read(path, BYTES_MAX).map_err(|mistake| vec![mistake])?;
+/// All entries of the file, or all mistakes in it.
+pub(super) fn read(path: &Path) -> Result<Vec<KeyOwner>, Vec<String>> {
+    let text = bounded_file::read_text(path, BYTES_MAX).map_err(|mistake| vec![mistake])?;
     parse(&text).map_err(|mistakes| {
         mistakes
             .iter()
@@ -29,19 +39,20 @@ pub(super) fn read(path: &Path) -> Result<Vec<Owner>, Vec<String>> {
     })
 }
 
-/// Some 400,000 keys.
+/// The largest file in bytes: some 400,000 keys.
 const BYTES_MAX: u64 = 64 << 20;
 
-fn parse(text: &str) -> Result<Vec<Owner>, Vec<Mistake>> {
+/// Parses the YAML and checks each entry. The budget bounds what aliases can expand to.
+fn parse(text: &str) -> Result<Vec<KeyOwner>, Vec<KeyFileMistake>> {
     let options = serde_saphyr::options! {
         with_snippet: false,
         budget: serde_saphyr::budget! { max_events: 16_000_000, max_nodes: 8_000_000 },
     };
-    let raw: RawFile = serde_saphyr::from_str_with_options(text, options)
-        .map_err(|error| vec![unreadable(&error)])?;
-    let mut reader = Reader::default();
+    let raw: RawKeyFile = serde_saphyr::from_str_with_options(text, options)
+        .map_err(|error| vec![yaml_mistake(&error)])?;
+    let mut reader = EntryChecker::default();
     for place in &raw.unknown {
-        reader.mistaken(*place, "unknown field, expected keys".to_owned());
+        reader.add_mistake(*place, "unknown field, expected keys".to_owned());
     }
     let mut owners = Vec::new();
     for (index, entry) in raw.entries.into_iter().enumerate() {
@@ -57,23 +68,26 @@ fn parse(text: &str) -> Result<Vec<Owner>, Vec<Mistake>> {
     }
 }
 
-/// Checks entries one by one and remembers what must not come twice.
+/// Checks entries one by one, remembers what must not occur twice and collects mistakes.
 #[derive(Default)]
-struct Reader {
+struct EntryChecker {
+    /// The index of the entry with each id.
     ids: HashMap<String, usize>,
+    /// The index of the entry with each digest.
     digests: HashMap<KeyDigest, usize>,
-    mistakes: Vec<Mistake>,
+    mistakes: Vec<KeyFileMistake>,
 }
 
-impl Reader {
-    fn owner(&mut self, index: usize, entry: Spanned<RawEntry>) -> Option<Owner> {
+impl EntryChecker {
+    /// The owner in an entry; `None` if it has a mistake, which is collected.
+    fn owner(&mut self, index: usize, entry: Spanned<RawKeyEntry>) -> Option<KeyOwner> {
         let Spanned {
             value: entry,
             referenced: place,
             ..
         } = entry;
         for unknown in entry.unknown {
-            self.mistaken(
+            self.add_mistake(
                 unknown,
                 format!("keys[{index}]: unknown field, expected id, sha256 or claims"),
             );
@@ -81,43 +95,47 @@ impl Reader {
         let id = self.id(index, entry.id, place);
         let digest = self.digest(index, entry.sha256, place);
         let claims = self.claims(index, entry.claims);
-        Some(Owner {
+        Some(KeyOwner {
             digest: digest?,
             principal: Principal { id: id?, claims },
         })
     }
 
-    fn id(&mut self, index: usize, id: Text, entry: Location) -> Option<String> {
-        let (id, place) = given(id, entry);
+    fn id(&mut self, index: usize, id: FieldText, entry: Location) -> Option<String> {
+        let (id, place) = text_and_location(id, entry);
         let Some(id) = id.filter(|id| is_principal_id(id)) else {
-            self.mistaken(
+            self.add_mistake(
                 place,
                 format!("keys[{index}].id: expected 1 to 256 bytes without control characters"),
             );
             return None;
         };
         if let Some(other) = self.ids.insert(id.clone(), index) {
-            self.mistaken(
+            self.add_mistake(
                 place,
-                format!("keys[{index}].id: is that of keys[{other}], expected another"),
+                format!(
+                    "keys[{index}].id: used by keys[{other}] already, expected a different one"
+                ),
             );
         }
         Some(id)
     }
 
-    fn digest(&mut self, index: usize, sha256: Text, entry: Location) -> Option<KeyDigest> {
-        let (hex, place) = given(sha256, entry);
+    fn digest(&mut self, index: usize, sha256: FieldText, entry: Location) -> Option<KeyDigest> {
+        let (hex, place) = text_and_location(sha256, entry);
         let Some(digest) = hex.as_deref().and_then(digest_from_hex) else {
             let what = format!(
                 "keys[{index}].sha256: expected the SHA-256 of the key as 64 hexadecimal digits"
             );
-            self.mistaken(place, what);
+            self.add_mistake(place, what);
             return None;
         };
         if let Some(other) = self.digests.insert(digest, index) {
-            self.mistaken(
+            self.add_mistake(
                 place,
-                format!("keys[{index}].sha256: is that of keys[{other}], expected another"),
+                format!(
+                    "keys[{index}].sha256: used by keys[{other}] already, expected a different one"
+                ),
             );
         }
         Some(digest)
@@ -128,7 +146,7 @@ impl Reader {
         for (name, value) in claims.0 {
             match value.value {
                 Some(text) if !name.is_empty() => drop(known.insert(name, text)),
-                _ => self.mistaken(
+                _ => self.add_mistake(
                     value.referenced,
                     format!("keys[{index}].claims: expected a name and a value"),
                 ),
@@ -137,8 +155,8 @@ impl Reader {
         known
     }
 
-    fn mistaken(&mut self, place: Location, what: String) {
-        self.mistakes.push(Mistake {
+    fn add_mistake(&mut self, place: Location, what: String) {
+        self.mistakes.push(KeyFileMistake {
             line: place.line(),
             column: place.column(),
             what,
@@ -146,11 +164,12 @@ impl Reader {
     }
 }
 
-/// The text if there is one, and where it is or should be.
-fn given(text: Text, entry: Location) -> (Option<String>, Location) {
+/// The text of a field, and its place; for a missing field, the place of the entry.
+fn text_and_location(text: FieldText, entry: Location) -> (Option<String>, Location) {
     text.map_or((None, entry), |text| (text.value, text.referenced))
 }
 
+/// A digest from 64 hexadecimal digits, in either case.
 fn digest_from_hex(hex: &str) -> Option<KeyDigest> {
     let mut digest = [0; 32];
     if hex.len() != 2 * digest.len() || !hex.bytes().all(|digit| digit.is_ascii_hexdigit()) {
@@ -162,22 +181,22 @@ fn digest_from_hex(hex: &str) -> Option<KeyDigest> {
     Some(digest)
 }
 
-/// Something wrong in the file.
+/// A mistake in the file, with its place, both counted from 1.
 #[derive(Debug, PartialEq)]
-struct Mistake {
+struct KeyFileMistake {
     line: u64,
     column: u64,
     what: String,
 }
 
-impl fmt::Display for Mistake {
+impl fmt::Display for KeyFileMistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: {}", self.line, self.column, self.what)
     }
 }
 
-/// What the YAML reader stumbled over, in words of ours: its own may repeat what is in the file.
-fn unreadable(error: &serde_saphyr::Error) -> Mistake {
+/// A mistake that the YAML parser found, in our words: its own may repeat what is in the file.
+fn yaml_mistake(error: &serde_saphyr::Error) -> KeyFileMistake {
     use serde_saphyr::Error;
     let what = match error {
         Error::SerdeInvalidType { expected, .. } | Error::SerdeInvalidValue { expected, .. } => {
@@ -195,66 +214,68 @@ fn unreadable(error: &serde_saphyr::Error) -> Mistake {
             expected: "string scalar" | "scalar",
             ..
         } => "expected a text".to_owned(),
-        Error::Eof { .. } => format!("expected {A_LIST}"),
+        Error::Eof { .. } => format!("expected {EXPECTED_LIST}"),
         Error::DuplicateMappingKey { .. } => "the same field again, expected it once".to_owned(),
         Error::MultipleDocuments { .. } => "expected one YAML document".to_owned(),
         _ => "expected valid YAML".to_owned(),
     };
-    // Without a place, it is about the file as a whole.
+    // A mistake without a place is about the whole file.
     let (line, column) = error
         .location()
         .map_or((1, 1), |place| (place.line(), place.column()));
-    Mistake {
+    KeyFileMistake {
         line: line.max(1),
         column: column.max(1),
         what,
     }
 }
 
-/// The file as written, with the places of fields that it should not have.
+/// The file before its checks, with the places of unknown fields.
 #[derive(Default)]
-struct RawFile {
-    entries: Vec<Spanned<RawEntry>>,
+struct RawKeyFile {
+    entries: Vec<Spanned<RawKeyEntry>>,
     unknown: Vec<Location>,
 }
 
+/// An entry before its checks.
 #[derive(Default)]
-struct RawEntry {
-    id: Text,
-    sha256: Text,
+struct RawKeyEntry {
+    id: FieldText,
+    sha256: FieldText,
     claims: RawClaims,
     unknown: Vec<Location>,
 }
 
+/// Claims in the order of the file, with their places.
 #[derive(Default)]
 struct RawClaims(Vec<(String, Spanned<Option<String>>)>);
 
-/// `None` outside: no such field. `None` inside: the field has no value.
-type Text = Option<Spanned<Option<String>>>;
+/// The text of a field: the outer `None` is a missing field, the inner one a field without a value.
+type FieldText = Option<Spanned<Option<String>>>;
 
-const A_LIST: &str = "a list of keys, or `keys:` with such a list";
+const EXPECTED_LIST: &str = "a list of keys, or `keys:` with such a list";
 
-impl<'de> Deserialize<'de> for RawFile {
+impl<'de> Deserialize<'de> for RawKeyFile {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct FileVisitor;
 
         impl<'de> Visitor<'de> for FileVisitor {
-            type Value = RawFile;
+            type Value = RawKeyFile;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(A_LIST)
+                f.write_str(EXPECTED_LIST)
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<RawFile, A::Error> {
-                let mut file = RawFile::default();
+            fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<RawKeyFile, A::Error> {
+                let mut file = RawKeyFile::default();
                 while let Some(entry) = entries.next_element()? {
                     file.entries.push(entry);
                 }
                 Ok(file)
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<RawFile, A::Error> {
-                let mut file = RawFile::default();
+            fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<RawKeyFile, A::Error> {
+                let mut file = RawKeyFile::default();
                 while let Some(name) = fields.next_key::<String>()? {
                     match name.as_str() {
                         "keys" => file.entries = fields.next_value()?,
@@ -271,19 +292,19 @@ impl<'de> Deserialize<'de> for RawFile {
     }
 }
 
-impl<'de> Deserialize<'de> for RawEntry {
+impl<'de> Deserialize<'de> for RawKeyEntry {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct EntryVisitor;
 
         impl<'de> Visitor<'de> for EntryVisitor {
-            type Value = RawEntry;
+            type Value = RawKeyEntry;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("id, sha256 and claims")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<RawEntry, A::Error> {
-                let mut entry = RawEntry::default();
+            fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<RawKeyEntry, A::Error> {
+                let mut entry = RawKeyEntry::default();
                 while let Some(name) = fields.next_key::<String>()? {
                     match name.as_str() {
                         "id" => entry.id = Some(fields.next_value()?),
@@ -371,8 +392,8 @@ mod tests {
              - sha256: {BOB}\n    key: plain\n    claims:\n      plan:\nversion: 1\n"
         );
         let expected = [
-            "4:9: keys[1].id: is that of keys[0], expected another",
-            "5:13: keys[1].sha256: is that of keys[0], expected another",
+            "4:9: keys[1].id: used by keys[0] already, expected a different one",
+            "5:13: keys[1].sha256: used by keys[0] already, expected a different one",
             "6:9: keys[2].id: expected 1 to 256 bytes without control characters",
             "7:13: keys[2].sha256: expected the SHA-256 of the key as 64 hexadecimal digits",
             "8:5: keys[3].id: expected 1 to 256 bytes without control characters",

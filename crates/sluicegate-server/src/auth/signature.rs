@@ -1,5 +1,7 @@
-//! Keys that verify signatures. A key is of one kind and takes only algorithms of that kind, so a token cannot choose how its
-//! key is read.
+//! Keys that verify signatures, and the algorithms that each can be used with.
+//!
+//! A key has one type and accepts only algorithms of that type, so a token cannot choose how its
+//! key is read. All comparisons are made by ring, in constant time where a secret is involved.
 
 use ring::hmac;
 use ring::signature::{
@@ -10,9 +12,9 @@ use ring::signature::{
 };
 use sluicegate_config::JwtAlgorithm;
 
-/// A key that verifies.
+/// A key that verifies signatures, in the form that ring takes.
 pub(super) enum VerifyingKey {
-    /// Modulus and exponent, without leading zeros.
+    /// Modulus and exponent, big-endian, without leading zeros.
     Rsa(RsaPublicKeyComponents<Vec<u8>>),
     /// An uncompressed point.
     P256([u8; 65]),
@@ -20,18 +22,19 @@ pub(super) enum VerifyingKey {
     P384([u8; 97]),
     /// A compressed point.
     Ed25519([u8; 32]),
-    /// A shared secret.
+    /// A shared secret for HMAC.
     Secret(Vec<u8>),
 }
 
 impl VerifyingKey {
-    /// Whether this key can have made signatures of this kind.
+    /// Returns true when the key can be used with this algorithm.
     pub(super) fn fits(&self, algorithm: JwtAlgorithm) -> bool {
         self.method(algorithm).is_some()
     }
 
-    /// Whether the signature over the message is by this key.
-    pub(super) fn has_signed(
+    /// Returns true when the signature over the message was made with this key. An algorithm that
+    /// does not fit the key verifies nothing.
+    pub(super) fn verifies(
         &self,
         algorithm: JwtAlgorithm,
         message: &[u8],
@@ -41,42 +44,45 @@ impl VerifyingKey {
             return false;
         };
         let verified = match method {
-            Method::Rsa(key, parameters) => key.verify(parameters, message, signature),
-            Method::Point(key) => key.verify(message, signature),
-            Method::Secret(secret, hash) => {
+            VerifyMethod::Rsa(key, parameters) => key.verify(parameters, message, signature),
+            VerifyMethod::Point(key) => key.verify(message, signature),
+            VerifyMethod::Secret(secret, hash) => {
                 hmac::verify(&hmac::Key::new(hash, secret), message, signature)
             }
         };
         verified.is_ok()
     }
 
-    fn method(&self, algorithm: JwtAlgorithm) -> Option<Method<'_>> {
+    /// The table of what fits: everything that is not in it is refused.
+    fn method(&self, algorithm: JwtAlgorithm) -> Option<VerifyMethod<'_>> {
         use JwtAlgorithm::{
             ES256, ES384, EdDSA, HS256, HS384, HS512, PS256, PS384, PS512, RS256, RS384, RS512,
         };
         let method = match (self, algorithm) {
-            (Self::Rsa(key), RS256) => Method::Rsa(key, &RSA_PKCS1_2048_8192_SHA256),
-            (Self::Rsa(key), RS384) => Method::Rsa(key, &RSA_PKCS1_2048_8192_SHA384),
-            (Self::Rsa(key), RS512) => Method::Rsa(key, &RSA_PKCS1_2048_8192_SHA512),
-            (Self::Rsa(key), PS256) => Method::Rsa(key, &RSA_PSS_2048_8192_SHA256),
-            (Self::Rsa(key), PS384) => Method::Rsa(key, &RSA_PSS_2048_8192_SHA384),
-            (Self::Rsa(key), PS512) => Method::Rsa(key, &RSA_PSS_2048_8192_SHA512),
+            (Self::Rsa(key), RS256) => VerifyMethod::Rsa(key, &RSA_PKCS1_2048_8192_SHA256),
+            (Self::Rsa(key), RS384) => VerifyMethod::Rsa(key, &RSA_PKCS1_2048_8192_SHA384),
+            (Self::Rsa(key), RS512) => VerifyMethod::Rsa(key, &RSA_PKCS1_2048_8192_SHA512),
+            (Self::Rsa(key), PS256) => VerifyMethod::Rsa(key, &RSA_PSS_2048_8192_SHA256),
+            (Self::Rsa(key), PS384) => VerifyMethod::Rsa(key, &RSA_PSS_2048_8192_SHA384),
+            (Self::Rsa(key), PS512) => VerifyMethod::Rsa(key, &RSA_PSS_2048_8192_SHA512),
             (Self::P256(point), ES256) => {
-                Method::Point(UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point))
+                VerifyMethod::Point(UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point))
             }
             (Self::P384(point), ES384) => {
-                Method::Point(UnparsedPublicKey::new(&ECDSA_P384_SHA384_FIXED, point))
+                VerifyMethod::Point(UnparsedPublicKey::new(&ECDSA_P384_SHA384_FIXED, point))
             }
-            (Self::Ed25519(point), EdDSA) => Method::Point(UnparsedPublicKey::new(&ED25519, point)),
+            (Self::Ed25519(point), EdDSA) => {
+                VerifyMethod::Point(UnparsedPublicKey::new(&ED25519, point))
+            }
             // RFC 7518, 3.2: a secret is at least as long as the hash.
             (Self::Secret(secret), HS256) if secret.len() >= 32 => {
-                Method::Secret(secret, hmac::HMAC_SHA256)
+                VerifyMethod::Secret(secret, hmac::HMAC_SHA256)
             }
             (Self::Secret(secret), HS384) if secret.len() >= 48 => {
-                Method::Secret(secret, hmac::HMAC_SHA384)
+                VerifyMethod::Secret(secret, hmac::HMAC_SHA384)
             }
             (Self::Secret(secret), HS512) if secret.len() >= 64 => {
-                Method::Secret(secret, hmac::HMAC_SHA512)
+                VerifyMethod::Secret(secret, hmac::HMAC_SHA512)
             }
             _ => return None,
         };
@@ -84,15 +90,15 @@ impl VerifyingKey {
     }
 }
 
-/// A key together with the one way to use it that was asked for.
-enum Method<'a> {
+/// A key together with the one algorithm that it is used with.
+enum VerifyMethod<'a> {
     Rsa(&'a RsaPublicKeyComponents<Vec<u8>>, &'static RsaParameters),
     Point(UnparsedPublicKey<&'a [u8]>),
     Secret(&'a [u8], hmac::Algorithm),
 }
 
-/// The algorithm with this name; `none` is no algorithm.
-pub(super) fn algorithm_named(name: &str) -> Option<JwtAlgorithm> {
+/// The algorithm with this name in `alg`; `None` for all others, `none` among them.
+pub(super) fn algorithm_by_name(name: &str) -> Option<JwtAlgorithm> {
     let algorithm = match name {
         "HS256" => JwtAlgorithm::HS256,
         "HS384" => JwtAlgorithm::HS384,

@@ -10,7 +10,7 @@ use crate::gate::Gate;
 use crate::request_id::RequestId;
 use crate::snapshot::Snapshot;
 use crate::telemetry::metrics::{DecisionAnswer, DecisionProtocol, Label};
-use crate::telemetry::{Asked, Span, Way};
+use crate::telemetry::{DecisionSummary, DecisionTransport, TraceSpan};
 
 /// A call. Clones are the same one.
 #[derive(Clone)]
@@ -20,7 +20,7 @@ pub(crate) struct DecisionCall {
 }
 
 struct TracedCall {
-    span: Box<Span>,
+    span: Box<TraceSpan>,
     /// The first answer; a batch has many.
     record: AdmissionRecord,
 }
@@ -78,7 +78,7 @@ impl DecisionCall {
     }
 
     /// Ends the call's span.
-    pub(super) fn end(&self, gate: &Gate, way: Way<'_>) {
+    pub(super) fn end(&self, gate: &Gate, transport: DecisionTransport<'_>) {
         let (Some(traced), Some(traces)) = (&self.traced, &gate.traces) else {
             return;
         };
@@ -87,8 +87,8 @@ impl DecisionCall {
         let limit = record.limit();
         traces.end(
             span,
-            Asked {
-                way,
+            DecisionSummary {
+                transport,
                 outcome,
                 limit,
             },

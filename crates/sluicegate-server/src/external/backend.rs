@@ -1,76 +1,87 @@
-//! Where an answer may send requests: which URLs are believed, and which addresses are dialled.
+//! Backends that a reply may name, and the check against server-side request forgery (SSRF).
 //!
-//! A name is checked when the answer comes, its addresses when they are dialled: what a name means may change in between.
+//! A reply can send a caller's requests to a server of its choice. Whoever controls a tenant's plan
+//! could so reach the cloud's metadata service or another machine inside our network. The check has
+//! two halves, and both are needed:
+//!
+//! 1. [`BackendPolicy::parse`], when the reply comes: the URL must have one reading only (no user,
+//!    no path, no `127.1` or `0x7f000001`), an allowed scheme and an allowed host.
+//! 2. [`BackendPolicy::may_dial`], for each address right before it is connected to: a name that
+//!    resolved to a public address a moment ago may resolve to a private one now (DNS rebinding),
+//!    so only the address that is used counts.
+//!
+//! Invariant: with `deny_private_networks`, no connection goes to an address outside the public
+//! internet, however it is written or embedded in an IPv6 address.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use sluicegate_config::{BackendScheme, BackendUrlSettings};
 
-/// A server that an answer names.
+/// A server that a reply names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Backend {
-    /// Whether it is spoken to over TLS.
+    /// True for `https`.
     pub tls: bool,
     /// A name in lower case, or an address; an IPv6 address without its brackets.
     pub host: String,
-    /// 80, or 443 with TLS, unless said.
+    /// Without one in the URL, 80, or 443 with TLS.
     pub port: u16,
-    /// Which version of HTTP it is spoken to in.
+    /// The version of HTTP; comes from `backend_protocol` and not from the URL.
     pub http: BackendHttp,
 }
 
 /// The version of HTTP towards a backend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BackendHttp {
-    /// As for other servers.
+    /// Negotiated, as with configured servers.
     #[default]
     Auto,
-    /// HTTP/1.1.
+    /// HTTP/1.1 only.
     Http1,
-    /// HTTP/2.
+    /// HTTP/2 only.
     Http2,
 }
 
 /// Why a backend is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// No absolute URL of visible ASCII.
+pub enum BackendRefusal {
+    /// Not an absolute URL of visible ASCII, or longer than 512 bytes.
     Malformed,
-    /// Another scheme than those that are allowed.
+    /// A scheme that the configuration does not allow.
     Scheme,
-    /// A user or password.
+    /// It contains a user or password.
     UserInfo,
-    /// A path, query or fragment: requests keep their own.
+    /// It has a path, query or fragment; requests keep their own.
     Path,
-    /// A host that is neither a name nor an address in its usual form.
+    /// The host is neither a name nor an address in its usual form.
     Host,
-    /// A host that is not on the list.
+    /// The host is not in `allowed_hosts`.
     NotAllowed,
-    /// A port that is none.
+    /// The port is not a number from 1 to 65535.
     Port,
-    /// An address that is not public.
+    /// The address is not public.
     Private,
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for BackendRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Malformed => "is no URL",
-            Self::Scheme => "has a scheme that is not allowed",
-            Self::UserInfo => "holds a user or password",
-            Self::Path => "does not end after the host and port",
-            Self::Host => "has a host that is neither a name nor an address in its usual form",
-            Self::NotAllowed => "has a host that is not on the list",
-            Self::Port => "has a port that is none",
-            Self::Private => "has an address that is not public",
+            Self::Malformed => "not a URL",
+            Self::Scheme => "scheme is not allowed",
+            Self::UserInfo => "contains a user or password",
+            Self::Path => "has a path, query or fragment, expected none",
+            Self::Host => "host is neither a name nor an address in its usual form",
+            Self::NotAllowed => "host is not in allowed_hosts",
+            Self::Port => "invalid port",
+            Self::Private => "address is not public",
         })
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for BackendRefusal {}
 
-/// What of a URL and an address is allowed.
+/// The backends that the configuration allows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BackendPolicy {
     settings: BackendUrlSettings,
@@ -84,41 +95,42 @@ impl BackendPolicy {
         }
     }
 
-    /// The server that a URL names, if requests may go there.
-    pub fn parse(&self, url: &str) -> Result<Backend, Refused> {
+    /// The backend that a URL names, or why it is not used. For an address the result is final; a
+    /// name is resolved later, and [`BackendPolicy::may_dial`] decides about each of its addresses.
+    pub fn parse(&self, url: &str) -> Result<Backend, BackendRefusal> {
         const LENGTH_MAX: usize = 512;
         if url.len() > LENGTH_MAX
             || !url
                 .bytes()
                 .all(|byte| byte.is_ascii_graphic() && byte != b'\\')
         {
-            return Err(Refused::Malformed);
+            return Err(BackendRefusal::Malformed);
         }
-        let (scheme, rest) = url.split_once("://").ok_or(Refused::Malformed)?;
+        let (scheme, rest) = url.split_once("://").ok_or(BackendRefusal::Malformed)?;
         let scheme = match scheme.to_ascii_lowercase().as_str() {
             "http" => BackendScheme::Http,
             "https" => BackendScheme::Https,
-            _ => return Err(Refused::Scheme),
+            _ => return Err(BackendRefusal::Scheme),
         };
         if !self.settings.schemes.contains(&scheme) {
-            return Err(Refused::Scheme);
+            return Err(BackendRefusal::Scheme);
         }
-        // Before anything else: where one reader sees a user, another sees a host.
+        // Checked first: in `a.example#@127.0.0.1` one parser sees a user, another a host.
         if rest.contains('@') {
-            return Err(Refused::UserInfo);
+            return Err(BackendRefusal::UserInfo);
         }
         let authority = rest.strip_suffix('/').unwrap_or(rest);
         if authority.contains(['/', '?', '#']) {
-            return Err(Refused::Path);
+            return Err(BackendRefusal::Path);
         }
         let tls = scheme == BackendScheme::Https;
         let (host, port) = host_and_port(authority)?;
         let port = port.unwrap_or(if tls { 443 } else { 80 });
         if !self.is_allowed(&host) {
-            return Err(Refused::NotAllowed);
+            return Err(BackendRefusal::NotAllowed);
         }
         match host.parse() {
-            Ok(address) if !self.may_dial(address) => Err(Refused::Private),
+            Ok(address) if !self.may_dial(address) => Err(BackendRefusal::Private),
             _ => Ok(Backend {
                 tls,
                 host,
@@ -128,7 +140,8 @@ impl BackendPolicy {
         }
     }
 
-    /// Whether an address may be dialled: to be asked about the address itself, right before.
+    /// Returns true when a connection to this address is allowed. To be asked about the very
+    /// address that is connected to, right before.
     pub fn may_dial(&self, address: IpAddr) -> bool {
         if is_never_a_server(address) {
             return false;
@@ -136,6 +149,8 @@ impl BackendPolicy {
         !self.settings.deny_private_networks || is_public(address)
     }
 
+    /// Returns true for a host in `allowed_hosts`, where `*.domain` covers all names below
+    /// `domain`; an empty list allows every host.
     fn is_allowed(&self, host: &str) -> bool {
         let covers = |allowed: &String| match allowed.strip_prefix("*.") {
             Some(domain) => host
@@ -147,15 +162,15 @@ impl BackendPolicy {
     }
 }
 
-/// A host in its one spelling, and the port if there is one.
-fn host_and_port(authority: &str) -> Result<(String, Option<u16>), Refused> {
+/// The host in its canonical spelling, and the port if there is one.
+fn host_and_port(authority: &str) -> Result<(String, Option<u16>), BackendRefusal> {
     if let Some(rest) = authority.strip_prefix('[') {
-        let (host, after) = rest.split_once(']').ok_or(Refused::Host)?;
-        let address: Ipv6Addr = host.parse().map_err(|_| Refused::Host)?;
+        let (host, after) = rest.split_once(']').ok_or(BackendRefusal::Host)?;
+        let address: Ipv6Addr = host.parse().map_err(|_| BackendRefusal::Host)?;
         let port = match after.strip_prefix(':') {
             Some(port) => Some(port_number(port)?),
             None if after.is_empty() => None,
-            None => return Err(Refused::Host),
+            None => return Err(BackendRefusal::Host),
         };
         return Ok((address.to_string(), port));
     }
@@ -166,9 +181,12 @@ fn host_and_port(authority: &str) -> Result<(String, Option<u16>), Refused> {
     Ok((host_name(host)?, port))
 }
 
-/// A name, or an IPv4 address as four decimal numbers. What resolvers read as a number in other ways (`127.1`, `0x7f.1`,
-/// `2130706433`, `0177.0.0.1`) is refused: its last label is a number.
-fn host_name(host: &str) -> Result<String, Refused> {
+/// A name in lower case, or an IPv4 address as four decimal numbers.
+///
+/// Some resolvers accept other spellings of an address (`127.1`, `0x7f.1`, `2130706433`,
+/// `0177.0.0.1`), which would slip past the check of addresses. They are refused: a name never ends
+/// in a label that is a number.
+fn host_name(host: &str) -> Result<String, BackendRefusal> {
     const LENGTH_MAX: usize = 253;
     const LABEL_MAX: usize = 63;
     if let Ok(address) = host.parse::<Ipv4Addr>() {
@@ -186,38 +204,41 @@ fn host_name(host: &str) -> Result<String, Refused> {
     let last = host.rsplit('.').next().unwrap_or_default();
     let is_number = last.starts_with("0x") || last.bytes().all(|byte| byte.is_ascii_digit());
     if host.len() > LENGTH_MAX || is_number || !host.split('.').all(is_label) {
-        return Err(Refused::Host);
+        return Err(BackendRefusal::Host);
     }
     Ok(host)
 }
 
-fn port_number(text: &str) -> Result<u16, Refused> {
-    // `parse` alone takes `+1`.
+/// A port from 1 to 65535.
+fn port_number(text: &str) -> Result<u16, BackendRefusal> {
+    // `parse` alone would accept `+1`.
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     match text.parse() {
         Ok(port) if is_number && port > 0 => Ok(port),
-        _ => Err(Refused::Port),
+        _ => Err(BackendRefusal::Port),
     }
 }
 
-/// Addresses that mean no server, wherever they are dialled from.
+/// Returns true for unspecified, multicast and broadcast addresses, which are refused even where
+/// private networks are allowed.
 fn is_never_a_server(address: IpAddr) -> bool {
-    match carried(address) {
+    match embedded_ipv4(address) {
         IpAddr::V4(v4) => v4.octets()[0] == 0 || v4.is_multicast() || v4.is_broadcast(),
         IpAddr::V6(v6) => v6.is_unspecified() || v6.is_multicast(),
     }
 }
 
-/// Addresses of the public internet.
+/// Returns true for addresses of the public internet.
 fn is_public(address: IpAddr) -> bool {
-    match carried(address) {
+    match embedded_ipv4(address) {
         IpAddr::V4(v4) => is_public_v4(v4),
         IpAddr::V6(v6) => is_public_v6(v6),
     }
 }
 
-/// The IPv4 address that an IPv6 address stands for, where the network would go there: mapped, or by NAT64.
-fn carried(address: IpAddr) -> IpAddr {
+/// The IPv4 address inside an IPv6 address, where the network would deliver to it: IPv4-mapped, or
+/// translated by NAT64. Other addresses stay as they are.
+fn embedded_ipv4(address: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = address else {
         return address;
     };
@@ -232,6 +253,8 @@ fn carried(address: IpAddr) -> IpAddr {
     }
 }
 
+/// Everything but the special-purpose blocks of RFC 6890 and the known addresses of cloud metadata
+/// services.
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let is_special = match address.octets() {
         // This network, private, loopback, link-local (and the metadata of most clouds).
@@ -243,7 +266,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         [192, 0, 0 | 2, _] | [198, 51, 100, _] | [203, 0, 113, _] | [192, 88, 99, _] => true,
         // Benchmarks.
         [198, 18 | 19, ..] => true,
-        // The host of one cloud's virtual machines.
+        // The host service of one cloud's virtual machines, though the block is public.
         [168, 63, 129, 16] => true,
         // Multicast, reserved, broadcast.
         [224..=255, ..] => true,
@@ -252,6 +275,8 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
     !is_special
 }
 
+/// Only global unicast, and of that not what is reserved or carries IPv4 in ways that a tunnel
+/// would unpack.
 fn is_public_v6(address: Ipv6Addr) -> bool {
     match address.segments() {
         // Teredo, ORCHID and other protocol assignments; documentation; 6to4.

@@ -1,46 +1,48 @@
-//! What has happened between us and the service.
+//! Counts of calls, cache hits and errors. Every part of this module adds to them; the metrics read
+//! them when they are scraped.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Counts since the start.
+/// A snapshot of the counts since the client was made. Read one by one, so sums may be off by the
+/// requests of that moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExternalCounts {
-    /// Calls of the service.
+    /// Calls to the service.
     pub calls: u64,
-    /// Calls that brought no answer that can be used.
+    /// Calls without a usable reply.
     pub errors: u64,
-    /// Calls under way.
+    /// Calls that run now; the only one that goes down.
     pub in_flight: u64,
-    /// Questions answered by what this process remembers.
+    /// Requests answered from the local cache.
     pub local_hits: u64,
-    /// Questions answered by a flight: its own, or one that somebody else began.
+    /// Requests that waited for a lookup, their own or one that another request had started.
     pub waited: u64,
-    /// Flights that found their answer in Redis.
+    /// Lookups that ended in Redis.
     pub redis_hits: u64,
-    /// Values in Redis that are none of ours.
+    /// Values in Redis that are not replies of ours, or of another caller.
     pub poisoned: u64,
-    /// Times Redis could not be asked, or did not keep an answer.
+    /// Failed reads and writes of the Redis cache.
     pub redis_errors: u64,
-    /// Questions answered with an older answer.
+    /// Requests answered with an expired reply.
     pub stale: u64,
-    /// Questions answered with the limit's own quota.
+    /// Requests answered with the configured quota, as there was no reply.
     pub statics: u64,
-    /// Calls that had to wait for others to end.
+    /// Calls that waited for a slot.
     pub waits: u64,
-    /// Times the service was given up on for a while, for one key or as a whole.
+    /// Times a circuit breaker opened, for one caller or for the service.
     pub openings: u64,
-    /// Answers renewed before they ended.
+    /// Renewals that were started before a reply expired.
     pub renewals: u64,
-    /// Tenant keys that are none, and were ignored.
+    /// Invalid tenant keys, which were ignored.
     pub invalid_tenants: u64,
-    /// Backends that may not be used, and were ignored.
+    /// Backends that are not allowed, which were ignored.
     pub refused_backends: u64,
 }
 
-/// The same while it goes on.
+/// The counters behind [`ExternalCounts`]. They are independent, so relaxed ordering is enough.
 #[derive(Debug, Default)]
-pub(super) struct Counters {
+pub(super) struct ExternalCounters {
     pub(super) calls: AtomicU64,
     pub(super) errors: AtomicU64,
     pub(super) local_hits: AtomicU64,
@@ -57,17 +59,18 @@ pub(super) struct Counters {
     pub(super) refused_backends: AtomicU64,
 }
 
-impl Counters {
-    /// One more.
+impl ExternalCounters {
+    /// Adds one.
     pub(super) fn add(counter: &AtomicU64) {
         counter.fetch_add(1, Relaxed);
     }
 
+    /// A snapshot without `in_flight`.
     pub(super) fn read(&self) -> ExternalCounts {
         ExternalCounts {
             calls: self.calls.load(Relaxed),
             errors: self.errors.load(Relaxed),
-            // The slots know.
+            // Filled in by `External::counts`, from the call slots.
             in_flight: 0,
             local_hits: self.local_hits.load(Relaxed),
             waited: self.waited.load(Relaxed),

@@ -1,31 +1,32 @@
-//! Why there is no answer.
+//! The errors of a call, and which of them speak against the service.
 
 use std::fmt;
 
-/// A call that brought no answer that can be used.
+/// A call without a usable reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CallError {
-    /// No connection, or one that broke.
+    /// No connection, or one that broke; with the cause.
     Unreachable(String),
-    /// Nothing, or not everything, came in time.
+    /// No complete reply before the deadline.
     TimedOut,
-    /// An answer with another status than 200.
+    /// An HTTP response with another status than 200.
     Status(u16),
-    /// An error of gRPC.
+    /// A gRPC status other than `OK`.
     Grpc(tonic::Code),
-    /// More than [`super::REPLY_MAX`] bytes.
+    /// A reply of more than [`super::REPLY_MAX`] bytes.
     TooLong,
-    /// A body in another encoding than its own.
+    /// A body with a content encoding, such as gzip.
     Encoded,
-    /// A reply that makes no sense: what is wrong with it.
+    /// A reply that cannot be used, and what is wrong with it.
     Malformed(&'static str),
-    /// The call itself broke down.
+    /// The task that made the call panicked: a mistake of ours.
     Panicked,
 }
 
 impl CallError {
-    /// Whether it says something about the service as a whole, and not only about this caller.
-    pub(super) fn is_of_service(&self) -> bool {
+    /// Returns true when the error is likely to meet every caller. A reply that is wrong for one
+    /// caller shows that the service works, so it counts against that caller only.
+    pub(super) fn is_service_failure(&self) -> bool {
         use tonic::Code;
         match self {
             Self::Unreachable(_) | Self::TimedOut => true,
@@ -47,14 +48,14 @@ impl CallError {
 impl fmt::Display for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreachable(why) => write!(f, "it cannot be reached: {why}"),
-            Self::TimedOut => f.write_str("it did not answer in time"),
-            Self::Status(status) => write!(f, "it answered with status {status}"),
-            Self::Grpc(code) => write!(f, "it answered with {code:?}"),
-            Self::TooLong => write!(f, "its answer is longer than {} bytes", super::REPLY_MAX),
-            Self::Encoded => f.write_str("its answer has an encoding that was not asked for"),
-            Self::Malformed(what) => write!(f, "its answer makes no sense: {what}"),
-            Self::Panicked => f.write_str("the call broke down"),
+            Self::Unreachable(why) => write!(f, "cannot be reached: {why}"),
+            Self::TimedOut => f.write_str("no reply in time"),
+            Self::Status(status) => write!(f, "replied with status {status}"),
+            Self::Grpc(code) => write!(f, "replied with gRPC status {code:?}"),
+            Self::TooLong => write!(f, "reply is longer than {} bytes", super::REPLY_MAX),
+            Self::Encoded => f.write_str("reply has a content encoding, expected none"),
+            Self::Malformed(what) => write!(f, "reply is not usable: {what}"),
+            Self::Panicked => f.write_str("the call panicked"),
         }
     }
 }

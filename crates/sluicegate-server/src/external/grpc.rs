@@ -1,4 +1,8 @@
-//! The service, asked by gRPC: `edgequota.ratelimit.v1.RateLimitService/GetLimits`.
+//! The service over gRPC: `edgequota.ratelimit.v1.RateLimitService/GetLimits`.
+//!
+//! All calls share one HTTP/2 connection. A network that drops packets silently would make each of
+//! them wait for its full timeout, as TCP gives up only after minutes; so after a few calls in a
+//! row without any response the connection is replaced.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -22,94 +26,110 @@ use tonic::{Code, Status};
 use tower::ServiceExt;
 
 use super::REPLY_MAX;
-use super::answer::{Answer, Zeroes};
-use super::ask::{Asked, LIMIT_HEADER};
-use super::connect::{Connector, origin};
+use super::connector::{ServiceConnector, origin};
 use super::error::CallError;
-use super::lifetime::Lifetime;
+use super::lifetime::CacheLifetime;
+use super::reply::{ServiceReply, ZeroFields};
+use super::request::{LIMIT_HEADER, LimitsRequest};
 
 const GET_LIMITS: &str = "/edgequota.ratelimit.v1.RateLimitService/GetLimits";
-/// The flag and the length before a message.
+/// The bytes before each gRPC message: a flag and a length.
 const FRAME_HEAD: usize = 5;
 
+/// A client of a service that is called over gRPC.
 pub(super) struct GrpcService {
-    connector: Connector,
-    line: Mutex<Line>,
+    connector: ServiceConnector,
+    connection: Mutex<SharedConnection>,
+    /// Scheme and authority of every call.
     origin: Uri,
+    /// How messages are encoded.
     codec: GrpcCodec,
 }
 
-/// The connection that all calls share.
-struct Line {
-    client: Client<Connector, Body>,
-    /// Calls in a row over it that were given up before anything came.
+/// The connection that all calls share, and how it is doing.
+struct SharedConnection {
+    client: Client<ServiceConnector, Body>,
+    /// Calls in a row that ended without a response, good or bad.
     unanswered: u32,
-    /// Which connection it is: what is heard of an older one says nothing about this one.
+    /// Counts connections, so that a late result of a replaced one is not held against this one.
     number: u64,
 }
 
 impl GrpcService {
     pub(super) fn new(
-        at: &ServiceAddress,
+        address: &ServiceAddress,
         codec: GrpcCodec,
         timeout: Duration,
     ) -> Result<Self, String> {
-        let origin = origin(at)
+        let origin = origin(address)
             .parse()
-            .map_err(|_| "it cannot be asked for".to_owned())?;
-        let connector = Connector::new(at, UpstreamHttp::Http2, timeout)?;
-        let line = Mutex::new(Line {
+            .map_err(|_| "url: not a valid address".to_owned())?;
+        let connector = ServiceConnector::new(address, UpstreamHttp::Http2, timeout)?;
+        let connection = Mutex::new(SharedConnection {
             client: client(&connector),
             unanswered: 0,
             number: 0,
         });
         Ok(Self {
             connector,
-            line,
+            connection,
             origin,
             codec,
         })
     }
 
-    /// The connection, or another one where nothing comes over it any more: it may be cut without anybody having said so.
-    fn line(&self) -> (Client<Connector, Body>, Unanswered<'_>) {
+    /// The shared connection, replaced first if its last calls got no response, and a guard that
+    /// records how this call ends.
+    fn connection(&self) -> (Client<ServiceConnector, Body>, CallGuard<'_>) {
         const UNANSWERED_MAX: u32 = 3;
-        let mut line = self.line.lock().expect("no holder of this lock panics");
-        if line.unanswered >= UNANSWERED_MAX {
-            *line = Line {
+        let mut connection = self
+            .connection
+            .lock()
+            .expect("no holder of this lock panics");
+        if connection.unanswered >= UNANSWERED_MAX {
+            *connection = SharedConnection {
                 client: client(&self.connector),
                 unanswered: 0,
-                number: line.number + 1,
+                number: connection.number + 1,
             };
         }
         (
-            line.client.clone(),
-            Unanswered {
+            connection.client.clone(),
+            CallGuard {
                 service: self,
-                number: line.number,
+                number: connection.number,
                 is_answered: false,
             },
         )
     }
 
-    fn heard(&self, number: u64, is_answered: bool) {
-        let mut line = self.line.lock().expect("no holder of this lock panics");
-        if line.number == number {
-            line.unanswered = if is_answered { 0 } else { line.unanswered + 1 };
+    /// Records whether a call over connection `number` got a response.
+    fn record_result(&self, number: u64, is_answered: bool) {
+        let mut connection = self
+            .connection
+            .lock()
+            .expect("no holder of this lock panics");
+        if connection.number == number {
+            connection.unanswered = if is_answered {
+                0
+            } else {
+                connection.unanswered + 1
+            };
         }
     }
 
-    pub(super) async fn ask(
+    /// Makes one call. The deadline is kept by the caller of this function, which drops the future.
+    pub(super) async fn call(
         &self,
-        asked: &Asked,
-        default: Nanos,
-        within: Duration,
-    ) -> Result<(Answer, Lifetime), CallError> {
+        request: &LimitsRequest,
+        default_ttl: Nanos,
+        time_left: Duration,
+    ) -> Result<(ServiceReply, CacheLifetime), CallError> {
         let content_type = HeaderValue::from_static(match self.codec {
             GrpcCodec::Protobuf => "application/grpc",
             GrpcCodec::Json => "application/grpc+json",
         });
-        let (client, mut unanswered) = self.line();
+        let (client, mut guard) = self.connection();
         let bounded = client
             .map_request(move |mut request: http::Request<Body>| {
                 request
@@ -117,51 +137,54 @@ impl GrpcService {
                     .insert(CONTENT_TYPE, content_type.clone());
                 request
             })
-            // However many messages there are, they have room for one.
+            // Bounds the whole body: a stream of small messages is no way around `REPLY_MAX`.
             .map_response(|response: http::Response<Incoming>| {
                 response.map(|body| Limited::new(body, REPLY_MAX + FRAME_HEAD))
             });
         let mut grpc =
             Grpc::with_origin(bounded, self.origin.clone()).max_decoding_message_size(REPLY_MAX);
-        let mut request = tonic::Request::new(self.written(asked)?);
-        request.set_timeout(within);
-        if let Ok(limit) = MetadataValue::try_from(&asked.limit) {
-            request.metadata_mut().insert(LIMIT_HEADER, limit);
+        let mut message = tonic::Request::new(self.encode_request(request)?);
+        message.set_timeout(time_left);
+        if let Ok(limit) = MetadataValue::try_from(&request.limit) {
+            message.metadata_mut().insert(LIMIT_HEADER, limit);
         }
         let response = grpc
-            .unary(request, PathAndQuery::from_static(GET_LIMITS), Plain)
+            .unary(message, PathAndQuery::from_static(GET_LIMITS), RawCodec)
             .await;
-        unanswered.is_answered = true;
-        let response = response.map_err(refused)?;
-        let answer = self.read(response.into_inner())?;
-        let lifetime = Lifetime::find(None, &answer, default, SystemTime::UNIX_EPOCH);
-        Ok((answer, lifetime))
+        guard.is_answered = true;
+        let response = response.map_err(call_error)?;
+        let reply = self.decode_reply(response.into_inner())?;
+        // gRPC has no cache headers, so the time of day is not needed.
+        let lifetime = CacheLifetime::from_reply(None, &reply, default_ttl, SystemTime::UNIX_EPOCH);
+        Ok((reply, lifetime))
     }
 
-    fn written(&self, asked: &Asked) -> Result<Bytes, CallError> {
+    fn encode_request(&self, request: &LimitsRequest) -> Result<Bytes, CallError> {
         match self.codec {
-            GrpcCodec::Protobuf => Ok(GetLimitsRequest::from(asked).encode_to_vec().into()),
+            GrpcCodec::Protobuf => Ok(GetLimitsRequest::from(request).encode_to_vec().into()),
             GrpcCodec::Json => {
-                let text = serde_json::to_vec(asked);
+                let text = serde_json::to_vec(request);
                 text.map(Bytes::from)
-                    .map_err(|_| CallError::Malformed("the question cannot be written"))
+                    .map_err(|_| CallError::Malformed("the request cannot be encoded"))
             }
         }
     }
 
-    fn read(&self, message: Bytes) -> Result<Answer, CallError> {
+    fn decode_reply(&self, message: Bytes) -> Result<ServiceReply, CallError> {
         match self.codec {
             GrpcCodec::Protobuf => GetLimitsResponse::decode(message)
-                .map(Answer::from)
-                .map_err(|_| CallError::Malformed("it is no message")),
+                .map(ServiceReply::from)
+                .map_err(|_| CallError::Malformed("it is not a GetLimitsResponse")),
             GrpcCodec::Json => {
-                Answer::from_json(&message, Zeroes::LeftOut).map_err(CallError::Malformed)
+                ServiceReply::from_json(&message, ZeroFields::Omitted).map_err(CallError::Malformed)
             }
         }
     }
 }
 
-fn client(connector: &Connector) -> Client<Connector, Body> {
+/// A client with a connection of its own, made at its first call.
+fn client(connector: &ServiceConnector) -> Client<ServiceConnector, Body> {
+    /// The largest response header in bytes.
     const HEAD_MAX: u32 = 16 * 1024;
     connector.clone().client(|builder| {
         builder
@@ -170,21 +193,23 @@ fn client(connector: &Connector) -> Client<Connector, Body> {
     })
 }
 
-/// A call under way; one that is given up is dropped with it.
-struct Unanswered<'a> {
+/// A call that runs. Dropped with the call, also when that is aborted at its deadline; then
+/// `is_answered` is still false.
+struct CallGuard<'a> {
     service: &'a GrpcService,
     number: u64,
     is_answered: bool,
 }
 
-impl Drop for Unanswered<'_> {
+impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
-        self.service.heard(self.number, self.is_answered);
+        self.service.record_result(self.number, self.is_answered);
     }
 }
 
-/// What went wrong, as far as a status tells.
-fn refused(status: Status) -> CallError {
+/// The error behind a gRPC status. Statuses that tonic makes itself carry their cause: a connection
+/// that failed, or a body over the limit.
+fn call_error(status: Status) -> CallError {
     let is_too_long = |error: &(dyn std::error::Error + 'static)| {
         let mut next = Some(error);
         while let Some(error) = next {
@@ -199,16 +224,17 @@ fn refused(status: Status) -> CallError {
         (Code::OutOfRange, _) => CallError::TooLong,
         (_, Some(source)) if is_too_long(source) => CallError::TooLong,
         (Code::Unknown | Code::Unavailable | Code::Internal, Some(source)) => {
-            super::http::broken(source)
+            super::http::unreachable(source)
         }
         (code, _) => CallError::Grpc(code),
     }
 }
 
-/// Messages as they are: what is in them is read elsewhere.
-struct Plain;
+/// Passes messages through as bytes; [`GrpcService`] encodes and decodes them itself, because the
+/// codec is chosen by the configuration.
+struct RawCodec;
 
-impl Codec for Plain {
+impl Codec for RawCodec {
     type Encode = Bytes;
     type Decode = Bytes;
     type Encoder = Self;
@@ -223,7 +249,7 @@ impl Codec for Plain {
     }
 }
 
-impl Encoder for Plain {
+impl Encoder for RawCodec {
     type Item = Bytes;
     type Error = Status;
 
@@ -233,7 +259,7 @@ impl Encoder for Plain {
     }
 }
 
-impl Decoder for Plain {
+impl Decoder for RawCodec {
     type Item = Bytes;
     type Error = Status;
 
@@ -243,6 +269,7 @@ impl Decoder for Plain {
     }
 }
 
+/// The request message; its tags are those of the published `.proto` file.
 #[derive(Clone, PartialEq, Message)]
 struct GetLimitsRequest {
     #[prost(string, tag = "1")]
@@ -255,21 +282,22 @@ struct GetLimitsRequest {
     path: String,
 }
 
-impl From<&Asked> for GetLimitsRequest {
-    fn from(asked: &Asked) -> Self {
-        let headers = asked
+impl From<&LimitsRequest> for GetLimitsRequest {
+    fn from(request: &LimitsRequest) -> Self {
+        let headers = request
             .headers
             .iter()
             .map(|(name, value)| (name.clone(), value.clone()));
         Self {
-            key: asked.key.clone(),
+            key: request.key.clone(),
             headers: headers.collect(),
-            method: asked.method.clone(),
-            path: asked.path.clone(),
+            method: request.method.clone(),
+            path: request.path.clone(),
         }
     }
 }
 
+/// The response message; see [`ServiceReply`] for the meaning of its fields.
 #[derive(Clone, PartialEq, Message)]
 struct GetLimitsResponse {
     #[prost(int64, tag = "1")]
@@ -296,7 +324,7 @@ struct GetLimitsResponse {
     backend_protocol: i32,
 }
 
-impl From<GetLimitsResponse> for Answer {
+impl From<GetLimitsResponse> for ServiceReply {
     fn from(message: GetLimitsResponse) -> Self {
         Self {
             average: message.average,

@@ -1,4 +1,7 @@
-//! The service, asked with a `POST` of JSON.
+//! The service over HTTP: a `POST` with JSON, answered with JSON.
+//!
+//! Only status 200 with an identity-encoded body of at most `REPLY_MAX` bytes is a reply;
+//! everything else is an error, and `error.rs` says which ones speak against the service.
 
 use std::error::Error;
 use std::time::{Duration, SystemTime};
@@ -12,47 +15,51 @@ use sluicegate_config::{ServiceAddress, UpstreamHttp};
 use sluicegate_core::Nanos;
 
 use super::REPLY_MAX;
-use super::answer::{Answer, Zeroes};
-use super::ask::{Asked, LIMIT_HEADER};
-use super::connect::{Connector, origin};
+use super::connector::{ServiceConnector, origin};
 use super::error::CallError;
-use super::lifetime::Lifetime;
+use super::lifetime::CacheLifetime;
+use super::reply::{ServiceReply, ZeroFields};
+use super::request::{LIMIT_HEADER, LimitsRequest};
 
+/// A client of a service that is called over HTTP/1.1.
 pub(super) struct HttpService {
-    client: Client<Connector, Full<Bytes>>,
+    client: Client<ServiceConnector, Full<Bytes>>,
     url: Uri,
 }
 
 impl HttpService {
+    /// Reads certificates. Keeps up to `calls` idle connections: one for each call that may run.
     pub(super) fn new(
-        at: &ServiceAddress,
+        address: &ServiceAddress,
         path: &str,
         timeout: Duration,
         calls: usize,
     ) -> Result<Self, String> {
-        /// More than any sensible header.
+        /// The largest response header in bytes, more than any sensible one.
         const HEAD_MAX: usize = 32 * 1024;
-        let url = format!("{}{path}", origin(at))
+        let url = format!("{}{path}", origin(address))
             .parse()
-            .map_err(|_| "it cannot be asked for".to_owned())?;
-        let client = Connector::new(at, UpstreamHttp::Http1, timeout)?.client(|builder| {
-            builder
-                .pool_max_idle_per_host(calls)
-                .http1_max_buf_size(HEAD_MAX);
-        });
+            .map_err(|_| "url: not a valid address".to_owned())?;
+        let client =
+            ServiceConnector::new(address, UpstreamHttp::Http1, timeout)?.client(|builder| {
+                builder
+                    .pool_max_idle_per_host(calls)
+                    .http1_max_buf_size(HEAD_MAX);
+            });
         Ok(Self { client, url })
     }
 
-    pub(super) async fn ask(
+    /// Makes one call and reads its reply. The deadline is kept by the caller of this function.
+    pub(super) async fn call(
         &self,
-        asked: &Asked,
-        default: Nanos,
-    ) -> Result<(Answer, Lifetime), CallError> {
+        request: &LimitsRequest,
+        default_ttl: Nanos,
+    ) -> Result<(ServiceReply, CacheLifetime), CallError> {
         let response = self
             .client
-            .request(self.request(asked)?)
+            .request(self.post(request)?)
             .await
-            .map_err(|error| broken(&error))?;
+            .map_err(|error| unreachable(&error))?;
         let (head, body) = response.into_parts();
         if head.status != StatusCode::OK {
             return Err(CallError::Status(head.status.as_u16()));
@@ -67,33 +74,35 @@ impl HttpService {
                 if error.is::<LengthLimitError>() {
                     CallError::TooLong
                 } else {
-                    broken(&*error)
+                    unreachable(&*error)
                 }
             })?;
-        let answer =
-            Answer::from_json(&body.to_bytes(), Zeroes::Written).map_err(CallError::Malformed)?;
-        let lifetime = Lifetime::find(Some(&head.headers), &answer, default, SystemTime::now());
-        Ok((answer, lifetime))
+        let reply = ServiceReply::from_json(&body.to_bytes(), ZeroFields::Written)
+            .map_err(CallError::Malformed)?;
+        let lifetime =
+            CacheLifetime::from_reply(Some(&head.headers), &reply, default_ttl, SystemTime::now());
+        Ok((reply, lifetime))
     }
 
-    fn request(&self, asked: &Asked) -> Result<Request<Full<Bytes>>, CallError> {
-        let body = serde_json::to_vec(asked)
-            .map_err(|_| CallError::Malformed("the question cannot be written"))?;
-        let mut request = Request::new(Full::from(body));
-        *request.method_mut() = Method::POST;
-        *request.uri_mut() = self.url.clone();
-        let headers = request.headers_mut();
+    /// The HTTP request. A limit whose name cannot be a header value is sent without that header.
+    fn post(&self, request: &LimitsRequest) -> Result<Request<Full<Bytes>>, CallError> {
+        let body = serde_json::to_vec(request)
+            .map_err(|_| CallError::Malformed("the request cannot be encoded"))?;
+        let mut post = Request::new(Full::from(body));
+        *post.method_mut() = Method::POST;
+        *post.uri_mut() = self.url.clone();
+        let headers = post.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        if let Ok(limit) = HeaderValue::from_str(&asked.limit) {
+        if let Ok(limit) = HeaderValue::from_str(&request.limit) {
             headers.insert(LIMIT_HEADER, limit);
         }
-        Ok(request)
+        Ok(post)
     }
 }
 
-/// A body that would have to be unpacked may be any size.
+/// Returns true for a compressed body. None was asked for, and unpacked it could be of any size.
 fn is_encoded(headers: &HeaderMap) -> bool {
     headers
         .get_all(CONTENT_ENCODING)
@@ -101,8 +110,9 @@ fn is_encoded(headers: &HeaderMap) -> bool {
         .any(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity"))
 }
 
-/// The innermost cause says it shortest.
-pub(super) fn broken(error: &(dyn Error + 'static)) -> CallError {
+/// The error of a connection. Its innermost cause is the most specific one, such as "connection
+/// refused".
+pub(super) fn unreachable(error: &(dyn Error + 'static)) -> CallError {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
         innermost = source;

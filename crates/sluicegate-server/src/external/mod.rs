@@ -1,37 +1,45 @@
-//! Limits from outside: a service that knows what each caller may spend.
+//! External limits: a service outside this process that says how much each caller may spend.
+//!
+//! A limit with `quota_from: external` has no fixed numbers. Before it is charged, the service is
+//! asked which quota its caller has, over HTTP or gRPC, and the reply is cached. A request waits
+//! for the service at most `external.timeout`, and only when neither cache has a reply:
 //!
 //! ```text
-//! quota_of ─▶ front (this process) ─▶ flight, one per caller ─▶ Redis ─▶ breakers ─▶ slot ─▶ service
-//!                                        └── on any failure: the older answer, then the limit's own quota
+//! resolve ─▶ local cache ─▶ single flight ─▶ Redis cache ─▶ breakers ─▶ call slot ─▶ service
+//!                               │ one lookup per caller
+//!                               └── on any failure: an expired reply, then the limit's own quota
 //! ```
+//!
+//! The invariant of the whole module: [`External::resolve`] never fails. A service that is slow,
+//! wrong or away makes limits less exact, never unavailable.
 
-mod answer;
-mod ask;
 pub mod backend;
-mod breaker;
-mod cache;
-mod connect;
+mod circuit_breaker;
+mod connector;
 mod counts;
 mod error;
-mod flight;
-mod front;
+#[cfg(test)]
+mod fakes;
 mod grpc;
 mod http;
 mod lifetime;
-#[cfg(test)]
-mod pretended;
-mod search;
+mod limits;
+mod local_cache;
+mod lookup;
+mod redis_cache;
+mod reply;
+mod request;
 mod service;
 mod services;
-mod stored;
+mod single_flight;
 #[cfg(test)]
 mod tests;
-mod told;
 mod warnings;
 
 use std::fmt;
 use std::hash::BuildHasher;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use ::http::HeaderMap;
@@ -44,100 +52,114 @@ use tokio::sync::Semaphore;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use self::ask::Asked;
-use self::breaker::Breakers;
-use self::cache::Cache;
-use self::counts::Counters;
-use self::flight::{Flights, Progress};
-use self::front::{Caller, Front, Renewal};
-use self::search::Errand;
-use self::service::Service;
+use self::circuit_breaker::CircuitBreakers;
+use self::counts::ExternalCounters;
+use self::local_cache::{CallerKey, LocalCache, Renewal};
+use self::lookup::LookupTask;
+use self::redis_cache::RedisCache;
+use self::request::LimitsRequest;
+use self::service::LimitsService;
+use self::single_flight::{LookupProgress, SingleFlight};
 use self::warnings::Warnings;
 
-pub use self::backend::{Backend, BackendHttp, BackendPolicy, Refused};
+pub use self::backend::{Backend, BackendHttp, BackendPolicy, BackendRefusal};
 pub use self::counts::ExternalCounts;
+pub use self::limits::{ExternalLimits, ResolvedLimits};
 pub(crate) use self::services::Externals;
-pub use self::told::{Known, Told};
 
-/// The bytes of an answer at most.
+/// The largest reply of the service in bytes; a longer one is an error.
 const REPLY_MAX: usize = 64 * 1024;
 
-/// Who asks: one caller of one limit, and the request that brought it up.
+/// One caller of one limit, with the request that made somebody look it up.
+///
+/// Limit and key identify the caller in both caches. Method, path and headers only inform the
+/// service: they come from the first request that asks, and the reply holds for all requests of
+/// this caller until it expires.
 #[derive(Clone, Copy, Debug)]
-pub struct Question<'a> {
+pub struct LimitsLookup<'a> {
     /// The name of the limit.
     pub limit: &'a str,
-    /// The caller, as the limit's key parts say.
+    /// The caller, made of the limit's key parts.
     pub key: &'a str,
     /// The request's method.
     pub method: &'a str,
-    /// The request's path, in its one spelling.
+    /// The request's normalized path.
     pub path: &'a str,
-    /// The request's headers; what the service is not to see is left out here.
+    /// The request's headers; those that the service must not see are removed before it is called.
     pub headers: &'a HeaderMap,
 }
 
-/// The service, and all that is remembered of it. Clones are the same.
+/// A client of the limits service, with its caches and circuit breakers.
+///
+/// Clones share everything. A reload keeps the client as long as its settings stay the same, so
+/// that caches and breakers survive.
 #[derive(Clone)]
 pub struct External {
-    shared: Arc<Shared>,
+    shared: Arc<ExternalState>,
 }
 
-struct Shared {
+/// The state behind all clones, also held by each lookup that runs in the background.
+struct ExternalState {
+    /// The longest that a request waits, and that a lookup takes.
     timeout: Duration,
+    /// The lifetime of a reply that does not state its own.
     cache_ttl: Nanos,
+    /// The request headers that the service may see.
     filter: HeaderFilter,
+    /// The backends that replies may send requests to.
     policy: BackendPolicy,
-    service: Arc<Service>,
-    breakers: Breakers,
-    slots: Arc<Semaphore>,
+    service: Arc<LimitsService>,
+    breakers: CircuitBreakers,
+    /// One permit for each call that may run at the same time.
+    call_slots: Arc<Semaphore>,
+    /// How many permits `call_slots` started with.
     calls_max: usize,
-    flights: Arc<Flights>,
-    /// Both or neither: without Redis, every request asks.
-    front: Option<Front>,
-    cache: Option<Cache>,
+    single_flight: Arc<SingleFlight>,
+    /// Present exactly when `redis_cache` is: without Redis, every request calls the service.
+    local_cache: Option<LocalCache>,
+    redis_cache: Option<RedisCache>,
+    /// Hashes callers. Random for each process, so that nobody can choose keys that collide.
     seed: RandomState,
-    counters: Counters,
+    counters: ExternalCounters,
     warnings: Warnings,
+    /// Runs the lookups, so that a lookup outlives the request that started it.
     runtime: Handle,
 }
 
 impl External {
-    /// Reads certificates; nothing is dialled. Calls run on `runtime`, whoever asks. Without a cache every request asks.
+    /// Reads certificates; no connection is made yet. Calls run on `runtime`, whichever runtime the
+    /// request is on. Without `redis_cache` every request calls the service.
     pub fn new(
         settings: &ExternalSettings,
-        cache: Option<Arc<RedisStore>>,
+        redis_cache: Option<Arc<RedisStore>>,
         runtime: Handle,
     ) -> Result<Self, String> {
-        let service = Service::new(settings).map_err(|mistake| format!("external: {mistake}"))?;
-        Ok(Self::over(
-            settings,
-            service,
-            cache.map(Cache::Redis),
-            runtime,
-        ))
+        let service =
+            LimitsService::new(settings).map_err(|mistake| format!("external: {mistake}"))?;
+        let redis_cache = redis_cache.map(RedisCache::Store);
+        Ok(Self::with_service(settings, service, redis_cache, runtime))
     }
 
-    fn over(
+    fn with_service(
         settings: &ExternalSettings,
-        service: Service,
-        cache: Option<Cache>,
+        service: LimitsService,
+        redis_cache: Option<RedisCache>,
         runtime: Handle,
     ) -> Self {
-        let shared = Shared {
+        let shared = ExternalState {
             timeout: settings.timeout.into(),
             cache_ttl: settings.cache_ttl,
             filter: settings.headers.clone(),
             policy: BackendPolicy::new(&settings.backend_url),
             service: Arc::new(service),
-            breakers: Breakers::new(Instant::now()),
-            slots: Arc::new(Semaphore::new(settings.max_concurrent_requests)),
+            breakers: CircuitBreakers::new(Instant::now()),
+            call_slots: Arc::new(Semaphore::new(settings.max_concurrent_requests)),
             calls_max: settings.max_concurrent_requests,
-            flights: Arc::default(),
-            front: cache.as_ref().map(|_| Front::new()),
-            cache,
+            single_flight: Arc::default(),
+            local_cache: redis_cache.as_ref().map(|_| LocalCache::new()),
+            redis_cache,
             seed: RandomState::default(),
-            counters: Counters::default(),
+            counters: ExternalCounters::default(),
             warnings: Warnings::default(),
             runtime,
         };
@@ -146,108 +168,113 @@ impl External {
         }
     }
 
-    /// What a caller may spend. Never fails, and never takes longer than the timeout.
-    pub async fn quota_of(&self, question: Question<'_>) -> Known {
+    /// The limits of a caller. Never fails, and never takes longer than the timeout.
+    pub async fn resolve(&self, lookup: LimitsLookup<'_>) -> ResolvedLimits {
         let now = Instant::now();
-        match self.known(&question, now) {
-            Some(known) => known,
-            // In a box: most requests need no room for this.
-            None => Box::pin(self.wait(&question, now)).await,
+        match self.resolve_cached(&lookup, now) {
+            Some(resolved) => resolved,
+            // Boxed, because the future of every request would otherwise reserve room for it.
+            None => Box::pin(self.wait_for_lookup(&lookup, now)).await,
         }
     }
 
-    /// The same at once, if this process knows. An answer that is about to end is renewed behind the request's back.
-    pub fn known(&self, question: &Question<'_>, now: Instant) -> Option<Known> {
-        let caller = self.caller(question);
-        let found = self.shared.front.as_ref()?.look(caller, now)?;
-        if let Some(renewal) = found.renew {
-            Counters::add(&self.shared.counters.renewals);
-            self.join(caller, question, Some(renewal), now);
+    /// The limits of a caller if this process has them cached, without waiting.
+    ///
+    /// The first request in the last tenth of a reply's lifetime starts its renewal in the
+    /// background and is still answered from the cache.
+    pub fn resolve_cached(
+        &self,
+        lookup: &LimitsLookup<'_>,
+        now: Instant,
+    ) -> Option<ResolvedLimits> {
+        let caller = self.caller_key(lookup);
+        let hit = self.shared.local_cache.as_ref()?.get(caller, now)?;
+        if let Some(renewal) = hit.renew {
+            ExternalCounters::add(&self.shared.counters.renewals);
+            self.join_lookup(caller, lookup, Some(renewal), now);
         }
-        Some(self.counted(found.known, &self.shared.counters.local_hits))
+        Some(self.count_result(hit.resolved, &self.shared.counters.local_hits))
     }
 
-    /// Where answers may send requests, for those who dial.
+    /// The backends that replies may name; whoever connects to one asks this policy again.
     pub fn backends(&self) -> &BackendPolicy {
         &self.shared.policy
     }
 
-    /// What has happened so far.
+    /// The counts since the start, for the metrics.
     pub fn counts(&self) -> ExternalCounts {
-        let in_flight = self.shared.calls_max - self.shared.slots.available_permits();
+        let in_flight = self.shared.calls_max - self.shared.call_slots.available_permits();
         ExternalCounts {
             in_flight: in_flight as u64,
             ..self.shared.counters.read()
         }
     }
 
-    async fn wait(&self, question: &Question<'_>, now: Instant) -> Known {
-        let caller = self.caller(question);
-        let Some(mut progress) = self.join(caller, question, None, now) else {
-            let stale = self
-                .shared
-                .front
-                .as_ref()
-                .and_then(|front| front.stale(caller, now));
-            return self.counted(
-                stale.map_or(Known::Static, Known::Told),
-                &self.shared.counters.waited,
-            );
+    /// Joins the caller's lookup and waits for it, at most until the timeout.
+    async fn wait_for_lookup(&self, lookup: &LimitsLookup<'_>, now: Instant) -> ResolvedLimits {
+        let waited = &self.shared.counters.waited;
+        let caller = self.caller_key(lookup);
+        let Some(mut progress) = self.join_lookup(caller, lookup, None, now) else {
+            // Too many lookups run already: use what this process still remembers.
+            let local_cache = self.shared.local_cache.as_ref();
+            let stale = local_cache.and_then(|cache| cache.get_stale(caller, now));
+            let resolved = stale.map_or(ResolvedLimits::Configured, ResolvedLimits::External);
+            return self.count_result(resolved, waited);
         };
-        let is_done = |progress: &Progress| progress.is_done;
-        // Too late, or broken down: the best that is known by now.
+        let is_done = |progress: &LookupProgress| progress.is_done;
+        // When the time is over, or the lookup panicked, the best result so far is used.
         let _ = timeout_at(now + self.shared.timeout, progress.wait_for(is_done)).await;
-        let known = progress.borrow().known.clone();
-        self.counted(known, &self.shared.counters.waited)
+        let resolved = progress.borrow().resolved.clone();
+        self.count_result(resolved, waited)
     }
 
-    /// The caller's flight; the first begins it, unless there are too many.
-    fn join(
+    /// Joins the lookup of a caller, or starts it. `None` when too many callers are looked up.
+    fn join_lookup(
         &self,
-        caller: Caller<'_>,
-        question: &Question<'_>,
+        caller: CallerKey<'_>,
+        lookup: &LimitsLookup<'_>,
         renewal: Option<Renewal>,
         now: Instant,
-    ) -> Option<watch::Receiver<Progress>> {
+    ) -> Option<watch::Receiver<LookupProgress>> {
         let shared = &self.shared;
-        shared.flights.join(caller, |flight| {
-            let asked = Asked::of(question, &shared.filter);
-            let errand = Errand {
-                asked,
+        shared.single_flight.join(caller, |pending| {
+            let task = LookupTask {
+                request: LimitsRequest::of(lookup, &shared.filter),
                 hash: caller.hash,
                 renewal,
                 deadline: now + shared.timeout,
             };
-            shared.runtime.spawn(Arc::clone(shared).fly(errand, flight));
+            shared
+                .runtime
+                .spawn(Arc::clone(shared).run_lookup(task, pending));
         })
     }
 
-    fn caller<'a>(&self, question: &Question<'a>) -> Caller<'a> {
-        let hash = self.shared.seed.hash_one((question.limit, question.key));
-        Caller {
-            hash,
-            limit: question.limit,
-            key: question.key,
+    fn caller_key<'a>(&self, lookup: &LimitsLookup<'a>) -> CallerKey<'a> {
+        CallerKey {
+            hash: self.shared.seed.hash_one((lookup.limit, lookup.key)),
+            limit: lookup.limit,
+            key: lookup.key,
         }
     }
 
-    /// Counts an answer as what it is: `as_usual` if it is neither old nor none.
-    fn counted(&self, known: Known, as_usual: &std::sync::atomic::AtomicU64) -> Known {
+    /// Counts a result by its origin; a current reply is counted in `current`.
+    fn count_result(&self, resolved: ResolvedLimits, current: &AtomicU64) -> ResolvedLimits {
         let counters = &self.shared.counters;
-        Counters::add(match &known {
-            Known::Told(told) if told.is_stale => &counters.stale,
-            Known::Told(_) => as_usual,
-            Known::Static => &counters.statics,
+        ExternalCounters::add(match &resolved {
+            ResolvedLimits::External(limits) if limits.is_stale => &counters.stale,
+            ResolvedLimits::External(_) => current,
+            ResolvedLimits::Configured => &counters.statics,
         });
-        known
+        resolved
     }
 }
 
 impl fmt::Debug for External {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let flights = self.shared.flights.len();
+        let lookups = self.shared.single_flight.len();
         f.debug_struct("External")
-            .field("flights", &flights)
+            .field("lookups", &lookups)
             .field("counts", &self.counts())
             .finish_non_exhaustive()
     }

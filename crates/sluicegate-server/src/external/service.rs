@@ -1,27 +1,28 @@
-//! The service, in whichever way it is asked.
+//! The service behind one type, whichever protocol it is called in.
 
 use std::time::Duration;
 
 use sluicegate_config::{ExternalService, ExternalSettings};
 use sluicegate_core::Nanos;
 
-use super::answer::Answer;
-use super::ask::Asked;
 use super::error::CallError;
 use super::grpc::GrpcService;
 use super::http::HttpService;
-use super::lifetime::Lifetime;
+use super::lifetime::CacheLifetime;
+use super::reply::ServiceReply;
+use super::request::LimitsRequest;
 
-pub(super) enum Service {
+/// A client of the service in its configured protocol.
+pub(super) enum LimitsService {
     Http(HttpService),
     Grpc(GrpcService),
-    /// A service for tests that tell the time themselves.
+    /// A service in memory, for tests with a paused clock.
     #[cfg(test)]
-    Pretended(super::pretended::PretendedService),
+    Fake(super::fakes::FakeService),
 }
 
-impl Service {
-    /// Reads certificates; nothing is dialled.
+impl LimitsService {
+    /// Reads certificates; no connection is made yet.
     pub(super) fn new(settings: &ExternalSettings) -> Result<Self, String> {
         let timeout = settings.timeout.into();
         match &settings.service {
@@ -35,18 +36,21 @@ impl Service {
         }
     }
 
-    /// One call. Whoever makes it sees to it that it ends in time; `within` is what the service is told of that.
-    pub(super) async fn ask(
+    /// Makes one call.
+    ///
+    /// The caller of this function ends it at the deadline. `time_left` is only passed on to the
+    /// service, as the timeout of gRPC; `default_ttl` is the lifetime of a reply without its own.
+    pub(super) async fn call(
         &self,
-        asked: &Asked,
-        default: Nanos,
-        within: Duration,
-    ) -> Result<(Answer, Lifetime), CallError> {
+        request: &LimitsRequest,
+        default_ttl: Nanos,
+        time_left: Duration,
+    ) -> Result<(ServiceReply, CacheLifetime), CallError> {
         match self {
-            Self::Http(service) => service.ask(asked, default).await,
-            Self::Grpc(service) => service.ask(asked, default, within).await,
+            Self::Http(service) => service.call(request, default_ttl).await,
+            Self::Grpc(service) => service.call(request, default_ttl, time_left).await,
             #[cfg(test)]
-            Self::Pretended(service) => service.ask(asked).await,
+            Self::Fake(service) => service.call(request).await,
         }
     }
 }

@@ -1,24 +1,29 @@
-//! Warnings that are worth a line a minute, however often there is reason for them.
+//! Warnings that would repeat with every request, limited to one line a minute each.
 
 use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+/// One limiter for each kind of warning, so that a frequent one does not hide the others.
 #[derive(Debug, Default)]
 pub(super) struct Warnings {
-    pub(super) of_calls: Minutely,
-    pub(super) of_poison: Minutely,
-    pub(super) of_tenants: Minutely,
-    pub(super) of_backends: Minutely,
+    /// Calls without a usable reply.
+    pub(super) calls: OncePerMinute,
+    /// Values in Redis that are not ours.
+    pub(super) foreign_values: OncePerMinute,
+    /// Invalid tenant keys.
+    pub(super) tenants: OncePerMinute,
+    /// Backends that are not allowed.
+    pub(super) backends: OncePerMinute,
 }
 
-/// When a line was last written.
+/// The time of the last line.
 #[derive(Debug, Default)]
-pub(super) struct Minutely(Mutex<Option<Instant>>);
+pub(super) struct OncePerMinute(Mutex<Option<Instant>>);
 
-impl Minutely {
-    /// Whether it is time for a line; if so, the next is a minute away.
+impl OncePerMinute {
+    /// Returns true when a line may be written, and then not again for a minute.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         const MINUTE: Duration = Duration::from_secs(60);
         let mut last = self.0.lock().expect("no holder of this lock panics");
@@ -36,8 +41,8 @@ mod tests {
 
     #[test]
     fn a_line_is_due_once_a_minute() {
-        let (minutely, start) = (Minutely::default(), Instant::now());
-        let due = |seconds| minutely.is_due(start + Duration::from_secs(seconds));
+        let (limiter, start) = (OncePerMinute::default(), Instant::now());
+        let due = |seconds| limiter.is_due(start + Duration::from_secs(seconds));
         assert_eq!(
             [due(0), due(1), due(59), due(60), due(61)],
             [true, false, false, true, false]

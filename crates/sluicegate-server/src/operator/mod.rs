@@ -28,8 +28,9 @@ use self::shared_list::{ENTRIES_MAX, SharedList};
 use crate::decision_stream::{DecisionFilter, REFILLS_PER_SECOND};
 use crate::gate::Gate;
 use crate::overrides::{Granted, Order, Override, OverrideRequest, OverrideSet, What};
-use crate::reloading::Reloader;
+use crate::reload::Reloader;
 use crate::request_id::RequestId;
+use crate::telemetry::AUDIT;
 
 pub use explain::Explanation;
 pub use explained_limit::ExplainedLimit;
@@ -319,9 +320,6 @@ impl Operator {
         self.gate.decision_stream.watch(filter)
     }
 }
-
-/// Lines about changes go to the log under this name.
-pub(crate) const AUDIT: &str = "sluicegate::audit";
 
 impl Author {
     /// The same, asking from there.

@@ -10,7 +10,7 @@ use sluicegate_core::Mode;
 
 use super::history::Totals;
 use super::{Operator, now_ms};
-use crate::reloading::Told;
+use crate::reload::ConfigStatus;
 use crate::store::AnyStore;
 use crate::telemetry::metrics::{DecisionAnswer, Label, RequestOutcome};
 use crate::telemetry::rfc3339;
@@ -20,7 +20,7 @@ impl Operator {
     /// Everything that changes all the time, with the last five minutes if they are wanted.
     pub(crate) fn stats(&self, with_history: bool) -> Value {
         let snapshot = self.gate.snapshot();
-        let told = self.reloader.told();
+        let told = self.reloader.status();
         let limits: Vec<Value> = snapshot
             .policy
             .limits()
@@ -57,7 +57,7 @@ impl Operator {
 
     /// The configuration in force, without secrets.
     pub(crate) fn config(&self) -> Value {
-        let told = self.reloader.told();
+        let told = self.reloader.status();
         let mut json = config(&told);
         json["file"] = told
             .file
@@ -193,7 +193,7 @@ fn caller(
     json!({ "limit": limit, "key": parts, "text": text, "requests": requests, "denied": denied })
 }
 
-fn config(told: &Told) -> Value {
+fn config(told: &ConfigStatus) -> Value {
     let last_error = told
         .last_error
         .as_ref()

@@ -11,7 +11,7 @@ use super::service::Caller;
 use crate::admission::AdmissionRecord;
 use crate::request_id::RequestId;
 use crate::telemetry::metrics::{Label, RequestOutcome};
-use crate::telemetry::{Entry, Facts, Span};
+use crate::telemetry::{AccessLogEntry, RequestSummary, TraceSpan};
 
 /// Lives as long as a request; its end is the request's.
 pub(super) struct Ending {
@@ -26,7 +26,7 @@ pub(super) struct Ending {
     /// For the access log and the span, if there is one of them.
     pub(super) story: Option<Box<Story>>,
     pub(super) is_logged: bool,
-    pub(super) span: Option<Box<Span>>,
+    pub(super) span: Option<Box<TraceSpan>>,
 }
 
 /// What the access log says about a request.
@@ -95,8 +95,8 @@ impl Ending {
 
 impl Ending {
     /// What a span says about the request.
-    fn facts<'a>(&'a self, story: &'a Story) -> Facts<'a> {
-        Facts {
+    fn facts<'a>(&'a self, story: &'a Story) -> RequestSummary<'a> {
+        RequestSummary {
             method: story.method.as_str(),
             path: story.path(),
             host: story.host(),
@@ -127,7 +127,7 @@ impl Drop for Ending {
         if !self.is_logged {
             return;
         }
-        self.caller.proxy.gate.access_log.write(&Entry {
+        self.caller.proxy.gate.access_log.write(&AccessLogEntry {
             request_id: self.request_id.as_str(),
             trace_id: trace_id.as_deref(),
             client_ip: story.client_ip(),

@@ -24,7 +24,7 @@ use super::streams;
 use super::upgrade::Switched;
 use super::upload::{Inspector, Pace, Turn, Upload};
 use super::upstream::Server;
-use crate::external::Told;
+use crate::external::ExternalLimits;
 use crate::telemetry::Metrics;
 use crate::telemetry::metrics::{ConnectionRefusal, UpstreamFailure};
 
@@ -35,7 +35,7 @@ pub(super) struct Forwarding<'a> {
     pub(super) host: Option<&'a str>,
     pub(super) hop: &'a Hop<'a>,
     /// The limits service's answer, where it names a server or a timeout for the caller.
-    pub(super) routing: Option<&'a Told>,
+    pub(super) routing: Option<&'a ExternalLimits>,
 }
 
 impl Forwarding<'_> {

@@ -15,7 +15,7 @@ use tokio_rustls::TlsConnector;
 
 use super::tls;
 use crate::external::{Backend, BackendHttp, BackendPolicy};
-use crate::reload;
+use crate::file_hash;
 
 /// A server that requests are forwarded to.
 pub(crate) struct Server {
@@ -127,7 +127,7 @@ impl Servers {
             Upstream::Server {
                 ca_file: Some(file),
                 ..
-            } => reload::hash_of(file).ok(),
+            } => file_hash::sha256_of(file).ok(),
             _ => None,
         };
         let key = Known::Configured(upstream.clone(), authorities);

@@ -1,13 +1,21 @@
-//! Counts for Prometheus. Which series there are follows from the configuration, never from what callers send.
+//! Metrics for Prometheus.
+//!
+//! The number of series is bounded: which ones exist follows from the code and the configuration,
+//! never from what callers send. Labels have closed sets of values (`labels.rs`); limits and nodes
+//! of the store, whose names an operator chooses, are capped. A request only adds to atomics that
+//! were made beforehand, so counting takes no lock and cannot fail.
+//!
+//! Two ways of counting meet here. Events are added as they happen. Counts that other parts keep
+//! for themselves (the store, the limits service) are collected at each scrape (`collectors.rs`).
 
-mod classic;
+mod collectors;
 mod config;
 mod durations;
-mod elsewhere;
 mod exemplars;
+mod external;
 mod labels;
 mod limits;
-mod outside;
+mod prometheus_text;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,114 +27,80 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use sluicegate_core::Policy;
 
-use crate::auth::Reason;
-
+use collectors::ScrapeCollector;
 use config::ConfigSeries;
-use durations::Durations;
-use elsewhere::Elsewhere;
-use labels::{Counts, CountsBy};
+use durations::DurationHistogram;
+use labels::{LabelCounters, LabelPairCounters};
 use limits::LimitSeries;
 
-pub use elsewhere::Reading;
+pub use collectors::CollectedCounts;
 pub use labels::{
-    ConnectionRefusal, DecisionAnswer, DecisionProtocol, Label, ReloadResult, RequestOutcome,
-    UpstreamFailure,
+    AuthFailure, ConnectionRefusal, DecisionAnswer, DecisionProtocol, Label, ReloadResult,
+    RequestOutcome, UpstreamFailure,
 };
 pub use limits::LimitCounts;
 
-/// Everything that is counted. Series are made once; adding to one is an atomic addition.
+/// All metrics of the process. Made once at the start and shared by everything that counts.
 #[derive(Debug)]
 pub struct Metrics {
+    /// Knows all series, and is read at each scrape.
     registry: Registry,
-    requests: Counts<RequestOutcome>,
-    durations: Durations,
+    requests: LabelCounters<RequestOutcome>,
+    durations: DurationHistogram,
     limits: LimitSeries,
-    decisions: CountsBy<DecisionProtocol, DecisionAnswer>,
-    upstream_failures: Counts<UpstreamFailure>,
+    decisions: LabelPairCounters<DecisionProtocol, DecisionAnswer>,
+    upstream_failures: LabelCounters<UpstreamFailure>,
+    /// Connections of clients that are open now.
     connections: Gauge,
-    connections_refused: Counts<ConnectionRefusal>,
-    auth_refused: Counts<Reason>,
+    connections_refused: LabelCounters<ConnectionRefusal>,
+    auth_refused: LabelCounters<AuthFailure>,
     config: ConfigSeries,
     access_log_dropped: Counter,
-    elsewhere: Arc<Elsewhere>,
+    collector: Arc<ScrapeCollector>,
 }
 
-/// The time that requests took, without its unit.
+/// The histogram of request durations, without the unit that the encoder appends.
 const DURATION: &str = "sluicegate_request_duration";
 
 impl Metrics {
-    /// What [`Metrics::encode`] writes, for the `Content-Type` of an answer.
+    /// The `Content-Type` of what [`Metrics::encode`] writes.
     pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-    /// All series at zero.
+    /// All series, at zero.
     pub fn new() -> Arc<Self> {
         let mut registry = Registry::default();
-        let requests = Counts::new(
-            "sluicegate_requests",
-            "Requests by what became of them",
-            &mut registry,
-        );
-        let durations = Durations::default();
-        registry.register_with_unit(
-            DURATION,
-            "Time from the end of a request's header to the end of its answer",
-            Unit::Seconds,
-            durations.clone(),
-        );
-        let limits = LimitSeries::new(&mut registry);
-        let decisions = CountsBy::new(
-            "sluicegate_decisions",
-            "Questions to the decision service by answer",
-            &mut registry,
-        );
-        let upstream_failures = Counts::new(
-            "sluicegate_upstream_errors",
-            "Attempts at a server behind the proxy that failed",
-            &mut registry,
-        );
-        let connections = Gauge::default();
-        registry.register(
-            "sluicegate_connections",
-            "Connections of clients that are open",
-            connections.clone(),
-        );
-        let connections_refused = Counts::new(
-            "sluicegate_connections_refused",
-            "Connections of clients that we ended",
-            &mut registry,
-        );
-        let auth_refused = Counts::new(
-            "sluicegate_auth_refused",
-            "Credentials that were not accepted",
-            &mut registry,
-        );
-        let config = ConfigSeries::new(&mut registry);
-        let access_log_dropped = Counter::default();
-        registry.register(
-            "sluicegate_access_log_dropped",
-            "Lines of the access log that nobody took in time",
-            access_log_dropped.clone(),
-        );
-        registry.register(
-            "sluicegate_build",
-            "The program",
-            Info::new([("version", env!("CARGO_PKG_VERSION"))]),
-        );
-        let elsewhere = Arc::<Elsewhere>::default();
-        registry.register_collector(Box::new(Arc::clone(&elsewhere)));
+        let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+        registry.register("sluicegate_build", "The version of the program", version);
+        let series = &mut registry;
         Arc::new(Self {
+            requests: LabelCounters::new("sluicegate_requests", "Requests by outcome", series),
+            durations: durations(series),
+            limits: LimitSeries::new(series),
+            decisions: LabelPairCounters::new(
+                "sluicegate_decisions",
+                "Requests to the decision service by outcome",
+                series,
+            ),
+            upstream_failures: LabelCounters::new(
+                "sluicegate_upstream_errors",
+                "Failed attempts to reach a server behind the proxy",
+                series,
+            ),
+            connections: connections(series),
+            connections_refused: LabelCounters::new(
+                "sluicegate_connections_refused",
+                "Connections of clients that were refused or ended by us",
+                series,
+            ),
+            auth_refused: LabelCounters::new(
+                "sluicegate_auth_refused",
+                "Credentials that were missing or invalid",
+                series,
+            ),
+            config: ConfigSeries::new(series),
+            access_log_dropped: access_log_dropped(series),
+            collector: collector(series),
             registry,
-            requests,
-            durations,
-            limits,
-            decisions,
-            upstream_failures,
-            connections,
-            connections_refused,
-            auth_refused,
-            config,
-            access_log_dropped,
-            elsewhere,
         })
     }
 
@@ -134,73 +108,77 @@ impl Metrics {
     pub fn encode(&self) -> String {
         let mut text = String::with_capacity(16 * 1024);
         if text::encode(&mut text, &self.registry).is_err() {
-            tracing::error!("metrics could not be written in full");
+            tracing::error!("metrics are incomplete: they could not be encoded");
         }
         self.durations
             .with_exemplars(&format!("{DURATION}_seconds"), text)
     }
 
-    /// A request has been answered after `took`; it may have been traced.
+    /// Counts a request that was answered after `took`. `trace_id` is set when it was traced.
     pub fn request(&self, outcome: RequestOutcome, took: Duration, trace_id: Option<String>) {
         self.requests.add(outcome);
         self.durations.add(took, trace_id);
     }
 
-    /// Counters for the limits of a policy, to be kept beside it. A limit that has gone keeps its series; beyond 10,000 limits
-    /// over the life of the process the others share one, `limit="(other)"`.
+    /// The counters of a policy's limits, to be kept beside it.
+    ///
+    /// A limit that is removed keeps its series, so that its counts go on when it comes back.
+    /// Beyond 10,000 limits over the life of the process the others share one series,
+    /// `limit="(other)"`.
     pub fn limits(&self, policy: &Policy) -> LimitCounts {
         self.limits.counts_for(policy)
     }
 
-    /// The decision service was asked, and answered so.
+    /// Counts a request to the decision service.
     pub fn decision(&self, protocol: DecisionProtocol, answer: DecisionAnswer) {
         self.decisions.add(protocol, answer);
     }
 
-    /// Requests so far, in the order of their outcomes.
+    /// The requests so far by outcome, in the order of [`RequestOutcome`].
     pub(crate) fn requests_so_far(&self) -> Vec<u64> {
-        self.requests.so_far()
+        self.requests.totals()
     }
 
-    /// Questions to the decision service so far, in the order of the answers.
+    /// The requests to the decision service so far, in the order of [`DecisionAnswer`].
     pub(crate) fn decisions_so_far(&self) -> Vec<u64> {
-        self.decisions.so_far()
+        self.decisions.totals()
     }
 
-    /// An attempt at a server behind the proxy failed.
+    /// Counts a failed attempt to reach a server behind the proxy.
     pub fn upstream_failed(&self, reason: UpstreamFailure) {
         self.upstream_failures.add(reason);
     }
 
-    /// A client has connected. The connection counts as open while the answer lives.
+    /// Counts a connection as open until the result is dropped.
     pub fn connection(&self) -> OpenConnection {
         self.connections.inc();
         OpenConnection(self.connections.clone())
     }
 
-    /// Connections that are open.
+    /// The connections that are open now.
     pub(crate) fn connections(&self) -> u64 {
         u64::try_from(self.connections.get()).unwrap_or(0)
     }
 
-    /// A connection was refused or ended by us.
+    /// Counts a connection that we refused or ended.
     pub fn connection_refused(&self, reason: ConnectionRefusal) {
         self.connections_refused.add(reason);
     }
 
-    /// A credential was not accepted, or none was shown where one is required.
-    pub fn auth_refused(&self, reason: Reason) {
+    /// Counts a credential that was invalid, or missing where one is required.
+    pub fn auth_refused(&self, reason: AuthFailure) {
         self.auth_refused.add(reason);
     }
 
-    /// This version of the configuration runs now.
+    /// Sets the version of the configuration in force.
     pub fn set_config_version(&self, version: u64) {
         self.config
             .version
             .set(i64::try_from(version).unwrap_or(i64::MAX));
     }
 
-    /// The text of the running configuration has this hash. Its first 48 bits are told: a number that is exact for everybody.
+    /// Sets the hash of the configuration in force: its first 48 bits, because Prometheus keeps
+    /// values as floating-point numbers, which are exact only up to 53.
     pub fn set_config_hash(&self, hash: &[u8; 32]) {
         let number = hash[..6]
             .iter()
@@ -208,23 +186,51 @@ impl Metrics {
         self.config.hash.set(number);
     }
 
-    /// The configuration was read again, with this result.
+    /// Counts an attempt to reload the configuration.
     pub fn reloaded(&self, result: ReloadResult) {
         self.config.reloaded(result);
     }
 
-    /// Takes over what is counted elsewhere: it is asked for whenever metrics are. The last caller counts.
-    pub fn read_from(&self, source: impl Fn() -> Reading + Send + Sync + 'static) {
-        self.elsewhere.read_from(Box::new(source));
+    /// Sets the function that is called at each scrape for the counts that other parts keep. It
+    /// replaces the one before.
+    pub fn collect_from(&self, source: impl Fn() -> CollectedCounts + Send + Sync + 'static) {
+        self.collector.collect_from(Box::new(source));
     }
 
-    /// Lines of the access log were lost.
+    /// Counts lines of the access log that were dropped.
     pub(super) fn access_log_dropped(&self, lines: u64) {
         self.access_log_dropped.inc_by(lines);
     }
 }
 
-/// A connection that is open until this is dropped.
+fn durations(registry: &mut Registry) -> DurationHistogram {
+    let durations = DurationHistogram::default();
+    let help = "Time from the end of a request's header to the end of its response";
+    registry.register_with_unit(DURATION, help, Unit::Seconds, durations.clone());
+    durations
+}
+
+fn connections(registry: &mut Registry) -> Gauge {
+    let connections = Gauge::default();
+    let help = "Connections of clients that are open";
+    registry.register("sluicegate_connections", help, connections.clone());
+    connections
+}
+
+fn access_log_dropped(registry: &mut Registry) -> Counter {
+    let dropped = Counter::default();
+    let help = "Lines of the access log that were dropped because nobody read them in time";
+    registry.register("sluicegate_access_log_dropped", help, dropped.clone());
+    dropped
+}
+
+fn collector(registry: &mut Registry) -> Arc<ScrapeCollector> {
+    let collector = Arc::<ScrapeCollector>::default();
+    registry.register_collector(Box::new(Arc::clone(&collector)));
+    collector
+}
+
+/// A connection that counts as open until this is dropped.
 #[derive(Debug)]
 pub struct OpenConnection(Gauge);
 

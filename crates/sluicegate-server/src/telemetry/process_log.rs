@@ -1,4 +1,7 @@
-//! The process's own log: what the program says about itself, on standard error.
+//! The log of the process itself, on standard error, as text or JSON.
+//!
+//! Every event is exactly one line. Values come from callers and from files, so line ends and
+//! control characters in them are escaped before they reach a terminal or a log collector.
 
 use std::io::{self, IsTerminal, Write};
 use std::{env, fmt};
@@ -8,48 +11,50 @@ use tracing::Subscriber;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::operator::AUDIT;
+/// The target of log lines about changes by operators. They are written whatever the filter says.
+pub(crate) const AUDIT: &str = "sluicegate::audit";
 
-/// Logs to standard error from now on. `filter` is what `SLUICEGATE_LOG` says: a level, or levels by module; without one,
-/// `info`. Colours are for terminals only. An error says what is wrong with the filter.
-pub fn init_tracing(format: LogFormat, filter: Option<&str>) -> Result<(), InitError> {
-    let filter = chosen(filter.unwrap_or("info"))?;
+/// Starts the log. `filter` is the value of `SLUICEGATE_LOG`, a level or levels by module; `info`
+/// without one. Colours are used on terminals only, and not when `NO_COLOR` is set.
+pub fn init_tracing(format: LogFormat, filter: Option<&str>) -> Result<(), LogInitError> {
+    let filter = parse_filter(filter.unwrap_or("info"))?;
     let has_colours = io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none();
     let subscriber = subscriber(format, filter, has_colours, io::stderr);
-    tracing::subscriber::set_global_default(subscriber).map_err(|_| InitError::Twice)
+    tracing::subscriber::set_global_default(subscriber).map_err(|_| LogInitError::Twice)
 }
 
-/// Who changed what is told whatever else is not.
-fn chosen(filter: &str) -> Result<EnvFilter, InitError> {
+/// The filter, with changes by operators always let through: an audit log has no gaps.
+fn parse_filter(filter: &str) -> Result<EnvFilter, LogInitError> {
     let filter =
-        EnvFilter::try_new(filter).map_err(|error| InitError::Filter(error.to_string()))?;
+        EnvFilter::try_new(filter).map_err(|error| LogInitError::Filter(error.to_string()))?;
     let audit = format!("{AUDIT}=info")
         .parse()
-        .expect("this is a directive");
+        .expect("a target and a level are a directive");
     Ok(filter.add_directive(audit))
 }
 
 /// The log cannot be started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum InitError {
-    /// The filter cannot be read.
+pub enum LogInitError {
+    /// The filter is invalid, with the reason.
     Filter(String),
-    /// It runs already.
+    /// The log was started before.
     Twice,
 }
 
-impl fmt::Display for InitError {
+impl fmt::Display for LogInitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Filter(error) => write!(f, "SLUICEGATE_LOG: {error}"),
-            Self::Twice => f.write_str("the log runs already"),
+            Self::Twice => f.write_str("the log was started already"),
         }
     }
 }
 
-impl std::error::Error for InitError {}
+impl std::error::Error for LogInitError {}
 
+/// The subscriber behind the log; tests give it another `out`.
 fn subscriber<W>(
     format: LogFormat,
     filter: EnvFilter,
@@ -62,7 +67,7 @@ where
     let fmt = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(has_colours);
-    let out = OneLine {
+    let out = OneLineOutput {
         out,
         keeps_colours: has_colours,
     };
@@ -72,13 +77,14 @@ where
     }
 }
 
-/// Every event stays one line, whatever its values hold.
-struct OneLine<W> {
+/// Makes writers that keep every event on one line.
+struct OneLineOutput<W> {
     out: W,
+    /// True on terminals: the escape sequences of colours, which we write ourselves, stay.
     keeps_colours: bool,
 }
 
-impl<'a, W: MakeWriter<'a>> MakeWriter<'a> for OneLine<W> {
+impl<'a, W: MakeWriter<'a>> MakeWriter<'a> for OneLineOutput<W> {
     type Writer = OneLineWriter<W::Writer>;
 
     fn make_writer(&'a self) -> Self::Writer {
@@ -89,13 +95,14 @@ impl<'a, W: MakeWriter<'a>> MakeWriter<'a> for OneLine<W> {
     }
 }
 
+/// Escapes control characters inside an event.
 struct OneLineWriter<W> {
     out: W,
     keeps_colours: bool,
 }
 
 impl<W: Write> Write for OneLineWriter<W> {
-    /// An event comes in one piece, with its line end.
+    /// `tracing_subscriber` writes each event with one call, line end included.
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         let (text, end) = match event {
             [text @ .., b'\n'] => (text, "\n"),
@@ -111,7 +118,7 @@ impl<W: Write> Write for OneLineWriter<W> {
         for byte in text {
             match byte {
                 b'\n' => line.extend_from_slice(b"\\n"),
-                // Written so that a JSON object stays one.
+                // The escape of JSON, so that an object stays valid.
                 byte if is_control(byte) => write!(line, "\\u{byte:04x}")?,
                 byte => line.push(*byte),
             }
@@ -126,7 +133,7 @@ impl<W: Write> Write for OneLineWriter<W> {
     }
 }
 
-/// Begins a colour.
+/// The first byte of a colour sequence.
 const ESCAPE: u8 = 0x1b;
 
 #[cfg(test)]
@@ -136,9 +143,9 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<u8>>>);
+    struct CapturedOutput(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Kept {
+    impl Write for CapturedOutput {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().write(bytes)
         }
@@ -149,11 +156,13 @@ mod tests {
     }
 
     fn logged(format: LogFormat, filter: &str, log: impl FnOnce()) -> String {
-        let kept = Kept::default();
-        let out = kept.clone();
-        let subscriber = subscriber(format, chosen(filter).unwrap(), false, move || out.clone());
+        let captured = CapturedOutput::default();
+        let out = captured.clone();
+        let subscriber = subscriber(format, parse_filter(filter).unwrap(), false, move || {
+            out.clone()
+        });
         tracing::subscriber::with_default(subscriber, log);
-        String::from_utf8(kept.0.lock().unwrap().clone()).unwrap()
+        String::from_utf8(captured.0.lock().unwrap().clone()).unwrap()
     }
 
     #[test]

@@ -1,10 +1,16 @@
-//! Spans of requests and of questions to the decision service, for a collector of OpenTelemetry.
+//! Traces: a span for a sample of requests, sent to an OpenTelemetry collector.
 //!
-//! Off unless configured, and then one request of many is traced. Whoever is traced by those before us stays in that trace; whether
-//! that alone is a reason to trace is for trusted peers to say.
+//! Off unless configured. The sampling rule: one request in `one_in` is traced, chosen by its id;
+//! in addition, a request whose trusted peer already samples it (`traceparent` with the sampled
+//! flag). A stranger's flag is ignored, because anybody could otherwise make us trace every
+//! request. A traced request joins the trace of its `traceparent`, trusted or not, so that logs can
+//! be matched.
+//!
+//! Spans go to the batch processor of the OpenTelemetry SDK, which sends from a thread of its own
+//! and drops spans when its queue is full; no request waits for a collector.
 
-mod parent;
-mod told;
+mod attributes;
+mod traceparent;
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -26,35 +32,37 @@ use tokio::runtime::Handle;
 
 use crate::proxy::tls;
 use crate::request_id::RequestId;
-use parent::parse;
-use told::Told;
+use attributes::SpanAttributes;
+use traceparent::parse_traceparent;
 
-pub(crate) use told::{Asked, Facts, Way};
+pub(crate) use attributes::{DecisionSummary, DecisionTransport, RequestSummary};
 
-/// Where spans go.
+/// The sender of spans.
 pub(crate) struct Traces {
     processor: BatchSpanProcessor,
     scope: InstrumentationScope,
+    /// One request in this many is traced.
     one_in: u64,
 }
 
-/// A request or a question that is traced.
+/// A request that is traced, from its beginning until [`Traces::end`].
 #[derive(Debug)]
-pub(crate) struct Span {
+pub(crate) struct TraceSpan {
     context: SpanContext,
+    /// The span of the peer; invalid when the trace begins here.
     parent: SpanId,
     started: SystemTime,
 }
 
-/// How those before and behind us are told the trace.
+/// The header that carries a trace from hop to hop (W3C Trace Context).
 pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
-/// For one batch of spans.
+/// The longest that sending one batch takes.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
-/// For the last spans, when the process ends.
+/// The longest that the end of the process waits for the last spans.
 const LAST_EXPORT: Duration = Duration::from_secs(2);
 
 impl Traces {
-    /// Nothing is dialled before there is a span to send.
+    /// Prepares the sender; no connection is made before there is a span to send.
     pub(crate) fn new(settings: &config::Traces, background: &Handle) -> Result<Self, String> {
         let _entered = background.enter();
         let mut exporter = SpanExporter::builder()
@@ -88,21 +96,22 @@ impl Traces {
         })
     }
 
-    /// The span of a request, if it is traced. A trace that begins with it has the request's id.
+    /// Starts the span of a request if it is sampled. A trace that begins here has the id of the
+    /// request, so that one leads to the other.
     pub(crate) fn begin(
         &self,
         id: &RequestId,
         headers: &HeaderMap,
         peer_is_trusted: bool,
-    ) -> Option<Box<Span>> {
+    ) -> Option<Box<TraceSpan>> {
         let parent = headers
             .get(TRACEPARENT)
             .and_then(|value| value.to_str().ok())
-            .and_then(parse);
+            .and_then(parse_traceparent);
         let is_asked_for =
             peer_is_trusted && parent.as_ref().is_some_and(|parent| parent.is_sampled);
         let (high, low) = (number(&id.as_str()[..16]), number(&id.as_str()[16..]));
-        // The digits of an id only count up, so they are mixed before they are a chance, or a name of something else.
+        // Ids count up, so they are mixed before they decide about sampling or become another id.
         let mixed = mix(low ^ high.rotate_left(32));
         if !is_asked_for && !mixed.is_multiple_of(self.one_in) {
             return None;
@@ -122,20 +131,20 @@ impl Traces {
             false,
             TraceState::default(),
         );
-        Some(Box::new(Span {
+        Some(Box::new(TraceSpan {
             context,
             parent,
             started: SystemTime::now(),
         }))
     }
 
-    /// What is traced is over.
-    pub(crate) fn end(&self, span: &Span, told: impl Into<Told>) {
-        let Told {
+    /// Ends a span and queues it for sending.
+    pub(crate) fn end(&self, span: &TraceSpan, attributes: impl Into<SpanAttributes>) {
+        let SpanAttributes {
             name,
             attributes,
             is_error,
-        } = told.into();
+        } = attributes.into();
         self.processor.on_end(SpanData {
             span_context: span.context.clone(),
             parent_span_id: span.parent,
@@ -157,27 +166,29 @@ impl Traces {
         });
     }
 
-    /// Sends what has not been sent. Takes a moment, and may not be called by what drives connections.
+    /// Sends the last spans. Blocks for up to two seconds, so not for threads that drive
+    /// connections.
     pub(crate) fn close(&self) {
         if let Err(error) = self.processor.shutdown_with_timeout(LAST_EXPORT) {
-            tracing::warn!(%error, "the last spans were not sent");
+            tracing::warn!(%error, "the last spans were not sent to the collector");
         }
     }
 }
 
-impl Span {
+impl TraceSpan {
+    /// The id of its trace, 32 hexadecimal digits.
     pub(crate) fn trace_id(&self) -> String {
         self.context.trace_id().to_string()
     }
 
-    /// What those behind us are told.
+    /// The `traceparent` for the server behind us: this span is its parent.
     pub(crate) fn traceparent(&self) -> HeaderValue {
         let text = format!(
             "00-{}-{}-01",
             self.context.trace_id(),
             self.context.span_id()
         );
-        HeaderValue::try_from(text).expect("digits and dashes are a value")
+        HeaderValue::try_from(text).expect("digits and dashes are a valid header value")
     }
 }
 
@@ -187,10 +198,12 @@ impl fmt::Debug for Traces {
     }
 }
 
+/// The number of up to 16 hexadecimal digits.
 fn number(digits: &str) -> u64 {
     u64::from_str_radix(digits, 16).unwrap_or_default()
 }
 
+/// Spreads a counter over all 64 bits (the finalizer of SplitMix64).
 fn mix(mut value: u64) -> u64 {
     value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -202,7 +215,7 @@ mod tests {
     use sluicegate_config::{ServiceAddress, Traces as Settings};
     use tokio::runtime::Runtime;
 
-    use super::parent::tests::PARENT;
+    use super::traceparent::tests::PARENT;
     use super::*;
 
     fn traces(runtime: &Runtime, one_in: u64) -> Traces {
@@ -250,10 +263,13 @@ mod tests {
         let traces = traces(&runtime, 1);
         let asking = HeaderMap::from_iter([(TRACEPARENT, HeaderValue::from_static(PARENT))]);
         let span = traces.begin(&RequestId::next(), &asking, false).unwrap();
-        let told = span.traceparent();
-        let told = parse(told.to_str().unwrap()).unwrap();
-        assert_eq!(told.trace_id, parse(PARENT).unwrap().trace_id);
-        assert_ne!(told.span_id, span.parent);
+        let attributes = span.traceparent();
+        let attributes = parse_traceparent(attributes.to_str().unwrap()).unwrap();
+        assert_eq!(
+            attributes.trace_id,
+            parse_traceparent(PARENT).unwrap().trace_id
+        );
+        assert_ne!(attributes.span_id, span.parent);
         let id = RequestId::next();
         let alone = traces.begin(&id, &HeaderMap::new(), false).unwrap();
         assert_eq!(

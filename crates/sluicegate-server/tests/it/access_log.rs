@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 use http::StatusCode;
 use sluicegate::http::RateLimitLine;
 use sluicegate_config::LogFormat;
-use sluicegate_server::telemetry::{AccessLog, Entry, Metrics};
+use sluicegate_server::telemetry::{AccessLog, AccessLogEntry, Metrics};
 
 /// Nothing here takes that long unless it never comes.
 const LONG: Duration = Duration::from_secs(20);
 
-fn entry(path: &str) -> Entry<'_> {
-    Entry {
+fn entry(path: &str) -> AccessLogEntry<'_> {
+    AccessLogEntry {
         request_id: "0af7651916cd43dd",
         trace_id: None,
         client_ip: Some("203.0.113.7".parse().unwrap()),

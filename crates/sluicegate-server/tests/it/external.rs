@@ -14,7 +14,7 @@ use sluicegate_config::{
     BackendUrlSettings, ExternalService, ExternalSettings, HeaderFilter, ServiceAddress,
 };
 use sluicegate_core::Nanos;
-use sluicegate_server::external::{External, Known, Question};
+use sluicegate_server::external::{External, LimitsLookup, ResolvedLimits};
 use tokio::runtime::Handle;
 
 /// Long enough for a machine that compiles at the same time.
@@ -52,8 +52,8 @@ fn external(settings: &ExternalSettings) -> External {
     External::new(settings, None, Handle::current()).unwrap()
 }
 
-fn asks<'a>(key: &'a str, headers: &'a HeaderMap) -> Question<'a> {
-    Question {
+fn asks<'a>(key: &'a str, headers: &'a HeaderMap) -> LimitsLookup<'a> {
+    LimitsLookup {
         limit: "tenant",
         key,
         method: "POST",
@@ -62,15 +62,17 @@ fn asks<'a>(key: &'a str, headers: &'a HeaderMap) -> Question<'a> {
     }
 }
 
-async fn ask(external: &External, key: &str) -> Known {
+async fn ask(external: &External, key: &str) -> ResolvedLimits {
     let headers = HeaderMap::new();
-    external.quota_of(asks(key, &headers)).await
+    external.resolve(asks(key, &headers)).await
 }
 
 /// How many at once, and whether that is an older answer; `None` for the static quota.
-fn told(known: &Known) -> Option<(u64, bool)> {
+fn told(known: &ResolvedLimits) -> Option<(u64, bool)> {
     match known {
-        Known::Told(told) => Some((told.quota.map_or(0, |quota| quota.limit()), told.is_stale)),
-        Known::Static => None,
+        ResolvedLimits::External(told) => {
+            Some((told.quota.map_or(0, |quota| quota.limit()), told.is_stale))
+        }
+        ResolvedLimits::Configured => None,
     }
 }

@@ -16,7 +16,7 @@ use sluicegate_config::LogFormat;
 use sluicegate_server::telemetry::metrics::{
     ConnectionRefusal, Label, LimitCounts, ReloadResult, RequestOutcome, UpstreamFailure,
 };
-use sluicegate_server::telemetry::{AccessLog, Entry, Metrics};
+use sluicegate_server::telemetry::{AccessLog, AccessLogEntry, Metrics};
 
 fn series(metrics: &Metrics) -> Vec<String> {
     let text = metrics.encode();
@@ -153,7 +153,7 @@ async fn a_million_methods_paths_hosts_and_callers_add_no_series() {
             ConnectionRefusal::ALL[place as usize % ConnectionRefusal::ALL.len()],
         );
         metrics.reloaded(ReloadResult::ALL[place as usize % ReloadResult::ALL.len()]);
-        log.write(&Entry {
+        log.write(&AccessLogEntry {
             request_id: &path,
             trace_id: None,
             client_ip,

@@ -10,7 +10,7 @@ use sluicegate::FailureCounts;
 use sluicegate::{Limit, Policy, Quota};
 use sluicegate_server::external::ExternalCounts;
 use sluicegate_server::telemetry::Metrics;
-use sluicegate_server::telemetry::metrics::Reading;
+use sluicegate_server::telemetry::metrics::CollectedCounts;
 
 const GUIDE: &str = include_str!("../../../../docs/operations.md");
 
@@ -23,12 +23,12 @@ fn encoded() -> Series {
     metrics.limits(
         &Policy::new([Limit::per_client("per-ip", Quota::per_second(1).burst(1))]).unwrap(),
     );
-    metrics.read_from(|| Reading {
+    metrics.collect_from(|| CollectedCounts {
         nodes: vec![("local".to_owned(), true)],
         failures: FailureCounts::default(),
         client_ip_unused: vec![],
         external: Some(ExternalCounts::default()),
-        ..Reading::default()
+        ..CollectedCounts::default()
     });
     let text = metrics.encode();
     let mut found = Series::new();

@@ -15,8 +15,8 @@ mod service;
 
 pub use body::RateLimitBody;
 pub use extract::{
-    ClientIp, Extracted, HeaderLines, KeyHeaders, Misread, PeerAddr, ReadRequest,
-    RequestHead, TwinHeader, Unused, extract, host_of, one_spelling,
+    ClientIp, Extracted, HeaderLines, KeyHeaders, Misread, PeerAddr, ReadRequest, RequestHead,
+    TwinHeader, Unused, extract, host_of, one_spelling,
 };
 pub use fields::Fields;
 pub use headers::{IetfDraft, ResponseHeaders, retry_after_secs};

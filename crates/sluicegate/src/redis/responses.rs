@@ -17,11 +17,11 @@ use tokio::time::Instant;
 use super::call::{Call, CallKind};
 use super::charge::StoreCharge;
 use super::context::StoreContext;
-use sluicegate_core::RedisClock;
 use super::request::{Operation, RequestError, StoreRequest, StoreResponse};
 use super::script::{self, ChargeReply, DecideReply};
 use super::shadow::{Observation, ObservedCharge, Prediction, ShadowCharge};
 use super::wire::Reply;
+use sluicegate_core::RedisClock;
 
 /// Responds to every request of a call and remembers the states in the reply. An error means that
 /// the reply does not fit the call; then some requests have no response yet.

@@ -46,7 +46,7 @@ use crate::admission::{Admission, Admitted, Candidate, Purpose, Refusal, ruling_
 use crate::charging;
 use crate::gate::Gate;
 use crate::snapshot::Snapshot;
-use crate::telemetry::Way;
+use crate::telemetry::DecisionTransport;
 use crate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
 
 /// The question, as a path.
@@ -201,7 +201,7 @@ async fn respond(
         let response = should_rate_limit(&state, &call, request).await;
         call.end(
             &state.gate,
-            Way::Grpc {
+            DecisionTransport::Grpc {
                 service: SERVICE,
                 method: METHOD,
             },

@@ -22,7 +22,7 @@ use crate::decisions::check::{self, CheckAnswer, CheckedThing, CounterError};
 use crate::decisions::{DecisionCall, DecisionsState, SharedToken, openapi};
 use crate::json_request::{self, CheckRequest, CheckTarget, QuestionError, is_json_body};
 use crate::snapshot::Snapshot;
-use crate::telemetry::Way;
+use crate::telemetry::DecisionTransport;
 use crate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
 
 /// What is done at a path.
@@ -85,7 +85,7 @@ pub(super) async fn answer(
     };
     let call = DecisionCall::begin(&state.gate, route.protocol(), &parts.headers, peer);
     let reply = answer_at(state, &call, (route, rest), peer, &parts, body).await;
-    let way = Way::Http {
+    let way = DecisionTransport::Http {
         method: parts.method.as_str(),
         route: path,
         status: reply.status().as_u16(),

@@ -1,6 +1,6 @@
 //! Hostile URLs and addresses, and a few good ones.
 
-use super::Refused::{Host, Malformed, Path, Port, Private, Scheme, UserInfo};
+use super::BackendRefusal::{Host, Malformed, Path, Port, Private, Scheme, UserInfo};
 use super::*;
 
 fn policy(change: impl FnOnce(&mut BackendUrlSettings)) -> BackendPolicy {
@@ -13,7 +13,7 @@ fn by_default() -> BackendPolicy {
     policy(|_| ())
 }
 
-const HOSTILE: &[(&str, Refused)] = &[
+const HOSTILE: &[(&str, BackendRefusal)] = &[
     ("http://127.0.0.1", Private),
     ("http://127.0.0.1:8080/", Private),
     ("http://127.255.255.254", Private),
@@ -111,7 +111,6 @@ const HOSTILE: &[(&str, Refused)] = &[
     ("://a.example", Scheme),
 ];
 
-/// T-58
 #[test]
 fn urls_that_lead_inside_or_mean_two_things_are_refused() {
     for (url, why) in HOSTILE {
@@ -119,11 +118,11 @@ fn urls_that_lead_inside_or_mean_two_things_are_refused() {
     }
     assert_eq!(
         by_default().parse(&format!("http://{}.example", "a".repeat(600))),
-        Err(Refused::Malformed)
+        Err(BackendRefusal::Malformed)
     );
     assert_eq!(
         by_default().parse(&format!("http://{}.example", "a".repeat(64))),
-        Err(Refused::Host)
+        Err(BackendRefusal::Host)
     );
 }
 
@@ -176,7 +175,7 @@ const OUTSIDE: &str = "
     ::ffff:8.8.8.8 64:ff9b::8.8.8.8
 ";
 
-/// T-58: what a name turns out to mean is asked again.
+/// A name is checked again when its addresses are known.
 #[test]
 fn addresses_are_judged_when_they_are_dialled() {
     for address in INSIDE.split_whitespace() {
@@ -239,7 +238,10 @@ fn a_list_of_hosts_is_exclusive() {
         "http://8.8.8.8",
     ] {
         assert!(
-            matches!(policy.parse(url), Err(Refused::NotAllowed | Refused::Host)),
+            matches!(
+                policy.parse(url),
+                Err(BackendRefusal::NotAllowed | BackendRefusal::Host)
+            ),
             "{url}"
         );
     }
@@ -248,6 +250,9 @@ fn a_list_of_hosts_is_exclusive() {
 #[test]
 fn a_scheme_that_is_not_on_the_list_is_refused() {
     let policy = policy(|settings| settings.schemes = vec![BackendScheme::Https]);
-    assert_eq!(policy.parse("http://a.example"), Err(Refused::Scheme));
+    assert_eq!(
+        policy.parse("http://a.example"),
+        Err(BackendRefusal::Scheme)
+    );
     assert!(policy.parse("https://a.example").is_ok());
 }

@@ -1,4 +1,7 @@
 //! A histogram of durations without a lock.
+//!
+//! Each bucket is an atomic of its own, and a request adds to one bucket and to the sum. The
+//! histogram of the library takes a lock for each value, which all cores would share.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,27 +13,29 @@ use prometheus_client::metrics::MetricType;
 
 use super::exemplars::Exemplars;
 
-/// How many requests took how long. Clones share their counts.
+/// How long requests took. Clones share the counts.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Durations(Arc<Counts>);
+pub(super) struct DurationHistogram(Arc<DurationBuckets>);
 
+/// The counts behind all clones.
 #[derive(Debug, Default)]
-struct Counts {
-    /// One for each bound, and one for what is longer.
+struct DurationBuckets {
+    /// One for each bound, and one for longer durations. Not cumulative; the encoder adds them up.
     buckets: [AtomicU64; BOUNDS_US.len() + 1],
-    /// In microseconds: 10,000 requests at a time fill it in 58 years.
+    /// In microseconds. With 10,000 requests at a time it overflows after 58 years.
     sum_us: AtomicU64,
+    /// The latest trace of each bucket.
     exemplars: Exemplars<{ BOUNDS_US.len() + 1 }>,
 }
 
-/// The upper ends of the buckets in microseconds.
+/// The upper bounds of the buckets in microseconds, inclusive.
 const BOUNDS_US: [u64; 16] = [
     250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000,
     2_500_000, 5_000_000, 10_000_000, 60_000_000,
 ];
 
-impl Durations {
-    /// A request took so long, and belonged to a trace if it was traced.
+impl DurationHistogram {
+    /// Counts a request; `trace_id` is set when it was traced.
     pub(super) fn add(&self, took: Duration, trace_id: Option<String>) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let bucket = BOUNDS_US.partition_point(|bound| *bound < micros);
@@ -41,13 +46,13 @@ impl Durations {
         }
     }
 
-    /// The text of a registry that has these under a name, with a trace beside each bucket that has one.
+    /// Adds exemplars to the encoded text, in which this histogram is called `family`.
     pub(super) fn with_exemplars(&self, family: &str, text: String) -> String {
-        self.0.exemplars.beside(family, text)
+        self.0.exemplars.append_to(family, text)
     }
 }
 
-impl EncodeMetric for Durations {
+impl EncodeMetric for DurationHistogram {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
         let bounds = BOUNDS_US
             .iter()
@@ -59,7 +64,7 @@ impl EncodeMetric for Durations {
             .iter()
             .map(|bucket| bucket.load(Ordering::Relaxed));
         let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();
-        // The count is the sum of what was read, so that the buckets always add up to it.
+        // The sum of what was just read, so that the count always agrees with the buckets.
         let count = buckets.iter().map(|(_, count)| count).sum();
         let sum = seconds(self.0.sum_us.load(Ordering::Relaxed));
         encoder.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
@@ -83,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_duration_counts_in_its_bucket_and_in_all_above() {
-        let durations = Durations::default();
+        let durations = DurationHistogram::default();
         durations.add(Duration::from_micros(250), None);
         durations.add(Duration::from_micros(251), Some("7".to_owned()));
         durations.add(Duration::from_secs(61), None);
@@ -112,6 +117,6 @@ mod tests {
 
     #[test]
     fn no_duration_is_too_long() {
-        Durations::default().add(Duration::MAX, None);
+        DurationHistogram::default().add(Duration::MAX, None);
     }
 }

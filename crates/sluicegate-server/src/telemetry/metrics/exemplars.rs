@@ -1,14 +1,17 @@
-//! A trace beside each bucket of a histogram: whoever sees slow requests in a chart can open one.
+//! Exemplars: the id of a trace beside each bucket of a histogram, so that a slow request in a
+//! chart leads to its trace.
 //!
-//! They are written into the finished text, because the library that writes it makes exemplars for histograms of its own only.
+//! They are added to the encoded text, because the library supports exemplars only for histograms
+//! of its own.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The last traced request of each bucket.
+/// The latest traced request of each bucket.
 #[derive(Debug)]
 pub(super) struct Exemplars<const BUCKETS: usize>([Mutex<Option<Exemplar>>; BUCKETS]);
 
+/// One traced request.
 #[derive(Debug)]
 struct Exemplar {
     trace_id: String,
@@ -17,7 +20,8 @@ struct Exemplar {
 }
 
 impl<const BUCKETS: usize> Exemplars<BUCKETS> {
-    /// A request of this trace has ended now. Nobody waits: of two at a time one is as good as the other.
+    /// Records a traced request that has just ended. If another one is being recorded, this one is
+    /// skipped: either will do, and no request waits.
     pub(super) fn put(&self, bucket: usize, trace_id: String, took: Duration) {
         if let Ok(mut last) = self.0[bucket].try_lock() {
             *last = Some(Exemplar {
@@ -28,19 +32,20 @@ impl<const BUCKETS: usize> Exemplars<BUCKETS> {
         }
     }
 
-    /// The text of a registry with these beside the buckets of a family, which stand there in their order.
-    pub(super) fn beside(&self, family: &str, text: String) -> String {
-        let written: Vec<Option<String>> = self.0.iter().map(written).collect();
-        if written.iter().all(Option::is_none) {
+    /// Appends the exemplars to the bucket lines of `family`, which are in ascending order in the
+    /// text.
+    pub(super) fn append_to(&self, family: &str, text: String) -> String {
+        let exemplar_text: Vec<Option<String>> = self.0.iter().map(exemplar_text).collect();
+        if exemplar_text.iter().all(Option::is_none) {
             return text;
         }
         let buckets = format!("{family}_bucket{{");
-        let mut written = written.into_iter();
+        let mut exemplar_text = exemplar_text.into_iter();
         let mut with = String::with_capacity(text.len() + BUCKETS * 96);
         for line in text.lines() {
             with += line;
             if line.starts_with(&buckets)
-                && let Some(Some(exemplar)) = written.next()
+                && let Some(Some(exemplar)) = exemplar_text.next()
             {
                 with += &exemplar;
             }
@@ -50,7 +55,8 @@ impl<const BUCKETS: usize> Exemplars<BUCKETS> {
     }
 }
 
-fn written(last: &Mutex<Option<Exemplar>>) -> Option<String> {
+/// An exemplar in the syntax of OpenMetrics: labels, value, time.
+fn exemplar_text(last: &Mutex<Option<Exemplar>>) -> Option<String> {
     let last = last.lock().unwrap_or_else(PoisonError::into_inner);
     let Exemplar { trace_id, took, at } = last.as_ref()?;
     let at = at.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -82,7 +88,7 @@ ab_seconds_bucket{le=\"1.0\"} 3
         let exemplars = Exemplars::<2>::default();
         exemplars.put(1, "a1".to_owned(), Duration::from_secs(2));
         exemplars.put(1, "b2".to_owned(), Duration::from_micros(1_500_001));
-        let text = exemplars.beside("a_seconds", TEXT.to_owned());
+        let text = exemplars.append_to("a_seconds", TEXT.to_owned());
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap()
@@ -105,7 +111,7 @@ ab_seconds_bucket{le=\"1.0\"} 3
     #[test]
     fn without_a_trace_the_text_stays_as_it_is() {
         assert_eq!(
-            Exemplars::<2>::default().beside("a_seconds", TEXT.to_owned()),
+            Exemplars::<2>::default().append_to("a_seconds", TEXT.to_owned()),
             TEXT
         );
     }

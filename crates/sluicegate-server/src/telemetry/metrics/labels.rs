@@ -1,4 +1,8 @@
-//! Labels whose values are known beforehand, and counters by such a label.
+//! Labels with closed sets of values, and counters by such a label.
+//!
+//! A series for each value is made at the start, so that a rate over a value that has not occurred
+//! yet is zero and not absent, and so that adding is one atomic addition at a known index. A value
+//! from outside cannot become a label: it would have to be in one of these enums.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -17,10 +21,11 @@ pub trait Label: Copy + fmt::Debug + 'static {
     /// The value as metrics show it.
     fn as_str(self) -> &'static str;
 
-    /// The place in [`Label::ALL`].
+    /// The index in [`Label::ALL`].
     fn index(self) -> usize;
 }
 
+/// An enum that is a [`Label`]: its values, each with its text in the metrics.
 macro_rules! label {
     ($(#[$about:meta])* $name:ident, $label:literal: $($(#[$about_value:meta])* $value:ident = $text:literal,)+) => {
         $(#[$about])*
@@ -47,11 +52,11 @@ macro_rules! label {
 }
 
 label! {
-    /// What became of a request.
+    /// The outcome of a request through the proxy.
     RequestOutcome, "outcome":
     /// A server behind the proxy answered it.
     Forwarded = "forwarded",
-    /// A limit was spent.
+    /// A limit denied it.
     Limited = "limited",
     /// The store is away, and the failure policy is closed.
     Unavailable = "unavailable",
@@ -66,13 +71,13 @@ label! {
 }
 
 label! {
-    /// What a limit said.
-    LimitAnswer, "outcome":
+    /// The outcome of a charge to one limit.
+    LimitOutcome, "outcome":
     /// The units were taken.
     Allowed = "allowed",
-    /// They were not, and the request was refused.
+    /// They were not, and the request was denied.
     Denied = "denied",
-    /// They were not, but the limit only watches.
+    /// They were not, but the limit is in shadow mode and denies nothing.
     ShadowDenied = "shadow_denied",
 }
 
@@ -85,52 +90,52 @@ label! {
     ConnectTimeout = "connect_timeout",
     /// The server could not be trusted or spoke no TLS.
     Tls = "tls",
-    /// The answer took too long.
+    /// The response took too long.
     Timeout = "timeout",
-    /// The connection ended before the answer did.
+    /// The connection ended before the response did.
     Closed = "closed",
-    /// What came was no HTTP.
+    /// The response was not valid HTTP.
     Protocol = "protocol",
 }
 
 label! {
     /// Why a connection of a client was refused or ended.
     ConnectionRefusal, "reason":
-    /// As many as allowed are open.
+    /// As many as allowed are open already.
     TooMany = "too_many",
     /// The peer did not begin with the PROXY protocol although it must.
     ProxyProtocol = "proxy_protocol",
-    /// No agreement on TLS.
+    /// The TLS handshake failed.
     Tls = "tls",
-    /// A header, a body or the reading of an answer took too long.
+    /// A header, a body or the reading of a response took too long.
     Slow = "slow",
-    /// What came was no HTTP, or broke its bounds.
+    /// The request was not valid HTTP, or exceeded a bound.
     Protocol = "protocol",
 }
 
 label! {
-    /// How a decision was asked for.
+    /// The protocol of a request to the decision service.
     DecisionProtocol, "protocol":
-    /// In JSON.
+    /// JSON over HTTP.
     Http = "http",
-    /// By a gateway, whose answer is in the status.
+    /// The authorization request of a gateway, answered by its status.
     Authorize = "authorize",
-    /// As Envoy's rate limit service.
+    /// Envoy's rate limit service.
     Grpc = "grpc",
-    /// In the protocol of Redis.
+    /// The protocol of Redis.
     Resp = "resp",
 }
 
 label! {
-    /// What the decision service answered.
+    /// The outcome of a request to the decision service.
     DecisionAnswer, "outcome":
-    /// Go on.
+    /// No limit denied it.
     Allowed = "allowed",
-    /// A limit is spent.
+    /// A limit denied it.
     Limited = "limited",
     /// The store is away, and the failure policy is closed.
     Unavailable = "unavailable",
-    /// The question was malformed, or did not say whose counter.
+    /// It was malformed, or did not name the caller.
     Refused = "refused",
     /// The caller is on the list of those who do not pass.
     Denied = "denied",
@@ -139,13 +144,13 @@ label! {
 }
 
 label! {
-    /// How an attempt to load the configuration again ended.
+    /// The result of an attempt to reload the configuration.
     ReloadResult, "result":
-    /// The new configuration runs.
+    /// The new configuration is in force.
     Applied = "applied",
-    /// The files say what is running already.
+    /// The files contain what is in force already.
     Unchanged = "unchanged",
-    /// The files have mistakes; the running configuration stays.
+    /// The files have mistakes; the configuration in force stays.
     Refused = "refused",
 }
 
@@ -163,14 +168,48 @@ impl RequestOutcome {
     }
 }
 
-/// One counter per value of a label, all there from the start.
-pub(super) struct Counts<L> {
+label! {
+    /// Why a credential was not accepted.
+    AuthFailure, "reason":
+    /// There was none, and one is required.
+    Missing = "missing",
+    /// No API key of ours.
+    UnknownKey = "unknown_key",
+    /// It cannot be read: empty, too long, not ASCII, not a token, a claim missing or of a wrong
+    /// type.
+    Malformed = "malformed",
+    /// The signature was not made with the key.
+    BadSignature = "bad_signature",
+    /// The token is past its `exp`.
+    Expired = "expired",
+    /// The token is before its `nbf`.
+    NotYet = "not_yet",
+    /// The token has another `iss` than required.
+    Issuer = "issuer",
+    /// The token is not for the required `aud`.
+    Audience = "audience",
+    /// The algorithm is not accepted, or does not fit the key.
+    Algorithm = "algorithm",
+    /// The key is not in the set, or it is not clear which one is meant.
+    KeyId = "key_id",
+    /// The header occurs more than once.
+    Repeated = "repeated",
+}
+
+impl fmt::Display for AuthFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One counter per value of a label, all at zero from the start.
+pub(super) struct LabelCounters<L> {
     counters: Box<[Counter]>,
     label: PhantomData<fn(L)>,
 }
 
-impl<L: Label> Counts<L> {
-    /// The series `name_total{label="value"}`.
+impl<L: Label> LabelCounters<L> {
+    /// Makes the series `name_total{label="value"}`.
     pub(super) fn new(name: &str, help: &str, registry: &mut Registry) -> Self {
         let family = Family::<[(&'static str, &'static str); 1], Counter>::default();
         let counters = L::ALL
@@ -184,24 +223,26 @@ impl<L: Label> Counts<L> {
         }
     }
 
+    /// Adds one.
     pub(super) fn add(&self, value: L) {
         self.counters[value.index()].inc();
     }
 
-    /// What was counted so far, in the order of the label's values.
-    pub(super) fn so_far(&self) -> Vec<u64> {
+    /// The counts so far, in the order of the label's values.
+    pub(super) fn totals(&self) -> Vec<u64> {
         self.counters.iter().map(Counter::get).collect()
     }
 }
 
-/// One counter per value of each of two labels, all there from the start.
-pub(super) struct CountsBy<One, Other> {
+/// One counter per pair of values of two labels, all at zero from the start.
+pub(super) struct LabelPairCounters<One, Other> {
+    /// By the first label, then by the second.
     rows: Box<[Box<[Counter]>]>,
     labels: PhantomData<fn(One, Other)>,
 }
 
-impl<One: Label, Other: Label> CountsBy<One, Other> {
-    /// The series `name_total{one="value",other="value"}`.
+impl<One: Label, Other: Label> LabelPairCounters<One, Other> {
+    /// Makes the series `name_total{one="value",other="value"}`.
     pub(super) fn new(name: &str, help: &str, registry: &mut Registry) -> Self {
         let family = Family::<[(&'static str, &'static str); 2], Counter>::default();
         let row = |one: &One| {
@@ -219,18 +260,19 @@ impl<One: Label, Other: Label> CountsBy<One, Other> {
         }
     }
 
-    /// What was counted so far by the second label, whatever the first.
-    pub(super) fn so_far(&self) -> Vec<u64> {
+    /// The counts so far by the second label, summed over the first.
+    pub(super) fn totals(&self) -> Vec<u64> {
         let sum = |place: usize| self.rows.iter().map(|row| row[place].get()).sum();
         (0..Other::ALL.len()).map(sum).collect()
     }
 
+    /// Adds one.
     pub(super) fn add(&self, one: One, other: Other) {
         self.rows[one.index()][other.index()].inc();
     }
 }
 
-impl<One, Other> fmt::Debug for CountsBy<One, Other> {
+impl<One, Other> fmt::Debug for LabelPairCounters<One, Other> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list()
             .entries(self.rows.iter().flatten().map(Counter::get))
@@ -238,7 +280,7 @@ impl<One, Other> fmt::Debug for CountsBy<One, Other> {
     }
 }
 
-impl<L> fmt::Debug for Counts<L> {
+impl<L> fmt::Debug for LabelCounters<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list()
             .entries(self.counters.iter().map(Counter::get))
@@ -267,12 +309,12 @@ mod tests {
     #[test]
     fn values_have_their_own_places_and_names() {
         check::<RequestOutcome>();
-        check::<LimitAnswer>();
+        check::<LimitOutcome>();
         check::<UpstreamFailure>();
         check::<ConnectionRefusal>();
         check::<DecisionProtocol>();
         check::<DecisionAnswer>();
         check::<ReloadResult>();
-        check::<crate::auth::Reason>();
+        check::<AuthFailure>();
     }
 }

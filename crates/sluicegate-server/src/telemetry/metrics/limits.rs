@@ -1,4 +1,7 @@
-//! Decisions by limit.
+//! Decisions by limit, with a bounded number of series.
+//!
+//! Names of limits come from the configuration, so reloads could add series without end. The first
+//! 10,000 names of a process get series of their own, and all later ones share `(other)`.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,22 +13,25 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 use sluicegate_core::{AdHoc, Charge, Outcome, Policy};
 
-use super::labels::{Label, LimitAnswer};
+use super::labels::{Label, LimitOutcome};
 
-/// The series of every limit that was ever in a policy, up to a bound. Clones share them.
+/// The series of every limit that was ever in a policy, up to [`LIMITS_MAX`]. Clones share them.
 #[derive(Clone)]
-pub(super) struct LimitSeries(Arc<Series>);
+pub(super) struct LimitSeries(Arc<SharedSeries>);
 
-struct Series {
+/// The state behind all clones.
+struct SharedSeries {
     family: Family<[(&'static str, Cow<'static, str>); 2], Counter>,
-    known: Mutex<HashMap<Box<str>, ByOutcome>>,
+    /// The limits with series of their own.
+    known: Mutex<HashMap<Box<str>, OutcomeCounters>>,
 }
 
-type ByOutcome = [Counter; LimitAnswer::ALL.len()];
+/// One counter per [`LimitOutcome`], in its order.
+type OutcomeCounters = [Counter; LimitOutcome::ALL.len()];
 
-/// Limits with series of their own.
+/// The most limits with series of their own.
 const LIMITS_MAX: usize = 10_000;
-/// The name for the others; no limit can have it.
+/// The name that the others share; no limit can have it, because of the parentheses.
 const OTHER: &str = "(other)";
 
 impl LimitSeries {
@@ -33,15 +39,16 @@ impl LimitSeries {
         let family = Family::default();
         registry.register(
             "sluicegate_limit_decisions",
-            "Charges by limit and answer",
+            "Charges by limit and outcome",
             family.clone(),
         );
-        Self(Arc::new(Series {
+        Self(Arc::new(SharedSeries {
             family,
             known: Mutex::default(),
         }))
     }
 
+    /// The counters of a policy; makes the series that are missing.
     pub(super) fn counts_for(&self, policy: &Policy) -> LimitCounts {
         let counters = policy
             .limits()
@@ -54,7 +61,8 @@ impl LimitSeries {
         }
     }
 
-    fn counters(&self, limit: &str) -> ByOutcome {
+    /// The counters of a limit. Takes a lock, so not for the path of most requests.
+    fn counters(&self, limit: &str) -> OutcomeCounters {
         let mut known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(counters) = known.get(limit) {
             return counters.clone();
@@ -68,13 +76,13 @@ impl LimitSeries {
     }
 }
 
-impl Series {
-    fn make(&self, limit: &str) -> ByOutcome {
+impl SharedSeries {
+    fn make(&self, limit: &str) -> OutcomeCounters {
         std::array::from_fn(|place| {
-            let outcome = LimitAnswer::ALL[place];
+            let outcome = LimitOutcome::ALL[place];
             let labels = [
                 ("limit", limit.to_owned().into()),
-                (LimitAnswer::NAME, outcome.as_str().into()),
+                (LimitOutcome::NAME, outcome.as_str().into()),
             ];
             self.family.get_or_create_owned(&labels)
         })
@@ -87,34 +95,36 @@ impl fmt::Debug for LimitSeries {
     }
 }
 
-/// The counters of one policy's limits.
+/// The counters of one policy's limits, kept beside the policy so that counting needs no lookup.
 #[derive(Debug)]
 pub struct LimitCounts {
-    by_index: Box<[(Box<str>, ByOutcome)]>,
-    /// Of quotas that come with the request: no series before there is one.
-    ad_hoc: [OnceLock<ByOutcome>; AdHoc::ALL.len()],
+    /// Name and counters, by the index of the limit in the policy.
+    by_index: Box<[(Box<str>, OutcomeCounters)]>,
+    /// The counters of quotas that come with the request, made at the first of them.
+    ad_hoc: [OnceLock<OutcomeCounters>; AdHoc::ALL.len()],
     series: LimitSeries,
 }
 
-/// What a limit has said so far.
+/// The outcomes of a limit's charges so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LimitTotals {
     /// Charges that were taken.
     pub allowed: u64,
-    /// Charges that were not, so that the request was refused.
+    /// Charges that were not, so that the request was denied.
     pub denied: u64,
-    /// Charges that were not, of a limit that only watches.
+    /// Charges that were not, of a limit in shadow mode.
     pub shadow_denied: u64,
 }
 
 impl LimitCounts {
-    /// What each limit of the policy has said so far, in order.
+    /// The totals of each limit of the policy, in its order.
     pub fn totals(&self) -> impl Iterator<Item = LimitTotals> {
-        let count = |counters: &ByOutcome, answer: LimitAnswer| counters[answer.index()].get();
+        let count =
+            |counters: &OutcomeCounters, outcome: LimitOutcome| counters[outcome.index()].get();
         self.by_index.iter().map(move |(_, counters)| LimitTotals {
-            allowed: count(counters, LimitAnswer::Allowed),
-            denied: count(counters, LimitAnswer::Denied),
-            shadow_denied: count(counters, LimitAnswer::ShadowDenied),
+            allowed: count(counters, LimitOutcome::Allowed),
+            denied: count(counters, LimitOutcome::Denied),
+            shadow_denied: count(counters, LimitOutcome::ShadowDenied),
         })
     }
 
@@ -123,9 +133,9 @@ impl LimitCounts {
     pub fn count(&self, charge: &Charge<'_>, outcome: &Outcome) {
         let limit = charge.key.limit();
         let answer = match (outcome.is_allowed(), charge.enforced) {
-            (true, _) => LimitAnswer::Allowed,
-            (false, true) => LimitAnswer::Denied,
-            (false, false) => LimitAnswer::ShadowDenied,
+            (true, _) => LimitOutcome::Allowed,
+            (false, true) => LimitOutcome::Denied,
+            (false, false) => LimitOutcome::ShadowDenied,
         };
         match self.by_index.get(charge.limit_index) {
             Some((name, counters)) if **name == *limit.name => counters[answer.index()].inc(),
@@ -167,9 +177,9 @@ mod tests {
     fn a_limit_that_is_gone_keeps_its_series_and_counts_go_on_when_it_is_back() {
         let mut registry = Registry::default();
         let series = LimitSeries::new(&mut registry);
-        series.counts_for(&policy(&["a", "b"])).by_index[0].1[LimitAnswer::Denied.index()].inc();
+        series.counts_for(&policy(&["a", "b"])).by_index[0].1[LimitOutcome::Denied.index()].inc();
         series.counts_for(&policy(&["b"]));
-        series.counts_for(&policy(&["b", "a"])).by_index[1].1[LimitAnswer::Denied.index()].inc();
+        series.counts_for(&policy(&["b", "a"])).by_index[1].1[LimitOutcome::Denied.index()].inc();
         let written = encoded(&registry);
         assert!(
             written
@@ -189,7 +199,7 @@ mod tests {
         for place in 0..LIMITS_MAX + 50 {
             series.counters(&format!("limit-{place}"))[0].inc();
         }
-        let expected = (LIMITS_MAX + 1) * LimitAnswer::ALL.len();
+        let expected = (LIMITS_MAX + 1) * LimitOutcome::ALL.len();
         assert_eq!(
             encoded(&registry)
                 .matches("sluicegate_limit_decisions_total{")

@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 use sluicegate_core::Principal;
-use sluicegate_server::{Identity, Reason};
+use sluicegate_server::{AuthFailure, Identity};
 
 use super::desk::{Desk, ask, headers, known, noon, refused};
 
@@ -52,7 +52,7 @@ fn other_keys_are_unknown() {
     ] {
         assert_eq!(
             refused(ask(&authenticator, &[("x-api-key", key)])),
-            Reason::UnknownKey,
+            AuthFailure::UnknownKey,
             "{key}"
         );
     }
@@ -62,12 +62,12 @@ fn other_keys_are_unknown() {
 fn what_cannot_be_a_key_is_refused_unread() {
     let authenticator = desk().load();
     let refused_for = |key: &str| refused(ask(&authenticator, &[("x-api-key", key)]));
-    assert_eq!(refused_for(&"a".repeat(4096)), Reason::UnknownKey);
+    assert_eq!(refused_for(&"a".repeat(4096)), AuthFailure::UnknownKey);
     for key in ["", &"a".repeat(4097), "sch\u{f6}n", "a\tb"] {
-        assert_eq!(refused_for(key), Reason::Malformed, "{}", key.len());
+        assert_eq!(refused_for(key), AuthFailure::Malformed, "{}", key.len());
     }
     let twice = [("x-api-key", "ann's key"), ("x-api-key", "ann's key")];
-    assert_eq!(refused(ask(&authenticator, &twice)), Reason::Repeated);
+    assert_eq!(refused(ask(&authenticator, &twice)), AuthFailure::Repeated);
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn the_long_key_itself_would_be_known() {
         Desk::new().with_key_file(format!("- {{ id: ann, sha256: {} }}", sha256("sch\u{f6}n")));
     assert_eq!(
         refused(ask(&odd.load(), &[("x-api-key", "sch\u{f6}n")])),
-        Reason::Malformed
+        AuthFailure::Malformed
     );
 }
 
@@ -97,8 +97,8 @@ fn every_mistake_of_a_file_is_named_and_no_secret_is() {
     let expected = [
         "keys.yaml:3:8: keys[0]: unknown field, expected id, sha256 or claims",
         "keys.yaml:5:11: keys[1].sha256: expected the SHA-256 of the key as 64 hexadecimal digits",
-        "keys.yaml:6:7: keys[2].id: is that of keys[0], expected another",
-        "keys.yaml:7:11: keys[2].sha256: is that of keys[0], expected another",
+        "keys.yaml:6:7: keys[2].id: used by keys[0] already, expected a different one",
+        "keys.yaml:7:11: keys[2].sha256: used by keys[0] already, expected a different one",
     ];
     assert_eq!(mistakes, expected);
 }
@@ -185,6 +185,6 @@ fn fifty_thousand_keys_are_read_and_found() {
     }
     assert_eq!(
         refused(ask(&authenticator, &[("x-api-key", "50000")])),
-        Reason::UnknownKey
+        AuthFailure::UnknownKey
     );
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use sluicegate_config::OnInvalid;
 use sluicegate_server::telemetry::Metrics;
-use sluicegate_server::{Authenticator, Identity, Reason, Unauthorized};
+use sluicegate_server::telemetry::metrics::Label;
+use sluicegate_server::{AuthFailure, Authenticator, Identity, Unauthorized};
 
 use super::api_keys::sha256;
 use super::desk::{Desk, ask, headers, known, noon, refused};
@@ -68,14 +69,17 @@ fn the_key_names_the_caller_unless_it_is_wrong() {
     assert_eq!(known(asked("bob's key", "Bearer x")).id, "bob");
     assert_eq!(known(asked("no key", &token)).id, "ann");
     assert_eq!(known(asked("", &token)).id, "ann");
-    assert_eq!(refused(asked("no key", "Bearer x")), Reason::UnknownKey);
+    assert_eq!(
+        refused(asked("no key", "Bearer x")),
+        AuthFailure::UnknownKey
+    );
     assert_eq!(
         known(ask(&authenticator, &[("authorization", &token)])).id,
         "ann"
     );
     assert_eq!(
         refused(ask(&authenticator, &[("authorization", "Bearer x")])),
-        Reason::Malformed
+        AuthFailure::Malformed
     );
 }
 
@@ -105,10 +109,10 @@ fn a_required_credential_that_is_missing_is_refused() {
     let mut desk = desk(&Signer::ed25519("ed"));
     desk.principals.required = true;
     let authenticator = desk.load();
-    assert_eq!(refused(ask(&authenticator, &[])), Reason::Missing);
+    assert_eq!(refused(ask(&authenticator, &[])), AuthFailure::Missing);
     assert_eq!(
         refused(ask(&authenticator, &[("x-api-key", "no key")])),
-        Reason::UnknownKey
+        AuthFailure::UnknownKey
     );
     assert_eq!(
         known(ask(&authenticator, &[("x-api-key", "bob's key")])).id,
@@ -122,7 +126,9 @@ fn a_required_credential_without_a_way_to_show_one_is_a_mistake() {
     desk.principals.required = true;
     assert_eq!(
         desk.mistakes(),
-        ["principals.required: needs api_keys or jwt beside it, or nobody could pass"]
+        [
+            "principals.required: needs api_keys or jwt beside it, otherwise every request is refused"
+        ]
     );
 }
 
@@ -138,10 +144,10 @@ fn a_wrong_credential_may_pass_as_none() {
             .verify(&headers(&wrong), noon())
             .unwrap_err()
             .reason,
-        Reason::UnknownKey
+        AuthFailure::UnknownKey
     );
     desk.principals.required = true;
-    assert_eq!(refused(ask(&desk.load(), &wrong)), Reason::Missing);
+    assert_eq!(refused(ask(&desk.load(), &wrong)), AuthFailure::Missing);
 }
 
 #[test]
@@ -174,7 +180,10 @@ fn challenges_name_what_is_taken_and_texts_say_no_more_than_needed() {
 
 #[test]
 fn reasons_have_stable_words() {
-    let words = Reason::ALL.map(Reason::as_str);
+    let words: Vec<&str> = AuthFailure::ALL
+        .iter()
+        .map(|reason| reason.as_str())
+        .collect();
     let expected = [
         "missing",
         "unknown_key",
@@ -189,7 +198,7 @@ fn reasons_have_stable_words() {
         "repeated",
     ];
     assert_eq!(words, expected);
-    assert_eq!(Reason::KeyId.to_string(), "key_id");
+    assert_eq!(AuthFailure::KeyId.to_string(), "key_id");
 }
 
 #[test]
@@ -215,11 +224,11 @@ fn whatever_is_not_accepted_is_counted_by_its_reason() {
             .for_each(|lines| drop(ask(&authenticator, lines)));
     }
     let text = metrics.encode();
-    for reason in Reason::ALL {
+    for reason in AuthFailure::ALL {
         let count = match reason {
-            Reason::UnknownKey | Reason::Malformed => 3,
+            AuthFailure::UnknownKey | AuthFailure::Malformed => 3,
             // Only where one is required.
-            Reason::Missing => 1,
+            AuthFailure::Missing => 1,
             _ => 0,
         };
         let line = format!("sluicegate_auth_refused_total{{reason=\"{reason}\"}} {count}\n");

@@ -1,12 +1,12 @@
 //! Tokens that try to choose how they are verified.
 
 use serde_json::{Value, json};
-use sluicegate_server::{Authenticator, Reason};
+use sluicegate_server::{AuthFailure, Authenticator};
 
 use super::desk::{Desk, ask, known, refused};
 use super::signer::{Signer, ann, base64, from_base64};
 
-fn reason(authenticator: &Authenticator, token: &str) -> Reason {
+fn reason(authenticator: &Authenticator, token: &str) -> AuthFailure {
     refused(ask(authenticator, &[("authorization", token)]))
 }
 
@@ -43,10 +43,10 @@ fn a_public_key_is_no_secret_to_sign_with() {
             let forger = Signer::hs256("k", &public);
             assert_eq!(
                 reason(&authenticator, &forger.token(&ann())),
-                Reason::Algorithm
+                AuthFailure::Algorithm
             );
             let without_id = forger.token_with(&json!({"alg": "HS256"}), ann().to_string());
-            assert_eq!(reason(&authenticator, &without_id), Reason::KeyId);
+            assert_eq!(reason(&authenticator, &without_id), AuthFailure::KeyId);
         }
     }
 }
@@ -60,10 +60,14 @@ fn none_is_no_algorithm_in_any_spelling() {
     ] {
         let signed = signer.token_with(&json!({"alg": name, "kid": "k"}), ann().to_string());
         let unsigned = format!("{}.", signed.rsplit_once('.').unwrap().0);
-        assert_eq!(reason(&authenticator, &signed), Reason::Algorithm, "{name}");
+        assert_eq!(
+            reason(&authenticator, &signed),
+            AuthFailure::Algorithm,
+            "{name}"
+        );
         assert_eq!(
             reason(&authenticator, &unsigned),
-            Reason::Algorithm,
+            AuthFailure::Algorithm,
             "{name}"
         );
     }
@@ -90,7 +94,7 @@ fn an_algorithm_must_fit_the_key_it_names() {
             } else {
                 assert_eq!(
                     refused(identity),
-                    Reason::Algorithm,
+                    AuthFailure::Algorithm,
                     "{} {}",
                     signer.algorithm,
                     other.algorithm
@@ -107,7 +111,7 @@ fn a_key_made_for_one_algorithm_is_not_used_for_its_neighbours() {
     let authenticator = Desk::new().with_jwks(&[&signer.jwk]).load();
     assert_eq!(
         reason(&authenticator, &signer.token(&ann())),
-        Reason::Algorithm
+        AuthFailure::Algorithm
     );
     signer.jwk["alg"] = json!("RS256");
     let authenticator = Desk::new().with_jwks(&[&signer.jwk]).load();
@@ -128,7 +132,7 @@ fn a_key_inside_a_token_is_not_used() {
     let head = json!({"alg": "EdDSA", "kid": "k", "jwk": forger.jwk, "jku": "http://127.0.0.1:1/keys", "x5u": "http://127.0.0.1:1/"});
     assert_eq!(
         reason(&authenticator, &forger.token_with(&head, ann().to_string())),
-        Reason::BadSignature
+        AuthFailure::BadSignature
     );
 }
 
@@ -138,7 +142,7 @@ fn an_unknown_id_finds_no_key_even_if_there_is_only_one() {
     let authenticator = Desk::new().with_jwks(&[&signer.jwk]).load();
     for id in ["other", "", "K", "../k"] {
         let token = signer.token_with(&json!({"alg": "EdDSA", "kid": id}), ann().to_string());
-        assert_eq!(reason(&authenticator, &token), Reason::KeyId, "{id}");
+        assert_eq!(reason(&authenticator, &token), AuthFailure::KeyId, "{id}");
     }
 }
 
@@ -158,9 +162,9 @@ fn without_an_id_the_only_fitting_key_is_used_and_none_of_several() {
             "ann"
         );
     }
-    assert_eq!(reason(&clear, &without_id(&two)), Reason::BadSignature);
+    assert_eq!(reason(&clear, &without_id(&two)), AuthFailure::BadSignature);
     let unclear = Desk::new().with_jwks(&[&one.jwk, &two.jwk]).load();
-    assert_eq!(reason(&unclear, &without_id(&one)), Reason::KeyId);
+    assert_eq!(reason(&unclear, &without_id(&one)), AuthFailure::KeyId);
 }
 
 #[test]
@@ -169,12 +173,12 @@ fn a_signature_of_another_key_with_the_same_id_is_noticed() {
     let authenticator = Desk::new().with_jwks(&[&owner.jwk]).load();
     assert_eq!(
         reason(&authenticator, &forger.token(&ann())),
-        Reason::BadSignature
+        AuthFailure::BadSignature
     );
     let token = owner.token(&ann());
     let (message, _) = token.rsplit_once('.').unwrap();
     assert_eq!(
         reason(&authenticator, &format!("{message}.{}", base64(&[0; 32]))),
-        Reason::BadSignature
+        AuthFailure::BadSignature
     );
 }

@@ -9,7 +9,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 use sluicegate_config::{ApiKeys, Jwt, JwtAlgorithm, Principals};
 use sluicegate_core::{Nanos, Principal};
-use sluicegate_server::{Authenticator, Identity, Reason};
+use sluicegate_server::{AuthFailure, Authenticator, Identity};
 use tempfile::TempDir;
 
 /// The time of every request, unless a test says otherwise.
@@ -125,7 +125,7 @@ pub fn known(identity: Identity) -> Arc<Principal> {
     }
 }
 
-pub fn refused(identity: Identity) -> Reason {
+pub fn refused(identity: Identity) -> AuthFailure {
     match identity {
         Identity::Refused(refusal) => refusal.reason,
         other => panic!("not refused: {other:?}"),

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use http::header::{HeaderMap, HeaderValue};
 use proptest::prelude::*;
 use serde_json::json;
-use sluicegate_server::{Authenticator, Identity, Reason};
+use sluicegate_server::{AuthFailure, Authenticator, Identity};
 
 use super::api_keys::sha256;
 use super::desk::{Desk, NOON, ask, known, refused};
@@ -141,7 +141,7 @@ fn nesting_of_any_depth_is_refused() {
     };
     assert_eq!(known(ask_with(100)).id, "ann");
     for depth in [200, 2_900, 100_000] {
-        assert_eq!(refused(ask_with(depth)), Reason::Malformed, "{depth}");
+        assert_eq!(refused(ask_with(depth)), AuthFailure::Malformed, "{depth}");
     }
     let deep_head = format!("{}1{}", "[".repeat(2_900), "]".repeat(2_900));
     let token = format!(
@@ -151,7 +151,7 @@ fn nesting_of_any_depth_is_refused() {
     );
     assert_eq!(
         refused(ask(&authenticator, &[("authorization", &token)])),
-        Reason::Malformed
+        AuthFailure::Malformed
     );
 }
 

@@ -156,7 +156,8 @@ fn what_is_no_key_set_is_refused_with_its_place() {
 #[test]
 fn two_keys_that_a_token_cannot_tell_apart_are_refused() {
     let (one, two) = (Signer::ed25519("same"), Signer::ed25519("same"));
-    let expected = ["jwks.json: keys[1].kid: is that of another key of its kind, expected another"];
+    let expected =
+        ["jwks.json: keys[1].kid: used by another key of the same type, expected a different one"];
     assert_eq!(
         Desk::new().with_jwks(&[&one.jwk, &two.jwk]).mistakes(),
         expected

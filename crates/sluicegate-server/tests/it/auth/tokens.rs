@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sluicegate_config::JwtAlgorithm;
 use sluicegate_core::{Nanos, Principal};
-use sluicegate_server::{Authenticator, Identity, Reason};
+use sluicegate_server::{AuthFailure, Authenticator, Identity};
 
 use super::desk::{Desk, NOON, ask, headers, known, noon, refused};
 use super::signer::{Signer, ann, base64, from_base64};
@@ -22,7 +22,7 @@ fn with(mut claims: Value, name: &str, value: impl Into<Value>) -> Value {
     claims
 }
 
-fn reason(authenticator: &Authenticator, value: &str) -> Reason {
+fn reason(authenticator: &Authenticator, value: &str) -> AuthFailure {
     refused(ask(authenticator, &[("authorization", value)]))
 }
 
@@ -65,7 +65,7 @@ fn tokens_signed_by_another_program_are_read_in_all_twelve_algorithms() {
         assert!(
             matches!(
                 reason(&authenticator, &forged),
-                Reason::BadSignature | Reason::Malformed
+                AuthFailure::BadSignature | AuthFailure::Malformed
             ),
             "{algorithm}"
         );
@@ -102,7 +102,7 @@ fn other_schemes_are_left_to_whoever_they_are_for() {
         .load();
     assert_eq!(
         refused(ask(&elsewhere, &[("x-token", "Basic YW5uOmE=")])),
-        Reason::Malformed
+        AuthFailure::Malformed
     );
     assert_eq!(
         known(ask(&elsewhere, &[("x-token", &signer.token(&ann()))])).id,
@@ -123,18 +123,18 @@ fn a_changed_body_head_or_signature_is_noticed() {
         let bobs = base64(with(ann(), "sub", "bob").to_string().as_bytes());
         assert_eq!(
             reason(&authenticator, &format!("{header}.{bobs}.{signature}")),
-            Reason::BadSignature
+            AuthFailure::BadSignature
         );
         assert_eq!(
             reason(&authenticator, &format!("{message}.")),
-            Reason::BadSignature
+            AuthFailure::BadSignature
         );
         let bytes = from_base64(signature);
         for shortened in [&bytes[1..], &bytes[..bytes.len() - 1]] {
             let token = format!("{message}.{}", base64(shortened));
             assert_eq!(
                 reason(&authenticator, &token),
-                Reason::BadSignature,
+                AuthFailure::BadSignature,
                 "{}",
                 signer.algorithm
             );
@@ -147,7 +147,7 @@ fn a_changed_body_head_or_signature_is_noticed() {
                 &authenticator,
                 &format!("{}.{rest}", base64(other_head.as_bytes()))
             ),
-            Reason::BadSignature
+            AuthFailure::BadSignature
         );
     }
 }
@@ -160,21 +160,21 @@ fn a_token_expired_by_a_second_passes_only_with_leeway() {
         .with_jwt(|jwt| jwt.leeway = Nanos::from_secs(2))
         .load();
     let expired = signer.bearer(&with(ann(), "exp", NOON - 1));
-    assert_eq!(reason(&strict, &expired), Reason::Expired);
+    assert_eq!(reason(&strict, &expired), AuthFailure::Expired);
     assert_eq!(
         known(ask(&lenient, &[("authorization", &expired)])).id,
         "ann"
     );
     assert_eq!(
         reason(&lenient, &signer.bearer(&with(ann(), "exp", NOON - 2))),
-        Reason::Expired
+        AuthFailure::Expired
     );
     let early = signer.bearer(&with(ann(), "nbf", NOON + 1));
-    assert_eq!(reason(&strict, &early), Reason::NotYet);
+    assert_eq!(reason(&strict, &early), AuthFailure::NotYet);
     assert_eq!(known(ask(&lenient, &[("authorization", &early)])).id, "ann");
     assert_eq!(
         reason(&lenient, &signer.bearer(&with(ann(), "nbf", NOON + 3))),
-        Reason::NotYet
+        AuthFailure::NotYet
     );
 }
 
@@ -187,7 +187,7 @@ fn a_token_that_was_good_is_refused_once_it_expires() {
     )]);
     let at = |after: Duration| authenticator.authenticate(&headers, noon() + after);
     assert_eq!(known(at(Duration::from_millis(999))).id, "ann");
-    assert_eq!(refused(at(Duration::from_secs(1))), Reason::Expired);
+    assert_eq!(refused(at(Duration::from_secs(1))), AuthFailure::Expired);
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn a_token_must_expire_and_name_a_subject() {
     ] {
         assert_eq!(
             reason(&authenticator, &signer.bearer(&claims)),
-            Reason::Malformed,
+            AuthFailure::Malformed,
             "{claims}"
         );
     }
@@ -250,13 +250,13 @@ fn the_issuer_must_be_the_configured_one() {
     ] {
         assert_eq!(
             reason(&authenticator, &with_issuer(wrong.clone())),
-            Reason::Issuer,
+            AuthFailure::Issuer,
             "{wrong}"
         );
     }
     assert_eq!(
         reason(&authenticator, &signer.bearer(&ann())),
-        Reason::Issuer
+        AuthFailure::Issuer
     );
 }
 
@@ -288,13 +288,13 @@ fn the_audience_must_hold_the_configured_one() {
     ] {
         assert_eq!(
             reason(&authenticator, &with_audience(wrong.clone())),
-            Reason::Audience,
+            AuthFailure::Audience,
             "{wrong}"
         );
     }
     assert_eq!(
         reason(&authenticator, &signer.bearer(&ann())),
-        Reason::Audience
+        AuthFailure::Audience
     );
 }
 
@@ -327,13 +327,17 @@ fn what_is_no_token_is_malformed() {
         &four_parts,
         "sch\u{f6}n",
     ] {
-        assert_eq!(reason(&authenticator, value), Reason::Malformed, "{value}");
+        assert_eq!(
+            reason(&authenticator, value),
+            AuthFailure::Malformed,
+            "{value}"
+        );
     }
     let twice = [
         ("authorization", token.as_str()),
         ("authorization", token.as_str()),
     ];
-    assert_eq!(refused(ask(&authenticator, &twice)), Reason::Repeated);
+    assert_eq!(refused(ask(&authenticator, &twice)), AuthFailure::Repeated);
 }
 
 #[test]
@@ -353,7 +357,7 @@ fn a_token_over_8_kib_is_refused_although_it_is_good() {
         known(ask(&authenticator, &[("authorization", &fits)])).id,
         "ann"
     );
-    assert_eq!(reason(&authenticator, &too_long), Reason::Malformed);
+    assert_eq!(reason(&authenticator, &too_long), AuthFailure::Malformed);
 }
 
 #[test]
@@ -367,7 +371,7 @@ fn only_configured_algorithms_are_accepted() {
         let identity = ask(&authenticator, &[("authorization", &signer.bearer(&ann()))]);
         match signer.algorithm {
             "ES256" => assert_eq!(known(identity).id, "ann"),
-            _ => assert_eq!(refused(identity), Reason::Algorithm),
+            _ => assert_eq!(refused(identity), AuthFailure::Algorithm),
         }
     }
 }

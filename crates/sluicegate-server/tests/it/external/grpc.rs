@@ -14,7 +14,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
 use sluicegate_config::{ExternalService, ExternalSettings, GrpcCodec, ServiceAddress};
 use sluicegate_core::{FailurePolicy, FailureStatus, Nanos, Quota};
-use sluicegate_server::external::{BackendHttp, Known};
+use sluicegate_server::external::{BackendHttp, ResolvedLimits};
 use sluicegate_testkit::TlsFiles;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
@@ -235,7 +235,8 @@ async fn a_question_and_its_answer_in_both_codecs() {
         let mut headers = HeaderMap::new();
         headers.insert("x-plan", HeaderValue::from_static("gold"));
         headers.insert("x-api-key", HeaderValue::from_static("hunter2"));
-        let Known::Told(told) = external.quota_of(asks("tenant-7", &headers)).await else {
+        let ResolvedLimits::External(told) = external.resolve(asks("tenant-7", &headers)).await
+        else {
             panic!("nothing was told: {:?}", external.counts())
         };
         assert_eq!(
@@ -334,7 +335,10 @@ async fn a_connection_that_nothing_comes_over_is_given_up() {
     settings.timeout = Nanos::from_millis(300);
     let impatient = external(&settings);
     for number in 0..3 {
-        assert_eq!(ask(&impatient, &number.to_string()).await, Known::Static);
+        assert_eq!(
+            ask(&impatient, &number.to_string()).await,
+            ResolvedLimits::Configured
+        );
     }
     let mut answers = Vec::new();
     // A machine that is busy may need more than the short timeout.
@@ -381,7 +385,7 @@ async fn answers_that_make_no_sense_are_errors() {
     ] {
         let (port, _) = start(manner, None).await;
         let external = external(&over_grpc(port, codec));
-        assert_eq!(ask(&external, "a").await, Known::Static);
+        assert_eq!(ask(&external, "a").await, ResolvedLimits::Configured);
         assert_eq!(external.counts().errors, 1);
     }
 }
@@ -400,7 +404,7 @@ async fn endless_messages_packed_ones_and_what_is_no_grpc_are_errors_in_time() {
         settings.timeout = Nanos::from_secs(10);
         let external = external(&settings);
         let begun = Instant::now();
-        assert_eq!(ask(&external, "a").await, Known::Static);
+        assert_eq!(ask(&external, "a").await, ResolvedLimits::Configured);
         assert!(
             begun.elapsed() < Duration::from_secs(8),
             "{:?}",
@@ -416,6 +420,6 @@ async fn endless_messages_packed_ones_and_what_is_no_grpc_are_errors_in_time() {
     });
     assert_eq!(
         ask(&external(&over_grpc(port, GrpcCodec::Protobuf)), "a").await,
-        Known::Static
+        ResolvedLimits::Configured
     );
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use sluicegate_server::external::{ExternalCounts, Known};
+use sluicegate_server::external::{ExternalCounts, ResolvedLimits};
 
 use super::service::{pour, unruly};
 use super::{ask, external, over_http, told};
@@ -27,7 +27,7 @@ fn ok(body: &str) -> Vec<u8> {
 /// Asks once, and says how long it took and what was counted.
 async fn asked(
     behave: impl Fn(&mut TcpStream) + Send + Sync + 'static,
-) -> (Known, Duration, ExternalCounts) {
+) -> (ResolvedLimits, Duration, ExternalCounts) {
     let mut settings = over_http(unruly(behave));
     settings.timeout = TIMEOUT.into();
     let external = external(&settings);
@@ -39,7 +39,7 @@ async fn asked(
 /// Asks once for nothing; how long it took.
 async fn fails(name: &str, behave: impl Fn(&mut TcpStream) + Send + Sync + 'static) -> Duration {
     let (known, took, counts) = asked(behave).await;
-    assert_eq!(known, Known::Static, "{name}");
+    assert_eq!(known, ResolvedLimits::Configured, "{name}");
     assert!(
         took < TIMEOUT + Duration::from_secs(3),
         "{name} took {took:?}"
@@ -118,7 +118,7 @@ async fn replies_that_make_no_sense_are_errors() {
     let mut believed = Vec::new();
     for (name, reply) in replies {
         let (known, took, counts) = asked(move |stream| drop(stream.write_all(&reply))).await;
-        if known != Known::Static || counts.errors != 1 {
+        if known != ResolvedLimits::Configured || counts.errors != 1 {
             believed.push((name, took, counts));
         }
     }

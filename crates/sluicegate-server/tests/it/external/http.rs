@@ -9,7 +9,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use sluicegate_config::{ExternalService, HeaderFilter, ServiceAddress};
 use sluicegate_core::{FailurePolicy, Nanos, Quota};
-use sluicegate_server::external::Known;
+use sluicegate_server::external::ResolvedLimits;
 use sluicegate_testkit::TlsFiles;
 use tokio_rustls::TlsAcceptor;
 
@@ -28,7 +28,7 @@ async fn a_question_and_its_answer_over_http() {
     headers.insert("x-plan", "gold".parse().unwrap());
     headers.insert("authorization", "Bearer hunter2".parse().unwrap());
     headers.insert("cookie", "a=hunter2".parse().unwrap());
-    let Known::Told(told) = external.quota_of(asks("tenant-7", &headers)).await else {
+    let ResolvedLimits::External(told) = external.resolve(asks("tenant-7", &headers)).await else {
         panic!("nothing was told")
     };
     assert_eq!(
@@ -66,7 +66,7 @@ async fn an_allow_list_is_exclusive() {
     let mut headers = HeaderMap::new();
     headers.insert("x-plan", "gold".parse().unwrap());
     headers.insert("x-other", "1".parse().unwrap());
-    let known = external(&settings).quota_of(asks("a", &headers)).await;
+    let known = external(&settings).resolve(asks("a", &headers)).await;
     assert_eq!(told(&known), Some((0, false)), "unlimited");
     let body = service.seen.questions.lock().unwrap().pop().unwrap().2;
     let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
@@ -128,7 +128,10 @@ async fn where_nobody_listens_few_are_asked_for_and_nobody_waits() {
     let external = external(&over_http(port));
     let begun = Instant::now();
     for number in 0..2_000 {
-        assert_eq!(ask(&external, &number.to_string()).await, Known::Static);
+        assert_eq!(
+            ask(&external, &number.to_string()).await,
+            ResolvedLimits::Configured
+        );
     }
     let counts = external.counts();
     // One more may try every five seconds.
@@ -180,7 +183,7 @@ async fn over_https_the_certificate_is_verified() {
     let others = TlsFiles::generate();
     for ca_file in [None, Some(others.authority())] {
         let external = with(ca_file);
-        assert_eq!(ask(&external, "a").await, Known::Static);
+        assert_eq!(ask(&external, "a").await, ResolvedLimits::Configured);
         assert_eq!(external.counts().errors, 1);
     }
     assert_eq!(service.calls(), 1);

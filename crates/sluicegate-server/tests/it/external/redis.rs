@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use sluicegate::{Endpoint, Nanos, RedisOptions, RedisStore};
-use sluicegate_server::external::{External, Known};
+use sluicegate_server::external::{External, ResolvedLimits};
 use sluicegate_testkit::{RedisCluster, RedisServer, wait_until};
 use tokio::runtime::Handle;
 
@@ -109,7 +109,7 @@ async fn while_redis_is_away_the_service_is_asked() {
     server.kill();
     assert_eq!(told(&ask(&replica, "a").await), Some((7, false)));
     let headers = HeaderMap::new();
-    let known = replica.known(&asks("a", &headers), tokio::time::Instant::now());
+    let known = replica.resolve_cached(&asks("a", &headers), tokio::time::Instant::now());
     assert_eq!(known.as_ref().and_then(told), Some((7, false)));
     assert_eq!(service.calls(), 1);
 }
@@ -137,7 +137,10 @@ async fn a_new_replica_finds_the_older_answer_of_a_service_that_is_gone() {
         told(&ask(&replica(&gone, &server), "a").await),
         Some((7, true))
     );
-    assert_eq!(ask(&replica(&gone, &server), "b").await, Known::Static);
+    assert_eq!(
+        ask(&replica(&gone, &server), "b").await,
+        ResolvedLimits::Configured
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

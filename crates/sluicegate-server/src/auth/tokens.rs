@@ -1,0 +1,158 @@
+//! Signed tokens in a header: JSON Web Tokens (RFC 7519) in the compact form of RFC 7515.
+//!
+//! Idea: a token is three parts, `header.claims.signature`. The header, which an attacker can write
+//! as he likes, only says which key and which algorithm to try. Both must be ones of ours: the
+//! algorithm in the configured list, the key in the key set, and the key of the type that the
+//! algorithm needs. Only then is the signature verified, over the exact bytes that were received,
+//! and only then are the claims decoded.
+//!
+//! Invariants, each the answer to a known attack:
+//! - `alg: none` does not exist here, and a public RSA key is never used as an HMAC secret, because
+//!   a key has one type (`signature.rs`).
+//! - Keys in the token or at a URL that it names (`jwk`, `jku`, `x5u`) are not looked at.
+//! - A token with `crit` is refused, since it demands extensions and we have none.
+//! - The length is bounded before anything is decoded.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::header::{AUTHORIZATION, HeaderMap, HeaderName};
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use sluicegate_config::{Jwt, JwtAlgorithm};
+use sluicegate_core::Principal;
+
+use super::claims::ClaimRules;
+use super::jwks::{KeyChoiceError, KeySet};
+use super::signature::algorithm_by_name;
+use super::unauthorized::AuthFailure;
+use super::{header_name, single_value};
+
+/// Verifies tokens by the configured keys, algorithms and claims.
+pub(super) struct TokenVerifier {
+    /// The header that tokens come in.
+    header: HeaderName,
+    /// The algorithms that are accepted, whatever a key could do.
+    algorithms: Vec<JwtAlgorithm>,
+    keys: KeySet,
+    rules: ClaimRules,
+}
+
+impl TokenVerifier {
+    /// Longer tokens are refused before they are decoded.
+    const TOKEN_BYTES_MAX: usize = 8192;
+
+    /// Reads the key set, or returns all mistakes.
+    pub(super) fn load(settings: &Jwt) -> Result<Self, Vec<String>> {
+        let header = header_name("principals.jwt.header", &settings.header);
+        match (
+            header,
+            KeySet::read(&settings.jwks_file, &settings.algorithms),
+        ) {
+            (Ok(header), Ok(keys)) => Ok(Self {
+                header,
+                algorithms: settings.algorithms.clone(),
+                keys,
+                rules: ClaimRules::new(settings),
+            }),
+            (header, keys) => Err(header
+                .err()
+                .into_iter()
+                .chain(keys.err().into_iter().flatten())
+                .collect()),
+        }
+    }
+
+    pub(super) fn header(&self) -> &HeaderName {
+        &self.header
+    }
+
+    /// The number of usable keys.
+    pub(super) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    pub(super) fn skipped_keys(&self) -> usize {
+        self.keys.skipped
+    }
+
+    /// The principal of the token in the headers; `None` without one. `Bearer` may stand before it.
+    pub(super) fn verify(
+        &self,
+        headers: &HeaderMap,
+        now: SystemTime,
+    ) -> Result<Option<Arc<Principal>>, AuthFailure> {
+        let Some(line) = single_value(headers, &self.header)? else {
+            return Ok(None);
+        };
+        let line = str::from_utf8(line)
+            .ok()
+            .filter(|line| line.is_ascii())
+            .ok_or(AuthFailure::Malformed)?;
+        let token = match line.split_once(' ') {
+            None => line,
+            Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => {
+                token.trim_start_matches(' ')
+            }
+            // Another scheme, such as `Basic`, is for a server behind us.
+            Some(_) if self.header == AUTHORIZATION => return Ok(None),
+            Some(_) => return Err(AuthFailure::Malformed),
+        };
+        self.principal_of(token, now)
+            .map(|principal| Some(Arc::new(principal)))
+    }
+
+    /// Verifies a token: bounds, key and algorithm, signature, claims, in this order.
+    fn principal_of(&self, token: &str, now: SystemTime) -> Result<Principal, AuthFailure> {
+        if token.len() > Self::TOKEN_BYTES_MAX {
+            return Err(AuthFailure::Malformed);
+        }
+        let (message, signature) = token.rsplit_once('.').ok_or(AuthFailure::Malformed)?;
+        let (header, claims) = message.split_once('.').ok_or(AuthFailure::Malformed)?;
+        let header: JoseHeader = decode_json(header)?;
+        if header.crit.is_some() {
+            // RFC 7515, section 4.1.11: refuse what lists extensions that are not understood.
+            return Err(AuthFailure::Malformed);
+        }
+        let algorithm = algorithm_by_name(&header.alg).ok_or(AuthFailure::Algorithm)?;
+        if !self.algorithms.contains(&algorithm) {
+            return Err(AuthFailure::Algorithm);
+        }
+        let key =
+            self.keys
+                .choose(header.kid.as_deref(), algorithm)
+                .map_err(|no_key| match no_key {
+                    KeyChoiceError::UnknownId => AuthFailure::KeyId,
+                    KeyChoiceError::WrongAlgorithm => AuthFailure::Algorithm,
+                })?;
+        let signature = decode_base64url(signature)?;
+        if !key.verifies(algorithm, message.as_bytes(), &signature) {
+            return Err(AuthFailure::BadSignature);
+        }
+        self.rules.principal(&decode_json(claims)?, now)
+    }
+}
+
+/// The fields of the JOSE header that are used. Others, such as `jku` and `jwk`, are ignored on
+/// purpose.
+#[derive(Deserialize)]
+struct JoseHeader {
+    alg: String,
+    /// The id of the key.
+    kid: Option<String>,
+    /// Extensions that must be understood.
+    crit: Option<IgnoredAny>,
+}
+
+/// JSON in base64url. The parser refuses more than 128 levels of nesting.
+fn decode_json<T: DeserializeOwned>(part: &str) -> Result<T, AuthFailure> {
+    serde_json::from_slice(&decode_base64url(part)?).map_err(|_| AuthFailure::Malformed)
+}
+
+fn decode_base64url(part: &str) -> Result<Vec<u8>, AuthFailure> {
+    URL_SAFE_NO_PAD
+        .decode(part)
+        .map_err(|_| AuthFailure::Malformed)
+}
