@@ -33,6 +33,7 @@ pub struct HttpRequest {
     body: Option<Vec<u8>>,
     trailers: Vec<String>,
     source: Option<IpAddr>,
+    is_kept_open: bool,
 }
 
 impl HttpRequest {
@@ -46,6 +47,7 @@ impl HttpRequest {
             body: None,
             trailers: Vec::new(),
             source: None,
+            is_kept_open: false,
         }
     }
 
@@ -90,8 +92,14 @@ impl HttpRequest {
         self
     }
 
-    /// Sends it in HTTP/1.1 and reads until the server closes, which it is asked to do unless a
-    /// header line says something else about the connection.
+    /// Lets the connection stay open in HTTP/1.1, for tests that write [`to_http1`](Self::to_http1)
+    /// on a connection of theirs.
+    pub fn keep_open(mut self) -> Self {
+        self.is_kept_open = true;
+        self
+    }
+
+    /// Sends it in HTTP/1.1 and reads until the server closes, which it is asked to do.
     ///
     /// The response is empty, with status 0, if nobody listens or the server closes without one.
     pub fn send(&self, address: SocketAddr) -> HttpResponse {
@@ -118,8 +126,11 @@ impl HttpRequest {
             "{} {} HTTP/1.1\r\nHost: {}\r\n",
             self.method, self.target, self.host
         );
-        let names_connection = |line: &String| line.to_ascii_lowercase().starts_with("connection:");
-        if !self.lines.iter().any(names_connection) {
+        let asks_to_close = |line: &String| {
+            let line = line.to_ascii_lowercase();
+            line.starts_with("connection:") && line.contains("close")
+        };
+        if !self.is_kept_open && !self.lines.iter().any(asks_to_close) {
             head += "Connection: close\r\n";
         }
         let body = self.body.as_deref().unwrap_or_default();
@@ -142,12 +153,7 @@ impl HttpRequest {
 }
 
 /// One request in HTTP/1.1 for `a.example` with these header lines, on a connection of its own.
-pub fn request(
-    address: SocketAddr,
-    method: &str,
-    target: &str,
-    lines: &[impl AsRef<str>],
-) -> HttpResponse {
+pub fn request(address: SocketAddr, method: &str, target: &str, lines: &[&str]) -> HttpResponse {
     HttpRequest::new(method, target)
         .headers(lines)
         .send(address)

@@ -111,7 +111,7 @@ fn a_connection_may_carry_several_requests() {
     let upstream = UpstreamRecorder::start();
     let mut stream = raw_socket::connect(upstream.address);
     for _ in 0..3 {
-        let request = HttpRequest::get("/").headers(&["Connection: keep-alive"]);
+        let request = HttpRequest::get("/").keep_open();
         std::io::Write::write_all(&mut stream, &request.to_http1()).unwrap();
         assert_eq!(raw_socket::read_response(&mut stream).body(), "ok");
     }
