@@ -221,7 +221,7 @@ impl UpstreamRecorder {
     }
 }
 
-/// What the connections of an upstream share.
+/// State that the connections of an upstream share.
 #[derive(Clone)]
 struct Service {
     requests: RequestLog,

@@ -97,7 +97,7 @@ fn upgrades_to_another_http_are_not_passed_on() {
     }
 }
 
-/// Whatever its length and however it is sent.
+/// Bodies of every length, sent in every way.
 #[test]
 fn the_body_of_a_refused_request_never_becomes_a_request() {
     let recorder = UpstreamRecorder::start();

@@ -39,7 +39,7 @@ fn pipeline(address: SocketAddr, all_lines: impl Iterator<Item = String>) -> Vec
     answers.statuses()
 }
 
-/// Whatever header a client invents, its address counts.
+/// A client may invent any header; its address counts.
 #[test]
 fn headers_of_a_peer_that_is_not_trusted_change_nothing() {
     let recorder = UpstreamRecorder::start();

@@ -5,7 +5,7 @@ use sluicegate_testkit::h2_frames::{self, Field, StreamEnd};
 
 use super::edge::Edge;
 
-/// What a case changes about a good request.
+/// A change to a good request.
 enum Change {
     /// This field comes last.
     Add(&'static [u8], &'static [u8]),

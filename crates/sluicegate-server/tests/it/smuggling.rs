@@ -71,7 +71,7 @@ fn is_announced(target: &str, cases: &[Case]) -> bool {
     number.is_some_and(|number| cases[number].expected == Expected::Twice)
 }
 
-/// What went wrong, if anything.
+/// Plays a case; returns the failure, if there is one.
 fn play(case: &Case, number: usize, edge: &Edge, recorder: &UpstreamRecorder) -> Option<String> {
     let answers = raw_socket::exchange(edge.address, &bytes(case, number));
     let of = |kind: &str| {
@@ -138,7 +138,8 @@ fn cases() -> Vec<Case> {
             expected,
             format!(r"{head}{coding}\r\n\r\n{{next-hex}}\r\n{{next}}\r\n0\r\n\r\n"),
         );
-        // Who goes by the length takes the next request for a part of this body; who goes by the coding does not.
+        // A reader that goes by the length takes the next request for a part of this body; one that goes by the
+        // coding does not.
         let short = r"0\r\n\r\n{next}";
         for lines in mixtures(&coding, "Content-Length: {all}") {
             add(Expected::Either, format!(r"{head}{lines}\r\n\r\n{short}"));

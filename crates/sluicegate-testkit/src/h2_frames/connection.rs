@@ -28,7 +28,7 @@ pub struct H2Connection {
     last_stream: u32,
 }
 
-/// What the peer has sent so far.
+/// Everything that the peer has sent so far.
 #[derive(Debug, Default)]
 pub struct Received {
     /// The status of each stream that has a response; 0 if it cannot be decoded.
@@ -65,7 +65,7 @@ impl H2Connection {
         }
     }
 
-    /// What has come so far; the reading thread waits while this is held.
+    /// Everything that has come so far; the reading thread waits while this is held.
     pub fn received(&self) -> MutexGuard<'_, Received> {
         lock(&self.received)
     }

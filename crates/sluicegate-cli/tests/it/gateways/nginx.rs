@@ -1,6 +1,6 @@
 //! nginx with `auth_request`.
 
-use super::{ANN, Example, Scene, header, one_question_is_enough, status};
+use super::{ANN, Example, Scene, one_question_is_enough};
 
 const EXAMPLE: Example = Example {
     readme: include_str!("../../../../../examples/nginx/README.md"),
@@ -22,7 +22,7 @@ fn limited_clients_of_nginx_are_told_when_to_come_back() {
     scene.limited_clients_are_told_when_to_come_back();
     let passed = scene.gateway.ask(ANN, "GET", "/", &[]);
     assert!(
-        header(&passed, "ratelimit").is_some() && header(&passed, "retry-after").is_none(),
+        passed.header("ratelimit").is_some() && passed.header("retry-after").is_none(),
         "{passed}"
     );
 }
@@ -38,7 +38,7 @@ fn what_is_refused_for_good_stays_403_behind_nginx() {
     let scene = Scene::start(&EXAMPLE).expect("nginx is installed");
     let refused = scene.gateway.ask(ANN, "GET", "/a%2Fb", &[]);
     assert_eq!(
-        (status(&refused), header(&refused, "retry-after")),
+        (refused.status(), refused.header("retry-after")),
         (403, None),
         "{refused}"
     );

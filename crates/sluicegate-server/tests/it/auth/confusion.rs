@@ -10,7 +10,7 @@ fn reason(authenticator: &Authenticator, token: &str) -> Reason {
     refused(ask(authenticator, &[("authorization", token)]))
 }
 
-/// What an attacker knows of a key: its public parts, in every spelling that a server might use as a secret.
+/// An attacker's knowledge of a key: its public parts, in every spelling that a server might use as a secret.
 fn public_bytes(jwk: &Value) -> Vec<Vec<u8>> {
     let decode = |field: &str| from_base64(jwk[field].as_str().unwrap_or_default());
     let point = [&[4][..], &decode("x"), &decode("y")].concat();

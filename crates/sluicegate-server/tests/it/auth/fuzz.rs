@@ -1,4 +1,4 @@
-//! Whatever is shown or written, nothing panics and nobody becomes somebody.
+//! Random credentials and files: nothing panics, and nobody is taken for somebody.
 
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -122,7 +122,7 @@ impl Decoder for Text {
     }
 }
 
-/// What the service does about a question.
+/// The service's reaction to a question.
 #[derive(Clone)]
 enum Manner {
     Protobuf(Result<LimitsResponse, Status>),

@@ -13,7 +13,7 @@ use super::service::{pour, unruly};
 use super::{ask, external, over_http, told};
 
 const TIMEOUT: Duration = Duration::from_millis(500);
-/// What lies in the buffers of both ends of a connection may be on its way when we hang up.
+/// Bytes in the buffers of both ends may be on their way when we close the connection.
 const BUFFERS: usize = 24 << 20;
 
 fn ok(body: &str) -> Vec<u8> {
@@ -44,7 +44,7 @@ async fn fails(name: &str, behave: impl Fn(&mut TcpStream) + Send + Sync + 'stat
         took < TIMEOUT + Duration::from_secs(3),
         "{name} took {took:?}"
     );
-    // Who waited is told a moment before the call itself is over.
+    // The waiting caller gets its answer a moment before the call itself is over.
     assert!(
         counts.calls >= 1 && counts.errors + u64::from(took >= TIMEOUT) >= 1,
         "{name}: {counts:?}"
