@@ -40,7 +40,7 @@ fn what_is_refused_for_good_says_no_time_behind_traefik() {
     let Some(scene) = Scene::start(&EXAMPLE) else {
         return;
     };
-    scene.what_is_refused_for_good_says_no_time();
+    scene.what_is_refused_for_good_says_no_time(400);
 }
 
 #[test]
