@@ -133,14 +133,14 @@ impl HttpRequest {
         if !self.is_kept_open && !self.lines.iter().any(asks_to_close) {
             head += "Connection: close\r\n";
         }
+        for line in &self.lines {
+            head.extend([line, "\r\n"]);
+        }
         let body = self.body.as_deref().unwrap_or_default();
         if !self.trailers.is_empty() {
             head += "Transfer-Encoding: chunked\r\n";
         } else if self.body.is_some() {
             head += &format!("Content-Length: {}\r\n", body.len());
-        }
-        for line in &self.lines {
-            head.extend([line, "\r\n"]);
         }
         head += "\r\n";
         if self.trailers.is_empty() {
