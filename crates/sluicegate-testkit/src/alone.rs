@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 /// Set in that process.
 const ALONE: &str = "SLUICEGATE_TEST_ALONE";
 
-/// Whether this process was started for one test.
+/// Returns true in a process that was started for one test.
 pub fn is_alone() -> bool {
     std::env::var_os(ALONE).is_some()
 }

@@ -17,7 +17,7 @@ pub struct Admission {
     pub cost: u64,
 }
 
-/// What is promised: at most `burst × (1 + bursts_lost) + Δt × count / period` units in any interval.
+/// The promise: at most `burst × (1 + bursts_lost) + Δt × count / period` units in any interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
     burst: u64,
@@ -135,7 +135,7 @@ pub struct Worst {
 }
 
 impl Worst {
-    /// Whether the bound held, exactly.
+    /// True when the bound held, exactly.
     pub fn holds(&self) -> bool {
         self.excess <= 0
     }
@@ -160,7 +160,7 @@ impl Report {
         &self.keys
     }
 
-    /// Whether the bound held for every key.
+    /// True when the bound held for every key.
     pub fn holds(&self) -> bool {
         self.keys.iter().all(|key| key.worst.holds())
     }
@@ -219,7 +219,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// What was found for one key.
+/// The findings for one key.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyReport {
     /// The key.

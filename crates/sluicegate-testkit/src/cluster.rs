@@ -174,7 +174,7 @@ impl RedisCluster {
         Ok(())
     }
 
-    /// Whether no two masters have the same epoch and each knows those of all.
+    /// Returns true when no two masters have the same epoch and each knows those of all.
     fn epochs_are_known(&self) -> bool {
         let known_to = |node: &RedisServer| -> BTreeMap<String, String> {
             let text = nodes_known_to(node);

@@ -1,4 +1,4 @@
-//! What a server says about itself, and the small disturbances it can be asked for.
+//! Statistics of a Redis server, and the small disturbances it can be asked for.
 
 use std::collections::HashMap;
 
@@ -63,7 +63,7 @@ impl RedisServer {
             .expect("redis writes a whole number")
     }
 
-    /// What MEMORY USAGE says about all keys with this prefix together, in bytes.
+    /// The sum of MEMORY USAGE over all keys with this prefix, in bytes.
     pub fn memory_of_keys(&self, prefix: &str) -> u64 {
         let mut client = self.client();
         let usage = |key: &Vec<u8>| {

@@ -1,7 +1,47 @@
-//! Real servers, faults and checks for the tests of this workspace.
+//! Real servers, faults, clients and checks for the tests of this workspace.
 //!
-//! Everything blocks, every wait has an end, and everything started here is killed when its value is dropped, also when
-//! the test panics or is killed. A helper that cannot do its work panics with the reason: a test has nothing better to do with it.
+//! Everything blocks, every wait has an end, and every process started here is killed when its value
+//! is dropped, also when the test panics or is killed. A helper that cannot do its work panics with
+//! the reason: a test has nothing better to do with it.
+//!
+//! | for | use |
+//! |---|---|
+//! | a Redis, alone or with replicas, sentinels or a cluster | [`RedisServer`], [`Replication`], [`SentinelGroup`], [`RedisCluster`] |
+//! | a network that delays, cuts or swallows | [`FaultProxy`] |
+//! | a Redis whose clock jumps | [`ClockShim`] |
+//! | a request and its response, in HTTP/1.1 or HTTP/2 | [`HttpRequest`], [`HttpResponse`] |
+//! | bytes that no client or server would send | [`raw_socket`] |
+//! | HTTP/2 frames that are wrong or too many | [`h2_frames`] |
+//! | a server behind the proxy that records its requests | [`UpstreamRecorder`] |
+//! | certificates | [`TlsFiles`] |
+//! | the number of admissions that a quota allows | [`Bound`] |
+//! | times, and their percentiles | [`Latencies`] |
+//! | a port, a wait, a process for a test alone | [`free_port`], [`eventually`], [`alone`](fn@alone) |
+//!
+//! A test with a Redis of its own:
+//!
+//! ```no_run
+//! use sluicegate_testkit::RedisServer;
+//!
+//! let redis = RedisServer::start();
+//! let config = format!("store: {{ kind: redis, redis: {{ endpoints: ['{}'] }} }}", redis.address());
+//! # let _ = config;
+//! // … use it; it ends with the test.
+//! assert!(redis.keys("sluicegate:").is_empty());
+//! ```
+//!
+//! A test with a server that records what it gets:
+//!
+//! ```
+//! use sluicegate_testkit::{HttpRequest, UpstreamRecorder};
+//!
+//! let upstream = UpstreamRecorder::start();
+//! // A test would send this to a proxy in front of the upstream.
+//! let response = HttpRequest::get("/a").headers(&["X-Own: 1"]).send(upstream.address);
+//! assert_eq!((response.status(), response.body()), (200, "ok"));
+//! let request = upstream.only_request();
+//! assert_eq!((request.target.as_str(), request.header("x-own")), ("/a", Some("1")));
+//! ```
 
 mod alone;
 mod processes;
@@ -19,6 +59,11 @@ mod tls;
 mod clock_shim;
 mod fault_proxy;
 
+pub mod h2_frames;
+pub mod http_client;
+pub mod raw_socket;
+pub mod upstream_recorder;
+
 mod bound;
 mod latency;
 
@@ -28,9 +73,13 @@ pub use builder::RedisBuilder;
 pub use clock_shim::{ClockShim, ShimClock};
 pub use cluster::RedisCluster;
 pub use fault_proxy::{Fault, FaultProxy};
+pub use http_client::{HttpRequest, HttpResponse};
 pub use latency::Latencies;
-pub use processes::{free_port, wait_until};
+pub use processes::{STEP_TIMEOUT, eventually, free_port, wait_until};
 pub use replication::Replication;
 pub use sentinel::SentinelGroup;
 pub use server::RedisServer;
 pub use tls::{ClientAuth, TlsFiles};
+pub use upstream_recorder::{
+    RecordedRequest, UpstreamProtocol, UpstreamRecorder, UpstreamResponse,
+};

@@ -30,7 +30,26 @@ pub fn free_port() -> u16 {
     panic!("all loopback ports from {FIRST} to {LAST} are taken")
 }
 
-/// Asks again and again until the answer is yes, and panics with `what` when it is still no after `timeout`.
+/// No single step of a test takes longer than this, also on a busy machine. A program that is silent
+/// for so long hangs.
+pub const STEP_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Waits until `is_so` returns true, and panics with `what` when it has not within [`STEP_TIMEOUT`].
+///
+/// ```
+/// # use std::sync::atomic::{AtomicBool, Ordering};
+/// # use std::sync::Arc;
+/// let is_done = Arc::new(AtomicBool::new(false));
+/// let worker = Arc::clone(&is_done);
+/// std::thread::spawn(move || worker.store(true, Ordering::Relaxed));
+/// sluicegate_testkit::eventually("the work is done", || is_done.load(Ordering::Relaxed));
+/// ```
+#[track_caller]
+pub fn eventually(what: &str, is_so: impl FnMut() -> bool) {
+    wait_until(STEP_TIMEOUT, what, is_so);
+}
+
+/// The same with a timeout of the caller's choice.
 #[track_caller]
 pub fn wait_until(timeout: Duration, what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + timeout;

@@ -83,7 +83,7 @@ impl Replication {
 
 const LINK_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Whether the server has a working link to the primary on this port. A sentinel that makes it follow another kills its
+/// Returns true when the server has a working link to the primary on this port. A sentinel that makes it follow another kills its
 /// clients, the one that asks here too.
 pub(crate) fn follows(server: &RedisServer, primary_port: u16) -> bool {
     let Ok(info) = server.try_info("replication") else {

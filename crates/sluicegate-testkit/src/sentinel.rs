@@ -127,7 +127,7 @@ impl SentinelGroup {
         found.expect("sentinels know no other servers than ours")
     }
 
-    /// What each sentinel that runs calls the primary.
+    /// The address that each running sentinel gives for the primary.
     fn words(&self) -> Vec<u16> {
         let ask = |sentinel: &RedisServer| {
             let words = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", Self::NAME];

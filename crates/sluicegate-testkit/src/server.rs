@@ -105,7 +105,7 @@ impl RedisServer {
         self.child().as_ref().map(Child::id)
     }
 
-    /// Whether it was neither killed, shut down nor stopped by us.
+    /// True while it was neither killed, shut down nor stopped by us.
     pub fn is_running(&self) -> bool {
         !self.is_stopped.load(Ordering::Relaxed) && self.child().is_some()
     }

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::watchdog;
 
-/// Whether the server demands a certificate of its clients.
+/// The server's demand for a certificate of its clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientAuth {
     /// A client without a certificate of our authority is refused.

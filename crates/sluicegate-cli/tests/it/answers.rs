@@ -1,10 +1,12 @@
-//! What somebody is told who does not pass.
+//! Responses to requests that do not pass.
 
 use std::fs;
 
-use super::running::{Sluicegate, header, status};
+use sluicegate_testkit::HttpResponse;
 
-/// One request passes.
+use super::running::Sluicegate;
+
+/// A Sluicegate that has let its only request pass.
 fn spent(response: &str) -> Sluicegate {
     let sluicegate = Sluicegate::start(&format!(
         "
@@ -15,7 +17,7 @@ limits:
   - {{ name: per-client, key: [client_ip], rate: 1/h, burst: 1 }}
 "
     ));
-    assert_eq!(status(&sluicegate.get("/", &[])), 200);
+    assert_eq!(sluicegate.get("/", &[]).status(), 200);
     sluicegate
 }
 
@@ -24,31 +26,27 @@ const WANTS_TEXT: &[&str] = &["Accept: text/plain"];
 const WANTS_NOTHING: &[&str] = &[];
 const CALLS: &[&str] = &["Content-Type: application/grpc", "Accept: application/json"];
 
-fn body(answer: &str) -> &str {
-    answer.split_once("\r\n\r\n").map_or("", |(_, body)| body)
-}
-
 #[track_caller]
-fn is_text(answer: &str) {
+fn is_text(answer: &HttpResponse) {
     assert_eq!(
-        (status(answer), body(answer)),
+        (answer.status(), answer.body()),
         (429, "Too Many Requests"),
         "{answer}"
     );
     assert_eq!(
-        header(answer, "content-type"),
+        answer.header("content-type"),
         Some("text/plain; charset=utf-8")
     );
 }
 
 #[track_caller]
-fn is_json(answer: &str) {
+fn is_json(answer: &HttpResponse) {
     assert_eq!(
-        (status(answer), header(answer, "content-type")),
+        (answer.status(), answer.header("content-type")),
         (429, Some("application/problem+json")),
         "{answer}"
     );
-    let problem: serde_json::Value = serde_json::from_str(body(answer)).unwrap();
+    let problem: serde_json::Value = serde_json::from_str(answer.body()).unwrap();
     assert_eq!(
         (&problem["status"], &problem["violated-policies"][0]),
         (&429.into(), &"per-client".into())
@@ -58,9 +56,9 @@ fn is_json(answer: &str) {
 
 /// Callers of gRPC understand nothing else, whatever the operator prefers.
 #[track_caller]
-fn is_status(answer: &str) {
+fn is_status(answer: &HttpResponse) {
     assert_eq!(
-        (status(answer), header(answer, "grpc-status"), body(answer)),
+        (answer.status(), answer.header("grpc-status"), answer.body()),
         (200, Some("8"), ""),
         "{answer}"
     );
@@ -110,10 +108,10 @@ limits:
 ";
     fs::write(directory.path().join("sluicegate.yaml"), config).unwrap();
     let sluicegate = Sluicegate::start_in(directory);
-    assert_eq!(status(&sluicegate.get("/", &[])), 401);
-    assert_eq!(status(&sluicegate.get("/", &["X-Api-Key: guessed"])), 401);
+    assert_eq!(sluicegate.get("/", &[]).status(), 401);
+    assert_eq!(sluicegate.get("/", &["X-Api-Key: guessed"]).status(), 401);
     assert_eq!(
-        status(&sluicegate.get("/", &["X-Api-Key: guessed again"])),
+        sluicegate.get("/", &["X-Api-Key: guessed again"]).status(),
         401
     );
     let refused = |reason: &str| {

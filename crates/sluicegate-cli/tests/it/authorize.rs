@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use sluicegate_testkit::RedisServer;
+use sluicegate_testkit::{HttpResponse, RedisServer, eventually};
 
 use super::decisions::exchange;
-use super::running::{Sluicegate, eventually, header, status};
+use super::running::Sluicegate;
 
 /// The gateway is this machine, and its word about clients is taken.
 const LIMITS: &str = "
@@ -51,7 +51,7 @@ fn ask(
     target: &str,
     client: &str,
     more: &[&str],
-) -> String {
+) -> HttpResponse {
     exchange(
         sluicegate,
         question(flavour, method, target, client, more).as_bytes(),
@@ -65,18 +65,18 @@ fn a_request_passes_with_200_and_nothing_more_until_its_limit_is_spent() {
         let client = format!("203.0.113.{place}");
         for _ in 0..2 {
             let passed = ask(&sluicegate, flavour, "GET", "/", &client, &[]);
-            assert_eq!(status(&passed), 200, "{flavour} {passed}");
-            assert!(passed.ends_with("\r\n\r\n"), "the body is empty: {passed}");
+            assert_eq!(passed.status(), 200, "{flavour} {passed}");
+            assert_eq!(passed.body(), "", "{passed}");
             assert!(
-                header(&passed, "ratelimit").is_some() && header(&passed, "retry-after").is_none(),
+                passed.header("ratelimit").is_some() && passed.header("retry-after").is_none(),
                 "{passed}"
             );
         }
         let refused = ask(&sluicegate, flavour, "GET", "/", &client, &[]);
         let expected = if flavour == "nginx" { 403 } else { 429 };
-        assert_eq!(status(&refused), expected, "{flavour}");
+        assert_eq!(refused.status(), expected, "{flavour}");
         for name in ["retry-after", "ratelimit", "ratelimit-policy"] {
-            assert!(header(&refused, name).is_some(), "{name} in {refused}");
+            assert!(refused.header(name).is_some(), "{name} in {refused}");
         }
     }
     let of = |outcome: &str| {
@@ -94,7 +94,7 @@ fn limits_match_the_request_that_is_asked_about() {
     for (place, (flavour, _)) in FLAVOURS.into_iter().enumerate() {
         let client = format!("203.0.113.{place}");
         let sign_in =
-            |target: &str| status(&ask(&sluicegate, flavour, "POST", target, &client, &[]));
+            |target: &str| ask(&sluicegate, flavour, "POST", target, &client, &[]).status();
         assert_eq!(sign_in("/signin?a=b"), 200, "{flavour}");
         let spent = sign_in("/x/..//signin");
         assert!(
@@ -102,7 +102,7 @@ fn limits_match_the_request_that_is_asked_about() {
             "{flavour}: another spelling is the same path: {spent}"
         );
         assert_eq!(
-            status(&ask(&sluicegate, flavour, "GET", "/signin", &client, &[])),
+            ask(&sluicegate, flavour, "GET", "/signin", &client, &[]).status(),
             200,
             "{flavour}: another method"
         );
@@ -132,7 +132,7 @@ fn each_flavour_believes_its_own_headers_and_no_others() {
         // As sign-ins there would be one.
         for _ in 0..2 {
             let passed = ask(&sluicegate, flavour, "GET", "/", &client, &others);
-            assert_eq!(status(&passed), 200, "{flavour} {passed}");
+            assert_eq!(passed.status(), 200, "{flavour} {passed}");
         }
     }
 }
@@ -156,7 +156,7 @@ fn a_gateway_that_does_not_say_what_it_asks_about_is_told_which_header() {
                 whole.replace(line, &format!("{line}\r\n{line}")).as_bytes(),
             );
             for answer in [without, twice] {
-                assert_eq!(status(&answer), 400, "{answer}");
+                assert_eq!(answer.status(), 400, "{answer}");
                 let field = format!("\"field\":\"{}\"", format!("{set}{name}").to_lowercase());
                 assert!(answer.contains(&field), "{field} in {answer}");
             }
@@ -174,19 +174,19 @@ fn refusals_reach_the_client_in_a_way_that_its_gateway_understands() {
     ] {
         let answer = ask(&sluicegate, flavour, "GET", "/a%2Fb", "203.0.113.7", &[]);
         assert_eq!(
-            (status(&answer), header(&answer, "retry-after")),
+            (answer.status(), answer.header("retry-after")),
             (ambiguous, None),
             "{flavour} {answer}"
         );
         assert_eq!(
-            status(&ask(&sluicegate, flavour, "GET", "/", "192.0.2.1", &[])),
+            ask(&sluicegate, flavour, "GET", "/", "192.0.2.1", &[]).status(),
             denied,
             "{flavour}"
         );
     }
     let odd = question("nginx", "GET", "/é", "203.0.113.7", &[]);
     assert_eq!(
-        status(&exchange(&sluicegate, odd.as_bytes())),
+        exchange(&sluicegate, odd.as_bytes()).status(),
         403,
         "nothing that a client sends is an error of the gateway"
     );
@@ -199,7 +199,7 @@ fn a_refusal_is_never_200_also_to_callers_of_grpc() {
     for (place, (flavour, _)) in FLAVOURS.into_iter().enumerate() {
         let client = format!("203.0.113.{place}");
         let answers: Vec<u16> = (0..3)
-            .map(|_| status(&ask(&sluicegate, flavour, "POST", "/", &client, &call)))
+            .map(|_| ask(&sluicegate, flavour, "POST", "/", &client, &call).status())
             .collect();
         assert!(
             answers[..2] == [200, 200] && matches!(answers[2], 403 | 429),
@@ -218,7 +218,7 @@ fn every_method_and_a_body_are_taken() {
             let asked = question(flavour, "GET", "/", "203.0.113.7", &["Content-Length: 4"]);
             let asked = asked.replacen(asked.split(' ').next().unwrap(), method, 1) + "body";
             assert_eq!(
-                status(&exchange(&sluicegate, asked.as_bytes())),
+                exchange(&sluicegate, asked.as_bytes()).status(),
                 200,
                 "{flavour} {method}"
             );
@@ -231,14 +231,15 @@ fn a_client_that_is_not_behind_a_trusted_gateway_is_the_gateway() {
     let sluicegate = Sluicegate::start(&LIMITS.replace("[127.0.0.1/32]", "[]"));
     let answers: Vec<u16> = (0..3)
         .map(|turn| {
-            status(&ask(
+            ask(
                 &sluicegate,
                 "forward-auth",
                 "GET",
                 "/",
                 &format!("203.0.113.{turn}"),
                 &[],
-            ))
+            )
+            .status()
         })
         .collect();
     assert_eq!(
@@ -273,16 +274,16 @@ fn credentials_are_verified_and_principals_limited() {
     };
     for (turn, (flavour, _)) in FLAVOURS.into_iter().enumerate() {
         let unknown = ask(turn, flavour, "wrong");
-        assert_eq!(status(&unknown), 401, "{flavour} {unknown}");
-        assert!(header(&unknown, "www-authenticate").is_some(), "{unknown}");
+        assert_eq!(unknown.status(), 401, "{flavour} {unknown}");
+        assert!(unknown.header("www-authenticate").is_some(), "{unknown}");
         assert_eq!(
-            status(&ask(turn, flavour, "secret-of-ann")),
+            ask(turn, flavour, "secret-of-ann").status(),
             200,
             "{flavour}"
         );
     }
     for (turn, (flavour, _)) in FLAVOURS.into_iter().enumerate() {
-        let spent = status(&ask(turn + 10, flavour, "secret-of-ann"));
+        let spent = ask(turn + 10, flavour, "secret-of-ann").status();
         assert!(
             matches!(spent, 403 | 429),
             "{flavour}: whoever it is, from every address: {spent}"
@@ -302,16 +303,8 @@ fn with_a_token_a_gateway_shows_it_in_a_header_of_its_own() {
     fs::write(directory.path().join("sluicegate.yaml"), config).unwrap();
     let sluicegate = Sluicegate::start_in(directory);
     for (flavour, _) in FLAVOURS {
-        let of = |line: &str| {
-            status(&ask(
-                &sluicegate,
-                flavour,
-                "GET",
-                "/",
-                "203.0.113.7",
-                &[line],
-            ))
-        };
+        let of =
+            |line: &str| ask(&sluicegate, flavour, "GET", "/", "203.0.113.7", &[line]).status();
         assert_eq!(of("X-A: b"), 403, "{flavour}");
         assert_eq!(of("X-Sluicegate-Token: 0123456789abcdeF"), 403, "{flavour}");
         assert_eq!(
@@ -321,14 +314,15 @@ fn with_a_token_a_gateway_shows_it_in_a_header_of_its_own() {
         );
     }
     assert_eq!(
-        status(&ask(
+        ask(
             &sluicegate,
             "nginx",
             "GET",
             "/",
             "203.0.113.7",
             &[&format!("X-Sluicegate-Token: {TOKEN}")]
-        )),
+        )
+        .status(),
         200
     );
 }
@@ -342,24 +336,17 @@ fn without_the_store_a_closed_policy_refuses_whatever_the_gateway_makes_of_error
     );
     let sluicegate = Sluicegate::start(&format!("{LIMITS}{store}"));
     assert_eq!(
-        status(&ask(
-            &sluicegate,
-            "forward-auth",
-            "GET",
-            "/",
-            "203.0.113.7",
-            &[]
-        )),
+        ask(&sluicegate, "forward-auth", "GET", "/", "203.0.113.7", &[]).status(),
         200
     );
     drop(server);
     let away = || ask(&sluicegate, "forward-auth", "GET", "/", "203.0.113.8", &[]);
-    eventually("the policy decides", || status(&away()) == 503);
-    assert_eq!(header(&away(), "retry-after"), Some("1"));
+    eventually("the policy decides", || away().status() == 503);
+    assert_eq!(away().header("retry-after"), Some("1"));
     for flavour in ["nginx", "envoy"] {
         let refused = ask(&sluicegate, flavour, "GET", "/", "203.0.113.8", &[]);
         assert_eq!(
-            (status(&refused), header(&refused, "retry-after")),
+            (refused.status(), refused.header("retry-after")),
             (403, Some("1")),
             "{flavour}"
         );

@@ -115,7 +115,7 @@ fn no_question_is_answered_otherwise_than_the_document_says() {
             "--no-shrink",
             "--suppress-health-check=all",
             "--phases=examples,coverage,fuzzing",
-            // Whether a question that looks good is good depends on the limits.
+            // A well-formed question may still be refused: that depends on the limits.
             "--exclude-checks=positive_data_acceptance",
             // To Sluicegate, these are one with GET.
             "--exclude-operation-id-regex=^authorize_.*_(post|put|patch|delete)$",

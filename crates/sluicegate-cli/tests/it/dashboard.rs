@@ -1,13 +1,14 @@
 //! The dashboard in a real browser: it shows what happens, its buttons do what they say, and nothing strange acts in it.
 
+mod actions;
 mod browser;
 mod flood;
 mod visit;
 
 use serde_json::json;
-use sluicegate_testkit::RedisServer;
+use sluicegate_testkit::{RedisServer, eventually, free_port};
 
-use crate::running::{Sluicegate, eventually, header, port_to_listen_at};
+use crate::running::Sluicegate;
 use visit::{Callers, Visit, check};
 
 /// Two a second for each caller, so that one who asks more is denied.
@@ -131,116 +132,6 @@ fn the_store_is_seen_to_go_and_to_come_back() {
 }
 
 #[test]
-fn a_click_on_reset_admits_the_caller_again() {
-    let sluicegate = Sluicegate::start(SLOW);
-    assert!(check(&sluicegate, "ann") && !check(&sluicegate, "ann"));
-    let visit = Visit::of(&sluicegate);
-    let browser = &visit.browser;
-    browser.wait_for("document.querySelector('#keys .key')?.textContent === 'ann'");
-    browser.click(&visit.button("ann", "inspect"));
-    browser.wait_for("document.querySelector('#key-state').textContent.includes('0 of 1')");
-    browser.click("#key-dialog button");
-    assert!(!check(&sluicegate, "ann"), "looking changes nothing");
-    browser.click(&visit.button("ann", "reset"));
-    browser.fill("#order-dialog [name=by]", "olga");
-    browser.click("#order-do");
-    browser.wait_for("document.querySelector('#said').textContent.includes('is reset')");
-    assert!(check(&sluicegate, "ann"));
-    sluicegate.wait_for_log("olga");
-    visit.end();
-}
-
-#[test]
-fn an_override_and_a_ban_are_given_seen_and_ended() {
-    let sluicegate = Sluicegate::start(SLOW);
-    assert!(check(&sluicegate, "ann") && !check(&sluicegate, "ann"));
-    let visit = Visit::of(&sluicegate);
-    let browser = &visit.browser;
-    browser.wait_for("document.querySelector('#keys .key')?.textContent === 'ann'");
-    browser.click(&visit.button("ann", "override"));
-    browser.fill("#order-dialog [name=rate]", "1000/s");
-    browser.fill("#order-dialog [name=by]", "olga");
-    browser.click("#order-do");
-    assert_eq!(
-        browser.run("return document.querySelector('#order-dialog').open"),
-        true,
-        "a reason is needed"
-    );
-    browser.fill("#order-dialog [name=reason]", "a move");
-    browser.click("#order-do");
-    browser.wait_for("document.querySelector('#orders').textContent.includes('olga: a move')");
-    eventually("the override holds", || {
-        (0..20).all(|_| check(&sluicegate, "ann"))
-    });
-    browser.click("#orders li button");
-    browser.click("#order-do");
-    browser.wait_for("document.querySelector('#orders').children.length === 0");
-    eventually("it has ended", || !check(&sluicegate, "ann"));
-
-    assert_eq!(
-        crate::running::status(&sluicegate.get("/", &["X-Caller: bob"])),
-        200
-    );
-    browser.click("#new-ban");
-    browser.fill("#order-dialog [name=whom]", "127.0.0.0/8");
-    browser.fill("#order-dialog [name=reason]", "scraping");
-    browser.click("#order-do");
-    eventually("the ban holds", || {
-        crate::running::status(&sluicegate.get("/", &["X-Caller: eve"])) == 403
-    });
-    browser.wait_for("document.querySelector('#orders').textContent.includes('olga: scraping')");
-    // What cannot be is said in words, and the dialog stays.
-    browser.click("#new-ban");
-    browser.fill("#order-dialog [name=whom]", "nobody/99");
-    browser.fill("#order-dialog [name=reason]", "x");
-    browser.click("#order-do");
-    browser.wait_for("document.querySelector('#order-wrong').textContent !== ''");
-    let complaints = browser.complaints();
-    assert!(
-        complaints
-            .iter()
-            .all(|line| line.contains("/v1/bans") && line.contains("40")),
-        "{complaints:?}"
-    );
-    visit.end();
-}
-
-#[test]
-fn a_key_that_is_not_among_the_busiest_is_found_by_a_piece_of_it() {
-    let redis = RedisServer::start();
-    let store = format!(
-        "store: {{ kind: redis, deadline: 1s, redis: {{ endpoints: ['{}'] }} }}\n",
-        redis.address()
-    );
-    let sluicegate = Sluicegate::start(&format!("{SLOW}{store}"));
-    for caller in ["ann", "ben", "bella"] {
-        check(&sluicegate, caller);
-    }
-    // The busiest are those who are denied.
-    let visit = Visit::of(&sluicegate);
-    let browser = &visit.browser;
-    browser.wait_for("!document.querySelector('#keys-empty').hidden");
-    browser.fill("#keys-find", "be");
-    browser.wait_for("document.querySelectorAll('#keys tbody tr').length === 2");
-    browser
-        .wait_for("document.querySelector('#keys-found').textContent === '2 keys in the store.'");
-    browser.click(&visit.button("bella", "reset"));
-    browser.fill("#order-dialog [name=by]", "olga");
-    browser.click("#order-do");
-    browser.wait_for("document.querySelector('#said').textContent.includes('is reset')");
-    assert!(check(&sluicegate, "bella") && !check(&sluicegate, "ben"));
-    browser.fill("#keys-find", "nobody");
-    browser.wait_for(
-        "document.querySelector('#keys-found').textContent.startsWith('No such key in the store')",
-    );
-    browser.fill("#keys-find", "");
-    browser.wait_for(
-        "document.querySelector('#keys-found').hidden && document.querySelectorAll('#keys tbody tr').length === 1",
-    );
-    visit.end();
-}
-
-#[test]
 fn a_hostile_key_is_only_text() {
     let sluicegate = Sluicegate::start(SLOW);
     check(&sluicegate, HOSTILE);
@@ -288,37 +179,6 @@ fn a_hostile_key_is_only_text() {
             "return [window.caught ?? null, document.querySelectorAll('main img, main script, dialog img').length]"
         ),
         json!([null, 0])
-    );
-    visit.end();
-}
-
-#[test]
-fn a_request_is_explained_in_sentences() {
-    let sluicegate = Sluicegate::start(SLOW);
-    assert!(check(&sluicegate, "ann"));
-    let visit = Visit::of(&sluicegate);
-    let browser = &visit.browser;
-    browser.fill("#explain [name=url]", "https://shop.example/cart?x=1");
-    browser.fill(
-        "#explain [name=headers]",
-        "X-Caller: ann\nAccept: text/html",
-    );
-    browser.click("#explain button");
-    browser.wait_for("document.querySelector('#explained .tag')?.textContent === 'rejected'");
-    let words = browser.text("#explained");
-    for wanted in ["per-caller", "ann", "try again in"] {
-        assert!(words.contains(wanted), "{wanted} in {words}");
-    }
-    browser.fill("#explain [name=headers]", "X-Caller: ben");
-    browser.click("#explain button");
-    browser.wait_for("document.querySelector('#explained .tag')?.textContent === 'passes'");
-    browser.fill("#explain [name=client_ip]", "nowhere");
-    browser.click("#explain button");
-    browser.wait_for("document.querySelector('#explained').textContent.includes('client_ip')");
-    let complaints = browser.complaints();
-    assert!(
-        complaints.iter().all(|line| line.contains("/v1/explain")),
-        "{complaints:?}"
     );
     visit.end();
 }
@@ -372,7 +232,7 @@ fn the_page_opens_with_the_token_and_with_no_other() {
 
 #[test]
 fn a_sluicegate_that_goes_is_missed_and_welcomed_back() {
-    let admin = format!("admin: {{ listen: '127.0.0.1:{}' }}", port_to_listen_at());
+    let admin = format!("admin: {{ listen: '127.0.0.1:{}' }}", free_port());
     let config = CONFIG.replace("admin: { listen: '127.0.0.1:0' }", &admin);
     let mut sluicegate = Sluicegate::start(&config);
     let visit = Visit::of(&sluicegate);
@@ -505,8 +365,8 @@ fn the_page_may_do_nothing_but_what_it_needs() {
     let sluicegate = Sluicegate::start(CONFIG);
     let wanted = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                   base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-    let page = sluicegate.ask_admin("/");
-    assert_eq!(header(&page, "content-security-policy"), Some(wanted));
+    let page = sluicegate.admin_get("/");
+    assert_eq!(page.header("content-security-policy"), Some(wanted));
     for inside in [
         " style=",
         "<style",

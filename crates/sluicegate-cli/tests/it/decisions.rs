@@ -5,12 +5,13 @@ mod mistakes;
 mod outages;
 mod tls;
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::TcpStream;
 
 use serde_json::{Value, json};
+use sluicegate_testkit::{HttpRequest, HttpResponse, eventually, raw_socket};
 
-use super::running::{LONGEST, Sluicegate, status};
+use super::running::Sluicegate;
 
 /// A few limits, of which a subject at `/` meets the first.
 pub const LIMITS: &str = "
@@ -26,37 +27,28 @@ limits:
 ";
 
 /// Everything that comes back for these bytes until the connection is closed.
-pub fn exchange(sluicegate: &Sluicegate, request: &[u8]) -> String {
-    let mut stream = connect(sluicegate);
-    stream.write_all(request).unwrap();
-    let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer);
-    String::from_utf8_lossy(&answer).into_owned()
+pub fn exchange(sluicegate: &Sluicegate, request: &[u8]) -> HttpResponse {
+    raw_socket::exchange_on(connect(sluicegate), request)
 }
 
 /// A connection to the decision service.
 pub fn connect(sluicegate: &Sluicegate) -> TcpStream {
-    let stream =
-        TcpStream::connect(sluicegate.decisions.expect("it says where decisions are")).unwrap();
-    stream.set_read_timeout(Some(LONGEST)).unwrap();
-    stream.set_write_timeout(Some(LONGEST)).unwrap();
-    stream
+    raw_socket::connect(sluicegate.decisions.expect("it says where decisions are"))
 }
 
-/// A question as it goes over the wire.
+/// The bytes of a question in JSON.
 pub fn request(path: &str, headers: &[&str], body: &str) -> String {
-    let lines: String = headers.iter().map(|line| format!("{line}\r\n")).collect();
-    let length = body.len();
-    format!(
-        "POST {path} HTTP/1.1\r\nHost: sluicegate\r\nConnection: close\r\nContent-Type: application/json\r\n\
-         Content-Length: {length}\r\n{lines}\r\n{body}"
-    )
+    let request = HttpRequest::post(path, body)
+        .host("sluicegate")
+        .headers(&["Content-Type: application/json"])
+        .headers(headers);
+    String::from_utf8(request.to_http1()).unwrap()
 }
 
-/// The body of an answer.
-pub fn body(answer: &str) -> Value {
-    let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-    serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer}"))
+/// The JSON of an answer.
+#[track_caller]
+pub fn body(answer: &HttpResponse) -> Value {
+    serde_json::from_str(answer.body()).unwrap_or_else(|error| panic!("{error}: {answer}"))
 }
 
 /// Asks, and is answered with 200.
@@ -66,8 +58,17 @@ fn ask(sluicegate: &Sluicegate, path: &str, question: &Value) -> Value {
         sluicegate,
         request(path, &[], &question.to_string()).as_bytes(),
     );
-    assert_eq!(status(&answer), 200, "{answer}");
+    assert_eq!(answer.status(), 200, "{answer}");
     body(&answer)
+}
+
+/// How many answers of a batch are yes.
+pub fn allowed_in(batch: &Value) -> usize {
+    let answers = batch["answers"].as_array().unwrap();
+    answers
+        .iter()
+        .filter(|answer| answer["allowed"] == true)
+        .count()
 }
 
 fn counter(limit: &str, key: &[&str], cost: u64) -> Value {
@@ -118,7 +119,7 @@ fn a_subject_is_charged_to_its_limits_until_they_are_spent() {
 #[test]
 fn the_proxy_and_the_decision_service_count_together() {
     let sluicegate = Sluicegate::start(LIMITS);
-    assert_eq!(status(&sluicegate.get("/", &[])), 200);
+    assert_eq!(sluicegate.get("/", &[]).status(), 200);
     let answer = ask(
         &sluicegate,
         "/v1/check",
@@ -128,7 +129,7 @@ fn the_proxy_and_the_decision_service_count_together() {
         (&answer["allowed"], &answer["limits"][0]["remaining"]),
         (&json!(true), &json!(0))
     );
-    assert_eq!(status(&sluicegate.get("/", &[])), 429);
+    assert_eq!(sluicegate.get("/", &[]).status(), 429);
 }
 
 #[test]
@@ -275,12 +276,7 @@ fn a_batch_is_answered_one_by_one_in_order() {
     );
     let many = vec![json!({ "limit": "per-ip", "key": ["::1"] }); 1_000];
     let answers = ask(&sluicegate, "/v1/check/batch", &json!({ "checks": many }));
-    let allowed = answers["answers"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|answer| answer["allowed"] == true)
-        .count();
+    let allowed = allowed_in(&answers);
     assert_eq!(
         (answers["answers"].as_array().unwrap().len(), allowed),
         (1_000, 3)
@@ -319,33 +315,29 @@ fn one_connection_asks_many_times_and_what_was_asked_is_answered_before_the_end(
         question.len()
     );
     let mut stream = connect(&sluicegate);
-    let mut bytes = [0; 4096];
     for _ in 0..3 {
         stream
             .write_all(format!("{head}{question}").as_bytes())
             .unwrap();
-        let length = stream.read(&mut bytes).unwrap();
-        assert!(String::from_utf8_lossy(&bytes[..length]).starts_with("HTTP/1.1 200 "));
+        assert_eq!(raw_socket::read_response(&mut stream).status(), 200);
     }
     stream.write_all(head.as_bytes()).unwrap();
     stream.write_all(&question.as_bytes()[..5]).unwrap();
-    // Whoever is asked after it has been told no longer listens.
+    // It no longer listens once it has the signal.
     sluicegate.signal("TERM");
-    super::running::eventually("the door is closed", || {
+    eventually("nobody listens any more", || {
         TcpStream::connect(sluicegate.decisions.unwrap()).is_err()
     });
     stream.write_all(&question.as_bytes()[5..]).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    assert_eq!(status(&answer), 200, "{answer}");
+    let answer = raw_socket::read_to_end(stream);
+    assert_eq!(answer.status(), 200, "{answer}");
     assert!(sluicegate.wait().success());
 }
 
 #[test]
 fn a_process_that_replaces_another_listens_at_the_same_door() {
     // The ports have to stay the same for the successor.
-    let probes = [0; 2].map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
-    let [proxy, decisions] = probes.map(|probe| probe.local_addr().unwrap());
+    let [proxy, decisions] = [0; 2].map(|_| raw_socket::closed_address());
     let config = format!(
         "proxy: {{ listen: '{proxy}' }}\ndecisions: {{ http: '{decisions}' }}\nadmin: off\n"
     );

@@ -1,15 +1,18 @@
-//! More connections than the process may have (T-35).
+//! More connections than the process has file descriptors for.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::protocols::read_head;
-use super::running::{LONGEST, Sluicegate, eventually, status};
+use sluicegate_testkit::eventually;
+use sluicegate_testkit::raw_socket::{exchange_on, read_head, serve_connections_in_parallel};
+
+use super::running::Sluicegate;
 
 const MOST: usize = 64;
+const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n";
 
 fn open_files(sluicegate: &Sluicegate) -> usize {
     std::fs::read_dir(format!("/proc/{}/fd", sluicegate.pid()))
@@ -37,20 +40,15 @@ limits:
     assert!(limited.success());
     for round in 0..3 {
         // A connection to the server behind is open and stays.
-        assert_eq!(status(&sluicegate.get("/", &[])), 200);
+        assert_eq!(sluicegate.get("/", &[]).status(), 200);
         let mut crowd: Vec<TcpStream> = (0..2 * MOST).map(|_| sluicegate.connect()).collect();
         eventually("there are no more descriptors", || {
             open_files(&sluicegate) >= MOST - 1
         });
         sluicegate.wait_for_log("no connection can be taken for the moment");
         // Those that were taken are served.
-        let mut first = crowd.swap_remove(0);
-        first
-            .write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n")
-            .unwrap();
-        let mut answer = String::new();
-        let _ = first.read_to_string(&mut answer);
-        assert_eq!(status(&answer), 200, "round {round}: {answer}");
+        let answer = exchange_on(crowd.swap_remove(0), GET);
+        assert_eq!(answer.status(), 200, "round {round}: {answer}");
 
         let (cpu, since) = (sluicegate.cpu_time(), Instant::now());
         // bounded wait: what is measured is a second of shortage
@@ -65,7 +63,7 @@ limits:
 
         drop(crowd);
         let answer = sluicegate.get("/", &[]);
-        assert_eq!(status(&answer), 200, "round {round}: {answer}");
+        assert_eq!(answer.status(), 200, "round {round}: {answer}");
         eventually("descriptors are given back", || {
             open_files(&sluicegate) < MOST / 2
         });
@@ -76,23 +74,18 @@ limits:
 
 /// Agrees to speak another protocol, and then says nothing more until the client ends; answers everything else.
 fn switching_server() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            thread::spawn(move || {
-                stream.set_read_timeout(Some(LONGEST)).unwrap();
-                let head = read_head(&mut stream);
-                let is_switch = head.to_ascii_lowercase().contains("upgrade: websocket");
-                let answer: &[u8] = if is_switch {
-                    b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
-                } else {
-                    b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
-                };
-                stream.write_all(answer).unwrap();
-                while is_switch && stream.read(&mut [0; 64]).is_ok_and(|read| read > 0) {}
-            });
-        }
+    let address = serve_connections_in_parallel(|mut stream| {
+        let Some(head) = read_head(&mut stream) else {
+            return;
+        };
+        let is_switch = head.to_ascii_lowercase().contains("upgrade: websocket");
+        let answer: &[u8] = if is_switch {
+            b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+        } else {
+            b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+        };
+        stream.write_all(answer).unwrap();
+        while is_switch && stream.read(&mut [0; 64]).is_ok_and(|read| read > 0) {}
     });
     format!("http://{address}")
 }
@@ -113,8 +106,8 @@ limits:
             let mut stream = sluicegate.connect();
             let request = b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
             stream.write_all(request).unwrap();
-            let head = read_head(&mut stream);
-            assert_eq!(status(&head), 101, "{head}");
+            let head = read_head(&mut stream).unwrap();
+            assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
             stream
         })
         .collect();
@@ -122,18 +115,11 @@ limits:
         sluicegate.metric("sluicegate_connections") == 2
     });
     for _ in 0..3 {
-        let mut third = sluicegate.connect();
-        let _ = third.write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n");
-        let mut answer = String::new();
-        let _ = third.read_to_string(&mut answer);
-        assert_eq!(answer, "", "a third connection was taken");
+        let answer = sluicegate.exchange(GET);
+        assert!(answer.is_empty(), "a third connection was taken: {answer}");
     }
     talking.pop();
     eventually("a place is free again", || {
-        let mut next = sluicegate.connect();
-        let _ = next.write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n");
-        let mut answer = String::new();
-        let _ = next.read_to_string(&mut answer);
-        status(&answer) == 200
+        sluicegate.exchange(GET).status() == 200
     });
 }

@@ -1,10 +1,10 @@
-//! Every `curl` of the operator's door in the documentation and in the alerts is answered.
+//! Every `curl` of the admin API in the documentation and in the alerts is answered.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use super::running::{Sluicegate, status};
+use super::running::Sluicegate;
 
 #[test]
 fn every_question_to_the_admin_door_in_the_documentation_is_answered() {
@@ -16,7 +16,7 @@ limits:
   - { name: per-client, key: [client_ip], rate: 10/s, burst: 20 }
 ",
     );
-    assert_eq!(status(&sluicegate.get("/", &[])), 200);
+    assert_eq!(sluicegate.get("/", &[]).status(), 200);
     let address = sluicegate.admin.unwrap().to_string();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let pages = ["docs/troubleshooting.md", "deploy/prometheus/rules.yml"];
@@ -42,7 +42,7 @@ limits:
     }
 }
 
-/// The commands between backticks, up to what the shell does with their output, asked of this door.
+/// The commands between backticks, up to what the shell does with their output, sent to this address.
 fn curls(page: &str, address: &str) -> Vec<String> {
     let spans = page
         .lines()

@@ -1,9 +1,8 @@
 //! Envoy's rate limit service: asked by a client of gRPC, and by Envoy itself.
 
+mod real_envoy;
+
 use std::fs;
-use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
-use std::process::{Child, Command};
 
 use http::uri::PathAndQuery;
 use sluicegate_server::messages::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
@@ -12,7 +11,7 @@ use sluicegate_server::messages::envoy::extensions::common::ratelimit::v3::rate_
 };
 use sluicegate_server::messages::envoy::service::ratelimit::v3::rate_limit_response::Code;
 use sluicegate_server::messages::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
-use tempfile::TempDir;
+use sluicegate_testkit::STEP_TIMEOUT;
 use tonic::client::Grpc;
 use tonic::metadata::MetadataMap;
 use tonic::transport::{Channel, Endpoint};
@@ -25,8 +24,7 @@ use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 
-use super::running::{LONGEST, Sluicegate, eventually, header, port_to_listen_at, status};
-use super::upstream::Upstream;
+use super::running::Sluicegate;
 
 const CONFIG: &str = r#"
 proxy: { listen: "127.0.0.1:0" }
@@ -48,7 +46,7 @@ pub fn client<T>(sluicegate: &Sluicegate, calls: impl AsyncFnOnce(Channel) -> T)
         let channel = Endpoint::from_shared(format!("http://{address}"))
             .unwrap()
             .connect_lazy();
-        tokio::time::timeout(LONGEST, calls(channel))
+        tokio::time::timeout(STEP_TIMEOUT, calls(channel))
             .await
             .expect("the calls end in time")
     })
@@ -272,245 +270,5 @@ fn without_the_token_only_health_is_told() {
             .check(HealthCheckRequest::default())
             .await
             .unwrap();
-    });
-}
-
-/// Envoy's program: named by `cargo xtask test`, which installs it.
-fn envoy_program() -> Option<PathBuf> {
-    let named = std::env::var_os("SLUICEGATE_ENVOY").map(PathBuf::from);
-    if named.is_none() {
-        eprintln!(
-            "not run: SLUICEGATE_ENVOY does not name Envoy's program; `cargo xtask test` installs it"
-        );
-    }
-    named
-}
-
-/// A running Envoy.
-struct Envoy {
-    child: Child,
-    address: SocketAddr,
-    directory: TempDir,
-}
-
-impl Envoy {
-    /// The configuration of the example, with other ports.
-    fn start(program: &PathBuf, upstream: &Upstream, sluicegate: SocketAddr) -> Self {
-        let example = include_str!("../../../../examples/envoy/envoy.yaml");
-        Self::start_with(example, program, upstream, sluicegate)
-    }
-
-    fn start_with(
-        example: &str,
-        program: &PathBuf,
-        upstream: &Upstream,
-        sluicegate: SocketAddr,
-    ) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let address = SocketAddr::from(([127, 0, 0, 1], port_to_listen_at()));
-        let port_of_upstream = upstream
-            .url()
-            .rsplit(':')
-            .next()
-            .unwrap()
-            .trim_end_matches('/')
-            .to_owned();
-        let ports = [
-            ("port_value: 10000", address.port().to_string()),
-            ("port_value: 3000", port_of_upstream),
-            ("port_value: 8082", sluicegate.port().to_string()),
-            // A busy machine is not the fault of the one who is asked.
-            ("timeout: 0.2s", "5s".to_owned()),
-        ];
-        let config = ports.iter().fold(example.to_owned(), |config, (from, to)| {
-            assert!(config.contains(from), "{from}");
-            let key = from.split_once(' ').unwrap().0;
-            config.replace(from, &format!("{key} {to}"))
-        });
-        let file = directory.path().join("envoy.yaml");
-        fs::write(&file, config).unwrap();
-        let log = fs::File::create(directory.path().join("log")).unwrap();
-        let child = Command::new(program)
-            .arg("-c")
-            .arg(&file)
-            .args([
-                "--disable-hot-restart",
-                "--concurrency",
-                "1",
-                "-l",
-                "warning",
-            ])
-            .stdout(fs::File::create(directory.path().join("access")).unwrap())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        let envoy = Self {
-            child,
-            address,
-            directory,
-        };
-        eventually("Envoy listens", || TcpStream::connect(address).is_ok());
-        envoy
-    }
-
-    fn get(&self, path: &str, user: Option<&str>) -> String {
-        use std::io::{Read, Write};
-        let mut stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(LONGEST)).unwrap();
-        let user = user.map_or_else(String::new, |user| format!("x-user: {user}\r\n"));
-        write!(
-            stream,
-            "GET {path} HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n{user}\r\n"
-        )
-        .unwrap();
-        let mut answer = String::new();
-        let _ = stream.read_to_string(&mut answer);
-        answer
-    }
-
-    /// Its access log.
-    fn access(&self) -> String {
-        fs::read_to_string(self.directory.path().join("access")).unwrap()
-    }
-
-    fn statuses(&self, path: &str, user: Option<&str>, count: usize) -> Vec<u16> {
-        (0..count).map(|_| status(&self.get(path, user))).collect()
-    }
-}
-
-impl Drop for Envoy {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        if std::thread::panicking() {
-            eprintln!(
-                "{}",
-                fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
-            );
-        }
-    }
-}
-
-/// The example's limits, behind a port.
-fn example(port: u16) -> String {
-    let example = include_str!("../../../../examples/envoy/sluicegate.yaml");
-    let rest = "proxy: { listen: \"127.0.0.1:0\" }\nadmin: { listen: \"127.0.0.1:0\" }\n";
-    example.replace("127.0.0.1:8082", &format!("127.0.0.1:{port}")) + rest
-}
-
-#[test]
-fn envoy_lets_pass_what_we_let_pass_and_tells_its_clients_why() {
-    let Some(program) = envoy_program() else {
-        return;
-    };
-    let upstream = Upstream::start();
-    let sluicegate = Sluicegate::start(&example(0));
-    let envoy = Envoy::start(&program, &upstream, sluicegate.grpc.unwrap());
-    eventually("Envoy reaches Sluicegate", || {
-        header(&envoy.get("/", None), "x-ratelimit-limit").is_some()
-    });
-    let first = envoy.get("/", Some("ann"));
-    assert_eq!(
-        (status(&first), header(&first, "x-ratelimit-remaining")),
-        (200, Some("2")),
-        "{first}"
-    );
-    assert!(header(&first, "ratelimit").is_some(), "{first}");
-    assert_eq!(envoy.statuses("/", Some("ann"), 3), [200, 200, 429]);
-    let denied = envoy.get("/", Some("ann"));
-    assert_eq!(
-        header(&denied, "x-ratelimit-remaining"),
-        Some("0"),
-        "{denied}"
-    );
-    let wait: u64 = header(&denied, "retry-after").unwrap().parse().unwrap();
-    assert!((1..=60).contains(&wait), "{denied}");
-    assert_eq!(
-        envoy.statuses("/", Some("bob"), 4),
-        [200, 200, 200, 429],
-        "each user has his own"
-    );
-    assert_eq!(
-        envoy.statuses("/", Some("vip"), 6),
-        [200, 200, 200, 200, 200, 429]
-    );
-    assert_eq!(
-        envoy.statuses("/plan", None, 3),
-        [200, 200, 429],
-        "the plan of the route comes along"
-    );
-    assert_eq!(status(&envoy.get("/", None)), 200);
-    let passed = upstream
-        .seen()
-        .iter()
-        .filter(|seen| format!("{seen:?}").contains("/plan"))
-        .count();
-    assert_eq!(passed, 2, "what is limited does not reach the service");
-    eventually("the log says which limit it was", || {
-        envoy.access().contains("429 / limited_by=per-user")
-    });
-    assert!(
-        envoy.access().contains("200 / limited_by=-"),
-        "{}",
-        envoy.access()
-    );
-}
-
-#[test]
-fn without_us_envoy_does_as_it_is_told_and_asks_again_when_we_are_back() {
-    let Some(program) = envoy_program() else {
-        return;
-    };
-    let upstream = Upstream::start();
-    let mut sluicegate = Sluicegate::start(&example(port_to_listen_at()));
-    let address = sluicegate.grpc.unwrap();
-    let envoy = Envoy::start(&program, &upstream, address);
-    eventually("Envoy reaches Sluicegate", || {
-        header(&envoy.get("/", None), "x-ratelimit-limit").is_some()
-    });
-    assert_eq!(envoy.statuses("/", Some("ann"), 4), [200, 200, 200, 429]);
-    sluicegate.signal("KILL");
-    sluicegate.wait();
-    assert_eq!(
-        envoy.statuses("/", Some("ann"), 5),
-        [200; 5],
-        "nobody says no"
-    );
-    let _again = Sluicegate::start(&example(address.port()));
-    eventually("Envoy asks again", || {
-        header(&envoy.get("/", Some("eve")), "x-ratelimit-limit").is_some()
-    });
-    eventually("and is told no again", || {
-        status(&envoy.get("/", Some("eve"))) == 429
-    });
-}
-
-#[test]
-fn without_us_envoy_refuses_if_it_is_told_to() {
-    let Some(program) = envoy_program() else {
-        return;
-    };
-    let upstream = Upstream::start();
-    let mut sluicegate = Sluicegate::start(&example(port_to_listen_at()));
-    let address = sluicegate.grpc.unwrap();
-    let open = include_str!("../../../../examples/envoy/envoy.yaml");
-    let closed = open.replace("failure_mode_deny: false", "failure_mode_deny: true");
-    assert_ne!(open, closed);
-    let envoy = Envoy::start_with(&closed, &program, &upstream, address);
-    eventually("Envoy reaches Sluicegate", || {
-        header(&envoy.get("/", None), "x-ratelimit-limit").is_some()
-    });
-    sluicegate.signal("KILL");
-    sluicegate.wait();
-    let before = upstream.count();
-    assert_eq!(
-        envoy.statuses("/", Some("ann"), 5),
-        [500; 5],
-        "nobody says yes"
-    );
-    assert_eq!(upstream.count(), before);
-    let _again = Sluicegate::start(&example(address.port()));
-    eventually("Envoy asks again", || {
-        status(&envoy.get("/", Some("eve"))) == 200
     });
 }

@@ -1,12 +1,13 @@
-//! Requests that are too large by far, a thousand times (T-33).
+//! Requests that are far too large, a thousand times.
 
-use std::io::{Read, Write};
+use sluicegate_testkit::h2_frames::{
+    CONTINUATION, END_HEADERS, END_STREAM, H2Connection, HEADERS, field, frame, get_fields,
+};
+use sluicegate_testkit::{UpstreamRecorder, eventually};
 
-use super::frames::{END_HEADERS, END_STREAM, HEADERS, Session, field, frame, request};
-use super::running::{Sluicegate, status};
-use super::upstream::Upstream;
+use super::running::Sluicegate;
 
-/// What a request that is too large may be answered with.
+/// The statuses of a request that is too large.
 const REFUSALS: [u16; 3] = [400, 414, 431];
 const TIMES: usize = 1_000;
 /// More than the allocator keeps for later, and far less than a thousand requests of a mebibyte.
@@ -14,9 +15,9 @@ const GROWTH_KIB: u64 = 32 << 10;
 
 /// Plays an attack again and again: nothing reaches the server, memory stays, and everybody else is served.
 fn play(attack: impl Fn(&Sluicegate, usize)) {
-    let upstream = Upstream::start();
+    let upstream = UpstreamRecorder::start();
     let sluicegate = Sluicegate::in_front_of(&upstream.url());
-    // What is allocated once is not counted.
+    // Memory that is allocated once is not counted.
     (0..TIMES / 10).for_each(|time| attack(&sluicegate, time));
     let before = sluicegate.resident_kib();
     (0..TIMES).for_each(|time| attack(&sluicegate, time));
@@ -25,17 +26,8 @@ fn play(attack: impl Fn(&Sluicegate, usize)) {
         after < before + GROWTH_KIB,
         "grew from {before} to {after} KiB"
     );
-    assert_eq!(upstream.count(), 0, "{:?}", upstream.seen().first());
-    assert_eq!(status(&sluicegate.get("/good", &[])), 200);
-}
-
-/// The status that these bytes are answered with; the proxy need not read all of them.
-fn status_of(sluicegate: &Sluicegate, request: &[u8]) -> u16 {
-    let mut stream = sluicegate.connect();
-    let _ = stream.write_all(request);
-    let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer);
-    status(&String::from_utf8_lossy(&answer))
+    assert_eq!(upstream.count(), 0, "{:?}", upstream.requests().first());
+    assert_eq!(sluicegate.get("/good", &[]).status(), 200);
 }
 
 #[test]
@@ -51,7 +43,7 @@ fn headers_that_are_too_large_or_too_many_are_refused_in_bounded_memory() {
     let attacks = [large, larger, many, without_end];
     play(|sluicegate, time| {
         let attack = &attacks[time % attacks.len()];
-        let status = status_of(sluicegate, attack.as_bytes());
+        let status = sluicegate.exchange(attack.as_bytes()).status();
         assert!(
             REFUSALS.contains(&status),
             "{status} for {} bytes",
@@ -73,33 +65,35 @@ fn a_target_of_a_mebibyte_is_refused_in_bounded_memory() {
         format!("{path} / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n"),
     ];
     play(|sluicegate, time| {
-        let status = status_of(sluicegate, attacks[time % attacks.len()].as_bytes());
+        let status = sluicegate
+            .exchange(attacks[time % attacks.len()].as_bytes())
+            .status();
         assert!(REFUSALS.contains(&status), "{status}");
     });
 }
 
 #[test]
 fn headers_in_frames_that_are_too_large_or_too_many_are_refused_in_bounded_memory() {
-    let large = [request("/large"), field("x-large", &"a".repeat(16_200))].concat();
-    let path = request(&format!("/{}", "a".repeat(16_000)));
-    let many = (0..500).fold(request("/many"), |block, number| {
-        [block, field(&format!("x-{number}"), "a")].concat()
+    let large = [get_fields("/large"), field("x-large", "a".repeat(16_200))].concat();
+    let path = get_fields(&format!("/{}", "a".repeat(16_000)));
+    let many = (0..500).fold(get_fields("/many"), |block, number| {
+        [block, field(format!("x-{number}"), "a")].concat()
     });
     let attacks = [large, path, many];
     play(|sluicegate, time| {
-        let mut session = Session::start(sluicegate, &[]);
-        let stream = session.next();
-        session.send(&frame(
+        let mut connection = H2Connection::start(sluicegate.proxy, &[]);
+        let stream = connection.next_stream();
+        connection.send(&frame(
             HEADERS,
             END_HEADERS | END_STREAM,
             stream,
             &attacks[time % attacks.len()],
         ));
-        super::running::eventually("it is refused", || {
-            let heard = session.heard();
-            heard.is_over || heard.resets > 0 || heard.statuses.contains_key(&stream)
+        eventually("it is refused", || {
+            let received = connection.received();
+            received.is_closed || received.resets > 0 || received.statuses.contains_key(&stream)
         });
-        if let Some(status) = session.heard().statuses.get(&stream) {
+        if let Some(status) = connection.received().statuses.get(&stream) {
             assert!(REFUSALS.contains(status), "{status} for {time}");
         }
     });
@@ -108,14 +102,14 @@ fn headers_in_frames_that_are_too_large_or_too_many_are_refused_in_bounded_memor
 /// A mebibyte of header in HTTP/2 takes 64 frames.
 #[test]
 fn a_header_of_many_frames_ends_its_connection_in_bounded_memory() {
-    let block = [request("/large"), field("x-large", &"a".repeat(1 << 20))].concat();
+    let block = [get_fields("/large"), field("x-large", "a".repeat(1 << 20))].concat();
     play(|sluicegate, _| {
-        let mut session = Session::start(sluicegate, &[]);
+        let mut connection = H2Connection::start(sluicegate.proxy, &[]);
         let mut parts = block.chunks(16_384);
-        session.send(&frame(HEADERS, END_STREAM, 1, parts.next().unwrap()));
+        connection.send(&frame(HEADERS, END_STREAM, 1, parts.next().unwrap()));
         for part in parts {
-            session.send(&frame(super::frames::CONTINUATION, 0, 1, part));
+            connection.send(&frame(CONTINUATION, 0, 1, part));
         }
-        session.wait_for_end();
+        connection.wait_for_end();
     });
 }

@@ -1,4 +1,4 @@
-//! Quotas from outside, through the running proxy: a real service, a real Redis (E1 to E7, D3, T-24, T-36, T-58).
+//! Quotas from outside, through the running proxy: a real service, a real Redis.
 
 mod example;
 mod hostile;
@@ -6,17 +6,16 @@ mod rebinding;
 
 use std::time::Duration;
 
-use http::Response;
-use http_body_util::Full;
-use sluicegate_testkit::RedisServer;
+use sluicegate_testkit::{
+    RecordedRequest, RedisServer, UpstreamRecorder, UpstreamResponse, eventually,
+};
 
 use super::decisions::{exchange, request};
 use super::resp::redis_cli;
-use super::running::{Sluicegate, eventually, status};
-use super::upstream::{Seen, Upstream};
+use super::running::Sluicegate;
 
 /// A limit of one request an hour by tenant, for when nobody knows better.
-fn config(service: &str, server: &RedisServer, upstream: &Upstream, more: &str) -> String {
+fn config(service: &str, server: &RedisServer, upstream: &UpstreamRecorder, more: &str) -> String {
     format!(
         "
 proxy: {{ listen: '127.0.0.1:0', upstream: 'http://{}' }}
@@ -44,23 +43,23 @@ limits:
 }
 
 /// A service that answers what the plan of a key is, with the key in its place.
-fn service(plan: impl Fn(&str) -> String + Send + Sync + 'static) -> Upstream {
-    Upstream::answering(move |seen: &Seen| {
-        let question: serde_json::Value = serde_json::from_slice(&seen.body).unwrap_or_default();
+fn service(plan: impl Fn(&str) -> String + Send + Sync + 'static) -> UpstreamRecorder {
+    UpstreamRecorder::answering(move |recorded: &RecordedRequest| {
+        let question: serde_json::Value =
+            serde_json::from_slice(&recorded.body).unwrap_or_default();
         let key = question["key"].as_str().unwrap_or_default();
-        Response::builder()
-            .header("content-type", "application/json")
-            .body(Full::from(plan(key)))
-            .unwrap()
+        UpstreamResponse::ok(plan(key)).header("content-type", "application/json")
     })
 }
 
-fn url(service: &Upstream) -> String {
+fn url(service: &UpstreamRecorder) -> String {
     format!("http://{}/limits", service.address)
 }
 
 fn ask(sluicegate: &Sluicegate, tenant: &str) -> u16 {
-    status(&sluicegate.get("/", &[&format!("X-Tenant-Id: {tenant}")]))
+    sluicegate
+        .get("/", &[&format!("X-Tenant-Id: {tenant}")])
+        .status()
 }
 
 /// How many requests of a tenant pass before the first that does not.
@@ -72,7 +71,7 @@ fn passes(sluicegate: &Sluicegate, tenant: &str) -> usize {
 
 #[test]
 fn each_tenant_has_the_quota_of_its_plan_on_every_replica() {
-    let (redis, upstream) = (RedisServer::start(), Upstream::start());
+    let (redis, upstream) = (RedisServer::start(), UpstreamRecorder::start());
     let service = service(|key| match key {
         "gold" => r#"{"average": 1, "burst": 7, "period": "1h"}"#.to_owned(),
         "free" => r#"{"average": "1", "burst": "2", "period": "1h"}"#.to_owned(),
@@ -107,18 +106,18 @@ fn each_tenant_has_the_quota_of_its_plan_on_every_replica() {
         answer.contains("x-ratelimit-limit: 7\r\n"),
         "headers say what holds: {answer}"
     );
-    let asked = service.seen();
+    let asked = service.requests();
     assert!(
         asked
             .iter()
-            .all(|seen| seen.head.method == "POST" && seen.head.uri.path() == "/limits"),
+            .all(|recorded| recorded.method == "POST" && recorded.path() == "/limits"),
         "{asked:?}"
     );
 }
 
 #[test]
 fn the_service_is_told_who_asks_for_what_but_no_secret() {
-    let (redis, upstream) = (RedisServer::start(), Upstream::start());
+    let (redis, upstream) = (RedisServer::start(), UpstreamRecorder::start());
     let service = service(|_| r#"{"average": 0}"#.to_owned());
     let sluicegate = Sluicegate::start(&config(&url(&service), &redis, &upstream, ""));
     let headers = [
@@ -127,23 +126,23 @@ fn the_service_is_told_who_asks_for_what_but_no_secret() {
         "Authorization: Bearer hidden",
         "Cookie: hidden=1",
     ];
-    assert_eq!(status(&sluicegate.get("/a/../b?c", &headers)), 200);
-    let seen = service.seen();
-    let question: serde_json::Value = serde_json::from_slice(&seen[0].body).unwrap();
+    assert_eq!(sluicegate.get("/a/../b?c", &headers).status(), 200);
+    let recorded = service.requests();
+    let question: serde_json::Value = serde_json::from_slice(&recorded[0].body).unwrap();
     assert_eq!(
         (&question["key"], &question["method"], &question["path"]),
         (&"acme".into(), &"GET".into(), &"/b".into())
     );
     assert_eq!(question["headers"]["x-plan"], "gold");
     assert!(
-        !String::from_utf8_lossy(&seen[0].body).contains("hidden"),
+        !String::from_utf8_lossy(&recorded[0].body).contains("hidden"),
         "{question}"
     );
 }
 
 #[test]
 fn the_decision_service_asks_as_the_proxy_does() {
-    let (redis, upstream) = (RedisServer::start(), Upstream::start());
+    let (redis, upstream) = (RedisServer::start(), UpstreamRecorder::start());
     let service = service(|_| {
         r#"{"average": 1, "burst": 4, "period": "1h", "tenant_key": "acme"}"#.to_owned()
     });
@@ -171,7 +170,7 @@ fn the_decision_service_asks_as_the_proxy_does() {
 
 #[test]
 fn without_redis_each_tenant_has_the_policy_of_its_plan() {
-    let (redis, upstream) = (RedisServer::start(), Upstream::start());
+    let (redis, upstream) = (RedisServer::start(), UpstreamRecorder::start());
     let service = service(|key| {
         match key {
             "closed" => {
@@ -200,8 +199,8 @@ fn without_redis_each_tenant_has_the_policy_of_its_plan() {
 
 #[test]
 fn a_tenant_goes_to_its_own_server_where_that_is_allowed() {
-    let (redis, upstream) = (RedisServer::start(), Upstream::start());
-    let own = Upstream::answering(|_| Response::new(Full::from("its own")));
+    let (redis, upstream) = (RedisServer::start(), UpstreamRecorder::start());
+    let own = UpstreamRecorder::answering(|_| UpstreamResponse::ok("its own"));
     let at = own.address;
     let service = service(move |key| match key {
         "own" => format!(r#"{{"average": 0, "backend_url": "http://{at}"}}"#),
@@ -215,17 +214,13 @@ fn a_tenant_goes_to_its_own_server_where_that_is_allowed() {
     let sluicegate = Sluicegate::start(&config(&url(&service), &redis, &upstream, allowed));
     let body = |sluicegate: &Sluicegate, tenant: &str| {
         let answer = sluicegate.get("/", &[&format!("X-Tenant-Id: {tenant}")]);
-        answer
-            .split("\r\n\r\n")
-            .nth(1)
-            .unwrap_or_default()
-            .to_owned()
+        answer.body().to_owned()
     };
     for tenant in ["own", "named", "own"] {
         assert_eq!(body(&sluicegate, tenant), "its own");
     }
     assert_eq!(body(&sluicegate, "other"), "ok");
-    let before = own.seen().len();
+    let before = own.requests().len();
     redis.flush_all();
     let careful = Sluicegate::start(&config(&url(&service), &redis, &upstream, ""));
     assert_eq!(
@@ -238,7 +233,7 @@ fn a_tenant_goes_to_its_own_server_where_that_is_allowed() {
         502,
         "a name that leads inside is not dialled"
     );
-    assert_eq!(own.seen().len(), before, "nothing was dialled");
+    assert_eq!(own.requests().len(), before, "nothing was dialled");
     assert_eq!(
         careful.metric("sluicegate_external_ignored_total{part=\"backend_url\"}"),
         1
@@ -251,9 +246,9 @@ fn a_plan_may_have_its_own_patience() {
     // A server that answers when the test is over.
     let (over, until) = std::sync::mpsc::channel::<()>();
     let until = std::sync::Mutex::new(until);
-    let slow = Upstream::answering(move |_| {
+    let slow = UpstreamRecorder::answering(move |_| {
         let _ = until.lock().unwrap().recv_timeout(Duration::from_secs(20));
-        Response::new(Full::from("late"))
+        UpstreamResponse::ok("late")
     });
     let service = service(|key| match key {
         "hasty" => r#"{"average": 0, "request_timeout": "200ms"}"#.to_owned(),
@@ -266,7 +261,7 @@ fn a_plan_may_have_its_own_patience() {
 
 #[test]
 fn a_reload_keeps_what_is_known_of_the_service() {
-    let (redis, upstream) = (RedisServer::start(), Upstream::start());
+    let (redis, upstream) = (RedisServer::start(), UpstreamRecorder::start());
     let service = service(|_| r#"{"average": 1, "burst": 20, "period": "1h"}"#.to_owned());
     let text = config(&url(&service), &redis, &upstream, "");
     let sluicegate = Sluicegate::start(&text);

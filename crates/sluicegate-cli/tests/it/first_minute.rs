@@ -1,8 +1,8 @@
-//! What somebody sees who runs it for the first time.
+//! The first minute with the program: a few requests, and the lines that it prints.
 
 use std::process::Command;
 
-use super::running::{Sluicegate, header, status};
+use super::running::Sluicegate;
 
 const TEN_A_SECOND: &str = "
 proxy: { listen: '127.0.0.1:0' }
@@ -14,18 +14,18 @@ limits:
 #[test]
 fn thirty_quick_requests_give_twenty_answers_and_then_429() {
     let sluicegate = Sluicegate::start(TEN_A_SECOND);
-    let answers: Vec<String> = (0..30).map(|_| sluicegate.get("/", &[])).collect();
+    let answers: Vec<_> = (0..30).map(|_| sluicegate.get("/", &[])).collect();
     let passed = answers
         .iter()
-        .filter(|answer| status(answer) == 200)
+        .filter(|answer| answer.status() == 200)
         .count();
     assert!((20..30).contains(&passed), "{passed} passed");
     let refused = answers
         .iter()
-        .find(|answer| status(answer) == 429)
+        .find(|answer| answer.status() == 429)
         .expect("one was refused");
-    assert!(refused.ends_with("\r\n\r\nToo Many Requests"), "{refused}");
-    assert_eq!(header(refused, "retry-after"), Some("1"));
+    assert!(refused.body() == "Too Many Requests", "{refused}");
+    assert_eq!(refused.header("retry-after"), Some("1"));
     for name in [
         "ratelimit",
         "ratelimit-policy",
@@ -33,9 +33,9 @@ fn thirty_quick_requests_give_twenty_answers_and_then_429() {
         "x-ratelimit-remaining",
         "x-ratelimit-reset",
     ] {
-        assert!(header(refused, name).is_some(), "{name} in {refused}");
+        assert!(refused.header(name).is_some(), "{name} in {refused}");
         assert!(
-            header(&answers[0], name).is_some(),
+            answers[0].header(name).is_some(),
             "{name} in {}",
             answers[0]
         );

@@ -7,17 +7,17 @@ mod nginx;
 mod traefik;
 
 use std::fs;
-use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use socket2::{Domain, Socket, Type};
+use sluicegate_testkit::{
+    HttpRequest, HttpResponse, STEP_TIMEOUT, UpstreamRecorder, eventually, free_port,
+};
 use tempfile::TempDir;
 
-use super::running::{LONGEST, Sluicegate, eventually, header, port_to_listen_at, status};
-use super::upstream::Upstream;
+use super::running::Sluicegate;
 
 /// The directory of a gateway in `examples`.
 struct Example {
@@ -47,7 +47,7 @@ const BOB: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
 /// A gateway in front of a service, and Sluicegate beside it.
 struct Scene {
     example: &'static Example,
-    upstream: Upstream,
+    upstream: UpstreamRecorder,
     /// Taken away in some tests.
     sluicegate: Option<Sluicegate>,
     asked_at: SocketAddr,
@@ -63,8 +63,8 @@ impl Scene {
     /// The same with files that are not quite those of the example.
     fn start_with(example: &'static Example, edit: impl Fn(String) -> String) -> Option<Self> {
         let path = example.path()?;
-        let upstream = Upstream::start();
-        let sluicegate = Sluicegate::start(&example.limits(port_to_listen_at()));
+        let upstream = UpstreamRecorder::start();
+        let sluicegate = Sluicegate::start(&example.limits(free_port()));
         let asked_at = sluicegate.decisions.expect("it says where gateways ask");
         let ports = Ports {
             service: upstream.address.port(),
@@ -83,12 +83,14 @@ impl Scene {
     }
 
     fn get(&self, target: &str) -> u16 {
-        status(&self.gateway.ask(HERE, "GET", target, &[]))
+        self.gateway.ask(HERE, "GET", target, &[]).status()
     }
 
     fn sign_in(&self, from: Ipv4Addr, headers: &[String]) -> u16 {
         let lines: Vec<&str> = headers.iter().map(String::as_str).collect();
-        status(&self.gateway.ask(from, "POST", "/signin?a=b", &lines))
+        self.gateway
+            .ask(from, "POST", "/signin?a=b", &lines)
+            .status()
     }
 
     /// Ends Sluicegate without a warning.
@@ -115,27 +117,29 @@ impl Scene {
             );
         }
         let refused = self.gateway.ask(ANN, "POST", "/signin", &[]);
-        let wait: u64 = header(&refused, "retry-after")
+        let wait: u64 = refused
+            .header("retry-after")
             .expect("it says when")
             .parse()
             .unwrap();
         assert!((1..=360).contains(&wait), "{refused}");
         assert!(
-            header(&refused, "ratelimit")
+            refused
+                .header("ratelimit")
                 .is_some_and(|value| value.starts_with("\"sign-in\";r=0;t=")),
             "{refused}"
         );
-        assert!(header(&refused, "ratelimit-policy").is_some(), "{refused}");
+        assert!(refused.header("ratelimit-policy").is_some(), "{refused}");
         assert_eq!(
-            status(&self.gateway.ask(ANN, "GET", "/signin", &[])),
+            self.gateway.ask(ANN, "GET", "/signin", &[]).status(),
             200,
             "another method, another limit"
         );
         let sign_ins = self
             .upstream
-            .seen()
+            .requests()
             .into_iter()
-            .filter(|seen| seen.head.method == "POST")
+            .filter(|recorded| recorded.method == "POST")
             .count();
         assert_eq!(sign_ins, 6, "what is limited does not reach the service");
     }
@@ -149,7 +153,7 @@ impl Scene {
                 .map(|turn| {
                     let claims = claims(turn, "POST", "/signin");
                     let lines: Vec<&str> = claims.iter().map(String::as_str).collect();
-                    status(&self.gateway.ask(from, "GET", "/free", &lines))
+                    self.gateway.ask(from, "GET", "/free", &lines).status()
                 })
                 .filter(is_taken)
                 .collect();
@@ -169,6 +173,25 @@ impl Scene {
         assert_eq!(self.sign_in(BOB, &[]), 200, "and nobody else was charged");
     }
 
+    /// With gateways that pass on the headers of an answer that is yes.
+    fn responses_that_pass_tell_the_limit(&self) {
+        let passed = self.gateway.ask(ANN, "GET", "/", &[]);
+        assert!(
+            passed.header("ratelimit").is_some() && passed.header("retry-after").is_none(),
+            "{passed}"
+        );
+    }
+
+    /// A path that no server should get; a later attempt would not pass either.
+    fn what_is_refused_for_good_says_no_time(&self, expected: u16) {
+        let refused = self.gateway.ask(ANN, "GET", "/a%2Fb", &[]);
+        assert_eq!(
+            (refused.status(), refused.header("retry-after")),
+            (expected, None),
+            "{refused}"
+        );
+    }
+
     fn without_sluicegate_clients_get(&mut self, expected: u16) {
         assert_eq!([0; 4].map(|_| self.sign_in(ANN, &[])), [200, 200, 200, 429]);
         self.kill_sluicegate();
@@ -183,7 +206,7 @@ impl Scene {
 fn one_question_is_enough(example: &'static Example, expected: u16) {
     let Some(path) = example.path() else { return };
     let silent = TcpListener::bind((HERE, 0)).unwrap();
-    let upstream = Upstream::start();
+    let upstream = UpstreamRecorder::start();
     let ports = Ports {
         service: upstream.address.port(),
         sluicegate: silent.local_addr().unwrap().port(),
@@ -193,7 +216,7 @@ fn one_question_is_enough(example: &'static Example, expected: u16) {
         TcpStream::connect(gateway.address).is_ok()
     });
     let answer = gateway.ask(HERE, "GET", "/", &[]);
-    assert_eq!(status(&answer), expected, "{answer}");
+    assert_eq!(answer.status(), expected, "{answer}");
     silent.set_nonblocking(true).unwrap();
     let questions = silent.incoming().take_while(Result::is_ok).count();
     assert_eq!((questions, upstream.count()), (1, 0));
@@ -313,7 +336,7 @@ impl Gateway {
         edit: impl Fn(String) -> String,
     ) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let address = SocketAddr::from((HERE, port_to_listen_at()));
+        let address = SocketAddr::from((HERE, free_port()));
         for (name, file) in example.files {
             let ports = [
                 (8000, address.port()),
@@ -358,33 +381,13 @@ impl Gateway {
         }
     }
 
-    /// Everything that a client at this address is answered; nothing while nobody listens.
-    fn ask(&self, from: Ipv4Addr, method: &str, target: &str, headers: &[&str]) -> String {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-        socket.bind(&SocketAddr::from((from, 0)).into()).unwrap();
-        if socket.connect(&self.address.into()).is_err() {
-            return String::new();
+    /// The response to a client at this address; empty while nobody listens.
+    fn ask(&self, from: Ipv4Addr, method: &str, target: &str, headers: &[&str]) -> HttpResponse {
+        let mut request = HttpRequest::new(method, target).from(from).headers(headers);
+        if method == "POST" {
+            request = request.body("body");
         }
-        let mut stream = TcpStream::from(socket);
-        stream.set_read_timeout(Some(LONGEST)).unwrap();
-        let mut lines: String = headers.iter().map(|line| format!("{line}\r\n")).collect();
-        if !lines.contains("Connection: ") {
-            lines += "Connection: close\r\n";
-        }
-        let length = if method == "POST" {
-            "Content-Length: 4\r\n"
-        } else {
-            ""
-        };
-        let body = if method == "POST" { "body" } else { "" };
-        write!(
-            stream,
-            "{method} {target} HTTP/1.1\r\nHost: a.example\r\n{length}{lines}\r\n{body}"
-        )
-        .unwrap();
-        let mut answer = Vec::new();
-        let _ = stream.read_to_end(&mut answer);
-        String::from_utf8_lossy(&answer).into_owned()
+        request.send(self.address)
     }
 }
 
@@ -397,7 +400,7 @@ impl Drop for Gateway {
                 .args(["-s", "TERM", &self.child.id().to_string()])
                 .status();
         }
-        let deadline = Instant::now() + LONGEST;
+        let deadline = Instant::now() + STEP_TIMEOUT;
         while !has_ended(&mut self.child) && Instant::now() < deadline {
             // bounded wait: the deadline is above
             std::thread::sleep(Duration::from_millis(5));

@@ -1,11 +1,11 @@
-//! gRPC with a real client and a real server, through the running program (T-25).
+//! gRPC with a real client and a real server, through the running program.
 
 mod service;
 
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
-use sluicegate_testkit::RedisServer;
+use sluicegate_testkit::{HttpRequest, RedisServer, STEP_TIMEOUT};
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
@@ -14,8 +14,7 @@ use tonic::metadata::MetadataValue;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Response, Status, Streaming};
 
-use super::protocols::curl;
-use super::running::{LONGEST, Sluicegate};
+use super::running::Sluicegate;
 use service::{COUNT, ECHO, FAIL, HANG, NEVER, Plain, REFUSE, Service};
 
 fn config(service: &Service, burst: u32) -> String {
@@ -46,7 +45,7 @@ fn client<T>(sluicegate: &Sluicegate, calls: impl AsyncFnOnce(Client) -> T) -> T
     runtime.block_on(async {
         let endpoint = Endpoint::from_shared(format!("http://{}", sluicegate.proxy)).unwrap();
         let client = Client(Grpc::new(endpoint.connect_lazy()));
-        tokio::time::timeout(LONGEST, calls(client))
+        tokio::time::timeout(STEP_TIMEOUT, calls(client))
             .await
             .expect("the calls end in time")
     })
@@ -237,8 +236,8 @@ fn a_call_that_the_client_gives_up_ends_at_the_server() {
             b"still here"
         );
         let ended = [
-            service.ended.recv_timeout(LONGEST).unwrap(),
-            service.ended.recv_timeout(LONGEST).unwrap(),
+            service.ended.recv_timeout(STEP_TIMEOUT).unwrap(),
+            service.ended.recv_timeout(STEP_TIMEOUT).unwrap(),
         ];
         assert_eq!(ended, [NEVER, HANG]);
     });
@@ -256,7 +255,7 @@ fn a_deadline_is_told_to_the_server_and_ends_the_call() {
             "{status:?}"
         );
     });
-    assert_eq!(service.ended.recv_timeout(LONGEST).unwrap(), NEVER);
+    assert_eq!(service.ended.recv_timeout(STEP_TIMEOUT).unwrap(), NEVER);
     assert_eq!(service.seen.lock().unwrap()[0]["grpc-timeout"], "300000u");
 }
 
@@ -283,7 +282,7 @@ fn a_stream_may_be_quiet_for_longer_than_a_header_may_take() {
     });
 }
 
-/// What it had to say is waited for no longer, so nobody is late.
+/// The rest of its message is not waited for, so nobody is late.
 #[test]
 fn a_call_that_was_refused_early_leaves_the_others_of_its_connection_alone() {
     let service = Service::start();
@@ -338,18 +337,12 @@ fn a_spent_limit_is_resource_exhausted() {
         assert!(answers.message().await.unwrap().is_some());
     });
     assert_eq!(service.seen.lock().unwrap().len(), 2);
-    let url = format!("http://{}{ECHO}", sluicegate.proxy);
-    let raw = curl(&[
-        "--http2-prior-knowledge",
-        "-H",
-        "Content-Type: application/grpc",
-        "-d",
-        "x",
-        &url,
-    ]);
-    assert!(raw.starts_with("HTTP/2 200"), "{raw}");
-    assert!(
-        raw.contains("\r\ngrpc-status: 8\r\n") && raw.ends_with("\r\n\r\n"),
+    let raw = HttpRequest::post(ECHO, "x")
+        .headers(&["Content-Type: application/grpc"])
+        .send_http2(sluicegate.proxy);
+    assert_eq!(
+        (raw.status(), raw.header("grpc-status"), raw.body()),
+        (200, Some("8"), ""),
         "trailers in the header, and no body: {raw}"
     );
 }

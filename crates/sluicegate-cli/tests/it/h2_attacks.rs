@@ -1,19 +1,20 @@
-//! Floods of frames: the connection is ended, memory stays, others are served, and whatever began is charged (T-34).
+//! Floods of frames: the connection is ended, memory stays, others are served, and whatever began is charged.
 
 use std::io::Write;
 
-use super::frames::{
-    CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PING, RST_STREAM, SETTINGS, Session,
-    WINDOW_UPDATE, field, frame, post, push_number, request,
+use sluicegate_testkit::h2_frames::{
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, H2Connection, HEADERS, PING, RST_STREAM, SETTINGS,
+    WINDOW_UPDATE, field, frame, get_fields, post_fields, push_integer,
 };
-use super::running::{Sluicegate, eventually, status};
-use super::upstream::Upstream;
+use sluicegate_testkit::{UpstreamRecorder, eventually};
+
+use super::running::Sluicegate;
 
 /// Frames that a flood consists of if nobody ends it.
 const FLOOD: usize = 10_000;
 const GROWTH_KIB: u64 = 16 << 10;
 
-fn start(upstream: &Upstream, burst: u32) -> Sluicegate {
+fn start(upstream: &UpstreamRecorder, burst: u32) -> Sluicegate {
     Sluicegate::start(&format!(
         "
 proxy: {{ listen: '127.0.0.1:0', upstream: 'http://{}', workers: 1 }}
@@ -25,27 +26,27 @@ limits:
     ))
 }
 
-fn start_unlimited(upstream: &Upstream) -> Sluicegate {
+fn start_unlimited(upstream: &UpstreamRecorder) -> Sluicegate {
     start(upstream, 1_000_000)
 }
 
 /// Plays a flood on one connection after the other: each is ended for what it is, and nobody else notices.
-fn play(flood: impl Fn(&mut Session)) {
-    let upstream = Upstream::start();
+fn play(flood: impl Fn(&mut H2Connection)) {
+    let upstream = UpstreamRecorder::start();
     let sluicegate = start_unlimited(&upstream);
     let play = |_| {
         let before = ended_floods(&sluicegate);
-        let mut session = Session::start(&sluicegate, &[]);
-        assert_eq!(session.ask("/"), 200);
-        flood(&mut session);
-        session.wait_for_end();
+        let mut connection = H2Connection::start(sluicegate.proxy, &[]);
+        assert_eq!(connection.get("/"), 200);
+        flood(&mut connection);
+        connection.wait_for_end();
         eventually("it was no other end", || {
             ended_floods(&sluicegate) == before + 1
         });
     };
-    let mut other = Session::start(&sluicegate, &[]);
-    assert_eq!(other.ask("/other"), 200);
-    // What is allocated once is not counted.
+    let mut other = H2Connection::start(sluicegate.proxy, &[]);
+    assert_eq!(other.get("/other"), 200);
+    // Memory that is allocated once is not counted.
     (0..3).for_each(play);
     let before = sluicegate.resident_kib();
     (0..20).for_each(play);
@@ -54,8 +55,8 @@ fn play(flood: impl Fn(&mut Session)) {
         after < before + GROWTH_KIB,
         "grew from {before} to {after} KiB"
     );
-    assert_eq!(other.ask("/other"), 200);
-    assert_eq!(status(&sluicegate.get("/other", &[])), 200);
+    assert_eq!(other.get("/other"), 200);
+    assert_eq!(sluicegate.get("/other", &[]).status(), 200);
     drop(other);
     eventually("nothing is left", || {
         sluicegate.metric("sluicegate_connections") == 0
@@ -69,25 +70,25 @@ fn ended_floods(sluicegate: &Sluicegate) -> u64 {
 
 /// Sends the same again until the connection ends. On a busy machine the system may have taken all of it before the proxy has
 /// read the first.
-fn repeat(session: &mut Session, bytes: &[u8]) {
+fn repeat(connection: &mut H2Connection, bytes: &[u8]) {
     (0..FLOOD)
-        .take_while(|_| session.send(bytes))
+        .take_while(|_| connection.send(bytes))
         .for_each(drop);
 }
 
 #[test]
 fn a_flood_of_pings_ends_its_connection() {
-    play(|session| repeat(session, &frame(PING, 0, 0, &[0; 8])));
+    play(|connection| repeat(connection, &frame(PING, 0, 0, &[0; 8])));
 }
 
 #[test]
 fn a_flood_and_what_is_no_http_are_counted() {
-    let upstream = Upstream::start();
+    let upstream = UpstreamRecorder::start();
     let sluicegate = start_unlimited(&upstream);
     let counted = || ended_floods(&sluicegate);
-    let mut session = Session::start(&sluicegate, &[]);
-    assert_eq!((session.ask("/"), counted()), (200, 0));
-    repeat(&mut session, &frame(PING, 0, 0, &[0; 8]));
+    let mut connection = H2Connection::start(sluicegate.proxy, &[]);
+    assert_eq!((connection.get("/"), counted()), (200, 0));
+    repeat(&mut connection, &frame(PING, 0, 0, &[0; 8]));
     eventually("the flood is counted", || counted() == 1);
     let mut other = sluicegate.connect();
     other.write_all(b"SSH-2.0-client\r\n\r\n").unwrap();
@@ -96,37 +97,40 @@ fn a_flood_and_what_is_no_http_are_counted() {
 
 #[test]
 fn a_flood_of_settings_ends_its_connection() {
-    play(|session| repeat(session, &frame(SETTINGS, 0, 0, &[0, 3, 0, 0, 0, 100])));
+    play(|connection| repeat(connection, &frame(SETTINGS, 0, 0, &[0, 3, 0, 0, 0, 100])));
 }
 
 #[test]
 fn a_flood_of_empty_data_ends_its_connection() {
-    play(|session| {
-        let stream = session.next();
-        session.send(&frame(HEADERS, END_HEADERS, stream, &post("/empty")));
-        repeat(session, &frame(DATA, 0, stream, &[]));
+    play(|connection| {
+        let stream = connection.next_stream();
+        connection.send(&frame(HEADERS, END_HEADERS, stream, &post_fields("/empty")));
+        repeat(connection, &frame(DATA, 0, stream, &[]));
     });
 }
 
 #[test]
 fn a_flood_of_header_frames_ends_its_connection() {
-    play(|session| {
-        let stream = session.next();
-        session.send(&frame(HEADERS, END_STREAM, stream, &request("/never")));
-        repeat(session, &frame(CONTINUATION, 0, stream, &field("x", "y")));
+    play(|connection| {
+        let stream = connection.next_stream();
+        connection.send(&frame(HEADERS, END_STREAM, stream, &get_fields("/never")));
+        repeat(
+            connection,
+            &frame(CONTINUATION, 0, stream, &field("x", "y")),
+        );
     });
 }
 
 /// A request in between lets each stream begin before its end comes.
 #[test]
 fn streams_that_are_reset_at_once_again_and_again_end_their_connection() {
-    play(|session| {
+    play(|connection| {
         let rounds = (0..FLOOD / 10).take_while(|_| {
             for _ in 0..10 {
-                let stream = session.next();
-                session.send(&begun_and_reset(stream, ""));
+                let stream = connection.next_stream();
+                connection.send(&begun_and_reset(stream, ""));
             }
-            session.ask("/") == 200
+            connection.get("/") == 200
         });
         assert!(rounds.count() < FLOOD / 10, "all of the flood was taken");
     });
@@ -135,17 +139,17 @@ fn streams_that_are_reset_at_once_again_and_again_end_their_connection() {
 /// The same in as few packets as possible.
 #[test]
 fn a_burst_of_streams_that_are_reset_at_once_ends_its_connection() {
-    play(|session| {
+    play(|connection| {
         let burst: Vec<u8> = (0..FLOOD / 10)
-            .flat_map(|_| begun_and_reset(session.next(), ""))
+            .flat_map(|_| begun_and_reset(connection.next_stream(), ""))
             .collect();
-        session.send(&burst);
+        connection.send(&burst);
     });
 }
 
 fn begun_and_reset(stream: u32, caller: &str) -> Vec<u8> {
     const CANCEL: [u8; 4] = [0, 0, 0, 8];
-    let fields = [request("/reset"), field("x-caller", caller)].concat();
+    let fields = [get_fields("/reset"), field("x-caller", caller)].concat();
     [
         frame(HEADERS, END_HEADERS | END_STREAM, stream, &fields),
         frame(RST_STREAM, 0, stream, &CANCEL),
@@ -158,12 +162,12 @@ fn faults(stream: u32) -> [Vec<u8>; 3] {
     let beyond_the_window = [frame(WINDOW_UPDATE, 0, stream, &[0x7f, 0xff, 0xff, 0xff])].concat();
     [
         [
-            frame(HEADERS, END_HEADERS, stream, &post("/made")),
+            frame(HEADERS, END_HEADERS, stream, &post_fields("/made")),
             frame(WINDOW_UPDATE, 0, stream, &[0; 4]),
         ]
         .concat(),
         [
-            frame(HEADERS, END_HEADERS, stream, &post("/made")),
+            frame(HEADERS, END_HEADERS, stream, &post_fields("/made")),
             beyond_the_window,
         ]
         .concat(),
@@ -173,7 +177,7 @@ fn faults(stream: u32) -> [Vec<u8>; 3] {
                 HEADERS,
                 END_HEADERS,
                 stream,
-                &[post("/made"), field("content-length", "1")].concat(),
+                &[post_fields("/made"), field("content-length", "1")].concat(),
             ),
             frame(DATA, 0, stream, b"two"),
         ]
@@ -184,13 +188,13 @@ fn faults(stream: u32) -> [Vec<u8>; 3] {
 #[test]
 fn streams_that_the_proxy_is_made_to_reset_end_their_connection() {
     for fault in 0..faults(1).len() {
-        play(|session| {
+        play(|connection| {
             let rounds = (0..FLOOD / 10).take_while(|_| {
                 for _ in 0..5 {
-                    let stream = session.next();
-                    session.send(&faults(stream)[fault]);
+                    let stream = connection.next_stream();
+                    connection.send(&faults(stream)[fault]);
                 }
-                session.ask("/") == 200
+                connection.get("/") == 200
             });
             assert!(
                 rounds.count() < 200,
@@ -203,39 +207,39 @@ fn streams_that_the_proxy_is_made_to_reset_end_their_connection() {
 /// A few bytes that stand for many: an entry of the table is named thousands of times.
 #[test]
 fn a_header_that_unpacks_to_sixty_mebibytes_is_refused_in_flat_memory() {
-    let upstream = Upstream::start();
+    let upstream = UpstreamRecorder::start();
     let sluicegate = start_unlimited(&upstream);
     let mut entry = vec![0x40];
     for text in ["x-bomb", &"a".repeat(4_000)] {
-        push_number(&mut entry, 0, 127, text.len());
+        push_integer(&mut entry, 0, 127, text.len());
         entry.extend_from_slice(text.as_bytes());
     }
     // The newest entry of the table is number 62.
-    let bomb = [request("/bomb"), vec![0x80 | 62; 16_000]].concat();
+    let bomb = [get_fields("/bomb"), vec![0x80 | 62; 16_000]].concat();
     let explode = |_| {
-        let mut session = Session::start(&sluicegate, &[]);
-        let first = session.next();
-        session.send(&frame(
+        let mut connection = H2Connection::start(sluicegate.proxy, &[]);
+        let first = connection.next_stream();
+        connection.send(&frame(
             HEADERS,
             END_HEADERS | END_STREAM,
             first,
-            &[request("/"), entry.clone()].concat(),
+            &[get_fields("/"), entry.clone()].concat(),
         ));
-        let streams: Vec<u32> = (0..20).map(|_| session.next()).collect();
+        let streams: Vec<u32> = (0..20).map(|_| connection.next_stream()).collect();
         for stream in &streams {
-            session.send(&frame(HEADERS, END_HEADERS | END_STREAM, *stream, &bomb));
+            connection.send(&frame(HEADERS, END_HEADERS | END_STREAM, *stream, &bomb));
         }
         eventually("all are refused", || {
-            let heard = session.heard();
+            let received = connection.received();
             let answered = streams
                 .iter()
-                .filter(|stream| heard.statuses.contains_key(stream))
+                .filter(|stream| received.statuses.contains_key(stream))
                 .count();
-            heard.is_over || answered + heard.resets >= streams.len()
+            received.is_closed || answered + received.resets >= streams.len()
         });
         assert!(
-            session
-                .heard()
+            connection
+                .received()
                 .statuses
                 .iter()
                 .all(|(stream, status)| *stream == first || *status == 431)
@@ -250,24 +254,27 @@ fn a_header_that_unpacks_to_sixty_mebibytes_is_refused_in_flat_memory() {
         "grew from {before} to {after} KiB"
     );
     assert!(
-        upstream.seen().iter().all(|seen| seen.head.uri == "/"),
+        upstream
+            .requests()
+            .iter()
+            .all(|recorded| recorded.target == "/"),
         "a bomb was passed on"
     );
 }
 
-/// T-34: to reset is no way around a limit.
+/// A reset is no way around a limit.
 #[test]
 fn streams_are_charged_also_if_they_are_reset_at_once() {
     const BURST: usize = 5;
-    let upstream = Upstream::start();
+    let upstream = UpstreamRecorder::start();
     let sluicegate = start(&upstream, BURST as u32);
-    let mut session = Session::start(&sluicegate, &[]);
+    let mut connection = H2Connection::start(sluicegate.proxy, &[]);
     let asked = 10 * BURST;
     for _ in 0..asked {
-        let stream = session.next();
-        assert!(session.send(&begun_and_reset(stream, "ann")));
+        let stream = connection.next_stream();
+        assert!(connection.send(&begun_and_reset(stream, "ann")));
         // The next begins when this one has: on the same thread, a request of nobody comes after it.
-        assert_ne!(session.ask("/nobody"), 0);
+        assert_ne!(connection.get("/nobody"), 0);
     }
     let decided = |outcome: &str| {
         sluicegate.metric(&format!(
@@ -279,17 +286,12 @@ fn streams_are_charged_also_if_they_are_reset_at_once() {
         (decided("allowed"), decided("denied")),
         (2 * BURST as u64, 2 * (asked - BURST) as u64)
     );
-    assert_eq!(status(&sluicegate.get("/reset", &["X-Caller: ann"])), 429);
-    assert_eq!(status(&sluicegate.get("/reset", &["X-Caller: bob"])), 200);
+    assert_eq!(sluicegate.get("/reset", &["X-Caller: ann"]).status(), 429);
+    assert_eq!(sluicegate.get("/reset", &["X-Caller: bob"]).status(), 200);
     let of_ann = upstream
-        .seen()
+        .requests()
         .iter()
-        .filter(|seen| {
-            seen.head
-                .headers
-                .get("x-caller")
-                .is_some_and(|name| name == "ann")
-        })
+        .filter(|request| request.header("x-caller") == Some("ann"))
         .count();
     assert!(of_ann <= BURST, "{of_ann}");
 }

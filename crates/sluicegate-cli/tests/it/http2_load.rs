@@ -2,12 +2,13 @@
 
 use std::process::Command;
 
-use super::running::Sluicegate;
-use super::upstream::{Speaks, Upstream};
+use sluicegate_testkit::{UpstreamProtocol, UpstreamRecorder};
+
+use super::running::{Sluicegate, write_certificate};
 
 const REQUESTS: usize = 5_000;
 
-fn config(upstream: &Upstream, tls: &str, burst: usize) -> String {
+fn config(upstream: &UpstreamRecorder, tls: &str, burst: usize) -> String {
     format!(
         "
 proxy: {{ listen: '127.0.0.1:0', upstream: '{}'{tls} }}
@@ -19,21 +20,22 @@ limits:
     )
 }
 
-/// What h2load says after so many requests.
-struct Said(String);
+/// The report of h2load.
+struct LoadReport(String);
 
-impl Said {
+impl LoadReport {
     /// The line that begins with a word.
     #[track_caller]
     fn line(&self, word: &str) -> &str {
-        let Self(said) = self;
-        said.lines()
+        let Self(report) = self;
+        report
+            .lines()
             .find(|line| line.starts_with(word))
-            .unwrap_or_else(|| panic!("{word} in {said}"))
+            .unwrap_or_else(|| panic!("{word} in {report}"))
     }
 }
 
-fn load(url: &str) -> Said {
+fn load(url: &str) -> LoadReport {
     let output = Command::new("h2load")
         .args([
             "-n",
@@ -47,9 +49,9 @@ fn load(url: &str) -> Said {
         ])
         .output()
         .expect("h2load is installed (Debian: nghttp2-client)");
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{said}");
-    Said(said)
+    let report = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{report}");
+    LoadReport(report)
 }
 
 fn all_succeeded() -> String {
@@ -60,28 +62,20 @@ fn all_succeeded() -> String {
 
 #[test]
 fn every_stream_is_answered_without_tls() {
-    for speaks in [Speaks::Http1, Speaks::Http2] {
-        let upstream = Upstream::speaking(speaks, |_| {
-            http::Response::new(http_body_util::Full::from("ok"))
-        });
+    for protocol in UpstreamProtocol::ALL {
+        let upstream = UpstreamRecorder::start_with(protocol);
         let sluicegate = Sluicegate::start(&config(&upstream, "", 1_000_000));
-        let said = load(&format!("http://{}/", sluicegate.proxy));
-        assert_eq!(said.line("requests:"), all_succeeded(), "{speaks:?}");
+        let report = load(&format!("http://{}/", sluicegate.proxy));
+        assert_eq!(report.line("requests:"), all_succeeded(), "{protocol:?}");
         assert_eq!(upstream.count(), REQUESTS);
     }
 }
 
 #[test]
 fn every_stream_is_answered_with_tls() {
-    let upstream = Upstream::start();
+    let upstream = UpstreamRecorder::start();
     let directory = tempfile::tempdir().unwrap();
-    let signed = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
-    std::fs::write(
-        directory.path().join("key.pem"),
-        signed.signing_key.serialize_pem(),
-    )
-    .unwrap();
-    std::fs::write(directory.path().join("cert.pem"), signed.cert.pem()).unwrap();
+    write_certificate(directory.path(), "127.0.0.1");
     let config = config(
         &upstream,
         ", tls: { cert: cert.pem, key: key.pem }",
@@ -89,10 +83,10 @@ fn every_stream_is_answered_with_tls() {
     );
     std::fs::write(directory.path().join("sluicegate.yaml"), config).unwrap();
     let sluicegate = Sluicegate::start_in(directory);
-    let said = load(&format!("https://{}/", sluicegate.proxy));
-    assert_eq!(said.line("requests:"), all_succeeded());
+    let report = load(&format!("https://{}/", sluicegate.proxy));
+    assert_eq!(report.line("requests:"), all_succeeded());
     assert_eq!(
-        said.line("Application protocol:"),
+        report.line("Application protocol:"),
         "Application protocol: h2"
     );
     assert_eq!(upstream.count(), REQUESTS);
@@ -101,12 +95,12 @@ fn every_stream_is_answered_with_tls() {
 /// Every answer is one of two, and exactly as many pass as the limit allows.
 #[test]
 fn over_many_streams_a_limit_is_exact() {
-    let upstream = Upstream::start();
+    let upstream = UpstreamRecorder::start();
     let sluicegate = Sluicegate::start(&config(&upstream, "", 1_234));
-    let said = load(&format!("http://{}/", sluicegate.proxy));
+    let report = load(&format!("http://{}/", sluicegate.proxy));
     let refused = REQUESTS - 1_234;
     assert_eq!(
-        said.line("status codes:"),
+        report.line("status codes:"),
         format!("status codes: 1234 2xx, 0 3xx, {refused} 4xx, 0 5xx")
     );
     assert_eq!(upstream.count(), 1_234);

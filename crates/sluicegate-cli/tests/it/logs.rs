@@ -1,6 +1,8 @@
-//! What is written about requests (F7, T-13).
+//! Lines that are written about requests: the access log, and one for each rejection.
 
-use super::running::{Sluicegate, eventually, header, status};
+use sluicegate_testkit::eventually;
+
+use super::running::Sluicegate;
 
 fn config(log: &str) -> String {
     format!(
@@ -36,21 +38,22 @@ fn every_request_has_a_line_in_json_and_a_rejection_its_own() {
         "/some/where?token=secret",
         &["Authorization: Bearer secret"],
     );
-    assert_eq!((status(&passed), status(&refused)), (200, 429));
+    assert_eq!((passed.status(), refused.status()), (200, 429));
     assert!(
-        header(&refused, "content-type")
+        refused
+            .header("content-type")
             .unwrap()
             .starts_with("application/problem+json"),
         "{refused}"
     );
     for answer in [&passed, &refused] {
-        let id = header(answer, "x-request-id").unwrap().to_owned();
+        let id = answer.header("x-request-id").unwrap().to_owned();
         eventually("the line is written", || {
             printed(&sluicegate, &id).is_some()
         });
         let line: serde_json::Value =
             serde_json::from_str(&printed(&sluicegate, &id).unwrap()).unwrap();
-        assert_eq!(line["status"], status(answer));
+        assert_eq!(line["status"], answer.status());
         assert_eq!(
             (&line["method"], &line["path"]),
             (&"GET".into(), &"/some/where".into())

@@ -4,10 +4,8 @@
     reason = "helpers of tests may unwrap like the tests themselves"
 )]
 
-mod frames;
 mod load;
 mod running;
-mod upstream;
 
 mod answers;
 mod authorize;

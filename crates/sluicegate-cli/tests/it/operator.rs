@@ -1,18 +1,18 @@
-//! The operator's desk of the running program: look, explain, reset, ban, override, watch.
+//! The admin API of the running program: inspect, explain, reset, ban, override, watch.
 
-mod desk;
+mod bans_and_overrides;
 mod documented;
 mod explain;
-mod orders;
 mod series;
+mod views;
 mod watch;
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 
 use serde_json::Value;
+use sluicegate_testkit::{HttpRequest, HttpResponse};
 
-use super::running::{LONGEST, Sluicegate, status};
+use super::running::Sluicegate;
 
 const CONFIG: &str = "
 proxy: { listen: '127.0.0.1:0' }
@@ -24,51 +24,38 @@ limits:
   - { name: watched, key: ['header:X-Tenant'], rate: 1/h, burst: 2, mode: shadow, on_missing_key: shared }
 ";
 
-/// A question at the operator's door with a body in JSON, and the status and JSON of the answer.
+/// A request with a JSON body to the admin API, and the status and JSON of the response.
 #[track_caller]
 pub fn ask(sluicegate: &Sluicegate, method: &str, path: &str, body: Option<&str>) -> (u16, Value) {
-    let address = sluicegate.admin.expect("the admin door is open");
+    let address = sluicegate.admin.expect("the admin API is on");
     let answer = exchange(address, method, path, "application/json", body);
-    let (_, json) = answer
-        .split_once("\r\n\r\n")
-        .unwrap_or_else(|| panic!("no answer: {answer:?}"));
+    let json = serde_json::from_str(answer.body());
     (
-        status(&answer),
-        serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {answer}")),
+        answer.status(),
+        json.unwrap_or_else(|error| panic!("{error}: {answer}")),
     )
 }
 
-/// The answer to a request with a body of this type.
+/// The response to a request with a body of this type.
 fn exchange(
     address: SocketAddr,
     method: &str,
     path: &str,
     content_type: &str,
     body: Option<&str>,
-) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(LONGEST)).unwrap();
-    let (kind, body) = match body {
-        Some(body) => (
-            format!(
-                "Content-Type: {content_type}\r\nContent-Length: {}\r\n",
-                body.len()
-            ),
-            body,
-        ),
-        None => (String::new(), ""),
-    };
-    write!(
-        stream,
-        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{kind}\r\n{body}"
-    )
-    .unwrap();
-    let mut answer = String::new();
-    let _ = stream.read_to_string(&mut answer);
-    answer
+) -> HttpResponse {
+    let mut request = HttpRequest::new(method, path).host(address);
+    if let Some(body) = body {
+        request = request
+            .headers(&[format!("Content-Type: {content_type}")])
+            .body(body);
+    }
+    request.send(address)
 }
 
 /// The status that a client at this address gets.
 fn from(sluicegate: &Sluicegate, client_ip: &str) -> u16 {
-    status(&sluicegate.get("/", &[&format!("X-Forwarded-For: {client_ip}")]))
+    sluicegate
+        .get("/", &[&format!("X-Forwarded-For: {client_ip}")])
+        .status()
 }

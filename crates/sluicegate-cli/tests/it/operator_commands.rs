@@ -5,8 +5,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
+use sluicegate_testkit::{STEP_TIMEOUT, eventually};
 
-use crate::running::{LONGEST, Sluicegate, eventually, status};
+use crate::running::Sluicegate;
 
 /// One in an hour: who was denied stays so until somebody does something.
 const CONFIG: &str = "
@@ -33,7 +34,7 @@ fn run(sluicegate: &Sluicegate, line: &str) -> Output {
     command(sluicegate, line).output().unwrap()
 }
 
-/// What it prints when all is well.
+/// The output of a command that succeeds.
 #[track_caller]
 fn said(sluicegate: &Sluicegate, line: &str) -> String {
     let output = run(sluicegate, line);
@@ -46,7 +47,7 @@ fn said(sluicegate: &Sluicegate, line: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What it complains of when it fails.
+/// The error of a command that fails with this code.
 #[track_caller]
 fn complained(sluicegate: &Sluicegate, line: &str, code: i32) -> String {
     let output = run(sluicegate, line);
@@ -57,7 +58,9 @@ fn complained(sluicegate: &Sluicegate, line: &str, code: i32) -> String {
 }
 
 fn ask_as(sluicegate: &Sluicegate, caller: &str) -> u16 {
-    status(&sluicegate.get("/", &[&format!("X-Caller: {caller}")]))
+    sluicegate
+        .get("/", &[&format!("X-Caller: {caller}")])
+        .status()
 }
 
 #[test]
@@ -288,7 +291,7 @@ fn every_command_of_the_guide_runs() {
         "per-client, key: [client_ip]",
     );
     let sluicegate = Sluicegate::start(&config);
-    assert_eq!(status(&sluicegate.get("/", &[])), 200);
+    assert_eq!(sluicegate.get("/", &[]).status(), 200);
     let guide = include_str!("../../../../docs/commands.md");
     let blocks = guide
         .split("```sh\n")
@@ -394,7 +397,7 @@ fn top_on_a_terminal_shows_the_denied_caller_and_resets_it() {
     assert_eq!(ask_as(&sluicegate, "ann"), 200);
     sluicegate.wait_for_log("sluicegate top");
     top.press("q");
-    let deadline = std::time::Instant::now() + LONGEST;
+    let deadline = std::time::Instant::now() + STEP_TIMEOUT;
     let ended = loop {
         if let Some(status) = top.child.try_wait().unwrap() {
             break status;

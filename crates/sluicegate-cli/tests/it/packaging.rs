@@ -13,7 +13,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use sluicegate_config::{Config, Source};
 
-use super::running::{Sluicegate, status};
+use super::running::Sluicegate;
 
 const DOCKERFILE: &str = include_str!("../../../../deploy/docker/Dockerfile");
 const IN_IMAGE: &str = include_str!("../../../../deploy/docker/sluicegate.yaml");
@@ -84,10 +84,10 @@ fn the_image_has_a_user_without_rights_and_starts_what_the_program_knows() {
             .replace("0.0.0.0:8080", "127.0.0.1:0")
             .replace(":9090", ":0"),
     );
-    assert_eq!(status(&sluicegate.get("/", &[])), 200);
+    assert_eq!(sluicegate.get("/", &[]).status(), 200);
 }
 
-/// Whether the program takes these arguments: only a wrong command line ends with 2.
+/// Returns true when the program takes these arguments: only a wrong command line ends with 2.
 fn is_understood(arguments: &[&str]) -> bool {
     let output = Command::new(env!("CARGO_BIN_EXE_sluicegate"))
         .args(arguments)
@@ -321,7 +321,7 @@ fn the_configuration_in_the_manifests_is_good_and_fits_them() {
         .as_u64()
         .unwrap();
     assert!(pod["terminationGracePeriodSeconds"].as_u64().unwrap() > drain + pause);
-    // The token that the door wants is the one that the probe shows.
+    // The token that the admin API wants is the one that the probe shows.
     let token = config
         .admin
         .token_file

@@ -2,16 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
-use sluicegate_testkit::RedisServer;
-use tempfile::TempDir;
+use sluicegate_testkit::{HttpRequest, HttpResponse, RedisServer, eventually, free_port};
 
-use super::running::{LONGEST, Sluicegate, eventually, header, port_to_listen_at, status};
+use super::running::{LoggedProcess, Sluicegate};
 
 const RULES: &str = include_str!("../../../../deploy/prometheus/rules.yml");
 const RULES_TEST: &str = include_str!("../../../../deploy/prometheus/rules_test.yml");
@@ -46,7 +45,7 @@ limits:
 fn promtool_finds_nothing_to_improve_in_the_metrics() {
     let redis = RedisServer::start();
     let sluicegate = sluicegate(&redis);
-    let answers: Vec<u16> = (0..4).map(|_| status(&sluicegate.get("/", &[]))).collect();
+    let answers: Vec<u16> = (0..4).map(|_| sluicegate.get("/", &[]).status()).collect();
     assert_eq!(answers, [200, 200, 200, 429]);
     let metrics = scrape(&sluicegate, "text/plain");
     let mut promtool = Command::new("promtool")
@@ -130,7 +129,7 @@ fn every_alert_is_seen_firing_and_seen_quiet_and_names_a_command() {
 fn every_series_of_rules_and_dashboard_is_exposed() {
     let redis = RedisServer::start();
     let sluicegate = sluicegate(&redis);
-    assert_eq!(status(&sluicegate.get("/", &[])), 200);
+    assert_eq!(sluicegate.get("/", &[]).status(), 200);
     let metrics = scrape(&sluicegate, "application/openmetrics-text");
     let exposed: BTreeSet<&str> = metrics
         .lines()
@@ -171,11 +170,11 @@ limits:
     assert_eq!(hash(one), hash(same));
     assert_ne!(hash(one), hash(other));
     fs::write(one.file("sluicegate.yaml"), config(21)).unwrap();
-    assert_eq!(status(&one.tell_admin("POST", "/v1/reload")), 200);
+    assert_eq!(one.admin_request("POST", "/v1/reload").status(), 200);
     assert_eq!(hash(one), hash(other));
 }
 
-/// What Grafana wants of a file that it imports.
+/// The fields that Grafana wants in a file that it imports.
 #[test]
 fn the_dashboard_has_its_panels_apart_and_asks_the_chosen_prometheus() {
     let dashboard: Value = serde_json::from_str(DASHBOARD).unwrap();
@@ -212,11 +211,11 @@ fn the_dashboard_has_its_panels_apart_and_asks_the_chosen_prometheus() {
 fn prometheus_scrapes_with_a_token_and_answers_with_what_was_counted() {
     let redis = RedisServer::start();
     let sluicegate = sluicegate(&redis);
-    let answers: Vec<String> = (0..5).map(|_| sluicegate.get("/", &[])).collect();
+    let answers: Vec<_> = (0..5).map(|_| sluicegate.get("/", &[])).collect();
     assert_eq!(
         answers
             .iter()
-            .map(|answer| status(answer))
+            .map(|answer| answer.status())
             .collect::<Vec<_>>(),
         [200, 200, 200, 429, 429]
     );
@@ -255,7 +254,7 @@ fn prometheus_scrapes_with_a_token_and_answers_with_what_was_counted() {
     // A trace that begins here has the id that the client was told.
     let ids: Vec<&str> = answers
         .iter()
-        .filter_map(|answer| header(answer, "x-request-id"))
+        .filter_map(|answer| answer.header("x-request-id"))
         .collect();
     let of_durations = "/api/v1/query_exemplars?start=0&end=4102444800&query=sluicegate_request_duration_seconds_bucket";
     eventually("a bucket of durations names a trace", || {
@@ -268,7 +267,7 @@ fn prometheus_scrapes_with_a_token_and_answers_with_what_was_counted() {
             .collect();
         !traces.is_empty() && traces.iter().all(|trace| ids.contains(trace))
     });
-    // Whoever shows another token sees nothing.
+    // Another token shows nothing.
     let stranger = Prometheus::start(&scrapes, "fedcba9876543210");
     eventually("the stranger is refused", || {
         stranger.value("up{job=\"sluicegate\"}").as_deref() == Some("0")
@@ -278,9 +277,8 @@ fn prometheus_scrapes_with_a_token_and_answers_with_what_was_counted() {
 
 /// A Prometheus of the test's own.
 struct Prometheus {
-    child: Child,
+    _process: LoggedProcess,
     address: SocketAddr,
-    directory: TempDir,
 }
 
 impl Prometheus {
@@ -294,25 +292,22 @@ impl Prometheus {
         files
             .iter()
             .for_each(|(name, text)| fs::write(directory.path().join(name), text).unwrap());
-        let address = SocketAddr::from(([127, 0, 0, 1], port_to_listen_at()));
-        let log = fs::File::create(directory.path().join("log")).unwrap();
-        let child = Command::new("prometheus")
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+        // Installed by `cargo xtask test`.
+        let mut command = Command::new("prometheus");
+        command
             .arg("--config.file=prometheus.yml")
             .arg("--storage.tsdb.path=data")
             .arg("--enable-feature=exemplar-storage")
             .arg(format!("--web.listen-address={address}"))
             .current_dir(directory.path())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .expect("prometheus is installed by `cargo xtask test`");
-        let prometheus = Self {
-            child,
-            address,
-            directory,
-        };
+            .stdout(Stdio::null());
+        let process = LoggedProcess::start(&mut command, directory);
         eventually("Prometheus listens", || TcpStream::connect(address).is_ok());
-        prometheus
+        Self {
+            _process: process,
+            address,
+        }
     }
 
     /// The value of the only series that a query finds.
@@ -325,53 +320,33 @@ impl Prometheus {
     }
 
     fn ask(&self, path: &str) -> Value {
-        let answer = get(self.address, path, "");
-        let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-        serde_json::from_str(body).unwrap_or_default()
-    }
-}
-
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        if std::thread::panicking() {
-            eprintln!(
-                "{}",
-                fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
-            );
-        }
+        let answer = get(self.address, path, &[]);
+        serde_json::from_str(answer.body()).unwrap_or_default()
     }
 }
 
 /// The metrics in the format that is asked for.
 fn scrape(sluicegate: &Sluicegate, accept: &str) -> String {
-    let answer = get(
-        sluicegate.admin.unwrap(),
-        "/metrics",
-        &format!("Accept: {accept}\r\nAuthorization: Bearer {TOKEN}\r\n"),
-    );
-    let (head, metrics) = answer.split_once("\r\n\r\n").unwrap();
+    let headers = [
+        format!("Accept: {accept}"),
+        format!("Authorization: Bearer {TOKEN}"),
+    ];
+    let answer = get(sluicegate.admin.unwrap(), "/metrics", &headers);
+    assert_eq!(answer.status(), 200, "{answer}");
     assert!(
-        head.starts_with("HTTP/1.0 200") && head.contains(&format!("content-type: {accept}")),
-        "{head}"
+        answer
+            .header("content-type")
+            .is_some_and(|kind| kind.starts_with(accept)),
+        "{answer}"
     );
-    metrics.to_owned()
+    answer.body().to_owned()
 }
 
-/// Whole answers only, hence the older version.
-fn get(address: SocketAddr, path: &str, headers: &str) -> String {
-    let Ok(mut stream) = TcpStream::connect(address) else {
-        return String::new();
-    };
-    stream.set_read_timeout(Some(LONGEST)).unwrap();
-    let _ = write!(
-        stream,
-        "GET {path} HTTP/1.0\r\nHost: {address}\r\n{headers}\r\n"
-    );
-    let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer);
-    String::from_utf8_lossy(&answer).into_owned()
+fn get(address: SocketAddr, path: &str, headers: &[String]) -> HttpResponse {
+    HttpRequest::get(path)
+        .host(address)
+        .headers(headers)
+        .send(address)
 }
 
 fn percent_encoded(text: &str) -> String {

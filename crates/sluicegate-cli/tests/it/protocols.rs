@@ -1,13 +1,15 @@
-//! Everything that is more than a request and an answer: upgrades, streams, trailers, HTTP/2, TLS.
+//! More than a request and its response: WebSockets, events, large bodies, TLS.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::Command;
 use std::sync::mpsc::channel;
 use std::thread;
 
-use super::running::{LONGEST, Sluicegate, status, times};
-use super::upstream::Upstream;
+use sluicegate_testkit::raw_socket::{read_head, serve_connections};
+use sluicegate_testkit::{STEP_TIMEOUT, eventually};
+
+use super::running::{Sluicegate, times, write_certificate};
 
 fn config(upstream: &str, more: &str) -> String {
     format!(
@@ -20,32 +22,10 @@ limits:
     )
 }
 
-/// A server that does with its one connection what it is told.
-pub fn server(serve: impl FnOnce(TcpStream) + Send + 'static) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        let (stream, _) = listener.accept().unwrap();
-        stream.set_read_timeout(Some(LONGEST)).unwrap();
-        serve(stream);
-    });
+/// A server that hands each connection to `serve`, one after the other; its URL.
+pub fn server(mut serve: impl FnMut(TcpStream) + Send + 'static) -> String {
+    let address = serve_connections(move |_, stream| serve(stream));
     format!("http://{address}")
-}
-
-/// Reads up to the end of a head.
-pub fn read_head(stream: &mut TcpStream) -> String {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        let mut byte = [0];
-        assert_eq!(
-            stream.read(&mut byte).unwrap(),
-            1,
-            "{}",
-            String::from_utf8_lossy(&head)
-        );
-        head.push(byte[0]);
-    }
-    String::from_utf8(head).unwrap()
 }
 
 #[test]
@@ -76,32 +56,6 @@ fn a_websocket_carries_messages_both_ways() {
     while socket.read().is_ok() {}
 }
 
-/// T-20: nobody speaks another protocol before both sides have agreed.
-#[test]
-fn what_follows_a_request_to_upgrade_waits_for_the_servers_agreement() {
-    let (seen, before) = channel();
-    let url = server(move |mut stream| {
-        let head = read_head(&mut stream);
-        stream
-            .set_read_timeout(Some(std::time::Duration::from_millis(300)))
-            .unwrap();
-        let mut early = [0; 64];
-        seen.send((head, stream.read(&mut early).unwrap_or(0)))
-            .unwrap();
-        stream
-            .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nno")
-            .unwrap();
-    });
-    let sluicegate = Sluicegate::start(&config(&url, ""));
-    let answer = sluicegate.exchange(
-        b"GET /chat HTTP/1.1\r\nHost: a.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nGET /secret HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n",
-    );
-    let (head, early) = before.recv_timeout(LONGEST).unwrap();
-    assert!(head.starts_with("GET /chat "), "{head}");
-    assert_eq!(early, 0, "bytes of the other protocol reached the server");
-    assert_eq!(status(&answer), 200, "{answer}");
-}
-
 #[test]
 fn events_arrive_when_they_are_sent() {
     let (go_on, next) = channel::<()>();
@@ -115,7 +69,7 @@ fn events_arrive_when_they_are_sent() {
             stream
                 .write_all(format!("{:x}\r\n{event}\r\n", event.len()).as_bytes())
                 .unwrap();
-            next.recv_timeout(LONGEST).unwrap();
+            next.recv_timeout(STEP_TIMEOUT).unwrap();
         }
         stream.write_all(b"0\r\n\r\n").unwrap();
     });
@@ -124,7 +78,7 @@ fn events_arrive_when_they_are_sent() {
     stream
         .write_all(b"GET /events HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n")
         .unwrap();
-    let head = read_head(&mut stream);
+    let head = read_head(&mut stream).unwrap();
     assert!(head.contains("text/event-stream"), "{head}");
     for number in 0..3 {
         let wanted = format!("data: {number}\n\n");
@@ -137,25 +91,6 @@ fn events_arrive_when_they_are_sent() {
         }
         go_on.send(()).unwrap();
     }
-}
-
-#[test]
-fn chunks_and_trailers_pass_both_ways() {
-    let upstream = Upstream::start();
-    let sluicegate = Sluicegate::start(&config(&format!("http://{}", upstream.address), ""));
-    let answer = sluicegate.exchange(
-        b"POST /t HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\nTE: trailers\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\nX-Sum: 5\r\n\r\n",
-    );
-    assert_eq!(status(&answer), 200, "{answer}");
-    let seen = upstream.seen();
-    assert_eq!(seen[0].body.as_ref(), b"abcde");
-    assert_eq!(
-        seen[0]
-            .trailers
-            .as_ref()
-            .map(|trailers| trailers["x-sum"].as_bytes()),
-        Some(&b"5"[..])
-    );
 }
 
 /// `cargo xtask chaos` streams a gibibyte.
@@ -197,7 +132,7 @@ fn large_bodies_stream_through_flat_memory() {
             upload.write_all(&bytes).unwrap();
         }
     });
-    let head = read_head(&mut stream);
+    let head = read_head(&mut stream).unwrap();
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");
     let (mut came, mut most) = (0, 0);
     let mut bytes = vec![0; 1 << 16];
@@ -218,46 +153,12 @@ fn large_bodies_stream_through_flat_memory() {
     );
 }
 
-pub fn curl(arguments: &[&str]) -> String {
-    let output = Command::new("curl")
-        .args(["-sS", "-i", "--max-time", "20"])
-        .args(arguments)
-        .output()
-        .unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-#[test]
-fn http2_without_tls_by_prior_knowledge() {
-    let upstream = Upstream::start();
-    let sluicegate = Sluicegate::start(&config(&format!("http://{}", upstream.address), ""));
-    let answer = curl(&[
-        "--http2-prior-knowledge",
-        "-d",
-        "hello",
-        &format!("http://{}/h2", sluicegate.proxy),
-    ]);
-    assert!(answer.starts_with("HTTP/2 200"), "{answer}");
-    assert_eq!(upstream.seen()[0].body.as_ref(), b"hello");
-}
-
 #[test]
 fn tls_with_a_certificate_of_a_known_authority_in_both_versions_and_another_after_a_reload() {
     let directory = tempfile::tempdir().unwrap();
     let write = |name: &str| {
-        let signed = rcgen::generate_simple_self_signed(["a.example".to_owned()]).unwrap();
-        std::fs::write(
-            directory.path().join("key.pem"),
-            signed.signing_key.serialize_pem(),
-        )
-        .unwrap();
-        std::fs::write(directory.path().join("cert.pem"), signed.cert.pem()).unwrap();
-        std::fs::write(directory.path().join(name), signed.cert.pem()).unwrap();
+        let certificate = write_certificate(directory.path(), "a.example");
+        std::fs::write(directory.path().join(name), certificate).unwrap();
     };
     write("first.pem");
     let config = "
@@ -300,11 +201,9 @@ limits:
         "{http1}"
     );
 
-    let signed = rcgen::generate_simple_self_signed(["a.example".to_owned()]).unwrap();
-    std::fs::write(path.join("second.pem"), signed.cert.pem()).unwrap();
-    std::fs::write(path.join("key.pem"), signed.signing_key.serialize_pem()).unwrap();
-    std::fs::write(path.join("cert.pem"), signed.cert.pem()).unwrap();
-    super::running::eventually("the new certificate is shown", || {
+    let certificate = write_certificate(&path, "a.example");
+    std::fs::write(path.join("second.pem"), certificate).unwrap();
+    eventually("the new certificate is shown", || {
         ask("second.pem", "--http2").starts_with("HTTP/2 200")
     });
 }

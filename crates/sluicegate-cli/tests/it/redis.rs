@@ -1,8 +1,8 @@
-//! Counters in Redis: one limit for all processes, and what happens without it (B4, D2, D6).
+//! Counters in Redis: one limit for all processes, and what happens without it.
 
-use sluicegate_testkit::RedisServer;
+use sluicegate_testkit::{RedisServer, eventually};
 
-use super::running::{Sluicegate, eventually, status};
+use super::running::Sluicegate;
 
 fn config(server: &RedisServer, policy: &str) -> String {
     format!(
@@ -29,7 +29,11 @@ fn two_processes_enforce_one_limit() {
         Sluicegate::start(&config(&server, "closed")),
     );
     let answers: Vec<u16> = (0..10)
-        .map(|turn| status(&if turn % 2 == 0 { &one } else { &other }.get("/", &[])))
+        .map(|turn| {
+            if turn % 2 == 0 { &one } else { &other }
+                .get("/", &[])
+                .status()
+        })
         .collect();
     assert_eq!(
         answers.iter().filter(|status| **status == 200).count(),
@@ -48,12 +52,12 @@ fn without_redis_the_policy_holds_and_log_and_metrics_say_so() {
     for (policy, expected) in [("closed", 503), ("open", 200), ("local", 200)] {
         let server = RedisServer::start();
         let sluicegate = Sluicegate::start(&config(&server, policy));
-        assert_eq!(status(&sluicegate.get("/", &[])), 200);
+        assert_eq!(sluicegate.get("/", &[]).status(), 200);
         drop(server);
         eventually("the store is away", || {
-            status(&sluicegate.get("/", &[])) == expected && is_away(&sluicegate)
+            sluicegate.get("/", &[]).status() == expected && is_away(&sluicegate)
         });
-        let refused_some_time = (0..10).any(|_| status(&sluicegate.get("/", &[])) == 429);
+        let refused_some_time = (0..10).any(|_| sluicegate.get("/", &[]).status() == 429);
         assert_eq!(refused_some_time, policy == "local", "{policy}");
         assert!(
             sluicegate
@@ -67,8 +71,9 @@ fn without_redis_the_policy_holds_and_log_and_metrics_say_so() {
 }
 
 fn is_away(sluicegate: &Sluicegate) -> bool {
-    let metrics = sluicegate.ask_admin("/metrics");
+    let metrics = sluicegate.admin_get("/metrics");
     metrics
+        .body()
         .lines()
         .any(|line| line.starts_with("sluicegate_store_up") && line.ends_with(" 0"))
 }

@@ -1,10 +1,12 @@
-//! Another configuration while requests go on (G2, T-62).
+//! Another configuration while requests go on.
 
 use std::fs;
 use std::sync::atomic::Ordering::Relaxed;
 
+use sluicegate_testkit::eventually;
+
 use super::load::Load;
-use super::running::{Sluicegate, eventually, header, status, times};
+use super::running::{Sluicegate, times};
 
 fn config(rate: &str, burst: u32) -> String {
     format!(
@@ -17,23 +19,26 @@ limits:
     )
 }
 
-/// What the proxy says the limit is.
+/// The limit that the proxy tells.
 fn limit(sluicegate: &Sluicegate) -> Option<String> {
-    header(&sluicegate.get("/", &[]), "x-ratelimit-limit").map(str::to_owned)
+    sluicegate
+        .get("/", &[])
+        .header("x-ratelimit-limit")
+        .map(str::to_owned)
 }
 
 #[test]
 fn a_changed_file_is_taken_over_and_counters_are_kept() {
     let sluicegate = Sluicegate::start(&config("1/h", 10));
     for _ in 0..4 {
-        assert_eq!(status(&sluicegate.get("/", &[])), 200);
+        assert_eq!(sluicegate.get("/", &[]).status(), 200);
     }
     fs::write(sluicegate.file("sluicegate.yaml"), config("1/h", 5)).unwrap();
     eventually("the new limit is in force", || {
         limit(&sluicegate).as_deref() == Some("5")
     });
     assert_eq!(
-        status(&sluicegate.get("/", &[])),
+        sluicegate.get("/", &[]).status(),
         429,
         "what was spent before stays spent"
     );
@@ -88,14 +93,14 @@ fn reloads(sluicegate: &Sluicegate, result: &str) -> u64 {
 fn a_change_that_several_ask_for_is_applied_once() {
     let sluicegate = Sluicegate::start(&with_admin(10));
     fs::write(sluicegate.file("sluicegate.yaml"), with_admin(7)).unwrap();
-    let told = sluicegate.tell_admin("POST", "/v1/reload");
-    assert_eq!(status(&told), 200, "{told}");
+    let told = sluicegate.admin_request("POST", "/v1/reload");
+    assert_eq!(told.status(), 200, "{told}");
     eventually("the change was noticed as well", || {
         reloads(&sluicegate, "unchanged") == 1
     });
     assert_eq!(reloads(&sluicegate, "applied"), 1);
     assert_eq!(sluicegate.metric("sluicegate_config_version"), 2);
-    let told = sluicegate.tell_admin("POST", "/v1/reload");
+    let told = sluicegate.admin_request("POST", "/v1/reload");
     assert!(told.contains("unchanged: version 2 is in force"), "{told}");
     assert_eq!(limit(&sluicegate).as_deref(), Some("7"));
 }
@@ -103,9 +108,9 @@ fn a_change_that_several_ask_for_is_applied_once() {
 #[test]
 fn nothing_new_is_told_as_such_from_the_start() {
     let sluicegate = Sluicegate::start(&with_admin(10));
-    let told = sluicegate.tell_admin("POST", "/v1/reload");
+    let told = sluicegate.admin_request("POST", "/v1/reload");
     assert!(
-        status(&told) == 200 && told.contains("unchanged: version 1 is in force"),
+        told.status() == 200 && told.contains("unchanged: version 1 is in force"),
         "{told}"
     );
     assert_eq!(reloads(&sluicegate, "applied"), 0);
@@ -121,7 +126,7 @@ fn another_file_of_keys_is_a_change() {
     fs::write(directory.path().join("sluicegate.yaml"), config).unwrap();
     let sluicegate = Sluicegate::start_in(directory);
     fs::write(sluicegate.file("keys.yaml"), keys("bob")).unwrap();
-    let told = sluicegate.tell_admin("POST", "/v1/reload");
+    let told = sluicegate.admin_request("POST", "/v1/reload");
     assert!(told.contains("\"version 2 is in force\""), "{told}");
 }
 
@@ -133,7 +138,7 @@ fn counters_of_the_process_go_on_over_a_reload() {
     let unused = || sluicegate.metric("sluicegate_client_ip_unused_total{reason=\"missing\"}");
     assert_eq!(unused(), 1);
     fs::write(sluicegate.file("sluicegate.yaml"), with(7)).unwrap();
-    assert_eq!(status(&sluicegate.tell_admin("POST", "/v1/reload")), 200);
+    assert_eq!(sluicegate.admin_request("POST", "/v1/reload").status(), 200);
     assert_eq!(unused(), 1);
     sluicegate.get("/", &[]);
     assert_eq!(unused(), 2);

@@ -5,9 +5,9 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::process::{Command, Output};
 use std::thread;
 
-use sluicegate_testkit::RedisServer;
+use sluicegate_testkit::{RedisServer, eventually, raw_socket};
 
-use super::running::{LONGEST, Sluicegate, eventually};
+use super::running::Sluicegate;
 
 const CONFIG: &str = "
 proxy: { listen: '127.0.0.1:0' }
@@ -17,13 +17,13 @@ limits:
   - { name: per-client, key: [client_ip], rate: 1/h, burst: 2 }
 ";
 
-fn door(sluicegate: &Sluicegate) -> SocketAddr {
+fn resp_address(sluicegate: &Sluicegate) -> SocketAddr {
     sluicegate.resp.expect("it says where clients of Redis ask")
 }
 
 /// A program of Redis, with what it is asked to say.
 fn run(program: &str, sluicegate: &Sluicegate, arguments: &[&str]) -> Output {
-    let address = door(sluicegate);
+    let address = resp_address(sluicegate);
     let at = [
         "-h".to_owned(),
         address.ip().to_string(),
@@ -48,10 +48,7 @@ pub fn redis_cli(sluicegate: &Sluicegate, arguments: &[&str]) -> String {
 }
 
 fn connect(sluicegate: &Sluicegate) -> TcpStream {
-    let stream = TcpStream::connect(door(sluicegate)).unwrap();
-    stream.set_read_timeout(Some(LONGEST)).unwrap();
-    stream.set_write_timeout(Some(LONGEST)).unwrap();
-    stream
+    raw_socket::connect(resp_address(sluicegate))
 }
 
 /// Everything that is answered to these bytes, until one of both hangs up.
@@ -177,7 +174,7 @@ fn redis_benchmark_runs_through_and_every_charge_is_counted() {
     );
 }
 
-/// What a pipeline of so many questions about one key comes to: allowed and denied.
+/// The counts of allowed and denied in a pipeline of so many questions about one key.
 fn pipeline(sluicegate: &Sluicegate, count: usize) -> (usize, usize) {
     let told = say(
         sluicegate,

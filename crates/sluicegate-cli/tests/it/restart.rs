@@ -1,11 +1,14 @@
-//! The end of a process, and its replacement by another (T-63).
+//! The end of a process, and its replacement by another.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::Write;
+
+use sluicegate_testkit::{
+    STEP_TIMEOUT, UpstreamRecorder, UpstreamResponse, eventually, free_port, raw_socket,
+};
 
 use super::load::Load;
-use super::running::{LONGEST, Sluicegate, eventually, signal, status, times};
-use super::upstream::Upstream;
+use super::running::{Sluicegate, signal, times};
 
 const PLENTY: &str = "
 proxy: { listen: '127.0.0.1:0' }
@@ -18,10 +21,8 @@ limits:
 #[test]
 fn replacements_under_load_refuse_reset_and_cut_off_nothing() {
     // The port has to stay the same for the successors.
-    let probe = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = probe.local_addr().unwrap();
-    drop(probe);
-    let mut sluicegate = Sluicegate::start(&PLENTY.replace("127.0.0.1:0", &address.to_string()));
+    let listen = format!("127.0.0.1:{}", free_port());
+    let mut sluicegate = Sluicegate::start(&PLENTY.replace("127.0.0.1:0", &listen));
     let load = Load::start(sluicegate.proxy, 2);
     let mut pid = sluicegate.pid();
     for replacement in 0..times(3) as usize {
@@ -64,10 +65,14 @@ fn a_request_under_way_is_answered_before_the_end() {
     let (began, waiting) = std::sync::mpsc::channel();
     let (go_on, may_answer) = std::sync::mpsc::channel::<()>();
     let may_answer = std::sync::Mutex::new(may_answer);
-    let upstream = Upstream::answering(move |_| {
+    let upstream = UpstreamRecorder::answering(move |_| {
         began.send(()).unwrap();
-        may_answer.lock().unwrap().recv_timeout(LONGEST).unwrap();
-        http::Response::new("late but whole".into())
+        may_answer
+            .lock()
+            .unwrap()
+            .recv_timeout(STEP_TIMEOUT)
+            .unwrap();
+        UpstreamResponse::ok("late but whole")
     });
     let config = PLENTY.replace(
         "listen: '127.0.0.1:0'",
@@ -87,9 +92,11 @@ fn a_request_under_way_is_answered_before_the_end() {
         std::net::TcpStream::connect(sluicegate.proxy).is_err()
     });
     go_on.send(()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    assert_eq!(status(&answer), 200, "{answer}");
-    assert!(answer.ends_with("late but whole"), "{answer}");
+    let answer = raw_socket::read_to_end(stream);
+    assert_eq!(
+        (answer.status(), answer.body()),
+        (200, "late but whole"),
+        "{answer}"
+    );
     assert!(sluicegate.wait().success());
 }

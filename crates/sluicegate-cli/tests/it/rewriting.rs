@@ -1,17 +1,10 @@
-//! What a server gets to see of a request, whatever either side speaks.
+//! The request that a server gets, in either version on both sides.
 
-use http::{HeaderMap, Response, Version};
-use http_body_util::Full;
+use sluicegate_testkit::{HttpRequest, UpstreamProtocol, UpstreamRecorder};
 
-use super::protocols::curl;
-use super::running::{Sluicegate, status};
-use super::upstream::{Seen, Speaks, Upstream};
+use super::running::Sluicegate;
 
-fn upstream(speaks: Speaks) -> Upstream {
-    Upstream::speaking(speaks, |_| Response::new(Full::from("ok")))
-}
-
-fn in_front_of(upstream: &Upstream, more: &str) -> Sluicegate {
+fn in_front_of(upstream: &UpstreamRecorder, more: &str) -> Sluicegate {
     Sluicegate::start(&format!(
         "
 proxy: {{ listen: '127.0.0.1:0', upstream: '{}' }}
@@ -22,20 +15,6 @@ limits:
 ",
         upstream.url()
     ))
-}
-
-fn only_one(upstream: &Upstream) -> Seen {
-    let seen = upstream.seen();
-    assert_eq!(seen.len(), 1);
-    seen[0].clone()
-}
-
-fn lines(headers: &HeaderMap, name: &str) -> Vec<String> {
-    headers
-        .get_all(name)
-        .iter()
-        .map(|line| line.to_str().unwrap().to_owned())
-        .collect()
 }
 
 /// Nobody before us is trusted, so only our word counts; what belongs to the client's connection stays there.
@@ -64,14 +43,16 @@ X-Own: stays\r
 
 #[test]
 fn a_server_is_told_who_asked_and_nothing_of_the_connection() {
-    for speaks in [Speaks::Http1, Speaks::Http2] {
-        let upstream = upstream(speaks);
+    for protocol in UpstreamProtocol::ALL {
+        let upstream = UpstreamRecorder::start_with(protocol);
         let sluicegate = in_front_of(&upstream, "");
         let answer = sluicegate.exchange(REQUEST);
-        assert!(answer.contains("HTTP/1.1 200"), "{answer}");
-        let Seen { head, body, .. } = only_one(&upstream);
-        assert_eq!((head.method.as_str(), body.as_ref()), ("POST", &b"hi"[..]));
-        let headers = &head.headers;
+        assert_eq!(answer.status(), 200, "{answer}");
+        let recorded = upstream.only_request();
+        assert_eq!(
+            (recorded.method.as_str(), &recorded.body[..]),
+            ("POST", &b"hi"[..])
+        );
         let expected = [
             ("x-forwarded-for", &["127.0.0.1"][..]),
             ("x-forwarded-proto", &["http"]),
@@ -95,24 +76,28 @@ fn a_server_is_told_who_asked_and_nothing_of_the_connection() {
             ("expect", &[]),
         ];
         for (name, values) in expected {
-            assert_eq!(lines(headers, name), values, "{name} for {speaks:?}");
+            assert_eq!(
+                recorded.header_values(name),
+                values,
+                "{name} for {protocol:?}"
+            );
         }
-        assert_eq!(lines(headers, "x-request-id").len(), 1);
-        match speaks {
-            Speaks::Http1 => {
-                assert_eq!(
-                    (head.version, head.uri.to_string().as_str()),
-                    (Version::HTTP_11, "/a?b")
-                );
-                assert_eq!(lines(headers, "host"), ["a.example:8443"]);
-                assert_eq!(lines(headers, "transfer-encoding"), ["chunked"]);
+        assert_eq!(recorded.header_values("x-request-id").len(), 1);
+        assert_eq!(recorded.target, "/a?b");
+        match protocol {
+            UpstreamProtocol::Http1 => {
+                assert_eq!(recorded.version, "HTTP/1.1");
+                assert_eq!(recorded.header_values("host"), ["a.example:8443"]);
+                assert_eq!(recorded.header_values("transfer-encoding"), ["chunked"]);
             }
-            Speaks::Http2 => {
-                assert_eq!(head.version, Version::HTTP_2);
-                assert_eq!(head.uri.to_string(), "http://a.example:8443/a?b");
-                assert!(
-                    lines(headers, "host").is_empty()
-                        && lines(headers, "transfer-encoding").is_empty()
+            UpstreamProtocol::Http2 => {
+                assert_eq!(recorded.version, "HTTP/2");
+                assert_eq!(recorded.authority.as_deref(), Some("a.example:8443"));
+                assert_eq!(
+                    recorded
+                        .header("host")
+                        .or(recorded.header("transfer-encoding")),
+                    None
                 );
             }
         }
@@ -121,8 +106,8 @@ fn a_server_is_told_who_asked_and_nothing_of_the_connection() {
 
 #[test]
 fn what_a_trusted_proxy_says_is_kept_and_added_to() {
-    for speaks in [Speaks::Http1, Speaks::Http2] {
-        let upstream = upstream(speaks);
+    for protocol in UpstreamProtocol::ALL {
+        let upstream = UpstreamRecorder::start_with(protocol);
         let sluicegate = in_front_of(&upstream, "client_ip: { trusted_proxies: ['127.0.0.0/8'] }");
         let answer = sluicegate.get(
             "/",
@@ -134,8 +119,8 @@ fn what_a_trusted_proxy_says_is_kept_and_added_to() {
                 "Forwarded: for=203.0.113.9",
             ],
         );
-        assert_eq!(status(&answer), 200, "{answer}");
-        let headers = only_one(&upstream).head.headers;
+        assert_eq!(answer.status(), 200, "{answer}");
+        let recorded = upstream.only_request();
         for (name, value) in [
             ("x-forwarded-for", "203.0.113.9, 127.0.0.1"),
             ("x-forwarded-proto", "https"),
@@ -147,29 +132,28 @@ fn what_a_trusted_proxy_says_is_kept_and_added_to() {
                 "for=203.0.113.9, for=127.0.0.1;host=a.example;proto=http",
             ),
         ] {
-            assert_eq!(lines(&headers, name), [value], "{name} for {speaks:?}");
+            assert_eq!(
+                recorded.header_values(name),
+                [value],
+                "{name} for {protocol:?}"
+            );
         }
     }
 }
 
 #[test]
 fn a_client_that_speaks_http2_is_told_of_as_well() {
-    for speaks in [Speaks::Http1, Speaks::Http2] {
-        let upstream = upstream(speaks);
+    for protocol in UpstreamProtocol::ALL {
+        let upstream = UpstreamRecorder::start_with(protocol);
         let sluicegate = in_front_of(&upstream, "");
         let host = sluicegate.proxy.to_string();
-        let url = format!("http://{host}/a?b");
-        let answer = curl(&[
-            "--http2-prior-knowledge",
-            "-d",
-            "hi",
-            "-H",
-            "X-Forwarded-For: 203.0.113.9",
-            &url,
-        ]);
-        assert!(answer.starts_with("HTTP/2 200"), "{answer}");
-        let Seen { head, body, .. } = only_one(&upstream);
-        assert_eq!(body.as_ref(), b"hi");
+        let answer = HttpRequest::post("/a?b", "hi")
+            .host(&host)
+            .headers(&["X-Forwarded-For: 203.0.113.9", "Content-Length: 2"])
+            .send_http2(sluicegate.proxy);
+        assert!(answer.text.starts_with("HTTP/2 200"), "{answer}");
+        let recorded = upstream.only_request();
+        assert_eq!(recorded.body, b"hi");
         for (name, value) in [
             ("x-forwarded-for", "127.0.0.1"),
             ("x-forwarded-proto", "http"),
@@ -177,30 +161,34 @@ fn a_client_that_speaks_http2_is_told_of_as_well() {
             ("via", "2 sluicegate"),
             ("content-length", "2"),
         ] {
-            assert_eq!(lines(&head.headers, name), [value], "{name} for {speaks:?}");
+            assert_eq!(
+                recorded.header_values(name),
+                [value],
+                "{name} for {protocol:?}"
+            );
         }
-        let named = match speaks {
-            Speaks::Http1 => lines(&head.headers, "host").concat(),
-            Speaks::Http2 => head.uri.authority().unwrap().to_string(),
+        let named = match protocol {
+            UpstreamProtocol::Http1 => recorded.header("host"),
+            UpstreamProtocol::Http2 => recorded.authority.as_deref(),
         };
-        assert_eq!(named, host);
+        assert_eq!(named, Some(host.as_str()));
     }
 }
 
 /// About the server as a whole, not about a path of it.
 #[test]
 fn a_question_about_the_server_as_a_whole_is_passed_on() {
-    for speaks in [Speaks::Http1, Speaks::Http2] {
-        let upstream = upstream(speaks);
+    for protocol in UpstreamProtocol::ALL {
+        let upstream = UpstreamRecorder::start_with(protocol);
         let sluicegate = in_front_of(&upstream, "");
         let answer = sluicegate
             .exchange(b"OPTIONS * HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n");
-        assert_eq!(status(&answer), 200, "{speaks:?}: {answer}");
-        let head = only_one(&upstream).head;
+        assert_eq!(answer.status(), 200, "{protocol:?}: {answer}");
+        let recorded = upstream.only_request();
         assert_eq!(
-            (head.method.as_str(), head.uri.path()),
+            (recorded.method.as_str(), recorded.target.as_str()),
             ("OPTIONS", "*"),
-            "{speaks:?}"
+            "{protocol:?}"
         );
         for other in [
             "GET * HTTP/1.1",
@@ -210,7 +198,7 @@ fn a_question_about_the_server_as_a_whole_is_passed_on() {
             let answer = sluicegate.exchange(
                 format!("{other}\r\nHost: a.example\r\nConnection: close\r\n\r\n").as_bytes(),
             );
-            assert_eq!(status(&answer), 400, "{other}: {answer}");
+            assert_eq!(answer.status(), 400, "{other}: {answer}");
         }
         assert_eq!(upstream.count(), 1);
     }

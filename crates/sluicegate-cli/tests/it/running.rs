@@ -1,19 +1,19 @@
 //! A Sluicegate of the test's own, on free ports, ended with the test.
+//!
+//! Requests, raw sockets, frames and upstream servers come from the test kit; here is only what needs
+//! the program.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::io::{BufRead, BufReader, Read};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use sluicegate_testkit::{HttpRequest, HttpResponse, STEP_TIMEOUT, eventually, raw_socket};
 use tempfile::TempDir;
-
-/// No step of a test takes longer than this, also on a busy machine.
-pub const LONGEST: Duration = Duration::from_secs(20);
 
 /// A running program.
 pub struct Sluicegate {
@@ -22,11 +22,13 @@ pub struct Sluicegate {
     pub proxy: SocketAddr,
     pub decisions: Option<SocketAddr>,
     pub admin: Option<SocketAddr>,
-    /// Where Envoy asks for decisions, and clients of Redis.
+    /// The listener for Envoy's rate limit service.
     pub grpc: Option<SocketAddr>,
+    /// The listener for Redis clients.
     pub resp: Option<SocketAddr>,
-    /// Everything it has printed so far, by line.
+    /// The lines of its standard output so far.
     pub printed: Arc<Mutex<Vec<String>>>,
+    /// The lines of its standard error so far.
     pub logged: Arc<Mutex<Vec<String>>>,
 }
 
@@ -38,7 +40,7 @@ impl Sluicegate {
         Self::start_in(directory)
     }
 
-    /// Starts it in front of a server, with a limit that nobody meets.
+    /// Starts it in front of a server, with a limit that is never reached.
     pub fn in_front_of(server: &str) -> Self {
         Self::start(&format!(
             "
@@ -66,7 +68,7 @@ limits:
             .unwrap();
         let (printed, lines) = collect(child.stdout.take().unwrap());
         let (logged, _) = collect(child.stderr.take().unwrap());
-        let deadline = Instant::now() + LONGEST;
+        let deadline = Instant::now() + STEP_TIMEOUT;
         let (mut proxy, mut decisions, mut admin, mut grpc, mut resp) =
             (None, None, None, None, None);
         // The line to try comes last.
@@ -127,7 +129,7 @@ limits:
 
     /// Waits until it has ended on its own.
     pub fn wait(&mut self) -> ExitStatus {
-        let deadline = Instant::now() + LONGEST;
+        let deadline = Instant::now() + STEP_TIMEOUT;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
@@ -152,45 +154,30 @@ limits:
 
     /// A connection to the proxy.
     pub fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(self.proxy).unwrap();
-        stream.set_read_timeout(Some(LONGEST)).unwrap();
-        stream.set_write_timeout(Some(LONGEST)).unwrap();
-        stream
+        raw_socket::connect(self.proxy)
     }
 
     /// Everything that comes back for these bytes until the proxy closes; the request should ask for that.
-    pub fn exchange(&self, request: &[u8]) -> String {
-        let mut stream = self.connect();
-        stream.write_all(request).unwrap();
-        let mut answer = Vec::new();
-        let _ = stream.read_to_end(&mut answer);
-        String::from_utf8_lossy(&answer).into_owned()
+    pub fn exchange(&self, request: &[u8]) -> HttpResponse {
+        raw_socket::exchange(self.proxy, request)
     }
 
-    /// What the operator's door says about a path.
-    pub fn ask_admin(&self, path: &str) -> String {
-        self.tell_admin("GET", path)
+    /// A GET of a path at the admin API.
+    pub fn admin_get(&self, path: &str) -> HttpResponse {
+        self.admin_request("GET", path)
     }
 
-    /// The same, with another method.
-    pub fn tell_admin(&self, method: &str, path: &str) -> String {
-        let address = self.admin.expect("the admin door is open");
-        let mut stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(LONGEST)).unwrap();
-        write!(
-            stream,
-            "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
-        )
-        .unwrap();
-        let mut answer = String::new();
-        let _ = stream.read_to_string(&mut answer);
-        answer
+    /// A request without a body at the admin API, which wants its own address as the host.
+    pub fn admin_request(&self, method: &str, path: &str) -> HttpResponse {
+        let address = self.admin.expect("the admin API is on");
+        HttpRequest::new(method, path).host(address).send(address)
     }
 
-    /// The value of a series, as the operator's door tells it.
+    /// The value of a series in `/metrics`.
     pub fn metric(&self, series: &str) -> u64 {
-        let metrics = self.ask_admin("/metrics");
+        let metrics = self.admin_get("/metrics");
         let value = metrics
+            .body()
             .lines()
             .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
         value
@@ -225,13 +212,9 @@ limits:
         Duration::from_millis(ticks * 10)
     }
 
-    /// The answer to a GET of a path, with more header lines.
-    pub fn get(&self, path: &str, headers: &[&str]) -> String {
-        let lines: String = headers.iter().map(|line| format!("{line}\r\n")).collect();
-        self.exchange(
-            format!("GET {path} HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n{lines}\r\n")
-                .as_bytes(),
-        )
+    /// The response to a GET of a path for `a.example`, with more header lines.
+    pub fn get(&self, path: &str, headers: &[&str]) -> HttpResponse {
+        HttpRequest::get(path).headers(headers).send(self.proxy)
     }
 }
 
@@ -254,28 +237,41 @@ impl Drop for Sluicegate {
     }
 }
 
+/// Another program under test conditions: its errors go to the file `log` in its directory, and are printed
+/// if the test fails. It ends with this value.
+pub struct LoggedProcess {
+    child: Child,
+    pub directory: TempDir,
+}
+
+impl LoggedProcess {
+    pub fn start(command: &mut Command, directory: TempDir) -> Self {
+        let log = fs::File::create(directory.path().join("log")).unwrap();
+        let child = command
+            .stderr(log)
+            .spawn()
+            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        Self { child, directory }
+    }
+}
+
+impl Drop for LoggedProcess {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            let log = fs::read_to_string(self.directory.path().join("log"));
+            eprintln!("{}", log.unwrap_or_default());
+        }
+    }
+}
+
 pub fn signal(pid: u32, name: &str) {
     let sent = Command::new("kill")
         .args(["-s", name, &pid.to_string()])
         .status()
         .unwrap();
     assert!(sent.success());
-}
-
-/// A free port for a program that must be told one, below those that the system hands out: nobody is given it before the
-/// program listens there, or while it is started again.
-pub fn port_to_listen_at() -> u16 {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    // Other processes begin elsewhere.
-    let first = std::process::id().wrapping_mul(101);
-    let numbers =
-        std::iter::repeat_with(|| first.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)));
-    let ports = numbers.map(|number| 12_000 + (number % 18_000) as u16);
-    ports
-        .take(1_000)
-        .find(is_free)
-        .expect("one of a thousand ports is free")
 }
 
 /// How many times something is done: as usual, or as often as `cargo xtask chaos` wants.
@@ -286,32 +282,14 @@ pub fn times(usual: u32) -> u32 {
     wanted.unwrap_or(usual).max(usual)
 }
 
-/// Waits until something holds.
-pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + LONGEST;
-    while !holds() {
-        assert!(Instant::now() < deadline, "never: {what}");
-        // bounded wait: the deadline is above
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// The status of an answer, 0 if there is none.
-pub fn status(answer: &str) -> u16 {
-    answer
-        .split(' ')
-        .nth(1)
-        .and_then(|word| word.parse().ok())
-        .unwrap_or(0)
-}
-
-/// The value of a header of an answer.
-pub fn header<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
-    let head = answer.split("\r\n\r\n").next()?;
-    head.split("\r\n").skip(1).find_map(|line| {
-        let (own, value) = line.split_once(':')?;
-        own.eq_ignore_ascii_case(name).then(|| value.trim())
-    })
+/// Writes a certificate for a host to `cert.pem` and its key to `key.pem`; returns the certificate, which
+/// is its own authority.
+pub fn write_certificate(directory: &Path, host: &str) -> String {
+    let signed = rcgen::generate_simple_self_signed([host.to_owned()]).unwrap();
+    let key = signed.signing_key.serialize_pem();
+    fs::write(directory.join("key.pem"), key).unwrap();
+    fs::write(directory.join("cert.pem"), signed.cert.pem()).unwrap();
+    signed.cert.pem()
 }
 
 fn collect(from: impl Read + Send + 'static) -> (Arc<Mutex<Vec<String>>>, Receiver<String>) {

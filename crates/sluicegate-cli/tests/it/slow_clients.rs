@@ -1,4 +1,4 @@
-//! Clients that dawdle, by the hundred, beside one that does not (T-32).
+//! Clients that dawdle, by the hundred, beside one that does not.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -6,16 +6,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::Response;
-use http_body_util::Full;
-
-use super::frames::{
-    CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PING, SETTINGS, Session, frame, post,
-    request,
+use sluicegate_testkit::h2_frames::{
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, H2Connection, HEADERS, PING, PREFACE, SETTINGS,
+    frame, get_fields, post_fields,
 };
-use super::protocols::{read_head, server};
-use super::running::{Sluicegate, eventually, status};
-use super::upstream::Upstream;
+use sluicegate_testkit::raw_socket::{read_head, read_to_end};
+use sluicegate_testkit::{UpstreamRecorder, UpstreamResponse, eventually};
+
+use super::protocols::server;
+use super::running::{Sluicegate, write_certificate};
 
 /// Each time that the configuration allows is a second; whoever is later is gone within five.
 const GONE: Duration = Duration::from_secs(5);
@@ -24,7 +23,7 @@ const BEAT: Duration = Duration::from_millis(50);
 const CROWD: usize = 200;
 pub const SLOW: &str = "sluicegate_connections_refused_total{reason=\"slow\"}";
 
-pub fn start(upstream: &Upstream) -> Sluicegate {
+pub fn start(upstream: &UpstreamRecorder) -> Sluicegate {
     Sluicegate::start(&format!(
         "
 proxy: {{ listen: '127.0.0.1:0', upstream: 'http://{}', timeouts: {{ header: 1s, idle: 1s }} }}
@@ -74,7 +73,7 @@ pub fn with_good_client(sluicegate: &Sluicegate, crowd: impl FnOnce() + Send) {
         while !crowd.is_finished() || times.len() < 20 {
             let begun = Instant::now();
             let answer = sluicegate.get("/good", &[]);
-            assert_eq!(status(&answer), 200, "{answer}");
+            assert_eq!(answer.status(), 200, "{answer}");
             times.push(begun.elapsed());
         }
         times.sort();
@@ -88,7 +87,7 @@ pub fn with_good_client(sluicegate: &Sluicegate, crowd: impl FnOnce() + Send) {
 
 #[test]
 fn headers_that_trickle_end_in_time_and_nobody_waits_for_them() {
-    let upstream = Upstream::start();
+    let upstream = UpstreamRecorder::start();
     let sluicegate = start(&upstream);
     with_good_client(&sluicegate, || {
         dawdle(&sluicegate, b"GET /slow HTTP/1.1\r\nHost: a.exam", b'a')
@@ -98,7 +97,7 @@ fn headers_that_trickle_end_in_time_and_nobody_waits_for_them() {
 
 #[test]
 fn a_second_header_that_trickles_ends_in_time() {
-    let upstream = Upstream::start();
+    let upstream = UpstreamRecorder::start();
     let sluicegate = start(&upstream);
     dawdle(
         &sluicegate,
@@ -110,8 +109,7 @@ fn a_second_header_that_trickles_ends_in_time() {
 
 #[test]
 fn frames_that_trickle_end_in_time() {
-    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-    let upstream = Upstream::start();
+    let upstream = UpstreamRecorder::start();
     let sluicegate = start(&upstream);
     // The heads of frames of 600 bytes.
     let (settings, continuation) = (
@@ -121,7 +119,7 @@ fn frames_that_trickle_end_in_time() {
     dawdle(&sluicegate, &[PREFACE, &settings].concat(), 0);
     let headers = [
         frame(SETTINGS, 0, 0, &[]),
-        frame(HEADERS, END_STREAM, 1, &request("/never")),
+        frame(HEADERS, END_STREAM, 1, &get_fields("/never")),
     ]
     .concat();
     dawdle(&sluicegate, &[PREFACE, &headers, &continuation].concat(), 0);
@@ -139,27 +137,21 @@ limits:
   - { name: per-client, key: [client_ip], rate: 1000/s, burst: 1000 }
 ",
     );
-    let mut session = Session::start(&sluicegate, &[]);
-    assert_eq!(session.ask("/"), 200);
+    let mut connection = H2Connection::start(sluicegate.proxy, &[]);
+    assert_eq!(connection.get("/"), 200);
     let since = Instant::now();
     while since.elapsed() < Duration::from_millis(500) {
-        assert!(session.send(&frame(PING, 0, 0, &[0; 8])), "it was ended");
+        assert!(connection.send(&frame(PING, 0, 0, &[0; 8])), "it was ended");
         // bounded wait: the time is above
         thread::sleep(BEAT);
     }
-    assert_eq!(session.ask("/"), 200);
+    assert_eq!(connection.get("/"), 200);
 }
 
 #[test]
 fn handshakes_that_trickle_end_in_time() {
     let directory = tempfile::tempdir().unwrap();
-    let signed = rcgen::generate_simple_self_signed(["a.example".to_owned()]).unwrap();
-    std::fs::write(
-        directory.path().join("key.pem"),
-        signed.signing_key.serialize_pem(),
-    )
-    .unwrap();
-    std::fs::write(directory.path().join("cert.pem"), signed.cert.pem()).unwrap();
+    write_certificate(directory.path(), "a.example");
     let config = "
 proxy: { listen: '127.0.0.1:0', timeouts: { header: 1s, idle: 1s }, tls: { cert: cert.pem, key: key.pem } }
 admin: { listen: '127.0.0.1:0' }
@@ -179,13 +171,16 @@ limits:
 
 #[test]
 fn bodies_that_trickle_end_in_time_and_nobody_waits_for_them() {
-    let upstream = Upstream::start();
+    let upstream = UpstreamRecorder::start();
     let sluicegate = start(&upstream);
     let head = b"POST /slow HTTP/1.1\r\nHost: a.example\r\nContent-Length: 100000\r\n\r\nsome";
     with_good_client(&sluicegate, || dawdle(&sluicegate, head, b'a'));
     assert_eq!(sluicegate.metric(SLOW), CROWD as u64);
     assert!(
-        upstream.seen().iter().all(|seen| seen.head.uri == "/good"),
+        upstream
+            .requests()
+            .iter()
+            .all(|request| request.target == "/good" || !request.is_complete),
         "half a body was taken for a whole one"
     );
 }
@@ -193,21 +188,21 @@ fn bodies_that_trickle_end_in_time_and_nobody_waits_for_them() {
 /// A stream is as slow as its own body, however much comes beside it.
 #[test]
 fn a_stream_whose_body_trickles_is_refused_and_the_others_go_on() {
-    let upstream = Upstream::start();
+    let upstream = UpstreamRecorder::start();
     let sluicegate = start(&upstream);
-    let mut session = Session::start(&sluicegate, &[]);
-    let slow = session.next();
-    session.send(&frame(HEADERS, END_HEADERS, slow, &post("/slow")));
+    let mut connection = H2Connection::start(sluicegate.proxy, &[]);
+    let slow = connection.next_stream();
+    connection.send(&frame(HEADERS, END_HEADERS, slow, &post_fields("/slow")));
     let since = Instant::now();
-    while !session.heard().statuses.contains_key(&slow) {
+    while !connection.received().statuses.contains_key(&slow) {
         assert!(since.elapsed() < GONE, "it still goes on");
-        session.send(&frame(DATA, 0, slow, b"a"));
-        assert_eq!(session.ask("/beside"), 200);
+        connection.send(&frame(DATA, 0, slow, b"a"));
+        assert_eq!(connection.get("/beside"), 200);
         // bounded wait: the deadline is above
         thread::sleep(BEAT);
     }
-    assert_eq!(session.heard().statuses[&slow], 408);
-    assert_eq!(session.ask("/beside"), 200);
+    assert_eq!(connection.received().statuses[&slow], 408);
+    assert_eq!(connection.get("/beside"), 200);
 }
 
 /// Both may speak in turn, and for as long as they like.
@@ -240,21 +235,21 @@ limits:
     stream
         .write_all(&[&head[..], b"2\r\nhi\r\n"].concat())
         .unwrap();
-    let mut answer = read_head(&mut stream);
+    let head = read_head(&mut stream).unwrap();
     // bounded wait: much longer than a header may take
     thread::sleep(Duration::from_millis(700));
     stream.write_all(b"3\r\nbye\r\n0\r\n\r\n").unwrap();
-    stream.read_to_string(&mut answer).unwrap();
+    let rest = read_to_end(stream);
     assert!(
-        answer.contains("first") && answer.contains("last"),
-        "{answer}"
+        rest.contains("first") && rest.contains("last"),
+        "{head}{rest}"
     );
 }
 
 /// A server that is silent is not excused by what else the client does.
 #[test]
 fn a_silent_server_is_too_late_however_busy_the_connection_is() {
-    let upstream = Upstream::start();
+    let upstream = UpstreamRecorder::start();
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let sluicegate = Sluicegate::start(&format!(
         "
@@ -271,36 +266,44 @@ limits:
         silent.local_addr().unwrap(),
         upstream.address
     ));
-    let mut session = Session::start(&sluicegate, &[]);
-    let (bare, posted) = (session.next(), session.next());
-    session.send(&frame(
+    let mut connection = H2Connection::start(sluicegate.proxy, &[]);
+    let (bare, posted) = (connection.next_stream(), connection.next_stream());
+    connection.send(&frame(
         HEADERS,
         END_HEADERS | END_STREAM,
         bare,
-        &request("/silent"),
+        &get_fields("/silent"),
     ));
-    session.send(&frame(HEADERS, END_HEADERS, posted, &post("/silent")));
-    session.send(&frame(DATA, END_STREAM, posted, b"all of it"));
+    connection.send(&frame(
+        HEADERS,
+        END_HEADERS,
+        posted,
+        &post_fields("/silent"),
+    ));
+    connection.send(&frame(DATA, END_STREAM, posted, b"all of it"));
     let since = Instant::now();
     while ![bare, posted]
         .iter()
-        .all(|stream| session.heard().statuses.contains_key(stream))
+        .all(|stream| connection.received().statuses.contains_key(stream))
     {
         assert!(since.elapsed() < GONE, "it still waits");
-        assert_eq!(session.ask("/beside"), 200);
+        assert_eq!(connection.get("/beside"), 200);
         // bounded wait: the deadline is above
         thread::sleep(BEAT);
     }
-    let heard = session.heard();
-    assert_eq!((heard.statuses[&bare], heard.statuses[&posted]), (504, 504));
+    let received = connection.received();
+    assert_eq!(
+        (received.statuses[&bare], received.statuses[&posted]),
+        (504, 504)
+    );
 }
 
 /// Answers `/large` with so many mebibytes. Sockets hold some, but not sixteen.
-pub fn large_upstream(mebibytes: usize) -> Upstream {
+pub fn large_upstream(mebibytes: usize) -> UpstreamRecorder {
     let large = Bytes::from(vec![7; mebibytes << 20]);
-    Upstream::answering(move |seen| match seen.head.uri.path() {
-        "/large" => Response::new(Full::from(large.clone())),
-        _ => Response::new(Full::from("ok")),
+    UpstreamRecorder::answering(move |request| match request.path() {
+        "/large" => UpstreamResponse::ok(large.clone()),
+        _ => UpstreamResponse::ok("ok"),
     })
 }
 
@@ -332,7 +335,7 @@ fn clients_that_do_not_read_or_hardly_are_given_up_in_time_and_nobody_waits_for_
             // bounded wait: the deadline is above
             thread::sleep(BEAT);
         }
-        // What the system still holds for them is of no use to anybody.
+        // Bytes that the system still holds for them are of no use to anybody.
         for mut stream in crowd {
             let mut rest = Vec::new();
             assert!(
@@ -351,19 +354,20 @@ fn streams_without_room_for_their_answer_are_given_up_in_time_whatever_else_is_s
     let sluicegate = start(&upstream);
     let before = sluicegate.resident_kib();
     for window in [0, 1] {
-        let mut session = Session::start(&sluicegate, &[(INITIAL_WINDOW_SIZE, window)]);
+        let mut connection =
+            H2Connection::start(sluicegate.proxy, &[(INITIAL_WINDOW_SIZE, window)]);
         for _ in 0..50 {
-            let stream = session.next();
-            session.send(&frame(
+            let stream = connection.next_stream();
+            connection.send(&frame(
                 HEADERS,
                 END_HEADERS | END_STREAM,
                 stream,
-                &request("/large"),
+                &get_fields("/large"),
             ));
         }
         let since = Instant::now();
         // A sign of life now and then makes no room.
-        while session.send(&frame(PING, 0, 0, &[0; 8])) {
+        while connection.send(&frame(PING, 0, 0, &[0; 8])) {
             assert!(since.elapsed() < GONE, "it still goes on");
             // bounded wait: the deadline is above
             thread::sleep(BEAT * 10);

@@ -1,10 +1,12 @@
-//! The attacks of `slowhttptest` against the running proxy (T-32); `cargo xtask chaos --only slow-clients` plays them.
+//! The attacks of `slowhttptest` against the running proxy ; `cargo xtask chaos --only slow-clients` plays them.
 
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::running::{LONGEST, Sluicegate, times};
+use sluicegate_testkit::STEP_TIMEOUT;
+
+use super::running::{Sluicegate, times};
 use super::slow_clients::{SLOW, large_upstream, start, with_good_client};
 
 /// An attack, and what its clients do.
@@ -13,9 +15,9 @@ struct Attack {
     mode: &'static str,
     path: &'static str,
     arguments: &'static [&'static str],
-    /// Whether it is the proxy that ends the connections; else their requests are answered.
+    /// True when the proxy ends the connections; else their requests are answered.
     is_slow: bool,
-    /// Whether the attackers notice that before the end: those that hardly read take long to read the last bytes.
+    /// True when the attackers notice that before the end: those that hardly read take long to read the last bytes.
     notices: bool,
 }
 
@@ -102,7 +104,7 @@ fn play(sluicegate: &Sluicegate, attack: &Attack, crowd: u32) {
             break exit;
         }
         assert!(
-            begun.elapsed() < LONGEST,
+            begun.elapsed() < STEP_TIMEOUT,
             "slowhttptest {mode} does not end"
         );
         // bounded wait: the deadline is above

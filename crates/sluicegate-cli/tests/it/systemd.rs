@@ -8,9 +8,10 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use sluicegate_testkit::{HttpRequest, STEP_TIMEOUT, eventually, free_port};
 use tempfile::TempDir;
 
-use super::running::{LONGEST, Sluicegate, eventually, port_to_listen_at, signal, status};
+use super::running::{Sluicegate, signal};
 
 const SERVICE: &str = include_str!("../../../../deploy/systemd/sluicegate.service");
 const SOCKET: &str = include_str!("../../../../deploy/systemd/sluicegate.socket");
@@ -28,7 +29,7 @@ fn units() -> TempDir {
     directory
 }
 
-/// What `systemd-analyze` says, and whether it is content.
+/// The output of `systemd-analyze`, and true if it found nothing.
 fn analyze(arguments: &[&str], directory: &Path) -> (bool, String) {
     let output = Command::new("timeout")
         .args(["60", "systemd-analyze", "--no-pager"])
@@ -101,12 +102,12 @@ fn the_units_and_the_configuration_name_the_same_address() {
         .replace(address, "127.0.0.1:0")
         .replace("127.0.0.1:9090", "127.0.0.1:0");
     let sluicegate = Sluicegate::start(&free);
-    assert_eq!(status(&sluicegate.get("/", &[])), 200);
+    assert_eq!(sluicegate.get("/", &[]).status(), 200);
 }
 
 #[test]
 fn a_socket_that_systemd_has_opened_is_served() {
-    let address = SocketAddr::from(([127, 0, 0, 1], port_to_listen_at()));
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let directory = tempfile::tempdir().unwrap();
     let config = CONFIG
         .replace("127.0.0.1:8080", &address.to_string())
@@ -126,24 +127,12 @@ fn a_socket_that_systemd_has_opened_is_served() {
         .expect("systemd-socket-activate is installed by `cargo xtask test`");
     let activated = Ended(activated);
     eventually("systemd listens", || TcpStream::connect(address).is_ok());
-    let answer = ask(address);
+    // The first connection waits until the program runs, and is served then.
+    let answer = HttpRequest::get("/").send(address);
     let log = fs::read_to_string(directory.path().join("log")).unwrap();
-    assert_eq!(status(&answer), 200, "{answer} {log}");
+    assert_eq!(answer.status(), 200, "{answer} {log}");
     assert!(!log.contains("on which nothing listens"), "{log}");
     drop(activated);
-}
-
-/// The one who was waiting is served, too: nothing is said before the program runs.
-fn ask(address: SocketAddr) -> String {
-    use std::io::{Read, Write};
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(LONGEST)).unwrap();
-    stream
-        .write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n")
-        .unwrap();
-    let mut answer = String::new();
-    let _ = stream.read_to_string(&mut answer);
-    answer
 }
 
 #[test]
@@ -151,7 +140,7 @@ fn a_supervisor_is_told_when_it_is_ready_reloads_is_replaced_and_ends() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("notify");
     let supervisor = UnixDatagram::bind(&path).unwrap();
-    supervisor.set_read_timeout(Some(LONGEST)).unwrap();
+    supervisor.set_read_timeout(Some(STEP_TIMEOUT)).unwrap();
     let told = || {
         let mut message = [0; 512];
         let length = supervisor.recv(&mut message).expect("it tells something");
@@ -159,7 +148,7 @@ fn a_supervisor_is_told_when_it_is_ready_reloads_is_replaced_and_ends() {
     };
     let config = format!(
         "proxy: {{ listen: '127.0.0.1:{}' }}\nadmin: off\nlimits:\n  - {{ name: a, key: [client_ip], rate: 1/s }}\n",
-        port_to_listen_at()
+        free_port()
     );
     let file = directory.path().join("sluicegate.yaml");
     fs::write(&file, &config).unwrap();

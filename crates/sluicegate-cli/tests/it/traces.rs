@@ -6,10 +6,10 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
 use serde_json::{Value, json};
-use sluicegate_testkit::TlsFiles;
+use sluicegate_testkit::{STEP_TIMEOUT, TlsFiles, eventually};
 
 use super::clients::{file, python};
-use super::running::{LONGEST, Sluicegate, eventually, header, status};
+use super::running::Sluicegate;
 use super::{decisions, envoy_rls};
 
 /// The collector of Python's own packages, which ends with the test.
@@ -45,7 +45,7 @@ impl Collector {
     }
 
     fn next(&self) -> Value {
-        self.spans.recv_timeout(LONGEST).expect("a span comes")
+        self.spans.recv_timeout(STEP_TIMEOUT).expect("a span comes")
     }
 }
 
@@ -55,7 +55,7 @@ impl Collector {
         drop(self.child.stdin.take());
         // The lines end with the process.
         let _ = self.child.wait();
-        self.spans.recv_timeout(LONGEST).is_err()
+        self.spans.recv_timeout(STEP_TIMEOUT).is_err()
     }
 }
 
@@ -102,7 +102,7 @@ fn a_collector_gets_the_spans_and_the_server_behind_is_told_the_trace() {
         "/x?secret=1",
         &[&format!("traceparent: {PARENT}"), "tracestate: other=1"],
     );
-    assert_eq!(status(&answer), 200);
+    assert_eq!(answer.status(), 200);
     let span = collector.next();
     assert_eq!(span["trace_id"], "0af7651916cd43dd8448eb211c80319c");
     assert_eq!(span["parent_span_id"], "b7ad6b7169203331");
@@ -122,7 +122,7 @@ fn a_collector_gets_the_spans_and_the_server_behind_is_told_the_trace() {
     assert_eq!(span["attributes"]["sluicegate.outcome"], "forwarded");
     assert_eq!(
         span["attributes"]["sluicegate.request_id"],
-        header(&answer, "x-request-id").unwrap()
+        answer.header("x-request-id").unwrap()
     );
     assert!(span["took_ns"].as_u64().unwrap() > 0);
     let told = format!(
@@ -135,7 +135,7 @@ fn a_collector_gets_the_spans_and_the_server_behind_is_told_the_trace() {
     );
     assert!(answer.contains("tracestate: other=1\n"), "{answer}");
 
-    assert_eq!(status(&sluicegate.get("/", &[])), 200);
+    assert_eq!(sluicegate.get("/", &[]).status(), 200);
     let alone = collector.next();
     assert_eq!(alone["parent_span_id"], "");
     assert_ne!(alone["trace_id"], span["trace_id"]);
@@ -150,8 +150,8 @@ fn a_collector_gets_the_spans_and_the_server_behind_is_told_the_trace() {
         });
     }
 
-    assert_eq!(status(&sluicegate.get("/", &[])), 429);
-    // What is under way at the end is sent before it.
+    assert_eq!(sluicegate.get("/", &[]).status(), 429);
+    // Spans that are under way at the end are sent before it.
     sluicegate.signal("TERM");
     let denied = collector.next();
     assert_eq!(denied["attributes"]["sluicegate.limit"], "per-client");
@@ -184,13 +184,13 @@ client_ip: { trusted_proxies: [127.0.0.0/8] }
     let check = decisions::request("/v1/check", &[&parent], &question);
     for _ in 0..2 {
         assert_eq!(
-            status(&decisions::exchange(&sluicegate, check.as_bytes())),
+            decisions::exchange(&sluicegate, check.as_bytes()).status(),
             200
         );
     }
     let unknown = decisions::request("/v1/check", &[&parent], "{}");
     assert_eq!(
-        status(&decisions::exchange(&sluicegate, unknown.as_bytes())),
+        decisions::exchange(&sluicegate, unknown.as_bytes()).status(),
         400
     );
     let original = [
@@ -201,12 +201,12 @@ client_ip: { trusted_proxies: [127.0.0.0/8] }
     ];
     let authorize = decisions::request("/v1/authorize/nginx", &original, "");
     assert_eq!(
-        status(&decisions::exchange(&sluicegate, authorize.as_bytes())),
+        decisions::exchange(&sluicegate, authorize.as_bytes()).status(),
         200
     );
     let untraced = decisions::request("/v1/check", &[], &question);
     assert_eq!(
-        status(&decisions::exchange(&sluicegate, untraced.as_bytes())),
+        decisions::exchange(&sluicegate, untraced.as_bytes()).status(),
         200
     );
     envoy_rls::client(&sluicegate, async |channel| {
@@ -274,7 +274,7 @@ fn a_collector_with_tls_is_sent_spans_if_its_authority_is_trusted() {
         (secure.replace("one_in: 1,", &trusting), true),
     ] {
         let mut sluicegate = Sluicegate::start(&config);
-        assert_eq!(status(&sluicegate.get("/", &[])), 200);
+        assert_eq!(sluicegate.get("/", &[]).status(), 200);
         sluicegate.signal("TERM");
         assert!(sluicegate.wait().success());
         if is_trusted {
@@ -293,7 +293,7 @@ fn a_collector_that_is_away_holds_up_nobody() {
         &config("1", "log: { access: true }\n").replace("burst: 2", "burst: 500"),
     );
     for _ in 0..200 {
-        assert_eq!(status(&sluicegate.get("/", &[])), 200);
+        assert_eq!(sluicegate.get("/", &[]).status(), 200);
     }
     sluicegate.signal("TERM");
     assert!(sluicegate.wait().success());

@@ -1,6 +1,6 @@
-//! Who is asking.
+//! Credentials: API keys, tokens, and both.
 
-mod desk;
+mod credential_files;
 mod signer;
 
 mod api_keys;

@@ -1,24 +1,24 @@
-//! Clients of HTTP/1 with their ways: in one packet or byte by byte, old ones, ones that wait and ones that go away.
+//! HTTP/1 clients of every habit: several requests in one packet, a request byte by byte, old
+//! versions, clients that wait for 100 and clients that go away.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use sluicegate_testkit::raw_socket::{self, read_head};
+use sluicegate_testkit::{STEP_TIMEOUT, UpstreamRecorder, http_client};
 use socket2::{Domain, Socket, Type};
 
-use super::edge::Edge;
-use super::framing::one_a_day;
-use super::raw;
-use super::recorder::Recorder;
-use super::servers::{answered_with, body, read_head, server};
+use super::edge::{Edge, one_a_day};
+use super::servers::{answered_with, server};
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 #[test]
 fn requests_in_one_packet_are_answered_one_after_the_other() {
-    let recorder = Recorder::start();
+    let recorder = UpstreamRecorder::start();
     let edge = Edge::start(recorder.address, Vec::new());
     let get =
         |path: &str, more: &str| format!("GET {path} HTTP/1.1\r\nHost: a.example\r\n{more}\r\n");
@@ -31,37 +31,40 @@ fn requests_in_one_packet_are_answered_one_after_the_other() {
     ]
     .concat();
     assert_eq!(
-        raw::exchange(edge.address, requests.as_bytes()).statuses(),
+        raw_socket::exchange(edge.address, requests.as_bytes()).statuses(),
         [200, 200, 200]
     );
-    let seen = recorder.seen();
+    let recorded = recorder.requests();
     assert_eq!(
-        seen.iter().map(|seen| seen.target()).collect::<Vec<_>>(),
+        recorded
+            .iter()
+            .map(|request| &request.target)
+            .collect::<Vec<_>>(),
         ["/a", "/b", "/c"]
     );
-    assert_eq!(seen[1].body, b"hello");
+    assert_eq!(recorded[1].body, b"hello");
 }
 
 #[test]
 fn a_request_may_come_byte_by_byte() {
-    let recorder = Recorder::start();
+    let recorder = UpstreamRecorder::start();
     let edge = Edge::start(recorder.address, Vec::new());
     let text = b"POST /x HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n\
                  5\r\nhello\r\n0\r\n\r\n";
-    let mut stream = raw::connect(edge.address);
+    let mut stream = raw_socket::connect(edge.address);
     text.iter()
         .for_each(|byte| stream.write_all(&[*byte]).unwrap());
-    assert_eq!(raw::read_to_end(stream).status(), 200);
-    assert_eq!(recorder.seen()[0].body, b"hello");
+    assert_eq!(raw_socket::read_to_end(stream).status(), 200);
+    assert_eq!(recorder.requests()[0].body, b"hello");
 }
 
 /// RFC 9110, section 10.1.1.
 #[test]
 fn a_client_that_waits_for_a_word_gets_it_unless_it_need_not_send() {
-    let edge = Edge::start(Recorder::start().address, one_a_day());
+    let edge = Edge::start(UpstreamRecorder::start().address, one_a_day());
     let head =
         b"PUT / HTTP/1.1\r\nHost: a.example\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n";
-    let mut stream = raw::connect(edge.address);
+    let mut stream = raw_socket::connect(edge.address);
     stream.write_all(head).unwrap();
     assert_eq!(
         read_head(&mut stream).as_deref(),
@@ -74,27 +77,20 @@ fn a_client_that_waits_for_a_word_gets_it_unless_it_need_not_send() {
             .starts_with("HTTP/1.1 200 OK\r\n")
     );
 
-    let refused = raw::exchange(edge.address, head);
+    let refused = raw_socket::exchange(edge.address, head);
     assert_eq!(
-        (refused.status(), refused.field("connection")),
+        (refused.status(), refused.header("connection")),
         (429, Some("close"))
     );
     assert!(!refused.text.contains("100 Continue"), "{}", refused.text);
 
-    let nobody = Edge::start(closed_port(), Vec::new());
-    let failed = raw::exchange(nobody.address, head);
+    let nobody = Edge::start(raw_socket::closed_address(), Vec::new());
+    let failed = raw_socket::exchange(nobody.address, head);
     assert_eq!(
-        (failed.status(), failed.field("connection")),
+        (failed.status(), failed.header("connection")),
         (502, Some("close")),
         "what follows is no request"
     );
-}
-
-fn closed_port() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
 }
 
 /// A server may answer before it has read a body. What is left of that body is never taken for a request.
@@ -107,7 +103,7 @@ fn the_rest_of_a_body_that_nobody_wanted_is_no_request() {
             stream.write_all(OK).unwrap();
         }
     });
-    let mut stream = raw::connect(edge.address);
+    let mut stream = raw_socket::connect(edge.address);
     stream
         .write_all(b"POST /a HTTP/1.1\r\nHost: a.example\r\nContent-Length: 1000\r\n\r\nabc")
         .unwrap();
@@ -117,11 +113,11 @@ fn the_rest_of_a_body_that_nobody_wanted_is_no_request() {
             .starts_with("HTTP/1.1 200 OK\r\n")
     );
     let _ = stream.write_all(b"GET /inner HTTP/1.1\r\nHost: a.example\r\n\r\n");
-    let rest = raw::read_to_end(stream);
+    let rest = raw_socket::read_to_end(stream);
     assert_eq!(rest.text, "ok", "one answer, and the end");
     assert!(
         heard
-            .recv_timeout(raw::PATIENCE)
+            .recv_timeout(STEP_TIMEOUT)
             .unwrap()
             .starts_with("POST /a ")
     );
@@ -144,7 +140,7 @@ fn an_early_answer_is_not_lost_because_the_body_was_not_read() {
     socket.set_recv_buffer_size(4_096).unwrap();
     socket.connect(&edge.address.into()).unwrap();
     let mut stream = TcpStream::from(socket);
-    stream.set_read_timeout(Some(raw::PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(STEP_TIMEOUT)).unwrap();
     stream
         .write_all(b"POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: 100000\r\n\r\nabc")
         .unwrap();
@@ -153,7 +149,7 @@ fn an_early_answer_is_not_lost_because_the_body_was_not_read() {
     let _ = stream.write_all(&[b'y'; 1_000]);
     // bounded wait: whoever would end the connection now has time to
     thread::sleep(Duration::from_millis(200));
-    let answer = raw::read_to_end(stream);
+    let answer = raw_socket::read_to_end(stream);
     assert!(
         answer.text.len() > LENGTH,
         "{} bytes came",
@@ -165,28 +161,28 @@ fn an_early_answer_is_not_lost_because_the_body_was_not_read() {
 fn old_clients_get_what_they_understand() {
     let chunked =
         answered_with("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n");
-    let answer = raw::exchange(
+    let answer = raw_socket::exchange(
         chunked.address,
         b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
     );
     assert_eq!(
-        (answer.status(), body(&answer)),
+        (answer.status(), answer.raw_body()),
         (200, "abc"),
         "without chunks, to the end of the connection"
     );
-    assert_eq!(answer.field("transfer-encoding"), None);
+    assert_eq!(answer.header("transfer-encoding"), None);
 
-    let recorder = Recorder::start();
+    let recorder = UpstreamRecorder::start();
     let edge = Edge::start(recorder.address, Vec::new());
     let once = "GET / HTTP/1.0\r\n\r\n";
     assert_eq!(
-        raw::exchange(edge.address, once.repeat(2).as_bytes()).statuses(),
+        raw_socket::exchange(edge.address, once.repeat(2).as_bytes()).statuses(),
         [200]
     );
     let kept = "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n";
-    let answers = raw::exchange(edge.address, [kept, once].concat().as_bytes());
+    let answers = raw_socket::exchange(edge.address, [kept, once].concat().as_bytes());
     assert_eq!(
-        (answers.statuses(), answers.field("connection")),
+        (answers.statuses(), answers.header("connection")),
         (vec![200, 200], Some("keep-alive"))
     );
 }
@@ -227,7 +223,7 @@ fn an_answer_without_a_body_is_followed_by_the_next() {
         });
         let request = |more: &str| format!("{method} / HTTP/1.1\r\nHost: a.example\r\n{more}\r\n");
         let both = [request(""), request("Connection: close\r\n")].concat();
-        let answers = raw::exchange(edge.address, both.as_bytes());
+        let answers = raw_socket::exchange(edge.address, both.as_bytes());
         assert_eq!(
             answers.statuses().len(),
             2,
@@ -235,33 +231,16 @@ fn an_answer_without_a_body_is_followed_by_the_next() {
             answers.text
         );
         assert_eq!(
-            answers.field("content-length"),
+            answers.header("content-length"),
             length,
             "{method} {answer:?}"
         );
         assert_eq!(
-            answers.field("transfer-encoding"),
+            answers.header("transfer-encoding"),
             None,
             "{method} {answer:?}"
         );
     }
-}
-
-#[test]
-fn an_answer_that_breaks_off_does_not_look_whole() {
-    let edge = answered_with("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n");
-    let cut = raw::request(edge.address, "GET", "/", &[]);
-    assert!(
-        cut.text.contains("hello") && !cut.text.contains("\r\n0\r\n"),
-        "{}",
-        cut.text
-    );
-    let edge = answered_with("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello");
-    let cut = raw::request(edge.address, "GET", "/", &[]);
-    assert_eq!(
-        (cut.field("content-length"), body(&cut)),
-        (Some("9"), "hello")
-    );
 }
 
 /// The server need not go on with an answer that nobody reads.
@@ -280,9 +259,9 @@ fn a_request_whose_client_has_gone_is_given_up() {
             let _ = stream.read_to_end(&mut rest);
             told.send("given up").unwrap();
         });
-        let mut stream = raw::connect(edge.address);
+        let mut stream = raw_socket::connect(edge.address);
         stream.write_all(request.as_bytes()).unwrap();
-        assert_eq!(heard.recv_timeout(raw::PATIENCE), Ok("asked"));
+        assert_eq!(heard.recv_timeout(STEP_TIMEOUT), Ok("asked"));
         drop(stream);
         // Long before the server's own time is over.
         assert_eq!(
@@ -295,7 +274,7 @@ fn a_request_whose_client_has_gone_is_given_up() {
 
 #[test]
 fn what_is_no_request_is_told_why() {
-    let edge = Edge::start(Recorder::start().address, Vec::new());
+    let edge = Edge::start(UpstreamRecorder::start().address, Vec::new());
     for (request, status, words) in [
         (
             "\u{16}\u{3}\u{1}hello\r\n\r\n",
@@ -313,26 +292,30 @@ fn what_is_no_request_is_told_why() {
             "the name of a header is none",
         ),
     ] {
-        let answer = raw::exchange(edge.address, request.as_bytes());
+        let answer = raw_socket::exchange(edge.address, request.as_bytes());
         assert_eq!(
-            (answer.status(), body(&answer), answer.field("connection")),
+            (
+                answer.status(),
+                answer.raw_body(),
+                answer.header("connection")
+            ),
             (status, words, Some("close"))
         );
     }
-    let long = raw::exchange(
+    let long = raw_socket::exchange(
         edge.address,
         format!("GET /{}", "x".repeat(100_000)).as_bytes(),
     );
     assert_eq!(
-        (long.status(), body(&long)),
+        (long.status(), long.raw_body()),
         (414, "the target is too long")
     );
-    let large = raw::exchange(
+    let large = raw_socket::exchange(
         edge.address,
         format!("GET / HTTP/1.1\r\na: {}", "x".repeat(100_000)).as_bytes(),
     );
     assert_eq!(
-        (large.status(), body(&large)),
+        (large.status(), large.raw_body()),
         (431, "the head is too large")
     );
 }
@@ -340,7 +323,7 @@ fn what_is_no_request_is_told_why() {
 #[test]
 fn every_answer_has_one_date() {
     let dates = |answer: &'static str| {
-        let answer = raw::request(answered_with(answer).address, "GET", "/", &[]);
+        let answer = http_client::request(answered_with(answer).address, "GET", "/", &[]);
         let lines = answer
             .text
             .split("\r\n")

@@ -23,7 +23,7 @@ pub fn expectations(file: &str) -> Vec<(Expected, String)> {
     lines(file).iter().map(split).collect()
 }
 
-/// What may become of a case.
+/// The expected end of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// The server behind gets nothing.

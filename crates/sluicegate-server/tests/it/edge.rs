@@ -1,10 +1,12 @@
 //! A proxy in front of a server, both in this process and on loopback.
+//!
+//! Servers come from the test kit; what needs the `sluicegate` program is in the tests of the cli.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use sluicegate_config as config;
-use sluicegate_core::{FailurePolicy, Limit, Nanos, Policy};
+use sluicegate_core::{FailurePolicy, Limit, Nanos, Policy, Quota};
 use sluicegate_server::Embedded;
 
 /// A running proxy; it ends when dropped.
@@ -33,6 +35,11 @@ impl Edge {
             _server: server,
         }
     }
+}
+
+/// One request a day for each client.
+pub fn one_a_day() -> Vec<Limit> {
+    vec![Limit::per_client("day", Quota::per_day(1).burst(1))]
 }
 
 fn config(upstream: SocketAddr, limits: Vec<Limit>) -> config::Config {

@@ -7,18 +7,14 @@ mod http;
 mod redis;
 mod service;
 
-use std::time::Duration;
-
 use ::http::HeaderMap;
 use sluicegate_config::{
     BackendUrlSettings, ExternalService, ExternalSettings, HeaderFilter, ServiceAddress,
 };
 use sluicegate_core::Nanos;
-use sluicegate_server::external::{External, LimitsLookup, ResolvedLimits};
+use sluicegate_server::external::{External, ResolvedLimits, LimitsLookup};
+use sluicegate_testkit::STEP_TIMEOUT;
 use tokio::runtime::Handle;
-
-/// Long enough for a machine that compiles at the same time.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 fn at(port: u16) -> ServiceAddress {
     ServiceAddress {
@@ -38,7 +34,7 @@ fn over_http(port: u16) -> ExternalSettings {
 
 fn settings(service: ExternalService) -> ExternalSettings {
     ExternalSettings {
-        timeout: PATIENCE.into(),
+        timeout: STEP_TIMEOUT.into(),
         cache_ttl: Nanos::MINUTE,
         max_concurrent_requests: 50,
         service,

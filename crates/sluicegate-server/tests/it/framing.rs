@@ -1,37 +1,32 @@
-//! Where a request ends: before an upgrade (T-20), after a refusal (T-21), for callers of gRPC (T-25), and where it may go at
-//! all (T-23).
+//! The end of a request: before an upgrade, after a refusal, for callers of gRPC; and requests that
+//! may go nowhere at all.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::thread;
 use std::time::Duration;
 
 use sluicegate_config as config;
-use sluicegate_core::{FailurePolicy, Limit, Nanos, Quota};
+use sluicegate_core::{FailurePolicy, Nanos};
+use sluicegate_testkit::h2_frames::{self, StreamEnd};
+use sluicegate_testkit::raw_socket::{closed_address, read_head};
+use sluicegate_testkit::{STEP_TIMEOUT, UpstreamRecorder, http_client, raw_socket};
 
-use super::edge::Edge;
-use super::frames::{self, Outcome};
-use super::raw;
-use super::recorder::Recorder;
+use super::edge::{Edge, one_a_day};
 
-/// One request a day for each client.
-pub fn one_a_day() -> Vec<Limit> {
-    vec![Limit::per_client("day", Quota::per_day(1).burst(1))]
-}
-
-/// T-20
+/// Nobody speaks another protocol before both sides have agreed.
 #[test]
 fn bytes_after_an_upgrade_wait_until_the_server_has_agreed() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let edge = Edge::start(listener.local_addr().unwrap(), Vec::new());
     let server = thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        let head = read_head(&mut stream);
+        let head = read_head(&mut stream).unwrap();
         stream
             .set_read_timeout(Some(Duration::from_millis(200)))
             .unwrap();
         let early = stream.read(&mut [0; 64]).map_err(|error| error.kind());
-        stream.set_read_timeout(Some(raw::PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(STEP_TIMEOUT)).unwrap();
         stream
             .write_all(
                 b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n",
@@ -42,11 +37,11 @@ fn bytes_after_an_upgrade_wait_until_the_server_has_agreed() {
         stream.write_all(&later).unwrap();
         (head, early, later)
     });
-    let mut client = raw::connect(edge.address);
+    let mut client = raw_socket::connect(edge.address);
     let request =
         b"GET /up HTTP/1.1\r\nHost: a.example\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nearly";
     client.write_all(request).unwrap();
-    let answer = read_head(&mut client);
+    let answer = read_head(&mut client).unwrap();
     let mut echoed = [0; 5];
     client.read_exact(&mut echoed).unwrap();
     let (head, early, later) = server.join().unwrap();
@@ -63,33 +58,23 @@ fn bytes_after_an_upgrade_wait_until_the_server_has_agreed() {
     assert_eq!((&later, &echoed), (b"early", b"early"));
 }
 
-fn read_head(stream: &mut TcpStream) -> String {
-    let mut head = Vec::new();
-    let mut byte = [0];
-    while !head.ends_with(b"\r\n\r\n") {
-        stream.read_exact(&mut byte).unwrap();
-        head.push(byte[0]);
-    }
-    String::from_utf8(head).unwrap()
-}
-
-/// T-20
+/// Without the server's agreement the bytes behind are the next request of HTTP.
 #[test]
 fn a_request_behind_an_upgrade_that_nobody_granted_is_counted_like_any_other() {
-    let recorder = Recorder::start();
+    let recorder = UpstreamRecorder::start();
     let edge = Edge::start(recorder.address, one_a_day());
     let upgrade =
         "GET /up HTTP/1.1\r\nHost: a.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
     let next = "GET /next HTTP/1.1\r\nHost: a.example\r\n\r\n";
-    let answers = raw::exchange(edge.address, [upgrade, next].concat().as_bytes());
+    let answers = raw_socket::exchange(edge.address, [upgrade, next].concat().as_bytes());
     assert_eq!(answers.statuses(), [200, 429]);
-    assert_eq!(recorder.seen().len(), 1);
+    assert_eq!(recorder.requests().len(), 1);
 }
 
 /// Protocols that carry requests would lead around every limit.
 #[test]
 fn upgrades_to_another_http_are_not_passed_on() {
-    let recorder = Recorder::start();
+    let recorder = UpstreamRecorder::start();
     let edge = Edge::start(recorder.address, Vec::new());
     for protocol in ["h2c", "HTTP/2.0", "TLS/1.3", "websocket, h2c"] {
         let lines = [
@@ -98,26 +83,27 @@ fn upgrades_to_another_http_are_not_passed_on() {
             "HTTP2-Settings: AAMAAABkAAQAAP__",
         ];
         assert_eq!(
-            raw::request(edge.address, "GET", "/", &lines).status(),
+            http_client::request(edge.address, "GET", "/", &lines).status(),
             200,
             "{protocol}"
         );
-        let seen = recorder.seen().pop().unwrap();
+        let recorded = recorder.requests().pop().unwrap();
         assert!(
-            seen.fields("upgrade").is_empty() && seen.fields("http2-settings").is_empty(),
+            recorded.header_values("upgrade").is_empty()
+                && recorded.header_values("http2-settings").is_empty(),
             "{}",
-            seen.head
+            recorded.head
         );
     }
 }
 
-/// T-21
+/// Bodies of every length, sent in every way.
 #[test]
 fn the_body_of_a_refused_request_never_becomes_a_request() {
-    let recorder = Recorder::start();
+    let recorder = UpstreamRecorder::start();
     let edge = Edge::start(recorder.address, one_a_day());
     assert_eq!(
-        raw::request(edge.address, "GET", "/first", &[]).status(),
+        http_client::request(edge.address, "GET", "/first", &[]).status(),
         200
     );
     let inner = "GET /inner HTTP/1.1\r\nHost: a.example\r\n\r\n";
@@ -136,7 +122,7 @@ fn the_body_of_a_refused_request_never_becomes_a_request() {
         for request in [sized, chunked, waiting] {
             let last = "GET /last HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n";
             let statuses =
-                raw::exchange(edge.address, [&request, last].concat().as_bytes()).statuses();
+                raw_socket::exchange(edge.address, [&request, last].concat().as_bytes()).statuses();
             // One for the request, and one for the last if the body was read to its end.
             assert!(
                 matches!(statuses[..], [429] | [429, 429]),
@@ -144,16 +130,16 @@ fn the_body_of_a_refused_request_never_becomes_a_request() {
             );
         }
     }
-    assert_eq!(recorder.seen().len(), 1);
+    assert_eq!(recorder.requests().len(), 1);
 }
 
-/// T-21: a small body is read to its end, and the connection goes on with what really follows it.
+/// A small body is read to its end, and the connection goes on with what really follows it.
 #[test]
 fn a_connection_goes_on_after_a_refusal_where_the_body_ended() {
-    let recorder = Recorder::start();
+    let recorder = UpstreamRecorder::start();
     let edge = Edge::start(recorder.address, one_a_day());
     assert_eq!(
-        raw::request(edge.address, "GET", "/first", &[]).status(),
+        http_client::request(edge.address, "GET", "/first", &[]).status(),
         200
     );
     let body = "GET /inner HTTP/1.1\r\n\r\n";
@@ -162,21 +148,21 @@ fn a_connection_goes_on_after_a_refusal_where_the_body_ended() {
         body.len()
     );
     assert_eq!(
-        raw::exchange(edge.address, post.repeat(3).as_bytes()).statuses(),
+        raw_socket::exchange(edge.address, post.repeat(3).as_bytes()).statuses(),
         [429, 429, 429]
     );
 }
 
-/// Clients of HTTP expect no body in a GET and leave it out unless they are told.
+/// HTTP libraries expect no body in a GET and leave it out unless they are told.
 #[test]
 fn a_body_in_chunks_arrives_whatever_the_method() {
-    let recorder = Recorder::start();
+    let recorder = UpstreamRecorder::start();
     let edge = Edge::start(recorder.address, Vec::new());
     for method in ["GET", "HEAD", "DELETE", "OPTIONS", "POST", "PURGE"] {
         let head = format!(
             "{method} / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
         );
-        let answers = raw::exchange(
+        let answers = raw_socket::exchange(
             edge.address,
             [&head, "5\r\nhello\r\n0\r\n\r\n"].concat().as_bytes(),
         );
@@ -189,14 +175,14 @@ fn a_body_in_chunks_arrives_whatever_the_method() {
         ];
         let fields =
             fields.map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()));
-        let outcome = frames::exchange(edge.address, &fields, Some(b"hello"));
+        let outcome = h2_frames::exchange(edge.address, &fields, Some(b"hello"));
         assert!(
-            matches!(outcome, Outcome::Answer { status: 200, .. }),
+            matches!(outcome, StreamEnd::Response { status: 200, .. }),
             "{method}: {outcome:?}"
         );
-        let seen = recorder.seen();
-        let [.., in_chunks, in_frames] = &seen[..] else {
-            panic!("{seen:?}")
+        let recorded = recorder.requests();
+        let [.., in_chunks, in_frames] = &recorded[..] else {
+            panic!("{recorded:?}")
         };
         assert_eq!(
             (&in_chunks.body[..], &in_frames.body[..]),
@@ -206,10 +192,10 @@ fn a_body_in_chunks_arrives_whatever_the_method() {
     }
 }
 
-/// T-33
+/// Each bound has its own status, and a request that just fits passes.
 #[test]
 fn requests_over_the_bounds_are_refused() {
-    let recorder = Recorder::start();
+    let recorder = UpstreamRecorder::start();
     let edge = Edge::with(recorder.address, Vec::new(), |config| {
         let bounds = config::Bounds {
             header_bytes: 16 << 10,
@@ -219,8 +205,9 @@ fn requests_over_the_bounds_are_refused() {
         };
         config.proxy.as_mut().unwrap().bounds = bounds;
     });
-    let status =
-        |target: &str, lines: &[&str]| raw::request(edge.address, "GET", target, lines).status();
+    let status = |target: &str, lines: &[&str]| {
+        http_client::request(edge.address, "GET", target, lines).status()
+    };
     assert_eq!(
         status(&format!("/{}", "x".repeat(1023)), &["X: y"; 18]),
         200
@@ -229,19 +216,20 @@ fn requests_over_the_bounds_are_refused() {
     assert_eq!(status("/", &["X: y"; 19]), 431);
     assert_eq!(status("/", &[&format!("X: {}", "y".repeat(16 << 10))]), 431);
     assert_eq!(status("/", &["Content-Length: 101"]), 413);
-    assert_eq!(recorder.seen().len(), 1);
+    assert_eq!(recorder.requests().len(), 1);
 }
 
-/// T-23
+/// Neither a tunnel, nor an echo of credentials, nor a way to another host.
 #[test]
 fn connect_trace_and_other_hosts_are_refused() {
-    let recorder = Recorder::start();
+    let recorder = UpstreamRecorder::start();
     let edge = Edge::start(recorder.address, Vec::new());
-    let status =
-        |method: &str, target: &str| raw::request(edge.address, method, target, &[]).status();
-    let refused = raw::request(edge.address, "CONNECT", "a.example:443", &[]);
+    let status = |method: &str, target: &str| {
+        http_client::request(edge.address, method, target, &[]).status()
+    };
+    let refused = http_client::request(edge.address, "CONNECT", "a.example:443", &[]);
     assert_eq!(
-        (refused.status(), refused.field("allow")),
+        (refused.status(), refused.header("allow")),
         (405, Some("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"))
     );
     assert_eq!(status("CONNECT", "127.0.0.1:22"), 405);
@@ -249,23 +237,23 @@ fn connect_trace_and_other_hosts_are_refused() {
     assert_eq!(status("GET", "http://b.example/"), 400);
     assert_eq!(status("GET", "http://a.example.b.example/"), 400);
     assert_eq!(status("GET", "https://a.example:8443/"), 400);
-    assert!(recorder.seen().is_empty());
+    assert!(recorder.requests().is_empty());
 }
 
 const GRPC: [&str; 2] = ["Content-Type: application/grpc", "TE: trailers"];
 
-/// T-25
+/// A refusal is a response with status 200 and a status of gRPC, in both versions of HTTP.
 #[test]
 fn callers_of_grpc_are_told_in_their_words() {
-    let recorder = Recorder::start();
+    let recorder = UpstreamRecorder::start();
     let edge = Edge::start(recorder.address, one_a_day());
     assert_eq!(
-        raw::request(edge.address, "POST", "/s/m", &GRPC).status(),
+        http_client::request(edge.address, "POST", "/s/m", &GRPC).status(),
         200
     );
-    let answers = raw::request(edge.address, "POST", "/s/m", &GRPC);
+    let answers = http_client::request(edge.address, "POST", "/s/m", &GRPC);
     assert_eq!(
-        (answers.status(), answers.field("grpc-status")),
+        (answers.status(), answers.header("grpc-status")),
         (200, Some("8"))
     );
     let fields = [
@@ -278,35 +266,31 @@ fn callers_of_grpc_are_told_in_their_words() {
     ];
     let fields = fields.map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()));
     assert_eq!(
-        frames::exchange(edge.address, &fields, None),
-        Outcome::Answer {
+        h2_frames::exchange(edge.address, &fields, None),
+        StreamEnd::Response {
             status: 200,
-            is_all: true
+            is_head_only: true
         }
     );
-    assert_eq!(recorder.seen().len(), 1);
+    assert_eq!(recorder.requests().len(), 1);
 }
 
-/// T-25
+/// `14` is UNAVAILABLE.
 #[test]
 fn callers_of_grpc_are_told_when_the_store_is_away() {
-    let recorder = Recorder::start();
-    let nobody = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let recorder = UpstreamRecorder::start();
     let edge = Edge::with(recorder.address, one_a_day(), |config| {
         config.store = config::Store {
             on_failure: FailurePolicy::default(),
-            kind: redis_at(nobody),
+            kind: redis_at(closed_address()),
         };
     });
-    let answers = raw::request(edge.address, "POST", "/s/m", &GRPC);
+    let answers = http_client::request(edge.address, "POST", "/s/m", &GRPC);
     assert_eq!(
-        (answers.status(), answers.field("grpc-status")),
+        (answers.status(), answers.header("grpc-status")),
         (200, Some("14"))
     );
-    assert!(recorder.seen().is_empty());
+    assert!(recorder.requests().is_empty());
 }
 
 fn redis_at(address: SocketAddr) -> config::StoreKind {

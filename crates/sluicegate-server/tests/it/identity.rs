@@ -1,4 +1,4 @@
-//! Who is asking, over real connections (T-01 to T-09).
+//! The caller of a request, found over real connections.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -6,18 +6,12 @@ use std::thread;
 
 use sluicegate_core::address::Prefixes;
 use sluicegate_core::{KeyPart, Limit, Quota};
+use sluicegate_testkit::{UpstreamRecorder, http_client, raw_socket};
 
-use super::edge::Edge;
-use super::raw;
-use super::recorder::Recorder;
-
-/// One request a day for each client.
-fn one_a_day() -> Vec<Limit> {
-    vec![Limit::per_client("day", Quota::per_day(1).burst(1))]
-}
+use super::edge::{Edge, one_a_day};
 
 /// Behind a balancer on loopback.
-fn trusting(recorder: &Recorder, limits: Vec<Limit>) -> Edge {
+fn trusting(recorder: &UpstreamRecorder, limits: Vec<Limit>) -> Edge {
     Edge::with(recorder.address, limits, |config| {
         config.client_ip.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
     })
@@ -37,18 +31,18 @@ fn pipeline(address: SocketAddr, all_lines: impl Iterator<Item = String>) -> Vec
             format!("GET / HTTP/1.1\r\nHost: a.example\r\n{end}{lines}\r\n").as_bytes(),
         );
     }
-    let stream = raw::connect(address);
+    let stream = raw_socket::connect(address);
     let mut writer = stream.try_clone().unwrap();
     let writing = thread::spawn(move || writer.write_all(&requests));
-    let answers = raw::read_to_end(stream);
+    let answers = raw_socket::read_to_end(stream);
     writing.join().unwrap().unwrap();
     answers.statuses()
 }
 
-/// T-01
+/// A client may invent any header; its address counts.
 #[test]
 fn headers_of_a_peer_that_is_not_trusted_change_nothing() {
-    let recorder = Recorder::start();
+    let recorder = UpstreamRecorder::start();
     let edge = Edge::start(recorder.address, one_a_day());
     let names = [
         "X-Forwarded-For",
@@ -74,12 +68,12 @@ fn headers_of_a_peer_that_is_not_trusted_change_nothing() {
     assert!(statuses[1..].iter().all(|status| *status == 429));
 }
 
-/// T-02, T-03
+/// In one line or in several, with anything in front of the last hop that is not trusted.
 #[test]
 fn the_hop_that_a_trusted_proxy_saw_is_the_caller_however_the_chain_is_split() {
-    let recorder = Recorder::start();
+    let recorder = UpstreamRecorder::start();
     let edge = trusting(&recorder, one_a_day());
-    let status = |lines: &[&str]| raw::request(edge.address, "GET", "/", lines).status();
+    let status = |lines: &[&str]| http_client::request(edge.address, "GET", "/", lines).status();
     assert_eq!(status(&["X-Forwarded-For: 9.9.9.9, 192.0.2.1"]), 200);
     for lines in [
         &["X-Forwarded-For: 8.8.8.8, 192.0.2.1"][..],
@@ -108,10 +102,10 @@ fn the_hop_that_a_trusted_proxy_saw_is_the_caller_however_the_chain_is_split() {
     assert_eq!(status(&["X-Forwarded-For: 192.0.2.1, 192.0.2.2"]), 200);
 }
 
-/// T-04
+/// Also chains that are longer than a header may be, or of nonsense.
 #[test]
 fn chains_of_any_length_are_answered() {
-    let recorder = Recorder::start();
+    let recorder = UpstreamRecorder::start();
     let edge = trusting(
         &recorder,
         vec![Limit::per_client(
@@ -127,7 +121,7 @@ fn chains_of_any_length_are_answered() {
             "",
         ] {
             let line = format!("X-Forwarded-For: {}", vec![entry; entries].join(", "));
-            let status = raw::request(edge.address, "GET", "/", &[&line]).status();
+            let status = http_client::request(edge.address, "GET", "/", &[&line]).status();
             assert!(
                 status == 200 || status == 431,
                 "{entries} of {entry:?}: {status}"
@@ -135,14 +129,14 @@ fn chains_of_any_length_are_answered() {
         }
     }
     let line = format!("X-Forwarded-For: {}", "1,".repeat(32 << 10));
-    let status = raw::request(edge.address, "GET", "/", &[&line]).status();
+    let status = http_client::request(edge.address, "GET", "/", &[&line]).status();
     assert!(status == 431 || status == 0, "{status}");
 }
 
-/// T-05
+/// A client may name headers in `Connection` as its own; those that we need stay.
 #[test]
 fn connection_takes_no_header_away_that_says_who_is_asking() {
-    let recorder = Recorder::start();
+    let recorder = UpstreamRecorder::start();
     let mut tenant = Limit::new("tenant", Quota::per_day(1).burst(1));
     tenant.key = vec![KeyPart::header("X-Tenant-Id")];
     let edge = Edge::start(recorder.address, vec![tenant]);
@@ -159,7 +153,7 @@ fn connection_takes_no_header_away_that_says_who_is_asking() {
     };
     let status = |tenant: &str| {
         let lines = lines(tenant);
-        raw::request(
+        http_client::request(
             edge.address,
             "GET",
             "/",
@@ -171,30 +165,31 @@ fn connection_takes_no_header_away_that_says_who_is_asking() {
         [status("acme"), status("acme"), status("other")],
         [200, 429, 200]
     );
-    let seen = recorder.seen().remove(0);
-    assert_eq!(seen.fields("x-tenant-id"), ["acme"]);
-    assert_eq!(seen.fields("host"), ["a.example"]);
-    assert_eq!(seen.fields("authorization"), ["Bearer x"]);
-    assert_eq!(seen.fields("cookie"), ["a=b"]);
-    assert_eq!(seen.fields("x-forwarded-for"), ["127.0.0.1"]);
-    assert_eq!(seen.fields("x-real-ip"), ["127.0.0.1"]);
+    let recorded = recorder.requests().remove(0);
+    assert_eq!(recorded.header_values("x-tenant-id"), ["acme"]);
+    assert_eq!(recorded.header_values("host"), ["a.example"]);
+    assert_eq!(recorded.header_values("authorization"), ["Bearer x"]);
+    assert_eq!(recorded.header_values("cookie"), ["a=b"]);
+    assert_eq!(recorded.header_values("x-forwarded-for"), ["127.0.0.1"]);
+    assert_eq!(recorded.header_values("x-real-ip"), ["127.0.0.1"]);
     assert_eq!(
-        seen.fields("forwarded"),
+        recorded.header_values("forwarded"),
         ["for=127.0.0.1;host=a.example;proto=http"]
     );
-    assert_eq!(seen.fields("via"), ["1.1 sluicegate"]);
-    assert_eq!(seen.fields("x-request-id").len(), 1);
+    assert_eq!(recorded.header_values("via"), ["1.1 sluicegate"]);
+    assert_eq!(recorded.header_values("x-request-id").len(), 1);
     assert!(
-        seen.fields("x-mine").is_empty() && seen.fields("connection").is_empty(),
+        recorded.header_values("x-mine").is_empty()
+            && recorded.header_values("connection").is_empty(),
         "{}",
-        seen.head
+        recorded.head
     );
 }
 
-/// T-06
+/// A client with a /64 has 2^64 addresses and one counter.
 #[test]
 fn a_network_of_ipv6_is_one_caller() {
-    let recorder = Recorder::start();
+    let recorder = UpstreamRecorder::start();
     let edge = trusting(&recorder, one_a_day());
     let lines = (0..10_000)
         .map(|number| format!("X-Forwarded-For: 2001:db8:1:2:{number:x}::{number:x}\r\n"));
@@ -202,7 +197,7 @@ fn a_network_of_ipv6_is_one_caller() {
     assert_eq!(statuses.len(), 10_000);
     assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 1);
     assert_eq!(
-        raw::request(
+        http_client::request(
             edge.address,
             "GET",
             "/",
@@ -222,7 +217,7 @@ fn a_network_of_ipv6_is_one_caller() {
         let edge = trusting(&recorder, limits);
         let callers = ["2001:db8::1", inside, outside];
         let statuses = callers.map(|caller| {
-            raw::request(
+            http_client::request(
                 edge.address,
                 "GET",
                 "/",
@@ -234,13 +229,13 @@ fn a_network_of_ipv6_is_one_caller() {
     }
 }
 
-/// T-07
+/// IPv4 in IPv6, zeros, case and ports.
 #[test]
 fn spellings_of_an_address_are_one_caller() {
-    let recorder = Recorder::start();
+    let recorder = UpstreamRecorder::start();
     let edge = trusting(&recorder, one_a_day());
     let status = |address: &str| {
-        raw::request(
+        http_client::request(
             edge.address,
             "GET",
             "/",
@@ -273,14 +268,14 @@ fn spellings_of_an_address_are_one_caller() {
     }
 }
 
-/// T-08, T-09
+/// Two values, none, odd bytes, or another header that some servers take for the same name.
 #[test]
 fn a_key_header_is_one_plain_value_without_a_twin() {
-    let recorder = Recorder::start();
+    let recorder = UpstreamRecorder::start();
     let mut tenant = Limit::new("tenant", Quota::per_day(1000).burst(1000));
     tenant.key = vec![KeyPart::header("X-Tenant-Id")];
     let edge = Edge::start(recorder.address, vec![tenant]);
-    let status = |lines: &[&str]| raw::request(edge.address, "GET", "/", lines).status();
+    let status = |lines: &[&str]| http_client::request(edge.address, "GET", "/", lines).status();
     assert_eq!(status(&["X-Tenant-Id: acme"]), 200);
     let long = format!("X-Tenant-Id: {}", "x".repeat(8 << 10));
     for lines in [
@@ -299,13 +294,13 @@ fn a_key_header_is_one_plain_value_without_a_twin() {
     ] {
         assert_eq!(status(lines), 400, "{lines:?}");
     }
-    assert_eq!(recorder.seen().len(), 1);
+    assert_eq!(recorder.requests().len(), 1);
 }
 
-/// T-09
+/// Some servers take `_` for `-`.
 #[test]
 fn twins_of_our_headers_do_not_arrive_beside_them() {
-    let recorder = Recorder::start();
+    let recorder = UpstreamRecorder::start();
     let edge = Edge::start(recorder.address, Vec::new());
     let twins = [
         "X_Forwarded_For: 9.9.9.9",
@@ -314,7 +309,10 @@ fn twins_of_our_headers_do_not_arrive_beside_them() {
         "X_Request_Id: x",
         "Content_Length: 5",
     ];
-    assert_eq!(raw::request(edge.address, "GET", "/", &twins).status(), 200);
-    let seen = recorder.seen().remove(0);
-    assert!(!seen.head.contains('_'), "{}", seen.head);
+    assert_eq!(
+        http_client::request(edge.address, "GET", "/", &twins).status(),
+        200
+    );
+    let recorded = recorder.requests().remove(0);
+    assert!(!recorded.head.contains('_'), "{}", recorded.head);
 }

@@ -1,10 +1,11 @@
-//! Malformed requests in HTTP/2 (T-17, T-22, T-23).
+//! Malformed requests in HTTP/2.
+
+use sluicegate_testkit::UpstreamRecorder;
+use sluicegate_testkit::h2_frames::{self, Field, StreamEnd};
 
 use super::edge::Edge;
-use super::frames::{self, Field, Outcome};
-use super::recorder::Recorder;
 
-/// What a case changes about a good request.
+/// A change to a good request.
 enum Change {
     /// This field comes last.
     Add(&'static [u8], &'static [u8]),
@@ -22,7 +23,7 @@ enum Change {
 
 use Change::{Add, AddBoth, Drop, Length, Only, Set};
 
-/// T-22: each is a stream or connection error or an answer of 4xx, and reaches no server.
+/// Each is a stream or connection error or a response of 4xx, and reaches no server.
 const CASES: &[Change] = &[
     Add(b"transfer-encoding", b"chunked"),
     Add(b"transfer-encoding", b"identity"),
@@ -136,33 +137,34 @@ const CASES: &[Change] = &[
     Length(b"18446744073709551616", b"hello"),
 ];
 
-/// T-17, T-22, T-23
+/// Among them headers that HTTP/1.1 would understand differently, and methods, paths and hosts that
+/// are not valid.
 #[test]
 fn malformed_requests_in_frames_reach_nobody() {
-    let recorder = Recorder::start();
+    let recorder = UpstreamRecorder::start();
     let edge = Edge::start(recorder.address, Vec::new());
     assert!(CASES.len() >= 60);
     for case in CASES {
         let (fields, body) = request(case);
-        let outcome = frames::exchange(edge.address, &fields, body);
+        let outcome = h2_frames::exchange(edge.address, &fields, body);
         let is_refused = match outcome {
-            Outcome::Answer { status, .. } => (400..500).contains(&status),
-            Outcome::Reset | Outcome::Ended => true,
+            StreamEnd::Response { status, .. } => (400..500).contains(&status),
+            StreamEnd::Reset | StreamEnd::ConnectionClosed => true,
         };
         assert!(is_refused, "{outcome:?} to {}", words(&fields));
         assert!(
-            recorder.seen().is_empty(),
+            recorder.requests().is_empty(),
             "{} became {:?}",
             words(&fields),
-            recorder.seen()
+            recorder.requests()
         );
     }
 }
 
-/// T-22: where the body is on its way already, no server gets a whole request.
+/// Where the body is on its way already, no server gets a whole request.
 #[test]
 fn a_body_in_frames_that_is_not_as_long_as_announced_is_never_whole() {
-    let recorder = Recorder::start();
+    let recorder = UpstreamRecorder::start();
     let edge = Edge::start(recorder.address, Vec::new());
     let two: [(&[u8], &[u8]); 2] = [(b"content-length", b"5"), (b"content-length", b"6")];
     for case in [
@@ -172,14 +174,17 @@ fn a_body_in_frames_that_is_not_as_long_as_announced_is_never_whole() {
         AddBoth(two),
     ] {
         let (fields, body) = request(&case);
-        let outcome = frames::exchange(edge.address, &fields, body);
+        let outcome = h2_frames::exchange(edge.address, &fields, body);
         assert!(
-            !matches!(outcome, Outcome::Answer { status: 200, .. }),
+            !matches!(outcome, StreamEnd::Response { status: 200, .. }),
             "{outcome:?} to {}",
             words(&fields)
         );
         assert!(
-            recorder.seen().iter().all(|seen| !seen.is_whole),
+            recorder
+                .requests()
+                .iter()
+                .all(|recorded| !recorded.is_complete),
             "{}",
             words(&fields)
         );
@@ -188,7 +193,7 @@ fn a_body_in_frames_that_is_not_as_long_as_announced_is_never_whole() {
 
 #[test]
 fn good_requests_in_frames_pass() {
-    let recorder = Recorder::start();
+    let recorder = UpstreamRecorder::start();
     let edge = Edge::start(recorder.address, Vec::new());
     for (case, method, body) in [
         (Add(b"te", b"trailers"), "GET", &b""[..]),
@@ -196,24 +201,31 @@ fn good_requests_in_frames_pass() {
         (Length(b"5", b"hello"), "POST", b"hello"),
     ] {
         let (fields, sent) = request(&case);
-        let outcome = frames::exchange(edge.address, &fields, sent);
+        let outcome = h2_frames::exchange(edge.address, &fields, sent);
         assert_eq!(
             outcome,
-            Outcome::Answer {
+            StreamEnd::Response {
                 status: 200,
-                is_all: false
+                is_head_only: false
             },
             "{}",
             words(&fields)
         );
-        let seen = recorder.seen().pop().unwrap();
+        let recorded = recorder.requests().pop().unwrap();
         assert_eq!(
-            (seen.method(), seen.target(), &seen.body[..]),
+            (
+                recorded.method.as_str(),
+                recorded.target.as_str(),
+                &recorded.body[..]
+            ),
             (method, "/case", body)
         );
-        assert_eq!(seen.fault, None);
+        assert_eq!(recorded.fault, None);
         assert_eq!(
-            (seen.fields("via"), seen.fields("host")),
+            (
+                recorded.header_values("via"),
+                recorded.header_values("host")
+            ),
             (vec!["2 sluicegate"], vec!["a.example"])
         );
     }

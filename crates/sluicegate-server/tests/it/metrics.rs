@@ -122,7 +122,7 @@ async fn a_decision_by_another_policy_is_counted_under_its_own_limit() {
     );
 }
 
-/// T-31. Everything that a caller chooses goes through everything that counts.
+/// Everything that a caller chooses goes through everything that counts.
 #[tokio::test]
 async fn a_million_methods_paths_hosts_and_callers_add_no_series() {
     let metrics = Metrics::new();

@@ -91,7 +91,7 @@ fn the_guide_names_every_series_with_its_labels_and_no_other() {
         for label in labels {
             let (name, value) = label.split_once("=\"").unwrap();
             let value = value.trim_end_matches('"');
-            // Of an open set, the guide names the label alone.
+            // For an open set, the guide names the label alone.
             let is_open = matches!(name, "limit" | "node" | "version");
             assert!(
                 documented_labels.contains(&format!("`{name}`")),

@@ -1,13 +1,12 @@
-//! Spellings of one path (T-14 to T-16), and methods (T-18).
+//! Spellings of one path, and methods.
 
 use std::collections::BTreeSet;
 
 use sluicegate_core::{Limit, Match, Quota};
+use sluicegate_testkit::{UpstreamRecorder, http_client};
 
 use super::corpus;
 use super::edge::Edge;
-use super::raw;
-use super::recorder::Recorder;
 
 /// One request a day for each client.
 fn one_a_day(name: &str, matching: Match) -> Limit {
@@ -17,14 +16,14 @@ fn one_a_day(name: &str, matching: Match) -> Limit {
     }
 }
 
-/// T-14
+/// Percent codes, dots, slashes, case and absolute targets.
 #[test]
 fn every_spelling_of_a_path_meets_the_same_counter_or_is_refused() {
-    let recorder = Recorder::start();
+    let recorder = UpstreamRecorder::start();
     let login = one_a_day("login", Match::path("/api/login").unwrap());
     let edge = Edge::start(recorder.address, vec![login]);
     assert_eq!(
-        raw::request(edge.address, "GET", "/api/login", &[]).status(),
+        http_client::request(edge.address, "GET", "/api/login", &[]).status(),
         200
     );
     let spellings = spellings();
@@ -34,37 +33,41 @@ fn every_spelling_of_a_path_meets_the_same_counter_or_is_refused() {
         ["/API/LOGIN", "/Api/login", "/api/Login", "/%41PI/login"].map(str::to_owned);
     for target in spellings.into_iter().chain(in_other_case) {
         assert_eq!(
-            raw::request(edge.address, "GET", &target, &[]).status(),
+            http_client::request(edge.address, "GET", &target, &[]).status(),
             429,
             "{target}"
         );
     }
     for target in refused {
         assert_eq!(
-            raw::request(edge.address, "GET", &target, &[]).status(),
+            http_client::request(edge.address, "GET", &target, &[]).status(),
             400,
             "{target}"
         );
     }
-    assert_eq!(recorder.seen().len(), 1, "a spelling led around the limit");
+    assert_eq!(
+        recorder.requests().len(),
+        1,
+        "a spelling led around the limit"
+    );
 }
 
-/// T-15
+/// The server gets the path in the spelling that the limit was looked up by.
 #[test]
 fn what_was_counted_is_what_is_forwarded() {
-    let recorder = Recorder::start();
+    let recorder = UpstreamRecorder::start();
     let edge = Edge::start(recorder.address, Vec::new());
     for (count, target) in spellings().into_iter().enumerate() {
         assert_eq!(
-            raw::request(edge.address, "GET", &target, &[]).status(),
+            http_client::request(edge.address, "GET", &target, &[]).status(),
             200,
             "{target}"
         );
-        let seen = recorder.seen();
-        assert_eq!(seen.len(), count + 1);
-        let (path, query) = match seen[count].target().split_once('?') {
+        let recorded = recorder.requests();
+        assert_eq!(recorded.len(), count + 1);
+        let (path, query) = match recorded[count].target.split_once('?') {
             Some((path, query)) => (path, Some(query)),
-            None => (seen[count].target(), None),
+            None => (recorded[count].target.as_str(), None),
         };
         assert!(
             path == "/api/login" || path == "/api/login/",
@@ -157,15 +160,15 @@ fn spellings() -> BTreeSet<String> {
     all
 }
 
-/// T-16
+/// `/api` covers `/api/x` and not `/apix`.
 #[test]
 fn a_path_covers_segments_and_not_letters() {
-    let recorder = Recorder::start();
+    let recorder = UpstreamRecorder::start();
     let edge = Edge::start(
         recorder.address,
         vec![one_a_day("api", Match::path("/api").unwrap())],
     );
-    let status = |target: &str| raw::request(edge.address, "GET", target, &[]).status();
+    let status = |target: &str| http_client::request(edge.address, "GET", target, &[]).status();
     assert_eq!(status("/api/x"), 200);
     for below in ["/api", "/api/", "/api/y", "/api?x", "/api/x/y/z"] {
         assert_eq!(status(below), 429, "{below}");
@@ -185,20 +188,20 @@ fn a_path_covers_segments_and_not_letters() {
     }
 }
 
-/// T-18
+/// The method is that of the request line.
 #[test]
 fn unknown_methods_count_and_no_header_changes_the_method() {
-    let recorder = Recorder::start();
+    let recorder = UpstreamRecorder::start();
     let twice = Limit::per_client("all", Quota::per_day(1).burst(2));
     let edge = Edge::start(recorder.address, vec![twice]);
-    let statuses =
-        ["BREW", "WHEN", "get"].map(|method| raw::request(edge.address, method, "/", &[]).status());
+    let statuses = ["BREW", "WHEN", "get"]
+        .map(|method| http_client::request(edge.address, method, "/", &[]).status());
     assert_eq!(statuses, [200, 200, 429]);
     assert_eq!(
         recorder
-            .seen()
+            .requests()
             .iter()
-            .map(|seen| seen.method().to_owned())
+            .map(|recorded| recorded.method.to_owned())
             .collect::<Vec<_>>(),
         ["BREW", "WHEN"]
     );
@@ -214,18 +217,18 @@ fn unknown_methods_count_and_no_header_changes_the_method() {
     ];
     for name in names {
         assert_eq!(
-            raw::request(edge.address, "GET", "/", &[&format!("{name}: POST")]).status(),
+            http_client::request(edge.address, "GET", "/", &[&format!("{name}: POST")]).status(),
             200,
             "{name}"
         );
     }
     assert_eq!(
-        raw::request(edge.address, "POST", "/?_method=GET", &[]).status(),
+        http_client::request(edge.address, "POST", "/?_method=GET", &[]).status(),
         200
     );
     for name in names {
         assert_eq!(
-            raw::request(edge.address, "POST", "/", &[&format!("{name}: GET")]).status(),
+            http_client::request(edge.address, "POST", "/", &[&format!("{name}: GET")]).status(),
             429,
             "{name}"
         );

@@ -1,27 +1,19 @@
 //! Servers that answer in odd ways: early, in parts, too much, too little, or something that is no answer.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::thread;
+use std::net::TcpStream;
+
+use sluicegate_testkit::raw_socket::{self, read_head};
+use sluicegate_testkit::{HttpResponse, http_client};
 
 use super::edge::Edge;
-use super::raw::{self, Answers};
 
-/// A server that gives each connection to `serve`, one after the other.
+/// A proxy in front of a server that hands each connection to `serve`, one after the other.
 pub fn server(serve: impl Fn(usize, TcpStream) + Send + 'static) -> Edge {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let edge = Edge::start(listener.local_addr().unwrap(), Vec::new());
-    thread::spawn(move || {
-        for (number, stream) in listener.incoming().enumerate() {
-            let stream = stream.unwrap();
-            stream.set_read_timeout(Some(raw::PATIENCE)).unwrap();
-            serve(number, stream);
-        }
-    });
-    edge
+    Edge::start(raw_socket::serve_connections(serve), Vec::new())
 }
 
-/// Answers the first request of a connection with these bytes, and ends it.
+/// Answers the first request of a connection with these bytes, and closes it.
 pub fn answered_with(answer: &'static str) -> Edge {
     server(move |_, mut stream| {
         read_head(&mut stream);
@@ -29,27 +21,8 @@ pub fn answered_with(answer: &'static str) -> Edge {
     })
 }
 
-/// Reads to the end of a head; `None` if the proxy has ended the connection.
-pub fn read_head(stream: &mut TcpStream) -> Option<String> {
-    let (mut head, mut byte) = (Vec::new(), [0]);
-    while !head.ends_with(b"\r\n\r\n") {
-        if stream.read(&mut byte).ok()? == 0 {
-            return None;
-        }
-        head.push(byte[0]);
-    }
-    String::from_utf8(head).ok()
-}
-
-fn get(edge: &Edge) -> Answers {
-    raw::request(edge.address, "GET", "/", &[])
-}
-
-pub fn body(answers: &Answers) -> &str {
-    answers
-        .text
-        .split_once("\r\n\r\n")
-        .map_or("", |(_, body)| body)
+fn get(edge: &Edge) -> HttpResponse {
+    http_client::request(edge.address, "GET", "/", &[])
 }
 
 #[test]
@@ -59,7 +32,7 @@ fn what_comes_before_the_answer_is_not_taken_for_it() {
          HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
     );
     let answers = get(&edge);
-    assert_eq!((answers.status(), body(&answers)), (200, "ok"));
+    assert_eq!((answers.status(), answers.raw_body()), (200, "ok"));
 }
 
 #[test]
@@ -83,7 +56,7 @@ fn a_body_ends_where_the_server_says_or_with_its_connection() {
     let until_end = get(&answered_with("HTTP/1.1 200 OK\r\n\r\nall of it"));
     assert!(until_end.text.contains("all of it"), "{}", until_end.text);
     assert_eq!(
-        until_end.field("transfer-encoding"),
+        until_end.header("transfer-encoding"),
         Some("chunked"),
         "the client learns that it is complete"
     );
@@ -91,7 +64,7 @@ fn a_body_ends_where_the_server_says_or_with_its_connection() {
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
     ));
     assert!(
-        body(&chunked).contains("abc") && body(&chunked).ends_with("0\r\n\r\n"),
+        chunked.raw_body().contains("abc") && chunked.raw_body().ends_with("0\r\n\r\n"),
         "{}",
         chunked.text
     );
@@ -99,11 +72,14 @@ fn a_body_ends_where_the_server_says_or_with_its_connection() {
         "HTTP/1.1 204 No Content\r\n\r\n",
         "HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\n\r\n",
     ] {
-        assert_eq!(body(&get(&answered_with(none))), "", "{none}");
+        assert_eq!(get(&answered_with(none)).raw_body(), "", "{none}");
     }
     let head = answered_with("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n");
-    let head = raw::request(head.address, "HEAD", "/", &[]);
-    assert_eq!((head.field("content-length"), body(&head)), (Some("5"), ""));
+    let head = http_client::request(head.address, "HEAD", "/", &[]);
+    assert_eq!(
+        (head.header("content-length"), head.raw_body()),
+        (Some("5"), "")
+    );
 }
 
 #[test]
@@ -111,7 +87,7 @@ fn an_answer_that_was_cut_off_does_not_look_complete() {
     let length = get(&answered_with(
         "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf",
     ));
-    assert!(body(&length).len() < 10, "{}", length.text);
+    assert!(length.raw_body().len() < 10, "{}", length.text);
     for chunks in [
         "5\r\nha",
         "2\r\nha\r\n",
@@ -128,7 +104,7 @@ fn an_answer_that_was_cut_off_does_not_look_complete() {
         });
         let cut = get(&edge);
         assert!(
-            !body(&cut).ends_with("0\r\n\r\n"),
+            !cut.raw_body().ends_with("0\r\n\r\n"),
             "{chunks:?}: {}",
             cut.text
         );
@@ -144,7 +120,7 @@ fn an_early_answer_reaches_a_client_that_still_sends() {
             b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 3\r\n\r\nno!",
         );
     });
-    let mut client = raw::connect(edge.address);
+    let mut client = raw_socket::connect(edge.address);
     client
         .write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n\r\n")
         .unwrap();
@@ -165,7 +141,7 @@ fn a_connection_with_more_than_the_answer_is_not_used_again() {
         let _ = stream.read_to_end(&mut Vec::new());
     });
     for number in ["0", "1", "2"] {
-        assert_eq!(body(&get(&edge)), number);
+        assert_eq!(get(&edge).raw_body(), number);
     }
 }
 
@@ -182,7 +158,7 @@ fn a_connection_that_said_it_would_close_is_not_used_again() {
             let _ = stream.read_to_end(&mut Vec::new());
         });
         assert_eq!(
-            [body(&get(&edge)), body(&get(&edge))],
+            [get(&edge).raw_body(), get(&edge).raw_body()],
             ["0", "1"],
             "{close}"
         );
@@ -201,15 +177,15 @@ fn a_request_that_changes_something_is_not_sent_twice() {
         // The second request of a connection is read and never answered.
         read_head(&mut stream);
     });
-    assert_eq!(body(&get(&edge)), "0");
+    assert_eq!(get(&edge).raw_body(), "0");
     assert_eq!(
-        raw::request(edge.address, "POST", "/", &["Content-Length: 0"]).status(),
+        http_client::request(edge.address, "POST", "/", &["Content-Length: 0"]).status(),
         502
     );
-    assert_eq!(body(&get(&edge)), "1");
+    assert_eq!(get(&edge).raw_body(), "1");
     let again = get(&edge);
     assert_eq!(
-        (again.status(), body(&again)),
+        (again.status(), again.raw_body()),
         (200, "2"),
         "one that changes nothing is"
     );

@@ -1,15 +1,14 @@
-//! Requests in whose bytes another could be seen (T-19).
+//! Requests in whose bytes somebody could find another request.
 //!
 //! Each case is sent on a connection of its own. Whatever the proxy makes of it, the server behind gets at most that one
 //! request, in a form that no reader takes for anything else.
 
+use sluicegate_testkit::{UpstreamRecorder, raw_socket};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use super::corpus::{self, Expected};
 use super::edge::Edge;
-use super::raw;
-use super::recorder::Recorder;
 
 /// Cases under way at a time; most of their time is spent waiting for the proxy to end a connection.
 const THREADS: usize = 128;
@@ -20,12 +19,12 @@ struct Case {
     text: String,
 }
 
-/// T-19
+/// All cases of the corpus, and mixtures of them.
 #[test]
 fn nobody_sees_two_requests_where_one_was_sent() {
     let cases = cases();
     assert!(cases.len() >= 300, "{} cases", cases.len());
-    let recorder = Recorder::start();
+    let recorder = UpstreamRecorder::start();
     let edge = Edge::start(recorder.address, Vec::new());
     let next = AtomicUsize::new(0);
     let play_all = || {
@@ -47,13 +46,13 @@ fn nobody_sees_two_requests_where_one_was_sent() {
     });
     // Looked at once more when everything is over: nothing came late, and nothing else came at all.
     let strangers: Vec<_> = recorder
-        .seen()
+        .requests()
         .into_iter()
-        .filter(|seen| !seen.target().starts_with("/case/"))
+        .filter(|recorded| !recorded.target.starts_with("/case/"))
         .collect();
     let strangers: Vec<_> = strangers
         .iter()
-        .filter(|seen| !is_announced(seen.target(), &cases))
+        .filter(|recorded| !is_announced(&recorded.target, &cases))
         .collect();
     assert!(strangers.is_empty(), "{strangers:#?}");
     assert!(
@@ -72,32 +71,35 @@ fn is_announced(target: &str, cases: &[Case]) -> bool {
     number.is_some_and(|number| cases[number].expected == Expected::Twice)
 }
 
-/// What went wrong, if anything.
-fn play(case: &Case, number: usize, edge: &Edge, recorder: &Recorder) -> Option<String> {
-    let answers = raw::exchange(edge.address, &bytes(case, number));
+/// Plays a case; returns the failure, if there is one.
+fn play(case: &Case, number: usize, edge: &Edge, recorder: &UpstreamRecorder) -> Option<String> {
+    let answers = raw_socket::exchange(edge.address, &bytes(case, number));
     let of = |kind: &str| {
         let target = format!("/{kind}/{number}");
         recorder
-            .seen()
+            .requests()
             .into_iter()
-            .filter(|seen| seen.target() == target)
+            .filter(|recorded| recorded.target == target)
             .collect::<Vec<_>>()
     };
     let (own, next) = (of("case"), of("next"));
     let statuses = answers.statuses();
     let fails = |what: &str| {
         Some(format!(
-            "{what}: {:?} {:?}, answered {statuses:?}, seen {own:#?}",
+            "{what}: {:?} {:?}, answered {statuses:?}, recorded {own:#?}",
             case.expected, case.text
         ))
     };
-    if own.iter().any(|seen| seen.fault.is_some()) {
+    if own
+        .iter()
+        .any(|recorded| recorded.fault.is_some() || recorded.version != "HTTP/1.1")
+    {
         return fails("the request behind is malformed");
     }
     if own.len() > 1 || next.len() > usize::from(case.expected == Expected::Twice) {
         return fails("more than one request behind");
     }
-    let whole = own.iter().filter(|seen| seen.is_whole).count();
+    let whole = own.iter().filter(|recorded| recorded.is_complete).count();
     let first = statuses.first().copied().unwrap_or(0);
     let is_refused = own.is_empty() && (first == 0 || (400..500).contains(&first));
     let is_once = whole == 1 && first == 200;
@@ -136,7 +138,8 @@ fn cases() -> Vec<Case> {
             expected,
             format!(r"{head}{coding}\r\n\r\n{{next-hex}}\r\n{{next}}\r\n0\r\n\r\n"),
         );
-        // Who goes by the length takes the next request for a part of this body; who goes by the coding does not.
+        // A reader that goes by the length takes the next request for a part of this body; one that goes by the
+        // coding does not.
         let short = r"0\r\n\r\n{next}";
         for lines in mixtures(&coding, "Content-Length: {all}") {
             add(Expected::Either, format!(r"{head}{lines}\r\n\r\n{short}"));

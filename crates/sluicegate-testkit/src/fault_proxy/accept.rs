@@ -36,7 +36,7 @@ pub fn run(shared: &Arc<Shared>, address: SocketAddr, listener: TcpListener) {
             return;
         }
         if fault == Fault::Refuse {
-            // Who connected before the fault is in, though nobody has accepted him yet.
+            // A client that connected before the fault is in, though it is not accepted yet.
             std::iter::from_fn(|| door.accept()).for_each(|client| serve(shared, client, fault));
         }
         door.follow(fault);

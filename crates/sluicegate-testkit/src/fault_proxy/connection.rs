@@ -148,7 +148,7 @@ fn write(shared: &Shared, connection: &Connection, to: Side, receiver: &Receiver
     }
 }
 
-/// Whether the chunk was written; if not, this direction is over.
+/// Returns true when the chunk was written; if not, this direction is over.
 fn write_chunk(
     shared: &Shared,
     connection: &Connection,

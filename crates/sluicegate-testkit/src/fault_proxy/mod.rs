@@ -14,7 +14,7 @@ use connection::Connection;
 
 use crate::processes::{free_port, wait_until};
 
-/// What goes wrong, for connections that exist and for new ones.
+/// A failure of the network, for connections that exist and for new ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing.
@@ -139,7 +139,7 @@ impl Drop for FaultProxy {
     }
 }
 
-/// What the threads of a proxy share.
+/// State that the threads of a proxy share.
 #[derive(Debug)]
 struct Shared {
     target: SocketAddr,

@@ -4,5 +4,6 @@
 mod clock_shim;
 mod fault_proxy;
 mod groups;
+mod http;
 mod server;
 mod tls;

@@ -1,7 +1,7 @@
 //! A real Chromium, told what to do through its driver.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -9,10 +9,8 @@ use std::time::{Duration, Instant};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use sluicegate_testkit::watchdog;
+use sluicegate_testkit::{HttpRequest, STEP_TIMEOUT, eventually, raw_socket, watchdog};
 use tempfile::TempDir;
-
-use crate::running::eventually;
 
 /// A browser with a profile of its own. Dropping it ends it.
 pub struct Browser {
@@ -60,7 +58,7 @@ impl Browser {
             "--disable-background-networking".to_owned(),
             "--disable-component-update".to_owned(),
             "--force-prefers-reduced-motion".to_owned(),
-            // Whoever tried to reach another host would not get far.
+            // No other host can be reached.
             "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1".to_owned(),
             format!("--user-data-dir={}", profile.path().display()),
         ];
@@ -90,13 +88,13 @@ impl Browser {
         self.devtools("Emulation.setDeviceMetricsOverride", &metrics);
     }
 
-    /// What the system prefers: `light` or `dark`.
+    /// The system's colour scheme: `light` or `dark`.
     pub fn prefer(&self, scheme: &str) {
         let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
         self.devtools("Emulation.setEmulatedMedia", &features);
     }
 
-    /// What a piece of script returns.
+    /// The value that a piece of script returns.
     pub fn run(&self, script: &str) -> Value {
         self.tell("/execute/sync", &json!({ "script": script, "args": [] }))
     }
@@ -105,7 +103,7 @@ impl Browser {
     #[track_caller]
     pub fn wait_for(&self, expression: &str) {
         let shown = || self.run("return document.body.innerText");
-        let deadline = Instant::now() + crate::running::LONGEST;
+        let deadline = Instant::now() + STEP_TIMEOUT;
         while self.run(&format!("return Boolean({expression})")) != true {
             assert!(
                 Instant::now() < deadline,
@@ -252,31 +250,16 @@ impl Browser {
 
     /// One question to the driver: a value, or an error in its words.
     fn try_ask(&self, method: &str, path: &str, body: &Value) -> Result<Value, String> {
-        let mut stream = TcpStream::connect(self.address).unwrap();
+        let request = HttpRequest::new(method, path)
+            .host(self.address)
+            .headers(&["Content-Type: application/json"])
+            .body(body.to_string())
+            .keep_open();
+        let mut stream = raw_socket::connect(self.address);
         stream.set_read_timeout(Some(ANSWER_TIMEOUT)).unwrap();
-        let body = body.to_string();
-        let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
-            self.address,
-            body.len()
-        );
-        stream
-            .write_all(format!("{head}{body}").as_bytes())
-            .unwrap();
-        let mut reader = BufReader::new(stream);
-        let mut length = 0;
-        for line in reader.by_ref().lines() {
-            let line = line.unwrap().to_ascii_lowercase();
-            if let Some(value) = line.strip_prefix("content-length:") {
-                length = value.trim().parse().unwrap();
-            }
-            if line.is_empty() {
-                break;
-            }
-        }
-        let mut answer = vec![0; length];
-        reader.read_exact(&mut answer).unwrap();
-        let answer: Value = serde_json::from_slice(&answer).unwrap();
+        stream.write_all(&request.to_http1()).unwrap();
+        let answer = raw_socket::read_response(&mut stream);
+        let answer: Value = serde_json::from_str(answer.body()).unwrap();
         let value = answer["value"].clone();
         if value["error"].is_string() {
             Err(value["message"].to_string())

@@ -18,7 +18,7 @@ limits:
 
 /// A hundred thousand requests a second are promised; how many a debugging build on a busy machine gets is not.
 const PROMISED: u64 = 100_000;
-/// Of eight connections with sixty-four questions at a time: others are rounded up.
+/// For eight connections with sixty-four questions at a time: others are rounded up.
 const USUAL: u32 = 4_096_000;
 
 /// `cargo xtask chaos --only dashboard` asks many more times, and wants the rate that is promised.
@@ -62,8 +62,8 @@ fn beside_a_flood_the_page_shows_a_sample_and_stays_light() {
     assert!(flood.wait_with_output().unwrap().status.success());
     let (took, worked) = (began.elapsed(), browser.worked() - worked_before);
 
-    let stats = sluicegate.ask_admin("/v1/stats?history=true");
-    let stats: Value = serde_json::from_str(stats.split_once("\r\n\r\n").unwrap().1).unwrap();
+    let stats = sluicegate.admin_get("/v1/stats?history=true");
+    let stats: Value = serde_json::from_str(stats.body()).unwrap();
     let of = |name: &str| {
         stats["history"][name]
             .as_array()
@@ -88,7 +88,7 @@ fn beside_a_flood_the_page_shows_a_sample_and_stays_light() {
         worked < 0.5 * took.as_secs_f64() + 0.5,
         "the page worked for {worked} s of {took:?}"
     );
-    // What is shown is a sample, what is counted is everything.
+    // The page shows a sample; the counters count everything.
     let counted = |outcome: &str| {
         sluicegate.metric(&format!(
             "sluicegate_limit_decisions_total{{limit=\"per-caller\",outcome=\"{outcome}\"}}"

@@ -1,6 +1,6 @@
 //! Somebody in front of the dashboard of a running Sluicegate, while others use it.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -8,9 +8,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use sluicegate_testkit::{HttpRequest, raw_socket};
 
 use super::browser::Browser;
-use crate::running::{LONGEST, Sluicegate, status};
+use crate::running::Sluicegate;
 
 /// The page of a Sluicegate, open.
 pub struct Visit {
@@ -38,7 +39,7 @@ impl Visit {
         let requested = self.browser.requested();
         let own = format!("http://{}/", self.admin);
         assert!(requested.len() > 5, "requests are seen: {requested:?}");
-        // What the browser has in itself, such as its empty page, is no request.
+        // Pages of the browser's own, such as the empty one, are no requests.
         let is_sent = |url: &&String| {
             ["http:", "https:", "ws:", "wss:"]
                 .iter()
@@ -83,8 +84,7 @@ impl Callers {
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
-            let mut stream = TcpStream::connect(decisions).unwrap();
-            stream.set_read_timeout(Some(LONGEST)).unwrap();
+            let mut stream = raw_socket::connect(decisions);
             for number in (0_u32..).take_while(|_| !told.load(Relaxed)) {
                 let caller = if number.is_multiple_of(10) {
                     "calm"
@@ -117,11 +117,10 @@ impl Drop for Callers {
     }
 }
 
-/// Whether a charge of one unit is allowed.
+/// Charges one unit; returns true when it is allowed.
 pub fn check(sluicegate: &Sluicegate, key: &str) -> bool {
     let decisions = sluicegate.decisions.unwrap();
-    let mut stream = TcpStream::connect(decisions).unwrap();
-    stream.set_read_timeout(Some(LONGEST)).unwrap();
+    let mut stream = raw_socket::connect(decisions);
     let answer = ask(
         &mut stream,
         decisions,
@@ -134,35 +133,12 @@ pub fn check(sluicegate: &Sluicegate, key: &str) -> bool {
 
 /// One question on a connection that stays open.
 fn ask(stream: &mut TcpStream, address: SocketAddr, question: &Value) -> Value {
-    let body = question.to_string();
-    let length = body.len();
-    let head = format!(
-        "POST /v1/check HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
-    );
-    stream
-        .write_all(format!("{head}{body}").as_bytes())
-        .unwrap();
-    let mut answer = Vec::new();
-    let mut buffer = [0; 4096];
-    loop {
-        let read = stream.read(&mut buffer).unwrap();
-        assert!(
-            read > 0,
-            "the service closed: {}",
-            String::from_utf8_lossy(&answer)
-        );
-        answer.extend_from_slice(&buffer[..read]);
-        let text = String::from_utf8_lossy(&answer);
-        let Some((head, body)) = text.split_once("\r\n\r\n") else {
-            continue;
-        };
-        let length: usize = crate::running::header(head, "content-length")
-            .unwrap()
-            .parse()
-            .unwrap();
-        if body.len() >= length {
-            assert!(matches!(status(head), 200 | 503), "{text}");
-            return serde_json::from_str(body).unwrap();
-        }
-    }
+    let request = HttpRequest::post("/v1/check", question.to_string())
+        .host(address)
+        .headers(&["Content-Type: application/json"])
+        .keep_open();
+    stream.write_all(&request.to_http1()).unwrap();
+    let answer = raw_socket::read_response(stream);
+    assert!(matches!(answer.status(), 200 | 503), "{answer}");
+    serde_json::from_str(answer.body()).unwrap()
 }

@@ -1,11 +1,12 @@
-//! What the OpenAPI document and the guide say is what is answered.
+//! Responses are as the OpenAPI document and the guide describe them.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
+use sluicegate_testkit::HttpResponse;
 
 use super::{LIMITS, body, exchange, request};
-use crate::running::{Sluicegate, header, status};
+use crate::running::Sluicegate;
 
 const GUIDE: &str = include_str!("../../../../../docs/decisions.md");
 
@@ -15,13 +16,13 @@ fn document(sluicegate: &Sluicegate) -> Value {
         b"GET /openapi.json HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
     );
     assert_eq!(
-        (status(&answer), header(&answer, "content-type")),
+        (answer.status(), answer.header("content-type")),
         (200, Some("application/json"))
     );
     body(&answer)
 }
 
-/// What is at a reference, or the value itself.
+/// The value at a reference, or the value itself.
 fn resolved<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     match value["$ref"].as_str() {
         Some(reference) => document
@@ -42,19 +43,20 @@ fn is_valid(document: &Value, schema: &Value, value: &Value) -> bool {
 
 /// The answer is one of those that are declared for this path and method.
 #[track_caller]
-fn is_declared(document: &Value, path: &str, method: &str, answer: &str) {
+fn is_declared(document: &Value, path: &str, method: &str, answer: &HttpResponse) {
     let responses = &document["paths"][path][method]["responses"];
-    let code = status(answer).to_string();
+    let code = answer.status().to_string();
     let declared = responses.get(&code).or_else(|| responses.get("default"));
     let declared = resolved(
         document,
         declared.unwrap_or_else(|| panic!("{code} is not declared: {path} {answer}")),
     );
-    let text = answer.split_once("\r\n\r\n").unwrap().1;
+    let text = answer.body();
     let Some(contents) = declared["content"].as_object() else {
         return assert!(text.is_empty(), "{path}: a body is not declared: {answer}");
     };
-    let kind = header(answer, "content-type")
+    let kind = answer
+        .header("content-type")
         .unwrap_or_default()
         .split(';')
         .next()
@@ -117,7 +119,7 @@ fn every_route_answers_as_the_document_says() {
             ),
         ] {
             let answer = exchange(&sluicegate, sent.as_bytes());
-            assert_eq!(status(&answer), expected, "{path} {answer}");
+            assert_eq!(answer.status(), expected, "{path} {answer}");
             is_declared(&document, path, "post", &answer);
         }
         assert!(!is_valid(&document, schema, &json!({})), "{path}");
@@ -219,7 +221,7 @@ fn the_examples_of_the_guide_are_true() {
             .expect("a question says where it goes");
         assert_eq!(answered, "answer");
         let answer = exchange(&sluicegate, request(path, &[], question).as_bytes());
-        assert_eq!(status(&answer), 200, "{answer}");
+        assert_eq!(answer.status(), 200, "{answer}");
         let (mut told, mut expected) = (body(&answer), serde_json::from_str(expected).unwrap());
         without_times(&mut told);
         without_times(&mut expected);

@@ -1,29 +1,34 @@
 //! Questions that have no answer, and callers who may not ask.
 
-use std::io::{Read, Write};
+use std::io::Write;
 
 use serde_json::{Value, json};
+use sluicegate_testkit::HttpResponse;
+use sluicegate_testkit::raw_socket::read_to_end;
 
 use super::{LIMITS, body, connect, exchange, request};
-use crate::running::{Sluicegate, header, status};
+use crate::running::Sluicegate;
 
 const GOOD: &str = r#"{"limit": "per-ip", "key": ["203.0.113.7"], "cost": 0}"#;
 
 /// The status and the field of a refusal, which is always a problem.
 #[track_caller]
-fn refusal(answer: &str) -> (u16, Option<String>) {
+fn refusal(answer: &HttpResponse) -> (u16, Option<String>) {
     assert_eq!(
-        header(answer, "content-type"),
+        answer.header("content-type"),
         Some("application/problem+json"),
         "{answer}"
     );
     let problem = body(answer);
-    assert_eq!(problem["status"], status(answer), "{answer}");
+    assert_eq!(problem["status"], answer.status(), "{answer}");
     assert!(
         problem["title"].is_string() && problem["detail"].is_string(),
         "{answer}"
     );
-    (status(answer), problem["field"].as_str().map(str::to_owned))
+    (
+        answer.status(),
+        problem["field"].as_str().map(str::to_owned),
+    )
 }
 
 #[test]
@@ -100,7 +105,7 @@ fn every_mistake_is_a_problem_that_names_its_field() {
 fn other_paths_methods_types_and_pages_are_refused() {
     let sluicegate = Sluicegate::start(LIMITS);
     let good = request("/v1/check", &[], GOOD);
-    assert_eq!(status(&exchange(&sluicegate, good.as_bytes())), 200);
+    assert_eq!(exchange(&sluicegate, good.as_bytes()).status(), 200);
     for path in [
         "/",
         "/v1/check/",
@@ -117,13 +122,10 @@ fn other_paths_methods_types_and_pages_are_refused() {
         );
     }
     let got = exchange(&sluicegate, good.replace("POST", "GET").as_bytes());
-    assert_eq!(
-        (refusal(&got).0, header(&got, "allow")),
-        (405, Some("POST"))
-    );
+    assert_eq!((refusal(&got).0, got.header("allow")), (405, Some("POST")));
     let posted = exchange(&sluicegate, request("/openapi.json", &[], "").as_bytes());
     assert_eq!(
-        (refusal(&posted).0, header(&posted, "allow")),
+        (refusal(&posted).0, posted.header("allow")),
         (405, Some("GET, HEAD"))
     );
     for kind in [
@@ -140,7 +142,7 @@ fn other_paths_methods_types_and_pages_are_refused() {
         );
     }
     let with_charset = good.replace("application/json", "Application/JSON; charset=utf-8");
-    assert_eq!(status(&exchange(&sluicegate, with_charset.as_bytes())), 200);
+    assert_eq!(exchange(&sluicegate, with_charset.as_bytes()).status(), 200);
     let page = request("/v1/reset", &["Origin: http://localhost:8081"], GOOD);
     assert_eq!(refusal(&exchange(&sluicegate, page.as_bytes())).0, 403);
 }
@@ -162,10 +164,7 @@ fn bodies_are_bounded_in_length_and_depth() {
     assert_eq!(refusal(&streamed).0, 413);
     let padded = format!("{GOOD}{}", " ".repeat(65_536 - GOOD.len()));
     assert_eq!(
-        status(&exchange(
-            &sluicegate,
-            request("/v1/check", &[], &padded).as_bytes()
-        )),
+        exchange(&sluicegate, request("/v1/check", &[], &padded).as_bytes()).status(),
         200
     );
     for (depth, expected) in [(100_000, 413), (60_000, 400), (1_000, 400)] {
@@ -200,22 +199,19 @@ fn a_question_that_comes_byte_by_byte_is_the_same_question() {
     let whole = body(&exchange(&sluicegate, question.as_bytes()));
     for split in 1..question.len() {
         let mut stream = connect(&sluicegate);
-        stream.set_nodelay(true).unwrap();
         stream.write_all(&question.as_bytes()[..split]).unwrap();
         stream.write_all(&question.as_bytes()[split..]).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        assert_eq!(body(&answer), whole, "split at {split}");
+        assert_eq!(body(&read_to_end(stream)), whole, "split at {split}");
     }
 }
 
 #[test]
 fn what_is_no_http_or_too_much_of_it_is_refused() {
     let sluicegate = Sluicegate::start(LIMITS);
-    assert_eq!(status(&exchange(&sluicegate, b"HELLO\r\n\r\n")), 400);
+    assert_eq!(exchange(&sluicegate, b"HELLO\r\n\r\n").status(), 400);
     let long = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}", "x".repeat(70_000));
     assert!(matches!(
-        status(&exchange(&sluicegate, long.as_bytes())),
+        exchange(&sluicegate, long.as_bytes()).status(),
         431 | 0
     ));
     let many = format!(
@@ -223,7 +219,7 @@ fn what_is_no_http_or_too_much_of_it_is_refused() {
         "X: y\r\n".repeat(201)
     );
     assert!(matches!(
-        status(&exchange(&sluicegate, many.as_bytes())),
+        exchange(&sluicegate, many.as_bytes()).status(),
         431 | 0
     ));
 }
@@ -261,7 +257,8 @@ fn with_a_token_nobody_asks_without_it() {
             let answer = ask(path, wrong);
             assert_eq!(refusal(&answer).0, 401, "{path} {wrong}");
             assert!(
-                header(&answer, "www-authenticate")
+                answer
+                    .header("www-authenticate")
                     .is_some_and(|value| value.starts_with("Bearer")),
                 "{answer}"
             );
@@ -271,7 +268,7 @@ fn with_a_token_nobody_asks_without_it() {
         format!("Authorization: Bearer {TOKEN}"),
         format!("X-Sluicegate-Token: {TOKEN}"),
     ] {
-        assert_eq!(status(&ask("/v1/check", &right)), 200, "{right}");
+        assert_eq!(ask("/v1/check", &right).status(), 200, "{right}");
     }
     let unauthorized = "sluicegate_decisions_total{protocol=\"http\",outcome=\"unauthorized\"}";
     assert_eq!(sluicegate.metric(unauthorized), 30);
@@ -283,12 +280,12 @@ fn with_a_token_nobody_asks_without_it() {
     );
     std::fs::write(sluicegate.file("token"), "fedcba9876543210").unwrap();
     assert_eq!(
-        status(&ask("/v1/check", "X-Sluicegate-Token: fedcba9876543210")),
+        ask("/v1/check", "X-Sluicegate-Token: fedcba9876543210").status(),
         200,
         "another token needs no restart"
     );
     assert_eq!(
-        status(&ask("/v1/check", &format!("X-Sluicegate-Token: {TOKEN}"))),
+        ask("/v1/check", &format!("X-Sluicegate-Token: {TOKEN}")).status(),
         401
     );
 }
@@ -322,10 +319,7 @@ fn numbers_and_texts_of_any_kind_are_answered() {
     for cost in [json!(0), json!(4_294_967_295_u64), json!(null)] {
         let question = json!({ "limit": "per-ip", "key": ["::1"], "cost": cost }).to_string();
         assert_eq!(
-            status(&exchange(
-                &sluicegate,
-                request("/v1/peek", &[], &question).as_bytes()
-            )),
+            exchange(&sluicegate, request("/v1/peek", &[], &question).as_bytes()).status(),
             200,
             "{question}"
         );
@@ -337,7 +331,7 @@ fn numbers_and_texts_of_any_kind_are_answered() {
         request("/v1/check", &[], &odd.to_string()).as_bytes(),
     );
     assert_eq!(
-        (status(&answer), &body(&answer)["allowed"]),
+        (answer.status(), &body(&answer)["allowed"]),
         (200, &Value::Bool(true)),
         "{answer}"
     );

@@ -1,10 +1,10 @@
 //! Decisions in Redis, and without it.
 
 use serde_json::json;
-use sluicegate_testkit::RedisServer;
+use sluicegate_testkit::{RedisServer, eventually};
 
-use super::{body, exchange, request};
-use crate::running::{Sluicegate, eventually, status};
+use super::{allowed_in, body, exchange, request};
+use crate::running::Sluicegate;
 
 fn config(server: &RedisServer, policy: &str) -> String {
     format!(
@@ -48,13 +48,7 @@ fn two_processes_answer_as_one() {
         &both[0],
         request("/v1/check/batch", &[], &many).as_bytes(),
     ));
-    let allowed = answers["answers"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|answer| answer["allowed"] == true)
-        .count();
-    assert_eq!(allowed, 5, "{answers}");
+    assert_eq!(allowed_in(&answers), 5, "{answers}");
 }
 
 #[test]
@@ -70,7 +64,7 @@ fn without_redis_the_failure_policy_answers_and_says_so() {
         });
         let answer = ask("/v1/check");
         assert_eq!(
-            (status(&answer), &body(&answer)["allowed"]),
+            (answer.status(), &body(&answer)["allowed"]),
             (200, &json!(allowed)),
             "{policy}"
         );
@@ -79,7 +73,7 @@ fn without_redis_the_failure_policy_answers_and_says_so() {
             usize::from(policy == "local")
         );
         let given_back = if policy == "local" { 200 } else { 503 };
-        assert_eq!(status(&ask("/v1/refund")), given_back, "{policy}");
-        assert_eq!(status(&ask("/v1/reset")), 503, "{policy}");
+        assert_eq!(ask("/v1/refund").status(), given_back, "{policy}");
+        assert_eq!(ask("/v1/reset").status(), 503, "{policy}");
     }
 }

@@ -4,14 +4,14 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use sluicegate_testkit::TlsFiles;
+use sluicegate_testkit::{TlsFiles, eventually};
 
-use super::super::running::{Sluicegate, eventually};
+use super::super::running::Sluicegate;
 
 const CERTIFIED: &str = "tls: { cert: server.pem, key: server.key, client_ca_file: authority.pem }";
 const OPEN: &str = "tls: { cert: server.pem, key: server.key }";
 
-/// The three doors, with files of these.
+/// The three listeners, with the certificates of these files.
 fn start(files: &TlsFiles, tls: &str) -> Sluicegate {
     let directory = tempfile::tempdir().unwrap();
     copy(files, directory.path());
@@ -42,18 +42,29 @@ fn copy(files: &TlsFiles, to: &Path) {
     }
 }
 
-/// Who asks: trusting this authority, and with or without a certificate of that.
-struct Asker<'a> {
+/// True for each of HTTP, gRPC and the Redis protocol that answers a client which trusts the authority of
+/// `trusts` and shows the certificate of `shows`.
+fn asked_by(sluicegate: &Sluicegate, trusts: &TlsFiles, shows: Option<&TlsFiles>) -> [bool; 3] {
+    TlsClient { trusts, shows }.ask_all(sluicegate)
+}
+
+struct TlsClient<'a> {
     trusts: &'a TlsFiles,
     shows: Option<&'a TlsFiles>,
 }
 
-impl Asker<'_> {
+impl TlsClient<'_> {
     fn curl(&self, arguments: &[&str]) -> Vec<u8> {
         let mut command = Command::new("curl");
         command
             .args(["-sS", "--max-time", "20", "--cacert"])
             .arg(self.trusts.authority());
+        self.show_certificate(&mut command);
+        command.args(arguments).output().unwrap().stdout
+    }
+
+    /// Both programs have the same options for it.
+    fn show_certificate(&self, command: &mut Command) {
         if let Some(own) = self.shows {
             command
                 .arg("--cert")
@@ -61,7 +72,6 @@ impl Asker<'_> {
                 .arg("--key")
                 .arg(own.client_key());
         }
-        command.args(arguments).output().unwrap().stdout
     }
 
     fn http(&self, sluicegate: &Sluicegate) -> bool {
@@ -100,18 +110,12 @@ impl Asker<'_> {
             "--cacert",
         ]);
         command.arg(self.trusts.authority());
-        if let Some(own) = self.shows {
-            command
-                .arg("--cert")
-                .arg(own.client_certificate())
-                .arg("--key")
-                .arg(own.client_key());
-        }
+        self.show_certificate(&mut command);
         let output = command.arg("PING").output().unwrap();
         output.stdout == b"PONG\n"
     }
 
-    fn all(&self, sluicegate: &Sluicegate) -> [bool; 3] {
+    fn ask_all(&self, sluicegate: &Sluicegate) -> [bool; 3] {
         [
             self.http(sluicegate),
             self.grpc(sluicegate),
@@ -124,20 +128,9 @@ impl Asker<'_> {
 fn every_door_speaks_tls_and_no_other() {
     let (own, others) = (TlsFiles::generate(), TlsFiles::generate());
     let sluicegate = start(&own, OPEN);
+    assert_eq!(asked_by(&sluicegate, &own, None), [true; 3]);
     assert_eq!(
-        Asker {
-            trusts: &own,
-            shows: None
-        }
-        .all(&sluicegate),
-        [true; 3]
-    );
-    assert_eq!(
-        Asker {
-            trusts: &others,
-            shows: None
-        }
-        .all(&sluicegate),
+        asked_by(&sluicegate, &others, None),
         [false; 3],
         "a stranger's certificate"
     );
@@ -145,37 +138,16 @@ fn every_door_speaks_tls_and_no_other() {
         &sluicegate,
         super::request("/v1/check", &[], "{}").as_bytes(),
     );
-    assert!(!plain.starts_with("HTTP/"), "{plain}");
+    assert!(!plain.text.starts_with("HTTP/"), "{plain}");
 }
 
 #[test]
 fn whoever_shows_no_certificate_of_ours_is_not_let_in() {
     let (own, others) = (TlsFiles::generate(), TlsFiles::generate());
     let sluicegate = start(&own, CERTIFIED);
-    assert_eq!(
-        Asker {
-            trusts: &own,
-            shows: Some(&own)
-        }
-        .all(&sluicegate),
-        [true; 3]
-    );
-    assert_eq!(
-        Asker {
-            trusts: &own,
-            shows: None
-        }
-        .all(&sluicegate),
-        [false; 3]
-    );
-    assert_eq!(
-        Asker {
-            trusts: &own,
-            shows: Some(&others)
-        }
-        .all(&sluicegate),
-        [false; 3]
-    );
+    assert_eq!(asked_by(&sluicegate, &own, Some(&own)), [true; 3]);
+    assert_eq!(asked_by(&sluicegate, &own, None), [false; 3]);
+    assert_eq!(asked_by(&sluicegate, &own, Some(&others)), [false; 3]);
     assert!(sluicegate.metric("sluicegate_connections_refused_total{reason=\"tls\"}") >= 6);
 }
 
@@ -183,28 +155,10 @@ fn whoever_shows_no_certificate_of_ours_is_not_let_in() {
 fn another_certificate_is_shown_without_a_restart() {
     let (first, second) = (TlsFiles::generate(), TlsFiles::generate());
     let sluicegate = start(&first, CERTIFIED);
-    assert_eq!(
-        Asker {
-            trusts: &first,
-            shows: Some(&first)
-        }
-        .all(&sluicegate),
-        [true; 3]
-    );
+    assert_eq!(asked_by(&sluicegate, &first, Some(&first)), [true; 3]);
     copy(&second, &sluicegate.file(""));
-    let asker = Asker {
-        trusts: &second,
-        shows: Some(&second),
-    };
     eventually("the new files are in force", || {
-        asker.all(&sluicegate) == [true; 3]
+        asked_by(&sluicegate, &second, Some(&second)) == [true; 3]
     });
-    assert_eq!(
-        Asker {
-            trusts: &second,
-            shows: Some(&first)
-        }
-        .all(&sluicegate),
-        [false; 3]
-    );
+    assert_eq!(asked_by(&sluicegate, &second, Some(&first)), [false; 3]);
 }

@@ -4,9 +4,9 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use sluicegate_testkit::{RedisServer, free_port};
+use sluicegate_testkit::{RedisServer, eventually, free_port};
 
-use super::super::running::{Sluicegate, eventually, header};
+use super::super::running::Sluicegate;
 
 /// The service, with a database of its own.
 struct Service {
@@ -83,10 +83,11 @@ fn config(redis: &RedisServer, service: u16) -> String {
         + "admin: { listen: '127.0.0.1:0' }\n"
 }
 
-/// What the headers say that a tenant may spend at once.
+/// The tenant's burst, as the headers tell it.
 fn limit(sluicegate: &Sluicegate, tenant: &str) -> String {
     let answer = sluicegate.get("/", &[&format!("X-Tenant-Id: {tenant}")]);
-    header(&answer, "x-ratelimit-limit")
+    answer
+        .header("x-ratelimit-limit")
         .unwrap_or_else(|| panic!("{answer}"))
         .to_owned()
 }

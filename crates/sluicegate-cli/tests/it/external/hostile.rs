@@ -1,29 +1,23 @@
-//! A service that answers what no service should: the limit's own quota holds, in time, in bounded memory (T-24, T-36).
+//! An external service that answers what no service should: the limit's own quota holds, in time and
+//! in bounded memory.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sluicegate_testkit::RedisServer;
+use sluicegate_testkit::raw_socket::serve_connections;
+use sluicegate_testkit::{RedisServer, UpstreamRecorder};
 
 use super::super::running::Sluicegate;
-use super::super::upstream::Upstream;
 use super::{config, passes};
 
 /// A service that reads a question and then writes what it likes.
-fn service(write: impl Fn(&mut dyn Write) + Send + Sync + 'static) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let Ok(mut stream) = stream else { return };
-            let mut question = [0; 4_096];
-            let _ = stream.read(&mut question);
-            write(&mut stream);
-        }
-    });
-    address
+fn service(write: impl Fn(&mut dyn Write) + Send + 'static) -> SocketAddr {
+    serve_connections(move |_, mut stream| {
+        let _ = stream.read(&mut [0; 4_096]);
+        write(&mut stream);
+    })
 }
 
 fn whole(headers: &str, body: &[u8]) -> Vec<u8> {
@@ -34,9 +28,10 @@ fn whole(headers: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// What a tenant may spend with such a service, how long the first answer took, and by how many KiB the process grew.
+/// The requests that pass for a tenant with such a service, the time of the first answer, and the growth
+/// of the process in KiB.
 fn met(write: impl Fn(&mut dyn Write) + Send + Sync + 'static) -> (usize, Duration, u64) {
-    let (redis, upstream) = (RedisServer::start(), Upstream::start());
+    let (redis, upstream) = (RedisServer::start(), UpstreamRecorder::start());
     let at = service(write);
     let sluicegate = Sluicegate::start(&config(&format!("http://{at}/"), &redis, &upstream, ""));
     let (before, began) = (sluicegate.resident_kib(), Instant::now());
@@ -52,13 +47,13 @@ fn met(write: impl Fn(&mut dyn Write) + Send + Sync + 'static) -> (usize, Durati
 }
 
 /// The timeout is 2 s; a busy machine gets five times that.
-const LONGEST: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const MOST_KIB: u64 = 16 * 1_024;
 
 fn holds(what: &str, write: impl Fn(&mut dyn Write) + Send + Sync + 'static) {
     let (passed, took, grown) = met(write);
     assert_eq!(passed, 1, "{what}: the limit's own quota holds");
-    assert!(took < LONGEST, "{what}: answered after {took:?}");
+    assert!(took < ANSWER_TIMEOUT, "{what}: answered after {took:?}");
     assert!(grown < MOST_KIB, "{what}: {grown} KiB more");
 }
 

@@ -1,4 +1,4 @@
-//! A name server that says something else each time: the proxy never ends up inside (T-58).
+//! A name server that says something else each time: the proxy never ends up inside.
 //!
 //! The test runs itself again in namespaces of its own, where port 53, an address of the public internet and the file that
 //! names the name server are ours.
@@ -11,10 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use sluicegate_testkit::{RedisServer, assert_passed, is_alone, run_alone_by};
+use sluicegate_testkit::{RedisServer, UpstreamRecorder, assert_passed, is_alone, run_alone_by};
 
-use super::super::running::{Sluicegate, status};
-use super::super::upstream::Upstream;
+use super::super::running::Sluicegate;
 use super::{config, service, url};
 
 /// A public address, which belongs to this machine inside the namespaces and is reached by nobody outside.
@@ -56,7 +55,7 @@ fn in_namespaces() {
     let questions = name_server();
     let outside = listen((PUBLIC, 0).into(), "outside");
     let inside = listen((Ipv4Addr::LOCALHOST, outside.port).into(), "inside");
-    let (redis, upstream) = (RedisServer::start(), Upstream::start());
+    let (redis, upstream) = (RedisServer::start(), UpstreamRecorder::start());
     let port = outside.port;
     let service = service(move |_| {
         format!(r#"{{"average": 0, "backend_url": "http://rebind.example:{port}"}}"#)
@@ -65,7 +64,7 @@ fn in_namespaces() {
     let answers: Vec<(u16, bool)> = (0..60)
         .map(|_| {
             let answer = sluicegate.get("/", &["X-Tenant-Id: acme"]);
-            (status(&answer), answer.ends_with("outside"))
+            (answer.status(), answer.body() == "outside")
         })
         .collect();
     assert_eq!(

@@ -1,6 +1,6 @@
 //! Caddy with `forward_auth`.
 
-use super::{ANN, Example, Scene, header, one_question_is_enough, status};
+use super::{Example, Scene, one_question_is_enough};
 
 const EXAMPLE: Example = Example {
     readme: include_str!("../../../../../examples/caddy/README.md"),
@@ -37,12 +37,7 @@ fn what_is_refused_for_good_says_no_time_behind_caddy() {
     let Some(scene) = Scene::start(&EXAMPLE) else {
         return;
     };
-    let refused = scene.gateway.ask(ANN, "GET", "/a%2Fb", &[]);
-    assert_eq!(
-        (status(&refused), header(&refused, "retry-after")),
-        (400, None),
-        "{refused}"
-    );
+    scene.what_is_refused_for_good_says_no_time(400);
 }
 
 #[test]

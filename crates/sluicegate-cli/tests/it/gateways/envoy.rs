@@ -1,6 +1,6 @@
 //! Envoy with `ext_authz` over HTTP.
 
-use super::{ANN, Example, Scene, header, one_question_is_enough, status};
+use super::{Example, Scene, one_question_is_enough};
 
 const EXAMPLE: Example = Example {
     readme: include_str!("../../../../../examples/envoy-ext-authz/README.md"),
@@ -22,11 +22,7 @@ fn limited_clients_of_envoy_are_told_when_to_come_back() {
         return;
     };
     scene.limited_clients_are_told_when_to_come_back();
-    let passed = scene.gateway.ask(ANN, "GET", "/", &[]);
-    assert!(
-        header(&passed, "ratelimit").is_some() && header(&passed, "retry-after").is_none(),
-        "{passed}"
-    );
+    scene.responses_that_pass_tell_the_limit();
 }
 
 #[test]
@@ -42,12 +38,7 @@ fn what_is_refused_for_good_says_no_time_behind_envoy() {
     let Some(scene) = Scene::start(&EXAMPLE) else {
         return;
     };
-    let refused = scene.gateway.ask(ANN, "GET", "/a%2Fb", &[]);
-    assert_eq!(
-        (status(&refused), header(&refused, "retry-after")),
-        (400, None),
-        "{refused}"
-    );
+    scene.what_is_refused_for_good_says_no_time(400);
 }
 
 #[test]

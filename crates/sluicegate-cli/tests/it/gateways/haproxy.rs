@@ -1,6 +1,6 @@
 //! HAProxy with a script in Lua.
 
-use super::{ANN, Example, Scene, header, one_question_is_enough, status};
+use super::{Example, Scene, one_question_is_enough};
 
 const EXAMPLE: Example = Example {
     readme: include_str!("../../../../../examples/haproxy/README.md"),
@@ -28,11 +28,7 @@ const EXAMPLE: Example = Example {
 fn limited_clients_of_haproxy_are_told_when_to_come_back() {
     let scene = Scene::start(&EXAMPLE).expect("HAProxy is installed");
     scene.limited_clients_are_told_when_to_come_back();
-    let passed = scene.gateway.ask(ANN, "GET", "/", &[]);
-    assert!(
-        header(&passed, "ratelimit").is_some() && header(&passed, "retry-after").is_none(),
-        "{passed}"
-    );
+    scene.responses_that_pass_tell_the_limit();
 }
 
 #[test]
@@ -44,12 +40,7 @@ fn what_a_client_says_about_itself_changes_nothing_behind_haproxy() {
 #[test]
 fn what_is_refused_for_good_says_no_time_behind_haproxy() {
     let scene = Scene::start(&EXAMPLE).expect("HAProxy is installed");
-    let refused = scene.gateway.ask(ANN, "GET", "/a%2Fb", &[]);
-    assert_eq!(
-        (status(&refused), header(&refused, "retry-after")),
-        (400, None),
-        "{refused}"
-    );
+    scene.what_is_refused_for_good_says_no_time(400);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! nginx with `auth_request`.
 
-use super::{ANN, Example, Scene, header, one_question_is_enough, status};
+use super::{Example, Scene, one_question_is_enough};
 
 const EXAMPLE: Example = Example {
     readme: include_str!("../../../../../examples/nginx/README.md"),
@@ -20,11 +20,7 @@ const EXAMPLE: Example = Example {
 fn limited_clients_of_nginx_are_told_when_to_come_back() {
     let scene = Scene::start(&EXAMPLE).expect("nginx is installed");
     scene.limited_clients_are_told_when_to_come_back();
-    let passed = scene.gateway.ask(ANN, "GET", "/", &[]);
-    assert!(
-        header(&passed, "ratelimit").is_some() && header(&passed, "retry-after").is_none(),
-        "{passed}"
-    );
+    scene.responses_that_pass_tell_the_limit();
 }
 
 #[test]
@@ -36,12 +32,7 @@ fn what_a_client_says_about_itself_changes_nothing_behind_nginx() {
 #[test]
 fn what_is_refused_for_good_stays_403_behind_nginx() {
     let scene = Scene::start(&EXAMPLE).expect("nginx is installed");
-    let refused = scene.gateway.ask(ANN, "GET", "/a%2Fb", &[]);
-    assert_eq!(
-        (status(&refused), header(&refused, "retry-after")),
-        (403, None),
-        "{refused}"
-    );
+    scene.what_is_refused_for_good_says_no_time(403);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Traefik with `forwardAuth`.
 
-use super::{ANN, Example, Scene, header, status};
+use super::{Example, Scene};
 
 const EXAMPLE: Example = Example {
     readme: include_str!("../../../../../examples/traefik/README.md"),
@@ -40,12 +40,7 @@ fn what_is_refused_for_good_says_no_time_behind_traefik() {
     let Some(scene) = Scene::start(&EXAMPLE) else {
         return;
     };
-    let refused = scene.gateway.ask(ANN, "GET", "/a%2Fb", &[]);
-    assert_eq!(
-        (status(&refused), header(&refused, "retry-after")),
-        (400, None),
-        "{refused}"
-    );
+    scene.what_is_refused_for_good_says_no_time(400);
 }
 
 #[test]

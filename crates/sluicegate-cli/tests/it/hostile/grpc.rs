@@ -9,11 +9,11 @@ use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use sluicegate_testkit::STEP_TIMEOUT;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::{GROWTH_KIB_MAX, survives};
-use crate::running::LONGEST;
 
 type Body = StreamBody<ReceiverStream<Result<Frame<Bytes>, Infallible>>>;
 
@@ -23,19 +23,19 @@ const PATH: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit
 const QUESTION: &[u8] = b"\x0a\x04edge\x12\x0d\x0a\x0b\x0a\x04user\x12\x03ann";
 
 /// Runs what a caller does over one connection.
-fn caller(door: SocketAddr, calls: impl AsyncFnOnce(SendRequest<Body>)) {
+fn caller(address: SocketAddr, calls: impl AsyncFnOnce(SendRequest<Body>)) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
     runtime.block_on(async {
-        let stream = tokio::net::TcpStream::connect(door).await.unwrap();
+        let stream = tokio::net::TcpStream::connect(address).await.unwrap();
         stream.set_nodelay(true).unwrap();
         let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
             .await
             .unwrap();
         let running = tokio::spawn(connection);
-        tokio::time::timeout(LONGEST * 2, calls(sender))
+        tokio::time::timeout(STEP_TIMEOUT * 2, calls(sender))
             .await
             .expect("the calls end in time");
         running.abort();
@@ -71,7 +71,7 @@ async fn ask(
     let (pieces_in, pieces_out) = mpsc::channel(1);
     let writing = async {
         for piece in pieces {
-            // Whoever is asked may have heard enough.
+            // The server may have closed the stream.
             if pieces_in.send(Ok(Frame::data(piece.into()))).await.is_err() {
                 break;
             }

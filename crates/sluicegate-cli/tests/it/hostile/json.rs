@@ -1,7 +1,6 @@
 //! JSON over HTTP, and the questions of gateways.
 
-use super::{Then, say, survives};
-use crate::running::status;
+use super::{Then, send_pieces, survives};
 
 fn head(path: &str, length: &str) -> Vec<u8> {
     let lines = "Host: a\r\nConnection: close\r\nContent-Type: application/json\r\nX-Original-Method: GET\r\nX-Original-URI: /\r\nX-Original-Host: a";
@@ -19,7 +18,7 @@ fn chunked(chunk: &str, count: usize) -> impl Iterator<Item = Vec<u8>> + Send + 
 #[test]
 fn a_hundred_thousand_levels_of_json_are_refused() {
     survives(|sluicegate| {
-        let door = sluicegate.decisions.unwrap();
+        let address = sluicegate.decisions.unwrap();
         for (open, levels) in [
             ("[", 100_000),
             ("{\"subject\":", 100_000),
@@ -35,23 +34,24 @@ fn a_hundred_thousand_levels_of_json_are_refused() {
                 "/v1/reset",
             ] {
                 let whole = head(path, &format!("Content-Length: {}", deep.len()));
-                let told = say(door, Then::Waits, [whole, deep.clone().into_bytes()]);
+                let response =
+                    send_pieces(address, Then::Waits, [whole, deep.clone().into_bytes()]);
                 let expected = if deep.len() > 65_536 { 413 } else { 400 };
-                // Who sends on may be hung up on before it has read why.
+                // A caller that sends on may find the connection closed before it has read why.
                 assert!(
-                    status(&told) == expected || (expected == 413 && told.is_empty()),
-                    "{path} {told}"
+                    response.status() == expected || (expected == 413 && response.is_empty()),
+                    "{path} {response}"
                 );
-                let told = say(
-                    door,
+                let response = send_pieces(
+                    address,
                     Then::Waits,
                     [head(path, "Transfer-Encoding: chunked")]
                         .into_iter()
                         .chain(chunked(&deep, 1)),
                 );
                 assert!(
-                    status(&told) == expected || (expected == 413 && told.is_empty()),
-                    "{path} {told}"
+                    response.status() == expected || (expected == 413 && response.is_empty()),
+                    "{path} {response}"
                 );
             }
         }
@@ -61,37 +61,41 @@ fn a_hundred_thousand_levels_of_json_are_refused() {
 #[test]
 fn a_hundred_megabytes_of_json_are_not_listened_to() {
     survives(|sluicegate| {
-        let door = sluicegate.decisions.unwrap();
+        let address = sluicegate.decisions.unwrap();
         let megabyte = "x".repeat(1 << 20);
         for path in ["/v1/check", "/v1/check/batch", "/v1/reset"] {
             let announced = head(path, "Content-Length: 104857600");
             let pieces = [announced]
                 .into_iter()
                 .chain((0..100).map(|_| megabyte.clone().into_bytes()));
-            let told = say(door, Then::Waits, pieces);
-            assert!(matches!(status(&told), 413 | 0), "{path} {told}");
+            let response = send_pieces(address, Then::Waits, pieces);
+            assert!(matches!(response.status(), 413 | 0), "{path} {response}");
             let streamed = [head(path, "Transfer-Encoding: chunked")]
                 .into_iter()
                 .chain(chunked(&megabyte, 100));
-            let told = say(door, Then::Waits, streamed);
-            assert!(matches!(status(&told), 413 | 0), "{path} {told}");
+            let response = send_pieces(address, Then::Waits, streamed);
+            assert!(matches!(response.status(), 413 | 0), "{path} {response}");
         }
     });
 }
 
-/// What the client of a gateway sends has no say in the answer.
+/// The body that the gateway's client sends has no influence on the answer.
 #[test]
 fn a_gateway_is_answered_whatever_the_length_of_its_body() {
     survives(|sluicegate| {
-        let door = sluicegate.decisions.unwrap();
+        let address = sluicegate.decisions.unwrap();
         let path = "/v1/authorize/nginx";
-        let announced = say(door, Then::Waits, [head(path, "Content-Length: 104857600")]);
-        assert_eq!(status(&announced), 200, "{announced}");
+        let announced = send_pieces(
+            address,
+            Then::Waits,
+            [head(path, "Content-Length: 104857600")],
+        );
+        assert_eq!(announced.status(), 200, "{announced}");
         let streamed = [head(path, "Transfer-Encoding: chunked")]
             .into_iter()
             .chain(chunked(&"x".repeat(1 << 20), 100));
-        let told = say(door, Then::Waits, streamed);
-        assert!(matches!(status(&told), 200 | 0), "{told}");
+        let response = send_pieces(address, Then::Waits, streamed);
+        assert!(matches!(response.status(), 200 | 0), "{response}");
     });
 }
 
@@ -105,20 +109,20 @@ fn a_question_that_is_cut_short_is_no_question() {
         ]
         .concat();
         for length in (1..whole.len()).step_by(3) {
-            let told = say(
+            let response = send_pieces(
                 sluicegate.decisions.unwrap(),
                 Then::HangsUp,
                 [whole[..length].to_vec()],
             );
             assert!(
-                !matches!(status(&told), 200..=299),
-                "{length} bytes: {told}"
+                !matches!(response.status(), 200..=299),
+                "{length} bytes: {response}"
             );
         }
-        let told = say(sluicegate.decisions.unwrap(), Then::Waits, [whole]);
+        let response = send_pieces(sluicegate.decisions.unwrap(), Then::Waits, [whole]);
         assert!(
-            status(&told) == 200 && told.contains("\"allowed\":true"),
-            "nothing was taken before: {told}"
+            response.status() == 200 && response.contains("\"allowed\":true"),
+            "nothing was taken before: {response}"
         );
     });
 }

@@ -2,7 +2,9 @@
 
 use std::io::{Read, Write};
 
-use super::{Then, connect, say, survives};
+use sluicegate_testkit::raw_socket::connect;
+
+use super::{Then, send_pieces, survives};
 
 const QUESTION: &[u8] =
     b"*5\r\n$11\r\nCL.THROTTLE\r\n$1\r\nk\r\n$3\r\n999\r\n$1\r\n1\r\n$4\r\n3600\r\n";
@@ -21,9 +23,9 @@ fn a_command_is_understood_wherever_it_is_cut() {
             assert_eq!(&pong, b"+PONG\r\n");
             stream.write_all(rest).unwrap();
             let expected = format!("*5\r\n:0\r\n:1000\r\n:{left}\r\n:-1\r\n:");
-            let mut told = vec![0; expected.len()];
-            stream.read_exact(&mut told).unwrap();
-            assert_eq!(String::from_utf8_lossy(&told), expected, "cut at {cut}");
+            let mut reply = vec![0; expected.len()];
+            stream.read_exact(&mut reply).unwrap();
+            assert_eq!(String::from_utf8_lossy(&reply), expected, "cut at {cut}");
             let mut byte = [0];
             while byte != *b"\n" {
                 stream.read_exact(&mut byte).unwrap();
@@ -36,12 +38,12 @@ fn a_command_is_understood_wherever_it_is_cut() {
 #[test]
 fn a_command_that_comes_byte_by_byte_is_one_command() {
     survives(|sluicegate| {
-        let told = say(
+        let reply = send_pieces(
             sluicegate.resp.unwrap(),
             Then::HangsUp,
             QUESTION.iter().map(|byte| vec![*byte]),
         );
-        assert_eq!(told, "*5\r\n:0\r\n:1000\r\n:999\r\n:-1\r\n:3600\r\n");
+        assert_eq!(reply.text, "*5\r\n:0\r\n:1000\r\n:999\r\n:-1\r\n:3600\r\n");
     });
 }
 
@@ -50,11 +52,12 @@ fn a_command_that_is_cut_short_is_answered_with_nothing() {
     survives(|sluicegate| {
         for length in 1..QUESTION.len() {
             assert_eq!(
-                say(
+                send_pieces(
                     sluicegate.resp.unwrap(),
                     Then::HangsUp,
                     [QUESTION[..length].to_vec()]
-                ),
+                )
+                .text,
                 "",
                 "{length} bytes"
             );
@@ -81,10 +84,10 @@ fn promises_of_size_and_depth_cost_nothing() {
             b"*1\r\n=15\r\ntxt:Some string\r\n",
         ];
         for shape in shapes {
-            let told = say(sluicegate.resp.unwrap(), Then::HangsUp, [shape.to_vec()]);
+            let reply = send_pieces(sluicegate.resp.unwrap(), Then::HangsUp, [shape.to_vec()]);
             assert!(
-                told.starts_with("-ERR ") && told.len() < 200,
-                "{:?} {told:?}",
+                reply.text.starts_with("-ERR ") && reply.text.len() < 200,
+                "{:?} {reply:?}",
                 &shape[..shape.len().min(40)]
             );
         }
@@ -99,8 +102,8 @@ fn a_hundred_megabytes_are_not_listened_to() {
             let pieces = [head.as_bytes().to_vec()]
                 .into_iter()
                 .chain((0..100).map(|_| megabyte.clone()));
-            let told = say(sluicegate.resp.unwrap(), Then::HangsUp, pieces);
-            assert!(told.len() < 200, "{head:?} {told:?}");
+            let reply = send_pieces(sluicegate.resp.unwrap(), Then::HangsUp, pieces);
+            assert!(reply.text.len() < 200, "{head:?} {reply:?}");
         }
     });
 }

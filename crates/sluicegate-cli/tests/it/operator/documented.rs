@@ -1,9 +1,9 @@
 //! docs/admin.md: everything on it is asked, and what comes back has the keys that it shows.
 
 use serde_json::Value;
-use sluicegate_testkit::RedisServer;
+use sluicegate_testkit::{RedisServer, eventually};
 
-use super::super::running::{Sluicegate, eventually};
+use super::super::running::Sluicegate;
 use super::{CONFIG, ask, from};
 
 const PAGE: &str = include_str!("../../../../../docs/admin.md");
@@ -37,7 +37,7 @@ fn questions() -> Vec<Question<'static>> {
     questions.collect()
 }
 
-/// Whether two values have the same keys, all the way down; of lists the first entry counts.
+/// Returns true when two values have the same keys, all the way down; the first entry of a list counts.
 fn differs(shown: &Value, told: &Value, place: &str) -> Option<String> {
     match (shown, told) {
         (Value::Object(shown), Value::Object(told)) => {

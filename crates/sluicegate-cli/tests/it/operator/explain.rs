@@ -3,9 +3,9 @@
 use std::process::Command;
 
 use serde_json::{Value, json};
-use sluicegate_testkit::RedisServer;
+use sluicegate_testkit::{RedisServer, eventually};
 
-use super::super::running::{Sluicegate, eventually, status};
+use super::super::running::Sluicegate;
 use super::{CONFIG, ask, from};
 
 fn explain(arguments: &[&str]) -> (i32, String, String) {
@@ -169,11 +169,11 @@ fn an_override_is_explained_and_so_is_a_store_that_is_away() {
     });
 }
 
-/// Whose a credential is, is found out as at the proxy.
+/// The owner of a credential is found as at the proxy.
 #[test]
 fn a_credential_is_verified_and_one_that_is_not_accepted_is_told() {
     let directory = tempfile::tempdir().unwrap();
-    // Of `key-of-ann`.
+    // The digest of `key-of-ann`.
     let keys =
         "- { id: ann, sha256: ca64daa8b294dc4835d29ca02a6a47427ebc6a225ea3ac2e15f8417fb6601db2 }\n";
     std::fs::write(directory.path().join("keys.yaml"), keys).unwrap();
@@ -215,7 +215,7 @@ fn a_credential_is_verified_and_one_that_is_not_accepted_is_told() {
         said.contains("It passes.") && said.contains("per-client:ben"),
         "who is named needs no credential: {said}"
     );
-    assert_eq!(status(&sluicegate.get("/x", &["X-Api-Key: another"])), 401);
+    assert_eq!(sluicegate.get("/x", &["X-Api-Key: another"]).status(), 401);
     // Explaining is not asking.
     assert_eq!(
         sluicegate.metric("sluicegate_auth_refused_total{reason=\"unknown_key\"}"),
@@ -275,5 +275,8 @@ fn wrong_descriptions_are_refused_by_name() {
     }
     assert_eq!(explain(&[]).0, 2);
     let sluicegate = Sluicegate::start(CONFIG);
-    assert_eq!(status(&sluicegate.tell_admin("POST", "/v1/explain")), 400);
+    assert_eq!(
+        sluicegate.admin_request("POST", "/v1/explain").status(),
+        400
+    );
 }

@@ -1,9 +1,9 @@
-//! However many paths, tenants and methods there are, the metrics stay the same (T-31).
+//! However many paths, tenants and methods there are, the metrics stay the same.
 
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
-use super::super::running::{Sluicegate, status, times};
+use super::super::running::{Sluicegate, times};
 
 const CONFIG: &str = "
 proxy: { listen: '127.0.0.1:0' }
@@ -15,15 +15,16 @@ limits:
 
 fn scrape(sluicegate: &Sluicegate) -> (usize, usize, Duration) {
     let asked = Instant::now();
-    let answer = sluicegate.ask_admin("/metrics");
+    let answer = sluicegate.admin_get("/metrics");
     let took = asked.elapsed();
-    assert_eq!(status(&answer), 200);
+    assert_eq!(answer.status(), 200);
     (
         answer
+            .body()
             .lines()
             .filter(|line| line.starts_with("sluicegate_"))
             .count(),
-        answer.len(),
+        answer.text.len(),
         took,
     )
 }
@@ -68,8 +69,8 @@ fn distinct_paths_tenants_and_methods_add_no_series() {
     assert!(bytes < 1 << 20, "{bytes} bytes");
     // 50 ms are promised; this machine may be busy.
     assert!(took < Duration::from_millis(250), "{took:?}");
-    let top = sluicegate.ask_admin("/v1/top?n=100");
-    assert_eq!(status(&top), 200);
+    let top = sluicegate.admin_get("/v1/top?n=100");
+    assert_eq!(top.status(), 200);
     assert!(
         sluicegate.metric("sluicegate_requests_total{outcome=\"forwarded\"}")
             >= u64::from(wanted) / 2

@@ -1,39 +1,38 @@
-//! Decisions as they happen.
+//! Decisions as they happen, as a stream of events.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 
 use serde_json::{Value, json};
+use sluicegate_testkit::{HttpRequest, eventually, raw_socket};
 
-use super::super::running::{LONGEST, Sluicegate, eventually, status};
+use super::super::running::Sluicegate;
 use super::{CONFIG, ask, from};
 
-/// The answer to a wish for events, of which nothing has been read.
-fn wish(sluicegate: &Sluicegate, query: &str) -> BufReader<TcpStream> {
+/// The response to a request for events, of which nothing has been read.
+fn request_events(sluicegate: &Sluicegate, query: &str) -> BufReader<TcpStream> {
     let address = sluicegate.admin.unwrap();
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(LONGEST)).unwrap();
-    write!(
-        stream,
-        "GET /v1/events{query} HTTP/1.1\r\nHost: {address}\r\n\r\n"
-    )
-    .unwrap();
+    let request = HttpRequest::get(&format!("/v1/events{query}"))
+        .host(address)
+        .keep_open();
+    let mut stream = raw_socket::connect(address);
+    stream.write_all(&request.to_http1()).unwrap();
     BufReader::new(stream)
 }
 
 /// A stream of events that has begun.
 fn watch(sluicegate: &Sluicegate, query: &str) -> BufReader<TcpStream> {
-    let mut lines = wish(sluicegate, query);
+    let mut lines = request_events(sluicegate, query);
     let mut head = String::new();
     while !head.contains(": welcome") {
         assert!(lines.read_line(&mut head).unwrap() > 0, "it ended: {head}");
     }
-    assert_eq!(status(&head), 200, "{head}");
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
     assert!(head.contains("content-type: text/event-stream"), "{head}");
     lines
 }
 
-/// The next decision that is told.
+/// The next decision in the stream.
 fn next(lines: &mut BufReader<TcpStream>) -> Value {
     loop {
         let mut line = String::new();
@@ -75,7 +74,7 @@ fn whoever_watches_sees_decisions_as_they_are_made() {
     });
 }
 
-/// What strangers send is data, one line of it.
+/// A caller's text is data, one line of it.
 #[test]
 fn a_hostile_key_stays_one_event() {
     let sluicegate = Sluicegate::start(CONFIG);
@@ -93,8 +92,10 @@ fn a_watcher_who_reads_nothing_holds_up_nobody() {
     let sluicegate = Sluicegate::start(CONFIG);
     let silent: Vec<_> = (0..8).map(|_| watch(&sluicegate, "")).collect();
     let mut refused = String::new();
-    wish(&sluicegate, "").read_line(&mut refused).unwrap();
-    assert_eq!(status(&refused), 429, "{refused}");
+    request_events(&sluicegate, "")
+        .read_line(&mut refused)
+        .unwrap();
+    assert!(refused.starts_with("HTTP/1.1 429 "), "{refused}");
     for number in 0..300 {
         assert_eq!(
             from(&sluicegate, &format!("198.51.100.{}", number % 250)),

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use super::{DOCKERFILE, told};
 
-/// What `distroless/cc` has of what programs are linked with.
+/// The shared libraries that `distroless/cc` has.
 const LIBRARIES: [&str; 5] = [
     "ld-linux-x86-64.so.2",
     "libc.so.6",

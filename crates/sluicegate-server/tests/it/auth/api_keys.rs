@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 use sluicegate_core::Principal;
 use sluicegate_server::{AuthFailure, Identity};
 
-use super::desk::{Desk, ask, headers, known, noon, refused};
+use super::credential_files::{CredentialFiles, ask, headers, known, noon, refused};
 
 pub fn sha256(key: &str) -> String {
     Sha256::digest(key)
@@ -13,16 +13,16 @@ pub fn sha256(key: &str) -> String {
         .collect()
 }
 
-fn desk() -> Desk {
+fn files() -> CredentialFiles {
     let (ann, bob) = (sha256("ann's key"), sha256("bob's key"));
-    Desk::new().with_key_file(format!(
+    CredentialFiles::new().with_key_file(format!(
         "- {{ id: ann, sha256: {ann}, claims: {{ plan: gold }} }}\n- {{ id: bob, sha256: {bob} }}\n"
     ))
 }
 
 #[test]
 fn a_known_key_names_its_owner_with_claims() {
-    let authenticator = desk().load();
+    let authenticator = files().load();
     let ann = known(ask(&authenticator, &[("x-api-key", "ann's key")]));
     assert_eq!(*ann, Principal::new("ann").claim("plan", "gold"));
     assert_eq!(
@@ -34,14 +34,14 @@ fn a_known_key_names_its_owner_with_claims() {
 #[test]
 fn without_the_header_a_caller_is_anonymous() {
     assert!(matches!(
-        ask(&desk().load(), &[("x-other", "ann's key")]),
+        ask(&files().load(), &[("x-other", "ann's key")]),
         Identity::Anonymous
     ));
 }
 
 #[test]
 fn other_keys_are_unknown() {
-    let authenticator = desk().load();
+    let authenticator = files().load();
     for key in [
         "ann's kez",
         "ann's key ",
@@ -60,7 +60,7 @@ fn other_keys_are_unknown() {
 
 #[test]
 fn what_cannot_be_a_key_is_refused_unread() {
-    let authenticator = desk().load();
+    let authenticator = files().load();
     let refused_for = |key: &str| refused(ask(&authenticator, &[("x-api-key", key)]));
     assert_eq!(refused_for(&"a".repeat(4096)), AuthFailure::UnknownKey);
     for key in ["", &"a".repeat(4097), "sch\u{f6}n", "a\tb"] {
@@ -75,12 +75,13 @@ fn the_long_key_itself_would_be_known() {
     // So that the size, and not the key, is what is refused above.
     for (length, is_known) in [(4096, true), (4097, false)] {
         let key = "a".repeat(length);
-        let desk = Desk::new().with_key_file(format!("- {{ id: ann, sha256: {} }}", sha256(&key)));
-        let identity = ask(&desk.load(), &[("x-api-key", &key)]);
+        let files = CredentialFiles::new()
+            .with_key_file(format!("- {{ id: ann, sha256: {} }}", sha256(&key)));
+        let identity = ask(&files.load(), &[("x-api-key", &key)]);
         assert_eq!(matches!(identity, Identity::Known(_)), is_known, "{length}");
     }
-    let odd =
-        Desk::new().with_key_file(format!("- {{ id: ann, sha256: {} }}", sha256("sch\u{f6}n")));
+    let odd = CredentialFiles::new()
+        .with_key_file(format!("- {{ id: ann, sha256: {} }}", sha256("sch\u{f6}n")));
     assert_eq!(
         refused(ask(&odd.load(), &[("x-api-key", "sch\u{f6}n")])),
         AuthFailure::Malformed
@@ -90,10 +91,10 @@ fn the_long_key_itself_would_be_known() {
 #[test]
 fn every_mistake_of_a_file_is_named_and_no_secret_is() {
     let digest = sha256("ann's key");
-    let desk = Desk::new().with_key_file(format!(
+    let files = CredentialFiles::new().with_key_file(format!(
         "- id: ann\n  sha256: {digest}\n  key: s3cret-one\n- id: bob\n  sha256: s3cret-two\n- id: ann\n  sha256: {digest}\n"
     ));
-    let mistakes = desk.mistakes();
+    let mistakes = files.mistakes();
     let expected = [
         "keys.yaml:3:8: keys[0]: unknown field, expected id, sha256 or claims",
         "keys.yaml:5:11: keys[1].sha256: expected the SHA-256 of the key as 64 hexadecimal digits",
@@ -125,7 +126,7 @@ fn no_form_of_a_wrong_file_brings_its_secrets_out() {
         "\"s3cret",
     ];
     for text in texts {
-        let mistakes = Desk::new().with_key_file(text).mistakes();
+        let mistakes = CredentialFiles::new().with_key_file(text).mistakes();
         assert!(!mistakes.is_empty());
         assert!(
             !format!("{mistakes:?}").contains("s3cret"),
@@ -136,11 +137,11 @@ fn no_form_of_a_wrong_file_brings_its_secrets_out() {
 
 #[test]
 fn a_missing_file_and_a_bad_header_name_are_both_named() {
-    let mut desk = desk();
-    let settings = desk.principals.api_keys.as_mut().unwrap();
+    let mut files = files();
+    let settings = files.principals.api_keys.as_mut().unwrap();
     settings.header = "not a header".into();
     settings.file.set_file_name("absent.yaml");
-    let mistakes = desk.mistakes();
+    let mistakes = files.mistakes();
     assert_eq!(
         mistakes[0],
         "principals.api_keys.header: expected the name of a header"
@@ -153,7 +154,7 @@ fn a_missing_file_and_a_bad_header_name_are_both_named() {
 
 #[test]
 fn debug_output_holds_no_key_and_no_digest() {
-    let authenticator = desk().load();
+    let authenticator = files().load();
     let printed = format!(
         "{authenticator:?} {:?}",
         authenticator.verify(&headers(&[("x-api-key", "s3cret")]), noon())
@@ -173,7 +174,7 @@ fn fifty_thousand_keys_are_read_and_found() {
             sha256(&index.to_string())
         )
     };
-    let authenticator = Desk::new()
+    let authenticator = CredentialFiles::new()
         .with_key_file((0..50_000).map(line).collect::<String>())
         .load();
     for index in [0, 1, 25_000, 49_999] {

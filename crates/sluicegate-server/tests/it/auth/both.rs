@@ -8,13 +8,17 @@ use sluicegate_server::telemetry::metrics::Label;
 use sluicegate_server::{AuthFailure, Authenticator, Identity, Unauthorized};
 
 use super::api_keys::sha256;
-use super::desk::{Desk, ask, headers, known, noon, refused};
+use super::credential_files::{
+    CredentialFiles, ask, ask_with_token, headers, known, noon, refused,
+};
 use super::signer::{Signer, ann};
 
 /// Bob has a key, Ann has a token.
-fn desk(signer: &Signer) -> Desk {
+fn files(signer: &Signer) -> CredentialFiles {
     let keys = format!("- {{ id: bob, sha256: {} }}", sha256("bob's key"));
-    Desk::new().with_key_file(keys).with_jwks(&[&signer.jwk])
+    CredentialFiles::new()
+        .with_key_file(keys)
+        .with_jwks(&[&signer.jwk])
 }
 
 fn refusal(authenticator: &Authenticator, lines: &[(&str, &str)]) -> Unauthorized {
@@ -26,7 +30,7 @@ fn refusal(authenticator: &Authenticator, lines: &[(&str, &str)]) -> Unauthorize
 
 #[test]
 fn nothing_configured_is_anonymous_whatever_is_shown() {
-    let authenticator = Desk::new().load();
+    let authenticator = CredentialFiles::new().load();
     assert!(!authenticator.is_configured());
     assert!(authenticator.files().is_empty() && authenticator.credential_headers().is_empty());
     let lines = [
@@ -39,8 +43,8 @@ fn nothing_configured_is_anonymous_whatever_is_shown() {
 
 #[test]
 fn files_and_headers_are_told() {
-    let desk = desk(&Signer::ed25519("ed"));
-    let authenticator = desk.load();
+    let files = files(&Signer::ed25519("ed"));
+    let authenticator = files.load();
     assert!(authenticator.is_configured());
     let names: Vec<_> = authenticator
         .files()
@@ -57,7 +61,7 @@ fn files_and_headers_are_told() {
 #[test]
 fn the_key_names_the_caller_unless_it_is_wrong() {
     let signer = Signer::ed25519("ed");
-    let authenticator = desk(&signer).load();
+    let authenticator = files(&signer).load();
     let token = signer.bearer(&ann());
     let asked = |key: &str, token: &str| {
         ask(
@@ -69,14 +73,8 @@ fn the_key_names_the_caller_unless_it_is_wrong() {
     assert_eq!(known(asked("bob's key", "Bearer x")).id, "bob");
     assert_eq!(known(asked("no key", &token)).id, "ann");
     assert_eq!(known(asked("", &token)).id, "ann");
-    assert_eq!(
-        refused(asked("no key", "Bearer x")),
-        AuthFailure::UnknownKey
-    );
-    assert_eq!(
-        known(ask(&authenticator, &[("authorization", &token)])).id,
-        "ann"
-    );
+    assert_eq!(refused(asked("no key", "Bearer x")), AuthFailure::UnknownKey);
+    assert_eq!(known(ask_with_token(&authenticator, &token)).id, "ann");
     assert_eq!(
         refused(ask(&authenticator, &[("authorization", "Bearer x")])),
         AuthFailure::Malformed
@@ -86,29 +84,25 @@ fn the_key_names_the_caller_unless_it_is_wrong() {
 #[test]
 fn both_may_come_in_the_same_header() {
     let signer = Signer::ed25519("ed");
-    let mut desk = desk(&signer);
-    desk.principals.api_keys.as_mut().unwrap().header = "authorization".into();
-    let authenticator = desk.load();
+    let mut files = files(&signer);
+    files.principals.api_keys.as_mut().unwrap().header = "authorization".into();
+    let authenticator = files.load();
     assert_eq!(authenticator.credential_headers(), ["authorization"]);
     assert_eq!(
         known(ask(&authenticator, &[("authorization", "bob's key")])).id,
         "bob"
     );
     assert_eq!(
-        known(ask(
-            &authenticator,
-            &[("authorization", &signer.bearer(&ann()))]
-        ))
-        .id,
+        known(ask_with_token(&authenticator, &signer.bearer(&ann()))).id,
         "ann"
     );
 }
 
 #[test]
 fn a_required_credential_that_is_missing_is_refused() {
-    let mut desk = desk(&Signer::ed25519("ed"));
-    desk.principals.required = true;
-    let authenticator = desk.load();
+    let mut files = files(&Signer::ed25519("ed"));
+    files.principals.required = true;
+    let authenticator = files.load();
     assert_eq!(refused(ask(&authenticator, &[])), AuthFailure::Missing);
     assert_eq!(
         refused(ask(&authenticator, &[("x-api-key", "no key")])),
@@ -122,22 +116,20 @@ fn a_required_credential_that_is_missing_is_refused() {
 
 #[test]
 fn a_required_credential_without_a_way_to_show_one_is_a_mistake() {
-    let mut desk = Desk::new();
-    desk.principals.required = true;
+    let mut files = CredentialFiles::new();
+    files.principals.required = true;
     assert_eq!(
-        desk.mistakes(),
-        [
-            "principals.required: needs api_keys or jwt beside it, otherwise every request is refused"
-        ]
+        files.mistakes(),
+        ["principals.required: needs api_keys or jwt beside it, otherwise every request is refused"]
     );
 }
 
 #[test]
 fn a_wrong_credential_may_pass_as_none() {
-    let mut desk = desk(&Signer::ed25519("ed"));
-    desk.principals.on_invalid = OnInvalid::Anonymous;
+    let mut files = files(&Signer::ed25519("ed"));
+    files.principals.on_invalid = OnInvalid::Anonymous;
     let wrong = [("x-api-key", "no key")];
-    let authenticator = desk.load();
+    let authenticator = files.load();
     assert!(matches!(ask(&authenticator, &wrong), Identity::Anonymous));
     assert_eq!(
         authenticator
@@ -146,22 +138,22 @@ fn a_wrong_credential_may_pass_as_none() {
             .reason,
         AuthFailure::UnknownKey
     );
-    desk.principals.required = true;
-    assert_eq!(refused(ask(&desk.load(), &wrong)), AuthFailure::Missing);
+    files.principals.required = true;
+    assert_eq!(refused(ask(&files.load(), &wrong)), AuthFailure::Missing);
 }
 
 #[test]
 fn mistakes_of_both_files_are_named_at_once() {
-    let desk = Desk::new().with_key_file("- {}").with_jwks(&[]);
-    assert_eq!(desk.mistakes().len(), 3);
+    let files = CredentialFiles::new().with_key_file("- {}").with_jwks(&[]);
+    assert_eq!(files.mistakes().len(), 3);
 }
 
 #[test]
 fn challenges_name_what_is_taken_and_texts_say_no_more_than_needed() {
     let signer = Signer::ed25519("ed");
-    let mut desk = desk(&signer);
-    desk.principals.required = true;
-    let authenticator = desk.load();
+    let mut files = files(&signer);
+    files.principals.required = true;
+    let authenticator = files.load();
     let missing = refusal(&authenticator, &[]);
     assert_eq!(missing.challenge(), "Bearer, ApiKey header=\"x-api-key\"");
     assert_eq!(missing.to_string(), "a credential is required");
@@ -171,9 +163,9 @@ fn challenges_name_what_is_taken_and_texts_say_no_more_than_needed() {
         "Bearer error=\"invalid_token\", ApiKey header=\"x-api-key\""
     );
     assert_eq!(wrong.to_string(), "the credential is not valid");
-    desk.principals.jwt = None;
+    files.principals.jwt = None;
     assert_eq!(
-        refusal(&desk.load(), &[]).challenge(),
+        refusal(&files.load(), &[]).challenge(),
         "ApiKey header=\"x-api-key\""
     );
 }
@@ -204,7 +196,7 @@ fn reasons_have_stable_words() {
 #[test]
 fn whatever_is_not_accepted_is_counted_by_its_reason() {
     let metrics = Metrics::new();
-    let mut desk = desk(&Signer::ed25519("ed"));
+    let mut files = files(&Signer::ed25519("ed"));
     let lines: [&[(&str, &str)]; 4] = [
         &[],
         &[("x-api-key", "bob's key")],
@@ -216,9 +208,9 @@ fn whatever_is_not_accepted_is_counted_by_its_reason() {
         (false, OnInvalid::Anonymous),
         (true, OnInvalid::Anonymous),
     ] {
-        desk.principals.required = is_required;
-        desk.principals.on_invalid = on_invalid;
-        let authenticator = desk.load().counted_in(Arc::clone(&metrics));
+        files.principals.required = is_required;
+        files.principals.on_invalid = on_invalid;
+        let authenticator = files.load().counted_in(Arc::clone(&metrics));
         lines
             .iter()
             .for_each(|lines| drop(ask(&authenticator, lines)));

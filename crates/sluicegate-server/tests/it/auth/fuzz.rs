@@ -1,4 +1,4 @@
-//! Whatever is shown or written, nothing panics and nobody becomes somebody.
+//! Random credentials and files: nothing panics, and nobody is taken for somebody.
 
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -9,13 +9,13 @@ use serde_json::json;
 use sluicegate_server::{AuthFailure, Authenticator, Identity};
 
 use super::api_keys::sha256;
-use super::desk::{Desk, NOON, ask, known, refused};
+use super::credential_files::{CredentialFiles, NOON, ask_with_token, known, refused};
 use super::signer::{Signer, ann, base64};
 
 static AUTHENTICATOR: LazyLock<Authenticator> = LazyLock::new(|| {
     let keys = format!("- {{ id: bob, sha256: {} }}", sha256("bob's key"));
     let signers = Signer::one_of_each();
-    Desk::new()
+    CredentialFiles::new()
         .with_key_file(keys)
         .with_jwks(&signers.each_ref().map(|signer| &signer.jwk))
         .load()
@@ -61,11 +61,11 @@ proptest! {
     fn a_good_signature_over_any_claims_never_panics(claims in any_json(), seconds in any::<u32>()) {
         static SIGNER: LazyLock<(Signer, Authenticator)> = LazyLock::new(|| {
             let signer = Signer::hs256("k", &[7; 32]);
-            let authenticator = Desk::new().with_jwks(&[&signer.jwk]).load();
+            let authenticator = CredentialFiles::new().with_jwks(&[&signer.jwk]).load();
             (signer, authenticator)
         });
         let token = SIGNER.0.token(&claims);
-        let headers = super::desk::headers(&[("authorization", &token)]);
+        let headers = super::credential_files::headers(&[("authorization", &token)]);
         let identity = SIGNER.1.authenticate(&headers, UNIX_EPOCH + Duration::from_secs(seconds.into()));
         let is_refused = matches!(identity, Identity::Refused(_));
         let is_good = claims["sub"].as_str().is_some_and(|sub| !sub.is_empty())
@@ -75,22 +75,22 @@ proptest! {
 
     #[test]
     fn any_text_as_a_key_file_is_refused_or_read(text in "\\PC{0,300}") {
-        let _ = Authenticator::load(&Desk::new().with_key_file(text).principals);
+        let _ = Authenticator::load(&CredentialFiles::new().with_key_file(text).principals);
     }
 
     #[test]
     fn any_bytes_as_files_are_refused_or_read(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        let _ = Authenticator::load(&Desk::new().with_key_file(&bytes).principals);
-        let _ = Authenticator::load(&Desk::new().with_jwks_text(&bytes).principals);
+        let _ = Authenticator::load(&CredentialFiles::new().with_key_file(&bytes).principals);
+        let _ = Authenticator::load(&CredentialFiles::new().with_jwks_text(&bytes).principals);
     }
 
     #[test]
     fn anything_of_the_form_of_a_key_file_is_refused_or_read(entries in prop::collection::vec(any_json(), 0..4)) {
         // JSON is YAML.
         let list = serde_json::Value::Array(entries);
-        let _ = Authenticator::load(&Desk::new().with_key_file(list.to_string()).principals);
-        let _ = Authenticator::load(&Desk::new().with_key_file(json!({"keys": list}).to_string()).principals);
-        let _ = Authenticator::load(&Desk::new().with_jwks_text(json!({"keys": list}).to_string()).principals);
+        let _ = Authenticator::load(&CredentialFiles::new().with_key_file(list.to_string()).principals);
+        let _ = Authenticator::load(&CredentialFiles::new().with_key_file(json!({"keys": list}).to_string()).principals);
+        let _ = Authenticator::load(&CredentialFiles::new().with_jwks_text(json!({"keys": list}).to_string()).principals);
     }
 }
 
@@ -123,7 +123,7 @@ fn any_json() -> impl Strategy<Value = serde_json::Value> {
 #[test]
 fn nesting_of_any_depth_is_refused() {
     let signer = Signer::hs256("k", &[7; 32]);
-    let authenticator = Desk::new().with_jwks(&[&signer.jwk]).load();
+    let authenticator = CredentialFiles::new().with_jwks(&[&signer.jwk]).load();
     let nested = |depth: usize| {
         format!(
             "{{\"sub\":\"ann\",\"exp\":{},\"x\":{}1{}}}",
@@ -133,12 +133,8 @@ fn nesting_of_any_depth_is_refused() {
         )
     };
     let head = json!({"alg": "HS256", "kid": "k"});
-    let ask_with = |depth: usize| {
-        ask(
-            &authenticator,
-            &[("authorization", &signer.token_with(&head, nested(depth)))],
-        )
-    };
+    let ask_with =
+        |depth: usize| ask_with_token(&authenticator, &signer.token_with(&head, nested(depth)));
     assert_eq!(known(ask_with(100)).id, "ann");
     for depth in [200, 2_900, 100_000] {
         assert_eq!(refused(ask_with(depth)), AuthFailure::Malformed, "{depth}");
@@ -150,7 +146,7 @@ fn nesting_of_any_depth_is_refused() {
         base64(ann().to_string().as_bytes())
     );
     assert_eq!(
-        refused(ask(&authenticator, &[("authorization", &token)])),
+        refused(ask_with_token(&authenticator, &token)),
         AuthFailure::Malformed
     );
 }
@@ -160,18 +156,24 @@ fn files_nested_100_000_deep_are_refused() {
     let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
     let deep_object = "{\"a\":".repeat(100_000);
     for text in [&deep, &deep_object] {
-        assert_eq!(Desk::new().with_key_file(text).mistakes().len(), 1);
-        assert_eq!(Desk::new().with_jwks_text(text).mistakes().len(), 1);
+        assert_eq!(
+            CredentialFiles::new().with_key_file(text).mistakes().len(),
+            1
+        );
+        assert_eq!(
+            CredentialFiles::new().with_jwks_text(text).mistakes().len(),
+            1
+        );
     }
     assert_eq!(
-        Desk::new()
+        CredentialFiles::new()
             .with_key_file(format!("- {{id: a, x: {deep}}}"))
             .mistakes()
             .len(),
         1
     );
     assert_eq!(
-        Desk::new()
+        CredentialFiles::new()
             .with_jwks_text(format!("{{\"keys\": {deep}}}"))
             .mistakes()
             .len(),
@@ -188,5 +190,10 @@ fn aliases_that_multiply_are_refused() {
             "- &a{level} [*a{before}, *a{before}, *a{before}, *a{before}]\n"
         ));
     }
-    assert!(!Desk::new().with_key_file(text).mistakes().is_empty());
+    assert!(
+        !CredentialFiles::new()
+            .with_key_file(text)
+            .mistakes()
+            .is_empty()
+    );
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use sluicegate_config::JwtAlgorithm;
 
-use super::desk::{Desk, ask, known};
+use super::credential_files::{CredentialFiles, ask_with_token, known};
 use super::signer::{Signer, ann, base64};
 
 fn changed(mut jwk: Value, field: &str, value: Value) -> Value {
@@ -25,14 +25,10 @@ fn keys_that_we_have_no_use_for_are_skipped_and_counted() {
         &changed(p256.clone(), "alg", json!("ECDH-ES")),
         &changed(p256.clone(), "key_ops", json!(["sign"])),
     ];
-    let authenticator = Desk::new().with_jwks(&set).load();
+    let authenticator = CredentialFiles::new().with_jwks(&set).load();
     assert_eq!(authenticator.skipped_keys(), 7);
     assert_eq!(
-        known(ask(
-            &authenticator,
-            &[("authorization", &signer.token(&ann()))]
-        ))
-        .id,
+        known(ask_with_token(&authenticator, &signer.token(&ann()))).id,
         "ann"
     );
 }
@@ -45,14 +41,10 @@ fn keys_for_signatures_are_used() {
         "key_ops",
         json!(["sign", "verify"]),
     );
-    let authenticator = Desk::new().with_jwks(&[&says_so]).load();
+    let authenticator = CredentialFiles::new().with_jwks(&[&says_so]).load();
     assert_eq!(authenticator.skipped_keys(), 0);
     assert_eq!(
-        known(ask(
-            &authenticator,
-            &[("authorization", &signer.token(&ann()))]
-        ))
-        .id,
+        known(ask_with_token(&authenticator, &signer.token(&ann()))).id,
         "ann"
     );
 }
@@ -60,7 +52,7 @@ fn keys_for_signatures_are_used() {
 #[test]
 fn a_modulus_may_begin_with_zeros() {
     let signer = Signer::rs256("rs");
-    let authenticator = Desk::new()
+    let authenticator = CredentialFiles::new()
         .with_jwks(&[&changed(
             signer.jwk.clone(),
             "n",
@@ -68,11 +60,7 @@ fn a_modulus_may_begin_with_zeros() {
         )])
         .load();
     assert_eq!(
-        known(ask(
-            &authenticator,
-            &[("authorization", &signer.token(&ann()))]
-        ))
-        .id,
+        known(ask_with_token(&authenticator, &signer.token(&ann()))).id,
         "ann"
     );
 }
@@ -128,7 +116,7 @@ fn every_mistake_of_a_key_set_is_named_and_no_secret_is() {
         "jwks.json: keys[15].k: expected base64url without padding",
         "jwks.json: keys[16].crv: expected the name of a curve",
     ];
-    assert_eq!(Desk::new().with_jwks(&set).mistakes(), expected);
+    assert_eq!(CredentialFiles::new().with_jwks(&set).mistakes(), expected);
 }
 
 #[test]
@@ -146,7 +134,7 @@ fn what_is_no_key_set_is_refused_with_its_place() {
         ),
     ] {
         assert_eq!(
-            Desk::new().with_jwks_text(text).mistakes(),
+            CredentialFiles::new().with_jwks_text(text).mistakes(),
             [expected],
             "{text}"
         );
@@ -159,20 +147,18 @@ fn two_keys_that_a_token_cannot_tell_apart_are_refused() {
     let expected =
         ["jwks.json: keys[1].kid: used by another key of the same type, expected a different one"];
     assert_eq!(
-        Desk::new().with_jwks(&[&one.jwk, &two.jwk]).mistakes(),
+        CredentialFiles::new()
+            .with_jwks(&[&one.jwk, &two.jwk])
+            .mistakes(),
         expected
     );
     let of_another_kind = Signer::es256("same");
-    let authenticator = Desk::new()
+    let authenticator = CredentialFiles::new()
         .with_jwks(&[&one.jwk, &of_another_kind.jwk])
         .load();
     for signer in [&one, &of_another_kind] {
         assert_eq!(
-            known(ask(
-                &authenticator,
-                &[("authorization", &signer.token(&ann()))]
-            ))
-            .id,
+            known(ask_with_token(&authenticator, &signer.token(&ann()))).id,
             "ann"
         );
     }
@@ -182,7 +168,7 @@ fn two_keys_that_a_token_cannot_tell_apart_are_refused() {
 fn a_set_without_a_key_for_the_configured_algorithms_is_refused() {
     let p256 = Signer::es256("es").jwk;
     let only = |algorithm| {
-        Desk::new()
+        CredentialFiles::new()
             .with_jwks(&[&p256])
             .with_jwt(|jwt| jwt.algorithms = vec![algorithm])
     };
@@ -191,7 +177,7 @@ fn a_set_without_a_key_for_the_configured_algorithms_is_refused() {
         only(JwtAlgorithm::RS256).mistakes(),
         ["jwks.json: keys: expected at least one key for [RS256]"]
     );
-    assert_eq!(Desk::new().with_jwks(&[]).mistakes().len(), 1);
+    assert_eq!(CredentialFiles::new().with_jwks(&[]).mistakes().len(), 1);
 }
 
 #[test]
@@ -204,11 +190,11 @@ fn a_secret_is_at_least_as_long_as_the_hash() {
         (64, JwtAlgorithm::HS512, true),
     ] {
         let jwk = json!({"kty": "oct", "k": base64(&vec![7; bytes])});
-        let desk = Desk::new()
+        let files = CredentialFiles::new()
             .with_jwks(&[&jwk])
             .with_jwt(|jwt| jwt.algorithms = vec![algorithm]);
         assert_eq!(
-            sluicegate_server::Authenticator::load(&desk.principals).is_ok(),
+            sluicegate_server::Authenticator::load(&files.principals).is_ok(),
             is_taken,
             "{bytes} {algorithm:?}"
         );

@@ -10,7 +10,7 @@ use ring::signature::{
 use ring::{hmac, rand};
 use serde_json::{Value, json};
 
-use super::desk::NOON;
+use super::credential_files::NOON;
 
 pub struct Signer {
     pub algorithm: &'static str,

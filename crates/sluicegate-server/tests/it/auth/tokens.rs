@@ -7,13 +7,15 @@ use sluicegate_config::JwtAlgorithm;
 use sluicegate_core::{Nanos, Principal};
 use sluicegate_server::{AuthFailure, Authenticator, Identity};
 
-use super::desk::{Desk, NOON, ask, headers, known, noon, refused};
+use super::credential_files::{
+    CredentialFiles, NOON, ask, ask_with_token, headers, known, noon, refused,
+};
 use super::signer::{Signer, ann, base64, from_base64};
 
 /// A signer, and who trusts it.
 fn pair() -> (Signer, Authenticator) {
     let signer = Signer::ed25519("ed");
-    let authenticator = Desk::new().with_jwks(&[&signer.jwk]).load();
+    let authenticator = CredentialFiles::new().with_jwks(&[&signer.jwk]).load();
     (signer, authenticator)
 }
 
@@ -29,15 +31,12 @@ fn reason(authenticator: &Authenticator, value: &str) -> AuthFailure {
 #[test]
 fn tokens_of_every_kind_of_key_name_their_subject() {
     let signers = Signer::one_of_each();
-    let authenticator = Desk::new()
+    let authenticator = CredentialFiles::new()
         .with_jwks(&signers.each_ref().map(|signer| &signer.jwk))
         .load();
     for signer in &signers {
         let claims = json!({"sub": "ann", "exp": NOON + 1, "plan": "gold", "roles": ["a", "b"], "address": {"city": "x"}});
-        let principal = known(ask(
-            &authenticator,
-            &[("authorization", &signer.bearer(&claims))],
-        ));
+        let principal = known(ask_with_token(&authenticator, &signer.bearer(&claims)));
         let expected = Principal::new("ann")
             .claim("sub", "ann")
             .claim("exp", (NOON + 1).to_string())
@@ -49,7 +48,7 @@ fn tokens_of_every_kind_of_key_name_their_subject() {
 
 #[test]
 fn tokens_signed_by_another_program_are_read_in_all_twelve_algorithms() {
-    let authenticator = Desk::new()
+    let authenticator = CredentialFiles::new()
         .with_jwks_text(include_str!("foreign_jwks.json"))
         .load();
     let mut count = 0;
@@ -81,7 +80,7 @@ fn the_word_bearer_is_optional_and_in_any_case() {
     for prefix in ["", "Bearer ", "bearer ", "BEARER ", "bEaReR   "] {
         let value = format!("{prefix}{token}");
         assert_eq!(
-            known(ask(&authenticator, &[("authorization", &value)])).id,
+            known(ask_with_token(&authenticator, &value)).id,
             "ann",
             "{prefix}"
         );
@@ -96,7 +95,7 @@ fn other_schemes_are_left_to_whoever_they_are_for() {
         Identity::Anonymous
     ));
     assert!(matches!(ask(&authenticator, &[]), Identity::Anonymous));
-    let elsewhere = Desk::new()
+    let elsewhere = CredentialFiles::new()
         .with_jwks(&[&signer.jwk])
         .with_jwt(|jwt| jwt.header = "x-token".into())
         .load();
@@ -113,7 +112,7 @@ fn other_schemes_are_left_to_whoever_they_are_for() {
 #[test]
 fn a_changed_body_head_or_signature_is_noticed() {
     let signers = Signer::one_of_each();
-    let authenticator = Desk::new()
+    let authenticator = CredentialFiles::new()
         .with_jwks(&signers.each_ref().map(|signer| &signer.jwk))
         .load();
     for signer in &signers {
@@ -155,23 +154,20 @@ fn a_changed_body_head_or_signature_is_noticed() {
 #[test]
 fn a_token_expired_by_a_second_passes_only_with_leeway() {
     let (signer, strict) = pair();
-    let lenient = Desk::new()
+    let lenient = CredentialFiles::new()
         .with_jwks(&[&signer.jwk])
         .with_jwt(|jwt| jwt.leeway = Nanos::from_secs(2))
         .load();
     let expired = signer.bearer(&with(ann(), "exp", NOON - 1));
     assert_eq!(reason(&strict, &expired), AuthFailure::Expired);
-    assert_eq!(
-        known(ask(&lenient, &[("authorization", &expired)])).id,
-        "ann"
-    );
+    assert_eq!(known(ask_with_token(&lenient, &expired)).id, "ann");
     assert_eq!(
         reason(&lenient, &signer.bearer(&with(ann(), "exp", NOON - 2))),
         AuthFailure::Expired
     );
     let early = signer.bearer(&with(ann(), "nbf", NOON + 1));
     assert_eq!(reason(&strict, &early), AuthFailure::NotYet);
-    assert_eq!(known(ask(&lenient, &[("authorization", &early)])).id, "ann");
+    assert_eq!(known(ask_with_token(&lenient, &early)).id, "ann");
     assert_eq!(
         reason(&lenient, &signer.bearer(&with(ann(), "nbf", NOON + 3))),
         AuthFailure::NotYet
@@ -215,12 +211,9 @@ fn a_token_must_expire_and_name_a_subject() {
     }
     let longest = with(ann(), "sub", "a".repeat(256));
     assert_eq!(
-        known(ask(
-            &authenticator,
-            &[("authorization", &signer.bearer(&longest))]
-        ))
-        .id
-        .len(),
+        known(ask_with_token(&authenticator, &signer.bearer(&longest)))
+            .id
+            .len(),
         256
     );
 }
@@ -228,17 +221,13 @@ fn a_token_must_expire_and_name_a_subject() {
 #[test]
 fn the_issuer_must_be_the_configured_one() {
     let signer = Signer::ed25519("ed");
-    let authenticator = Desk::new()
+    let authenticator = CredentialFiles::new()
         .with_jwks(&[&signer.jwk])
         .with_jwt(|jwt| jwt.issuer = Some("us".into()))
         .load();
     let with_issuer = |issuer: Value| signer.bearer(&with(ann(), "iss", issuer));
     assert_eq!(
-        known(ask(
-            &authenticator,
-            &[("authorization", &with_issuer(json!("us")))]
-        ))
-        .id,
+        known(ask_with_token(&authenticator, &with_issuer(json!("us")))).id,
         "ann"
     );
     for wrong in [
@@ -263,18 +252,14 @@ fn the_issuer_must_be_the_configured_one() {
 #[test]
 fn the_audience_must_hold_the_configured_one() {
     let signer = Signer::ed25519("ed");
-    let authenticator = Desk::new()
+    let authenticator = CredentialFiles::new()
         .with_jwks(&[&signer.jwk])
         .with_jwt(|jwt| jwt.audience = Some("us".into()))
         .load();
     let with_audience = |audience: Value| signer.bearer(&with(ann(), "aud", audience));
     for right in [json!("us"), json!(["them", "us"])] {
         assert_eq!(
-            known(ask(
-                &authenticator,
-                &[("authorization", &with_audience(right))]
-            ))
-            .id,
+            known(ask_with_token(&authenticator, &with_audience(right))).id,
             "ann"
         );
     }
@@ -353,22 +338,19 @@ fn a_token_over_8_kib_is_refused_although_it_is_good() {
         fits.len(),
         too_long.len()
     );
-    assert_eq!(
-        known(ask(&authenticator, &[("authorization", &fits)])).id,
-        "ann"
-    );
+    assert_eq!(known(ask_with_token(&authenticator, &fits)).id, "ann");
     assert_eq!(reason(&authenticator, &too_long), AuthFailure::Malformed);
 }
 
 #[test]
 fn only_configured_algorithms_are_accepted() {
     let signers = Signer::one_of_each();
-    let authenticator = Desk::new()
+    let authenticator = CredentialFiles::new()
         .with_jwks(&signers.each_ref().map(|signer| &signer.jwk))
         .with_jwt(|jwt| jwt.algorithms = vec![JwtAlgorithm::ES256])
         .load();
     for signer in &signers {
-        let identity = ask(&authenticator, &[("authorization", &signer.bearer(&ann()))]);
+        let identity = ask_with_token(&authenticator, &signer.bearer(&ann()));
         match signer.algorithm {
             "ES256" => assert_eq!(known(identity).id, "ann"),
             _ => assert_eq!(refused(identity), AuthFailure::Algorithm),

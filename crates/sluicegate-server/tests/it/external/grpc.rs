@@ -122,7 +122,7 @@ impl Decoder for Text {
     }
 }
 
-/// What the service does about a question.
+/// The service's reaction to a question.
 #[derive(Clone)]
 enum Manner {
     Protobuf(Result<LimitsResponse, Status>),
@@ -215,7 +215,7 @@ fn over_grpc(port: u16, codec: GrpcCodec) -> ExternalSettings {
     })
 }
 
-/// E2, E3
+/// The service gets key, method, path and the headers that are no secret; every field of its answer counts.
 #[tokio::test]
 async fn a_question_and_its_answer_in_both_codecs() {
     for (codec, manner, content_type) in [
@@ -267,7 +267,7 @@ async fn a_question_and_its_answer_in_both_codecs() {
     }
 }
 
-/// E4: a zero is not written in protocol buffers, nor in their JSON.
+/// A zero is not written in protocol buffers, nor in their JSON.
 #[tokio::test]
 async fn an_empty_answer_is_unlimited() {
     for (codec, manner) in [
@@ -348,7 +348,7 @@ async fn a_connection_that_nothing_comes_over_is_given_up() {
     assert!(answers.contains(&Some((20, false))), "{answers:?}");
 }
 
-/// E2, T-24, T-36
+/// Values that are not valid, errors of gRPC, another codec, and messages that are too deep or too long.
 #[tokio::test]
 async fn answers_that_make_no_sense_are_errors() {
     let long = "a".repeat(64 * 1024);
@@ -390,7 +390,7 @@ async fn answers_that_make_no_sense_are_errors() {
     }
 }
 
-/// T-36
+/// A message is read up to its bound, and compressed ones are not unpacked.
 #[tokio::test]
 async fn endless_messages_packed_ones_and_what_is_no_grpc_are_errors_in_time() {
     // An answer that may pass, again and again; one that is packed; one that says it is 4 GiB long.

@@ -13,7 +13,7 @@ use super::service::{pour, unruly};
 use super::{ask, external, over_http, told};
 
 const TIMEOUT: Duration = Duration::from_millis(500);
-/// What lies in the buffers of both ends of a connection may be on its way when we hang up.
+/// Bytes in the buffers of both ends may be on their way when we close the connection.
 const BUFFERS: usize = 24 << 20;
 
 fn ok(body: &str) -> Vec<u8> {
@@ -44,7 +44,7 @@ async fn fails(name: &str, behave: impl Fn(&mut TcpStream) + Send + Sync + 'stat
         took < TIMEOUT + Duration::from_secs(3),
         "{name} took {took:?}"
     );
-    // Who waited is told a moment before the call itself is over.
+    // The waiting caller gets its answer a moment before the call itself is over.
     assert!(
         counts.calls >= 1 && counts.errors + u64::from(took >= TIMEOUT) >= 1,
         "{name}: {counts:?}"
@@ -52,7 +52,7 @@ async fn fails(name: &str, behave: impl Fn(&mut TcpStream) + Send + Sync + 'stat
     took
 }
 
-/// E2, T-24, T-36
+/// Each is an error of the service: broken HTTP, broken JSON, values that are not valid.
 #[tokio::test]
 async fn replies_that_make_no_sense_are_errors() {
     let gzip =
@@ -125,7 +125,7 @@ async fn replies_that_make_no_sense_are_errors() {
     assert!(believed.is_empty(), "{believed:#?}");
 }
 
-/// T-36
+/// The largest body is 64 KiB.
 #[tokio::test]
 async fn a_reply_as_long_as_there_is_room_for_is_read() {
     let body = format!("{{\"average\": 7{}}}", " ".repeat(64 * 1024 - 14));
@@ -136,7 +136,7 @@ async fn a_reply_as_long_as_there_is_room_for_is_read() {
     );
 }
 
-/// T-36
+/// The service learns how much was read by how much it could send.
 #[tokio::test]
 async fn of_endless_replies_no_more_is_read_than_there_is_room_for() {
     let heads = [
@@ -166,12 +166,12 @@ async fn of_endless_replies_no_more_is_read_than_there_is_room_for() {
             let _ = tell.send(pour(stream, lump.as_bytes()));
         })
         .await;
-        let poured = told.recv_timeout(super::PATIENCE).unwrap();
+        let poured = told.recv_timeout(sluicegate_testkit::STEP_TIMEOUT).unwrap();
         assert!(poured < BUFFERS, "{name}: {poured}");
     }
 }
 
-/// T-36
+/// A byte now and then does not make the timeout longer.
 #[tokio::test]
 async fn a_service_that_drips_or_says_nothing_costs_the_timeout_and_no_more() {
     let drips = |stream: &mut TcpStream| {
@@ -195,7 +195,7 @@ async fn a_service_that_drips_or_says_nothing_costs_the_timeout_and_no_more() {
     }
 }
 
-/// T-36
+/// Interim responses (103) without a final one.
 #[tokio::test]
 async fn endless_promises_of_an_answer_end_with_the_timeout() {
     let hundreds = Arc::new(AtomicUsize::new(0));

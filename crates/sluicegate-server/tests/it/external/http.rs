@@ -19,7 +19,7 @@ use super::{ask, asks, at, external, over_http, settings, told};
 const GOLD: &str = r#"{"average": 100, "burst": 20, "period": "1m", "tenant_key": "acme", "failure_policy": "passthrough",
     "backend_url": "https://gold.example", "request_timeout": "3s"}"#;
 
-/// E2, E3
+/// The service gets key, method, path and the headers that are no secret; every field of its answer counts.
 #[tokio::test]
 async fn a_question_and_its_answer_over_http() {
     let service = HttpLimits::saying(GOLD).await;
@@ -57,7 +57,7 @@ async fn a_question_and_its_answer_over_http() {
     assert_eq!(body, expected);
 }
 
-/// E3
+/// With an allow list no other header is sent, secret or not.
 #[tokio::test]
 async fn an_allow_list_is_exclusive() {
     let service = HttpLimits::saying(r#"{"average": 0}"#).await;
@@ -86,7 +86,7 @@ async fn connections_are_used_again() {
     );
 }
 
-/// T-59
+/// Requests of one caller that come while the service is asked wait for the same answer.
 #[tokio::test]
 async fn a_thousand_first_requests_are_one_call() {
     let service = HttpLimits::start(Manner {
@@ -101,7 +101,7 @@ async fn a_thousand_first_requests_are_one_call() {
     assert_eq!(service.calls(), 1);
 }
 
-/// E10
+/// `max_concurrent_requests` bounds the calls of all callers together.
 #[tokio::test]
 async fn a_thousand_tenants_are_asked_for_fifty_at_a_time() {
     let service = HttpLimits::start(Manner {
@@ -121,7 +121,7 @@ async fn a_thousand_tenants_are_asked_for_fifty_at_a_time() {
     assert!(service.seen.connections.load(SeqCst) <= 50);
 }
 
-/// T-60
+/// The breaker of the service opens after twenty errors.
 #[tokio::test]
 async fn where_nobody_listens_few_are_asked_for_and_nobody_waits() {
     let port = sluicegate_testkit::free_port();

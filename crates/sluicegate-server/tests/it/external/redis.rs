@@ -6,11 +6,11 @@ use std::time::Duration;
 use http::HeaderMap;
 use sluicegate::{Endpoint, Nanos, RedisOptions, RedisStore};
 use sluicegate_server::external::{External, ResolvedLimits};
-use sluicegate_testkit::{RedisCluster, RedisServer, wait_until};
+use sluicegate_testkit::{RedisCluster, RedisServer, STEP_TIMEOUT, eventually};
 use tokio::runtime::Handle;
 
 use super::service::{HttpLimits, Manner};
-use super::{PATIENCE, ask, asks, over_http, told};
+use super::{ask, asks, over_http, told};
 
 const SEVEN: &str = r#"{"average": 7}"#;
 
@@ -33,13 +33,13 @@ fn replica(service: &HttpLimits, server: &RedisServer) -> External {
 async fn kept(server: &RedisServer, count: usize) {
     let begun = std::time::Instant::now();
     while server.keys("sluicegate:~ext:").len() < count {
-        assert!(begun.elapsed() < PATIENCE, "{:?}", server.keys(""));
+        assert!(begun.elapsed() < STEP_TIMEOUT, "{:?}", server.keys(""));
         // bounded wait: until the deadline above
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
-/// E7
+/// Each answer is kept twice: for its lifetime, and longer for when the service fails.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_call_is_enough_for_all_replicas() {
     let (server, service) = (RedisServer::start(), HttpLimits::saying(SEVEN).await);
@@ -60,7 +60,7 @@ async fn one_call_is_enough_for_all_replicas() {
     assert!(server.keys_without_ttl("").is_empty());
 }
 
-/// T-57
+/// Other text, another caller's answer, and values of other types than ours.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn poisoned_values_are_fetched_again_whatever_they_are() {
     let (server, service) = (RedisServer::start(), HttpLimits::saying(SEVEN).await);
@@ -90,7 +90,7 @@ async fn poisoned_values_are_fetched_again_whatever_they_are() {
         let counts = replica.counts();
         assert_eq!(counts.poisoned + counts.redis_errors, 1, "{counts:?}");
         kept(&server, 2).await;
-        wait_until(PATIENCE, "the value is put right", || {
+        eventually("the value is put right", || {
             server
                 .try_command::<String>(&["GET", name])
                 .is_ok_and(|value| value.contains("\"average\":7"))
@@ -98,7 +98,7 @@ async fn poisoned_values_are_fetched_again_whatever_they_are() {
     }
 }
 
-/// E12: each replica has what it remembers, and the service.
+/// Each replica has what it remembers, and the service.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_redis_is_away_the_service_is_asked() {
     let (server, service) = (RedisServer::start(), HttpLimits::saying(SEVEN).await);
@@ -114,7 +114,7 @@ async fn while_redis_is_away_the_service_is_asked() {
     assert_eq!(service.calls(), 1);
 }
 
-/// E12
+/// The longer-lived copy in Redis serves where the replica itself remembers nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_replica_finds_the_older_answer_of_a_service_that_is_gone() {
     let server = RedisServer::start();
@@ -126,7 +126,7 @@ async fn a_new_replica_finds_the_older_answer_of_a_service_that_is_gone() {
     .await;
     ask(&replica(&service, &server), "a").await;
     kept(&server, 2).await;
-    wait_until(PATIENCE, "a second is over", || {
+    eventually("a second is over", || {
         server.keys("sluicegate:~ext:f:").is_empty()
     });
     let gone = HttpLimits {
@@ -157,7 +157,7 @@ async fn on_a_cluster_answers_are_on_all_nodes() {
     for key in &keys {
         assert_eq!(told(&ask(&first, key).await), Some((7, false)), "{key}");
     }
-    wait_until(PATIENCE, "all are kept", || {
+    eventually("all are kept", || {
         cluster
             .nodes()
             .iter()

@@ -23,7 +23,7 @@ pub struct HttpLimits {
     pub seen: Arc<Seen>,
 }
 
-/// What a service has seen.
+/// Calls that a service has got.
 #[derive(Default)]
 pub struct Seen {
     pub connections: AtomicUsize,
@@ -33,7 +33,7 @@ pub struct Seen {
     pub questions: Mutex<Vec<(String, HeaderMap, Bytes)>>,
 }
 
-/// What a service answers.
+/// The answer of a service, and how it gives it.
 #[derive(Clone, Default)]
 pub struct Manner {
     pub body: String,

@@ -1,9 +1,9 @@
-//! What there is to see: counters, heaviest keys, numbers, the configuration.
+//! Views of the admin API: counters, heaviest keys, numbers, the configuration.
 
 use serde_json::{Value, json};
-use sluicegate_testkit::RedisServer;
+use sluicegate_testkit::{RedisServer, eventually};
 
-use super::super::running::{Sluicegate, eventually, status};
+use super::super::running::Sluicegate;
 use super::{CONFIG, ask, exchange, from};
 
 #[test]
@@ -121,7 +121,7 @@ fn questions_about_nothing_say_what_is_wrong() {
         Some("{}"),
     );
     assert!(
-        status(&answer) == 400 && answer.contains("application/json"),
+        answer.status() == 400 && answer.contains("application/json"),
         "{answer}"
     );
 }
@@ -138,13 +138,15 @@ fn counters_are_found_by_a_piece_of_their_key_and_can_be_reset_by_what_is_told()
         let hostile = "a:b/c !%41";
         for tenant in ["acme", hostile] {
             assert_eq!(
-                status(&sluicegate.get(
-                    "/",
-                    &[
-                        "X-Forwarded-For: 203.0.113.7",
-                        &format!("X-Tenant: {tenant}")
-                    ]
-                )),
+                sluicegate
+                    .get(
+                        "/",
+                        &[
+                            "X-Forwarded-For: 203.0.113.7",
+                            &format!("X-Tenant: {tenant}")
+                        ]
+                    )
+                    .status(),
                 200
             );
         }
@@ -399,18 +401,24 @@ fn beyond_loopback_only_the_page_and_health_are_there_without_a_token() {
         "/metrics",
         "/readyz",
     ] {
-        assert_eq!(status(&sluicegate.ask_admin(path)), 401, "{path}");
+        assert_eq!(sluicegate.admin_get(path).status(), 401, "{path}");
     }
     for path in ["/v1/bans", "/v1/overrides", "/v1/explain", "/v1/reload"] {
-        assert_eq!(status(&sluicegate.tell_admin("POST", path)), 401, "{path}");
+        assert_eq!(
+            sluicegate.admin_request("POST", path).status(),
+            401,
+            "{path}"
+        );
     }
     assert_eq!(
-        status(&sluicegate.tell_admin("DELETE", "/v1/keys/per-client/203.0.113.7")),
+        sluicegate
+            .admin_request("DELETE", "/v1/keys/per-client/203.0.113.7")
+            .status(),
         401
     );
     for path in ["/", "/app.js", "/app.css", "/favicon.svg", "/healthz"] {
-        let answer = sluicegate.ask_admin(path);
-        assert_eq!(status(&answer), 200, "{path}");
+        let answer = sluicegate.admin_get(path);
+        assert_eq!(answer.status(), 200, "{path}");
         assert!(
             answer.contains("content-security-policy: default-src 'none'"),
             "{path}: {answer}"

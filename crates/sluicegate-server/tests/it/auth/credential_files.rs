@@ -31,12 +31,12 @@ pub const EVERY_ALGORITHM: [JwtAlgorithm; 12] = [
 ];
 
 /// A configuration whose files live as long as it does.
-pub struct Desk {
+pub struct CredentialFiles {
     pub principals: Principals,
     directory: TempDir,
 }
 
-impl Desk {
+impl CredentialFiles {
     pub fn new() -> Self {
         Self {
             principals: Principals::default(),
@@ -113,7 +113,12 @@ pub fn headers(lines: &[(&str, &str)]) -> HeaderMap {
     headers
 }
 
-/// Who a request with these header lines is from, at noon.
+/// The identity of a request with this token in `Authorization`, at noon.
+pub fn ask_with_token(authenticator: &Authenticator, token: &str) -> Identity {
+    ask(authenticator, &[("authorization", token)])
+}
+
+/// The identity of a request with these header lines, at noon.
 pub fn ask(authenticator: &Authenticator, lines: &[(&str, &str)]) -> Identity {
     authenticator.authenticate(&headers(lines), noon())
 }

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use sluicegate_server::messages::envoy::service::ratelimit::v3::rate_limit_response::Code;
-use sluicegate_testkit::{RedisServer, wait_until};
+use sluicegate_testkit::{RedisServer, eventually, wait_until};
 
 use super::super::envoy_rls;
-use super::super::running::{Sluicegate, eventually, header, status};
+use super::super::running::Sluicegate;
 use super::{CONFIG, ask, exchange, from};
 
 /// The promise is a second; this machine may be busy.
@@ -48,7 +48,7 @@ fn an_override_on_one_replica_holds_on_the_other_and_ends_by_itself() {
     for _ in 0..10 {
         let answer = other.get("/", &["X-Forwarded-For: 203.0.113.7"]);
         assert_eq!(
-            (status(&answer), header(&answer, "x-ratelimit-limit")),
+            (answer.status(), answer.header("x-ratelimit-limit")),
             (200, Some("50")),
             "{answer}"
         );
@@ -236,7 +236,7 @@ fn an_order_about_nothing_is_refused_by_name() {
     );
 }
 
-/// Whoever writes at the same time, nothing is lost, and there is an end to how much is kept.
+/// Writers at the same time lose nothing, and the list is bounded.
 #[test]
 fn orders_that_are_given_at_the_same_time_are_all_kept() {
     let server = RedisServer::start();
@@ -305,7 +305,7 @@ fn there_is_an_end_to_how_many_orders_are_kept() {
     assert_eq!(ask(&sluicegate, "POST", "/v1/bans", Some(&order(7))).0, 201);
 }
 
-/// What somebody else wrote under our name changes nothing, and is told.
+/// A value that another program wrote under our key changes nothing, and is logged.
 #[test]
 fn a_board_that_was_tampered_with_bans_nobody_and_keeps_what_is_known() {
     let server = RedisServer::start();
