@@ -252,7 +252,7 @@ impl Gate {
             self.echo,
             &self.metrics,
         )?;
-        live.client_ip = live.client_ip.counting_on_from(&self.live().client_ip);
+        live.client_ip = live.client_ip.with_counts_of(&self.live().client_ip);
         self.metrics.set_config_version(version);
         self.versions.store(version, Ordering::Relaxed);
         self.live.store(Arc::new(live));

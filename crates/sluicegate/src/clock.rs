@@ -20,12 +20,12 @@ pub trait Clock: Send + Sync + 'static {
 #[derive(Clone, Debug)]
 pub struct MonotonicClock {
     counter: quanta::Clock,
-    shared: Arc<Steered>,
+    shared: Arc<SteeredConversion>,
 }
 
 /// From the counter to time, as far as is known now. Clones steer together.
 #[derive(Debug)]
-struct Steered {
+struct SteeredConversion {
     /// Odd while somebody writes the next three.
     version: AtomicU64,
     ticks: AtomicU64,
@@ -39,16 +39,16 @@ struct Steered {
     ticks_between_looks: u64,
 }
 
-/// A straight line from ticks to nanoseconds: one multiplication.
+/// A straight conversion from ticks to nanoseconds: one multiplication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Line {
+struct TickConversion {
     ticks: u64,
     nanos: u64,
     /// Nanoseconds in 2^40 ticks.
     scale: u64,
 }
 
-impl Line {
+impl TickConversion {
     /// The time when the counter shows `ticks`; a counter that lags on another core shows the beginning.
     #[inline]
     fn at(&self, ticks: u64) -> u64 {
@@ -60,7 +60,7 @@ impl Line {
             .wrapping_add(((u128::from(since) * u128::from(self.scale)) >> 40) as u64)
     }
 
-    /// The line from here on, without a jump: at the rate that was measured, and a little faster or slower so that within
+    /// The conversion from here on, without a jump: at the rate that was measured, and a little faster or slower so that within
     /// a second it shows what it should.
     fn steered(self, ticks: u64, true_nanos: u64, measured_scale: u64) -> Self {
         const MOST: i128 = 500_000;
@@ -90,7 +90,7 @@ impl MonotonicClock {
         let scale = counter.delta_as_nanos(0, 1 << 40).max(1);
         let ticks_in = |span: Nanos| ((u128::from(span.get()) << 40) / u128::from(scale)) as u64;
         let ticks = counter.raw();
-        let shared = Steered {
+        let shared = SteeredConversion {
             version: AtomicU64::new(0),
             ticks: AtomicU64::new(ticks),
             nanos: AtomicU64::new(nanos),
@@ -107,21 +107,21 @@ impl MonotonicClock {
     }
 }
 
-impl Steered {
-    /// The line, and what the counter showed while it held.
+impl SteeredConversion {
+    /// The conversion, and what the counter showed while it held.
     #[inline]
-    fn read(&self, counter: &quanta::Clock) -> (Line, u64) {
+    fn read(&self, counter: &quanta::Clock) -> (TickConversion, u64) {
         loop {
             let before = self.version.load(Ordering::Acquire);
             let ticks = counter.raw();
-            let line = Line {
+            let conversion = TickConversion {
                 ticks: self.ticks.load(Ordering::Relaxed),
                 nanos: self.nanos.load(Ordering::Relaxed),
                 scale: self.scale.load(Ordering::Relaxed),
             };
             fence(Ordering::Acquire);
             if before.is_multiple_of(2) && self.version.load(Ordering::Relaxed) == before {
-                return (line, ticks);
+                return (conversion, ticks);
             }
             std::hint::spin_loop();
         }
@@ -133,7 +133,7 @@ impl Steered {
         /// Between two readings of the counter; longer, and this thread was interrupted.
         const CLOSE: u64 = 20_000;
         let version = self.version.load(Ordering::Relaxed);
-        let (line, _) = self.read(counter);
+        let (conversion, _) = self.read(counter);
         let (before, elapsed, after) = (counter.raw(), self.first_instant.elapsed(), counter.raw());
         let (Ok(elapsed), false) = (
             u64::try_from(elapsed.as_nanos()),
@@ -148,7 +148,8 @@ impl Steered {
             return;
         };
         // A counter that stood still while the machine slept, or began anew, says nothing about the rate.
-        let is_sane = measured.abs_diff(u128::from(line.scale)) <= u128::from(line.scale) / 1_000;
+        let is_sane =
+            measured.abs_diff(u128::from(conversion.scale)) <= u128::from(conversion.scale) / 1_000;
         let is_ours = is_sane
             && version.is_multiple_of(2)
             && self
@@ -159,7 +160,7 @@ impl Steered {
             return;
         }
         fence(Ordering::Release);
-        let steered = line.steered(
+        let steered = conversion.steered(
             ticks,
             self.first_nanos.wrapping_add(elapsed),
             measured as u64,
@@ -180,12 +181,12 @@ impl Default for MonotonicClock {
 impl Clock for MonotonicClock {
     #[inline]
     fn now(&self) -> Timestamp {
-        let (line, ticks) = self.shared.read(&self.counter);
-        let since = ticks.wrapping_sub(line.ticks);
+        let (conversion, ticks) = self.shared.read(&self.counter);
+        let since = ticks.wrapping_sub(conversion.ticks);
         if since > self.shared.ticks_between_looks && since < 1 << 63 {
             self.shared.steer(&self.counter);
         }
-        Timestamp::from_nanos(line.at(ticks))
+        Timestamp::from_nanos(conversion.at(ticks))
     }
 }
 
@@ -232,7 +233,7 @@ mod tests {
             TRUE_SCALE + TRUE_SCALE / 10_000 * 3,
             TRUE_SCALE - TRUE_SCALE / 10_000 * 3,
         ] {
-            let mut line = Line {
+            let mut conversion = TickConversion {
                 ticks: 0,
                 nanos: 0,
                 scale: wrong,
@@ -241,15 +242,15 @@ mod tests {
             for look in 1..200_u64 {
                 let ticks = look * 1_500_000_000;
                 let truth = ((u128::from(ticks) * u128::from(TRUE_SCALE)) >> 40) as u64;
-                assert!(line.at(ticks) >= last, "never back");
-                last = line.at(ticks);
+                assert!(conversion.at(ticks) >= last, "never back");
+                last = conversion.at(ticks);
                 if look > 20 {
                     worst = worst.max(last.abs_diff(truth));
                 }
-                line = line.steered(ticks, truth, TRUE_SCALE);
-                assert_eq!(line.at(ticks), last, "no jump");
+                conversion = conversion.steered(ticks, truth, TRUE_SCALE);
+                assert_eq!(conversion.at(ticks), last, "no jump");
                 assert_eq!(
-                    line.at(ticks - 5),
+                    conversion.at(ticks - 5),
                     last,
                     "a core that lags does not go back"
                 );

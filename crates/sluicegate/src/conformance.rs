@@ -31,11 +31,11 @@
 //! `retry in 5ms`, `never`, `full in 2s`, `full`, and `b would deny` for a shadow limit. With several limits, `left` and
 //! `full` say `of a`. What is not mentioned is not compared, except who denies.
 
-mod ask;
-mod expect;
+mod answer;
 mod parse;
-mod play;
+mod player;
 mod reference;
+mod request;
 
 use std::error::Error;
 use std::fmt;
@@ -61,10 +61,10 @@ pub async fn run_text<S: Store>(file: &str, text: &str, store: S) -> Result<usiz
         line,
         problem,
     };
-    let mut player = play::Player::new(store);
+    let mut player = player::TranscriptPlayer::new(store);
     for (index, line) in text.lines().enumerate() {
         let statement = parse::statement(line)
-            .map_err(|wrong| failure(index + 1, Problem::Unreadable(wrong)))?;
+            .map_err(|wrong| failure(index + 1, LineProblem::Unreadable(wrong)))?;
         let Some(statement) = statement else { continue };
         player
             .play(statement)
@@ -91,7 +91,7 @@ pub struct Failure {
     /// The line, from 1.
     pub line: usize,
     /// What is wrong there.
-    pub problem: Problem,
+    pub problem: LineProblem,
 }
 
 impl fmt::Display for Failure {
@@ -104,7 +104,7 @@ impl Error for Failure {}
 
 /// What can be wrong with a line of a transcript.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Problem {
+pub enum LineProblem {
     /// It is no statement, or it makes no sense where it stands.
     Unreadable(String),
     /// The store answered something else.
@@ -118,7 +118,7 @@ pub enum Problem {
     Store(StoreError),
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for LineProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable(wrong) => f.write_str(wrong),

@@ -12,7 +12,7 @@ use sluicegate_core::algorithm::State;
 use sluicegate_core::{Charge, FailurePolicy, List, Nanos, Outcome, Timestamp};
 
 use crate::clock::Clock;
-use crate::local::{At, LocalOptions, LocalStore};
+use crate::local::{FixedTime, LocalOptions, LocalStore};
 use crate::store::Store;
 use crate::verdict::policy_of;
 
@@ -25,7 +25,7 @@ pub(crate) struct Fallback {
 }
 
 /// A charge that was taken here before the store is asked.
-pub(crate) struct Held<'a> {
+pub(crate) struct HeldCharge<'a> {
     /// Its place in the request.
     place: usize,
     charge: Charge<'a>,
@@ -35,15 +35,15 @@ pub(crate) struct Held<'a> {
 }
 
 /// What the debts of an outage have to say to a request.
-pub(crate) enum Hold<'a> {
+pub(crate) enum HoldOutcome<'a> {
     /// Ask the store. Nothing is held for counters that are full here.
-    Taken(Vec<Held<'a>>),
+    Taken(Vec<HeldCharge<'a>>),
     /// It does not fit here, so the store need not be asked.
     Denied(List<Charge<'a>>, List<Outcome>),
 }
 
 /// Whether a request with these answers is let pass.
-pub(crate) fn goes_on(charges: &[Charge<'_>], answers: &[Outcome]) -> bool {
+pub(crate) fn is_admitted(charges: &[Charge<'_>], answers: &[Outcome]) -> bool {
     charges
         .iter()
         .zip(answers)
@@ -92,7 +92,7 @@ impl Fallback {
 
     /// Whether any counter may owe: all that a request has to ask in normal times.
     #[inline]
-    pub(crate) fn may_owe(&self) -> bool {
+    pub(crate) fn may_have_debts(&self) -> bool {
         self.owing_until.load(Relaxed) != 0
     }
 
@@ -104,20 +104,20 @@ impl Fallback {
     pub(crate) fn hold<'a>(
         &self,
         charges: &[Charge<'a>],
-        already: &[Held<'_>],
+        already: &[HeldCharge<'_>],
         by_default: FailurePolicy,
         now: Timestamp,
-    ) -> Hold<'a> {
+    ) -> HoldOutcome<'a> {
         let owing_until = self.owing_until.load(Acquire);
         let Some(counters) = self.counters.get() else {
-            return Hold::Taken(Vec::new());
+            return HoldOutcome::Taken(Vec::new());
         };
         if now.as_nanos() >= owing_until {
             // Fails when somebody has come to owe meanwhile.
             let _ = self
                 .owing_until
                 .compare_exchange(owing_until, 0, AcqRel, Relaxed);
-            return Hold::Taken(Vec::new());
+            return HoldOutcome::Taken(Vec::new());
         }
         let is_local = |charge: &Charge<'_>| policy_of(charge, by_default) == FailurePolicy::Local;
         let is_held = |place: usize| already.iter().any(|held| held.place == place);
@@ -129,26 +129,26 @@ impl Fallback {
             .filter_map(|(place, charge)| Some((place, *charge, counters.owed(charge, now)?)))
             .collect();
         let held: List<Charge<'a>> = owing.iter().map(|(_, charge, _)| *charge).collect();
-        let outcomes = counters.decide_all(&held, &At(now));
+        let outcomes = counters.decide_all(&held, &FixedTime(now));
         self.note_debts(&outcomes, now);
         if held
             .iter()
             .zip(&outcomes)
             .any(|(charge, outcome)| charge.enforced && !outcome.is_allowed())
         {
-            return Hold::Denied(held, outcomes);
+            return HoldOutcome::Denied(held, outcomes);
         }
         let held = owing
             .into_iter()
             .zip(&outcomes)
-            .map(|((place, charge, before), &outcome)| Held {
+            .map(|((place, charge, before), &outcome)| HeldCharge {
                 place,
                 charge,
                 before,
                 taken_at: now,
                 outcome,
             });
-        Hold::Taken(held.collect())
+        HoldOutcome::Taken(held.collect())
     }
 
     /// Brings what was held and what the store answered together: the tighter answer counts, and what the store did
@@ -156,12 +156,12 @@ impl Fallback {
     #[cold]
     pub(crate) fn settle(
         &self,
-        held: &[Held<'_>],
+        held: &[HeldCharge<'_>],
         charges: &[Charge<'_>],
         answers: List<Outcome>,
         now: Timestamp,
     ) -> List<Outcome> {
-        if !goes_on(charges, &answers) {
+        if !is_admitted(charges, &answers) {
             self.give_back(held, now);
             return answers;
         }
@@ -180,7 +180,7 @@ impl Fallback {
 
     /// Gives back what was held for a request that the store did not let pass.
     #[cold]
-    pub(crate) fn give_back(&self, held: &[Held<'_>], now: Timestamp) {
+    pub(crate) fn give_back(&self, held: &[HeldCharge<'_>], now: Timestamp) {
         let Some(counters) = self.counters.get() else {
             return;
         };

@@ -21,14 +21,14 @@ pub struct FailureCounts {
 
 /// What a limiter has seen of its store.
 #[derive(Debug, Default)]
-pub(crate) struct Health {
+pub(crate) struct StoreHealth {
     away: AtomicBool,
     pub(crate) unchecked: AtomicU64,
     pub(crate) refused: AtomicU64,
     pub(crate) local: AtomicU64,
 }
 
-impl Health {
+impl StoreHealth {
     pub(crate) fn is_away(&self) -> bool {
         self.away.load(Relaxed)
     }

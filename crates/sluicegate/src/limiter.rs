@@ -11,8 +11,8 @@ use sluicegate_core::{
 };
 
 use crate::clock::{Clock, MonotonicClock};
-use crate::fallback::{Fallback, Hold, goes_on};
-use crate::health::{FailureCounts, Health};
+use crate::fallback::{Fallback, HoldOutcome, is_admitted};
+use crate::health::{FailureCounts, StoreHealth};
 use crate::local::LocalStore;
 use crate::store::{Store, StoreError};
 use crate::verdict::{Instead, Verdict, instead};
@@ -28,7 +28,7 @@ struct Shared<S, C> {
     clock: C,
     on_failure: FailurePolicy,
     fallback: Fallback,
-    health: Health,
+    health: StoreHealth,
 }
 
 impl Limiter {
@@ -56,7 +56,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         on_failure: FailurePolicy,
     ) -> Self {
         let policy = ArcSwap::from_pointee(policy);
-        let (fallback, health) = (Fallback::default(), Health::default());
+        let (fallback, health) = (Fallback::default(), StoreHealth::default());
         Self {
             shared: Arc::new(Shared {
                 policy,
@@ -129,10 +129,10 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             ..
         } = &*self.shared;
         let mut held = Vec::new();
-        if fallback.may_owe() {
+        if fallback.may_have_debts() {
             match fallback.hold(charges, &held, *on_failure, clock.now()) {
-                Hold::Taken(taken) => held = taken,
-                Hold::Denied(charges, outcomes) => {
+                HoldOutcome::Taken(taken) => held = taken,
+                HoldOutcome::Denied(charges, outcomes) => {
                     return self.locally(policy, &charges, &outcomes);
                 }
             }
@@ -140,11 +140,11 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         match store.decide(charges, clock).await {
             Ok(mut outcomes) => {
                 health.answered(charges, *on_failure);
-                if fallback.may_owe() && goes_on(charges, &outcomes) {
+                if fallback.may_have_debts() && is_admitted(charges, &outcomes) {
                     // Somebody may have come to owe while this request waited for the store.
                     match fallback.hold(charges, &held, *on_failure, clock.now()) {
-                        Hold::Taken(more) => held.extend(more),
-                        Hold::Denied(local, outcomes) => {
+                        HoldOutcome::Taken(more) => held.extend(more),
+                        HoldOutcome::Denied(local, outcomes) => {
                             fallback.give_back(&held, clock.now());
                             return self.locally(policy, &local, &outcomes);
                         }

@@ -195,9 +195,9 @@ async fn decide(
         headers: HeaderLines(headers),
         principal: None,
     };
-    if let Some(twin) = live.key_headers.twin_in(&live.policy, headers) {
+    if let Some(twin) = live.key_headers.find_ambiguous(&live.policy, headers) {
         return Err(reject(
-            &Rejection::TwinHeader(&twin),
+            &Rejection::AmbiguousHeader(&twin),
             DecisionAnswer::Refused,
         ));
     }

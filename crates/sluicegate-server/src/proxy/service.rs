@@ -13,7 +13,7 @@ use http::{HeaderValue, StatusCode, Uri};
 use http_body::Body;
 use http_body_util::BodyExt;
 use sluicegate::Verdict;
-use sluicegate::http::{Extracted, Fields, HeaderLines, RateLimitLine, Rejection, host_of};
+use sluicegate::http::{Extracted, HeaderLines, RateLimitLine, Rejection, ResponseFields, host_of};
 use sluicegate_config::BodyStyle;
 use sluicegate_core::{Principal, normalise_path};
 
@@ -125,11 +125,14 @@ async fn decide(
     if let Some(story) = &mut ending.story {
         story.know(&extracted);
     }
-    if let Some(twin) = live.key_headers.twin_in(&live.policy, &parts.headers) {
+    if let Some(twin) = live
+        .key_headers
+        .find_ambiguous(&live.policy, &parts.headers)
+    {
         return Err(reject(
             live,
             parts,
-            &Rejection::TwinHeader(&twin),
+            &Rejection::AmbiguousHeader(&twin),
             RequestOutcome::Refused,
         ));
     }

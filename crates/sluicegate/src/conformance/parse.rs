@@ -2,20 +2,20 @@
 
 use sluicegate_core::{Factor, LegacyLimit, Nanos, Quota, parse_duration};
 
-use super::ask::Ask;
+use super::request::StoreRequest;
 
 /// One line that says something.
 #[derive(Debug)]
 pub(super) enum Statement {
     /// There is a limit, or it has other numbers from now on.
-    Declare(Declaration),
+    Declare(LimitDeclaration),
     /// Somebody asks for something.
-    Ask(Ask),
+    Request(StoreRequest),
 }
 
 /// A limit of the transcript's policy.
 #[derive(Debug)]
-pub(super) struct Declaration {
+pub(super) struct LimitDeclaration {
     pub(super) name: String,
     /// `None` is unlimited.
     pub(super) quota: Option<Quota>,
@@ -25,16 +25,18 @@ pub(super) struct Declaration {
 
 /// Reads one line; comments and blank lines say nothing.
 pub(super) fn statement(line: &str) -> Result<Option<Statement>, String> {
-    let said = line.split('#').next().unwrap_or_default();
-    let mut words = Words::new(said);
+    let content = line.split('#').next().unwrap_or_default();
+    let mut words = WordReader::new(content);
     match words.peek() {
         None => Ok(None),
-        Some("as" | "at" | "from") => Ask::parse(said).map(Statement::Ask).map(Some),
+        Some("as" | "at" | "from") => StoreRequest::parse(content)
+            .map(Statement::Request)
+            .map(Some),
         Some(_) => declaration(&mut words).map(Statement::Declare).map(Some),
     }
 }
 
-fn declaration(words: &mut Words<'_>) -> Result<Declaration, String> {
+fn declaration(words: &mut WordReader<'_>) -> Result<LimitDeclaration, String> {
     const KINDS: [&str; 5] = ["limit", "leaky", "fixed", "sliding", "legacy"];
     let is_reload = words.skip("now");
     let is_shadow = words.skip("shadow");
@@ -57,7 +59,7 @@ fn declaration(words: &mut Words<'_>) -> Result<Declaration, String> {
         windowed => Some(window(windowed, words)?),
     };
     words.end()?;
-    Ok(Declaration {
+    Ok(LimitDeclaration {
         name,
         quota,
         is_shadow,
@@ -65,14 +67,14 @@ fn declaration(words: &mut Words<'_>) -> Result<Declaration, String> {
     })
 }
 
-fn token_bucket(words: &mut Words<'_>) -> Result<Quota, String> {
+fn token_bucket(words: &mut WordReader<'_>) -> Result<Quota, String> {
     let (count, period) = words.rate()?;
     words.expect("burst")?;
     let burst = words.number("a burst")?;
     Quota::new(count, period, burst).map_err(|refused| refused.to_string())
 }
 
-fn leaky_bucket(words: &mut Words<'_>) -> Result<Option<Quota>, String> {
+fn leaky_bucket(words: &mut WordReader<'_>) -> Result<Option<Quota>, String> {
     let (drip_size, drip_rate) = words.rate()?;
     words.expect("size")?;
     let size = words.number("a size")?;
@@ -89,7 +91,7 @@ fn leaky_bucket(words: &mut Words<'_>) -> Result<Option<Quota>, String> {
     Ok(factor.apply(quota))
 }
 
-fn window(kind: &str, words: &mut Words<'_>) -> Result<Quota, String> {
+fn window(kind: &str, words: &mut WordReader<'_>) -> Result<Quota, String> {
     let (limit, window) = words.rate()?;
     let quota = match kind {
         "fixed" => Quota::fixed_window(limit, window),
@@ -98,7 +100,7 @@ fn window(kind: &str, words: &mut Words<'_>) -> Result<Quota, String> {
     quota.map_err(|refused| refused.to_string())
 }
 
-fn legacy(words: &mut Words<'_>) -> Result<Option<Quota>, String> {
+fn legacy(words: &mut WordReader<'_>) -> Result<Option<Quota>, String> {
     let mut legacy = LegacyLimit::default();
     while let Some(word) = words.peek() {
         words.next("a word")?;
@@ -118,11 +120,11 @@ fn legacy(words: &mut Words<'_>) -> Result<Option<Quota>, String> {
 
 /// The words of a statement, from left to right.
 #[derive(Clone)]
-pub(super) struct Words<'a> {
+pub(super) struct WordReader<'a> {
     rest: std::iter::Peekable<std::str::SplitWhitespace<'a>>,
 }
 
-impl<'a> Words<'a> {
+impl<'a> WordReader<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         Self {
             rest: text.split_whitespace().peekable(),

@@ -19,7 +19,7 @@ pub(super) fn prefers_json(headers: &HeaderMap) -> bool {
     let [mut json, mut problem, mut text] = [None; 3];
     for range in lines
         .flat_map(|line| line.split(','))
-        .filter_map(Range::parse)
+        .filter_map(MediaRange::parse)
     {
         for (best, wanted) in [
             (&mut json, JSON[0]),
@@ -33,19 +33,19 @@ pub(super) fn prefers_json(headers: &HeaderMap) -> bool {
 }
 
 /// How particularly a range names a type, and its weight: the most particular one counts, as RFC 9110 has it.
-type Weight = Option<(u8, u16)>;
+type RangeWeight = Option<(u8, u16)>;
 
-fn thousandths(weight: Weight) -> u16 {
+fn thousandths(weight: RangeWeight) -> u16 {
     weight.map_or(0, |(_, thousandths)| thousandths)
 }
 
-struct Range<'a> {
+struct MediaRange<'a> {
     kind: &'a str,
     subtype: &'a str,
     thousandths: u16,
 }
 
-impl<'a> Range<'a> {
+impl<'a> MediaRange<'a> {
     fn parse(text: &'a str) -> Option<Self> {
         let mut fields = text.split(';').map(str::trim);
         let (kind, subtype) = fields.next()?.split_once('/')?;
@@ -63,7 +63,7 @@ impl<'a> Range<'a> {
     }
 
     /// `None` if it does not cover the type.
-    fn weight(&self, (kind, subtype): (&str, &str)) -> Weight {
+    fn weight(&self, (kind, subtype): (&str, &str)) -> RangeWeight {
         let precision = match (self.kind, self.subtype) {
             ("*", "*") => Some(0),
             (own, "*") if own.eq_ignore_ascii_case(kind) => Some(1),

@@ -12,14 +12,14 @@ pin_project! {
     #[derive(Debug)]
     pub struct RateLimitBody<B> {
         #[pin]
-        kind: Kind<B>,
+        kind: BodyKind<B>,
     }
 }
 
 pin_project! {
     #[derive(Debug)]
-    #[project = KindProjection]
-    enum Kind<B> {
+    #[project = BodyKindProjection]
+    enum BodyKind<B> {
         Inner { #[pin] body: B },
         Own { bytes: Bytes },
     }
@@ -28,13 +28,13 @@ pin_project! {
 impl<B> RateLimitBody<B> {
     pub(super) fn inner(body: B) -> Self {
         Self {
-            kind: Kind::Inner { body },
+            kind: BodyKind::Inner { body },
         }
     }
 
     pub(super) fn own(bytes: Bytes) -> Self {
         Self {
-            kind: Kind::Own { bytes },
+            kind: BodyKind::Own { bytes },
         }
     }
 }
@@ -48,9 +48,9 @@ impl<B: Body<Data = Bytes>> Body for RateLimitBody<B> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         match self.project().kind.project() {
-            KindProjection::Inner { body } => body.poll_frame(cx),
-            KindProjection::Own { bytes } if bytes.is_empty() => Poll::Ready(None),
-            KindProjection::Own { bytes } => {
+            BodyKindProjection::Inner { body } => body.poll_frame(cx),
+            BodyKindProjection::Own { bytes } if bytes.is_empty() => Poll::Ready(None),
+            BodyKindProjection::Own { bytes } => {
                 Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes)))))
             }
         }
@@ -58,15 +58,15 @@ impl<B: Body<Data = Bytes>> Body for RateLimitBody<B> {
 
     fn is_end_stream(&self) -> bool {
         match &self.kind {
-            Kind::Inner { body } => body.is_end_stream(),
-            Kind::Own { bytes } => bytes.is_empty(),
+            BodyKind::Inner { body } => body.is_end_stream(),
+            BodyKind::Own { bytes } => bytes.is_empty(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
-            Kind::Inner { body } => body.size_hint(),
-            Kind::Own { bytes } => SizeHint::with_exact(bytes.len() as u64),
+            BodyKind::Inner { body } => body.size_hint(),
+            BodyKind::Own { bytes } => SizeHint::with_exact(bytes.len() as u64),
         }
     }
 }

@@ -5,7 +5,7 @@
 use http::header::HeaderName;
 use sluicegate_core::{Decision, Limit, LimitOutcome, Mode, Nanos};
 
-use super::fields::{Fields, push_number};
+use super::response_fields::{ResponseFields, push_number};
 
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -84,9 +84,9 @@ impl ResponseHeaders {
 
     /// Adds the headers of a decision to a response; nothing when no enforced limit covered the request.
     ///
-    /// Fields of [`HeaderStyle::Ietf`] that are there already stay, and ours follow on lines of their own. The others have room
+    /// ResponseFields of [`HeaderStyle::Ietf`] that are there already stay, and ours follow on lines of their own. The others have room
     /// for one limit: they stay if they leave the caller less, and are replaced if not.
-    pub fn write(&self, decision: &Decision, headers: &mut impl Fields) {
+    pub fn write(&self, decision: &Decision, headers: &mut impl ResponseFields) {
         let Some((limit, charged)) = decision.tightest() else {
             return;
         };
@@ -103,7 +103,7 @@ impl ResponseHeaders {
     }
 
     /// Each is replaced or taken away: none may speak of another limit.
-    fn write_x(&self, charged: &LimitOutcome, headers: &mut impl Fields) {
+    fn write_x(&self, charged: &LimitOutcome, headers: &mut impl ResponseFields) {
         let outcome = &charged.outcome;
         if self.x_ratelimit {
             headers.replace(&X_LIMIT, |text| push_number(text, charged.quota.limit()));
@@ -159,7 +159,7 @@ fn wait(charged: &LimitOutcome) -> Nanos {
 }
 
 /// Whether the response already tells of a limit with less left: that of an inner layer, or of the service behind us.
-fn is_tighter(headers: &impl Fields, charged: &LimitOutcome) -> bool {
+fn is_tighter(headers: &impl ResponseFields, charged: &LimitOutcome) -> bool {
     let told = headers
         .value(&X_REMAINING)
         .and_then(|value| str::from_utf8(value).ok()?.parse().ok());

@@ -48,24 +48,24 @@ use crate::store::Store;
 /// ```
 pub struct RateLimitLayer<S = LocalStore, C = MonotonicClock> {
     limiter: Limiter<S, C>,
-    settings: Settings,
+    settings: LayerSettings,
 }
 
 /// What a [`RateLimitLayer`] does besides limiting.
 #[derive(Clone)]
-pub(super) struct Settings {
+pub(super) struct LayerSettings {
     pub(super) client_ip: ClientIp,
     pub(super) headers: ResponseHeaders,
-    pub(super) cost: Option<Arc<CostOf>>,
+    pub(super) cost: Option<Arc<CostFunction>>,
     pub(super) log_rejections: bool,
 }
 
-type CostOf = dyn Fn(&Parts) -> u64 + Send + Sync;
+type CostFunction = dyn Fn(&Parts) -> u64 + Send + Sync;
 
 impl<S, C> RateLimitLayer<S, C> {
     /// Limits with the counters of this limiter, which clones of it share.
     pub fn new(limiter: Limiter<S, C>) -> Self {
-        let settings = Settings {
+        let settings = LayerSettings {
             client_ip: ClientIp::default(),
             headers: ResponseHeaders::default(),
             cost: None,

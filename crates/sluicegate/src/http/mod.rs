@@ -6,22 +6,22 @@
 mod accept;
 mod body;
 mod extract;
-mod fields;
 mod headers;
 mod layer;
 mod log_line;
-mod reject;
+mod rejection;
+mod response_fields;
 mod service;
 
 pub use body::RateLimitBody;
 pub use extract::{
-    ClientIp, Extracted, HeaderLines, KeyHeaders, PeerAddr, ProxyHeader, TwinHeader, Unused,
-    extract, host_of,
+    AmbiguousHeader, ClientIp, Extracted, HeaderLines, KeyHeaders, PeerAddr, ProxyHeader,
+    ProxyHeaderFault, extract, host_of,
 };
-pub use fields::Fields;
 pub use headers::{HeaderStyle, IetfDraft, ResponseHeaders, retry_after_secs};
 pub use ipnet::IpNet;
 pub use layer::RateLimitLayer;
 pub use log_line::RateLimitLine;
-pub use reject::Rejection;
+pub use rejection::Rejection;
+pub use response_fields::ResponseFields;
 pub use service::RateLimit;

@@ -16,9 +16,9 @@ use tower_service::Service;
 
 use super::body::RateLimitBody;
 use super::extract::{KeyHeaders, extract};
-use super::layer::Settings;
+use super::layer::LayerSettings;
 use super::log_line::RateLimitLine;
-use super::reject::Rejection;
+use super::rejection::Rejection;
 use crate::clock::{Clock, MonotonicClock};
 use crate::limiter::Limiter;
 use crate::local::LocalStore;
@@ -99,7 +99,7 @@ impl<Inner: fmt::Debug, S, C> fmt::Debug for RateLimit<Inner, S, C> {
 /// What all clones of a service share.
 pub(super) struct Gate<S, C> {
     pub(super) limiter: Limiter<S, C>,
-    pub(super) settings: Settings,
+    pub(super) settings: LayerSettings,
     pub(super) key_headers: KeyHeaders,
     pub(super) warned_of_missing_peer: AtomicBool,
 }
@@ -116,9 +116,9 @@ impl<S: Store, C: Clock> Gate<S, C> {
     async fn admit(&self, parts: &mut Parts) -> Admission {
         if let Some(twin) = self
             .key_headers
-            .twin_in(&self.limiter.policy(), &parts.headers)
+            .find_ambiguous(&self.limiter.policy(), &parts.headers)
         {
-            return self.refuse(Rejection::TwinHeader(&twin), &parts.headers);
+            return self.refuse(Rejection::AmbiguousHeader(&twin), &parts.headers);
         }
         let extracted = match extract(parts, &self.settings.client_ip) {
             Ok(extracted) => extracted,

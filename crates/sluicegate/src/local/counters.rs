@@ -1,4 +1,4 @@
-//! Counters by hash: a lock-free table in front of striped side maps.
+//! HashedCounters by hash: a lock-free table in front of striped side maps.
 
 use std::cell::Cell;
 
@@ -6,15 +6,15 @@ use sluicegate_core::algorithm::{self, Next, State, Step, token_bucket};
 use sluicegate_core::{Nanos, Outcome, Quota, Timestamp, TokenBucket};
 
 use super::LocalOptions;
-use super::side::{Room, SideMap, Worth};
-use super::table::{Slot, Table, storable};
-use super::word::Word;
+use super::side_map::{EntryLifetime, SharedCapacity, SideMap};
+use super::slot_word::SlotWord;
+use super::table::{CounterTable, TableSlot, stored_hash};
 use crate::clock::Clock;
 use crate::sync::{Mutex, MutexGuard};
 
 /// All counters of a store, by the hash of their key.
-pub(super) struct Counters {
-    table: Table,
+pub(super) struct HashedCounters {
+    table: CounterTable,
     stripes: Box<[Mutex<Stripe>]>,
     sweep_interval: Nanos,
 }
@@ -47,13 +47,13 @@ impl Stripe {
     }
 }
 
-impl Counters {
+impl HashedCounters {
     pub(super) fn new(options: LocalOptions, seed: u64) -> Self {
         const STRIPES_MAX: usize = 256;
         // With the table three quarters full, one key in 72 finds its window full: measured, with little variance.
         const OVERFLOW_MIN: usize = if cfg!(sluicegate_loom) { 1 } else { 64 };
-        let overflow = Room::new(options.max_keys / 64 + OVERFLOW_MIN);
-        let apart = Room::new(options.max_keys);
+        let overflow = SharedCapacity::new(options.max_keys / 64 + OVERFLOW_MIN);
+        let apart = SharedCapacity::new(options.max_keys);
         let stripe = |number: usize| {
             let seed = seed ^ number as u64;
             Mutex::new(Stripe {
@@ -65,7 +65,7 @@ impl Counters {
             .next_power_of_two()
             .clamp(1, STRIPES_MAX);
         Self {
-            table: Table::new(options.max_keys),
+            table: CounterTable::new(options.max_keys),
             stripes: (0..stripes).map(stripe).collect(),
             sweep_interval: options.sweep_interval,
         }
@@ -81,11 +81,11 @@ impl Counters {
         clock: &impl Clock,
     ) -> Outcome {
         // The slot is asked for before the time, so that memory answers while the clock is read.
-        let slot = self.table.find(storable(hash));
+        let slot = self.table.find(stored_hash(hash));
         let now = clock.now();
         // The common machine has nothing but its own arithmetic between reading and writing.
         if let (Quota::TokenBucket(bucket), Some(slot)) = (quota, slot)
-            && let Some(outcome) = update_slot(slot, storable(hash), now, |word| {
+            && let Some(outcome) = update_slot(slot, stored_hash(hash), now, |word| {
                 decide_word(word, bucket, cost, now)
             })
         {
@@ -127,7 +127,7 @@ impl Counters {
         now: Timestamp,
         step: &dyn Fn(Option<State>) -> Step,
     ) -> Outcome {
-        let hash = storable(hash);
+        let hash = stored_hash(hash);
         let in_table = fits_in_table(quota);
         if in_table && let Some(outcome) = self.update_in_table(hash, now, step) {
             return outcome;
@@ -140,9 +140,9 @@ impl Counters {
             side.put(
                 hash,
                 State::Instant(instant),
-                Worth {
+                EntryLifetime {
                     full_at: instant,
-                    rank: instant,
+                    eviction_rank: instant,
                 },
                 now,
             );
@@ -154,7 +154,7 @@ impl Counters {
             }
             let aside = side.get(hash);
             let Step { next, outcome } = step(aside);
-            let worth = worth(quota, outcome, now);
+            let lifetime = lifetime(quota, outcome, now);
             match next {
                 Next::Same => return outcome,
                 Next::Clear => {
@@ -162,13 +162,13 @@ impl Counters {
                     return outcome;
                 }
                 Next::Set(State::Instant(instant)) if in_table && aside.is_none() => {
-                    if self.insert(hash, instant, worth, side, now) {
+                    if self.insert(hash, instant, lifetime, side, now) {
                         return outcome;
                     }
                     // Another key was quicker: look again.
                 }
                 Next::Set(state) => {
-                    side.put(hash, state, worth, now);
+                    side.put(hash, state, lifetime, now);
                     return outcome;
                 }
             }
@@ -181,7 +181,7 @@ impl Counters {
         now: Timestamp,
         step: &dyn Fn(Option<State>) -> Step,
     ) -> Option<Outcome> {
-        let step = |word: Word| step(Some(State::Instant(word.instant(now)))).instants();
+        let step = |word: SlotWord| step(Some(State::Instant(word.instant(now)))).instants();
         update_slot(self.table.find(hash)?, hash, now, step)
     }
 
@@ -191,15 +191,15 @@ impl Counters {
         &self,
         hash: u64,
         instant: Timestamp,
-        worth: Worth,
+        lifetime: EntryLifetime,
         side: &mut SideMap,
         now: Timestamp,
     ) -> bool {
-        let Some(place) = self.table.find_place(hash, now) else {
+        let Some(place) = self.table.find_candidate(hash, now) else {
             return false;
         };
         if place.debt > Nanos::ZERO && side.has_room(now) {
-            side.put(hash, State::Instant(instant), worth, now);
+            side.put(hash, State::Instant(instant), lifetime, now);
             return true;
         }
         place.give_to(hash, instant)
@@ -217,7 +217,7 @@ impl Counters {
 
     /// Forgets a counter.
     pub(super) fn reset(&self, hash: u64, now: Timestamp) {
-        let hash = storable(hash);
+        let hash = stored_hash(hash);
         for map in self.stripe(hash).maps() {
             map.remove(hash);
         }
@@ -275,22 +275,22 @@ fn lock(stripe: &Mutex<Stripe>) -> MutexGuard<'_, Stripe> {
 fn fits_in_table(quota: Quota) -> bool {
     match quota {
         Quota::TokenBucket(_) => true,
-        Quota::Drip(_) => quota.window() <= Word::SPAN_MAX,
+        Quota::Drip(_) => quota.window() <= SlotWord::SPAN_MAX,
         Quota::SlidingWindow(_) => false,
     }
 }
 
 #[inline(always)]
-fn decide_word(word: Word, bucket: &TokenBucket, cost: u64, now: Timestamp) -> Step<Timestamp> {
+fn decide_word(word: SlotWord, bucket: &TokenBucket, cost: u64, now: Timestamp) -> Step<Timestamp> {
     // Wrapping, because a slot keeps instants modulo 2^58 anyway.
     let instant = |debt: Nanos| Timestamp::from_nanos(now.as_nanos().wrapping_add(debt.get()));
     token_bucket::decide_debt(word.debt(now), bucket, cost).map(instant)
 }
 
 /// What a counter that answered so would be missed for.
-fn worth(quota: Quota, outcome: Outcome, now: Timestamp) -> Worth {
+fn lifetime(quota: Quota, outcome: Outcome, now: Timestamp) -> EntryLifetime {
     let full_at = now.after(outcome.reset_after());
-    let rank = match quota {
+    let eviction_rank = match quota {
         Quota::TokenBucket(_) | Quota::Drip(_) => full_at,
         Quota::SlidingWindow(_) => {
             let spent = quota.limit().saturating_sub(outcome.remaining());
@@ -299,16 +299,19 @@ fn worth(quota: Quota, outcome: Outcome, now: Timestamp) -> Worth {
             now.after(Nanos::new(share as u64))
         }
     };
-    Worth { full_at, rank }
+    EntryLifetime {
+        full_at,
+        eviction_rank,
+    }
 }
 
 /// Runs `step` on what a key's slot holds until nobody came in between; `None` when the slot is another key's by now.
 #[inline(always)]
 fn update_slot(
-    slot: &Slot,
+    slot: &TableSlot,
     hash: u64,
     now: Timestamp,
-    step: impl Fn(Word) -> Step<Timestamp>,
+    step: impl Fn(SlotWord) -> Step<Timestamp>,
 ) -> Option<Outcome> {
     let mut word = slot.read(hash)?;
     loop {

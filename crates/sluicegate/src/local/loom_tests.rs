@@ -6,8 +6,8 @@ use loom::sync::Arc;
 use loom::thread;
 use sluicegate_core::{Limit, Nanos, Policy, Quota, Subject, Timestamp};
 
-use super::counters::Counters;
-use super::{At, LocalOptions, LocalStore};
+use super::counters::HashedCounters;
+use super::{FixedTime, LocalOptions, LocalStore};
 use crate::clock::ManualClock;
 
 const NOW: Timestamp = Timestamp::from_nanos(1_000_000_000_000);
@@ -17,8 +17,8 @@ const SECOND: u64 = 3;
 const THIRD: u64 = 5;
 const ONE_AN_HOUR: u64 = Nanos::HOUR.get();
 
-fn counters() -> Arc<Counters> {
-    Arc::new(Counters::new(
+fn counters() -> Arc<HashedCounters> {
+    Arc::new(HashedCounters::new(
         LocalOptions {
             max_keys: 1,
             ..LocalOptions::default()
@@ -31,17 +31,21 @@ fn per_hour(burst: u32) -> Quota {
     Quota::from(Quota::per_hour(1).burst(burst))
 }
 
-fn spend(counters: &Counters, hash: u64, quota: Quota, now: Timestamp) -> bool {
-    counters.decide(hash, &quota, 1, &At(now)).is_allowed()
+fn spend(counters: &HashedCounters, hash: u64, quota: Quota, now: Timestamp) -> bool {
+    counters
+        .decide(hash, &quota, 1, &FixedTime(now))
+        .is_allowed()
 }
 
 /// Units left at `hash` as a fresh look sees them.
-fn left(counters: &Counters, hash: u64, quota: Quota, now: Timestamp) -> u64 {
-    counters.decide(hash, &quota, 0, &At(now)).remaining()
+fn left(counters: &HashedCounters, hash: u64, quota: Quota, now: Timestamp) -> u64 {
+    counters
+        .decide(hash, &quota, 0, &FixedTime(now))
+        .remaining()
 }
 
 /// Two threads spend at one key of which one unit is left.
-fn race_for_the_last_unit(counters: &Arc<Counters>, quota: Quota) {
+fn race_for_the_last_unit(counters: &Arc<HashedCounters>, quota: Quota) {
     let other = thread::spawn({
         let counters = Arc::clone(counters);
         move || spend(&counters, FIRST, quota, NOW)
@@ -93,7 +97,7 @@ fn loom_an_evicted_key_takes_no_units_of_its_successor() {
     loom::model(|| {
         let counters = counters();
         let quota = per_hour(3);
-        // Slot and side map hold live keys, so the third pushes out the one nearest to full: the first.
+        // TableSlot and side map hold live keys, so the third pushes out the one nearest to full: the first.
         assert!(spend(&counters, FIRST, quota, NOW));
         assert!(spend(&counters, SECOND, quota, NOW.after(Nanos::new(1))));
         let newcomer = thread::spawn({

@@ -4,9 +4,9 @@ mod counters;
 mod keyed;
 #[cfg(all(test, sluicegate_loom))]
 mod loom_tests;
-mod side;
+mod side_map;
+mod slot_word;
 mod table;
-mod word;
 
 pub use keyed::KeyedLimiter;
 
@@ -21,7 +21,7 @@ use sluicegate_core::{Charge, Key, List, Nanos, Outcome, Timestamp};
 
 use crate::clock::Clock;
 use crate::store::{Store, StoreError};
-use counters::Counters;
+use counters::HashedCounters;
 
 /// How much a [`LocalStore`] holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,24 +42,24 @@ impl Default for LocalOptions {
     }
 }
 
-/// Counters in this process.
+/// HashedCounters in this process.
 ///
 /// A key that is full again equals one that was never seen, so its place is taken over without loss; a debt is never
 /// forgiven for being old. Hashing is seeded per store, so nobody outside can aim at a place.
 pub struct LocalStore {
     seed: RandomState,
-    counters: Counters,
+    counters: HashedCounters,
 }
 
 impl LocalStore {
     /// An empty store; its memory is set aside now.
     pub fn new(options: LocalOptions) -> Self {
         let seed = RandomState::default();
-        let counters = Counters::new(options, seed.hash_one("side maps"));
+        let counters = HashedCounters::new(options, seed.hash_one("side maps"));
         Self { seed, counters }
     }
 
-    /// Counters that are not full now. Looks at every slot: for metrics, not for requests.
+    /// HashedCounters that are not full now. Looks at every slot: for metrics, not for requests.
     pub fn live_keys(&self, now: Timestamp) -> usize {
         self.counters.live(now)
     }
@@ -173,7 +173,8 @@ impl LocalStore {
     }
 
     fn peek(&self, hash: u64, charge: &Charge<'_>, now: Timestamp) -> Outcome {
-        self.counters.decide(hash, &charge.quota, 0, &At(now))
+        self.counters
+            .decide(hash, &charge.quota, 0, &FixedTime(now))
     }
 
     /// Takes one charge if it fits; also says what the counter held before.
@@ -245,9 +246,9 @@ fn owes(state: Option<State>, charge: &Charge<'_>, now: Timestamp) -> bool {
 }
 
 /// A time that was read before.
-pub(crate) struct At(pub(crate) Timestamp);
+pub(crate) struct FixedTime(pub(crate) Timestamp);
 
-impl Clock for At {
+impl Clock for FixedTime {
     fn now(&self) -> Timestamp {
         self.0
     }

@@ -4,7 +4,7 @@ pub mod random;
 
 use std::collections::BTreeSet;
 
-use sluicegate::conformance::{self, Failure, Problem, ReferenceStore, TRANSCRIPTS};
+use sluicegate::conformance::{self, Failure, LineProblem, ReferenceStore, TRANSCRIPTS};
 use sluicegate::{LocalOptions, LocalStore};
 
 #[tokio::test]
@@ -94,7 +94,7 @@ async fn every_clause_of_an_answer_is_compared() {
         let wrong = right.replace(from, to);
         let failure = failure_of(&format!("{story}{wrong}")).await;
         assert!(
-            matches!(failure.problem, Problem::Differs { .. }),
+            matches!(failure.problem, LineProblem::Differs { .. }),
             "{wrong}: {failure}"
         );
     }

@@ -309,7 +309,10 @@ async fn ask(
             answer.map_err(|missing| Problem::unidentified(&missing, true))
         }
         Asked::Request(described) => {
-            if let Some(twin) = live.key_headers.twin_in(&live.policy, &described.headers) {
+            if let Some(twin) = live
+                .key_headers
+                .find_ambiguous(&live.policy, &described.headers)
+            {
                 return Err(Problem::of_field("subject.headers", twin.to_string()));
             }
             let (descriptors, lines) = (described.descriptors(), HeaderLines(&described.headers));

@@ -9,7 +9,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
-use sluicegate::http::Unused;
+use sluicegate::http::ProxyHeaderFault;
 use sluicegate::{FailureCounts, NodeState, RedisWaits};
 
 use super::outside;
@@ -25,7 +25,7 @@ pub struct Reading {
     /// Requests that the store did not decide.
     pub failures: FailureCounts,
     /// Requests counted as their peer's although trusted proxies are configured.
-    pub client_ip_unused: Vec<(Unused, u64)>,
+    pub client_ip_unused: Vec<(ProxyHeaderFault, u64)>,
     /// What the limits service was asked, where there is one.
     pub external: Option<ExternalCounts>,
     /// Whether the store failed to answer when it was last asked, or a node of it is away.
@@ -133,7 +133,7 @@ impl Collector for Elsewhere {
             None,
             MetricType::Counter,
         )?;
-        for reason in Unused::ALL {
+        for reason in ProxyHeaderFault::ALL {
             let count = client_ip_unused
                 .iter()
                 .find(|(other, _)| *other == reason)
@@ -244,7 +244,7 @@ mod tests {
         let reading = Reading {
             nodes,
             failures,
-            client_ip_unused: vec![(Unused::Missing, 4)],
+            client_ip_unused: vec![(ProxyHeaderFault::Missing, 4)],
             ..Reading::default()
         };
         metrics.read_from(move || reading.clone());

@@ -30,7 +30,7 @@ pub struct ClientIp {
     /// In order, none inside another.
     trusted: Vec<IpNet>,
     header: ProxyHeader,
-    counts: Arc<[AtomicU64; Unused::ALL.len()]>,
+    counts: Arc<[AtomicU64; ProxyHeaderFault::ALL.len()]>,
 }
 
 impl ClientIp {
@@ -57,7 +57,7 @@ impl ClientIp {
 
     /// Counts where the other one counts, so that counts go on under other settings.
     #[must_use]
-    pub fn counting_on_from(mut self, other: &Self) -> Self {
+    pub fn with_counts_of(mut self, other: &Self) -> Self {
         self.counts = Arc::clone(&other.counts);
         self
     }
@@ -76,24 +76,27 @@ impl ClientIp {
     }
 
     /// How many requests were counted as their peer's although trusted proxies are configured, by reason.
-    pub fn counts(&self) -> [(Unused, u64); Unused::ALL.len()] {
-        Unused::ALL.map(|reason| (reason, self.counts[reason as usize].load(Ordering::Relaxed)))
+    pub fn counts(&self) -> [(ProxyHeaderFault, u64); ProxyHeaderFault::ALL.len()] {
+        ProxyHeaderFault::ALL
+            .map(|reason| (reason, self.counts[reason as usize].load(Ordering::Relaxed)))
     }
 
-    fn walk(&self, peer: IpAddr, headers: &HeaderMap) -> Result<IpAddr, Unused> {
+    fn walk(&self, peer: IpAddr, headers: &HeaderMap) -> Result<IpAddr, ProxyHeaderFault> {
         let mut hops = hops_from_the_right(self.header, headers).peekable();
         match (self.trusts(peer), hops.peek().is_some()) {
             (true, true) => {}
-            (true, false) => return Err(Unused::Missing),
-            (false, true) => return Err(Unused::UntrustedPeer),
+            (true, false) => return Err(ProxyHeaderFault::Missing),
+            (false, true) => return Err(ProxyHeaderFault::UntrustedPeer),
             (false, false) => return Ok(peer),
         }
         let mut leftmost = peer;
         for (place, hop) in hops.enumerate() {
             if place == Self::HOPS_MAX {
-                return Err(Unused::TooManyHops);
+                return Err(ProxyHeaderFault::TooManyHops);
             }
-            leftmost = hop.and_then(address::parse).ok_or(Unused::Unparsable)?;
+            leftmost = hop
+                .and_then(address::parse)
+                .ok_or(ProxyHeaderFault::Unparsable)?;
             if !self.trusts(leftmost) {
                 break;
             }
@@ -134,7 +137,7 @@ impl ProxyHeader {
 
 /// Why the header of the proxies was not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Unused {
+pub enum ProxyHeaderFault {
     /// It came from a peer outside the trusted networks.
     UntrustedPeer,
     /// A trusted peer did not send it.
@@ -145,7 +148,7 @@ pub enum Unused {
     TooManyHops,
 }
 
-impl Unused {
+impl ProxyHeaderFault {
     /// Every reason, in the order of their counts.
     pub const ALL: [Self; 4] = [
         Self::UntrustedPeer,
@@ -233,17 +236,17 @@ mod tests {
         let peer = Some("10.0.0.1".parse().unwrap());
         let before = ClientIp::behind(["10.0.0.0/8".parse().unwrap()]);
         before.resolve(peer, &HeaderMap::new());
-        let after = ClientIp::behind(["10.0.0.0/16".parse().unwrap()]).counting_on_from(&before);
+        let after = ClientIp::behind(["10.0.0.0/16".parse().unwrap()]).with_counts_of(&before);
         after.resolve(peer, &HeaderMap::new());
         assert_eq!(
-            after.counts()[Unused::Missing as usize],
-            (Unused::Missing, 2)
+            after.counts()[ProxyHeaderFault::Missing as usize],
+            (ProxyHeaderFault::Missing, 2)
         );
     }
 
     #[test]
     fn each_reason_counts_in_its_own_place() {
-        for (place, reason) in Unused::ALL.into_iter().enumerate() {
+        for (place, reason) in ProxyHeaderFault::ALL.into_iter().enumerate() {
             assert_eq!(reason as usize, place);
         }
     }

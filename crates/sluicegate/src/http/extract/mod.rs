@@ -3,11 +3,11 @@
 mod client_ip;
 mod hops;
 mod host;
-mod twin;
+mod key_headers;
 
-pub use client_ip::{ClientIp, ProxyHeader, Unused};
+pub use client_ip::{ClientIp, ProxyHeader, ProxyHeaderFault};
 pub use host::host_of;
-pub use twin::{KeyHeaders, TwinHeader};
+pub use key_headers::{AmbiguousHeader, KeyHeaders};
 
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};

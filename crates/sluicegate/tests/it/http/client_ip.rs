@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use sluicegate::address::Prefixes;
-use sluicegate::http::{ClientIp, IpNet, ProxyHeader, Unused, extract};
+use sluicegate::http::{ClientIp, IpNet, ProxyHeader, ProxyHeaderFault, extract};
 use sluicegate::{Limit, Quota};
 
 use super::{App, get};
@@ -35,7 +35,7 @@ fn ip(text: &str) -> Option<IpAddr> {
     Some(text.parse().unwrap())
 }
 
-fn count(settings: &ClientIp, reason: Unused) -> u64 {
+fn count(settings: &ClientIp, reason: ProxyHeaderFault) -> u64 {
     settings
         .counts()
         .into_iter()
@@ -76,7 +76,7 @@ async fn a_peer_outside_the_trusted_networks_is_not_believed() {
     let spoofed = (0..50)
         .map(|number| get("203.0.113.7", "/").header("x-forwarded-for", format!("9.9.9.{number}")));
     assert_eq!(app.passed(spoofed).await, 3);
-    assert_eq!(count(&settings, Unused::UntrustedPeer), 50);
+    assert_eq!(count(&settings, ProxyHeaderFault::UntrustedPeer), 50);
 }
 
 /// T-02, C1
@@ -169,12 +169,12 @@ fn long_chains_are_walked_so_far_and_no_further() {
         };
         assert_eq!(found, expected, "{entries} entries");
         assert_eq!(
-            count(&settings, Unused::TooManyHops),
+            count(&settings, ProxyHeaderFault::TooManyHops),
             u64::from(entries > 64),
             "{entries} entries"
         );
         assert_eq!(
-            count(&settings, Unused::Missing),
+            count(&settings, ProxyHeaderFault::Missing),
             u64::from(entries == 0),
             "{entries} entries"
         );
@@ -189,8 +189,8 @@ fn what_lies_beyond_the_last_hop_is_never_looked_at() {
     assert_eq!(client_of(&settings, PROXY, &[&beyond_64]), ip(PROXY));
     assert_eq!(
         (
-            count(&settings, Unused::TooManyHops),
-            count(&settings, Unused::Unparsable)
+            count(&settings, ProxyHeaderFault::TooManyHops),
+            count(&settings, ProxyHeaderFault::Unparsable)
         ),
         (1, 0)
     );
@@ -374,7 +374,7 @@ async fn forty_spellings_of_an_address_are_one_caller() {
 fn octets_with_leading_zeros_are_no_address() {
     let settings = behind_proxies();
     assert_eq!(client_of(&settings, PROXY, &["198.051.100.001"]), ip(PROXY));
-    assert_eq!(count(&settings, Unused::Unparsable), 1);
+    assert_eq!(count(&settings, ProxyHeaderFault::Unparsable), 1);
 }
 
 /// C1

@@ -2,22 +2,22 @@
 
 use sluicegate_core::{Nanos, Timestamp};
 
-use super::expect::Expected;
-use super::parse::Words;
+use super::answer::ExpectedAnswer;
+use super::parse::WordReader;
 
-/// Something that is asked of the store.
+/// Something that is request of the store.
 #[derive(Debug)]
-pub(super) struct Ask {
+pub(super) struct StoreRequest {
     pub(super) caller: String,
-    pub(super) when: When,
-    pub(super) verb: Verb,
+    pub(super) times: RequestTimes,
+    pub(super) operation: Operation,
     /// `None` for a reset, which has no answer.
-    pub(super) expected: Option<Expected>,
+    pub(super) expected: Option<ExpectedAnswer>,
 }
 
-/// The instants at which it is asked.
+/// The instants at which it is request.
 #[derive(Debug)]
-pub(super) enum When {
+pub(super) enum RequestTimes {
     /// Once.
     At(Timestamp),
     /// So many times at one instant.
@@ -30,18 +30,22 @@ pub(super) enum When {
     },
 }
 
-/// What is asked for.
+/// What is request for.
 #[derive(Debug)]
-pub(super) enum Verb {
-    Spend(Amounts),
-    Peek(Which),
-    Refund { cost: u64, which: Which, age: Nanos },
-    Reset(Which),
+pub(super) enum Operation {
+    Spend(SpendAmounts),
+    Peek(LimitChoice),
+    Refund {
+        cost: u64,
+        which: LimitChoice,
+        age: Nanos,
+    },
+    Reset(LimitChoice),
 }
 
 /// Units to spend.
 #[derive(Debug)]
-pub(super) enum Amounts {
+pub(super) enum SpendAmounts {
     /// The same of every limit.
     OfEach(u64),
     /// Of these limits by name.
@@ -49,51 +53,51 @@ pub(super) enum Amounts {
 }
 
 /// All limits, or the one of this name.
-pub(super) type Which = Option<String>;
+pub(super) type LimitChoice = Option<String>;
 
-impl Ask {
+impl StoreRequest {
     /// Reads `[as NAME:] at … VERB [=> …]`.
-    pub(super) fn parse(said: &str) -> Result<Self, String> {
-        let (asked, answer) = match said.split_once("=>") {
-            Some((asked, answer)) => (asked, Some(answer)),
-            None => (said, None),
+    pub(super) fn parse(statement: &str) -> Result<Self, String> {
+        let (request, answer) = match statement.split_once("=>") {
+            Some((request, answer)) => (request, Some(answer)),
+            None => (statement, None),
         };
-        let mut words = Words::new(asked);
+        let mut words = WordReader::new(request);
         let caller = match words.skip("as") {
             true => words.name().ok_or("expected a name and a colon after as")?,
             false => "someone",
         };
-        let when = When::parse(&mut words)?;
-        let verb = Verb::parse(&mut words)?;
+        let times = RequestTimes::parse(&mut words)?;
+        let operation = Operation::parse(&mut words)?;
         words.end()?;
-        let expected = match (answer, &verb) {
-            (None, Verb::Reset(_)) => None,
-            (Some(_), Verb::Reset(_)) => return Err("a reset has no answer".to_owned()),
+        let expected = match (answer, &operation) {
+            (None, Operation::Reset(_)) => None,
+            (Some(_), Operation::Reset(_)) => return Err("a reset has no answer".to_owned()),
             (None, _) => return Err("expected => and the answer".to_owned()),
-            (Some(answer), _) => Some(Expected::parse(answer)?),
+            (Some(answer), _) => Some(ExpectedAnswer::parse(answer)?),
         };
-        match (&when, &expected) {
-            (When::At(_), Some(expected)) if expected.is_count() => {
+        match (&times, &expected) {
+            (RequestTimes::At(_), Some(expected)) if expected.is_count() => {
                 Err("expected allowed or denied: a count is the answer to many charges".to_owned())
             }
-            (When::Times { .. } | When::Every { .. }, expected)
-                if !expected.as_ref().is_some_and(Expected::is_count) =>
+            (RequestTimes::Times { .. } | RequestTimes::Every { .. }, expected)
+                if !expected.as_ref().is_some_and(ExpectedAnswer::is_count) =>
             {
                 Err("expected a count of allowed charges".to_owned())
             }
             _ => Ok(Self {
                 caller: caller.to_owned(),
-                when,
-                verb,
+                times,
+                operation,
                 expected,
             }),
         }
     }
 }
 
-impl When {
-    fn parse(words: &mut Words<'_>) -> Result<Self, String> {
-        let instant = |words: &mut Words<'_>| {
+impl RequestTimes {
+    fn parse(words: &mut WordReader<'_>) -> Result<Self, String> {
+        let instant = |words: &mut WordReader<'_>| {
             words
                 .duration()
                 .map(|span| Timestamp::from_nanos(span.get()))
@@ -138,10 +142,10 @@ impl When {
     }
 }
 
-impl Verb {
-    fn parse(words: &mut Words<'_>) -> Result<Self, String> {
+impl Operation {
+    fn parse(words: &mut WordReader<'_>) -> Result<Self, String> {
         match words.next("spend, peek, refund or reset")? {
-            "spend" => Amounts::parse(words).map(Self::Spend),
+            "spend" => SpendAmounts::parse(words).map(Self::Spend),
             "peek" => which(words).map(Self::Peek),
             "refund" => {
                 let cost = words.number("units")?;
@@ -161,9 +165,9 @@ impl Verb {
     }
 }
 
-impl Amounts {
+impl SpendAmounts {
     /// `1` or `1 of a and 2 of b`.
-    fn parse(words: &mut Words<'_>) -> Result<Self, String> {
+    fn parse(words: &mut WordReader<'_>) -> Result<Self, String> {
         let first = words.number("units")?;
         if !words.skip("of") {
             return Ok(Self::OfEach(first));
@@ -178,7 +182,7 @@ impl Amounts {
     }
 }
 
-fn which(words: &mut Words<'_>) -> Result<Which, String> {
+fn which(words: &mut WordReader<'_>) -> Result<LimitChoice, String> {
     if words.skip("of") {
         words.next("a limit").map(|name| Some(name.to_owned()))
     } else {
@@ -186,7 +190,7 @@ fn which(words: &mut Words<'_>) -> Result<Which, String> {
     }
 }
 
-fn age(words: &mut Words<'_>) -> Result<Nanos, String> {
+fn age(words: &mut WordReader<'_>) -> Result<Nanos, String> {
     let age = words.duration()?;
     words.expect("ago")?;
     Ok(age)

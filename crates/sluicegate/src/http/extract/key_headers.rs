@@ -12,37 +12,41 @@ use sluicegate_core::{KeyPart, Policy};
 /// The headers that limits are keyed by, listed once for each policy.
 #[derive(Debug)]
 pub struct KeyHeaders {
-    listed: ArcSwap<Listed>,
+    listed: ArcSwap<KeyHeaderList>,
 }
 
 impl KeyHeaders {
     /// The key headers of a policy.
     pub fn of(policy: Arc<Policy>) -> Self {
         Self {
-            listed: ArcSwap::from_pointee(Listed::of(policy)),
+            listed: ArcSwap::from_pointee(KeyHeaderList::of(policy)),
         }
     }
 
     /// The first header whose name differs from that of a key header only in `_` for `-`, or the other way round.
-    pub fn twin_in(&self, policy: &Arc<Policy>, headers: &HeaderMap) -> Option<TwinHeader> {
+    pub fn find_ambiguous(
+        &self,
+        policy: &Arc<Policy>,
+        headers: &HeaderMap,
+    ) -> Option<AmbiguousHeader> {
         let listed = self.listed.load();
         if Arc::ptr_eq(&listed.policy, policy) {
-            return listed.twin_in(headers);
+            return listed.find_ambiguous(headers);
         }
-        let fresh = Arc::new(Listed::of(Arc::clone(policy)));
+        let fresh = Arc::new(KeyHeaderList::of(Arc::clone(policy)));
         self.listed.store(Arc::clone(&fresh));
-        fresh.twin_in(headers)
+        fresh.find_ambiguous(headers)
     }
 }
 
 #[derive(Debug)]
-struct Listed {
+struct KeyHeaderList {
     policy: Arc<Policy>,
     /// Places of limits, and the names of headers in their keys.
     names: Vec<(usize, String)>,
 }
 
-impl Listed {
+impl KeyHeaderList {
     fn of(policy: Arc<Policy>) -> Self {
         let mut names = Vec::new();
         for (place, limit) in policy.limits().iter().enumerate() {
@@ -58,13 +62,13 @@ impl Listed {
         Self { policy, names }
     }
 
-    fn twin_in(&self, headers: &HeaderMap) -> Option<TwinHeader> {
+    fn find_ambiguous(&self, headers: &HeaderMap) -> Option<AmbiguousHeader> {
         if self.names.is_empty() {
             return None;
         }
         let twin_of = |sent: &str| self.names.iter().find(|(_, name)| are_twins(name, sent));
         let (place, name) = headers.keys().find_map(|sent| twin_of(sent.as_str()))?;
-        Some(TwinHeader {
+        Some(AmbiguousHeader {
             limit: self.policy.limits()[*place].name.clone(),
             header: name.clone(),
         })
@@ -78,14 +82,14 @@ fn are_twins(name: &str, sent: &str) -> bool {
 
 /// A request has a header that passes for a key header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TwinHeader {
+pub struct AmbiguousHeader {
     /// The limit whose key it is.
     pub limit: String,
     /// The name of the key header, as configured.
     pub header: String,
 }
 
-impl fmt::Display for TwinHeader {
+impl fmt::Display for AmbiguousHeader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -95,7 +99,7 @@ impl fmt::Display for TwinHeader {
     }
 }
 
-impl std::error::Error for TwinHeader {}
+impl std::error::Error for AmbiguousHeader {}
 
 #[cfg(test)]
 mod tests {

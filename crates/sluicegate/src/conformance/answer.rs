@@ -4,18 +4,18 @@ use std::fmt;
 
 use sluicegate_core::{Nanos, Outcome};
 
-use super::parse::Words;
+use super::parse::WordReader;
 
 /// What a transcript says of an answer.
 #[derive(Debug)]
-pub(super) struct Expected {
+pub(super) struct ExpectedAnswer {
     text: String,
-    clauses: Vec<Clause>,
+    clauses: Vec<AnswerClause>,
 }
 
 /// One thing that is said of an answer.
 #[derive(Debug)]
-enum Clause {
+enum AnswerClause {
     Allowed,
     /// By nobody in particular when empty.
     Denied {
@@ -33,11 +33,11 @@ enum Clause {
     AllowedCount(u64),
 }
 
-impl Expected {
+impl ExpectedAnswer {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let clauses = text
             .split(',')
-            .map(Clause::parse)
+            .map(AnswerClause::parse)
             .collect::<Result<Vec<_>, _>>()?;
         Ok(Self {
             text: text.split_whitespace().collect::<Vec<_>>().join(" "),
@@ -51,18 +51,18 @@ impl Expected {
 
     /// Whether it is a count of charges rather than one answer.
     pub(super) fn is_count(&self) -> bool {
-        matches!(self.clauses.as_slice(), [Clause::AllowedCount(_)])
+        matches!(self.clauses.as_slice(), [AnswerClause::AllowedCount(_)])
     }
 
     /// Whether so many of many charges passed as expected.
     pub(super) fn counts(&self, allowed: u64) -> bool {
-        matches!(self.clauses.as_slice(), [Clause::AllowedCount(expected)] if *expected == allowed)
+        matches!(self.clauses.as_slice(), [AnswerClause::AllowedCount(expected)] if *expected == allowed)
     }
 
     /// Whether this is the answer, in everything that is said of it. A shadow limit that denies has to be mentioned.
-    pub(super) fn describes(&self, answer: &Answer) -> Result<bool, String> {
+    pub(super) fn describes(&self, answer: &StoreAnswer) -> Result<bool, String> {
         let mentioned = self.clauses.iter().filter_map(|clause| {
-            if let Clause::WouldDeny(name) = clause {
+            if let AnswerClause::WouldDeny(name) = clause {
                 Some(name)
             } else {
                 None
@@ -76,9 +76,9 @@ impl Expected {
     }
 }
 
-impl Clause {
+impl AnswerClause {
     fn parse(text: &str) -> Result<Self, String> {
-        let mut words = Words::new(text);
+        let mut words = WordReader::new(text);
         let clause = match words.next("an answer")? {
             "allowed" => Self::Allowed,
             "denied" => Self::Denied {
@@ -116,7 +116,7 @@ impl Clause {
         Ok(clause)
     }
 
-    fn describes(&self, answer: &Answer) -> Result<bool, String> {
+    fn describes(&self, answer: &StoreAnswer) -> Result<bool, String> {
         Ok(match self {
             Self::Allowed => answer.is_allowed(),
             Self::Denied { by } => {
@@ -133,7 +133,7 @@ impl Clause {
 
 /// What a store answered, in the words of transcripts.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct StoreAnswer {
     /// The enforced limits that denied.
     pub(super) denied_by: Vec<String>,
     /// The shadow limits that denied.
@@ -144,7 +144,7 @@ pub(super) struct Answer {
     pub(super) outcomes: Vec<(String, Outcome)>,
 }
 
-impl Answer {
+impl StoreAnswer {
     pub(super) fn is_allowed(&self) -> bool {
         self.denied_by.is_empty()
     }
@@ -165,7 +165,7 @@ impl Answer {
     }
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for StoreAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let several = self.outcomes.len() > 1;
         match self.is_allowed() {
@@ -198,7 +198,7 @@ impl fmt::Display for Answer {
     }
 }
 
-fn denied_by(words: &mut Words<'_>) -> Result<Vec<String>, String> {
+fn denied_by(words: &mut WordReader<'_>) -> Result<Vec<String>, String> {
     let mut by = Vec::new();
     let mut next = words.skip("by");
     while next {
@@ -208,7 +208,7 @@ fn denied_by(words: &mut Words<'_>) -> Result<Vec<String>, String> {
     Ok(by)
 }
 
-fn of(words: &mut Words<'_>) -> Result<Option<String>, String> {
+fn of(words: &mut WordReader<'_>) -> Result<Option<String>, String> {
     if words.skip("of") {
         words.next("a limit").map(|name| Some(name.to_owned()))
     } else {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 /// The header lines of a response in the making: a [`HeaderMap`], or whatever a front door of another shape writes.
-pub trait Fields {
+pub trait ResponseFields {
     /// The value of the first line with this name that is there already.
     fn value(&self, name: &HeaderName) -> Option<&[u8]>;
 
@@ -21,7 +21,7 @@ pub trait Fields {
     }
 }
 
-impl Fields for HeaderMap {
+impl ResponseFields for HeaderMap {
     fn value(&self, name: &HeaderName) -> Option<&[u8]> {
         self.get(name).map(HeaderValue::as_bytes)
     }
@@ -92,13 +92,13 @@ mod tests {
                 .map(|value| value.to_str().unwrap().to_owned())
                 .collect::<Vec<_>>()
         };
-        Fields::append(&mut map, &name, |text| text.push(b'1'));
-        Fields::append(&mut map, &name, |text| text.push(b'2'));
+        ResponseFields::append(&mut map, &name, |text| text.push(b'1'));
+        ResponseFields::append(&mut map, &name, |text| text.push(b'2'));
         assert_eq!(values(&map), ["1", "2"]);
         assert_eq!(map.value(&name), Some(&b"1"[..]));
         map.replace(&name, |text| text.push(b'3'));
         assert_eq!(values(&map), ["3"]);
-        Fields::remove(&mut map, &name);
+        ResponseFields::remove(&mut map, &name);
         assert_eq!(map.value(&name), None);
     }
 }

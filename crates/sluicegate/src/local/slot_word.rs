@@ -8,9 +8,9 @@ use sluicegate_core::{Nanos, Timestamp};
 /// both directions. The generation changes whenever the slot gets another key: a decision that was held up between
 /// reading and writing a slot cannot charge the key that took it over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Word(u64);
+pub(super) struct SlotWord(u64);
 
-impl Word {
+impl SlotWord {
     const TIME_BITS: u32 = 58;
     const TIME_MASK: u64 = (1 << Self::TIME_BITS) - 1;
     const LOCK: u64 = 1 << 63;
@@ -66,7 +66,7 @@ impl Word {
         Timestamp::from_nanos(now.as_nanos().wrapping_sub(Self::SPAN_MAX.get()))
     }
 
-    /// Held for another key; nobody else writes the slot until it is released by [`Word::succeeded_by`].
+    /// Held for another key; nobody else writes the slot until it is released by [`SlotWord::succeeded_by`].
     pub(super) fn locked(self) -> Self {
         Self(self.0 | Self::LOCK)
     }
@@ -80,7 +80,7 @@ impl Word {
     /// Nanoseconds from now to the stored instant, negative in the past.
     #[inline(always)]
     pub(super) fn ahead(self, now: Timestamp) -> i64 {
-        const OTHER_BITS: u32 = u64::BITS - Word::TIME_BITS;
+        const OTHER_BITS: u32 = u64::BITS - SlotWord::TIME_BITS;
         let unsigned = self.0.wrapping_sub(now.as_nanos()) << OTHER_BITS;
         unsigned.cast_signed() >> OTHER_BITS
     }
@@ -102,11 +102,11 @@ mod tests {
             NOW.after(year),
             NOW.before(year),
         ] {
-            assert_eq!(Word::from_bits(0).with(instant).instant(NOW), instant);
+            assert_eq!(SlotWord::from_bits(0).with(instant).instant(NOW), instant);
         }
         let early = Timestamp::from_nanos(5);
         assert_eq!(
-            Word::from_bits(0)
+            SlotWord::from_bits(0)
                 .with(early)
                 .instant(Timestamp::from_nanos(0)),
             early
@@ -117,11 +117,11 @@ mod tests {
     fn a_cleared_word_is_full_within_years_of_now() {
         let year = Nanos::from_secs(365 * 86_400);
         for (cleared_at, read_at) in [(NOW, NOW), (NOW, NOW.before(year)), (NOW, NOW.after(year))] {
-            let word = Word::from_bits(0).cleared(cleared_at);
+            let word = SlotWord::from_bits(0).cleared(cleared_at);
             assert_eq!((word.debt(read_at), word.is_locked()), (Nanos::ZERO, false));
         }
         assert_eq!(
-            Word::from_bits(0)
+            SlotWord::from_bits(0)
                 .cleared(Timestamp::from_nanos(3))
                 .debt(Timestamp::from_nanos(0)),
             Nanos::ZERO
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn no_instant_reads_as_locked() {
         for instant in [0, 1 << 57, (1 << 58) - 1, 1 << 63, u64::MAX].map(Timestamp::from_nanos) {
-            let word = Word::from_bits(0).with(instant);
+            let word = SlotWord::from_bits(0).with(instant);
             assert!(!word.is_locked() && word.locked().is_locked());
             assert_eq!(word.instant(instant), instant);
         }
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn every_successor_differs_from_what_came_before() {
-        let mut word = Word::from_bits(0);
+        let mut word = SlotWord::from_bits(0);
         let mut seen = Vec::new();
         for _ in 0..32 {
             word = word.succeeded_by(NOW);

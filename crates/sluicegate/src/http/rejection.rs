@@ -6,9 +6,9 @@ use http::{Response, StatusCode};
 use sluicegate_core::{AmbiguousPath, Decision, FailureStatus, KeyPart, MissingKey, Outcome};
 
 use super::accept::prefers_json;
-use super::extract::TwinHeader;
-use super::fields::{Fields, push_number};
+use super::extract::AmbiguousHeader;
 use super::headers::{ResponseHeaders, retry_after_secs};
+use super::response_fields::{ResponseFields, push_number};
 
 /// Why a request is not forwarded.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +20,7 @@ pub enum Rejection<'a> {
     /// The request lacks what a limit is keyed by: 400.
     Unidentified(&'a MissingKey),
     /// The request has a header that passes for one that a limit is keyed by: 400.
-    TwinHeader(&'a TwinHeader),
+    AmbiguousHeader(&'a AmbiguousHeader),
     /// Servers read the path differently: 400.
     AmbiguousPath(AmbiguousPath),
     /// The path, in its one spelling, is longer than a target may be: 414.
@@ -38,7 +38,7 @@ impl Rejection<'_> {
             Self::Unavailable(status) => {
                 StatusCode::from_u16(status.get()).expect("400 to 599 are statuses")
             }
-            Self::Unidentified(_) | Self::TwinHeader(_) | Self::AmbiguousPath(_) => {
+            Self::Unidentified(_) | Self::AmbiguousHeader(_) | Self::AmbiguousPath(_) => {
                 StatusCode::BAD_REQUEST
             }
             Self::PathTooLong => StatusCode::URI_TOO_LONG,
@@ -65,9 +65,9 @@ impl Rejection<'_> {
         &self,
         request_headers: &HeaderMap,
         headers: &ResponseHeaders,
-        fields: &mut impl Fields,
+        fields: &mut impl ResponseFields,
     ) -> (StatusCode, Bytes) {
-        let form = Form::for_caller(request_headers);
+        let form = BodyFormat::for_caller(request_headers);
         fields.append(&CONTENT_TYPE, |text| {
             text.extend_from_slice(form.content_type().as_bytes())
         });
@@ -78,8 +78,8 @@ impl Rejection<'_> {
             headers.write(decision, fields);
         }
         let status = match form {
-            Form::Text | Form::Json => self.status(),
-            Form::Grpc | Form::GrpcWeb => {
+            BodyFormat::Text | BodyFormat::Json => self.status(),
+            BodyFormat::Grpc | BodyFormat::GrpcWeb => {
                 fields.append(&GRPC_STATUS, |text| push_number(text, self.grpc_status()));
                 fields.append(&GRPC_MESSAGE, |text| {
                     push_grpc_message(text, &self.sentence())
@@ -95,7 +95,7 @@ impl Rejection<'_> {
             Self::Limited(decision) => Some(retry_after_secs(decision)),
             Self::Unavailable(_) => Some(Self::UNAVAILABLE_RETRY_SECS),
             Self::Unidentified(_)
-            | Self::TwinHeader(_)
+            | Self::AmbiguousHeader(_)
             | Self::AmbiguousPath(_)
             | Self::PathTooLong => None,
         }
@@ -107,20 +107,20 @@ impl Rejection<'_> {
             Self::Limited(_) => 8,
             Self::Unavailable(_) => 14,
             Self::Unidentified(_)
-            | Self::TwinHeader(_)
+            | Self::AmbiguousHeader(_)
             | Self::AmbiguousPath(_)
             | Self::PathTooLong => 3,
         }
     }
 
-    fn body(&self, form: Form) -> Bytes {
+    fn body(&self, form: BodyFormat) -> Bytes {
         match (form, self) {
-            (Form::Grpc | Form::GrpcWeb, _) => Bytes::new(),
-            (Form::Text, Self::Limited(_) | Self::Unavailable(_)) => {
+            (BodyFormat::Grpc | BodyFormat::GrpcWeb, _) => Bytes::new(),
+            (BodyFormat::Text, Self::Limited(_) | Self::Unavailable(_)) => {
                 Bytes::from_static(self.phrase().as_bytes())
             }
-            (Form::Text, _) => self.sentence().into(),
-            (Form::Json, _) => self.problem().into(),
+            (BodyFormat::Text, _) => self.sentence().into(),
+            (BodyFormat::Json, _) => self.problem().into(),
         }
     }
 
@@ -136,14 +136,14 @@ impl Rejection<'_> {
         match self {
             Self::Limited(_) | Self::Unavailable(_) | Self::PathTooLong => self.phrase().to_owned(),
             Self::Unidentified(missing) => format!("{KEY_EXTRACTION_FAILED}: {missing}"),
-            Self::TwinHeader(twin) => format!("{KEY_EXTRACTION_FAILED}: {twin}"),
+            Self::AmbiguousHeader(twin) => format!("{KEY_EXTRACTION_FAILED}: {twin}"),
             Self::AmbiguousPath(ambiguous) => format!("{AMBIGUOUS_PATH}: {ambiguous}"),
         }
     }
 
-    /// Problem details as RFC 9457 has them.
+    /// ProblemJson details as RFC 9457 has them.
     fn problem(&self) -> String {
-        let mut problem = Problem::new(self);
+        let mut problem = ProblemJson::new(self);
         if let Some(seconds) = self.retry_after_secs() {
             problem.number("retry_after", seconds);
         }
@@ -170,7 +170,7 @@ impl Rejection<'_> {
                 }
                 problem.text("detail", &missing.to_string());
             }
-            Self::TwinHeader(twin) => {
+            Self::AmbiguousHeader(twin) => {
                 problem.text("code", KEY_EXTRACTION_FAILED);
                 problem.text("limit", &twin.limit);
                 problem.text("part", &KeyPart::Header(twin.header.clone()).to_string());
@@ -194,7 +194,7 @@ const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 
 /// The shapes of a rejection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum BodyFormat {
     Text,
     Json,
     /// HTTP 200 without a body: the trailers are in the headers.
@@ -202,7 +202,7 @@ enum Form {
     GrpcWeb,
 }
 
-impl Form {
+impl BodyFormat {
     fn for_caller(headers: &HeaderMap) -> Self {
         let content_type = headers
             .get(CONTENT_TYPE)
@@ -244,9 +244,9 @@ fn push_grpc_message(text: &mut Vec<u8>, message: &str) {
 }
 
 /// A JSON object, member by member.
-struct Problem(String);
+struct ProblemJson(String);
 
-impl Problem {
+impl ProblemJson {
     fn new(rejection: &Rejection<'_>) -> Self {
         let (kind, title) = match rejection {
             Rejection::Limited(_) => (
@@ -317,7 +317,7 @@ mod tests {
     #[test]
     fn every_letter_survives_a_json_string() {
         let text: String = ('\0'..'\u{300}').collect();
-        let mut problem = Problem(String::new());
+        let mut problem = ProblemJson(String::new());
         problem.string(&text);
         assert_eq!(serde_json::from_str::<String>(&problem.0).unwrap(), text);
     }
