@@ -1,4 +1,5 @@
-//! Every interleaving of the races that matter, on a table of one slot.
+//! The races that matter, each run once for every order in which the threads can see each other's
+//! writes, on a table of one slot.
 //!
 //! Run by `cargo xtask test --only loom`.
 
@@ -37,7 +38,7 @@ fn spend(counters: &HashedCounters, hash: u64, quota: Quota, now: Timestamp) -> 
         .is_allowed()
 }
 
-/// Units left at `hash` as a fresh look sees them.
+/// Units left at `hash`, by a charge of zero.
 fn left(counters: &HashedCounters, hash: u64, quota: Quota, now: Timestamp) -> u64 {
     counters
         .decide(hash, &quota, 0, &FixedTime(now))
@@ -73,7 +74,8 @@ fn loom_a_slot_that_changes_hands_charges_no_stranger() {
     loom::model(|| {
         let counters = counters();
         let quota = per_hour(3);
-        // The slot is the first key's and full again: a second key may take it while the first is charged.
+        // The slot is the first key's and full again: a second key may take it while the first is
+        // charged.
         assert!(spend(&counters, FIRST, quota, NOW));
         let later = NOW.after(Nanos::new(2 * ONE_AN_HOUR));
         let newcomer = thread::spawn({
@@ -143,7 +145,8 @@ fn loom_several_charges_are_taken_all_or_nothing() {
         let here = decide(&store, ["a", "b"]);
         let there = other.join().unwrap();
         assert!(!(here && there), "never over-admission");
-        // Both may lose the race for the other's first unit; what was taken is then given back to the last digit.
+        // Both may lose the race for the other's first unit; what was taken is then given back
+        // exactly.
         let spent = u64::from(here || there);
         let policy = policy(["a", "b"]);
         let peeks = policy.charges_for(&Subject::ANONYMOUS, 0).unwrap();
