@@ -1,4 +1,7 @@
 //! The body of a response: the inner service's, or a short one of our own.
+//!
+//! One type for both, so that the layer works with any body of the service behind it, and streams
+//! it through without a copy.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -8,7 +11,20 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 pin_project! {
-    /// The inner service's body as it is, or the whole of our own.
+    /// The body of a response that went through [`RateLimit`](super::RateLimit): the inner
+    /// service's body as it is, or the whole body of a rejection.
+    ///
+    /// Its only use is as a type, in the signature of a function that returns a limited service:
+    ///
+    /// ```
+    /// use http_body_util::Full;
+    /// use sluicegate::http::RateLimitBody;
+    ///
+    /// fn status(response: &http::Response<RateLimitBody<Full<bytes::Bytes>>>) -> u16 {
+    ///     response.status().as_u16()
+    /// }
+    /// # let _ = status;
+    /// ```
     #[derive(Debug)]
     pub struct RateLimitBody<B> {
         #[pin]
@@ -17,10 +33,13 @@ pin_project! {
 }
 
 pin_project! {
+    /// Where the bytes come from.
     #[derive(Debug)]
     #[project = BodyKindProjection]
     enum BodyKind<B> {
+        // The service behind the layer answered.
         Inner { #[pin] body: B },
+        // A rejection. Empty once its one frame was taken.
         Own { bytes: Bytes },
     }
 }
@@ -56,6 +75,7 @@ impl<B: Body<Data = Bytes>> Body for RateLimitBody<B> {
         }
     }
 
+    /// True from the start for an empty body: a gRPC rejection has to end with its headers.
     fn is_end_stream(&self) -> bool {
         match &self.kind {
             BodyKind::Inner { body } => body.is_end_stream(),

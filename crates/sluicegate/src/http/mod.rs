@@ -1,7 +1,40 @@
 //! The HTTP side: from a request to a [`Subject`](crate::Subject), and from a verdict to a response.
 //!
-//! [`RateLimitLayer`] does all of it for tower and axum. The steps are public for front doors of another shape:
-//! [`extract`] reads a request, [`ResponseHeaders`] tells the caller what is left, [`Rejection`] says no.
+//! [`RateLimitLayer`] does all of it for tower and axum. Its steps are public for servers that are
+//! not built on tower, or that decide in the middle of a handler:
+//!
+//! | step | here |
+//! |---|---|
+//! | find the caller's address | [`ClientIp`] |
+//! | read the request | [`extract`], or [`host_of`] and [`HeaderLines`] where there is no `http::Request` |
+//! | refuse headers that pass for a key header | [`KeyHeaders`] |
+//! | tell the caller how much is left | [`ResponseHeaders`] |
+//! | refuse the request | [`Rejection`], logged as [`RateLimitLine`] |
+//!
+//! A handler that limits by itself:
+//!
+//! ```
+//! use sluicegate::http::{ClientIp, PeerAddr, Rejection, ResponseHeaders, extract};
+//! use sluicegate::{Limit, Limiter, Quota, Verdict};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+//! let limiter = Limiter::local([Limit::per_client("per-ip", Quota::per_minute(1))])?;
+//! let (client_ip, headers) = (ClientIp::default(), ResponseHeaders::default());
+//!
+//! let peer = PeerAddr("203.0.113.7:4711".parse()?);
+//! let (parts, ()) = http::Request::get("/").extension(peer).body(())?.into_parts();
+//! let extracted = extract(&parts, &client_ip)?;
+//! # limiter.check(&extracted.subject(), 1).await;
+//! if let Verdict::Reject(decision) = limiter.check(&extracted.subject(), 1).await {
+//!     let response = Rejection::Limited(&decision).respond(&parts.headers, &headers);
+//!     assert_eq!(response.status(), 429);
+//!     assert_eq!(response.headers()["retry-after"], "60");
+//! }
+//! # Ok(())
+//! # })
+//! # }
+//! ```
 
 mod accept;
 mod body;
@@ -9,6 +42,7 @@ mod extract;
 mod headers;
 mod layer;
 mod log_line;
+mod problem_json;
 mod rejection;
 mod response_fields;
 mod service;

@@ -175,9 +175,9 @@ async fn a_key_header_that_says_no_one_plain_thing_is_a_bad_request() {
         ),
         ("8 KiB", long.as_bytes(), "is longer than 4096 bytes"),
         (
-            "a twin",
+            "a lookalike",
             b"X-Tenant-Id: a\r\nX_Tenant_Id: b\r\n",
-            "has a twin, spelled with the other of '_' and '-'",
+            "is ambiguous, another header differs only in '_' and '-'",
         ),
     ];
     for (name, lines, why) in cases {
