@@ -34,7 +34,8 @@ pub struct FailureCounts {
     pub local: u64,
 }
 
-/// What a limiter has seen of its store. All of it is relaxed: nothing is decided by these numbers.
+/// The state of the store as this limiter saw it. Every access is relaxed: nothing is decided by
+/// these numbers.
 #[derive(Debug, Default)]
 pub(crate) struct StoreHealth {
     /// True from the first request that the store could not decide to the first that it could.

@@ -1,4 +1,17 @@
-//! How keys are written in a store that other programs look into.
+//! The names of counters in a store that other programs look into.
+//!
+//! In this process a key is a hash. In Redis it is a name, and the name has to be many things at
+//! once: readable for people who debug, short for memory, the same in every process and version (or
+//! counters are lost at an upgrade), and on one slot of a cluster for all limits of a caller (so
+//! that one script can take them all or nothing).
+//!
+//! **Invariant:** two different keys never share a name, whatever bytes they hold. Where a name is
+//! written out, the core escapes everything that could be taken for a separator, a brace or the
+//! [`MARK`] of a shortened name. Where it is a digest, the texts are measured before they are hashed
+//! and enough bits are kept.
+//!
+//! **Invariant:** names that are written today are written tomorrow. The tests hold them as
+//! constants; a change needs another layout.
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -7,8 +20,22 @@ use sha2::{Digest, Sha256};
 use sluicegate_core::address::spell_v4;
 use sluicegate_core::{Key, KeyPart, PartValue};
 
-/// The form of stored keys. Whatever the form, distinct keys stay distinct, hold printable ASCII only, and have at most
-/// [`KeyLayout::LENGTH_MAX`] bytes, if the prefix holds no other and at most [`KeyLayout::PREFIX_MAX`] bytes.
+/// The form of the names that counters have in Redis.
+///
+/// In every form, distinct keys have distinct names of printable ASCII with at most
+/// [`KeyLayout::LENGTH_MAX`] bytes, as long as the prefix is printable ASCII and has at most
+/// [`KeyLayout::PREFIX_MAX`] bytes.
+///
+/// ```
+/// use sluicegate::{Key, KeyLayout, Limit, Quota, Subject};
+///
+/// let limit = Limit::per_client("per-ip", Quota::per_second(100));
+/// let subject = Subject { client_ip: Some("203.0.113.7".parse()?), ..Subject::ANONYMOUS };
+/// let key = Key::of_subject(&limit, &subject)?;
+/// assert_eq!(KeyLayout::Readable.stored("shop", &key), "shop:per-ip:203.0.113.7");
+/// assert_eq!(KeyLayout::Compact.stored("shop", &key).len(), 14);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeyLayout {
     /// `<prefix>:<limit>:<part>:…`
@@ -16,24 +43,26 @@ pub enum KeyLayout {
     Readable,
     /// `sg` and 72 bits of a digest, 14 bytes in all: least memory.
     Compact,
-    /// `rl:edgequota:<part>:…`, whatever the prefix. Limits with equal key parts share a counter, as they did there.
+    /// `rl:edgequota:<part>:…`, whatever the prefix. Limits with equal key parts share a counter, as
+    /// they did there: the one exception to distinct names.
     EdgeQuota,
-    /// `<prefix>:ip:<address>`, `<prefix>:route:<path>:<address>`, `<prefix>:key:<principal>`; readable for the rest.
+    /// `<prefix>:ip:<address>`, `<prefix>:route:<path>:<address>`, `<prefix>:key:<principal>`;
+    /// readable for the rest.
     EdgeGuard,
 }
 
 impl KeyLayout {
-    /// Longer keys end in a digest instead of their tail.
+    /// The longest name, in bytes. Longer ones end in a digest instead of their tail.
     pub const LENGTH_MAX: usize = 128;
-    /// The longest prefix that leaves room for a tag and a digest.
+    /// The longest prefix, in bytes, that leaves room for a tag and a digest.
     pub const PREFIX_MAX: usize = 64;
 
-    /// The name of `key` in the store.
+    /// The name of `key` in a single Redis.
     pub fn stored(self, prefix: &str, key: &Key<'_>) -> String {
         let whole = match self {
             Self::Readable => readable(prefix, key),
             Self::Compact => format!("sg{}", digest_of_key(prefix, key)),
-            // That program had no such counters, and there its keys and ours would be one.
+            // EdgeQuota had no such counters, and under its names they would meet those of limits.
             Self::EdgeQuota if key.limit().is_ad_hoc() => readable(prefix, key),
             Self::EdgeQuota => format!("rl:edgequota:{}", bare_parts(key)),
             Self::EdgeGuard => edge_guard(prefix, key),
@@ -41,12 +70,13 @@ impl KeyLayout {
         at_most_length_max(whole)
     }
 
-    /// The name of `key` in a Redis Cluster, with a hash tag that keeps all limits of one owner on one slot:
-    /// `<prefix>:{tag}:<limit>:<part>:…`, or `sg{tag}` and 12 characters.
+    /// The name of `key` in a Redis Cluster, with a hash tag that keeps all limits of one owner on
+    /// one slot: `<prefix>:{tag}:<limit>:<part>:…`, or `sg{tag}` and 12 characters.
     ///
-    /// The tag is a hash, so that nobody chooses a slot by what he writes. The owner is the first key part that is not
-    /// `global`; a limit without one is an owner of its own. The two older layouts reproduce names exactly and carry no
-    /// tag: there, the limits of one caller live on different slots.
+    /// The tag is a digest, so that no caller chooses a slot by the text it sends. The owner is the
+    /// first key part that is not `global`; a limit without one is an owner of its own. The two older
+    /// layouts reproduce names exactly and carry no tag: there, the limits of one caller live on
+    /// different slots.
     pub fn stored_with_tag(self, prefix: &str, key: &Key<'_>) -> String {
         let whole = match self {
             Self::Readable => format!("{prefix}:{{{}}}:{key}", tag_of_owner(prefix, key)),
@@ -60,8 +90,11 @@ impl KeyLayout {
         at_most_length_max(whole)
     }
 
-    /// The text of the key that has this name in the store, with a tag if it is a cluster's; of a key that was too long, its head and
-    /// a digest. `None` when the name is another program's, or the layout's names do not tell keys.
+    /// The text of the key that has this name in the store; `is_tagged` for names of
+    /// [`KeyLayout::stored_with_tag`]. For programs that list the counters of a store.
+    ///
+    /// A name that was too long gives its head and a digest. `None` when the name was written by
+    /// another program, or under a layout whose names do not tell their keys.
     pub fn text_of<'a>(self, prefix: &str, is_tagged: bool, stored: &'a str) -> Option<&'a str> {
         if self != Self::Readable {
             return None;
@@ -75,8 +108,10 @@ impl KeyLayout {
     }
 }
 
-/// As `{prefix}:{key}`, which every decision asks for: addresses are written digit by digit, not by the general way.
+/// The name `{prefix}:{key}`. Every decision in Redis asks for it, so the most frequent key, one IPv4
+/// address, is written digit by digit instead of through `fmt`.
 fn readable(prefix: &str, key: &Key<'_>) -> String {
+    /// Bytes set aside for the key parts: an IPv6 address in brackets fits.
     const PARTS: usize = 40;
     let name = &key.limit().name;
     let mut whole = String::with_capacity(prefix.len() + name.len() + PARTS);
@@ -96,7 +131,8 @@ fn readable(prefix: &str, key: &Key<'_>) -> String {
 
 const TAG_LETTERS: usize = 3;
 
-/// 18 bits that are the same for all limits of one owner. Sixteen tags share a slot of a cluster.
+/// 18 bits that are the same for all limits of one owner. A cluster has 2^14 slots, so sixteen tags
+/// share each of them: enough to reach every slot evenly.
 fn tag_of_owner(prefix: &str, key: &Key<'_>) -> String {
     let owner = key
         .limit()
@@ -105,8 +141,9 @@ fn tag_of_owner(prefix: &str, key: &Key<'_>) -> String {
         .zip(key.parts())
         .find(|(_, value)| *value != PartValue::Global);
     let (kind, value) = match owner {
-        // Of whom a key speaks that came with the request is not known: it is an owner of its own.
+        // A key that came with the request does not tell its owner: it is an owner of its own.
         _ if key.limit().is_ad_hoc() => ("ad hoc".to_owned(), key.to_string()),
+        // An address in place of a missing part belongs to the same caller as the address itself.
         Some((_, PartValue::AddressInstead(address))) => (
             KeyPart::ClientIp.to_string(),
             PartValue::Address(address).to_string(),
@@ -120,7 +157,7 @@ fn tag_of_owner(prefix: &str, key: &Key<'_>) -> String {
     )
 }
 
-/// 72 bits: nobody stores so many keys that two of them meet.
+/// 72 bits: among a billion keys, two share a name once in ten thousand stores.
 fn digest_of_key(prefix: &str, key: &Key<'_>) -> String {
     const KEY_LETTERS: usize = 12;
     letters(
@@ -129,8 +166,8 @@ fn digest_of_key(prefix: &str, key: &Key<'_>) -> String {
     )
 }
 
-/// SHA-256 over measured texts: moving a letter from one to the next changes it. `purpose` keeps digests of one kind
-/// apart from all others.
+/// SHA-256 over texts with their lengths, so that moving a letter from one text to the next changes
+/// it. `purpose` keeps digests of one kind apart from all others.
 fn digest<const N: usize>(purpose: &str, texts: [&str; N]) -> [u8; 32] {
     let mut hash = Sha256::new();
     for text in [purpose].into_iter().chain(texts) {
@@ -153,6 +190,8 @@ fn letters(digest: &[u8; 32], count: usize) -> String {
         .collect()
 }
 
+/// The name under [`KeyLayout::EdgeGuard`]. That program had three kinds of counters; a limit that
+/// replaces another is what it called a route.
 fn edge_guard(prefix: &str, key: &Key<'_>) -> String {
     let limit = key.limit();
     match (limit.key.as_slice(), &limit.replaces) {
@@ -170,7 +209,8 @@ fn edge_guard(prefix: &str, key: &Key<'_>) -> String {
     }
 }
 
-/// The parts without the limit's name; IPv6 addresses without brackets, as the older programs wrote them.
+/// The parts without the limit's name; IPv6 addresses without brackets, as the older programs wrote
+/// them.
 fn bare_parts(key: &Key<'_>) -> String {
     let parts: Vec<String> = key
         .parts()
@@ -182,6 +222,7 @@ fn bare_parts(key: &Key<'_>) -> String {
     parts.join(":")
 }
 
+/// A name of at most [`KeyLayout::LENGTH_MAX`] bytes for this one.
 fn at_most_length_max(whole: String) -> String {
     if whole.len() <= KeyLayout::LENGTH_MAX {
         whole
@@ -190,11 +231,14 @@ fn at_most_length_max(whole: String) -> String {
     }
 }
 
-/// The head of a long key and 128 bits of its digest: nobody finds two keys that meet.
+/// Stands before the digest of a shortened name. Escaping never leaves it in a key, so no short name
+/// looks like a shortened one.
+const MARK: &str = "#";
+
+/// The head of a long name and 128 bits of its digest: even a caller who tries cannot find two keys
+/// that meet.
 fn shortened(whole: &str) -> String {
     const DIGEST_BYTES: usize = 16;
-    // One sign that escaping never leaves in a key, so no short key looks like a shortened one.
-    const MARK: &str = "#";
     let head = KeyLayout::LENGTH_MAX - MARK.len() - 2 * DIGEST_BYTES;
     let mut short = whole[..whole.floor_char_boundary(head)].to_owned();
     short.push_str(MARK);

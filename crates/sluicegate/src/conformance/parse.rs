@@ -1,15 +1,19 @@
 //! Reads the lines of a transcript.
+//!
+//! A line is a declaration (`limit a: 1 per 1s burst 3`) or a request (`at 0s spend 1 => allowed`);
+//! the first word tells which. Errors are for the author of a transcript: each names the word that
+//! was expected and the one that was found.
 
 use sluicegate_core::{Factor, LegacyLimit, Nanos, Quota, parse_duration};
 
 use super::request::StoreRequest;
 
-/// One line that says something.
+/// One line, unless it is blank or a comment.
 #[derive(Debug)]
 pub(super) enum Statement {
-    /// There is a limit, or it has other numbers from now on.
+    /// A limit is added to the policy, or has other numbers from now on.
     Declare(LimitDeclaration),
-    /// Somebody asks for something.
+    /// A caller asks the store for something.
     Request(StoreRequest),
 }
 
@@ -19,11 +23,13 @@ pub(super) struct LimitDeclaration {
     pub(super) name: String,
     /// `None` is unlimited.
     pub(super) quota: Option<Quota>,
+    /// True after `shadow`: watched, not enforced.
     pub(super) is_shadow: bool,
+    /// True after `now`: the limit exists already and gets this quota.
     pub(super) is_reload: bool,
 }
 
-/// Reads one line; comments and blank lines say nothing.
+/// Reads one line; `None` for comments and blank lines.
 pub(super) fn statement(line: &str) -> Result<Option<Statement>, String> {
     let content = line.split('#').next().unwrap_or_default();
     let mut words = WordReader::new(content);
@@ -36,6 +42,7 @@ pub(super) fn statement(line: &str) -> Result<Option<Statement>, String> {
     }
 }
 
+/// Reads `[now] [shadow] KIND [NAME:] …`.
 fn declaration(words: &mut WordReader<'_>) -> Result<LimitDeclaration, String> {
     const KINDS: [&str; 5] = ["limit", "leaky", "fixed", "sliding", "legacy"];
     let is_reload = words.skip("now");
@@ -67,6 +74,7 @@ fn declaration(words: &mut WordReader<'_>) -> Result<LimitDeclaration, String> {
     })
 }
 
+/// Reads `1 per 1s burst 3`.
 fn token_bucket(words: &mut WordReader<'_>) -> Result<Quota, String> {
     let (count, period) = words.rate()?;
     words.expect("burst")?;
@@ -74,6 +82,7 @@ fn token_bucket(words: &mut WordReader<'_>) -> Result<Quota, String> {
     Quota::new(count, period, burst).map_err(|refused| refused.to_string())
 }
 
+/// Reads `2 per 1s size 5`, with `factor 2` for a caller's factor.
 fn leaky_bucket(words: &mut WordReader<'_>) -> Result<Option<Quota>, String> {
     let (drip_size, drip_rate) = words.rate()?;
     words.expect("size")?;
@@ -91,6 +100,7 @@ fn leaky_bucket(words: &mut WordReader<'_>) -> Result<Option<Quota>, String> {
     Ok(factor.apply(quota))
 }
 
+/// Reads `100 per 1m` of a fixed or sliding window.
 fn window(kind: &str, words: &mut WordReader<'_>) -> Result<Quota, String> {
     let (limit, window) = words.rate()?;
     let quota = match kind {
@@ -100,9 +110,11 @@ fn window(kind: &str, words: &mut WordReader<'_>) -> Result<Quota, String> {
     quota.map_err(|refused| refused.to_string())
 }
 
+/// Reads `max 3 duration 1s min_interval 100ms`, each of which may be left out.
 fn legacy(words: &mut WordReader<'_>) -> Result<Option<Quota>, String> {
     let mut legacy = LegacyLimit::default();
     while let Some(word) = words.peek() {
+        // Always there: it was peeked at.
         words.next("a word")?;
         match word {
             "max" => legacy.max = Some(words.number("a count")?),
@@ -131,21 +143,24 @@ impl<'a> WordReader<'a> {
         }
     }
 
+    /// The next word, which stays there.
     pub(super) fn peek(&mut self) -> Option<&'a str> {
         self.rest.peek().copied()
     }
 
+    /// Takes the next word; `expected` describes it in the error at the end of the line.
     pub(super) fn next(&mut self, expected: &str) -> Result<&'a str, String> {
         self.rest
             .next()
             .ok_or_else(|| format!("expected {expected} at the end of the line"))
     }
 
-    /// Takes this word if it comes next.
+    /// Takes this word if it comes next, and returns true if it did.
     pub(super) fn skip(&mut self, word: &str) -> bool {
         self.rest.next_if_eq(&word).is_some()
     }
 
+    /// Takes this word, and nothing else.
     pub(super) fn expect(&mut self, word: &str) -> Result<(), String> {
         let got = self.next(word)?;
         if got == word {
@@ -162,24 +177,27 @@ impl<'a> WordReader<'a> {
             .map(|word| word.trim_end_matches(':'))
     }
 
+    /// Takes a whole number; `what` describes it in the error.
     pub(super) fn number(&mut self, what: &str) -> Result<u64, String> {
         let got = self.next(what)?;
         got.parse()
             .map_err(|_| format!("expected {what} (got {got:?})"))
     }
 
+    /// Takes a duration such as `50ms`.
     pub(super) fn duration(&mut self) -> Result<Nanos, String> {
         let got = self.next("a duration")?;
         parse_duration(got).map_err(|refused| refused.to_string())
     }
 
-    /// `10 per 1s`.
+    /// Takes `10 per 1s`.
     fn rate(&mut self) -> Result<(u64, Nanos), String> {
         let count = self.number("a count")?;
         self.expect("per")?;
         Ok((count, self.duration()?))
     }
 
+    /// Refuses words that are left over.
     pub(super) fn end(&mut self) -> Result<(), String> {
         match self.rest.next() {
             None => Ok(()),

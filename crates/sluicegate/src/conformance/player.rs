@@ -1,4 +1,8 @@
-//! Plays statements against a store, through a policy and its charges as a request would be.
+//! Plays statements against a store, through a policy and its charges, as a request would be.
+//!
+//! The player owns all that a transcript changes: the clock, the policy, and the store behind it.
+//! Limits of a transcript are keyed by the caller's name ([`KeyPart::Principal`]), so that `as ann`
+//! and `as bob` have counters of their own.
 
 use std::sync::Arc;
 
@@ -16,8 +20,11 @@ use crate::store::Store;
 /// A store, a clock and a policy in the middle of a transcript.
 pub(super) struct TranscriptPlayer<S> {
     store: S,
+    /// Set to the instant of each request; transcripts may set it back.
     clock: ManualClock,
+    /// Replaced by every declaration.
     policy: Arc<Policy>,
+    /// Answers compared so far.
     answers: usize,
 }
 
@@ -32,11 +39,12 @@ impl<S: Store> TranscriptPlayer<S> {
         }
     }
 
-    /// How many answers were compared.
+    /// The number of answers that were compared.
     pub(super) fn answers(&self) -> usize {
         self.answers
     }
 
+    /// Plays one line.
     pub(super) async fn play(&mut self, statement: Statement) -> Result<(), LineProblem> {
         match statement {
             Statement::Declare(declaration) => {
@@ -46,6 +54,8 @@ impl<S: Store> TranscriptPlayer<S> {
         }
     }
 
+    /// Adds a limit to the policy, or gives it another quota; the counters stay, as they do when a
+    /// configuration is reloaded.
     fn declare(&mut self, declaration: LimitDeclaration) -> Result<(), String> {
         let LimitDeclaration {
             name,
@@ -79,6 +89,7 @@ impl<S: Store> TranscriptPlayer<S> {
         Ok(())
     }
 
+    /// Makes a request as often as the transcript says, and compares the answer.
     async fn play_request(&mut self, request: StoreRequest) -> Result<(), LineProblem> {
         let Some(expected) = &request.expected else {
             self.set_clock_to(request.times.instants());
@@ -100,6 +111,7 @@ impl<S: Store> TranscriptPlayer<S> {
         }
     }
 
+    /// Makes many requests and compares how many were allowed.
     async fn count(
         &mut self,
         request: &StoreRequest,
@@ -117,12 +129,14 @@ impl<S: Store> TranscriptPlayer<S> {
         }
     }
 
+    /// Sets the clock to the last of these instants, by way of the others.
     fn set_clock_to(&self, instants: impl Iterator<Item = Timestamp>) {
         for at in instants {
             self.clock.set(at);
         }
     }
 
+    /// Asks the store once.
     async fn answer(&self, request: &StoreRequest) -> Result<StoreAnswer, LineProblem> {
         let parts = [request.caller.as_str()];
         let charges = self
@@ -136,6 +150,7 @@ impl<S: Store> TranscriptPlayer<S> {
                 .await
                 .map_err(LineProblem::Store)?,
         };
+        // A store that drops an answer would otherwise pass every comparison of the others.
         if outcomes.len() != charges.len() {
             let got = format!("{} answers to {} charges", outcomes.len(), charges.len());
             return Err(LineProblem::Differs {
@@ -163,6 +178,7 @@ impl<S: Store> TranscriptPlayer<S> {
         Ok(outcomes)
     }
 
+    /// Forgets the counters of a caller.
     async fn reset(&self, request: &StoreRequest) -> Result<(), LineProblem> {
         let parts = [request.caller.as_str()];
         for charge in self
@@ -210,6 +226,8 @@ impl<S: Store> TranscriptPlayer<S> {
             .map_err(|missing| missing.to_string())
     }
 
+    /// The answer in the words of transcripts; which limits deny, and for how long, is worked out by
+    /// [`Decision`], as for every request.
     fn describe(&self, charges: &[Charge<'_>], outcomes: &[Outcome]) -> StoreAnswer {
         let charged = charges
             .iter()
@@ -241,6 +259,7 @@ impl<S: Store> TranscriptPlayer<S> {
     }
 }
 
+/// The problem of an answer that is not the expected one.
 fn differs(expected: &ExpectedAnswer, got: String) -> LineProblem {
     LineProblem::Differs {
         expected: expected.text().to_owned(),

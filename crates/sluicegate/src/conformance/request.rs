@@ -1,13 +1,17 @@
-//! Who asks when for what, and the answer that is expected.
+//! The requests of a transcript: which caller asks, when, for what, and the expected answer.
+//!
+//! Reads lines like `as ann: at 1s spend 2 of a => denied, retry in 5ms`. The words are taken off
+//! one by one by [`WordReader`]; an error is a sentence about the word that does not fit.
 
 use sluicegate_core::{Nanos, Timestamp};
 
 use super::answer::ExpectedAnswer;
 use super::parse::WordReader;
 
-/// Something that is request of the store.
+/// A line that asks the store for something.
 #[derive(Debug)]
 pub(super) struct StoreRequest {
+    /// The key of the counters: the name behind `as`.
     pub(super) caller: String,
     pub(super) times: RequestTimes,
     pub(super) operation: Operation,
@@ -15,14 +19,15 @@ pub(super) struct StoreRequest {
     pub(super) expected: Option<ExpectedAnswer>,
 }
 
-/// The instants at which it is request.
+/// The instants at which a request is made.
 #[derive(Debug)]
 pub(super) enum RequestTimes {
     /// Once.
     At(Timestamp),
     /// So many times at one instant.
     Times { at: Timestamp, times: u64 },
-    /// At regular instants, both ends included.
+    /// At regular instants, both ends included. The step is longer than zero and `from` is not
+    /// after `to`.
     Every {
         from: Timestamp,
         to: Timestamp,
@@ -30,14 +35,16 @@ pub(super) enum RequestTimes {
     },
 }
 
-/// What is request for.
+/// The operation of the store that is tried.
 #[derive(Debug)]
 pub(super) enum Operation {
     Spend(SpendAmounts),
+    /// A decision of cost zero.
     Peek(LimitChoice),
     Refund {
         cost: u64,
         which: LimitChoice,
+        /// Zero where the transcript names no age.
         age: Nanos,
     },
     Reset(LimitChoice),
@@ -48,11 +55,11 @@ pub(super) enum Operation {
 pub(super) enum SpendAmounts {
     /// The same of every limit.
     OfEach(u64),
-    /// Of these limits by name.
+    /// So much of each limit named here.
     Of(Vec<(u64, String)>),
 }
 
-/// All limits, or the one of this name.
+/// The limit of this name; `None` is all limits.
 pub(super) type LimitChoice = Option<String>;
 
 impl StoreRequest {
@@ -65,6 +72,7 @@ impl StoreRequest {
         let mut words = WordReader::new(request);
         let caller = match words.skip("as") {
             true => words.name().ok_or("expected a name and a colon after as")?,
+            // Transcripts with one caller need not name it.
             false => "someone",
         };
         let times = RequestTimes::parse(&mut words)?;
@@ -76,6 +84,7 @@ impl StoreRequest {
             (None, _) => return Err("expected => and the answer".to_owned()),
             (Some(answer), _) => Some(ExpectedAnswer::parse(answer)?),
         };
+        // One request has an answer, many requests have a count.
         match (&times, &expected) {
             (RequestTimes::At(_), Some(expected)) if expected.is_count() => {
                 Err("expected allowed or denied: a count is the answer to many charges".to_owned())
@@ -96,6 +105,7 @@ impl StoreRequest {
 }
 
 impl RequestTimes {
+    /// Reads `at 1s`, `at 1s 50 times` or `from 0s to 1m every 50ms`.
     fn parse(words: &mut WordReader<'_>) -> Result<Self, String> {
         let instant = |words: &mut WordReader<'_>| {
             words
@@ -116,6 +126,7 @@ impl RequestTimes {
         }
         words.expect("at")?;
         let at = instant(words)?;
+        // A bare number behind the instant can only be a number of times.
         if !words
             .peek()
             .is_some_and(|word| word.bytes().all(|byte| byte.is_ascii_digit()))
@@ -127,7 +138,7 @@ impl RequestTimes {
         Ok(Self::Times { at, times })
     }
 
-    /// Every instant, in order.
+    /// Every instant, in order. Ends at the last instant there is, where a step would not move on.
     pub(super) fn instants(&self) -> Box<dyn Iterator<Item = Timestamp> + Send> {
         match *self {
             Self::At(at) => Box::new(std::iter::once(at)),
@@ -143,6 +154,7 @@ impl RequestTimes {
 }
 
 impl Operation {
+    /// Reads `spend 1 of a`, `peek`, `refund 2 drawn 50ms ago` or `reset`.
     fn parse(words: &mut WordReader<'_>) -> Result<Self, String> {
         match words.next("spend, peek, refund or reset")? {
             "spend" => SpendAmounts::parse(words).map(Self::Spend),
@@ -166,7 +178,7 @@ impl Operation {
 }
 
 impl SpendAmounts {
-    /// `1` or `1 of a and 2 of b`.
+    /// Reads `1` or `1 of a and 2 of b`.
     fn parse(words: &mut WordReader<'_>) -> Result<Self, String> {
         let first = words.number("units")?;
         if !words.skip("of") {
@@ -182,6 +194,7 @@ impl SpendAmounts {
     }
 }
 
+/// Reads `of a`, or nothing.
 fn which(words: &mut WordReader<'_>) -> Result<LimitChoice, String> {
     if words.skip("of") {
         words.next("a limit").map(|name| Some(name.to_owned()))
@@ -190,6 +203,7 @@ fn which(words: &mut WordReader<'_>) -> Result<LimitChoice, String> {
     }
 }
 
+/// Reads `50ms ago`.
 fn age(words: &mut WordReader<'_>) -> Result<Nanos, String> {
     let age = words.duration()?;
     words.expect("ago")?;
