@@ -46,7 +46,8 @@ fn hop() -> impl Strategy<Value = Hop> {
     ]
 }
 
-/// The caller is the last hop that is not trusted; nonsense after it, or too many hops, make it the peer.
+/// The expected caller: the last hop that is not trusted; nonsense after it, or too many hops, make
+/// it the peer.
 fn model(chain: &[Hop]) -> IpAddr {
     let peer = PEER.parse().unwrap();
     let seen = &chain[chain.len().saturating_sub(64)..];
@@ -62,7 +63,7 @@ fn model(chain: &[Hop]) -> IpAddr {
     }
 }
 
-/// How a hop is written: choices that must make no difference.
+/// How a hop is written. No choice may make a difference.
 #[derive(Clone, Copy, Debug)]
 struct Spelling {
     port: bool,
@@ -137,7 +138,6 @@ fn forwarded(hop: &Hop, spelling: Spelling) -> String {
 }
 
 proptest! {
-    /// T-02, T-03
     #[test]
     fn random_chains_agree_with_the_model(
         chain in prop::collection::vec((hop(), spelling()), 0..80),
@@ -161,8 +161,6 @@ proptest! {
         let hops: Vec<Hop> = chain.into_iter().map(|(hop, _)| hop).collect();
         prop_assert_eq!(found, Some(model(&hops)), "{:?}", lines);
     }
-
-    /// T-02
     #[test]
     fn whatever_a_client_writes_left_of_it_the_hop_a_proxy_appends_is_counted(
         spoof in prop::collection::vec(prop_oneof![0x20_u8..0x7f, Just(b'"'), Just(b','), Just(b'\\'), 0x80_u8..], 0..40),

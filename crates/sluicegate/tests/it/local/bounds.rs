@@ -1,4 +1,4 @@
-//! Fixed memory, and what it forgives when it is full.
+//! Fixed memory, and the debts that are forgiven when it is full.
 
 use std::hash::BuildHasher;
 
@@ -219,7 +219,8 @@ fn sweeping_happens_by_itself_after_its_interval() {
         limiter.check(&key, 1);
     }
     let clock_shows = |seconds| clock.set(START.after(Nanos::from_secs(seconds)));
-    // What is held shows as live to a look into the past, where the counters were not full yet.
+    // Counters that are still held are live when asked for a time in the past, when they were not
+    // full yet.
     let held = || limiter.store().live_keys(START);
     clock_shows(4);
     limiter.check(&0, 1);
