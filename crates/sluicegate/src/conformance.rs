@@ -32,7 +32,8 @@
 //! | statement | meaning |
 //! |---|---|
 //! | `limit a: 1 per 1s burst 3` | a token bucket; a limit without a name is called `a` |
-//! | `leaky a: 2 per 1s size 5`, with `factor 2` for a caller's factor | a leaky bucket that drips 2 each second |
+//! | `leaky a: 2 per 1s size 5` | a leaky bucket that drips 2 each second |
+//! | `leaky a: 2 per 1s size 5 factor 2` | the same with a caller's factor |
 //! | `fixed a: 100 per 1m`, `sliding a: 100 per 1m` | a fixed or sliding window |
 //! | `legacy a: max 3 duration 1s min_interval 100ms` | the older settings; each may be left out |
 //! | `shadow` before any of these | a limit that is watched and not enforced |
@@ -44,7 +45,7 @@
 //! | `at 1s reset` | the counters are forgotten |
 //! | `as ann: at …` | the same by another caller |
 //! | `at 1s 50 times spend 1 => 10 allowed` | many charges at one instant |
-//! | `from 0s to 1m every 50ms spend 1 => 128 allowed` | many charges over time, both ends included |
+//! | `from 0s to 1m every 50ms spend 1 => 128 allowed` | many charges, both ends included |
 //!
 //! Expectations are separated by commas, and compared exactly: `allowed`, `denied`,
 //! `denied by a and b`, `3 left`, `retry in 5ms`, `never`, `full in 2s`, `full`, and `b would deny`

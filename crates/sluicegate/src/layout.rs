@@ -7,8 +7,8 @@
 //!
 //! **Invariant:** two different keys never share a name, whatever bytes they hold. Where a name is
 //! written out, the core escapes everything that could be taken for a separator, a brace or the
-//! [`MARK`] of a shortened name. Where it is a digest, the texts are measured before they are hashed
-//! and enough bits are kept.
+//! [`MARK`] of a shortened name. Where it is a digest, the texts are measured before they are
+//! hashed and enough bits are kept.
 //!
 //! **Invariant:** names that are written today are written tomorrow. The tests hold them as
 //! constants; a change needs another layout.
@@ -43,8 +43,8 @@ pub enum KeyLayout {
     Readable,
     /// `sg` and 72 bits of a digest, 14 bytes in all: least memory.
     Compact,
-    /// `rl:edgequota:<part>:…`, whatever the prefix. Limits with equal key parts share a counter, as
-    /// they did there: the one exception to distinct names.
+    /// `rl:edgequota:<part>:…`, whatever the prefix. Limits with equal key parts share a counter,
+    /// as they did there: the one exception to distinct names.
     EdgeQuota,
     /// `<prefix>:ip:<address>`, `<prefix>:route:<path>:<address>`, `<prefix>:key:<principal>`;
     /// readable for the rest.
@@ -74,9 +74,9 @@ impl KeyLayout {
     /// one slot: `<prefix>:{tag}:<limit>:<part>:…`, or `sg{tag}` and 12 characters.
     ///
     /// The tag is a digest, so that no caller chooses a slot by the text it sends. The owner is the
-    /// first key part that is not `global`; a limit without one is an owner of its own. The two older
-    /// layouts reproduce names exactly and carry no tag: there, the limits of one caller live on
-    /// different slots.
+    /// first key part that is not `global`; a limit without one is an owner of its own. The two
+    /// older layouts reproduce names exactly and carry no tag: there, the limits of one caller live
+    /// on different slots.
     pub fn stored_with_tag(self, prefix: &str, key: &Key<'_>) -> String {
         let whole = match self {
             Self::Readable => format!("{prefix}:{{{}}}:{key}", tag_of_owner(prefix, key)),
@@ -108,8 +108,8 @@ impl KeyLayout {
     }
 }
 
-/// The name `{prefix}:{key}`. Every decision in Redis asks for it, so the most frequent key, one IPv4
-/// address, is written digit by digit instead of through `fmt`.
+/// The name `{prefix}:{key}`. Every decision in Redis asks for it, so the most frequent key, one
+/// IPv4 address, is written digit by digit instead of through `fmt`.
 fn readable(prefix: &str, key: &Key<'_>) -> String {
     /// Bytes set aside for the key parts: an IPv6 address in brackets fits.
     const PARTS: usize = 40;
@@ -231,8 +231,8 @@ fn at_most_length_max(whole: String) -> String {
     }
 }
 
-/// Stands before the digest of a shortened name. Escaping never leaves it in a key, so no short name
-/// looks like a shortened one.
+/// Stands before the digest of a shortened name. Escaping never leaves it in a key, so no short
+/// name looks like a shortened one.
 const MARK: &str = "#";
 
 /// The head of a long name and 128 bits of its digest: even a caller who tries cannot find two keys

@@ -63,7 +63,10 @@ impl ExpectedAnswer {
 
     /// Returns true when the expected number of requests was allowed.
     pub(super) fn counts(&self, allowed: u64) -> bool {
-        matches!(self.clauses.as_slice(), [AnswerClause::AllowedCount(expected)] if *expected == allowed)
+        match self.clauses.as_slice() {
+            [AnswerClause::AllowedCount(expected)] => *expected == allowed,
+            _ => false,
+        }
     }
 
     /// Returns true when every clause holds. Shadow limits that deny must all be mentioned, in the

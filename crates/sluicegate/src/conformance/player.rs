@@ -226,8 +226,8 @@ impl<S: Store> TranscriptPlayer<S> {
             .map_err(|missing| missing.to_string())
     }
 
-    /// The answer in the words of transcripts; which limits deny, and for how long, is worked out by
-    /// [`Decision`], as for every request.
+    /// The answer in the words of transcripts; which limits deny, and for how long, is worked out
+    /// by [`Decision`], as for every request.
     fn describe(&self, charges: &[Charge<'_>], outcomes: &[Outcome]) -> StoreAnswer {
         let charged = charges
             .iter()

@@ -77,8 +77,8 @@ impl Store for ReferenceStore {
         let mut outcomes = List::Empty;
         for (charge, step) in charges.iter().zip(steps) {
             if !is_admitted && step.outcome.is_allowed() {
-                // Another charge stopped the request: this one is not taken, and is answered as if it
-                // had cost nothing.
+                // Another charge stopped the request: this one is not taken, and is answered as if
+                // it had cost nothing.
                 outcomes.push(look(0, charge, &states).outcome);
                 continue;
             }

@@ -1,7 +1,7 @@
 //! The headers that tell a caller about its limits.
 //!
-//! Three families of headers exist in the wild ([`HeaderStyle`]), and callers believe whichever they
-//! know, so each that is written must be true on its own. Two rules follow:
+//! Three families of headers exist in the wild ([`HeaderStyle`]), and callers believe whichever
+//! they know, so each that is written must be true on its own. Two rules follow:
 //!
 //! - Every number is rounded so that the promise holds: waits up, never down. A caller who comes
 //!   back as told passes.
@@ -36,12 +36,12 @@ const X_CLEAR: HeaderName = HeaderName::from_static("x-ratelimit-clear");
 pub enum HeaderStyle {
     /// `RateLimit-Policy` with every enforced limit, `RateLimit` with the tightest.
     Ietf,
-    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, the whole seconds until
-    /// the tightest limit is full again.
+    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, the whole seconds
+    /// until the tightest limit is full again.
     XRateLimit,
     /// `X-RateLimit-Remaining`, `X-RateLimit-Clear`, the seconds until the tightest limit is full
-    /// again, and on a denial `X-RateLimit-Reset`, the seconds until a retry passes; both with up to
-    /// three decimals.
+    /// again, and on a denial `X-RateLimit-Reset`, the seconds until a retry passes; both with up
+    /// to three decimals.
     ///
     /// Beside [`HeaderStyle::XRateLimit`], `X-RateLimit-Reset` keeps the meaning it has there, on
     /// every response: it is then never the shorter of the two waits, and `Retry-After` has the

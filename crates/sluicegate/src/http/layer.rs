@@ -38,12 +38,13 @@ use crate::store::Store;
 /// [`PeerAddr`](super::PeerAddr) into the extensions of each request. A request without one is
 /// answered 400, never let through uncounted.
 ///
-/// Limits by principal apply where a [`Principal`](crate::Principal) is in the request's extensions:
-/// put this layer behind the one that verifies callers, or use two, one on each side of it.
+/// Limits by principal apply where a [`Principal`](crate::Principal) is in the request's
+/// extensions: put this layer behind the one that verifies callers, or use two, one on each side of
+/// it.
 ///
-/// axum looks up the route before the layers of that `Router` run. Where limits match paths, put the
-/// layer around the routes, so that the path that is limited is the path that is routed; a path that
-/// is not in its normal spelling is rewritten to it:
+/// axum looks up the route before the layers of that `Router` run. Where limits match paths, put
+/// the layer around the routes, so that the path that is limited is the path that is routed; a path
+/// that is not in its normal spelling is rewritten to it:
 ///
 /// ```
 /// # use axum::{Router, routing::get};

@@ -1,4 +1,5 @@
-//! The HTTP side: from a request to a [`Subject`](crate::Subject), and from a verdict to a response.
+//! The HTTP side: from a request to a [`Subject`](crate::Subject), and from a verdict to a
+//! response.
 //!
 //! [`RateLimitLayer`] does all of it for tower and axum. Its steps are public for servers that are
 //! not built on tower, or that decide in the middle of a handler:
@@ -6,7 +7,7 @@
 //! | step | here |
 //! |---|---|
 //! | find the caller's address | [`ClientIp`] |
-//! | read the request | [`extract`], or [`host_of`] and [`HeaderLines`] where there is no `http::Request` |
+//! | read the request | [`extract`], or by hand with [`host_of`] and [`HeaderLines`] |
 //! | refuse headers that pass for a key header | [`KeyHeaders`] |
 //! | tell the caller how much is left | [`ResponseHeaders`] |
 //! | refuse the request | [`Rejection`], logged as [`RateLimitLine`] |

@@ -28,7 +28,8 @@ use super::response_fields::{ResponseFields, push_number};
 ///
 /// let rejection = Rejection::Unavailable(FailureStatus::default());
 /// let response = rejection.respond(&HeaderMap::new(), &ResponseHeaders::default());
-/// assert_eq!((response.status().as_u16(), &response.body()[..]), (503, &b"Service Unavailable"[..]));
+/// assert_eq!(response.status(), 503);
+/// assert_eq!(&response.body()[..], b"Service Unavailable");
 /// assert_eq!(response.headers()["retry-after"], "1");
 /// ```
 #[derive(Clone, Copy, Debug)]

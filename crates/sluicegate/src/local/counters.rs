@@ -279,7 +279,8 @@ impl HashedCounters {
     }
 }
 
-/// Locks a stripe, also after a panic: every change to its maps is a single call, so they are whole.
+/// Locks a stripe, also after a panic: every change to its maps is a single call, so they are
+/// whole.
 fn lock(stripe: &Mutex<Stripe>) -> MutexGuard<'_, Stripe> {
     stripe
         .lock()
@@ -288,8 +289,8 @@ fn lock(stripe: &Mutex<Stripe>) -> MutexGuard<'_, Stripe> {
 
 /// Returns true when a slot can hold the state of this quota: one instant not too far from now.
 ///
-/// A token bucket always fits: [`Quota::new`] makes a drip bucket of a quota that needs more than 52
-/// days to refill.
+/// A token bucket always fits: [`Quota::new`] makes a drip bucket of a quota that needs more than
+/// 52 days to refill.
 #[inline]
 fn fits_in_table(quota: Quota) -> bool {
     match quota {

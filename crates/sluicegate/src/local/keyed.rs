@@ -1,7 +1,8 @@
 //! One quota for many keys, without policy or HTTP.
 //!
 //! The shortest way into the local store: a key is hashed and charged, with nothing in between.
-//! Everything else (several limits, conditions, failure policies) is in [`Limiter`](crate::Limiter).
+//! Everything else (several limits, conditions, failure policies) is in
+//! [`Limiter`](crate::Limiter).
 
 use std::fmt;
 use std::hash::Hash;

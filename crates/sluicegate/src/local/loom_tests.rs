@@ -99,7 +99,8 @@ fn loom_an_evicted_key_takes_no_units_of_its_successor() {
     loom::model(|| {
         let counters = counters();
         let quota = per_hour(3);
-        // TableSlot and side map hold live keys, so the third pushes out the one nearest to full: the first.
+        // The slot and the side map hold live keys, so the third pushes out the nearest to full:
+        // the first.
         assert!(spend(&counters, FIRST, quota, NOW));
         assert!(spend(&counters, SECOND, quota, NOW.after(Nanos::new(1))));
         let newcomer = thread::spawn({

@@ -126,8 +126,8 @@ impl LocalStore {
     ///
     /// The idea: look at all charges first, so that a request denied by what is already spent
     /// writes nothing; then take them one by one, and give back what was taken when another request
-    /// was quicker at one of them. Locking all counters of a request would be simpler to argue about,
-    /// but then all callers would wait for the lock of a limit that they share.
+    /// was quicker at one of them. Locking all counters of a request would be simpler to argue
+    /// about, but then all callers would wait for the lock of a limit that they share.
     ///
     /// **Invariant:** no limit is ever exceeded. What may happen is a denial that a lock would have
     /// avoided: two requests that race for a last unit may both be denied, and the unit is there

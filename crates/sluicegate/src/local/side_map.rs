@@ -73,8 +73,9 @@ struct SideEntry {
 pub(super) struct EntryLifetime {
     /// From this instant on the counter is full, and the entry of no more use.
     pub(super) full_at: Timestamp,
-    /// The entry with the earliest rank goes first. The same as `full_at`, except for sliding windows: those of one limit are all full at the same instant,
-    /// so there the rank depends on how much was spent.
+    /// The entry with the earliest rank goes first. The same as `full_at`, except for sliding
+    /// windows: those of one limit are all full at the same instant, so there the rank depends on
+    /// how much was spent.
     pub(super) eviction_rank: Timestamp,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! The idea: a proxy appends the address it sees to the end of a header, so the right end of the
 //! chain was written by the proxy next to us, and each hop further left by the one before it. We
-//! walk from the right for as long as hops are trusted proxies; the first that is not is the caller.
-//! Everything left of it was written by the caller and is never looked at.
+//! walk from the right for as long as hops are trusted proxies; the first that is not is the
+//! caller. Everything left of it was written by the caller and is never looked at.
 //!
 //! **Invariant:** the result is an address that the peer has, or that a trusted proxy saw. No byte
 //! of a header from outside the trusted networks changes it. So whatever cannot be read on the way

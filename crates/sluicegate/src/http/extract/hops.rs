@@ -1,15 +1,16 @@
 //! The chain of addresses in a proxy header, read from the right.
 //!
 //! The right end was written by the proxies we trust, the left end by anybody. Reading from the
-//! right meets no byte of the caller's before every trusted hop is known, so that no spelling on the
-//! left can change what they say. That includes quotes: an opening quote that a caller never closes
-//! would swallow everything after it for a reader from the left.
+//! right meets no byte of the caller's before every trusted hop is known, so that no spelling on
+//! the left can change what they say. That includes quotes: an opening quote that a caller never
+//! closes would swallow everything after it for a reader from the left.
 
 use http::HeaderMap;
 
 use super::ProxyHeader;
 
-/// The text of each hop, last line first and right to left; `None` for an element that names no hop.
+/// The text of each hop, last line first and right to left; `None` for an element that names no
+/// hop.
 ///
 /// Lazy, because a chain may be as long as a request head: the walk stops at the first hop that is
 /// not trusted.

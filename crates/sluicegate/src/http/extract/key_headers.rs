@@ -14,8 +14,9 @@ use sluicegate_core::{KeyPart, Policy};
 /// Finds headers that differ from a key header only in `_` for `-`.
 ///
 /// For front doors that call [`extract`](super::extract) themselves: check before the request is
-/// counted, and answer with [`Rejection::AmbiguousHeader`](crate::http::Rejection::AmbiguousHeader).
-/// The names are listed once for each policy, and listed again when another is in force.
+/// counted, and answer with
+/// [`Rejection::AmbiguousHeader`](crate::http::Rejection::AmbiguousHeader). The names are listed
+/// once for each policy, and listed again when another is in force.
 ///
 /// ```
 /// use http::{HeaderMap, HeaderValue};

@@ -78,9 +78,9 @@ pub struct Extracted<'a> {
     pub client_ip: Option<IpAddr>,
     /// The method as sent.
     pub method: &'a str,
-    /// The host as [`host_of`] returns it: lower case, without port and without a dot at its end, in
-    /// brackets if it is an IPv6 address. `None` when there is none, it is malformed, or two `Host`
-    /// lines disagree.
+    /// The host as [`host_of`] returns it: lower case, without port and without a dot at its end,
+    /// in brackets if it is an IPv6 address. `None` when there is none, it is malformed, or two
+    /// `Host` lines disagree.
     pub host: Option<Cow<'a, str>>,
     /// The path in its normal spelling; borrowed when it was sent like that.
     pub path: Cow<'a, str>,

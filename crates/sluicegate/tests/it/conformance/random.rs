@@ -167,7 +167,8 @@ impl Program {
         }
     }
 
-    /// Moves the clock: mostly on by a little, to an edge or over it; at times by days, at times back.
+    /// Moves the clock: mostly on by a little, to an edge or over it; at times by days, at times
+    /// back.
     fn move_clock(&mut self) {
         let now = self.clock.now();
         let limit = self.random.below(self.limits.len() as u64) as usize;

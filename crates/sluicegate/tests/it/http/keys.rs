@@ -74,8 +74,8 @@ async fn a_missing_key_is_told_by_limit_and_part_and_never_by_value() {
         );
         let problem: serde_json::Value = serde_json::from_str(response.body()).unwrap();
         let expected = serde_json::json!({
-            "type": "about:blank", "title": "Bad Request", "status": 400, "code": "key_extraction_failed",
-            "limit": "tenant", "part": "header:x-tenant-id", "detail": detail,
+            "type": "about:blank", "title": "Bad Request", "status": 400,
+            "code": "key_extraction_failed", "limit": "tenant", "part": "header:x-tenant-id", "detail": detail,
         });
         assert_eq!(problem, expected);
     }

@@ -26,7 +26,8 @@ async fn serve(app: Router) -> SocketAddr {
     address
 }
 
-/// Sends these bytes on a connection of their own and reads until the server closes it: head, then body.
+/// Sends these bytes on a connection of their own and reads until the server closes it: head, then
+/// body.
 async fn exchange(address: SocketAddr, request: impl AsRef<[u8]>) -> (String, String) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(request.as_ref()).await.unwrap();

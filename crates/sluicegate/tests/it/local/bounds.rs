@@ -270,7 +270,8 @@ fn keys_that_collide_under_a_fixed_seed_are_as_cheap_as_others() {
         }
         start.elapsed()
     };
-    // Other work on the machine lengthens single turns; keys that really collide are slower in every one.
+    // Other work on the machine lengthens single turns; keys that really collide are slower in
+    // every one.
     let turns: Vec<_> = (0..20).map(|_| (time(&aimed), time(&random))).collect();
     assert!(
         turns

@@ -125,8 +125,8 @@ fn threads_on_several_limits_take_all_or_nothing() {
         }
         admitted
     });
-    // A request that loses a race is denied though a unit comes back a moment later, so the sum may fall short, but the
-    // units are all there afterwards.
+    // A request that loses a race is denied though a unit comes back a moment later, so the sum may
+    // fall short, but the units are all there afterwards.
     assert!(admitted <= 1_000, "{admitted} admitted");
     let mut rest = 0;
     for (place, host) in hosts.iter().enumerate() {
