@@ -91,11 +91,17 @@ impl KeyLayout {
     }
 
     /// The text of the key that has this name in the store; `is_tagged` for names of
-    /// [`KeyLayout::stored_with_tag`]. For programs that list the counters of a store.
+    /// [`KeyLayout::stored_with_tag`]. The search for counters reads keys back from their names.
     ///
     /// A name that was too long gives its head and a digest. `None` when the name was written by
     /// another program, or under a layout whose names do not tell their keys.
-    pub fn text_of<'a>(self, prefix: &str, is_tagged: bool, stored: &'a str) -> Option<&'a str> {
+    #[cfg(any(feature = "redis", test))]
+    pub(crate) fn text_of<'a>(
+        self,
+        prefix: &str,
+        is_tagged: bool,
+        stored: &'a str,
+    ) -> Option<&'a str> {
         if self != Self::Readable {
             return None;
         }
