@@ -446,22 +446,22 @@ mod tests {
         };
         assert_eq!(
             both(&per_ip, &v4),
-            ["sluicegate:{yfK}:per-ip:203.0.113.7", "sg{yfK}fb2VxMQLmHf9"]
+            ["sluicegate:{E-n}:per-ip:203.0.113.7", "sg{E-n}UI9sQvbMLhyC"]
         );
         assert_eq!(
             both(&per_ip, &v6),
             [
-                "sluicegate:{dxN}:per-ip:[2001:db8::]",
-                "sg{dxN}99C_3LA5xuA5"
+                "sluicegate:{sdn}:per-ip:[2001:db8::]",
+                "sg{sdn}M7KiGlvdvzyl"
             ]
         );
         assert_eq!(
             both(&all, &v4),
-            ["sluicegate:{xNk}:all:!all", "sg{xNk}1lso4XhFPUnV"]
+            ["sluicegate:{xZC}:all:!all", "sg{xZC}6oU4NTZ_WfP4"]
         );
         let untagged =
             KeyLayout::Compact.stored("sluicegate", &Key::of_subject(&per_ip, &v4).unwrap());
-        assert_eq!(untagged, "sgfb2VxMQLmHf9");
+        assert_eq!(untagged, "sgUI9sQvbMLhyC");
     }
 
     #[test]
