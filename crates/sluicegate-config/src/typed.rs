@@ -4,6 +4,7 @@ mod external;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 use sluicegate_core::{FailurePolicy, Nanos, Policy};
@@ -31,7 +32,7 @@ pub struct Config {
     /// Where counters are.
     pub store: Store,
     /// The limits, checked. Every limit's `on_failure` is filled in from the store's.
-    pub policy: Policy,
+    pub policy: Arc<Policy>,
     /// The service that knows callers' quotas; there whenever a limit asks it.
     pub external: Option<ExternalSettings>,
     /// What callers are told.

@@ -10,6 +10,14 @@ pub struct Prefixes {
 }
 
 impl Prefixes {
+    /// True when addresses of this family are counted one by one, not by network.
+    pub const fn are_whole(&self, address: IpAddr) -> bool {
+        match address {
+            IpAddr::V4(_) => self.ipv4 == 32,
+            IpAddr::V6(_) => self.ipv6 == 128,
+        }
+    }
+
     /// `None` when a prefix is longer than its address: 32 bits for IPv4, 128 for IPv6.
     pub const fn new(ipv4: u8, ipv6: u8) -> Option<Self> {
         if ipv4 <= 32 && ipv6 <= 128 {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::limit::{Limit, Mode};
+use crate::limit::Limit;
 use crate::list::List;
 use crate::policy::Policy;
 use crate::quota::Quota;
@@ -79,22 +79,27 @@ pub struct LimitOutcome {
     pub quota: Quota,
     /// The answer.
     pub outcome: Outcome,
+    /// False for a charge that is only watched: it never stops the request.
+    pub enforced: bool,
 }
 
 /// All outcomes of a request: either every charge was taken or none was.
+///
+/// A decision has one entry per charge, in the order of the charges. An entry is `None` where the
+/// charge went unchecked: the store was away and the limit's failure policy let it pass.
 #[derive(Clone, Debug)]
 pub struct Decision {
     policy: Arc<Policy>,
-    outcomes: List<LimitOutcome>,
+    entries: List<Option<LimitOutcome>>,
     degraded: bool,
 }
 
 impl Decision {
-    /// Puts the outcomes of a request together; `policy` is the one whose limits they index.
-    pub fn new(policy: Arc<Policy>, outcomes: List<LimitOutcome>) -> Self {
+    /// Puts the entries of a request together; `policy` is the one whose limits they index.
+    pub fn new(policy: Arc<Policy>, entries: List<Option<LimitOutcome>>) -> Self {
         Self {
             policy,
-            outcomes,
+            entries,
             degraded: false,
         }
     }
@@ -111,7 +116,7 @@ impl Decision {
     /// The outcomes of two stages of one request under one policy.
     #[must_use]
     pub fn and(mut self, later: &Self) -> Self {
-        self.outcomes.extend(&later.outcomes);
+        self.entries.extend(&later.entries);
         Self {
             degraded: self.degraded || later.degraded,
             ..self
@@ -124,10 +129,16 @@ impl Decision {
         self.degraded
     }
 
-    /// Each limit that covered the request, with its outcome.
+    /// One entry per charge, in the order of the charges; `None` for a charge that went unchecked.
+    pub fn entries(&self) -> &[Option<LimitOutcome>] {
+        &self.entries
+    }
+
+    /// Each limit that was asked, with its outcome; limits that went unchecked are left out.
     pub fn outcomes(&self) -> impl Iterator<Item = (&Limit, &LimitOutcome)> {
-        self.outcomes
+        self.entries
             .iter()
+            .flatten()
             .map(|outcome| (self.policy.limit_at(outcome.limit_index), outcome))
     }
 
@@ -139,7 +150,7 @@ impl Decision {
     /// The enforced limits that denied the request; shadow limits are left out.
     pub fn denials(&self) -> impl Iterator<Item = (&Limit, &LimitOutcome)> {
         self.outcomes()
-            .filter(|(limit, charged)| limit.mode == Mode::Enforce && !charged.outcome.is_allowed())
+            .filter(|(_, charged)| charged.enforced && !charged.outcome.is_allowed())
     }
 
     /// The enforced limit to tell the caller about: the denial with the longest wait, else the one with least left.
@@ -147,7 +158,7 @@ impl Decision {
         let longest_wait = |(_, charged): &(&Limit, &LimitOutcome)| wait(&charged.outcome);
         self.denials().max_by_key(longest_wait).or_else(|| {
             self.outcomes()
-                .filter(|(limit, _)| limit.mode == Mode::Enforce)
+                .filter(|(_, charged)| charged.enforced)
                 .min_by_key(|(_, charged)| {
                     (
                         charged.outcome.remaining(),

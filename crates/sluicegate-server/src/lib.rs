@@ -6,26 +6,34 @@
 
 mod access;
 pub mod admin;
+mod admission;
 mod auth;
+mod charging;
+mod configuration;
 mod cores;
+mod decision_stream;
 mod decisions;
 mod echo;
 mod embedded;
 pub mod external;
+mod gate;
 mod handover;
-mod live;
+mod json_request;
 mod operator;
-mod outside;
+mod overrides;
 mod program;
 mod proxy;
+mod refusal_response;
 pub mod reload;
 mod reloading;
 mod request_id;
-mod ruling;
 mod server;
+mod snapshot;
 mod store;
 mod supervisor;
 pub mod telemetry;
+mod terms;
+mod top_keys;
 
 pub use access::{AccessLists, Ruling};
 pub use auth::{Authenticator, Identity, Reason, Unauthorized};

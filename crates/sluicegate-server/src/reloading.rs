@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use sluicegate_config::Config;
 
 use crate::admin::ConfigVersion;
-use crate::live::{self, Applied, Gate};
+use crate::configuration::{Applied, Configuration, files_of};
 use crate::reload::{self, Watcher};
 use crate::telemetry::metrics::ReloadResult;
 
@@ -37,7 +37,7 @@ fn says_nothing(text: &str) -> bool {
 
 /// Reads and applies configurations, one at a time, whoever asks for it.
 pub(crate) struct Reloader {
-    gate: Arc<Gate>,
+    configuration: Arc<Configuration>,
     file: Option<PathBuf>,
     read_again: ReadAgain,
     running: Mutex<Running>,
@@ -67,7 +67,7 @@ pub(crate) struct Content {
 
 impl Content {
     pub(crate) fn of(loaded: &Loaded) -> Self {
-        Self::new(loaded.text.as_bytes(), &live::files_of(&loaded.config))
+        Self::new(loaded.text.as_bytes(), &files_of(&loaded.config))
     }
 
     fn new(text: &[u8], named: &[PathBuf]) -> Self {
@@ -138,7 +138,7 @@ impl fmt::Display for Reloaded {
 impl Reloader {
     /// For a gate with a configuration of this content.
     pub(crate) fn new(
-        gate: Arc<Gate>,
+        configuration: Arc<Configuration>,
         begun: Begun,
         file: Option<PathBuf>,
         read_again: ReadAgain,
@@ -148,9 +148,10 @@ impl Reloader {
             text,
             words,
         } = begun;
+        let gate = &configuration.gate;
         gate.metrics.set_config_hash(&content.text);
         let applied = Applied {
-            version: gate.live().version,
+            version: gate.snapshot().version,
             needs_restart: Vec::new(),
         };
         let since = SystemTime::now();
@@ -164,7 +165,7 @@ impl Reloader {
             watcher: None,
         };
         Self {
-            gate,
+            configuration,
             file,
             read_again,
             running: Mutex::new(running),
@@ -201,7 +202,10 @@ impl Reloader {
         let reloaded = self.read_and_apply(&mut running);
         match &reloaded {
             Ok(Reloaded::Applied(applied)) => {
-                self.gate.metrics.reloaded(ReloadResult::Applied);
+                self.configuration
+                    .gate
+                    .metrics
+                    .reloaded(ReloadResult::Applied);
                 tracing::info!(
                     version = applied.version,
                     "the configuration was read again"
@@ -213,7 +217,10 @@ impl Reloader {
                 }
             }
             Ok(Reloaded::Unchanged(applied)) => {
-                self.gate.metrics.reloaded(ReloadResult::Unchanged);
+                self.configuration
+                    .gate
+                    .metrics
+                    .reloaded(ReloadResult::Unchanged);
                 tracing::info!(
                     version = applied.version,
                     "the configuration was read again and is the same"
@@ -226,7 +233,10 @@ impl Reloader {
                     .map(str::to_owned)
                     .collect();
                 running.last_error = Some((SystemTime::now(), lines));
-                self.gate.metrics.reloaded(ReloadResult::Refused);
+                self.configuration
+                    .gate
+                    .metrics
+                    .reloaded(ReloadResult::Refused);
                 tracing::error!("the configuration in force stays: {mistakes}");
             }
         }
@@ -257,10 +267,13 @@ impl Reloader {
         }
         let words = loaded.config.in_words();
         let applied = self
-            .gate
-            .apply(loaded.config)
+            .configuration
+            .apply(&loaded.config)
             .map_err(|mistakes| mistakes.join("\n"))?;
-        self.gate.metrics.set_config_hash(&content.text);
+        self.configuration
+            .gate
+            .metrics
+            .set_config_hash(&content.text);
         running.content = content;
         (running.text, running.words, running.last_error) = (loaded.text, words, None);
         running.applied = applied.clone();
@@ -299,7 +312,7 @@ impl Reloader {
         self.file
             .iter()
             .cloned()
-            .chain(self.gate.live().files.iter().cloned())
+            .chain(self.configuration.files())
             .collect()
     }
 
@@ -307,7 +320,7 @@ impl Reloader {
     fn content_now(&self, file: &Path) -> Content {
         Content::new(
             &std::fs::read(file).unwrap_or_default(),
-            &self.gate.live().files,
+            &self.configuration.files(),
         )
     }
 
@@ -346,12 +359,13 @@ mod tests {
     fn reloaded_from(texts: &'static [&'static str]) -> (Result<Reloaded, String>, usize) {
         let first = loaded(BEFORE);
         let begun = Begun::with(&first);
-        let gate = Arc::new(Gate::new(first.config, None, BACKGROUND.handle().clone()).unwrap());
+        let configuration = Configuration::start(&first.config, None, BACKGROUND.handle().clone());
+        let configuration = Arc::new(configuration.unwrap());
         let next = Mutex::new(texts.iter());
         let last = texts.last().unwrap();
         let read_again = Box::new(move || Ok(loaded(next.lock().unwrap().next().unwrap_or(last))));
-        let reloaded = Reloader::new(Arc::clone(&gate), begun, None, read_again).reload();
-        let limits = gate.live().policy.limits().len();
+        let reloaded = Reloader::new(Arc::clone(&configuration), begun, None, read_again).reload();
+        let limits = configuration.gate.snapshot().policy.limits().len();
         (reloaded, limits)
     }
 

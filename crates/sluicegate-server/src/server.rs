@@ -11,11 +11,12 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use crate::admin::{self, AdminState, AdminToken, Readiness};
+use crate::configuration::Configuration;
 use crate::cores::{Common, Cores};
 use crate::decisions;
 use crate::echo;
+use crate::gate::Gate;
 use crate::handover::Inherited;
-use crate::live::Gate;
 use crate::operator::Operator;
 use crate::proxy::{self, listen};
 use crate::reloading::{Begun, Loaded, ReadAgain, Reloaded, Reloader};
@@ -57,28 +58,23 @@ impl Server {
             .enable_all()
             .build()
             .map_err(|error| vec![format!("no runtime: {error}")])?;
-        let (proxy_config, admin_config) = (config.proxy.clone(), config.admin.clone());
-        let decisions_config = config.decisions.clone();
-        let gate = Arc::new(Gate::new(config, echo, background.handle().clone())?);
-        if let AnyStore::Redis(store) = gate.limiter.store() {
+        let configuration = Configuration::start(&config, echo, background.handle().clone())?;
+        let configuration = Arc::new(configuration);
+        let gate = Arc::clone(&configuration.gate);
+        if let AnyStore::Redis(store) = gate.engine.store() {
             let _entered = background.enter();
             store.start();
         }
         tell_metrics(&gate);
-        let reloader = Arc::new(Reloader::new(Arc::clone(&gate), begun, file, read_again));
+        let reloader = Reloader::new(Arc::clone(&configuration), begun, file, read_again);
+        let reloader = Arc::new(reloader);
         let operator = Arc::new(Operator::new(Arc::clone(&gate), Arc::clone(&reloader)));
         background.spawn(Operator::follow(Arc::downgrade(&operator)));
         let (ending, is_ending) = watch::channel(false);
-        let cores = start_cores(
-            proxy_config.as_ref(),
-            &decisions_config,
-            &gate,
-            &is_ending,
-            &mut inherited,
-        )
-        .map_err(one)?;
+        let cores =
+            start_cores(&config, &configuration, &is_ending, &mut inherited).map_err(one)?;
         let admin = start_admin(
-            &admin_config,
+            &config.admin,
             &gate,
             &reloader,
             &operator,
@@ -182,23 +178,29 @@ fn tell_metrics(gate: &Arc<Gate>) {
 }
 
 fn start_cores(
-    proxy: Option<&config::Proxy>,
-    decisions: &config::Decisions,
-    gate: &Arc<Gate>,
+    config: &Config,
+    configuration: &Configuration,
     ending: &watch::Receiver<bool>,
     inherited: &mut Inherited,
 ) -> Result<Cores, String> {
     /// Without a proxy, which would say.
     const DRAIN: Duration = Duration::from_secs(30);
+    let proxy = config.proxy.as_ref();
     let threads = proxy.and_then(|proxy| proxy.workers);
     let threads = threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
+    let Configuration {
+        gate,
+        decisions_tls,
+        ..
+    } = configuration;
     let common = Common {
         metrics: Arc::clone(&gate.metrics),
         ending: ending.clone(),
         drain: proxy.map_or(DRAIN, |proxy| proxy.timeouts.drain.into()),
     };
-    let mut doors = decisions::doors(decisions, gate, ending)?;
-    doors.extend(proxy.map(|proxy| proxy::door(proxy, gate, ending)));
+    let mut doors = decisions::doors(&config.decisions, gate, decisions_tls, ending)?;
+    let proxy = proxy.zip(configuration.proxy.as_ref());
+    doors.extend(proxy.map(|(config, state)| proxy::door(config, state, ending)));
     Cores::start(threads, doors, &common, inherited)
 }
 

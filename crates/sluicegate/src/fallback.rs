@@ -23,9 +23,9 @@ use sluicegate_core::algorithm::State;
 use sluicegate_core::{Charge, FailurePolicy, List, Nanos, Outcome, Timestamp};
 
 use crate::clock::Clock;
+use crate::failure::failure_policy_of;
 use crate::local::{FixedTime, LocalOptions, LocalStore};
 use crate::store::Store;
-use crate::verdict::policy_of;
 
 /// The counters of this replica; made when they are first needed, and kept.
 #[derive(Debug, Default)]
@@ -53,8 +53,9 @@ pub(crate) struct HeldCharge<'a> {
 pub(crate) enum HoldOutcome<'a> {
     /// The store decides. Nothing is held for counters that are full here.
     Taken(Vec<HeldCharge<'a>>),
-    /// These charges do not fit here, so the store need not be asked.
-    Denied(List<Charge<'a>>, List<Outcome>),
+    /// The request does not fit here, so the store need not be asked: one entry per charge of the
+    /// request, `None` for those whose counter here is full.
+    Denied(List<Option<Outcome>>),
 }
 
 /// Returns true when every enforced charge of a request was allowed.
@@ -136,7 +137,8 @@ impl Fallback {
                 .compare_exchange(debts_until, 0, AcqRel, Relaxed);
             return HoldOutcome::Taken(Vec::new());
         }
-        let is_local = |charge: &Charge<'_>| policy_of(charge, by_default) == FailurePolicy::Local;
+        let is_local =
+            |charge: &Charge<'_>| failure_policy_of(charge, by_default) == FailurePolicy::Local;
         let is_held = |index: usize| already_held.iter().any(|held| held.index == index);
         let in_debt: Vec<(usize, Charge<'a>, State)> = charges
             .iter()
@@ -148,7 +150,12 @@ impl Fallback {
         let outcomes = counters.decide_all(&to_take, &FixedTime(now));
         self.note_debts(&outcomes, now);
         if !is_admitted(&to_take, &outcomes) {
-            return HoldOutcome::Denied(to_take, outcomes);
+            let outcome_at = |index| {
+                let mut decided = in_debt.iter().zip(&outcomes);
+                let (_, outcome) = decided.find(|((taken_at, ..), _)| *taken_at == index)?;
+                Some(*outcome)
+            };
+            return HoldOutcome::Denied((0..charges.len()).map(outcome_at).collect());
         }
         let held = in_debt.into_iter().zip(&outcomes);
         let held = held.map(|((index, charge, before), &outcome)| HeldCharge {

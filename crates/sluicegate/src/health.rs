@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use sluicegate_core::{Charge, FailurePolicy};
 
+use crate::failure::failure_policy_of;
 use crate::store::StoreError;
-use crate::verdict::policy_of;
 
 /// Requests that the store did not decide, by what happened to them; all are counts since the
 /// limiter was made.
@@ -112,7 +112,7 @@ fn limit_and_policy<'a>(
     match noticed_by {
         Some(charge) => (
             charge.key.limit().name.as_str(),
-            policy_of(charge, by_default),
+            failure_policy_of(charge, by_default),
         ),
         None => ("", by_default),
     }

@@ -20,6 +20,8 @@ mod clock;
 pub mod conformance;
 #[cfg(doctest)]
 mod docs;
+mod engine;
+mod failure;
 mod fallback;
 mod health;
 #[cfg(feature = "tower")]
@@ -44,6 +46,7 @@ pub use self::redis::{
     RedisOptions, RedisStore, RedisWaits, Secret, SecretError, TlsOptions,
 };
 pub use clock::{Clock, ManualClock, MonotonicClock};
+pub use engine::{Engine, Settlement};
 pub use health::FailureCounts;
 pub use layout::KeyLayout;
 pub use limiter::{Limiter, ResetError};

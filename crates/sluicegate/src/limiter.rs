@@ -1,34 +1,49 @@
-//! The one way through: every front door calls [`Limiter::check`].
+//! A policy on top of an engine: the library's way from a request to a verdict.
+//!
+//! [`Limiter::check`] is three steps: the policy makes one charge for each limit that covers the
+//! subject, the engine takes all charges or none, and the settlement becomes a [`Verdict`].
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use arc_swap::ArcSwap;
 use sluicegate_core::{
-    Charge, Decision, FailurePolicy, Limit, LimitOutcome, List, MissingKey, Nanos, Outcome, Policy,
-    PolicyErrors, Stage, Subject,
+    Charge, FailurePolicy, Limit, MissingKey, Nanos, Policy, PolicyErrors, Subject,
 };
 
 use crate::clock::{Clock, MonotonicClock};
-use crate::fallback::{Fallback, HoldOutcome, is_admitted};
-use crate::health::{FailureCounts, StoreHealth};
+use crate::engine::Engine;
+use crate::health::FailureCounts;
 use crate::local::LocalStore;
 use crate::store::{Store, StoreError};
-use crate::verdict::{Instead, Verdict, instead};
+use crate::verdict::Verdict;
 
 /// Decides requests against a policy. Cheap to clone; clones share the counters.
+///
+/// ```
+/// use sluicegate::{Limit, Limiter, Quota, Verdict};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let limiter = Limiter::local([Limit::per_client("per-ip", Quota::per_second(1).burst(2))])?;
+/// let caller = ["203.0.113.7"];
+/// assert!(limiter.check_named("per-ip", &caller, 2).await.is_forwarded());
+/// let Verdict::Reject(decision) = limiter.check_named("per-ip", &caller, 1).await else {
+///     panic!("both units are spent");
+/// };
+/// println!("come back in {:?}", decision.retry_after());
+/// # Ok(())
+/// # })
+/// # }
+/// ```
 pub struct Limiter<S = LocalStore, C = MonotonicClock> {
     shared: Arc<Shared<S, C>>,
 }
 
+/// State that all clones of a limiter share.
 struct Shared<S, C> {
     policy: ArcSwap<Policy>,
-    store: S,
-    clock: C,
-    on_failure: FailurePolicy,
-    fallback: Fallback,
-    health: StoreHealth,
+    engine: Engine<S, C>,
 }
 
 impl Limiter {
@@ -43,164 +58,58 @@ impl Limiter {
 }
 
 impl<S: Store, C: Clock> Limiter<S, C> {
-    /// Puts a policy, a store and a clock together.
+    /// Puts a policy, a store and a clock together; while the store is away, requests are refused.
     pub fn new(policy: Policy, store: S, clock: C) -> Self {
         Self::with_failure_policy(policy, store, clock, FailurePolicy::default())
     }
 
-    /// The same, with what happens to requests while the store is away; a limit's own policy comes before it.
+    /// The same, with what happens to requests while the store is away; a limit's own failure policy
+    /// comes before it.
     pub fn with_failure_policy(
         policy: Policy,
         store: S,
         clock: C,
         on_failure: FailurePolicy,
     ) -> Self {
-        let policy = ArcSwap::from_pointee(policy);
-        let (fallback, health) = (Fallback::default(), StoreHealth::default());
         Self {
             shared: Arc::new(Shared {
-                policy,
-                store,
-                clock,
-                on_failure,
-                fallback,
-                health,
+                policy: ArcSwap::from_pointee(policy),
+                engine: Engine::new(store, clock, on_failure),
             }),
         }
     }
 
     /// Charges a request to every limit that covers it, all or nothing.
     pub async fn check(&self, subject: &Subject<'_>, cost: u64) -> Verdict {
-        self.check_at(&self.policy(), Stage::Whole, subject, cost)
-            .await
+        let policy = self.policy();
+        match policy.charges_for(subject, cost) {
+            Ok(charges) => self.take(&policy, &charges).await,
+            Err(missing) => Verdict::Unidentified(missing),
+        }
     }
 
-    /// Charges a request to the limits of one stage of a policy that the caller holds, all or nothing.
-    ///
-    /// For front doors that keep a policy together with other settings and change all of them at once.
-    pub async fn check_at(
-        &self,
-        policy: &Arc<Policy>,
-        stage: Stage,
-        subject: &Subject<'_>,
-        cost: u64,
-    ) -> Verdict {
-        let charges = match policy.charges_at(stage, subject, cost) {
-            Ok(charges) => charges,
-            Err(missing) => return Verdict::Unidentified(missing),
-        };
-        self.decide(policy, &charges).await
-    }
-
-    /// What a request would meet now, without charging it: every outcome says what remains.
+    /// Looks at every counter that a request would be charged to, and takes nothing: each outcome
+    /// tells what remains.
     pub async fn peek(&self, subject: &Subject<'_>) -> Verdict {
         self.check(subject, 0).await
     }
 
     /// Charges one limit by its name and key parts, for callers that know both.
     pub async fn check_named(&self, limit: &str, parts: &[&str], cost: u64) -> Verdict {
-        self.check_named_at(&self.policy(), limit, parts, cost)
-            .await
-    }
-
-    /// The same under a policy that the caller holds.
-    pub async fn check_named_at(
-        &self,
-        policy: &Arc<Policy>,
-        limit: &str,
-        parts: &[&str],
-        cost: u64,
-    ) -> Verdict {
-        let charges: List<Charge<'_>> = match policy.charge_named(limit, parts, cost) {
-            Ok(charge) => charge.into_iter().collect(),
-            Err(missing) => return Verdict::Unidentified(missing),
-        };
-        self.decide(policy, &charges).await
-    }
-
-    /// Takes charges that were made from `policy`, all or nothing: for front doors that do not begin with a request.
-    pub async fn decide(&self, policy: &Arc<Policy>, charges: &[Charge<'_>]) -> Verdict {
-        let Shared {
-            store,
-            clock,
-            fallback,
-            health,
-            on_failure,
-            ..
-        } = &*self.shared;
-        let mut held = Vec::new();
-        if fallback.may_have_debts() {
-            match fallback.hold(charges, &held, *on_failure, clock.now()) {
-                HoldOutcome::Taken(taken) => held = taken,
-                HoldOutcome::Denied(charges, outcomes) => {
-                    return self.locally(policy, &charges, &outcomes);
-                }
-            }
-        }
-        match store.decide(charges, clock).await {
-            Ok(mut outcomes) => {
-                health.answered(charges, *on_failure);
-                if fallback.may_have_debts() && is_admitted(charges, &outcomes) {
-                    // Somebody may have come to owe while this request waited for the store.
-                    match fallback.hold(charges, &held, *on_failure, clock.now()) {
-                        HoldOutcome::Taken(more) => held.extend(more),
-                        HoldOutcome::Denied(local, outcomes) => {
-                            fallback.give_back(&held, clock.now());
-                            return self.locally(policy, &local, &outcomes);
-                        }
-                    }
-                }
-                if !held.is_empty() {
-                    outcomes = fallback.settle(&held, charges, outcomes, clock.now());
-                }
-                decision(policy, charges, &outcomes).into()
-            }
-            Err(error) => {
-                fallback.give_back(&held, clock.now());
-                self.without_store(policy, charges, error, |local| {
-                    fallback.decide(local, store, clock)
-                })
-            }
+        let policy = self.policy();
+        match policy.charge_named(limit, parts, cost) {
+            Ok(charge) => self.take(&policy, charge.as_slice()).await,
+            Err(missing) => Verdict::Unidentified(missing),
         }
     }
 
-    /// Every request that the store could not decide comes here.
-    #[cold]
-    fn without_store(
-        &self,
-        policy: &Arc<Policy>,
-        charges: &[Charge<'_>],
-        error: StoreError,
-        on_fallback: impl FnOnce(&[Charge<'_>]) -> List<Outcome>,
-    ) -> Verdict {
-        let Shared {
-            health, on_failure, ..
-        } = &*self.shared;
-        health.failed(charges, &error, *on_failure);
-        match instead(charges, *on_failure) {
-            Instead::Refuse(status) => {
-                health.refused.fetch_add(1, Relaxed);
-                Verdict::Unavailable { status, error }
-            }
-            Instead::Pass => {
-                health.unchecked.fetch_add(1, Relaxed);
-                Verdict::ForwardUnchecked(error)
-            }
-            Instead::Local(local) => self.locally(policy, &local, &on_fallback(&local)),
-        }
+    async fn take(&self, policy: &Arc<Policy>, charges: &[Charge<'_>]) -> Verdict {
+        let settlement = self.engine().decide(charges).await;
+        settlement.into_verdict(policy, charges)
     }
 
-    fn locally(
-        &self,
-        policy: &Arc<Policy>,
-        charges: &[Charge<'_>],
-        outcomes: &[Outcome],
-    ) -> Verdict {
-        self.shared.health.local.fetch_add(1, Relaxed);
-        decision(policy, charges, outcomes).degraded().into()
-    }
-
-    /// Gives back the units that a request was charged `age` ago; zero gives back all of them. Never beyond full.
+    /// Gives back the units that a request was charged `age` ago; zero gives back all of them. A
+    /// counter never holds more than its burst.
     pub async fn refund(&self, subject: &Subject<'_>, cost: u64, age: Nanos) -> Verdict {
         let policy = self.policy();
         match policy.charges_for(subject, cost) {
@@ -209,92 +118,38 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         }
     }
 
-    /// The same for one limit by its name and key parts, under a policy that the caller holds.
-    pub async fn refund_named_at(
+    /// The same for one limit by its name and key parts.
+    pub async fn refund_named(
         &self,
-        policy: &Arc<Policy>,
         limit: &str,
         parts: &[&str],
         cost: u64,
         age: Nanos,
     ) -> Verdict {
-        let charges: List<Charge<'_>> = match policy.charge_named(limit, parts, cost) {
-            Ok(charge) => charge.into_iter().collect(),
-            Err(missing) => return Verdict::Unidentified(missing),
-        };
-        self.give_back(policy, &charges, age).await
-    }
-
-    /// Gives back the units of charges that were made from `policy` and drawn `age` ago.
-    pub async fn give_back(
-        &self,
-        policy: &Arc<Policy>,
-        charges: &[Charge<'_>],
-        age: Nanos,
-    ) -> Verdict {
-        let Shared {
-            store,
-            clock,
-            fallback,
-            health,
-            on_failure,
-            ..
-        } = &*self.shared;
-        let mut outcomes = List::Empty;
-        for (place, charge) in charges.iter().enumerate() {
-            match store.refund(charge, age, clock).await {
-                Ok(outcome) => outcomes.push(outcome),
-                Err(error) => {
-                    let give_back =
-                        |local: &[Charge<'_>]| fallback.refund(local, age, store, clock);
-                    return self.without_store(policy, &charges[place..], error, give_back);
-                }
-            }
+        let policy = self.policy();
+        match policy.charge_named(limit, parts, cost) {
+            Ok(charge) => self.give_back(&policy, charge.as_slice(), age).await,
+            Err(missing) => Verdict::Unidentified(missing),
         }
-        health.answered(charges, *on_failure);
-        decision(policy, charges, &outcomes).into()
     }
 
-    /// Forgets every counter that a request would be charged to.
+    async fn give_back(&self, policy: &Arc<Policy>, charges: &[Charge<'_>], age: Nanos) -> Verdict {
+        let settlement = self.engine().refund(charges, age).await;
+        settlement.into_verdict(policy, charges)
+    }
+
+    /// Forgets every counter that a request would be charged to: each is full again.
     pub async fn reset(&self, subject: &Subject<'_>) -> Result<(), ResetError> {
         let policy = self.policy();
-        let charges = policy
-            .charges_for(subject, 0)
-            .map_err(ResetError::Unidentified)?;
-        self.forget(&charges).await
+        let charges = policy.charges_for(subject, 0)?;
+        Ok(self.engine().reset(&charges).await?)
     }
 
-    /// The same for one limit by its name and key parts, under a policy that the caller holds.
-    pub async fn reset_named_at(
-        &self,
-        policy: &Policy,
-        limit: &str,
-        parts: &[&str],
-    ) -> Result<(), ResetError> {
-        let charge = policy
-            .charge_named(limit, parts, 0)
-            .map_err(ResetError::Unidentified)?;
-        self.forget(charge.as_slice()).await
-    }
-
-    /// Forgets the counters of charges.
-    pub async fn forget(&self, charges: &[Charge<'_>]) -> Result<(), ResetError> {
-        for charge in charges {
-            let Shared {
-                store,
-                clock,
-                fallback,
-                ..
-            } = &*self.shared;
-            store
-                .reset(&charge.key, clock)
-                .await
-                .map_err(ResetError::Store)?;
-            if let Some(counters) = fallback.counters() {
-                counters.forget(&charge.key, clock.now());
-            }
-        }
-        Ok(())
+    /// The same for one limit by its name and key parts.
+    pub async fn reset_named(&self, limit: &str, parts: &[&str]) -> Result<(), ResetError> {
+        let policy = self.policy();
+        let charge = policy.charge_named(limit, parts, 0)?;
+        Ok(self.engine().reset(charge.as_slice()).await?)
     }
 
     /// The policy in force.
@@ -307,29 +162,33 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         self.shared.policy.store(Arc::new(policy));
     }
 
-    /// Whether the store failed to answer when it was last asked.
+    /// True while the store does not answer: it failed when it was last asked.
     pub fn is_degraded(&self) -> bool {
-        self.shared.health.is_away()
+        self.engine().is_degraded()
     }
 
-    /// How many requests the store did not decide, by what happened to them.
+    /// Requests that the store did not decide, by what happened to them.
     pub fn failures(&self) -> FailureCounts {
-        self.shared.health.counts()
+        self.engine().failures()
     }
 
-    /// The counters of local limits for the time without a store: none until they are first needed.
+    /// The counters of local limits for the time without the store; `None` until first needed.
     pub fn fallback(&self) -> Option<&LocalStore> {
-        self.shared.fallback.counters()
+        self.engine().fallback()
     }
 
     /// The store.
     pub fn store(&self) -> &S {
-        &self.shared.store
+        self.engine().store()
     }
 
     /// The clock.
     pub fn clock(&self) -> &C {
-        &self.shared.clock
+        self.engine().clock()
+    }
+
+    fn engine(&self) -> &Engine<S, C> {
+        &self.shared.engine
     }
 }
 
@@ -375,14 +234,14 @@ impl fmt::Display for ResetError {
 
 impl std::error::Error for ResetError {}
 
-fn decision(policy: &Arc<Policy>, charges: &[Charge<'_>], outcomes: &[Outcome]) -> Decision {
-    let outcomes = charges
-        .iter()
-        .zip(outcomes)
-        .map(|(charge, outcome)| LimitOutcome {
-            limit_index: charge.limit_index,
-            quota: charge.quota,
-            outcome: *outcome,
-        });
-    Decision::new(Arc::clone(policy), outcomes.collect())
+impl From<MissingKey> for ResetError {
+    fn from(missing: MissingKey) -> Self {
+        Self::Unidentified(missing)
+    }
+}
+
+impl From<StoreError> for ResetError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
 }

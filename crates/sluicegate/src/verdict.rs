@@ -1,6 +1,6 @@
 //! What a front door does with a request.
 
-use sluicegate_core::{Charge, Decision, FailurePolicy, FailureStatus, List, MissingKey};
+use sluicegate_core::{Decision, FailureStatus, MissingKey};
 
 use crate::store::StoreError;
 
@@ -47,34 +47,4 @@ impl From<Decision> for Verdict {
             Self::Reject(decision)
         }
     }
-}
-
-/// What happens to a request that the store could not decide.
-pub(crate) enum Instead<'a> {
-    Refuse(FailureStatus),
-    Pass,
-    /// These charges are decided on this replica; the others go unchecked.
-    Local(List<Charge<'a>>),
-}
-
-/// Open, closed or local is decided here and nowhere else. A limit that is not enforced refuses nobody.
-pub(crate) fn instead<'a>(charges: &[Charge<'a>], by_default: FailurePolicy) -> Instead<'a> {
-    let mut local = List::Empty;
-    for charge in charges {
-        match (policy_of(charge, by_default), charge.enforced) {
-            (FailurePolicy::Closed(status), true) => return Instead::Refuse(status),
-            (FailurePolicy::Local, _) => local.push(*charge),
-            (FailurePolicy::Open, _) | (FailurePolicy::Closed(_), false) => {}
-        }
-    }
-    if local.is_empty() {
-        Instead::Pass
-    } else {
-        Instead::Local(local)
-    }
-}
-
-/// Whose policy holds: the charge's own, which is its limit's or its tenant's, before the limiter's.
-pub(crate) fn policy_of(charge: &Charge<'_>, by_default: FailurePolicy) -> FailurePolicy {
-    charge.on_failure.unwrap_or(by_default)
 }

@@ -21,6 +21,8 @@ mod store;
 mod traces;
 mod upstream;
 
+use std::sync::Arc;
+
 use crate::item::Item;
 use crate::typed::Config;
 
@@ -36,14 +38,14 @@ pub(crate) fn config(item: &Item<'_>) -> Option<Config> {
             client_ip,
             principals: principals::principals(top.sub("principals").as_ref()),
             access: access::access(top.sub("access").as_ref()),
-            policy: limits::policy(
+            policy: Arc::new(limits::policy(
                 top.get("limits").as_ref(),
                 limits::Around {
                     prefixes,
                     on_failure: store.on_failure,
                     has_external: top.has("external"),
                 },
-            ),
+            )),
             external: top
                 .sub("external")
                 .and_then(|item| external::external(&item, &store)),

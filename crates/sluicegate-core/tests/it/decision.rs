@@ -45,8 +45,9 @@ fn decision(outcomes: &[Outcome], shadow: &[usize]) -> Decision {
             limit_index,
             quota: Quota::per_second(9).into(),
             outcome: *outcome,
+            enforced: !shadow.contains(&limit_index),
         });
-    Decision::new(Arc::new(policy), charged.collect())
+    Decision::new(Arc::new(policy), charged.map(Some).collect())
 }
 
 fn tightest(decision: &Decision) -> Option<&str> {

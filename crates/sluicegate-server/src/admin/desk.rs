@@ -8,8 +8,11 @@ use sluicegate_core::unescape;
 
 use super::answer::{self, Answer};
 use super::query::Query;
-use crate::decisions;
-use crate::operator::{Author, By, Interest, Operator, Refusal, Wish};
+use crate::decision_stream::DecisionFilter;
+use crate::json_request::{is_json_body, read_description};
+use crate::operator::{Author, Operator, OperatorError};
+use crate::overrides::OverrideRequest;
+use crate::top_keys::TopKeysBy;
 
 /// A path of the desk, with what stands in it.
 #[derive(Debug, PartialEq, Eq)]
@@ -103,39 +106,39 @@ pub(super) async fn answer(desk: &Operator, asked: Asked<'_>) -> Answer {
     }
 }
 
-pub(super) fn refused(refusal: &Refusal) -> Answer {
+pub(super) fn refused(refusal: &OperatorError) -> Answer {
     let (status, why) = match refusal {
-        Refusal::Wrong(why) => (StatusCode::BAD_REQUEST, why),
-        Refusal::Unknown(why) => (StatusCode::NOT_FOUND, why),
-        Refusal::Away(why) => (StatusCode::SERVICE_UNAVAILABLE, why),
+        OperatorError::Wrong(why) => (StatusCode::BAD_REQUEST, why),
+        OperatorError::Unknown(why) => (StatusCode::NOT_FOUND, why),
+        OperatorError::Away(why) => (StatusCode::SERVICE_UNAVAILABLE, why),
     };
     answer::error(status, why)
 }
 
-fn query<const N: usize>(text: Option<&str>, names: [&str; N]) -> Result<Query, Refusal> {
-    let query = Query::parse(text).map_err(Refusal::Wrong)?;
-    query.only(&names).map_err(Refusal::Wrong)?;
+fn query<const N: usize>(text: Option<&str>, names: [&str; N]) -> Result<Query, OperatorError> {
+    let query = Query::parse(text).map_err(OperatorError::Wrong)?;
+    query.only(&names).map_err(OperatorError::Wrong)?;
     Ok(query)
 }
 
-fn stats(desk: &Operator, text: Option<&str>) -> Result<Value, Refusal> {
+fn stats(desk: &Operator, text: Option<&str>) -> Result<Value, OperatorError> {
     let query = query(text, ["history"])?;
     match query.get("history") {
         None | Some("false") => Ok(desk.stats(false)),
         Some("true") => Ok(desk.stats(true)),
-        Some(other) => Err(Refusal::Wrong(format!(
+        Some(other) => Err(OperatorError::Wrong(format!(
             "history: must be true or false (got {other:?})"
         ))),
     }
 }
 
-fn top(desk: &Operator, text: Option<&str>) -> Result<Value, Refusal> {
+fn top(desk: &Operator, text: Option<&str>) -> Result<Value, OperatorError> {
     let query = query(text, ["by", "limit", "n"])?;
     let by = match query.get("by") {
-        None | Some("requests") => By::Requests,
-        Some("denied") => By::Denied,
+        None | Some("requests") => TopKeysBy::Requests,
+        Some("denied") => TopKeysBy::Denied,
         Some(other) => {
-            return Err(Refusal::Wrong(format!(
+            return Err(OperatorError::Wrong(format!(
                 "by: must be requests or denied (got {other:?})"
             )));
         }
@@ -143,7 +146,7 @@ fn top(desk: &Operator, text: Option<&str>) -> Result<Value, Refusal> {
     Ok(desk.top(by, query.get("limit"), most(&query, 20, 100)?))
 }
 
-async fn keys(desk: &Operator, text: Option<&str>) -> Result<Value, Refusal> {
+async fn keys(desk: &Operator, text: Option<&str>) -> Result<Value, OperatorError> {
     let query = query(text, ["limit", "contains", "n"])?;
     let contains = query.get("contains").unwrap_or_default();
     desk.search(KeySearch {
@@ -155,25 +158,25 @@ async fn keys(desk: &Operator, text: Option<&str>) -> Result<Value, Refusal> {
 }
 
 /// How many are wanted at most.
-fn most(query: &Query, usual: usize, bound: usize) -> Result<usize, Refusal> {
+fn most(query: &Query, usual: usize, bound: usize) -> Result<usize, OperatorError> {
     match query.get("n").map(|text| (text, text.parse::<usize>())) {
         None => Ok(usual),
         Some((_, Ok(most))) if (1..=bound).contains(&most) => Ok(most),
-        Some((text, _)) => Err(Refusal::Wrong(format!(
+        Some((text, _)) => Err(OperatorError::Wrong(format!(
             "n: must be from 1 to {bound} (got {text:?})"
         ))),
     }
 }
 
 /// The limit and the parts of a key, each between slashes.
-async fn key(desk: &Operator, path: &str, asked: &Asked<'_>) -> Result<Value, Refusal> {
+async fn key(desk: &Operator, path: &str, asked: &Asked<'_>) -> Result<Value, OperatorError> {
     query(asked.query, [])?;
     let segments: Option<Vec<String>> = path.split('/').map(unescape).collect();
     let segments = segments
-        .ok_or_else(|| Refusal::Wrong(format!("{path}: is not text once it is decoded")))?;
+        .ok_or_else(|| OperatorError::Wrong(format!("{path}: is not text once it is decoded")))?;
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     let Some((limit, parts)) = segments.split_first() else {
-        return Err(Refusal::Wrong("no limit".to_owned()));
+        return Err(OperatorError::Wrong("no limit".to_owned()));
     };
     match asked.is_delete {
         true => desk.reset(limit, parts, &author(asked)?).await,
@@ -181,19 +184,19 @@ async fn key(desk: &Operator, path: &str, asked: &Asked<'_>) -> Result<Value, Re
     }
 }
 
-async fn order(desk: &Operator, asked: &Asked<'_>) -> Result<Value, Refusal> {
-    let wish: Wish = json(asked.headers, asked.body)?;
+async fn order(desk: &Operator, asked: &Asked<'_>) -> Result<Value, OperatorError> {
+    let request: OverrideRequest = json(asked.headers, asked.body)?;
     match asked.place {
-        Place::Bans => desk.ban(wish, &asked.peer).await,
-        _ => desk.grant(wish, &asked.peer).await,
+        Place::Bans => desk.ban(request, &asked.peer).await,
+        _ => desk.grant(request, &asked.peer).await,
     }
 }
 
-async fn explain(desk: &Operator, asked: &Asked<'_>) -> Result<Value, Refusal> {
+async fn explain(desk: &Operator, asked: &Asked<'_>) -> Result<Value, OperatorError> {
     is_json(asked.headers)?;
-    let (described, cost) = decisions::described(asked.body).map_err(Refusal::Wrong)?;
+    let (described, cost) = read_description(asked.body).map_err(OperatorError::Wrong)?;
     let explanation = desk.explain(&described, cost).await;
-    serde_json::to_value(explanation).map_err(|error| Refusal::Wrong(error.to_string()))
+    serde_json::to_value(explanation).map_err(|error| OperatorError::Wrong(error.to_string()))
 }
 
 fn events(desk: &Operator, text: Option<&str>) -> Answer {
@@ -206,26 +209,30 @@ fn events(desk: &Operator, text: Option<&str>) -> Answer {
         outcome.filter(|outcome| !["allowed", "denied", "shadow_denied"].contains(outcome))
     {
         let why = format!("outcome: must be allowed, denied or shadow_denied (got {other:?})");
-        return refused(&Refusal::Wrong(why));
+        return refused(&OperatorError::Wrong(why));
     }
-    let wish = |name| query.get(name).map(str::to_owned);
-    let interest = Interest {
-        limit: wish("limit"),
-        outcome: wish("outcome"),
-        key: wish("key"),
+    let wanted = |name| query.get(name).map(str::to_owned);
+    let filter = DecisionFilter {
+        limit: wanted("limit"),
+        outcome: wanted("outcome"),
+        key: wanted("key"),
     };
-    match desk.watch(interest) {
+    match desk.watch(filter) {
         Some(events) => answer::events(events),
         None => answer::error(StatusCode::TOO_MANY_REQUESTS, "enough watch already"),
     }
 }
 
 /// Who asks, as far as the request says so.
-fn author(asked: &Asked<'_>) -> Result<Author, Refusal> {
+fn author(asked: &Asked<'_>) -> Result<Author, OperatorError> {
     author_of(asked.headers, asked.body, &asked.peer)
 }
 
-pub(super) fn author_of(headers: &HeaderMap, body: &[u8], peer: &str) -> Result<Author, Refusal> {
+pub(super) fn author_of(
+    headers: &HeaderMap,
+    body: &[u8],
+    peer: &str,
+) -> Result<Author, OperatorError> {
     let author: Author = if body.is_empty() {
         Author::default()
     } else {
@@ -234,15 +241,15 @@ pub(super) fn author_of(headers: &HeaderMap, body: &[u8], peer: &str) -> Result<
     Ok(author.at(peer))
 }
 
-fn json<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, Refusal> {
+fn json<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, OperatorError> {
     is_json(headers)?;
-    serde_json::from_slice(body).map_err(|error| Refusal::Wrong(format!("the body: {error}")))
+    serde_json::from_slice(body).map_err(|error| OperatorError::Wrong(format!("the body: {error}")))
 }
 
-fn is_json(headers: &HeaderMap) -> Result<(), Refusal> {
-    match decisions::is_json(headers) {
+fn is_json(headers: &HeaderMap) -> Result<(), OperatorError> {
+    match is_json_body(headers) {
         true => Ok(()),
-        false => Err(Refusal::Wrong(
+        false => Err(OperatorError::Wrong(
             "Content-Type: application/json is required".to_owned(),
         )),
     }

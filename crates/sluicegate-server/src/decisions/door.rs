@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
-use super::{Desk, Impatient};
+use super::{DecisionsState, Impatient};
 use crate::cores::Door;
 use crate::proxy::tls;
 use crate::telemetry::metrics::ConnectionRefusal;
@@ -24,7 +24,7 @@ pub(super) trait Protocol: Send + Sync + 'static {
     /// Serves a connection until it ends, is late, or the process is told to end.
     fn serve<S>(
         &self,
-        desk: Arc<Desk>,
+        state: Arc<DecisionsState>,
         stream: S,
         peer: SocketAddr,
     ) -> impl Future<Output = ()> + Send
@@ -65,19 +65,23 @@ impl DoorTls {
 const CONNECTIONS_MAX: usize = 10_000;
 
 /// A door at this address.
-pub(super) fn door<P: Protocol>(protocol: P, address: SocketAddr, desk: &Arc<Desk>) -> Door {
-    let (protocol, desk) = (Arc::new(protocol), Arc::clone(desk));
+pub(super) fn door<P: Protocol>(
+    protocol: P,
+    address: SocketAddr,
+    state: &Arc<DecisionsState>,
+) -> Door {
+    let (protocol, state) = (Arc::new(protocol), Arc::clone(state));
     Door::new(
         P::NAME,
         vec![address],
         CONNECTIONS_MAX,
-        move |stream, peer| admit(Arc::clone(&protocol), Arc::clone(&desk), stream, peer),
+        move |stream, peer| admit(Arc::clone(&protocol), Arc::clone(&state), stream, peer),
     )
 }
 
 async fn admit<P: Protocol>(
     protocol: Arc<P>,
-    desk: Arc<Desk>,
+    state: Arc<DecisionsState>,
     stream: TcpStream,
     peer: SocketAddr,
 ) {
@@ -96,19 +100,18 @@ async fn admit<P: Protocol>(
     {
         return;
     }
-    let config = desk
-        .gate
-        .live()
-        .decisions_tls
-        .as_ref()
-        .map(|tls| Arc::clone(P::tls(tls)));
+    let config = state.tls.load();
+    let config = config.as_ref().map(|tls| Arc::clone(P::tls(tls)));
     let Some(config) = config else {
-        return protocol.serve(desk, Impatient::new(stream), peer).await;
+        return protocol.serve(state, Impatient::new(stream), peer).await;
     };
     match tokio::time::timeout(PATIENCE, TlsAcceptor::from(config).accept(stream)).await {
-        Ok(Ok(stream)) => Box::pin(protocol.serve(desk, Impatient::new(stream), peer)).await,
-        Ok(Err(_)) => desk.gate.metrics.connection_refused(ConnectionRefusal::Tls),
-        Err(_) => desk
+        Ok(Ok(stream)) => Box::pin(protocol.serve(state, Impatient::new(stream), peer)).await,
+        Ok(Err(_)) => state
+            .gate
+            .metrics
+            .connection_refused(ConnectionRefusal::Tls),
+        Err(_) => state
             .gate
             .metrics
             .connection_refused(ConnectionRefusal::Slow),

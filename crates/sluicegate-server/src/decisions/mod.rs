@@ -1,10 +1,10 @@
 //! The decision service: other proxies ask, and the same limits, stores and failure policies answer.
 //!
-//! Over HTTP, an [`About`] is made of what is asked, and the [`Answer`] is told in words; the other protocols ask about charges.
+//! Every protocol is parse → [`DecisionCall::admit`] → write.
 
-mod about;
-mod asking;
 mod authorize;
+mod call;
+mod check;
 mod door;
 pub(crate) mod grpc;
 mod http;
@@ -14,21 +14,21 @@ mod patience;
 mod resp;
 mod stall;
 #[cfg(test)]
-mod test_desk;
+mod test_state;
 mod token;
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwapOption;
 use sluicegate_config as config;
 use tokio::sync::watch;
 
 use crate::cores::Door;
-use crate::live::Gate;
+use crate::gate::Gate;
 
-pub(crate) use about::{About, Answer, GiveBackError};
-pub(crate) use asking::Asking;
+pub(crate) use call::DecisionCall;
+pub(crate) use check::CheckAnswer;
 pub(crate) use door::DoorTls;
-pub(crate) use http::{Described, about_request as described, is_json};
 pub(crate) use stall::Impatient;
 pub(crate) use token::SharedToken;
 
@@ -38,18 +38,21 @@ pub(crate) const GRPC: &str = "decisions.grpc";
 pub(crate) const RESP: &str = "decisions.resp";
 
 /// What all protocols share.
-pub(crate) struct Desk {
+pub(crate) struct DecisionsState {
     pub(crate) gate: Arc<Gate>,
     /// What callers must show.
     pub(crate) token: Option<SharedToken>,
     /// Becomes true when no question may begin any more.
     pub(crate) ending: watch::Receiver<bool>,
+    /// The certificates, where the configuration names any; a reload replaces them.
+    pub(crate) tls: Arc<ArcSwapOption<DoorTls>>,
 }
 
 /// A door for each protocol that the configuration turns on.
 pub(crate) fn doors(
     config: &config::Decisions,
     gate: &Arc<Gate>,
+    tls: &Arc<ArcSwapOption<DoorTls>>,
     ending: &watch::Receiver<bool>,
 ) -> Result<Vec<Door>, String> {
     if config.addresses().next().is_none() {
@@ -62,24 +65,25 @@ pub(crate) fn doors(
                 .map_err(|error| format!("decisions.token_file: {error}"))?,
         ),
     };
-    let desk = Arc::new(Desk {
+    let state = Arc::new(DecisionsState {
         gate: Arc::clone(gate),
         token,
         ending: ending.clone(),
+        tls: Arc::clone(tls),
     });
     let mut doors = Vec::new();
     doors.extend(
         config
             .http
-            .map(|address| door::door(http::Http, address, &desk)),
+            .map(|address| door::door(http::Http, address, &state)),
     );
     if let Some(address) = config.grpc {
-        doors.push(door::door(grpc::Envoy::new()?, address, &desk));
+        doors.push(door::door(grpc::Envoy::new()?, address, &state));
     }
     doors.extend(
         config
             .resp
-            .map(|address| door::door(resp::Resp, address, &desk)),
+            .map(|address| door::door(resp::Resp, address, &state)),
     );
     Ok(doors)
 }

@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::door::Protocol;
-use super::test_desk::desk;
+use super::test_state::state_of;
 use super::{grpc, http};
 
 const CONFIG: &str = "
@@ -22,10 +22,10 @@ const AGES: Duration = Duration::from_secs(600);
 /// A connection to a door, and its end.
 fn connect(protocol: impl Protocol) -> (DuplexStream, JoinHandle<()>) {
     let (near, far) = duplex(64 * 1024);
-    let (desk, ending) = desk(CONFIG);
+    let (state, ending) = state_of(CONFIG);
     let served = tokio::spawn(async move {
         let peer = SocketAddr::from(([127, 0, 0, 1], 1));
-        protocol.serve(desk, far, peer).await;
+        protocol.serve(state, far, peer).await;
         drop(ending);
     });
     (near, served)

@@ -22,6 +22,7 @@ mod lifetime;
 mod pretended;
 mod search;
 mod service;
+mod services;
 mod stored;
 #[cfg(test)]
 mod tests;
@@ -55,6 +56,7 @@ use self::warnings::Warnings;
 
 pub use self::backend::{Backend, BackendHttp, BackendPolicy, Refused};
 pub use self::counts::ExternalCounts;
+pub(crate) use self::services::Externals;
 pub use self::told::{Known, Told};
 
 /// The bytes of an answer at most.

@@ -3,42 +3,45 @@
 use std::time::{Instant, SystemTime};
 
 use serde_json::{Value, json};
-use sluicegate::Limiter;
 use sluicegate::http::HeaderLines;
+use sluicegate::{Engine, FailurePolicy, LocalStore, MonotonicClock};
 use sluicegate_config::{Config, quota_in_words};
 use sluicegate_core::{Charge, MissingReason, Policy, QuotaSource, Standing, Subject};
 
-use super::explain::{Explanation, Listed, Looked, UNASKED, Who, explain, for_a_look, met};
-use super::{Author, Operator, Refusal};
+use super::explain::{ExplainedCaller, Explanation, Listed, explain};
+use super::{Author, Operator, OperatorError};
 use crate::access::{AccessLists, Ruling};
 use crate::auth::{Authenticator, Identity};
-use crate::decisions::Described;
-use crate::outside::OnBehalf;
+use crate::charging::{self, Inspection, TermsSource, look};
+use crate::json_request::{RequestDescription, read_description};
 use crate::store::AnyStore;
+use crate::terms::OnBehalf;
 
 impl Operator {
     /// What a counter holds.
-    pub(crate) async fn inspect(&self, limit: &str, parts: &[&str]) -> Result<Value, Refusal> {
-        let live = self.gate.live();
-        let charge = named(&live.policy, limit, parts)?;
+    pub(crate) async fn inspect(
+        &self,
+        limit: &str,
+        parts: &[&str],
+    ) -> Result<Value, OperatorError> {
+        let snapshot = self.gate.snapshot();
+        let charge = named(&snapshot.policy, limit, parts)?;
         let Some(charge) = charge else {
             return Ok(
                 json!({ "limit": limit, "key": parts, "quota": null, "text": limit, "capacity": null }),
             );
         };
-        let looked = self.gate.look(&live, charge, &OnBehalf::nobody()).await;
-        let outcome = match (&looked.quota, looked.met) {
-            (None, _) => None,
-            (Some(_), met) => Some(met.map_err(|error| Refusal::Away(error.to_string()))?),
-        };
-        let orders = self.gate.standing.orders();
+        let looked = charging::inspect(&self.gate, &snapshot, charge, &OnBehalf::nobody()).await;
+        let outcome = looked.outcome.transpose();
+        let outcome = outcome.map_err(|error| OperatorError::Away(error.to_string()))?;
+        let orders = self.gate.overrides.current();
         Ok(json!({
             "limit": limit, "key": parts, "text": looked.key,
-            "quota": looked.quota.map(quota_in_words), "quota_from": looked.quota_from,
+            "quota": looked.quota.map(quota_in_words), "quota_from": looked.source.as_str(),
             "capacity": looked.quota.map(|quota| quota.limit()),
             "remaining": outcome.map(|outcome| outcome.remaining()),
             "reset_after_us": outcome.map(|outcome| outcome.reset_after().as_micros_ceil()),
-            "is_degraded": self.gate.limiter.is_degraded(),
+            "is_degraded": self.gate.engine.is_degraded(),
             "override": orders.of_charge(&charge).map(|(_, order)| order.json()),
         }))
     }
@@ -49,32 +52,31 @@ impl Operator {
         limit: &str,
         parts: &[&str],
         author: &Author,
-    ) -> Result<Value, Refusal> {
-        let live = self.gate.live();
-        let charge = named(&live.policy, limit, parts)?;
+    ) -> Result<Value, OperatorError> {
+        let snapshot = self.gate.snapshot();
+        let charge = named(&snapshot.policy, limit, parts)?;
         let text = charge
             .as_ref()
             .map_or_else(|| limit.to_owned(), |charge| charge.key.to_string());
-        self.gate
-            .forget(&live, charge.as_slice())
+        charging::reset(&self.gate, &snapshot, charge.as_slice())
             .await
-            .map_err(|error| Refusal::Away(error.to_string()))?;
+            .map_err(|error| OperatorError::Away(error.to_string()))?;
         author.note("reset", &text);
         Ok(json!({ "reset": true, "text": text }))
     }
 
     /// What would happen to a request.
-    pub(crate) async fn explain(&self, described: &Described, cost: u64) -> Explanation {
-        let live = self.gate.live();
+    pub(crate) async fn explain(&self, described: &RequestDescription, cost: u64) -> Explanation {
+        let snapshot = self.gate.snapshot();
         let (descriptors, lines) = (described.descriptors(), HeaderLines(&described.headers));
-        let identity = identity(&live.auth, described);
+        let identity = identity(&snapshot.auth, described);
         let mut subject = described.subject(&descriptors, &lines);
         if let Identity::Known(principal) = &identity {
             subject.principal = Some(principal);
         }
         let principal = subject.principal.map(|principal| principal.id.as_str());
         let ban = {
-            let orders = self.gate.standing.orders();
+            let orders = self.gate.overrides.current();
             let ban = orders.ban_of(subject.client_ip, principal).cloned();
             ban.map(|ban| {
                 Listed::Refused(format!(
@@ -85,9 +87,9 @@ impl Operator {
                 ))
             })
         };
-        let who = Who {
+        let caller = ExplainedCaller {
             principal: principal.map(str::to_owned),
-            listed: ban.or_else(|| listed(&live.access, &subject)),
+            listed: ban.or_else(|| listed(&snapshot.access, &subject)),
             unauthorized: match &identity {
                 Identity::Refused(refusal) => Some(format!("{refusal} ({})", refusal.reason)),
                 Identity::Known(_) | Identity::Anonymous => None,
@@ -98,21 +100,23 @@ impl Operator {
             path: subject.path,
             headers: &described.headers,
         };
-        let considered = live.policy.considered(&subject, cost);
+        let considered = snapshot.policy.considered(&subject, cost);
         let mut looked = Vec::with_capacity(considered.len());
         for limit in &considered {
             looked.push(match limit.standing {
-                Standing::Charged(charge) => Some(self.gate.look(&live, charge, &request).await),
+                Standing::Charged(charge) => {
+                    Some(charging::inspect(&self.gate, &snapshot, charge, &request).await)
+                }
                 _ => None,
             });
         }
-        explain(&considered, looked, cost, who)
+        explain(&considered, looked, cost, caller)
     }
 
     /// Whether the store answers, and how quickly.
     pub(crate) async fn ask_store(&self) -> (bool, Option<String>, u64) {
         let asked = Instant::now();
-        let answer = match self.gate.limiter.store() {
+        let answer = match self.gate.engine.store() {
             AnyStore::Local(_) => Ok(()),
             AnyStore::Redis(_) => self.orders.read().await.map(drop),
         };
@@ -125,17 +129,17 @@ fn named<'a>(
     policy: &'a Policy,
     limit: &str,
     parts: &'a [&'a str],
-) -> Result<Option<Charge<'a>>, Refusal> {
+) -> Result<Option<Charge<'a>>, OperatorError> {
     policy
         .charge_named(limit, parts, 0)
         .map_err(|missing| match missing.reason {
-            MissingReason::UnknownLimit => Refusal::Unknown(missing.to_string()),
-            _ => Refusal::Wrong(missing.to_string()),
+            MissingReason::UnknownLimit => OperatorError::Unknown(missing.to_string()),
+            _ => OperatorError::Wrong(missing.to_string()),
         })
 }
 
 /// Who the caller turns out to be by its credentials, unless the question says who it is.
-fn identity(auth: &Authenticator, described: &Described) -> Identity {
+fn identity(auth: &Authenticator, described: &RequestDescription) -> Identity {
     match &described.principal {
         None if auth.is_configured() => auth.identity(&described.headers, SystemTime::now()),
         _ => Identity::Anonymous,
@@ -156,18 +160,14 @@ fn listed(access: &AccessLists, subject: &Subject<'_>) -> Option<Listed> {
 ///
 /// `question` is a request as `/v1/check` takes it, and names its principal itself: credentials are not looked at. An error says what is wrong with it.
 pub async fn explain_offline(config: Config, question: &[u8]) -> Result<Explanation, String> {
-    let (described, cost) = crate::decisions::described(question)?;
+    let (described, cost) = read_description(question)?;
     let Config { policy, access, .. } = config;
-    let limiter = Limiter::new(
-        policy,
-        sluicegate::LocalStore::default(),
-        sluicegate::MonotonicClock::new(),
-    );
-    let policy = limiter.policy();
+    let on_failure = FailurePolicy::default();
+    let engine = Engine::new(LocalStore::default(), MonotonicClock::new(), on_failure);
     let (descriptors, lines) = (described.descriptors(), HeaderLines(&described.headers));
     let subject = described.subject(&descriptors, &lines);
     let principal = subject.principal.map(|principal| principal.id.clone());
-    let who = Who {
+    let caller = ExplainedCaller {
         principal,
         listed: listed(&AccessLists::new(&access), &subject),
         unauthorized: None,
@@ -176,17 +176,17 @@ pub async fn explain_offline(config: Config, question: &[u8]) -> Result<Explanat
     let mut looked = Vec::with_capacity(considered.len());
     for limit in &considered {
         looked.push(match limit.standing {
-            Standing::Charged(charge) => Some(Looked {
+            Standing::Charged(charge) => Some(Inspection {
                 quota: Some(charge.quota),
-                quota_from: match charge.key.limit().quota_from {
-                    QuotaSource::Limit => "config",
-                    QuotaSource::External => UNASKED,
+                source: match charge.key.limit().quota_from {
+                    QuotaSource::Limit => TermsSource::Config,
+                    QuotaSource::External => TermsSource::ConfigUnasked,
                 },
                 key: charge.key.to_string(),
-                met: met(&limiter.decide(&policy, &for_a_look(charge)).await),
+                outcome: Some(look(&engine, charge).await),
             }),
             _ => None,
         });
     }
-    Ok(explain(&considered, looked, cost, who))
+    Ok(explain(&considered, looked, cost, caller))
 }

@@ -1,17 +1,16 @@
-//! What an operator sees and does: who is limited and why, another quota for a while, a ban.
+//! What operators see and do: inspect and explain limits, ban callers, override quotas.
 //!
-//! Requests leave marks in [`Crowd`] and [`Feed`] and look at [`Standing`]; everything else here happens beside them.
+//! All of it happens beside the requests, on the background runtime: an [`Operator`] reads what
+//! requests have left in the gate (top keys, decision stream, counters) and puts orders in force
+//! that requests then find in `overrides.rs`.
 
-mod board;
-mod crowd;
 mod explain;
-mod feed;
+mod explained_limit;
 mod history;
 mod inspect;
-mod order;
 mod replicas;
 mod search;
-mod standing;
+mod shared_list;
 mod stats;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,34 +18,29 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use sluicegate::NodeState;
 use sluicegate_core::Nanos;
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
-use crate::live::Gate;
+use self::history::History;
+use self::replicas::Replicas;
+use self::shared_list::{ENTRIES_MAX, SharedList};
+use crate::decision_stream::{DecisionFilter, REFILLS_PER_SECOND};
+use crate::gate::Gate;
+use crate::overrides::{Granted, Order, Override, OverrideRequest, OverrideSet, What};
 use crate::reloading::Reloader;
 use crate::request_id::RequestId;
-use crate::store::AnyStore;
-use board::{Board, ENTRIES_MAX};
-use history::History;
-use order::{Granted, Order};
-use replicas::Replicas;
 
-pub(crate) use crowd::{By, Crowd};
-pub use explain::{ExplainedLimit, Explanation};
-pub(crate) use explain::{Looked, for_a_look, met};
-pub(crate) use feed::{Feed, Interest};
+pub use explain::Explanation;
+pub use explained_limit::ExplainedLimit;
 pub use inspect::explain_offline;
-pub(crate) use order::Wish;
-pub(crate) use standing::{Orders, Standing};
 
 /// The operator's desk.
 pub struct Operator {
     pub(crate) gate: Arc<Gate>,
     reloader: Arc<Reloader>,
     started_at: SystemTime,
-    orders: Board<Order>,
+    orders: SharedList<Order>,
     replicas: Replicas,
     history: Mutex<History>,
     waits_before: Mutex<sluicegate::RedisWaits>,
@@ -57,7 +51,7 @@ pub struct Operator {
 
 /// Why something that was asked for is not done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum OperatorError {
     /// The question is wrong.
     Wrong(String),
     /// There is no such thing.
@@ -66,7 +60,7 @@ pub(crate) enum Refusal {
     Away(String),
 }
 
-impl From<String> for Refusal {
+impl From<String> for OperatorError {
     fn from(why: String) -> Self {
         Self::Away(why)
     }
@@ -90,9 +84,9 @@ const FADE_EVERY: u64 = 60;
 
 impl Operator {
     pub(crate) fn new(gate: Arc<Gate>, reloader: Arc<Reloader>) -> Self {
-        let store = gate.limiter.store();
+        let store = gate.engine.store();
         Self {
-            orders: Board::new(store, "orders", |orders: &[Order]| {
+            orders: SharedList::new(store, "orders", |orders: &[Order]| {
                 let last = orders.iter().map(|order| order.until_ms).max().unwrap_or(0);
                 Nanos::from_millis(last.saturating_sub(now_ms())).max(Nanos::SECOND)
             }),
@@ -126,7 +120,7 @@ impl Operator {
             let refreshed = desk.refresh().await;
             // A store that is away is told elsewhere; orders known so far go on.
             if let (Err(error), false, false) =
-                (&refreshed, was_wrong, desk.gate.limiter.is_degraded())
+                (&refreshed, was_wrong, desk.gate.engine.is_degraded())
             {
                 tracing::warn!(
                     "orders of operators cannot be read, those known so far hold: {error}"
@@ -152,17 +146,17 @@ impl Operator {
     }
 
     async fn follow_clock(desk: Weak<Self>) {
-        let mut ticks = interval(Duration::from_secs(1) / feed::TURNS as u32);
+        let mut ticks = interval(Duration::from_secs(1) / REFILLS_PER_SECOND as u32);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         for turn in 0_u64.. {
             ticks.tick().await;
             let Some(desk) = desk.upgrade() else { return };
-            desk.gate.feed.turn();
-            if turn.is_multiple_of(feed::TURNS) {
+            desk.gate.decision_stream.refill();
+            if turn.is_multiple_of(REFILLS_PER_SECOND) {
                 desk.remember();
             }
-            if turn % (FADE_EVERY * feed::TURNS) == FADE_EVERY * feed::TURNS - 1 {
-                desk.gate.crowd.fade();
+            if turn % (FADE_EVERY * REFILLS_PER_SECOND) == FADE_EVERY * REFILLS_PER_SECOND - 1 {
+                desk.gate.top_keys.decay();
             }
         }
     }
@@ -181,18 +175,20 @@ impl Operator {
             Ok(written) => written.clone(),
             Err(_) => self
                 .gate
-                .standing
-                .orders()
+                .overrides
+                .current()
                 .all
                 .iter()
                 .map(|order| Order::clone(order))
                 .collect(),
         };
-        let is_silent = known.is_empty() && self.gate.standing.orders().all.is_empty();
+        let is_silent = known.is_empty() && self.gate.overrides.current().all.is_empty();
         if !is_silent {
-            self.gate
-                .standing
-                .set(Orders::new(&known, &self.gate.live().policy, now_ms()));
+            self.gate.overrides.set(OverrideSet::new(
+                &known,
+                &self.gate.snapshot().policy,
+                now_ms(),
+            ));
         }
         written.map(drop)
     }
@@ -201,8 +197,8 @@ impl Operator {
     pub(crate) fn orders(&self) -> Value {
         let orders: Vec<Value> = self
             .gate
-            .standing
-            .orders()
+            .overrides
+            .current()
             .all
             .iter()
             .map(|order| order.json())
@@ -211,25 +207,33 @@ impl Operator {
     }
 
     /// Bans somebody for a while.
-    pub(crate) async fn ban(&self, wish: Wish, peer: &str) -> Result<Value, Refusal> {
-        self.give("ban", wish.ban().map_err(Refusal::Wrong)?, peer)
+    pub(crate) async fn ban(
+        &self,
+        request: OverrideRequest,
+        peer: &str,
+    ) -> Result<Value, OperatorError> {
+        self.give("ban", request.ban().map_err(OperatorError::Wrong)?, peer)
             .await
     }
 
     /// Gives a key, or every key of a limit, another quota for a while.
-    pub(crate) async fn grant(&self, wish: Wish, peer: &str) -> Result<Value, Refusal> {
-        let granted = wish.quota().map_err(Refusal::Wrong)?;
-        if let order::What::Override(wanted) = &granted.what {
+    pub(crate) async fn grant(
+        &self,
+        request: OverrideRequest,
+        peer: &str,
+    ) -> Result<Value, OperatorError> {
+        let granted = request.quota().map_err(OperatorError::Wrong)?;
+        if let What::Override(wanted) = &granted.what {
             self.check_target(wanted)?;
         }
         self.give("override", granted, peer).await
     }
 
     /// An override of nothing would be a typing mistake that nobody notices.
-    fn check_target(&self, wanted: &order::Override) -> Result<(), Refusal> {
-        let policy = &self.gate.live().policy;
+    fn check_target(&self, wanted: &Override) -> Result<(), OperatorError> {
+        let policy = &self.gate.snapshot().policy;
         if policy.limit(&wanted.limit).is_none() {
-            return Err(Refusal::Unknown(format!(
+            return Err(OperatorError::Unknown(format!(
                 "limit: there is no limit named {:?}",
                 wanted.limit
             )));
@@ -241,10 +245,15 @@ impl Operator {
         policy
             .charge_named(&wanted.limit, &parts, 0)
             .map(drop)
-            .map_err(|missing| Refusal::Wrong(format!("key: {missing}")))
+            .map_err(|missing| OperatorError::Wrong(format!("key: {missing}")))
     }
 
-    async fn give(&self, action: &str, granted: Granted, peer: &str) -> Result<Value, Refusal> {
+    async fn give(
+        &self,
+        action: &str,
+        granted: Granted,
+        peer: &str,
+    ) -> Result<Value, OperatorError> {
         let Granted {
             what,
             by,
@@ -269,7 +278,7 @@ impl Operator {
                 // The last word about somebody counts.
                 orders.retain(|other| !other.is_over(now_ms()) && other.about() != about);
                 if orders.len() >= ENTRIES_MAX {
-                    return Err(Refusal::Wrong(format!(
+                    return Err(OperatorError::Wrong(format!(
                         "there are {ENTRIES_MAX} orders already: end some first"
                     )));
                 }
@@ -277,7 +286,7 @@ impl Operator {
                 Ok(())
             })
             .await?;
-        self.refresh().await.map_err(Refusal::Away)?;
+        self.refresh().await.map_err(OperatorError::Away)?;
         let json = order.json();
         tracing::info!(
             target: AUDIT, action, what = about, by = order.by, reason = order.reason, peer,
@@ -287,17 +296,17 @@ impl Operator {
     }
 
     /// Ends an order before its time.
-    pub(crate) async fn end(&self, id: &str, author: &Author) -> Result<Value, Refusal> {
+    pub(crate) async fn end(&self, id: &str, author: &Author) -> Result<Value, OperatorError> {
         let ended = self.orders.write(|orders| {
             let place = orders
                 .iter()
                 .position(|order| order.id == id && !order.is_over(now_ms()));
             place
                 .map(|place| orders.remove(place))
-                .ok_or_else(|| Refusal::Unknown(format!("there is no order {id:?}")))
+                .ok_or_else(|| OperatorError::Unknown(format!("there is no order {id:?}")))
         });
         let ended = ended.await?;
-        self.refresh().await.map_err(Refusal::Away)?;
+        self.refresh().await.map_err(OperatorError::Away)?;
         author.note(
             "end",
             &format!("{} {}, {}", ended.kind(), ended.id, ended.about()),
@@ -305,9 +314,9 @@ impl Operator {
         Ok(json!({ "ended": true, "id": id }))
     }
 
-    /// Decisions of this interest from now on.
-    pub(crate) fn watch(&self, interest: Interest) -> Option<mpsc::Receiver<String>> {
-        self.gate.feed.watch(interest)
+    /// Decisions of this filter from now on.
+    pub(crate) fn watch(&self, filter: DecisionFilter) -> Option<mpsc::Receiver<String>> {
+        self.gate.decision_stream.watch(filter)
     }
 }
 
@@ -331,40 +340,11 @@ impl Author {
     }
 }
 
-fn has_node_away(store: &AnyStore) -> bool {
-    let AnyStore::Redis(redis) = store else {
-        return false;
-    };
-    redis
-        .health()
-        .nodes
-        .iter()
-        .any(|node| matches!(node.state, NodeState::Away { .. }))
-}
-
 fn now_ms() -> u64 {
     let since_1970 = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX)
-}
-
-impl Gate {
-    /// Whether failure policies decide, or would if somebody asked.
-    pub(crate) fn is_degraded(&self) -> bool {
-        self.limiter.is_degraded() || has_node_away(self.limiter.store())
-    }
-
-    /// Bans and overrides in force.
-    pub(crate) fn count_orders(&self) -> (u64, u64) {
-        let orders = self.standing.orders();
-        let bans = orders
-            .all
-            .iter()
-            .filter(|order| order.kind() == "ban")
-            .count() as u64;
-        (bans, orders.all.len() as u64 - bans)
-    }
 }
 
 impl std::fmt::Debug for Operator {

@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sluicegate_core::Nanos;
 
-use super::board::Board;
+use super::shared_list::SharedList;
 use crate::request_id::RequestId;
 use crate::store::AnyStore;
 
 /// Who else is there.
 pub(crate) struct Replicas {
-    board: Board<Replica>,
+    board: SharedList<Replica>,
     /// This one's name.
     pub(crate) id: String,
     host: String,
@@ -49,7 +49,7 @@ impl Replicas {
             .to_string_lossy()
             .into_owned();
         Self {
-            board: Board::new(store, "replicas", |replicas| {
+            board: SharedList::new(store, "replicas", |replicas| {
                 Nanos::from_millis(gone_after_ms(replicas.len()))
             }),
             id,

@@ -4,47 +4,50 @@ use serde_json::{Value, json};
 use sluicegate::{FoundKeys, KeyLayout, KeySearch};
 use sluicegate_core::{Key, Policy};
 
-use super::crowd::By;
-use super::{Operator, Refusal};
+use super::{Operator, OperatorError};
 use crate::store::AnyStore;
+use crate::top_keys::TopKeysBy;
 
 impl Operator {
     /// Looks for counters. A store in this process knows its keys by their hashes only; then those are told whose names the
     /// sketch has kept.
-    pub(crate) async fn search(&self, wanted: KeySearch<'_>) -> Result<Value, Refusal> {
-        let live = self.gate.live();
+    pub(crate) async fn search(&self, wanted: KeySearch<'_>) -> Result<Value, OperatorError> {
+        let snapshot = self.gate.snapshot();
         if let Some(limit) = wanted
             .limit
-            .filter(|limit| live.policy.limit(limit).is_none())
+            .filter(|limit| snapshot.policy.limit(limit).is_none())
         {
-            return Err(Refusal::Unknown(format!(
+            return Err(OperatorError::Unknown(format!(
                 "limit: there is no limit named {limit:?}"
             )));
         }
-        let (from, found) = match self.gate.limiter.store() {
+        let (from, found) = match self.gate.engine.store() {
             AnyStore::Local(_) => ("sketch", self.in_sketch(wanted)),
             AnyStore::Redis(redis) if redis.options().key_layout != KeyLayout::Readable => {
                 let why = "store.key_layout: only the names of the layout readable tell whose counters they are";
-                return Err(Refusal::Wrong(why.to_owned()));
+                return Err(OperatorError::Wrong(why.to_owned()));
             }
             AnyStore::Redis(redis) => (
                 "store",
                 redis
                     .search(wanted)
                     .await
-                    .map_err(|error| Refusal::Away(error.to_string()))?,
+                    .map_err(|error| OperatorError::Away(error.to_string()))?,
             ),
         };
         let keys: Vec<Value> = found
             .texts
             .iter()
-            .map(|text| named(&live.policy, text))
+            .map(|text| named(&snapshot.policy, text))
             .collect();
         Ok(json!({ "keys": keys, "from": from, "looked_at": found.looked_at, "all": found.is_all }))
     }
 
     fn in_sketch(&self, wanted: KeySearch<'_>) -> FoundKeys {
-        let known = self.gate.crowd.top(By::Requests, wanted.limit, usize::MAX);
+        let known = self
+            .gate
+            .top_keys
+            .top(TopKeysBy::Requests, wanted.limit, usize::MAX);
         let looked_at = known.len() as u64;
         let mut texts: Vec<String> = known.into_iter().map(|caller| caller.text).collect();
         texts.retain(|text| text.contains(wanted.contains));

@@ -8,24 +8,24 @@ use sluicegate::NodeState;
 use sluicegate_config::quota_in_words;
 use sluicegate_core::Mode;
 
-use super::crowd::{By, Caller};
 use super::history::Totals;
-use super::{Operator, has_node_away, now_ms};
+use super::{Operator, now_ms};
 use crate::reloading::Told;
 use crate::store::AnyStore;
 use crate::telemetry::metrics::{DecisionAnswer, Label, RequestOutcome};
 use crate::telemetry::rfc3339;
+use crate::top_keys::{TopKey, TopKeysBy};
 
 impl Operator {
     /// Everything that changes all the time, with the last five minutes if they are wanted.
     pub(crate) fn stats(&self, with_history: bool) -> Value {
-        let live = self.gate.live();
+        let snapshot = self.gate.snapshot();
         let told = self.reloader.told();
-        let limits: Vec<Value> = live
+        let limits: Vec<Value> = snapshot
             .policy
             .limits()
             .iter()
-            .zip(live.counts.totals())
+            .zip(snapshot.counts.totals())
             .map(|(limit, totals)| {
                 json!({
                     "name": limit.name, "mode": if limit.mode == Mode::Enforce { "enforce" } else { "shadow" },
@@ -42,8 +42,8 @@ impl Operator {
             "requests": by_label::<RequestOutcome>(&metrics.requests_so_far()),
             "decisions": by_label::<DecisionAnswer>(&metrics.decisions_so_far()),
             "connections": metrics.connections(), "limits": limits,
-            "replicas": self.replicas.json(now_ms()), "orders": self.gate.standing.orders().all.len(),
-            "watching": self.gate.feed.watching(),
+            "replicas": self.replicas.json(now_ms()), "orders": self.gate.overrides.current().all.len(),
+            "watching": self.gate.decision_stream.watching(),
         });
         if with_history {
             stats["history"] = self
@@ -71,10 +71,10 @@ impl Operator {
     }
 
     fn store(&self) -> Value {
-        let limiter = &self.gate.limiter;
-        let failures = limiter.failures();
+        let engine = &self.gate.engine;
+        let failures = engine.failures();
         let failures = json!({ "open": failures.unchecked, "closed": failures.refused, "local": failures.local });
-        match limiter.store() {
+        match engine.store() {
             AnyStore::Local(_) => json!({
                 "kind": "local", "degraded": false, "nodes": [], "latency": null,
                 "errors": { "timed_out": 0, "unavailable": 0 }, "failures": failures, "denied_from_memory": 0,
@@ -108,8 +108,12 @@ impl Operator {
 
     /// A second is over.
     pub(super) fn remember(&self) {
-        let live = self.gate.live();
-        let limits = live.policy.limits().iter().zip(live.counts.totals());
+        let snapshot = self.gate.snapshot();
+        let limits = snapshot
+            .policy
+            .limits()
+            .iter()
+            .zip(snapshot.counts.totals());
         let limits = limits
             .map(|(limit, totals)| {
                 (
@@ -144,11 +148,11 @@ impl Operator {
     fn is_degraded(&self) -> bool {
         let answers =
             self.answers.load(Ordering::Relaxed) && !self.has_failed_lately.load(Ordering::Relaxed);
-        !answers || has_node_away(self.gate.limiter.store())
+        !answers || self.gate.has_node_away()
     }
 
     fn last_p99_us(&self) -> u64 {
-        let AnyStore::Redis(redis) = self.gate.limiter.store() else {
+        let AnyStore::Redis(redis) = self.gate.engine.store() else {
             return 0;
         };
         let waits = redis.health().waits;
@@ -165,26 +169,26 @@ impl Operator {
     }
 
     /// Who asks most, or is denied most.
-    pub(crate) fn top(&self, by: By, limit: Option<&str>, most: usize) -> Value {
+    pub(crate) fn top(&self, by: TopKeysBy, limit: Option<&str>, most: usize) -> Value {
         let keys: Vec<Value> = self
             .gate
-            .crowd
+            .top_keys
             .top(by, limit, most)
             .into_iter()
             .map(caller)
             .collect();
-        json!({ "by": if by == By::Denied { "denied" } else { "requests" }, "keys": keys })
+        json!({ "by": if by == TopKeysBy::Denied { "denied" } else { "requests" }, "keys": keys })
     }
 }
 
 fn caller(
-    Caller {
+    TopKey {
         limit,
         parts,
         text,
         requests,
         denied,
-    }: Caller,
+    }: TopKey,
 ) -> Value {
     json!({ "limit": limit, "key": parts, "text": text, "requests": requests, "denied": denied })
 }

@@ -29,14 +29,14 @@ use super::http1::{Client, Over};
 use super::io::{ClientIo, Transport};
 use super::proxy_protocol::{self, Parsed};
 use super::service::{self, Caller};
+use super::state::{ProxySnapshot, ProxyState};
 use super::validate;
 use super::watch::{Late, Notice, Patrol, Rules, Watch};
-use crate::live::{Gate, Live};
 use crate::telemetry::metrics::ConnectionRefusal;
 
 /// What all connections share.
 pub(super) struct Door {
-    pub(super) gate: Arc<Gate>,
+    pub(super) proxy: Arc<ProxyState>,
     /// Peers from whom the PROXY protocol is required.
     pub(super) proxy_protocol_from: Vec<IpNet>,
     /// Becomes true when no request may begin any more.
@@ -47,11 +47,12 @@ pub(super) struct Door {
 ///
 /// What is large lies in boxes: thousands of connections wait for their next request, and wait in little memory.
 pub(super) async fn serve(door: Arc<Door>, stream: TcpStream, peer: SocketAddr) {
-    let live = Arc::clone(&door.gate.live());
-    let _open = door.gate.metrics.connection();
+    let snapshot = Arc::clone(&door.proxy.snapshot());
+    let _open = door.proxy.gate.metrics.connection();
     let watch = Arc::new(Watch::new());
-    let mut attendant = Attendant::new(&door, Arc::clone(&watch), Rules::new(&live.timeouts)).await;
-    let mut opening = Box::pin(open(&door, &live, stream, peer, Arc::clone(&watch)));
+    let mut attendant =
+        Attendant::new(&door, Arc::clone(&watch), Rules::new(&snapshot.timeouts)).await;
+    let mut opening = Box::pin(open(&door, &snapshot, stream, peer, Arc::clone(&watch)));
     // Who has connected may have sent a request already, which is answered also if the process ends.
     let Attended::Ended(opened) = attendant
         .attend(opening.as_mut(), |_| End::Await, |_| End::AtOnce)
@@ -68,26 +69,28 @@ pub(super) async fn serve(door: Arc<Door>, stream: TcpStream, peer: SocketAddr) 
     } = match opened {
         Ok(opened) => opened,
         Err(Unopened::Gone) => return,
-        Err(Unopened::Refused(reason)) => return door.gate.metrics.connection_refused(reason),
+        Err(Unopened::Refused(reason)) => {
+            return door.proxy.gate.metrics.connection_refused(reason);
+        }
     };
-    let gate = Arc::clone(&door.gate);
+    let proxy = Arc::clone(&door.proxy);
     let caller = Arc::new(Caller {
-        gate,
+        proxy,
         watch,
         peer,
         is_tls,
         is_http2,
     });
     if is_http2 {
-        Box::pin(serve_http2(&mut attendant, &live, io, caller)).await;
+        Box::pin(serve_http2(&mut attendant, &snapshot, io, caller)).await;
     } else {
-        serve_http1(&mut attendant, &live, Client::new(io), &caller).await;
+        serve_http1(&mut attendant, &snapshot, Client::new(io), &caller).await;
     }
 }
 
 async fn serve_http2(
     attendant: &mut Attendant<'_>,
-    live: &Live,
+    snapshot: &ProxySnapshot,
     io: Box<ClientIo>,
     caller: Arc<Caller>,
 ) {
@@ -100,7 +103,8 @@ async fn serve_http2(
             Ok::<_, Infallible>(answer.into_response())
         }
     });
-    let mut connection = Box::pin(http2_builder(live).serve_connection(TokioIo::new(io), service));
+    let mut connection =
+        Box::pin(http2_builder(snapshot).serve_connection(TokioIo::new(io), service));
     let end = |connection: Pin<&mut _>| {
         http2::Connection::graceful_shutdown(connection);
         End::Await
@@ -119,6 +123,7 @@ async fn serve_http2(
     {
         attendant
             .door
+            .proxy
             .gate
             .metrics
             .connection_refused(ConnectionRefusal::Protocol);
@@ -136,7 +141,7 @@ fn is_our_end(error: &hyper::Error) -> bool {
 /// While nothing is under way for a while, there is nothing but the socket: the rest is made anew for the next request.
 async fn serve_http1(
     attendant: &mut Attendant<'_>,
-    live: &Live,
+    snapshot: &ProxySnapshot,
     client: Client,
     caller: &Arc<Caller>,
 ) {
@@ -146,7 +151,7 @@ async fn serve_http1(
     };
     loop {
         attendant.can_rest = true;
-        let mut requests = Box::pin(client.serve(caller, &live.bounds));
+        let mut requests = Box::pin(client.serve(caller, &snapshot.bounds));
         match attendant
             .attend(requests.as_mut(), |_| end(), |_| End::AtOnce)
             .await
@@ -155,6 +160,7 @@ async fn serve_http1(
             Attended::Ended(Over::NotHttp) => {
                 return attendant
                     .door
+                    .proxy
                     .gate
                     .metrics
                     .connection_refused(ConnectionRefusal::Protocol);
@@ -255,6 +261,7 @@ impl<'a> Attendant<'a> {
                     Look::Late(late) => {
                         if late != Late::Idle {
                             self.door
+                                .proxy
                                 .gate
                                 .metrics
                                 .connection_refused(ConnectionRefusal::Slow);
@@ -304,7 +311,9 @@ impl<'a> Attendant<'a> {
     }
 
     fn begin_to_rest(&mut self) {
-        let mut until = Box::pin(sleep(before_rest(self.door.gate.metrics.connections())));
+        let mut until = Box::pin(sleep(before_rest(
+            self.door.proxy.gate.metrics.connections(),
+        )));
         // Not ready yet: it will ring.
         let _ = until.as_mut().poll(&mut self.bell.context());
         self.rest = Some((until, self.watch.bytes_read()));
@@ -328,7 +337,7 @@ enum Look {
     Late(Late),
 }
 
-fn http2_builder(live: &Live) -> http2::Builder<TokioExecutor> {
+fn http2_builder(snapshot: &ProxySnapshot) -> http2::Builder<TokioExecutor> {
     const WINDOW: u32 = 1 << 20;
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder
@@ -336,7 +345,7 @@ fn http2_builder(live: &Live) -> http2::Builder<TokioExecutor> {
         .max_concurrent_streams(100)
         .max_pending_accept_reset_streams(20)
         .max_local_error_reset_streams(100)
-        .max_header_list_size(u32::try_from(live.bounds.header_bytes).unwrap_or(u32::MAX))
+        .max_header_list_size(u32::try_from(snapshot.bounds.header_bytes).unwrap_or(u32::MAX))
         .initial_stream_window_size(WINDOW)
         .initial_connection_window_size(WINDOW)
         .max_send_buf_size(256 * 1024);
@@ -367,7 +376,7 @@ struct Opened {
 /// Everything before the first request: the PROXY protocol, TLS, and which HTTP it is.
 async fn open(
     door: &Door,
-    live: &Live,
+    snapshot: &ProxySnapshot,
     mut stream: TcpStream,
     peer: SocketAddr,
     watch: Arc<Watch>,
@@ -385,7 +394,7 @@ async fn open(
     } else {
         (peer, BytesMut::new())
     };
-    if let Some(tls) = &live.tls {
+    if let Some(tls) = &snapshot.tls {
         if !first.is_empty() {
             // A client sends nothing of its handshake in one packet with the balancer's line.
             return Err(Unopened::Refused(ConnectionRefusal::ProxyProtocol));

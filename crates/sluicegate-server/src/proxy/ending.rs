@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use http::request::Parts;
 use http::{HeaderValue, Method};
-use sluicegate::http::Extracted;
 
 use super::service::Caller;
+use crate::admission::AdmissionRecord;
 use crate::request_id::RequestId;
 use crate::telemetry::metrics::{Label, RequestOutcome};
 use crate::telemetry::{Entry, Facts, Span};
@@ -33,10 +33,8 @@ pub(super) struct Ending {
 pub(super) struct Story {
     pub(super) method: Method,
     pub(super) path: String,
-    pub(super) host: Option<String>,
-    pub(super) client_ip: Option<IpAddr>,
-    pub(super) limit: Option<String>,
-    pub(super) principal: Option<String>,
+    /// What admission has found out.
+    pub(super) admission: AdmissionRecord,
     pub(super) upstream: Option<HeaderValue>,
 }
 
@@ -46,19 +44,24 @@ impl Story {
         Self {
             method,
             path,
-            host: None,
-            client_ip: None,
-            limit: None,
-            principal: None,
+            admission: AdmissionRecord::default(),
             upstream: None,
         }
     }
 
-    /// Takes over what was read from the request.
-    pub(super) fn know(&mut self, extracted: &Extracted<'_>) {
-        self.client_ip = extracted.client_ip;
-        self.host = extracted.host.as_deref().map(str::to_owned);
-        self.path = extracted.path.to_string();
+    /// The path in its one spelling, or as it was sent if the request was refused for it.
+    fn path(&self) -> &str {
+        self.admission
+            .caller()
+            .map_or(&self.path, |caller| &caller.path)
+    }
+
+    fn host(&self) -> Option<&str> {
+        self.admission.caller()?.host.as_deref()
+    }
+
+    fn client_ip(&self) -> Option<IpAddr> {
+        self.admission.caller()?.client_ip
     }
 }
 
@@ -95,12 +98,12 @@ impl Ending {
     fn facts<'a>(&'a self, story: &'a Story) -> Facts<'a> {
         Facts {
             method: story.method.as_str(),
-            path: &story.path,
-            host: story.host.as_deref(),
-            client_ip: story.client_ip.map(|address| address.to_string()),
+            path: story.path(),
+            host: story.host(),
+            client_ip: story.client_ip().map(|address| address.to_string()),
             status: self.status,
             outcome: self.outcome.as_str(),
-            limit: story.limit.as_deref(),
+            limit: story.admission.limit(),
             request_id: self.request_id.as_str(),
         }
     }
@@ -113,28 +116,29 @@ impl Drop for Ending {
         let took = self.started.elapsed();
         let trace_id = self.span.as_ref().map(|span| span.trace_id());
         self.caller
+            .proxy
             .gate
             .metrics
             .request(self.outcome, took, trace_id.clone());
         let Some(story) = &self.story else { return };
-        if let (Some(span), Some(traces)) = (&self.span, &self.caller.gate.traces) {
+        if let (Some(span), Some(traces)) = (&self.span, &self.caller.proxy.gate.traces) {
             traces.end(span, self.facts(story));
         }
         if !self.is_logged {
             return;
         }
-        self.caller.gate.access_log.write(&Entry {
+        self.caller.proxy.gate.access_log.write(&Entry {
             request_id: self.request_id.as_str(),
             trace_id: trace_id.as_deref(),
-            client_ip: story.client_ip,
+            client_ip: story.client_ip(),
             peer: self.caller.peer,
             method: story.method.as_str(),
-            host: story.host.as_deref(),
-            path: &story.path,
+            host: story.host(),
+            path: story.path(),
             status: self.status,
             verdict: self.outcome.as_str(),
-            limit: story.limit.as_deref(),
-            principal: story.principal.as_deref(),
+            limit: story.admission.limit(),
+            principal: story.admission.principal(),
             upstream: story
                 .upstream
                 .as_ref()

@@ -19,31 +19,31 @@ use super::grpc;
 use super::link::Link;
 use super::rewrite::{self, Hop};
 use super::service::{self, Caller};
+use super::state::ProxySnapshot;
 use super::streams;
 use super::upgrade::Switched;
 use super::upload::{Inspector, Pace, Turn, Upload};
 use super::upstream::Server;
 use crate::external::Told;
-use crate::live::Live;
 use crate::telemetry::Metrics;
 use crate::telemetry::metrics::{ConnectionRefusal, UpstreamFailure};
 
 /// What a request takes along on its way.
 pub(super) struct Forwarding<'a> {
     pub(super) caller: &'a Arc<Caller>,
-    pub(super) live: &'a Arc<Live>,
+    pub(super) snapshot: &'a Arc<ProxySnapshot>,
     pub(super) host: Option<&'a str>,
     pub(super) hop: &'a Hop<'a>,
-    /// What the limits service said about the caller besides numbers.
-    pub(super) told: Option<&'a Told>,
+    /// The limits service's answer, where it names a server or a timeout for the caller.
+    pub(super) routing: Option<&'a Told>,
 }
 
 impl Forwarding<'_> {
     /// From the end of the request's header to the beginning of its answer.
     pub(super) fn request_timeout(&self) -> Duration {
-        self.told
+        self.routing
             .and_then(|told| told.request_timeout)
-            .map_or_else(|| self.live.request_timeout(), Into::into)
+            .map_or_else(|| self.snapshot.request_timeout(), Into::into)
     }
 }
 
@@ -190,21 +190,28 @@ pub(super) async fn forward(
     body: ClientBody,
 ) -> Result<Forwarded, Failure> {
     let Forwarding {
-        caller, live, host, ..
+        caller,
+        snapshot,
+        host,
+        ..
     } = *forwarding;
-    let told = match forwarding.told.and_then(|told| told.backend.as_ref()) {
+    let told = match forwarding
+        .routing
+        .and_then(|routing| routing.backend.as_ref())
+    {
         None => None,
         Some(backend) => Some(
             caller
-                .gate
-                .server_of(live, backend)
+                .proxy
+                .backend_server(&snapshot.gate, backend)
                 .map_err(Failure::NoBackend)?,
         ),
     };
     let group = match told {
         Some(_) => None,
         None => Some(
-            live.routes
+            snapshot
+                .routes
                 .group(host, parts.uri.path())
                 .ok_or(Failure::NoRoute)?,
         ),
@@ -216,7 +223,7 @@ pub(super) async fn forward(
     } else {
         Pace::Steady
     };
-    let body = RequestBody::new(body, live.bounds.body_bytes, pace);
+    let body = RequestBody::new(body, snapshot.bounds.body_bytes, pace);
     let mut unreachable = None;
     for server in told
         .iter()
@@ -249,7 +256,7 @@ pub(super) async fn forward(
                 }
             }
         }
-        match Box::pin(Link::dial(server, live.connect_timeout())).await {
+        match Box::pin(Link::dial(server, snapshot.connect_timeout())).await {
             Ok(link) if link.chose_http2() || server.http == UpstreamHttp::Http2 => {
                 let sender = Box::pin(streams::start(link, server)).await?;
                 return Box::pin(streams::send(forwarding, server, sender, parts, body))
@@ -264,7 +271,7 @@ pub(super) async fn forward(
             }
             Err(error) => {
                 server.failed();
-                caller.gate.metrics.upstream_failed(reason_of(&error));
+                caller.proxy.gate.metrics.upstream_failed(reason_of(&error));
                 unreachable = Some(error);
             }
         }
@@ -305,13 +312,16 @@ fn answer(
     server: &Server,
     answered: Result<Answer<ExchangeBody>, Failure>,
 ) -> Result<Answer<From>, Failure> {
-    let Forwarding { caller, live, .. } = *forwarding;
-    let answer = answered.inspect_err(|failure| blame(server, failure, &caller.gate.metrics))?;
+    let Forwarding {
+        caller, snapshot, ..
+    } = *forwarding;
+    let answer =
+        answered.inspect_err(|failure| blame(server, failure, &caller.proxy.gate.metrics))?;
     server.succeeded();
     if answer.status != StatusCode::SWITCHING_PROTOCOLS {
         return Ok(answer.map(From::Exchange));
     }
-    let idle = live.timeouts.idle.into();
+    let idle = snapshot.timeouts.idle.into();
     let answer = answer.map(|body| {
         body.into_link().map(|(server, first)| Switched {
             server,
@@ -338,7 +348,7 @@ pub(super) async fn in_time<T>(
         let answered = tokio::time::timeout(longest, answer).await;
         return answered.map_err(|_| Failure::TooLate)?.map_err(Into::into);
     };
-    let mut inspector = Inspector::new(forwarding.live.header_timeout());
+    let mut inspector = Inspector::new(forwarding.snapshot.header_timeout());
     let mut since = Instant::now();
     loop {
         if let Ok(answered) =
@@ -353,6 +363,7 @@ pub(super) async fn in_time<T>(
             Turn::Missed => {
                 forwarding
                     .caller
+                    .proxy
                     .gate
                     .metrics
                     .connection_refused(ConnectionRefusal::Slow);

@@ -16,6 +16,7 @@ pub(crate) mod listen;
 mod proxy_protocol;
 pub(crate) mod rewrite;
 mod service;
+mod state;
 mod streams;
 pub(crate) mod tls;
 mod upgrade;
@@ -32,7 +33,8 @@ use tokio::sync::watch as signal;
 
 use self::connection::Door;
 use crate::cores;
-use crate::live::Gate;
+
+pub(crate) use self::state::ProxyState;
 
 /// The key of the proxy's addresses.
 pub(crate) const NAME: &str = "proxy.listen";
@@ -40,11 +42,11 @@ pub(crate) const NAME: &str = "proxy.listen";
 /// The proxy as one of the doors. `ending` becomes true when no request may begin any more.
 pub(crate) fn door(
     config: &config::Proxy,
-    gate: &Arc<Gate>,
+    proxy: &Arc<ProxyState>,
     ending: &signal::Receiver<bool>,
 ) -> cores::Door {
     let door = Arc::new(Door {
-        gate: Arc::clone(gate),
+        proxy: Arc::clone(proxy),
         proxy_protocol_from: config.proxy_protocol_from.clone(),
         draining: ending.clone(),
     });

@@ -1,21 +1,16 @@
 //! One request: looked at, decided, forwarded or refused.
 
-use std::borrow::Cow;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ALLOW, CONTENT_LENGTH, EXPECT, HeaderMap, WWW_AUTHENTICATE};
+use http::StatusCode;
+use http::header::{ALLOW, CONTENT_LENGTH, EXPECT, HeaderMap};
 use http::request::Parts;
-use http::uri::PathAndQuery;
-use http::{HeaderValue, StatusCode, Uri};
 use http_body::Body;
 use http_body_util::BodyExt;
-use sluicegate::Verdict;
-use sluicegate::http::{Extracted, HeaderLines, RateLimitLine, Rejection, ResponseFields, host_of};
-use sluicegate_config::BodyStyle;
-use sluicegate_core::{Principal, normalise_path};
+use sluicegate::http::{RequestHead, ResponseFields, host_of};
 
 use super::answer::{Answer, AnswerLines};
 use super::body::{AnswerBody, ClientBody, From};
@@ -23,17 +18,18 @@ use super::ending::{Ending, Story};
 use super::forward::{self, Forwarding};
 use super::grpc;
 use super::rewrite;
-use super::validate::{self, BodyEnd, Refusal};
+use super::state::{ProxySnapshot, ProxyState};
+use super::validate::{self, BodyEnd};
 use super::watch::Watch;
-use crate::live::{Gate, Live};
+use crate::admission::{Admission, AdmissionRequest, Admitted, Candidate, Purpose, Refusal, admit};
+use crate::refusal_response::{GrpcClients, write_refusal};
 use crate::request_id::{self, RequestId};
-use crate::ruling::{self, Stop, ruling};
 use crate::telemetry::TRACEPARENT;
 use crate::telemetry::metrics::RequestOutcome;
 
 /// One client's connection, as its requests see it.
 pub(super) struct Caller {
-    pub(super) gate: Arc<Gate>,
+    pub(super) proxy: Arc<ProxyState>,
     pub(super) watch: Arc<Watch>,
     pub(super) peer: SocketAddr,
     pub(super) is_tls: bool,
@@ -44,24 +40,27 @@ pub(super) struct Caller {
 pub(super) async fn answer(
     caller: &Arc<Caller>,
     mut parts: Parts,
-    end: Result<BodyEnd, Refusal>,
+    end: Result<BodyEnd, validate::Refusal>,
     body: ClientBody,
 ) -> Answer<AnswerBody> {
-    let live = Arc::clone(&caller.gate.live());
+    let snapshot = Arc::clone(&caller.proxy.snapshot());
+    let gate = &caller.proxy.gate;
     let mut ending = Ending::new(caller, RequestId::next());
-    ending.is_logged = live.log_access;
-    if let Some(traces) = &caller.gate.traces {
+    ending.is_logged = snapshot.gate.log_access;
+    if let Some(traces) = &gate.traces {
         ending.span = traces.begin(
             &ending.request_id,
             &parts.headers,
-            live.trusts(caller.peer.ip()),
+            snapshot.gate.trusts(caller.peer.ip()),
         );
     }
     if ending.is_logged || ending.span.is_some() {
         ending.story = Some(Box::new(Story::of(&parts)));
     }
-    let mut answer = match decide(caller, &live, &mut parts, end, &mut ending).await {
-        Ok(passed) => forward_it(caller, &live, &mut parts, body, passed, &mut ending).await,
+    let mut answer = match admit_request(caller, &snapshot, &mut parts, end, &ending).await {
+        Ok(admitted) => {
+            forward_it(caller, &snapshot, &mut parts, body, admitted, &mut ending).await
+        }
         Err(refused) => refuse(&parts.headers, body, refused, &mut ending).await,
     };
     answer.lines.replace(&request_id::HEADER, |text| {
@@ -71,132 +70,67 @@ pub(super) async fn answer(
     answer.map(|from| AnswerBody::new(from, ending))
 }
 
-/// A request that may go on.
-struct Passed {
-    client_ip: Option<IpAddr>,
-    host: Option<String>,
-    ruled: ruling::Passed,
-}
-
-/// A request that may not.
-struct Refused {
+/// A request that may not go on.
+struct RefusedRequest {
     outcome: RequestOutcome,
     /// It closes the connection where the request's end is in doubt, so that nothing after it is read.
     answer: Answer<Bytes>,
 }
 
-/// Everything before a server is touched.
-async fn decide(
+/// Everything before a server is touched: framing, then admission.
+async fn admit_request(
     caller: &Caller,
-    live: &Live,
+    snapshot: &ProxySnapshot,
     parts: &mut Parts,
-    end: Result<BodyEnd, Refusal>,
-    ending: &mut Ending,
-) -> Result<Passed, Refused> {
+    end: Result<BodyEnd, validate::Refusal>,
+    ending: &Ending,
+) -> Result<Admitted, RefusedRequest> {
     // First, so that no other refusal keeps a connection whose framing is in doubt.
-    let valid = end.and_then(|end| validate::validate(parts, end, &live.bounds, caller.is_http2));
+    let valid =
+        end.and_then(|end| validate::validate(parts, end, &snapshot.bounds, caller.is_http2));
     valid.map_err(|refusal| malformed(&refusal))?;
-    let path = match parts.uri.path() {
-        // `OPTIONS *` is about the server as a whole: it counts as its root, and goes on as it is.
-        "*" => Ok(Cow::Borrowed("/")),
-        path => normalise_path(path),
-    };
-    let path = match path {
-        Ok(path) => path,
-        Err(ambiguous) => {
-            return Err(reject(
-                live,
-                parts,
-                &Rejection::AmbiguousPath(ambiguous),
-                RequestOutcome::Refused,
-            ));
-        }
-    };
-    let extracted = Extracted {
-        client_ip: live
-            .client_ip
-            .resolve(Some(caller.peer.ip()), &parts.headers),
+    let client_ip = &snapshot.gate.client_ip;
+    let head = RequestHead {
         method: parts.method.as_str(),
+        path: parts.uri.path(),
+        target: Some(&parts.uri),
         host: host_of(&parts.uri, &parts.headers),
-        path,
-        headers: HeaderLines(&parts.headers),
+        client_ip: client_ip.resolve(Some(caller.peer.ip()), &parts.headers),
+        headers: &parts.headers,
         principal: None,
     };
-    if let Some(story) = &mut ending.story {
-        story.know(&extracted);
-    }
-    if let Some(twin) = live
-        .key_headers
-        .find_ambiguous(&live.policy, &parts.headers)
-    {
-        return Err(reject(
-            live,
-            parts,
-            &Rejection::AmbiguousHeader(&twin),
-            RequestOutcome::Refused,
-        ));
-    }
-    let meet = |known: &Principal| {
-        if let Some(story) = &mut ending.story {
-            story.principal = Some(known.id.clone());
-        }
+    let question = AdmissionRequest {
+        candidate: Candidate::Request(head),
+        purpose: Purpose::Spend,
+        protocol: None,
+        record: ending.story.as_ref().map(|story| &story.admission),
     };
-    let ruled = match ruling(&caller.gate, live, &extracted, &parts.headers, meet).await {
-        Ok(passed) => passed,
-        Err(stop) => {
-            let refused = stopped(live, parts, &stop, ending);
-            if live.log_rejections && matches!(stop, Stop::Verdict(_)) {
-                let line = RateLimitLine::new(&extracted.subject(), refused.answer.status);
-                caller.gate.access_log.rate_limit_line(&line);
-            }
-            return Err(refused);
-        }
+    let admitted = match admit(&caller.proxy.gate, &snapshot.gate, question).await {
+        Admission::Admitted(admitted) => admitted,
+        Admission::Refused(refusal) => return Err(refused(snapshot, parts, &refusal)),
     };
-    let (client_ip, host) = (extracted.client_ip, extracted.host.map(Cow::into_owned));
-    if let Cow::Owned(path) = extracted.path {
-        let too_long = |()| {
-            reject(
-                live,
-                parts,
-                &Rejection::PathTooLong,
-                RequestOutcome::Refused,
-            )
-        };
-        parts.uri = with_path(&parts.uri, &path).map_err(too_long)?;
+    if let Some(target) = &admitted.rewritten_target {
+        parts.uri = target.clone();
     }
-    Ok(Passed {
-        client_ip,
-        host,
-        ruled,
-    })
+    Ok(admitted)
 }
 
-/// Of a well-formed request that may not go on.
-fn stopped(live: &Live, parts: &Parts, stop: &Stop, ending: &mut Ending) -> Refused {
-    match stop {
-        Stop::Denied => {
-            let answer = Answer::sentence(StatusCode::FORBIDDEN, "Forbidden");
-            Refused {
-                outcome: RequestOutcome::Denied,
-                answer,
-            }
-        }
-        Stop::Unauthorized(unauthorized) => {
-            let mut answer = Answer::sentence(StatusCode::UNAUTHORIZED, unauthorized.to_string());
-            let challenge = unauthorized.challenge();
-            answer.lines.append(&WWW_AUTHENTICATE, |text| {
-                text.extend_from_slice(challenge.as_bytes())
-            });
-            Refused {
-                outcome: RequestOutcome::Unauthorized,
-                answer,
-            }
-        }
-        Stop::Verdict(verdict) => verdict_response(live, parts, verdict, ending),
+fn refused(snapshot: &ProxySnapshot, parts: &Parts, refusal: &Refusal) -> RefusedRequest {
+    let mut lines = AnswerLines::default();
+    let (status, body) = write_refusal(
+        refusal,
+        &snapshot.gate,
+        &parts.headers,
+        GrpcClients::Possible,
+        &mut lines,
+    );
+    RefusedRequest {
+        outcome: RequestOutcome::of_refusal(refusal.label()),
+        answer: Answer::new(status, lines, body),
     }
 }
 
-fn malformed(refusal: &Refusal) -> Refused {
+fn malformed(refusal: &validate::Refusal) -> RefusedRequest {
     let mut answer = Answer::sentence(refusal.status(), refusal.to_string());
     if refusal.status() == StatusCode::METHOD_NOT_ALLOWED {
         let usual = b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
@@ -205,72 +139,9 @@ fn malformed(refusal: &Refusal) -> Refused {
             .append(&ALLOW, |text| text.extend_from_slice(usual));
     }
     answer.closes = refusal.closes();
-    Refused {
+    RefusedRequest {
         outcome: RequestOutcome::Refused,
         answer,
-    }
-}
-
-fn verdict_response(live: &Live, parts: &Parts, verdict: &Verdict, ending: &mut Ending) -> Refused {
-    match verdict {
-        Verdict::Reject(decision) => {
-            if let Some(story) = &mut ending.story {
-                story.limit = decision
-                    .denials()
-                    .next()
-                    .map(|(limit, _)| limit.name.clone());
-            }
-            reject(
-                live,
-                parts,
-                &Rejection::Limited(decision),
-                RequestOutcome::Limited,
-            )
-        }
-        Verdict::Unavailable { status, .. } => reject(
-            live,
-            parts,
-            &Rejection::Unavailable(*status),
-            RequestOutcome::Unavailable,
-        ),
-        Verdict::Unidentified(missing) => reject(
-            live,
-            parts,
-            &Rejection::Unidentified(missing),
-            RequestOutcome::Refused,
-        ),
-        Verdict::Forward(_) | Verdict::ForwardUnchecked(_) => {
-            let answer = Answer::sentence(StatusCode::INTERNAL_SERVER_ERROR, "");
-            Refused {
-                outcome: RequestOutcome::Refused,
-                answer,
-            }
-        }
-    }
-}
-
-/// In the form that the caller prefers, or the operator.
-fn reject(
-    live: &Live,
-    parts: &Parts,
-    rejection: &Rejection<'_>,
-    outcome: RequestOutcome,
-) -> Refused {
-    let mut lines = AnswerLines::default();
-    let mut in_form_for = |headers: &HeaderMap| rejection.write(headers, &live.headers, &mut lines);
-    let preferring = |content_type: &'static str| {
-        let mut headers = parts.headers.clone();
-        headers.insert(ACCEPT, HeaderValue::from_static(content_type));
-        headers
-    };
-    let (status, body) = match live.body {
-        BodyStyle::Auto => in_form_for(&parts.headers),
-        BodyStyle::Text => in_form_for(&preferring("text/plain")),
-        BodyStyle::Json => in_form_for(&preferring("application/problem+json")),
-    };
-    Refused {
-        outcome,
-        answer: Answer::new(status, lines, body),
     }
 }
 
@@ -278,7 +149,7 @@ fn reject(
 async fn refuse(
     headers: &HeaderMap,
     body: ClientBody,
-    refused: Refused,
+    refused: RefusedRequest,
     ending: &mut Ending,
 ) -> Answer<From> {
     ending.outcome = refused.outcome;
@@ -314,10 +185,10 @@ async fn drained(headers: &HeaderMap, mut body: ClientBody) -> bool {
 
 async fn forward_it(
     caller: &Arc<Caller>,
-    live: &Arc<Live>,
+    snapshot: &Arc<ProxySnapshot>,
     parts: &mut Parts,
     body: ClientBody,
-    passed: Passed,
+    admitted: Admitted,
     ending: &mut Ending,
 ) -> Answer<From> {
     if let Some(span) = &ending.span {
@@ -326,21 +197,21 @@ async fn forward_it(
     let is_call = grpc::is_call(&parts.headers);
     let (upgrade, request_id) = (rewrite::upgrade_of(parts), ending.request_id);
     let hop = rewrite::Hop {
-        client_ip: passed.client_ip,
+        client_ip: admitted.client_ip,
         peer: caller.peer.ip(),
-        peer_is_trusted: live.trusts(caller.peer.ip()),
+        peer_is_trusted: snapshot.gate.trusts(caller.peer.ip()),
         scheme: if caller.is_tls { "https" } else { "http" },
         request_id: request_id.as_str(),
         upgrade: upgrade.as_ref(),
         has_body: !body.is_end_stream(),
-        key_headers: &live.header_names,
+        key_headers: &snapshot.key_headers,
     };
     let forwarding = Forwarding {
         caller,
-        live,
-        host: passed.host.as_deref(),
+        snapshot,
+        host: admitted.host.as_deref(),
         hop: &hop,
-        told: passed.ruled.told.as_deref(),
+        routing: admitted.routing.as_deref(),
     };
     let forwarded = forward::forward(&forwarding, parts, body).await;
     let mut answer = match forwarded {
@@ -363,21 +234,10 @@ async fn forward_it(
             .map(From::us)
         }
     };
-    if let Some(decision) = &passed.ruled.decision {
-        live.headers.write(decision, &mut answer.lines);
+    if let Some(decision) = &admitted.decision {
+        snapshot.gate.headers.write(decision, &mut answer.lines);
     }
     answer
-}
-
-/// The same target with another path.
-fn with_path(uri: &Uri, path: &str) -> Result<Uri, ()> {
-    let target = match uri.query() {
-        Some(query) => PathAndQuery::try_from(format!("{path}?{query}")),
-        None => PathAndQuery::try_from(path),
-    };
-    let mut parts = uri.clone().into_parts();
-    parts.path_and_query = Some(target.map_err(|_| ())?);
-    Uri::from_parts(parts).map_err(|_| ())
 }
 
 /// Whether a request has no body at all, so that it can be sent twice.

@@ -57,7 +57,7 @@ pub(super) async fn send(
     parts: &mut Parts,
     body: RequestBody,
 ) -> Result<Answer<From>, Failure> {
-    let metrics = &forwarding.caller.gate.metrics;
+    let metrics = &forwarding.caller.proxy.gate.metrics;
     let upload = body.upload();
     let is_head = parts.method == Method::HEAD;
     let request = Request::from_parts(to_http2(parts, forwarding.hop, server), body);

@@ -1,6 +1,7 @@
 //! A proxy in front of a server, both in this process and on loopback.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use sluicegate_config as config;
 use sluicegate_core::{FailurePolicy, Limit, Nanos, Policy};
@@ -88,7 +89,7 @@ fn config(upstream: SocketAddr, limits: Vec<Limit>) -> config::Config {
                 sweep: Nanos::from_secs(60),
             },
         },
-        policy: Policy::new(limits).unwrap(),
+        policy: Arc::new(Policy::new(limits).unwrap()),
         response: config::Response {
             headers: vec![config::HeaderStyle::XRateLimit],
             body: config::BodyStyle::default(),

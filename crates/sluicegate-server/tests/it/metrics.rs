@@ -9,10 +9,12 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluicegate::{Decision, Limit, Limiter, Policy, Quota, Subject, Verdict};
+use sluicegate::{
+    Engine, FailurePolicy, Limit, LocalStore, MonotonicClock, Policy, Quota, Subject,
+};
 use sluicegate_config::LogFormat;
 use sluicegate_server::telemetry::metrics::{
-    ConnectionRefusal, Label, ReloadResult, RequestOutcome, UpstreamFailure,
+    ConnectionRefusal, Label, LimitCounts, ReloadResult, RequestOutcome, UpstreamFailure,
 };
 use sluicegate_server::telemetry::{AccessLog, Entry, Metrics};
 
@@ -38,24 +40,34 @@ fn limits() -> [Limit; 2] {
     ]
 }
 
-async fn decision(limiter: &Limiter, subject: &Subject<'_>) -> Decision {
-    match limiter.check(subject, 1).await {
-        Verdict::Forward(decision) | Verdict::Reject(decision) => decision,
-        other => panic!("{other:?}"),
+fn engine() -> Engine {
+    Engine::new(
+        LocalStore::default(),
+        MonotonicClock::new(),
+        FailurePolicy::default(),
+    )
+}
+
+/// Charges a subject under a policy and counts each outcome.
+async fn charge(engine: &Engine, policy: &Policy, subject: &Subject<'_>, counts: &LimitCounts) {
+    let charges = policy.charges_for(subject, 1).unwrap();
+    let settlement = engine.decide(&charges).await;
+    for (index, charge) in charges.iter().enumerate() {
+        counts.count(charge, settlement.outcome(index).unwrap());
     }
 }
 
 #[tokio::test]
 async fn each_limit_counts_what_it_said() {
     let metrics = Metrics::new();
-    let limiter = Limiter::local(limits()).unwrap();
-    let counts = metrics.limits(&limiter.policy());
+    let (engine, policy) = (engine(), Policy::new(limits()).unwrap());
+    let counts = metrics.limits(&policy);
     let subject = Subject {
         client_ip: Some(Ipv4Addr::new(203, 0, 113, 7).into()),
         ..Subject::ANONYMOUS
     };
     for _ in 0..5 {
-        counts.count(&decision(&limiter, &subject).await);
+        charge(&engine, &policy, &subject, &counts).await;
     }
     let text = metrics.encode();
     let value = |limit: &str, outcome: &str| -> u64 {
@@ -93,17 +105,12 @@ async fn a_decision_by_another_policy_is_counted_under_its_own_limit() {
     let metrics = Metrics::new();
     let old = metrics
         .limits(&Policy::new([Limit::per_client("old", Quota::per_second(1).burst(1))]).unwrap());
-    let limiter = Limiter::local(limits()).unwrap();
-    old.count(
-        &decision(
-            &limiter,
-            &Subject {
-                client_ip: Some(Ipv4Addr::LOCALHOST.into()),
-                ..Subject::ANONYMOUS
-            },
-        )
-        .await,
-    );
+    let subject = Subject {
+        client_ip: Some(Ipv4Addr::LOCALHOST.into()),
+        ..Subject::ANONYMOUS
+    };
+    let policy = Policy::new(limits()).unwrap();
+    charge(&engine(), &policy, &subject, &old).await;
     let text = metrics.encode();
     assert!(
         text.contains("sluicegate_limit_decisions_total{limit=\"per-ip\",outcome=\"allowed\"} 1\n"),
@@ -119,9 +126,9 @@ async fn a_decision_by_another_policy_is_counted_under_its_own_limit() {
 #[tokio::test]
 async fn a_million_methods_paths_hosts_and_callers_add_no_series() {
     let metrics = Metrics::new();
-    let limiter =
-        Limiter::local([Limit::per_client("per-ip", Quota::per_second(1).burst(2))]).unwrap();
-    let counts = metrics.limits(&limiter.policy());
+    let per_ip = Limit::per_client("per-ip", Quota::per_second(1).burst(2));
+    let (engine, policy) = (engine(), Policy::new([per_ip]).unwrap());
+    let counts = metrics.limits(&policy);
     let log = AccessLog::start_to(io::sink(), LogFormat::Text, Arc::clone(&metrics)).unwrap();
     let before = series(&metrics);
     for place in 0..1_000_000_u32 {
@@ -138,7 +145,7 @@ async fn a_million_methods_paths_hosts_and_callers_add_no_series() {
             path: &path,
             ..Subject::ANONYMOUS
         };
-        counts.count(&decision(&limiter, &subject).await);
+        charge(&engine, &policy, &subject, &counts).await;
         let outcome = RequestOutcome::ALL[place as usize % RequestOutcome::ALL.len()];
         metrics.request(outcome, Duration::from_micros(place.into()), None);
         metrics.upstream_failed(UpstreamFailure::ALL[place as usize % UpstreamFailure::ALL.len()]);

@@ -236,8 +236,9 @@ impl<S: Store> TranscriptPlayer<S> {
                 limit_index: charge.limit_index,
                 quota: charge.quota,
                 outcome: *outcome,
+                enforced: charge.enforced,
             });
-        let decision = Decision::new(Arc::clone(&self.policy), charged.collect());
+        let decision = Decision::new(Arc::clone(&self.policy), charged.map(Some).collect());
         let watched = decision
             .outcomes()
             .filter(|(limit, _)| limit.mode == Mode::Shadow);

@@ -50,8 +50,8 @@ mod service;
 
 pub use body::RateLimitBody;
 pub use extract::{
-    AmbiguousHeader, ClientIp, Extracted, HeaderLines, KeyHeaders, PeerAddr, ProxyHeader,
-    ProxyHeaderFault, extract, host_of,
+    AmbiguousHeader, ClientIp, Extracted, HeaderLines, KeyHeaders, Misread, PeerAddr, ProxyHeader,
+    ProxyHeaderFault, ReadRequest, RequestHead, extract, host_of, one_spelling,
 };
 pub use headers::{HeaderStyle, IetfDraft, ResponseHeaders, retry_after_secs};
 pub use ipnet::IpNet;

@@ -14,7 +14,7 @@ use http::{Response, StatusCode};
 use sluicegate_core::{AmbiguousPath, Decision, FailureStatus, KeyPart, MissingKey, Outcome};
 
 use super::accept::prefers_json;
-use super::extract::AmbiguousHeader;
+use super::extract::{AmbiguousHeader, Misread};
 use super::headers::{ResponseHeaders, retry_after_secs};
 use super::problem_json::ProblemJson;
 use super::response_fields::{ResponseFields, push_number};
@@ -46,6 +46,16 @@ pub enum Rejection<'a> {
     AmbiguousPath(AmbiguousPath),
     /// The path, in its normal spelling, is longer than a request target may be: 414.
     PathTooLong,
+}
+
+impl<'a> From<&'a Misread> for Rejection<'a> {
+    fn from(misread: &'a Misread) -> Self {
+        match misread {
+            Misread::AmbiguousPath(ambiguous) => Self::AmbiguousPath(*ambiguous),
+            Misread::AmbiguousHeader(ambiguous) => Self::AmbiguousHeader(ambiguous),
+            Misread::PathTooLong => Self::PathTooLong,
+        }
+    }
 }
 
 impl Rejection<'_> {

@@ -1,6 +1,5 @@
 //! The tower service: asks the limiter, then the service behind it or nobody.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -10,12 +9,12 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderMap, Request, Response, Uri};
+use http::{HeaderMap, Request, Response};
 use sluicegate_core::{Decision, KeyPart, MissingKey};
 use tower_service::Service;
 
 use super::body::RateLimitBody;
-use super::extract::{KeyHeaders, extract};
+use super::extract::{KeyHeaders, RequestHead};
 use super::layer::LayerSettings;
 use super::log_line::RateLimitLine;
 use super::rejection::Rejection;
@@ -112,40 +111,27 @@ enum Admission {
 }
 
 impl<S: Store, C: Clock> Gate<S, C> {
-    /// Decides a request. An admitted one leaves with its path as it was limited.
+    /// Decides a request: reads it, charges it, and says why it is refused if it is. An admitted
+    /// request leaves with its path as it was limited.
     async fn admit(&self, parts: &mut Parts) -> Admission {
-        if let Some(twin) = self
-            .key_headers
-            .find_ambiguous(&self.limiter.policy(), &parts.headers)
-        {
-            return self.refuse(Rejection::AmbiguousHeader(&twin), &parts.headers);
-        }
-        let extracted = match extract(parts, &self.settings.client_ip) {
-            Ok(extracted) => extracted,
-            Err(ambiguous) => {
-                return self.refuse(Rejection::AmbiguousPath(ambiguous), &parts.headers);
-            }
+        let head = RequestHead::of(parts, &self.settings.client_ip);
+        let read = match head.read(&self.key_headers, &self.limiter.policy()) {
+            Ok(read) => read,
+            Err(misread) => return self.refuse(Rejection::from(&misread), &parts.headers),
         };
-        let normal_uri = match &extracted.path {
-            Cow::Borrowed(_) => None,
-            Cow::Owned(path) => match with_path(&parts.uri, path) {
-                Some(uri) => Some(uri),
-                None => return self.refuse(Rejection::PathTooLong, &parts.headers),
-            },
+        let subject = read.extracted.subject();
+        let cost = match &self.settings.cost {
+            None => 1,
+            Some(cost_of) => cost_of(parts),
         };
-        let subject = extracted.subject();
-        let cost = self
-            .settings
-            .cost
-            .as_ref()
-            .map_or(1, |cost_of| cost_of(parts));
         let admission = match self.limiter.check(&subject, cost).await {
             Verdict::Forward(decision) => Admission::Admitted(decision),
             Verdict::ForwardUnchecked(_) => Admission::Unchecked,
             Verdict::Reject(decision) => {
                 let rejection = Rejection::Limited(&decision);
                 if self.settings.log_rejections {
-                    tracing::info!(target: "sluicegate", "{}", RateLimitLine::new(&subject, rejection.status()));
+                    let line = RateLimitLine::new(&subject, rejection.status());
+                    tracing::info!(target: "sluicegate", "{line}");
                 }
                 self.refuse(rejection, &parts.headers)
             }
@@ -157,8 +143,8 @@ impl<S: Store, C: Clock> Gate<S, C> {
                 self.refuse(Rejection::Unidentified(&missing), &parts.headers)
             }
         };
-        if let Some(uri) = normal_uri {
-            parts.uri = uri;
+        if let Some(target) = read.rewritten_target {
+            parts.uri = target;
         }
         admission
     }
@@ -167,7 +153,7 @@ impl<S: Store, C: Clock> Gate<S, C> {
         Admission::Refused(rejection.respond(request_headers, &self.settings.headers))
     }
 
-    /// Once: a server that hides its peers does so for every request.
+    /// Warns once: a server that hides its peers does so for every request.
     fn warn_of_missing_peer(&self, missing: &MissingKey) {
         if missing.part == Some(KeyPart::ClientIp)
             && !self.warned_of_missing_peer.swap(true, Ordering::Relaxed)
@@ -178,40 +164,5 @@ impl<S: Store, C: Clock> Gate<S, C> {
                 "requests carry no peer address: serve with connect info, or insert sluicegate::http::PeerAddr"
             );
         }
-    }
-}
-
-/// `None` when escapes have made the path longer than a target may be.
-fn with_path(uri: &Uri, path: &str) -> Option<Uri> {
-    let path_and_query = match uri.query() {
-        Some(query) => format!("{path}?{query}"),
-        None => path.to_owned(),
-    };
-    let mut parts = uri.clone().into_parts();
-    parts.path_and_query = Some(path_and_query.try_into().ok()?);
-    Uri::from_parts(parts).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_path_of_a_target_is_replaced() {
-        let uri = |text: &str| text.parse::<Uri>().unwrap();
-        assert_eq!(
-            with_path(&uri("/a/../b?x=%2e&y"), "/b"),
-            Some(uri("/b?x=%2e&y"))
-        );
-        assert_eq!(
-            with_path(&uri("http://a.example:81//b"), "/b"),
-            Some(uri("http://a.example:81/b"))
-        );
-    }
-
-    #[test]
-    fn a_path_beyond_what_a_target_holds_is_refused() {
-        let long = format!("/{}", "%C3%A9".repeat(11_000));
-        assert_eq!(with_path(&Uri::from_static("/"), &long), None);
     }
 }

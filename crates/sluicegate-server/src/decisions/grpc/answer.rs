@@ -7,20 +7,21 @@ use http::header::RETRY_AFTER;
 use prost_types::value::Kind;
 use prost_types::{Struct, Value};
 use sluicegate::http::{ResponseHeaders, retry_after_secs};
-use sluicegate::{Charge, Decision, LimitOutcome, Nanos};
+use sluicegate::{Decision, LimitOutcome, Nanos};
 
 use super::messages::envoy::config::core::v3::HeaderValue;
 use super::messages::envoy::service::ratelimit::v3::RateLimitResponse;
 use super::messages::envoy::service::ratelimit::v3::rate_limit_response::{
     Code, DescriptorStatus, RateLimit,
 };
-use super::question::{Place, Question};
+use super::question::{ChargeIndex, Question};
 use super::units;
 
-/// What was decided about each charge; `None` where nobody was asked.
+/// The entries of a decision on what is taken and on what is given back, one per charge; empty where
+/// nothing was decided.
 pub(super) struct Outcomes<'a> {
-    take: Vec<Option<&'a LimitOutcome>>,
-    give: Vec<Option<&'a LimitOutcome>>,
+    take: &'a [Option<LimitOutcome>],
+    give: &'a [Option<LimitOutcome>],
 }
 
 impl<'a> Outcomes<'a> {
@@ -29,48 +30,32 @@ impl<'a> Outcomes<'a> {
         taken: Option<&'a Decision>,
         given: Option<&'a Decision>,
     ) -> Self {
-        Self {
-            take: by_charge(&question.take, taken),
-            give: by_charge(&question.give, given),
+        let (take, give) = (
+            taken.map_or(&[][..], Decision::entries),
+            given.map_or(&[][..], Decision::entries),
+        );
+        debug_assert!(take.is_empty() || take.len() == question.take.len());
+        debug_assert!(give.is_empty() || give.len() == question.give.len());
+        Self { take, give }
+    }
+
+    fn at(&self, index: ChargeIndex) -> Option<&'a LimitOutcome> {
+        match index {
+            ChargeIndex::Take(index) => self.take.get(index)?.as_ref(),
+            ChargeIndex::Give(index) => self.give.get(index)?.as_ref(),
         }
     }
 
-    /// Whether an enforced limit denied the request.
-    pub(super) fn is_denied(&self, question: &Question<'_>) -> bool {
-        (0..question.take.len()).any(|place| self.is_denied_at(question, Place::Take(place)))
-    }
-
-    fn at(&self, place: Place) -> Option<&'a LimitOutcome> {
-        match place {
-            Place::Take(place) => self.take[place],
-            Place::Give(place) => self.give[place],
-        }
-    }
-
-    /// What is given back denies nothing.
-    fn is_denied_at(&self, question: &Question<'_>, place: Place) -> bool {
-        let Place::Take(at) = place else { return false };
+    /// True when an enforced limit denied the charge. What is given back denies nothing.
+    fn is_denied_at(&self, question: &Question<'_>, index: ChargeIndex) -> bool {
+        let ChargeIndex::Take(at) = index else {
+            return false;
+        };
         question.take[at].enforced
             && self
-                .at(place)
+                .at(index)
                 .is_some_and(|charged| !charged.outcome.is_allowed())
     }
-}
-
-/// While the store is away, only some of the charges are decided: what is there follows their order.
-fn by_charge<'a>(
-    charges: &[Charge<'_>],
-    decision: Option<&'a Decision>,
-) -> Vec<Option<&'a LimitOutcome>> {
-    let mut decided = decision
-        .into_iter()
-        .flat_map(Decision::outcomes)
-        .map(|(_, charged)| charged)
-        .peekable();
-    charges
-        .iter()
-        .map(|charge| decided.next_if(|charged| charged.limit_index == charge.limit_index))
-        .collect()
 }
 
 /// The answer to a request of so many descriptors.
@@ -81,7 +66,7 @@ pub(super) fn answer(
     taken: Option<&Decision>,
     headers: &ResponseHeaders,
 ) -> RateLimitResponse {
-    let is_denied = outcomes.is_denied(question);
+    let is_denied = taken.is_some_and(|decision| !decision.is_allowed());
     RateLimitResponse {
         overall_code: code(is_denied).into(),
         statuses: (0..descriptors)
@@ -152,8 +137,8 @@ fn status(descriptor: usize, question: &Question<'_>, outcomes: &Outcomes<'_>) -
         };
     };
     let charge = match place {
-        Place::Take(at) => &question.take[at],
-        Place::Give(at) => &question.give[at],
+        ChargeIndex::Take(at) => &question.take[at],
+        ChargeIndex::Give(at) => &question.give[at],
     };
     let (requests_per_unit, unit) = units::rate_of(&charged.quota);
     let limit = RateLimit {

@@ -24,8 +24,7 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::ServerConfig;
-use sluicegate::{Nanos, Subject, Verdict};
-use smallvec::SmallVec;
+use sluicegate::{Decision, Nanos, Verdict};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::body::Body;
 use tonic::server::Grpc;
@@ -41,9 +40,12 @@ use self::answer::Outcomes;
 use self::messages::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use self::question::{Ground, Question};
 use super::door::{DoorTls, Protocol};
-use super::{Asking, Desk, SharedToken};
+use super::{DecisionCall, DecisionsState, SharedToken};
 use crate::access::Ruling;
-use crate::live::{Gate, Live};
+use crate::admission::{Admission, Admitted, Candidate, Purpose, Refusal, ruling_of_caller};
+use crate::charging;
+use crate::gate::Gate;
+use crate::snapshot::Snapshot;
 use crate::telemetry::Way;
 use crate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
 
@@ -111,29 +113,29 @@ impl Protocol for Envoy {
         &tls.grpc
     }
 
-    async fn serve<S>(&self, desk: Arc<Desk>, stream: S, peer: SocketAddr)
+    async fn serve<S>(&self, state: Arc<DecisionsState>, stream: S, peer: SocketAddr)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        serve(Arc::clone(&self.0), desk, stream, peer).await;
+        serve(Arc::clone(&self.0), state, stream, peer).await;
     }
 }
 
 /// Serves one gateway until it goes, asks nothing, or the process ends.
 async fn serve(
     services: Arc<Services>,
-    desk: Arc<Desk>,
+    state: Arc<DecisionsState>,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     peer: SocketAddr,
 ) {
-    let mut ending = desk.ending.clone();
+    let mut ending = state.ending.clone();
     let has_asked = Arc::new(AtomicBool::new(false));
     let answering = {
         let has_asked = Arc::clone(&has_asked);
         service_fn(move |request| {
             has_asked.store(true, Ordering::Relaxed);
-            let (services, desk) = (Arc::clone(&services), Arc::clone(&desk));
-            async move { Ok::<_, Infallible>(respond(&services, desk, peer, request).await) }
+            let (services, state) = (Arc::clone(&services), Arc::clone(&state));
+            async move { Ok::<_, Infallible>(respond(&services, state, peer, request).await) }
         })
     };
     let mut connection = pin!(builder().serve_connection(TokioIo::new(stream), answering));
@@ -176,7 +178,7 @@ fn builder() -> http2::Builder<TokioExecutor> {
 
 async fn respond(
     services: &Services,
-    desk: Arc<Desk>,
+    state: Arc<DecisionsState>,
     peer: SocketAddr,
     request: Request<Incoming>,
 ) -> Response<Body> {
@@ -184,19 +186,21 @@ async fn respond(
     let beside = if path.starts_with(HEALTH) {
         // Whoever looks after processes has no token to show.
         &services.health
-    } else if let Some(token) = &desk.token
+    } else if let Some(token) = &state.token
         && !SharedToken::in_either_header(request.headers())
             .is_some_and(|shown| token.admits(shown))
     {
-        desk.gate
+        state
+            .gate
             .metrics
             .decision(DecisionProtocol::Grpc, DecisionAnswer::Unauthorized);
         return Status::unauthenticated("show the token: authorization: Bearer token").into_http();
     } else if path == SHOULD_RATE_LIMIT {
-        let asking = Asking::begin(&desk.gate, DecisionProtocol::Grpc, request.headers(), peer);
-        let response = should_rate_limit(&desk, &asking, request).await;
-        asking.end(
-            &desk.gate,
+        let call =
+            DecisionCall::begin(&state.gate, DecisionProtocol::Grpc, request.headers(), peer);
+        let response = should_rate_limit(&state, &call, request).await;
+        call.end(
+            &state.gate,
             Way::Grpc {
                 service: SERVICE,
                 method: METHOD,
@@ -218,15 +222,15 @@ async fn respond(
 
 /// Reads the question and writes the answer.
 async fn should_rate_limit(
-    desk: &Arc<Desk>,
-    asking: &Asking,
+    state: &Arc<DecisionsState>,
+    call: &DecisionCall,
     request: Request<Incoming>,
 ) -> Response<Body> {
     let codec = ProstCodec::<RateLimitResponse, RateLimitRequest>::default();
     let ask = tower::service_fn(|request: tonic::Request<RateLimitRequest>| {
-        let (desk, asking) = (Arc::clone(desk), asking.clone());
+        let (state, call) = (Arc::clone(state), call.clone());
         async move {
-            decide(&desk, &asking, request.get_ref())
+            decide(&state, &call, request.get_ref())
                 .await
                 .map(tonic::Response::new)
         }
@@ -237,74 +241,80 @@ async fn should_rate_limit(
         .await
 }
 
-/// Takes what all descriptors cost, or nothing; what is given back is given back to a request that passes.
+/// Takes what all descriptors cost, or nothing; a request that passes is then given back what its
+/// other descriptors ask for.
 async fn decide(
-    desk: &Desk,
-    asking: &Asking,
+    state: &DecisionsState,
+    call: &DecisionCall,
     request: &RateLimitRequest,
 ) -> Result<RateLimitResponse, Status> {
-    let (gate, live) = (&desk.gate, Arc::clone(&desk.gate.live()));
+    let (gate, snapshot) = (&state.gate, Arc::clone(&state.gate.snapshot()));
     let ground = Ground::of(request)?;
     let subjects = ground.subjects();
-    if let Some((answer, response)) = ruled(gate, &live, &subjects) {
-        asking.answered(gate, answer, None);
-        return Ok(response);
-    }
-    let question = Question::of(&live.policy, &ground, &subjects)?;
-    let taken = match question.take.is_empty() {
-        true => None,
-        false => {
-            let verdict = gate.decide(&live, &question.take).await;
-            asking.decided(gate, &live, &verdict);
-            Some(decided(verdict)?)
+    let question = match Question::of(&snapshot.policy, &ground, &subjects) {
+        Err(question::Mistake::Invalid(status)) => return Err(status),
+        Err(question::Mistake::Unidentified(missing)) => Err(missing),
+        Ok(question) => Ok(question),
+    };
+    let candidate = Candidate::Charges {
+        subjects: &subjects,
+        charges: match &question {
+            Ok(question) => Ok(&question.take),
+            Err(missing) => Err(missing.clone()),
+        },
+    };
+    let admission = call.admit(gate, &snapshot, candidate, Purpose::Spend).await;
+    let taken = match admission {
+        Admission::Admitted(Admitted {
+            decision,
+            is_unchecked,
+            ..
+        }) if decision.is_some() || is_unchecked => decision,
+        Admission::Refused(Refusal::Limited(decision)) => Some(decision),
+        // Lists and bans have decided, and no limit was asked.
+        Admission::Admitted(_) | Admission::Refused(Refusal::Banned) => {
+            let are_denied = subjects
+                .iter()
+                .map(|subject| ruling_of_caller(gate, &snapshot, subject) == Some(Ruling::Deny));
+            return Ok(answer::without_limits(are_denied));
+        }
+        Admission::Refused(Refusal::Unavailable { error, .. }) => {
+            return Err(Status::unavailable(error.to_string()));
+        }
+        Admission::Refused(Refusal::Unidentified(missing)) => {
+            return Err(Status::invalid_argument(missing.to_string()));
+        }
+        // Descriptors have neither a path nor credentials.
+        Admission::Refused(Refusal::Misread(_) | Refusal::Unauthorized(_)) => {
+            return Err(Status::permission_denied("the caller may not pass"));
         }
     };
-    let taken = taken.as_ref().and_then(Verdict::decision);
-    let is_denied = Outcomes::of(&question, taken, None).is_denied(&question);
-    let given = match question.give.is_empty() || is_denied {
+    let question = question.map_err(|missing| Status::invalid_argument(missing.to_string()))?;
+    let is_allowed = taken.as_ref().is_none_or(Decision::is_allowed);
+    let given = match question.give.is_empty() || !is_allowed {
         true => None,
-        false => Some(decided(
-            gate.give_back(&live, &question.give, Nanos::ZERO).await,
-        )?),
+        false => refunded(gate, &snapshot, &question).await?,
     };
-    let given = given.as_ref().and_then(Verdict::decision);
-    let outcomes = Outcomes::of(&question, taken, given);
+    let outcomes = Outcomes::of(&question, taken.as_ref(), given.as_ref());
     Ok(answer::answer(
         request.descriptors.len(),
         &question,
         &outcomes,
-        taken,
-        &live.headers,
+        taken.as_ref(),
+        &snapshot.headers,
     ))
 }
 
-/// What lists and bans say, where a descriptor has the address of the caller: then no limit is asked.
-fn ruled(
+/// Gives back what descriptors with negative hits ask for.
+async fn refunded(
     gate: &Gate,
-    live: &Live,
-    subjects: &[Subject<'_>],
-) -> Option<(DecisionAnswer, RateLimitResponse)> {
-    let rulings: SmallVec<[_; 2]> = subjects
-        .iter()
-        .map(|subject| gate.ruling_of_caller(live, subject))
-        .collect();
-    let is_denied = |ruling: &Option<Ruling>| *ruling == Some(Ruling::Deny);
-    let answer = match rulings.iter().any(is_denied) {
-        true => DecisionAnswer::Denied,
-        false if rulings.contains(&Some(Ruling::Allow)) => DecisionAnswer::Allowed,
-        false => return None,
-    };
-    Some((
-        answer,
-        answer::without_limits(rulings.iter().map(is_denied)),
-    ))
-}
-
-/// A verdict that there is something to say about.
-fn decided(verdict: Verdict) -> Result<Verdict, Status> {
-    match verdict {
+    snapshot: &Snapshot,
+    question: &Question<'_>,
+) -> Result<Option<Decision>, Status> {
+    match charging::refund(gate, snapshot, &question.give, Nanos::ZERO).await {
+        Verdict::Forward(decision) | Verdict::Reject(decision) => Ok(Some(decision)),
+        Verdict::ForwardUnchecked(_) => Ok(None),
         Verdict::Unavailable { error, .. } => Err(Status::unavailable(error.to_string())),
         Verdict::Unidentified(missing) => Err(Status::invalid_argument(missing.to_string())),
-        verdict => Ok(verdict),
     }
 }

@@ -1,7 +1,7 @@
 //! What a gateway asks: each descriptor becomes charges on the limits that speak of it.
 
 use sluicegate::address;
-use sluicegate::{AdHoc, Charge, Policy, Subject};
+use sluicegate::{AdHoc, Charge, MissingKey, Policy, Subject};
 use smallvec::SmallVec;
 use tonic::Status;
 
@@ -94,12 +94,21 @@ pub(super) struct Question<'a> {
     pub(super) take: SmallVec<[Charge<'a>; 2]>,
     pub(super) give: SmallVec<[Charge<'a>; 2]>,
     /// The descriptor, and the place of one of its charges.
-    pub(super) shares: SmallVec<[(usize, Place); 2]>,
+    pub(super) shares: SmallVec<[(usize, ChargeIndex); 2]>,
 }
 
-/// Where a charge is.
+/// Why a message makes no question.
+#[derive(Debug)]
+pub(super) enum Mistake {
+    /// It breaks a rule of the protocol.
+    Invalid(Status),
+    /// A descriptor lacks what a limit is keyed by.
+    Unidentified(MissingKey),
+}
+
+/// The index of a charge, in the list it is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ChargeIndex {
     Take(usize),
     Give(usize),
 }
@@ -110,13 +119,12 @@ impl<'a> Question<'a> {
         policy: &'a Policy,
         ground: &'a Ground<'_>,
         subjects: &'a [Subject<'a>],
-    ) -> Result<Self, Status> {
+    ) -> Result<Self, Mistake> {
         let mut question = Self::default();
         for (place, (descriptor, subject)) in ground.descriptors.iter().zip(subjects).enumerate() {
             let cost = descriptor.hits_addend.unwrap_or(ground.cost);
             let charges = policy.charges_for_descriptor(subject, cost);
-            let charges =
-                charges.map_err(|missing| Status::invalid_argument(missing.to_string()))?;
+            let charges = charges.map_err(Mistake::Unidentified)?;
             let quota = descriptor
                 .limit
                 .as_ref()
@@ -127,8 +135,9 @@ impl<'a> Question<'a> {
                     .for_each(|charge| question.add(place, *charge, descriptor.is_negative_hits));
                 continue;
             };
-            let quota =
-                quota.map_err(|error| Status::invalid_argument(format!("limit: {error}")))?;
+            let quota = quota.map_err(|error| {
+                Mistake::Invalid(Status::invalid_argument(format!("limit: {error}")))
+            })?;
             let mut charge =
                 policy.charge_ad_hoc(AdHoc::Override, &ground.wholes[place], quota, cost);
             // Where the configuration only watches, other numbers are watched as well.
@@ -162,9 +171,9 @@ impl<'a> Question<'a> {
         self.shares.push((
             descriptor,
             if is_given {
-                Place::Give(place)
+                ChargeIndex::Give(place)
             } else {
-                Place::Take(place)
+                ChargeIndex::Take(place)
             },
         ));
     }

@@ -8,7 +8,7 @@ use super::messages::envoy::service::ratelimit::v3::rate_limit_response::rate_li
 use super::messages::envoy::service::ratelimit::v3::rate_limit_response::{Code, RateLimit};
 use super::messages::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use super::*;
-use crate::decisions::test_desk::desk;
+use crate::decisions::test_state::state_of;
 
 const LIMITS: &str = r#"
 admin: off
@@ -40,8 +40,16 @@ fn request(descriptors: impl IntoIterator<Item = RateLimitDescriptor>) -> RateLi
     }
 }
 
-async fn decide(desk: &Desk, request: &RateLimitRequest) -> Result<RateLimitResponse, Status> {
-    super::decide(desk, &Asking::untraced(DecisionProtocol::Grpc), request).await
+async fn decide(
+    state: &DecisionsState,
+    request: &RateLimitRequest,
+) -> Result<RateLimitResponse, Status> {
+    super::decide(
+        state,
+        &DecisionCall::untraced(DecisionProtocol::Grpc),
+        request,
+    )
+    .await
 }
 
 /// Overall, and each descriptor with what is left.
@@ -63,18 +71,18 @@ fn header<'a>(response: &'a RateLimitResponse, name: &str) -> Option<&'a str> {
 
 #[tokio::test]
 async fn every_descriptor_is_answered_in_order_and_all_pass_or_none() {
-    let (desk, _told) = desk(LIMITS);
+    let (state, _told) = state_of(LIMITS);
     let ann = || descriptor(&[("user", "ann")]);
     let slow = || descriptor(&[("path", "/slow"), ("user", "ann")]);
     let unknown = || descriptor(&[("nobody", "knows")]);
-    let told = decide(&desk, &request([slow(), unknown(), ann()]))
+    let told = decide(&state, &request([slow(), unknown(), ann()]))
         .await
         .unwrap();
     assert_eq!(
         codes(&told),
         (Code::Ok, vec![(Code::Ok, 0), (Code::Ok, 0), (Code::Ok, 2)])
     );
-    let told = decide(&desk, &request([ann(), slow(), unknown()]))
+    let told = decide(&state, &request([ann(), slow(), unknown()]))
         .await
         .unwrap();
     let denied = vec![(Code::Ok, 2), (Code::OverLimit, 0), (Code::Ok, 0)];
@@ -86,7 +94,7 @@ async fn every_descriptor_is_answered_in_order_and_all_pass_or_none() {
     assert_eq!(header(&told, "retry-after"), Some("3600"));
     assert_eq!(header(&told, "x-ratelimit-remaining"), Some("0"));
     assert!(header(&told, "ratelimit").is_some() && header(&told, "ratelimit-policy").is_some());
-    let told = decide(&desk, &request([ann()])).await.unwrap();
+    let told = decide(&state, &request([ann()])).await.unwrap();
     assert_eq!(codes(&told), (Code::Ok, vec![(Code::Ok, 1)]));
     assert_eq!(header(&told, "retry-after"), None);
     let status = &told.statuses[0];
@@ -102,7 +110,7 @@ async fn every_descriptor_is_answered_in_order_and_all_pass_or_none() {
 
 #[tokio::test]
 async fn costs_come_with_the_request_or_with_each_descriptor() {
-    let (desk, _told) = desk(LIMITS);
+    let (state, _told) = state_of(LIMITS);
     let ann = |cost: Option<u64>| RateLimitDescriptor {
         hits_addend: cost,
         ..descriptor(&[("user", "ann")])
@@ -112,7 +120,7 @@ async fn costs_come_with_the_request_or_with_each_descriptor() {
         ..request([ann(None)])
     };
     assert_eq!(
-        codes(&decide(&desk, &two).await.unwrap()).1,
+        codes(&decide(&state, &two).await.unwrap()).1,
         [(Code::Ok, 1)]
     );
     let own = RateLimitRequest {
@@ -120,7 +128,7 @@ async fn costs_come_with_the_request_or_with_each_descriptor() {
         ..request([ann(Some(1))])
     };
     assert_eq!(
-        codes(&decide(&desk, &own).await.unwrap()).1,
+        codes(&decide(&state, &own).await.unwrap()).1,
         [(Code::Ok, 0)],
         "its own cost counts"
     );
@@ -129,7 +137,7 @@ async fn costs_come_with_the_request_or_with_each_descriptor() {
         ..request([ann(Some(0))])
     };
     assert_eq!(
-        codes(&decide(&desk, &look).await.unwrap()).1,
+        codes(&decide(&state, &look).await.unwrap()).1,
         [(Code::Ok, 0)],
         "nothing is always there"
     );
@@ -137,9 +145,9 @@ async fn costs_come_with_the_request_or_with_each_descriptor() {
         is_negative_hits: true,
         ..ann(Some(2))
     };
-    let told = decide(&desk, &request([back])).await.unwrap();
+    let told = decide(&state, &request([back])).await.unwrap();
     assert_eq!(codes(&told), (Code::Ok, vec![(Code::Ok, 2)]), "given back");
-    let huge = decide(&desk, &request([ann(Some(u64::MAX)), ann(Some(u64::MAX))]))
+    let huge = decide(&state, &request([ann(Some(u64::MAX)), ann(Some(u64::MAX))]))
         .await
         .unwrap();
     assert_eq!(huge.overall_code(), Code::OverLimit);
@@ -147,10 +155,10 @@ async fn costs_come_with_the_request_or_with_each_descriptor() {
 
 #[tokio::test]
 async fn a_refund_that_comes_with_a_denied_request_is_not_made() {
-    let (desk, _told) = desk(LIMITS);
+    let (state, _told) = state_of(LIMITS);
     let slow = || descriptor(&[("path", "/slow"), ("user", "ann")]);
     let ann = descriptor(&[("user", "ann")]);
-    decide(&desk, &request([slow(), ann.clone()]))
+    decide(&state, &request([slow(), ann.clone()]))
         .await
         .unwrap();
     let back = RateLimitDescriptor {
@@ -158,40 +166,40 @@ async fn a_refund_that_comes_with_a_denied_request_is_not_made() {
         ..ann.clone()
     };
     assert_eq!(
-        decide(&desk, &request([slow(), back]))
+        decide(&state, &request([slow(), back]))
             .await
             .unwrap()
             .overall_code(),
         Code::OverLimit
     );
     assert_eq!(
-        codes(&decide(&desk, &request([ann])).await.unwrap()).1,
+        codes(&decide(&state, &request([ann])).await.unwrap()).1,
         [(Code::Ok, 1)]
     );
 }
 
 #[tokio::test]
 async fn two_descriptors_on_one_counter_are_charged_together() {
-    let (desk, _told) = desk(LIMITS);
+    let (state, _told) = state_of(LIMITS);
     let ann = || descriptor(&[("user", "ann")]);
-    let told = decide(&desk, &request([ann(), ann()])).await.unwrap();
+    let told = decide(&state, &request([ann(), ann()])).await.unwrap();
     assert_eq!(codes(&told), (Code::Ok, vec![(Code::Ok, 1), (Code::Ok, 1)]));
     assert_eq!(
-        decide(&desk, &request([ann(), ann()]))
+        decide(&state, &request([ann(), ann()]))
             .await
             .unwrap()
             .overall_code(),
         Code::OverLimit
     );
     assert_eq!(
-        codes(&decide(&desk, &request([ann()])).await.unwrap()).1,
+        codes(&decide(&state, &request([ann()])).await.unwrap()).1,
         [(Code::Ok, 0)]
     );
 }
 
 #[tokio::test]
 async fn numbers_that_come_along_take_the_place_of_the_configured_ones_and_count_apart() {
-    let (desk, _told) = desk(LIMITS);
+    let (state, _told) = state_of(LIMITS);
     let limit = |requests, unit| {
         Some(RateLimitOverride {
             requests_per_unit: requests,
@@ -203,23 +211,23 @@ async fn numbers_that_come_along_take_the_place_of_the_configured_ones_and_count
         ..descriptor(&[("user", "ann")])
     };
     for left in [1, 0] {
-        let told = decide(&desk, &request([ann(limit(2, Unit::Day as i32))]))
+        let told = decide(&state, &request([ann(limit(2, Unit::Day as i32))]))
             .await
             .unwrap();
         assert_eq!(codes(&told).1, [(Code::Ok, left)]);
         let current = told.statuses[0].current_limit.clone().unwrap();
         assert_eq!((current.requests_per_unit, current.unit()), (2, Unit::Day));
     }
-    let told = decide(&desk, &request([ann(limit(2, Unit::Day as i32))]))
+    let told = decide(&state, &request([ann(limit(2, Unit::Day as i32))]))
         .await
         .unwrap();
     assert_eq!(told.overall_code(), Code::OverLimit);
     assert_eq!(
-        codes(&decide(&desk, &request([ann(None)])).await.unwrap()).1,
+        codes(&decide(&state, &request([ann(None)])).await.unwrap()).1,
         [(Code::Ok, 2)],
         "configured ones are untouched"
     );
-    let unsaid = decide(&desk, &request([ann(limit(2, 0))])).await.unwrap();
+    let unsaid = decide(&state, &request([ann(limit(2, 0))])).await.unwrap();
     assert_eq!(
         codes(&unsaid).1,
         [(Code::Ok, 1)],
@@ -230,14 +238,14 @@ async fn numbers_that_come_along_take_the_place_of_the_configured_ones_and_count
         ..descriptor(&[("nobody", "knows")])
     };
     assert_eq!(
-        decide(&desk, &request([unknown.clone()]))
+        decide(&state, &request([unknown.clone()]))
             .await
             .unwrap()
             .overall_code(),
         Code::Ok
     );
     assert_eq!(
-        decide(&desk, &request([unknown]))
+        decide(&state, &request([unknown]))
             .await
             .unwrap()
             .overall_code(),
@@ -248,7 +256,7 @@ async fn numbers_that_come_along_take_the_place_of_the_configured_ones_and_count
         ..descriptor(&[("nobody", "passes")])
     };
     assert_eq!(
-        decide(&desk, &request([none]))
+        decide(&state, &request([none]))
             .await
             .unwrap()
             .overall_code(),
@@ -259,7 +267,7 @@ async fn numbers_that_come_along_take_the_place_of_the_configured_ones_and_count
         ..descriptor(&[("w", "x")])
     };
     assert_eq!(
-        decide(&desk, &request([watched()]))
+        decide(&state, &request([watched()]))
             .await
             .unwrap()
             .overall_code(),
@@ -270,9 +278,9 @@ async fn numbers_that_come_along_take_the_place_of_the_configured_ones_and_count
 
 #[tokio::test]
 async fn limits_that_only_watch_stop_nobody_and_domains_are_apart() {
-    let (desk, _told) = desk(LIMITS);
+    let (state, _told) = state_of(LIMITS);
     for _ in 0..3 {
-        let told = decide(&desk, &request([descriptor(&[("w", "x")])]))
+        let told = decide(&state, &request([descriptor(&[("w", "x")])]))
             .await
             .unwrap();
         assert_eq!(codes(&told), (Code::Ok, vec![(Code::Ok, 0)]));
@@ -283,29 +291,29 @@ async fn limits_that_only_watch_stop_nobody_and_domains_are_apart() {
         ..x()
     };
     assert_eq!(
-        decide(&desk, &of_b()).await.unwrap().overall_code(),
+        decide(&state, &of_b()).await.unwrap().overall_code(),
         Code::Ok
     );
     assert_eq!(
-        decide(&desk, &of_b()).await.unwrap().overall_code(),
+        decide(&state, &of_b()).await.unwrap().overall_code(),
         Code::OverLimit
     );
-    assert_eq!(decide(&desk, &x()).await.unwrap().overall_code(), Code::Ok);
+    assert_eq!(decide(&state, &x()).await.unwrap().overall_code(), Code::Ok);
 }
 
 #[tokio::test]
 async fn a_remote_address_is_an_address() {
-    let (desk, _told) = desk(LIMITS);
+    let (state, _told) = state_of(LIMITS);
     let from = |address: &str| request([descriptor(&[("remote_address", address)])]);
     assert_eq!(
-        decide(&desk, &from("2001:db8::1"))
+        decide(&state, &from("2001:db8::1"))
             .await
             .unwrap()
             .overall_code(),
         Code::Ok
     );
     assert_eq!(
-        decide(&desk, &from("2001:db8::2"))
+        decide(&state, &from("2001:db8::2"))
             .await
             .unwrap()
             .overall_code(),
@@ -313,7 +321,7 @@ async fn a_remote_address_is_an_address() {
         "the same /64"
     );
     assert_eq!(
-        decide(&desk, &from("2001:db9::1"))
+        decide(&state, &from("2001:db9::1"))
             .await
             .unwrap()
             .overall_code(),
@@ -323,7 +331,7 @@ async fn a_remote_address_is_an_address() {
 
 #[tokio::test]
 async fn messages_out_of_bounds_are_refused() {
-    let (desk, _told) = desk(LIMITS);
+    let (state, _told) = state_of(LIMITS);
     let one = || descriptor(&[("user", "ann")]);
     let entries = vec![("user", "ann"); 33];
     for refused in [
@@ -332,7 +340,7 @@ async fn messages_out_of_bounds_are_refused() {
         request([descriptor(&entries)]),
     ] {
         assert_eq!(
-            decide(&desk, &refused).await.unwrap_err().code(),
+            decide(&state, &refused).await.unwrap_err().code(),
             tonic::Code::InvalidArgument
         );
     }
@@ -344,11 +352,11 @@ async fn messages_out_of_bounds_are_refused() {
         ..one()
     };
     assert_eq!(
-        decide(&desk, &request([fast])).await.unwrap_err().code(),
+        decide(&state, &request([fast])).await.unwrap_err().code(),
         tonic::Code::InvalidArgument
     );
     assert_eq!(
-        decide(&desk, &request([])).await.unwrap().overall_code(),
+        decide(&state, &request([])).await.unwrap().overall_code(),
         Code::Ok,
         "nothing is asked"
     );
@@ -367,16 +375,16 @@ async fn the_failure_policy_of_the_store_decides_while_it_is_away() {
             descriptor(&[("user", "ann")]),
         ])
     };
-    let (closed, _told) = desk(&away("closed"));
+    let (closed, _told) = state_of(&away("closed"));
     assert_eq!(
         decide(&closed, &ann()).await.unwrap_err().code(),
         tonic::Code::Unavailable
     );
-    let (open, _told) = desk(&away("open"));
+    let (open, _told) = state_of(&away("open"));
     let told = decide(&open, &ann()).await.unwrap();
     assert_eq!(codes(&told), (Code::Ok, vec![(Code::Ok, 0), (Code::Ok, 0)]));
     assert!(told.statuses[1].current_limit.is_none(), "nobody knows");
-    let (local, _told) = desk(&away("local"));
+    let (local, _told) = state_of(&away("local"));
     assert_eq!(
         codes(&decide(&local, &ann()).await.unwrap()).1,
         [(Code::Ok, 0), (Code::Ok, 2)]
@@ -386,18 +394,18 @@ async fn the_failure_policy_of_the_store_decides_while_it_is_away() {
 #[tokio::test]
 async fn lists_speak_first_where_a_descriptor_has_the_address() {
     let lists = "access: { allow: { cidrs: [198.51.100.0/28] }, deny: { cidrs: [203.0.113.0/24, 198.51.100.9/32] } }\n";
-    let (desk, _told) = desk(&format!("{lists}{LIMITS}"));
+    let (state, _told) = state_of(&format!("{lists}{LIMITS}"));
     let from = |address: &str| descriptor(&[("remote_address", address)]);
     let ann = || descriptor(&[("user", "ann")]);
     for _ in 0..2 {
-        let told = decide(&desk, &request([ann(), from("203.0.113.5")]))
+        let told = decide(&state, &request([ann(), from("203.0.113.5")]))
             .await
             .unwrap();
         assert_eq!(
             codes(&told),
             (Code::OverLimit, vec![(Code::Ok, 0), (Code::OverLimit, 0)])
         );
-        let told = decide(&desk, &request([ann(), from("198.51.100.7")]))
+        let told = decide(&state, &request([ann(), from("198.51.100.7")]))
             .await
             .unwrap();
         assert_eq!(
@@ -407,14 +415,14 @@ async fn lists_speak_first_where_a_descriptor_has_the_address() {
         );
     }
     let both = decide(
-        &desk,
+        &state,
         &request([from("198.51.100.7"), from("198.51.100.9")]),
     )
     .await
     .unwrap();
     assert_eq!(both.overall_code(), Code::OverLimit);
     assert_eq!(
-        codes(&decide(&desk, &request([ann()])).await.unwrap()).1,
+        codes(&decide(&state, &request([ann()])).await.unwrap()).1,
         [(Code::Ok, 2)],
         "nothing was taken"
     );

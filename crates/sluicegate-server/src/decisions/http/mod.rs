@@ -1,7 +1,6 @@
 //! Decisions over HTTP/1.1: JSON in and out, and what gateways ask of an external authority.
 
 mod problem;
-mod question;
 mod reply;
 pub(super) mod routes;
 
@@ -21,12 +20,10 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::Desk;
+use super::DecisionsState;
 use super::door::{DoorTls, Protocol};
 
 pub(super) use problem::Problem;
-pub(crate) use question::{Described, about_request};
-pub(crate) use routes::is_json;
 
 /// An answer of this door.
 pub(super) type Reply = Response<Full<Bytes>>;
@@ -47,23 +44,23 @@ impl Protocol for Http {
         &tls.http
     }
 
-    async fn serve<S>(&self, desk: Arc<Desk>, stream: S, peer: SocketAddr)
+    async fn serve<S>(&self, state: Arc<DecisionsState>, stream: S, peer: SocketAddr)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        serve(desk, stream, peer).await;
+        serve(state, stream, peer).await;
     }
 }
 
 async fn serve(
-    desk: Arc<Desk>,
+    state: Arc<DecisionsState>,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     peer: SocketAddr,
 ) {
-    let mut ending = desk.ending.clone();
+    let mut ending = state.ending.clone();
     let service = service_fn(move |request: Request<Incoming>| {
-        let desk = Arc::clone(&desk);
-        async move { Ok::<_, Infallible>(routes::answer(&desk, peer, request).await) }
+        let state = Arc::clone(&state);
+        async move { Ok::<_, Infallible>(routes::answer(&state, peer, request).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

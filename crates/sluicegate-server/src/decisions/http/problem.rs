@@ -6,9 +6,12 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
 use http_body_util::Full;
 use serde::Serialize;
+use sluicegate::http::Misread;
 use sluicegate_core::{MissingKey, MissingReason};
 
 use super::Reply;
+use crate::admission::Refusal;
+use crate::json_request::{QuestionError, shortened};
 
 /// A question that has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -32,7 +35,7 @@ impl Problem {
     ) -> Self {
         let (title, detail) = (
             status.canonical_reason().unwrap_or("Problem"),
-            short(detail.into()),
+            shortened(detail.into()),
         );
         Self {
             title,
@@ -49,7 +52,7 @@ impl Problem {
         what: impl Into<Cow<'static, str>>,
     ) -> Self {
         Self {
-            field: Some(short(field.into().into()).into_owned()),
+            field: Some(shortened(field.into().into()).into_owned()),
             ..Self::new(StatusCode::BAD_REQUEST, what)
         }
     }
@@ -61,18 +64,31 @@ impl Problem {
             (_, true) => "key",
             (_, false) => "subject",
         };
-        let limit = short(missing.limit.clone().into()).into_owned();
+        let limit = shortened(missing.limit.clone().into()).into_owned();
         Self {
             limit: Some(limit),
             ..Self::of_field(field, missing.to_string())
         }
     }
 
-    /// The place and what is wrong there.
-    pub(in crate::decisions) fn in_words(&self) -> String {
-        match &self.field {
-            Some(field) => format!("{field}: {}", self.detail),
-            None => self.detail.clone().into_owned(),
+    /// A refusal that is no answer to a check; `is_by_name` when one counter was asked about.
+    pub(in crate::decisions) fn of_refusal(refusal: &Refusal, is_by_name: bool) -> Self {
+        match refusal {
+            Refusal::Unidentified(missing) => Self::unidentified(missing, is_by_name),
+            Refusal::Misread(Misread::AmbiguousHeader(twin)) => {
+                Self::of_field("subject.headers", twin.to_string())
+            }
+            Refusal::Misread(Misread::AmbiguousPath(ambiguous)) => {
+                Self::of_field("subject.path", ambiguous.to_string())
+            }
+            Refusal::Misread(Misread::PathTooLong) => Self::of_field("subject.path", "is too long"),
+            // These are answers, or are never asked about here.
+            Refusal::Banned
+            | Refusal::Unauthorized(_)
+            | Refusal::Limited(_)
+            | Refusal::Unavailable { .. } => {
+                Self::new(StatusCode::FORBIDDEN, "the caller may not pass")
+            }
         }
     }
 
@@ -87,19 +103,19 @@ impl Problem {
     }
 }
 
+impl From<QuestionError> for Problem {
+    fn from(error: QuestionError) -> Self {
+        Self {
+            field: error.field,
+            ..Self::new(StatusCode::BAD_REQUEST, error.detail)
+        }
+    }
+}
+
 impl From<Problem> for Reply {
     fn from(problem: Problem) -> Self {
         problem.reply()
     }
-}
-
-/// Nobody reads more, and callers may have sent what stands in it.
-fn short(text: Cow<'static, str>) -> Cow<'static, str> {
-    const LONGEST: usize = 300;
-    if text.len() <= LONGEST {
-        return text;
-    }
-    format!("{}…", &text[..text.floor_char_boundary(LONGEST)]).into()
 }
 
 fn as_number<S: serde::Serializer>(status: &StatusCode, serializer: S) -> Result<S::Ok, S::Error> {

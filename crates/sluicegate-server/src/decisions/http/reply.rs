@@ -8,7 +8,7 @@ use serde::Serialize;
 use sluicegate_core::{Decision, Nanos};
 
 use super::{Problem, Reply};
-use crate::decisions::Answer;
+use crate::decisions::CheckAnswer;
 
 /// The answer to a check. Waits are rounded up: whoever comes back then is not too early.
 #[derive(Serialize)]
@@ -30,7 +30,7 @@ struct LimitJson<'a> {
 }
 
 impl<'a> AnswerJson<'a> {
-    pub(super) fn new(answer: &'a Answer) -> Self {
+    pub(super) fn new(answer: &'a CheckAnswer) -> Self {
         Self {
             allowed: answer.is_allowed,
             retry_after_us: answer.retry_after.map(Nanos::as_micros_ceil),

@@ -14,12 +14,14 @@ use hyper::body::Incoming;
 use sluicegate::http::HeaderLines;
 use tokio::time::timeout;
 
-use super::question::{self, Asked, Check};
 use super::reply::{self, AnswerJson, BatchJson, EntryJson, ResetJson};
 use super::{Problem, Reply};
+use crate::admission::Purpose;
 use crate::decisions::authorize::{self, Flavour};
-use crate::decisions::{About, Answer, Asking, Desk, GiveBackError, SharedToken, openapi};
-use crate::live::Live;
+use crate::decisions::check::{self, CheckAnswer, CheckedThing, CounterError};
+use crate::decisions::{DecisionCall, DecisionsState, SharedToken, openapi};
+use crate::json_request::{self, CheckRequest, CheckTarget, QuestionError, is_json_body};
+use crate::snapshot::Snapshot;
 use crate::telemetry::Way;
 use crate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
 
@@ -72,32 +74,36 @@ impl Route {
 }
 
 /// Answers a request, whatever it is.
-pub(super) async fn answer(desk: &Desk, peer: SocketAddr, request: Request<Incoming>) -> Reply {
+pub(super) async fn answer(
+    state: &DecisionsState,
+    peer: SocketAddr,
+    request: Request<Incoming>,
+) -> Reply {
     let (parts, body) = request.into_parts();
     let Some((path, route, rest)) = Route::find(parts.uri.path()) else {
         return Problem::new(StatusCode::NOT_FOUND, "there is nothing here").into();
     };
-    let asking = Asking::begin(&desk.gate, route.protocol(), &parts.headers, peer);
-    let reply = answer_at(desk, &asking, (route, rest), peer, &parts, body).await;
+    let call = DecisionCall::begin(&state.gate, route.protocol(), &parts.headers, peer);
+    let reply = answer_at(state, &call, (route, rest), peer, &parts, body).await;
     let way = Way::Http {
         method: parts.method.as_str(),
         route: path,
         status: reply.status().as_u16(),
     };
-    asking.end(&desk.gate, way);
+    call.end(&state.gate, way);
     reply
 }
 
 async fn answer_at(
-    desk: &Desk,
-    asking: &Asking,
+    state: &DecisionsState,
+    call: &DecisionCall,
     (route, rest): (Route, &str),
     peer: SocketAddr,
     parts: &Parts,
     body: Incoming,
 ) -> Reply {
-    if let Err(problem) = admitted(desk, route, &parts.headers) {
-        asking.answered(&desk.gate, DecisionAnswer::Unauthorized, None);
+    if let Err(problem) = admitted(state, route, &parts.headers) {
+        call.refuse(&state.gate, DecisionAnswer::Unauthorized);
         let mut reply = problem.reply();
         if reply.status() == StatusCode::UNAUTHORIZED {
             let challenge = HeaderValue::from_static("Bearer realm=\"sluicegate\"");
@@ -110,7 +116,7 @@ async fn answer_at(
     if let Route::Authorize(flavour) = route {
         // Nothing in it matters, but the next request comes after it.
         let _ = read_body(body).await;
-        return authorize::answer(desk, asking, (flavour, rest), peer, parts).await;
+        return authorize::answer(state, call, (flavour, rest), peer, parts).await;
     }
     let allowed = if route == Route::OpenApi {
         "GET, HEAD"
@@ -134,19 +140,20 @@ async fn answer_at(
             Bytes::from_static(openapi::DOCUMENT.as_bytes()),
         );
     }
-    let answered = match question_in(&parts.headers, body).await {
-        Ok(body) => Box::pin(answer_json(desk, asking, route, &body)).await,
-        Err(problem) => Err(problem),
+    let body = match json_body(&parts.headers, body).await {
+        Ok(body) => body,
+        Err(problem) => {
+            call.refuse(&state.gate, DecisionAnswer::Refused);
+            return problem.into();
+        }
     };
-    answered.unwrap_or_else(|problem| {
-        asking.answered(&desk.gate, DecisionAnswer::Refused, None);
-        problem.into()
-    })
+    let answered = Box::pin(answer_json(state, call, route, &body)).await;
+    answered.unwrap_or_else(Reply::from)
 }
 
 /// Whether whoever asks may. Gateways pass `Authorization` on from their clients, so theirs is another header.
-fn admitted(desk: &Desk, route: Route, headers: &HeaderMap) -> Result<(), Problem> {
-    let Some(token) = &desk.token else {
+fn admitted(state: &DecisionsState, route: Route, headers: &HeaderMap) -> Result<(), Problem> {
+    let Some(token) = &state.token else {
         return Ok(());
     };
     if matches!(route, Route::Authorize(_)) {
@@ -169,7 +176,7 @@ fn admitted(desk: &Desk, route: Route, headers: &HeaderMap) -> Result<(), Proble
 }
 
 /// The body of a request that asks in JSON.
-async fn question_in(headers: &HeaderMap, body: Incoming) -> Result<Bytes, Problem> {
+async fn json_body(headers: &HeaderMap, body: Incoming) -> Result<Bytes, Problem> {
     // Only browsers say it, for a page that has no business here.
     if headers.contains_key(header::ORIGIN) {
         return Err(Problem::new(
@@ -177,25 +184,13 @@ async fn question_in(headers: &HeaderMap, body: Incoming) -> Result<Bytes, Probl
             "pages in a browser do not ask here",
         ));
     }
-    if !is_json(headers) {
+    if !is_json_body(headers) {
         return Err(Problem::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "Content-Type: application/json is required",
         ));
     }
     read_body(body).await
-}
-
-/// Whether a body says that it is JSON. A page of another site cannot send that without asking first, and is not told yes.
-pub(crate) fn is_json(headers: &HeaderMap) -> bool {
-    let content_type = headers
-        .get(header::CONTENT_TYPE)
-        .map_or(&b""[..], HeaderValue::as_bytes);
-    let kind = content_type
-        .split(|byte| *byte == b';')
-        .next()
-        .unwrap_or_default();
-    kind.trim_ascii().eq_ignore_ascii_case(b"application/json")
 }
 
 async fn read_body(body: Incoming) -> Result<Bytes, Problem> {
@@ -222,36 +217,32 @@ async fn read_body(body: Incoming) -> Result<Bytes, Problem> {
 }
 
 async fn answer_json(
-    desk: &Desk,
-    asking: &Asking,
+    state: &DecisionsState,
+    call: &DecisionCall,
     route: Route,
     body: &[u8],
 ) -> Result<Reply, Problem> {
-    let live = desk.gate.live();
+    let snapshot = state.gate.snapshot();
+    let asker = Asker {
+        state,
+        snapshot: &snapshot,
+        call,
+    };
     match route {
-        Route::Check | Route::Peek => {
-            let answer = ask(
-                desk,
-                asking,
-                &live,
-                &question::check(body)?,
-                route == Route::Peek,
-            )
-            .await?;
+        Route::Check => {
+            let answer = asker.check(body, Purpose::Spend).await?;
+            Ok(reply::json(&AnswerJson::new(&answer)))
+        }
+        Route::Peek => {
+            let answer = asker.check(body, Purpose::Peek(0)).await?;
             Ok(reply::json(&AnswerJson::new(&answer)))
         }
         Route::Batch => {
-            let answers = join_all(question::batch(body)?.into_iter().map(async |entry| {
-                ask(
-                    desk,
-                    asking,
-                    &live,
-                    &question::check(entry.get().as_bytes())?,
-                    false,
-                )
-                .await
-            }));
-            let answers = answers.await;
+            let checks = json_request::batch(body).map_err(|mistake| asker.refuse(mistake))?;
+            let checks = checks
+                .into_iter()
+                .map(|entry| asker.check(entry.get().as_bytes(), Purpose::Spend));
+            let answers = join_all(checks).await;
             let answers = answers.iter().map(|answer| match answer {
                 Ok(answer) => EntryJson::Answer(AnswerJson::new(answer)),
                 Err(problem) => EntryJson::Problem { problem },
@@ -260,78 +251,90 @@ async fn answer_json(
                 answers: answers.collect(),
             }))
         }
-        Route::Refund => {
-            let refund = question::refund(body)?;
-            let key: Vec<&str> = refund.counter.key.iter().map(String::as_str).collect();
-            let given = desk
-                .refund(
-                    &live,
-                    (&refund.counter.limit, &key),
-                    refund.cost,
-                    refund.age,
-                )
-                .await;
-            Ok(reply::json(&AnswerJson::new(&given.map_err(not_given)?)))
-        }
-        Route::Reset => {
-            let counter = question::reset(body)?;
-            let key: Vec<&str> = counter.key.iter().map(String::as_str).collect();
-            desk.reset(&live, (&counter.limit, &key))
-                .await
-                .map_err(not_given)?;
-            Ok(reply::json(&ResetJson { reset: true }))
-        }
+        Route::Refund => asker.refund(body).await,
+        Route::Reset => asker.reset(body).await,
         Route::Authorize(_) | Route::OpenApi => {
             Err(Problem::new(StatusCode::NOT_FOUND, "there is nothing here"))
         }
     }
 }
 
-async fn ask(
-    desk: &Desk,
-    asking: &Asking,
-    live: &Live,
-    check: &Check,
-    is_peek: bool,
-) -> Result<Answer, Problem> {
-    let put = async |about: &About<'_>| match is_peek {
-        true => desk.peek(live, asking, about, check.cost).await,
-        false => desk.check(live, asking, about, check.cost).await,
-    };
-    match &check.about {
-        Asked::Counter(counter) => {
-            let key: Vec<&str> = counter.key.iter().map(String::as_str).collect();
-            let answer = put(&About::Counter {
-                limit: &counter.limit,
-                key: &key,
-            })
-            .await;
-            answer.map_err(|missing| Problem::unidentified(&missing, true))
-        }
-        Asked::Request(described) => {
-            if let Some(twin) = live
-                .key_headers
-                .find_ambiguous(&live.policy, &described.headers)
-            {
-                return Err(Problem::of_field("subject.headers", twin.to_string()));
-            }
-            let (descriptors, lines) = (described.descriptors(), HeaderLines(&described.headers));
-            let subject = described.subject(&descriptors, &lines);
-            let answer = put(&About::Request {
-                subject,
-                headers: &described.headers,
-            })
-            .await;
-            answer.map_err(|missing| Problem::unidentified(&missing, false))
-        }
-    }
+/// One caller of the JSON API.
+#[derive(Clone, Copy)]
+struct Asker<'a> {
+    state: &'a DecisionsState,
+    snapshot: &'a Snapshot,
+    call: &'a DecisionCall,
 }
 
-fn not_given(error: GiveBackError) -> Problem {
-    match error {
-        GiveBackError::Unidentified(missing) => Problem::unidentified(&missing, true),
-        GiveBackError::Store(error) => {
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
+impl Asker<'_> {
+    /// Counts a question that cannot be understood.
+    fn refuse(self, mistake: QuestionError) -> Problem {
+        self.call.refuse(&self.state.gate, DecisionAnswer::Refused);
+        mistake.into()
+    }
+
+    /// Answers a check, or a peek at the cost that the body names.
+    async fn check(self, body: &[u8], purpose: Purpose) -> Result<CheckAnswer, Problem> {
+        let CheckRequest { about, cost } =
+            json_request::check(body).map_err(|mistake| self.refuse(mistake))?;
+        let purpose = match purpose {
+            Purpose::Spend => Purpose::Spend,
+            Purpose::Peek(_) => Purpose::Peek(cost),
+        };
+        let Self {
+            state,
+            snapshot,
+            call,
+        } = self;
+        match &about {
+            CheckTarget::Counter(counter) => {
+                let key: Vec<&str> = counter.key.iter().map(String::as_str).collect();
+                let thing = CheckedThing::Counter {
+                    limit: &counter.limit,
+                    key: &key,
+                };
+                let answer = check::check(state, snapshot, call, &thing, purpose, cost).await;
+                answer.map_err(|refusal| Problem::of_refusal(&refusal, true))
+            }
+            CheckTarget::Request(described) => {
+                let (descriptors, lines) =
+                    (described.descriptors(), HeaderLines(&described.headers));
+                let thing = CheckedThing::Request {
+                    subject: described.subject(&descriptors, &lines),
+                    headers: &described.headers,
+                };
+                let answer = check::check(state, snapshot, call, &thing, purpose, cost).await;
+                answer.map_err(|refusal| Problem::of_refusal(&refusal, false))
+            }
+        }
+    }
+
+    async fn refund(self, body: &[u8]) -> Result<Reply, Problem> {
+        let refund = json_request::refund(body).map_err(|mistake| self.refuse(mistake))?;
+        let key: Vec<&str> = refund.counter.key.iter().map(String::as_str).collect();
+        let counter = (refund.counter.limit.as_str(), &key[..]);
+        let given = check::refund(self.state, self.snapshot, counter, refund.cost, refund.age);
+        let answer = given.await.map_err(|error| self.not_done(&error))?;
+        Ok(reply::json(&AnswerJson::new(&answer)))
+    }
+
+    async fn reset(self, body: &[u8]) -> Result<Reply, Problem> {
+        let counter = json_request::reset(body).map_err(|mistake| self.refuse(mistake))?;
+        let key: Vec<&str> = counter.key.iter().map(String::as_str).collect();
+        let done = check::reset(self.state, self.snapshot, (&counter.limit, &key)).await;
+        done.map_err(|error| self.not_done(&error))?;
+        Ok(reply::json(&ResetJson { reset: true }))
+    }
+
+    /// Counts a counter that was neither refunded nor reset, and says why.
+    fn not_done(self, error: &CounterError) -> Problem {
+        self.call.refuse(&self.state.gate, DecisionAnswer::Refused);
+        match error {
+            CounterError::Unidentified(missing) => Problem::unidentified(missing, true),
+            CounterError::Store(error) => {
+                Problem::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
+            }
         }
     }
 }

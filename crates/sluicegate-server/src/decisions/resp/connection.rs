@@ -10,19 +10,19 @@ use futures_util::{FutureExt, StreamExt};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout_at};
 
-use super::asked::Asked;
 use super::command::Name;
+use super::counter_command::CounterCommand;
 use super::parse::{Parsed, Parser};
 use super::reply::{Protocol, Reply};
 use super::session::Session;
-use crate::decisions::Desk;
-use crate::live::Live;
+use crate::decisions::DecisionsState;
+use crate::snapshot::Snapshot;
 use crate::store::AnyStore;
 use crate::telemetry::metrics::{DecisionAnswer, DecisionProtocol};
 
 /// A connection to a client.
 pub(super) struct Connection<S> {
-    desk: Arc<Desk>,
+    state: Arc<DecisionsState>,
     stream: S,
     session: Session,
     parser: Parser,
@@ -42,7 +42,7 @@ enum Next {
 /// What a command leads to.
 enum Work<'a> {
     Said(Reply),
-    Ask(Asked<'a>),
+    Ask(CounterCommand<'a>),
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
@@ -53,14 +53,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
     /// How long a command may take from its first byte to its last, and a stranger to show the token.
     const PATIENCE: Duration = Duration::from_secs(10);
 
-    pub(super) fn new(desk: Arc<Desk>, stream: S) -> Self {
-        let session = Session::new(desk.token.as_ref());
+    pub(super) fn new(state: Arc<DecisionsState>, stream: S) -> Self {
+        let session = Session::new(state.token.as_ref());
         let (input, output) = (
             BytesMut::with_capacity(Self::INPUT),
             Vec::with_capacity(Self::INPUT),
         );
         Self {
-            desk,
+            state,
             stream,
             session,
             parser: Parser::default(),
@@ -71,7 +71,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
 
     /// Answers until the client goes, or nothing it says can be understood any more.
     pub(super) async fn run(mut self) -> io::Result<()> {
-        let mut ending = self.desk.ending.clone();
+        let mut ending = self.state.ending.clone();
         let mut began = Instant::now();
         loop {
             let was_empty = self.input.is_empty();
@@ -111,16 +111,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
     /// Answers every whole command.
     async fn answer(&mut self) -> io::Result<Next> {
         let Self {
-            desk,
+            state,
             stream,
             session,
             parser,
             input,
             output,
         } = self;
-        let live = Arc::clone(&desk.gate.live());
+        let snapshot = Arc::clone(&state.gate.snapshot());
         let is_at_once =
-            matches!(desk.gate.limiter.store(), AnyStore::Local(_)) && live.external.is_none();
+            matches!(state.gate.engine.store(), AnyStore::Local(_)) && snapshot.external.is_none();
         let mut asked = FuturesOrdered::new();
         let mut used = 0;
         let next = loop {
@@ -135,7 +135,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
                     match arguments.split_first() {
                         None => continue,
                         Some((name, arguments)) => {
-                            work(desk, &live, session, name, arguments, is_inline)
+                            work(state, &snapshot, session, name, arguments, is_inline)
                         }
                     }
                 }
@@ -149,12 +149,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
                 Work::Said(reply) if asked.is_empty() => reply.write(protocol, output),
                 // Nothing is waited for, so it is done when it is looked at.
                 Work::Ask(question) if is_at_once => {
-                    match question.decide(desk, &live).now_or_never() {
+                    match question.run(state, &snapshot).now_or_never() {
                         Some(reply) => reply.write(protocol, output),
                         None => return Err(io::ErrorKind::Unsupported.into()),
                     }
                 }
-                work => asked.push_back(done(work, protocol, desk, &live)),
+                work => asked.push_back(done(work, protocol, state, &snapshot)),
             }
             if output.len() > Self::OUTPUT {
                 stream.write_all(output).await?;
@@ -185,8 +185,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
 
 /// What a command leads to, and what comes after it.
 fn work<'a>(
-    desk: &Desk,
-    live: &Live,
+    state: &DecisionsState,
+    snapshot: &Snapshot,
     session: &mut Session,
     name: &[u8],
     arguments: &[&'a [u8]],
@@ -202,13 +202,14 @@ fn work<'a>(
         );
     };
     if let Some(refusal) = session.refusal(known) {
-        desk.gate
+        state
+            .gate
             .metrics
             .decision(DecisionProtocol::Resp, DecisionAnswer::Unauthorized);
         return (Work::Said(refusal), Next::Read);
     }
     if !known.is_of_counters() {
-        let reply = session.answer(known, arguments, desk.token.as_ref());
+        let reply = session.answer(known, arguments, state.token.as_ref());
         return (
             Work::Said(reply),
             if known == Name::Quit {
@@ -218,7 +219,7 @@ fn work<'a>(
             },
         );
     }
-    match Asked::of(live, known, arguments) {
+    match CounterCommand::of(snapshot, known, arguments) {
         Ok(asked) => (Work::Ask(asked), Next::Read),
         Err(refused) => (Work::Said(refused), Next::Read),
     }
@@ -227,12 +228,12 @@ fn work<'a>(
 async fn done(
     work: Work<'_>,
     protocol: Protocol,
-    desk: &Desk,
-    live: &Arc<Live>,
+    state: &DecisionsState,
+    snapshot: &Arc<Snapshot>,
 ) -> (Reply, Protocol) {
     match work {
         Work::Said(reply) => (reply, protocol),
-        Work::Ask(asked) => (asked.decide(desk, live).await, protocol),
+        Work::Ask(asked) => (asked.run(state, snapshot).await, protocol),
     }
 }
 

@@ -3,9 +3,9 @@
 //! Everything that has come is answered at once: decisions of this process on the spot, those of a shared store side by side,
 //! and all answers in one write.
 
-mod asked;
 mod command;
 mod connection;
+mod counter_command;
 mod parse;
 mod reply;
 mod session;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::Desk;
+use super::DecisionsState;
 use super::door::{DoorTls, Protocol};
 use connection::Connection;
 
@@ -33,11 +33,11 @@ impl Protocol for Resp {
     }
 
     /// Until the client goes, says something that is no command, or the process ends.
-    async fn serve<S>(&self, desk: Arc<Desk>, stream: S, _peer: SocketAddr)
+    async fn serve<S>(&self, state: Arc<DecisionsState>, stream: S, _peer: SocketAddr)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         // Whatever goes wrong with one connection, its client sees it close.
-        let _ = Connection::new(desk, stream).run().await;
+        let _ = Connection::new(state, stream).run().await;
     }
 }

@@ -1,6 +1,8 @@
 //! Answers as clients of Redis read them.
 
-use sluicegate::{Nanos, StoreError, Verdict};
+use sluicegate::{Decision, Nanos, StoreError};
+
+use crate::admission::{Admission, Admitted, Refusal};
 
 /// Which protocol a client asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,7 +33,7 @@ pub(super) enum Reply {
     /// A number.
     Number(i64),
     /// What a limit says.
-    Answer(Answer),
+    Counter(CounterReply),
     /// Several things in a row.
     List(Vec<Reply>),
     /// Names and what they stand for.
@@ -63,7 +65,7 @@ impl Reply {
             }
             Self::Bytes(bytes) => write_bytes(bytes, out),
             Self::Number(number) => write_number(b':', *number, out),
-            Self::Answer(answer) => answer.write(out),
+            Self::Counter(reply) => reply.write(out),
             Self::List(items) => {
                 write_number(b'*', count(items.len()), out);
                 items.iter().for_each(|item| item.write(protocol, out));
@@ -100,7 +102,7 @@ impl Reply {
 
 /// What a limit says: five numbers, of which -1 means that there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct CounterReply {
     pub(super) is_denied: bool,
     /// The most that can be spent at once.
     pub(super) limit: i64,
@@ -112,7 +114,7 @@ pub(super) struct Answer {
     pub(super) reset_after: i64,
 }
 
-impl Answer {
+impl CounterReply {
     /// Nothing is limited, or nobody knows: it passes.
     pub(super) fn pass(limit: i64) -> Self {
         Self {
@@ -121,6 +123,22 @@ impl Answer {
             remaining: -1,
             retry_after: -1,
             reset_after: -1,
+        }
+    }
+
+    /// The first outcome of a decision; `limit` is told when there is none.
+    pub(super) fn of(decision: &Decision, is_denied: bool, limit: i64) -> Self {
+        let Some((_, charged)) = decision.outcomes().next() else {
+            return Self::pass(limit);
+        };
+        let outcome = &charged.outcome;
+        let wait = outcome.retry_after().filter(|_| is_denied);
+        Self {
+            is_denied,
+            limit: number(charged.quota.limit()),
+            remaining: number(outcome.remaining()),
+            retry_after: wait.map_or(-1, seconds),
+            reset_after: seconds(outcome.reset_after()),
         }
     }
 
@@ -139,27 +157,41 @@ impl Answer {
 }
 
 impl Reply {
-    /// What a verdict on one charge is to its caller; `limit` is told when nobody could say more.
-    pub(super) fn of(verdict: &Verdict, limit: i64) -> Self {
-        let is_denied = matches!(verdict, Verdict::Reject(_));
-        match verdict {
-            Verdict::Forward(decision) | Verdict::Reject(decision) => {
-                let Some((_, charged)) = decision.outcomes().next() else {
-                    return Self::Answer(Answer::pass(limit));
-                };
-                let outcome = &charged.outcome;
-                let wait = outcome.retry_after().filter(|_| is_denied);
-                Self::Answer(Answer {
-                    is_denied,
-                    limit: number(charged.quota.limit()),
-                    remaining: number(outcome.remaining()),
-                    retry_after: wait.map_or(-1, seconds),
-                    reset_after: seconds(outcome.reset_after()),
-                })
+    /// The reply to a check of one counter; `limit` is told when nobody could say more.
+    pub(super) fn to_check(admission: Admission, limit: i64) -> Self {
+        match admission {
+            Admission::Admitted(Admitted {
+                decision: Some(decision),
+                ..
+            }) => Self::Counter(CounterReply::of(&decision, false, limit)),
+            Admission::Admitted(_) => Self::Counter(CounterReply::pass(limit)),
+            Admission::Refused(Refusal::Limited(decision)) => {
+                Self::Counter(CounterReply::of(&decision, true, limit))
             }
-            Verdict::ForwardUnchecked(_) => Self::Answer(Answer::pass(limit)),
-            Verdict::Unavailable { error, .. } => Self::unavailable(error),
-            Verdict::Unidentified(missing) => Self::wrong(missing.to_string()),
+            Admission::Refused(refusal) => Self::refusal(&refusal),
+        }
+    }
+
+    /// The reply to a peek: a refusal tells that the cost would not pass now, not when it will.
+    pub(super) fn to_peek(admission: Admission) -> Self {
+        match admission {
+            Admission::Refused(Refusal::Limited(decision)) => Self::Counter(CounterReply {
+                is_denied: true,
+                ..CounterReply::of(&decision, false, -1)
+            }),
+            admission => Self::to_check(admission, -1),
+        }
+    }
+
+    fn refusal(refusal: &Refusal) -> Self {
+        match refusal {
+            Refusal::Unavailable { error, .. } => Self::unavailable(error),
+            Refusal::Unidentified(missing) => Self::wrong(missing.to_string()),
+            // Of a counter, neither lists nor credentials nor a path are asked about.
+            Refusal::Limited(_)
+            | Refusal::Banned
+            | Refusal::Unauthorized(_)
+            | Refusal::Misread(_) => Self::Error("DENIED", "the caller may not pass".to_owned()),
         }
     }
 }
@@ -218,7 +250,7 @@ mod tests {
             written(&list, Protocol::Resp3),
             "*2\r\n+OK\r\n$3\r\nx\r\n\r\n"
         );
-        let answer = Answer {
+        let answer = CounterReply {
             is_denied: true,
             limit: 16,
             remaining: 0,
@@ -226,7 +258,7 @@ mod tests {
             reset_after: 32,
         };
         assert_eq!(
-            written(&Reply::Answer(answer), Protocol::Resp2),
+            written(&Reply::Counter(answer), Protocol::Resp2),
             "*5\r\n:1\r\n:16\r\n:0\r\n:2\r\n:32\r\n"
         );
     }

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
 use super::connection::Connection;
-use crate::decisions::test_desk::{desk, desk_with_token};
+use crate::decisions::test_state::{state_of, state_with_token};
 
 const LONGEST: Duration = Duration::from_secs(30);
 const LIMITS: &str = "
@@ -35,11 +35,11 @@ impl Client {
     }
 
     fn with_token(config: &str, token: Option<&std::path::Path>) -> Self {
-        let (desk, ending) = desk_with_token(config, token);
+        let (state, ending) = state_with_token(config, token);
         let (stream, theirs) = duplex(1 << 16);
         Self {
             stream,
-            served: tokio::spawn(Connection::new(desk, theirs).run()),
+            served: tokio::spawn(Connection::new(state, theirs).run()),
             _ending: ending,
         }
     }
@@ -309,9 +309,9 @@ async fn nobody_takes_for_ever_to_say_a_command_or_who_he_is() {
 
 #[tokio::test]
 async fn a_process_that_ends_lets_its_clients_go() {
-    let (desk, ending) = desk("admin: off");
+    let (state, ending) = state_of("admin: off");
     let (_stream, theirs) = duplex(64);
-    let served = tokio::spawn(Connection::new(desk, theirs).run());
+    let served = tokio::spawn(Connection::new(state, theirs).run());
     ending.send_replace(true);
     timeout(LONGEST, served).await.unwrap().unwrap().unwrap();
 }

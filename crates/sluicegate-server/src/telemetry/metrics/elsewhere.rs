@@ -14,7 +14,7 @@ use sluicegate::{FailureCounts, NodeState, RedisWaits};
 
 use super::outside;
 use crate::external::{External, ExternalCounts};
-use crate::live::Gate;
+use crate::gate::Gate;
 use crate::store::AnyStore;
 
 /// Counts that are kept elsewhere, as they are now.
@@ -43,8 +43,8 @@ pub struct Reading {
 impl Reading {
     /// Asks those who count. The store in this process is one node, `local`, that always answers.
     pub(crate) fn of(gate: &Gate) -> Self {
-        let live = gate.live();
-        let (nodes, waits, denied_from_memory) = match gate.limiter.store() {
+        let snapshot = gate.snapshot();
+        let (nodes, waits, denied_from_memory) = match gate.engine.store() {
             AnyStore::Local(_) => (vec![("local".to_owned(), true)], None, 0),
             AnyStore::Redis(redis) => {
                 let health = redis.health();
@@ -57,14 +57,14 @@ impl Reading {
         };
         Self {
             nodes,
-            failures: gate.limiter.failures(),
-            client_ip_unused: live.client_ip.counts().to_vec(),
-            external: live.external.as_ref().map(External::counts),
+            failures: gate.engine.failures(),
+            client_ip_unused: snapshot.client_ip.counts().to_vec(),
+            external: snapshot.external.as_ref().map(External::counts),
             is_degraded: gate.is_degraded(),
             waits,
             denied_from_memory,
-            orders: gate.count_orders(),
-            events_dropped: gate.feed.dropped(),
+            orders: gate.overrides.current().count(),
+            events_dropped: gate.decision_stream.dropped(),
         }
     }
 }

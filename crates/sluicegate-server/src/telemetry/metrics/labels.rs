@@ -149,6 +149,20 @@ label! {
     Refused = "refused",
 }
 
+impl RequestOutcome {
+    /// The outcome of a request that admission refused for this reason.
+    pub fn of_refusal(reason: DecisionAnswer) -> Self {
+        match reason {
+            DecisionAnswer::Allowed => Self::Forwarded,
+            DecisionAnswer::Limited => Self::Limited,
+            DecisionAnswer::Unavailable => Self::Unavailable,
+            DecisionAnswer::Refused => Self::Refused,
+            DecisionAnswer::Denied => Self::Denied,
+            DecisionAnswer::Unauthorized => Self::Unauthorized,
+        }
+    }
+}
+
 /// One counter per value of a label, all there from the start.
 pub(super) struct Counts<L> {
     counters: Box<[Counter]>,

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
-use sluicegate_core::{AdHoc, Decision, Mode, Policy};
+use sluicegate_core::{AdHoc, Charge, Outcome, Policy};
 
 use super::labels::{Label, LimitAnswer};
 
@@ -118,26 +118,26 @@ impl LimitCounts {
         })
     }
 
-    /// Counts what each limit said. A decision by an older or newer policy is counted as well, only less quickly.
-    pub fn count(&self, decision: &Decision) {
-        for (limit, charged) in decision.outcomes() {
-            let outcome = match (charged.outcome.is_allowed(), limit.mode) {
-                (true, _) => LimitAnswer::Allowed,
-                (false, Mode::Enforce) => LimitAnswer::Denied,
-                (false, Mode::Shadow) => LimitAnswer::ShadowDenied,
-            };
-            match self.by_index.get(charged.limit_index) {
-                Some((name, counters)) if **name == *limit.name => counters[outcome.index()].inc(),
-                _ => match limit.ad_hoc() {
-                    Some(purpose) => {
-                        let counters = &self.ad_hoc[purpose as usize];
-                        counters.get_or_init(|| self.series.counters(&limit.name))[outcome.index()]
-                            .inc()
-                    }
-                    None => self.series.counters(&limit.name)[outcome.index()].inc(),
-                },
-            };
-        }
+    /// Counts the outcome of one charge. A charge of an older or newer policy is counted as well,
+    /// only less quickly.
+    pub fn count(&self, charge: &Charge<'_>, outcome: &Outcome) {
+        let limit = charge.key.limit();
+        let answer = match (outcome.is_allowed(), charge.enforced) {
+            (true, _) => LimitAnswer::Allowed,
+            (false, true) => LimitAnswer::Denied,
+            (false, false) => LimitAnswer::ShadowDenied,
+        };
+        match self.by_index.get(charge.limit_index) {
+            Some((name, counters)) if **name == *limit.name => counters[answer.index()].inc(),
+            _ => match limit.ad_hoc() {
+                Some(purpose) => {
+                    let counters = &self.ad_hoc[purpose as usize];
+                    let counters = counters.get_or_init(|| self.series.counters(&limit.name));
+                    counters[answer.index()].inc()
+                }
+                None => self.series.counters(&limit.name)[answer.index()].inc(),
+            },
+        };
     }
 }
 

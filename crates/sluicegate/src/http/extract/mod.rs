@@ -1,24 +1,27 @@
 //! From a request to a [`Subject`]: who is asking, and for what.
 //!
 //! `client_ip.rs` and `hops.rs` find the caller's address, `host.rs` the host; `key_headers.rs`
-//! refuses headers that could be taken for another. The path is normalised in the core. Nothing is
-//! copied, except a host or a path that was not sent in its normal spelling.
+//! finds headers that could be taken for another, and `reading.rs` refuses requests that servers
+//! may read differently. Nothing is copied, except a host or a path that was not sent in its normal
+//! spelling.
 
 mod client_ip;
 mod hops;
 mod host;
 mod key_headers;
+mod reading;
 
 pub use client_ip::{ClientIp, ProxyHeader, ProxyHeaderFault};
 pub use host::host_of;
 pub use key_headers::{AmbiguousHeader, KeyHeaders};
+pub use reading::{Misread, ReadRequest, RequestHead, one_spelling};
 
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
 use http::request::Parts;
 use http::{Extensions, HeaderMap};
-use sluicegate_core::{AmbiguousPath, HeaderValue, Headers, Principal, Subject, normalise_path};
+use sluicegate_core::{AmbiguousPath, HeaderValue, Headers, Principal, Subject};
 
 /// Reads who is asking from a request.
 ///
@@ -39,14 +42,30 @@ use sluicegate_core::{AmbiguousPath, HeaderValue, Headers, Principal, Subject, n
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn extract<'a>(parts: &'a Parts, client_ip: &ClientIp) -> Result<Extracted<'a>, AmbiguousPath> {
+    let head = RequestHead::of(parts, client_ip);
     Ok(Extracted {
-        client_ip: client_ip.resolve(peer_of(&parts.extensions), &parts.headers),
-        method: parts.method.as_str(),
-        host: host::host_of(&parts.uri, &parts.headers),
-        path: normalise_path(parts.uri.path())?,
+        client_ip: head.client_ip,
+        method: head.method,
+        host: head.host,
+        path: one_spelling(head.path)?,
         headers: HeaderLines(&parts.headers),
-        principal: parts.extensions.get(),
+        principal: head.principal,
     })
+}
+
+impl<'a> RequestHead<'a> {
+    /// A request of the `http` crate: peer and principal come from its extensions.
+    pub fn of(parts: &'a Parts, client_ip: &ClientIp) -> Self {
+        Self {
+            method: parts.method.as_str(),
+            path: parts.uri.path(),
+            target: Some(&parts.uri),
+            host: host_of(&parts.uri, &parts.headers),
+            client_ip: client_ip.resolve(peer_of(&parts.extensions), &parts.headers),
+            headers: &parts.headers,
+            principal: parts.extensions.get(),
+        }
+    }
 }
 
 /// The facts of a request that limits are decided by; [`Extracted::subject`] is the view that a

@@ -291,13 +291,7 @@ async fn a_verified_principal_is_charged_and_nobody_else() {
 async fn an_ambiguous_path_is_refused_and_another_spelling_is_the_same_path() {
     let login = Limit::per_client("login", once()).matching(Match::path("/api/login").unwrap());
     let app = App::new([login]);
-    for path in [
-        "/api%2Flogin",
-        "/api/login;x",
-        "/api/%2561",
-        "/api/%00",
-        "*",
-    ] {
+    for path in ["/api%2Flogin", "/api/login;x", "/api/%2561", "/api/%00"] {
         let response = app.send(get(CLIENT, path)).await;
         assert_eq!(response.status(), 400, "{path}");
         assert!(
@@ -317,6 +311,12 @@ async fn an_ambiguous_path_is_refused_and_another_spelling_is_the_same_path() {
     ];
     assert_eq!(app.passed(spellings.map(|path| get(CLIENT, path))).await, 1);
 }
+#[tokio::test]
+async fn a_target_that_means_the_whole_server_counts_as_its_root() {
+    let app = App::new([Limit::new("by-path", once()).key([KeyPart::Path])]);
+    assert_eq!(app.passed([get(CLIENT, "*"), get(CLIENT, "/")]).await, 1);
+}
+
 #[tokio::test]
 async fn the_path_that_was_limited_is_the_path_that_is_forwarded() {
     let app = App::new([Limit::per_client("per-ip", Quota::per_hour(9))]);

@@ -117,10 +117,10 @@ async fn one_counter_is_refunded_and_reset_by_its_name_and_no_other() {
         Limit::per_client("one", quota),
         Limit::per_client("two", quota),
     ]);
-    let (ann, policy) = (caller("203.0.113.7"), limiter.policy());
+    let ann = caller("203.0.113.7");
     assert_eq!(spend(&limiter, &ann, 20).await, 10);
     let left = async |limit: &str, key: &str| {
-        let verdict = limiter.check_named_at(&policy, limit, &[key], 0).await;
+        let verdict = limiter.check_named(limit, &[key], 0).await;
         verdict
             .decision()
             .unwrap()
@@ -131,7 +131,7 @@ async fn one_counter_is_refunded_and_reset_by_its_name_and_no_other() {
             .remaining()
     };
     limiter
-        .refund_named_at(&policy, "one", &["203.0.113.7"], 3, Nanos::ZERO)
+        .refund_named("one", &["203.0.113.7"], 3, Nanos::ZERO)
         .await;
     assert_eq!(
         (
@@ -141,7 +141,7 @@ async fn one_counter_is_refunded_and_reset_by_its_name_and_no_other() {
         (3, 0)
     );
     limiter
-        .reset_named_at(&policy, "two", &["::ffff:203.0.113.7"])
+        .reset_named("two", &["::ffff:203.0.113.7"])
         .await
         .unwrap();
     assert_eq!(
@@ -158,12 +158,10 @@ async fn one_counter_is_refunded_and_reset_by_its_name_and_no_other() {
         ("one", &["::1", "x"]),
     ] {
         assert!(matches!(
-            limiter.reset_named_at(&policy, limit, key).await,
+            limiter.reset_named(limit, key).await,
             Err(ResetError::Unidentified(_))
         ));
-        let verdict = limiter
-            .refund_named_at(&policy, limit, key, 1, Nanos::ZERO)
-            .await;
+        let verdict = limiter.refund_named(limit, key, 1, Nanos::ZERO).await;
         assert!(
             matches!(verdict, Verdict::Unidentified(_)),
             "{limit} {key:?}"

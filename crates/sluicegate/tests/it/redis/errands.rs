@@ -70,29 +70,24 @@ async fn run_by_name(
     limiter: &Limiter<RedisStore, MonotonicClock>,
     address: &str,
 ) -> Result<(), StoreError> {
-    let policy = limiter.policy();
     for limit in ["token", "leaky", "sliding"] {
         let key = [address];
         assert!(
-            !decided(limiter.check_named_at(&policy, limit, &key, 1).await)?,
+            !decided(limiter.check_named(limit, &key, 1).await)?,
             "{limit} is spent"
         );
-        decided(
-            limiter
-                .refund_named_at(&policy, limit, &key, 1, Nanos::ZERO)
-                .await,
-        )?;
+        decided(limiter.refund_named(limit, &key, 1, Nanos::ZERO).await)?;
         assert!(
-            decided(limiter.check_named_at(&policy, limit, &key, 1).await)?,
+            decided(limiter.check_named(limit, &key, 1).await)?,
             "{limit}: one was given back"
         );
-        match limiter.reset_named_at(&policy, limit, &key).await {
+        match limiter.reset_named(limit, &key).await {
             Ok(()) => {}
             Err(ResetError::Store(error)) => return Err(error),
             Err(ResetError::Unidentified(missing)) => panic!("{missing}"),
         }
         assert!(
-            decided(limiter.check_named_at(&policy, limit, &key, 2).await)?,
+            decided(limiter.check_named(limit, &key, 2).await)?,
             "{limit} was forgotten"
         );
     }

@@ -7,14 +7,14 @@ use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
 use serde_json::json;
-use sluicegate_core::{Charge, Mode, Outcome};
+use sluicegate_core::{Charge, Outcome};
 use tokio::sync::mpsc;
 
 use crate::telemetry::rfc3339;
 
 /// Everybody who watches.
 #[derive(Default)]
-pub(crate) struct Feed {
+pub(crate) struct DecisionStream {
     /// Looked at by every decision.
     watching: AtomicUsize,
     watchers: ArcSwap<Vec<Arc<Watcher>>>,
@@ -25,7 +25,7 @@ pub(crate) struct Feed {
 
 /// One who watches, and what for.
 struct Watcher {
-    wish: Interest,
+    filter: DecisionFilter,
     events: mpsc::Sender<String>,
     /// Decisions that may still be told in this part of a second.
     allowance: AtomicU64,
@@ -35,14 +35,14 @@ struct Watcher {
 
 /// Which decisions somebody wants to see.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Interest {
+pub(crate) struct DecisionFilter {
     pub(crate) limit: Option<String>,
     pub(crate) outcome: Option<String>,
     /// Anywhere in the key.
     pub(crate) key: Option<String>,
 }
 
-impl Interest {
+impl DecisionFilter {
     /// Whether a decision of this limit with this outcome may be one of them, whoever it was about.
     fn meets(&self, limit: &str, outcome: &str) -> bool {
         self.limit.as_ref().is_none_or(|wanted| wanted == limit)
@@ -55,21 +55,21 @@ const WATCHERS_MAX: usize = 8;
 /// Decisions that a watcher is told in a second.
 const PER_SECOND: u64 = 50;
 /// How often in a second the allowance comes again.
-pub(crate) const TURNS: u64 = 5;
+pub(crate) const REFILLS_PER_SECOND: u64 = 5;
 const WAITING_MAX: usize = 256;
 
-impl Feed {
+impl DecisionStream {
     /// Events of this interest from now on; `None` when too many watch already. Dropping the receiver ends it.
-    pub(crate) fn watch(&self, wish: Interest) -> Option<mpsc::Receiver<String>> {
+    pub(crate) fn watch(&self, filter: DecisionFilter) -> Option<mpsc::Receiver<String>> {
         let _one_at_a_time = self.changing.lock().expect("no holder of this lock panics");
         let mut watchers = self.present();
         if watchers.len() >= WATCHERS_MAX {
             return None;
         }
         let (events, receiver) = mpsc::channel(WAITING_MAX);
-        let allowance = AtomicU64::new(PER_SECOND / TURNS);
+        let allowance = AtomicU64::new(PER_SECOND / REFILLS_PER_SECOND);
         watchers.push(Arc::new(Watcher {
-            wish,
+            filter,
             events,
             allowance,
             untold: AtomicU64::new(0),
@@ -105,7 +105,7 @@ impl Feed {
     }
 
     /// Begins the next part of a second.
-    pub(crate) fn turn(&self) {
+    pub(crate) fn refill(&self) {
         if self.watching() == 0 {
             return;
         }
@@ -114,7 +114,7 @@ impl Feed {
         watchers.iter().for_each(|watcher| {
             watcher
                 .allowance
-                .store(PER_SECOND / TURNS, Ordering::Relaxed)
+                .store(PER_SECOND / REFILLS_PER_SECOND, Ordering::Relaxed)
         });
         if watchers.len() < self.watching() {
             self.put(watchers);
@@ -123,7 +123,7 @@ impl Feed {
 
     /// A charge was decided.
     #[inline]
-    pub(crate) fn saw(&self, charge: &Charge<'_>, outcome: &Outcome) {
+    pub(crate) fn record(&self, charge: &Charge<'_>, outcome: &Outcome) {
         if self.watching() > 0 {
             self.tell(charge, outcome);
         }
@@ -132,10 +132,10 @@ impl Feed {
     #[cold]
     fn tell(&self, charge: &Charge<'_>, outcome: &Outcome) {
         let limit = charge.key.limit();
-        let word = match (outcome.is_allowed(), limit.mode) {
+        let word = match (outcome.is_allowed(), charge.enforced) {
             (true, _) => "allowed",
-            (false, Mode::Enforce) => "denied",
-            (false, Mode::Shadow) => "shadow_denied",
+            (false, true) => "denied",
+            (false, false) => "shadow_denied",
         };
         // Made when somebody needs it: nearly all decisions of a flood are counted and not told.
         let text = OnceCell::new();
@@ -144,10 +144,10 @@ impl Feed {
             .watchers
             .load()
             .iter()
-            .filter(|watcher| watcher.wish.meets(&limit.name, word))
+            .filter(|watcher| watcher.filter.meets(&limit.name, word))
         {
             if watcher
-                .wish
+                .filter
                 .key
                 .as_ref()
                 .is_some_and(|wanted| !text().contains(wanted.as_str()))
@@ -182,13 +182,13 @@ mod tests {
 
     use super::*;
 
-    fn saw(feed: &Feed, limit: &Limit, address: &str, outcome: Outcome) {
+    fn record(stream: &DecisionStream, limit: &Limit, address: &str, outcome: Outcome) {
         let key = Key::of_parts(limit, &[]).ok();
         assert!(key.is_none(), "an address is needed");
         let parts = [address];
         let key = Key::of_parts(limit, &parts).unwrap();
         let quota = limit.quota.unwrap();
-        feed.saw(
+        stream.record(
             &Charge {
                 key,
                 quota,
@@ -219,20 +219,26 @@ mod tests {
 
     #[test]
     fn a_flood_is_told_in_samples_that_say_how_many_they_stand_for() {
-        let (feed, limit) = (
-            Feed::default(),
+        let (stream, limit) = (
+            DecisionStream::default(),
             Limit::per_client("a", Quota::per_second(1)),
         );
-        let mut events = feed.watch(Interest::default()).unwrap();
+        let mut events = stream.watch(DecisionFilter::default()).unwrap();
         for _ in 0..1_000 {
-            saw(&feed, &limit, "203.0.113.7", DENIED);
+            record(&stream, &limit, "203.0.113.7", DENIED);
         }
-        assert_eq!(told(&mut events).len() as u64, PER_SECOND / TURNS);
-        feed.turn();
-        saw(&feed, &limit, "203.0.113.7", ALLOWED);
+        assert_eq!(
+            told(&mut events).len() as u64,
+            PER_SECOND / REFILLS_PER_SECOND
+        );
+        stream.refill();
+        record(&stream, &limit, "203.0.113.7", ALLOWED);
         let told = told(&mut events);
         assert_eq!(told.len(), 1);
-        assert_eq!(told[0]["stands_for"], 1_000 - PER_SECOND / TURNS + 1);
+        assert_eq!(
+            told[0]["stands_for"],
+            1_000 - PER_SECOND / REFILLS_PER_SECOND + 1
+        );
         assert_eq!(
             (&told[0]["key"], &told[0]["outcome"]),
             (&json!("a:203.0.113.7"), &json!("allowed"))
@@ -241,21 +247,21 @@ mod tests {
 
     #[test]
     fn who_watches_for_something_rare_sees_it_beside_a_flood() {
-        let (feed, a, b) = (
-            Feed::default(),
+        let (stream, a, b) = (
+            DecisionStream::default(),
             Limit::per_client("a", Quota::per_second(1)),
             Limit::per_client("b", Quota::per_second(1)),
         );
-        let of = |limit: Option<&str>, outcome: Option<&str>, key: Option<&str>| Interest {
+        let of = |limit: Option<&str>, outcome: Option<&str>, key: Option<&str>| DecisionFilter {
             limit: limit.map(Into::into),
             outcome: outcome.map(Into::into),
             key: key.map(Into::into),
         };
-        let mut by_limit = feed.watch(of(Some("b"), None, None)).unwrap();
-        let mut by_outcome = feed.watch(of(None, Some("denied"), None)).unwrap();
-        let mut by_key = feed.watch(of(None, None, Some("113.9"))).unwrap();
-        (0..500).for_each(|_| saw(&feed, &a, "203.0.113.7", ALLOWED));
-        saw(&feed, &b, "203.0.113.9", DENIED);
+        let mut by_limit = stream.watch(of(Some("b"), None, None)).unwrap();
+        let mut by_outcome = stream.watch(of(None, Some("denied"), None)).unwrap();
+        let mut by_key = stream.watch(of(None, None, Some("113.9"))).unwrap();
+        (0..500).for_each(|_| record(&stream, &a, "203.0.113.7", ALLOWED));
+        record(&stream, &b, "203.0.113.9", DENIED);
         for events in [&mut by_limit, &mut by_outcome, &mut by_key] {
             let told = told(events);
             assert_eq!((told.len(), &told[0]["stands_for"]), (1, &json!(1)));
@@ -264,14 +270,14 @@ mod tests {
 
     #[test]
     fn there_is_an_end_to_how_many_watch_and_who_has_gone_makes_room() {
-        let feed = Feed::default();
+        let stream = DecisionStream::default();
         let watching: Vec<_> = (0..WATCHERS_MAX)
-            .map(|_| feed.watch(Interest::default()).unwrap())
+            .map(|_| stream.watch(DecisionFilter::default()).unwrap())
             .collect();
-        assert!(feed.watch(Interest::default()).is_none());
+        assert!(stream.watch(DecisionFilter::default()).is_none());
         drop(watching);
-        assert!(feed.watch(Interest::default()).is_some());
-        feed.turn();
-        assert_eq!(feed.watching(), 0, "the last one has gone too");
+        assert!(stream.watch(DecisionFilter::default()).is_some());
+        stream.refill();
+        assert_eq!(stream.watching(), 0, "the last one has gone too");
     }
 }

@@ -1,23 +1,27 @@
 //! What is read from JSON, and what is said about mistakes.
 
-use serde_json::Value;
-
 use super::*;
 
-fn problem<T>(read: Result<T, Problem>) -> Value {
-    let problem = read.err().expect("a mistake was made");
-    serde_json::to_value(&problem).unwrap()
+/// The mistake in a question that is refused.
+#[track_caller]
+fn mistake<T>(read: Result<T, QuestionError>) -> QuestionError {
+    read.err().expect("a mistake was made")
+}
+
+/// The field that the mistake is in.
+#[track_caller]
+fn field_of<T>(read: Result<T, QuestionError>) -> String {
+    let mistake = mistake(read);
+    mistake
+        .field
+        .clone()
+        .unwrap_or_else(|| panic!("no field: {mistake}"))
 }
 
 /// The field that a wrong check is told about.
 #[track_caller]
 fn field(body: &str) -> String {
-    let told = problem(check(body.as_bytes()));
-    assert_eq!(told["status"], 400, "{told}");
-    told["field"]
-        .as_str()
-        .map(str::to_owned)
-        .unwrap_or_else(|| panic!("no field: {told}"))
+    field_of(check(body.as_bytes()))
 }
 
 #[test]
@@ -25,8 +29,8 @@ fn a_subject_arrives_whole_and_in_one_spelling() {
     let body = r#"{"subject": {"client_ip": "[::ffff:203.0.113.7]:80", "method": "PATCH", "host": "A.Example.:81",
         "path": "/a//b/../%63?q=1", "headers": {"X-Tenant": "t"}, "principal": {"id": "ann", "claims": {"plan": "gold"}},
         "descriptors": {"k": "v"}}, "cost": 3}"#;
-    let Check {
-        about: Asked::Request(described),
+    let CheckRequest {
+        about: CheckTarget::Request(described),
         cost,
     } = check(body.as_bytes()).ok().unwrap()
     else {
@@ -53,8 +57,8 @@ fn what_is_left_out_or_null_has_its_default() {
     let all_null = r#"{"subject": {"client_ip": null, "method": null, "host": null, "path": null, "headers": null,
         "principal": null, "descriptors": null}, "limit": null, "key": null, "cost": null}"#;
     for body in [r#"{"subject": {}}"#, all_null] {
-        let Check {
-            about: Asked::Request(described),
+        let CheckRequest {
+            about: CheckTarget::Request(described),
             cost,
         } = check(body.as_bytes()).ok().unwrap()
         else {
@@ -71,7 +75,7 @@ fn what_is_left_out_or_null_has_its_default() {
     }
     let named = check(br#"{"limit": "a", "key": []}"#).ok().unwrap();
     assert!(
-        matches!(named.about, Asked::Counter(Counter { limit, key }) if limit == "a" && key.is_empty())
+        matches!(named.about, CheckTarget::Counter(CounterName { limit, key }) if limit == "a" && key.is_empty())
     );
     assert_eq!(
         refund(br#"{"limit": "a", "key": []}"#)
@@ -139,13 +143,13 @@ fn every_mistake_is_told_with_its_field() {
     ] {
         assert_eq!(field(body), expected, "{body}");
     }
-    assert_eq!(problem(refund(br#"{"limit": "a"}"#))["field"], "key");
+    assert_eq!(field_of(refund(br#"{"limit": "a"}"#)), "key");
     assert_eq!(
-        problem(refund(br#"{"limit": "a", "key": [], "age_us": "x"}"#))["field"],
+        field_of(refund(br#"{"limit": "a", "key": [], "age_us": "x"}"#)),
         "age_us"
     );
-    assert_eq!(problem(reset(br#"{"key": []}"#))["field"], "limit");
-    assert_eq!(problem(batch(b"{}"))["field"], "checks");
+    assert_eq!(field_of(reset(br#"{"key": []}"#)), "limit");
+    assert_eq!(field_of(batch(b"{}")), "checks");
 }
 
 #[test]
@@ -166,16 +170,16 @@ fn names_that_are_not_known_or_stand_there_twice_are_named() {
             "bb",
         ),
     ] {
-        let told = problem(check(body.as_bytes())).to_string();
+        let told = mistake(check(body.as_bytes())).to_string();
         assert!(told.contains(name), "{name} in {told}");
     }
     assert!(
-        problem(reset(br#"{"limit": "a", "key": [], "cost": 1}"#))
+        mistake(reset(br#"{"limit": "a", "key": [], "cost": 1}"#))
             .to_string()
             .contains("cost")
     );
     assert!(
-        problem(batch(br#"{"checks": [], "check": 1}"#))
+        mistake(batch(br#"{"checks": [], "check": 1}"#))
             .to_string()
             .contains("`check`")
     );
@@ -196,33 +200,32 @@ fn what_is_no_json_is_a_mistake_however_deep_it_is() {
         format!("{{\"subject\": {}", "{\"subject\": ".repeat(5_000)),
         format!("{{\"x\": {}", deep(60_000)),
     ] {
-        let told = problem(check(body.as_bytes()));
-        assert_eq!(told["status"], 400, "{told}");
+        mistake(check(body.as_bytes()));
     }
-    assert_eq!(problem(check(b"{\"limit\": \"\xff\"}"))["status"], 400);
+    mistake(check(b"{\"limit\": \"\xff\"}"));
     let entry = format!("{}{}", deep(20_000), "]".repeat(20_000));
     let nested = format!("{{\"checks\": [{entry}]}}");
     let entries = batch(nested.as_bytes()).unwrap();
-    assert_eq!(problem(check(entries[0].get().as_bytes()))["status"], 400);
+    mistake(check(entries[0].get().as_bytes()));
 }
 
 #[test]
 fn a_batch_has_a_thousand_checks_at_most_and_each_is_read_alone() {
     let of = |count: usize| format!("{{\"checks\": [{}]}}", vec!["{\"x\":1}"; count].join(","));
     assert_eq!(batch(of(1_000).as_bytes()).unwrap().len(), 1_000);
-    assert_eq!(problem(batch(of(1_001).as_bytes()))["field"], "checks");
+    assert_eq!(field_of(batch(of(1_001).as_bytes())), "checks");
     assert_eq!(batch(b"{\"checks\": []}").unwrap().len(), 0);
 }
 
 #[test]
 fn what_is_told_back_is_short() {
     let body = format!("{{\"cost\": \"{}\"}}", "é".repeat(20_000));
-    let told = problem(check(body.as_bytes())).to_string();
+    let told = mistake(check(body.as_bytes())).to_string();
     assert!(told.len() < 600, "{}", told.len());
     let body = format!(
         "{{\"subject\": {{\"headers\": {{\"{}\": 1}}}}}}",
         "h".repeat(20_000)
     );
-    let told = problem(check(body.as_bytes())).to_string();
+    let told = mistake(check(body.as_bytes())).to_string();
     assert!(told.len() < 1_200, "{}", told.len());
 }

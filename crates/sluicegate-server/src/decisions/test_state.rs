@@ -1,4 +1,4 @@
-//! A desk for the tests of every protocol.
+//! The state of the decision service for the tests of every protocol.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
@@ -7,36 +7,37 @@ use sluicegate_config::{Source, load};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-use super::{Desk, SharedToken};
-use crate::live::Gate;
+use super::{DecisionsState, SharedToken};
+use crate::gate::Gate;
 
 static BACKGROUND: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
 
-/// A desk with this configuration, the token in this file, and the one that ends it.
-pub(crate) fn desk_with_token(
+/// The state with this configuration, the token in this file, and the sender that ends it.
+pub(crate) fn state_with_token(
     text: &str,
     token: Option<&Path>,
-) -> (Arc<Desk>, watch::Sender<bool>) {
+) -> (Arc<DecisionsState>, watch::Sender<bool>) {
     let source = Source {
         name: "test".to_owned(),
         text: text.to_owned(),
         base_dir: PathBuf::new(),
     };
     let config = load(&source, &|_| None).unwrap_or_else(|mistakes| panic!("{mistakes}"));
-    let gate = Arc::new(Gate::new(config, None, BACKGROUND.handle().clone()).unwrap());
+    let gate = Arc::new(Gate::new(&config, BACKGROUND.handle().clone()).unwrap());
     let (told, ending) = watch::channel(false);
     let token = token.map(|path| SharedToken::from_file(path).unwrap());
     (
-        Arc::new(Desk {
+        Arc::new(DecisionsState {
             gate,
             token,
             ending,
+            tls: Arc::default(),
         }),
         told,
     )
 }
 
-/// A desk that anybody may ask.
-pub(crate) fn desk(text: &str) -> (Arc<Desk>, watch::Sender<bool>) {
-    desk_with_token(text, None)
+/// The state without a token.
+pub(crate) fn state_of(text: &str) -> (Arc<DecisionsState>, watch::Sender<bool>) {
+    state_with_token(text, None)
 }

@@ -10,13 +10,13 @@ use sluicegate_core::Nanos;
 use crate::store::AnyStore;
 
 /// A list that all replicas see.
-pub(crate) struct Board<T> {
-    place: Place<T>,
+pub(crate) struct SharedList<T> {
+    home: ListHome<T>,
     /// How long it stays when nobody writes any more.
     stays: fn(&[T]) -> Nanos,
 }
 
-enum Place<T> {
+enum ListHome<T> {
     Here(Arc<Mutex<Vec<T>>>),
     Redis { store: Arc<RedisStore>, key: String },
 }
@@ -26,43 +26,43 @@ const TRIES: usize = 20;
 /// Entries; more are refused.
 pub(crate) const ENTRIES_MAX: usize = 1_000;
 
-impl<T: Clone + Serialize + DeserializeOwned> Board<T> {
+impl<T: Clone + Serialize + DeserializeOwned> SharedList<T> {
     /// A board of this name; no limit's counters can have it.
     pub(crate) fn new(store: &AnyStore, name: &str, stays: fn(&[T]) -> Nanos) -> Self {
-        let place = match store {
-            AnyStore::Local(_) => Place::Here(Arc::default()),
+        let home = match store {
+            AnyStore::Local(_) => ListHome::Here(Arc::default()),
             AnyStore::Redis(store) => {
                 let key = format!("{}:!{name}", store.options().key_prefix);
-                Place::Redis {
+                ListHome::Redis {
                     store: Arc::clone(store),
                     key,
                 }
             }
         };
-        Self { place, stays }
+        Self { home, stays }
     }
 
     /// The same board, as another replica would see it.
     #[cfg(test)]
     pub(crate) fn shared(&self) -> Self {
-        let place = match &self.place {
-            Place::Here(list) => Place::Here(Arc::clone(list)),
-            Place::Redis { store, key } => Place::Redis {
+        let home = match &self.home {
+            ListHome::Here(list) => ListHome::Here(Arc::clone(list)),
+            ListHome::Redis { store, key } => ListHome::Redis {
                 store: Arc::clone(store),
                 key: key.clone(),
             },
         };
         Self {
-            place,
+            home,
             stays: self.stays,
         }
     }
 
     /// Everything on it.
     pub(crate) async fn read(&self) -> Result<Vec<T>, String> {
-        match &self.place {
-            Place::Here(list) => Ok(list.lock().expect("no holder of this lock panics").clone()),
-            Place::Redis { store, key } => {
+        match &self.home {
+            ListHome::Here(list) => Ok(list.lock().expect("no holder of this lock panics").clone()),
+            ListHome::Redis { store, key } => {
                 let found = store.get(key).await.map_err(|error| error.to_string())?;
                 found.map_or(Ok(Vec::new()), |text| entries(key, &text))
             }
@@ -74,15 +74,15 @@ impl<T: Clone + Serialize + DeserializeOwned> Board<T> {
         &self,
         mut change: impl FnMut(&mut Vec<T>) -> Result<R, E>,
     ) -> Result<R, E> {
-        match &self.place {
-            Place::Here(list) => {
+        match &self.home {
+            ListHome::Here(list) => {
                 let mut list = list.lock().expect("no holder of this lock panics");
                 let mut changed = list.clone();
                 let result = change(&mut changed)?;
                 *list = changed;
                 Ok(result)
             }
-            Place::Redis { store, key } => {
+            ListHome::Redis { store, key } => {
                 let words = |error: sluicegate::StoreError| E::from(error.to_string());
                 for _ in 0..TRIES {
                     let found = store.get(key).await.map_err(words)?;

@@ -1,42 +1,77 @@
-//! Questions in JSON: every field is known, of its kind, and named when it is wrong.
+//! Questions in JSON, as `/v1/check` and its neighbours and `explain` take them.
+//!
+//! Reading is strict: every field is known and of its type, and an error names the field.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::net::IpAddr;
 
-use http::header::{HOST, HeaderMap, HeaderName, HeaderValue};
-use http::{Method, StatusCode, Uri};
+use http::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, Uri};
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
-use sluicegate::http::{HeaderLines, host_of};
-use sluicegate_core::{Nanos, Principal, Subject, address, normalise_path};
+use sluicegate::http::{HeaderLines, host_of, one_spelling};
+use sluicegate_core::{Nanos, Principal, Subject, address};
 
-use super::Problem;
+/// A mistake in a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct QuestionError {
+    /// The field, with its path; `None` when the body as a whole is wrong.
+    pub(crate) field: Option<String>,
+    pub(crate) detail: Cow<'static, str>,
+}
+
+impl QuestionError {
+    pub(crate) fn of_field(field: impl Into<String>, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            field: Some(shortened(field.into().into()).into_owned()),
+            detail: shortened(detail.into()),
+        }
+    }
+}
+
+/// The beginning of a text that may repeat what a caller sent: nobody reads more.
+pub(crate) fn shortened(text: Cow<'static, str>) -> Cow<'static, str> {
+    const LENGTH_MAX: usize = 300;
+    if text.len() <= LENGTH_MAX {
+        return text;
+    }
+    format!("{}…", &text[..text.floor_char_boundary(LENGTH_MAX)]).into()
+}
+
+impl fmt::Display for QuestionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.field {
+            Some(field) => write!(f, "{field}: {}", self.detail),
+            None => f.write_str(&self.detail),
+        }
+    }
+}
 
 /// A check or a peek.
-pub(super) struct Check {
-    pub(super) about: Asked,
-    pub(super) cost: u64,
+pub(crate) struct CheckRequest {
+    pub(crate) about: CheckTarget,
+    pub(crate) cost: u64,
 }
 
 /// What it is about.
-pub(super) enum Asked {
-    Request(Box<Described>),
-    Counter(Counter),
+pub(crate) enum CheckTarget {
+    Request(Box<RequestDescription>),
+    Counter(CounterName),
 }
 
 /// A counter by the name of its limit and its key.
-pub(super) struct Counter {
-    pub(super) limit: String,
-    pub(super) key: Vec<String>,
+pub(crate) struct CounterName {
+    pub(crate) limit: String,
+    pub(crate) key: Vec<String>,
 }
 
 /// A request as a caller describes it.
-pub(crate) struct Described {
+pub(crate) struct RequestDescription {
     pub(crate) client_ip: Option<IpAddr>,
     pub(crate) method: Method,
     pub(crate) host: Option<String>,
@@ -46,7 +81,7 @@ pub(crate) struct Described {
     pub(crate) descriptors: Vec<(String, String)>,
 }
 
-impl Described {
+impl RequestDescription {
     /// Its entries, as a subject borrows them.
     pub(crate) fn descriptors(&self) -> Vec<(&str, &str)> {
         self.descriptors
@@ -75,25 +110,36 @@ impl Described {
 }
 
 /// Reads a check that is about a request, and its cost; an error names the place.
-pub(crate) fn about_request(body: &[u8]) -> Result<(Box<Described>, u64), String> {
-    let Check { about, cost } = check(body).map_err(|problem| problem.in_words())?;
+pub(crate) fn read_description(body: &[u8]) -> Result<(Box<RequestDescription>, u64), String> {
+    let CheckRequest { about, cost } = check(body).map_err(|error| error.to_string())?;
     match about {
-        Asked::Request(described) => Ok((described, cost)),
-        Asked::Counter(_) => {
+        CheckTarget::Request(described) => Ok((described, cost)),
+        CheckTarget::Counter(_) => {
             Err("limit: say a subject; a counter is inspected by its name".to_owned())
         }
     }
 }
 
+/// True when the body says that it is JSON. A page of another site cannot send that type without a
+/// preflight request, which is never granted.
+pub(crate) fn is_json_body(headers: &HeaderMap) -> bool {
+    let content_type = headers
+        .get(CONTENT_TYPE)
+        .map_or(&b""[..], HeaderValue::as_bytes);
+    let media_type = content_type.split(|byte| *byte == b';').next();
+    let media_type = media_type.unwrap_or_default().trim_ascii();
+    media_type.eq_ignore_ascii_case(b"application/json")
+}
+
 /// Units to give back.
-pub(super) struct Refund {
-    pub(super) counter: Counter,
-    pub(super) cost: u64,
-    pub(super) age: Nanos,
+pub(crate) struct RefundRequest {
+    pub(crate) counter: CounterName,
+    pub(crate) cost: u64,
+    pub(crate) age: Nanos,
 }
 
 /// Reads a check or a peek.
-pub(super) fn check(body: &[u8]) -> Result<Check, Problem> {
+pub(crate) fn check(body: &[u8]) -> Result<CheckRequest, QuestionError> {
     let CheckJson {
         subject,
         limit,
@@ -101,45 +147,47 @@ pub(super) fn check(body: &[u8]) -> Result<Check, Problem> {
         cost,
     } = read(body)?;
     let about = match (subject, limit, key) {
-        (Some(Object(subject)), None, None) => Asked::Request(Box::new(described(subject)?)),
+        (Some(JsonObject(subject)), None, None) => {
+            CheckTarget::Request(Box::new(described(subject)?))
+        }
         (None, limit, key) if limit.is_some() || key.is_some() => {
-            Asked::Counter(counter(limit, key)?)
+            CheckTarget::Counter(counter(limit, key)?)
         }
         (None, _, _) => {
-            return Err(Problem::of_field(
+            return Err(QuestionError::of_field(
                 "subject",
                 "is missing: say a subject, or a limit and its key",
             ));
         }
         (Some(_), Some(_), _) => {
-            return Err(Problem::of_field(
+            return Err(QuestionError::of_field(
                 "limit",
                 "a subject and a limit do not go together",
             ));
         }
         (Some(_), None, Some(_)) => {
-            return Err(Problem::of_field(
+            return Err(QuestionError::of_field(
                 "key",
                 "a subject and a key do not go together",
             ));
         }
     };
-    Ok(Check {
+    Ok(CheckRequest {
         about,
         cost: u64::from(cost.unwrap_or(1)),
     })
 }
 
 /// Reads a batch: each check as it stands there, to be read on its own.
-pub(super) fn batch(body: &[u8]) -> Result<Vec<&RawValue>, Problem> {
+pub(crate) fn batch(body: &[u8]) -> Result<Vec<&RawValue>, QuestionError> {
     const CHECKS_MAX: usize = 1_000;
     let BatchJson { checks } = read(body)?;
     match checks {
-        None => Err(Problem::of_field(
+        None => Err(QuestionError::of_field(
             "checks",
             "is missing: say a list of checks",
         )),
-        Some(checks) if checks.len() > CHECKS_MAX => Err(Problem::of_field(
+        Some(checks) if checks.len() > CHECKS_MAX => Err(QuestionError::of_field(
             "checks",
             format!("at most {CHECKS_MAX} checks (got {})", checks.len()),
         )),
@@ -148,7 +196,7 @@ pub(super) fn batch(body: &[u8]) -> Result<Vec<&RawValue>, Problem> {
 }
 
 /// Reads a refund.
-pub(super) fn refund(body: &[u8]) -> Result<Refund, Problem> {
+pub(crate) fn refund(body: &[u8]) -> Result<RefundRequest, QuestionError> {
     let RefundJson {
         limit,
         key,
@@ -156,7 +204,7 @@ pub(super) fn refund(body: &[u8]) -> Result<Refund, Problem> {
         age_us,
     } = read(body)?;
     let age = Nanos::new(age_us.unwrap_or(0).saturating_mul(1_000));
-    Ok(Refund {
+    Ok(RefundRequest {
         counter: counter(limit, key)?,
         cost: u64::from(cost.unwrap_or(1)),
         age,
@@ -164,23 +212,23 @@ pub(super) fn refund(body: &[u8]) -> Result<Refund, Problem> {
 }
 
 /// Reads a reset.
-pub(super) fn reset(body: &[u8]) -> Result<Counter, Problem> {
+pub(crate) fn reset(body: &[u8]) -> Result<CounterName, QuestionError> {
     let ResetJson { limit, key } = read(body)?;
     counter(limit, key)
 }
 
-fn counter(limit: Option<String>, key: Option<Vec<String>>) -> Result<Counter, Problem> {
-    let limit =
-        limit.ok_or_else(|| Problem::of_field("limit", "is missing: say the limit's name"))?;
+fn counter(limit: Option<String>, key: Option<Vec<String>>) -> Result<CounterName, QuestionError> {
+    let limit = limit
+        .ok_or_else(|| QuestionError::of_field("limit", "is missing: say the limit's name"))?;
     let key = key.ok_or_else(|| {
-        Problem::of_field("key", "is missing: say a list with each part of the key")
+        QuestionError::of_field("key", "is missing: say a list with each part of the key")
     })?;
-    Ok(Counter { limit, key })
+    Ok(CounterName { limit, key })
 }
 
-fn described(json: SubjectJson) -> Result<Described, Problem> {
+fn described(json: SubjectJson) -> Result<RequestDescription, QuestionError> {
     let wrong =
-        |field: &str, what: &'static str| Problem::of_field(format!("subject.{field}"), what);
+        |field: &str, what: &'static str| QuestionError::of_field(format!("subject.{field}"), what);
     let client_ip = json
         .client_ip
         .map(|text| address::parse(&text).ok_or(wrong("client_ip", "is no IP address")));
@@ -192,12 +240,13 @@ fn described(json: SubjectJson) -> Result<Described, Problem> {
         .map(|text| host(text).ok_or(wrong("host", "is no host")));
     let path = json.path.as_deref().unwrap_or("/");
     let path = path.split(['?', '#']).next().unwrap_or_default();
-    let path = normalise_path(path).map(Cow::into_owned);
+    let path = one_spelling(path).map(Cow::into_owned);
     let path =
-        path.map_err(|ambiguous| Problem::of_field("subject.path", ambiguous.to_string()))?;
+        path.map_err(|ambiguous| QuestionError::of_field("subject.path", ambiguous.to_string()))?;
     let mut headers = HeaderMap::new();
     for (name, value) in json.headers.map(|headers| headers.0).unwrap_or_default() {
-        let wrong = |what: &'static str| Problem::of_field(format!("subject.headers.{name}"), what);
+        let wrong =
+            |what: &'static str| QuestionError::of_field(format!("subject.headers.{name}"), what);
         let name = HeaderName::try_from(&name).map_err(|_| wrong("is no name of a header"))?;
         let value = HeaderValue::try_from(value).map_err(|_| wrong("is no value of a header"))?;
         if headers.insert(&name, value).is_some() {
@@ -211,7 +260,7 @@ fn described(json: SubjectJson) -> Result<Described, Problem> {
     {
         return Err(wrong("principal", "must not be empty"));
     }
-    Ok(Described {
+    Ok(RequestDescription {
         client_ip: client_ip.transpose()?,
         method,
         host: host.transpose()?,
@@ -229,29 +278,30 @@ fn host(text: String) -> Option<String> {
 }
 
 /// Everything in a body, or the place of its first mistake.
-fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Problem> {
-    let no_json = |error: &serde_json::Error| {
-        Problem::new(
-            StatusCode::BAD_REQUEST,
-            format!("the body is no JSON of this kind: {error}"),
-        )
+fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, QuestionError> {
+    let no_json = |error: &serde_json::Error| QuestionError {
+        field: None,
+        detail: shortened(format!("the body is no JSON of this kind: {error}").into()),
     };
     let mut deserializer = serde_json::Deserializer::from_slice(body);
-    let Object(value) = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
-        let path = error.path().to_string();
-        match error.inner().classify() {
-            Category::Data if path != "." => Problem::of_field(path, error.inner().to_string()),
-            _ => no_json(error.inner()),
-        }
-    })?;
+    let JsonObject(value) =
+        serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+            let path = error.path().to_string();
+            match error.inner().classify() {
+                Category::Data if path != "." => {
+                    QuestionError::of_field(path, error.inner().to_string())
+                }
+                _ => no_json(error.inner()),
+            }
+        })?;
     deserializer.end().map_err(|error| no_json(&error))?;
     Ok(value)
 }
 
 /// A value that is written with its names; a list of the same values in their order is refused.
-struct Object<T>(T);
+struct JsonObject<T>(T);
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for JsonObject<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(ObjectVisitor(PhantomData))
     }
@@ -260,21 +310,21 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
 struct ObjectVisitor<T>(PhantomData<T>);
 
 impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
-    type Value = Object<T>;
+    type Value = JsonObject<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, entries: A) -> Result<Object<T>, A::Error> {
-        T::deserialize(MapAccessDeserializer::new(entries)).map(Object)
+    fn visit_map<A: MapAccess<'de>>(self, entries: A) -> Result<JsonObject<T>, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(entries)).map(JsonObject)
     }
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CheckJson {
-    subject: Option<Object<SubjectJson>>,
+    subject: Option<JsonObject<SubjectJson>>,
     limit: Option<String>,
     key: Option<Vec<String>>,
     cost: Option<u32>,
@@ -310,19 +360,19 @@ struct SubjectJson {
     method: Option<String>,
     host: Option<String>,
     path: Option<String>,
-    headers: Option<Pairs>,
+    headers: Option<JsonPairs>,
     principal: Option<PrincipalJson>,
-    descriptors: Option<Pairs>,
+    descriptors: Option<JsonPairs>,
 }
 
 /// Names and values; no name twice.
-struct Pairs(Vec<(String, String)>);
+struct JsonPairs(Vec<(String, String)>);
 
-impl Pairs {
+impl JsonPairs {
     const MOST: usize = 200;
 }
 
-impl<'de> Deserialize<'de> for Pairs {
+impl<'de> Deserialize<'de> for JsonPairs {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(PairsVisitor)
     }
@@ -331,13 +381,13 @@ impl<'de> Deserialize<'de> for Pairs {
 struct PairsVisitor;
 
 impl<'de> Visitor<'de> for PairsVisitor {
-    type Value = Pairs;
+    type Value = JsonPairs;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("names and their values")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Pairs, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<JsonPairs, A::Error> {
         let mut pairs: Vec<(String, String)> = Vec::new();
         while let Some((name, value)) = entries.next_entry::<String, String>()? {
             if pairs.iter().any(|(known, _)| *known == name) {
@@ -345,15 +395,15 @@ impl<'de> Visitor<'de> for PairsVisitor {
                     "{name:?} stands there twice"
                 )));
             }
-            if pairs.len() == Pairs::MOST {
+            if pairs.len() == JsonPairs::MOST {
                 return Err(de::Error::custom(format_args!(
                     "more than {} names",
-                    Pairs::MOST
+                    JsonPairs::MOST
                 )));
             }
             pairs.push((name, value));
         }
-        Ok(Pairs(pairs))
+        Ok(JsonPairs(pairs))
     }
 }
 
@@ -364,7 +414,7 @@ struct PrincipalJson(Principal);
 #[serde(deny_unknown_fields)]
 struct PrincipalFields {
     id: String,
-    claims: Option<Pairs>,
+    claims: Option<JsonPairs>,
 }
 
 impl<'de> Deserialize<'de> for PrincipalJson {

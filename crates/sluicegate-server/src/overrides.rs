@@ -1,4 +1,9 @@
-//! The orders in force, made for looking up.
+//! Bans and overrides: what operators have ordered for a while.
+//!
+//! `order.rs` has an order as it is written down and given; here is the set of those in force, made
+//! for looking up on a request's way. Most of the time there are none, and a look costs one load.
+
+mod order;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,34 +13,34 @@ use arc_swap::{ArcSwap, Guard};
 use sluicegate_config::{Access, AccessList};
 use sluicegate_core::{Charge, Policy, Quota};
 
-use super::order::{Order, Override, What};
+pub(crate) use self::order::{Granted, Order, Override, OverrideRequest, What};
 use crate::access::AccessLists;
 
 /// What operators have ordered, as requests look at it.
-pub(crate) struct Standing {
-    orders: ArcSwap<Orders>,
+pub(crate) struct ActiveOverrides {
+    current: ArcSwap<OverrideSet>,
     /// Most of the time there are none, and one look at these is all it costs.
     has_bans: AtomicBool,
     has_overrides: AtomicBool,
 }
 
-/// Orders, by what they are about.
+/// OverrideSet, by what they are about.
 #[derive(Debug, Default)]
-pub(crate) struct Orders {
+pub(crate) struct OverrideSet {
     pub(crate) all: Vec<Arc<Order>>,
     bans: AccessLists,
-    overrides: HashMap<String, OfLimit>,
+    overrides: HashMap<String, LimitOverrides>,
 }
 
 /// Overrides of one limit.
 #[derive(Debug, Default)]
-struct OfLimit {
+struct LimitOverrides {
     every_key: Option<(Option<Quota>, Arc<Order>)>,
     by_key: HashMap<String, (Option<Quota>, Arc<Order>)>,
 }
 
-impl Orders {
-    /// Of what is written down, whatever of it can hold under this policy and is not over.
+impl OverrideSet {
+    /// The stored orders that are unexpired and apply to this policy.
     pub(crate) fn new(written: &[Order], policy: &Policy, now_ms: u64) -> Self {
         let all: Vec<Arc<Order>> = written
             .iter()
@@ -44,7 +49,7 @@ impl Orders {
             .map(Arc::new)
             .collect();
         let mut deny = AccessList::default();
-        let mut overrides: HashMap<String, OfLimit> = HashMap::new();
+        let mut overrides: HashMap<String, LimitOverrides> = HashMap::new();
         for order in &all {
             match &order.what {
                 What::BanClients(net) => deny.cidrs.push(*net),
@@ -75,6 +80,13 @@ impl Orders {
             .map(|(quota, order)| (*quota, order))
     }
 
+    /// How many bans and how many overrides there are.
+    pub(crate) fn count(&self) -> (u64, u64) {
+        let bans = self.all.iter().filter(|order| order.kind() == "ban");
+        let bans = bans.count() as u64;
+        (bans, self.all.len() as u64 - bans)
+    }
+
     /// The lists of who is banned.
     pub(crate) fn bans(&self) -> &AccessLists {
         &self.bans
@@ -101,7 +113,7 @@ fn note(
     wanted: &Override,
     order: &Arc<Order>,
     policy: &Policy,
-    overrides: &mut HashMap<String, OfLimit>,
+    overrides: &mut HashMap<String, LimitOverrides>,
 ) {
     let Ok(quota) = wanted.grant.quota() else {
         return;
@@ -119,38 +131,40 @@ fn note(
     }
 }
 
-impl Standing {
+impl ActiveOverrides {
     pub(crate) fn new() -> Self {
         Self {
-            orders: ArcSwap::from_pointee(Orders::default()),
+            current: ArcSwap::from_pointee(OverrideSet::default()),
             has_bans: AtomicBool::new(false),
             has_overrides: AtomicBool::new(false),
         }
     }
 
-    pub(crate) fn orders(&self) -> Guard<Arc<Orders>> {
-        self.orders.load()
+    pub(crate) fn current(&self) -> Guard<Arc<OverrideSet>> {
+        self.current.load()
     }
 
-    pub(crate) fn set(&self, orders: Orders) {
+    pub(crate) fn set(&self, orders: OverrideSet) {
         let (has_bans, has_overrides) = (!orders.bans.is_empty(), !orders.overrides.is_empty());
-        self.orders.store(Arc::new(orders));
+        self.current.store(Arc::new(orders));
         self.has_bans.store(has_bans, Ordering::Release);
         self.has_overrides.store(has_overrides, Ordering::Release);
     }
 
     /// The orders, if anybody is banned.
     #[inline]
-    pub(crate) fn with_bans(&self) -> Option<Guard<Arc<Orders>>> {
-        self.has_bans.load(Ordering::Acquire).then(|| self.orders())
+    pub(crate) fn with_bans(&self) -> Option<Guard<Arc<OverrideSet>>> {
+        self.has_bans
+            .load(Ordering::Acquire)
+            .then(|| self.current())
     }
 
     /// The orders, if anybody has another quota.
     #[inline]
-    pub(crate) fn with_overrides(&self) -> Option<Guard<Arc<Orders>>> {
+    pub(crate) fn with_overrides(&self) -> Option<Guard<Arc<OverrideSet>>> {
         self.has_overrides
             .load(Ordering::Acquire)
-            .then(|| self.orders())
+            .then(|| self.current())
     }
 }
 
@@ -158,7 +172,7 @@ impl Standing {
 mod tests {
     use sluicegate_core::{Limit, Subject};
 
-    use super::super::order::Grant;
+    use super::order::Grant;
     use super::*;
 
     fn order(what: What, until_ms: u64) -> Order {
@@ -191,7 +205,7 @@ mod tests {
         Policy::new([Limit::per_client("per-ip", Quota::per_second(1).burst(1))]).unwrap()
     }
 
-    fn quota_of(orders: &Orders, policy: &Policy, address: &str) -> Option<Option<Quota>> {
+    fn quota_of(orders: &OverrideSet, policy: &Policy, address: &str) -> Option<Option<Quota>> {
         let subject = Subject {
             client_ip: Some(address.parse().unwrap()),
             ..Subject::ANONYMOUS
@@ -207,7 +221,7 @@ mod tests {
             order(for_key(None, rate("5/s")), 10),
             order(for_key(Some("::ffff:203.0.113.7"), Grant::Unlimited), 10),
         ];
-        let orders = Orders::new(&written, &policy, 9);
+        let orders = OverrideSet::new(&written, &policy, 9);
         assert_eq!(quota_of(&orders, &policy, "203.0.113.7"), Some(None));
         assert_eq!(
             quota_of(&orders, &policy, "203.0.113.8"),
@@ -225,7 +239,7 @@ mod tests {
             order(for_key(None, rate("5/s")), 10),
             order(What::BanClients(net), 10),
         ];
-        let orders = Orders::new(&written, &policy, 10);
+        let orders = OverrideSet::new(&written, &policy, 10);
         assert!(orders.all.is_empty() && orders.bans().is_empty());
         assert_eq!(quota_of(&orders, &policy, "203.0.113.8"), None);
         let elsewhere = [order(
@@ -236,7 +250,7 @@ mod tests {
             }),
             10,
         )];
-        let orders = Orders::new(&elsewhere, &policy, 1);
+        let orders = OverrideSet::new(&elsewhere, &policy, 1);
         assert_eq!(
             (orders.all.len(), quota_of(&orders, &policy, "203.0.113.8")),
             (1, None)
@@ -249,7 +263,7 @@ mod tests {
             order(What::BanClients("203.0.113.0/24".parse().unwrap()), 10),
             order(What::BanPrincipal("ann".into()), 10),
         ];
-        let orders = Orders::new(&written, &policy(), 1);
+        let orders = OverrideSet::new(&written, &policy(), 1);
         let address = |text: &str| Some(text.parse().unwrap());
         assert!(orders.ban_of(address("203.0.113.200"), None).is_some());
         assert!(orders.ban_of(address("::ffff:203.0.113.1"), None).is_some());

@@ -116,7 +116,7 @@ impl Order {
 /// A wish for an order, as it comes in.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Wish {
+pub(crate) struct OverrideRequest {
     client_ip: Option<String>,
     principal: Option<String>,
     limit: Option<String>,
@@ -143,7 +143,7 @@ pub(crate) struct Granted {
 const LASTS_MAX: Nanos = Nanos::new(30 * Nanos::DAY.get());
 const TEXT_MAX: usize = 256;
 
-impl Wish {
+impl OverrideRequest {
     /// A ban, or what is wrong with it.
     pub(crate) fn ban(self) -> Result<Granted, String> {
         let foreign = [
@@ -249,7 +249,7 @@ fn network(text: &str) -> Result<IpNet, String> {
 mod tests {
     use super::*;
 
-    fn wish(text: &str) -> Wish {
+    fn wish(text: &str) -> OverrideRequest {
         serde_json::from_str(text).unwrap()
     }
 

@@ -13,7 +13,7 @@ use foldhash::fast::RandomState;
 use sluicegate_core::{Key, PartValue};
 
 /// The heaviest callers of all limits.
-pub(crate) struct Crowd {
+pub(crate) struct TopKeys {
     seed: RandomState,
     sketches: Vec<Mutex<Sketches>>,
     /// How often it has faded.
@@ -29,7 +29,7 @@ struct Sketches {
 
 /// A caller of one limit, and how much was seen of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Caller {
+pub(crate) struct TopKey {
     pub(crate) limit: String,
     /// The parts of the key; `None` when it cannot be named by parts.
     pub(crate) parts: Option<Vec<String>>,
@@ -40,7 +40,7 @@ pub(crate) struct Caller {
 
 /// What the list is sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum By {
+pub(crate) enum TopKeysBy {
     Requests,
     Denied,
 }
@@ -62,7 +62,7 @@ thread_local! {
     static DICE: Dice = const { Dice::new() };
 }
 
-impl Crowd {
+impl TopKeys {
     pub(crate) fn new() -> Self {
         let sketches = || Sketches {
             requests: Sketch::new(),
@@ -77,7 +77,7 @@ impl Crowd {
 
     /// A caller asked, and was denied or not.
     #[inline]
-    pub(crate) fn saw(&self, key: &Key<'_>, is_denied: bool) {
+    pub(crate) fn record(&self, key: &Key<'_>, is_denied: bool) {
         let (turn, charges) = CHARGES.get();
         let now = self.turn.load(Ordering::Relaxed);
         let charges = if turn == now { charges } else { 0 };
@@ -97,7 +97,7 @@ impl Crowd {
     }
 
     /// Makes what was counted so far worth half as much.
-    pub(crate) fn fade(&self) {
+    pub(crate) fn decay(&self) {
         self.turn.fetch_add(1, Ordering::Relaxed);
         for sketches in &self.sketches {
             let mut sketches = sketches.lock().expect("no holder of this lock panics");
@@ -107,11 +107,11 @@ impl Crowd {
     }
 
     /// The first `most` callers, of one limit or of all.
-    pub(crate) fn top(&self, by: By, limit: Option<&str>, most: usize) -> Vec<Caller> {
-        let mut callers: HashMap<u64, Caller> = HashMap::new();
+    pub(crate) fn top(&self, by: TopKeysBy, limit: Option<&str>, most: usize) -> Vec<TopKey> {
+        let mut callers: HashMap<u64, TopKey> = HashMap::new();
         for sketches in &self.sketches {
             let sketches = sketches.lock().expect("no holder of this lock panics");
-            let mut merge = |sketch: &Sketch, add: fn(&mut Caller, u64)| {
+            let mut merge = |sketch: &Sketch, add: fn(&mut TopKey, u64)| {
                 for entry in &sketch.entries {
                     let caller = callers
                         .entry(entry.hash)
@@ -122,15 +122,15 @@ impl Crowd {
             merge(&sketches.requests, |caller, count| caller.requests += count);
             merge(&sketches.denied, |caller, count| caller.denied += count);
         }
-        let is_meant = |caller: &Caller| limit.is_none_or(|limit| caller.limit == limit);
-        let mut callers: Vec<Caller> = callers.into_values().filter(is_meant).collect();
+        let is_meant = |caller: &TopKey| limit.is_none_or(|limit| caller.limit == limit);
+        let mut callers: Vec<TopKey> = callers.into_values().filter(is_meant).collect();
         for caller in &mut callers {
             // The two sketches forget independently.
             caller.requests = caller.requests.max(caller.denied);
         }
-        let count = |caller: &Caller| match by {
-            By::Requests => (caller.requests, caller.denied),
-            By::Denied => (caller.denied, caller.requests),
+        let count = |caller: &TopKey| match by {
+            TopKeysBy::Requests => (caller.requests, caller.denied),
+            TopKeysBy::Denied => (caller.denied, caller.requests),
         };
         callers.retain(|caller| count(caller).0 > 0);
         callers.sort_by(|one, other| {
@@ -279,12 +279,12 @@ impl Known {
         }
     }
 
-    fn caller(&self) -> Caller {
+    fn caller(&self) -> TopKey {
         let parts = self
             .parts
             .as_ref()
             .map(|parts| parts.iter().map(|part| part.to_string()).collect());
-        Caller {
+        TopKey {
             limit: self.limit.to_string(),
             parts,
             text: self.text.to_string(),
@@ -304,19 +304,19 @@ mod tests {
         Limit::new(name, Quota::per_second(1)).key([KeyPart::header("x-tenant")])
     }
 
-    fn saw(crowd: &Crowd, limit: &Limit, tenant: &str, is_denied: bool) {
-        crowd.saw(&Key::of_parts(limit, &[tenant]).unwrap(), is_denied);
+    fn record(top_keys: &TopKeys, limit: &Limit, tenant: &str, is_denied: bool) {
+        top_keys.record(&Key::of_parts(limit, &[tenant]).unwrap(), is_denied);
     }
 
     #[test]
     fn few_callers_are_counted_exactly() {
-        let (crowd, a, b) = (Crowd::new(), limit("a"), limit("b"));
+        let (top_keys, a, b) = (TopKeys::new(), limit("a"), limit("b"));
         for number in 0..30 {
-            saw(&crowd, &a, "heavy", number % 3 == 0);
-            saw(&crowd, &b, "denied", number % 2 == 0);
+            record(&top_keys, &a, "heavy", number % 3 == 0);
+            record(&top_keys, &b, "denied", number % 2 == 0);
         }
-        saw(&crowd, &a, "rare", false);
-        let top = crowd.top(By::Requests, None, 10);
+        record(&top_keys, &a, "rare", false);
+        let top = top_keys.top(TopKeysBy::Requests, None, 10);
         let counts: Vec<(&str, u64, u64)> = top
             .iter()
             .map(|caller| (caller.text.as_str(), caller.requests, caller.denied))
@@ -326,11 +326,11 @@ mod tests {
             [("b:denied", 30, 15), ("a:heavy", 30, 10), ("a:rare", 1, 0)]
         );
         assert_eq!(
-            crowd.top(By::Denied, None, 10).len(),
+            top_keys.top(TopKeysBy::Denied, None, 10).len(),
             2,
             "who was never denied is not on that list"
         );
-        let of_a = crowd.top(By::Requests, Some("a"), 1);
+        let of_a = top_keys.top(TopKeysBy::Requests, Some("a"), 1);
         assert_eq!(
             (of_a.len(), of_a[0].parts.as_deref()),
             (1, Some(&["heavy".to_owned()][..]))
@@ -339,16 +339,21 @@ mod tests {
 
     #[test]
     fn heavy_callers_stay_on_top_of_a_flood_of_new_names() {
-        let (crowd, limit) = (Crowd::new(), limit("a"));
+        let (top_keys, limit) = (TopKeys::new(), limit("a"));
         // Every tenth request is of one caller, all others are of callers that come once.
         for number in 0..200_000 {
             match number % 10 {
-                0 => saw(&crowd, &limit, "heavy", true),
-                _ => saw(&crowd, &limit, &format!("tenant-{number}"), number % 3 == 0),
+                0 => record(&top_keys, &limit, "heavy", true),
+                _ => record(
+                    &top_keys,
+                    &limit,
+                    &format!("tenant-{number}"),
+                    number % 3 == 0,
+                ),
             }
         }
-        for by in [By::Requests, By::Denied] {
-            let top = crowd.top(by, None, 3);
+        for by in [TopKeysBy::Requests, TopKeysBy::Denied] {
+            let top = top_keys.top(by, None, 3);
             assert_eq!(top[0].text, "a:heavy", "{top:?}");
             assert!(
                 (15_000..=25_000).contains(&top[0].requests),
@@ -356,25 +361,25 @@ mod tests {
             );
             assert!(top[1].requests < top[0].requests / 4, "{top:?}");
         }
-        assert!(crowd.top(By::Requests, None, usize::MAX).len() <= 2 * CALLERS);
+        assert!(top_keys.top(TopKeysBy::Requests, None, usize::MAX).len() <= 2 * CALLERS);
     }
 
     #[test]
     fn what_was_long_ago_fades() {
-        let (crowd, limit) = (Crowd::new(), limit("a"));
-        (0..8).for_each(|_| saw(&crowd, &limit, "then", true));
-        crowd.fade();
-        (0..5).for_each(|_| saw(&crowd, &limit, "now", true));
-        assert_eq!(crowd.top(By::Denied, None, 1)[0].text, "a:now");
-        (0..4).for_each(|_| crowd.fade());
-        assert!(crowd.top(By::Requests, None, 9).is_empty());
+        let (top_keys, limit) = (TopKeys::new(), limit("a"));
+        (0..8).for_each(|_| record(&top_keys, &limit, "then", true));
+        top_keys.decay();
+        (0..5).for_each(|_| record(&top_keys, &limit, "now", true));
+        assert_eq!(top_keys.top(TopKeysBy::Denied, None, 1)[0].text, "a:now");
+        (0..4).for_each(|_| top_keys.decay());
+        assert!(top_keys.top(TopKeysBy::Requests, None, 9).is_empty());
     }
 
     #[test]
     fn keys_without_parts_of_their_own_have_none() {
-        let (crowd, limit) = (Crowd::new(), limit("a"));
+        let (top_keys, limit) = (TopKeys::new(), limit("a"));
         let key = Key::of_parts(&limit, &["x"]).unwrap();
-        crowd.saw(&key.of_tenant("acme"), false);
-        assert_eq!(crowd.top(By::Requests, None, 1)[0].parts, None);
+        top_keys.record(&key.of_tenant("acme"), false);
+        assert_eq!(top_keys.top(TopKeysBy::Requests, None, 1)[0].parts, None);
     }
 }

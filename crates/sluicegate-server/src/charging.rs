@@ -1,0 +1,272 @@
+//! Charging: takes the charges of a request under the terms that hold for each of them.
+//!
+//! The terms of a charge come from three places, each before the one after it: an operator's
+//! override, the limits service, the limit itself. What the engine then decides is recorded once,
+//! here: in the counters of the limit, among the top keys and in the decision stream.
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+use sluicegate::{Clock, Engine, Settlement, Store, StoreError, Verdict};
+use sluicegate_core::{Charge, List, Nanos, Outcome, Quota, Subject};
+
+use crate::external::Told;
+use crate::gate::Gate;
+use crate::overrides::OverrideSet;
+use crate::snapshot::Snapshot;
+use crate::terms::{ExternalTerms, OnBehalf, under};
+
+/// A verdict on the charges of a request.
+pub(crate) struct Charged {
+    pub(crate) verdict: Verdict,
+    /// The limits service's answer, where it names a server or a timeout for the caller.
+    pub(crate) routing: Option<Arc<Told>>,
+}
+
+/// Charges a request to limits, all or nothing. Charges that the terms leave unlimited are dropped.
+pub(crate) async fn charge_request(
+    gate: &Gate,
+    snapshot: &Snapshot,
+    subject: &Subject<'_>,
+    headers: &HeaderMap,
+    charges: &[Charge<'_>],
+) -> Charged {
+    let Some(external) = &snapshot.external else {
+        let verdict = take(gate, snapshot, charges, UnlimitedCharge::Drop).await;
+        return Charged {
+            verdict,
+            routing: None,
+        };
+    };
+    let request = OnBehalf {
+        method: subject.method,
+        path: subject.path,
+        headers,
+    };
+    let terms = match ExternalTerms::remembered(external, charges, &request) {
+        Some(terms) => terms,
+        // In a box: most requests need no room for this.
+        None => Box::pin(ExternalTerms::ask(external, charges, &request)).await,
+    };
+    let verdict = take(
+        gate,
+        snapshot,
+        &terms.limited(charges),
+        UnlimitedCharge::Drop,
+    )
+    .await;
+    Charged {
+        verdict,
+        routing: terms.routing(),
+    }
+}
+
+/// Takes charges that a caller names, all or nothing. Every charge has an entry in the decision: one
+/// that the terms leave unlimited is looked at and takes nothing.
+pub(crate) async fn charge_named(
+    gate: &Gate,
+    snapshot: &Snapshot,
+    charges: &[Charge<'_>],
+) -> Verdict {
+    match &snapshot.external {
+        None => take(gate, snapshot, charges, UnlimitedCharge::Look).await,
+        Some(external) => {
+            let terms = ExternalTerms::ask(external, charges, &OnBehalf::nobody()).await;
+            take(gate, snapshot, &terms.each(charges), UnlimitedCharge::Look).await
+        }
+    }
+}
+
+/// What becomes of a charge that an override leaves without a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum UnlimitedCharge {
+    /// It is dropped: nobody asks for its outcome.
+    Drop,
+    /// It takes nothing, and its outcome has an entry.
+    Look,
+}
+
+/// Takes charges under the overrides in force and records what was decided.
+#[inline]
+async fn take(
+    gate: &Gate,
+    snapshot: &Snapshot,
+    charges: &[Charge<'_>],
+    unlimited: UnlimitedCharge,
+) -> Verdict {
+    let overridden: List<Charge<'_>>;
+    let charges = match gate.overrides.with_overrides() {
+        None => charges,
+        Some(overrides) => {
+            let under_overrides = charges
+                .iter()
+                .filter_map(|charge| under_override(*charge, &overrides, unlimited));
+            overridden = under_overrides.collect();
+            &overridden
+        }
+    };
+    let settlement = gate.engine.decide(charges).await;
+    record(gate, snapshot, charges, &settlement);
+    settlement.into_verdict(&snapshot.policy, charges)
+}
+
+/// Counts what each limit decided, and samples it. A charge of nothing is a look, which leaves no
+/// trace.
+fn record(gate: &Gate, snapshot: &Snapshot, charges: &[Charge<'_>], settlement: &Settlement) {
+    for (index, charge) in charges.iter().enumerate() {
+        let Some(outcome) = settlement.outcome(index) else {
+            continue;
+        };
+        if charge.cost > 0 {
+            snapshot.counts.count(charge, outcome);
+            gate.top_keys.record(&charge.key, !outcome.is_allowed());
+            gate.decision_stream.record(charge, outcome);
+        }
+    }
+}
+
+/// The charge under an operator's override, if there is one.
+fn under_override<'a>(
+    mut charge: Charge<'a>,
+    overrides: &OverrideSet,
+    unlimited: UnlimitedCharge,
+) -> Option<Charge<'a>> {
+    match overrides.of_charge(&charge).map(|(quota, _)| quota) {
+        None => {}
+        Some(Some(quota)) => charge.quota = quota,
+        Some(None) if unlimited == UnlimitedCharge::Drop => return None,
+        Some(None) => charge.cost = 0,
+    }
+    Some(charge)
+}
+
+/// Gives back the units of charges that were drawn `age` ago.
+pub(crate) async fn refund(
+    gate: &Gate,
+    snapshot: &Snapshot,
+    charges: &[Charge<'_>],
+    age: Nanos,
+) -> Verdict {
+    let terms;
+    let charges = match &snapshot.external {
+        None => charges,
+        Some(external) => {
+            terms = ExternalTerms::ask(external, charges, &OnBehalf::nobody()).await;
+            &terms.each(charges)
+        }
+    };
+    let settlement = gate.engine.refund(charges, age).await;
+    settlement.into_verdict(&snapshot.policy, charges)
+}
+
+/// Forgets the counters of charges.
+pub(crate) async fn reset(
+    gate: &Gate,
+    snapshot: &Snapshot,
+    charges: &[Charge<'_>],
+) -> Result<(), StoreError> {
+    match &snapshot.external {
+        None => gate.engine.reset(charges).await,
+        Some(external) => {
+            let terms = ExternalTerms::ask(external, charges, &OnBehalf::nobody()).await;
+            gate.engine.reset(&terms.each(charges)).await
+        }
+    }
+}
+
+/// Where the quota of a charge comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TermsSource {
+    /// The configuration.
+    Config,
+    /// The configuration; a limits service may say otherwise and was not asked.
+    ConfigUnasked,
+    /// The limits service.
+    External,
+    /// An operator's override.
+    Override,
+}
+
+impl TermsSource {
+    /// The source as APIs name it.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Config | Self::ConfigUnasked => "config",
+            Self::External => "external",
+            Self::Override => "override",
+        }
+    }
+}
+
+/// A charge that was looked at: the terms that hold for it and the state of its counter.
+pub(crate) struct Inspection {
+    /// The quota in force; `None` when the charge is not limited.
+    pub(crate) quota: Option<Quota>,
+    pub(crate) source: TermsSource,
+    /// The counter's name.
+    pub(crate) key: String,
+    /// The outcome that the charge would have; nothing is taken. `None` when it is not limited.
+    pub(crate) outcome: Option<Result<Outcome, StoreError>>,
+}
+
+/// Looks at a charge: nothing is taken, counted or sampled.
+pub(crate) async fn inspect(
+    gate: &Gate,
+    snapshot: &Snapshot,
+    charge: Charge<'_>,
+    request: &OnBehalf<'_>,
+) -> Inspection {
+    let terms = match &snapshot.external {
+        None => ExternalTerms::of_limit(),
+        Some(external) => ExternalTerms::ask(external, &[charge], request).await,
+    };
+    let external = terms.at(0);
+    let mut charge = under(charge, external);
+    let (mut quota, mut source) = match external {
+        None => (Some(charge.quota), TermsSource::Config),
+        Some(external) => (external.quota, TermsSource::External),
+    };
+    if let Some((overridden, _)) = gate.overrides.current().of_charge(&charge) {
+        (quota, source) = (overridden, TermsSource::Override);
+    }
+    let key = charge.key.to_string();
+    let outcome = match quota {
+        None => None,
+        Some(quota) => {
+            charge.quota = quota;
+            Some(look(&gate.engine, charge).await)
+        }
+    };
+    Inspection {
+        quota,
+        source,
+        key,
+        outcome,
+    }
+}
+
+/// The outcome that a charge would have. The charge goes in together with one that can never pass,
+/// and all or nothing means nothing: the counter is read and stays as it is.
+pub(crate) async fn look<S: Store, C: Clock>(
+    engine: &Engine<S, C>,
+    charge: Charge<'_>,
+) -> Result<Outcome, StoreError> {
+    let charge = Charge {
+        enforced: true,
+        ..charge
+    };
+    let impossible = Charge {
+        cost: u64::MAX,
+        ..charge
+    };
+    let settlement = engine.decide(&[charge, impossible]).await;
+    match (settlement.outcome(0), &settlement) {
+        (Some(outcome), _) => Ok(*outcome),
+        (None, Settlement::Unavailable { error, .. } | Settlement::Unchecked(error)) => {
+            Err(error.clone())
+        }
+        (None, Settlement::Decided(_) | Settlement::Degraded(_)) => Err(StoreError::Unavailable(
+            "the limit was not asked".to_owned(),
+        )),
+    }
+}

@@ -1,0 +1,97 @@
+//! One call of the decision service: its answer is counted, and told in its span if it is traced.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use http::HeaderMap;
+
+use crate::admission::{Admission, AdmissionRecord, AdmissionRequest, Candidate, Purpose, admit};
+use crate::gate::Gate;
+use crate::request_id::RequestId;
+use crate::snapshot::Snapshot;
+use crate::telemetry::metrics::{DecisionAnswer, DecisionProtocol, Label};
+use crate::telemetry::{Asked, Span, Way};
+
+/// A call. Clones are the same one.
+#[derive(Clone)]
+pub(crate) struct DecisionCall {
+    protocol: DecisionProtocol,
+    traced: Option<Arc<TracedCall>>,
+}
+
+struct TracedCall {
+    span: Box<Span>,
+    /// The first answer; a batch has many.
+    record: AdmissionRecord,
+}
+
+impl DecisionCall {
+    /// A call with headers, which may name a trace.
+    pub(super) fn begin(
+        gate: &Gate,
+        protocol: DecisionProtocol,
+        headers: &HeaderMap,
+        peer: SocketAddr,
+    ) -> Self {
+        let traced = gate.traces.as_ref().and_then(|traces| {
+            let is_trusted = gate.snapshot().trusts(peer.ip());
+            let span = traces.begin(&RequestId::next(), headers, is_trusted)?;
+            Some(Arc::new(TracedCall {
+                span,
+                record: AdmissionRecord::default(),
+            }))
+        });
+        Self { protocol, traced }
+    }
+
+    /// A call that is never traced.
+    pub(super) fn untraced(protocol: DecisionProtocol) -> Self {
+        Self {
+            protocol,
+            traced: None,
+        }
+    }
+
+    /// Asks whether a candidate may go on.
+    pub(super) async fn admit(
+        &self,
+        gate: &Gate,
+        snapshot: &Snapshot,
+        candidate: Candidate<'_>,
+        purpose: Purpose,
+    ) -> Admission {
+        let question = AdmissionRequest {
+            candidate,
+            purpose,
+            protocol: Some(self.protocol),
+            record: self.traced.as_ref().map(|traced| &traced.record),
+        };
+        admit(gate, snapshot, question).await
+    }
+
+    /// Counts a call that is refused before anything is asked: its token or its body is wrong.
+    pub(super) fn refuse(&self, gate: &Gate, answer: DecisionAnswer) {
+        gate.metrics.decision(self.protocol, answer);
+        if let Some(traced) = &self.traced {
+            traced.record.note_answer(answer, None);
+        }
+    }
+
+    /// Ends the call's span.
+    pub(super) fn end(&self, gate: &Gate, way: Way<'_>) {
+        let (Some(traced), Some(traces)) = (&self.traced, &gate.traces) else {
+            return;
+        };
+        let TracedCall { span, record } = &**traced;
+        let outcome = record.answer().map(Label::as_str);
+        let limit = record.limit();
+        traces.end(
+            span,
+            Asked {
+                way,
+                outcome,
+                limit,
+            },
+        );
+    }
+}

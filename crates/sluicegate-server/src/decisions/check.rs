@@ -1,0 +1,162 @@
+//! Answers to checks over HTTP, and the verbs that take a counter by its name.
+
+use http::HeaderMap;
+use sluicegate::{StoreError, Verdict};
+use sluicegate_core::{Charge, Decision, MissingKey, Nanos, Subject};
+
+use super::{DecisionCall, DecisionsState};
+use crate::admission::{Admission, Candidate, Purpose, Refusal};
+use crate::charging;
+use crate::snapshot::Snapshot;
+
+/// What a check is about.
+pub(super) enum CheckedThing<'a> {
+    /// A request: every limit that covers it.
+    Request {
+        subject: Subject<'a>,
+        /// Every header line, for the limits service.
+        headers: &'a HeaderMap,
+    },
+    /// One counter, by the name of its limit and the parts of its key.
+    Counter { limit: &'a str, key: &'a [&'a str] },
+}
+
+/// The answer to a check, allowed or not.
+pub(crate) struct CheckAnswer {
+    pub(crate) is_allowed: bool,
+    /// The wait that makes it pass: zero when it passes already, `None` when no wait helps or nobody
+    /// can say.
+    pub(crate) retry_after: Option<Nanos>,
+    /// A failure policy decided, because the store is away.
+    pub(crate) is_degraded: bool,
+    /// The decision of each limit; `None` when none was asked.
+    pub(crate) decision: Option<Decision>,
+}
+
+/// Why a counter was not refunded or reset.
+pub(super) enum CounterError {
+    /// The question does not say whose counter.
+    Unidentified(MissingKey),
+    /// The store is away, and nothing was done.
+    Store(StoreError),
+}
+
+/// Charges what is asked about, all or nothing, or peeks at it. An error is a question that has no
+/// answer.
+pub(super) async fn check(
+    state: &DecisionsState,
+    snapshot: &Snapshot,
+    call: &DecisionCall,
+    thing: &CheckedThing<'_>,
+    purpose: Purpose,
+    cost: u64,
+) -> Result<CheckAnswer, Refusal> {
+    let charges: Result<Option<Charge<'_>>, MissingKey>;
+    let cost = match purpose {
+        Purpose::Spend => cost,
+        Purpose::Peek(_) => 0,
+    };
+    let candidate = match thing {
+        CheckedThing::Request { subject, headers } => Candidate::Described {
+            subject,
+            headers,
+            cost,
+        },
+        CheckedThing::Counter { limit, key } => {
+            charges = snapshot.policy.charge_named(limit, key, cost);
+            Candidate::Charges {
+                subjects: &[],
+                charges: match &charges {
+                    Ok(charge) => Ok(charge.as_slice()),
+                    Err(missing) => Err(missing.clone()),
+                },
+            }
+        }
+    };
+    let admission = call.admit(&state.gate, snapshot, candidate, purpose).await;
+    CheckAnswer::of(admission, purpose)
+}
+
+/// Gives units of one counter back that were taken `age` ago.
+pub(super) async fn refund(
+    state: &DecisionsState,
+    snapshot: &Snapshot,
+    (limit, key): (&str, &[&str]),
+    cost: u64,
+    age: Nanos,
+) -> Result<CheckAnswer, CounterError> {
+    let charge = snapshot.policy.charge_named(limit, key, cost);
+    let charge = charge.map_err(CounterError::Unidentified)?;
+    match charging::refund(&state.gate, snapshot, charge.as_slice(), age).await {
+        Verdict::Forward(decision) | Verdict::Reject(decision) => Ok(CheckAnswer {
+            is_degraded: decision.is_degraded(),
+            ..CheckAnswer::allowed(Some(decision))
+        }),
+        Verdict::Unavailable { error, .. } | Verdict::ForwardUnchecked(error) => {
+            Err(CounterError::Store(error))
+        }
+        Verdict::Unidentified(missing) => Err(CounterError::Unidentified(missing)),
+    }
+}
+
+/// Forgets one counter.
+pub(super) async fn reset(
+    state: &DecisionsState,
+    snapshot: &Snapshot,
+    (limit, key): (&str, &[&str]),
+) -> Result<(), CounterError> {
+    let charge = snapshot.policy.charge_named(limit, key, 0);
+    let charge = charge.map_err(CounterError::Unidentified)?;
+    charging::reset(&state.gate, snapshot, charge.as_slice())
+        .await
+        .map_err(CounterError::Store)
+}
+
+impl CheckAnswer {
+    /// A store that heals is back within a second.
+    const UNAVAILABLE_RETRY: Nanos = Nanos::SECOND;
+
+    fn allowed(decision: Option<Decision>) -> Self {
+        Self {
+            is_allowed: true,
+            retry_after: Some(Nanos::ZERO),
+            is_degraded: false,
+            decision,
+        }
+    }
+
+    fn denied(retry_after: Option<Nanos>) -> Self {
+        Self {
+            is_allowed: false,
+            retry_after,
+            is_degraded: false,
+            decision: None,
+        }
+    }
+
+    fn of(admission: Admission, purpose: Purpose) -> Result<Self, Refusal> {
+        let is_degraded = admission.decision().is_some_and(Decision::is_degraded);
+        Ok(match admission {
+            Admission::Admitted(admitted) => Self {
+                is_degraded: is_degraded || admitted.is_unchecked,
+                ..Self::allowed(admitted.decision)
+            },
+            Admission::Refused(Refusal::Limited(decision)) => Self {
+                retry_after: match purpose {
+                    Purpose::Spend => decision.retry_after(),
+                    // A peek tells what is there now, not when there will be more.
+                    Purpose::Peek(_) => None,
+                },
+                is_degraded,
+                decision: Some(decision),
+                ..Self::denied(None)
+            },
+            Admission::Refused(Refusal::Unavailable { .. }) => Self {
+                is_degraded: true,
+                ..Self::denied(Some(Self::UNAVAILABLE_RETRY))
+            },
+            Admission::Refused(Refusal::Banned) => Self::denied(None),
+            Admission::Refused(refusal) => return Err(refusal),
+        })
+    }
+}

@@ -1,0 +1,112 @@
+//! Commands about counters, ready to be decided.
+
+use std::sync::Arc;
+
+use sluicegate::{Charge, Nanos, StoreError, Verdict};
+
+use super::command::{Name, Named, Throttle};
+use super::reply::{CounterReply, Reply, number};
+use crate::admission::{Admission, Candidate, Purpose};
+use crate::charging;
+use crate::decisions::{DecisionCall, DecisionsState};
+use crate::snapshot::Snapshot;
+use crate::telemetry::metrics::DecisionProtocol;
+
+/// A command about one counter.
+pub(super) enum CounterCommand<'a> {
+    Throttle(Throttle<'a>),
+    Check(Named<'a>),
+    Peek(Named<'a>),
+    Refund(Named<'a>),
+    Reset(Named<'a>),
+}
+
+impl<'a> CounterCommand<'a> {
+    /// Reads a command, or says what is wrong with it.
+    pub(super) fn of(
+        snapshot: &Snapshot,
+        name: Name,
+        arguments: &[&'a [u8]],
+    ) -> Result<Self, Reply> {
+        let named = || Named::with_cost(&snapshot.policy, arguments);
+        match name {
+            Name::Throttle => Throttle::of(arguments).map(Self::Throttle),
+            Name::Check => named().map(Self::Check),
+            Name::Peek => named().map(Self::Peek),
+            Name::Refund => named().map(Self::Refund),
+            Name::Reset => Named::whole(&snapshot.policy, arguments).map(Self::Reset),
+            _ => Err(Reply::wrong("this is no question about a counter")),
+        }
+    }
+
+    /// Carries the command out.
+    pub(super) async fn run(self, state: &DecisionsState, snapshot: &Arc<Snapshot>) -> Reply {
+        match self {
+            Self::Throttle(throttle) => {
+                let parts = [throttle.key];
+                let charge = throttle.charge(&snapshot.policy, &parts);
+                let admission = admit(state, snapshot, &[charge], Purpose::Spend).await;
+                Reply::to_check(admission, number(throttle.quota.limit()))
+            }
+            Self::Check(named) => match named.charge(&snapshot.policy, named.cost()) {
+                Ok(charges) => {
+                    let admission = admit(state, snapshot, &charges, Purpose::Spend).await;
+                    Reply::to_check(admission, -1)
+                }
+                Err(mistake) => mistake,
+            },
+            Self::Peek(named) => match named.charge(&snapshot.policy, 0) {
+                Ok(charges) => {
+                    let purpose = Purpose::Peek(named.cost());
+                    Reply::to_peek(admit(state, snapshot, &charges, purpose).await)
+                }
+                Err(mistake) => mistake,
+            },
+            Self::Refund(named) => match named.charge(&snapshot.policy, named.cost()) {
+                Ok(charges) => {
+                    let age = Nanos::ZERO;
+                    to_refund(charging::refund(&state.gate, snapshot, &charges, age).await)
+                }
+                Err(mistake) => mistake,
+            },
+            Self::Reset(named) => match named.charge(&snapshot.policy, 0) {
+                Ok(charges) => to_reset(charging::reset(&state.gate, snapshot, &charges).await),
+                Err(mistake) => mistake,
+            },
+        }
+    }
+}
+
+async fn admit(
+    state: &DecisionsState,
+    snapshot: &Snapshot,
+    charges: &[Charge<'_>],
+    purpose: Purpose,
+) -> Admission {
+    let candidate = Candidate::Charges {
+        subjects: &[],
+        charges: Ok(charges),
+    };
+    DecisionCall::untraced(DecisionProtocol::Resp)
+        .admit(&state.gate, snapshot, candidate, purpose)
+        .await
+}
+
+fn to_refund(verdict: Verdict) -> Reply {
+    match verdict {
+        Verdict::Forward(decision) | Verdict::Reject(decision) => {
+            Reply::Counter(CounterReply::of(&decision, false, -1))
+        }
+        Verdict::ForwardUnchecked(error) | Verdict::Unavailable { error, .. } => {
+            Reply::unavailable(&error)
+        }
+        Verdict::Unidentified(missing) => Reply::wrong(missing.to_string()),
+    }
+}
+
+fn to_reset(done: Result<(), StoreError>) -> Reply {
+    match done {
+        Ok(()) => Reply::Word("OK"),
+        Err(error) => Reply::unavailable(&error),
+    }
+}

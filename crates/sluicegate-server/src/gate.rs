@@ -1,0 +1,109 @@
+//! The gate: everything that admission needs and that outlives a configuration.
+//!
+//! A [`Gate`] holds the engine with its counters, metrics, logs, overrides and the snapshot of the
+//! configuration in force. A request takes the snapshot once and keeps it, so a reload never mixes
+//! two configurations within one request.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::{ArcSwap, Guard};
+use sluicegate::{Engine, MonotonicClock, NodeState};
+use sluicegate_config::Config;
+use tokio::runtime::Handle;
+
+use crate::decision_stream::DecisionStream;
+use crate::external::Externals;
+use crate::overrides::ActiveOverrides;
+use crate::snapshot::Snapshot;
+use crate::store::AnyStore;
+use crate::telemetry::{AccessLog, Metrics, Traces};
+use crate::top_keys::TopKeys;
+
+/// The state that every front door shares.
+pub(crate) struct Gate {
+    snapshot: ArcSwap<Snapshot>,
+    /// Counters, clock, fallback and health of the store.
+    pub(crate) engine: Engine<AnyStore, MonotonicClock>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) access_log: AccessLog,
+    /// Bans and overrides that operators have put in force.
+    pub(crate) overrides: ActiveOverrides,
+    /// The keys that ask most and are denied most.
+    pub(crate) top_keys: TopKeys,
+    /// Sampled decisions for the dashboard and `GET /v1/events`.
+    pub(crate) decision_stream: DecisionStream,
+    /// Spans for a collector, if one is configured.
+    pub(crate) traces: Option<Traces>,
+    externals: Externals,
+    versions: AtomicU64,
+}
+
+impl Gate {
+    /// Puts a first configuration in force; `background` drives what is not tied to a request.
+    pub(crate) fn new(config: &Config, background: Handle) -> Result<Self, Vec<String>> {
+        let metrics = Metrics::new();
+        let access_log = AccessLog::start(config.log.format, Arc::clone(&metrics))
+            .map_err(|error| vec![format!("log: {error}")])?;
+        let store = AnyStore::new(&config.store.kind)?;
+        let traces = config
+            .traces
+            .as_ref()
+            .map(|settings| Traces::new(settings, &background));
+        let traces = traces.transpose().map_err(|mistake| vec![mistake])?;
+        let externals = Externals::new(background, &store);
+        let snapshot = Snapshot::new(config, 1, &externals, &metrics)?;
+        metrics.set_config_version(1);
+        Ok(Self {
+            snapshot: ArcSwap::from_pointee(snapshot),
+            engine: Engine::new(store, MonotonicClock::new(), config.store.on_failure),
+            metrics,
+            access_log,
+            overrides: ActiveOverrides::new(),
+            top_keys: TopKeys::new(),
+            decision_stream: DecisionStream::default(),
+            traces,
+            externals,
+            versions: AtomicU64::new(1),
+        })
+    }
+
+    /// The configuration in force; a request takes it once and keeps it.
+    pub(crate) fn snapshot(&self) -> Guard<Arc<Snapshot>> {
+        self.snapshot.load()
+    }
+
+    /// Makes the snapshot of another configuration, or says everything that is wrong with it.
+    /// Nothing changes until it is published.
+    pub(crate) fn prepare(&self, config: &Config) -> Result<Snapshot, Vec<String>> {
+        let version = self.versions.load(Ordering::Relaxed) + 1;
+        let mut snapshot = Snapshot::new(config, version, &self.externals, &self.metrics)?;
+        snapshot.client_ip = snapshot
+            .client_ip
+            .with_counts_of(&self.snapshot().client_ip);
+        Ok(snapshot)
+    }
+
+    /// Puts a prepared snapshot in force for the next request.
+    pub(crate) fn publish(&self, snapshot: Arc<Snapshot>) {
+        self.metrics.set_config_version(snapshot.version);
+        self.versions.store(snapshot.version, Ordering::Relaxed);
+        self.snapshot.store(snapshot);
+    }
+
+    /// True while failure policies decide, or would if a request came now.
+    pub(crate) fn is_degraded(&self) -> bool {
+        self.engine.is_degraded() || self.has_node_away()
+    }
+
+    /// True while a node of the store cannot be reached.
+    pub(crate) fn has_node_away(&self) -> bool {
+        let AnyStore::Redis(redis) = self.engine.store() else {
+            return false;
+        };
+        let nodes = redis.health().nodes;
+        nodes
+            .iter()
+            .any(|node| matches!(node.state, NodeState::Away { .. }))
+    }
+}

@@ -1,0 +1,147 @@
+//! The proxy's part of the configuration in force, and what outlives it: servers and their health.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::{ArcSwap, Guard};
+use http::HeaderName;
+use rustls::ServerConfig;
+use sluicegate_config::{Bounds, Config, Proxy, Timeouts};
+
+use super::upstream::{Routes, Server, Servers};
+use super::{rewrite, tls};
+use crate::external::Backend;
+use crate::gate::Gate;
+use crate::snapshot::Snapshot;
+
+/// One version of the proxy's configuration, together with the gate's.
+pub(crate) struct ProxySnapshot {
+    /// The gate's part, of the same version: a request that looks here never mixes two versions.
+    pub(super) gate: Arc<Snapshot>,
+    settings: Arc<ProxySettings>,
+}
+
+/// The settings of the section `proxy`, ready for use.
+pub(crate) struct ProxySettings {
+    pub(super) routes: Routes,
+    pub(super) tls: Option<Arc<ServerConfig>>,
+    pub(super) bounds: Bounds,
+    pub(super) timeouts: Timeouts,
+    /// Headers that limits and credentials are read from.
+    pub(super) key_headers: Vec<HeaderName>,
+}
+
+impl std::ops::Deref for ProxySnapshot {
+    type Target = ProxySettings;
+
+    fn deref(&self) -> &ProxySettings {
+        &self.settings
+    }
+}
+
+impl ProxySettings {
+    pub(super) fn request_timeout(&self) -> Duration {
+        self.timeouts.request.into()
+    }
+
+    pub(super) fn header_timeout(&self) -> Duration {
+        self.timeouts.header.into()
+    }
+
+    pub(super) fn connect_timeout(&self) -> Duration {
+        self.timeouts.connect.into()
+    }
+}
+
+/// The state that all connections of the proxy share.
+pub(crate) struct ProxyState {
+    pub(super) gate: Arc<Gate>,
+    current: ArcSwap<ProxySnapshot>,
+    servers: Servers,
+    /// The port of the built-in server, if it runs.
+    echo: Option<u16>,
+}
+
+impl ProxyState {
+    /// Puts the proxy's part of a first configuration in force.
+    pub(crate) fn new(
+        gate: &Arc<Gate>,
+        config: &Config,
+        proxy: &Proxy,
+        echo: Option<u16>,
+    ) -> Result<Self, Vec<String>> {
+        let servers = Servers::default();
+        let settings = settings(config, proxy, &servers, echo)?;
+        let snapshot = ProxySnapshot {
+            gate: Arc::clone(&gate.snapshot()),
+            settings: Arc::new(settings),
+        };
+        Ok(Self {
+            gate: Arc::clone(gate),
+            current: ArcSwap::from_pointee(snapshot),
+            servers,
+            echo,
+        })
+    }
+
+    /// The configuration in force; a request takes it once and keeps it.
+    pub(super) fn snapshot(&self) -> Guard<Arc<ProxySnapshot>> {
+        self.current.load()
+    }
+
+    /// Makes the settings of another configuration, or says everything that is wrong with it. A
+    /// configuration without a proxy leaves the settings as they are: the addresses stay open until
+    /// a restart.
+    pub(crate) fn prepare(&self, config: &Config) -> Result<Arc<ProxySettings>, Vec<String>> {
+        match &config.proxy {
+            Some(proxy) => settings(config, proxy, &self.servers, self.echo).map(Arc::new),
+            None => Ok(Arc::clone(&self.snapshot().settings)),
+        }
+    }
+
+    /// Puts prepared settings in force for the next request, with the gate's snapshot of the same
+    /// version.
+    pub(crate) fn publish(&self, gate: Arc<Snapshot>, settings: Arc<ProxySettings>) {
+        self.current
+            .store(Arc::new(ProxySnapshot { gate, settings }));
+    }
+
+    /// The server that the limits service sends a caller to, if the configuration in force still
+    /// asks that service.
+    pub(super) fn backend_server(
+        &self,
+        snapshot: &Snapshot,
+        backend: &Backend,
+    ) -> Result<Arc<Server>, String> {
+        let external = snapshot
+            .external
+            .as_ref()
+            .ok_or("there is no limits service any more")?;
+        self.servers.told(backend, external.backends())
+    }
+}
+
+fn settings(
+    config: &Config,
+    proxy: &Proxy,
+    servers: &Servers,
+    echo: Option<u16>,
+) -> Result<ProxySettings, Vec<String>> {
+    let routes = servers.routes(&proxy.routes, echo);
+    let tls = proxy.tls.as_ref();
+    let tls = tls.map(|files| tls::to_clients(files, None, "proxy.tls", &["h2", "http/1.1"]));
+    let tls = tls.transpose().map_err(|mistake| vec![mistake]);
+    match (routes, tls) {
+        (Ok(routes), Ok(tls)) => Ok(ProxySettings {
+            routes,
+            tls,
+            bounds: proxy.bounds,
+            timeouts: proxy.timeouts,
+            key_headers: rewrite::key_headers(&config.policy, &config.principals),
+        }),
+        (routes, tls) => {
+            let mistakes = routes.err().into_iter().chain(tls.err());
+            Err(mistakes.flatten().collect())
+        }
+    }
+}

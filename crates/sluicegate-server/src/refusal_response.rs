@@ -1,0 +1,80 @@
+//! Writes a refusal as an HTTP response, the same at every front door that speaks HTTP.
+
+use bytes::Bytes;
+use http::StatusCode;
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
+use sluicegate::http::{Rejection, ResponseFields};
+use sluicegate_config::BodyStyle;
+
+use crate::admission::Refusal;
+use crate::snapshot::Snapshot;
+
+/// Whether the client that reads the response may be a gRPC client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GrpcClients {
+    /// A gRPC client gets its refusal as `grpc-status` in a response of status 200.
+    Possible,
+    /// A gateway reads the status: 200 would be a yes.
+    Excluded,
+}
+
+/// Writes the lines of a refusal, and gives its status and body. The body has the form that the
+/// client's headers ask for, or the one that the configuration fixes.
+pub(crate) fn write_refusal(
+    refusal: &Refusal,
+    snapshot: &Snapshot,
+    request_headers: &HeaderMap,
+    grpc_clients: GrpcClients,
+    fields: &mut impl ResponseFields,
+) -> (StatusCode, Bytes) {
+    let rejection = match refusal {
+        Refusal::Misread(misread) => Rejection::from(misread),
+        Refusal::Limited(decision) => Rejection::Limited(decision),
+        Refusal::Unavailable { status, .. } => Rejection::Unavailable(*status),
+        Refusal::Unidentified(missing) => Rejection::Unidentified(missing),
+        Refusal::Banned => {
+            append_text(fields);
+            return (StatusCode::FORBIDDEN, Bytes::from_static(b"Forbidden"));
+        }
+        Refusal::Unauthorized(unauthorized) => {
+            append_text(fields);
+            let challenge = unauthorized.challenge();
+            fields.append(&WWW_AUTHENTICATE, |text| {
+                text.extend_from_slice(challenge.as_bytes());
+            });
+            let sentence = unauthorized.to_string().into();
+            return (StatusCode::UNAUTHORIZED, sentence);
+        }
+    };
+    let fixed = match snapshot.body {
+        BodyStyle::Auto if grpc_clients == GrpcClients::Possible => {
+            return rejection.write(request_headers, &snapshot.headers, fields);
+        }
+        BodyStyle::Auto => None,
+        BodyStyle::Text => Some("text/plain"),
+        BodyStyle::Json => Some("application/problem+json"),
+    };
+    let mut negotiated = HeaderMap::new();
+    if let (Some(content_type), GrpcClients::Possible) =
+        (request_headers.get(CONTENT_TYPE), grpc_clients)
+    {
+        negotiated.insert(CONTENT_TYPE, content_type.clone());
+    }
+    match fixed {
+        Some(media_type) => {
+            negotiated.insert(ACCEPT, HeaderValue::from_static(media_type));
+        }
+        None => {
+            for line in request_headers.get_all(ACCEPT) {
+                negotiated.append(ACCEPT, line.clone());
+            }
+        }
+    }
+    rejection.write(&negotiated, &snapshot.headers, fields)
+}
+
+fn append_text(fields: &mut impl ResponseFields) {
+    fields.append(&CONTENT_TYPE, |text| {
+        text.extend_from_slice(b"text/plain; charset=utf-8");
+    });
+}

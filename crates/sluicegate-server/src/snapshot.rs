@@ -1,0 +1,95 @@
+//! The configuration in force, as requests read it.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use sluicegate::http::{ClientIp, HeaderStyle, KeyHeaders, ProxyHeader, ResponseHeaders};
+use sluicegate_config::{self as config, BodyStyle, Config};
+use sluicegate_core::Policy;
+
+use crate::access::AccessLists;
+use crate::auth::Authenticator;
+use crate::external::{External, Externals};
+use crate::telemetry::Metrics;
+use crate::telemetry::metrics::LimitCounts;
+
+/// One version of the configuration, made for looking things up. It never changes: a reload makes
+/// another one and swaps it in.
+pub(crate) struct Snapshot {
+    /// Counts from 1; every reload that is accepted adds one.
+    pub(crate) version: u64,
+    pub(crate) policy: Arc<Policy>,
+    /// The headers that limits are keyed by, for finding their twins.
+    pub(crate) key_headers: KeyHeaders,
+    /// The counters of each limit's decisions.
+    pub(crate) counts: LimitCounts,
+    /// How the client's address is found.
+    pub(crate) client_ip: ClientIp,
+    trusted_proxies: Vec<IpNet>,
+    /// The limits service, where limits take their quota from one.
+    pub(crate) external: Option<External>,
+    pub(crate) auth: Authenticator,
+    pub(crate) access: AccessLists,
+    /// The styles of rate limit headers.
+    pub(crate) headers: ResponseHeaders,
+    /// The form of refusals.
+    pub(crate) body: BodyStyle,
+    pub(crate) log_access: bool,
+    /// Write the `RATE_LIMIT` line for every denial.
+    pub(crate) log_rejections: bool,
+}
+
+impl Snapshot {
+    /// Makes the snapshot of a configuration, or says everything that is wrong with the files it
+    /// names.
+    pub(crate) fn new(
+        config: &Config,
+        version: u64,
+        externals: &Externals,
+        metrics: &Arc<Metrics>,
+    ) -> Result<Self, Vec<String>> {
+        let auth = Authenticator::load(&config.principals);
+        let external = externals.service(config.external.as_ref());
+        let (auth, external) = match (auth, external) {
+            (Ok(auth), Ok(external)) => (auth, external),
+            (auth, external) => {
+                let mistakes = auth.err().into_iter().chain(external.err());
+                return Err(mistakes.flatten().collect());
+            }
+        };
+        let header = match config.client_ip.header {
+            config::ProxyHeader::XForwardedFor => ProxyHeader::XForwardedFor,
+            config::ProxyHeader::Forwarded => ProxyHeader::Forwarded,
+            config::ProxyHeader::XRealIp => ProxyHeader::XRealIp,
+        };
+        let styles = config.response.headers.iter().map(|style| match style {
+            config::HeaderStyle::Ietf => HeaderStyle::Ietf,
+            config::HeaderStyle::XRateLimit => HeaderStyle::XRateLimit,
+            config::HeaderStyle::Clear => HeaderStyle::Clear,
+        });
+        let policy = Arc::clone(&config.policy);
+        Ok(Self {
+            version,
+            key_headers: KeyHeaders::of(Arc::clone(&policy)),
+            counts: metrics.limits(&policy),
+            policy,
+            client_ip: ClientIp::behind(config.client_ip.trusted_proxies.iter().copied())
+                .header(header),
+            trusted_proxies: config.client_ip.trusted_proxies.clone(),
+            auth: auth.counted_in(Arc::clone(metrics)),
+            access: AccessLists::new(&config.access),
+            headers: ResponseHeaders::new(styles),
+            body: config.response.body,
+            external,
+            log_access: config.log.access,
+            log_rejections: config.log.rate_limit_line,
+        })
+    }
+
+    /// True for a peer whose forwarding headers are believed.
+    pub(crate) fn trusts(&self, peer: IpAddr) -> bool {
+        let peer = peer.to_canonical();
+        self.trusted_proxies.iter().any(|net| net.contains(&peer))
+    }
+}

@@ -1,0 +1,289 @@
+//! The engine: takes charges from a store, and knows what happens while the store is away.
+//!
+//! An [`Engine`] joins a store, a clock, the counters for the time without the store, and the
+//! store's health. It knows no policy: charges go in, and a [`Settlement`] with one entry per charge
+//! comes out, in the same order, so that no caller has to find out again which outcome belongs to
+//! which charge. [`Limiter`](crate::Limiter) is a policy on top of an engine.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use sluicegate_core::{
+    Charge, Decision, FailurePolicy, FailureStatus, LimitOutcome, List, Nanos, Outcome, Policy,
+};
+
+use crate::clock::{Clock, MonotonicClock};
+use crate::failure::{Substitute, failure_policy_of, substitute_for};
+use crate::fallback::{Fallback, HoldOutcome, is_admitted};
+use crate::health::{FailureCounts, StoreHealth};
+use crate::local::LocalStore;
+use crate::store::{Store, StoreError};
+use crate::verdict::Verdict;
+
+/// Takes charges, all or nothing, and gives them back.
+///
+/// ```
+/// use sluicegate::{Engine, FailurePolicy, Limit, LocalStore, MonotonicClock, Policy, Quota, Settlement};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let engine = Engine::new(LocalStore::default(), MonotonicClock::new(), FailurePolicy::default());
+/// let policy = Policy::new([Limit::per_client("per-ip", Quota::per_second(1).burst(1))])?;
+/// let charges = policy.charge_named("per-ip", &["203.0.113.7"], 1)?;
+/// assert!(matches!(engine.decide(charges.as_slice()).await, Settlement::Decided(outcomes)
+///     if outcomes[0].is_allowed()));
+/// # Ok(())
+/// # })
+/// # }
+/// ```
+pub struct Engine<S = LocalStore, C = MonotonicClock> {
+    store: S,
+    clock: C,
+    /// What happens to a charge without a failure policy of its own while the store is away.
+    on_failure: FailurePolicy,
+    fallback: Fallback,
+    health: StoreHealth,
+}
+
+/// What became of a list of charges: one entry per charge, in their order, wherever there are any.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Settlement {
+    /// The store decided every charge.
+    Decided(List<Outcome>),
+    /// This replica decided without the store. `None` stands for a charge that went unchecked.
+    Degraded(List<Option<Outcome>>),
+    /// The store is away and the failure policy of a charge is closed: nothing was taken.
+    Unavailable {
+        /// The status to answer with: 503, or as the first closed limit has it.
+        status: FailureStatus,
+        /// The store's error.
+        error: StoreError,
+    },
+    /// The store is away and every charge went unchecked.
+    Unchecked(StoreError),
+}
+
+impl Settlement {
+    /// The outcome of the charge at `index`; `None` when it was not decided.
+    pub fn outcome(&self, index: usize) -> Option<&Outcome> {
+        match self {
+            Self::Decided(outcomes) => outcomes.get(index),
+            Self::Degraded(outcomes) => outcomes.get(index)?.as_ref(),
+            Self::Unavailable { .. } | Self::Unchecked(_) => None,
+        }
+    }
+
+    /// The same entries behind those of earlier charges, which the store decided.
+    fn after(self, earlier: &[Outcome]) -> Self {
+        match self {
+            Self::Degraded(later) => {
+                let earlier = earlier.iter().map(|outcome| Some(*outcome));
+                Self::Degraded(earlier.chain(later.iter().copied()).collect())
+            }
+            whole => whole,
+        }
+    }
+
+    /// The verdict on the request that `charges` were made for, under the policy they were made from.
+    pub fn into_verdict(self, policy: &Arc<Policy>, charges: &[Charge<'_>]) -> Verdict {
+        match self {
+            Self::Decided(outcomes) => {
+                let entries = charges.iter().zip(&outcomes);
+                let entries = entries.map(|(charge, outcome)| Some(entry(charge, *outcome)));
+                Decision::new(Arc::clone(policy), entries.collect()).into()
+            }
+            Self::Degraded(outcomes) => {
+                let entries = charges.iter().zip(&outcomes);
+                let entries = entries.map(|(charge, outcome)| Some(entry(charge, (*outcome)?)));
+                Decision::new(Arc::clone(policy), entries.collect())
+                    .degraded()
+                    .into()
+            }
+            Self::Unavailable { status, error } => Verdict::Unavailable { status, error },
+            Self::Unchecked(error) => Verdict::ForwardUnchecked(error),
+        }
+    }
+}
+
+fn entry(charge: &Charge<'_>, outcome: Outcome) -> LimitOutcome {
+    LimitOutcome {
+        limit_index: charge.limit_index,
+        quota: charge.quota,
+        outcome,
+        enforced: charge.enforced,
+    }
+}
+
+impl<S: Store, C: Clock> Engine<S, C> {
+    /// Puts a store and a clock together. `on_failure` holds for charges that bring no failure
+    /// policy of their own.
+    pub fn new(store: S, clock: C, on_failure: FailurePolicy) -> Self {
+        Self {
+            store,
+            clock,
+            on_failure,
+            fallback: Fallback::default(),
+            health: StoreHealth::default(),
+        }
+    }
+
+    /// Takes all enforced charges or none of them.
+    ///
+    /// After an outage, some counters of this replica may still owe what they admitted on their own.
+    /// A charge on such a counter is taken there first ("held"), then from the store, and given back
+    /// here if the store refuses it. Without such debts, which is nearly always, that costs one load.
+    pub async fn decide(&self, charges: &[Charge<'_>]) -> Settlement {
+        let Self {
+            store,
+            clock,
+            fallback,
+            health,
+            on_failure,
+        } = self;
+        let mut held = Vec::new();
+        if fallback.may_have_debts() {
+            match fallback.hold(charges, &held, *on_failure, clock.now()) {
+                HoldOutcome::Taken(taken) => held = taken,
+                HoldOutcome::Denied(outcomes) => return self.degraded(outcomes),
+            }
+        }
+        match store.decide(charges, clock).await {
+            Ok(mut outcomes) => {
+                health.answered(charges, *on_failure);
+                if fallback.may_have_debts() && is_admitted(charges, &outcomes) {
+                    // A counter may have come to owe while this request waited for the store.
+                    match fallback.hold(charges, &held, *on_failure, clock.now()) {
+                        HoldOutcome::Taken(more) => held.extend(more),
+                        HoldOutcome::Denied(outcomes) => {
+                            fallback.give_back(&held, clock.now());
+                            return self.degraded(outcomes);
+                        }
+                    }
+                }
+                if !held.is_empty() {
+                    outcomes = fallback.settle(&held, charges, outcomes, clock.now());
+                }
+                Settlement::Decided(outcomes)
+            }
+            Err(error) => {
+                fallback.give_back(&held, clock.now());
+                self.without_store(charges, error, |local| fallback.decide(local, store, clock))
+            }
+        }
+    }
+
+    /// Settles charges that the store could not, by their failure policies. `decide_locally` decides
+    /// those whose policy is `local` on this replica.
+    #[cold]
+    fn without_store(
+        &self,
+        charges: &[Charge<'_>],
+        error: StoreError,
+        decide_locally: impl FnOnce(&[Charge<'_>]) -> List<Outcome>,
+    ) -> Settlement {
+        self.health.failed(charges, &error, self.on_failure);
+        match substitute_for(charges, self.on_failure) {
+            Substitute::Refuse(status) => {
+                self.health.refused.fetch_add(1, Relaxed);
+                Settlement::Unavailable { status, error }
+            }
+            Substitute::Pass => {
+                self.health.unchecked.fetch_add(1, Relaxed);
+                Settlement::Unchecked(error)
+            }
+            Substitute::Local => {
+                let is_local = |charge: &&Charge<'_>| {
+                    failure_policy_of(charge, self.on_failure) == FailurePolicy::Local
+                };
+                let local: List<Charge<'_>> = charges.iter().filter(is_local).copied().collect();
+                let outcomes = decide_locally(&local);
+                let mut outcomes = outcomes.iter().copied();
+                let entries = charges.iter().map(|charge| match is_local(&charge) {
+                    true => outcomes.next(),
+                    false => None,
+                });
+                self.degraded(entries.collect())
+            }
+        }
+    }
+
+    /// Gives back the units of charges that were drawn `age` ago; zero gives back all of them. A
+    /// counter never holds more than its burst.
+    ///
+    /// Charges are given back one by one. When the store goes away in the middle, those before are
+    /// given back and the rest is settled by its failure policies.
+    pub async fn refund(&self, charges: &[Charge<'_>], age: Nanos) -> Settlement {
+        let Self {
+            store,
+            clock,
+            fallback,
+            health,
+            on_failure,
+        } = self;
+        let mut outcomes = List::Empty;
+        for (index, charge) in charges.iter().enumerate() {
+            match store.refund(charge, age, clock).await {
+                Ok(outcome) => outcomes.push(outcome),
+                Err(error) => {
+                    let rest = self.without_store(&charges[index..], error, |local| {
+                        fallback.refund(local, age, store, clock)
+                    });
+                    return rest.after(&outcomes);
+                }
+            }
+        }
+        health.answered(charges, *on_failure);
+        Settlement::Decided(outcomes)
+    }
+
+    /// Forgets the counters of charges: each is full again, here and in the store.
+    pub async fn reset(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
+        for charge in charges {
+            self.store.reset(&charge.key, &self.clock).await?;
+            if let Some(counters) = self.fallback.counters() {
+                counters.forget(&charge.key, self.clock.now());
+            }
+        }
+        Ok(())
+    }
+
+    /// True while the store does not answer: it failed when it was last asked.
+    pub fn is_degraded(&self) -> bool {
+        self.health.is_away()
+    }
+
+    /// Requests that the store did not decide, by what happened to them.
+    pub fn failures(&self) -> FailureCounts {
+        self.health.counts()
+    }
+
+    /// The counters for the time without the store; `None` until they are first needed.
+    pub fn fallback(&self) -> Option<&LocalStore> {
+        self.fallback.counters()
+    }
+
+    /// The store.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &C {
+        &self.clock
+    }
+
+    fn degraded(&self, outcomes: List<Option<Outcome>>) -> Settlement {
+        self.health.local.fetch_add(1, Relaxed);
+        Settlement::Degraded(outcomes)
+    }
+}
+
+impl<S, C> fmt::Debug for Engine<S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine")
+            .field("on_failure", &self.on_failure)
+            .field("health", &self.health)
+            .finish_non_exhaustive()
+    }
+}
