@@ -345,8 +345,11 @@ impl Entrance<'_> {
         cost: u64,
     ) -> Result<Admitted, Refusal> {
         let Self { gate, snapshot, .. } = self;
-        if let Some(twin) = snapshot.key_headers.twin_in(&snapshot.policy, headers) {
-            return Err(Refusal::Misread(Misread::TwinHeader(twin)));
+        if let Some(twin) = snapshot
+            .key_headers
+            .find_ambiguous(&snapshot.policy, headers)
+        {
+            return Err(Refusal::Misread(Misread::AmbiguousHeader(twin)));
         }
         match ruling_of_caller(gate, snapshot, subject) {
             Some(Ruling::Deny) => return Err(Refusal::Banned),

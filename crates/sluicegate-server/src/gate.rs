@@ -80,7 +80,7 @@ impl Gate {
         let mut snapshot = Snapshot::new(config, version, &self.externals, &self.metrics)?;
         snapshot.client_ip = snapshot
             .client_ip
-            .counting_on_from(&self.snapshot().client_ip);
+            .with_counts_of(&self.snapshot().client_ip);
         Ok(snapshot)
     }
 

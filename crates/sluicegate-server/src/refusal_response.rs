@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
-use sluicegate::http::{Fields, Rejection};
+use sluicegate::http::{Rejection, ResponseFields};
 use sluicegate_config::BodyStyle;
 
 use crate::admission::Refusal;
@@ -25,7 +25,7 @@ pub(crate) fn write_refusal(
     snapshot: &Snapshot,
     request_headers: &HeaderMap,
     grpc_clients: GrpcClients,
-    fields: &mut impl Fields,
+    fields: &mut impl ResponseFields,
 ) -> (StatusCode, Bytes) {
     let rejection = match refusal {
         Refusal::Misread(misread) => Rejection::from(misread),
@@ -73,7 +73,7 @@ pub(crate) fn write_refusal(
     rejection.write(&negotiated, &snapshot.headers, fields)
 }
 
-fn append_text(fields: &mut impl Fields) {
+fn append_text(fields: &mut impl ResponseFields) {
     fields.append(&CONTENT_TYPE, |text| {
         text.extend_from_slice(b"text/plain; charset=utf-8");
     });

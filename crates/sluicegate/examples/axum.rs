@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         "try it, the sixth is one too many:  for i in 1 2 3 4 5 6; do curl -si http://{address}/; done"
     );
 
-    // Without connect info nobody knows who is asking, and every request is answered 400.
+    // Without connect info no client address is known, and every request is answered 400.
     axum::serve(
         listener,
         app.into_make_service_with_connect_info::<SocketAddr>(),

@@ -1,5 +1,24 @@
 //! Proves that a store keeps its promises: transcripts of charges and answers, played against it.
 //!
+//! The same files run against the pure algorithms, the local store and Redis, so that all of them
+//! give the same digits. A store of your own joins them with [`run`]:
+//!
+//! ```
+//! use sluicegate::conformance;
+//! use sluicegate::{LocalOptions, LocalStore};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+//! let options = LocalOptions { max_keys: 10_000, ..LocalOptions::default() };
+//! let report = conformance::run(|| LocalStore::new(options)).await?;
+//! assert!(report.answers > 200);
+//! # Ok(())
+//! # })
+//! # }
+//! ```
+//!
+//! A transcript reads like this:
+//!
 //! ```text
 //! # One unit per second, three at once. A denied charge costs nothing.
 //! limit 1 per 1s burst 3
@@ -13,9 +32,10 @@
 //! | statement | meaning |
 //! |---|---|
 //! | `limit a: 1 per 1s burst 3` | a token bucket; a limit without a name is called `a` |
-//! | `leaky a: 2 per 1s size 5`, with `factor 2` for a caller's factor | a leaky bucket that drips 2 each second |
-//! | `fixed a: 100 per 1m`, `sliding a: 100 per 1m` | the window machines |
-//! | `legacy a: max 3 duration 1s min_interval 100ms` | the older words; each may be left out |
+//! | `leaky a: 2 per 1s size 5` | a leaky bucket that drips 2 each second |
+//! | `leaky a: 2 per 1s size 5 factor 2` | the same with a caller's factor |
+//! | `fixed a: 100 per 1m`, `sliding a: 100 per 1m` | a fixed or sliding window |
+//! | `legacy a: max 3 duration 1s min_interval 100ms` | the older settings; each may be left out |
 //! | `shadow` before any of these | a limit that is watched and not enforced |
 //! | `now` before any of these | the policy is reloaded with other numbers for this limit |
 //! | `at 1s spend 2 => …` | 2 units of every limit, all or nothing |
@@ -25,17 +45,18 @@
 //! | `at 1s reset` | the counters are forgotten |
 //! | `as ann: at …` | the same by another caller |
 //! | `at 1s 50 times spend 1 => 10 allowed` | many charges at one instant |
-//! | `from 0s to 1m every 50ms spend 1 => 128 allowed` | many charges over time, both ends included |
+//! | `from 0s to 1m every 50ms spend 1 => 128 allowed` | many charges, both ends included |
 //!
-//! Expectations are separated by commas, and compared exactly: `allowed`, `denied`, `denied by a and b`, `3 left`,
-//! `retry in 5ms`, `never`, `full in 2s`, `full`, and `b would deny` for a shadow limit. With several limits, `left` and
-//! `full` say `of a`. What is not mentioned is not compared, except who denies.
+//! Expectations are separated by commas, and compared exactly: `allowed`, `denied`,
+//! `denied by a and b`, `3 left`, `retry in 5ms`, `never`, `full in 2s`, `full`, and `b would deny`
+//! for a shadow limit. With several limits, `left` and `full` need `of a`. Nothing else
+//! is compared, except denials by shadow limits, which must be mentioned.
 
-mod ask;
-mod expect;
+mod answer;
 mod parse;
-mod play;
+mod player;
 mod reference;
+mod request;
 
 use std::error::Error;
 use std::fmt;
@@ -44,7 +65,7 @@ use crate::store::{Store, StoreError};
 
 pub use reference::ReferenceStore;
 
-/// Plays every transcript against a fresh store each; stops at the first that differs.
+/// Plays every transcript, each against a fresh store; stops at the first that differs.
 pub async fn run<S: Store>(make: impl Fn() -> S) -> Result<Report, Failure> {
     let mut report = Report::default();
     for (file, text) in TRANSCRIPTS {
@@ -54,17 +75,31 @@ pub async fn run<S: Store>(make: impl Fn() -> S) -> Result<Report, Failure> {
     Ok(report)
 }
 
-/// Plays one transcript against a store, and says how many answers were compared.
+/// Plays one transcript against a store, and returns how many answers were compared. `file` is the
+/// name that a [`Failure`] shows.
+///
+/// ```
+/// use sluicegate::conformance::{ReferenceStore, run_text};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let text = "limit 1 per 1s burst 1\nat 0s spend 1 => denied";
+/// let failure = run_text("mine.txt", text, ReferenceStore::new()).await.unwrap_err();
+/// assert_eq!((failure.file.as_str(), failure.line), ("mine.txt", 2));
+/// # Ok(())
+/// # })
+/// # }
+/// ```
 pub async fn run_text<S: Store>(file: &str, text: &str, store: S) -> Result<usize, Failure> {
     let failure = |line, problem| Failure {
         file: file.to_owned(),
         line,
         problem,
     };
-    let mut player = play::Player::new(store);
+    let mut player = player::TranscriptPlayer::new(store);
     for (index, line) in text.lines().enumerate() {
         let statement = parse::statement(line)
-            .map_err(|wrong| failure(index + 1, Problem::Unreadable(wrong)))?;
+            .map_err(|wrong| failure(index + 1, LineProblem::Unreadable(wrong)))?;
         let Some(statement) = statement else { continue };
         player
             .play(statement)
@@ -74,7 +109,7 @@ pub async fn run_text<S: Store>(file: &str, text: &str, store: S) -> Result<usiz
     Ok(player.answers())
 }
 
-/// What was played.
+/// The size of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Transcripts that were played to their end.
@@ -83,15 +118,15 @@ pub struct Report {
     pub answers: usize,
 }
 
-/// The line at which a store and a transcript part.
+/// The line at which a store and a transcript differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The transcript.
+    /// The name of the transcript.
     pub file: String,
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong there.
-    pub problem: Problem,
+    /// The problem of that line.
+    pub problem: LineProblem,
 }
 
 impl fmt::Display for Failure {
@@ -102,23 +137,23 @@ impl fmt::Display for Failure {
 
 impl Error for Failure {}
 
-/// What can be wrong with a line of a transcript.
+/// The problem of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Problem {
-    /// It is no statement, or it makes no sense where it stands.
+pub enum LineProblem {
+    /// It is not a statement, or it makes no sense where it stands.
     Unreadable(String),
     /// The store answered something else.
     Differs {
-        /// What the transcript says.
+        /// The answer in the transcript.
         expected: String,
-        /// What the store says, in the same words.
+        /// The answer of the store, in the same words.
         got: String,
     },
-    /// The store could not say.
+    /// The store did not know the answer.
     Store(StoreError),
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for LineProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable(wrong) => f.write_str(wrong),

@@ -1,4 +1,7 @@
 //! Compiles and runs the Rust examples of the guides.
+//!
+//! Only `cargo test --doc` sees this file: each guide becomes the documentation of a type that
+//! nothing uses, so its code blocks are tested like all other examples.
 
 #[doc = include_str!("../../../README.md")]
 #[doc = include_str!("../../../docs/library.md")]

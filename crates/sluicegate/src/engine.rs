@@ -15,8 +15,8 @@ use sluicegate_core::{
 
 use crate::clock::{Clock, MonotonicClock};
 use crate::failure::{Substitute, failure_policy_of, substitute_for};
-use crate::fallback::{Fallback, Hold, goes_on};
-use crate::health::{FailureCounts, Health};
+use crate::fallback::{Fallback, HoldOutcome, is_admitted};
+use crate::health::{FailureCounts, StoreHealth};
 use crate::local::LocalStore;
 use crate::store::{Store, StoreError};
 use crate::verdict::Verdict;
@@ -43,7 +43,7 @@ pub struct Engine<S = LocalStore, C = MonotonicClock> {
     /// What happens to a charge without a failure policy of its own while the store is away.
     on_failure: FailurePolicy,
     fallback: Fallback,
-    health: Health,
+    health: StoreHealth,
 }
 
 /// What became of a list of charges: one entry per charge, in their order, wherever there are any.
@@ -124,7 +124,7 @@ impl<S: Store, C: Clock> Engine<S, C> {
             clock,
             on_failure,
             fallback: Fallback::default(),
-            health: Health::default(),
+            health: StoreHealth::default(),
         }
     }
 
@@ -142,20 +142,20 @@ impl<S: Store, C: Clock> Engine<S, C> {
             on_failure,
         } = self;
         let mut held = Vec::new();
-        if fallback.may_owe() {
+        if fallback.may_have_debts() {
             match fallback.hold(charges, &held, *on_failure, clock.now()) {
-                Hold::Taken(taken) => held = taken,
-                Hold::Denied(outcomes) => return self.degraded(outcomes),
+                HoldOutcome::Taken(taken) => held = taken,
+                HoldOutcome::Denied(outcomes) => return self.degraded(outcomes),
             }
         }
         match store.decide(charges, clock).await {
             Ok(mut outcomes) => {
                 health.answered(charges, *on_failure);
-                if fallback.may_owe() && goes_on(charges, &outcomes) {
+                if fallback.may_have_debts() && is_admitted(charges, &outcomes) {
                     // A counter may have come to owe while this request waited for the store.
                     match fallback.hold(charges, &held, *on_failure, clock.now()) {
-                        Hold::Taken(more) => held.extend(more),
-                        Hold::Denied(outcomes) => {
+                        HoldOutcome::Taken(more) => held.extend(more),
+                        HoldOutcome::Denied(outcomes) => {
                             fallback.give_back(&held, clock.now());
                             return self.degraded(outcomes);
                         }

@@ -1,8 +1,19 @@
-//! The counters of this replica for the time without a store, and the debts they leave.
+//! Counters of this replica for the time without a store, and the debts they leave behind.
 //!
-//! **Invariant:** whatever the store does, one replica admits at most burst + rate × time. For that, a counter here
-//! starts from what the replica last saw of the store's ([`Store::remembered`]); and once the store is back, a request
-//! is charged to both for as long as its counter here is not full. So the later of both moves with every admission.
+//! The idea: while the store is away, limits with the policy `local` are decided on a
+//! [`LocalStore`] of this process. Each counter here starts from what the replica last saw of the
+//! store's counter ([`Store::remembered`]), so an outage hands nobody a fresh bucket. Once the
+//! store is back, a counter here that is not full yet still holds units that the store never
+//! heard of: a debt. Until it is full again, each request of that caller is charged here first and
+//! then in the store, and what the store denies is given back here.
+//!
+//! **Invariant:** whatever the store does, one replica admits at most burst + rate × time. The
+//! later of both counters moves with every admission, so a store that comes and goes adds nothing.
+//!
+//! Why it is not simpler: forgetting the counters here when the store is back would let a caller
+//! spend a quota here and one there at every change. Writing the debts into the store would need a
+//! write that may fail halfway and that every replica repeats. Charging both places costs nothing
+//! in normal times: one load of a number that is zero ([`Fallback::may_have_debts`]).
 
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
@@ -13,38 +24,42 @@ use sluicegate_core::{Charge, FailurePolicy, List, Nanos, Outcome, Timestamp};
 
 use crate::clock::Clock;
 use crate::failure::failure_policy_of;
-use crate::local::{At, LocalOptions, LocalStore};
+use crate::local::{FixedTime, LocalOptions, LocalStore};
 use crate::store::Store;
 
-/// Counters for the time without a store; made when they are first needed, and kept.
+/// The counters of this replica; made when they are first needed, and kept.
 #[derive(Debug, Default)]
 pub(crate) struct Fallback {
     counters: OnceLock<LocalStore>,
-    /// Every counter is full from then on, in nanoseconds since the epoch; 0 when all are full already.
-    owing_until: AtomicU64,
+    /// Every counter is full from this instant on, in nanoseconds since the epoch; 0 when all are
+    /// known to be full. Raised before a charge is taken here, and set back to 0 by the first
+    /// request that comes later.
+    debts_until_nanos: AtomicU64,
 }
 
-/// A charge that was taken here before the store is asked.
-pub(crate) struct Held<'a> {
-    /// Its place in the request.
-    place: usize,
+/// A charge that was taken here before the store was asked for it.
+pub(crate) struct HeldCharge<'a> {
+    /// Its index among the charges of the request.
+    index: usize,
     charge: Charge<'a>,
+    /// The state of the counter before the charge was taken.
     before: State,
     taken_at: Timestamp,
+    /// The answer of the counter here; a denial only for a limit that is not enforced.
     outcome: Outcome,
 }
 
-/// What the debts of an outage have to say to a request.
-pub(crate) enum Hold<'a> {
-    /// Ask the store. Nothing is held for counters that are full here.
-    Taken(Vec<Held<'a>>),
-    /// It does not fit here, so the store need not be asked: one entry per charge of the request,
-    /// `None` for those that owe nothing here.
+/// The answer of the counters in debt to a request that the store is about to decide.
+pub(crate) enum HoldOutcome<'a> {
+    /// The store decides. Nothing is held for counters that are full here.
+    Taken(Vec<HeldCharge<'a>>),
+    /// The request does not fit here, so the store need not be asked: one entry per charge of the
+    /// request, `None` for those whose counter here is full.
     Denied(List<Option<Outcome>>),
 }
 
-/// Whether a request with these answers is let pass.
-pub(crate) fn goes_on(charges: &[Charge<'_>], answers: &[Outcome]) -> bool {
+/// Returns true when every enforced charge of a request was allowed.
+pub(crate) fn is_admitted(charges: &[Charge<'_>], answers: &[Outcome]) -> bool {
     charges
         .iter()
         .zip(answers)
@@ -52,6 +67,7 @@ pub(crate) fn goes_on(charges: &[Charge<'_>], answers: &[Outcome]) -> bool {
 }
 
 impl Fallback {
+    /// About 1.5 MB: enough for the callers of one replica, little enough to set aside unasked.
     const MAX_KEYS: usize = 65_536;
 
     /// The counters, once there are any.
@@ -59,7 +75,7 @@ impl Fallback {
         self.counters.get()
     }
 
-    /// Decides charges that the store could not, all or nothing.
+    /// Decides charges that the store could not decide, all or nothing.
     pub(crate) fn decide<C: Clock>(
         &self,
         charges: &[Charge<'_>],
@@ -91,103 +107,98 @@ impl Fallback {
         outcomes
     }
 
-    /// Whether any counter may owe: all that a request has to ask in normal times.
+    /// Returns true when some counter may be in debt: all that a request asks in normal times.
     #[inline]
-    pub(crate) fn may_owe(&self) -> bool {
-        self.owing_until.load(Relaxed) != 0
+    pub(crate) fn may_have_debts(&self) -> bool {
+        self.debts_until_nanos.load(Relaxed) != 0
     }
 
-    /// Takes what a request is charged by local limits from those counters that still owe, all or nothing, beyond what
-    /// is held already.
+    /// Takes the charges of local limits from those counters that are in debt, all or nothing,
+    /// except the charges that are held already.
     ///
-    /// A request that is cancelled meanwhile leaves what it held: nobody knows whether the store has let it pass.
+    /// A request that is cancelled later leaves what it held: it is not known whether the store
+    /// has let it pass.
     #[cold]
     pub(crate) fn hold<'a>(
         &self,
         charges: &[Charge<'a>],
-        already: &[Held<'_>],
+        already_held: &[HeldCharge<'_>],
         by_default: FailurePolicy,
         now: Timestamp,
-    ) -> Hold<'a> {
-        let owing_until = self.owing_until.load(Acquire);
+    ) -> HoldOutcome<'a> {
+        let debts_until = self.debts_until_nanos.load(Acquire);
         let Some(counters) = self.counters.get() else {
-            return Hold::Taken(Vec::new());
+            return HoldOutcome::Taken(Vec::new());
         };
-        if now.as_nanos() >= owing_until {
-            // Fails when somebody has come to owe meanwhile.
+        if now.as_nanos() >= debts_until {
+            // Fails when another request has raised it meanwhile: then there is a new debt.
             let _ = self
-                .owing_until
-                .compare_exchange(owing_until, 0, AcqRel, Relaxed);
-            return Hold::Taken(Vec::new());
+                .debts_until_nanos
+                .compare_exchange(debts_until, 0, AcqRel, Relaxed);
+            return HoldOutcome::Taken(Vec::new());
         }
         let is_local =
             |charge: &Charge<'_>| failure_policy_of(charge, by_default) == FailurePolicy::Local;
-        let is_held = |place: usize| already.iter().any(|held| held.place == place);
-        let owing = charges
+        let is_held = |index: usize| already_held.iter().any(|held| held.index == index);
+        let in_debt: Vec<(usize, Charge<'a>, State)> = charges
             .iter()
             .enumerate()
-            .filter(|(place, charge)| is_local(charge) && !is_held(*place));
-        let owing: Vec<(usize, Charge<'a>, State)> = owing
-            .filter_map(|(place, charge)| Some((place, *charge, counters.owed(charge, now)?)))
+            .filter(|(index, charge)| is_local(charge) && !is_held(*index))
+            .filter_map(|(index, charge)| Some((index, *charge, counters.owed(charge, now)?)))
             .collect();
-        let held: List<Charge<'a>> = owing.iter().map(|(_, charge, _)| *charge).collect();
-        let outcomes = counters.decide_all(&held, &At(now));
+        let to_take: List<Charge<'a>> = in_debt.iter().map(|(_, charge, _)| *charge).collect();
+        let outcomes = counters.decide_all(&to_take, &FixedTime(now));
         self.note_debts(&outcomes, now);
-        if held
-            .iter()
-            .zip(&outcomes)
-            .any(|(charge, outcome)| charge.enforced && !outcome.is_allowed())
-        {
+        if !is_admitted(&to_take, &outcomes) {
             let outcome_at = |index| {
-                let mut decided = owing.iter().zip(&outcomes);
-                let (_, outcome) = decided.find(|((owing_at, ..), _)| *owing_at == index)?;
+                let mut decided = in_debt.iter().zip(&outcomes);
+                let (_, outcome) = decided.find(|((taken_at, ..), _)| *taken_at == index)?;
                 Some(*outcome)
             };
-            return Hold::Denied((0..charges.len()).map(outcome_at).collect());
+            return HoldOutcome::Denied((0..charges.len()).map(outcome_at).collect());
         }
-        let held = owing
-            .into_iter()
-            .zip(&outcomes)
-            .map(|((place, charge, before), &outcome)| Held {
-                place,
-                charge,
-                before,
-                taken_at: now,
-                outcome,
-            });
-        Hold::Taken(held.collect())
+        let held = in_debt.into_iter().zip(&outcomes);
+        let held = held.map(|((index, charge, before), &outcome)| HeldCharge {
+            index,
+            charge,
+            before,
+            taken_at: now,
+            outcome,
+        });
+        HoldOutcome::Taken(held.collect())
     }
 
-    /// Brings what was held and what the store answered together: the tighter answer counts, and what the store did
-    /// not take is given back here.
+    /// Joins the held charges with the answers of the store: of two answers the tighter one
+    /// counts, and what the store did not take is given back here.
     #[cold]
     pub(crate) fn settle(
         &self,
-        held: &[Held<'_>],
+        held: &[HeldCharge<'_>],
         charges: &[Charge<'_>],
         answers: List<Outcome>,
         now: Timestamp,
     ) -> List<Outcome> {
-        if !goes_on(charges, &answers) {
+        if !is_admitted(charges, &answers) {
             self.give_back(held, now);
             return answers;
         }
-        let settle_one =
-            |(place, answer): (usize, &Outcome)| match held.iter().find(|held| held.place == place)
-            {
+        let settle_one = |(index, answer): (usize, &Outcome)| {
+            match held.iter().find(|held| held.index == index) {
                 Some(held) if answer.is_allowed() => tighter(*answer, held.outcome),
+                // A shadow limit that the store denied: the request passes, this charge does not.
                 Some(held) => {
                     self.give_back(std::slice::from_ref(held), now);
                     *answer
                 }
                 None => *answer,
-            };
+            }
+        };
         answers.iter().enumerate().map(settle_one).collect()
     }
 
-    /// Gives back what was held for a request that the store did not let pass.
+    /// Gives back the charges held for a request that the store did not let pass.
     #[cold]
-    pub(crate) fn give_back(&self, held: &[Held<'_>], now: Timestamp) {
+    pub(crate) fn give_back(&self, held: &[HeldCharge<'_>], now: Timestamp) {
         let Some(counters) = self.counters.get() else {
             return;
         };
@@ -196,7 +207,7 @@ impl Fallback {
         }
     }
 
-    /// The counters, with nothing less in them than the replica last saw of the store's.
+    /// The counters, each raised to what the replica last saw of the store's.
     fn prepared(&self, charges: &[Charge<'_>], store: &impl Store, now: Timestamp) -> &LocalStore {
         let options = LocalOptions {
             max_keys: Self::MAX_KEYS,
@@ -204,10 +215,10 @@ impl Fallback {
         };
         let counters = self.counters.get_or_init(|| LocalStore::new(options));
         for charge in charges {
-            // Before anything is taken, so that no request passes by a debt that is being made. A sliding window is in
-            // view for two.
+            // Before anything is taken, so that no request overlooks a debt that is being made.
+            // Twice the window, because a sliding window counts its predecessor too.
             let window = charge.quota.window();
-            self.owe_until(now.after(window).after(window));
+            self.expect_debts_until(now.after(window).after(window));
             if let Some(seen) = store.remembered(charge, now) {
                 counters.raise(charge, seen, now);
             }
@@ -215,19 +226,20 @@ impl Fallback {
         counters
     }
 
-    /// Seldom later than what was noted before: a debt from a longer quota.
+    /// Notes how long the counters with these answers stay in debt. That is later than what
+    /// [`Fallback::prepared`] noted only where a longer quota was in force before.
     fn note_debts(&self, outcomes: &[Outcome], now: Timestamp) {
         if let Some(longest) = outcomes.iter().map(Outcome::reset_after).max() {
-            self.owe_until(now.after(longest));
+            self.expect_debts_until(now.after(longest));
         }
     }
 
-    fn owe_until(&self, instant: Timestamp) {
-        self.owing_until.fetch_max(instant.as_nanos(), AcqRel);
+    fn expect_debts_until(&self, instant: Timestamp) {
+        self.debts_until_nanos.fetch_max(instant.as_nanos(), AcqRel);
     }
 }
 
-/// What two counters that were both charged say together.
+/// The answer of two counters that were both charged: the smaller rest and the longer wait.
 fn tighter(store: Outcome, held: Outcome) -> Outcome {
     match held {
         Outcome::Allowed {
@@ -237,7 +249,7 @@ fn tighter(store: Outcome, held: Outcome) -> Outcome {
             remaining: remaining.min(store.remaining()),
             reset_after: reset_after.max(store.reset_after()),
         },
-        // Of a limit that is not enforced.
+        // Only a limit that is not enforced gets here with a denial.
         Outcome::Denied { .. } | Outcome::TooLarge { .. } => held,
     }
 }

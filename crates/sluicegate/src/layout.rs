@@ -1,4 +1,17 @@
-//! How keys are written in a store that other programs look into.
+//! The names of counters in a store that other programs look into.
+//!
+//! In this process a key is a hash. In Redis it is a name, and the name has to be many things at
+//! once: readable for people who debug, short for memory, the same in every process and version (or
+//! counters are lost at an upgrade), and on one slot of a cluster for all limits of a caller (so
+//! that one script can take them all or nothing).
+//!
+//! **Invariant:** two different keys never share a name, whatever bytes they hold. Where a name is
+//! written out, the core escapes everything that could be taken for a separator, a brace or the
+//! [`MARK`] of a shortened name. Where it is a digest, the texts are measured before they are
+//! hashed and enough bits are kept.
+//!
+//! **Invariant:** names that are written today are written tomorrow. The tests hold them as
+//! constants; a change needs another layout.
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -9,22 +22,37 @@ use sluicegate_core::{Key, KeyLayout, KeyPart, PartValue};
 
 /// Writes keys as a [`KeyLayout`] says.
 ///
-/// The layouts are named in `sluicegate-core`, which both the configuration and this library know; writing
-/// them takes SHA-256, which the core does without.
+/// The layouts are named in `sluicegate-core`, which both the configuration and this library know;
+/// writing them takes SHA-256, which the core does without.
+///
+/// ```
+/// use sluicegate::{Key, KeyLayout, Limit, Quota, StoredNames, Subject};
+///
+/// let limit = Limit::per_client("per-ip", Quota::per_second(100));
+/// let subject = Subject { client_ip: Some("203.0.113.7".parse()?), ..Subject::ANONYMOUS };
+/// let key = Key::of_subject(&limit, &subject)?;
+/// assert_eq!(KeyLayout::Readable.stored("shop", &key), "shop:per-ip:203.0.113.7");
+/// assert_eq!(KeyLayout::Compact.stored("shop", &key).len(), 14);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait StoredNames {
-    /// The name of `key` in the store.
+    /// The name of `key` in a single Redis.
     fn stored(self, prefix: &str, key: &Key<'_>) -> String;
 
-    /// The name of `key` in a Redis Cluster, with a hash tag that keeps all limits of one owner on one slot:
-    /// `<prefix>:{tag}:<limit>:<part>:…`, or `sg{tag}` and 12 characters.
+    /// The name of `key` in a Redis Cluster, with a hash tag that keeps all limits of one owner on
+    /// one slot: `<prefix>:{tag}:<limit>:<part>:…`, or `sg{tag}` and 12 characters.
     ///
-    /// The tag is a hash, so that nobody chooses a slot by what he writes. The owner is the first key part that is not
-    /// `global`; a limit without one is an owner of its own. The two older layouts reproduce names exactly and carry no
-    /// tag: there, the limits of one caller live on different slots.
+    /// The tag is a digest, so that no caller chooses a slot by the text it sends. The owner is the
+    /// first key part that is not `global`; a limit without one is an owner of its own. The two
+    /// older layouts reproduce names exactly and carry no tag: there, the limits of one caller live
+    /// on different slots.
     fn stored_with_tag(self, prefix: &str, key: &Key<'_>) -> String;
 
-    /// The text of the key that has this name in the store, with a tag if it is a cluster's; of a key that was too long, its head and
-    /// a digest. `None` when the name is another program's, or the layout's names do not tell keys.
+    /// The text of the key that has this name in the store; `is_tagged` for names of
+    /// [`StoredNames::stored_with_tag`]. The search for counters reads keys back from their names.
+    ///
+    /// A name that was too long gives its head and a digest. `None` when the name was written by
+    /// another program, or under a layout whose names do not tell their keys.
     fn text_of<'a>(self, prefix: &str, is_tagged: bool, stored: &'a str) -> Option<&'a str>;
 }
 
@@ -33,7 +61,7 @@ impl StoredNames for KeyLayout {
         let whole = match self {
             Self::Readable => readable(prefix, key),
             Self::Compact => format!("sg{}", digest_of_key(prefix, key)),
-            // That program had no such counters, and there its keys and ours would be one.
+            // EdgeQuota had no such counters, and under its names they would meet those of limits.
             Self::EdgeQuota if key.limit().is_ad_hoc() => readable(prefix, key),
             Self::EdgeQuota => format!("rl:edgequota:{}", bare_parts(key)),
             Self::EdgeGuard => edge_guard(prefix, key),
@@ -67,8 +95,10 @@ impl StoredNames for KeyLayout {
     }
 }
 
-/// As `{prefix}:{key}`, which every decision asks for: addresses are written digit by digit, not by the general way.
+/// The name `{prefix}:{key}`. Every decision in Redis asks for it, so the most frequent key, one
+/// IPv4 address, is written digit by digit instead of through `fmt`.
 fn readable(prefix: &str, key: &Key<'_>) -> String {
+    /// Bytes set aside for the key parts: an IPv6 address in brackets fits.
     const PARTS: usize = 40;
     let name = &key.limit().name;
     let mut whole = String::with_capacity(prefix.len() + name.len() + PARTS);
@@ -88,7 +118,8 @@ fn readable(prefix: &str, key: &Key<'_>) -> String {
 
 const TAG_LETTERS: usize = 3;
 
-/// 18 bits that are the same for all limits of one owner. Sixteen tags share a slot of a cluster.
+/// 18 bits that are the same for all limits of one owner. A cluster has 2^14 slots, so sixteen tags
+/// share each of them: enough to reach every slot evenly.
 fn tag_of_owner(prefix: &str, key: &Key<'_>) -> String {
     let owner = key
         .limit()
@@ -97,8 +128,9 @@ fn tag_of_owner(prefix: &str, key: &Key<'_>) -> String {
         .zip(key.parts())
         .find(|(_, value)| *value != PartValue::Global);
     let (kind, value) = match owner {
-        // Of whom a key speaks that came with the request is not known: it is an owner of its own.
+        // A key that came with the request does not tell its owner: it is an owner of its own.
         _ if key.limit().is_ad_hoc() => ("ad hoc".to_owned(), key.to_string()),
+        // An address in place of a missing part belongs to the same caller as the address itself.
         Some((_, PartValue::AddressInstead(address))) => (
             KeyPart::ClientIp.to_string(),
             PartValue::Address(address).to_string(),
@@ -112,7 +144,7 @@ fn tag_of_owner(prefix: &str, key: &Key<'_>) -> String {
     )
 }
 
-/// 72 bits: nobody stores so many keys that two of them meet.
+/// 72 bits: among a billion keys, two share a name once in ten thousand stores.
 fn digest_of_key(prefix: &str, key: &Key<'_>) -> String {
     const KEY_LETTERS: usize = 12;
     letters(
@@ -121,8 +153,8 @@ fn digest_of_key(prefix: &str, key: &Key<'_>) -> String {
     )
 }
 
-/// SHA-256 over measured texts: moving a letter from one to the next changes it. `purpose` keeps digests of one kind
-/// apart from all others.
+/// SHA-256 over texts with their lengths, so that moving a letter from one text to the next changes
+/// it. `purpose` keeps digests of one kind apart from all others.
 fn digest<const N: usize>(purpose: &str, texts: [&str; N]) -> [u8; 32] {
     let mut hash = Sha256::new();
     for text in [purpose].into_iter().chain(texts) {
@@ -145,6 +177,8 @@ fn letters(digest: &[u8; 32], count: usize) -> String {
         .collect()
 }
 
+/// The name under [`KeyLayout::EdgeGuard`]. That program had three kinds of counters; a limit that
+/// replaces another is what it called a route.
 fn edge_guard(prefix: &str, key: &Key<'_>) -> String {
     let limit = key.limit();
     match (limit.key.as_slice(), &limit.replaces) {
@@ -162,7 +196,8 @@ fn edge_guard(prefix: &str, key: &Key<'_>) -> String {
     }
 }
 
-/// The parts without the limit's name; IPv6 addresses without brackets, as the older programs wrote them.
+/// The parts without the limit's name; IPv6 addresses without brackets, as the older programs wrote
+/// them.
 fn bare_parts(key: &Key<'_>) -> String {
     let parts: Vec<String> = key
         .parts()
@@ -174,6 +209,7 @@ fn bare_parts(key: &Key<'_>) -> String {
     parts.join(":")
 }
 
+/// A name of at most [`KeyLayout::LENGTH_MAX`] bytes for this one.
 fn at_most_length_max(whole: String) -> String {
     if whole.len() <= KeyLayout::LENGTH_MAX {
         whole
@@ -182,11 +218,14 @@ fn at_most_length_max(whole: String) -> String {
     }
 }
 
-/// The head of a long key and 128 bits of its digest: nobody finds two keys that meet.
+/// Stands before the digest of a shortened name. Escaping never leaves it in a key, so no short
+/// name looks like a shortened one.
+const MARK: &str = "#";
+
+/// The head of a long name and 128 bits of its digest: even a caller who tries cannot find two keys
+/// that meet.
 fn shortened(whole: &str) -> String {
     const DIGEST_BYTES: usize = 16;
-    // One sign that escaping never leaves in a key, so no short key looks like a shortened one.
-    const MARK: &str = "#";
     let head = KeyLayout::LENGTH_MAX - MARK.len() - 2 * DIGEST_BYTES;
     let mut short = whole[..whole.floor_char_boundary(head)].to_owned();
     short.push_str(MARK);
@@ -201,264 +240,4 @@ fn shortened(whole: &str) -> String {
 mod cluster_tests;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use sluicegate_core::{AdHoc, Limit, Match, Policy, Principal, Quota, Subject};
-    use std::collections::HashSet;
-
-    fn quota() -> Quota {
-        Quota::from(Quota::per_second(1))
-    }
-
-    fn caller(address: &str) -> Subject<'static> {
-        Subject {
-            client_ip: Some(address.parse().unwrap()),
-            ..Subject::ANONYMOUS
-        }
-    }
-
-    #[test]
-    fn readable_keys_are_what_prefix_and_key_display() {
-        let mixed =
-            Limit::new("mixed", quota()).key([KeyPart::ClientIp, KeyPart::Path, KeyPart::Global]);
-        for limit in [mixed, Limit::per_client("per-ip", quota())] {
-            for address in [
-                "0.0.0.0",
-                "9.10.99.100",
-                "255.249.205.1",
-                "203.0.113.7",
-                "2001:db8::1",
-            ] {
-                let subject = Subject {
-                    path: "/a b/:c",
-                    ..caller(address)
-                };
-                let key = Key::of_subject(&limit, &subject).unwrap();
-                assert_eq!(
-                    KeyLayout::Readable.stored("sluicegate", &key),
-                    format!("sluicegate:{key}")
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn a_readable_name_tells_its_key_and_others_tell_nothing() {
-        let limit = Limit::new("mixed", quota()).key([KeyPart::ClientIp, KeyPart::Path]);
-        let long = format!("/{}", "a/".repeat(200));
-        for path in ["/", "/a b/:c", "/!#{x}", long.as_str()] {
-            let subject = Subject {
-                path,
-                ..caller("2001:db8::1")
-            };
-            let key = Key::of_subject(&limit, &subject).unwrap();
-            let (plain, tagged) = (
-                KeyLayout::Readable.stored("t", &key),
-                KeyLayout::Readable.stored_with_tag("t", &key),
-            );
-            let is_long = path.len() > KeyLayout::LENGTH_MAX;
-            for (stored, is_tagged) in [(&plain, false), (&tagged, true)] {
-                let text = KeyLayout::Readable.text_of("t", is_tagged, stored).unwrap();
-                assert_eq!(text == key.to_string(), !is_long, "{stored}");
-                assert_eq!(
-                    Key::parts_in(&limit, text).is_some(),
-                    !is_long,
-                    "a digest names nobody: {text}"
-                );
-            }
-            assert_eq!(KeyLayout::Readable.text_of("t", true, &plain), None);
-            assert_eq!(KeyLayout::Readable.text_of("other", false, &plain), None);
-            let compact = KeyLayout::Compact.stored("t", &key);
-            assert_eq!(KeyLayout::Compact.text_of("t", false, &compact), None);
-        }
-    }
-
-    #[test]
-    fn older_layouts_are_written_as_their_programs_wrote_them() {
-        let per_ip = Limit::per_client("per-ip", quota());
-        let route = Limit::per_client("api", quota())
-            .matching(Match::path("/api/login").unwrap())
-            .replaces("per-ip");
-        let principal = Limit::new("plan", quota()).key([KeyPart::Principal]);
-        let (v4, v6) = (caller("203.0.113.7"), caller("2001:db8::1"));
-        let ann = Principal::new("ann");
-        let known = Subject {
-            principal: Some(&ann),
-            ..v4
-        };
-        let stored = |layout: KeyLayout, limit: &Limit, subject: &Subject<'_>| {
-            layout.stored("eg", &Key::of_subject(limit, subject).unwrap())
-        };
-        assert_eq!(
-            stored(KeyLayout::EdgeGuard, &per_ip, &v4),
-            "eg:ip:203.0.113.7"
-        );
-        assert_eq!(
-            stored(KeyLayout::EdgeGuard, &per_ip, &v6),
-            "eg:ip:2001:db8::"
-        );
-        assert_eq!(
-            stored(KeyLayout::EdgeGuard, &route, &v4),
-            "eg:route:/api/login:203.0.113.7"
-        );
-        assert_eq!(
-            stored(KeyLayout::EdgeGuard, &principal, &known),
-            "eg:key:ann"
-        );
-        assert_eq!(
-            stored(KeyLayout::EdgeQuota, &per_ip, &v4),
-            "rl:edgequota:203.0.113.7"
-        );
-        assert_eq!(
-            stored(KeyLayout::Readable, &per_ip, &v6),
-            "eg:per-ip:[2001:db8::]"
-        );
-    }
-
-    #[test]
-    fn any_bytes_give_a_short_plain_key_of_their_own() {
-        let limit =
-            Limit::new("tenant", quota()).key([KeyPart::Descriptor("t".into()), KeyPart::Host]);
-        let odd = (0..=127_u8).map(char::from).map(String::from);
-        let long = [120, 200, 4_000].map(|length| "x".repeat(length));
-        let tails = ["a", "b"].map(|tail| "x".repeat(500) + tail);
-        let texts: Vec<String> = odd
-            .chain(long)
-            .chain(tails)
-            .chain(["{a}", "é", "a:b", "a%3Ab"].map(String::from))
-            .collect();
-        let mut seen = HashSet::new();
-        for first in &texts {
-            for second in ["", "h", "h:1"] {
-                let descriptors = [("t", first.as_str())];
-                let subject = Subject {
-                    descriptors: &descriptors,
-                    host: Some(second),
-                    ..Subject::ANONYMOUS
-                };
-                let stored = KeyLayout::Readable
-                    .stored("sluicegate", &Key::of_subject(&limit, &subject).unwrap());
-                assert!(stored.len() <= KeyLayout::LENGTH_MAX, "{stored}");
-                assert!(
-                    stored
-                        .bytes()
-                        .all(|byte| byte.is_ascii_graphic() && byte != b'{' && byte != b'}'),
-                    "{stored}"
-                );
-                assert!(seen.insert(stored), "{first:?} and {second:?} share a key");
-            }
-        }
-    }
-
-    #[test]
-    fn compact_keys_have_fourteen_bytes_and_stay_apart() {
-        let limits = ["a", "b"]
-            .map(|name| Limit::new(name, quota()).key([KeyPart::Principal, KeyPart::Host]));
-        let mut seen = HashSet::new();
-        for number in 0..5_000 {
-            let id = format!("{number}{}", "x".repeat(number % 300));
-            let principal = Principal::new(&id);
-            for (limit, host) in limits.iter().zip(["h", "h:1"]) {
-                let subject = Subject {
-                    principal: Some(&principal),
-                    host: Some(host),
-                    ..Subject::ANONYMOUS
-                };
-                let key = Key::of_subject(limit, &subject).unwrap();
-                for prefix in ["sluicegate", "other"] {
-                    let stored = KeyLayout::Compact.stored(prefix, &key);
-                    assert_eq!(stored.len(), 14, "{stored}");
-                    assert!(stored.starts_with("sg"), "{stored}");
-                    assert!(seen.insert(stored), "{key:?} with {prefix} shares a key");
-                }
-            }
-        }
-    }
-
-    /// Counters are found again after an upgrade only if these never change.
-    #[test]
-    fn digests_in_keys_are_the_same_in_every_process_and_version() {
-        let per_ip = Limit::per_client("per-ip", quota());
-        let all = Limit::new("all", quota()).key([KeyPart::Global]);
-        let (v4, v6) = (caller("203.0.113.7"), caller("2001:db8::1"));
-        let both = |limit: &Limit, subject: &Subject<'_>| {
-            let key = Key::of_subject(limit, subject).unwrap();
-            [KeyLayout::Readable, KeyLayout::Compact]
-                .map(|layout| layout.stored_with_tag("sluicegate", &key))
-        };
-        assert_eq!(
-            both(&per_ip, &v4),
-            ["sluicegate:{E-n}:per-ip:203.0.113.7", "sg{E-n}UI9sQvbMLhyC"]
-        );
-        assert_eq!(
-            both(&per_ip, &v6),
-            [
-                "sluicegate:{sdn}:per-ip:[2001:db8::]",
-                "sg{sdn}M7KiGlvdvzyl"
-            ]
-        );
-        assert_eq!(
-            both(&all, &v4),
-            ["sluicegate:{xZC}:all:!all", "sg{xZC}6oU4NTZ_WfP4"]
-        );
-        let untagged =
-            KeyLayout::Compact.stored("sluicegate", &Key::of_subject(&per_ip, &v4).unwrap());
-        assert_eq!(untagged, "sgUI9sQvbMLhyC");
-    }
-
-    #[test]
-    fn keys_that_came_with_the_request_never_meet_those_of_a_limit() {
-        let parts = [
-            KeyPart::Global,
-            KeyPart::Descriptor("d".into()),
-            KeyPart::ClientIp,
-        ];
-        let limits = parts
-            .iter()
-            .enumerate()
-            .map(|(place, part)| Limit::new(place.to_string(), quota()).key([part.clone()]));
-        let policy =
-            Policy::new(limits.chain([Limit::new("pair", quota()).key(parts.clone())])).unwrap();
-        for layout in [
-            KeyLayout::Readable,
-            KeyLayout::Compact,
-            KeyLayout::EdgeQuota,
-            KeyLayout::EdgeGuard,
-        ] {
-            let mut seen = HashSet::new();
-            for text in ["a", "!all", "!missing", "!throttle", "203.0.113.7", "a:b"] {
-                let descriptors = [("d", text)];
-                let subject = Subject {
-                    descriptors: &descriptors,
-                    ..caller("203.0.113.7")
-                };
-                for limit in policy.limits() {
-                    seen.insert(layout.stored("p", &Key::of_subject(limit, &subject).unwrap()));
-                }
-            }
-            for text in ["a", "!all", "!missing", "!throttle", "203.0.113.7", "a:b"] {
-                for purpose in [AdHoc::Throttle, AdHoc::Override] {
-                    let bytes = [text.as_bytes()];
-                    let charge = policy.charge_ad_hoc(purpose, &bytes, quota(), 1);
-                    assert!(
-                        seen.insert(layout.stored("p", &charge.key)),
-                        "{layout:?} {text}"
-                    );
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn older_layouts_carry_no_tag() {
-        let per_ip = Limit::per_client("per-ip", quota());
-        let subject = caller("203.0.113.7");
-        let key = Key::of_subject(&per_ip, &subject).unwrap();
-        for layout in [KeyLayout::EdgeQuota, KeyLayout::EdgeGuard] {
-            assert_eq!(
-                layout.stored_with_tag("eg", &key),
-                layout.stored("eg", &key)
-            );
-        }
-    }
-}
+mod tests;

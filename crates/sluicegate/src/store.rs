@@ -1,4 +1,8 @@
-//! What every store does: take a list of charges, all or nothing.
+//! The contract of every store: take a list of charges, all or nothing.
+//!
+//! [`LocalStore`](crate::LocalStore) keeps its counters in this process, `RedisStore` shares them
+//! between processes. A store of another kind implements [`Store`] and proves itself with
+//! [`conformance::run`](crate::conformance::run).
 
 use std::error::Error;
 use std::fmt;
@@ -11,21 +15,69 @@ use crate::clock::Clock;
 
 /// Keeps counters.
 ///
-/// `decide` is the one verb on the request path; `refund` and `reset` are for callers who know what they do.
+/// `decide` is the one verb on the request path; `refund` and `reset` serve administration. A
+/// store of your own often wraps another one:
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use sluicegate::conformance;
+/// use sluicegate::{Charge, Clock, Key, List, LocalStore, Nanos, Outcome, Store, StoreError};
+///
+/// /// Counts how many charges it was asked for.
+/// #[derive(Default)]
+/// struct Metered {
+///     counters: LocalStore,
+///     charges: AtomicU64,
+/// }
+///
+/// impl Store for Metered {
+///     async fn decide<C: Clock>(
+///         &self,
+///         charges: &[Charge<'_>],
+///         clock: &C,
+///     ) -> Result<List<Outcome>, StoreError> {
+///         self.charges.fetch_add(charges.len() as u64, Ordering::Relaxed);
+///         self.counters.decide(charges, clock).await
+///     }
+///
+///     async fn refund<C: Clock>(
+///         &self,
+///         charge: &Charge<'_>,
+///         age: Nanos,
+///         clock: &C,
+///     ) -> Result<Outcome, StoreError> {
+///         self.counters.refund(charge, age, clock).await
+///     }
+///
+///     async fn reset<C: Clock>(&self, key: &Key<'_>, clock: &C) -> Result<(), StoreError> {
+///         self.counters.reset(key, clock).await
+///     }
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// // Proves that it answers as every store has to.
+/// conformance::run(Metered::default).await?;
+/// # Ok(())
+/// # })
+/// # }
+/// ```
 pub trait Store: Send + Sync + 'static {
     /// Takes all enforced charges or none of them, and answers each in order.
     ///
-    /// A denied request leaves no trace once it is answered, except that stored times which no clock step explains are
-    /// repaired; its charges that would have fitted are answered as if they had cost nothing. Charges that are not
-    /// enforced are taken one by one when they fit and the request goes on, and never stop it. `Err` means that nobody
-    /// knows.
+    /// A denied request leaves no trace once it is answered, except that a stored time which no
+    /// clock step explains is repaired; its charges that would have fitted are answered as if they
+    /// had cost nothing. Charges that are not enforced never stop a request: when it passes, each
+    /// of them is taken on its own if it fits. `Err` means that the store does not know.
     fn decide<C: Clock>(
         &self,
         charges: &[Charge<'_>],
         clock: &C,
     ) -> impl Future<Output = Result<List<Outcome>, StoreError>> + Send;
 
-    /// Gives back the units of a charge that was drawn `age` ago; zero gives all of them back.
+    /// Gives back the units of a charge that was drawn `age` ago, never beyond full. An age of
+    /// zero gives all of them back; an older charge is worth less, because the counter has been
+    /// refilling since.
     fn refund<C: Clock>(
         &self,
         charge: &Charge<'_>,
@@ -40,20 +92,32 @@ pub trait Store: Send + Sync + 'static {
         clock: &C,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// What this replica last saw of a charge's counter, as the state it would be on the clock that shows `now`; never
-    /// more than is owed. A replica that has to decide on its own starts from there. Nothing, unless a store remembers.
+    /// The last state that this process saw of a charge's counter, as it is on the clock that
+    /// shows `now`; never more than is owed.
+    ///
+    /// For stores that can be away: a limiter whose policy is local starts its own counters from
+    /// here, so that an outage hands nobody a fresh bucket. A store without such a memory keeps
+    /// the default, `None`.
     fn remembered(&self, _charge: &Charge<'_>, _now: Timestamp) -> Option<State> {
         None
     }
 }
 
-/// The store could not say.
+/// The store does not know the answer. A denial is no error: it is an [`Outcome`].
+///
+/// ```
+/// use sluicegate::StoreError;
+///
+/// let error = StoreError::Unavailable("connection refused".to_owned());
+/// assert_eq!(error.to_string(), "the store is unavailable: connection refused");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// No answer within the deadline.
+    /// No answer came within the deadline.
     TimedOut,
-    /// The store cannot be reached, or said that it cannot decide now.
+    /// The store cannot be reached, or replied that it cannot decide now. The text says why, for
+    /// a log; it holds no password.
     Unavailable(String),
 }
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
-use sluicegate::http::Fields;
+use sluicegate::http::ResponseFields;
 
 use super::wire::{Line, Span, Text};
 
@@ -193,7 +193,7 @@ fn split(line: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&line[..colon], line[colon + 1..].trim_ascii()))
 }
 
-impl Fields for AnswerLines {
+impl ResponseFields for AnswerLines {
     /// Of a server: ours have one line of each name.
     fn value(&self, name: &HeaderName) -> Option<&[u8]> {
         if !self.has(name.as_str()) {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName};
-use sluicegate::http::Fields;
+use sluicegate::http::ResponseFields;
 
 use super::answer::Answer;
 

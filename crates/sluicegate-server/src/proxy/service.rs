@@ -10,7 +10,7 @@ use http::header::{ALLOW, CONTENT_LENGTH, EXPECT, HeaderMap};
 use http::request::Parts;
 use http_body::Body;
 use http_body_util::BodyExt;
-use sluicegate::http::{Fields, RequestHead, host_of};
+use sluicegate::http::{RequestHead, ResponseFields, host_of};
 
 use super::answer::{Answer, AnswerLines};
 use super::body::{AnswerBody, ClientBody, From};

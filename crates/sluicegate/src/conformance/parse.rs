@@ -1,40 +1,49 @@
 //! Reads the lines of a transcript.
+//!
+//! A line is a declaration (`limit a: 1 per 1s burst 3`) or a request (`at 0s spend 1 => allowed`);
+//! the first word tells which. Errors are for the author of a transcript: each names the word that
+//! was expected and the one that was found.
 
 use sluicegate_core::{Factor, LegacyLimit, Nanos, Quota, parse_duration};
 
-use super::ask::Ask;
+use super::request::StoreRequest;
 
-/// One line that says something.
+/// One line, unless it is blank or a comment.
 #[derive(Debug)]
 pub(super) enum Statement {
-    /// There is a limit, or it has other numbers from now on.
-    Declare(Declaration),
-    /// Somebody asks for something.
-    Ask(Ask),
+    /// A limit is added to the policy, or has other numbers from now on.
+    Declare(LimitDeclaration),
+    /// A caller asks the store for something.
+    Request(StoreRequest),
 }
 
 /// A limit of the transcript's policy.
 #[derive(Debug)]
-pub(super) struct Declaration {
+pub(super) struct LimitDeclaration {
     pub(super) name: String,
     /// `None` is unlimited.
     pub(super) quota: Option<Quota>,
+    /// True after `shadow`: watched, not enforced.
     pub(super) is_shadow: bool,
+    /// True after `now`: the limit exists already and gets this quota.
     pub(super) is_reload: bool,
 }
 
-/// Reads one line; comments and blank lines say nothing.
+/// Reads one line; `None` for comments and blank lines.
 pub(super) fn statement(line: &str) -> Result<Option<Statement>, String> {
-    let said = line.split('#').next().unwrap_or_default();
-    let mut words = Words::new(said);
+    let content = line.split('#').next().unwrap_or_default();
+    let mut words = WordReader::new(content);
     match words.peek() {
         None => Ok(None),
-        Some("as" | "at" | "from") => Ask::parse(said).map(Statement::Ask).map(Some),
+        Some("as" | "at" | "from") => StoreRequest::parse(content)
+            .map(Statement::Request)
+            .map(Some),
         Some(_) => declaration(&mut words).map(Statement::Declare).map(Some),
     }
 }
 
-fn declaration(words: &mut Words<'_>) -> Result<Declaration, String> {
+/// Reads `[now] [shadow] KIND [NAME:] …`.
+fn declaration(words: &mut WordReader<'_>) -> Result<LimitDeclaration, String> {
     const KINDS: [&str; 5] = ["limit", "leaky", "fixed", "sliding", "legacy"];
     let is_reload = words.skip("now");
     let is_shadow = words.skip("shadow");
@@ -57,7 +66,7 @@ fn declaration(words: &mut Words<'_>) -> Result<Declaration, String> {
         windowed => Some(window(windowed, words)?),
     };
     words.end()?;
-    Ok(Declaration {
+    Ok(LimitDeclaration {
         name,
         quota,
         is_shadow,
@@ -65,14 +74,16 @@ fn declaration(words: &mut Words<'_>) -> Result<Declaration, String> {
     })
 }
 
-fn token_bucket(words: &mut Words<'_>) -> Result<Quota, String> {
+/// Reads `1 per 1s burst 3`.
+fn token_bucket(words: &mut WordReader<'_>) -> Result<Quota, String> {
     let (count, period) = words.rate()?;
     words.expect("burst")?;
     let burst = words.number("a burst")?;
     Quota::new(count, period, burst).map_err(|refused| refused.to_string())
 }
 
-fn leaky_bucket(words: &mut Words<'_>) -> Result<Option<Quota>, String> {
+/// Reads `2 per 1s size 5`, with `factor 2` for a caller's factor.
+fn leaky_bucket(words: &mut WordReader<'_>) -> Result<Option<Quota>, String> {
     let (drip_size, drip_rate) = words.rate()?;
     words.expect("size")?;
     let size = words.number("a size")?;
@@ -89,7 +100,8 @@ fn leaky_bucket(words: &mut Words<'_>) -> Result<Option<Quota>, String> {
     Ok(factor.apply(quota))
 }
 
-fn window(kind: &str, words: &mut Words<'_>) -> Result<Quota, String> {
+/// Reads `100 per 1m` of a fixed or sliding window.
+fn window(kind: &str, words: &mut WordReader<'_>) -> Result<Quota, String> {
     let (limit, window) = words.rate()?;
     let quota = match kind {
         "fixed" => Quota::fixed_window(limit, window),
@@ -98,9 +110,11 @@ fn window(kind: &str, words: &mut Words<'_>) -> Result<Quota, String> {
     quota.map_err(|refused| refused.to_string())
 }
 
-fn legacy(words: &mut Words<'_>) -> Result<Option<Quota>, String> {
+/// Reads `max 3 duration 1s min_interval 100ms`, each of which may be left out.
+fn legacy(words: &mut WordReader<'_>) -> Result<Option<Quota>, String> {
     let mut legacy = LegacyLimit::default();
     while let Some(word) = words.peek() {
+        // Always there: it was peeked at.
         words.next("a word")?;
         match word {
             "max" => legacy.max = Some(words.number("a count")?),
@@ -118,32 +132,35 @@ fn legacy(words: &mut Words<'_>) -> Result<Option<Quota>, String> {
 
 /// The words of a statement, from left to right.
 #[derive(Clone)]
-pub(super) struct Words<'a> {
+pub(super) struct WordReader<'a> {
     rest: std::iter::Peekable<std::str::SplitWhitespace<'a>>,
 }
 
-impl<'a> Words<'a> {
+impl<'a> WordReader<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         Self {
             rest: text.split_whitespace().peekable(),
         }
     }
 
+    /// The next word, which stays there.
     pub(super) fn peek(&mut self) -> Option<&'a str> {
         self.rest.peek().copied()
     }
 
+    /// Takes the next word; `expected` describes it in the error at the end of the line.
     pub(super) fn next(&mut self, expected: &str) -> Result<&'a str, String> {
         self.rest
             .next()
             .ok_or_else(|| format!("expected {expected} at the end of the line"))
     }
 
-    /// Takes this word if it comes next.
+    /// Takes this word if it comes next, and returns true if it did.
     pub(super) fn skip(&mut self, word: &str) -> bool {
         self.rest.next_if_eq(&word).is_some()
     }
 
+    /// Takes this word, and nothing else.
     pub(super) fn expect(&mut self, word: &str) -> Result<(), String> {
         let got = self.next(word)?;
         if got == word {
@@ -160,24 +177,27 @@ impl<'a> Words<'a> {
             .map(|word| word.trim_end_matches(':'))
     }
 
+    /// Takes a whole number; `what` describes it in the error.
     pub(super) fn number(&mut self, what: &str) -> Result<u64, String> {
         let got = self.next(what)?;
         got.parse()
             .map_err(|_| format!("expected {what} (got {got:?})"))
     }
 
+    /// Takes a duration such as `50ms`.
     pub(super) fn duration(&mut self) -> Result<Nanos, String> {
         let got = self.next("a duration")?;
         parse_duration(got).map_err(|refused| refused.to_string())
     }
 
-    /// `10 per 1s`.
+    /// Takes `10 per 1s`.
     fn rate(&mut self) -> Result<(u64, Nanos), String> {
         let count = self.number("a count")?;
         self.expect("per")?;
         Ok((count, self.duration()?))
     }
 
+    /// Refuses words that are left over.
     pub(super) fn end(&mut self) -> Result<(), String> {
         match self.rest.next() {
             None => Ok(()),

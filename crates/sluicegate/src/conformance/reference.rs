@@ -1,4 +1,4 @@
-//! The store that is right by being simple.
+//! The store that is right by being simple: what the other stores are compared with.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
@@ -9,10 +9,28 @@ use sluicegate_core::{Charge, Key, List, Nanos, Outcome};
 use crate::clock::Clock;
 use crate::store::{Store, StoreError};
 
-/// The machines over a map, one lock around all of it, nothing ever thrown away. What it answers is what every store
-/// has to answer.
+/// The algorithms over a map, one lock around all of it, nothing ever thrown away. Its answers are
+/// what every store has to answer.
+///
+/// For tests of a store of your own: play random charges against both and compare.
+///
+/// ```
+/// use sluicegate::conformance::ReferenceStore;
+/// use sluicegate::{Limit, Limiter, ManualClock, Policy, Quota, Subject};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let policy = Policy::new([Limit::new("all", Quota::per_second(1))])?;
+/// let limiter = Limiter::new(policy, ReferenceStore::new(), ManualClock::default());
+/// assert!(limiter.check(&Subject::ANONYMOUS, 1).await.is_forwarded());
+/// assert!(!limiter.check(&Subject::ANONYMOUS, 1).await.is_forwarded());
+/// # Ok(())
+/// # })
+/// # }
+/// ```
 #[derive(Debug, Default)]
 pub struct ReferenceStore {
+    /// By the text of the key. A counter that is full is absent.
     states: Mutex<HashMap<String, State>>,
 }
 
@@ -22,7 +40,7 @@ impl ReferenceStore {
         Self::default()
     }
 
-    /// What is stored for a key.
+    /// The state that is stored for a key; `None` when its counter is full or was never charged.
     pub fn state(&self, key: &Key<'_>) -> Option<State> {
         self.lock().get(&key.to_string()).copied()
     }
@@ -52,14 +70,15 @@ impl Store for ReferenceStore {
             .iter()
             .map(|charge| look(charge.cost, charge, &states))
             .collect();
-        let goes_on = charges
+        let is_admitted = charges
             .iter()
             .zip(&steps)
             .all(|(charge, step)| !charge.enforced || step.outcome.is_allowed());
         let mut outcomes = List::Empty;
         for (charge, step) in charges.iter().zip(steps) {
-            if !goes_on && step.outcome.is_allowed() {
-                // Another charge stopped the request: this one is not taken, and answers as to a look.
+            if !is_admitted && step.outcome.is_allowed() {
+                // Another charge stopped the request: this one is not taken, and is answered as if
+                // it had cost nothing.
                 outcomes.push(look(0, charge, &states).outcome);
                 continue;
             }
@@ -89,6 +108,7 @@ impl Store for ReferenceStore {
     }
 }
 
+/// Stores what an algorithm left.
 fn write(states: &mut HashMap<String, State>, key: &Key<'_>, next: Next<State>) {
     match next {
         Next::Same => {}

@@ -1,13 +1,18 @@
-//! Which of our two bodies a caller would rather read.
+//! The `Accept` header: which of our two bodies a caller would rather read.
+//!
+//! We have plain text and JSON to offer, so this is not a general negotiation: it answers one
+//! question, by the rules of RFC 9110, section 12.5.1. A member that cannot be read is left out, as
+//! if it had not been sent.
 
 use http::{HeaderMap, header};
 
-/// Whether JSON is accepted with more weight than text. Text wins ties, and so it answers `*/*` and silence.
+/// Returns true when JSON is accepted with more weight than text. Text wins ties, and so it answers
+/// `*/*` and silence.
 pub(super) fn prefers_json(headers: &HeaderMap) -> bool {
     const JSON: [(&str, &str); 2] = [("application", "json"), ("application", "problem+json")];
     const TEXT: (&str, &str) = ("text", "plain");
     let mut lines = headers.get_all(header::ACCEPT).iter();
-    // What most callers say, or nothing.
+    // Most callers send this, or nothing: no need to take it apart.
     let is_anything = |line: &http::HeaderValue| line == "*/*";
     if lines.all(is_anything) {
         return false;
@@ -19,7 +24,7 @@ pub(super) fn prefers_json(headers: &HeaderMap) -> bool {
     let [mut json, mut problem, mut text] = [None; 3];
     for range in lines
         .flat_map(|line| line.split(','))
-        .filter_map(Range::parse)
+        .filter_map(MediaRange::parse)
     {
         for (best, wanted) in [
             (&mut json, JSON[0]),
@@ -32,20 +37,25 @@ pub(super) fn prefers_json(headers: &HeaderMap) -> bool {
     thousandths(json).max(thousandths(problem)) > thousandths(text)
 }
 
-/// How particularly a range names a type, and its weight: the most particular one counts, as RFC 9110 has it.
-type Weight = Option<(u8, u16)>;
+/// The precision of a range (0 for `*/*`, 1 for `text/*`, 2 for `text/plain`) and its weight in
+/// thousandths; `None` when it does not cover the type. The greatest counts: the order of the pair
+/// makes the most precise range win over a heavier one, as RFC 9110 has it.
+type RangeWeight = Option<(u8, u16)>;
 
-fn thousandths(weight: Weight) -> u16 {
+/// The weight alone; a type that no range covers is not accepted.
+fn thousandths(weight: RangeWeight) -> u16 {
     weight.map_or(0, |(_, thousandths)| thousandths)
 }
 
-struct Range<'a> {
+/// A member of the list: `text/*;q=0.5`.
+struct MediaRange<'a> {
     kind: &'a str,
     subtype: &'a str,
     thousandths: u16,
 }
 
-impl<'a> Range<'a> {
+impl<'a> MediaRange<'a> {
+    /// `None` for a member without a slash or with a malformed quality.
     fn parse(text: &'a str) -> Option<Self> {
         let mut fields = text.split(';').map(str::trim);
         let (kind, subtype) = fields.next()?.split_once('/')?;
@@ -62,8 +72,7 @@ impl<'a> Range<'a> {
         })
     }
 
-    /// `None` if it does not cover the type.
-    fn weight(&self, (kind, subtype): (&str, &str)) -> Weight {
+    fn weight(&self, (kind, subtype): (&str, &str)) -> RangeWeight {
         let precision = match (self.kind, self.subtype) {
             ("*", "*") => Some(0),
             (own, "*") if own.eq_ignore_ascii_case(kind) => Some(1),
@@ -76,7 +85,7 @@ impl<'a> Range<'a> {
     }
 }
 
-/// `0.5` is 500; more than three decimals or a number above 1 is no quality.
+/// A quality in thousandths: `0.5` is 500. `None` with more than three decimals or above 1.
 fn parse_quality(text: &str) -> Option<u16> {
     let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
     if decimals.len() > 3 || !decimals.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -1,4 +1,7 @@
 //! The body of a response: the inner service's, or a short one of our own.
+//!
+//! One type for both, so that the layer works with any body of the service behind it, and streams
+//! it through without a copy.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -8,19 +11,35 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 pin_project! {
-    /// The inner service's body as it is, or the whole of our own.
+    /// The body of a response that went through [`RateLimit`](super::RateLimit): the inner
+    /// service's body as it is, or the whole body of a rejection.
+    ///
+    /// Its only use is as a type, in the signature of a function that returns a limited service:
+    ///
+    /// ```
+    /// use http_body_util::Full;
+    /// use sluicegate::http::RateLimitBody;
+    ///
+    /// fn status(response: &http::Response<RateLimitBody<Full<bytes::Bytes>>>) -> u16 {
+    ///     response.status().as_u16()
+    /// }
+    /// # let _ = status;
+    /// ```
     #[derive(Debug)]
     pub struct RateLimitBody<B> {
         #[pin]
-        kind: Kind<B>,
+        kind: BodyKind<B>,
     }
 }
 
 pin_project! {
+    /// Where the bytes come from.
     #[derive(Debug)]
-    #[project = KindProjection]
-    enum Kind<B> {
+    #[project = BodyKindProjection]
+    enum BodyKind<B> {
+        // The service behind the layer answered.
         Inner { #[pin] body: B },
+        // A rejection. Empty once its one frame was taken.
         Own { bytes: Bytes },
     }
 }
@@ -28,13 +47,13 @@ pin_project! {
 impl<B> RateLimitBody<B> {
     pub(super) fn inner(body: B) -> Self {
         Self {
-            kind: Kind::Inner { body },
+            kind: BodyKind::Inner { body },
         }
     }
 
     pub(super) fn own(bytes: Bytes) -> Self {
         Self {
-            kind: Kind::Own { bytes },
+            kind: BodyKind::Own { bytes },
         }
     }
 }
@@ -48,25 +67,26 @@ impl<B: Body<Data = Bytes>> Body for RateLimitBody<B> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         match self.project().kind.project() {
-            KindProjection::Inner { body } => body.poll_frame(cx),
-            KindProjection::Own { bytes } if bytes.is_empty() => Poll::Ready(None),
-            KindProjection::Own { bytes } => {
+            BodyKindProjection::Inner { body } => body.poll_frame(cx),
+            BodyKindProjection::Own { bytes } if bytes.is_empty() => Poll::Ready(None),
+            BodyKindProjection::Own { bytes } => {
                 Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes)))))
             }
         }
     }
 
+    /// True from the start for an empty body: a gRPC rejection has to end with its headers.
     fn is_end_stream(&self) -> bool {
         match &self.kind {
-            Kind::Inner { body } => body.is_end_stream(),
-            Kind::Own { bytes } => bytes.is_empty(),
+            BodyKind::Inner { body } => body.is_end_stream(),
+            BodyKind::Own { bytes } => bytes.is_empty(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
-            Kind::Inner { body } => body.size_hint(),
-            Kind::Own { bytes } => SizeHint::with_exact(bytes.len() as u64),
+            BodyKind::Inner { body } => body.size_hint(),
+            BodyKind::Own { bytes } => SizeHint::with_exact(bytes.len() as u64),
         }
     }
 }

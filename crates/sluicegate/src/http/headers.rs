@@ -1,11 +1,18 @@
-//! What a response tells the caller about its limits.
+//! The headers that tell a caller about its limits.
 //!
-//! Every number is rounded so that the promise holds: waits up, never down.
+//! Three families of headers exist in the wild ([`HeaderStyle`]), and callers believe whichever
+//! they know, so each that is written must be true on its own. Two rules follow:
+//!
+//! - Every number is rounded so that the promise holds: waits up, never down. A caller who comes
+//!   back as told passes.
+//! - `RateLimit` and `RateLimit-Policy` are lists, so what the service behind us wrote stays and
+//!   ours is appended. The `X-` headers have room for one limit: the tighter one is told, and the
+//!   headers of the other are removed, so that no response mixes two limits.
 
 use http::header::HeaderName;
 use sluicegate_core::{Decision, HeaderStyle, Limit, LimitOutcome, Mode, Nanos};
 
-use super::fields::{Fields, push_number};
+use super::response_fields::{ResponseFields, push_number};
 
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -14,35 +21,57 @@ const X_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining")
 const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 const X_CLEAR: HeaderName = HeaderName::from_static("x-ratelimit-clear");
 
-/// The wire format of [`HeaderStyle::Ietf`]: the fields are still a draft, and later ones may be spelled otherwise.
+/// The wire format of [`HeaderStyle::Ietf`]: the fields are still a draft, and later drafts may
+/// spell them differently. Naming one keeps a service on it.
+///
+/// ```
+/// use sluicegate::http::{HeaderStyle, IetfDraft, ResponseHeaders};
+///
+/// let headers = ResponseHeaders::new([HeaderStyle::Ietf]).draft(IetfDraft::V8To11);
+/// # let _ = headers;
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IetfDraft {
     /// Drafts 08 to 11: `RateLimit-Policy: "per-ip";q=200;w=2` and `RateLimit: "per-ip";r=199;t=1`.
     ///
-    /// `w` is the time in which a spent quota refills, left out below one second. `t` is the time until a denied request
-    /// passes, and for an allowed one the time until the quota is full.
+    /// `w` is the time in which a spent quota refills, left out below one second. `t` is the time
+    /// until a denied request passes, and for an allowed one the time until the quota is full.
     #[default]
     V8To11,
 }
 
-/// Which headers responses carry: by default those of [`HeaderStyle::Ietf`] and [`HeaderStyle::XRateLimit`].
+/// The headers that responses carry: by default those of [`HeaderStyle::Ietf`] and
+/// [`HeaderStyle::XRateLimit`].
 ///
 /// ```
 /// use sluicegate::http::{HeaderStyle, ResponseHeaders};
+/// use sluicegate::{Limit, Limiter, Quota, Subject};
 ///
-/// let headers = ResponseHeaders::from([HeaderStyle::Clear]);
-/// # let _ = headers;
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let limiter = Limiter::local([Limit::new("all", Quota::per_minute(10))])?;
+/// let verdict = limiter.check(&Subject::ANONYMOUS, 1).await;
+///
+/// let mut response = http::Response::new("hello");
+/// if let Some(decision) = verdict.decision() {
+///     ResponseHeaders::from([HeaderStyle::Ietf]).write(decision, response.headers_mut());
+/// }
+/// assert_eq!(response.headers()["ratelimit-policy"], "\"all\";q=10;w=60");
+/// # Ok(())
+/// # })
+/// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResponseHeaders {
+    /// `None` leaves [`HeaderStyle::Ietf`] out.
     ietf: Option<IetfDraft>,
     x_ratelimit: bool,
     clear: bool,
 }
 
 impl ResponseHeaders {
-    /// These styles; none writes no headers but `Retry-After`.
+    /// These styles; an empty list writes no headers but `Retry-After`.
     pub fn new(styles: impl IntoIterator<Item = HeaderStyle>) -> Self {
         let mut headers = Self {
             ietf: None,
@@ -66,11 +95,13 @@ impl ResponseHeaders {
         self
     }
 
-    /// Adds the headers of a decision to a response; nothing when no enforced limit covered the request.
+    /// Adds the headers of a decision to a response; nothing when no enforced limit covered the
+    /// request.
     ///
-    /// Fields of [`HeaderStyle::Ietf`] that are there already stay, and ours follow on lines of their own. The others have room
-    /// for one limit: they stay if they leave the caller less, and are replaced if not.
-    pub fn write(&self, decision: &Decision, headers: &mut impl Fields) {
+    /// Fields of [`HeaderStyle::Ietf`] that are there already stay, and ours follow on lines of
+    /// their own. The others have room for one limit: they stay if they leave the caller less, and
+    /// are replaced if not.
+    pub fn write(&self, decision: &Decision, headers: &mut impl ResponseFields) {
         let Some((limit, charged)) = decision.tightest() else {
             return;
         };
@@ -81,13 +112,14 @@ impl ResponseHeaders {
             }
             None => {}
         }
-        if (self.x_ratelimit || self.clear) && !is_tighter(headers, charged) {
+        if (self.x_ratelimit || self.clear) && !has_less_left(headers, charged) {
             self.write_x(charged, headers);
         }
     }
 
-    /// Each is replaced or taken away: none may speak of another limit.
-    fn write_x(&self, charged: &LimitOutcome, headers: &mut impl Fields) {
+    /// Writes the `X-` headers of one limit. Each of the four is replaced or removed, so that none
+    /// is left over from another limit.
+    fn write_x(&self, charged: &LimitOutcome, headers: &mut impl ResponseFields) {
         let outcome = &charged.outcome;
         if self.x_ratelimit {
             headers.replace(&X_LIMIT, |text| push_number(text, charged.quota.limit()));
@@ -102,6 +134,7 @@ impl ResponseHeaders {
         } else {
             headers.remove(&X_CLEAR);
         }
+        // Two styles share this name; beside each other, the meaning in `XRateLimit` wins.
         match (self.x_ratelimit, outcome.is_allowed()) {
             (true, _) => headers.replace(&X_RESET, |text| {
                 push_number(text, outcome.reset_after().as_secs_ceil())
@@ -126,15 +159,36 @@ impl<const STYLES: usize> From<[HeaderStyle; STYLES]> for ResponseHeaders {
     }
 }
 
-/// The value of `Retry-After` for a denied request: whole seconds, at least 1, after which every denied charge passes.
+/// The value of `Retry-After` for a denied request: whole seconds, at least 1, after which every
+/// denied charge passes.
 ///
-/// A charge that is larger than its limit never passes; its wait is the time until that limit is full.
+/// A charge that is larger than its limit never passes; its wait is the time until that limit is
+/// full. For protocols that tell the wait in a field of their own; [`Rejection`](super::Rejection)
+/// writes the header by itself.
+///
+/// ```
+/// use sluicegate::http::retry_after_secs;
+/// use sluicegate::{Limit, Limiter, Quota, Subject, Verdict};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let limiter = Limiter::local([Limit::new("all", Quota::per_minute(1))])?;
+/// limiter.check(&Subject::ANONYMOUS, 1).await;
+/// let Verdict::Reject(decision) = limiter.check(&Subject::ANONYMOUS, 1).await else {
+///     panic!("the second request is one too many")
+/// };
+/// assert_eq!(retry_after_secs(&decision), 60);
+/// # Ok(())
+/// # })
+/// # }
+/// ```
 pub fn retry_after_secs(decision: &Decision) -> u64 {
     let longest = decision.denials().map(|(_, charged)| wait(charged)).max();
     longest.unwrap_or(Nanos::ZERO).as_secs_ceil().max(1)
 }
 
-/// The wait to tell the caller.
+/// The wait that the caller of a denied charge is told: until a retry passes, or until the limit is
+/// full where no wait helps.
 fn wait(charged: &LimitOutcome) -> Nanos {
     charged
         .outcome
@@ -142,21 +196,22 @@ fn wait(charged: &LimitOutcome) -> Nanos {
         .unwrap_or(charged.outcome.reset_after())
 }
 
-/// Whether the response already tells of a limit with less left: that of an inner layer, or of the service behind us.
-fn is_tighter(headers: &impl Fields, charged: &LimitOutcome) -> bool {
-    let told = headers
+/// Returns true when the response already tells of a limit with less left: that of an inner layer,
+/// or of the service behind us. A value that is no number counts as absent.
+fn has_less_left(headers: &impl ResponseFields, charged: &LimitOutcome) -> bool {
+    let remaining_there = headers
         .value(&X_REMAINING)
         .and_then(|value| str::from_utf8(value).ok()?.parse().ok());
-    told.is_some_and(|remaining: u64| remaining < charged.outcome.remaining())
+    remaining_there.is_some_and(|remaining: u64| remaining < charged.outcome.remaining())
 }
 
-/// `"per-ip";q=200;w=2, "api";q=20;w=2`
+/// Writes the list of all enforced limits: `"per-ip";q=200;w=2, "api";q=20;w=2`.
 fn push_policy_v8(text: &mut Vec<u8>, decision: &Decision) {
     let enforced = decision
         .outcomes()
         .filter(|(limit, _)| limit.mode == Mode::Enforce);
-    for (place, (limit, charged)) in enforced.enumerate() {
-        if place > 0 {
+    for (index, (limit, charged)) in enforced.enumerate() {
+        if index > 0 {
             text.extend_from_slice(b", ");
         }
         push_member(text, limit);
@@ -168,7 +223,7 @@ fn push_policy_v8(text: &mut Vec<u8>, decision: &Decision) {
     }
 }
 
-/// `"per-ip";r=199;t=1`
+/// Writes the state of the tightest limit: `"per-ip";r=199;t=1`.
 fn push_ratelimit_v8(text: &mut Vec<u8>, limit: &Limit, charged: &LimitOutcome) {
     let until = if charged.outcome.is_allowed() {
         charged.outcome.reset_after()
@@ -180,7 +235,8 @@ fn push_ratelimit_v8(text: &mut Vec<u8>, limit: &Limit, charged: &LimitOutcome) 
     push_parameter(text, b";t=", until.as_secs_ceil());
 }
 
-/// The name of a limit as a string item. A policy's names are letters, digits, `.`, `_` and `-`: nothing to escape.
+/// Writes the name of a limit as a string of RFC 9651. A policy's names are letters, digits, `.`,
+/// `_` and `-`: there is nothing to escape.
 fn push_member(text: &mut Vec<u8>, limit: &Limit) {
     text.push(b'"');
     text.extend_from_slice(limit.name.as_bytes());
@@ -188,13 +244,13 @@ fn push_member(text: &mut Vec<u8>, limit: &Limit) {
 }
 
 fn push_parameter(text: &mut Vec<u8>, name: &[u8; 3], value: u64) {
-    /// The largest integer of a structured field.
+    /// The largest integer of a structured field has fifteen digits.
     const INTEGER_MAX: u64 = 999_999_999_999_999;
     text.extend_from_slice(name);
     push_number(text, value.min(INTEGER_MAX));
 }
 
-/// Seconds with up to three decimals, rounded up: `1`, `0.25`, `12.001`.
+/// Writes seconds with up to three decimals, rounded up: `1`, `0.25`, `12.001`.
 fn push_decimal_seconds(text: &mut Vec<u8>, span: Nanos) {
     let millis = span.get().div_ceil(Nanos::MILLISECOND.get());
     push_number(text, millis / 1_000);

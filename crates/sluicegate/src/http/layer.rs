@@ -1,4 +1,7 @@
 //! The tower layer and its settings.
+//!
+//! A layer is made once and applied to a service by [`Layer::layer`]; the service that comes out is
+//! [`RateLimit`] in `service.rs`, which does the work.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,57 +18,70 @@ use crate::limiter::Limiter;
 use crate::local::LocalStore;
 use crate::store::Store;
 
-/// Limits every request before the service behind it sees it. Nothing waits: a request passes now or is answered now.
+/// Limits every request before the service behind it sees it. No request is held back: it passes
+/// now or is answered now.
 ///
 /// ```
 /// use axum::{Router, routing::get};
 /// use sluicegate::{Limit, Limiter, Quota, RateLimitLayer};
 ///
 /// let limiter = Limiter::local([Limit::per_client("per-ip", Quota::per_second(20).burst(60))])?;
-/// let app: Router = Router::new().route("/", get(|| async { "hello" })).layer(RateLimitLayer::new(limiter));
+/// let app: Router = Router::new()
+///     .route("/", get(|| async { "hello" }))
+///     .layer(RateLimitLayer::new(limiter));
 /// # let _ = app;
 /// # Ok::<(), sluicegate::PolicyErrors>(())
 /// ```
 ///
-/// A limit on client addresses needs to know them: serve with `into_make_service_with_connect_info::<SocketAddr>()` and the
-/// feature `axum`, or put a [`PeerAddr`](super::PeerAddr) into each request. Requests without one are answered 400, never
-/// let through uncounted.
+/// A limit on client addresses needs to know them: serve with
+/// `into_make_service_with_connect_info::<SocketAddr>()` and the feature `axum`, or put a
+/// [`PeerAddr`](super::PeerAddr) into the extensions of each request. A request without one is
+/// answered 400, never let through uncounted.
 ///
-/// Limits by principal apply where a [`Principal`](crate::Principal) is in the request's extensions: put this layer behind the
-/// one that verifies callers, or use two, one on each side of it.
+/// Limits by principal apply where a [`Principal`](crate::Principal) is in the request's
+/// extensions: put this layer behind the one that verifies callers, or use two, one on each side of
+/// it.
 ///
-/// axum looks up the route before layers of that `Router` run. Where limits match paths, put the layer around the routes,
-/// so that the path that was limited is the path that is routed; one that is not in its one spelling is rewritten to it:
+/// axum looks up the route before the layers of that `Router` run. Where limits match paths, put
+/// the layer around the routes, so that the path that is limited is the path that is routed; a path
+/// that is not in its normal spelling is rewritten to it:
 ///
 /// ```
 /// # use axum::{Router, routing::get};
 /// # use sluicegate::{Limiter, RateLimitLayer};
 /// # let limiter = Limiter::local([])?;
 /// let routes: Router = Router::new().route("/login", get(|| async { "hello" }));
-/// let app: Router = Router::new().fallback_service(routes).layer(RateLimitLayer::new(limiter));
+/// let app: Router = Router::new()
+///     .fallback_service(routes)
+///     .layer(RateLimitLayer::new(limiter));
 /// # let _ = app;
 /// # Ok::<(), sluicegate::PolicyErrors>(())
 /// ```
 pub struct RateLimitLayer<S = LocalStore, C = MonotonicClock> {
     limiter: Limiter<S, C>,
-    settings: Settings,
+    settings: LayerSettings,
 }
 
-/// What a [`RateLimitLayer`] does besides limiting.
+/// The settings of a [`RateLimitLayer`]; each has a method of the same name there.
 #[derive(Clone)]
-pub(super) struct Settings {
+pub(super) struct LayerSettings {
+    /// How the caller's address is found.
     pub(super) client_ip: ClientIp,
+    /// Which headers responses carry.
     pub(super) headers: ResponseHeaders,
-    pub(super) cost: Option<Arc<CostOf>>,
+    /// The cost of a request; `None` is 1.
+    pub(super) cost: Option<Arc<CostFunction>>,
+    /// True when each request over a limit is logged.
     pub(super) log_rejections: bool,
 }
 
-type CostOf = dyn Fn(&Parts) -> u64 + Send + Sync;
+/// The units that a request costs.
+type CostFunction = dyn Fn(&Parts) -> u64 + Send + Sync;
 
 impl<S, C> RateLimitLayer<S, C> {
     /// Limits with the counters of this limiter, which clones of it share.
     pub fn new(limiter: Limiter<S, C>) -> Self {
-        let settings = Settings {
+        let settings = LayerSettings {
             client_ip: ClientIp::default(),
             headers: ResponseHeaders::default(),
             cost: None,
@@ -74,14 +90,14 @@ impl<S, C> RateLimitLayer<S, C> {
         Self { limiter, settings }
     }
 
-    /// How a caller's address is found; by default it is the peer's.
+    /// Sets how a caller's address is found; by default it is the peer's.
     #[must_use]
     pub fn client_ip(mut self, client_ip: ClientIp) -> Self {
         self.settings.client_ip = client_ip;
         self
     }
 
-    /// Which headers responses carry.
+    /// Sets the headers that responses carry.
     ///
     /// ```
     /// # use sluicegate::{Limiter, RateLimitLayer};
@@ -98,12 +114,14 @@ impl<S, C> RateLimitLayer<S, C> {
         self
     }
 
-    /// What a request costs, instead of 1. A request that costs 0 passes even when nothing is left.
+    /// Sets what a request costs, instead of 1. A request that costs 0 passes even when nothing is
+    /// left.
     ///
     /// ```
     /// # use sluicegate::{Limiter, RateLimitLayer};
     /// # let limiter = Limiter::local([])?;
-    /// let layer = RateLimitLayer::new(limiter).cost(|request| if request.method == "POST" { 5 } else { 1 });
+    /// let layer = RateLimitLayer::new(limiter)
+    ///     .cost(|request| if request.method == "POST" { 5 } else { 1 });
     /// # let _ = layer;
     /// # Ok::<(), sluicegate::PolicyErrors>(())
     /// ```
@@ -113,8 +131,9 @@ impl<S, C> RateLimitLayer<S, C> {
         self
     }
 
-    /// Whether each request over a limit is logged as one [`RateLimitLine`](super::RateLimitLine), at level info under the
-    /// target `sluicegate`; by default it is.
+    /// Sets whether each request over a limit is logged as one
+    /// [`RateLimitLine`](super::RateLimitLine), at level info under the target `sluicegate`; by
+    /// default it is.
     #[must_use]
     pub fn log_rejections(mut self, log_rejections: bool) -> Self {
         self.settings.log_rejections = log_rejections;
@@ -126,6 +145,7 @@ impl<Inner, S: Store, C: Clock> Layer<Inner> for RateLimitLayer<S, C> {
     type Service = RateLimit<Inner, S, C>;
 
     fn layer(&self, inner: Inner) -> Self::Service {
+        // One gate for all clones of the service, so that they share the counters.
         let gate = Gate {
             limiter: self.limiter.clone(),
             settings: self.settings.clone(),

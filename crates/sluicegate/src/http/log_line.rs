@@ -1,4 +1,7 @@
 //! The line that is logged for each request over its limit.
+//!
+//! Scripts that ban addresses read these lines, so their form is part of the interface, and it must
+//! not be possible to forge one: host and path are chosen by the caller, and are escaped.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -7,19 +10,30 @@ use http::StatusCode;
 use sluicegate_core::Subject;
 use sluicegate_core::address::write_v4;
 
-/// Writes `RATE_LIMIT client_ip=203.0.113.50 host=a.example path=/x status=429`, for log readers that split on spaces.
+/// Writes `RATE_LIMIT client_ip=203.0.113.50 host=a.example path=/x status=429`, for log readers
+/// that split on spaces.
 ///
-/// The address is the caller's own, not the prefix it is counted by; `-` stands for what is not known. Whatever could
-/// break the line or its fields is escaped as in a URL.
+/// The address is the caller's own, not the prefix it is counted by; `-` stands for what is not
+/// known. Everything that could break the line or its fields is escaped as in a URL.
+///
+/// ```
+/// use http::StatusCode;
+/// use sluicegate::Subject;
+/// use sluicegate::http::RateLimitLine;
+///
+/// let subject = Subject { host: Some("a.example"), path: "/a b", ..Subject::ANONYMOUS };
+/// let line = RateLimitLine::new(&subject, StatusCode::TOO_MANY_REQUESTS);
+/// assert_eq!(line.to_string(), "RATE_LIMIT client_ip=- host=a.example path=/a%20b status=429");
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct RateLimitLine<'a> {
     /// The caller's address.
     pub client_ip: Option<IpAddr>,
-    /// The host.
+    /// The host, as it was limited.
     pub host: Option<&'a str>,
-    /// The path.
+    /// The path, as it was limited; without the query, which may hold secrets.
     pub path: &'a str,
-    /// What the caller was answered.
+    /// The status of the response.
     pub status: StatusCode,
 }
 
@@ -36,7 +50,8 @@ impl<'a> RateLimitLine<'a> {
 }
 
 impl RateLimitLine<'_> {
-    /// Appends the line, without an end; for those who log at every request, without the formatting machinery.
+    /// Appends the line, without a line break, to a buffer. The same text as `Display`, but without
+    /// `fmt`: for programs that write a log of their own at every request.
     pub fn push(&self, line: &mut Vec<u8>) {
         line.extend_from_slice(b"RATE_LIMIT client_ip=");
         match self.client_ip {
@@ -61,13 +76,15 @@ impl fmt::Display for RateLimitLine<'_> {
     }
 }
 
-/// What is not plain ASCII is escaped byte by byte.
+/// Writes the value of a field. Spaces, quotes, backslashes and everything that is not printable
+/// ASCII are percent-encoded; a percent sign is not, because paths come encoded already.
 fn push_field(line: &mut Vec<u8>, value: &str) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     if value.is_empty() {
         return line.push(b'-');
     }
     let is_plain = |byte: u8| matches!(byte, b'!'..=b'~') && !matches!(byte, b'"' | b'\'' | b'\\');
+    // Nearly every value is plain, and copied in one piece.
     if value.bytes().all(is_plain) {
         return line.extend_from_slice(value.as_bytes());
     }

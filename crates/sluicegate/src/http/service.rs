@@ -15,9 +15,9 @@ use tower_service::Service;
 
 use super::body::RateLimitBody;
 use super::extract::{KeyHeaders, RequestHead};
-use super::layer::Settings;
+use super::layer::LayerSettings;
 use super::log_line::RateLimitLine;
-use super::reject::Rejection;
+use super::rejection::Rejection;
 use crate::clock::{Clock, MonotonicClock};
 use crate::limiter::Limiter;
 use crate::local::LocalStore;
@@ -98,7 +98,7 @@ impl<Inner: fmt::Debug, S, C> fmt::Debug for RateLimit<Inner, S, C> {
 /// What all clones of a service share.
 pub(super) struct Gate<S, C> {
     pub(super) limiter: Limiter<S, C>,
-    pub(super) settings: Settings,
+    pub(super) settings: LayerSettings,
     pub(super) key_headers: KeyHeaders,
     pub(super) warned_of_missing_peer: AtomicBool,
 }

@@ -1,4 +1,4 @@
-//! Tagged keys and the slots they fall on.
+//! Names with a hash tag, and the cluster slots they fall on.
 
 use std::collections::{HashMap, HashSet};
 

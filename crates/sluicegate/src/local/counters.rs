@@ -1,4 +1,11 @@
-//! Counters by hash: a lock-free table in front of striped side maps.
+//! Counters by the hash of their key: the lock-free table, with striped side maps behind it.
+//!
+//! A charge first tries the slot of its key, without a lock ([`update_slot`]). Only a key that is
+//! not in the table goes further ([`HashedCounters::update`]): under the lock of its stripe it is
+//! looked for again, decided, and stored where the least is lost.
+//!
+//! **Invariant:** a key is in one place at a time: in a slot, or in one of the two side maps of its
+//! stripe. It changes places only under the lock of its stripe.
 
 use std::cell::Cell;
 
@@ -6,29 +13,32 @@ use sluicegate_core::algorithm::{self, Next, State, Step, token_bucket};
 use sluicegate_core::{Nanos, Outcome, Quota, Timestamp, TokenBucket};
 
 use super::LocalOptions;
-use super::side::{Room, SideMap, Worth};
-use super::table::{Slot, Table, storable};
-use super::word::Word;
+use super::side_map::{EntryLifetime, SharedCapacity, SideMap};
+use super::slot_word::SlotWord;
+use super::table::{CounterTable, TableSlot, stored_hash};
 use crate::clock::Clock;
 use crate::sync::{Mutex, MutexGuard};
 
-/// All counters of a store, by the hash of their key.
-pub(super) struct Counters {
-    table: Table,
+/// All counters of a store.
+pub(super) struct HashedCounters {
+    table: CounterTable,
+    /// A power of two of them; a key's stripe is chosen by its hash.
     stripes: Box<[Mutex<Stripe>]>,
     sweep_interval: Nanos,
 }
 
-/// What is kept beside the table for the keys of one stripe. Its lock is also what makes a key new only once.
+/// The side maps for the keys of one stripe. Its lock also makes sure that a new key gets one
+/// counter, however many threads see it first.
 struct Stripe {
-    /// Keys that found every slot of their window live.
+    /// Keys whose quota fits into a slot, but which found every slot of their window live.
     overflow: SideMap,
     /// Sliding windows and slow quotas, which no slot can hold.
     apart: SideMap,
 }
 
 impl Stripe {
-    /// The map that holds `hash`, or that it would go to. A quota that was changed may have left it in the other one.
+    /// The map that holds `hash`, or that it would go to. A limit whose quota was changed may have
+    /// left it in the other one.
     fn map_for(&mut self, hash: u64, in_table: bool) -> &mut SideMap {
         let [own, other] = if in_table {
             self.maps()
@@ -47,13 +57,15 @@ impl Stripe {
     }
 }
 
-impl Counters {
+impl HashedCounters {
     pub(super) fn new(options: LocalOptions, seed: u64) -> Self {
+        /// More would make a sweep of all of them long, and new keys are rare enough for these.
         const STRIPES_MAX: usize = 256;
-        // With the table three quarters full, one key in 72 finds its window full: measured, with little variance.
+        // With the table three quarters full, one key in 72 finds its window full: measured, with
+        // little variance. So one key in 64 has room here.
         const OVERFLOW_MIN: usize = if cfg!(sluicegate_loom) { 1 } else { 64 };
-        let overflow = Room::new(options.max_keys / 64 + OVERFLOW_MIN);
-        let apart = Room::new(options.max_keys);
+        let overflow = SharedCapacity::new(options.max_keys / 64 + OVERFLOW_MIN);
+        let apart = SharedCapacity::new(options.max_keys);
         let stripe = |number: usize| {
             let seed = seed ^ number as u64;
             Mutex::new(Stripe {
@@ -65,13 +77,13 @@ impl Counters {
             .next_power_of_two()
             .clamp(1, STRIPES_MAX);
         Self {
-            table: Table::new(options.max_keys),
+            table: CounterTable::new(options.max_keys),
             stripes: (0..stripes).map(stripe).collect(),
             sweep_interval: options.sweep_interval,
         }
     }
 
-    /// Decides one charge and stores what it leaves, as one atomic change.
+    /// Decides one charge and stores the state it leaves, as one atomic change.
     #[inline]
     pub(super) fn decide(
         &self,
@@ -80,12 +92,12 @@ impl Counters {
         cost: u64,
         clock: &impl Clock,
     ) -> Outcome {
-        // The slot is asked for before the time, so that memory answers while the clock is read.
-        let slot = self.table.find(storable(hash));
+        // The slot is looked up before the clock is read, so that memory answers meanwhile.
+        let slot = self.table.find(stored_hash(hash));
         let now = clock.now();
-        // The common machine has nothing but its own arithmetic between reading and writing.
+        // The common algorithm has nothing but its own arithmetic between load and store.
         if let (Quota::TokenBucket(bucket), Some(slot)) = (quota, slot)
-            && let Some(outcome) = update_slot(slot, storable(hash), now, |word| {
+            && let Some(outcome) = update_slot(slot, stored_hash(hash), now, |word| {
                 decide_word(word, bucket, cost, now)
             })
         {
@@ -94,6 +106,7 @@ impl Counters {
         self.decide_elsewhere(hash, quota, cost, now)
     }
 
+    /// Decides a charge of another algorithm, or of a key that is not in the table.
     #[cold]
     #[inline(never)]
     fn decide_elsewhere(&self, hash: u64, quota: &Quota, cost: u64, now: Timestamp) -> Outcome {
@@ -116,9 +129,10 @@ impl Counters {
         })
     }
 
-    /// Runs `step` on the state at `hash` and stores what it leaves, as one atomic change.
+    /// Runs `step` on the state at `hash` and stores the state it leaves, as one atomic change.
     ///
-    /// `step` may run more than once; only the last run counts.
+    /// `step` may run more than once; only the last run counts. It is a `dyn` function on purpose:
+    /// this path is for keys that are new or rare, and one copy of it is enough.
     #[inline(never)]
     pub(super) fn update(
         &self,
@@ -127,7 +141,7 @@ impl Counters {
         now: Timestamp,
         step: &dyn Fn(Option<State>) -> Step,
     ) -> Outcome {
-        let hash = storable(hash);
+        let hash = stored_hash(hash);
         let in_table = fits_in_table(quota);
         if in_table && let Some(outcome) = self.update_in_table(hash, now, step) {
             return outcome;
@@ -137,15 +151,11 @@ impl Counters {
         side.sweep_if_due(now, self.sweep_interval);
         if !in_table && let Some(instant) = self.table.take_out(hash, now) {
             // The quota was changed to one that no slot can hold: the debt moves with it.
-            side.put(
-                hash,
-                State::Instant(instant),
-                Worth {
-                    full_at: instant,
-                    rank: instant,
-                },
-                now,
-            );
+            let lifetime = EntryLifetime {
+                full_at: instant,
+                eviction_rank: instant,
+            };
+            side.put(hash, State::Instant(instant), lifetime, now);
         }
         loop {
             // Again under the lock: from here on nobody else can bring this key into the table.
@@ -154,7 +164,7 @@ impl Counters {
             }
             let aside = side.get(hash);
             let Step { next, outcome } = step(aside);
-            let worth = worth(quota, outcome, now);
+            let lifetime = lifetime(quota, outcome, now);
             match next {
                 Next::Same => return outcome,
                 Next::Clear => {
@@ -162,50 +172,53 @@ impl Counters {
                     return outcome;
                 }
                 Next::Set(State::Instant(instant)) if in_table && aside.is_none() => {
-                    if self.insert(hash, instant, worth, side, now) {
+                    if self.insert(hash, instant, lifetime, side, now) {
                         return outcome;
                     }
-                    // Another key was quicker: look again.
+                    // A key of another stripe took the slot first: look again.
                 }
                 Next::Set(state) => {
-                    side.put(hash, state, worth, now);
+                    side.put(hash, state, lifetime, now);
                     return outcome;
                 }
             }
         }
     }
 
+    /// Runs `step` on the slot of `hash`; `None` when the key is not in the table.
     fn update_in_table(
         &self,
         hash: u64,
         now: Timestamp,
         step: &dyn Fn(Option<State>) -> Step,
     ) -> Option<Outcome> {
-        let step = |word: Word| step(Some(State::Instant(word.instant(now)))).instants();
+        let step = |word: SlotWord| step(Some(State::Instant(word.instant(now)))).instants();
         update_slot(self.table.find(hash)?, hash, now, step)
     }
 
-    /// Puts a new key where nothing is lost, or aside while there is room, or else in place of the key nearest to full.
-    /// `false` when another key was quicker.
+    /// Stores a new key: in a slot where nothing is lost, or in the overflow map while there is
+    /// room, or else in place of the key of its window that is nearest to full. Returns false when
+    /// a key of another stripe was given the slot first.
     fn insert(
         &self,
         hash: u64,
         instant: Timestamp,
-        worth: Worth,
+        lifetime: EntryLifetime,
         side: &mut SideMap,
         now: Timestamp,
     ) -> bool {
-        let Some(place) = self.table.find_place(hash, now) else {
+        let Some(candidate) = self.table.find_candidate(hash, now) else {
             return false;
         };
-        if place.debt > Nanos::ZERO && side.has_room(now) {
-            side.put(hash, State::Instant(instant), worth, now);
+        if candidate.debt > Nanos::ZERO && side.has_room(now) {
+            side.put(hash, State::Instant(instant), lifetime, now);
             return true;
         }
-        place.give_to(hash, instant)
+        candidate.give_to(hash, instant)
     }
 
-    /// The state at `hash`.
+    /// The state at `hash`: a decision of cost zero, which stores nothing unless it repairs a
+    /// stored time that no clock step explains.
     pub(super) fn read(&self, hash: u64, quota: Quota, now: Timestamp) -> Option<State> {
         let seen = Cell::new(None);
         self.update(hash, quota, now, &|state| {
@@ -215,25 +228,26 @@ impl Counters {
         seen.get()
     }
 
-    /// Forgets a counter.
+    /// Forgets a counter, wherever it is.
     pub(super) fn reset(&self, hash: u64, now: Timestamp) {
-        let hash = storable(hash);
+        let hash = stored_hash(hash);
         for map in self.stripe(hash).maps() {
             map.remove(hash);
         }
         if let Some(slot) = self.table.find(hash) {
-            let unchanged = Outcome::Allowed {
+            // The slot stays with its key: a full counter equals an absent one.
+            let unused = Outcome::Allowed {
                 remaining: 0,
                 reset_after: Nanos::ZERO,
             };
             update_slot(slot, hash, now, |_| Step {
                 next: Next::Clear,
-                outcome: unchanged,
+                outcome: unused,
             });
         }
     }
 
-    /// Removes what is full again from the side maps; the table needs no sweeping.
+    /// Removes counters that are full again from the side maps; the table needs no sweeping.
     pub(super) fn sweep(&self, now: Timestamp) {
         for stripe in &self.stripes {
             for map in lock(stripe).maps() {
@@ -242,6 +256,7 @@ impl Counters {
         }
     }
 
+    /// Counters that are not full now. Reads every slot and every entry.
     pub(super) fn live(&self, now: Timestamp) -> usize {
         self.table.live(now) + self.sum_of_maps(|map| map.live(now))
     }
@@ -257,41 +272,48 @@ impl Counters {
             .sum()
     }
 
+    /// Locks the stripe of `hash`.
     fn stripe(&self, hash: u64) -> MutexGuard<'_, Stripe> {
         // The lowest bit is the same in every stored hash.
         lock(&self.stripes[(hash >> 1) as usize & (self.stripes.len() - 1)])
     }
 }
 
-/// A panic while a stripe was held left its maps whole: every change to them is a single call.
+/// Locks a stripe, also after a panic: every change to its maps is a single call, so they are
+/// whole.
 fn lock(stripe: &Mutex<Stripe>) -> MutexGuard<'_, Stripe> {
     stripe
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// A slot keeps one instant not too far from now.
+/// Returns true when a slot can hold the state of this quota: one instant not too far from now.
+///
+/// A token bucket always fits: [`Quota::new`] makes a drip bucket of a quota that needs more than
+/// 52 days to refill.
 #[inline]
 fn fits_in_table(quota: Quota) -> bool {
     match quota {
         Quota::TokenBucket(_) => true,
-        Quota::Drip(_) => quota.window() <= Word::SPAN_MAX,
+        Quota::Drip(_) => quota.window() <= SlotWord::SPAN_MAX,
         Quota::SlidingWindow(_) => false,
     }
 }
 
+/// Decides a token bucket from the word of its slot, without the general form of a state.
 #[inline(always)]
-fn decide_word(word: Word, bucket: &TokenBucket, cost: u64, now: Timestamp) -> Step<Timestamp> {
+fn decide_word(word: SlotWord, bucket: &TokenBucket, cost: u64, now: Timestamp) -> Step<Timestamp> {
     // Wrapping, because a slot keeps instants modulo 2^58 anyway.
     let instant = |debt: Nanos| Timestamp::from_nanos(now.as_nanos().wrapping_add(debt.get()));
     token_bucket::decide_debt(word.debt(now), bucket, cost).map(instant)
 }
 
-/// What a counter that answered so would be missed for.
-fn worth(quota: Quota, outcome: Outcome, now: Timestamp) -> Worth {
+/// How long a counter that gave this answer is of use, and how much would be forgiven without it.
+fn lifetime(quota: Quota, outcome: Outcome, now: Timestamp) -> EntryLifetime {
     let full_at = now.after(outcome.reset_after());
-    let rank = match quota {
+    let eviction_rank = match quota {
         Quota::TokenBucket(_) | Quota::Drip(_) => full_at,
+        // The share of the window that was spent: a window with nothing left goes last.
         Quota::SlidingWindow(_) => {
             let spent = quota.limit().saturating_sub(outcome.remaining());
             let share = u128::from(outcome.reset_after().get()) * u128::from(spent)
@@ -299,16 +321,23 @@ fn worth(quota: Quota, outcome: Outcome, now: Timestamp) -> Worth {
             now.after(Nanos::new(share as u64))
         }
     };
-    Worth { full_at, rank }
+    EntryLifetime {
+        full_at,
+        eviction_rank,
+    }
 }
 
-/// Runs `step` on what a key's slot holds until nobody came in between; `None` when the slot is another key's by now.
+/// Runs `step` on the word of a key's slot and stores the result, again until no other thread has
+/// changed the word in between. `None` when the slot is another key's by now.
+///
+/// Even a step that writes nothing is confirmed: its answer must be true at one instant, not of a
+/// word that was replaced while it was computed.
 #[inline(always)]
 fn update_slot(
-    slot: &Slot,
+    slot: &TableSlot,
     hash: u64,
     now: Timestamp,
-    step: impl Fn(Word) -> Step<Timestamp>,
+    step: impl Fn(SlotWord) -> Step<Timestamp>,
 ) -> Option<Outcome> {
     let mut word = slot.read(hash)?;
     loop {
@@ -326,8 +355,8 @@ fn update_slot(
     }
 }
 
-/// A third of a microsecond in which the quicker core does several decisions with the line it has: passing the line to
-/// and fro for every one of them costs both twice as much.
+/// Waits a third of a microsecond, in which the quicker core does several decisions with the cache
+/// line it has: passing the line to and fro for every one of them costs both twice as much.
 #[cold]
 fn step_aside() {
     for _ in 0..16 {

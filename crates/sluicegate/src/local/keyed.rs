@@ -1,4 +1,8 @@
 //! One quota for many keys, without policy or HTTP.
+//!
+//! The shortest way into the local store: a key is hashed and charged, with nothing in between.
+//! Everything else (several limits, conditions, failure policies) is in
+//! [`Limiter`](crate::Limiter).
 
 use std::fmt;
 use std::hash::Hash;
@@ -15,7 +19,8 @@ use crate::clock::{Clock, MonotonicClock};
 /// use std::net::IpAddr;
 /// use sluicegate::{KeyedLimiter, LocalOptions, Quota};
 ///
-/// let limiter: KeyedLimiter<IpAddr> = KeyedLimiter::new(Quota::per_second(1).burst(3), LocalOptions::default());
+/// let quota = Quota::per_second(1).burst(3);
+/// let limiter: KeyedLimiter<IpAddr> = KeyedLimiter::new(quota, LocalOptions::default());
 /// let caller = "203.0.113.7".parse()?;
 /// let passed = (0..5).filter(|_| limiter.check(&caller, 1).is_allowed()).count();
 /// assert_eq!(passed, 3);
@@ -25,18 +30,19 @@ pub struct KeyedLimiter<K: ?Sized, C = MonotonicClock> {
     store: LocalStore,
     quota: Quota,
     clock: C,
+    /// Keys are hashed and never kept, so none is owned.
     key: PhantomData<fn(&K)>,
 }
 
 impl<K: Hash + ?Sized> KeyedLimiter<K> {
-    /// A limiter on the process's clock.
+    /// A limiter on a [`MonotonicClock`].
     pub fn new(quota: impl Into<Quota>, options: LocalOptions) -> Self {
         Self::with_clock(quota, options, MonotonicClock::new())
     }
 }
 
 impl<K: Hash + ?Sized, C: Clock> KeyedLimiter<K, C> {
-    /// A limiter on a clock of the caller's.
+    /// A limiter on another clock: in tests a [`ManualClock`](crate::ManualClock).
     pub fn with_clock(quota: impl Into<Quota>, options: LocalOptions, clock: C) -> Self {
         Self {
             store: LocalStore::new(options),
@@ -46,7 +52,7 @@ impl<K: Hash + ?Sized, C: Clock> KeyedLimiter<K, C> {
         }
     }
 
-    /// Spends `cost` units at `key`; a cost of 0 only looks.
+    /// Spends `cost` units of a key's counter if they are there; a cost of 0 only looks.
     #[inline]
     pub fn check(&self, key: &K, cost: u64) -> Outcome {
         self.store
@@ -54,7 +60,8 @@ impl<K: Hash + ?Sized, C: Clock> KeyedLimiter<K, C> {
             .decide(self.store.hash(key), &self.quota, cost, &self.clock)
     }
 
-    /// Gives back units that were drawn `age` ago; zero gives back all of them.
+    /// Gives back units that were drawn `age` ago, never beyond full; an age of zero gives all of
+    /// them back.
     pub fn refund(&self, key: &K, cost: u64, age: Nanos) -> Outcome {
         self.store.counters.refund(
             self.store.hash(key),
@@ -72,7 +79,7 @@ impl<K: Hash + ?Sized, C: Clock> KeyedLimiter<K, C> {
             .reset(self.store.hash(key), self.clock.now());
     }
 
-    /// The counters.
+    /// The store with the counters, for its metrics.
     pub fn store(&self) -> &LocalStore {
         &self.store
     }

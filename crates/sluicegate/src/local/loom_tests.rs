@@ -1,4 +1,5 @@
-//! Every interleaving of the races that matter, on a table of one slot.
+//! The races that matter, each run once for every order in which the threads can see each other's
+//! writes, on a table of one slot.
 //!
 //! Run by `cargo xtask test --only loom`.
 
@@ -6,8 +7,8 @@ use loom::sync::Arc;
 use loom::thread;
 use sluicegate_core::{Limit, Nanos, Policy, Quota, Subject, Timestamp};
 
-use super::counters::Counters;
-use super::{At, LocalOptions, LocalStore};
+use super::counters::HashedCounters;
+use super::{FixedTime, LocalOptions, LocalStore};
 use crate::clock::ManualClock;
 
 const NOW: Timestamp = Timestamp::from_nanos(1_000_000_000_000);
@@ -17,8 +18,8 @@ const SECOND: u64 = 3;
 const THIRD: u64 = 5;
 const ONE_AN_HOUR: u64 = Nanos::HOUR.get();
 
-fn counters() -> Arc<Counters> {
-    Arc::new(Counters::new(
+fn counters() -> Arc<HashedCounters> {
+    Arc::new(HashedCounters::new(
         LocalOptions {
             max_keys: 1,
             ..LocalOptions::default()
@@ -31,17 +32,21 @@ fn per_hour(burst: u32) -> Quota {
     Quota::from(Quota::per_hour(1).burst(burst))
 }
 
-fn spend(counters: &Counters, hash: u64, quota: Quota, now: Timestamp) -> bool {
-    counters.decide(hash, &quota, 1, &At(now)).is_allowed()
+fn spend(counters: &HashedCounters, hash: u64, quota: Quota, now: Timestamp) -> bool {
+    counters
+        .decide(hash, &quota, 1, &FixedTime(now))
+        .is_allowed()
 }
 
-/// Units left at `hash` as a fresh look sees them.
-fn left(counters: &Counters, hash: u64, quota: Quota, now: Timestamp) -> u64 {
-    counters.decide(hash, &quota, 0, &At(now)).remaining()
+/// Units left at `hash`, by a charge of zero.
+fn left(counters: &HashedCounters, hash: u64, quota: Quota, now: Timestamp) -> u64 {
+    counters
+        .decide(hash, &quota, 0, &FixedTime(now))
+        .remaining()
 }
 
 /// Two threads spend at one key of which one unit is left.
-fn race_for_the_last_unit(counters: &Arc<Counters>, quota: Quota) {
+fn race_for_the_last_unit(counters: &Arc<HashedCounters>, quota: Quota) {
     let other = thread::spawn({
         let counters = Arc::clone(counters);
         move || spend(&counters, FIRST, quota, NOW)
@@ -69,7 +74,8 @@ fn loom_a_slot_that_changes_hands_charges_no_stranger() {
     loom::model(|| {
         let counters = counters();
         let quota = per_hour(3);
-        // The slot is the first key's and full again: a second key may take it while the first is charged.
+        // The slot is the first key's and full again: a second key may take it while the first is
+        // charged.
         assert!(spend(&counters, FIRST, quota, NOW));
         let later = NOW.after(Nanos::new(2 * ONE_AN_HOUR));
         let newcomer = thread::spawn({
@@ -93,7 +99,8 @@ fn loom_an_evicted_key_takes_no_units_of_its_successor() {
     loom::model(|| {
         let counters = counters();
         let quota = per_hour(3);
-        // Slot and side map hold live keys, so the third pushes out the one nearest to full: the first.
+        // The slot and the side map hold live keys, so the third pushes out the nearest to full:
+        // the first.
         assert!(spend(&counters, FIRST, quota, NOW));
         assert!(spend(&counters, SECOND, quota, NOW.after(Nanos::new(1))));
         let newcomer = thread::spawn({
@@ -139,7 +146,8 @@ fn loom_several_charges_are_taken_all_or_nothing() {
         let here = decide(&store, ["a", "b"]);
         let there = other.join().unwrap();
         assert!(!(here && there), "never over-admission");
-        // Both may lose the race for the other's first unit; what was taken is then given back to the last digit.
+        // Both may lose the race for the other's first unit; what was taken is then given back
+        // exactly.
         let spent = u64::from(here || there);
         let policy = policy(["a", "b"]);
         let peeks = policy.charges_for(&Subject::ANONYMOUS, 0).unwrap();

@@ -1,12 +1,18 @@
-//! The in-process store: fixed memory, lock-free for known keys, nothing forgiven below its capacity.
+//! The store in this process: fixed memory, no lock for known keys, no debt forgiven below its
+//! capacity.
+//!
+//! Read downwards: [`LocalStore`] takes lists of charges, all or nothing; `counters.rs` takes one
+//! charge; `table.rs` is the lock-free table in which nearly all counters live, `slot_word.rs` the
+//! 64 bits of one of them, and `side_map.rs` keeps the few that do not fit. `keyed.rs` is the same
+//! store without policies. `loom_tests.rs` checks the races in every order of events.
 
 mod counters;
 mod keyed;
 #[cfg(all(test, sluicegate_loom))]
 mod loom_tests;
-mod side;
+mod side_map;
+mod slot_word;
 mod table;
-mod word;
 
 pub use keyed::KeyedLimiter;
 
@@ -21,15 +27,24 @@ use sluicegate_core::{Charge, Key, List, Nanos, Outcome, Timestamp};
 
 use crate::clock::Clock;
 use crate::store::{Store, StoreError};
-use counters::Counters;
+use counters::HashedCounters;
 
-/// How much a [`LocalStore`] holds.
+/// The size of a [`LocalStore`].
+///
+/// ```
+/// use sluicegate::{LocalOptions, LocalStore};
+///
+/// let store = LocalStore::new(LocalOptions { max_keys: 10_000, ..LocalOptions::default() });
+/// assert!(store.memory_bytes() < 10_000 * 24);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalOptions {
-    /// Keys that are kept for certain; memory is fixed at about 22 bytes for each. When more than these are spending
-    /// at the same time, the keys nearest to full make room. A million by default.
+    /// Keys that are kept for certain; memory is fixed at about 22 bytes for each. When more than
+    /// these are in debt at the same time, the keys nearest to full make room. A million by
+    /// default.
     pub max_keys: usize,
-    /// How often counters that are full again are removed from the maps beside the table. A minute by default.
+    /// How often sliding windows and other counters beside the table are removed when they are
+    /// full again. A minute by default.
     pub sweep_interval: Nanos,
 }
 
@@ -44,22 +59,34 @@ impl Default for LocalOptions {
 
 /// Counters in this process.
 ///
-/// A key that is full again equals one that was never seen, so its place is taken over without loss; a debt is never
-/// forgiven for being old. Hashing is seeded per store, so nobody outside can aim at a place.
+/// A key that is full again equals one that was never seen, so its memory is taken over without
+/// loss; a debt is never forgiven for being old. Hashing is seeded per store, so nobody outside can
+/// choose keys that collide.
+///
+/// ```
+/// use sluicegate::{Limit, Limiter, LocalOptions, LocalStore, MonotonicClock, Policy, Quota};
+///
+/// let policy = Policy::new([Limit::per_client("per-ip", Quota::per_second(20).burst(60))])?;
+/// let store = LocalStore::new(LocalOptions { max_keys: 50_000, ..LocalOptions::default() });
+/// let limiter = Limiter::new(policy, store, MonotonicClock::new());
+/// # let _ = limiter;
+/// # Ok::<(), sluicegate::PolicyErrors>(())
+/// ```
 pub struct LocalStore {
+    /// Makes the hash of every key another one in each store.
     seed: RandomState,
-    counters: Counters,
+    counters: HashedCounters,
 }
 
 impl LocalStore {
     /// An empty store; its memory is set aside now.
     pub fn new(options: LocalOptions) -> Self {
         let seed = RandomState::default();
-        let counters = Counters::new(options, seed.hash_one("side maps"));
+        let counters = HashedCounters::new(options, seed.hash_one("side maps"));
         Self { seed, counters }
     }
 
-    /// Counters that are not full now. Looks at every slot: for metrics, not for requests.
+    /// Counters that are not full now. Reads every slot: for metrics, not for requests.
     pub fn live_keys(&self, now: Timestamp) -> usize {
         self.counters.live(now)
     }
@@ -69,7 +96,8 @@ impl LocalStore {
         self.counters.memory_bytes()
     }
 
-    /// Removes what is full again. Done by itself while requests come; a server may call it while none do.
+    /// Removes counters that are full again. Happens by itself while requests come; a server may
+    /// call it while none do, to have the memory of sliding windows back.
     pub fn sweep(&self, now: Timestamp) {
         self.counters.sweep(now);
     }
@@ -83,6 +111,7 @@ impl LocalStore {
     pub(crate) fn decide_all<C: Clock>(&self, charges: &[Charge<'_>], clock: &C) -> List<Outcome> {
         match charges {
             [] => List::Empty,
+            // One counter changes atomically by itself.
             [only] => {
                 List::One(
                     self.counters
@@ -93,8 +122,16 @@ impl LocalStore {
         }
     }
 
-    /// Looks at all charges first, so that a request denied by what is already spent writes nothing; then takes them one
-    /// by one, and gives back what it took when another request was quicker at one of them.
+    /// Takes several charges, all or nothing.
+    ///
+    /// The idea: look at all charges first, so that a request denied by what is already spent
+    /// writes nothing; then take them one by one, and give back what was taken when another request
+    /// was quicker at one of them. Locking all counters of a request would be simpler to argue
+    /// about, but then all callers would wait for the lock of a limit that they share.
+    ///
+    /// **Invariant:** no limit is ever exceeded. What may happen is a denial that a lock would have
+    /// avoided: two requests that race for a last unit may both be denied, and the unit is there
+    /// again afterwards.
     fn decide_several<C: Clock>(
         &self,
         charges: &[Charge<'_>],
@@ -110,20 +147,21 @@ impl LocalStore {
         for (charge, &hash) in charges.iter().zip(&hashes) {
             let (outcome, before) = self.take(hash, charge, now);
             if charge.enforced && !outcome.is_allowed() {
-                for (place, before) in taken {
-                    let charge: &Charge<'_> = &charges[place];
+                for (index, before) in taken {
+                    let charge: &Charge<'_> = &charges[index];
                     self.give_back(charge, before, now, clock.now());
                 }
-                let denied_by = |place| {
-                    if place == outcomes.len() {
+                // The charge that was denied keeps its answer; the others are only looked at.
+                let denied_by = |index| {
+                    if index == outcomes.len() {
                         Some(outcome)
                     } else {
                         None
                     }
                 };
-                let answer = |place| {
-                    denied_by(place)
-                        .unwrap_or_else(|| self.peek(hashes[place], &charges[place], now))
+                let answer = |index| {
+                    denied_by(index)
+                        .unwrap_or_else(|| self.peek(hashes[index], &charges[index], now))
                 };
                 return (0..charges.len()).map(answer).collect();
             }
@@ -135,7 +173,8 @@ impl LocalStore {
         outcomes
     }
 
-    /// The answers to a request of which some enforced charge does not fit: what would fit is only looked at.
+    /// The answers to a request of which some enforced charge does not fit now; `None` when all
+    /// fit. Charges that would fit are answered as if they had cost nothing.
     fn denied_already(
         &self,
         charges: &[Charge<'_>],
@@ -158,25 +197,27 @@ impl LocalStore {
         {
             return None;
         }
-        let answer = |place: usize| match steps[place] {
+        let answer = |index: usize| match steps[index] {
             Step {
                 outcome: Outcome::Allowed { .. },
                 ..
-            } => self.peek(hashes[place], &charges[place], now),
+            } => self.peek(hashes[index], &charges[index], now),
             // A denied step that writes repairs a stored time that was absurdly far ahead.
             Step {
                 next: Next::Set(_), ..
-            } => self.take(hashes[place], &charges[place], now).0,
+            } => self.take(hashes[index], &charges[index], now).0,
             Step { outcome, .. } => outcome,
         };
         Some((0..charges.len()).map(answer).collect())
     }
 
+    /// The answer to a charge of zero units.
     fn peek(&self, hash: u64, charge: &Charge<'_>, now: Timestamp) -> Outcome {
-        self.counters.decide(hash, &charge.quota, 0, &At(now))
+        self.counters
+            .decide(hash, &charge.quota, 0, &FixedTime(now))
     }
 
-    /// Takes one charge if it fits; also says what the counter held before.
+    /// Takes one charge if it fits; returns also the state that the counter had before.
     fn take(&self, hash: u64, charge: &Charge<'_>, now: Timestamp) -> (Outcome, Option<State>) {
         let before = Cell::new(None);
         let outcome = self.counters.update(hash, charge.quota, now, &|state| {
@@ -188,8 +229,10 @@ impl LocalStore {
 
     /// Undoes a charge that was taken at `taken_at` from a counter that held `before`.
     ///
-    /// Exact when nobody else came in between. Else never too much: without the charge, the counter would have been
-    /// idle since the later of both instants at most, and each idle nanosecond would have been lost to it.
+    /// Exact when no other charge came in between. Else never too much: without this charge, the
+    /// counter would have been full, at the latest, at the later of `taken_at` and the instant in
+    /// `before`, and a full counter gains nothing by waiting. The units of that idle time are not
+    /// given back.
     pub(crate) fn give_back(
         &self,
         charge: &Charge<'_>,
@@ -216,13 +259,14 @@ impl LocalStore {
         self.counters.reset(self.hash(key), now);
     }
 
-    /// What a counter holds, if it is not full.
+    /// The state of a counter that is not full; `None` when it is.
     pub(crate) fn owed(&self, charge: &Charge<'_>, now: Timestamp) -> Option<State> {
         let state = self.counters.read(self.hash(charge.key), charge.quota, now);
         state.filter(|_| owes(state, charge, now))
     }
 
-    /// Raises a counter to a state that was seen elsewhere, if that is later. Doing so again changes nothing.
+    /// Raises a counter to a state that was seen elsewhere, if that owes more. Doing so again
+    /// changes nothing.
     pub(crate) fn raise(&self, charge: &Charge<'_>, seen: State, now: Timestamp) {
         self.counters
             .update(self.hash(charge.key), charge.quota, now, &|state| {
@@ -230,6 +274,7 @@ impl LocalStore {
                 let Step { outcome, .. } = algorithm::decide(raised, charge.quota, 0, now);
                 let next = match raised {
                     Some(raised) if outcome.reset_after() > Nanos::ZERO => Next::Set(raised),
+                    // A state that is full by now would only take up a slot.
                     _ => Next::Same,
                 };
                 Step { next, outcome }
@@ -237,6 +282,7 @@ impl LocalStore {
     }
 }
 
+/// Returns true when a counter in this state is not full.
 fn owes(state: Option<State>, charge: &Charge<'_>, now: Timestamp) -> bool {
     algorithm::decide(state, charge.quota, 0, now)
         .outcome
@@ -244,10 +290,10 @@ fn owes(state: Option<State>, charge: &Charge<'_>, now: Timestamp) -> bool {
         > Nanos::ZERO
 }
 
-/// A time that was read before.
-pub(crate) struct At(pub(crate) Timestamp);
+/// A clock that shows a time that was read before, so that one request is decided at one instant.
+pub(crate) struct FixedTime(pub(crate) Timestamp);
 
-impl Clock for At {
+impl Clock for FixedTime {
     fn now(&self) -> Timestamp {
         self.0
     }
@@ -267,6 +313,7 @@ impl fmt::Debug for LocalStore {
     }
 }
 
+/// Nothing is waited for: every future is ready when it is made.
 impl Store for LocalStore {
     fn decide<C: Clock>(
         &self,

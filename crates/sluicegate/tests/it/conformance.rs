@@ -1,10 +1,10 @@
-//! Every store answers as the transcripts say, and as the reference store does (A2, B11, T-41).
+//! Every store answers as the transcripts say, and as the reference store does.
 
 pub mod random;
 
 use std::collections::BTreeSet;
 
-use sluicegate::conformance::{self, Failure, Problem, ReferenceStore, TRANSCRIPTS};
+use sluicegate::conformance::{self, Failure, LineProblem, ReferenceStore, TRANSCRIPTS};
 use sluicegate::{LocalOptions, LocalStore};
 
 #[tokio::test]
@@ -40,7 +40,7 @@ fn every_transcript_in_the_folder_is_played() {
     );
 }
 
-/// A transcript begins with what it shows, for whoever reads it first.
+/// A transcript begins with what it shows, for those who read it first.
 #[test]
 fn every_transcript_begins_with_a_sentence() {
     for (file, text) in TRANSCRIPTS {
@@ -53,9 +53,9 @@ fn every_transcript_begins_with_a_sentence() {
 }
 
 async fn failure_of(text: &str) -> Failure {
-    conformance::run_text("story.txt", text, ReferenceStore::new())
+    conformance::run_text("mine.txt", text, ReferenceStore::new())
         .await
-        .expect_err("the story is wrong")
+        .expect_err("the transcript is wrong")
 }
 
 #[tokio::test]
@@ -63,18 +63,18 @@ async fn a_different_answer_is_shown_with_its_place() {
     let failure =
         failure_of("limit 1 per 1s burst 2\nat 0s spend 2 => allowed\n\nat 400ms spend 1 =>  denied,  retry in 1s")
             .await;
-    let expected = "story.txt:4: expected denied, retry in 1s\n     got denied, retry in 600ms, 0 left, full in 1600ms";
+    let expected = "mine.txt:4: expected denied, retry in 1s\n     got denied, retry in 600ms, 0 left, full in 1600ms";
     assert_eq!(failure.to_string(), expected);
 }
 
 #[tokio::test]
 async fn every_clause_of_an_answer_is_compared() {
-    let story = "limit a: 1 per 1s burst 2\nlimit b: 1 per 1s burst 5\nshadow c: 1 per 1s burst 1\n\
+    let transcript = "limit a: 1 per 1s burst 2\nlimit b: 1 per 1s burst 5\nshadow c: 1 per 1s burst 1\n\
                  at 0s spend 1 => allowed\nat 0s spend 2 => ";
     let right = "denied by a, c would deny, retry in 1s, 1 left of a, 4 left of b, 0 left of c, full in 1s of b";
     conformance::run_text(
-        "story.txt",
-        &format!("{story}{right}"),
+        "mine.txt",
+        &format!("{transcript}{right}"),
         ReferenceStore::new(),
     )
     .await
@@ -92,16 +92,16 @@ async fn every_clause_of_an_answer_is_compared() {
         ("full in 1s of b", "full of b"),
     ] {
         let wrong = right.replace(from, to);
-        let failure = failure_of(&format!("{story}{wrong}")).await;
+        let failure = failure_of(&format!("{transcript}{wrong}")).await;
         assert!(
-            matches!(failure.problem, Problem::Differs { .. }),
+            matches!(failure.problem, LineProblem::Differs { .. }),
             "{wrong}: {failure}"
         );
     }
     let failure = failure_of("limit 1 per 1s burst 2\nat 0s 5 times spend 1 => 3 allowed").await;
     assert_eq!(
         failure.to_string(),
-        "story.txt:2: expected 3 allowed\n     got 2 allowed"
+        "mine.txt:2: expected 3 allowed\n     got 2 allowed"
     );
 }
 
@@ -183,10 +183,10 @@ async fn what_is_no_statement_is_refused_with_its_place() {
         let failure = failure_of(&format!("{LIMIT}{line}")).await;
         let shown = failure.to_string();
         assert!(
-            shown.starts_with("story.txt:2: ") && shown.contains(why),
+            shown.starts_with("mine.txt:2: ") && shown.contains(why),
             "{line}: {shown}"
         );
     }
     let failure = failure_of("at 0s spend 1 => allowed").await;
-    assert_eq!(failure.to_string(), "story.txt:1: there is no limit yet");
+    assert_eq!(failure.to_string(), "mine.txt:1: there is no limit yet");
 }

@@ -1,4 +1,4 @@
-//! What happens while the store is away, and after it is back.
+//! Requests while the store is away, and after it is back.
 #![expect(
     clippy::unwrap_used,
     reason = "helpers of tests may unwrap like the tests themselves"
@@ -21,33 +21,34 @@ use sluicegate::{
 
 const START: Timestamp = Timestamp::from_nanos(1_800_000_000_000_000_000);
 
-/// A store that can be taken away. It loses nothing meanwhile, and can remember what it would have answered. Clones are
-/// the same store.
+/// A store that can be switched off. It loses nothing meanwhile, and can remember its counters for
+/// the limiter ([`Store::remembered`]). Clones are the same store.
 #[derive(Clone, Default)]
-struct Switch(Arc<Switched>);
+struct SwitchableStore(Arc<SharedStore>);
 
 #[derive(Default)]
-struct Switched {
+struct SharedStore {
     counters: ReferenceStore,
     is_away: AtomicBool,
     remembers: AtomicBool,
-    asked: AtomicUsize,
+    /// Calls of `decide`, answered or not.
+    decisions: AtomicUsize,
 }
 
-impl Switch {
+impl SwitchableStore {
     fn remembering() -> Self {
-        let switch = Self::default();
-        switch.0.remembers.store(true, Ordering::SeqCst);
-        switch
+        let store = Self::default();
+        store.0.remembers.store(true, Ordering::SeqCst);
+        store
     }
 
     fn set_away(&self, is_away: bool) {
         self.0.is_away.store(is_away, Ordering::SeqCst);
     }
 
-    /// How often it was asked to decide.
-    fn asked(&self) -> usize {
-        self.0.asked.load(Ordering::SeqCst)
+    /// Calls of `decide` so far.
+    fn decisions(&self) -> usize {
+        self.0.decisions.load(Ordering::SeqCst)
     }
 
     fn reach(&self) -> Result<&ReferenceStore, StoreError> {
@@ -58,13 +59,13 @@ impl Switch {
     }
 }
 
-impl Store for Switch {
+impl Store for SwitchableStore {
     async fn decide<C: Clock>(
         &self,
         charges: &[Charge<'_>],
         clock: &C,
     ) -> Result<List<Outcome>, StoreError> {
-        self.0.asked.fetch_add(1, Ordering::SeqCst);
+        self.0.decisions.fetch_add(1, Ordering::SeqCst);
         self.reach()?.decide(charges, clock).await
     }
 
@@ -89,11 +90,11 @@ impl Store for Switch {
     }
 }
 
-type TestLimiter = Limiter<Switch, ManualClock>;
+type TestLimiter = Limiter<SwitchableStore, ManualClock>;
 
 fn limiter(
     limits: impl IntoIterator<Item = Limit>,
-    store: &Switch,
+    store: &SwitchableStore,
     on_failure: FailurePolicy,
 ) -> TestLimiter {
     let policy = Policy::new(limits).expect("well-formed limits");
@@ -111,7 +112,7 @@ fn ann() -> Subject<'static> {
     caller("203.0.113.7")
 }
 
-/// How many of so many requests go on.
+/// The number of requests that pass, of so many.
 async fn spend(limiter: &TestLimiter, subject: &Subject<'_>, times: usize) -> usize {
     let mut passed = 0;
     for _ in 0..times {
@@ -120,7 +121,7 @@ async fn spend(limiter: &TestLimiter, subject: &Subject<'_>, times: usize) -> us
     passed
 }
 
-/// What is left, by whoever decides.
+/// Units left of the tightest limit, by the store or by the fallback.
 async fn left(limiter: &TestLimiter, subject: &Subject<'_>) -> u64 {
     let verdict = limiter.peek(subject).await;
     let decision = verdict.decision().expect("somebody decides");

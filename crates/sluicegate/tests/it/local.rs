@@ -1,4 +1,5 @@
-//! The local store as its users see it: bounded, exact under threads, and not to be bypassed by flooding.
+//! The local store as its users see it: bounded, exact under threads, and not to be bypassed by
+//! flooding.
 
 mod bounds;
 mod limiter;

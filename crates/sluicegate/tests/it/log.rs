@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex};
 
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Keeps what is logged to it; clones share it.
+/// Keeps all that is logged to it; clones share it.
 #[derive(Clone, Default)]
 pub struct Log(pub Arc<Mutex<Vec<u8>>>);
 
 impl Log {
-    /// Keeps what is logged on this thread while the guard lives.
+    /// Keeps all that is logged on this thread while the guard lives.
     pub fn start(&self) -> tracing::subscriber::DefaultGuard {
         let subscriber = tracing_subscriber::fmt()
             .with_writer(self.clone())
@@ -24,7 +24,7 @@ impl Log {
         tracing::subscriber::set_default(subscriber)
     }
 
-    /// What was logged since the last time.
+    /// The lines that were logged since the last call.
     pub fn lines(&self) -> Vec<String> {
         let text = String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap();
         text.lines()

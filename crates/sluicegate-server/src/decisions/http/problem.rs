@@ -75,7 +75,7 @@ impl Problem {
     pub(in crate::decisions) fn of_refusal(refusal: &Refusal, is_by_name: bool) -> Self {
         match refusal {
             Refusal::Unidentified(missing) => Self::unidentified(missing, is_by_name),
-            Refusal::Misread(Misread::TwinHeader(twin)) => {
+            Refusal::Misread(Misread::AmbiguousHeader(twin)) => {
                 Self::of_field("subject.headers", twin.to_string())
             }
             Refusal::Misread(Misread::AmbiguousPath(ambiguous)) => {

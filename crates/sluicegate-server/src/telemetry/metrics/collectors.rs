@@ -14,7 +14,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
-use sluicegate::http::Unused;
+use sluicegate::http::ProxyHeaderFault;
 use sluicegate::{FailureCounts, RedisWaits};
 
 use super::external;
@@ -28,7 +28,7 @@ pub struct CollectedCounts {
     /// Requests that the store did not decide, by failure policy.
     pub failures: FailureCounts,
     /// Requests counted as their peer's although trusted proxies are configured, by reason.
-    pub client_ip_unused: Vec<(Unused, u64)>,
+    pub client_ip_unused: Vec<(ProxyHeaderFault, u64)>,
     /// Counts of the limits service; `None` without one, and then there are no series for it.
     pub external: Option<ExternalCounts>,
     /// True when the store did not answer the last time, or one of its nodes is away.
@@ -179,13 +179,13 @@ fn encode_failures(failures: FailureCounts, encoder: &mut DescriptorEncoder<'_>)
 
 /// One series per reason, also for those that never occurred.
 fn encode_client_ip_unused(
-    counts: &[(Unused, u64)],
+    counts: &[(ProxyHeaderFault, u64)],
     encoder: &mut DescriptorEncoder<'_>,
 ) -> fmt::Result {
     let help = "Requests counted as their peer's although trusted proxies are configured.";
     let name = "sluicegate_client_ip_unused";
     let mut unused = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-    for reason in Unused::ALL {
+    for reason in ProxyHeaderFault::ALL {
         let count = counts
             .iter()
             .find(|(other, _)| *other == reason)
@@ -226,7 +226,7 @@ mod tests {
         let counts = CollectedCounts {
             nodes,
             failures,
-            client_ip_unused: vec![(Unused::Missing, 4)],
+            client_ip_unused: vec![(ProxyHeaderFault::Missing, 4)],
             ..CollectedCounts::default()
         };
         metrics.collect_from(move || counts.clone());

@@ -73,7 +73,10 @@ fn the_key_names_the_caller_unless_it_is_wrong() {
     assert_eq!(known(asked("bob's key", "Bearer x")).id, "bob");
     assert_eq!(known(asked("no key", &token)).id, "ann");
     assert_eq!(known(asked("", &token)).id, "ann");
-    assert_eq!(refused(asked("no key", "Bearer x")), AuthFailure::UnknownKey);
+    assert_eq!(
+        refused(asked("no key", "Bearer x")),
+        AuthFailure::UnknownKey
+    );
     assert_eq!(known(ask_with_token(&authenticator, &token)).id, "ann");
     assert_eq!(
         refused(ask(&authenticator, &[("authorization", "Bearer x")])),
@@ -120,7 +123,9 @@ fn a_required_credential_without_a_way_to_show_one_is_a_mistake() {
     files.principals.required = true;
     assert_eq!(
         files.mistakes(),
-        ["principals.required: needs api_keys or jwt beside it, otherwise every request is refused"]
+        [
+            "principals.required: needs api_keys or jwt beside it, otherwise every request is refused"
+        ]
     );
 }
 

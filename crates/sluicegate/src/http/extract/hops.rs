@@ -1,13 +1,19 @@
 //! The chain of addresses in a proxy header, read from the right.
 //!
-//! What stands right was written by the proxies we trust, what stands left by anybody. Reading from the right meets no
-//! byte of the caller's before every trusted hop is known, so that no spelling on the left can change what they say.
+//! The right end was written by the proxies we trust, the left end by anybody. Reading from the
+//! right meets no byte of the caller's before every trusted hop is known, so that no spelling on
+//! the left can change what they say. That includes quotes: an opening quote that a caller never
+//! closes would swallow everything after it for a reader from the left.
 
 use http::HeaderMap;
 
 use sluicegate_core::ProxyHeader;
 
-/// The text of each hop, last line first and right to left; `None` for an element that names no hop.
+/// The text of each hop, last line first and right to left; `None` for an element that names no
+/// hop.
+///
+/// Lazy, because a chain may be as long as a request head: the walk stops at the first hop that is
+/// not trusted.
 pub(super) fn hops_from_the_right(
     header: ProxyHeader,
     headers: &HeaderMap,
@@ -31,9 +37,11 @@ pub(super) fn hops_from_the_right(
     })
 }
 
-/// The node that an element of `Forwarded` is for: `for=192.0.2.60;proto=http`, `For="[2001:db8:cafe::17]:4711"`.
+/// The node that an element of `Forwarded` is for: `for=192.0.2.60;proto=http`,
+/// `For="[2001:db8:cafe::17]:4711"`. `None` when it names none or several.
 fn forwarded_for(element: &str) -> Option<&str> {
-    // Escaped quotes would count as quotes above. No address needs one, so whoever sends them is not understood.
+    // An escaped quote would have counted as a quote above. No address needs one, so an element
+    // with a backslash is not understood.
     if element.contains('\\') {
         return None;
     }
@@ -52,6 +60,7 @@ fn forwarded_for(element: &str) -> Option<&str> {
     }
 }
 
+/// A value without its quotes; `None` when only one of them is there.
 fn unquoted(value: &str) -> Option<&str> {
     match value.strip_prefix('"') {
         Some(rest) => rest.strip_suffix('"'),

@@ -1,11 +1,28 @@
-//! The host of a request, in one spelling.
+//! The host of a request, in its normal spelling.
+//!
+//! Limits match and count by host, so every spelling that reaches the same service must give the
+//! same text, and text that is no host must give none: otherwise a capital letter, a port or a dot
+//! at the end would lead around a rule.
 
 use std::borrow::Cow;
 
 use http::{HeaderMap, Uri, header};
 
-/// The host in the request's target, else in its `Host` line. Lines that disagree are worth nothing.
+/// The host in a request's target, else in its `Host` line: lower case, without port and without a
+/// dot at its end. `None` when there is none, it is malformed, or two `Host` lines disagree.
+///
+/// For front doors that have a target and headers but no `http::Request`, such as the original
+/// request that a gateway describes; [`extract`](super::extract) does it for whole requests.
+///
+/// ```
+/// use http::{HeaderMap, Uri};
+/// use sluicegate::http::host_of;
+///
+/// let target = Uri::from_static("http://A.example.:8080/x");
+/// assert_eq!(host_of(&target, &HeaderMap::new()).as_deref(), Some("a.example"));
+/// ```
 pub fn host_of<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<Cow<'a, str>> {
+    // RFC 9112, section 3.2.2: an absolute target comes before the Host line.
     if let Some(host) = uri.host() {
         return canonical(host);
     }
@@ -17,8 +34,9 @@ pub fn host_of<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<Cow<'a, str>>
     canonical(first.to_str().ok()?)
 }
 
-/// Lower case, without port; `a.example.` is `a.example`, or a dot would lead around every rule for that host.
+/// The normal spelling of `host[:port]`. Borrowed, unless it has capital letters.
 fn canonical(text: &str) -> Option<Cow<'_, str>> {
+    // The port begins at the first colon, or behind the brackets of an IPv6 address.
     let (host, port) = match text.bytes().rposition(|byte| byte == b']') {
         Some(bracket) => text.split_at(bracket + 1),
         None => text.split_at(

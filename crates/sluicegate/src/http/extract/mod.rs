@@ -1,15 +1,20 @@
 //! From a request to a [`Subject`]: who is asking, and for what.
+//!
+//! `client_ip.rs` and `hops.rs` find the caller's address, `host.rs` the host; `key_headers.rs`
+//! finds headers that could be taken for another, and `reading.rs` refuses requests that servers
+//! may read differently. Nothing is copied, except a host or a path that was not sent in its normal
+//! spelling.
 
 mod client_ip;
 mod hops;
 mod host;
+mod key_headers;
 mod reading;
-mod twin;
 
-pub use client_ip::{ClientIp, Unused};
+pub use client_ip::{ClientIp, ProxyHeaderFault};
 pub use host::host_of;
+pub use key_headers::{AmbiguousHeader, KeyHeaders};
 pub use reading::{Misread, ReadRequest, RequestHead, one_spelling};
-pub use twin::{KeyHeaders, TwinHeader};
 
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
@@ -20,8 +25,9 @@ use sluicegate_core::{AmbiguousPath, HeaderValue, Headers, Principal, Subject};
 
 /// Reads who is asking from a request.
 ///
-/// The peer's address comes from the extension [`PeerAddr`] or, with the feature `axum`, from `ConnectInfo<SocketAddr>`; the
-/// principal from the extension [`Principal`], which whoever verified the caller puts there.
+/// The peer's address comes from the extension [`PeerAddr`] or, with the feature `axum`, from
+/// `ConnectInfo<SocketAddr>`; the principal from the extension [`Principal`], which the middleware
+/// that verified the caller puts there.
 ///
 /// ```
 /// use sluicegate::http::{ClientIp, PeerAddr, extract};
@@ -62,17 +68,40 @@ impl<'a> RequestHead<'a> {
     }
 }
 
-/// What a request says about its caller; [`Extracted::subject`] is the view that a limiter takes.
+/// The facts of a request that limits are decided by; [`Extracted::subject`] is the view that a
+/// limiter takes.
+///
+/// [`extract`] makes it from an `http` request. Its fields are public, so that a server which reads
+/// requests by itself, or describes the request of somebody else, can fill them:
+///
+/// ```
+/// use http::HeaderMap;
+/// use sluicegate::http::{Extracted, HeaderLines};
+/// use sluicegate::normalise_path;
+///
+/// let headers = HeaderMap::new();
+/// let extracted = Extracted {
+///     client_ip: Some("203.0.113.7".parse()?),
+///     method: "GET",
+///     host: Some("a.example".into()),
+///     path: normalise_path("/x/../api")?,
+///     headers: HeaderLines(&headers),
+///     principal: None,
+/// };
+/// assert_eq!(extracted.subject().path, "/api");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Extracted<'a> {
     /// The caller's address, after trusted proxies were walked.
     pub client_ip: Option<IpAddr>,
     /// The method as sent.
     pub method: &'a str,
-    /// The host: lower case, without port and without a dot at its end, in brackets if it is an IPv6 address. `None` when
-    /// there is none, it is malformed, or two `Host` lines disagree.
+    /// The host as [`host_of`] returns it: lower case, without port and without a dot at its end,
+    /// in brackets if it is an IPv6 address. `None` when there is none, it is malformed, or two
+    /// `Host` lines disagree.
     pub host: Option<Cow<'a, str>>,
-    /// The path in its one spelling; borrowed when it was sent like that.
+    /// The path in its normal spelling; borrowed when it was sent like that.
     pub path: Cow<'a, str>,
     /// The headers.
     pub headers: HeaderLines<'a>,
@@ -96,11 +125,23 @@ impl Extracted<'_> {
     }
 }
 
-/// The address at the other end of the connection: an extension that the server puts into each request.
+/// The address at the other end of the connection: an extension that the server puts into each
+/// request.
+///
+/// ```
+/// use sluicegate::http::PeerAddr;
+///
+/// # fn accepted() -> std::net::SocketAddr { ([203, 0, 113, 7], 4711).into() }
+/// let peer: std::net::SocketAddr = accepted();
+/// let request = http::Request::get("/").extension(PeerAddr(peer)).body(())?;
+/// # let _ = request;
+/// # Ok::<(), http::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerAddr(pub SocketAddr);
 
-/// Our own extension is put there on purpose, so it comes before the framework's.
+/// The peer's address. Our own extension was put there on purpose, so it comes before the
+/// framework's.
 fn peer_of(extensions: &Extensions) -> Option<IpAddr> {
     let own = extensions.get().map(|PeerAddr(peer)| peer.ip());
     #[cfg(feature = "axum")]
@@ -111,7 +152,22 @@ fn peer_of(extensions: &Extensions) -> Option<IpAddr> {
     own
 }
 
-/// A header map as limits read it: a name with several lines has no value.
+/// A [`HeaderMap`] as limits read it: a name with several lines has no value, because servers
+/// differ in which of them they take.
+///
+/// The adapter for a [`Subject`] that is filled by hand:
+///
+/// ```
+/// use http::{HeaderMap, HeaderValue};
+/// use sluicegate::Subject;
+/// use sluicegate::http::HeaderLines;
+///
+/// let mut headers = HeaderMap::new();
+/// headers.insert("x-tenant-id", HeaderValue::from_static("acme"));
+/// let lines = HeaderLines(&headers);
+/// let subject = Subject { headers: &lines, ..Subject::ANONYMOUS };
+/// # let _ = subject;
+/// ```
 #[derive(Clone, Copy)]
 pub struct HeaderLines<'a>(pub &'a HeaderMap);
 

@@ -3,7 +3,7 @@
 //! The limiter, the service behind it and a proxy in between must see the same path and the same
 //! key headers, or a caller is counted under one name and acts under another. Every front door
 //! comes through [`RequestHead::read`], so all of them refuse the same requests, in the same order:
-//! first the path, then the twins of key headers.
+//! first the path, then headers that pass for a key header.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -12,9 +12,30 @@ use std::sync::Arc;
 use http::{HeaderMap, Uri};
 use sluicegate_core::{AmbiguousPath, Policy, Principal, normalise_path};
 
-use super::{Extracted, HeaderLines, KeyHeaders, TwinHeader};
+use super::{AmbiguousHeader, Extracted, HeaderLines, KeyHeaders};
 
 /// A request as it arrived, before anything in it is believed.
+///
+/// ```
+/// use http::HeaderMap;
+/// use sluicegate::http::{KeyHeaders, RequestHead};
+/// use sluicegate::{Limit, Limiter, Quota};
+///
+/// let limiter = Limiter::local([Limit::new("all", Quota::per_second(5))])?;
+/// let (policy, headers) = (limiter.policy(), HeaderMap::new());
+/// let head = RequestHead {
+///     method: "GET",
+///     path: "/x/../api",
+///     target: None,
+///     host: None,
+///     client_ip: None,
+///     headers: &headers,
+///     principal: None,
+/// };
+/// let read = head.read(&KeyHeaders::of(policy.clone()), &policy).unwrap();
+/// assert_eq!(read.extracted.subject().path, "/api");
+/// # Ok::<(), sluicegate::PolicyErrors>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RequestHead<'a> {
     /// The method as sent.
@@ -49,7 +70,7 @@ pub enum Misread {
     /// The path has more than one reading.
     AmbiguousPath(AmbiguousPath),
     /// A header passes for one that a limit is keyed by.
-    TwinHeader(TwinHeader),
+    AmbiguousHeader(AmbiguousHeader),
     /// The path in its one spelling is longer than a target may be.
     PathTooLong,
 }
@@ -62,8 +83,8 @@ impl<'a> RequestHead<'a> {
         policy: &Arc<Policy>,
     ) -> Result<ReadRequest<'a>, Misread> {
         let path = one_spelling(self.path).map_err(Misread::AmbiguousPath)?;
-        if let Some(twin) = key_headers.twin_in(policy, self.headers) {
-            return Err(Misread::TwinHeader(twin));
+        if let Some(ambiguous) = key_headers.find_ambiguous(policy, self.headers) {
+            return Err(Misread::AmbiguousHeader(ambiguous));
         }
         let rewritten_target = match (self.target, &path) {
             (Some(target), Cow::Owned(path)) => {
@@ -88,6 +109,14 @@ impl<'a> RequestHead<'a> {
 
 /// The path in its one spelling. The target of `OPTIONS *` is about the server as a whole: it counts
 /// as the server's root.
+///
+/// ```
+/// use sluicegate::http::one_spelling;
+///
+/// assert_eq!(one_spelling("//api/./%6cogin").unwrap(), "/api/login");
+/// assert_eq!(one_spelling("*").unwrap(), "/");
+/// assert!(one_spelling("/api%2Flogin").is_err());
+/// ```
 pub fn one_spelling(path: &str) -> Result<Cow<'_, str>, AmbiguousPath> {
     match path {
         "*" => Ok(Cow::Borrowed("/")),
@@ -150,7 +179,7 @@ mod tests {
             head.read(&key_headers, &policy).map(drop)
         };
         assert!(matches!(read("/a%2fb"), Err(Misread::AmbiguousPath(_))));
-        assert!(matches!(read("/a"), Err(Misread::TwinHeader(_))));
+        assert!(matches!(read("/a"), Err(Misread::AmbiguousHeader(_))));
     }
 
     fn tenant() -> Limit {

@@ -1,4 +1,4 @@
-//! Random programs: a store and the reference store answer alike, step by step (T-41).
+//! Random programs: a store and the reference store answer alike, step by step.
 #![expect(
     clippy::unwrap_used,
     reason = "helpers of tests may unwrap like the tests themselves"
@@ -28,7 +28,7 @@ async fn the_local_store_answers_as_the_reference_store_does() {
     }
 }
 
-/// How many programs to play: `usual`, or what `SLUICEGATE_CASES` asks for if that is more.
+/// The number of programs to play: `usual`, or what `SLUICEGATE_CASES` asks for if that is more.
 pub fn programs(usual: u64) -> u64 {
     let wanted = std::env::var("SLUICEGATE_CASES")
         .ok()
@@ -36,11 +36,11 @@ pub fn programs(usual: u64) -> u64 {
     wanted.unwrap_or(usual).max(usual)
 }
 
-/// A reference store that charges what it denies is found out: the comparison can fail.
+/// The comparison can fail: a store that takes part of a denied request is found out.
 #[tokio::test]
 async fn a_store_that_is_wrong_is_found_out() {
-    struct Forgetful(ReferenceStore);
-    impl Store for Forgetful {
+    struct OneByOneStore(ReferenceStore);
+    impl Store for OneByOneStore {
         async fn decide<C: Clock>(
             &self,
             charges: &[Charge<'_>],
@@ -75,7 +75,7 @@ async fn a_store_that_is_wrong_is_found_out() {
     let mut found = 0;
     for seed in 0..20 {
         found += u32::from(
-            compare(seed, &Forgetful(ReferenceStore::new()))
+            compare(seed, &OneByOneStore(ReferenceStore::new()))
                 .await
                 .is_err(),
         );
@@ -83,13 +83,13 @@ async fn a_store_that_is_wrong_is_found_out() {
     assert!(found > 5, "only {found} of 20 programs noticed");
 }
 
-/// Plays one program against both stores and says where they part.
+/// Plays one program against both stores; an error shows the step at which they differ.
 pub async fn compare<S: Store>(seed: u64, store: &S) -> Result<usize, String> {
     let reference = ReferenceStore::new();
     let mut program = Program::new(seed);
     for step in 0..STEPS {
         program.move_clock();
-        let what = program.dice.below(100);
+        let what = program.random.below(100);
         if what < 3 {
             program.reload();
         }
@@ -121,12 +121,14 @@ struct Drawn {
     at: Timestamp,
 }
 
+/// The state of one program: limits, clock, and what was charged so far.
 struct Program {
-    dice: Dice,
+    random: SeededRandom,
     limits: Vec<Limit>,
     policy: Policy,
     clock: ManualClock,
-    /// Whether the clock goes back too. A store may forget what is full, so counters that are swept stay out then.
+    /// True when the clock goes back too. A store may forget counters that are full, so those that
+    /// are swept stay out then.
     goes_back: bool,
     drawn: Vec<Drawn>,
     last: Option<Outcome>,
@@ -136,20 +138,20 @@ const CALLERS: [&str; 3] = ["ann", "bob", "a:b%{c}"];
 
 impl Program {
     fn new(seed: u64) -> Self {
-        let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let goes_back = dice.below(2) == 0;
-        let limits: Vec<Limit> = (0..1 + dice.below(3))
+        let mut random = SeededRandom(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let goes_back = random.below(2) == 0;
+        let limits: Vec<Limit> = (0..1 + random.below(3))
             .map(|number| {
-                let limit = Limit::new(format!("limit-{number}"), dice.quota(goes_back))
+                let limit = Limit::new(format!("limit-{number}"), random.quota(goes_back))
                     .key([KeyPart::Principal]);
-                if dice.below(4) == 0 {
+                if random.below(4) == 0 {
                     limit.shadow()
                 } else {
                     limit
                 }
             })
             .collect();
-        let start = if dice.below(2) == 0 {
+        let start = if random.below(2) == 0 {
             0
         } else {
             1_800_000_000_000_000_000
@@ -161,52 +163,55 @@ impl Program {
             goes_back,
             drawn: Vec::new(),
             last: None,
-            dice,
+            random,
         }
     }
 
-    /// Mostly on by a little, to an edge or over it; at times by days, at times back.
+    /// Moves the clock: mostly on by a little, to an edge or over it; at times by days, at times
+    /// back.
     fn move_clock(&mut self) {
         let now = self.clock.now();
-        let limit = self.dice.below(self.limits.len() as u64) as usize;
+        let limit = self.random.below(self.limits.len() as u64) as usize;
         let quota = self.limits[limit].quota.unwrap();
         let (window, unit) = (
             quota.window().get(),
             (quota.window().get() / quota.limit()).max(1),
         );
-        if self.goes_back && self.dice.below(20) == 0 {
-            let back = match self.dice.below(3) {
-                0 => self.dice.below(unit * 3),
-                1 => self.dice.below(Nanos::MINUTE.get() + 2),
-                _ => self.dice.below(window + 100 * Nanos::MINUTE.get()),
+        if self.goes_back && self.random.below(20) == 0 {
+            let back = match self.random.below(3) {
+                0 => self.random.below(unit * 3),
+                1 => self.random.below(Nanos::MINUTE.get() + 2),
+                _ => self.random.below(window + 100 * Nanos::MINUTE.get()),
             };
             return self.clock.set(now.before(Nanos::new(back)));
         }
-        let on = match self.dice.below(12) {
+        let on = match self.random.below(12) {
             0..4 => 0,
             4 => 1,
-            5 => self.dice.below(3_000_000),
+            5 => self.random.below(3_000_000),
             6 => unit,
             7 => unit - 1,
-            8 => self.dice.below(unit * 3),
-            9 => self.dice.below(window / 4 + 1),
-            10 => self.dice.below(window + 1) + self.dice.below(2) * Nanos::DAY.get(),
+            8 => self.random.below(unit * 3),
+            9 => self.random.below(window / 4 + 1),
+            10 => self.random.below(window + 1) + self.random.below(2) * Nanos::DAY.get(),
             _ => match self.last {
-                Some(Outcome::Denied { retry_after, .. }) => retry_after.get() - self.dice.below(2),
+                Some(Outcome::Denied { retry_after, .. }) => {
+                    retry_after.get() - self.random.below(2)
+                }
                 _ => 0,
             },
         };
         self.clock.advance(Nanos::new(on));
     }
 
-    /// Other numbers for one limit, of the same machine or of one that keeps the same kind of state. A sliding window
-    /// keeps its length: the stored counts are of windows of that length.
+    /// Gives one limit other numbers, of the same algorithm or of one that keeps the same kind of
+    /// state. A sliding window keeps its length: the stored counts are of windows of that length.
     fn reload(&mut self) {
-        let place = self.dice.below(self.limits.len() as u64) as usize;
+        let place = self.random.below(self.limits.len() as u64) as usize;
         let old = self.limits[place].quota.unwrap();
         let new = match old {
-            Quota::SlidingWindow(_) => old.resized(self.dice.log(1_000)).unwrap(),
-            Quota::TokenBucket(_) | Quota::Drip(_) => self.dice.quota(true),
+            Quota::SlidingWindow(_) => old.resized(self.random.log(1_000)).unwrap(),
+            Quota::TokenBucket(_) | Quota::Drip(_) => self.random.quota(true),
         };
         self.limits[place].quota = Some(new);
         self.policy = Policy::new(self.limits.clone()).unwrap();
@@ -217,12 +222,12 @@ impl Program {
         reference: &ReferenceStore,
         store: &S,
     ) -> (Vec<Outcome>, Vec<Outcome>) {
-        let caller = CALLERS[self.dice.below(CALLERS.len() as u64) as usize];
+        let caller = CALLERS[self.random.below(CALLERS.len() as u64) as usize];
         let parts = [caller];
         let mut charges = Vec::new();
         for limit in &self.limits {
-            if charges.is_empty() || self.dice.below(3) > 0 {
-                let cost = self.dice.cost(limit.quota.unwrap().limit());
+            if charges.is_empty() || self.random.below(3) > 0 {
+                let cost = self.random.cost(limit.quota.unwrap().limit());
                 charges.push(
                     self.policy
                         .charge_named(&limit.name, &parts, cost)
@@ -269,17 +274,17 @@ impl Program {
         let invented = Drawn {
             limit: 0,
             caller: "ann",
-            cost: self.dice.cost(20),
+            cost: self.random.cost(20),
             at: now,
         };
         let drawn = match self.drawn.len() {
             0 => invented,
             count => self
                 .drawn
-                .swap_remove(self.dice.below(count as u64) as usize),
+                .swap_remove(self.random.below(count as u64) as usize),
         };
-        let age = if self.dice.below(4) == 0 {
-            Nanos::new(self.dice.below(1 << 40))
+        let age = if self.random.below(4) == 0 {
+            Nanos::new(self.random.below(1 << 40))
         } else {
             now.since(drawn.at)
         };
@@ -295,8 +300,8 @@ impl Program {
     }
 
     async fn reset<S: Store>(&mut self, reference: &ReferenceStore, store: &S) {
-        let limit = self.dice.below(self.limits.len() as u64) as usize;
-        let parts = [CALLERS[self.dice.below(CALLERS.len() as u64) as usize]];
+        let limit = self.random.below(self.limits.len() as u64) as usize;
+        let parts = [CALLERS[self.random.below(CALLERS.len() as u64) as usize]];
         let charge = self
             .policy
             .charge_named(&self.limits[limit].name, &parts, 0)
@@ -308,9 +313,9 @@ impl Program {
 }
 
 /// Random numbers that are the same in every run.
-struct Dice(u64);
+struct SeededRandom(u64);
 
-impl Dice {
+impl SeededRandom {
     /// A number below `bound`, which is at least 1.
     fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -354,7 +359,7 @@ impl Dice {
                 3 => Quota::fixed_window(self.log(1_000), millis),
                 _ => Quota::sliding_window(self.log(1_000), millis),
             };
-            // Slower ones are played by a transcript: a program of them would take centuries.
+            // Slower quotas are played by a transcript: a program of them would take centuries.
             const YEAR: Nanos = Nanos::from_secs(365 * 86_400);
             if let Ok(quota) = made
                 && quota.window() <= YEAR

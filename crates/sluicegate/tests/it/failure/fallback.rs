@@ -1,10 +1,11 @@
-//! The counters of a replica on its own: bounded, and never fresher than what it has seen.
+//! The counters of a replica on its own: bounded, and never fuller than what it has seen of the
+//! store.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use sluicegate::{Clock, FailurePolicy, KeyPart, Limit, Nanos, Quota, Subject, Verdict};
 
-use super::{Switch, ann, caller, left, limiter, spend};
+use super::{SwitchableStore, ann, caller, left, limiter, spend};
 
 fn quotas() -> [Quota; 4] {
     [
@@ -14,11 +15,9 @@ fn quotas() -> [Quota; 4] {
         Quota::sliding_window(10, Nanos::MINUTE).unwrap(),
     ]
 }
-
-/// D4
 #[tokio::test]
 async fn a_flood_of_keys_neither_grows_the_fallback_nor_refills_a_drained_key() {
-    let store = Switch::default();
+    let store = SwitchableStore::default();
     store.set_away(true);
     let limiter = limiter(
         [Limit::per_client("per-ip", Quota::per_hour(100).burst(20))],
@@ -58,12 +57,10 @@ async fn a_flood_of_keys_neither_grows_the_fallback_nor_refills_a_drained_key() 
         "the drained key got a fresh bucket"
     );
 }
-
-/// D4
 #[tokio::test]
 async fn an_outage_hands_nobody_a_fresh_bucket() {
     for quota in quotas() {
-        let store = Switch::remembering();
+        let store = SwitchableStore::remembering();
         let limiter = limiter(
             [Limit::per_client("per-ip", quota)],
             &store,
@@ -80,12 +77,10 @@ async fn an_outage_hands_nobody_a_fresh_bucket() {
         );
     }
 }
-
-/// D4
 #[tokio::test]
 async fn what_is_remembered_counts_once_however_often_it_is_read() {
     for quota in quotas() {
-        let store = Switch::remembering();
+        let store = SwitchableStore::remembering();
         let limiter = limiter(
             [Limit::per_client("per-ip", quota)],
             &store,
@@ -109,7 +104,7 @@ async fn what_is_remembered_counts_once_however_often_it_is_read() {
 #[tokio::test]
 async fn once_the_store_is_back_both_counters_are_charged_and_the_tighter_is_told() {
     for quota in quotas() {
-        let store = Switch::default();
+        let store = SwitchableStore::default();
         let limiter = limiter(
             [Limit::per_client("per-ip", quota)],
             &store,
@@ -127,12 +122,12 @@ async fn once_the_store_is_back_both_counters_are_charged_and_the_tighter_is_tol
             "the store alone would say 9: {quota:?}"
         );
         assert_eq!(spend(&limiter, &ann(), 20).await, 3);
-        let asked = store.asked();
+        let decisions = store.decisions();
         let Verdict::Reject(decision) = limiter.check(&ann(), 1).await else {
             panic!("it is spent here")
         };
         assert!(
-            decision.is_degraded() && store.asked() == asked,
+            decision.is_degraded() && store.decisions() == decisions,
             "the store need not be asked"
         );
     }
@@ -141,7 +136,7 @@ async fn once_the_store_is_back_both_counters_are_charged_and_the_tighter_is_tol
 #[tokio::test]
 async fn what_the_store_denies_is_given_back_to_the_fallback() {
     for quota in quotas() {
-        let store = Switch::default();
+        let store = SwitchableStore::default();
         let all = Limit::new("all", Quota::per_day(4)).on_failure(FailurePolicy::Open);
         let limiter = limiter(
             [Limit::per_client("per-ip", quota), all],
@@ -171,7 +166,7 @@ async fn what_is_held_when_the_store_fails_is_charged_once_or_given_back() {
     let closed = Limit::new("by-host", Quota::per_day(100))
         .key([KeyPart::Host])
         .on_failure(FailurePolicy::default());
-    let store = Switch::default();
+    let store = SwitchableStore::default();
     let per_ip = Limit::per_client("per-ip", Quota::per_minute(10));
     let limiter = limiter(
         [
@@ -201,7 +196,7 @@ async fn what_is_held_when_the_store_fails_is_charged_once_or_given_back() {
 
 #[tokio::test]
 async fn only_keys_that_owe_are_touched_once_the_store_is_back() {
-    let store = Switch::default();
+    let store = SwitchableStore::default();
     let limiter = limiter(
         [Limit::per_client("per-ip", Quota::per_minute(10))],
         &store,
@@ -223,7 +218,7 @@ async fn only_keys_that_owe_are_touched_once_the_store_is_back() {
 
 #[tokio::test]
 async fn a_reset_forgets_both_counters() {
-    let store = Switch::default();
+    let store = SwitchableStore::default();
     let limiter = limiter(
         [Limit::per_client("per-ip", Quota::per_minute(10))],
         &store,

@@ -1,16 +1,18 @@
 //! A store that comes and goes admits nothing that one that stays would not.
+//!
+//! The proof of the invariant in `fallback.rs`: burst + rate × time, over every interval.
 
-use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, Waker};
 
 use sluicegate::{Clock, FailurePolicy, Limit, Nanos, Quota, Timestamp};
 
-use super::{START, Switch, ann, limiter};
+use super::{START, SwitchableStore, ann, limiter};
+use crate::ready::ready_value;
 
-/// The instants at which a caller was admitted who asks every `step`, while the store changes every `every` requests.
+/// The instants at which a caller was admitted who asks every `step`, while the store goes away or
+/// comes back after every `every` requests.
 async fn admissions(quota: Quota, step: Nanos, every: usize, starts_away: bool) -> Vec<Timestamp> {
-    let store = Switch::remembering();
+    let store = SwitchableStore::remembering();
     let limiter = limiter(
         [Limit::per_client("per-ip", quota)],
         &store,
@@ -32,8 +34,6 @@ async fn admissions(quota: Quota, step: Nanos, every: usize, starts_away: bool) 
     }
     admitted
 }
-
-/// T-56
 #[tokio::test]
 async fn one_replica_admits_burst_and_rate_over_every_interval_however_the_store_flaps() {
     let (burst, interval) = (5, Nanos::from_millis(100));
@@ -68,8 +68,6 @@ async fn one_replica_admits_burst_and_rate_over_every_interval_however_the_store
         }
     }
 }
-
-/// T-56
 #[tokio::test]
 async fn windows_and_drips_hold_while_the_store_flaps() {
     let window = Nanos::SECOND;
@@ -102,19 +100,17 @@ async fn windows_and_drips_hold_while_the_store_flaps() {
         }
     }
 }
-
-/// T-56
 #[test]
 fn threads_share_one_bucket_however_the_store_flaps() {
     for round in 0..20 {
-        let store = Switch::remembering();
+        let store = SwitchableStore::remembering();
         let limiter = limiter(
             [Limit::per_client("per-ip", Quota::per_day(100).burst(100))],
             &store,
             FailurePolicy::Local,
         );
         store.set_away(true);
-        assert!(now(limiter.check(&ann(), 1)).is_forwarded());
+        assert!(ready_value(limiter.check(&ann(), 1)).is_forwarded());
         let admitted = AtomicUsize::new(1);
         std::thread::scope(|scope| {
             for thread in 0..4 {
@@ -122,23 +118,16 @@ fn threads_share_one_bucket_however_the_store_flaps() {
                 scope.spawn(move || {
                     for number in 0..200 {
                         store.set_away((number / 7 + thread + round) % 2 == 0);
-                        let passed = now(limiter.check(&ann(), 1)).is_forwarded();
+                        let passed = ready_value(limiter.check(&ann(), 1)).is_forwarded();
                         admitted.fetch_add(usize::from(passed), Ordering::SeqCst);
                     }
                 });
             }
         });
         store.set_away(false);
-        while now(limiter.check(&ann(), 1)).is_forwarded() {
+        while ready_value(limiter.check(&ann(), 1)).is_forwarded() {
             admitted.fetch_add(1, Ordering::SeqCst);
         }
         assert_eq!(admitted.into_inner(), 100, "in round {round}");
-    }
-}
-
-fn now<T>(future: impl Future<Output = T>) -> T {
-    match std::pin::pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(value) => value,
-        Poll::Pending => panic!("these stores never wait"),
     }
 }

@@ -5,7 +5,7 @@ use sluicegate::{
     Verdict,
 };
 
-use super::{Switch, TestLimiter, ann, limiter, spend};
+use super::{SwitchableStore, TestLimiter, ann, limiter, spend};
 
 fn closed(status: u16) -> FailurePolicy {
     FailurePolicy::Closed(FailureStatus::new(status).unwrap())
@@ -16,12 +16,12 @@ fn per_ip() -> Limit {
 }
 
 fn away(limits: impl IntoIterator<Item = Limit>, on_failure: FailurePolicy) -> TestLimiter {
-    let store = Switch::default();
+    let store = SwitchableStore::default();
     store.set_away(true);
     limiter(limits, &store, on_failure)
 }
 
-/// What a verdict comes down to: a status, 200 for whatever goes on.
+/// The status that a front door would answer with; 200 for a request that passes.
 async fn status(limiter: &TestLimiter, subject: &Subject<'_>) -> u16 {
     match limiter.check(subject, 1).await {
         Verdict::Forward(_) | Verdict::ForwardUnchecked(_) => 200,
@@ -30,8 +30,6 @@ async fn status(limiter: &TestLimiter, subject: &Subject<'_>) -> u16 {
         Verdict::Unidentified(_) => 400,
     }
 }
-
-/// D1
 #[tokio::test]
 async fn open_lets_everything_pass_unchecked() {
     let limiter = away([per_ip()], FailurePolicy::Open);
@@ -53,8 +51,6 @@ async fn open_lets_everything_pass_unchecked() {
         "nothing is counted, so nothing is set aside"
     );
 }
-
-/// D1, D2
 #[tokio::test]
 async fn closed_refuses_everything_with_503_or_the_configured_status() {
     let by_default = away([per_ip()], FailurePolicy::default());
@@ -74,8 +70,6 @@ async fn closed_refuses_everything_with_503_or_the_configured_status() {
         }
     );
 }
-
-/// D4
 #[tokio::test]
 async fn local_enforces_the_same_quota_and_says_so() {
     let limiter = away([per_ip()], FailurePolicy::Local);
@@ -95,8 +89,6 @@ async fn local_enforces_the_same_quota_and_says_so() {
     assert_eq!(spend(&limiter, &ann(), 20).await, 1);
     assert_eq!(limiter.failures().local, 42);
 }
-
-/// D3
 #[tokio::test]
 async fn the_policy_of_a_limit_wins_over_that_of_the_limiter() {
     let other = || Limit::new("all", Quota::per_minute(100));
@@ -134,8 +126,6 @@ async fn the_policy_of_a_limit_wins_over_that_of_the_limiter() {
         "of several closed limits the first is told"
     );
 }
-
-/// D3
 #[tokio::test]
 async fn beside_local_limits_open_ones_go_unchecked() {
     let open = Limit::new("all", Quota::per_minute(1)).on_failure(FailurePolicy::Open);
@@ -171,8 +161,6 @@ async fn local_limits_are_charged_all_or_nothing() {
         .remaining();
     assert_eq!(left, 7, "denied requests cost by-host nothing");
 }
-
-/// D2
 #[tokio::test]
 async fn a_limit_that_is_not_enforced_refuses_nobody() {
     let watching = || Limit::new("watching", Quota::per_minute(1)).shadow();

@@ -1,4 +1,4 @@
-//! What a caller over the limit reads.
+//! The bodies of rejections: plain text and problem details.
 
 use serde_json::{Value, json};
 use sluicegate::{KeyPart, Limit, Quota};
@@ -16,8 +16,6 @@ async fn spent() -> App {
     assert_eq!(app.status(get(CLIENT, "/")).await, 200);
     app
 }
-
-/// F1, F2
 #[tokio::test]
 async fn a_denial_is_429_with_exactly_these_words() {
     let app = spent().await;
@@ -32,8 +30,6 @@ async fn a_denial_is_429_with_exactly_these_words() {
     );
     assert_eq!(header(&response, "retry-after"), "60");
 }
-
-/// F1
 #[tokio::test]
 async fn problem_details_are_for_those_who_prefer_json() {
     let app = spent().await;
@@ -70,8 +66,6 @@ async fn problem_details_are_for_those_who_prefer_json() {
         assert_eq!(response.body(), "Too Many Requests", "{accept}");
     }
 }
-
-/// F1
 #[tokio::test]
 async fn every_limit_that_denied_is_named() {
     let per_ip = Limit::per_client("per-ip", Quota::per_minute(1));
@@ -92,8 +86,6 @@ async fn every_limit_that_denied_is_named() {
         (&json!(3600), "3600")
     );
 }
-
-/// F2
 #[tokio::test]
 async fn a_request_that_never_passes_is_told_so_and_still_gets_a_wait() {
     let app = App::with(
@@ -115,8 +107,6 @@ async fn a_request_that_never_passes_is_told_so_and_still_gets_a_wait() {
         "the request costs more than the limit ever holds"
     );
 }
-
-/// C3
 #[tokio::test]
 async fn names_of_headers_cannot_break_the_json() {
     let odd = KeyPart::Header("x\"\\\n".to_owned());

@@ -1,9 +1,9 @@
-//! Whose request it is: one peer, one counter, whatever the headers say.
+//! The caller's address: one peer, one counter, whatever the headers say.
 
 use std::net::IpAddr;
 
 use sluicegate::address::Prefixes;
-use sluicegate::http::{ClientIp, IpNet, ProxyHeader, Unused, extract};
+use sluicegate::http::{ClientIp, IpNet, ProxyHeader, ProxyHeaderFault, extract};
 use sluicegate::{Limit, Quota};
 
 use super::{App, get};
@@ -21,7 +21,7 @@ fn behind_proxies() -> ClientIp {
     ])
 }
 
-/// Who is found behind a chain of header lines.
+/// The caller's address behind a chain of header lines.
 fn client_of(settings: &ClientIp, peer: &str, lines: &[&str]) -> Option<IpAddr> {
     let mut request = get(peer, "/");
     for line in lines {
@@ -35,7 +35,7 @@ fn ip(text: &str) -> Option<IpAddr> {
     Some(text.parse().unwrap())
 }
 
-fn count(settings: &ClientIp, reason: Unused) -> u64 {
+fn count(settings: &ClientIp, reason: ProxyHeaderFault) -> u64 {
     settings
         .counts()
         .into_iter()
@@ -43,8 +43,6 @@ fn count(settings: &ClientIp, reason: Unused) -> u64 {
         .unwrap()
         .1
 }
-
-/// T-01, C1
 #[tokio::test]
 async fn without_trusted_proxies_no_header_makes_another_caller() {
     let app = App::new([per_ip(5)]);
@@ -67,8 +65,6 @@ async fn without_trusted_proxies_no_header_makes_another_caller() {
     assert_eq!(app.passed(spoofed).await, 5);
     assert_eq!(app.status(get("203.0.113.8", "/")).await, 200);
 }
-
-/// C1
 #[tokio::test]
 async fn a_peer_outside_the_trusted_networks_is_not_believed() {
     let settings = behind_proxies();
@@ -76,10 +72,8 @@ async fn a_peer_outside_the_trusted_networks_is_not_believed() {
     let spoofed = (0..50)
         .map(|number| get("203.0.113.7", "/").header("x-forwarded-for", format!("9.9.9.{number}")));
     assert_eq!(app.passed(spoofed).await, 3);
-    assert_eq!(count(&settings, Unused::UntrustedPeer), 50);
+    assert_eq!(count(&settings, ProxyHeaderFault::UntrustedPeer), 50);
 }
-
-/// T-02, C1
 #[tokio::test]
 async fn behind_a_trusted_proxy_the_last_untrusted_hop_is_counted() {
     for header in [
@@ -112,8 +106,6 @@ async fn behind_a_trusted_proxy_the_last_untrusted_hop_is_counted() {
         assert_eq!(app.status(from_another).await, 200, "{header:?}");
     }
 }
-
-/// T-03
 #[test]
 fn a_chain_on_several_lines_is_the_same_chain() {
     let hops = [
@@ -153,8 +145,6 @@ fn a_chain_on_several_lines_is_the_same_chain() {
         );
     }
 }
-
-/// T-04
 #[test]
 fn long_chains_are_walked_so_far_and_no_further() {
     for entries in [0, 1, 2, 63, 64, 65, 66, 500, 1_000] {
@@ -169,19 +159,17 @@ fn long_chains_are_walked_so_far_and_no_further() {
         };
         assert_eq!(found, expected, "{entries} entries");
         assert_eq!(
-            count(&settings, Unused::TooManyHops),
+            count(&settings, ProxyHeaderFault::TooManyHops),
             u64::from(entries > 64),
             "{entries} entries"
         );
         assert_eq!(
-            count(&settings, Unused::Missing),
+            count(&settings, ProxyHeaderFault::Missing),
             u64::from(entries == 0),
             "{entries} entries"
         );
     }
 }
-
-/// T-04
 #[test]
 fn what_lies_beyond_the_last_hop_is_never_looked_at() {
     let settings = behind_proxies();
@@ -189,8 +177,8 @@ fn what_lies_beyond_the_last_hop_is_never_looked_at() {
     assert_eq!(client_of(&settings, PROXY, &[&beyond_64]), ip(PROXY));
     assert_eq!(
         (
-            count(&settings, Unused::TooManyHops),
-            count(&settings, Unused::Unparsable)
+            count(&settings, ProxyHeaderFault::TooManyHops),
+            count(&settings, ProxyHeaderFault::Unparsable)
         ),
         (1, 0)
     );
@@ -200,8 +188,6 @@ fn what_lies_beyond_the_last_hop_is_never_looked_at() {
         ip("198.51.100.1")
     );
 }
-
-/// T-04
 #[test]
 fn sixty_four_kib_of_anything_panic_nowhere() {
     let settings = [
@@ -240,8 +226,6 @@ fn sixty_four_kib_of_anything_panic_nowhere() {
         }
     }
 }
-
-/// C1
 #[test]
 fn a_header_that_is_not_used_is_counted_by_its_reason() {
     let settings = behind_proxies();
@@ -274,8 +258,6 @@ fn a_header_that_is_not_used_is_counted_by_its_reason() {
         ]
     );
 }
-
-/// T-06, C2
 #[tokio::test]
 async fn a_hundred_thousand_addresses_of_one_network_are_one_caller() {
     for (prefix, spread) in [(64, 0), (56, 64), (48, 64)] {
@@ -306,8 +288,6 @@ async fn a_hundred_thousand_addresses_of_one_network_are_one_caller() {
         );
     }
 }
-
-/// C2
 #[tokio::test]
 async fn ipv4_addresses_are_callers_of_their_own_and_mapped_ones_are_the_same() {
     let app = App::new([per_ip(1)]);
@@ -318,8 +298,6 @@ async fn ipv4_addresses_are_callers_of_their_own_and_mapped_ones_are_the_same() 
     assert_eq!(by_24.status(get("203.0.113.7", "/")).await, 200);
     assert_eq!(by_24.status(get("203.0.113.8", "/")).await, 429);
 }
-
-/// T-07, C2
 #[tokio::test]
 async fn forty_spellings_of_an_address_are_one_caller() {
     let v4 = [
@@ -368,16 +346,12 @@ async fn forty_spellings_of_an_address_are_one_caller() {
         );
     }
 }
-
-/// T-07
 #[test]
 fn octets_with_leading_zeros_are_no_address() {
     let settings = behind_proxies();
     assert_eq!(client_of(&settings, PROXY, &["198.051.100.001"]), ip(PROXY));
-    assert_eq!(count(&settings, Unused::Unparsable), 1);
+    assert_eq!(count(&settings, ProxyHeaderFault::Unparsable), 1);
 }
-
-/// C1
 #[tokio::test]
 async fn without_a_peer_address_nothing_passes_uncounted() {
     let app = App::with([per_ip(1)], |layer| layer.client_ip(behind_proxies()));
@@ -391,8 +365,6 @@ async fn without_a_peer_address_nothing_passes_uncounted() {
     );
     assert_eq!(app.handler.calls(), 0);
 }
-
-/// C1
 #[test]
 fn networks_can_be_written_in_mapped_form() {
     let mapped: IpNet = "::ffff:10.0.0.0/104".parse().unwrap();

@@ -8,6 +8,11 @@ use sluicegate::http::{ClientIp, ProxyHeader, extract};
 use super::get;
 
 const PEER: &str = "10.0.0.1";
+const HEADERS: [ProxyHeader; 3] = [
+    ProxyHeader::XForwardedFor,
+    ProxyHeader::Forwarded,
+    ProxyHeader::XRealIp,
+];
 
 /// One hop of a chain, before it is written down.
 #[derive(Clone, Debug)]
@@ -46,7 +51,8 @@ fn hop() -> impl Strategy<Value = Hop> {
     ]
 }
 
-/// The caller is the last hop that is not trusted; nonsense after it, or too many hops, make it the peer.
+/// The expected caller: the last hop that is not trusted; nonsense after it, or too many hops, make
+/// it the peer.
 fn model(chain: &[Hop]) -> IpAddr {
     let peer = PEER.parse().unwrap();
     let seen = &chain[chain.len().saturating_sub(64)..];
@@ -62,7 +68,7 @@ fn model(chain: &[Hop]) -> IpAddr {
     }
 }
 
-/// How a hop is written: choices that must make no difference.
+/// How a hop is written. No choice may make a difference.
 #[derive(Clone, Copy, Debug)]
 struct Spelling {
     port: bool,
@@ -137,11 +143,10 @@ fn forwarded(hop: &Hop, spelling: Spelling) -> String {
 }
 
 proptest! {
-    /// T-02, T-03
     #[test]
     fn random_chains_agree_with_the_model(
         chain in prop::collection::vec((hop(), spelling()), 0..80),
-        header in prop::sample::select(vec![ProxyHeader::XForwardedFor, ProxyHeader::Forwarded, ProxyHeader::XRealIp]),
+        header in prop::sample::select(HEADERS.to_vec()),
     ) {
         let mut lines: Vec<String> = Vec::new();
         for (hop, spelling) in &chain {
@@ -154,24 +159,31 @@ proptest! {
                 _ => lines.push(element),
             }
         }
-        let request = lines.iter().fold(get(PEER, "/"), |request, line| request.header(header.name(), line));
+        let with_line = |request: http::request::Builder, line| request.header(header.name(), line);
+        let request = lines.iter().fold(get(PEER, "/"), with_line);
         let (parts, ()) = request.body(()).unwrap().into_parts();
         let trusted = ["10.0.0.0/8".parse().unwrap(), "2001:db8:ffff::/48".parse().unwrap()];
         let found = extract(&parts, &ClientIp::behind(trusted).header(header)).unwrap().client_ip;
         let hops: Vec<Hop> = chain.into_iter().map(|(hop, _)| hop).collect();
         prop_assert_eq!(found, Some(model(&hops)), "{:?}", lines);
     }
-
-    /// T-02
     #[test]
     fn whatever_a_client_writes_left_of_it_the_hop_a_proxy_appends_is_counted(
-        spoof in prop::collection::vec(prop_oneof![0x20_u8..0x7f, Just(b'"'), Just(b','), Just(b'\\'), 0x80_u8..], 0..40),
+        spoof in prop::collection::vec(
+            prop_oneof![0x20_u8..0x7f, Just(b'"'), Just(b','), Just(b'\\'), 0x80_u8..],
+            0..40,
+        ),
         quoted in any::<bool>(),
     ) {
-        let appended: &[u8] = if quoted { b", for=\"[2001:db8:1::1]:80\";by=\"_x\"" } else { b", for=198.51.100.1" };
+        let appended: &[u8] = if quoted {
+            b", for=\"[2001:db8:1::1]:80\";by=\"_x\""
+        } else {
+            b", for=198.51.100.1"
+        };
         let line = [spoof.as_slice(), appended].concat();
         let (parts, ()) = get(PEER, "/").header("forwarded", line).body(()).unwrap().into_parts();
-        let settings = ClientIp::behind(["10.0.0.0/8".parse().unwrap()]).header(ProxyHeader::Forwarded);
+        let settings = ClientIp::behind(["10.0.0.0/8".parse().unwrap()])
+            .header(ProxyHeader::Forwarded);
         let real: IpAddr = if quoted { "2001:db8:1::1" } else { "198.51.100.1" }.parse().unwrap();
         prop_assert_eq!(extract(&parts, &settings).unwrap().client_ip, Some(real));
     }

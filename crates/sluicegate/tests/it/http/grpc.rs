@@ -1,12 +1,10 @@
-//! gRPC callers read a status in the headers, not the one of HTTP.
+//! Rejections of gRPC calls: the status is in a header, not the one of HTTP.
 
 use sluicegate::{KeyPart, Limit, Quota};
 
 use super::{App, get, header, header_lines};
 
 const CLIENT: &str = "203.0.113.7";
-
-/// F1, T-25
 #[tokio::test]
 async fn a_denied_grpc_call_ends_with_resource_exhausted() {
     let app = App::new([Limit::per_client("per-ip", Quota::per_second(1))]);
@@ -33,8 +31,6 @@ async fn a_denied_grpc_call_ends_with_resource_exhausted() {
     }
     assert_eq!(app.handler.calls(), 1);
 }
-
-/// C3, T-25
 #[tokio::test]
 async fn an_unidentified_grpc_call_ends_with_invalid_argument() {
     let app =
@@ -52,8 +48,6 @@ async fn an_unidentified_grpc_call_ends_with_invalid_argument() {
     assert_eq!(header(&response, "grpc-message"), message);
     assert!(header_lines(&response, "retry-after").is_empty());
 }
-
-/// F1
 #[tokio::test]
 async fn other_content_types_are_no_grpc() {
     let app = App::new([Limit::per_client("per-ip", Quota::per_second(1))]);

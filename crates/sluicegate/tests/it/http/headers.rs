@@ -1,4 +1,4 @@
-//! What responses say about limits.
+//! The headers that tell a caller about its limits.
 
 use sfv::{BareItem, List, ListEntry, Parser};
 use sluicegate::http::{HeaderStyle, IetfDraft, ResponseHeaders};
@@ -16,7 +16,7 @@ fn styled<const STYLES: usize>(limit: Limit, styles: [HeaderStyle; STYLES]) -> A
     App::with([limit], |layer| layer.headers(styles))
 }
 
-/// A structured list of strings as `name;parameter=number;…`, sorted by nobody.
+/// A structured list of strings as `name;parameter=number;…`, in the order of the header.
 fn parsed(lines: &[&str]) -> Vec<String> {
     let list: List = Parser::new(&lines.join(", ")).parse().unwrap();
     let items = list.into_iter().map(|entry| {
@@ -35,8 +35,6 @@ fn parsed(lines: &[&str]) -> Vec<String> {
     });
     items.collect()
 }
-
-/// F3, F5, F6
 #[tokio::test]
 async fn a_forwarded_response_carries_both_default_styles() {
     let app = App::new([per_ip()]);
@@ -57,8 +55,6 @@ async fn a_forwarded_response_carries_both_default_styles() {
         assert!(header_lines(&response, absent).is_empty(), "{absent}");
     }
 }
-
-/// F5
 #[tokio::test]
 async fn the_ietf_fields_are_structured_lists_of_strings() {
     let daily = Limit::per_client("daily.all_callers-1", Quota::per_day(1000));
@@ -79,8 +75,6 @@ async fn the_ietf_fields_are_structured_lists_of_strings() {
         ["fast;r=9;t=1"]
     );
 }
-
-/// F5
 #[tokio::test]
 async fn windows_are_whole_seconds_rounded_up_and_left_out_below_one() {
     for (quota, policy) in [
@@ -96,8 +90,6 @@ async fn windows_are_whole_seconds_rounded_up_and_left_out_below_one() {
         );
     }
 }
-
-/// F5, F6
 #[tokio::test]
 async fn headers_describe_the_tightest_limit_and_the_policy_names_all() {
     let api = Limit::per_client("api", Quota::per_second(10).burst(2));
@@ -115,8 +107,6 @@ async fn headers_describe_the_tightest_limit_and_the_policy_names_all() {
     assert_eq!(header(&denied, "ratelimit"), "\"api\";r=0;t=1");
     assert_eq!(header(&denied, "x-ratelimit-remaining"), "0");
 }
-
-/// F6
 #[tokio::test]
 async fn shadow_limits_are_not_told() {
     let shadow = Limit::per_client("shadow", Quota::per_second(1)).shadow();
@@ -139,8 +129,6 @@ async fn shadow_limits_are_not_told() {
         response.headers()
     );
 }
-
-/// F3
 #[tokio::test]
 async fn the_x_ratelimit_reset_is_the_time_to_full_in_whole_seconds() {
     let app = styled(
@@ -165,8 +153,6 @@ async fn the_x_ratelimit_reset_is_the_time_to_full_in_whole_seconds() {
         "2.999 seconds, rounded up"
     );
 }
-
-/// F4
 #[tokio::test]
 async fn the_clear_style_counts_in_milliseconds_and_says_when_to_retry() {
     let limit = Limit::per_client(
@@ -201,8 +187,6 @@ async fn the_clear_style_counts_in_milliseconds_and_says_when_to_retry() {
         "rounded up to the millisecond"
     );
 }
-
-/// F3, F4
 #[tokio::test]
 async fn beside_x_ratelimit_the_reset_keeps_one_meaning() {
     let limit = Limit::per_client(
@@ -217,8 +201,6 @@ async fn beside_x_ratelimit_the_reset_keeps_one_meaning() {
         assert_eq!(header(&response, "x-ratelimit-clear"), clear);
     }
 }
-
-/// F5
 #[tokio::test]
 async fn fields_of_the_service_behind_are_kept_and_ours_follow() {
     let app = App::new([per_ip()]);
@@ -226,18 +208,16 @@ async fn fields_of_the_service_behind_are_kept_and_ours_follow() {
         .reply_with("ratelimit-policy", "\"inner\";q=5;w=60");
     app.handler.reply_with("ratelimit", "\"inner\";r=4;t=60");
     let response = app.send(get(CLIENT, "/")).await;
-    let told = |name| parsed(&header_lines(&response, name));
+    let members = |name| parsed(&header_lines(&response, name));
     assert_eq!(
-        told("ratelimit-policy"),
+        members("ratelimit-policy"),
         ["inner;q=5;w=60", "per-ip;q=200;w=2"]
     );
-    assert_eq!(told("ratelimit"), ["inner;r=4;t=60", "per-ip;r=199;t=1"]);
+    assert_eq!(members("ratelimit"), ["inner;r=4;t=60", "per-ip;r=199;t=1"]);
 }
-
-/// F3, F6
 #[tokio::test]
 async fn of_two_limits_the_x_headers_tell_the_one_with_less_left() {
-    for (inner, told) in [
+    for (inner, expected) in [
         ("4", ["5", "4", "60"]),
         ("199", ["200", "199", "1"]),
         ("many", ["200", "199", "1"]),
@@ -252,11 +232,9 @@ async fn of_two_limits_the_x_headers_tell_the_one_with_less_left() {
             "x-ratelimit-remaining",
             "x-ratelimit-reset",
         ];
-        assert_eq!(names.map(|name| header(&response, name)), told);
+        assert_eq!(names.map(|name| header(&response, name)), expected);
     }
 }
-
-/// F3
 #[tokio::test]
 async fn no_style_writes_no_header_but_retry_after() {
     let app = styled(Limit::per_client("a", Quota::per_second(1)), []);
@@ -272,8 +250,6 @@ async fn no_style_writes_no_header_but_retry_after() {
     }
     assert_eq!(header(&denied, "retry-after"), "1");
 }
-
-/// F5
 #[tokio::test]
 async fn the_draft_can_be_named() {
     let headers = ResponseHeaders::new([HeaderStyle::Ietf]).draft(IetfDraft::V8To11);

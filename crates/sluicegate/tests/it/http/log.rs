@@ -8,8 +8,6 @@ use crate::log::Log;
 fn once() -> Limit {
     Limit::per_client("per-ip", Quota::per_hour(1))
 }
-
-/// F7
 #[tokio::test]
 async fn a_rejection_is_one_line_with_the_real_address() {
     let log = Log::default();
@@ -35,8 +33,6 @@ async fn a_rejection_is_one_line_with_the_real_address() {
     );
     assert_eq!(written.len(), 2);
 }
-
-/// F7, C2
 #[tokio::test]
 async fn the_log_has_the_address_and_not_its_prefix() {
     let log = Log::default();
@@ -46,8 +42,6 @@ async fn the_log_has_the_address_and_not_its_prefix() {
     app.send(get("2001:db8::2", "/")).await;
     assert!(log.lines()[0].ends_with("RATE_LIMIT client_ip=2001:db8::2 host=- path=/ status=429"));
 }
-
-/// F7, T-13
 #[tokio::test]
 async fn no_path_or_host_breaks_the_line() {
     let log = Log::default();
@@ -78,8 +72,6 @@ async fn no_path_or_host_breaks_the_line() {
         }
     }
 }
-
-/// F7
 #[tokio::test]
 async fn the_line_can_be_switched_off_and_other_answers_have_none() {
     let log = Log::default();
@@ -90,8 +82,6 @@ async fn the_line_can_be_switched_off_and_other_answers_have_none() {
     assert_eq!(quiet.status(get("203.0.113.50", "/a%2Fb")).await, 400);
     assert_eq!(log.lines(), [""; 0]);
 }
-
-/// C1
 #[tokio::test]
 async fn a_server_that_hides_its_peers_is_told_once() {
     let log = Log::default();

@@ -1,4 +1,4 @@
-//! The HTTP side: who is asking, and what the answers say.
+//! The HTTP side: the caller of a request, and the headers and bodies of responses.
 #![expect(
     clippy::unwrap_used,
     reason = "a test that cannot build its request fails"
@@ -68,7 +68,7 @@ impl<S: sluicegate::Store> App<S> {
         }
     }
 
-    /// Limits whose store answers as `store` does.
+    /// One limit per client address, in this store.
     fn on_store(store: S, on_failure: FailurePolicy) -> Self {
         let clock = ManualClock::default();
         let per_ip = Limit::per_client("per-ip", sluicegate::Quota::per_second(1));
@@ -90,7 +90,7 @@ impl<S: sluicegate::Store> App<S> {
         self.send(request).await.status().as_u16()
     }
 
-    /// How many of these requests pass.
+    /// The number of these requests that pass.
     async fn passed(&self, requests: impl IntoIterator<Item = Builder>) -> usize {
         let mut passed = 0;
         for request in requests {
@@ -111,7 +111,7 @@ fn limiter(
     Limiter::new(Policy::new(limits).unwrap(), store, clock.clone())
 }
 
-/// Answers 200 and remembers what it was asked.
+/// Answers 200 and keeps the head of each request.
 #[derive(Clone, Default)]
 struct Handler {
     seen: Arc<Mutex<Vec<Parts>>>,

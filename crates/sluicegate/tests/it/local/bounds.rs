@@ -1,4 +1,4 @@
-//! Fixed memory, and what it forgives when it is full.
+//! Fixed memory, and the debts that are forgiven when it is full.
 
 use std::hash::BuildHasher;
 
@@ -219,7 +219,8 @@ fn sweeping_happens_by_itself_after_its_interval() {
         limiter.check(&key, 1);
     }
     let clock_shows = |seconds| clock.set(START.after(Nanos::from_secs(seconds)));
-    // What is held shows as live to a look into the past, where the counters were not full yet.
+    // Counters that are still held are live when asked for a time in the past, when they were not
+    // full yet.
     let held = || limiter.store().live_keys(START);
     clock_shows(4);
     limiter.check(&0, 1);
@@ -269,7 +270,8 @@ fn keys_that_collide_under_a_fixed_seed_are_as_cheap_as_others() {
         }
         start.elapsed()
     };
-    // Other work on the machine lengthens single turns; keys that really collide are slower in every one.
+    // Other work on the machine lengthens single turns; keys that really collide are slower in
+    // every one.
     let turns: Vec<_> = (0..20).map(|_| (time(&aimed), time(&random))).collect();
     assert!(
         turns

@@ -1,9 +1,11 @@
-//! The limiter around a store: clones, reload, failure, admin verbs.
+//! The limiter around a store: clones, reload, failure, refund and reset.
 
 use sluicegate::{
-    Charge, Clock, FailurePolicy, Key, KeyPart, Limit, Limiter, List, LocalStore, ManualClock,
-    Nanos, Outcome, Policy, Quota, ResetError, Store, StoreError, Subject, Timestamp, Verdict,
+    FailurePolicy, KeyPart, Limit, Limiter, LocalStore, ManualClock, Nanos, Policy, Quota,
+    ResetError, StoreError, Subject, Timestamp, Verdict,
 };
+
+use crate::away_store::AwayStore;
 
 const START: Timestamp = Timestamp::from_nanos(1_800_000_000_000_000_000);
 
@@ -224,33 +226,11 @@ async fn a_charge_by_name_meets_the_same_counter_as_the_request() {
     }
 }
 
-/// A store that is away.
-struct Away;
-
-impl Store for Away {
-    async fn decide<C: Clock>(&self, _: &[Charge<'_>], _: &C) -> Result<List<Outcome>, StoreError> {
-        Err(StoreError::TimedOut)
-    }
-
-    async fn refund<C: Clock>(
-        &self,
-        _: &Charge<'_>,
-        _: Nanos,
-        _: &C,
-    ) -> Result<Outcome, StoreError> {
-        Err(StoreError::TimedOut)
-    }
-
-    async fn reset<C: Clock>(&self, _: &Key<'_>, _: &C) -> Result<(), StoreError> {
-        Err(StoreError::Unavailable("down for repair".into()))
-    }
-}
-
 #[tokio::test]
 async fn open_and_closed_are_told_apart_when_the_store_is_away() {
     let limits = || Policy::new([Limit::per_client("per-ip", Quota::per_second(1))]).unwrap();
     let ann = caller("203.0.113.7");
-    let closed = Limiter::new(limits(), Away, ManualClock::new(START));
+    let closed = Limiter::new(limits(), AwayStore, ManualClock::new(START));
     assert!(matches!(
         closed.check(&ann, 1).await,
         Verdict::Unavailable {
@@ -267,8 +247,12 @@ async fn open_and_closed_are_told_apart_when_the_store_is_away() {
         refused.to_string(),
         "the store is unavailable: down for repair"
     );
-    let open =
-        Limiter::with_failure_policy(limits(), Away, ManualClock::new(START), FailurePolicy::Open);
+    let open = Limiter::with_failure_policy(
+        limits(),
+        AwayStore,
+        ManualClock::new(START),
+        FailurePolicy::Open,
+    );
     assert!(matches!(
         open.check(&ann, 1).await,
         Verdict::ForwardUnchecked(StoreError::TimedOut)

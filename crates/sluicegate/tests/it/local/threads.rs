@@ -9,6 +9,8 @@ use sluicegate::{
     MonotonicClock, Nanos, Policy, Quota, Subject, Timestamp,
 };
 
+use crate::ready::ready_value;
+
 const THREADS: usize = 4;
 const START: Timestamp = Timestamp::from_nanos(1_800_000_000_000_000_000);
 
@@ -98,14 +100,6 @@ fn threads_never_exceed_the_bound_while_keys_come_and_go() {
     }
 }
 
-fn now_or_never<T>(future: impl Future<Output = T>) -> T {
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    match std::pin::pin!(future).poll(&mut context) {
-        std::task::Poll::Ready(value) => value,
-        std::task::Poll::Pending => panic!("the local store never waits"),
-    }
-}
-
 #[test]
 fn threads_on_several_limits_take_all_or_nothing() {
     let policy = Policy::new([
@@ -124,15 +118,15 @@ fn threads_on_several_limits_take_all_or_nothing() {
                 host: Some(hosts[host]),
                 ..Subject::ANONYMOUS
             };
-            if now_or_never(limiter.check(&subject, 1)).is_forwarded() {
+            if ready_value(limiter.check(&subject, 1)).is_forwarded() {
                 admitted += 1;
                 by_host[host].fetch_add(1, Ordering::Relaxed);
             }
         }
         admitted
     });
-    // A request that loses a race is denied though a unit comes back a moment later, so the sum may fall short, but the
-    // units are all there afterwards.
+    // A request that loses a race is denied though a unit comes back a moment later, so the sum may
+    // fall short, but the units are all there afterwards.
     assert!(admitted <= 1_000, "{admitted} admitted");
     let mut rest = 0;
     for (place, host) in hosts.iter().enumerate() {
@@ -141,7 +135,7 @@ fn threads_on_several_limits_take_all_or_nothing() {
             ..Subject::ANONYMOUS
         };
         let mut count = by_host[place].load(Ordering::Relaxed);
-        while now_or_never(limiter.check(&subject, 1)).is_forwarded() {
+        while ready_value(limiter.check(&subject, 1)).is_forwarded() {
             count += 1;
             rest += 1;
         }

@@ -1,23 +1,28 @@
-//! The words of an answer, and whether a store's answer is that.
+//! The words of an answer, and the comparison with the answer of a store.
+//!
+//! A transcript names what it is about and leaves the rest out, so an expectation is a list of
+//! clauses, each of which must hold. The one thing that may not be left out is a denial by a shadow
+//! limit: it changes nothing that the caller sees, and would never be noticed.
 
 use std::fmt;
 
 use sluicegate_core::{Nanos, Outcome};
 
-use super::parse::Words;
+use super::parse::WordReader;
 
-/// What a transcript says of an answer.
+/// The answer that a transcript expects.
 #[derive(Debug)]
-pub(super) struct Expected {
+pub(super) struct ExpectedAnswer {
+    /// As written, with single spaces: shown when the store answers otherwise.
     text: String,
-    clauses: Vec<Clause>,
+    clauses: Vec<AnswerClause>,
 }
 
-/// One thing that is said of an answer.
+/// One property of an answer.
 #[derive(Debug)]
-enum Clause {
+enum AnswerClause {
     Allowed,
-    /// By nobody in particular when empty.
+    /// By exactly these limits, in the order of the policy; an empty list names none and fits any.
     Denied {
         by: Vec<String>,
     },
@@ -25,19 +30,20 @@ enum Clause {
     Left(u64, Option<String>),
     /// Time until full, of the only limit or of this one.
     Full(Nanos, Option<String>),
-    /// The wait that helps; `None` when none does.
+    /// The wait until the request passes; `None` when no wait helps (`never`).
     Retry(Option<Nanos>),
     /// A shadow limit that denied.
     WouldDeny(String),
-    /// How many of many charges passed.
+    /// The number of requests that passed, of many.
     AllowedCount(u64),
 }
 
-impl Expected {
+impl ExpectedAnswer {
+    /// Reads the clauses behind `=>`.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let clauses = text
             .split(',')
-            .map(Clause::parse)
+            .map(AnswerClause::parse)
             .collect::<Result<Vec<_>, _>>()?;
         Ok(Self {
             text: text.split_whitespace().collect::<Vec<_>>().join(" "),
@@ -45,24 +51,29 @@ impl Expected {
         })
     }
 
+    /// The expectation as it was written.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether it is a count of charges rather than one answer.
+    /// Returns true for a count of requests, false for one answer.
     pub(super) fn is_count(&self) -> bool {
-        matches!(self.clauses.as_slice(), [Clause::AllowedCount(_)])
+        matches!(self.clauses.as_slice(), [AnswerClause::AllowedCount(_)])
     }
 
-    /// Whether so many of many charges passed as expected.
+    /// Returns true when the expected number of requests was allowed.
     pub(super) fn counts(&self, allowed: u64) -> bool {
-        matches!(self.clauses.as_slice(), [Clause::AllowedCount(expected)] if *expected == allowed)
+        match self.clauses.as_slice() {
+            [AnswerClause::AllowedCount(expected)] => *expected == allowed,
+            _ => false,
+        }
     }
 
-    /// Whether this is the answer, in everything that is said of it. A shadow limit that denies has to be mentioned.
-    pub(super) fn describes(&self, answer: &Answer) -> Result<bool, String> {
+    /// Returns true when every clause holds. Shadow limits that deny must all be mentioned, in the
+    /// order of the policy. An error means that a clause makes no sense for this answer.
+    pub(super) fn describes(&self, answer: &StoreAnswer) -> Result<bool, String> {
         let mentioned = self.clauses.iter().filter_map(|clause| {
-            if let Clause::WouldDeny(name) = clause {
+            if let AnswerClause::WouldDeny(name) = clause {
                 Some(name)
             } else {
                 None
@@ -76,9 +87,10 @@ impl Expected {
     }
 }
 
-impl Clause {
+impl AnswerClause {
+    /// Reads one clause; the statements are listed in `conformance.rs`.
     fn parse(text: &str) -> Result<Self, String> {
-        let mut words = Words::new(text);
+        let mut words = WordReader::new(text);
         let clause = match words.next("an answer")? {
             "allowed" => Self::Allowed,
             "denied" => Self::Denied {
@@ -97,6 +109,7 @@ impl Clause {
                 };
                 Self::Full(span, of(&mut words)?)
             }
+            // A number or the name of a limit; the next word tells which.
             first => match (first.parse(), words.next("left, allowed or would deny")?) {
                 (Ok(units), "left") => Self::Left(units, of(&mut words)?),
                 (Ok(count), "allowed") => Self::AllowedCount(count),
@@ -116,7 +129,8 @@ impl Clause {
         Ok(clause)
     }
 
-    fn describes(&self, answer: &Answer) -> Result<bool, String> {
+    /// Returns true when this property holds for the answer.
+    fn describes(&self, answer: &StoreAnswer) -> Result<bool, String> {
         Ok(match self {
             Self::Allowed => answer.is_allowed(),
             Self::Denied { by } => {
@@ -125,35 +139,38 @@ impl Clause {
             Self::Left(units, of) => answer.of(of.as_deref())?.remaining() == *units,
             Self::Full(span, of) => answer.of(of.as_deref())?.reset_after() == *span,
             Self::Retry(wait) => !answer.is_allowed() && answer.retry_after == *wait,
+            // Compared as a list, by the caller.
             Self::WouldDeny(_) => true,
             Self::AllowedCount(_) => return Err("expected one answer, not a count".to_owned()),
         })
     }
 }
 
-/// What a store answered, in the words of transcripts.
+/// The answer of a store, in the words of transcripts.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct StoreAnswer {
     /// The enforced limits that denied.
     pub(super) denied_by: Vec<String>,
     /// The shadow limits that denied.
     pub(super) would_deny: Vec<String>,
-    /// The wait after which all of it passes.
+    /// The wait after which the whole request passes; `None` when no wait helps.
     pub(super) retry_after: Option<Nanos>,
     /// Each charge by the name of its limit.
     pub(super) outcomes: Vec<(String, Outcome)>,
 }
 
-impl Answer {
+impl StoreAnswer {
+    /// Returns true when no enforced limit denied.
     pub(super) fn is_allowed(&self) -> bool {
         self.denied_by.is_empty()
     }
 
+    /// The outcome at the limit of this name; without a name, at the only limit there is.
     fn of(&self, name: Option<&str>) -> Result<Outcome, String> {
         let found = match (name, self.outcomes.as_slice()) {
             (None, [(_, only)]) => Some(*only),
             (None, []) => {
-                return Err("nothing was charged, so nothing can be said of it".to_owned());
+                return Err("nothing was charged, so there is nothing to compare".to_owned());
             }
             (None, _) => return Err("expected of and a limit: several were charged".to_owned()),
             (Some(name), outcomes) => outcomes
@@ -165,7 +182,9 @@ impl Answer {
     }
 }
 
-impl fmt::Display for Answer {
+/// Everything that a transcript could expect of this answer, in the same words: ready to be copied
+/// into a transcript once it is known to be right.
+impl fmt::Display for StoreAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let several = self.outcomes.len() > 1;
         match self.is_allowed() {
@@ -198,7 +217,8 @@ impl fmt::Display for Answer {
     }
 }
 
-fn denied_by(words: &mut Words<'_>) -> Result<Vec<String>, String> {
+/// Reads `by a and b`, or nothing.
+fn denied_by(words: &mut WordReader<'_>) -> Result<Vec<String>, String> {
     let mut by = Vec::new();
     let mut next = words.skip("by");
     while next {
@@ -208,7 +228,8 @@ fn denied_by(words: &mut Words<'_>) -> Result<Vec<String>, String> {
     Ok(by)
 }
 
-fn of(words: &mut Words<'_>) -> Result<Option<String>, String> {
+/// Reads `of a`, or nothing.
+fn of(words: &mut WordReader<'_>) -> Result<Option<String>, String> {
     if words.skip("of") {
         words.next("a limit").map(|name| Some(name.to_owned()))
     } else {

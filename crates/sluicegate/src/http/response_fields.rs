@@ -1,27 +1,61 @@
-//! Where the header lines of a response go.
+//! The header fields of a response while it is written.
+//!
+//! [`ResponseHeaders`](super::ResponseHeaders) and [`Rejection`](super::Rejection) write through
+//! this trait instead of a [`HeaderMap`], so that a server which keeps the head of a response as
+//! text can take the lines as they are, without building a map first.
 
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
-/// The header lines of a response in the making: a [`HeaderMap`], or whatever a front door of another shape writes.
-pub trait Fields {
+/// The header fields of a response while it is written: a [`HeaderMap`], or the response type of a
+/// server that has none.
+///
+/// ```
+/// use http::HeaderName;
+/// use sluicegate::http::ResponseFields;
+///
+/// /// The head of an HTTP/1 response, as text.
+/// #[derive(Default)]
+/// struct Head(Vec<(HeaderName, Vec<u8>)>);
+///
+/// impl ResponseFields for Head {
+///     fn value(&self, name: &HeaderName) -> Option<&[u8]> {
+///         self.0.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_slice())
+///     }
+///
+///     fn remove(&mut self, name: &HeaderName) {
+///         self.0.retain(|(own, _)| own != name);
+///     }
+///
+///     fn append(&mut self, name: &HeaderName, value: impl FnOnce(&mut Vec<u8>)) {
+///         let mut text = Vec::new();
+///         value(&mut text);
+///         self.0.push((name.clone(), text));
+///     }
+/// }
+///
+/// let mut head = Head::default();
+/// head.replace(&http::header::RETRY_AFTER, |text| text.push(b'1'));
+/// assert_eq!(head.value(&http::header::RETRY_AFTER), Some(&b"1"[..]));
+/// ```
+pub trait ResponseFields {
     /// The value of the first line with this name that is there already.
     fn value(&self, name: &HeaderName) -> Option<&[u8]>;
 
     /// Takes away every line with this name.
     fn remove(&mut self, name: &HeaderName);
 
-    /// Adds a line. What `value` writes is text without control characters.
+    /// Adds a line. `value` writes the bytes of its value: text without control characters.
     fn append(&mut self, name: &HeaderName, value: impl FnOnce(&mut Vec<u8>));
 
-    /// Adds a line in the place of all with the same name.
+    /// Adds a line in place of all lines with the same name.
     fn replace(&mut self, name: &HeaderName, value: impl FnOnce(&mut Vec<u8>)) {
         self.remove(name);
         self.append(name, value);
     }
 }
 
-impl Fields for HeaderMap {
+impl ResponseFields for HeaderMap {
     fn value(&self, name: &HeaderName) -> Option<&[u8]> {
         self.get(name).map(HeaderValue::as_bytes)
     }
@@ -33,6 +67,7 @@ impl Fields for HeaderMap {
     fn append(&mut self, name: &HeaderName, value: impl FnOnce(&mut Vec<u8>)) {
         let mut text = Vec::with_capacity(48);
         value(&mut text);
+        // Always `Ok`, because the text has no control characters.
         if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(text)) {
             HeaderMap::append(self, name, value);
         }
@@ -47,8 +82,10 @@ impl Fields for HeaderMap {
     }
 }
 
-/// Writes a number as the standard library does, without the formatting machinery.
+/// Writes a number as the standard library does, but without `fmt`: this runs several times for
+/// every response.
 pub(super) fn push_number(text: &mut Vec<u8>, mut number: u64) {
+    // As many digits as `u64::MAX` has.
     let mut digits = [b'0'; 20];
     let mut start = digits.len();
     while start == digits.len() || number > 0 {
@@ -92,13 +129,13 @@ mod tests {
                 .map(|value| value.to_str().unwrap().to_owned())
                 .collect::<Vec<_>>()
         };
-        Fields::append(&mut map, &name, |text| text.push(b'1'));
-        Fields::append(&mut map, &name, |text| text.push(b'2'));
+        ResponseFields::append(&mut map, &name, |text| text.push(b'1'));
+        ResponseFields::append(&mut map, &name, |text| text.push(b'2'));
         assert_eq!(values(&map), ["1", "2"]);
         assert_eq!(map.value(&name), Some(&b"1"[..]));
         map.replace(&name, |text| text.push(b'3'));
         assert_eq!(values(&map), ["3"]);
-        Fields::remove(&mut map, &name);
+        ResponseFields::remove(&mut map, &name);
         assert_eq!(map.value(&name), None);
     }
 }

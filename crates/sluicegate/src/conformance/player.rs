@@ -1,4 +1,8 @@
-//! Plays statements against a store, through a policy and its charges as a request would be.
+//! Plays statements against a store, through a policy and its charges, as a request would be.
+//!
+//! The player owns all that a transcript changes: the clock, the policy, and the store behind it.
+//! Limits of a transcript are keyed by the caller's name ([`KeyPart::Principal`]), so that `as ann`
+//! and `as bob` have counters of their own.
 
 use std::sync::Arc;
 
@@ -6,22 +10,25 @@ use sluicegate_core::{
     Charge, Decision, KeyPart, Limit, LimitOutcome, List, Mode, Nanos, Outcome, Policy, Timestamp,
 };
 
-use super::Problem;
-use super::ask::{Amounts, Ask, Verb};
-use super::expect::{Answer, Expected};
-use super::parse::{Declaration, Statement};
+use super::LineProblem;
+use super::answer::{ExpectedAnswer, StoreAnswer};
+use super::parse::{LimitDeclaration, Statement};
+use super::request::{Operation, SpendAmounts, StoreRequest};
 use crate::clock::ManualClock;
 use crate::store::Store;
 
 /// A store, a clock and a policy in the middle of a transcript.
-pub(super) struct Player<S> {
+pub(super) struct TranscriptPlayer<S> {
     store: S,
+    /// Set to the instant of each request; transcripts may set it back.
     clock: ManualClock,
+    /// Replaced by every declaration.
     policy: Arc<Policy>,
+    /// Answers compared so far.
     answers: usize,
 }
 
-impl<S: Store> Player<S> {
+impl<S: Store> TranscriptPlayer<S> {
     pub(super) fn new(store: S) -> Self {
         let policy = Policy::new([]).expect("no limit, no mistake");
         Self {
@@ -32,22 +39,25 @@ impl<S: Store> Player<S> {
         }
     }
 
-    /// How many answers were compared.
+    /// The number of answers that were compared.
     pub(super) fn answers(&self) -> usize {
         self.answers
     }
 
-    pub(super) async fn play(&mut self, statement: Statement) -> Result<(), Problem> {
+    /// Plays one line.
+    pub(super) async fn play(&mut self, statement: Statement) -> Result<(), LineProblem> {
         match statement {
             Statement::Declare(declaration) => {
-                self.declare(declaration).map_err(Problem::Unreadable)
+                self.declare(declaration).map_err(LineProblem::Unreadable)
             }
-            Statement::Ask(ask) => self.ask(ask).await,
+            Statement::Request(request) => self.play_request(request).await,
         }
     }
 
-    fn declare(&mut self, declaration: Declaration) -> Result<(), String> {
-        let Declaration {
+    /// Adds a limit to the policy, or gives it another quota; the counters stay, as they do when a
+    /// configuration is reloaded.
+    fn declare(&mut self, declaration: LimitDeclaration) -> Result<(), String> {
+        let LimitDeclaration {
             name,
             quota,
             is_shadow,
@@ -79,18 +89,21 @@ impl<S: Store> Player<S> {
         Ok(())
     }
 
-    async fn ask(&mut self, ask: Ask) -> Result<(), Problem> {
-        let Some(expected) = &ask.expected else {
-            self.clock_to(ask.when.instants());
-            return self.reset(&ask).await;
+    /// Makes a request as often as the transcript says, and compares the answer.
+    async fn play_request(&mut self, request: StoreRequest) -> Result<(), LineProblem> {
+        let Some(expected) = &request.expected else {
+            self.set_clock_to(request.times.instants());
+            return self.reset(&request).await;
         };
         self.answers += 1;
         if expected.is_count() {
-            return self.count(&ask, expected).await;
+            return self.count(&request, expected).await;
         }
-        self.clock_to(ask.when.instants());
-        let answer = self.answer(&ask).await?;
-        let fits = expected.describes(&answer).map_err(Problem::Unreadable)?;
+        self.set_clock_to(request.times.instants());
+        let answer = self.answer(&request).await?;
+        let fits = expected
+            .describes(&answer)
+            .map_err(LineProblem::Unreadable)?;
         if fits {
             Ok(())
         } else {
@@ -98,11 +111,16 @@ impl<S: Store> Player<S> {
         }
     }
 
-    async fn count(&mut self, ask: &Ask, expected: &Expected) -> Result<(), Problem> {
+    /// Makes many requests and compares how many were allowed.
+    async fn count(
+        &mut self,
+        request: &StoreRequest,
+        expected: &ExpectedAnswer,
+    ) -> Result<(), LineProblem> {
         let mut allowed = 0;
-        for at in ask.when.instants() {
+        for at in request.times.instants() {
             self.clock.set(at);
-            allowed += u64::from(self.answer(ask).await?.is_allowed());
+            allowed += u64::from(self.answer(request).await?.is_allowed());
         }
         if expected.counts(allowed) {
             Ok(())
@@ -111,28 +129,31 @@ impl<S: Store> Player<S> {
         }
     }
 
-    fn clock_to(&self, instants: impl Iterator<Item = Timestamp>) {
+    /// Sets the clock to the last of these instants, by way of the others.
+    fn set_clock_to(&self, instants: impl Iterator<Item = Timestamp>) {
         for at in instants {
             self.clock.set(at);
         }
     }
 
-    async fn answer(&self, ask: &Ask) -> Result<Answer, Problem> {
-        let parts = [ask.caller.as_str()];
+    /// Asks the store once.
+    async fn answer(&self, request: &StoreRequest) -> Result<StoreAnswer, LineProblem> {
+        let parts = [request.caller.as_str()];
         let charges = self
-            .charges(&ask.verb, &parts)
-            .map_err(Problem::Unreadable)?;
-        let outcomes = match &ask.verb {
-            Verb::Refund { age, .. } => self.refund(&charges, *age).await?,
+            .charges(&request.operation, &parts)
+            .map_err(LineProblem::Unreadable)?;
+        let outcomes = match &request.operation {
+            Operation::Refund { age, .. } => self.refund(&charges, *age).await?,
             _ => self
                 .store
                 .decide(&charges, &self.clock)
                 .await
-                .map_err(Problem::Store)?,
+                .map_err(LineProblem::Store)?,
         };
+        // A store that drops an answer would otherwise pass every comparison of the others.
         if outcomes.len() != charges.len() {
             let got = format!("{} answers to {} charges", outcomes.len(), charges.len());
-            return Err(Problem::Differs {
+            return Err(LineProblem::Differs {
                 expected: "an answer to each charge".to_owned(),
                 got,
             });
@@ -140,35 +161,44 @@ impl<S: Store> Player<S> {
         Ok(self.describe(&charges, &outcomes))
     }
 
-    async fn refund(&self, charges: &[Charge<'_>], age: Nanos) -> Result<List<Outcome>, Problem> {
+    async fn refund(
+        &self,
+        charges: &[Charge<'_>],
+        age: Nanos,
+    ) -> Result<List<Outcome>, LineProblem> {
         let mut outcomes = List::Empty;
         for charge in charges {
             outcomes.push(
                 self.store
                     .refund(charge, age, &self.clock)
                     .await
-                    .map_err(Problem::Store)?,
+                    .map_err(LineProblem::Store)?,
             );
         }
         Ok(outcomes)
     }
 
-    async fn reset(&self, ask: &Ask) -> Result<(), Problem> {
-        let parts = [ask.caller.as_str()];
+    /// Forgets the counters of a caller.
+    async fn reset(&self, request: &StoreRequest) -> Result<(), LineProblem> {
+        let parts = [request.caller.as_str()];
         for charge in self
-            .charges(&ask.verb, &parts)
-            .map_err(Problem::Unreadable)?
+            .charges(&request.operation, &parts)
+            .map_err(LineProblem::Unreadable)?
         {
             self.store
                 .reset(&charge.key, &self.clock)
                 .await
-                .map_err(Problem::Store)?;
+                .map_err(LineProblem::Store)?;
         }
         Ok(())
     }
 
     /// The charges of a caller: none on limits that are unlimited.
-    fn charges<'a>(&'a self, verb: &Verb, parts: &'a [&'a str]) -> Result<Vec<Charge<'a>>, String> {
+    fn charges<'a>(
+        &'a self,
+        verb: &Operation,
+        parts: &'a [&'a str],
+    ) -> Result<Vec<Charge<'a>>, String> {
         let each = |cost: u64, which: &Option<String>| match which {
             Some(name) => vec![(cost, name.clone())],
             None => self
@@ -179,10 +209,10 @@ impl<S: Store> Player<S> {
                 .collect(),
         };
         let amounts = match verb {
-            Verb::Spend(Amounts::OfEach(cost)) => each(*cost, &None),
-            Verb::Spend(Amounts::Of(amounts)) => amounts.clone(),
-            Verb::Peek(which) | Verb::Reset(which) => each(0, which),
-            Verb::Refund { cost, which, .. } => each(*cost, which),
+            Operation::Spend(SpendAmounts::OfEach(cost)) => each(*cost, &None),
+            Operation::Spend(SpendAmounts::Of(amounts)) => amounts.clone(),
+            Operation::Peek(which) | Operation::Reset(which) => each(0, which),
+            Operation::Refund { cost, which, .. } => each(*cost, which),
         };
         if amounts.is_empty() {
             return Err("there is no limit yet".to_owned());
@@ -196,7 +226,9 @@ impl<S: Store> Player<S> {
             .map_err(|missing| missing.to_string())
     }
 
-    fn describe(&self, charges: &[Charge<'_>], outcomes: &[Outcome]) -> Answer {
+    /// The answer in the words of transcripts; which limits deny, and for how long, is worked out
+    /// by [`Decision`], as for every request.
+    fn describe(&self, charges: &[Charge<'_>], outcomes: &[Outcome]) -> StoreAnswer {
         let charged = charges
             .iter()
             .zip(outcomes)
@@ -210,7 +242,7 @@ impl<S: Store> Player<S> {
         let watched = decision
             .outcomes()
             .filter(|(limit, _)| limit.mode == Mode::Shadow);
-        Answer {
+        StoreAnswer {
             denied_by: decision
                 .denials()
                 .map(|(limit, _)| limit.name.clone())
@@ -228,8 +260,9 @@ impl<S: Store> Player<S> {
     }
 }
 
-fn differs(expected: &Expected, got: String) -> Problem {
-    Problem::Differs {
+/// The problem of an answer that is not the expected one.
+fn differs(expected: &ExpectedAnswer, got: String) -> LineProblem {
+    LineProblem::Differs {
         expected: expected.text().to_owned(),
         got,
     }

@@ -1,4 +1,12 @@
 //! The responses to requests that are not forwarded.
+//!
+//! One [`Rejection`] has three shapes, chosen by the request's headers ([`BodyFormat`]): plain text
+//! for everybody, problem details for callers that prefer JSON, and for gRPC an HTTP 200 whose
+//! headers carry the status, because a gRPC client does not read the one of HTTP.
+//!
+//! **Invariant:** a rejection names limits, key parts and the names of headers as they are
+//! configured, and never a value that the caller sent: it may be a secret, and it may be crafted to
+//! be shown to somebody else.
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
@@ -6,11 +14,24 @@ use http::{Response, StatusCode};
 use sluicegate_core::{AmbiguousPath, Decision, FailureStatus, KeyPart, MissingKey, Outcome};
 
 use super::accept::prefers_json;
-use super::extract::{Misread, TwinHeader};
-use super::fields::{Fields, push_number};
+use super::extract::{AmbiguousHeader, Misread};
 use super::headers::{ResponseHeaders, retry_after_secs};
+use super::problem_json::ProblemJson;
+use super::response_fields::{ResponseFields, push_number};
 
-/// Why a request is not forwarded.
+/// The reason why a request is not forwarded, and the response that says so.
+///
+/// ```
+/// use http::HeaderMap;
+/// use sluicegate::FailureStatus;
+/// use sluicegate::http::{Rejection, ResponseHeaders};
+///
+/// let rejection = Rejection::Unavailable(FailureStatus::default());
+/// let response = rejection.respond(&HeaderMap::new(), &ResponseHeaders::default());
+/// assert_eq!(response.status(), 503);
+/// assert_eq!(&response.body()[..], b"Service Unavailable");
+/// assert_eq!(response.headers()["retry-after"], "1");
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Rejection<'a> {
     /// A limit is spent: 429.
@@ -19,11 +40,11 @@ pub enum Rejection<'a> {
     Unavailable(FailureStatus),
     /// The request lacks what a limit is keyed by: 400.
     Unidentified(&'a MissingKey),
-    /// The request has a header that passes for one that a limit is keyed by: 400.
-    TwinHeader(&'a TwinHeader),
+    /// The request has a header that servers may take for one that a limit is keyed by: 400.
+    AmbiguousHeader(&'a AmbiguousHeader),
     /// Servers read the path differently: 400.
     AmbiguousPath(AmbiguousPath),
-    /// The path, in its one spelling, is longer than a target may be: 414.
+    /// The path, in its normal spelling, is longer than a request target may be: 414.
     PathTooLong,
 }
 
@@ -31,33 +52,36 @@ impl<'a> From<&'a Misread> for Rejection<'a> {
     fn from(misread: &'a Misread) -> Self {
         match misread {
             Misread::AmbiguousPath(ambiguous) => Self::AmbiguousPath(*ambiguous),
-            Misread::TwinHeader(twin) => Self::TwinHeader(twin),
+            Misread::AmbiguousHeader(ambiguous) => Self::AmbiguousHeader(ambiguous),
             Misread::PathTooLong => Self::PathTooLong,
         }
     }
 }
 
 impl Rejection<'_> {
-    /// A store that heals is back within a second.
+    /// The wait while the store is away: it is asked again by every request, so one that heals is
+    /// back within a second.
     const UNAVAILABLE_RETRY_SECS: u64 = 1;
 
-    /// The status, which a gRPC caller gets as `grpc-status` instead.
+    /// The HTTP status. A gRPC caller gets 200 and reads `grpc-status` instead.
     pub fn status(&self) -> StatusCode {
         match self {
             Self::Limited(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::Unavailable(status) => {
                 StatusCode::from_u16(status.get()).expect("400 to 599 are statuses")
             }
-            Self::Unidentified(_) | Self::TwinHeader(_) | Self::AmbiguousPath(_) => {
+            Self::Unidentified(_) | Self::AmbiguousHeader(_) | Self::AmbiguousPath(_) => {
                 StatusCode::BAD_REQUEST
             }
             Self::PathTooLong => StatusCode::URI_TOO_LONG,
         }
     }
 
-    /// The response, in the form that the request's headers ask for: gRPC, problem details in JSON, or plain text.
+    /// The response, in the format that the request's headers ask for: gRPC, problem details in
+    /// JSON, or plain text.
     ///
-    /// A spent limit and an absent store carry `Retry-After`. A 400 names the limit and the part of its key, never what the caller sent.
+    /// A spent limit and an absent store carry `Retry-After`. A 400 names the limit and the part of
+    /// its key, never a value that the caller sent.
     pub fn respond(
         &self,
         request_headers: &HeaderMap,
@@ -70,16 +94,17 @@ impl Rejection<'_> {
         response
     }
 
-    /// The same for a front door of another shape: writes the lines, and gives status and body.
+    /// The same for a server whose responses are not `http::Response`: writes the header lines, and
+    /// returns status and body.
     pub fn write(
         &self,
         request_headers: &HeaderMap,
         headers: &ResponseHeaders,
-        fields: &mut impl Fields,
+        fields: &mut impl ResponseFields,
     ) -> (StatusCode, Bytes) {
-        let form = Form::for_caller(request_headers);
+        let format = BodyFormat::for_request(request_headers);
         fields.append(&CONTENT_TYPE, |text| {
-            text.extend_from_slice(form.content_type().as_bytes())
+            text.extend_from_slice(format.content_type().as_bytes())
         });
         if let Some(seconds) = self.retry_after_secs() {
             fields.append(&RETRY_AFTER, |text| push_number(text, seconds));
@@ -87,9 +112,9 @@ impl Rejection<'_> {
         if let Self::Limited(decision) = self {
             headers.write(decision, fields);
         }
-        let status = match form {
-            Form::Text | Form::Json => self.status(),
-            Form::Grpc | Form::GrpcWeb => {
+        let status = match format {
+            BodyFormat::Text | BodyFormat::Json => self.status(),
+            BodyFormat::Grpc | BodyFormat::GrpcWeb => {
                 fields.append(&GRPC_STATUS, |text| push_number(text, self.grpc_status()));
                 fields.append(&GRPC_MESSAGE, |text| {
                     push_grpc_message(text, &self.sentence())
@@ -97,69 +122,79 @@ impl Rejection<'_> {
                 StatusCode::OK
             }
         };
-        (status, self.body(form))
+        (status, self.body(format))
     }
 
+    /// The value of `Retry-After`; `None` where waiting does not help.
     fn retry_after_secs(&self) -> Option<u64> {
         match self {
             Self::Limited(decision) => Some(retry_after_secs(decision)),
             Self::Unavailable(_) => Some(Self::UNAVAILABLE_RETRY_SECS),
             Self::Unidentified(_)
-            | Self::TwinHeader(_)
+            | Self::AmbiguousHeader(_)
             | Self::AmbiguousPath(_)
             | Self::PathTooLong => None,
         }
     }
 
-    /// `RESOURCE_EXHAUSTED`, `UNAVAILABLE`, `INVALID_ARGUMENT`.
+    /// The status of gRPC: `RESOURCE_EXHAUSTED`, `UNAVAILABLE` or `INVALID_ARGUMENT`.
     fn grpc_status(&self) -> u64 {
         match self {
             Self::Limited(_) => 8,
             Self::Unavailable(_) => 14,
             Self::Unidentified(_)
-            | Self::TwinHeader(_)
+            | Self::AmbiguousHeader(_)
             | Self::AmbiguousPath(_)
             | Self::PathTooLong => 3,
         }
     }
 
-    fn body(&self, form: Form) -> Bytes {
-        match (form, self) {
-            (Form::Grpc | Form::GrpcWeb, _) => Bytes::new(),
-            (Form::Text, Self::Limited(_) | Self::Unavailable(_)) => {
-                Bytes::from_static(self.phrase().as_bytes())
+    fn body(&self, format: BodyFormat) -> Bytes {
+        match (format, self) {
+            (BodyFormat::Grpc | BodyFormat::GrpcWeb, _) => Bytes::new(),
+            // The frequent ones allocate nothing.
+            (BodyFormat::Text, Self::Limited(_) | Self::Unavailable(_)) => {
+                Bytes::from_static(self.reason_phrase().as_bytes())
             }
-            (Form::Text, _) => self.sentence().into(),
-            (Form::Json, _) => self.problem().into(),
+            (BodyFormat::Text, _) => self.sentence().into(),
+            (BodyFormat::Json, _) => self.problem().into(),
         }
     }
 
-    /// The words that belong to the status.
-    fn phrase(&self) -> &'static str {
-        // Only a status that was configured may have no words of its own.
+    /// The reason phrase of the status.
+    fn reason_phrase(&self) -> &'static str {
+        // Only a status that was configured may have no phrase of its own.
         self.status()
             .canonical_reason()
             .unwrap_or("Service Unavailable")
     }
 
+    /// The reason in one line, for plain text and gRPC.
     fn sentence(&self) -> String {
         match self {
-            Self::Limited(_) | Self::Unavailable(_) | Self::PathTooLong => self.phrase().to_owned(),
+            Self::Limited(_) | Self::Unavailable(_) | Self::PathTooLong => {
+                self.reason_phrase().to_owned()
+            }
             Self::Unidentified(missing) => format!("{KEY_EXTRACTION_FAILED}: {missing}"),
-            Self::TwinHeader(twin) => format!("{KEY_EXTRACTION_FAILED}: {twin}"),
+            Self::AmbiguousHeader(ambiguous) => format!("{KEY_EXTRACTION_FAILED}: {ambiguous}"),
             Self::AmbiguousPath(ambiguous) => format!("{AMBIGUOUS_PATH}: {ambiguous}"),
         }
     }
 
-    /// Problem details as RFC 9457 has them.
+    /// The reason as problem details of RFC 9457. A spent limit has the type that the RateLimit
+    /// draft registers; `code` is for programs, `detail` for people.
     fn problem(&self) -> String {
-        let mut problem = Problem::new(self);
+        let (problem_type, title) = match self {
+            Self::Limited(_) => (QUOTA_EXCEEDED, "Quota exceeded"),
+            _ => ("about:blank", self.reason_phrase()),
+        };
+        let mut problem = ProblemJson::new(problem_type, title, self.status().as_u16());
         if let Some(seconds) = self.retry_after_secs() {
             problem.number("retry_after", seconds);
         }
         match self {
             Self::Limited(decision) => {
-                problem.names(
+                problem.texts(
                     "violated-policies",
                     decision.denials().map(|(limit, _)| limit.name.as_str()),
                 );
@@ -180,11 +215,12 @@ impl Rejection<'_> {
                 }
                 problem.text("detail", &missing.to_string());
             }
-            Self::TwinHeader(twin) => {
+            Self::AmbiguousHeader(ambiguous) => {
                 problem.text("code", KEY_EXTRACTION_FAILED);
-                problem.text("limit", &twin.limit);
-                problem.text("part", &KeyPart::Header(twin.header.clone()).to_string());
-                problem.text("detail", &twin.to_string());
+                problem.text("limit", &ambiguous.limit);
+                let part = KeyPart::Header(ambiguous.header.clone());
+                problem.text("part", &part.to_string());
+                problem.text("detail", &ambiguous.to_string());
             }
             Self::AmbiguousPath(ambiguous) => {
                 problem.text("code", AMBIGUOUS_PATH);
@@ -195,25 +231,31 @@ impl Rejection<'_> {
     }
 }
 
-/// About as many headers as a response has.
+/// About as many header lines as a rejection has, to allocate once.
 const FIELDS: usize = 12;
+/// The problem type of a spent limit, from the IANA registry.
+const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 const KEY_EXTRACTION_FAILED: &str = "key_extraction_failed";
 const AMBIGUOUS_PATH: &str = "ambiguous_path";
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 
-/// The shapes of a rejection.
+/// The format of a rejection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum BodyFormat {
     Text,
+    /// Problem details.
     Json,
-    /// HTTP 200 without a body: the trailers are in the headers.
+    /// HTTP 200 without a body: what would be trailers is in the headers.
     Grpc,
+    /// The same for browsers.
     GrpcWeb,
 }
 
-impl Form {
-    fn for_caller(headers: &HeaderMap) -> Self {
+impl BodyFormat {
+    /// The format for the sender of these headers. gRPC is known by its `Content-Type`, before
+    /// `Accept` is read: its clients send one too, and mean something else by it.
+    fn for_request(headers: &HeaderMap) -> Self {
         let content_type = headers
             .get(CONTENT_TYPE)
             .map_or(&b""[..], HeaderValue::as_bytes);
@@ -243,7 +285,8 @@ impl Form {
     }
 }
 
-/// Everything but printable ASCII is escaped, and the escape character.
+/// Writes the value of `grpc-message`: everything but printable ASCII is percent-encoded, and so is
+/// the percent sign.
 fn push_grpc_message(text: &mut Vec<u8>, message: &str) {
     for byte in message.bytes() {
         match byte {
@@ -253,84 +296,9 @@ fn push_grpc_message(text: &mut Vec<u8>, message: &str) {
     }
 }
 
-/// A JSON object, member by member.
-struct Problem(String);
-
-impl Problem {
-    fn new(rejection: &Rejection<'_>) -> Self {
-        let (kind, title) = match rejection {
-            Rejection::Limited(_) => (
-                "https://iana.org/assignments/http-problem-types#quota-exceeded",
-                "Quota exceeded",
-            ),
-            _ => ("about:blank", rejection.phrase()),
-        };
-        let mut problem = Self("{".to_owned());
-        problem.text("type", kind);
-        problem.text("title", title);
-        problem.number("status", rejection.status().as_u16().into());
-        problem
-    }
-
-    fn text(&mut self, name: &str, value: &str) {
-        self.name(name);
-        self.string(value);
-    }
-
-    fn number(&mut self, name: &str, value: u64) {
-        self.name(name);
-        self.0.push_str(&value.to_string());
-    }
-
-    fn names<'a>(&mut self, name: &str, values: impl Iterator<Item = &'a str>) {
-        self.name(name);
-        self.0.push('[');
-        for (place, value) in values.enumerate() {
-            if place > 0 {
-                self.0.push(',');
-            }
-            self.string(value);
-        }
-        self.0.push(']');
-    }
-
-    fn finish(mut self) -> String {
-        self.0.push('}');
-        self.0
-    }
-
-    fn name(&mut self, name: &str) {
-        if self.0.len() > 1 {
-            self.0.push(',');
-        }
-        self.string(name);
-        self.0.push(':');
-    }
-
-    fn string(&mut self, text: &str) {
-        self.0.push('"');
-        for letter in text.chars() {
-            match letter {
-                '"' | '\\' => self.0.extend(['\\', letter]),
-                '\0'..' ' => self.0.push_str(&format!("\\u{:04x}", u32::from(letter))),
-                _ => self.0.push(letter),
-            }
-        }
-        self.0.push('"');
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_letter_survives_a_json_string() {
-        let text: String = ('\0'..'\u{300}').collect();
-        let mut problem = Problem(String::new());
-        problem.string(&text);
-        assert_eq!(serde_json::from_str::<String>(&problem.0).unwrap(), text);
-    }
 
     #[test]
     fn grpc_messages_escape_what_is_not_printable_ascii() {

@@ -1,28 +1,33 @@
-//! Who asks when for what, and the answer that is expected.
+//! The requests of a transcript: which caller asks, when, for what, and the expected answer.
+//!
+//! Reads lines like `as ann: at 1s spend 2 of a => denied, retry in 5ms`. The words are taken off
+//! one by one by [`WordReader`]; an error is a sentence about the word that does not fit.
 
 use sluicegate_core::{Nanos, Timestamp};
 
-use super::expect::Expected;
-use super::parse::Words;
+use super::answer::ExpectedAnswer;
+use super::parse::WordReader;
 
-/// Something that is asked of the store.
+/// A line that asks the store for something.
 #[derive(Debug)]
-pub(super) struct Ask {
+pub(super) struct StoreRequest {
+    /// The key of the counters: the name behind `as`.
     pub(super) caller: String,
-    pub(super) when: When,
-    pub(super) verb: Verb,
+    pub(super) times: RequestTimes,
+    pub(super) operation: Operation,
     /// `None` for a reset, which has no answer.
-    pub(super) expected: Option<Expected>,
+    pub(super) expected: Option<ExpectedAnswer>,
 }
 
-/// The instants at which it is asked.
+/// The instants at which a request is made.
 #[derive(Debug)]
-pub(super) enum When {
+pub(super) enum RequestTimes {
     /// Once.
     At(Timestamp),
     /// So many times at one instant.
     Times { at: Timestamp, times: u64 },
-    /// At regular instants, both ends included.
+    /// At regular instants, both ends included. The step is longer than zero and `from` is not
+    /// after `to`.
     Every {
         from: Timestamp,
         to: Timestamp,
@@ -30,70 +35,79 @@ pub(super) enum When {
     },
 }
 
-/// What is asked for.
+/// The operation of the store that is tried.
 #[derive(Debug)]
-pub(super) enum Verb {
-    Spend(Amounts),
-    Peek(Which),
-    Refund { cost: u64, which: Which, age: Nanos },
-    Reset(Which),
+pub(super) enum Operation {
+    Spend(SpendAmounts),
+    /// A decision of cost zero.
+    Peek(LimitChoice),
+    Refund {
+        cost: u64,
+        which: LimitChoice,
+        /// Zero where the transcript names no age.
+        age: Nanos,
+    },
+    Reset(LimitChoice),
 }
 
 /// Units to spend.
 #[derive(Debug)]
-pub(super) enum Amounts {
+pub(super) enum SpendAmounts {
     /// The same of every limit.
     OfEach(u64),
-    /// Of these limits by name.
+    /// So much of each limit named here.
     Of(Vec<(u64, String)>),
 }
 
-/// All limits, or the one of this name.
-pub(super) type Which = Option<String>;
+/// The limit of this name; `None` is all limits.
+pub(super) type LimitChoice = Option<String>;
 
-impl Ask {
+impl StoreRequest {
     /// Reads `[as NAME:] at … VERB [=> …]`.
-    pub(super) fn parse(said: &str) -> Result<Self, String> {
-        let (asked, answer) = match said.split_once("=>") {
-            Some((asked, answer)) => (asked, Some(answer)),
-            None => (said, None),
+    pub(super) fn parse(statement: &str) -> Result<Self, String> {
+        let (request, answer) = match statement.split_once("=>") {
+            Some((request, answer)) => (request, Some(answer)),
+            None => (statement, None),
         };
-        let mut words = Words::new(asked);
+        let mut words = WordReader::new(request);
         let caller = match words.skip("as") {
             true => words.name().ok_or("expected a name and a colon after as")?,
+            // Transcripts with one caller need not name it.
             false => "someone",
         };
-        let when = When::parse(&mut words)?;
-        let verb = Verb::parse(&mut words)?;
+        let times = RequestTimes::parse(&mut words)?;
+        let operation = Operation::parse(&mut words)?;
         words.end()?;
-        let expected = match (answer, &verb) {
-            (None, Verb::Reset(_)) => None,
-            (Some(_), Verb::Reset(_)) => return Err("a reset has no answer".to_owned()),
+        let expected = match (answer, &operation) {
+            (None, Operation::Reset(_)) => None,
+            (Some(_), Operation::Reset(_)) => return Err("a reset has no answer".to_owned()),
             (None, _) => return Err("expected => and the answer".to_owned()),
-            (Some(answer), _) => Some(Expected::parse(answer)?),
+            (Some(answer), _) => Some(ExpectedAnswer::parse(answer)?),
         };
-        match (&when, &expected) {
-            (When::At(_), Some(expected)) if expected.is_count() => {
+        // One request has an answer, many requests have a count.
+        match (&times, &expected) {
+            (RequestTimes::At(_), Some(expected)) if expected.is_count() => {
                 Err("expected allowed or denied: a count is the answer to many charges".to_owned())
             }
-            (When::Times { .. } | When::Every { .. }, expected)
-                if !expected.as_ref().is_some_and(Expected::is_count) =>
+            (RequestTimes::Times { .. } | RequestTimes::Every { .. }, expected)
+                if !expected.as_ref().is_some_and(ExpectedAnswer::is_count) =>
             {
                 Err("expected a count of allowed charges".to_owned())
             }
             _ => Ok(Self {
                 caller: caller.to_owned(),
-                when,
-                verb,
+                times,
+                operation,
                 expected,
             }),
         }
     }
 }
 
-impl When {
-    fn parse(words: &mut Words<'_>) -> Result<Self, String> {
-        let instant = |words: &mut Words<'_>| {
+impl RequestTimes {
+    /// Reads `at 1s`, `at 1s 50 times` or `from 0s to 1m every 50ms`.
+    fn parse(words: &mut WordReader<'_>) -> Result<Self, String> {
+        let instant = |words: &mut WordReader<'_>| {
             words
                 .duration()
                 .map(|span| Timestamp::from_nanos(span.get()))
@@ -112,6 +126,7 @@ impl When {
         }
         words.expect("at")?;
         let at = instant(words)?;
+        // A bare number behind the instant can only be a number of times.
         if !words
             .peek()
             .is_some_and(|word| word.bytes().all(|byte| byte.is_ascii_digit()))
@@ -123,7 +138,7 @@ impl When {
         Ok(Self::Times { at, times })
     }
 
-    /// Every instant, in order.
+    /// Every instant, in order. Ends at the last instant there is, where a step would not move on.
     pub(super) fn instants(&self) -> Box<dyn Iterator<Item = Timestamp> + Send> {
         match *self {
             Self::At(at) => Box::new(std::iter::once(at)),
@@ -138,10 +153,11 @@ impl When {
     }
 }
 
-impl Verb {
-    fn parse(words: &mut Words<'_>) -> Result<Self, String> {
+impl Operation {
+    /// Reads `spend 1 of a`, `peek`, `refund 2 drawn 50ms ago` or `reset`.
+    fn parse(words: &mut WordReader<'_>) -> Result<Self, String> {
         match words.next("spend, peek, refund or reset")? {
-            "spend" => Amounts::parse(words).map(Self::Spend),
+            "spend" => SpendAmounts::parse(words).map(Self::Spend),
             "peek" => which(words).map(Self::Peek),
             "refund" => {
                 let cost = words.number("units")?;
@@ -161,9 +177,9 @@ impl Verb {
     }
 }
 
-impl Amounts {
-    /// `1` or `1 of a and 2 of b`.
-    fn parse(words: &mut Words<'_>) -> Result<Self, String> {
+impl SpendAmounts {
+    /// Reads `1` or `1 of a and 2 of b`.
+    fn parse(words: &mut WordReader<'_>) -> Result<Self, String> {
         let first = words.number("units")?;
         if !words.skip("of") {
             return Ok(Self::OfEach(first));
@@ -178,7 +194,8 @@ impl Amounts {
     }
 }
 
-fn which(words: &mut Words<'_>) -> Result<Which, String> {
+/// Reads `of a`, or nothing.
+fn which(words: &mut WordReader<'_>) -> Result<LimitChoice, String> {
     if words.skip("of") {
         words.next("a limit").map(|name| Some(name.to_owned()))
     } else {
@@ -186,7 +203,8 @@ fn which(words: &mut Words<'_>) -> Result<Which, String> {
     }
 }
 
-fn age(words: &mut Words<'_>) -> Result<Nanos, String> {
+/// Reads `50ms ago`.
+fn age(words: &mut WordReader<'_>) -> Result<Nanos, String> {
     let age = words.duration()?;
     words.expect("ago")?;
     Ok(age)
