@@ -6,7 +6,6 @@ mod book;
 mod chaos;
 mod command;
 mod crates;
-mod layering;
 mod nearest;
 mod package;
 mod pypi;
@@ -23,7 +22,7 @@ fn main() -> ExitCode {
     let done = match args::parse(std::env::args().skip(1)) {
         Ok(Task::Help) => args::print_help(),
         Ok(Task::Test(choice)) => test::run(choice),
-        Ok(Task::Tidy) => tidy::run(),
+        Ok(Task::Tidy(choice)) => tidy::run(choice),
         Ok(Task::Audit) => test::audit(),
         Ok(Task::Package) => made("package", package::make(), "install it with `apt install`"),
         Ok(Task::Book) => made("book", book::make(), "open it in a browser"),

@@ -8,7 +8,7 @@ mod summary;
 use std::time::{Duration, Instant};
 
 use crate::command::Command;
-use crate::tidy;
+use crate::tidy::{self, TidyChoice};
 
 /// What `cargo xtask test …` was asked to do; a step name is one of [`step_names`].
 #[derive(Debug, PartialEq)]
@@ -174,7 +174,7 @@ fn docs() -> StepResult {
 }
 
 fn tidy_step() -> StepResult {
-    if tidy::run() {
+    if tidy::run(TidyChoice::Check) {
         Ok(Done::QUIETLY)
     } else {
         Err("the findings are listed above; `cargo xtask tidy` shows them again".to_string())

@@ -5,11 +5,16 @@ mod checklist;
 mod checklist_ids;
 mod compiled_docs;
 mod core_purity;
+mod crate_sources;
 mod exceptions;
+mod layering;
 mod leftovers;
 mod links;
 mod machine_paths;
 mod markdown;
+mod module_graph;
+mod module_paths;
+mod modules;
 mod required_files;
 mod rust_code;
 mod rust_source;
@@ -19,20 +24,30 @@ mod tree;
 
 use std::fmt;
 
-use crate::layering;
-
 pub use self::tree::Tree;
 
+/// The forms of `cargo xtask tidy …`.
+#[derive(Debug, PartialEq)]
+pub enum TidyChoice {
+    /// Every check.
+    Check,
+    /// The modules of each crate; with `write`, their copies in the architecture are written again.
+    Graph { write: bool },
+}
+
+/// Does what was chosen; `false` when there are findings or the tree could not be read.
+pub fn run(choice: TidyChoice) -> bool {
+    let done = Tree::read().and_then(|tree| match choice {
+        TidyChoice::Check => Ok(check(&tree)),
+        TidyChoice::Graph { write } => modules::print(&tree, write).map(|()| true),
+    });
+    done.inspect_err(|failure| eprintln!("tidy: {failure}"))
+        .unwrap_or(false)
+}
+
 /// Runs every check over the working tree and prints what they found; `true` when that is nothing.
-pub fn run() -> bool {
-    let tree = match Tree::read() {
-        Ok(tree) => tree,
-        Err(failure) => {
-            eprintln!("tidy: {failure}");
-            return false;
-        }
-    };
-    let mut findings: Vec<Finding> = CHECKS.iter().flat_map(|check| check(&tree)).collect();
+fn check(tree: &Tree) -> bool {
+    let mut findings: Vec<Finding> = CHECKS.iter().flat_map(|check| check(tree)).collect();
     findings.sort();
     findings.iter().for_each(|finding| println!("{finding}"));
     println!(
@@ -79,7 +94,7 @@ impl fmt::Display for Finding {
     }
 }
 
-const CHECKS: [fn(&Tree) -> Vec<Finding>; 11] = [
+const CHECKS: [fn(&Tree) -> Vec<Finding>; 12] = [
     size::check,
     leftovers::check,
     sleeps::check,
@@ -91,6 +106,7 @@ const CHECKS: [fn(&Tree) -> Vec<Finding>; 11] = [
     checklist::check,
     layering::check,
     core_purity::check,
+    modules::check,
 ];
 
 /// `path:line: what` of each finding of a check over files made up in a test.
