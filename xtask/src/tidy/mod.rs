@@ -6,6 +6,7 @@ mod checklist_ids;
 mod compiled_docs;
 mod core_purity;
 mod crate_sources;
+mod crates_not_yet;
 mod exceptions;
 mod layering;
 mod leftovers;
@@ -21,6 +22,8 @@ mod rust_source;
 mod size;
 mod sleeps;
 mod tree;
+mod type_items;
+mod type_names;
 
 use std::fmt;
 
@@ -94,7 +97,7 @@ impl fmt::Display for Finding {
     }
 }
 
-const CHECKS: [fn(&Tree) -> Vec<Finding>; 12] = [
+const CHECKS: [fn(&Tree) -> Vec<Finding>; 13] = [
     size::check,
     leftovers::check,
     sleeps::check,
@@ -107,6 +110,7 @@ const CHECKS: [fn(&Tree) -> Vec<Finding>; 12] = [
     layering::check,
     core_purity::check,
     modules::check,
+    type_names::check,
 ];
 
 /// `path:line: what` of each finding of a check over files made up in a test.

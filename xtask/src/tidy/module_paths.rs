@@ -51,8 +51,8 @@ pub fn paths<'a>(tokens: &[RustToken<'a>]) -> Vec<CodePath<'a>> {
     found
 }
 
-/// True when the tokens before a `use` make it visible to others: `pub` or `pub(…)`.
-fn is_public(before: &[RustToken<'_>]) -> bool {
+/// True when the tokens before an item make it visible to others: `pub` or `pub(…)`.
+pub fn is_public(before: &[RustToken<'_>]) -> bool {
     let visibility = match before {
         [.., last] if last.text == ")" => before.iter().rposition(|token| token.text == "("),
         _ => Some(before.len()),
