@@ -63,6 +63,7 @@ usage: cargo xtask TASK
   tidy                sizes, names, modules, leftovers, links, checklist and layering; prints every finding
   tidy --graph        the modules of each crate and what they use, in layers
   tidy --graph --write  the same, and writes the graphs in ARCHITECTURE.md again
+  tidy --measure      names, comments and density of each crate, beside tower, governor, hyper and rustls
   audit               licences, sources and advisories of all dependencies; builds cargo-deny the first time
   package             a package for Debian, with manual pages and completions; builds cargo-deb the first time
   book                the documentation as a book; builds mdbook the first time
@@ -121,10 +122,12 @@ fn parse_tidy(words: &[String]) -> Result<TidyChoice, String> {
             &["--write"],
             "cargo xtask --help",
         )),
+        ["--measure"] => Ok(TidyChoice::Measure),
+        ["--measure", extra, ..] => Err(unexpected("tidy --measure", extra)),
         [unknown, ..] => Err(unknown_name(
             "argument of tidy",
             unknown,
-            &["--graph"],
+            &["--graph", "--measure"],
             "cargo xtask --help",
         )),
     }
@@ -226,6 +229,10 @@ mod tests {
         );
         assert_eq!(parsed("tidy"), Ok(Task::Tidy(TidyChoice::Check)));
         assert_eq!(
+            parsed("tidy --measure"),
+            Ok(Task::Tidy(TidyChoice::Measure))
+        );
+        assert_eq!(
             parsed("tidy --graph"),
             Ok(Task::Tidy(TidyChoice::Graph { write: false }))
         );
@@ -302,6 +309,10 @@ mod tests {
             (
                 "tidy --graph --wirte",
                 "unknown argument of tidy --graph `--wirte`: the nearest is `--write` (`cargo xtask --help` lists all)",
+            ),
+            (
+                "tidy --measure x",
+                "tidy --measure: takes nothing more (got `x`)",
             ),
             (
                 "tidy --graph --write x",

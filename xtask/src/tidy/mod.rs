@@ -3,6 +3,7 @@
 mod book;
 mod checklist;
 mod checklist_ids;
+mod comments;
 mod compiled_docs;
 mod core_purity;
 mod crate_sources;
@@ -13,9 +14,11 @@ mod leftovers;
 mod links;
 mod machine_paths;
 mod markdown;
+mod measure;
 mod module_graph;
 mod module_paths;
 mod modules;
+mod peers;
 mod required_files;
 mod rust_code;
 mod rust_source;
@@ -36,6 +39,8 @@ pub enum TidyChoice {
     Check,
     /// The modules of each crate; with `write`, their copies in the architecture are written again.
     Graph { write: bool },
+    /// How each crate reads, in numbers, beside crates by others.
+    Measure,
 }
 
 /// Does what was chosen; `false` when there are findings or the tree could not be read.
@@ -43,6 +48,7 @@ pub fn run(choice: TidyChoice) -> bool {
     let done = Tree::read().and_then(|tree| match choice {
         TidyChoice::Check => Ok(check(&tree)),
         TidyChoice::Graph { write } => modules::print(&tree, write).map(|()| true),
+        TidyChoice::Measure => measure::print(&tree).map(|()| true),
     });
     done.inspect_err(|failure| eprintln!("tidy: {failure}"))
         .unwrap_or(false)
@@ -97,7 +103,7 @@ impl fmt::Display for Finding {
     }
 }
 
-const CHECKS: [fn(&Tree) -> Vec<Finding>; 13] = [
+const CHECKS: [fn(&Tree) -> Vec<Finding>; 14] = [
     size::check,
     leftovers::check,
     sleeps::check,
@@ -111,6 +117,7 @@ const CHECKS: [fn(&Tree) -> Vec<Finding>; 13] = [
     core_purity::check,
     modules::check,
     type_names::check,
+    measure::check,
 ];
 
 /// `path:line: what` of each finding of a check over files made up in a test.

@@ -61,7 +61,7 @@ impl Tree {
         self.files.iter().filter(|file| file.path.ends_with(".md"))
     }
 
-    fn from_files(files: Vec<TextFile>) -> Self {
+    pub fn from_files(files: Vec<TextFile>) -> Self {
         let rust_files = files.iter().filter(|file| file.path.ends_with(".rs"));
         let mut rust: Vec<RustSource> = rust_files
             .map(|file| RustSource::new(&file.path, &file.text))

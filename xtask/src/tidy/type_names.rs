@@ -18,6 +18,8 @@ const NAMES_BEING_CHANGED: CratesNotYet = CratesNotYet {
         "sluicegate",
         "sluicegate-bench",
         "sluicegate-chaos",
+        "sluicegate-gate",
+        "sluicegate-net",
         "sluicegate-server",
     ],
 };
