@@ -24,6 +24,7 @@ mod rust_code;
 mod rust_source;
 mod size;
 mod sleeps;
+mod tables;
 mod tree;
 mod type_items;
 mod type_names;
@@ -103,7 +104,7 @@ impl fmt::Display for Finding {
     }
 }
 
-const CHECKS: [fn(&Tree) -> Vec<Finding>; 14] = [
+const CHECKS: [fn(&Tree) -> Vec<Finding>; 15] = [
     size::check,
     leftovers::check,
     sleeps::check,
@@ -118,6 +119,7 @@ const CHECKS: [fn(&Tree) -> Vec<Finding>; 14] = [
     modules::check,
     type_names::check,
     measure::check,
+    tables::check,
 ];
 
 /// `path:line: what` of each finding of a check over files made up in a test.
