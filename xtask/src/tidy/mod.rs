@@ -28,6 +28,7 @@ mod tables;
 mod tree;
 mod type_items;
 mod type_names;
+mod walk;
 
 use std::fmt;
 
@@ -104,7 +105,7 @@ impl fmt::Display for Finding {
     }
 }
 
-const CHECKS: [fn(&Tree) -> Vec<Finding>; 15] = [
+const CHECKS: [fn(&Tree) -> Vec<Finding>; 16] = [
     size::check,
     leftovers::check,
     sleeps::check,
@@ -120,6 +121,7 @@ const CHECKS: [fn(&Tree) -> Vec<Finding>; 15] = [
     type_names::check,
     measure::check,
     tables::check,
+    walk::check,
 ];
 
 /// `path:line: what` of each finding of a check over files made up in a test.
