@@ -4,6 +4,7 @@
 //! the test panics or is killed. A helper that cannot do its work panics with the reason: a test has nothing better to do with it.
 
 mod alone;
+pub mod needs;
 mod processes;
 pub mod watchdog;
 

@@ -1,6 +1,7 @@
 //! `cargo xtask test`: what CI runs, one step after the other.
 
 mod deny;
+mod needs;
 mod setup;
 mod suites;
 mod summary;
@@ -10,7 +11,9 @@ use std::time::{Duration, Instant};
 use crate::command::Command;
 use crate::tidy::{self, TidyChoice};
 
-/// What `cargo xtask test …` was asked to do; a step name is one of [`step_names`].
+use self::needs::SkippedTest;
+
+/// The forms of `cargo xtask test …`; a step name is one of [`step_names`].
 #[derive(Debug, PartialEq)]
 pub enum TestChoice {
     Everything,
@@ -56,11 +59,17 @@ struct Step {
 /// A failure is a sentence that tells what happened and how to see it again.
 type StepResult = Result<Done, String>;
 
-/// What a step that did not fail has to tell.
+/// The end of a step that did not fail.
 #[derive(Clone, Debug, PartialEq)]
 enum Done {
-    /// How many tests ran, and what the reader should know although nothing failed, such as a part left out.
-    Passed { tests: u64, note: Option<String> },
+    Passed {
+        /// How many tests ran and passed.
+        tests: u64,
+        /// Tests that did not run.
+        skipped: Vec<SkippedTest>,
+        /// A remark for the reader although nothing failed, such as a part left out.
+        note: Option<String>,
+    },
     /// Nothing was checked.
     Skipped { why: String },
 }
@@ -69,6 +78,7 @@ impl Done {
     /// Passed, without tests and with nothing to remark.
     const QUIETLY: Self = Self::Passed {
         tests: 0,
+        skipped: Vec::new(),
         note: None,
     };
 }

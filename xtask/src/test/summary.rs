@@ -12,6 +12,8 @@ pub fn print(steps: &[&Step], ran: &[Ran]) -> bool {
         .iter()
         .zip(ran)
         .find_map(|(step, ran)| Some((step, ran.result.as_ref().err()?)));
+    let not_run = skipped_tests(ran);
+    not_run.iter().for_each(|line| println!("{line}"));
     let Some((step, failure)) = failure else {
         println!("\n{}", all_good(ran));
         return true;
@@ -58,10 +60,16 @@ fn rows(steps: &[&Step], ran: &[Ran]) -> Vec<String> {
 /// The failure itself is not among them: it comes after the table, where it is seen.
 fn remarks(result: &StepResult) -> String {
     match result {
-        Ok(Done::Passed { tests, note }) => {
-            let tests = (*tests > 0).then(|| format!("{tests} tests"));
+        Ok(Done::Passed {
+            tests,
+            skipped,
+            note,
+        }) => {
+            let tests = (*tests > 0).then(|| format!("{tests} tests passed"));
+            let skipped = (!skipped.is_empty()).then(|| format!("{} skipped", skipped.len()));
             tests
                 .into_iter()
+                .chain(skipped)
                 .chain(note.clone())
                 .collect::<Vec<_>>()
                 .join("; ")
@@ -69,6 +77,17 @@ fn remarks(result: &StepResult) -> String {
         Ok(Done::Skipped { why }) => why.clone(),
         Err(_) => String::new(),
     }
+}
+
+/// A line for each test that did not run, with its name and the reason.
+fn skipped_tests(ran: &[Ran]) -> Vec<String> {
+    let skipped = ran.iter().flat_map(|ran| match &ran.result {
+        Ok(Done::Passed { skipped, .. }) => skipped.as_slice(),
+        _ => &[],
+    });
+    skipped
+        .map(|test| format!("skipped test: {}: {}", test.name, test.reason))
+        .collect()
 }
 
 fn all_good(ran: &[Ran]) -> String {
@@ -87,13 +106,15 @@ fn all_good(ran: &[Ran]) -> String {
     let tests: u64 = ran.iter().map(tests_of).sum();
     let took = ran.iter().map(|ran| ran.took).sum();
     format!(
-        "all good: {passed} steps passed, {skipped} skipped, {tests} tests, {}",
+        "all good: {passed} steps passed, {skipped} skipped; {tests} tests passed, {} skipped; {}",
+        skipped_tests(ran).len(),
         seconds(took)
     )
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::needs::SkippedTest;
     use super::*;
 
     fn step(name: &'static str) -> Step {
@@ -114,6 +135,7 @@ mod tests {
     fn passed(tests: u64, note: Option<&str>) -> Ran {
         ran(Ok(Done::Passed {
             tests,
+            skipped: Vec::new(),
             note: note.map(str::to_string),
         }))
     }
@@ -139,7 +161,7 @@ mod tests {
             [
                 "step      result        time  remarks",
                 "fmt       passed       1.2 s",
-                "tests     passed       1.2 s  12 tests; no nextest",
+                "tests     passed       1.2 s  12 tests passed; no nextest",
                 "deny      skipped      1.2 s  no deny",
                 "docs      FAILED       1.2 s",
                 "tidy      not run",
@@ -163,7 +185,28 @@ mod tests {
         let ran = [passed(3, None), skipped("no deny"), passed(4, None)];
         assert_eq!(
             all_good(&ran),
-            "all good: 2 steps passed, 1 skipped, 7 tests, 3.8 s"
+            "all good: 2 steps passed, 1 skipped; 7 tests passed, 0 skipped; 3.8 s"
+        );
+    }
+
+    #[test]
+    fn tests_that_did_not_run_are_named_and_not_counted_as_passed() {
+        let skipped = ["one", "two"].map(|name| SkippedTest {
+            package: "x".to_string(),
+            name: name.to_string(),
+            reason: "needs Envoy".to_string(),
+        });
+        let ran = [ran(Ok(Done::Passed {
+            tests: 5,
+            skipped: skipped.to_vec(),
+            note: None,
+        }))];
+        assert_eq!(remarks(&ran[0].result), "5 tests passed; 2 skipped");
+        let named = ["one", "two"].map(|name| format!("skipped test: {name}: needs Envoy"));
+        assert_eq!(skipped_tests(&ran), named);
+        assert_eq!(
+            all_good(&ran),
+            "all good: 1 steps passed, 0 skipped; 5 tests passed, 2 skipped; 1.2 s"
         );
     }
 }

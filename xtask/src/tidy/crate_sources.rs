@@ -46,7 +46,7 @@ impl<'a> CrateSources<'a> {
 }
 
 /// The `name` below `[package]`; `None` for a manifest that only holds a workspace together.
-fn package_name(manifest: &str) -> Option<String> {
+pub fn package_name(manifest: &str) -> Option<String> {
     let package = manifest.split("[package]").nth(1)?;
     let line = package.lines().find(|line| line.starts_with("name"))?;
     line.split('"').nth(1).map(str::to_string)

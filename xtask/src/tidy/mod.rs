@@ -9,6 +9,7 @@ mod core_purity;
 mod crate_sources;
 mod crates_not_yet;
 mod exceptions;
+mod ignored_tests;
 mod layering;
 mod leftovers;
 mod links;
@@ -32,6 +33,7 @@ mod walk;
 
 use std::fmt;
 
+pub use self::ignored_tests::{IgnoredTest, ignored_tests};
 pub use self::tree::Tree;
 
 /// The forms of `cargo xtask tidy …`.

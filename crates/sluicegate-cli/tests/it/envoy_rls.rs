@@ -12,6 +12,7 @@ use sluicegate_server::messages::envoy::extensions::common::ratelimit::v3::rate_
 };
 use sluicegate_server::messages::envoy::service::ratelimit::v3::rate_limit_response::Code;
 use sluicegate_server::messages::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
+use sluicegate_testkit::needs;
 use tempfile::TempDir;
 use tonic::client::Grpc;
 use tonic::metadata::MetadataMap;
@@ -275,17 +276,6 @@ fn without_the_token_only_health_is_told() {
     });
 }
 
-/// Envoy's program: named by `cargo xtask test`, which installs it.
-fn envoy_program() -> Option<PathBuf> {
-    let named = std::env::var_os("SLUICEGATE_ENVOY").map(PathBuf::from);
-    if named.is_none() {
-        eprintln!(
-            "not run: SLUICEGATE_ENVOY does not name Envoy's program; `cargo xtask test` installs it"
-        );
-    }
-    named
-}
-
 /// A running Envoy.
 struct Envoy {
     child: Child,
@@ -399,10 +389,9 @@ fn example(port: u16) -> String {
 }
 
 #[test]
+#[ignore = "needs Envoy"]
 fn envoy_lets_pass_what_we_let_pass_and_tells_its_clients_why() {
-    let Some(program) = envoy_program() else {
-        return;
-    };
+    let program = needs::program("SLUICEGATE_ENVOY");
     let upstream = Upstream::start();
     let sluicegate = Sluicegate::start(&example(0));
     let envoy = Envoy::start(&program, &upstream, sluicegate.grpc.unwrap());
@@ -457,10 +446,9 @@ fn envoy_lets_pass_what_we_let_pass_and_tells_its_clients_why() {
 }
 
 #[test]
+#[ignore = "needs Envoy"]
 fn without_us_envoy_does_as_it_is_told_and_asks_again_when_we_are_back() {
-    let Some(program) = envoy_program() else {
-        return;
-    };
+    let program = needs::program("SLUICEGATE_ENVOY");
     let upstream = Upstream::start();
     let mut sluicegate = Sluicegate::start(&example(port_to_listen_at()));
     let address = sluicegate.grpc.unwrap();
@@ -486,10 +474,9 @@ fn without_us_envoy_does_as_it_is_told_and_asks_again_when_we_are_back() {
 }
 
 #[test]
+#[ignore = "needs Envoy"]
 fn without_us_envoy_refuses_if_it_is_told_to() {
-    let Some(program) = envoy_program() else {
-        return;
-    };
+    let program = needs::program("SLUICEGATE_ENVOY");
     let upstream = Upstream::start();
     let mut sluicegate = Sluicegate::start(&example(port_to_listen_at()));
     let address = sluicegate.grpc.unwrap();

@@ -9,10 +9,10 @@ mod traefik;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use sluicegate_testkit::needs;
 use socket2::{Domain, Socket, Type};
 use tempfile::TempDir;
 
@@ -55,14 +55,13 @@ struct Scene {
 }
 
 impl Scene {
-    /// Nothing when the gateway's program is not here.
-    fn start(example: &'static Example) -> Option<Self> {
+    fn start(example: &'static Example) -> Self {
         Self::start_with(example, |file| file)
     }
 
     /// The same with files that are not quite those of the example.
-    fn start_with(example: &'static Example, edit: impl Fn(String) -> String) -> Option<Self> {
-        let path = example.path()?;
+    fn start_with(example: &'static Example, edit: impl Fn(String) -> String) -> Self {
+        let path = example.path();
         let upstream = Upstream::start();
         let sluicegate = Sluicegate::start(&example.limits(port_to_listen_at()));
         let asked_at = sluicegate.decisions.expect("it says where gateways ask");
@@ -79,7 +78,7 @@ impl Scene {
             gateway,
         };
         eventually("the gateway lets requests pass", || scene.get("/") == 200);
-        Some(scene)
+        scene
     }
 
     fn get(&self, target: &str) -> u16 {
@@ -181,7 +180,7 @@ impl Scene {
 
 /// With somebody in Sluicegate's place who listens and says nothing: a second attempt could charge a second time.
 fn one_question_is_enough(example: &'static Example, expected: u16) {
-    let Some(path) = example.path() else { return };
+    let path = example.path();
     let silent = TcpListener::bind((HERE, 0)).unwrap();
     let upstream = Upstream::start();
     let ports = Ports {
@@ -239,27 +238,17 @@ fn claims(turn: usize, method: &str, target: &str) -> Vec<String> {
 
 impl Example {
     /// Where its program is looked for: the path, with a directory of its own in front.
-    fn path(&self) -> Option<String> {
+    fn path(&self) -> String {
         let path = format!(
             "{}:/usr/sbin:/usr/local/sbin",
             std::env::var("PATH").unwrap_or_default()
         );
         let Some(variable) = self.program else {
-            return Some(path);
+            return path;
         };
-        let Some(program) = std::env::var_os(variable).map(PathBuf::from) else {
-            eprintln!(
-                "not run: {variable} does not name a program; `cargo xtask test` installs it"
-            );
-            return None;
-        };
-        Some(format!(
-            "{}:{path}",
-            program
-                .parent()
-                .expect("a program is in a directory")
-                .display()
-        ))
+        let program = needs::program(variable);
+        let directory = program.parent().expect("a program is in a directory");
+        format!("{}:{path}", directory.display())
     }
 
     /// The line of the README that runs the gateway.
