@@ -27,7 +27,7 @@ pub fn parse(words: impl Iterator<Item = String>) -> Result<Task, String> {
     };
     match task.as_str() {
         "help" | "--help" | "-h" => Ok(Task::Help),
-        // What follows the name of a bench belongs to the bench, its `--help` too.
+        // The words behind the name of a bench belong to the bench, its `--help` too.
         "bench" => parse_bench(rest),
         "test" | "tidy" | "audit" | "package" | "book" | "chaos" if asks_for_help(rest) => {
             Ok(Task::Help)
@@ -42,7 +42,7 @@ pub fn parse(words: impl Iterator<Item = String>) -> Result<Task, String> {
     }
 }
 
-/// Prints what there is to run. Always succeeds, which is what the returned `true` means.
+/// Prints the tasks. Returns `true`, because this always succeeds.
 pub fn print_help() -> bool {
     print!("{HELP}");
     true
@@ -160,7 +160,7 @@ fn parse_bench(words: &[String]) -> Result<Task, String> {
     }))
 }
 
-/// The scenarios' names are known to the program that plays them, so it answers a slip.
+/// Names of scenarios are not checked here: the program that runs them knows them.
 fn parse_chaos(words: &[String]) -> Result<ChaosChoice, String> {
     match words {
         [] => Ok(ChaosChoice::Everything),

@@ -40,7 +40,7 @@ pub fn names() -> Vec<&'static str> {
 struct Bench {
     name: &'static str,
     about: &'static str,
-    /// Gets ready what the bench needs, and returns the arguments it gets because of that.
+    /// Installs and builds for the bench, and returns the arguments that tell it where.
     prepare: fn() -> Result<Vec<String>, String>,
 }
 

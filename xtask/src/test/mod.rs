@@ -57,11 +57,11 @@ struct Step {
 }
 
 /// A failure is a sentence that tells what happened and how to see it again.
-type StepResult = Result<Done, String>;
+type StepResult = Result<StepOutcome, String>;
 
 /// The end of a step that did not fail.
 #[derive(Clone, Debug, PartialEq)]
-enum Done {
+enum StepOutcome {
     Passed {
         /// How many tests ran and passed.
         tests: u64,
@@ -74,9 +74,9 @@ enum Done {
     Skipped { why: String },
 }
 
-impl Done {
+impl StepOutcome {
     /// Passed, without tests and with nothing to remark.
-    const QUIETLY: Self = Self::Passed {
+    const WITHOUT_REMARK: Self = Self::Passed {
         tests: 0,
         skipped: Vec::new(),
         note: None,
@@ -84,7 +84,7 @@ impl Done {
 }
 
 /// A step that ran: how it ended and how long it took.
-struct Ran {
+struct StepRun {
     result: StepResult,
     took: Duration,
 }
@@ -137,7 +137,7 @@ const STEPS: [Step; 9] = [
     },
 ];
 
-fn run_until_failure(steps: &[&Step]) -> Vec<Ran> {
+fn run_until_failure(steps: &[&Step]) -> Vec<StepRun> {
     let mut ran = Vec::new();
     for step in steps {
         println!("\n=== {}: {}", step.name, step.about);
@@ -148,10 +148,10 @@ fn run_until_failure(steps: &[&Step]) -> Vec<Ran> {
         println!(
             "=== {} {} after {}",
             step.name,
-            summary::word(&result),
+            summary::outcome_word(&result),
             summary::seconds(took)
         );
-        ran.push(Ran { result, took });
+        ran.push(StepRun { result, took });
         if failed {
             break;
         }
@@ -185,14 +185,14 @@ fn docs() -> StepResult {
 
 fn tidy_step() -> StepResult {
     if tidy::run(TidyChoice::Check) {
-        Ok(Done::QUIETLY)
+        Ok(StepOutcome::WITHOUT_REMARK)
     } else {
         Err("the findings are listed above; `cargo xtask tidy` shows them again".to_string())
     }
 }
 
 fn plain(command: Command) -> StepResult {
-    command.run().map(|()| Done::QUIETLY)
+    command.run().map(|()| StepOutcome::WITHOUT_REMARK)
 }
 
 #[cfg(test)]
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     fn passes() -> StepResult {
-        Ok(Done::QUIETLY)
+        Ok(StepOutcome::WITHOUT_REMARK)
     }
 
     fn fails() -> StepResult {

@@ -32,7 +32,7 @@ impl NeedsPlan {
             (part.name, program.map(|path| Some((part.variable, path))))
         });
         let kernel = NAMESPACES.iter().map(|(name, probe)| {
-            let granted = Command::new("unshare", probe.iter().copied()).ask();
+            let granted = Command::new("unshare", probe.iter().copied()).read_stdout();
             (*name, granted.map(|_| None))
         });
         Self::from_needs(tests, parts.chain(kernel).collect())
@@ -116,7 +116,7 @@ const THIS_FILE: &str = "xtask/src/test/needs.rs";
 /// The name of a need, and the variable that goes with it where it could be met.
 type ProbedNeed = (&'static str, Result<Option<(&'static str, String)>, String>);
 
-/// What a kernel grants or does not, and the arguments of `unshare` that try it.
+/// Rights that a kernel grants or does not, and the arguments of `unshare` that try them.
 const NAMESPACES: [(&str, &[&str]); 3] = [
     (
         "network namespaces",

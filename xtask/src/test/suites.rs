@@ -6,14 +6,16 @@ use crate::command::{Command, root, target_dir};
 use crate::tidy::{Tree, ignored_tests};
 
 use super::needs::NeedsPlan;
-use super::{Done, StepResult};
+use super::{StepOutcome, StepResult};
 
 /// Unit and integration tests. Plain `cargo test` stands in for nextest, without its time limit per test.
 pub fn tests() -> StepResult {
     let tree = Tree::read()?;
     let plan = NeedsPlan::make(ignored_tests(&tree))?;
     let everything = ["--workspace", "--all-features"];
-    let has_nextest = Command::cargo(["nextest", "--version"]).ask().is_ok();
+    let has_nextest = Command::cargo(["nextest", "--version"])
+        .read_stdout()
+        .is_ok();
     let command = if has_nextest {
         plan.with_nextest(Command::cargo(["nextest", "run"]).args(everything))
     } else {
@@ -27,7 +29,7 @@ pub fn tests() -> StepResult {
         .into_iter()
         .chain(pictures())
         .collect();
-    Ok(Done::Passed {
+    Ok(StepOutcome::Passed {
         tests,
         skipped: plan.skipped(),
         note: (!notes.is_empty()).then(|| notes.join("; ")),
@@ -67,11 +69,13 @@ pub fn doctests() -> StepResult {
 }
 
 fn count(command: &Command) -> Result<u64, String> {
-    command.run_and_listen().map(|output| passed_tests(&output))
+    command
+        .run_and_capture()
+        .map(|output| passed_tests(&output))
 }
 
-fn passed(tests: u64) -> Done {
-    Done::Passed {
+fn passed(tests: u64) -> StepOutcome {
+    StepOutcome::Passed {
         tests,
         skipped: Vec::new(),
         note: None,

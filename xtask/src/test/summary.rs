@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::{Done, Ran, Step, StepResult};
+use super::{Step, StepOutcome, StepResult, StepRun};
 
 /// Prints what became of each step, then one line in words; `true` when no step failed.
-pub fn print(steps: &[&Step], ran: &[Ran]) -> bool {
+pub fn print(steps: &[&Step], ran: &[StepRun]) -> bool {
     println!();
     rows(steps, ran).iter().for_each(|row| println!("{row}"));
     let failure = steps
@@ -31,26 +31,29 @@ pub fn seconds(took: Duration) -> String {
 }
 
 /// How a step ended, in a word.
-pub fn word(result: &StepResult) -> &'static str {
+pub fn outcome_word(result: &StepResult) -> &'static str {
     match result {
-        Ok(Done::Passed { .. }) => "passed",
-        Ok(Done::Skipped { .. }) => "skipped",
+        Ok(StepOutcome::Passed { .. }) => "passed",
+        Ok(StepOutcome::Skipped { .. }) => "skipped",
         Err(_) => "FAILED",
     }
 }
 
-fn rows(steps: &[&Step], ran: &[Ran]) -> Vec<String> {
-    let row = |name: &str, word: &str, took: &str, remarks: &str| {
-        format!("{name:<9} {word:<8} {took:>9}  {remarks}")
+fn rows(steps: &[&Step], ran: &[StepRun]) -> Vec<String> {
+    let row = |name: &str, outcome_word: &str, took: &str, remarks: &str| {
+        format!("{name:<9} {outcome_word:<8} {took:>9}  {remarks}")
             .trim_end()
             .to_string()
     };
     let mut rows = vec![row("step", "result", "time", "remarks")];
     for (index, step) in steps.iter().enumerate() {
         rows.push(match ran.get(index) {
-            Some(Ran { result, took }) => {
-                row(step.name, word(result), &seconds(*took), &remarks(result))
-            }
+            Some(StepRun { result, took }) => row(
+                step.name,
+                outcome_word(result),
+                &seconds(*took),
+                &remarks(result),
+            ),
             None => row(step.name, "not run", "", ""),
         });
     }
@@ -60,7 +63,7 @@ fn rows(steps: &[&Step], ran: &[Ran]) -> Vec<String> {
 /// The failure itself is not among them: it comes after the table, where it is seen.
 fn remarks(result: &StepResult) -> String {
     match result {
-        Ok(Done::Passed {
+        Ok(StepOutcome::Passed {
             tests,
             skipped,
             note,
@@ -74,15 +77,15 @@ fn remarks(result: &StepResult) -> String {
                 .collect::<Vec<_>>()
                 .join("; ")
         }
-        Ok(Done::Skipped { why }) => why.clone(),
+        Ok(StepOutcome::Skipped { why }) => why.clone(),
         Err(_) => String::new(),
     }
 }
 
 /// A line for each test that did not run, with its name and the reason.
-fn skipped_tests(ran: &[Ran]) -> Vec<String> {
+fn skipped_tests(ran: &[StepRun]) -> Vec<String> {
     let skipped = ran.iter().flat_map(|ran| match &ran.result {
-        Ok(Done::Passed { skipped, .. }) => skipped.as_slice(),
+        Ok(StepOutcome::Passed { skipped, .. }) => skipped.as_slice(),
         _ => &[],
     });
     skipped
@@ -90,9 +93,9 @@ fn skipped_tests(ran: &[Ran]) -> Vec<String> {
         .collect()
 }
 
-fn all_good(ran: &[Ran]) -> String {
-    let tests_of = |ran: &Ran| {
-        if let Ok(Done::Passed { tests, .. }) = ran.result {
+fn all_good(ran: &[StepRun]) -> String {
+    let tests_of = |ran: &StepRun| {
+        if let Ok(StepOutcome::Passed { tests, .. }) = ran.result {
             tests
         } else {
             0
@@ -100,7 +103,7 @@ fn all_good(ran: &[Ran]) -> String {
     };
     let skipped = ran
         .iter()
-        .filter(|ran| matches!(ran.result, Ok(Done::Skipped { .. })))
+        .filter(|ran| matches!(ran.result, Ok(StepOutcome::Skipped { .. })))
         .count();
     let passed = ran.len() - skipped;
     let tests: u64 = ran.iter().map(tests_of).sum();
@@ -121,27 +124,27 @@ mod tests {
         Step {
             name,
             about: "",
-            run: || Ok(Done::QUIETLY),
+            run: || Ok(StepOutcome::WITHOUT_REMARK),
         }
     }
 
-    fn ran(result: StepResult) -> Ran {
-        Ran {
+    fn ran(result: StepResult) -> StepRun {
+        StepRun {
             result,
             took: Duration::from_millis(1_250),
         }
     }
 
-    fn passed(tests: u64, note: Option<&str>) -> Ran {
-        ran(Ok(Done::Passed {
+    fn passed(tests: u64, note: Option<&str>) -> StepRun {
+        ran(Ok(StepOutcome::Passed {
             tests,
             skipped: Vec::new(),
             note: note.map(str::to_string),
         }))
     }
 
-    fn skipped(why: &str) -> Ran {
-        ran(Ok(Done::Skipped {
+    fn skipped(why: &str) -> StepRun {
+        ran(Ok(StepOutcome::Skipped {
             why: why.to_string(),
         }))
     }
@@ -196,7 +199,7 @@ mod tests {
             name: name.to_string(),
             reason: "needs Envoy".to_string(),
         });
-        let ran = [ran(Ok(Done::Passed {
+        let ran = [ran(Ok(StepOutcome::Passed {
             tests: 5,
             skipped: skipped.to_vec(),
             note: None,

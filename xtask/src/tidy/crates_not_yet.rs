@@ -19,9 +19,9 @@ impl CratesNotYet {
         if !findings.is_empty() {
             return Vec::new();
         }
-        let what = format!("`{name}` passes the check");
-        let what_to_do = format!("remove it from {}", self.constant);
-        vec![Finding::new(self.file, 1, what, what_to_do)]
+        let fact = format!("`{name}` passes the check");
+        let way_out = format!("remove it from {}", self.constant);
+        vec![Finding::new(self.file, 1, fact, way_out)]
     }
 }
 

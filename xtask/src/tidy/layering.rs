@@ -1,4 +1,4 @@
-//! Which crate may depend on which. The table is the one in the design; a new arrow is a decision, not an accident.
+//! The table of crates and the crates they may depend on. A new arrow is a decision, not an accident.
 
 use serde_json::Value;
 
@@ -24,33 +24,33 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
 }
 
 /// A workspace crate and the workspace crates it may use, outside its tests.
-struct Layer {
+struct CrateLayer {
     name: &'static str,
     may_use: &'static [&'static str],
 }
 
-const LAYERS: [Layer; 11] = [
-    Layer {
+const LAYERS: [CrateLayer; 11] = [
+    CrateLayer {
         name: CORE,
         may_use: &[],
     },
-    Layer {
+    CrateLayer {
         name: "sluicegate-config",
         may_use: &[CORE],
     },
-    Layer {
+    CrateLayer {
         name: "sluicegate",
         may_use: &[CORE],
     },
-    Layer {
+    CrateLayer {
         name: "sluicegate-server",
         may_use: &[CORE, "sluicegate-config", "sluicegate"],
     },
-    Layer {
+    CrateLayer {
         name: "sluicegate-sim",
         may_use: &[CORE, "sluicegate-config", "sluicegate"],
     },
-    Layer {
+    CrateLayer {
         name: "sluicegate-cli",
         may_use: &[
             CORE,
@@ -60,24 +60,24 @@ const LAYERS: [Layer; 11] = [
             "sluicegate-sim",
         ],
     },
-    Layer {
+    CrateLayer {
         name: "sluicegate-testkit",
         may_use: &[],
     },
-    Layer {
+    CrateLayer {
         name: "sluicegate-chaos",
         may_use: &[CORE, "sluicegate", "sluicegate-testkit"],
     },
-    Layer {
+    CrateLayer {
         name: "sluicegate-bench",
         may_use: &[CORE, "sluicegate", "sluicegate-testkit"],
     },
     // Knows Sluicegate only by what goes over the wire.
-    Layer {
+    CrateLayer {
         name: "limits-service",
         may_use: &[],
     },
-    Layer {
+    CrateLayer {
         name: "xtask",
         may_use: &[],
     },
@@ -109,7 +109,8 @@ struct Dependency {
 }
 
 fn workspace() -> Result<Vec<Package>, String> {
-    let metadata = Command::cargo(["metadata", "--format-version", "1", "--no-deps"]).ask()?;
+    let metadata =
+        Command::cargo(["metadata", "--format-version", "1", "--no-deps"]).read_stdout()?;
     packages(&metadata).ok_or_else(|| "`cargo metadata` has an unknown form".to_string())
 }
 
@@ -146,11 +147,11 @@ fn package(value: &Value) -> Option<Package> {
 
 fn wrong_arrows(package: &Package, workspace: &[Package], tree: &Tree) -> Vec<Finding> {
     let Some(layer) = LAYERS.iter().find(|layer| layer.name == package.name) else {
-        let what = format!("`{}` is not in the table of layers", package.name);
+        let fact = format!("`{}` is not in the table of layers", package.name);
         return vec![Finding::new(
             &package.manifest,
             1,
-            what,
+            fact,
             format!("add it to LAYERS in {THIS_FILE} with what it may use"),
         )];
     };
@@ -172,15 +173,15 @@ fn wrong_arrows(package: &Package, workspace: &[Package], tree: &Tree) -> Vec<Fi
             (_, false) => is_internal && !layer.may_use.contains(&dependency.name.as_str()),
         };
         if is_wrong {
-            let what = format!("`{}` must not depend on `{}`", layer.name, dependency.name);
-            let what_to_do = format!(
+            let fact = format!("`{}` must not depend on `{}`", layer.name, dependency.name);
+            let way_out = format!(
                 "move the code to a crate that may, or change LAYERS in {THIS_FILE} and give the reason in the commit"
             );
             findings.push(Finding::new(
                 &package.manifest,
                 line_of(dependency, package, tree),
-                what,
-                what_to_do,
+                fact,
+                way_out,
             ));
         }
     }

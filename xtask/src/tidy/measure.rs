@@ -152,7 +152,6 @@ const GOALS: [Goal; 3] = [
                 "sluicegate-net",
                 "sluicegate-server",
                 "sluicegate-testkit",
-                "xtask",
             ],
         },
     },

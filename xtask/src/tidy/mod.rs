@@ -71,13 +71,13 @@ fn check(tree: &Tree) -> bool {
     findings.is_empty()
 }
 
-/// Something to repair, printed as `path:line: what: what to do`.
+/// Something to repair, printed as `path:line: fact: fact to do`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
     path: String,
     line: usize,
-    what: String,
-    what_to_do: String,
+    fact: String,
+    way_out: String,
 }
 
 impl Finding {
@@ -85,14 +85,14 @@ impl Finding {
     pub fn new(
         path: &str,
         line: usize,
-        what: impl Into<String>,
-        what_to_do: impl Into<String>,
+        fact: impl Into<String>,
+        way_out: impl Into<String>,
     ) -> Self {
         Self {
             path: path.to_string(),
             line,
-            what: what.into(),
-            what_to_do: what_to_do.into(),
+            fact: fact.into(),
+            way_out: way_out.into(),
         }
     }
 }
@@ -102,7 +102,7 @@ impl fmt::Display for Finding {
         write!(
             f,
             "{}:{}: {}: {}",
-            self.path, self.line, self.what, self.what_to_do
+            self.path, self.line, self.fact, self.way_out
         )
     }
 }
@@ -126,14 +126,14 @@ const CHECKS: [fn(&Tree) -> Vec<Finding>; 16] = [
     walk::check,
 ];
 
-/// `path:line: what` of each finding of a check over files made up in a test.
+/// `path:line: fact` of each finding of a check over files made up in a test.
 #[cfg(test)]
 fn found(check: fn(&Tree) -> Vec<Finding>, files: &[(&str, &str)]) -> Vec<String> {
     let mut findings = check(&Tree::of(files));
     findings.sort();
     findings
         .iter()
-        .map(|finding| format!("{}:{}: {}", finding.path, finding.line, finding.what))
+        .map(|finding| format!("{}:{}: {}", finding.path, finding.line, finding.fact))
         .collect()
 }
 

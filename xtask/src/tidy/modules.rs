@@ -127,7 +127,7 @@ fn shown(graph: &ModuleGraph, arrow: &Arrow) -> String {
     )
 }
 
-/// A line `module → what it uses` for each module, one paragraph for each layer, the top first. A module uses
+/// A line `module → modules it uses` for each module, one paragraph for each layer, the top first. A module uses
 /// modules of the paragraphs below it.
 fn layers(graph: &ModuleGraph) -> String {
     let mut by_layer: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
@@ -182,8 +182,8 @@ const END: &str = "<!-- modules:end -->";
 fn rewritten(architecture: &str, graphs: &BTreeMap<String, ModuleGraph>) -> Rewritten {
     let mut text = String::new();
     let mut findings = Vec::new();
-    let mut complain = |line: usize, what: String, what_to_do: &str| {
-        findings.push(Finding::new(ARCHITECTURE, line, what, what_to_do));
+    let mut complain = |line: usize, fact: String, way_out: &str| {
+        findings.push(Finding::new(ARCHITECTURE, line, fact, way_out));
     };
     let mut lines = (1..).zip(architecture.lines());
     while let Some((number, line)) = lines.next() {
@@ -217,8 +217,8 @@ fn rewritten(architecture: &str, graphs: &BTreeMap<String, ModuleGraph>) -> Rewr
             }
         };
         if is_closed && block != current {
-            let what = format!("the modules of `{name}` are not as in the code");
-            complain(number, what, "run `cargo xtask tidy --graph --write`");
+            let fact = format!("the modules of `{name}` are not as in the code");
+            complain(number, fact, "run `cargo xtask tidy --graph --write`");
         }
         text += &current;
         text += END;

@@ -23,13 +23,13 @@ pub struct Peer {
 /// Reads them all. Nothing is downloaded.
 pub fn read() -> Result<Vec<Peer>, String> {
     // Dependencies for other systems are not downloaded, and cargo would miss them.
-    let compiler = Command::new("rustc", ["-vV"]).ask()?;
+    let compiler = Command::new("rustc", ["-vV"]).read_stdout()?;
     let host = compiler
         .lines()
         .find_map(|line| line.strip_prefix("host: "));
     let metadata = Command::cargo(["metadata", "--format-version", "1", "--offline"])
         .args(["--filter-platform", host.unwrap_or_default()])
-        .ask()?;
+        .read_stdout()?;
     let metadata: Value = serde_json::from_str(&metadata)
         .map_err(|error| format!("`cargo metadata` printed something else: {error}"))?;
     let peers = PEERS.iter().map(|name| Peer {

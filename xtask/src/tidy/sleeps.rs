@@ -15,10 +15,10 @@ fn sleeps_in(source: &RustSource) -> impl Iterator<Item = Finding> {
     let in_tests = source.mentions("sleep(").filter(|at| source.is_test(*at));
     let calls = in_tests.filter(|at| !source.code[..*at].ends_with("fn "));
     calls.map(|at| source.line_at(at)).filter(|line| !is_excused(source, *line)).map(|line| {
-        let what_to_do = format!(
+        let way_out = format!(
             "use `ManualClock` or wait for an event; in a loop with a deadline write `{EXCUSE} …` on the line above"
         );
-        Finding::new(&source.path, line, "a test sleeps", what_to_do)
+        Finding::new(&source.path, line, "a test sleeps", way_out)
     })
 }
 

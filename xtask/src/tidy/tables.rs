@@ -1,6 +1,6 @@
 //! Tables in Markdown that a page would not show as tables.
 
-use super::markdown::{Line, lines};
+use super::markdown::{MarkdownLine, lines};
 use super::tree::TextFile;
 use super::{Finding, Tree};
 
@@ -20,7 +20,7 @@ fn in_file(file: &TextFile) -> Vec<Finding> {
         let follows_a_table = end_of_last == first.checked_sub(2);
         end_of_last = table.last().map(|(number, _)| *number);
         if !has_dashes {
-            let (what, what_to_do) = if follows_a_table {
+            let (fact, way_out) = if follows_a_table {
                 ("a blank line inside a table", "remove the blank line above")
             } else {
                 (
@@ -28,14 +28,14 @@ fn in_file(file: &TextFile) -> Vec<Finding> {
                     "write `|---|---|` below its first row",
                 )
             };
-            findings.push(Finding::new(&file.path, first, what, what_to_do));
+            findings.push(Finding::new(&file.path, first, fact, way_out));
             continue;
         }
         let columns = cells(header);
         for (number, row) in table.iter().filter(|(_, row)| cells(row) != columns) {
-            let what = format!("a row of {} cells in a table of {columns}", cells(row));
-            let what_to_do = "add what is missing, or write `\\|` for a bar that divides nothing";
-            findings.push(Finding::new(&file.path, *number, what, what_to_do));
+            let fact = format!("a row of {} cells in a table of {columns}", cells(row));
+            let way_out = "add what is missing, or write `\\|` for a bar that divides nothing";
+            findings.push(Finding::new(&file.path, *number, fact, way_out));
         }
     }
     findings
@@ -45,7 +45,9 @@ fn in_file(file: &TextFile) -> Vec<Finding> {
 fn tables(text: &str) -> Vec<Vec<(usize, &str)>> {
     let mut tables: Vec<Vec<(usize, &str)>> = Vec::new();
     for (number, line) in lines(text) {
-        let Line::Prose(line) = line else { continue };
+        let MarkdownLine::Prose(line) = line else {
+            continue;
+        };
         if !line.trim_start().starts_with('|') {
             continue;
         }

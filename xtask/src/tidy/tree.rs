@@ -22,7 +22,7 @@ impl Tree {
     /// Reads what `git ls-files` names, so that ignored files never matter. Binary files are left out.
     pub fn read() -> Result<Self, String> {
         let listing = Command::new("git", ["ls-files", "-co", "--exclude-standard", "-z"])
-            .ask()
+            .read_stdout()
             .map_err(|failure| {
                 format!("{failure} (tidy needs git and a clone, not an unpacked archive)")
             })?;

@@ -46,14 +46,14 @@ fn in_crate(sources: &CrateSources<'_>, with_reason: &[(&str, &str, &str)]) -> V
     for (name, reason) in reasons_for(sources, with_reason) {
         let is_needed = by_name.remove(name).is_some_and(|items| items.len() > 1);
         if !is_needed {
-            let what = format!(
+            let fact = format!(
                 "only one type of `{}` is called `{name}` ({reason})",
                 sources.name
             );
             findings.push(Finding::new(
                 THIS_FILE,
                 1,
-                what,
+                fact,
                 "remove it from WITH_REASON",
             ));
         }
@@ -61,12 +61,12 @@ fn in_crate(sources: &CrateSources<'_>, with_reason: &[(&str, &str, &str)]) -> V
     for (name, items) in by_name.iter().filter(|(_, items)| items.len() > 1) {
         for item in &items[1..] {
             let first = &items[0];
-            let what = format!(
+            let fact = format!(
                 "another type of `{}` is called `{name}` ({}:{})",
                 sources.name, first.path, first.line
             );
-            let what_to_do = "rename one of them: two words where one is ambiguous";
-            findings.push(Finding::new(&item.path, item.line, what, what_to_do));
+            let way_out = "rename one of them: two words where one is ambiguous";
+            findings.push(Finding::new(&item.path, item.line, fact, way_out));
         }
     }
     findings
@@ -100,12 +100,12 @@ mod tests {
             ("y/Cargo.toml", "[package]\nname = \"y\"\n"),
             ("y/src/lib.rs", "pub struct Reply;\n"),
         ];
-        let what = "another type of `x` is called `Reply` (x/src/a.rs:1)";
+        let fact = "another type of `x` is called `Reply` (x/src/a.rs:1)";
         assert_eq!(
             found(check, &files),
             [
-                format!("x/src/b.rs:2: {what}"),
-                format!("x/src/c.rs:1: {what}")
+                format!("x/src/b.rs:2: {fact}"),
+                format!("x/src/c.rs:1: {fact}")
             ]
         );
     }

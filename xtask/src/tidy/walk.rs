@@ -1,6 +1,6 @@
 //! The walk of a request through the code, told in the architecture, names functions that are there.
 
-use super::markdown::{Line, lines};
+use super::markdown::{MarkdownLine, lines};
 use super::rust_source::RustSource;
 use super::{Finding, Tree};
 
@@ -19,14 +19,14 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings: Vec<Finding> = hops
         .iter()
         .filter_map(|hop| {
-            let (what, what_to_do) = wrong_with(hop, tree)?;
-            Some(Finding::new(ARCHITECTURE, hop.line, what, what_to_do))
+            let (fact, way_out) = wrong_with(hop, tree)?;
+            Some(Finding::new(ARCHITECTURE, hop.line, fact, way_out))
         })
         .collect();
     if hops.is_empty() || hops.len() > HOPS_MAX {
-        let what = format!("a walk of {} hops, from 1 to {HOPS_MAX}", hops.len());
-        let what_to_do = "tell it as a numbered list, and leave out what a reader can guess";
-        findings.push(Finding::new(ARCHITECTURE, start, what, what_to_do));
+        let fact = format!("a walk of {} hops, from 1 to {HOPS_MAX}", hops.len());
+        let way_out = "tell it as a numbered list, and leave out what a reader can guess";
+        findings.push(Finding::new(ARCHITECTURE, start, fact, way_out));
     }
     findings
 }
@@ -39,15 +39,17 @@ struct Hop {
 
 /// The line of the heading and the hops below it.
 fn walk(text: &str) -> Option<(usize, Vec<Hop>)> {
-    let is_heading = |line: &Line<'_>| matches!(line, Line::Prose(line) if line.starts_with('#'));
+    let is_heading = |line: &MarkdownLine<'_>| matches!(line, MarkdownLine::Prose(line) if line.starts_with('#'));
     let mut lines = lines(text);
     let (start, _) = lines.find(|(_, line)| {
         is_heading(line)
-            && matches!(line, Line::Prose(line) if line.trim_matches(['#', ' ']) == HEADING)
+            && matches!(line, MarkdownLine::Prose(line) if line.trim_matches(['#', ' ']) == HEADING)
     })?;
     let mut hops: Vec<Hop> = Vec::new();
     for (number, line) in lines.take_while(|(_, line)| !is_heading(line)) {
-        let Line::Prose(line) = line else { continue };
+        let MarkdownLine::Prose(line) = line else {
+            continue;
+        };
         let is_item = line.split_once(". ").is_some_and(|(before, _)| {
             !before.is_empty() && before.bytes().all(|byte| byte.is_ascii_digit())
         });
@@ -71,8 +73,8 @@ fn wrong_with(hop: &Hop, tree: &Tree) -> Option<(String, &'static str)> {
         Some((format!("{file}.rs"), function))
     });
     let Some((path, function)) = named.next() else {
-        let what = "a hop without a function".to_string();
-        return Some((what, "name one: `path/to/file.rs::Type::function`"));
+        let fact = "a hop without a function".to_string();
+        return Some((fact, "name one: `path/to/file.rs::Type::function`"));
     };
     std::iter::once((path, function))
         .chain(named)
@@ -81,8 +83,8 @@ fn wrong_with(hop: &Hop, tree: &Tree) -> Option<(String, &'static str)> {
 
 fn missing(path: &str, function: &str, tree: &Tree) -> Option<(String, &'static str)> {
     let Some(source) = tree.rust.iter().find(|source| source.path == path) else {
-        let what = format!("no such file `{path}`");
-        return Some((what, "correct the path, from the root of the repository"));
+        let fact = format!("no such file `{path}`");
+        return Some((fact, "correct the path, from the root of the repository"));
     };
     let (owner, name) = match function.rsplit_once("::") {
         Some((owner, name)) => (Some(owner), name),
@@ -92,8 +94,8 @@ fn missing(path: &str, function: &str, tree: &Tree) -> Option<(String, &'static 
         let is_owned = owner.is_none_or(|owner| is_inside_impl_of(source, known.line, owner));
         known.name == name && is_owned
     });
-    let what = format!("`{path}` has no function `{function}`");
-    (!is_there).then_some((what, "name the function that does this now"))
+    let fact = format!("`{path}` has no function `{function}`");
+    (!is_there).then_some((fact, "name the function that does this now"))
 }
 
 /// True when the nearest `impl` or `trait` above this line is about `owner`.
