@@ -113,18 +113,7 @@ async fn switch(name: &str, end: End, length: Length) -> Report {
         apart(&nodes, move |nodes| nodes.servers()[old].resume()).await;
     }
     if end != End::Killed {
-        // The switch is known to everybody here. What was under way has come back; from now on the old one is left alone.
-        callers.go_on(Duration::from_millis(200)).await;
-        let before = apart(&nodes, move |nodes| script_calls(&nodes.servers()[old])).await;
-        callers.go_on(Duration::from_secs(2)).await;
-        let after = apart(&nodes, move |nodes| script_calls(&nodes.servers()[old])).await;
-        report.promise(
-            before == after,
-            format!(
-                "the old primary is asked no more ({} times)",
-                after - before
-            ),
-        );
+        judge_old_primary(&nodes, old, &callers, &mut report).await;
     }
     for (policy, run) in callers.stop(&mut report).await {
         let mut about = Report::new(policy.to_string());
@@ -135,6 +124,27 @@ async fn switch(name: &str, end: End, length: Length) -> Report {
     }
     leaves_nothing(nodes.servers(), &mut report);
     report
+}
+
+/// The old primary is asked no more, once the switch is known to everybody.
+async fn judge_old_primary(
+    nodes: &Arc<SentinelGroup>,
+    old: usize,
+    callers: &Callers,
+    report: &mut Report,
+) {
+    // Calls that were under way when the switch became known have to come back first.
+    callers.go_on(Duration::from_millis(200)).await;
+    let before = apart(nodes, move |nodes| script_calls(&nodes.servers()[old])).await;
+    callers.go_on(Duration::from_secs(2)).await;
+    let after = apart(nodes, move |nodes| script_calls(&nodes.servers()[old])).await;
+    report.promise(
+        before == after,
+        format!(
+            "the old primary is asked no more ({} times)",
+            after - before
+        ),
+    );
 }
 
 /// How long after `since` every replica goes to the node with this port.
