@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use crate::median::{median, median_ratio};
 use crate::plot::{Bar, Group};
 use crate::report::{Report, Wrong, three_digits};
-use crate::results::{median, median_ratio};
 use crate::table::Table;
 
 /// A server that takes part.

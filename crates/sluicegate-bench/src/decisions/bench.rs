@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::args::DecisionsBenchOptions;
 use super::contestants::Who;
 use super::loads::{LOADS, Load};
 use super::measure;
@@ -11,7 +12,6 @@ use crate::page::{self, Page};
 use crate::progress::Progress;
 use crate::report::Report;
 use crate::samples::{Cell, Contestant, Row};
-use crate::server_args::Options;
 use crate::turns::in_turns;
 
 /// Everything one run found out.
@@ -22,7 +22,7 @@ pub struct Results {
     pub absent: Vec<String>,
 }
 
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &DecisionsBenchOptions) -> Result<(), String> {
     let programs = Programs::find(options)?;
     for absent in &programs.absent {
         eprintln!("left out: {absent}");
@@ -30,11 +30,11 @@ pub fn run(options: &Options) -> Result<(), String> {
     let results = measured(options, &programs)?;
     let report = Report::on_decisions(&results);
     print!("{}", report.to_text());
-    if options.writes_page && results.absent.is_empty() {
+    if options.server.may_write() && results.absent.is_empty() {
         let page = Page {
             bench: "decisions",
             report: &report,
-            rounds: options.rounds,
+            rounds: options.server.run.rounds(),
             note: &format!(". {}", programs.versions()),
             peers: &[],
             caption: "Processor time of the server per decision, by protocol and contestant",
@@ -47,20 +47,20 @@ pub fn run(options: &Options) -> Result<(), String> {
     }
 }
 
-fn measured(options: &Options, programs: &Programs) -> Result<Results, String> {
+fn measured(options: &DecisionsBenchOptions, programs: &Programs) -> Result<Results, String> {
     let loads: Vec<Load> = LOADS
         .into_iter()
-        .filter(|load| options.includes(load.name))
+        .filter(|load| options.server.run.includes(load.name))
         .collect();
     if loads.is_empty() {
         return Err("--only: no load has this in its name (`--help` lists them)".to_string());
     }
-    let duration = Duration::from_secs(if options.is_quick { 1 } else { 2 });
+    let duration = Duration::from_secs(if options.server.run.is_quick { 1 } else { 2 });
     let turns: usize = loads
         .iter()
         .map(|load| taking_part(programs, load).len())
         .sum();
-    let mut progress = Progress::new(turns * options.rounds);
+    let mut progress = Progress::new(turns * options.server.run.rounds());
     let mut results = Results {
         absent: programs.absent.clone(),
         ..Results::default()
@@ -75,15 +75,21 @@ fn measured(options: &Options, programs: &Programs) -> Result<Results, String> {
             .iter()
             .map(|program| Cell::new(program.who))
             .collect();
-        in_turns(options.rounds, &names, load.name, &mut progress, |place| {
-            cells[place].samples.push(measure::sample(
-                &programs.clients,
-                contestants[place],
-                &load,
-                duration,
-            )?);
-            Ok(())
-        })?;
+        in_turns(
+            options.server.run.rounds(),
+            &names,
+            load.name,
+            &mut progress,
+            |place| {
+                cells[place].samples.push(measure::sample(
+                    &programs.clients,
+                    contestants[place],
+                    &load,
+                    duration,
+                )?);
+                Ok(())
+            },
+        )?;
         results.rows.push(Row {
             name: load.name,
             cells,

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
+use super::args::DecisionsBenchOptions;
 use super::clients::Clients;
 use super::contestants::Who;
 use crate::programs::{missing, on_path, our_program, version_of};
 use crate::samples::Contestant;
-use crate::server_args::Options;
 
 /// Everything that was looked for.
 pub struct Programs {
@@ -26,7 +26,7 @@ pub struct Program {
 
 impl Programs {
     /// Without one of the clients nothing is measured.
-    pub fn find(options: &Options) -> Result<Self, String> {
+    pub fn find(options: &DecisionsBenchOptions) -> Result<Self, String> {
         let client =
             |binary: &str, package: &str| on_path(binary).ok_or_else(|| missing(binary, package));
         let clients = Clients {
@@ -60,13 +60,13 @@ impl Programs {
 }
 
 /// Where a contestant is, with its version unless it is ours.
-fn found(who: Who, options: &Options) -> Result<(PathBuf, Option<String>), String> {
+fn found(who: Who, options: &DecisionsBenchOptions) -> Result<(PathBuf, Option<String>), String> {
     let (name, path) = match who {
         Who::Sluicegate => {
-            return our_program(options.sluicegate.as_deref()).map(|path| (path, None));
+            return our_program(options.server.sluicegate.as_deref()).map(|path| (path, None));
         }
         Who::Throttlecrab => {
-            let named = options.peer.clone().filter(|path| path.is_file());
+            let named = options.throttlecrab.clone().filter(|path| path.is_file());
             let path = named.or_else(|| on_path("throttlecrab-server"));
             let why =
                 "throttlecrab-server not found (`cargo install throttlecrab-server` makes it)";

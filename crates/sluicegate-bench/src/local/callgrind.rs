@@ -2,12 +2,13 @@
 
 use std::hint::black_box;
 
+use super::contestants::{Contestant, Who};
+use super::keys::{Key, KeyKind};
+use super::loads::Load;
+use super::measure::fill;
+use super::results::Instructions;
 use crate::child;
-use crate::contestants::{Contestant, Who};
-use crate::keys::{Key, KeyKind};
-use crate::loads::{Answer, Load};
-use crate::measure::fill;
-use crate::results::Instructions;
+use crate::rate::Answer;
 
 /// Counts one contestant under one load. Two runs of different length, so that everything but the decisions cancels.
 pub fn counted(who: Who, key: KeyKind, load: &Load) -> Result<Instructions, String> {

@@ -4,10 +4,10 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv4Addr};
 
-use crate::contestants::Contestant;
-use crate::contestants::limiter::FullPath;
-use crate::contestants::throttlecrab::Throttlecrab;
-use crate::loads::Rate;
+use super::contestants::Contestant;
+use super::contestants::limiter::FullPath;
+use super::contestants::throttlecrab::Throttlecrab;
+use crate::rate::Rate;
 
 /// A type of key, as shown in the tables and named on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::keys::Key;
+use super::keys::Key;
+use crate::rate::{Answer, Rate};
 
 /// A pattern of requests and the numbers that go with it.
 #[derive(Clone, Copy, Debug)]
@@ -28,45 +29,6 @@ pub enum Pattern {
     },
     /// Every key once and never seen before: each decision inserts.
     New,
-}
-
-/// `count` units every `period`, at most `burst` at once: the same numbers for every contestant.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rate {
-    pub count: u32,
-    pub period: Duration,
-    pub burst: u32,
-}
-
-impl Rate {
-    /// The time one unit takes to come back.
-    pub fn interval(&self) -> Duration {
-        self.period / self.count
-    }
-
-    const fn per_second(count: u32, burst: u32) -> Self {
-        Self {
-            count,
-            period: Duration::from_secs(1),
-            burst,
-        }
-    }
-}
-
-/// Whether the load is made to pass or to be turned away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    Allowed,
-    Denied,
-}
-
-impl Answer {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Allowed => "allowed",
-            Self::Denied => "denied",
-        }
-    }
 }
 
 /// Denies everything for an hour once both units are spent. Two, because throttlecrab forgets a burst of one at once.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use sluicegate::{Limit, Match, Policy, Quota, Subject};
 
-use crate::results::median;
+use crate::median::median;
 
 /// Limits in the policy; a request is covered by one of them.
 pub const LIMITS: usize = 10_000;

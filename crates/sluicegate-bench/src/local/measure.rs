@@ -3,11 +3,12 @@
 use std::sync::Barrier;
 use std::time::Instant;
 
-use crate::contestants::{Contestant, Who};
+use super::contestants::{Contestant, Who};
+use super::keys::Key;
+use super::loads::{DENIED_FILL, Load, Pattern, Stream};
+use super::results::{Cell, Row, Sample};
 use crate::cpu;
-use crate::keys::Key;
-use crate::loads::{Answer, DENIED_FILL, Load, Pattern, Stream};
-use crate::results::{Cell, Row, Sample};
+use crate::rate::Answer;
 
 /// All rows of one load for one type of key.
 pub fn rows<K: Key>(load: &Load, rounds: usize, mut on_row: impl FnMut(&str)) -> Vec<Row> {
@@ -165,8 +166,8 @@ fn timed_walk<K: Key>(
 
 #[cfg(test)]
 mod tests {
+    use super::super::loads::LOADS;
     use super::*;
-    use crate::loads::LOADS;
 
     #[test]
     fn every_small_load_is_answered_as_it_says() {

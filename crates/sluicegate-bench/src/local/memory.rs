@@ -3,11 +3,11 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering::Relaxed};
 
+use super::contestants::Who;
+use super::keys::{Key, KeyKind};
+use super::loads::MEMORY_RATE;
+use super::results::MemoryUse;
 use crate::child;
-use crate::contestants::Who;
-use crate::keys::{Key, KeyKind};
-use crate::loads::MEMORY_RATE;
-use crate::results::MemoryUse;
 
 /// Fills one contestant in a child process and asks what it took; `None` when it does not take this type of key.
 pub fn measured(who: Who, key: KeyKind, keys: u32) -> Result<Option<MemoryUse>, String> {

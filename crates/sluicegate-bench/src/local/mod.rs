@@ -1,56 +1,65 @@
 //! `bench local`: runs what the command line asks for, prints it, and keeps it in the page.
 
+mod args;
+mod callgrind;
+mod contestants;
+mod keys;
+mod loads;
+mod matching;
+mod measure;
+mod memory;
+mod picture;
+mod report;
+mod results;
+
 use std::net::IpAddr;
 use std::process::ExitCode;
 
-use crate::args::{self, HELP, Options, Task};
-use crate::contestants::Who;
-use crate::keys::KeyKind;
-use crate::loads::{LOADS, Load, MILLION, Pattern, TEN_MILLION};
+use self::args::{LocalBenchOptions, LocalChildTask, LocalCommand};
+use self::contestants::Who;
+use self::keys::KeyKind;
+use self::loads::{LOADS, Load, MILLION, Pattern, TEN_MILLION};
+use self::results::{Results, Row};
+use crate::exit_code::run_bench;
 use crate::page::{self, Page};
 use crate::progress::Progress;
 use crate::report::Report;
-use crate::results::{Results, Row};
-use crate::{callgrind, ending, local_plot, matching, measure, memory};
 
 /// Measures the in-process engine beside its peers; `arguments` are the words after the program's name.
 pub fn local(arguments: impl Iterator<Item = String>) -> ExitCode {
-    ending::of("local", args::parse(arguments), run)
+    run_bench("local", arguments, |command: LocalCommand| {
+        match command.child {
+            None => return bench(&command.options),
+            Some(LocalChildTask::Count {
+                contestant,
+                key,
+                load,
+                n,
+            }) => match key {
+                KeyKind::IpAddr => callgrind::run_counted::<IpAddr>(contestant, &load, n),
+                KeyKind::String => callgrind::run_counted::<String>(contestant, &load, n),
+                KeyKind::U64 => callgrind::run_counted::<u64>(contestant, &load, n),
+            },
+            Some(LocalChildTask::Memory { contestant, key, n }) => match key {
+                KeyKind::IpAddr => memory::print_use::<IpAddr>(contestant, n),
+                KeyKind::String => memory::print_use::<String>(contestant, n),
+                KeyKind::U64 => memory::print_use::<u64>(contestant, n),
+            },
+        }
+        Ok(())
+    })
 }
 
-fn run(task: Task) -> Result<(), String> {
-    match task {
-        Task::Help => print!("{HELP}"),
-        Task::Bench(options) => return bench(&options),
-        Task::Count {
-            who,
-            key,
-            load,
-            decisions,
-        } => match key {
-            KeyKind::IpAddr => callgrind::run_counted::<IpAddr>(who, &load, decisions),
-            KeyKind::String => callgrind::run_counted::<String>(who, &load, decisions),
-            KeyKind::U64 => callgrind::run_counted::<u64>(who, &load, decisions),
-        },
-        Task::Memory { who, key, keys } => match key {
-            KeyKind::IpAddr => memory::print_use::<IpAddr>(who, keys),
-            KeyKind::String => memory::print_use::<String>(who, keys),
-            KeyKind::U64 => memory::print_use::<u64>(who, keys),
-        },
-    }
-    Ok(())
-}
-
-fn bench(options: &Options) -> Result<(), String> {
+fn bench(options: &LocalBenchOptions) -> Result<(), String> {
     let results = measured(options)?;
     let report = Report::on_local(&results);
     print!("{}", report.to_text());
-    if options.writes_page {
+    if options.run.may_write() {
         let page = Page {
             bench: "local",
             report: &report,
-            rounds: options.rounds,
-            note: if options.is_quick {
+            rounds: options.run.rounds(),
+            note: if options.run.is_quick {
                 ", a quick run: shorter rounds, nothing with 10 M keys"
             } else {
                 ""
@@ -58,7 +67,7 @@ fn bench(options: &Options) -> Result<(), String> {
             peers: &["governor", "throttlecrab", "pingora-limits"],
             caption: "Cost per decision, by load and contestant",
         };
-        page::write(&page, &local_plot::svg(&results))?;
+        page::write(&page, &picture::svg(&results))?;
     }
     match report.failure() {
         Some(failure) => Err(failure),
@@ -66,7 +75,7 @@ fn bench(options: &Options) -> Result<(), String> {
     }
 }
 
-fn measured(options: &Options) -> Result<Results, String> {
+fn measured(options: &LocalBenchOptions) -> Result<Results, String> {
     let loads = chosen_loads(options);
     let memory = chosen_memory(options);
     let counts = chosen_counts(options);
@@ -79,7 +88,7 @@ fn measured(options: &Options) -> Result<Results, String> {
         for key in KeyKind::ALL {
             results
                 .rows
-                .extend(rows(load, key, options.rounds, &mut progress));
+                .extend(rows(load, key, options.run.rounds(), &mut progress));
         }
     }
     for (who, key, keys) in memory {
@@ -101,8 +110,8 @@ fn measured(options: &Options) -> Result<Results, String> {
                 .push(callgrind::counted(who, key, &load)?);
         }
     }
-    if options.includes("matching") {
-        results.matching = matching::measured(options.rounds);
+    if options.run.includes("matching") {
+        results.matching = matching::measured(options.run.rounds());
     }
     progress.finish();
     Ok(results)
@@ -120,9 +129,11 @@ fn rows(load: &Load, key: KeyKind, rounds: usize, progress: &mut Progress) -> Ve
 /// How much shorter the rounds of a quick run are.
 const QUICK_FACTOR: usize = 5;
 
-fn chosen_loads(options: &Options) -> Vec<Load> {
-    let chosen = LOADS.into_iter().filter(|load| options.includes(load.name));
-    if options.is_quick {
+fn chosen_loads(options: &LocalBenchOptions) -> Vec<Load> {
+    let chosen = LOADS
+        .into_iter()
+        .filter(|load| options.run.includes(load.name));
+    if options.run.is_quick {
         return chosen
             .filter(|load| load.keys < TEN_MILLION)
             .map(|load| load.shortened(QUICK_FACTOR))
@@ -131,11 +142,11 @@ fn chosen_loads(options: &Options) -> Vec<Load> {
     chosen.collect()
 }
 
-fn chosen_memory(options: &Options) -> Vec<(Who, KeyKind, u32)> {
-    if !options.includes("bytes per key") {
+fn chosen_memory(options: &LocalBenchOptions) -> Vec<(Who, KeyKind, u32)> {
+    if !options.run.includes("bytes per key") {
         return Vec::new();
     }
-    let sizes: &[u32] = if options.is_quick {
+    let sizes: &[u32] = if options.run.is_quick {
         &[MILLION]
     } else {
         &[MILLION, TEN_MILLION]
@@ -160,8 +171,8 @@ fn contestants_by_key() -> impl Iterator<Item = (Who, KeyKind)> {
     })
 }
 
-fn chosen_counts(options: &Options) -> Vec<(Who, KeyKind, Load)> {
-    if !options.counts_instructions || !options.includes("instructions") {
+fn chosen_counts(options: &LocalBenchOptions) -> Vec<(Who, KeyKind, Load)> {
+    if options.no_callgrind || !options.run.includes("instructions") {
         return Vec::new();
     }
     let loads: Vec<Load> = ["hot", "10k"].into_iter().filter_map(Load::by_id).collect();

@@ -1,10 +1,10 @@
 //! The picture of `bench local`.
 
-use crate::contestants::Who;
-use crate::keys::KeyKind;
-use crate::loads::Answer;
+use super::contestants::Who;
+use super::keys::KeyKind;
+use super::results::{Cell, Results};
 use crate::plot::{Bar, Chart, Group, Series, Unit};
-use crate::results::{Cell, Results};
+use crate::rate::Answer;
 
 /// The figures with one thread and allowed, by address; throttlecrab by text, which is all it takes.
 pub fn svg(results: &Results) -> String {

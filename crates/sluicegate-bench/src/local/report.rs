@@ -1,13 +1,14 @@
 //! What `bench local` reports: its figures beside the targets.
 
-use crate::contestants::Who;
-use crate::keys::KeyKind;
-use crate::loads::{Answer, LOADS, MILLION, TEN_MILLION};
-use crate::matching::{LIMITS, Matching};
-use crate::report::{Report, Wrong, one_digit, or_dash, three_digits};
-use crate::results::{
+use super::contestants::Who;
+use super::keys::KeyKind;
+use super::loads::{LOADS, MILLION, TEN_MILLION};
+use super::matching::{LIMITS, Matching};
+use super::results::{
     BYTES_PER_KEY_MAX, Cell, GROWTH_MAX, MATCHING_NS_MAX, MemoryUse, RATIO_MAX, Results, Sample,
 };
+use crate::rate::Answer;
+use crate::report::{Report, Wrong, one_digit, or_dash, three_digits};
 use crate::table::Table;
 
 impl Report {
@@ -247,8 +248,8 @@ fn cost(cell: &Cell) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::results::Row;
     use super::*;
-    use crate::results::Row;
 
     fn row(ours: f64, governor: f64, wrong_share: f64) -> Row {
         let cell = |who, cpu_ns| Cell {

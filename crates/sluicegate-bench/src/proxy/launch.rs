@@ -8,7 +8,7 @@ use sluicegate_testkit::{free_port, watchdog};
 use super::contestants::{Outside, Setting};
 use super::loads::{Load, Protocol};
 use super::programs::Program;
-use crate::loads::Rate;
+use crate::rate::Rate;
 use crate::running::{Launch, Running, on_loopback};
 use crate::samples::Contestant;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::loads::{Answer, Rate};
+use crate::rate::{Answer, Rate};
 use crate::tally::Tally;
 
 /// A pattern of requests, all from one client address. A connection waits for one answer at a time.

@@ -10,7 +10,7 @@ use super::loads::{H2_STREAMS, IDLE_CONNECTIONS, Load, Protocol, Request, rate};
 use super::programs::Program;
 use super::results::IdleSample;
 use crate::h2load::{self, Streams};
-use crate::loads::Answer;
+use crate::rate::Answer;
 use crate::running::Running;
 use crate::samples::Sample;
 use crate::tally::Tally;

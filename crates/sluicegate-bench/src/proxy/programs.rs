@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use super::args::ProxyBenchOptions;
 use super::contestants::Who;
 use crate::programs::{missing, on_path, our_program, version_of};
 use crate::samples::Contestant;
-use crate::server_args::Options;
 
 /// Everything that was looked for.
 pub struct Programs {
@@ -25,7 +25,7 @@ pub struct Program {
 }
 
 impl Programs {
-    pub fn find(options: &Options) -> Self {
+    pub fn find(options: &ProxyBenchOptions) -> Self {
         let mut programs = Self {
             contestants: Vec::new(),
             h2load: on_path("h2load").ok_or_else(|| missing("h2load", "nghttp2-client")),
@@ -57,10 +57,10 @@ impl Programs {
 }
 
 /// Where a contestant is, with its version unless it is ours.
-fn found(who: Who, options: &Options) -> Result<(PathBuf, Option<String>), String> {
+fn found(who: Who, options: &ProxyBenchOptions) -> Result<(PathBuf, Option<String>), String> {
     let path = match who {
         Who::Sluicegate => {
-            return our_program(options.sluicegate.as_deref()).map(|path| (path, None));
+            return our_program(options.server.sluicegate.as_deref()).map(|path| (path, None));
         }
         Who::Nginx => on_path("nginx").ok_or_else(|| missing("nginx", "nginx"))?,
         Who::Haproxy => on_path("haproxy").ok_or_else(|| missing("haproxy", "haproxy"))?,
@@ -74,9 +74,9 @@ fn found(who: Who, options: &Options) -> Result<(PathBuf, Option<String>), Strin
     Ok((path, Some(format!("{} {version}", who.name()))))
 }
 
-fn envoy(options: &Options) -> Option<PathBuf> {
+fn envoy(options: &ProxyBenchOptions) -> Option<PathBuf> {
     options
-        .peer
+        .envoy
         .clone()
         .filter(|path| path.is_file())
         .or_else(|| on_path("envoy"))

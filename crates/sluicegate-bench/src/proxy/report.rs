@@ -4,8 +4,8 @@ use super::contestants::Who;
 use super::loads::IDLE_CONNECTIONS;
 use super::results::{IdleSample, OutsideRound, Results};
 use super::targets::{IDLE_RATIO_MAX, OUTSIDE_EXTRA_US_MAX, TARGETS};
+use crate::median::median;
 use crate::report::{Report, one_digit, or_dash};
-use crate::results::median;
 use crate::samples::{Cell, Contestant, Row, Sample, wrong_answers};
 use crate::table::Table;
 

@@ -1,7 +1,7 @@
 //! What was measured.
 
 use super::contestants::Who;
-use crate::results::{median, median_ratio};
+use crate::median::{median, median_ratio};
 use crate::samples::{Row, Sample, mib};
 
 /// Everything one run found out.

@@ -1,26 +1,26 @@
 //! A run: which turns are taken, in which order, and what becomes of them.
 
-use super::args::Options;
+use super::args::RedisBenchOptions;
 use super::contestants::Who;
 use super::loads::{CALLERS, Load};
 use super::measure;
 use super::picture;
 use super::results::{Cell, Results, Row, row_title};
-use super::turn::{Amount, Threads};
+use super::turn::Amount;
 use crate::page::{self, Page};
 use crate::progress::Progress;
 use crate::report::Report;
 
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &RedisBenchOptions) -> Result<(), String> {
     let version = measure::redis_version()?;
     let results = measured(options)?;
     let report = Report::on_redis(&results);
     print!("{}", report.to_text());
-    if options.writes_page {
+    if options.may_write() {
         let page = Page {
             bench: "redis",
             report: &report,
-            rounds: options.rounds,
+            rounds: options.run.rounds(),
             note: &format!(". {version}"),
             peers: &["redis"],
             caption: "Processor time per decision of client and Redis, by load and contestant",
@@ -33,14 +33,14 @@ pub fn run(options: &Options) -> Result<(), String> {
     }
 }
 
-fn measured(options: &Options) -> Result<Results, String> {
+fn measured(options: &RedisBenchOptions) -> Result<Results, String> {
     let loads = Load::ALL
         .into_iter()
         .flat_map(|load| CALLERS.map(|callers| (load, callers)));
     let loads: Vec<_> = loads
-        .filter(|(load, callers)| options.includes(&row_title(*load, *callers)))
+        .filter(|(load, callers)| options.run.includes(&row_title(*load, *callers)))
         .collect();
-    let filled: &[Who] = if options.includes("bytes per key") {
+    let filled: &[Who] = if options.run.includes("bytes per key") {
         &Who::ALL
     } else {
         &[]
@@ -51,7 +51,7 @@ fn measured(options: &Options) -> Result<Results, String> {
         );
     }
     let mut progress =
-        Progress::new(loads.len() * options.rounds * Who::TIMED.len() + filled.len());
+        Progress::new(loads.len() * options.run.rounds() * Who::TIMED.len() + filled.len());
     let mut results = Results::default();
     for (load, callers) in loads {
         results
@@ -70,13 +70,13 @@ fn measured(options: &Options) -> Result<Results, String> {
 fn row(
     load: Load,
     callers: usize,
-    options: &Options,
+    options: &RedisBenchOptions,
     progress: &mut Progress,
 ) -> Result<Row, String> {
     let mut cells = Who::TIMED.map(Cell::new);
-    let amount = Amount::Time(load.duration(options.is_quick));
-    let threads: Threads = options.threads;
-    for round in 0..options.rounds {
+    let amount = Amount::Time(load.duration(options.run.is_quick));
+    let threads = options.threads();
+    for round in 0..options.run.rounds() {
         for place in 0..cells.len() {
             let cell = &mut cells[(place + round) % Who::TIMED.len()];
             progress.step(&format!(

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use crate::loads::{Answer, Rate};
+use crate::rate::{Answer, Rate};
 
 /// A pattern of requests. All callers ask for one unit of the same limit, by client address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

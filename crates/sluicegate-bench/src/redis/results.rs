@@ -3,7 +3,7 @@
 use super::contestants::Who;
 use super::loads::Load;
 use super::turn::Told;
-use crate::results::{median, median_ratio};
+use crate::median::{median, median_ratio};
 
 /// Everything one run found out.
 #[derive(Default)]

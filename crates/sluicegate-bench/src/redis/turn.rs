@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{JoinSet, yield_now};
 
 use super::contestants::{Contestant, Peer, Scripted, Server, Sluicegate, Who};
 use super::loads::Load;
-use crate::args::value;
 use crate::cpu;
-use crate::loads::Answer;
+use crate::rate::Answer;
 
 /// Who decides what, for how long, and where.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -222,8 +222,6 @@ impl Told {
 }
 
 impl Turn {
-    pub const WORD: &str = "turn";
-
     /// The words that make this program take the turn.
     pub fn words(&self) -> Vec<String> {
         let (unit, amount) = match self.amount {
@@ -233,7 +231,7 @@ impl Turn {
         let (callers, server) = (self.callers.to_string(), self.server.to_string());
         let threads = self.threads.id();
         let words = [
-            Self::WORD,
+            "turn",
             "--contestant",
             self.who.id(),
             "--load",
@@ -244,27 +242,57 @@ impl Turn {
         let more = [unit, &amount, "--threads", threads, "--server", &server];
         words.into_iter().chain(more).map(str::to_string).collect()
     }
+}
 
-    /// Reads the words after [`Turn::WORD`].
-    pub fn parse(words: &[String]) -> Result<Self, String> {
-        let amount = match number::<u32>(words, "--decisions") {
-            Ok(count) => Amount::Decisions(count),
-            Err(_) => Amount::Time(Duration::from_millis(number(words, "--milliseconds")?)),
-        };
-        Ok(Self {
-            who: named(words, "--contestant", Who::ALL, Who::id)?,
-            load: named(words, "--load", Load::ALL, Load::id)?,
-            callers: number(words, "--callers")?,
-            amount,
-            threads: named(
-                words,
-                "--threads",
-                [Threads::One, Threads::PerCore],
-                Threads::id,
-            )?,
-            server: number(words, "--server")?,
-        })
+/// A [`Turn`] as [`Turn::words`] writes it.
+#[derive(Clone, Copy, Debug, PartialEq, Args)]
+pub struct TurnArguments {
+    #[arg(long, value_parser = contestant_by_id)]
+    contestant: Who,
+    #[arg(long, value_parser = load_by_id)]
+    load: Load,
+    #[arg(long)]
+    callers: usize,
+    #[arg(long, required_unless_present = "milliseconds")]
+    decisions: Option<u32>,
+    #[arg(long, conflicts_with = "decisions")]
+    milliseconds: Option<u64>,
+    #[arg(long, value_parser = threads_by_id)]
+    threads: Threads,
+    #[arg(long)]
+    server: Server,
+}
+
+impl From<TurnArguments> for Turn {
+    fn from(arguments: TurnArguments) -> Self {
+        let milliseconds = arguments.milliseconds.unwrap_or_default();
+        let time = Amount::Time(Duration::from_millis(milliseconds));
+        Self {
+            who: arguments.contestant,
+            load: arguments.load,
+            callers: arguments.callers,
+            amount: arguments.decisions.map_or(time, Amount::Decisions),
+            threads: arguments.threads,
+            server: arguments.server,
+        }
     }
+}
+
+fn contestant_by_id(id: &str) -> Result<Who, String> {
+    by_id(id, &Who::ALL, Who::id)
+}
+
+fn load_by_id(id: &str) -> Result<Load, String> {
+    by_id(id, &Load::ALL, Load::id)
+}
+
+fn threads_by_id(id: &str) -> Result<Threads, String> {
+    by_id(id, &[Threads::One, Threads::PerCore], Threads::id)
+}
+
+fn by_id<T: Copy>(name: &str, all: &[T], id: fn(T) -> &'static str) -> Result<T, String> {
+    let known = all.iter().copied().find(|one| id(*one) == name);
+    known.ok_or_else(|| format!("there is no `{name}`"))
 }
 
 impl Threads {
@@ -276,26 +304,11 @@ impl Threads {
     }
 }
 
-fn named<T: Copy, const N: usize>(
-    words: &[String],
-    option: &str,
-    all: [T; N],
-    id: fn(T) -> &'static str,
-) -> Result<T, String> {
-    let name = value(words, option)?;
-    all.into_iter()
-        .find(|one| id(*one) == name)
-        .ok_or_else(|| format!("{option}: there is no `{name}`"))
-}
-
-fn number<T: std::str::FromStr>(words: &[String], option: &str) -> Result<T, String> {
-    let word = value(words, option)?;
-    word.parse()
-        .map_err(|_| format!("{option}: cannot be read (got `{word}`)"))
-}
-
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
+    use super::super::args::{RedisChildTask, RedisCommand};
     use super::*;
 
     #[test]
@@ -314,12 +327,13 @@ mod tests {
                 threads,
                 server,
             };
-            let words = turn.words();
-            assert_eq!(words[0], Turn::WORD);
-            assert_eq!(Turn::parse(&words[1..]), Ok(turn));
+            let command = RedisCommand::try_parse_from(turn.words()).unwrap();
+            let Some(RedisChildTask::Turn(arguments)) = command.child else {
+                panic!("{command:?}");
+            };
+            assert_eq!(Turn::from(arguments), turn);
         }
-        let words = ["--contestant".to_string(), "nobody".to_string()];
-        assert!(Turn::parse(&words).is_err());
+        assert!(RedisCommand::try_parse_from(["turn", "--contestant", "nobody"]).is_err());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
 use super::Contestant;
-use crate::loads::Rate;
+use crate::rate::Rate;
 
 pub struct Governor<K: Hash + Eq + Clone> {
     limiter: DefaultKeyedRateLimiter<K>,

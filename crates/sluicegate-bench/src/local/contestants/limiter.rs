@@ -9,8 +9,7 @@ use std::task::{Context, Poll, Waker};
 use sluicegate::{Limit, Limiter, LocalOptions, LocalStore, MonotonicClock, Policy, Subject};
 
 use super::Contestant;
-use super::sluicegate::quota;
-use crate::loads::Rate;
+use crate::rate::Rate;
 
 pub struct FullPath {
     limiter: Limiter,
@@ -18,7 +17,7 @@ pub struct FullPath {
 
 impl FullPath {
     pub fn new(rate: Rate, max_keys: usize) -> Self {
-        let policy = Policy::new([Limit::per_client("bench", quota(rate))])
+        let policy = Policy::new([Limit::per_client("bench", rate.quota())])
             .expect("one limit with a plain name");
         let store = LocalStore::new(LocalOptions {
             max_keys,

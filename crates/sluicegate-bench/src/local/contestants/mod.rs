@@ -9,8 +9,8 @@ pub mod throttlecrab;
 
 use std::hint::black_box;
 
-use crate::keys::Key;
-use crate::loads::Rate;
+use super::keys::Key;
+use crate::rate::Rate;
 
 /// A limiter with one bucket per key.
 pub trait Contestant<K>: Sync {
@@ -97,8 +97,8 @@ impl Who {
 
 #[cfg(test)]
 mod tests {
+    use super::super::loads::{DENIED, DENIED_FILL};
     use super::*;
-    use crate::loads::{DENIED, DENIED_FILL};
     use std::net::IpAddr;
 
     fn exact<K: Key>() -> impl Iterator<Item = (Who, Box<dyn Contestant<K>>)> {

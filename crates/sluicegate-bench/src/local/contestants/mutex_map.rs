@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use super::Contestant;
-use crate::loads::Rate;
+use crate::rate::Rate;
 
 pub struct MutexMap<K> {
     buckets: Mutex<HashMap<K, Bucket>>,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pingora_limits::rate::Rate as SketchedRate;
 
 use super::Contestant;
-use crate::loads::Rate;
+use crate::rate::Rate;
 
 pub struct Pingora {
     sketch: SketchedRate,

@@ -3,10 +3,10 @@
 use std::hash::Hash;
 use std::hint::black_box;
 
-use sluicegate::{KeyedLimiter, LocalOptions, Nanos, Quota};
+use sluicegate::{KeyedLimiter, LocalOptions};
 
 use super::Contestant;
-use crate::loads::Rate;
+use crate::rate::Rate;
 
 pub struct Sluicegate<K> {
     limiter: KeyedLimiter<K>,
@@ -16,7 +16,7 @@ impl<K: Hash> Sluicegate<K> {
     pub fn new(rate: Rate, max_keys: usize) -> Self {
         Self {
             limiter: KeyedLimiter::new(
-                quota(rate),
+                rate.quota(),
                 LocalOptions {
                     max_keys,
                     ..LocalOptions::default()
@@ -35,14 +35,4 @@ impl<K: Hash + Send + Sync> Contestant<K> for Sluicegate<K> {
     fn spend(&self, key: &K, cost: u32) -> bool {
         self.limiter.check(key, u64::from(cost)).is_allowed()
     }
-}
-
-/// The rate of a load in Sluicegate's words.
-pub fn quota(rate: Rate) -> Quota {
-    let quota = Quota::new(
-        u64::from(rate.count),
-        Nanos::from(rate.period),
-        u64::from(rate.burst),
-    );
-    quota.expect("the rates of the loads are within bounds")
 }

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use throttlecrab::{PeriodicStore, RateLimiter};
 
 use super::Contestant;
-use crate::loads::Rate;
+use crate::rate::Rate;
 
 /// With the periodic store: the adaptive one walks all keys every 100,000 decisions, which costs it more.
 pub struct Throttlecrab {

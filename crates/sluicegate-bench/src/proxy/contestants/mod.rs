@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use super::loads::{IDLE_CONNECTIONS, Protocol};
-use crate::loads::Rate;
+use crate::rate::Rate;
 use crate::samples::Contestant;
 
 /// A proxy that limits by client address.
@@ -150,7 +150,7 @@ impl Contestant for Who {
 mod tests {
     use super::super::loads::rate;
     use super::*;
-    use crate::loads::Answer;
+    use crate::rate::Answer;
     use crate::running::on_loopback;
 
     fn config(who: Who, protocol: Protocol, answer: Answer) -> String {

@@ -8,7 +8,7 @@ use redis::io::tcp::TcpSettings;
 use redis::{AsyncConnectionConfig, Client, Cmd, IntoConnectionInfo, RedisResult, cmd};
 
 use super::{Contestant, DEADLINE, Server, readable_key};
-use crate::loads::Rate;
+use crate::rate::Rate;
 
 /// Which script it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,8 +9,7 @@ use sluicegate::{
 };
 
 use super::{Contestant, DEADLINE, LIMIT, Server};
-use crate::contestants::sluicegate::quota;
-use crate::loads::Rate;
+use crate::rate::Rate;
 
 pub struct Sluicegate {
     limit: Limit,
@@ -26,7 +25,7 @@ impl Sluicegate {
         options.deadline = Nanos::from(DEADLINE);
         options.key_layout = layout;
         let store = RedisStore::new(options).map_err(|error| error.to_string())?;
-        let quota = quota(rate);
+        let quota = rate.quota();
         Ok(Self {
             limit: Limit::per_client(LIMIT, quota),
             quota,

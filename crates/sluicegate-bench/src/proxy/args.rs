@@ -1,0 +1,39 @@
+//! The command line of `bench proxy`.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+
+use crate::options::{EXIT_CODES, ServerBenchOptions};
+
+/// The proxy beside nginx with limit_req, HAProxy with a stick table and Envoy with its local rate limit
+///
+/// A contestant whose program is missing is left out and named at the end, and the page is not written.
+/// Neither is it written by a quick run.
+#[derive(Debug, Parser)]
+#[command(bin_name = "cargo xtask bench proxy", no_binary_name = true, after_help = EXIT_CODES)]
+#[command(mut_arg("only", |only| only.help(ONLY)))]
+pub struct ProxyBenchOptions {
+    #[command(flatten)]
+    pub server: ServerBenchOptions,
+    /// Envoy's program, otherwise the one on the PATH
+    #[arg(long, value_name = "PATH")]
+    pub envoy: Option<PathBuf>,
+}
+
+const ONLY: &str = "Loads and sections whose name contains TEXT: allowed, rejected, 64 connections, 256, \
+                    POST, 1 MiB, h2, idle, quota from outside; never writes the page";
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_program_of_envoy_can_be_named() {
+        ProxyBenchOptions::command().debug_assert();
+        let options = ProxyBenchOptions::try_parse_from(["--envoy", "a/envoy"]).unwrap();
+        assert_eq!(options.envoy, Some(PathBuf::from("a/envoy")));
+    }
+}
