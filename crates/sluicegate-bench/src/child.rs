@@ -24,12 +24,12 @@ pub fn errors_under(tool: &[&str], arguments: &[&str]) -> Result<String, String>
 }
 
 /// The program run with other arguments, in step with us: each side waits for lines of the other.
-pub struct Companion {
+pub struct ChildProcess {
     child: Child,
     lines: BufReader<ChildStdout>,
 }
 
-impl Companion {
+impl ChildProcess {
     pub fn start(arguments: &[String]) -> Result<Self, String> {
         let mut command = Command::new(this_program()?);
         command
@@ -72,7 +72,7 @@ impl Companion {
     }
 }
 
-impl Drop for Companion {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         let _already_ended = self.child.kill();
         let _nothing_to_learn = self.child.wait();

@@ -10,25 +10,25 @@
 mod child;
 mod cpu;
 mod decisions;
-mod errand;
 mod exit_code;
+mod external_command;
 mod h2load;
 mod local;
 mod median;
 mod options;
 mod page;
 mod plot;
+mod process_tree;
 mod programs;
 mod progress;
 mod proxy;
 mod rate;
 mod redis;
 mod report;
-mod running;
+mod running_server;
 mod samples;
 mod table;
 mod tally;
-mod tree;
 mod turns;
 
 pub use decisions::decisions;

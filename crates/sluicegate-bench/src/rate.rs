@@ -39,12 +39,12 @@ impl Rate {
 
 /// Whether the load is made to pass or to be turned away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum ExpectedAnswer {
     Allowed,
     Denied,
 }
 
-impl Answer {
+impl ExpectedAnswer {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Allowed => "allowed",

@@ -6,7 +6,7 @@ use sluicegate_testkit::Latencies;
 
 /// What came back to the client.
 #[derive(Clone, Debug, Default)]
-pub struct Tally {
+pub struct AnswerTally {
     /// 200 with the whole body.
     pub allowed: u64,
     /// 429.
@@ -18,7 +18,7 @@ pub struct Tally {
     pub wall: Duration,
 }
 
-impl Tally {
+impl AnswerTally {
     pub fn done(&self) -> u64 {
         self.allowed + self.rejected + self.other
     }

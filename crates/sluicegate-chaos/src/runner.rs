@@ -11,10 +11,10 @@ use crate::{Length, Report};
 pub struct Scenario {
     name: &'static str,
     ids: &'static str,
-    play: Play,
+    play: ScenarioFunction,
 }
 
-type Play = Box<dyn Fn(Length) -> Pin<Box<dyn Future<Output = Report>>>>;
+type ScenarioFunction = Box<dyn Fn(Length) -> Pin<Box<dyn Future<Output = Report>>>>;
 
 /// A scenario by its name, the promises it proves, and the function that plays it.
 pub fn scenario<F, P>(name: &'static str, ids: &'static str, play: F) -> Scenario

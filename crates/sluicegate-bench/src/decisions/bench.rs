@@ -3,27 +3,27 @@
 use std::time::Duration;
 
 use super::args::DecisionsBenchOptions;
-use super::contestants::Who;
-use super::loads::{LOADS, Load};
+use super::contestants::DecisionsContestant;
+use super::loads::{DecisionsLoad, LOADS};
 use super::measure;
 use super::picture;
-use super::programs::{Program, Programs};
-use crate::page::{self, Page};
+use super::programs::{DecisionsProgram, DecisionsPrograms};
+use crate::page::{self, PerformancePage};
 use crate::progress::Progress;
 use crate::report::Report;
-use crate::samples::{Cell, Contestant, Row};
+use crate::samples::{ServerCell, ServerContestant, ServerRow};
 use crate::turns::in_turns;
 
 /// Everything one run found out.
 #[derive(Default)]
-pub struct Results {
-    pub rows: Vec<Row<Who>>,
+pub struct DecisionsResults {
+    pub rows: Vec<ServerRow<DecisionsContestant>>,
     /// What could not be measured, and why.
     pub absent: Vec<String>,
 }
 
 pub fn run(options: &DecisionsBenchOptions) -> Result<(), String> {
-    let programs = Programs::find(options)?;
+    let programs = DecisionsPrograms::find(options)?;
     for absent in &programs.absent {
         eprintln!("left out: {absent}");
     }
@@ -31,7 +31,7 @@ pub fn run(options: &DecisionsBenchOptions) -> Result<(), String> {
     let report = Report::on_decisions(&results);
     print!("{}", report.to_text());
     if options.server.may_write() && results.absent.is_empty() {
-        let page = Page {
+        let page = PerformancePage {
             bench: "decisions",
             report: &report,
             rounds: options.server.run.rounds(),
@@ -47,8 +47,11 @@ pub fn run(options: &DecisionsBenchOptions) -> Result<(), String> {
     }
 }
 
-fn measured(options: &DecisionsBenchOptions, programs: &Programs) -> Result<Results, String> {
-    let loads: Vec<Load> = LOADS
+fn measured(
+    options: &DecisionsBenchOptions,
+    programs: &DecisionsPrograms,
+) -> Result<DecisionsResults, String> {
+    let loads: Vec<DecisionsLoad> = LOADS
         .into_iter()
         .filter(|load| options.server.run.includes(load.name))
         .collect();
@@ -61,19 +64,19 @@ fn measured(options: &DecisionsBenchOptions, programs: &Programs) -> Result<Resu
         .map(|load| taking_part(programs, load).len())
         .sum();
     let mut progress = Progress::new(turns * options.server.run.rounds());
-    let mut results = Results {
+    let mut results = DecisionsResults {
         absent: programs.absent.clone(),
-        ..Results::default()
+        ..DecisionsResults::default()
     };
     for load in loads {
         let contestants = taking_part(programs, &load);
         let names: Vec<&str> = contestants
             .iter()
-            .map(|program| program.who.name())
+            .map(|program| program.contestant.name())
             .collect();
-        let mut cells: Vec<Cell<Who>> = contestants
+        let mut cells: Vec<ServerCell<DecisionsContestant>> = contestants
             .iter()
-            .map(|program| Cell::new(program.who))
+            .map(|program| ServerCell::new(program.contestant))
             .collect();
         in_turns(
             options.server.run.rounds(),
@@ -90,7 +93,7 @@ fn measured(options: &DecisionsBenchOptions, programs: &Programs) -> Result<Resu
                 Ok(())
             },
         )?;
-        results.rows.push(Row {
+        results.rows.push(ServerRow {
             name: load.name,
             cells,
         });
@@ -99,10 +102,13 @@ fn measured(options: &DecisionsBenchOptions, programs: &Programs) -> Result<Resu
     Ok(results)
 }
 
-fn taking_part<'a>(programs: &'a Programs, load: &Load) -> Vec<&'a Program> {
+fn taking_part<'a>(
+    programs: &'a DecisionsPrograms,
+    load: &DecisionsLoad,
+) -> Vec<&'a DecisionsProgram> {
     programs
         .contestants
         .iter()
-        .filter(|program| program.who.speaks(load.protocol))
+        .filter(|program| program.contestant.speaks(load.protocol))
         .collect()
 }

@@ -9,12 +9,12 @@
 mod args;
 mod bench;
 
+mod check_answers;
 mod contestants;
 mod loads;
 mod message;
 mod programs;
 mod questions;
-mod taste;
 
 mod clients;
 mod measure;

@@ -2,9 +2,9 @@
 
 use clap::{Args, Parser, Subcommand};
 
-use super::contestants::Who;
+use super::contestants::LocalContestant;
 use super::keys::KeyKind;
-use super::loads::Load;
+use super::loads::LocalLoad;
 use crate::options::{EXIT_CODES, RunOptions};
 
 /// The in-process engine beside governor, throttlecrab, pingora-limits and a locked map
@@ -39,11 +39,11 @@ pub enum LocalChildTask {
     #[command(hide = true)]
     Count {
         #[arg(long, value_parser = contestant_by_id)]
-        contestant: Who,
+        contestant: LocalContestant,
         #[arg(long, value_parser = key_by_name)]
         key: KeyKind,
         #[arg(long, value_parser = load_by_id)]
-        load: Load,
+        load: LocalLoad,
         #[arg(long)]
         n: usize,
     },
@@ -51,7 +51,7 @@ pub enum LocalChildTask {
     #[command(hide = true)]
     Memory {
         #[arg(long, value_parser = contestant_by_id)]
-        contestant: Who,
+        contestant: LocalContestant,
         #[arg(long, value_parser = key_by_name)]
         key: KeyKind,
         #[arg(long)]
@@ -59,8 +59,10 @@ pub enum LocalChildTask {
     },
 }
 
-fn contestant_by_id(id: &str) -> Result<Who, String> {
-    let contestant = Who::ALL.into_iter().find(|known| known.id() == id);
+fn contestant_by_id(id: &str) -> Result<LocalContestant, String> {
+    let contestant = LocalContestant::ALL
+        .into_iter()
+        .find(|known| known.id() == id);
     contestant.ok_or_else(|| format!("there is no contestant `{id}`"))
 }
 
@@ -69,8 +71,8 @@ fn key_by_name(name: &str) -> Result<KeyKind, String> {
     kind.ok_or_else(|| format!("there is no key `{name}`"))
 }
 
-fn load_by_id(id: &str) -> Result<Load, String> {
-    Load::by_id(id).ok_or_else(|| format!("there is no load `{id}`"))
+fn load_by_id(id: &str) -> Result<LocalLoad, String> {
+    LocalLoad::by_id(id).ok_or_else(|| format!("there is no load `{id}`"))
 }
 
 #[cfg(test)]
@@ -108,9 +110,9 @@ mod tests {
         assert!(matches!(
             parsed(line).unwrap().child,
             Some(LocalChildTask::Count {
-                contestant: Who::MutexMap,
+                contestant: LocalContestant::MutexMap,
                 key: KeyKind::U64,
-                load: Load { id: "10k", .. },
+                load: LocalLoad { id: "10k", .. },
                 n: 500
             })
         ));

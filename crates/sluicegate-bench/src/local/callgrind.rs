@@ -2,21 +2,25 @@
 
 use std::hint::black_box;
 
-use super::contestants::{Contestant, Who};
+use super::contestants::{BenchLimiter, LocalContestant};
 use super::keys::{Key, KeyKind};
-use super::loads::Load;
+use super::loads::LocalLoad;
 use super::measure::fill;
-use super::results::Instructions;
+use super::results::InstructionCount;
 use crate::child;
-use crate::rate::Answer;
+use crate::rate::ExpectedAnswer;
 
 /// Counts one contestant under one load. Two runs of different length, so that everything but the decisions cancels.
-pub fn counted(who: Who, key: KeyKind, load: &Load) -> Result<Instructions, String> {
-    let few = collected(who, key, load, FEW)?;
-    let many = collected(who, key, load, MANY)?;
+pub fn counted(
+    contestant: LocalContestant,
+    key: KeyKind,
+    load: &LocalLoad,
+) -> Result<InstructionCount, String> {
+    let few = collected(contestant, key, load, FEW)?;
+    let many = collected(contestant, key, load, MANY)?;
     let per_decision = (many - few) / (MANY - FEW) as f64;
-    Ok(Instructions {
-        who,
+    Ok(InstructionCount {
+        contestant,
         key,
         load: load.name,
         per_decision,
@@ -43,12 +47,17 @@ const TOOL: [&str; 4] = [
     "--toggle-collect=*counted_section*",
 ];
 
-fn collected(who: Who, key: KeyKind, load: &Load, decisions: usize) -> Result<f64, String> {
+fn collected(
+    contestant: LocalContestant,
+    key: KeyKind,
+    load: &LocalLoad,
+    decisions: usize,
+) -> Result<f64, String> {
     let decisions = decisions.to_string();
     let arguments = [
         "count",
         "--contestant",
-        who.id(),
+        contestant.id(),
         "--key",
         key.name(),
         "--load",
@@ -58,7 +67,7 @@ fn collected(who: Who, key: KeyKind, load: &Load, decisions: usize) -> Result<f6
     ];
     let errors = child::errors_under(&TOOL, &arguments)?;
     parse_collected(&errors)
-        .ok_or_else(|| format!("callgrind of {}: no count in: {errors}", who.name()))
+        .ok_or_else(|| format!("callgrind of {}: no count in: {errors}", contestant.name()))
 }
 
 /// The number after `Collected :`, which callgrind prints last.
@@ -68,22 +77,24 @@ fn parse_collected(errors: &str) -> Option<f64> {
 }
 
 /// The child's side: fills the contestant, then decides as often as it was told, where callgrind looks.
-pub fn run_counted<K: Key>(who: Who, load: &Load, decisions: usize) {
-    let load = Load { decisions, ..*load };
-    let Some(contestant) = who.build::<K>(load.rate(Answer::Allowed), load.keys as usize) else {
+pub fn run_counted<K: Key>(contestant: LocalContestant, load: &LocalLoad, decisions: usize) {
+    let load = LocalLoad { decisions, ..*load };
+    let Some(limiter) =
+        contestant.build::<K>(load.rate(ExpectedAnswer::Allowed), load.keys as usize)
+    else {
         return;
     };
-    fill(&*contestant, &load, Answer::Allowed);
+    fill(&*limiter, &load, ExpectedAnswer::Allowed);
     let stream = load.stream::<K>();
     // One whole walk and the rest: the number of decisions need not be a multiple of the stretch.
     let chunk = stream.chunk(0);
-    counted_section(&*contestant, chunk, decisions / chunk.len());
-    counted_section(&*contestant, &chunk[..decisions % chunk.len()], 1);
+    counted_section(&*limiter, chunk, decisions / chunk.len());
+    counted_section(&*limiter, &chunk[..decisions % chunk.len()], 1);
 }
 
 #[inline(never)]
-fn counted_section<K>(contestant: &dyn Contestant<K>, stream: &[K], passes: usize) {
-    black_box(contestant.walk(stream, passes));
+fn counted_section<K>(limiter: &dyn BenchLimiter<K>, stream: &[K], passes: usize) {
+    black_box(limiter.walk(stream, passes));
 }
 
 #[cfg(test)]

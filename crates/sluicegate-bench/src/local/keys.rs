@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv4Addr};
 
-use super::contestants::Contestant;
+use super::contestants::BenchLimiter;
 use super::contestants::limiter::FullPath;
 use super::contestants::throttlecrab::Throttlecrab;
 use crate::rate::Rate;
@@ -36,12 +36,12 @@ pub trait Key: Hash + Eq + Clone + Debug + Send + Sync + 'static {
     fn nth(index: u32) -> Self;
 
     /// throttlecrab, which takes text and nothing else.
-    fn throttlecrab(_rate: Rate, _max_keys: usize) -> Option<Box<dyn Contestant<Self>>> {
+    fn throttlecrab(_rate: Rate, _max_keys: usize) -> Option<Box<dyn BenchLimiter<Self>>> {
         None
     }
 
     /// The whole path of a request through `Limiter::check`, which is measured by address.
-    fn full_path(_rate: Rate, _max_keys: usize) -> Option<Box<dyn Contestant<Self>>> {
+    fn full_path(_rate: Rate, _max_keys: usize) -> Option<Box<dyn BenchLimiter<Self>>> {
         None
     }
 }
@@ -53,7 +53,7 @@ impl Key for IpAddr {
         Self::V4(Ipv4Addr::from_bits(scattered(index)))
     }
 
-    fn full_path(rate: Rate, max_keys: usize) -> Option<Box<dyn Contestant<Self>>> {
+    fn full_path(rate: Rate, max_keys: usize) -> Option<Box<dyn BenchLimiter<Self>>> {
         Some(Box::new(FullPath::new(rate, max_keys)))
     }
 }
@@ -66,7 +66,7 @@ impl Key for String {
         format!("client-{:08x}-{:04x}", scattered(index), index & 0xffff)
     }
 
-    fn throttlecrab(rate: Rate, max_keys: usize) -> Option<Box<dyn Contestant<Self>>> {
+    fn throttlecrab(rate: Rate, max_keys: usize) -> Option<Box<dyn BenchLimiter<Self>>> {
         Some(Box::new(Throttlecrab::new(rate, max_keys)))
     }
 }

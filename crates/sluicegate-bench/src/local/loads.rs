@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use super::keys::Key;
-use crate::rate::{Answer, Rate};
+use crate::rate::{ExpectedAnswer, Rate};
 
 /// A pattern of requests and the numbers that go with it.
 #[derive(Clone, Copy, Debug)]
-pub struct Load {
+pub struct LocalLoad {
     pub name: &'static str,
     /// Short name for the command line.
     pub id: &'static str,
     pub keys: u32,
-    pub pattern: Pattern,
+    pub pattern: KeyPattern,
     /// The rate under which everything passes.
     pub allowed: Rate,
     /// Decisions in one round, per thread.
@@ -21,7 +21,7 @@ pub struct Load {
 
 /// The order in which keys are asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Pattern {
+pub enum KeyPattern {
     Uniform,
     /// The key of rank k comes up in proportion to k^-exponent.
     Zipf {
@@ -54,32 +54,32 @@ const EVEN: Rate = Rate {
 };
 
 /// Every load of a full run; `bench local --quick` leaves the largest out.
-pub const LOADS: [Load; 6] = [
-    Load {
+pub const LOADS: [LocalLoad; 6] = [
+    LocalLoad {
         name: "1 hot key",
         id: "hot",
         keys: 1,
-        pattern: Pattern::Uniform,
+        pattern: KeyPattern::Uniform,
         allowed: HOT,
         decisions: 1_000_000,
     },
-    Load {
+    LocalLoad {
         name: "10,000 keys",
         id: "10k",
         keys: 10_000,
-        pattern: Pattern::Uniform,
+        pattern: KeyPattern::Uniform,
         allowed: EVEN,
         decisions: 1_000_000,
     },
-    Load {
+    LocalLoad {
         name: "1 M uniform",
         id: "1m",
         keys: MILLION,
-        pattern: Pattern::Uniform,
+        pattern: KeyPattern::Uniform,
         allowed: EVEN,
         decisions: 500_000,
     },
-    Load {
+    LocalLoad {
         name: "1 M Zipf 1.1",
         id: "zipf",
         keys: MILLION,
@@ -87,19 +87,19 @@ pub const LOADS: [Load; 6] = [
         allowed: SKEWED,
         decisions: 500_000,
     },
-    Load {
+    LocalLoad {
         name: "10 M uniform",
         id: "10m",
         keys: TEN_MILLION,
-        pattern: Pattern::Uniform,
+        pattern: KeyPattern::Uniform,
         allowed: EVEN,
         decisions: 500_000,
     },
-    Load {
+    LocalLoad {
         name: "new keys",
         id: "new",
         keys: MILLION,
-        pattern: Pattern::New,
+        pattern: KeyPattern::New,
         allowed: EVEN,
         decisions: MILLION as usize,
     },
@@ -109,24 +109,24 @@ pub const MILLION: u32 = 1_000_000;
 pub const TEN_MILLION: u32 = 10_000_000;
 /// The rate under which bytes per key are counted.
 pub const MEMORY_RATE: Rate = EVEN;
-const ZIPF: Pattern = Pattern::Zipf { exponent: 1.1 };
+const ZIPF: KeyPattern = KeyPattern::Zipf { exponent: 1.1 };
 
-impl Load {
+impl LocalLoad {
     pub fn by_id(id: &str) -> Option<Self> {
         LOADS.into_iter().find(|load| load.id == id)
     }
 
-    pub const fn rate(&self, answer: Answer) -> Rate {
+    pub const fn rate(&self, answer: ExpectedAnswer) -> Rate {
         match answer {
-            Answer::Allowed => self.allowed,
-            Answer::Denied => DENIED,
+            ExpectedAnswer::Allowed => self.allowed,
+            ExpectedAnswer::Denied => DENIED,
         }
     }
 
     /// The same load with fewer decisions and, where every decision is a new key, fewer keys.
     pub fn shortened(self, factor: usize) -> Self {
         let decisions = self.decisions / factor;
-        let keys = if self.pattern == Pattern::New {
+        let keys = if self.pattern == KeyPattern::New {
             decisions as u32
         } else {
             self.keys
@@ -139,9 +139,9 @@ impl Load {
     }
 
     /// The keys of a run in the order in which they will be asked for.
-    pub fn stream<K: Key>(&self) -> Stream<K> {
+    pub fn stream<K: Key>(&self) -> KeyStream<K> {
         let per_chunk = self.decisions.min(self.distinct_per_chunk());
-        let chunks = if self.decisions > per_chunk || self.pattern == Pattern::New {
+        let chunks = if self.decisions > per_chunk || self.pattern == KeyPattern::New {
             1
         } else {
             CHUNKS
@@ -149,16 +149,16 @@ impl Load {
         let mut random = Random::seeded(u64::from(self.keys));
         let count = per_chunk * chunks;
         let keys = match self.pattern {
-            Pattern::New => (0..self.keys).map(K::nth).collect(),
-            Pattern::Uniform => (0..count)
+            KeyPattern::New => (0..self.keys).map(K::nth).collect(),
+            KeyPattern::Uniform => (0..count)
                 .map(|_| K::nth(random.below(self.keys)))
                 .collect(),
-            Pattern::Zipf { exponent } => {
+            KeyPattern::Zipf { exponent } => {
                 let zipf = Zipf::new(self.keys, exponent);
                 (0..count).map(|_| K::nth(zipf.draw(&mut random))).collect()
             }
         };
-        Stream {
+        KeyStream {
             keys,
             per_chunk,
             passes: self.decisions / per_chunk,
@@ -179,13 +179,13 @@ impl Load {
 const CHUNKS: usize = 4;
 
 /// Keys side by side in memory, because a key that comes with a request is in the cache when the limiter is asked.
-pub struct Stream<K> {
+pub struct KeyStream<K> {
     keys: Vec<K>,
     per_chunk: usize,
     pub passes: usize,
 }
 
-impl<K> Stream<K> {
+impl<K> KeyStream<K> {
     /// The stretch for the `turn`-th walk.
     pub fn chunk(&self, turn: usize) -> &[K] {
         let chunks = self.keys.len() / self.per_chunk;

@@ -11,12 +11,12 @@ use crate::median::median;
 pub const LIMITS: usize = 10_000;
 
 /// One way to tell limits apart, and the time to find a request's charges.
-pub struct Matching {
+pub struct MatchingTime {
     pub told_apart_by: &'static str,
     pub ns: f64,
 }
 
-pub fn measured(rounds: usize) -> Vec<Matching> {
+pub fn measured(rounds: usize) -> Vec<MatchingTime> {
     let by_path =
         |place: usize| Match::path(&format!("/api/v1/{place}/items")).expect("a plain path");
     let by_template =
@@ -39,7 +39,7 @@ fn timed(
     told_apart_by: &'static str,
     rounds: usize,
     matching: impl Fn(usize) -> Match,
-) -> Matching {
+) -> MatchingTime {
     let limit = |place| {
         Limit::per_client(format!("limit-{place}"), Quota::per_second(1)).matching(matching(place))
     };
@@ -70,7 +70,7 @@ fn timed(
         }
         start.elapsed().as_nanos() as f64 / texts.len() as f64
     };
-    Matching {
+    MatchingTime {
         told_apart_by,
         ns: median((0..rounds.max(3)).map(round)).unwrap_or(f64::NAN),
     }

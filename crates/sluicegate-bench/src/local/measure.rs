@@ -3,27 +3,31 @@
 use std::sync::Barrier;
 use std::time::Instant;
 
-use super::contestants::{Contestant, Who};
+use super::contestants::{BenchLimiter, LocalContestant};
 use super::keys::Key;
-use super::loads::{DENIED_FILL, Load, Pattern, Stream};
-use super::results::{Cell, Row, Sample};
+use super::loads::{DENIED_FILL, KeyPattern, KeyStream, LocalLoad};
+use super::results::{LocalCell, LocalRow, LocalSample};
 use crate::cpu;
-use crate::rate::Answer;
+use crate::rate::ExpectedAnswer;
 
 /// All rows of one load for one type of key.
-pub fn rows<K: Key>(load: &Load, rounds: usize, mut on_row: impl FnMut(&str)) -> Vec<Row> {
+pub fn rows<K: Key>(
+    load: &LocalLoad,
+    rounds: usize,
+    mut on_row: impl FnMut(&str),
+) -> Vec<LocalRow> {
     let stream = load.stream::<K>();
-    if load.pattern == Pattern::New {
-        on_row(&label::<K>(load, Answer::Allowed));
+    if load.pattern == KeyPattern::New {
+        on_row(&label::<K>(load, ExpectedAnswer::Allowed));
         return vec![new_key_row(load, &stream, rounds)];
     }
     let mut rows = Vec::new();
-    for answer in [Answer::Allowed, Answer::Denied] {
+    for answer in [ExpectedAnswer::Allowed, ExpectedAnswer::Denied] {
         on_row(&label::<K>(load, answer));
         let line_up = line_up::<K>(load, answer);
         line_up
             .iter()
-            .for_each(|(_, contestant)| fill(&**contestant, load, answer));
+            .for_each(|(_, limiter)| fill(&**limiter, load, answer));
         rows.extend(
             [1, 2].map(|threads| steady_row(load, answer, threads, &line_up, &stream, rounds)),
         );
@@ -31,16 +35,23 @@ pub fn rows<K: Key>(load: &Load, rounds: usize, mut on_row: impl FnMut(&str)) ->
     rows
 }
 
-type LineUp<K> = Vec<(Who, Box<dyn Contestant<K>>)>;
+type Lineup<K> = Vec<(LocalContestant, Box<dyn BenchLimiter<K>>)>;
 
-fn label<K: Key>(load: &Load, answer: Answer) -> String {
+fn label<K: Key>(load: &LocalLoad, answer: ExpectedAnswer) -> String {
     format!("{}, {} keys, {}", load.name, K::KIND.name(), answer.name())
 }
 
-fn line_up<K: Key>(load: &Load, answer: Answer) -> LineUp<K> {
-    let runs = |who: &Who| *who != Who::FullPath || ["hot", "1m"].contains(&load.id);
-    let build = |who: Who| Some((who, who.build::<K>(load.rate(answer), load.keys as usize)?));
-    Who::ALL
+fn line_up<K: Key>(load: &LocalLoad, answer: ExpectedAnswer) -> Lineup<K> {
+    let runs = |contestant: &LocalContestant| {
+        *contestant != LocalContestant::FullPath || ["hot", "1m"].contains(&load.id)
+    };
+    let build = |contestant: LocalContestant| {
+        Some((
+            contestant,
+            contestant.build::<K>(load.rate(answer), load.keys as usize)?,
+        ))
+    };
+    LocalContestant::ALL
         .into_iter()
         .filter(runs)
         .filter_map(build)
@@ -48,26 +59,29 @@ fn line_up<K: Key>(load: &Load, answer: Answer) -> LineUp<K> {
 }
 
 /// Brings every key's bucket into its steady state.
-pub fn fill<K: Key>(contestant: &dyn Contestant<K>, load: &Load, answer: Answer) {
+pub fn fill<K: Key>(limiter: &dyn BenchLimiter<K>, load: &LocalLoad, answer: ExpectedAnswer) {
     let cost = match answer {
-        Answer::Allowed => 1,
-        Answer::Denied => DENIED_FILL,
+        ExpectedAnswer::Allowed => 1,
+        ExpectedAnswer::Denied => DENIED_FILL,
     };
     for index in 0..load.keys {
-        contestant.spend(&K::nth(index), cost);
+        limiter.spend(&K::nth(index), cost);
     }
 }
 
 /// Decisions on keys that are all known; the table is warm from the rounds before.
 fn steady_row<K: Key>(
-    load: &Load,
-    answer: Answer,
+    load: &LocalLoad,
+    answer: ExpectedAnswer,
     threads: usize,
-    line_up: &LineUp<K>,
-    stream: &Stream<K>,
+    line_up: &Lineup<K>,
+    stream: &KeyStream<K>,
     rounds: usize,
-) -> Row {
-    let mut cells: Vec<Cell> = line_up.iter().map(|(who, _)| Cell::new(*who)).collect();
+) -> LocalRow {
+    let mut cells: Vec<LocalCell> = line_up
+        .iter()
+        .map(|(contestant, _)| LocalCell::new(*contestant))
+        .collect();
     for round in 0..rounds {
         for place in 0..line_up.len() {
             let turn = (place + round) % line_up.len();
@@ -78,7 +92,7 @@ fn steady_row<K: Key>(
             cells[turn].samples.push(sample);
         }
     }
-    Row {
+    LocalRow {
         load: load.name,
         key: K::KIND,
         answer,
@@ -88,17 +102,17 @@ fn steady_row<K: Key>(
 }
 
 /// Decisions on keys that were never seen, each round in a fresh instance.
-fn new_key_row<K: Key>(load: &Load, stream: &Stream<K>, rounds: usize) -> Row {
-    let answer = Answer::Allowed;
-    let mut cells: Vec<Cell> = line_up::<K>(load, answer)
+fn new_key_row<K: Key>(load: &LocalLoad, stream: &KeyStream<K>, rounds: usize) -> LocalRow {
+    let answer = ExpectedAnswer::Allowed;
+    let mut cells: Vec<LocalCell> = line_up::<K>(load, answer)
         .iter()
-        .map(|(who, _)| Cell::new(*who))
+        .map(|(contestant, _)| LocalCell::new(*contestant))
         .collect();
     for round in 0..rounds {
         for place in 0..cells.len() {
             let turn = (place + round) % cells.len();
             let fresh = cells[turn]
-                .who
+                .contestant
                 .build::<K>(load.rate(answer), load.keys as usize);
             let fresh = fresh.expect("it took part in the line-up");
             cells[turn]
@@ -106,7 +120,7 @@ fn new_key_row<K: Key>(load: &Load, stream: &Stream<K>, rounds: usize) -> Row {
                 .push(timed(&*fresh, &[stream.chunk(0)], stream.passes, answer));
         }
     }
-    Row {
+    LocalRow {
         load: load.name,
         key: K::KIND,
         answer,
@@ -117,21 +131,21 @@ fn new_key_row<K: Key>(load: &Load, stream: &Stream<K>, rounds: usize) -> Row {
 
 /// One walk on each thread, all of them on the same contestant. The cost is the mean of the threads.
 fn timed<K: Key>(
-    contestant: &dyn Contestant<K>,
+    limiter: &dyn BenchLimiter<K>,
     chunks: &[&[K]],
     passes: usize,
-    answer: Answer,
-) -> Sample {
+    answer: ExpectedAnswer,
+) -> LocalSample {
     if let [only] = chunks {
-        return timed_walk(contestant, only, passes, answer);
+        return timed_walk(limiter, only, passes, answer);
     }
     let start = Barrier::new(chunks.len());
-    let samples: Vec<Sample> = std::thread::scope(|scope| {
+    let samples: Vec<LocalSample> = std::thread::scope(|scope| {
         let walk = |chunk| {
             let start = &start;
             scope.spawn(move || {
                 start.wait();
-                timed_walk(contestant, chunk, passes, answer)
+                timed_walk(limiter, chunk, passes, answer)
             })
         };
         let walks: Vec<_> = chunks.iter().copied().map(walk).collect();
@@ -140,24 +154,24 @@ fn timed<K: Key>(
             .map(|walk| walk.join().expect("no contestant panics"))
             .collect()
     });
-    Sample::mean(&samples)
+    LocalSample::mean(&samples)
 }
 
 fn timed_walk<K: Key>(
-    contestant: &dyn Contestant<K>,
+    limiter: &dyn BenchLimiter<K>,
     chunk: &[K],
     passes: usize,
-    answer: Answer,
-) -> Sample {
+    answer: ExpectedAnswer,
+) -> LocalSample {
     let (cpu_start, wall_start) = (cpu::of_this_thread(), Instant::now());
-    let allowed = contestant.walk(chunk, passes);
+    let allowed = limiter.walk(chunk, passes);
     let (cpu, wall) = (cpu::of_this_thread() - cpu_start, wall_start.elapsed());
     let decisions = (chunk.len() * passes) as f64;
     let wrong = match answer {
-        Answer::Allowed => decisions - allowed as f64,
-        Answer::Denied => allowed as f64,
+        ExpectedAnswer::Allowed => decisions - allowed as f64,
+        ExpectedAnswer::Denied => allowed as f64,
     };
-    Sample {
+    LocalSample {
         cpu_ns: cpu.as_nanos() as f64 / decisions,
         wall_ns: wall.as_nanos() as f64 / decisions,
         wrong_share: wrong / decisions,
@@ -177,10 +191,10 @@ mod tests {
             .filter(|load| load.keys <= 10_000)
         {
             for row in rows::<String>(&load, 2, |_| {}) {
-                let exact = row.cells.iter().filter(|cell| cell.who.is_exact());
+                let exact = row.cells.iter().filter(|cell| cell.contestant.is_exact());
                 let wrong: Vec<_> = exact
                     .filter(|cell| cell.wrong_share() > 0.0)
-                    .map(|cell| cell.who)
+                    .map(|cell| cell.contestant)
                     .collect();
                 assert_eq!(wrong, [], "{} {:?} {}", row.load, row.answer, row.threads);
             }

@@ -3,18 +3,22 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering::Relaxed};
 
-use super::contestants::Who;
+use super::contestants::LocalContestant;
 use super::keys::{Key, KeyKind};
 use super::loads::MEMORY_RATE;
-use super::results::MemoryUse;
+use super::results::LocalMemoryUse;
 use crate::child;
 
 /// Fills one contestant in a child process and asks what it took; `None` when it does not take this type of key.
-pub fn measured(who: Who, key: KeyKind, keys: u32) -> Result<Option<MemoryUse>, String> {
+pub fn measured(
+    contestant: LocalContestant,
+    key: KeyKind,
+    keys: u32,
+) -> Result<Option<LocalMemoryUse>, String> {
     let arguments = [
         "memory",
         "--contestant",
-        who.id(),
+        contestant.id(),
         "--key",
         key.name(),
         "--n",
@@ -27,8 +31,8 @@ pub fn measured(who: Who, key: KeyKind, keys: u32) -> Result<Option<MemoryUse>, 
         .collect();
     match numbers[..] {
         [] => Ok(None),
-        [allocated_bytes, resident_bytes] => Ok(Some(MemoryUse {
-            who,
+        [allocated_bytes, resident_bytes] => Ok(Some(LocalMemoryUse {
+            contestant,
             key,
             keys,
             allocated_bytes,
@@ -36,25 +40,25 @@ pub fn measured(who: Who, key: KeyKind, keys: u32) -> Result<Option<MemoryUse>, 
         })),
         _ => Err(format!(
             "bytes per key of {}: not understood: {answer}",
-            who.name()
+            contestant.name()
         )),
     }
 }
 
 /// The child's side: prints the bytes allocated and the growth of the process, or nothing.
-pub fn print_use<K: Key>(who: Who, keys: u32) {
+pub fn print_use<K: Key>(contestant: LocalContestant, keys: u32) {
     let resident_before = resident_bytes();
     IS_COUNTING.store(true, Relaxed);
-    let Some(contestant) = who.build::<K>(MEMORY_RATE, keys as usize) else {
+    let Some(limiter) = contestant.build::<K>(MEMORY_RATE, keys as usize) else {
         return;
     };
     for index in 0..keys {
-        contestant.spend(&K::nth(index), 1);
+        limiter.spend(&K::nth(index), 1);
     }
     IS_COUNTING.store(false, Relaxed);
     let resident = resident_bytes().saturating_sub(resident_before);
     println!("{} {resident}", ALLOCATED.load(Relaxed));
-    drop(contestant);
+    drop(limiter);
 }
 
 fn resident_bytes() -> u64 {
@@ -71,15 +75,15 @@ fn resident_bytes() -> u64 {
 }
 
 /// The system's allocator, with a count of what is held. Off except in a child that measures memory.
-struct Counting;
+struct CountingAllocator;
 
 static IS_COUNTING: AtomicBool = AtomicBool::new(false);
 static ALLOCATED: AtomicIsize = AtomicIsize::new(0);
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-impl Counting {
+impl CountingAllocator {
     #[inline]
     fn count(change: isize) {
         if IS_COUNTING.load(Relaxed) {
@@ -89,7 +93,7 @@ impl Counting {
 }
 
 // SAFETY: every call goes to the system's allocator unchanged; counting touches two atomics and allocates nothing.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         Self::count(layout.size().cast_signed());
         // SAFETY: the caller's promises are the system allocator's.

@@ -16,12 +16,12 @@ use std::net::IpAddr;
 use std::process::ExitCode;
 
 use self::args::{LocalBenchOptions, LocalChildTask, LocalCommand};
-use self::contestants::Who;
+use self::contestants::LocalContestant;
 use self::keys::KeyKind;
-use self::loads::{LOADS, Load, MILLION, Pattern, TEN_MILLION};
-use self::results::{Results, Row};
+use self::loads::{KeyPattern, LOADS, LocalLoad, MILLION, TEN_MILLION};
+use self::results::{LocalResults, LocalRow};
 use crate::exit_code::run_bench;
-use crate::page::{self, Page};
+use crate::page::{self, PerformancePage};
 use crate::progress::Progress;
 use crate::report::Report;
 
@@ -55,7 +55,7 @@ fn bench(options: &LocalBenchOptions) -> Result<(), String> {
     let report = Report::on_local(&results);
     print!("{}", report.to_text());
     if options.run.may_write() {
-        let page = Page {
+        let page = PerformancePage {
             bench: "local",
             report: &report,
             rounds: options.run.rounds(),
@@ -75,15 +75,22 @@ fn bench(options: &LocalBenchOptions) -> Result<(), String> {
     }
 }
 
-fn measured(options: &LocalBenchOptions) -> Result<Results, String> {
+fn measured(options: &LocalBenchOptions) -> Result<LocalResults, String> {
     let loads = chosen_loads(options);
     let memory = chosen_memory(options);
     let counts = chosen_counts(options);
-    let steps = |load: &Load| KeyKind::ALL.len() * if load.pattern == Pattern::New { 1 } else { 2 };
+    let steps = |load: &LocalLoad| {
+        KeyKind::ALL.len()
+            * if load.pattern == KeyPattern::New {
+                1
+            } else {
+                2
+            }
+    };
     let mut progress =
         Progress::new(loads.iter().map(steps).sum::<usize>() + memory.len() + counts.len());
 
-    let mut results = Results::default();
+    let mut results = LocalResults::default();
     for load in &loads {
         for key in KeyKind::ALL {
             results
@@ -91,23 +98,29 @@ fn measured(options: &LocalBenchOptions) -> Result<Results, String> {
                 .extend(rows(load, key, options.run.rounds(), &mut progress));
         }
     }
-    for (who, key, keys) in memory {
+    for (contestant, key, keys) in memory {
         progress.step(&format!(
             "bytes per key, {}, {} keys",
-            who.name(),
+            contestant.name(),
             key.name()
         ));
-        results.memory.extend(memory::measured(who, key, keys)?);
+        results
+            .memory
+            .extend(memory::measured(contestant, key, keys)?);
     }
     if !counts.is_empty() {
         results.not_counted = callgrind::available().err();
     }
-    for (who, key, load) in counts {
-        progress.step(&format!("instructions, {}, {}", who.name(), load.name));
+    for (contestant, key, load) in counts {
+        progress.step(&format!(
+            "instructions, {}, {}",
+            contestant.name(),
+            load.name
+        ));
         if results.not_counted.is_none() {
             results
                 .instructions
-                .push(callgrind::counted(who, key, &load)?);
+                .push(callgrind::counted(contestant, key, &load)?);
         }
     }
     if options.run.includes("matching") {
@@ -117,7 +130,7 @@ fn measured(options: &LocalBenchOptions) -> Result<Results, String> {
     Ok(results)
 }
 
-fn rows(load: &Load, key: KeyKind, rounds: usize, progress: &mut Progress) -> Vec<Row> {
+fn rows(load: &LocalLoad, key: KeyKind, rounds: usize, progress: &mut Progress) -> Vec<LocalRow> {
     let on_row = |label: &str| progress.step(label);
     match key {
         KeyKind::IpAddr => measure::rows::<IpAddr>(load, rounds, on_row),
@@ -129,7 +142,7 @@ fn rows(load: &Load, key: KeyKind, rounds: usize, progress: &mut Progress) -> Ve
 /// How much shorter the rounds of a quick run are.
 const QUICK_FACTOR: usize = 5;
 
-fn chosen_loads(options: &LocalBenchOptions) -> Vec<Load> {
+fn chosen_loads(options: &LocalBenchOptions) -> Vec<LocalLoad> {
     let chosen = LOADS
         .into_iter()
         .filter(|load| options.run.includes(load.name));
@@ -142,7 +155,7 @@ fn chosen_loads(options: &LocalBenchOptions) -> Vec<Load> {
     chosen.collect()
 }
 
-fn chosen_memory(options: &LocalBenchOptions) -> Vec<(Who, KeyKind, u32)> {
+fn chosen_memory(options: &LocalBenchOptions) -> Vec<(LocalContestant, KeyKind, u32)> {
     if !options.run.includes("bytes per key") {
         return Vec::new();
     }
@@ -153,35 +166,38 @@ fn chosen_memory(options: &LocalBenchOptions) -> Vec<(Who, KeyKind, u32)> {
     };
     let of_size = |keys: &u32| {
         contestants_by_key()
-            .map(|(who, key)| (who, key, *keys))
+            .map(|(contestant, key)| (contestant, key, *keys))
             .collect::<Vec<_>>()
     };
     sizes.iter().flat_map(of_size).collect()
 }
 
 /// Everybody with every key, except where the key makes no difference or is not taken.
-fn contestants_by_key() -> impl Iterator<Item = (Who, KeyKind)> {
+fn contestants_by_key() -> impl Iterator<Item = (LocalContestant, KeyKind)> {
     let pairs = KeyKind::ALL
         .into_iter()
-        .flat_map(|key| Who::ALL.map(|who| (who, key)));
-    pairs.filter(|(who, key)| match who {
-        Who::Sluicegate | Who::Governor | Who::MutexMap => true,
-        Who::Throttlecrab => *key == KeyKind::String,
-        Who::Pingora | Who::FullPath => *key == KeyKind::IpAddr,
+        .flat_map(|key| LocalContestant::ALL.map(|contestant| (contestant, key)));
+    pairs.filter(|(contestant, key)| match contestant {
+        LocalContestant::Sluicegate | LocalContestant::Governor | LocalContestant::MutexMap => true,
+        LocalContestant::Throttlecrab => *key == KeyKind::String,
+        LocalContestant::Pingora | LocalContestant::FullPath => *key == KeyKind::IpAddr,
     })
 }
 
-fn chosen_counts(options: &LocalBenchOptions) -> Vec<(Who, KeyKind, Load)> {
+fn chosen_counts(options: &LocalBenchOptions) -> Vec<(LocalContestant, KeyKind, LocalLoad)> {
     if options.no_callgrind || !options.run.includes("instructions") {
         return Vec::new();
     }
-    let loads: Vec<Load> = ["hot", "10k"].into_iter().filter_map(Load::by_id).collect();
+    let loads: Vec<LocalLoad> = ["hot", "10k"]
+        .into_iter()
+        .filter_map(LocalLoad::by_id)
+        .collect();
     let pairs = contestants_by_key().filter(|(_, key)| *key != KeyKind::U64);
     pairs
-        .flat_map(|(who, key)| {
+        .flat_map(|(contestant, key)| {
             loads
                 .iter()
-                .map(move |load| (who, key, *load))
+                .map(move |load| (contestant, key, *load))
                 .collect::<Vec<_>>()
         })
         .collect()

@@ -1,22 +1,22 @@
 //! The picture of `bench local`.
 
-use super::contestants::Who;
+use super::contestants::LocalContestant;
 use super::keys::KeyKind;
-use super::results::{Cell, Results};
-use crate::plot::{Bar, Chart, Group, Series, Unit};
-use crate::rate::Answer;
+use super::results::{LocalCell, LocalResults};
+use crate::plot::{Bar, BarGroup, Chart, ChartSeries, ChartUnit};
+use crate::rate::ExpectedAnswer;
 
 /// The figures with one thread and allowed, by address; throttlecrab by text, which is all it takes.
-pub fn svg(results: &Results) -> String {
+pub fn svg(results: &LocalResults) -> String {
     let chart = Chart {
         title: "ns per decision (processor time, one thread, allowed; logarithmic)",
         description: "Processor time per decision in ns, by load and contestant",
-        unit: Unit::Nanoseconds,
+        unit: ChartUnit::Nanoseconds,
         series: SHOWN
-            .map(|who| Series {
-                name: who.name(),
-                note: note(who),
-                colour: colour(who),
+            .map(|contestant| ChartSeries {
+                name: contestant.name(),
+                note: note(contestant),
+                colour: colour(contestant),
             })
             .into(),
         groups: groups(results),
@@ -24,26 +24,29 @@ pub fn svg(results: &Results) -> String {
     chart.svg()
 }
 
-const SHOWN: [Who; 5] = [
-    Who::Sluicegate,
-    Who::Governor,
-    Who::Throttlecrab,
-    Who::Pingora,
-    Who::MutexMap,
+const SHOWN: [LocalContestant; 5] = [
+    LocalContestant::Sluicegate,
+    LocalContestant::Governor,
+    LocalContestant::Throttlecrab,
+    LocalContestant::Pingora,
+    LocalContestant::MutexMap,
 ];
 
-fn groups(results: &Results) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
+fn groups(results: &LocalResults) -> Vec<BarGroup> {
+    let mut groups: Vec<BarGroup> = Vec::new();
     for row in results
         .rows
         .iter()
-        .filter(|row| row.threads == 1 && row.answer == Answer::Allowed)
+        .filter(|row| row.threads == 1 && row.answer == ExpectedAnswer::Allowed)
     {
-        let cells = row.cells.iter().filter(|cell| key_of(cell.who) == row.key);
+        let cells = row
+            .cells
+            .iter()
+            .filter(|cell| key_of(cell.contestant) == row.key);
         let bars = cells.filter_map(bar);
         match groups.iter_mut().find(|group| group.name == row.load) {
             Some(group) => group.bars.extend(bars),
-            None => groups.push(Group {
+            None => groups.push(BarGroup {
                 name: row.load.to_string(),
                 bars: bars.collect(),
             }),
@@ -55,36 +58,38 @@ fn groups(results: &Results) -> Vec<Group> {
     groups
 }
 
-fn bar(cell: &Cell) -> Option<Bar> {
-    let series = SHOWN.iter().position(|who| *who == cell.who)?;
+fn bar(cell: &LocalCell) -> Option<Bar> {
+    let series = SHOWN
+        .iter()
+        .position(|contestant| *contestant == cell.contestant)?;
     Some(Bar {
         series,
         value: cell.cpu_ns(),
     })
 }
 
-fn key_of(who: Who) -> KeyKind {
-    if who == Who::Throttlecrab {
+fn key_of(contestant: LocalContestant) -> KeyKind {
+    if contestant == LocalContestant::Throttlecrab {
         KeyKind::String
     } else {
         KeyKind::IpAddr
     }
 }
 
-fn note(who: Who) -> &'static str {
-    match who {
-        Who::Throttlecrab => " (text keys)",
-        Who::Pingora => " (sketch)",
+fn note(contestant: LocalContestant) -> &'static str {
+    match contestant {
+        LocalContestant::Throttlecrab => " (text keys)",
+        LocalContestant::Pingora => " (sketch)",
         _ => "",
     }
 }
 
-fn colour(who: Who) -> &'static str {
-    match who {
-        Who::Sluicegate => "#12a37f",
-        Who::Governor => "#4f83cc",
-        Who::Throttlecrab => "#d9792b",
-        Who::Pingora => "#9b72c7",
-        Who::MutexMap | Who::FullPath => "#8a9099",
+fn colour(contestant: LocalContestant) -> &'static str {
+    match contestant {
+        LocalContestant::Sluicegate => "#12a37f",
+        LocalContestant::Governor => "#4f83cc",
+        LocalContestant::Throttlecrab => "#d9792b",
+        LocalContestant::Pingora => "#9b72c7",
+        LocalContestant::MutexMap | LocalContestant::FullPath => "#8a9099",
     }
 }

@@ -1,19 +1,20 @@
 //! What `bench local` reports: its figures beside the targets.
 
-use super::contestants::Who;
+use super::contestants::LocalContestant;
 use super::keys::KeyKind;
 use super::loads::{LOADS, MILLION, TEN_MILLION};
-use super::matching::{LIMITS, Matching};
+use super::matching::{LIMITS, MatchingTime};
 use super::results::{
-    BYTES_PER_KEY_MAX, Cell, GROWTH_MAX, MATCHING_NS_MAX, MemoryUse, RATIO_MAX, Results, Sample,
+    BYTES_PER_KEY_MAX, GROWTH_MAX, LocalCell, LocalMemoryUse, LocalResults, LocalSample,
+    MATCHING_NS_MAX, RATIO_MAX,
 };
-use crate::rate::Answer;
-use crate::report::{Report, Wrong, one_digit, or_dash, three_digits};
-use crate::table::Table;
+use crate::rate::ExpectedAnswer;
+use crate::report::{Report, WrongAnswers, one_digit, or_dash, three_digits};
+use crate::table::TextTable;
 
 impl Report {
     /// The report on a run of `bench local`.
-    pub fn on_local(results: &Results) -> Self {
+    pub fn on_local(results: &LocalResults) -> Self {
         let mut report = Self::new(wrong_answers(results));
         report.add_costs(results);
         report.add_growth(results);
@@ -23,7 +24,7 @@ impl Report {
         report
     }
 
-    fn add_costs(&mut self, results: &Results) {
+    fn add_costs(&mut self, results: &LocalResults) {
         let mut headings = vec![
             "load",
             "key",
@@ -33,10 +34,10 @@ impl Report {
             "ratio",
             "wall ratio",
         ];
-        headings.extend(Who::ALL.map(Who::name));
-        let mut table = Table::new(5, &headings);
+        headings.extend(LocalContestant::ALL.map(LocalContestant::name));
+        let mut table = TextTable::new(5, &headings);
         for row in &results.rows {
-            let ratio = row.ratio_to_governor(Sample::cpu);
+            let ratio = row.ratio_to_governor(LocalSample::cpu);
             let verdict = ratio.map(|ratio| {
                 let title = || {
                     format!(
@@ -53,10 +54,12 @@ impl Report {
             ];
             fields.extend([row.threads.to_string(), or_dash(verdict)]);
             fields.extend(
-                [Sample::cpu, Sample::wall]
+                [LocalSample::cpu, LocalSample::wall]
                     .map(|cost| or_dash(row.ratio_to_governor(cost).map(three_digits))),
             );
-            fields.extend(Who::ALL.map(|who| or_dash(row.cell(who).map(cost))));
+            fields.extend(
+                LocalContestant::ALL.map(|contestant| or_dash(row.cell(contestant).map(cost))),
+            );
             table.push(fields);
         }
         let explanation = format!(
@@ -66,8 +69,8 @@ impl Report {
         self.add("Cost per decision", explanation, table);
     }
 
-    fn add_growth(&mut self, results: &Results) {
-        let mut table = Table::new(
+    fn add_growth(&mut self, results: &LocalResults) {
+        let mut table = TextTable::new(
             3,
             &[
                 "contestant",
@@ -79,7 +82,7 @@ impl Report {
             ],
         );
         for key in KeyKind::ALL {
-            for who in Who::ALL {
+            for contestant in LocalContestant::ALL {
                 let cost = |id: &str| {
                     let mut rows = results.rows.iter();
                     let is_meant = |load: &str| {
@@ -90,10 +93,10 @@ impl Report {
                     let row = rows.find(|row| {
                         is_meant(row.load)
                             && row.key == key
-                            && row.answer == Answer::Allowed
+                            && row.answer == ExpectedAnswer::Allowed
                             && row.threads == 1
                     });
-                    row?.cell(who).map(Cell::cpu_ns)
+                    row?.cell(contestant).map(LocalCell::cpu_ns)
                 };
                 let (Some(few), Some(many)) = (cost("10k"), cost("10m")) else {
                     continue;
@@ -105,10 +108,10 @@ impl Report {
                         key.name()
                     )
                 };
-                let verdict =
-                    (who == Who::Sluicegate).then(|| self.verdict(growth, GROWTH_MAX, title));
+                let verdict = (contestant == LocalContestant::Sluicegate)
+                    .then(|| self.verdict(growth, GROWTH_MAX, title));
                 let mut fields = vec![
-                    who.name().to_string(),
+                    contestant.name().to_string(),
                     key.name().to_string(),
                     or_dash(verdict),
                 ];
@@ -122,8 +125,8 @@ impl Report {
         self.add("Growth with the number of keys", explanation, table);
     }
 
-    fn add_memory(&mut self, results: &Results) {
-        let mut table = Table::new(
+    fn add_memory(&mut self, results: &LocalResults) {
+        let mut table = TextTable::new(
             3,
             &[
                 "contestant",
@@ -137,12 +140,13 @@ impl Report {
         );
         let few = results.memory.iter().filter(|used| used.keys == MILLION);
         for used in few {
-            let same = |other: &&MemoryUse| {
-                (other.who, other.key, other.keys) == (used.who, used.key, TEN_MILLION)
+            let same = |other: &&LocalMemoryUse| {
+                (other.contestant, other.key, other.keys)
+                    == (used.contestant, used.key, TEN_MILLION)
             };
             let many = results.memory.iter().find(same);
             let most = many
-                .map_or(0.0, MemoryUse::allocated_per_key)
+                .map_or(0.0, LocalMemoryUse::allocated_per_key)
                 .max(used.allocated_per_key());
             let title = || {
                 format!(
@@ -150,14 +154,17 @@ impl Report {
                     used.key.name()
                 )
             };
-            let verdict =
-                (used.who == Who::Sluicegate).then(|| self.verdict(most, BYTES_PER_KEY_MAX, title));
+            let verdict = (used.contestant == LocalContestant::Sluicegate)
+                .then(|| self.verdict(most, BYTES_PER_KEY_MAX, title));
             let mut fields = vec![
-                used.who.name().to_string(),
+                used.contestant.name().to_string(),
                 used.key.name().to_string(),
                 or_dash(verdict),
             ];
-            for bytes in [MemoryUse::allocated_per_key, MemoryUse::resident_per_key] {
+            for bytes in [
+                LocalMemoryUse::allocated_per_key,
+                LocalMemoryUse::resident_per_key,
+            ] {
                 fields.extend([
                     one_digit(bytes(used)),
                     or_dash(many.map(|many| one_digit(bytes(many)))),
@@ -172,8 +179,8 @@ impl Report {
         self.add("Bytes per key", explanation, table);
     }
 
-    fn add_instructions(&mut self, results: &Results) {
-        let mut table = Table::new(
+    fn add_instructions(&mut self, results: &LocalResults) {
+        let mut table = TextTable::new(
             3,
             &[
                 "load",
@@ -186,11 +193,15 @@ impl Report {
         for counted in &results.instructions {
             let mut all = results.instructions.iter();
             let governor = all.find(|other| {
-                (other.who, other.key, other.load) == (Who::Governor, counted.key, counted.load)
+                (other.contestant, other.key, other.load)
+                    == (LocalContestant::Governor, counted.key, counted.load)
             });
             let ratio =
                 governor.map(|governor| three_digits(counted.per_decision / governor.per_decision));
-            let mut fields = vec![counted.load.to_string(), counted.who.name().to_string()];
+            let mut fields = vec![
+                counted.load.to_string(),
+                counted.contestant.name().to_string(),
+            ];
             fields.extend([
                 counted.key.name().to_string(),
                 format!("{:.0}", counted.per_decision),
@@ -211,9 +222,9 @@ impl Report {
                            instruction, and what the kernel does for the clocks of the others is not seen.";
         self.add("Instructions per decision", explanation, table);
     }
-    fn add_matching(&mut self, results: &Results) {
-        let mut table = Table::new(2, &["limits told apart by", "verdict", "ns"]);
-        for Matching { told_apart_by, ns } in &results.matching {
+    fn add_matching(&mut self, results: &LocalResults) {
+        let mut table = TextTable::new(2, &["limits told apart by", "verdict", "ns"]);
+        for MatchingTime { told_apart_by, ns } in &results.matching {
             let title =
                 || format!("matching by {told_apart_by}: {ns:.0} ns, at most {MATCHING_NS_MAX:.0}");
             let verdict = self.verdict(*ns, MATCHING_NS_MAX, title);
@@ -231,49 +242,54 @@ impl Report {
     }
 }
 
-fn wrong_answers(results: &Results) -> Vec<Wrong> {
+fn wrong_answers(results: &LocalResults) -> Vec<WrongAnswers> {
     let cells = results
         .rows
         .iter()
         .flat_map(|row| row.cells.iter().map(move |cell| (row, cell)));
-    let wrong = cells.filter(|(_, cell)| cell.who.is_exact() && cell.wrong_share() > 0.0);
+    let wrong = cells.filter(|(_, cell)| cell.contestant.is_exact() && cell.wrong_share() > 0.0);
     wrong
-        .map(|(row, cell)| Wrong::new(cell.who.name(), &row.title(), cell.wrong_share()))
+        .map(|(row, cell)| {
+            WrongAnswers::new(cell.contestant.name(), &row.title(), cell.wrong_share())
+        })
         .collect()
 }
 
-fn cost(cell: &Cell) -> String {
+fn cost(cell: &LocalCell) -> String {
     format!("{:.1} ({:.1})", cell.cpu_ns(), cell.wall_ns())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::results::Row;
+    use super::super::results::LocalRow;
     use super::*;
 
-    fn row(ours: f64, governor: f64, wrong_share: f64) -> Row {
-        let cell = |who, cpu_ns| Cell {
-            who,
-            samples: vec![Sample {
+    fn row(ours: f64, governor: f64, wrong_share: f64) -> LocalRow {
+        let cell = |contestant, cpu_ns| LocalCell {
+            contestant,
+            samples: vec![LocalSample {
                 cpu_ns,
                 wall_ns: cpu_ns,
                 wrong_share,
             }],
         };
-        let cells = vec![cell(Who::Sluicegate, ours), cell(Who::Governor, governor)];
-        Row {
+        let cells = vec![
+            cell(LocalContestant::Sluicegate, ours),
+            cell(LocalContestant::Governor, governor),
+        ];
+        LocalRow {
             load: "1 hot key",
             key: KeyKind::U64,
-            answer: Answer::Allowed,
+            answer: ExpectedAnswer::Allowed,
             threads: 2,
             cells,
         }
     }
 
-    fn report(rows: Vec<Row>) -> Report {
-        Report::on_local(&Results {
+    fn report(rows: Vec<LocalRow>) -> Report {
+        Report::on_local(&LocalResults {
             rows,
-            ..Results::default()
+            ..LocalResults::default()
         })
     }
 
@@ -299,17 +315,17 @@ mod tests {
 
     #[test]
     fn memory_is_judged_by_the_larger_number_of_bytes() {
-        let used = |keys, allocated_per_key| MemoryUse {
-            who: Who::Sluicegate,
+        let used = |keys, allocated_per_key| LocalMemoryUse {
+            contestant: LocalContestant::Sluicegate,
             key: KeyKind::IpAddr,
             keys,
             allocated_bytes: allocated_per_key * f64::from(keys),
             resident_bytes: 0.0,
         };
         let memory = vec![used(MILLION, 22.0), used(TEN_MILLION, 25.0)];
-        let report = Report::on_local(&Results {
+        let report = Report::on_local(&LocalResults {
             memory,
-            ..Results::default()
+            ..LocalResults::default()
         });
         assert!(
             report

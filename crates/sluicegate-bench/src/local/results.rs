@@ -1,18 +1,18 @@
 //! What was measured, and what it says about the targets.
 
-use super::contestants::Who;
+use super::contestants::LocalContestant;
 use super::keys::KeyKind;
-use super::matching::Matching;
+use super::matching::MatchingTime;
 use crate::median::{median, median_ratio};
-use crate::rate::Answer;
+use crate::rate::ExpectedAnswer;
 
 /// Everything one run found out.
 #[derive(Default)]
-pub struct Results {
-    pub rows: Vec<Row>,
-    pub memory: Vec<MemoryUse>,
-    pub instructions: Vec<Instructions>,
-    pub matching: Vec<Matching>,
+pub struct LocalResults {
+    pub rows: Vec<LocalRow>,
+    pub memory: Vec<LocalMemoryUse>,
+    pub instructions: Vec<InstructionCount>,
+    pub matching: Vec<MatchingTime>,
     /// Why instructions were not counted.
     pub not_counted: Option<String>,
 }
@@ -28,22 +28,25 @@ pub const GROWTH_MAX: f64 = 8.0;
 pub const MATCHING_NS_MAX: f64 = 2_000.0;
 
 /// One load, one type of key, one answer, one number of threads.
-pub struct Row {
+pub struct LocalRow {
     pub load: &'static str,
     pub key: KeyKind,
-    pub answer: Answer,
+    pub answer: ExpectedAnswer,
     pub threads: usize,
-    pub cells: Vec<Cell>,
+    pub cells: Vec<LocalCell>,
 }
 
-impl Row {
-    pub fn cell(&self, who: Who) -> Option<&Cell> {
-        self.cells.iter().find(|cell| cell.who == who)
+impl LocalRow {
+    pub fn cell(&self, contestant: LocalContestant) -> Option<&LocalCell> {
+        self.cells.iter().find(|cell| cell.contestant == contestant)
     }
 
     /// Our cost over governor's: the median of the rounds' ratios, in which both met the same machine.
-    pub fn ratio_to_governor(&self, cost: fn(&Sample) -> f64) -> Option<f64> {
-        let (ours, theirs) = (self.cell(Who::Sluicegate)?, self.cell(Who::Governor)?);
+    pub fn ratio_to_governor(&self, cost: fn(&LocalSample) -> f64) -> Option<f64> {
+        let (ours, theirs) = (
+            self.cell(LocalContestant::Sluicegate)?,
+            self.cell(LocalContestant::Governor)?,
+        );
         median_ratio(&ours.samples, &theirs.samples, cost)
     }
 
@@ -63,25 +66,25 @@ impl Row {
 }
 
 /// One contestant under one load.
-pub struct Cell {
-    pub who: Who,
-    pub samples: Vec<Sample>,
+pub struct LocalCell {
+    pub contestant: LocalContestant,
+    pub samples: Vec<LocalSample>,
 }
 
-impl Cell {
-    pub const fn new(who: Who) -> Self {
+impl LocalCell {
+    pub const fn new(contestant: LocalContestant) -> Self {
         Self {
-            who,
+            contestant,
             samples: Vec::new(),
         }
     }
 
     pub fn cpu_ns(&self) -> f64 {
-        median(self.samples.iter().map(Sample::cpu)).unwrap_or(f64::NAN)
+        median(self.samples.iter().map(LocalSample::cpu)).unwrap_or(f64::NAN)
     }
 
     pub fn wall_ns(&self) -> f64 {
-        median(self.samples.iter().map(Sample::wall)).unwrap_or(f64::NAN)
+        median(self.samples.iter().map(LocalSample::wall)).unwrap_or(f64::NAN)
     }
 
     /// The worst round's share of answers that were not what the load is made for.
@@ -95,13 +98,13 @@ impl Cell {
 
 /// One contestant in one round, per decision.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sample {
+pub struct LocalSample {
     pub cpu_ns: f64,
     pub wall_ns: f64,
     pub wrong_share: f64,
 }
 
-impl Sample {
+impl LocalSample {
     pub const fn cpu(&self) -> f64 {
         self.cpu_ns
     }
@@ -123,8 +126,8 @@ impl Sample {
 
 /// The memory of one contestant with so many keys in it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct MemoryUse {
-    pub who: Who,
+pub struct LocalMemoryUse {
+    pub contestant: LocalContestant,
     pub key: KeyKind,
     pub keys: u32,
     /// Asked of the allocator and not given back.
@@ -133,7 +136,7 @@ pub struct MemoryUse {
     pub resident_bytes: f64,
 }
 
-impl MemoryUse {
+impl LocalMemoryUse {
     pub fn allocated_per_key(&self) -> f64 {
         self.allocated_bytes / f64::from(self.keys)
     }
@@ -144,8 +147,8 @@ impl MemoryUse {
 }
 
 /// Instructions per decision of one contestant under one load.
-pub struct Instructions {
-    pub who: Who,
+pub struct InstructionCount {
+    pub contestant: LocalContestant,
     pub key: KeyKind,
     pub load: &'static str,
     pub per_decision: f64,
@@ -155,14 +158,14 @@ pub struct Instructions {
 mod tests {
     use super::*;
 
-    fn cell(who: Who, costs: &[f64]) -> Cell {
-        let samples = costs.iter().map(|cost| Sample {
+    fn cell(contestant: LocalContestant, costs: &[f64]) -> LocalCell {
+        let samples = costs.iter().map(|cost| LocalSample {
             cpu_ns: *cost,
             wall_ns: cost * 2.0,
             wrong_share: 0.0,
         });
-        Cell {
-            who,
+        LocalCell {
+            contestant,
             samples: samples.collect(),
         }
     }
@@ -171,30 +174,30 @@ mod tests {
     fn the_ratio_compares_costs_of_the_same_round() {
         // A machine that becomes ten times slower in the second round changes no ratio.
         let cells = vec![
-            cell(Who::Sluicegate, &[10.0, 100.0, 10.0]),
-            cell(Who::Governor, &[40.0, 400.0, 40.0]),
+            cell(LocalContestant::Sluicegate, &[10.0, 100.0, 10.0]),
+            cell(LocalContestant::Governor, &[40.0, 400.0, 40.0]),
         ];
-        let row = Row {
+        let row = LocalRow {
             load: "x",
             key: KeyKind::U64,
-            answer: Answer::Allowed,
+            answer: ExpectedAnswer::Allowed,
             threads: 1,
             cells,
         };
-        assert_eq!(row.ratio_to_governor(Sample::cpu), Some(0.25));
+        assert_eq!(row.ratio_to_governor(LocalSample::cpu), Some(0.25));
         assert_eq!(row.title(), "x, u64, allowed, 1 thread");
     }
 
     #[test]
     fn a_row_without_governor_has_no_ratio() {
-        let cells = vec![cell(Who::Sluicegate, &[10.0])];
-        let row = Row {
+        let cells = vec![cell(LocalContestant::Sluicegate, &[10.0])];
+        let row = LocalRow {
             load: "x",
             key: KeyKind::U64,
-            answer: Answer::Denied,
+            answer: ExpectedAnswer::Denied,
             threads: 2,
             cells,
         };
-        assert_eq!(row.ratio_to_governor(Sample::wall), None);
+        assert_eq!(row.ratio_to_governor(LocalSample::wall), None);
     }
 }

@@ -4,23 +4,23 @@ use std::time::Duration;
 
 use super::args::ProxyBenchOptions;
 use super::backend::Backend;
-use super::contestants::Who;
-use super::loads::{IDLE, IDLE_CONNECTIONS, LOADS, Load, Protocol};
-use super::measure::{self, Course};
+use super::contestants::ProxyContestant;
+use super::external::{OUTSIDE, QuotaServices};
+use super::loads::{ClientProtocol, IDLE, IDLE_CONNECTIONS, LOADS, ProxyLoad};
+use super::measure::{self, RunConditions};
 use super::open_files;
-use super::outside::{OUTSIDE, Services};
 use super::picture;
-use super::programs::Programs;
-use super::results::{IdleCell, OutsideRound, Results};
-use crate::page::{self, Page};
+use super::programs::ProxyPrograms;
+use super::results::{ExternalQuotaRound, IdleCell, ProxyResults};
+use crate::page::{self, PerformancePage};
 use crate::progress::Progress;
 use crate::report::Report;
-use crate::samples::{Cell, Contestant, Row};
+use crate::samples::{ServerCell, ServerContestant, ServerRow};
 use crate::turns::in_turns;
 
 pub fn run(options: &ProxyBenchOptions) -> Result<(), String> {
     open_files::make_room_for(OPEN_FILES)?;
-    let programs = Programs::find(options);
+    let programs = ProxyPrograms::find(options);
     for absent in &programs.absent {
         eprintln!("left out: {absent}");
     }
@@ -28,7 +28,7 @@ pub fn run(options: &ProxyBenchOptions) -> Result<(), String> {
     let report = Report::on_proxy(&results);
     print!("{}", report.to_text());
     if may_write(options, &results) {
-        let page = Page {
+        let page = PerformancePage {
             bench: "proxy",
             report: &report,
             rounds: options.server.run.rounds(),
@@ -45,7 +45,7 @@ pub fn run(options: &ProxyBenchOptions) -> Result<(), String> {
 }
 
 /// Figures that somebody is missing from never replace whole ones.
-fn may_write(options: &ProxyBenchOptions, results: &Results) -> bool {
+fn may_write(options: &ProxyBenchOptions, results: &ProxyResults) -> bool {
     options.server.may_write() && results.absent.is_empty()
 }
 
@@ -53,12 +53,13 @@ fn may_write(options: &ProxyBenchOptions, results: &Results) -> bool {
 /// whatever else is open.
 const OPEN_FILES: u64 = IDLE_CONNECTIONS as u64 + 3_000;
 
-fn measured(options: &ProxyBenchOptions, programs: &Programs) -> Result<Results, String> {
-    let chosen = Chosen::by(options)?;
-    let has_client = |load: &Load| load.protocol == Protocol::Http1 || programs.h2load.is_ok();
-    let loads: Vec<Load> = chosen.loads.into_iter().filter(has_client).collect();
+fn measured(options: &ProxyBenchOptions, programs: &ProxyPrograms) -> Result<ProxyResults, String> {
+    let chosen = ChosenSections::by(options)?;
+    let has_client =
+        |load: &ProxyLoad| load.protocol == ClientProtocol::Http1 || programs.h2load.is_ok();
+    let loads: Vec<ProxyLoad> = chosen.loads.into_iter().filter(has_client).collect();
     let turns = loads.len() + usize::from(chosen.idle);
-    let turns = turns * programs.contestants.len() + usize::from(chosen.outside);
+    let turns = turns * programs.contestants.len() + usize::from(chosen.external);
     let backend = Backend::start()?;
     let mut run = ProxyRun {
         rounds: options.server.run.rounds(),
@@ -66,18 +67,18 @@ fn measured(options: &ProxyBenchOptions, programs: &Programs) -> Result<Results,
         names: programs
             .contestants
             .iter()
-            .map(|program| program.who.name())
+            .map(|program| program.contestant.name())
             .collect(),
-        course: Course {
+        conditions: RunConditions {
             backend: &backend,
             h2load: programs.h2load.as_deref().ok(),
             duration: Duration::from_secs(if options.server.run.is_quick { 1 } else { 2 }),
         },
         progress: Progress::new(turns * options.server.run.rounds()),
     };
-    let mut results = Results {
+    let mut results = ProxyResults {
         absent: programs.absent.clone(),
-        ..Results::default()
+        ..ProxyResults::default()
     };
     for load in &loads {
         results.rows.push(run.row(load)?);
@@ -85,21 +86,21 @@ fn measured(options: &ProxyBenchOptions, programs: &Programs) -> Result<Results,
     if chosen.idle {
         results.idle = run.idle()?;
     }
-    if chosen.outside {
-        results.outside = run.outside()?;
+    if chosen.external {
+        results.external = run.external()?;
     }
     run.progress.finish();
     Ok(results)
 }
 
 /// The loads and sections that `--only` leaves in.
-struct Chosen {
-    loads: Vec<Load>,
+struct ChosenSections {
+    loads: Vec<ProxyLoad>,
     idle: bool,
-    outside: bool,
+    external: bool,
 }
 
-impl Chosen {
+impl ChosenSections {
     fn by(options: &ProxyBenchOptions) -> Result<Self, String> {
         let includes = |name: &str| options.server.run.includes(name);
         let chosen = Self {
@@ -108,9 +109,9 @@ impl Chosen {
                 .filter(|load| includes(load.name))
                 .collect(),
             idle: includes(IDLE),
-            outside: includes(OUTSIDE),
+            external: includes(OUTSIDE),
         };
-        if chosen.loads.is_empty() && !chosen.idle && !chosen.outside {
+        if chosen.loads.is_empty() && !chosen.idle && !chosen.external {
             let advice = "--only: no load or section has this in its name (`--help` lists them)";
             return Err(advice.to_string());
         }
@@ -121,31 +122,33 @@ impl Chosen {
 /// A run under way: what all of its turns share.
 struct ProxyRun<'a> {
     rounds: usize,
-    programs: &'a Programs,
+    programs: &'a ProxyPrograms,
     /// The names of the contestants, in the same order as their programs.
     names: Vec<&'a str>,
-    course: Course<'a>,
+    conditions: RunConditions<'a>,
     progress: Progress,
 }
 
 impl ProxyRun<'_> {
     /// Every contestant under one load.
-    fn row(&mut self, load: &Load) -> Result<Row<Who>, String> {
-        let (course, contestants) = (&self.course, &self.programs.contestants);
-        let cells = contestants.iter().map(|program| Cell::new(program.who));
-        let mut cells: Vec<Cell<Who>> = cells.collect();
+    fn row(&mut self, load: &ProxyLoad) -> Result<ServerRow<ProxyContestant>, String> {
+        let (conditions, contestants) = (&self.conditions, &self.programs.contestants);
+        let cells = contestants
+            .iter()
+            .map(|program| ServerCell::new(program.contestant));
+        let mut cells: Vec<ServerCell<ProxyContestant>> = cells.collect();
         in_turns(
             self.rounds,
             &self.names,
             load.name,
             &mut self.progress,
             |place| {
-                let sample = measure::sample(course, &contestants[place], load)?;
+                let sample = measure::sample(conditions, &contestants[place], load)?;
                 cells[place].samples.push(sample);
                 Ok(())
             },
         )?;
-        Ok(Row {
+        Ok(ServerRow {
             name: load.name,
             cells,
         })
@@ -153,8 +156,10 @@ impl ProxyRun<'_> {
 
     /// Every contestant's memory with idle connections.
     fn idle(&mut self) -> Result<Vec<IdleCell>, String> {
-        let (course, contestants) = (&self.course, &self.programs.contestants);
-        let cells = contestants.iter().map(|program| IdleCell::new(program.who));
+        let (conditions, contestants) = (&self.conditions, &self.programs.contestants);
+        let cells = contestants
+            .iter()
+            .map(|program| IdleCell::new(program.contestant));
         let mut cells: Vec<IdleCell> = cells.collect();
         in_turns(
             self.rounds,
@@ -162,7 +167,7 @@ impl ProxyRun<'_> {
             IDLE,
             &mut self.progress,
             |place| {
-                let sample = measure::idle_sample(course, &contestants[place])?;
+                let sample = measure::idle_sample(conditions, &contestants[place])?;
                 cells[place].samples.push(sample);
                 Ok(())
             },
@@ -171,24 +176,24 @@ impl ProxyRun<'_> {
     }
 
     /// Ours with quotas from a service; nothing when our program is absent.
-    fn outside(&mut self) -> Result<Vec<OutsideRound>, String> {
+    fn external(&mut self) -> Result<Vec<ExternalQuotaRound>, String> {
         let contestants = &self.programs.contestants;
         let ours = contestants
             .iter()
-            .find(|program| program.who == Who::Sluicegate);
+            .find(|program| program.contestant == ProxyContestant::Sluicegate);
         let mut rounds = Vec::new();
         let Some(ours) = ours else {
             return Ok(rounds);
         };
-        let services = Services::start()?;
-        let course = &self.course;
+        let services = QuotaServices::start()?;
+        let conditions = &self.conditions;
         in_turns(
             self.rounds,
             &["sluicegate"],
             OUTSIDE,
             &mut self.progress,
             |_| {
-                rounds.push(services.round(course, ours, rounds.len())?);
+                rounds.push(services.round(conditions, ours, rounds.len())?);
                 Ok(())
             },
         )?;
@@ -205,13 +210,13 @@ mod tests {
     #[test]
     fn a_run_without_everybody_leaves_the_page_alone() {
         let options = ProxyBenchOptions::try_parse_from([""; 0]).unwrap();
-        assert!(may_write(&options, &Results::default()));
+        assert!(may_write(&options, &ProxyResults::default()));
         let absent = vec!["Envoy: not found".to_string()];
         assert!(!may_write(
             &options,
-            &Results {
+            &ProxyResults {
                 absent,
-                ..Results::default()
+                ..ProxyResults::default()
             }
         ));
     }

@@ -16,8 +16,8 @@ mod programs;
 
 mod backend;
 mod client;
+mod external;
 mod open_files;
-mod outside;
 mod wire;
 
 mod measure;

@@ -1,48 +1,48 @@
 //! What Sluicegate is to reach beside its peers.
 
-use super::contestants::Who;
-use crate::samples::Target;
+use super::contestants::ProxyContestant;
+use crate::samples::ServerTarget;
 
 /// By load and peer.
-pub const TARGETS: [Target<Who>; 8] = [
-    Target {
+pub const TARGETS: [ServerTarget<ProxyContestant>; 8] = [
+    ServerTarget {
         load: "allowed, 64 connections",
-        peer: Who::Nginx,
+        peer: ProxyContestant::Nginx,
         ratio_max: 1.0,
     },
-    Target {
+    ServerTarget {
         load: "allowed, 64 connections",
-        peer: Who::Haproxy,
+        peer: ProxyContestant::Haproxy,
         ratio_max: 1.0,
     },
-    Target {
+    ServerTarget {
         load: "allowed, 64 connections",
-        peer: Who::Envoy,
+        peer: ProxyContestant::Envoy,
         ratio_max: 0.45,
     },
-    Target {
+    ServerTarget {
         load: "allowed, 256 connections",
-        peer: Who::Nginx,
+        peer: ProxyContestant::Nginx,
         ratio_max: 1.0,
     },
-    Target {
+    ServerTarget {
         load: "allowed, 256 connections",
-        peer: Who::Haproxy,
+        peer: ProxyContestant::Haproxy,
         ratio_max: 1.0,
     },
-    Target {
+    ServerTarget {
         load: "allowed, 256 connections",
-        peer: Who::Envoy,
+        peer: ProxyContestant::Envoy,
         ratio_max: 0.45,
     },
-    Target {
+    ServerTarget {
         load: "rejected, 64 connections",
-        peer: Who::Nginx,
+        peer: ProxyContestant::Nginx,
         ratio_max: 0.9,
     },
-    Target {
+    ServerTarget {
         load: "rejected, 256 connections",
-        peer: Who::Nginx,
+        peer: ProxyContestant::Nginx,
         ratio_max: 0.9,
     },
 ];
@@ -66,7 +66,7 @@ mod tests {
                 "{}",
                 target.load
             );
-            assert_ne!(target.peer, Who::Sluicegate);
+            assert_ne!(target.peer, ProxyContestant::Sluicegate);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use clap::{Args, Parser, Subcommand};
 
-use super::turn::{Threads, TurnArguments};
+use super::turn::{RuntimeThreads, TurnArguments};
 use crate::options::{EXIT_CODES, RunOptions};
 
 /// The store in Redis beside a GCRA script and a hash token bucket called through redis-rs; starts its own redis-server
@@ -31,11 +31,11 @@ pub struct RedisBenchOptions {
 }
 
 impl RedisBenchOptions {
-    pub fn threads(&self) -> Threads {
+    pub fn threads(&self) -> RuntimeThreads {
         if self.multi_thread {
-            Threads::PerCore
+            RuntimeThreads::PerCore
         } else {
-            Threads::One
+            RuntimeThreads::One
         }
     }
 
@@ -74,7 +74,7 @@ mod tests {
         let options = options("");
         assert_eq!(
             (options.threads(), options.may_write()),
-            (Threads::One, true)
+            (RuntimeThreads::One, true)
         );
     }
 

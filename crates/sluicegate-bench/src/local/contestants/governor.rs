@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
-use super::Contestant;
+use super::BenchLimiter;
 use crate::rate::Rate;
 
 pub struct Governor<K: Hash + Eq + Clone> {
@@ -25,7 +25,7 @@ impl<K: Hash + Eq + Clone> Governor<K> {
     }
 }
 
-impl<K: Hash + Eq + Clone + Send + Sync> Contestant<K> for Governor<K> {
+impl<K: Hash + Eq + Clone + Send + Sync> BenchLimiter<K> for Governor<K> {
     #[inline]
     fn check(&self, key: &K) -> bool {
         black_box(self.limiter.check_key(key)).is_ok()

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 use sluicegate::{Limit, Limiter, LocalOptions, LocalStore, MonotonicClock, Policy, Subject};
 
-use super::Contestant;
+use super::BenchLimiter;
 use crate::rate::Rate;
 
 pub struct FullPath {
@@ -29,7 +29,7 @@ impl FullPath {
     }
 }
 
-impl Contestant<IpAddr> for FullPath {
+impl BenchLimiter<IpAddr> for FullPath {
     #[inline]
     fn check(&self, key: &IpAddr) -> bool {
         self.spend(key, 1)

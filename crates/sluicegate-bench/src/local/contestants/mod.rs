@@ -13,7 +13,7 @@ use super::keys::Key;
 use crate::rate::Rate;
 
 /// A limiter with one bucket per key.
-pub trait Contestant<K>: Sync {
+pub trait BenchLimiter<K>: Sync {
     /// Decides one charge of one unit: what is measured. Uses the whole answer, so that none of it is optimised away.
     fn check(&self, key: &K) -> bool;
 
@@ -34,7 +34,7 @@ pub trait Contestant<K>: Sync {
 
 /// A contestant by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Who {
+pub enum LocalContestant {
     Sluicegate,
     Governor,
     Throttlecrab,
@@ -44,7 +44,7 @@ pub enum Who {
     FullPath,
 }
 
-impl Who {
+impl LocalContestant {
     pub const ALL: [Self; 6] = [
         Self::Sluicegate,
         Self::Governor,
@@ -83,9 +83,9 @@ impl Who {
     }
 
     /// A fresh instance with room for `max_keys`, or nothing when it does not take this type of key.
-    pub fn build<K: Key>(self, rate: Rate, max_keys: usize) -> Option<Box<dyn Contestant<K>>> {
+    pub fn build<K: Key>(self, rate: Rate, max_keys: usize) -> Option<Box<dyn BenchLimiter<K>>> {
         match self {
-            Self::Sluicegate => Some(Box::new(sluicegate::Sluicegate::new(rate, max_keys))),
+            Self::Sluicegate => Some(Box::new(sluicegate::LocalSluicegate::new(rate, max_keys))),
             Self::Governor => Some(Box::new(governor::Governor::new(rate))),
             Self::Throttlecrab => K::throttlecrab(rate, max_keys),
             Self::Pingora => Some(Box::new(pingora::Pingora::new(rate))),
@@ -101,16 +101,22 @@ mod tests {
     use super::*;
     use std::net::IpAddr;
 
-    fn exact<K: Key>() -> impl Iterator<Item = (Who, Box<dyn Contestant<K>>)> {
-        let exact = Who::ALL.into_iter().filter(|who| who.is_exact());
-        exact.filter_map(|who| Some((who, who.build::<K>(DENIED, 100)?)))
+    fn exact<K: Key>() -> impl Iterator<Item = (LocalContestant, Box<dyn BenchLimiter<K>>)> {
+        let exact = LocalContestant::ALL
+            .into_iter()
+            .filter(|contestant| contestant.is_exact());
+        exact.filter_map(|contestant| Some((contestant, contestant.build::<K>(DENIED, 100)?)))
     }
 
     fn denies_once_spent<K: Key>() {
-        for (who, contestant) in exact::<K>() {
-            assert!(contestant.spend(&K::nth(1), DENIED_FILL), "{}", who.name());
-            assert!(!contestant.check(&K::nth(1)), "{}", who.name());
-            assert!(contestant.check(&K::nth(2)), "{}", who.name());
+        for (contestant, limiter) in exact::<K>() {
+            assert!(
+                limiter.spend(&K::nth(1), DENIED_FILL),
+                "{}",
+                contestant.name()
+            );
+            assert!(!limiter.check(&K::nth(1)), "{}", contestant.name());
+            assert!(limiter.check(&K::nth(2)), "{}", contestant.name());
         }
     }
 
@@ -123,14 +129,14 @@ mod tests {
 
     #[test]
     fn a_walk_counts_what_passed() {
-        for (who, contestant) in exact::<String>() {
+        for (contestant, limiter) in exact::<String>() {
             let stream = [
                 String::nth(1),
                 String::nth(2),
                 String::nth(1),
                 String::nth(1),
             ];
-            assert_eq!(contestant.walk(&stream, 1), 3, "{}", who.name());
+            assert_eq!(limiter.walk(&stream, 1), 3, "{}", contestant.name());
         }
     }
 }

@@ -6,16 +6,16 @@ use std::hint::black_box;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use super::Contestant;
+use super::BenchLimiter;
 use crate::rate::Rate;
 
 pub struct MutexMap<K> {
-    buckets: Mutex<HashMap<K, Bucket>>,
+    buckets: Mutex<HashMap<K, TokenBucket>>,
     burst: f64,
     units_per_second: f64,
 }
 
-struct Bucket {
+struct TokenBucket {
     tokens: f64,
     filled_at: Instant,
 }
@@ -30,7 +30,7 @@ impl<K> MutexMap<K> {
     }
 
     #[inline]
-    fn take(&self, bucket: &mut Bucket, cost: u32, now: Instant) -> bool {
+    fn take(&self, bucket: &mut TokenBucket, cost: u32, now: Instant) -> bool {
         let elapsed = now.duration_since(bucket.filled_at).as_secs_f64();
         bucket.tokens = (bucket.tokens + elapsed * self.units_per_second).min(self.burst);
         bucket.filled_at = now;
@@ -42,7 +42,7 @@ impl<K> MutexMap<K> {
     }
 }
 
-impl<K: Hash + Eq + Clone + Send> Contestant<K> for MutexMap<K> {
+impl<K: Hash + Eq + Clone + Send> BenchLimiter<K> for MutexMap<K> {
     #[inline]
     fn check(&self, key: &K) -> bool {
         self.spend(key, 1)
@@ -55,7 +55,7 @@ impl<K: Hash + Eq + Clone + Send> Contestant<K> for MutexMap<K> {
         if let Some(bucket) = buckets.get_mut(key) {
             return black_box(self.take(bucket, cost, now));
         }
-        let mut bucket = Bucket {
+        let mut bucket = TokenBucket {
             tokens: self.burst,
             filled_at: now,
         };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pingora_limits::rate::Rate as SketchedRate;
 
-use super::Contestant;
+use super::BenchLimiter;
 use crate::rate::Rate;
 
 pub struct Pingora {
@@ -23,7 +23,7 @@ impl Pingora {
     }
 }
 
-impl<K: Hash> Contestant<K> for Pingora {
+impl<K: Hash> BenchLimiter<K> for Pingora {
     #[inline]
     fn check(&self, key: &K) -> bool {
         black_box(self.sketch.observe(key, 1)) <= self.limit

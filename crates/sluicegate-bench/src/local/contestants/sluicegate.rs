@@ -5,14 +5,14 @@ use std::hint::black_box;
 
 use sluicegate::{KeyedLimiter, LocalOptions};
 
-use super::Contestant;
+use super::BenchLimiter;
 use crate::rate::Rate;
 
-pub struct Sluicegate<K> {
+pub struct LocalSluicegate<K> {
     limiter: KeyedLimiter<K>,
 }
 
-impl<K: Hash> Sluicegate<K> {
+impl<K: Hash> LocalSluicegate<K> {
     pub fn new(rate: Rate, max_keys: usize) -> Self {
         Self {
             limiter: KeyedLimiter::new(
@@ -26,7 +26,7 @@ impl<K: Hash> Sluicegate<K> {
     }
 }
 
-impl<K: Hash + Send + Sync> Contestant<K> for Sluicegate<K> {
+impl<K: Hash + Send + Sync> BenchLimiter<K> for LocalSluicegate<K> {
     #[inline]
     fn check(&self, key: &K) -> bool {
         black_box(self.limiter.check(key, 1)).is_allowed()

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use throttlecrab::{PeriodicStore, RateLimiter};
 
-use super::Contestant;
+use super::BenchLimiter;
 use crate::rate::Rate;
 
 /// With the periodic store: the adaptive one walks all keys every 100,000 decisions, which costs it more.
@@ -24,7 +24,7 @@ impl Throttlecrab {
     }
 }
 
-impl Contestant<String> for Throttlecrab {
+impl BenchLimiter<String> for Throttlecrab {
     #[inline]
     fn check(&self, key: &String) -> bool {
         self.spend(key, 1)

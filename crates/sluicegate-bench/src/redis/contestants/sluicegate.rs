@@ -8,18 +8,18 @@ use sluicegate::{
     RedisStore, Store, Subject,
 };
 
-use super::{Contestant, DEADLINE, LIMIT, Server};
+use super::{DEADLINE, LIMIT, RedisLimiter, ServerAddress};
 use crate::rate::Rate;
 
-pub struct Sluicegate {
+pub struct RedisSluicegate {
     limit: Limit,
     quota: Quota,
     store: RedisStore,
     clock: MonotonicClock,
 }
 
-impl Sluicegate {
-    pub fn new(server: Server, rate: Rate, layout: KeyLayout) -> Result<Self, String> {
+impl RedisSluicegate {
+    pub fn new(server: ServerAddress, rate: Rate, layout: KeyLayout) -> Result<Self, String> {
         let mut options =
             RedisOptions::standalone(Endpoint::new(server.ip().to_string(), server.port()));
         options.deadline = Nanos::from(DEADLINE);
@@ -35,7 +35,7 @@ impl Sluicegate {
     }
 }
 
-impl Contestant for Sluicegate {
+impl RedisLimiter for RedisSluicegate {
     async fn decide(&self, address: IpAddr) -> Result<bool, String> {
         let subject = Subject {
             client_ip: Some(address),

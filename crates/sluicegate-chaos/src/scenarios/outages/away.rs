@@ -5,7 +5,7 @@ use std::time::Duration;
 use sluicegate_testkit::Fault as Network;
 
 use super::callers::{Callers, begins_now, failures};
-use super::stage::{Stage, policies};
+use super::faulty_redis::{FaultyRedis, policies};
 use crate::load::now;
 use crate::{Length, Report};
 
@@ -83,20 +83,20 @@ enum Outage {
 }
 
 impl Outage {
-    fn begin(self, stage: &Stage) {
+    fn begin(self, redis: &FaultyRedis) {
         match self {
-            Self::Stopped => stage.server.stop(),
-            Self::Killed => stage.server.kill(),
-            Self::Network(fault) => stage.proxy.set(fault),
-            Self::OldConnections => stage.proxy.stall_existing(),
+            Self::Stopped => redis.server.stop(),
+            Self::Killed => redis.server.kill(),
+            Self::Network(fault) => redis.proxy.set(fault),
+            Self::OldConnections => redis.proxy.stall_existing(),
         }
     }
 
-    fn end(self, stage: &Stage) {
+    fn end(self, redis: &FaultyRedis) {
         match self {
-            Self::Stopped => stage.server.resume(),
-            Self::Killed => stage.server.restart(),
-            Self::Network(_) => stage.proxy.set(Network::None),
+            Self::Stopped => redis.server.resume(),
+            Self::Killed => redis.server.restart(),
+            Self::Network(_) => redis.proxy.set(Network::None),
             Self::OldConnections => {}
         }
     }
@@ -122,19 +122,19 @@ async fn every_length(name: &str, outage: Outage, length: Length) -> Report {
 async fn once(outage: Outage, span: Duration, length: Length) -> Report {
     const BEFORE: Duration = Duration::from_millis(400);
     let mut report = Report::new(format!("{span:?}"));
-    let stage = Stage::new().await;
-    let callers = Callers::start(policies().map(|policy| (policy, stage.replica(policy))));
+    let redis = FaultyRedis::new().await;
+    let callers = Callers::start(policies().map(|policy| (policy, redis.replica(policy))));
     callers.go_on(BEFORE).await;
 
     let mut fault = begins_now();
     fault.losses = outage.losses();
-    stage.apart(move |stage| outage.begin(stage)).await;
+    redis.apart(move |redis| outage.begin(redis)).await;
     if outage.heals_at_once() {
         fault.healed = now();
     }
     callers.go_on(span).await;
     if !outage.heals_at_once() {
-        stage.apart(move |stage| outage.end(stage)).await;
+        redis.apart(move |redis| outage.end(redis)).await;
         fault.healed = now();
     }
     callers.are_served().await;
@@ -147,6 +147,6 @@ async fn once(outage: Outage, span: Duration, length: Length) -> Report {
         );
         fault.judge(policy, &run, length, &mut report);
     }
-    stage.leaves_nothing(&mut report).await;
+    redis.leaves_nothing(&mut report).await;
     report
 }

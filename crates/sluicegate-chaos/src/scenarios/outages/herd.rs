@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use sluicegate::FailurePolicy;
 use sluicegate_testkit::Fault as Network;
 
-use super::stage::{LIMIT, Replica, Stage, replica};
+use super::faulty_redis::{FaultyRedis, LIMIT, RedisLimiter, replica};
 use crate::{Length, Report};
 
 const REPLICAS: usize = 50;
@@ -20,22 +20,22 @@ const BUCKET: Duration = Duration::from_millis(20);
 /// without jitter all come in the same bucket.
 pub async fn herd(length: Length) -> Report {
     let mut report = Report::new("fifty replicas come back");
-    let stage = Stage::new().await;
-    let one = |_| replica(stage.options("herd"), FailurePolicy::Local);
-    let replicas: Vec<Replica> = (0..REPLICAS).map(one).collect();
+    let redis = FaultyRedis::new().await;
+    let one = |_| replica(redis.options("herd"), FailurePolicy::Local);
+    let replicas: Vec<RedisLimiter> = (0..REPLICAS).map(one).collect();
     for replica in &replicas {
         replica.store().start();
     }
     all_up(&replicas).await;
 
-    lose_connections(&stage).await;
+    lose_connections(&redis).await;
     tokio::time::sleep(Duration::from_secs(length.pick(3, 30))).await; // bounded wait: the length of the outage
     let noticed = replicas
         .iter()
         .all(|replica| !replica.store().health().is_up());
     report.promise(noticed, "everybody has noticed, without a request");
     let healed = Instant::now();
-    stage.apart(|stage| stage.proxy.set(Network::None)).await;
+    redis.apart(|redis| redis.proxy.set(Network::None)).await;
     all_up(&replicas).await;
     let back = healed.elapsed();
 
@@ -44,22 +44,22 @@ pub async fn herd(length: Length) -> Report {
         back <= longest,
         format!("all are back {back:.0?} after healing, at most {longest:?}"),
     );
-    judge_connects(&stage, healed, length, &mut report);
+    judge_connects(&redis, healed, length, &mut report);
     let served = served_by_store(&replicas).await;
     report.promise(
         served >= REPLICAS * 9 / 10,
         format!("{served} of {REPLICAS} are served by the store"),
     );
-    stage.leaves_nothing(&mut report).await;
+    redis.leaves_nothing(&mut report).await;
     report
 }
 
 /// Refuses new connections and ends the open ones.
-async fn lose_connections(stage: &Arc<Stage>) {
-    stage.apart(|stage| stage.proxy.set(Network::Refuse)).await;
-    stage
-        .apart(|stage| {
-            stage
+async fn lose_connections(redis: &Arc<FaultyRedis>) {
+    redis.apart(|redis| redis.proxy.set(Network::Refuse)).await;
+    redis
+        .apart(|redis| {
+            redis
                 .server
                 .command::<()>(&["CLIENT", "KILL", "TYPE", "normal"])
         })
@@ -67,8 +67,8 @@ async fn lose_connections(stage: &Arc<Stage>) {
 }
 
 /// Every replica connects about once after healing, and they are spread over time.
-fn judge_connects(stage: &Stage, healed: Instant, length: Length, report: &mut Report) {
-    let times = stage.proxy.accept_times();
+fn judge_connects(redis: &FaultyRedis, healed: Instant, length: Length, report: &mut Report) {
+    let times = redis.proxy.accept_times();
     let mut buckets: BTreeMap<u128, usize> = BTreeMap::new();
     for time in times
         .iter()
@@ -92,7 +92,7 @@ fn judge_connects(stage: &Stage, healed: Instant, length: Length, report: &mut R
 }
 
 /// How many replicas decide a request by the store again, instead of by their fallback.
-async fn served_by_store(replicas: &[Replica]) -> usize {
+async fn served_by_store(replicas: &[RedisLimiter]) -> usize {
     let mut served = 0;
     for (place, replica) in replicas.iter().enumerate() {
         let caller = place.to_string();
@@ -103,7 +103,7 @@ async fn served_by_store(replicas: &[Replica]) -> usize {
     served
 }
 
-async fn all_up(replicas: &[Replica]) {
+async fn all_up(replicas: &[RedisLimiter]) {
     let end = Instant::now() + Duration::from_secs(10);
     while !replicas
         .iter()

@@ -1,7 +1,7 @@
 //! A Redis that goes away, is slow, is full or forgets, and what callers see of it meanwhile and afterwards.
 
 pub(super) mod callers;
-pub(super) mod stage;
+pub(super) mod faulty_redis;
 
 pub mod away;
 pub mod boot;

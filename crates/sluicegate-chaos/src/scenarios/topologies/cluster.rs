@@ -6,7 +6,7 @@ use sluicegate::{FailurePolicy, Key, KeyLayout, KeyPart, Limit, Quota, RedisOpti
 use sluicegate_testkit::{RedisCluster, RedisServer};
 
 use super::*;
-use crate::Load;
+use crate::CallerLoad;
 
 /// One of three masters is killed.
 pub async fn master_killed(length: Length) -> Report {
@@ -49,9 +49,9 @@ pub async fn one_endpoint(_length: Length) -> Report {
 }
 
 /// Callers that are spread over all masters.
-fn load() -> Load {
+fn load() -> CallerLoad {
     let keys = (0..24).map(|number| format!("caller-{number}")).collect();
-    Load {
+    CallerLoad {
         limit: "per-caller".to_owned(),
         keys,
         tasks: 8,
@@ -99,7 +99,7 @@ async fn lost(name: &str, lose: fn(&RedisServer), length: Length) -> Report {
 }
 
 /// Loses the first master while callers go on, waits for its successor, and wakes it up again if it can be woken.
-async fn fail_over(nodes: &Arc<RedisCluster>, lose: fn(&RedisServer)) -> Fault {
+async fn fail_over(nodes: &Arc<RedisCluster>, lose: fn(&RedisServer)) -> FaultTimes {
     const BEFORE: Duration = Duration::from_millis(500);
     tokio::time::sleep(BEFORE).await; // bounded wait: the length of a phase
     let mut fault = begins_now();
@@ -121,7 +121,7 @@ async fn fail_over(nodes: &Arc<RedisCluster>, lose: fn(&RedisServer)) -> Fault {
 }
 
 /// Only callers whose counters were on the lost master notice anything, and they meet the policy.
-fn judge_callers(nodes: &RedisCluster, policy: FailurePolicy, run: &Run, report: &mut Report) {
+fn judge_callers(nodes: &RedisCluster, policy: FailurePolicy, run: &LoadRun, report: &mut Report) {
     let prefix = format!("{PREFIX}-{policy}");
     let hit: Vec<bool> = load()
         .keys

@@ -41,7 +41,7 @@ pub async fn slots_move(length: Length) -> Report {
     })
     .await;
     stop.store(true, Ordering::Relaxed);
-    let mut calls = Calls::default();
+    let mut calls = CallCounts::default();
     while let Some(more) = tasks.join_next().await {
         calls.include(more.expect("callers do not panic"));
     }
@@ -73,13 +73,13 @@ pub async fn slots_move(length: Length) -> Report {
 }
 
 #[derive(Default)]
-struct Calls {
+struct CallCounts {
     asked: usize,
     admitted: Vec<Admission>,
     failed: Vec<String>,
 }
 
-impl Calls {
+impl CallCounts {
     fn include(&mut self, other: Self) {
         self.asked += other.asked;
         self.admitted.extend(other.admitted);
@@ -87,8 +87,8 @@ impl Calls {
     }
 }
 
-async fn call(limiter: &Limiter<RedisStore>, caller: usize, stop: &AtomicBool) -> Calls {
-    let mut calls = Calls::default();
+async fn call(limiter: &Limiter<RedisStore>, caller: usize, stop: &AtomicBool) -> CallCounts {
+    let mut calls = CallCounts::default();
     let name = format!("caller-{caller}");
     let principal = sluicegate::Principal::new(name.as_str());
     let subject = sluicegate::Subject {

@@ -9,17 +9,17 @@ use super::*;
 
 /// T-50: a planned failover.
 pub async fn planned_switch(length: Length) -> Report {
-    switch("sentinels switch on demand", End::Planned, length).await
+    switch("sentinels switch on demand", PrimaryEnd::Planned, length).await
 }
 
 /// T-50: the primary is killed.
 pub async fn primary_killed(length: Length) -> Report {
-    switch("the primary is killed", End::Killed, length).await
+    switch("the primary is killed", PrimaryEnd::Killed, length).await
 }
 
 /// T-50: the primary hangs, is replaced, and wakes up as if nothing had happened.
 pub async fn primary_hung(length: Length) -> Report {
-    switch("the primary hangs", End::Hung, length).await
+    switch("the primary hangs", PrimaryEnd::Hung, length).await
 }
 
 /// Decisions do not need the sentinels while the primary is well; a name that they do not know is told.
@@ -69,13 +69,13 @@ const ELECTION_MAX: Duration = Duration::from_secs(60);
 
 /// What becomes of the primary.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
+enum PrimaryEnd {
     Planned,
     Killed,
     Hung,
 }
 
-async fn switch(name: &str, end: End, length: Length) -> Report {
+async fn switch(name: &str, end: PrimaryEnd, length: Length) -> Report {
     let mut report = Report::new(name);
     let nodes = started(SentinelGroup::start).await;
     let options = |policy: FailurePolicy| {
@@ -95,9 +95,9 @@ async fn switch(name: &str, end: End, length: Length) -> Report {
             .position(|server| server.port() == nodes.primary_port());
         let old = old.expect("one of them is the primary");
         match end {
-            End::Planned => nodes.failover(),
-            End::Killed => nodes.servers()[old].kill(),
-            End::Hung => nodes.servers()[old].stop(),
+            PrimaryEnd::Planned => nodes.failover(),
+            PrimaryEnd::Killed => nodes.servers()[old].kill(),
+            PrimaryEnd::Hung => nodes.servers()[old].stop(),
         }
         (old, nodes.wait_for_switch(ELECTION_MAX))
     })
@@ -109,10 +109,10 @@ async fn switch(name: &str, end: End, length: Length) -> Report {
         known <= Duration::from_secs(3),
         format!("every replica knows of the switch after {known:.0?}"),
     );
-    if end == End::Hung {
+    if end == PrimaryEnd::Hung {
         apart(&nodes, move |nodes| nodes.servers()[old].resume()).await;
     }
-    if end != End::Killed {
+    if end != PrimaryEnd::Killed {
         judge_old_primary(&nodes, old, &callers, &mut report).await;
     }
     for (policy, run) in callers.stop(&mut report).await {
@@ -148,8 +148,8 @@ async fn judge_old_primary(
 }
 
 /// How long after `since` every replica goes to the node with this port.
-async fn known_after(replicas: &[Replica], port: u16, since: u64) -> Duration {
-    let knows = |replica: &Replica| {
+async fn known_after(replicas: &[RedisLimiter], port: u16, since: u64) -> Duration {
+    let knows = |replica: &RedisLimiter| {
         let nodes = replica.store().health().nodes;
         nodes
             .iter()

@@ -8,28 +8,28 @@ use std::time::Duration;
 
 use sluicegate_testkit::watchdog;
 
-use super::contestants::Who;
-use super::loads::{Allowance, Protocol};
-use super::questions::Question;
-use crate::errand;
+use super::contestants::DecisionsContestant;
+use super::loads::{AskedQuota, DecisionsProtocol};
+use super::questions::QuotaQuestion;
+use crate::external_command;
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// An error unless the first of four questions passes and the last does not.
-pub fn taste(
-    question: &Question<'_>,
-    protocol: Protocol,
+pub fn check_answers(
+    question: &QuotaQuestion<'_>,
+    protocol: DecisionsProtocol,
     server: SocketAddr,
     nghttp: &Path,
 ) -> Result<(), String> {
-    let question = Question {
-        allowance: Allowance::SCANTY,
+    let question = QuotaQuestion {
+        quota: AskedQuota::SCANTY,
         ..*question
     };
     let ask = || match protocol {
-        Protocol::Resp => ask_resp(&question, server),
-        Protocol::Http => ask_http(&question, server),
-        Protocol::Grpc => ask_grpc(&question, server, nghttp),
+        DecisionsProtocol::Resp => ask_resp(&question, server),
+        DecisionsProtocol::Http => ask_http(&question, server),
+        DecisionsProtocol::Grpc => ask_grpc(&question, server, nghttp),
     };
     let [first, .., last] = [ask()?, ask()?, ask()?, ask()?];
     match (first, last) {
@@ -40,13 +40,17 @@ pub fn taste(
     }
 }
 
-fn ask_resp(question: &Question<'_>, server: SocketAddr) -> Result<bool, String> {
+fn ask_resp(question: &QuotaQuestion<'_>, server: SocketAddr) -> Result<bool, String> {
     let words = question.command("taste");
     let mut command = format!("*{}\r\n", words.len());
     words
         .iter()
         .for_each(|word| command.push_str(&format!("${}\r\n{word}\r\n", word.len())));
-    let lines = if question.who == Who::Redis { 1 } else { 6 };
+    let lines = if question.contestant == DecisionsContestant::Redis {
+        1
+    } else {
+        6
+    };
     let is_whole = |text: &str| text.starts_with('-') || text.matches("\r\n").count() >= lines;
     let reply = exchange(server, &command, is_whole)?;
     question
@@ -54,7 +58,7 @@ fn ask_resp(question: &Question<'_>, server: SocketAddr) -> Result<bool, String>
         .ok_or_else(|| format!("not an answer: {reply}"))
 }
 
-fn ask_http(question: &Question<'_>, server: SocketAddr) -> Result<bool, String> {
+fn ask_http(question: &QuotaQuestion<'_>, server: SocketAddr) -> Result<bool, String> {
     let (path, body) = question.post("taste");
     let request = format!(
         "POST {path} HTTP/1.1\r\nHost: {server}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
@@ -74,7 +78,11 @@ fn ask_http(question: &Question<'_>, server: SocketAddr) -> Result<bool, String>
     }
 }
 
-fn ask_grpc(question: &Question<'_>, server: SocketAddr, nghttp: &Path) -> Result<bool, String> {
+fn ask_grpc(
+    question: &QuotaQuestion<'_>,
+    server: SocketAddr,
+    nghttp: &Path,
+) -> Result<bool, String> {
     let (method, message) = question.call("taste");
     let directory = watchdog::temporary_directory("taste-");
     let file = directory.path().join("message");
@@ -87,7 +95,7 @@ fn ask_grpc(question: &Question<'_>, server: SocketAddr, nghttp: &Path) -> Resul
     command
         .arg(format!("--data={}", file.display()))
         .arg(format!("http://{server}{method}"));
-    let answer = errand::finish_with_bytes("nghttp", &mut command, PATIENCE)?;
+    let answer = external_command::finish_with_bytes("nghttp", &mut command, PATIENCE)?;
     // After the five bytes of the frame: field 1, which is true or OK, or something else.
     match answer[..] {
         [0, _, _, _, _, 8, 1, ..] => Ok(true),

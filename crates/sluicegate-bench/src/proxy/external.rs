@@ -7,24 +7,24 @@ use std::time::Duration;
 
 use sluicegate_testkit::RedisServer;
 
-use super::contestants::Outside;
-use super::launch::Purpose;
-use super::loads::{LOADS, Load};
-use super::measure::{self, Course};
-use super::programs::Program;
-use super::results::OutsideRound;
-use crate::running::on_loopback;
+use super::contestants::ExternalQuota;
+use super::launch::LaunchPurpose;
+use super::loads::{LOADS, ProxyLoad};
+use super::measure::{self, RunConditions};
+use super::programs::ProxyProgram;
+use super::results::ExternalQuotaRound;
+use crate::running_server::on_loopback;
 
 /// The section, as `--only` knows it.
 pub const OUTSIDE: &str = "quota from outside";
 
 /// The limits service, and the Redis that keeps its answers.
-pub struct Services {
+pub struct QuotaServices {
     redis: RedisServer,
     service: SocketAddr,
 }
 
-impl Services {
+impl QuotaServices {
     pub fn start() -> Result<Self, String> {
         let words = |error: io::Error| format!("the limits service: {error}");
         let listener = TcpListener::bind(on_loopback(0)).map_err(words)?;
@@ -44,28 +44,29 @@ impl Services {
     /// Both turns of a round; the one with the service second in every other round.
     pub fn round(
         &self,
-        course: &Course<'_>,
-        program: &Program,
+        conditions: &RunConditions<'_>,
+        program: &ProxyProgram,
         number: usize,
-    ) -> Result<OutsideRound, String> {
-        let load: Load = LOADS[0];
-        let own = Purpose::of(&load, course.backend.address());
-        let told = Purpose {
-            outside: Some(Outside {
+    ) -> Result<ExternalQuotaRound, String> {
+        let load: ProxyLoad = LOADS[0];
+        let own = LaunchPurpose::of(&load, conditions.backend.address());
+        let told = LaunchPurpose {
+            external: Some(ExternalQuota {
                 service: self.service,
                 redis: self.redis.address(),
             }),
             ..own
         };
-        let turn = |purpose: &Purpose| measure::sample_for(course, program, &load, purpose);
+        let turn =
+            |purpose: &LaunchPurpose| measure::sample_for(conditions, program, &load, purpose);
         Ok(match number.is_multiple_of(2) {
-            true => OutsideRound {
+            true => ExternalQuotaRound {
                 own: turn(&own)?,
                 told: turn(&told)?,
             },
             false => {
                 let told = turn(&told)?;
-                OutsideRound {
+                ExternalQuotaRound {
                     own: turn(&own)?,
                     told,
                 }

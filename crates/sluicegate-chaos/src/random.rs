@@ -1,9 +1,9 @@
 //! Random numbers that are the same in every run.
 
 /// A sequence of them, by where it begins.
-pub(crate) struct Dice(pub(crate) u64);
+pub(crate) struct SeededRandom(pub(crate) u64);
 
-impl Dice {
+impl SeededRandom {
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut word = self.0;

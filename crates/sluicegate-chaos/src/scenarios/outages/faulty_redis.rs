@@ -31,17 +31,17 @@ pub fn policies() -> [FailurePolicy; 3] {
 }
 
 /// One replica.
-pub type Replica = Limiter<RedisStore, MonotonicClock>;
+pub type RedisLimiter = Limiter<RedisStore, MonotonicClock>;
 
 /// A server of the scenario's own, and the way to it.
-pub struct Stage {
+pub struct FaultyRedis {
     /// Redis.
     pub server: RedisServer,
     /// What replicas dial.
     pub proxy: FaultProxy,
 }
 
-impl Stage {
+impl FaultyRedis {
     /// A server that persists nothing, and a network without a fault.
     pub async fn new() -> Arc<Self> {
         Self::with_server(RedisServer::start).await
@@ -49,18 +49,18 @@ impl Stage {
 
     /// The same with a server of another kind.
     pub async fn with_server(start: impl FnOnce() -> RedisServer + Send + 'static) -> Arc<Self> {
-        let stage = tokio::task::spawn_blocking(|| {
+        let redis = tokio::task::spawn_blocking(|| {
             let server = start();
             Self {
                 proxy: FaultProxy::new(server.address()),
                 server,
             }
         });
-        Arc::new(stage.await.expect("redis starts"))
+        Arc::new(redis.await.expect("redis starts"))
     }
 
     /// A replica of its own: no other shares its counters.
-    pub fn replica(&self, policy: FailurePolicy) -> Replica {
+    pub fn replica(&self, policy: FailurePolicy) -> RedisLimiter {
         replica(self.options(&policy.to_string()), policy)
     }
 
@@ -78,8 +78,8 @@ impl Stage {
         self: &Arc<Self>,
         act: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> T {
-        let stage = Arc::clone(self);
-        tokio::task::spawn_blocking(move || act(&stage))
+        let redis = Arc::clone(self);
+        tokio::task::spawn_blocking(move || act(&redis))
             .await
             .expect("what is done to the server works")
     }
@@ -87,7 +87,7 @@ impl Stage {
     /// Notes the promise that no key stays for ever (T-30).
     pub async fn leaves_nothing(self: &Arc<Self>, report: &mut Report) {
         let kept = self
-            .apart(|stage| stage.server.keys_without_ttl(PREFIX))
+            .apart(|redis| redis.server.keys_without_ttl(PREFIX))
             .await;
         report.promise(
             kept.is_empty(),
@@ -99,7 +99,7 @@ impl Stage {
 const PREFIX: &str = "chaos";
 
 /// A limiter over [`LIMIT`].
-pub fn replica(options: RedisOptions, policy: FailurePolicy) -> Replica {
+pub fn replica(options: RedisOptions, policy: FailurePolicy) -> RedisLimiter {
     let limit = Limit::new(LIMIT, Quota::per_second(RATE).burst(BURST)).key([KeyPart::Principal]);
     let limits = Policy::new([limit]).expect("a limit that is as it should be");
     let store = RedisStore::new(options).expect("options that are as they should be");

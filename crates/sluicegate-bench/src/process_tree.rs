@@ -8,19 +8,19 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// A process of ours and its descendants, whoever they are at the moment of asking.
 #[derive(Clone, Copy, Debug)]
-pub struct Tree {
+pub struct ProcessTree {
     root: u32,
 }
 
 /// What `/proc/N/stat` says, as far as it matters here.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Stat {
+struct ProcessStat {
     parent: u32,
     /// In user mode and in the kernel, of all threads, in ticks of the clock.
     cpu_ticks: u64,
 }
 
-impl Tree {
+impl ProcessTree {
     pub const fn of(root: u32) -> Self {
         Self { root }
     }
@@ -73,7 +73,7 @@ impl Tree {
     }
 }
 
-fn all_processes() -> Vec<(u32, Stat)> {
+fn all_processes() -> Vec<(u32, ProcessStat)> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     processes
@@ -81,11 +81,11 @@ fn all_processes() -> Vec<(u32, Stat)> {
         .collect()
 }
 
-fn stat(process: u32) -> Option<Stat> {
-    Stat::parse(&fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
+fn stat(process: u32) -> Option<ProcessStat> {
+    ProcessStat::parse(&fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
 }
 
-impl Stat {
+impl ProcessStat {
     /// The name in parentheses may hold anything, so the fields are counted from its end.
     fn parse(text: &str) -> Option<Self> {
         let (_, after_name) = text.rsplit_once(')')?;
@@ -130,19 +130,19 @@ mod tests {
     fn a_name_cannot_shift_the_fields() {
         let text = "7 (a) b) c) S 42 7 7 0 -1 4194560 1 0 0 0 300 200 9 9 20 0 1";
         assert_eq!(
-            Stat::parse(text),
-            Some(Stat {
+            ProcessStat::parse(text),
+            Some(ProcessStat {
                 parent: 42,
                 cpu_ticks: 500
             })
         );
-        assert_eq!(Stat::parse("7 (a) S 42"), None);
+        assert_eq!(ProcessStat::parse("7 (a) S 42"), None);
     }
 
     #[test]
     fn descendants_are_found_measured_and_killed() {
         let (mut shell, child) = shell_with_child();
-        let tree = Tree::of(shell.id());
+        let tree = ProcessTree::of(shell.id());
         assert_eq!(tree.processes(), [shell.id(), child]);
         assert!(tree.memory_bytes().unwrap() > 0);
         assert!(tree.cpu().is_ok());
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn processor_time_of_a_busy_process_is_seen() {
-        let tree = Tree::of(std::process::id());
+        let tree = ProcessTree::of(std::process::id());
         let before = tree.cpu().unwrap();
         sluicegate_testkit::wait_until(Duration::from_secs(30), "50 ms are used", || {
             std::hint::black_box(

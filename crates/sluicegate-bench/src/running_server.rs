@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use sluicegate_testkit::watchdog;
 use tempfile::TempDir;
 
-use crate::tree::Tree;
+use crate::process_tree::ProcessTree;
 
 /// A server. Dropping it kills it and its workers.
-pub struct Running {
+pub struct RunningServer {
     name: &'static str,
     child: Child,
     address: SocketAddr,
@@ -20,7 +20,7 @@ pub struct Running {
 }
 
 /// What a server is started with.
-pub struct Launch<'a> {
+pub struct ServerLaunch<'a> {
     pub name: &'static str,
     pub program: &'a Path,
     pub arguments: Vec<String>,
@@ -36,10 +36,10 @@ pub struct Launch<'a> {
 const LOG: &str = "log";
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
-impl Running {
+impl RunningServer {
     /// Returns when it accepts connections and has all its processes.
-    pub fn start(launch: Launch<'_>) -> Result<Self, String> {
-        let Launch {
+    pub fn start(launch: ServerLaunch<'_>) -> Result<Self, String> {
+        let ServerLaunch {
             name,
             program,
             arguments,
@@ -71,8 +71,8 @@ impl Running {
         self.address
     }
 
-    pub fn tree(&self) -> Tree {
-        Tree::of(self.child.id())
+    pub fn tree(&self) -> ProcessTree {
+        ProcessTree::of(self.child.id())
     }
 
     fn wait_until_ready(&mut self, wanted: usize, timeout: Duration) -> Result<(), String> {
@@ -121,7 +121,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningServer {
     fn drop(&mut self) {
         let tree = self.tree();
         let processes = tree.processes();
@@ -149,7 +149,7 @@ mod tests {
         let (process, address) = (child.id(), on_loopback(free_port()));
         watchdog::watch(process);
         let directory = watchdog::temporary_directory("bench-");
-        let mut running = Running {
+        let mut running = RunningServer {
             name: "HAProxy",
             child,
             address,
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn a_contestant_that_ends_is_reported_with_its_last_words() {
         // A shell does not know this option, and says so.
-        let launch = Launch {
+        let launch = ServerLaunch {
             name: "HAProxy",
             program: Path::new("/bin/sh"),
             arguments: vec!["-db".to_string()],
@@ -174,7 +174,7 @@ mod tests {
             processes: 1,
             directory: watchdog::temporary_directory("bench-"),
         };
-        let failure = Running::start(launch).map(|_| ()).unwrap_err();
+        let failure = RunningServer::start(launch).map(|_| ()).unwrap_err();
         assert!(
             failure.starts_with("HAProxy ended with exit status: "),
             "{failure}"
