@@ -3,13 +3,13 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
-/// What the program prints for `arguments`.
+/// Runs this program with `arguments` and returns what it prints.
 pub fn output(arguments: &[&str]) -> Result<String, String> {
     let output = finished(Command::new(this_program()?).args(arguments))?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// What `tool` says on standard error about the program run with `arguments`.
+/// Runs this program with `arguments` under `tool`, and returns the tool's standard error.
 pub fn errors_under(tool: &[&str], arguments: &[&str]) -> Result<String, String> {
     let [name, options @ ..] = tool else {
         return Err("no tool was named".to_string());

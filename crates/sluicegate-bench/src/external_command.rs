@@ -1,4 +1,4 @@
-//! A program that is sent to ask, and is to come to an end.
+//! Runs a program that must end by itself, within a time limit.
 
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use sluicegate_testkit::watchdog;
 
-/// Whoever takes longer than this beyond the time it was given does not answer.
+/// A program that takes longer than this beyond its time is taken for hung.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What the program printed, if it ended well and in time.
+/// Runs a program and returns what it printed, if it ended well and in time.
 pub fn finish(name: &str, command: &mut Command, expected: Duration) -> Result<String, String> {
     finish_with_bytes(name, command, expected)
         .map(|printed| String::from_utf8_lossy(&printed).into_owned())

@@ -1,10 +1,10 @@
 //! Measures Sluicegate and its peers in one run, so that the ratios mean something on any machine.
 //!
 //! ```text
-//! args ─▶ local ─▶ loads × keys × contestants ─measure─▶ Results ─report─▶ tables ─page─▶ docs/performance.md
-//!         redis ─▶ loads × callers × contestants, each in a process of its own ─▲
-//!         proxy ─▶ loads × contestants, each a program of its own between our client and our backend ─▲
-//!         decisions ─▶ loads × contestants, each a program of its own that well-known clients ask ─▲
+//! options ─▶ local ─▶ loads × keys × contestants ─measure─▶ results ─report─▶ tables ─page─▶ docs/performance.md
+//!            redis ─▶ loads × callers × contestants, each in a process of its own ─▲
+//!            proxy ─▶ loads × contestants, each a program of its own between our client and our backend ─▲
+//!            decisions ─▶ loads × contestants, each a program of its own that well-known clients ask ─▲
 //! ```
 
 mod child;

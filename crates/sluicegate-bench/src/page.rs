@@ -6,17 +6,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::report::Report;
 
-/// What goes between the markers of one bench.
+/// The text between the markers of one bench, and its picture.
 pub struct PerformancePage<'a> {
     /// The bench, as it is called on the command line and in the markers.
     pub bench: &'a str,
     pub report: &'a Report,
     pub rounds: usize,
-    /// What else the reader must know about the run.
+    /// Anything else that the reader must know about the run.
     pub note: &'a str,
     /// The packages whose versions matter.
     pub peers: &'a [&'a str],
-    /// What the picture shows.
+    /// The caption of the picture.
     pub caption: &'a str,
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// What a picture shows.
+/// A chart of bars, in groups.
 pub struct Chart {
     pub title: &'static str,
     /// For readers who do not see the picture.
@@ -13,7 +13,7 @@ pub struct Chart {
     pub groups: Vec<BarGroup>,
 }
 
-/// What the bars are counted in.
+/// The unit of the bars.
 #[derive(Clone, Copy)]
 pub enum ChartUnit {
     Nanoseconds,

@@ -6,13 +6,13 @@ use std::time::Duration;
 use rustix::param::clock_ticks_per_second;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A process of ours and its descendants, whoever they are at the moment of asking.
+/// A process and its descendants, as they are at the moment of asking.
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessTree {
     root: u32,
 }
 
-/// What `/proc/N/stat` says, as far as it matters here.
+/// The fields of `/proc/N/stat` that matter here.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct ProcessStat {
     parent: u32,

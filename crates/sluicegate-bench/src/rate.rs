@@ -37,7 +37,7 @@ impl Rate {
     }
 }
 
-/// Whether the load is made to pass or to be turned away.
+/// The answer that a load is made for: every request passes, or every request is denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpectedAnswer {
     Allowed,

@@ -1,15 +1,15 @@
-//! Tables with a verdict wherever there is a target: what a run has to say.
+//! The report of a run: tables, with a verdict wherever there is a target.
 
 use crate::table::TextTable;
 
-/// What a run has to say, ready to be printed or put into a page.
+/// The findings of a run, ready to be printed or put into a page.
 pub struct Report {
     sections: Vec<ReportSection>,
     misses: Vec<String>,
     checked: usize,
-    /// Answers that were not what their load is made for.
+    /// Answers other than the expected one.
     wrong: Vec<WrongAnswers>,
-    /// What could not be measured, and why.
+    /// Contestants and loads that could not be measured, and why.
     absent: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ impl WrongAnswers {
 const WRONG_SHARE_MAX: f64 = 0.01;
 
 impl Report {
-    /// Nothing yet, except answers that were not what their load is made for.
+    /// Nothing yet, except answers other than the expected one.
     pub fn new(wrong: Vec<WrongAnswers>) -> Self {
         Self {
             sections: Vec::new(),
@@ -80,7 +80,7 @@ impl Report {
             + &self.sections.iter().map(section).collect::<String>()
     }
 
-    /// What makes the run worthless as a measurement, if anything does.
+    /// The reason why the run is worthless as a measurement, if there is one.
     pub fn failure(&self) -> Option<String> {
         let bad = self
             .wrong

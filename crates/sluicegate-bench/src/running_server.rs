@@ -19,7 +19,7 @@ pub struct RunningServer {
     directory: TempDir,
 }
 
-/// What a server is started with.
+/// The program, arguments and address that a server is started with.
 pub struct ServerLaunch<'a> {
     pub name: &'static str,
     pub program: &'a Path,

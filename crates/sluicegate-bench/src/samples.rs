@@ -1,4 +1,4 @@
-//! What was measured of servers: turns, rows and cells, and what is compared.
+//! Figures of servers: one sample for each turn, cells and rows of them, and comparisons.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub trait ServerContestant: Copy + PartialEq {
 
 /// One load.
 pub struct ServerRow<W> {
-    /// Of the load.
+    /// The name of the load.
     pub name: &'static str,
     pub cells: Vec<ServerCell<W>>,
 }
@@ -33,13 +33,13 @@ pub struct ServerCell<W> {
 pub struct ServerSample {
     pub requests: u64,
     pub wall: Duration,
-    /// Of all processes of the contestant, in user mode and in the kernel.
+    /// Processor time of all processes of the contestant, in user mode and in the kernel.
     pub cpu: Duration,
     pub p50: Duration,
     pub p99: Duration,
     /// At the end of the turn.
     pub memory_bytes: u64,
-    /// Answers that were not what the load is made for.
+    /// Answers other than the expected one.
     pub wrong: u64,
     /// Connections that the contestant closed, so that the client had to open others.
     pub reconnects: u64,
@@ -95,7 +95,7 @@ impl<W: ServerContestant> ServerCell<W> {
         median(self.samples.iter().map(figure)).unwrap_or(f64::NAN)
     }
 
-    /// The worst round's share of answers that were not what the load is made for.
+    /// The worst round's share of answers other than the expected one.
     fn wrong_share(&self) -> f64 {
         self.samples
             .iter()
@@ -174,7 +174,7 @@ pub fn group<W: ServerContestant>(row: &ServerRow<W>, contestants: &[W]) -> BarG
     }
 }
 
-/// What makes rows worthless, if there is enough of it.
+/// Answers that were not the expected ones: too many of them make a row worthless.
 pub fn wrong_answers<W: ServerContestant>(rows: &[ServerRow<W>]) -> Vec<WrongAnswers> {
     let cells = rows
         .iter()

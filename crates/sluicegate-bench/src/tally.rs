@@ -1,10 +1,10 @@
-//! What came back to a client, counted.
+//! Answers that came back to a client, counted.
 
 use std::time::Duration;
 
 use sluicegate_testkit::Latencies;
 
-/// What came back to the client.
+/// Counts of answers, and how long they took.
 #[derive(Clone, Debug, Default)]
 pub struct AnswerTally {
     /// 200 with the whole body.

@@ -1,5 +1,5 @@
-//! What happens to a limit when things go wrong, on real servers. Each scenario has a short form, which is a test, and
-//! a long form, which `cargo xtask chaos` runs and reports.
+//! Limits on real servers while things go wrong. Each scenario has a short form, which is a test, and a long form,
+//! which `cargo xtask chaos` runs and reports.
 
 pub mod load;
 mod random;

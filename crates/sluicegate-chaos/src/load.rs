@@ -1,4 +1,4 @@
-//! Callers that ask a limiter again and again, and write down what they were told and when.
+//! Callers that ask a limiter again and again, and record each answer with its times.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,12 +20,12 @@ pub struct CallerLoad {
     pub keys: Vec<String>,
     /// Tasks that ask at the same time, each as soon as its last answer has come and its pause is over.
     pub tasks: usize,
-    /// How long a task rests between two questions, on the average: steps of one length would keep time with the bucket, and
-    /// whoever happens to come first after each drop would always be the one that passes.
+    /// How long a task rests between two questions, on the average. Pauses of one length would keep time with the
+    /// bucket: the same task would always be first after a unit came back.
     pub pause: Duration,
 }
 
-/// What one question was answered, and when.
+/// A request with its answer, and when both happened.
 #[derive(Clone, Copy, Debug)]
 pub struct AnsweredRequest {
     /// Nanoseconds of the machine's monotonic clock, which all processes share and no test steps.
@@ -162,7 +162,7 @@ impl CallerLoad {
 }
 
 impl AnswerKind {
-    /// What a verdict means here.
+    /// The kind of answer that a verdict is.
     pub fn of(verdict: &Verdict) -> Self {
         let degraded = verdict
             .decision()
@@ -177,7 +177,7 @@ impl AnswerKind {
         }
     }
 
-    /// Whether the request was counted and let pass.
+    /// True when the request was counted and let pass.
     pub fn is_admission(self) -> bool {
         matches!(self, Self::Allowed | Self::AllowedLocally)
     }
@@ -189,7 +189,7 @@ impl LoadRun {
         self.asked.extend(other.asked);
     }
 
-    /// What was let pass and counted, for the bound checker.
+    /// The requests that were counted and let pass, for the bound checker.
     pub fn admissions(&self) -> Vec<Admission> {
         let admitted = self
             .asked

@@ -1,4 +1,4 @@
-//! One replica: a process of its own that asks a shared Redis, and writes down what it was told.
+//! One replica: a process of its own that asks a shared Redis, and records the answers.
 
 mod history;
 mod words;
@@ -18,16 +18,16 @@ pub use history::ReplicaHistory;
 
 use crate::load::{AnswerKind, CallerLoad, LoadRun, now};
 
-/// What a replica is told on its command line.
+/// The arguments of a replica's process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReplicaArguments {
     /// The URL of the server.
     pub redis: String,
     /// The beginning of every key.
     pub prefix: String,
-    /// Whose clock counts.
+    /// The clock that counts.
     pub clock: RedisClock,
-    /// What happens while Redis is away.
+    /// The failure policy while Redis is away.
     pub policy: FailurePolicy,
     /// The longest a decision may take.
     pub deadline: Duration,
@@ -43,7 +43,7 @@ pub struct ReplicaArguments {
     pub start: u64,
     /// For how long to ask.
     pub length: Duration,
-    /// What is written down.
+    /// The answers that go into the history.
     pub keeps: HistoryDetail,
 }
 
@@ -84,7 +84,7 @@ pub enum KeyChoice {
     Zipf(usize),
 }
 
-/// What is written down.
+/// The answers that a history holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HistoryDetail {
     /// Every question.
@@ -93,7 +93,7 @@ pub enum HistoryDetail {
     Admissions,
 }
 
-/// What the command line of the `replica` program asks for, done; its history goes to standard output.
+/// Runs the replica that the command line describes, and writes its history to standard output.
 pub fn main(words: impl Iterator<Item = String>) -> ExitCode {
     // A replica that was stopped must not outlive its parent.
     #[cfg(target_os = "linux")]

@@ -95,7 +95,7 @@ impl Replicas {
     }
 }
 
-/// What several replicas saw, as one.
+/// The histories of several replicas, merged.
 pub fn merged(histories: Vec<ReplicaHistory>) -> ReplicaHistory {
     let mut all = ReplicaHistory::default();
     histories

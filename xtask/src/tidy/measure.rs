@@ -143,8 +143,6 @@ const GOALS: [Goal; 3] = [
             crates: &[
                 "limits-service",
                 "sluicegate",
-                "sluicegate-bench",
-                "sluicegate-chaos",
                 "sluicegate-cli",
                 "sluicegate-config",
                 "sluicegate-core",

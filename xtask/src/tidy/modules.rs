@@ -18,7 +18,6 @@ const CYCLES_BEING_CUT: CratesNotYet = CratesNotYet {
     file: "xtask/src/tidy/modules.rs",
     constant: "CYCLES_BEING_CUT",
     crates: &[
-        "sluicegate-bench",
         "sluicegate-cli",
         "sluicegate-config",
         "sluicegate-core",

@@ -16,8 +16,6 @@ const NAMES_BEING_CHANGED: CratesNotYet = CratesNotYet {
     constant: "NAMES_BEING_CHANGED",
     crates: &[
         "sluicegate",
-        "sluicegate-bench",
-        "sluicegate-chaos",
         "sluicegate-gate",
         "sluicegate-net",
         "sluicegate-server",

@@ -1,4 +1,4 @@
-//! A run: which turns are taken, in which order, and what becomes of them.
+//! A run: takes the turns, reports the results, and keeps them in the page.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use crate::report::Report;
 use crate::samples::{ServerCell, ServerContestant, ServerRow};
 use crate::turns::in_turns;
 
-/// Everything one run found out.
+/// The results of one run.
 #[derive(Default)]
 pub struct DecisionsResults {
     pub rows: Vec<ServerRow<DecisionsContestant>>,
-    /// What could not be measured, and why.
+    /// Contestants and loads that could not be measured, and why.
     pub absent: Vec<String>,
 }
 

@@ -22,7 +22,7 @@ pub struct LoadClients {
     pub nghttp: PathBuf,
 }
 
-/// What a client is to do: to ask this of that server, for about so long.
+/// One run of a client: the question, the server, and about how long.
 pub struct ClientRun<'a> {
     pub load: &'a DecisionsLoad,
     pub question: &'a QuotaQuestion<'a>,
@@ -30,7 +30,7 @@ pub struct ClientRun<'a> {
     pub duration: Duration,
 }
 
-/// What a client says about its questions.
+/// The figures that a client reports about its run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClientFigures {
     pub questions: u64,

@@ -1,4 +1,4 @@
-//! Who takes part, and how each of them is set up: in memory, two threads where it has threads, no log.
+//! The contestants of `bench decisions` and their setup: in memory, two threads where it has threads, no log.
 
 use std::net::SocketAddr;
 use std::path::Path;

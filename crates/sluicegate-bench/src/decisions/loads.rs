@@ -1,4 +1,4 @@
-//! What is asked of every contestant: over which protocol, and how many questions at a time.
+//! The loads of `bench decisions`: over which protocol, and how many questions at a time.
 
 /// A pattern of questions, all of which pass.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -12,7 +12,7 @@ pub struct DecisionsLoad {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecisionsProtocol {
-    /// Of Redis.
+    /// The protocol of Redis.
     Resp,
     /// JSON over HTTP/1.1.
     Http,

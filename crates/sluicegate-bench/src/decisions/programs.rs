@@ -13,7 +13,7 @@ pub struct DecisionsPrograms {
     /// In the order of [`DecisionsContestant::ALL`].
     pub contestants: Vec<DecisionsProgram>,
     pub clients: LoadClients,
-    /// What is missing and how to get it.
+    /// Programs that are missing, and how to get them.
     pub absent: Vec<String>,
     versions: Vec<String>,
 }

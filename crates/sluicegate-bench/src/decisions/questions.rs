@@ -4,7 +4,7 @@ use super::contestants::DecisionsContestant;
 use super::loads::AskedQuota;
 use super::message::ProtobufMessage;
 
-/// Who is asked, and about which quota.
+/// A question about one quota, in the form that a contestant understands.
 #[derive(Clone, Copy)]
 pub struct QuotaQuestion<'a> {
     pub contestant: DecisionsContestant,
@@ -99,7 +99,7 @@ impl QuotaQuestion<'_> {
         }
     }
 
-    /// Whether an answer to [`QuotaQuestion::command`] says yes; `None` when it is no answer.
+    /// True when an answer to [`QuotaQuestion::command`] says yes; `None` when it is no answer.
     pub fn is_allowed_reply(&self, reply: &str) -> Option<bool> {
         let mut integers = reply
             .split("\r\n")

@@ -1,4 +1,4 @@
-//! What `bench decisions` reports: its figures beside the targets.
+//! The report of `bench decisions`: its figures beside the targets.
 
 use super::bench::DecisionsResults;
 use super::contestants::DecisionsContestant;

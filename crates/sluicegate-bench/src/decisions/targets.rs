@@ -1,4 +1,4 @@
-//! What Sluicegate is to reach beside its peers.
+//! The targets: how Sluicegate must compare with its peers.
 
 use super::contestants::DecisionsContestant;
 use crate::samples::ServerTarget;

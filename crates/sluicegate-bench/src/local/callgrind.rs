@@ -27,7 +27,7 @@ pub fn counted(
     })
 }
 
-/// Whether callgrind can be run, or what to say instead.
+/// Succeeds when callgrind can be run; the error says why it cannot.
 pub fn available() -> Result<(), String> {
     match std::process::Command::new("valgrind")
         .arg("--version")

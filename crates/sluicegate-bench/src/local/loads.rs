@@ -1,4 +1,4 @@
-//! What is asked of every contestant: how many keys, in which order, under which rate.
+//! The loads of `bench local`: how many keys, in which order, under which rate.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ pub const DENIED: Rate = Rate {
     period: Duration::from_secs(3600),
     burst: 2,
 };
-/// What each key is charged before a load that is to be denied.
+/// The units that each key is charged before a load that is to be denied.
 pub const DENIED_FILL: u32 = DENIED.burst;
 
 // Under the rates below no bucket runs empty during a run, and none that is visited is full again before its next

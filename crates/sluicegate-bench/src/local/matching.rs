@@ -1,4 +1,4 @@
-//! What it costs to find a request's limits among many.
+//! The time that it takes to find a request's limits among many.
 
 use std::hint::black_box;
 use std::time::Instant;

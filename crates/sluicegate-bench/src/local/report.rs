@@ -1,4 +1,4 @@
-//! What `bench local` reports: its figures beside the targets.
+//! The report of `bench local`: its figures beside the targets.
 
 use super::contestants::LocalContestant;
 use super::keys::KeyKind;

@@ -1,4 +1,4 @@
-//! What was measured, and what it says about the targets.
+//! The results of `bench local`, and the targets they are held to.
 
 use super::contestants::LocalContestant;
 use super::keys::KeyKind;
@@ -6,7 +6,7 @@ use super::matching::MatchingTime;
 use crate::median::{median, median_ratio};
 use crate::rate::ExpectedAnswer;
 
-/// Everything one run found out.
+/// The results of one run.
 #[derive(Default)]
 pub struct LocalResults {
     pub rows: Vec<LocalRow>,
@@ -87,7 +87,7 @@ impl LocalCell {
         median(self.samples.iter().map(LocalSample::wall)).unwrap_or(f64::NAN)
     }
 
-    /// The worst round's share of answers that were not what the load is made for.
+    /// The worst round's share of answers other than the expected one.
     pub fn wrong_share(&self) -> f64 {
         self.samples
             .iter()

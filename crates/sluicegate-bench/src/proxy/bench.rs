@@ -1,4 +1,4 @@
-//! A run: which turns are taken, in which order, and what becomes of them.
+//! A run: takes the turns, reports the results, and keeps them in the page.
 
 use std::time::Duration;
 
@@ -44,13 +44,13 @@ pub fn run(options: &ProxyBenchOptions) -> Result<(), String> {
     }
 }
 
-/// Figures that somebody is missing from never replace whole ones.
+/// False when a contestant is missing: an incomplete table never replaces a complete one.
 fn may_write(options: &ProxyBenchOptions, results: &ProxyResults) -> bool {
     options.server.may_write() && results.absent.is_empty()
 }
 
 /// The client's side of the idle connections, the backend's side of those that a contestant opens meanwhile, and
-/// whatever else is open.
+/// some to spare.
 const OPEN_FILES: u64 = IDLE_CONNECTIONS as u64 + 3_000;
 
 fn measured(options: &ProxyBenchOptions, programs: &ProxyPrograms) -> Result<ProxyResults, String> {

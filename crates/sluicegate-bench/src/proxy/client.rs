@@ -1,4 +1,4 @@
-//! The client of HTTP/1.1: a crowd of connections that each wait for one answer at a time.
+//! The client of HTTP/1.1: connections that each wait for one answer at a time.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ pub struct ClientPool {
     runtime: Runtime,
     target: SocketAddr,
     connections: Vec<HttpConnection>,
-    /// Whoever takes longer than this beyond the time it was given does not answer.
+    /// A program that takes longer than this beyond its time is taken for hung.
     patience: Duration,
 }
 
@@ -141,7 +141,7 @@ impl ClientPool {
 struct ClientThread {
     target: SocketAddr,
     bytes: Arc<[u8]>,
-    /// What an allowed answer has as its body.
+    /// The length of the body of an allowed answer.
     answer_bytes: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What a quota from outside costs: the same limit twice, once with its numbers from a service.
+//! The cost of a quota from a service: the same limit twice, once with its numbers from outside.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

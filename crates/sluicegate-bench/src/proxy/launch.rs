@@ -12,7 +12,7 @@ use crate::rate::Rate;
 use crate::running_server::{RunningServer, ServerLaunch, on_loopback};
 use crate::samples::ServerContestant;
 
-/// What a contestant is started for.
+/// The setup that a contestant is started with.
 #[derive(Clone, Copy)]
 pub struct LaunchPurpose {
     pub protocol: ClientProtocol,

@@ -1,4 +1,4 @@
-//! What is asked of every contestant: which requests, over how many connections, and what is to become of them.
+//! The loads of `bench proxy`: which requests, over how many connections, and the expected answers.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub struct ProxyLoad {
     pub connections: usize,
 }
 
-/// What the client speaks. The backend is always spoken to in HTTP/1.1.
+/// The client's protocol. The backend is always spoken to in HTTP/1.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientProtocol {
     Http1,
@@ -113,10 +113,10 @@ impl ProxyLoad {
         rate(self.answer)
     }
 
-    /// Answers that are not what the load is made for. `served` is what the backend has answered meanwhile.
+    /// Answers other than the expected one. `served` is what the backend has answered meanwhile.
     pub fn wrong(&self, tally: &AnswerTally, served: u64) -> u64 {
         match self.answer {
-            // Whoever answers without the backend has it easier than the others.
+            // A contestant that answers without the backend has less work than the others.
             ExpectedAnswer::Allowed => {
                 (tally.done() - tally.allowed).max(tally.allowed.saturating_sub(served))
             }
@@ -160,7 +160,7 @@ impl BenchRequest {
             .find(|request| request.path() == path)
     }
 
-    /// What the client sends as a body.
+    /// The length of the client's body.
     pub const fn body_bytes(self) -> usize {
         match self {
             Self::Small | Self::Large => 0,
@@ -168,7 +168,7 @@ impl BenchRequest {
         }
     }
 
-    /// What the backend sends as a body.
+    /// The length of the backend's body.
     pub const fn answer_bytes(self) -> usize {
         match self {
             Self::Small | Self::Post => 1 << 10,

@@ -15,7 +15,7 @@ use crate::running_server::RunningServer;
 use crate::samples::ServerSample;
 use crate::tally::AnswerTally;
 
-/// What is the same for every turn of a run.
+/// The conditions that are the same for every turn of a run.
 pub struct RunConditions<'a> {
     pub backend: &'a Backend,
     /// Where the client of HTTP/2 is; `None` when no load needs it.
@@ -96,7 +96,7 @@ fn asking<'a>(
     }
 }
 
-/// What a contestant's memory is before any request, and with many connections that were answered once and are idle.
+/// A contestant's memory before any request, and with many connections that were answered once and are idle.
 pub fn idle_sample(
     conditions: &RunConditions<'_>,
     program: &ProxyProgram,

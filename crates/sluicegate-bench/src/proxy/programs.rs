@@ -13,7 +13,7 @@ pub struct ProxyPrograms {
     pub contestants: Vec<ProxyProgram>,
     /// The client of HTTP/2.
     pub h2load: Result<PathBuf, String>,
-    /// What is missing and how to get it.
+    /// Programs that are missing, and how to get them.
     pub absent: Vec<String>,
     versions: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! What `bench proxy` reports: its figures beside the targets.
+//! The report of `bench proxy`: its figures beside the targets.
 
 use super::contestants::ProxyContestant;
 use super::loads::IDLE_CONNECTIONS;

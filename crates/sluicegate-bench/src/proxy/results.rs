@@ -1,27 +1,27 @@
-//! What was measured.
+//! The results of one run, with the figures made from them.
 
 use super::contestants::ProxyContestant;
 use crate::median::{median, median_ratio};
 use crate::samples::{ServerRow, ServerSample, mib};
 
-/// Everything one run found out.
+/// The results of one run.
 #[derive(Default)]
 pub struct ProxyResults {
     pub rows: Vec<ServerRow<ProxyContestant>>,
     pub idle: Vec<IdleCell>,
     pub external: Vec<ExternalQuotaRound>,
-    /// What could not be measured, and why.
+    /// Contestants and loads that could not be measured, and why.
     pub absent: Vec<String>,
 }
 
-/// Two turns of ours: with its own quota, and with one that a service told.
+/// Two turns of ours: with its own quota, and with one from a service.
 pub struct ExternalQuotaRound {
     pub own: ServerSample,
     pub told: ServerSample,
 }
 
 impl ExternalQuotaRound {
-    /// What the service costs, in µs of processor time per request.
+    /// The cost of the service, in µs of processor time per request.
     pub fn extra_us(&self) -> f64 {
         self.told.cpu_us() - self.own.cpu_us()
     }

@@ -1,4 +1,4 @@
-//! What Sluicegate is to reach beside its peers.
+//! The targets: how Sluicegate must compare with its peers.
 
 use super::contestants::ProxyContestant;
 use crate::samples::ServerTarget;
@@ -50,7 +50,7 @@ pub const TARGETS: [ServerTarget<ProxyContestant>; 8] = [
 /// Our memory with idle connections is to be at most so many times that of nginx.
 pub const IDLE_RATIO_MAX: f64 = 2.0;
 
-/// What a quota from outside may cost in µs of processor time per request.
+/// The most that a quota from a service may cost, in µs of processor time per request.
 pub const OUTSIDE_EXTRA_US_MAX: f64 = 1.0;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A run: which turns are taken, in which order, and what becomes of them.
+//! A run: takes the turns, reports the results, and keeps them in the page.
 
 use super::args::RedisBenchOptions;
 use super::contestants::RedisContestant;

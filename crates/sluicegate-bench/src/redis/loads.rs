@@ -1,4 +1,4 @@
-//! What is asked of every contestant: which keys, under which rate, by how many callers at a time.
+//! The loads of `bench redis`: which keys, under which rate, by how many callers at a time.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;

@@ -68,7 +68,7 @@ pub fn memory_use(contestant: RedisContestant) -> Result<RedisMemoryUse, String>
     })
 }
 
-/// What the contestant tells, and what is `used` before and after, while it is connected both times.
+/// The contestant's figures, and the result of `used` before and after, while it is connected both times.
 fn taken<T>(
     turn: &Turn,
     server: &RedisServer,
@@ -94,7 +94,7 @@ fn taken<T>(
     Ok((figures, before, used()))
 }
 
-/// Whether there is a Redis to start; the error says what to do.
+/// The version of the installed Redis; the error says how to get one.
 pub fn redis_version() -> Result<String, String> {
     let output = Command::new("redis-server")
         .arg("--version")

@@ -1,4 +1,4 @@
-//! What `bench redis` reports: its figures beside the targets.
+//! The report of `bench redis`: its figures beside the targets.
 
 use super::loads::CALLERS;
 use super::measure::KEYS;

@@ -1,11 +1,11 @@
-//! What was measured.
+//! The results of one run, with the figures made from them.
 
 use super::contestants::RedisContestant;
 use super::loads::RedisLoad;
 use super::turn::TurnFigures;
 use crate::median::{median, median_ratio};
 
-/// Everything one run found out.
+/// The results of one run.
 #[derive(Default)]
 pub struct RedisResults {
     pub rows: Vec<RedisRow>,
@@ -29,13 +29,13 @@ pub struct RedisCell {
 #[derive(Clone, Copy, Debug)]
 pub struct RedisSample {
     pub figures: TurnFigures,
-    /// What Redis used meanwhile, its idling and our questions included.
+    /// Processor time of Redis meanwhile, its idling and our questions included.
     pub redis_cpu_seconds: f64,
     /// Script calls that Redis counted.
     pub calls: u64,
 }
 
-/// What a key takes in Redis, by its own count.
+/// The bytes that a key takes in Redis, by its own count.
 #[derive(Clone, Copy, Debug)]
 pub struct RedisMemoryUse {
     pub contestant: RedisContestant,
@@ -85,7 +85,7 @@ impl RedisCell {
         median(self.samples.iter().map(figure)).unwrap_or(f64::NAN)
     }
 
-    /// The worst round's share of answers that were not what the load is made for.
+    /// The worst round's share of answers other than the expected one.
     pub fn wrong_share(&self) -> f64 {
         self.samples
             .iter()

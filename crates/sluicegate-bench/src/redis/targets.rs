@@ -1,4 +1,4 @@
-//! What Sluicegate is to reach beside its peers.
+//! The targets: how Sluicegate must compare with its peers.
 
 use super::contestants::RedisContestant;
 use super::loads::RedisLoad;
@@ -12,7 +12,7 @@ pub struct RedisTarget {
     pub times_min: f64,
 }
 
-/// Whose processor time is meant.
+/// The process whose processor time is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessorTime {
     Redis,

@@ -17,7 +17,7 @@ use super::loads::RedisLoad;
 use crate::cpu;
 use crate::rate::ExpectedAnswer;
 
-/// Who decides what, for how long, and where.
+/// One contestant under one load: for how long, and against which Redis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Turn {
     pub contestant: RedisContestant,
@@ -43,17 +43,17 @@ pub enum RuntimeThreads {
     PerCore,
 }
 
-/// What the contestant's own process knows about its turn.
+/// The figures that the contestant's own process reports about its turn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TurnFigures {
     pub decisions: u64,
     pub wall: Duration,
     pub cpu: Duration,
-    /// Answers that were not what the load is made for.
+    /// Answers other than the expected one.
     pub wrong: u64,
 }
 
-/// The child's side: warms up, waits for the word, decides, tells, and waits for the end.
+/// The child's side: warms up, waits for a line, decides, prints its figures, and waits for the end.
 pub fn take(turn: &Turn) -> Result<(), String> {
     let runtime = turn.threads.runtime()?;
     runtime.block_on(async {

@@ -1,8 +1,8 @@
-//! What a replica saw, as bytes on their way to the parent.
+//! A replica's requests and answers, as bytes on their way to the parent process.
 
 use crate::load::{AnswerKind, AnsweredRequest, LoadRun};
 
-/// What one or more replicas saw.
+/// The requests and answers of one or more replicas.
 #[derive(Clone, Debug, Default)]
 pub struct ReplicaHistory {
     /// Every question that was written down.
@@ -66,7 +66,7 @@ impl ReplicaHistory {
         bytes
     }
 
-    /// What [`Self::to_bytes`] wrote; `None` when it was cut off.
+    /// Reads the bytes of [`Self::to_bytes`]; `None` when they were cut off.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (rejections, records) = bytes.split_first_chunk()?;
         let (records, []) = records.as_chunks::<RECORD>() else {

@@ -1,4 +1,4 @@
-//! A replica's orders as words of a command line, and back.
+//! A replica's arguments as words of a command line, and back.
 
 use std::fmt;
 use std::str::FromStr;
@@ -41,7 +41,7 @@ impl ReplicaArguments {
         ]
     }
 
-    /// What [`Self::to_words`] says.
+    /// Reads the words of [`Self::to_words`].
     pub(super) fn from_words(words: impl Iterator<Item = String>) -> Result<Self, String> {
         let mut replica = Self::new("", ReplicaRule::PerSecond { count: 1, burst: 1 });
         for word in words {

@@ -1,4 +1,4 @@
-//! Who is measured. Every contestant reads its own clock, as it does in a service.
+//! The contestants of `bench local`. Each reads its own clock, as in a service.
 
 pub mod governor;
 pub mod limiter;
@@ -77,7 +77,7 @@ impl LocalContestant {
         }
     }
 
-    /// Whether its answers are promised to be right; a sketch counts different keys together.
+    /// True when its answers are promised to be right; a sketch counts different keys together.
     pub const fn is_exact(self) -> bool {
         !matches!(self, Self::Pingora)
     }

@@ -1,4 +1,4 @@
-//! What people write first: a token bucket per key in a locked map, with nothing but the standard library.
+//! A token bucket per key in a locked map, with nothing but the standard library: the obvious first attempt.
 
 use std::collections::HashMap;
 use std::hash::Hash;

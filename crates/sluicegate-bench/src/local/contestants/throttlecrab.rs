@@ -1,4 +1,4 @@
-//! throttlecrab: GCRA over a map of owned text. It needs `&mut`, so whoever shares it puts a lock around it.
+//! throttlecrab: GCRA over a map of owned text. It needs `&mut`, so a shared one needs a lock.
 
 use std::hint::black_box;
 use std::sync::Mutex;

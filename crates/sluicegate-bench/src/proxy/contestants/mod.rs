@@ -1,4 +1,4 @@
-//! Who takes part, and how each of them is set up: two threads or workers, one limit per client address, no log.
+//! The contestants of `bench proxy` and their setup: two threads or workers, one limit per client address, no log.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -16,12 +16,12 @@ pub enum ProxyContestant {
     Envoy,
 }
 
-/// What a configuration is filled in with.
+/// The values that a configuration template is filled in with.
 pub struct ProxySettings<'a> {
     pub listen: SocketAddr,
     pub protocol: ClientProtocol,
     pub upstream: SocketAddr,
-    /// Where ours is administrated.
+    /// The address of our admin listener.
     pub admin: SocketAddr,
     pub rate: Rate,
     /// Where ours has its quota from, if not from its configuration.

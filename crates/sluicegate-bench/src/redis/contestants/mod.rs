@@ -1,4 +1,4 @@
-//! Who is measured. Each builds the key from the client's address itself, as it does in a service.
+//! The contestants of `bench redis`. Each builds the key from the client's address itself, as in a service.
 
 mod scripted;
 mod sluicegate;

@@ -1,4 +1,4 @@
-//! Redis goes away in every way we know, under every policy at once, and comes back (T-49, T-55, D5, D7).
+//! Redis goes away in every way we know, under every policy at once, and comes back.
 
 use std::time::Duration;
 
@@ -9,27 +9,27 @@ use super::faulty_redis::{FaultyRedis, policies};
 use crate::load::now;
 use crate::{Length, Report};
 
-/// T-49: the process is stopped; its connections stay open.
+/// The process is stopped; its connections stay open.
 pub async fn stopped(length: Length) -> Report {
     every_length("redis stopped", Outage::Stopped, length).await
 }
 
-/// T-49: the process is killed and comes back empty.
+/// The process is killed and comes back empty.
 pub async fn killed(length: Length) -> Report {
     every_length("redis killed", Outage::Killed, length).await
 }
 
-/// T-49: packets are dropped, those of new connections too.
+/// Packets are dropped, those of new connections too.
 pub async fn packets_dropped(length: Length) -> Report {
     every_length("packets dropped", Outage::Network(Network::Drop), length).await
 }
 
-/// T-49: connections are reset, new ones too.
+/// Connections are reset, new ones too.
 pub async fn reset(length: Length) -> Report {
     every_length("connections reset", Outage::Network(Network::Reset), length).await
 }
 
-/// T-49: connections are accepted, but nothing passes.
+/// Connections are accepted, but nothing passes.
 pub async fn stalled(length: Length) -> Report {
     every_length(
         "connections stalled",
@@ -39,7 +39,7 @@ pub async fn stalled(length: Length) -> Report {
     .await
 }
 
-/// T-49: one byte passes each second.
+/// One byte passes each second.
 pub async fn one_byte_per_second(length: Length) -> Report {
     every_length(
         "one byte per second",
@@ -49,7 +49,7 @@ pub async fn one_byte_per_second(length: Length) -> Report {
     .await
 }
 
-/// T-49: the server seems to have closed every connection, new ones too.
+/// The server seems to have closed every connection, new ones too.
 pub async fn half_closed(length: Length) -> Report {
     every_length(
         "connections half closed",
@@ -59,7 +59,7 @@ pub async fn half_closed(length: Length) -> Report {
     .await
 }
 
-/// T-49: every byte comes later than the deadline.
+/// Every byte comes later than the deadline.
 pub async fn too_late(length: Length) -> Report {
     every_length(
         "200 ms late",
@@ -69,7 +69,7 @@ pub async fn too_late(length: Length) -> Report {
     .await
 }
 
-/// T-49: a firewall has forgotten the connections there were; new ones work.
+/// A firewall has forgotten the connections there were; new ones work.
 pub async fn old_connections_swallowed(length: Length) -> Report {
     every_length("old connections swallowed", Outage::OldConnections, length).await
 }

@@ -1,4 +1,4 @@
-//! Redis is not there when we start (B10), comes back while nobody asks (D5), or is still loading (D7).
+//! Redis is not there when we start, comes back while nobody asks, or is still loading.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use super::faulty_redis::{FaultyRedis, LIMIT, RedisLimiter, policies, replica};
 use crate::load::AnswerKind;
 use crate::{Length, Report};
 
-/// B10: the first decision is answered by the policy, and Redis is found when it starts.
+/// The first decision is answered by the policy, and Redis is found when it starts.
 pub async fn boot(length: Length) -> Report {
     let mut report = Report::new("booted before redis");
     let port = free_port();
@@ -58,7 +58,7 @@ pub async fn boot(length: Length) -> Report {
     report
 }
 
-/// D5: recovery needs no request.
+/// Recovery needs no request.
 pub async fn idle(length: Length) -> Report {
     let mut report = Report::new("redis came back while nobody asked");
     let redis = FaultyRedis::new().await;
@@ -92,7 +92,7 @@ pub async fn idle(length: Length) -> Report {
     report
 }
 
-/// D7: a server that reads its data from disk is away, by its own word, and keeps what was saved.
+/// A server that reads its data from disk is away, by its own word, and keeps what was saved.
 pub async fn loading(length: Length) -> Report {
     let mut report = Report::new("redis loading");
     let keys = length.pick(2_000, 20_000);

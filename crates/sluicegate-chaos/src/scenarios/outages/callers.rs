@@ -181,7 +181,7 @@ impl FaultTimes {
     }
 }
 
-/// Whether only a store that does not answer explains it. A local denial may also come from a debt that is not paid.
+/// True when only a store that does not answer explains it. A local denial may also come from a debt that is not paid.
 pub fn is_failure(answer: AnswerKind) -> bool {
     matches!(
         answer,

@@ -18,7 +18,7 @@ const BURST: u32 = 20;
 
 /// Within this each question is promised an answer, and this is allowed on top.
 pub const DEADLINE: Duration = Duration::from_millis(50);
-/// What the promise allows on top of the deadline.
+/// The time that the promise allows on top of the deadline.
 pub const SLACK: Duration = Duration::from_millis(5);
 
 /// Every policy there is.
@@ -37,7 +37,7 @@ pub type RedisLimiter = Limiter<RedisStore, MonotonicClock>;
 pub struct FaultyRedis {
     /// Redis.
     pub server: RedisServer,
-    /// What replicas dial.
+    /// The address that replicas connect to.
     pub proxy: FaultProxy,
 }
 
@@ -84,7 +84,7 @@ impl FaultyRedis {
             .expect("what is done to the server works")
     }
 
-    /// Notes the promise that no key stays for ever (T-30).
+    /// Notes the promise that no key stays for ever.
     pub async fn leaves_nothing(self: &Arc<Self>, report: &mut Report) {
         let kept = self
             .apart(|redis| redis.server.keys_without_ttl(PREFIX))
@@ -106,7 +106,7 @@ pub fn replica(options: RedisOptions, policy: FailurePolicy) -> RedisLimiter {
     Limiter::with_failure_policy(limits, store, MonotonicClock::new(), policy)
 }
 
-/// What one replica may admit when the state was lost so many times.
+/// The bound on the admissions of one replica, when the state was lost so many times.
 pub fn bound(losses: u64) -> Bound {
     Bound::new(u64::from(RATE), Duration::from_secs(1), u64::from(BURST)).with_bursts_lost(losses)
 }

@@ -1,4 +1,4 @@
-//! Redis goes and comes ten times a second (T-56): a replica on its own admits no more than one bucket holds.
+//! Redis goes and comes ten times a second: a replica on its own admits no more than one bucket holds.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use super::faulty_redis::FaultyRedis;
 use crate::load::now;
 use crate::{Length, Report};
 
-/// T-56: connections are reset, and accepted again.
+/// Connections are reset, and accepted again.
 pub async fn resets(length: Length) -> Report {
     flap("connections reset every 100 ms", length, |redis, away| {
         redis
@@ -20,7 +20,7 @@ pub async fn resets(length: Length) -> Report {
     .await
 }
 
-/// T-56: the process is stopped, and goes on.
+/// The process is stopped, and goes on.
 pub async fn stops(length: Length) -> Report {
     flap(
         "redis stopped every 100 ms",

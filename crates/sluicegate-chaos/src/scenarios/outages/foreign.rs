@@ -1,4 +1,4 @@
-//! Somebody else's values under our names (T-44): left alone, counted, and nobody else is harmed.
+//! Somebody else's values under our names: left alone, counted, and nobody else is harmed.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::faulty_redis::{FaultyRedis, LIMIT, RedisLimiter, replica};
 use crate::load::AnswerKind;
 use crate::{Length, Report};
 
-/// T-44: a list and a text where counters were.
+/// A list and a text where counters were.
 pub async fn foreign(length: Length) -> Report {
     let mut report = Report::new("foreign values");
     let redis = FaultyRedis::new().await;

@@ -1,4 +1,4 @@
-//! Redis forgets scripts, keys or connections, or rests for a while (T-47).
+//! Redis forgets scripts, keys or connections, or rests for a while.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use super::faulty_redis::{self, FaultyRedis, RedisLimiter, policies};
 use crate::load::now;
 use crate::{Length, LoadRun, Report};
 
-/// T-47: SCRIPT FLUSH every 5 ms, and no request notices.
+/// SCRIPT FLUSH every 5 ms, and no request notices.
 pub async fn scripts(length: Length) -> Report {
     let mut report = Report::new("scripts forgotten every 5 ms");
     let redis = FaultyRedis::new().await;
@@ -52,7 +52,7 @@ pub async fn scripts(length: Length) -> Report {
     report
 }
 
-/// T-47: FLUSHALL costs at most one burst each.
+/// FLUSHALL costs at most one burst each.
 pub async fn counters(length: Length) -> Report {
     let mut report = Report::new("counters forgotten");
     let (flushes, pause) = (length.pick(3_u32, 30), Duration::from_millis(400));
@@ -75,7 +75,7 @@ pub async fn counters(length: Length) -> Report {
     report
 }
 
-/// T-47: CLIENT KILL fails what was under way, and nothing else.
+/// CLIENT KILL fails what was under way, and nothing else.
 pub async fn connections(length: Length) -> Report {
     let mut report = Report::new("connections killed");
     let (kills, pause) = (length.pick(5_u32, 50), Duration::from_millis(200));

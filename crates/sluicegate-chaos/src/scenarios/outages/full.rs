@@ -1,4 +1,4 @@
-//! Redis has no memory left and evicts nothing (T-29): the failure policy holds, and says why.
+//! Redis has no memory left and evicts nothing: the failure policy holds, and says why.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::faulty_redis::{FaultyRedis, LIMIT, policies};
 use crate::load::now;
 use crate::{Length, Report};
 
-/// T-29: foreign keys take all memory, and go again.
+/// Foreign keys take all memory, and go again.
 pub async fn full(length: Length) -> Report {
     const BEFORE: Duration = Duration::from_millis(400);
     let mut report = Report::new("redis out of memory");
@@ -51,7 +51,7 @@ pub async fn full(length: Length) -> Report {
     report
 }
 
-/// What somebody new is told meanwhile.
+/// The answer that a new caller gets meanwhile.
 async fn look(redis: &FaultyRedis, report: &mut Report) {
     let closed = redis.replica(FailurePolicy::Closed(FailureStatus::default()));
     let verdict = closed.check_named(LIMIT, &["dan"], 1).await;

@@ -1,4 +1,4 @@
-//! Redis answers, but later than the deadline (T-54): every policy but `open` still limits.
+//! Redis answers, but later than the deadline: every policy but `open` still limits.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use super::faulty_redis::{FaultyRedis, policies};
 use crate::load::now;
 use crate::{Length, Report};
 
-/// T-54: each answer is on its way for longer than the deadline.
+/// Each answer is on its way for longer than the deadline.
 pub async fn by_latency(length: Length) -> Report {
     // Too short a silence for the connection to be given up: it stays, and every answer is late.
     const EACH_WAY: Duration = Duration::from_millis(40);
@@ -21,7 +21,7 @@ pub async fn by_latency(length: Length) -> Report {
     .await
 }
 
-/// T-54: Redis is busy with somebody else's commands, each longer than the deadline.
+/// Redis is busy with somebody else's commands, each longer than the deadline.
 pub async fn by_load(length: Length) -> Report {
     slow("redis late by load", length, |redis, span| {
         let end = Instant::now() + span;

@@ -1,4 +1,4 @@
-//! What a store leaves behind when it goes: nothing. And what it does when the runtime goes under it.
+//! A dropped store leaves nothing behind, also when its runtime ends before it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

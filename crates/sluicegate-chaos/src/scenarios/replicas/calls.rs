@@ -1,4 +1,4 @@
-//! How often Redis is called, by its own count (T-48).
+//! How often Redis is called, by its own count.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Clocks that step, and replicas that sleep (T-39, T-40).
+//! Clocks that step, and replicas that sleep.
 
 use std::path::Path;
 use std::time::Duration;

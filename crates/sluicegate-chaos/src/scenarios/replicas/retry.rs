@@ -1,4 +1,4 @@
-//! Who waits as long as a denial says is let pass, if nobody else spends (T-52).
+//! A caller that waits as long as a denial says is let pass, if nobody else spends.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Replicas share one limit, whatever their clocks show (B4, B8, T-38).
+//! Replicas share one limit, whatever their clocks show.
 
 use std::path::Path;
 use std::time::Duration;

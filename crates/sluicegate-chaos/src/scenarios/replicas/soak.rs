@@ -1,4 +1,4 @@
-//! Many keys and every kind of quota, from several replicas: the bound over every interval (T-53).
+//! Many keys and every kind of quota, from several replicas: the bound over every interval.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Several nodes: the primary moves, slots move, some are lost. Decisions go on (T-46, T-50, B9).
+//! Several nodes: the primary moves, slots move, some are lost. Decisions go on.
 
 pub mod cluster;
 pub mod owners;
@@ -65,7 +65,7 @@ fn script_calls(server: &RedisServer) -> u64 {
     server.command_calls("evalsha") + server.command_calls("eval")
 }
 
-/// Notes the promise that no key stays for ever (T-30), on every primary that runs.
+/// Notes the promise that no key stays for ever, on every primary that runs.
 fn leaves_nothing<'a>(servers: impl IntoIterator<Item = &'a RedisServer>, report: &mut Report) {
     let is_primary = |server: &&RedisServer| {
         server.is_running()

@@ -1,4 +1,4 @@
-//! Slots move between masters under load (T-46).
+//! Slots move between masters under load.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,7 +16,7 @@ const CALLERS: usize = 12;
 const RATE: u64 = 50;
 const BURSTS: [u64; 2] = [20, 30];
 
-/// T-46: two limits of each caller, on slots that move back and forth: the bound holds, and nobody notices.
+/// Two limits of each caller, on slots that move back and forth: the bound holds, and nobody notices.
 pub async fn slots_move(length: Length) -> Report {
     let mut report = Report::new("slots move back and forth");
     let nodes = started(RedisCluster::start).await;

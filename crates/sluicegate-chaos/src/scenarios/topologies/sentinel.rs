@@ -1,4 +1,4 @@
-//! Sentinels replace the primary (T-50).
+//! Sentinels replace the primary.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use sluicegate_testkit::SentinelGroup;
 
 use super::*;
 
-/// T-50: a planned failover.
+/// A planned failover.
 pub async fn planned_switch(length: Length) -> Report {
     switch("sentinels switch on demand", PrimaryEnd::Planned, length).await
 }
 
-/// T-50: the primary is killed.
+/// The primary is killed.
 pub async fn primary_killed(length: Length) -> Report {
     switch("the primary is killed", PrimaryEnd::Killed, length).await
 }
 
-/// T-50: the primary hangs, is replaced, and wakes up as if nothing had happened.
+/// The primary hangs, is replaced, and wakes up as if nothing had happened.
 pub async fn primary_hung(length: Length) -> Report {
     switch("the primary hangs", PrimaryEnd::Hung, length).await
 }
@@ -67,7 +67,7 @@ pub async fn sentinels_lost(_length: Length) -> Report {
 /// Sentinels whose votes were split wait some time before they vote again.
 const ELECTION_MAX: Duration = Duration::from_secs(60);
 
-/// What becomes of the primary.
+/// The way in which the primary goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PrimaryEnd {
     Planned,
