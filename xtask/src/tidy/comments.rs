@@ -6,15 +6,15 @@ use super::rust_code::{Token, TokenKind};
 use super::rust_source::RustSource;
 
 /// First words that make a reader wait for the subject of the sentence.
-pub const RIDDLES: [&str; 5] = ["what", "who", "whose", "whether", "of"];
+pub const INDIRECT_OPENINGS: [&str; 5] = ["what", "who", "whose", "whether", "of"];
 
 /// The comments outside of test code that have lines of their own.
 #[derive(Debug, PartialEq)]
 pub struct Comments {
     /// Lines of one kind (`//`, `///`, `//!`) that follow each other are one comment.
     pub count: usize,
-    /// The first lines of the comments that begin with one of [`RIDDLES`].
-    pub riddles: Vec<usize>,
+    /// The first lines of the comments that begin with one of [`INDIRECT_OPENINGS`].
+    pub indirect_openings: Vec<usize>,
     /// The numbers of the lines that hold a comment and nothing else.
     pub lines: BTreeSet<usize>,
     /// How many lines hold code.
@@ -25,7 +25,7 @@ impl Comments {
     pub fn of(source: &RustSource) -> Self {
         let mut comments = Self {
             count: 0,
-            riddles: Vec::new(),
+            indirect_openings: Vec::new(),
             lines: BTreeSet::new(),
             code_lines: 0,
         };
@@ -40,8 +40,8 @@ impl Comments {
             let mark = mark_of(text);
             if before != (line - 1, mark) {
                 comments.count += 1;
-                if begins_with_riddle(&text[mark.len()..]) {
-                    comments.riddles.push(line);
+                if opens_indirectly(&text[mark.len()..]) {
+                    comments.indirect_openings.push(line);
                 }
             }
             let last = line + text.matches('\n').count();
@@ -72,10 +72,10 @@ fn mark_of(comment: &str) -> &str {
     mark.map_or("", |mark| &comment[..mark.len()])
 }
 
-fn begins_with_riddle(text: &str) -> bool {
+fn opens_indirectly(text: &str) -> bool {
     let mut words = text.split(|letter: char| !letter.is_alphabetic());
     let first = words.find(|word| !word.is_empty()).unwrap_or_default();
-    RIDDLES.contains(&first.to_lowercase().as_str())
+    INDIRECT_OPENINGS.contains(&first.to_lowercase().as_str())
 }
 
 #[cfg(test)]
@@ -88,7 +88,7 @@ mod tests {
         let comments = Comments::of(&RustSource::new("a.rs", text));
         let expected = Comments {
             count: 5,
-            riddles: vec![4, 8],
+            indirect_openings: vec![4, 8],
             lines: BTreeSet::from([1, 2, 4, 6, 7, 8, 9]),
             code_lines: 1,
         };

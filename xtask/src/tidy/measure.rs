@@ -20,8 +20,8 @@ pub struct Measures {
     /// Types named with one word: `Place`, but not `ChargeIndex`.
     types_of_one_word: usize,
     comments: usize,
-    /// Comments whose first word is one of [`super::comments::RIDDLES`], with their places.
-    riddles: Vec<String>,
+    /// Comments whose first word is one of [`super::comments::INDIRECT_OPENINGS`], with their places.
+    indirect_openings: Vec<String>,
     code_lines: usize,
     comment_lines: usize,
     /// Words, numbers, literals and marks, where an operator such as `::` or `=>` is one and the quote of a
@@ -45,9 +45,9 @@ impl Measures {
             measures.comments += comments.count;
             measures.comment_lines += comments.lines.len();
             measures.code_lines += comments.code_lines;
-            let places = comments.riddles.iter();
+            let places = comments.indirect_openings.iter();
             measures
-                .riddles
+                .indirect_openings
                 .extend(places.map(|line| format!("{}:{line}", source.path)));
         }
         measures.types_sharing_a_name = by_name.values().filter(|count| **count > 1).sum();
@@ -59,8 +59,8 @@ impl Measures {
         percent(self.comment_lines, self.comment_lines + self.code_lines)
     }
 
-    fn riddle_share(&self) -> f64 {
-        percent(self.riddles.len(), self.comments)
+    fn indirect_share(&self) -> f64 {
+        percent(self.indirect_openings.len(), self.comments)
     }
 
     fn tokens_per_line(&self) -> f64 {
@@ -73,7 +73,7 @@ impl Measures {
             self.types,
             percent(self.types_sharing_a_name, self.types),
             percent(self.types_of_one_word, self.types),
-            self.riddle_share(),
+            self.indirect_share(),
             self.tokens_per_line(),
             self.comment_share()
         )
@@ -136,10 +136,10 @@ struct MissedGoal {
 
 const GOALS: [Goal; 3] = [
     Goal {
-        missed: too_many_riddles,
+        missed: too_many_indirect_openings,
         not_yet: CratesNotYet {
             file: THIS_FILE,
-            constant: "too_many_riddles in GOALS",
+            constant: "too_many_indirect_openings in GOALS",
             crates: &[
                 "limits-service",
                 "sluicegate",
@@ -172,7 +172,7 @@ const GOALS: [Goal; 3] = [
 ];
 
 /// Percent of the comments that may begin with one of the words.
-const RIDDLE_SHARE_MAX: f64 = 3.0;
+const INDIRECT_SHARE_MAX: f64 = 3.0;
 /// Percent of the lines that should be comments in a crate that is read most.
 const COMMENT_SHARE_MIN: f64 = 15.0;
 const TOKENS_PER_LINE_MAX: f64 = 8.5;
@@ -181,14 +181,21 @@ const WELL_COMMENTED: [&str; 3] = ["sluicegate", "sluicegate-net", "sluicegate-g
 /// A list of places in a finding is cut off here.
 const PLACES_SHOWN: usize = 5;
 
-fn too_many_riddles(sources: &CrateSources<'_>, measures: &Measures) -> Option<MissedGoal> {
-    let share = measures.riddle_share();
-    let shown: Vec<&str> = measures.riddles.iter().map(String::as_str).collect();
+fn too_many_indirect_openings(
+    sources: &CrateSources<'_>,
+    measures: &Measures,
+) -> Option<MissedGoal> {
+    let share = measures.indirect_share();
+    let shown: Vec<&str> = measures
+        .indirect_openings
+        .iter()
+        .map(String::as_str)
+        .collect();
     let shown = &shown[..shown.len().min(PLACES_SHOWN)];
-    (share >= RIDDLE_SHARE_MAX).then(|| MissedGoal {
+    (share >= INDIRECT_SHARE_MAX).then(|| MissedGoal {
         fact: format!(
-            "{} of {} comments in `{}` begin with what, who, whose, whether or of ({share:.1} %, below {RIDDLE_SHARE_MAX} %)",
-            measures.riddles.len(),
+            "{} of {} comments in `{}` begin with what, who, whose, whether or of ({share:.1} %, below {INDIRECT_SHARE_MAX} %)",
+            measures.indirect_openings.len(),
             measures.comments,
             sources.name
         ),
@@ -273,7 +280,7 @@ mod tests {
             types_sharing_a_name: 2,
             types_of_one_word: 2,
             comments: 2,
-            riddles: vec!["x/src/a.rs:1".to_string()],
+            indirect_openings: vec!["x/src/a.rs:1".to_string()],
             code_lines: 6,
             comment_lines: 3,
             // struct Twin ( u8 ) ; struct DoorBell ; fn f ( ) { a :: b ( ) ; } enum Twin { }
@@ -289,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_that_begin_with_a_riddle_are_few() {
+    fn comments_that_open_indirectly_are_few() {
         let manifest = manifest("x");
         let text = |plain: usize| "// Plain.\nfn f() {}\n".repeat(plain) + "// Who comes in.\n";
         let findings = |plain: usize| {

@@ -69,23 +69,23 @@ impl ModuleGraph {
     }
 
     /// Sets of modules that all reach each other, each with at least two members.
-    pub fn knots(&self) -> Vec<BTreeSet<String>> {
-        let mut knots: Vec<BTreeSet<String>> = Vec::new();
+    pub fn cyclic_groups(&self) -> Vec<BTreeSet<String>> {
+        let mut cyclic_groups: Vec<BTreeSet<String>> = Vec::new();
         for module in &self.modules {
-            if knots.iter().any(|knot| knot.contains(module)) {
+            if cyclic_groups.iter().any(|group| group.contains(module)) {
                 continue;
             }
             let reached = self.reached_from(module);
-            let knot: BTreeSet<String> = reached
+            let group: BTreeSet<String> = reached
                 .iter()
                 .filter(|other| self.reached_from(other).contains(module.as_str()))
                 .map(|other| (*other).to_string())
                 .collect();
-            if !knot.is_empty() {
-                knots.push(knot);
+            if !group.is_empty() {
+                cyclic_groups.push(group);
             }
         }
-        knots
+        cyclic_groups
     }
 }
 

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn visibility_with_a_path_is_no_riddle() {
+    fn visibility_with_a_path_is_understood() {
         assert_eq!(
             read("pub(in crate::a) use b::C;\nfn use_it() { f(); }\nuse d::E;"),
             ["crate::a", "+b::C", "-d::E"]

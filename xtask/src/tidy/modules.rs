@@ -47,7 +47,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
 pub fn print(tree: &Tree, write: bool) -> Result<(), String> {
     let graphs = graphs(tree);
     for (name, graph) in &graphs {
-        println!("{name}\n\n{}{}", layers(graph), arrows_in_knots(graph));
+        println!("{name}\n\n{}{}", layers(graph), arrows_in_cycles(graph));
     }
     if !write {
         return Ok(());
@@ -69,11 +69,11 @@ fn graphs(tree: &Tree) -> BTreeMap<String, ModuleGraph> {
 
 /// One finding for each set of modules that reach each other.
 fn cycles(name: &str, graph: &ModuleGraph) -> Vec<Finding> {
-    let knots = graph.knots();
-    let findings = knots.iter().map(|knot| {
-        let cycle = shortest_cycle(graph, knot);
+    let cyclic_groups = graph.cyclic_groups();
+    let findings = cyclic_groups.iter().map(|group| {
+        let cycle = shortest_cycle(graph, group);
         let arrows: Vec<String> = cycle.iter().map(|arrow| shown(graph, arrow)).collect();
-        let rest = match knot.len() - cycle.len() {
+        let rest = match group.len() - cycle.len() {
             0 => String::new(),
             more => format!(" ({more} more modules hang together with these)"),
         };
@@ -89,8 +89,8 @@ fn cycles(name: &str, graph: &ModuleGraph) -> Vec<Finding> {
 }
 
 /// The shortest way from a member back to itself, among all members.
-fn shortest_cycle(graph: &ModuleGraph, knot: &BTreeSet<String>) -> Vec<Arrow> {
-    let cycles = knot.iter().filter_map(|start| {
+fn shortest_cycle(graph: &ModuleGraph, group: &BTreeSet<String>) -> Vec<Arrow> {
+    let cycles = group.iter().filter_map(|start| {
         // Breadth first: the first way found to a module is a shortest one.
         let mut ways: Vec<Vec<&str>> = vec![vec![start]];
         let mut seen = BTreeSet::new();
@@ -130,11 +130,8 @@ fn shown(graph: &ModuleGraph, arrow: &Arrow) -> String {
 /// modules of the paragraphs below it.
 fn layers(graph: &ModuleGraph) -> String {
     let mut by_layer: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
-    for module in &graph.modules {
-        by_layer
-            .entry(layer(graph, module))
-            .or_default()
-            .push(module);
+    for (module, layer) in layer_of_each(graph) {
+        by_layer.entry(layer).or_default().push(module);
     }
     let mut text = String::new();
     for modules in by_layer.values().rev() {
@@ -148,20 +145,40 @@ fn layers(graph: &ModuleGraph) -> String {
     text
 }
 
-/// The length of the longest way down from a module, where a knot counts as one step.
-fn layer(graph: &ModuleGraph, module: &str) -> usize {
-    let below = graph.reached_from(module);
-    let is_beside = |other: &&&str| graph.reached_from(other).contains(module);
-    let strictly_below = below.iter().filter(|other| !is_beside(other));
-    let deepest = strictly_below.map(|other| layer(graph, other) + 1).max();
-    deepest.unwrap_or(0)
+/// For each module the length of the longest way down from it. Modules in a cycle are in one layer.
+fn layer_of_each(graph: &ModuleGraph) -> BTreeMap<&str, usize> {
+    let groups = graph.cyclic_groups();
+    let are_beside = |arrow: &Arrow| {
+        let holds_both =
+            |group: &BTreeSet<String>| group.contains(&arrow.from) && group.contains(&arrow.to);
+        groups.iter().any(holds_both)
+    };
+    let mut layers: BTreeMap<&str, usize> = graph
+        .modules
+        .iter()
+        .map(|module| (module.as_str(), 0))
+        .collect();
+    // Raises modules above what they use until nothing moves, which ends because the groups form no cycle.
+    let mut has_moved = true;
+    while has_moved {
+        has_moved = false;
+        for arrow in graph.arrows.keys() {
+            let (from, to) = (layers[arrow.from.as_str()], layers[arrow.to.as_str()]);
+            let raised = if are_beside(arrow) { to } else { to + 1 };
+            if raised > from {
+                layers.insert(&arrow.from, raised);
+                has_moved = true;
+            }
+        }
+    }
+    layers
 }
 
-/// The arrows that hold the knots of a crate together, so that somebody can cut them; mostly nothing.
-fn arrows_in_knots(graph: &ModuleGraph) -> String {
+/// The arrows inside the cycles of a crate, so that somebody can cut them; mostly nothing.
+fn arrows_in_cycles(graph: &ModuleGraph) -> String {
     let mut text = String::new();
-    for knot in graph.knots() {
-        let inside = |arrow: &&Arrow| knot.contains(&arrow.from) && knot.contains(&arrow.to);
+    for group in graph.cyclic_groups() {
+        let inside = |arrow: &&Arrow| group.contains(&arrow.from) && group.contains(&arrow.to);
         for arrow in graph.arrows.keys().filter(inside) {
             let _ = writeln!(text, "in a cycle: {}", shown(graph, arrow));
         }
@@ -291,6 +308,19 @@ mod tests {
             ("x/src/d.rs", ""),
         ]);
         assert_eq!(layers(&layered), "a → b, c\n\nb → c\n\nc\nd\n\n");
+    }
+
+    #[test]
+    fn modules_in_a_cycle_are_in_one_layer() {
+        let cyclic = graph(&[
+            MANIFEST,
+            ("x/src/a.rs", "use crate::b::B;\n"),
+            ("x/src/b.rs", "use crate::{a::A, c::C};\n"),
+            ("x/src/c.rs", ""),
+        ]);
+        assert_eq!(layers(&cyclic), "a → b\nb → a, c\n\nc\n\n");
+        let arrows = "in a cycle: a → b (x/src/a.rs:1)\nin a cycle: b → a (x/src/b.rs:1)\n";
+        assert_eq!(arrows_in_cycles(&cyclic), arrows);
     }
 
     #[test]
