@@ -4,13 +4,14 @@ use crate::bench::{self, BenchChoice};
 use crate::chaos::ChaosChoice;
 use crate::nearest::nearest;
 use crate::test::{self, TestChoice};
+use crate::tidy::TidyChoice;
 
-/// What the caller asked for, with every name already checked.
+/// The task that the command line names, with every name in it already checked.
 #[derive(Debug, PartialEq)]
 pub enum Task {
     Help,
     Test(TestChoice),
-    Tidy,
+    Tidy(TidyChoice),
     Audit,
     Package,
     Book,
@@ -26,13 +27,13 @@ pub fn parse(words: impl Iterator<Item = String>) -> Result<Task, String> {
     };
     match task.as_str() {
         "help" | "--help" | "-h" => Ok(Task::Help),
-        // What follows the name of a bench belongs to the bench, its `--help` too.
+        // The words behind the name of a bench belong to the bench, its `--help` too.
         "bench" => parse_bench(rest),
         "test" | "tidy" | "audit" | "package" | "book" | "chaos" if asks_for_help(rest) => {
             Ok(Task::Help)
         }
         "test" => parse_test(rest),
-        "tidy" => no_arguments("tidy", rest).map(|()| Task::Tidy),
+        "tidy" => parse_tidy(rest).map(Task::Tidy),
         "audit" => no_arguments("audit", rest).map(|()| Task::Audit),
         "package" => no_arguments("package", rest).map(|()| Task::Package),
         "book" => no_arguments("book", rest).map(|()| Task::Book),
@@ -41,7 +42,7 @@ pub fn parse(words: impl Iterator<Item = String>) -> Result<Task, String> {
     }
 }
 
-/// Prints what there is to run. Always succeeds, which is what the returned `true` means.
+/// Prints the tasks. Returns `true`, because this always succeeds.
 pub fn print_help() -> bool {
     print!("{HELP}");
     true
@@ -59,7 +60,10 @@ usage: cargo xtask TASK
   test                everything CI runs, in order, stopping at the first step that fails
   test --list         the steps and what each of them does
   test --only STEP    one step
-  tidy                sizes, leftovers, links, checklist and layering; prints every finding
+  tidy                sizes, names, modules, leftovers, links, checklist and layering; prints every finding
+  tidy --graph        the modules of each crate and what they use, in layers
+  tidy --graph --write  the same, and writes the graphs in ARCHITECTURE.md again
+  tidy --measure      names, comments and density of each crate, beside tower, governor, hyper and rustls
   audit               licences, sources and advisories of all dependencies; builds cargo-deny the first time
   package             a package for Debian, with manual pages and completions; builds cargo-deb the first time
   book                the documentation as a book; builds mdbook the first time
@@ -73,8 +77,8 @@ usage: cargo xtask TASK
 exit code: 0 fine, 1 something failed, 2 the command line was not understood
 ";
 
-/// Whether one of the words is a call for help.
-pub fn asks_for_help(words: &[String]) -> bool {
+/// True when one of the words is a call for help.
+fn asks_for_help(words: &[String]) -> bool {
     words.iter().any(|word| word == "--help" || word == "-h")
 }
 
@@ -105,6 +109,30 @@ fn parse_test(words: &[String]) -> Result<Task, String> {
     Ok(Task::Test(choice))
 }
 
+fn parse_tidy(words: &[String]) -> Result<TidyChoice, String> {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words[..] {
+        [] => Ok(TidyChoice::Check),
+        ["--graph"] => Ok(TidyChoice::Graph { write: false }),
+        ["--graph", "--write"] => Ok(TidyChoice::Graph { write: true }),
+        ["--graph", "--write", extra, ..] => Err(unexpected("tidy --graph --write", extra)),
+        ["--graph", unknown, ..] => Err(unknown_name(
+            "argument of tidy --graph",
+            unknown,
+            &["--write"],
+            "cargo xtask --help",
+        )),
+        ["--measure"] => Ok(TidyChoice::Measure),
+        ["--measure", extra, ..] => Err(unexpected("tidy --measure", extra)),
+        [unknown, ..] => Err(unknown_name(
+            "argument of tidy",
+            unknown,
+            &["--graph", "--measure"],
+            "cargo xtask --help",
+        )),
+    }
+}
+
 fn known_step(name: &str) -> Result<&'static str, String> {
     let names = test::step_names();
     names
@@ -128,10 +156,11 @@ fn parse_bench(words: &[String]) -> Result<Task, String> {
     Ok(Task::Bench(BenchChoice::Run {
         name: known,
         arguments: arguments.to_vec(),
+        wants_help: asks_for_help(arguments),
     }))
 }
 
-/// The scenarios' names are known to the program that plays them, so it answers a slip.
+/// Names of scenarios are not checked here: the program that runs them knows them.
 fn parse_chaos(words: &[String]) -> Result<ChaosChoice, String> {
     match words {
         [] => Ok(ChaosChoice::Everything),
@@ -198,7 +227,19 @@ mod tests {
             parsed("test --only tidy"),
             Ok(Task::Test(TestChoice::Only("tidy")))
         );
-        assert_eq!(parsed("tidy"), Ok(Task::Tidy));
+        assert_eq!(parsed("tidy"), Ok(Task::Tidy(TidyChoice::Check)));
+        assert_eq!(
+            parsed("tidy --measure"),
+            Ok(Task::Tidy(TidyChoice::Measure))
+        );
+        assert_eq!(
+            parsed("tidy --graph"),
+            Ok(Task::Tidy(TidyChoice::Graph { write: false }))
+        );
+        assert_eq!(
+            parsed("tidy --graph --write"),
+            Ok(Task::Tidy(TidyChoice::Graph { write: true }))
+        );
         assert_eq!(parsed("audit"), Ok(Task::Audit));
         assert_eq!(parsed("bench"), Ok(Task::Bench(BenchChoice::List)));
         assert_eq!(parsed("chaos"), Ok(Task::Chaos(ChaosChoice::Everything)));
@@ -220,7 +261,8 @@ mod tests {
             parsed("bench local --threads 2 --help"),
             Ok(Task::Bench(BenchChoice::Run {
                 name: "local",
-                arguments
+                arguments,
+                wants_help: true,
             }))
         );
     }
@@ -260,7 +302,22 @@ mod tests {
                 "chaos --list all",
                 "chaos --list: takes nothing more (got `all`)",
             ),
-            ("tidy now", "tidy: takes nothing more (got `now`)"),
+            (
+                "tidy --grap",
+                "unknown argument of tidy `--grap`: the nearest is `--graph` (`cargo xtask --help` lists all)",
+            ),
+            (
+                "tidy --graph --wirte",
+                "unknown argument of tidy --graph `--wirte`: the nearest is `--write` (`cargo xtask --help` lists all)",
+            ),
+            (
+                "tidy --measure x",
+                "tidy --measure: takes nothing more (got `x`)",
+            ),
+            (
+                "tidy --graph --write x",
+                "tidy --graph --write: takes nothing more (got `x`)",
+            ),
             (
                 "test --only fmt docs",
                 "test --only STEP: takes nothing more (got `docs`)",

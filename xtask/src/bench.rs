@@ -3,16 +3,17 @@
 mod decisions;
 mod proxy;
 
-use crate::args;
 use crate::command::Command;
 
-/// What `cargo xtask bench …` was asked to do.
+/// The forms of `cargo xtask bench …`.
 #[derive(Debug, PartialEq)]
 pub enum BenchChoice {
     List,
     Run {
         name: &'static str,
         arguments: Vec<String>,
+        /// The arguments ask for the help of the bench, which needs nothing else.
+        wants_help: bool,
     },
 }
 
@@ -23,7 +24,11 @@ pub fn run(choice: BenchChoice) -> bool {
             print_list();
             true
         }
-        BenchChoice::Run { name, arguments } => run_one(name, arguments),
+        BenchChoice::Run {
+            name,
+            arguments,
+            wants_help,
+        } => run_one(name, arguments, wants_help),
     }
 }
 
@@ -35,7 +40,7 @@ pub fn names() -> Vec<&'static str> {
 struct Bench {
     name: &'static str,
     about: &'static str,
-    /// Gets ready what the bench needs, and returns the arguments it gets because of that.
+    /// Installs and builds for the bench, and returns the arguments that tell it where.
     prepare: fn() -> Result<Vec<String>, String>,
 }
 
@@ -69,13 +74,13 @@ fn print_list() {
     }
 }
 
-fn run_one(name: &str, arguments: Vec<String>) -> bool {
+fn run_one(name: &str, arguments: Vec<String>, wants_help: bool) -> bool {
     let bench = BENCHES
         .iter()
         .find(|bench| bench.name == name)
         .expect("the command line was checked against the list");
     match bench
-        .prepared(&arguments)
+        .prepared(wants_help)
         .and_then(|prepared| run_with(name, prepared, arguments))
     {
         Ok(()) => true,
@@ -87,9 +92,9 @@ fn run_one(name: &str, arguments: Vec<String>) -> bool {
 }
 
 impl Bench {
-    /// Whoever only wants to read the help waits for nothing else.
-    fn prepared(&self, arguments: &[String]) -> Result<Vec<String>, String> {
-        if args::asks_for_help(arguments) {
+    /// Prepares nothing for somebody who only wants to read the help.
+    fn prepared(&self, wants_help: bool) -> Result<Vec<String>, String> {
+        if wants_help {
             Ok(Vec::new())
         } else {
             (self.prepare)()
@@ -123,10 +128,7 @@ mod tests {
             about: "",
             prepare: || Ok(vec!["prepared".to_string()]),
         };
-        assert_eq!(bench.prepared(&["--help".to_string()]), Ok(Vec::new()));
-        assert_eq!(
-            bench.prepared(&["--quick".to_string()]),
-            Ok(vec!["prepared".to_string()])
-        );
+        assert_eq!(bench.prepared(true), Ok(Vec::new()));
+        assert_eq!(bench.prepared(false), Ok(vec!["prepared".to_string()]));
     }
 }

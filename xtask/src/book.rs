@@ -15,7 +15,7 @@ pub fn make() -> Result<PathBuf, String> {
     }
     MDBOOK.install_if_missing()?.args(["build"]).run()?;
     for path in Command::new("git", ["ls-files", "deploy", "examples"])
-        .ask()?
+        .read_stdout()?
         .lines()
     {
         lay_beside(path, &book)?;
@@ -94,7 +94,7 @@ fn dead_links(page: &Path) -> Result<Vec<String>, String> {
         .collect())
 }
 
-/// What links of a page lead to, if that is a file and not another host or a place in the page.
+/// The files that the links of a page lead to; other hosts and places in the page are left out.
 fn files_linked(text: &str) -> Vec<&str> {
     let links = text
         .split("href=\"")

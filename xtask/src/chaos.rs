@@ -3,7 +3,7 @@
 use crate::command::Command;
 use crate::tools::{self, Need, Tool};
 
-/// What `cargo xtask chaos …` was asked to do.
+/// The forms of `cargo xtask chaos …`.
 #[derive(Debug, PartialEq)]
 pub enum ChaosChoice {
     List,
@@ -11,7 +11,7 @@ pub enum ChaosChoice {
     Only(String),
 }
 
-/// Plays what was asked for; `false` when a promise broke or something could not be played.
+/// Runs the chosen scenarios; `false` when a promise broke or a scenario could not run.
 pub fn run(choice: ChaosChoice) -> bool {
     let done = match &choice {
         ChaosChoice::List => {
@@ -24,7 +24,7 @@ pub fn run(choice: ChaosChoice) -> bool {
             Some(test) => test.run(),
             None => scenarios(&["--only", name]),
         },
-        // All, whatever the first ones found.
+        // All of them, even when the first ones failed.
         ChaosChoice::Everything => {
             let found = LONG_TESTS.iter().map(LongTest::run).chain([scenarios(&[])]);
             let failures: Vec<String> = found.filter_map(Result::err).collect();
@@ -44,7 +44,7 @@ pub fn run(choice: ChaosChoice) -> bool {
     }
 }
 
-/// Tests that are played many more times than `cargo xtask test` does.
+/// Tests that run many more times than `cargo xtask test` does.
 struct LongTest {
     name: &'static str,
     about: &'static str,

@@ -48,8 +48,8 @@ impl Command {
         self.succeeded(status)
     }
 
-    /// Shows it, then runs it and passes its output on as it comes, keeping a copy: standard output, then errors.
-    pub fn run_and_listen(&self) -> Result<String, String> {
+    /// Shows it, then runs it, copies its output to ours as it comes, and returns it: standard output, then errors.
+    pub fn run_and_capture(&self) -> Result<String, String> {
         println!("$ {self}");
         let mut child = self
             .prepared()
@@ -65,26 +65,26 @@ impl Command {
             .stdout
             .take()
             .expect("standard output was piped just above");
-        let errors = thread::spawn(move || pass_on(stderr, io::stderr()));
-        let heard_out = pass_on(stdout, io::stdout());
-        let heard_err = errors
+        let errors = thread::spawn(move || copy_lines(stderr, io::stderr()));
+        let copied_out = copy_lines(stdout, io::stdout());
+        let copied_errors = errors
             .join()
             .expect("the thread that copies lines does not panic");
         let status = child.wait().map_err(|error| self.did_not_start(&error))?;
         self.succeeded(status)?;
-        Ok(heard_out + &heard_err)
+        Ok(copied_out + &copied_errors)
     }
 
     /// Runs it silently and returns its standard output; its standard error becomes part of the error.
-    pub fn ask(&self) -> Result<String, String> {
+    pub fn read_stdout(&self) -> Result<String, String> {
         let output = self
             .prepared()
             .stdin(Stdio::null())
             .output()
             .map_err(|error| self.did_not_start(&error))?;
-        let complaint = String::from_utf8_lossy(&output.stderr);
+        let error_text = String::from_utf8_lossy(&output.stderr);
         self.succeeded(output.status)
-            .map_err(|failure| format!("{failure}: {}", complaint.trim()))?;
+            .map_err(|failure| format!("{failure}: {}", error_text.trim()))?;
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
@@ -145,8 +145,8 @@ fn quoted(word: &str) -> String {
     }
 }
 
-fn pass_on(from: impl Read, mut to: impl Write) -> String {
-    let mut heard = String::new();
+fn copy_lines(from: impl Read, mut to: impl Write) -> String {
+    let mut copied = String::new();
     let mut lines = BufReader::new(from);
     let mut line = Vec::new();
     // A closed pipe on our side must not stop the child, so failures to write are left alone.
@@ -155,10 +155,10 @@ fn pass_on(from: impl Read, mut to: impl Write) -> String {
         .is_ok_and(|count| count > 0)
     {
         let _ = to.write_all(&line);
-        heard.push_str(&String::from_utf8_lossy(&line));
+        copied.push_str(&String::from_utf8_lossy(&line));
         line.clear();
     }
-    heard
+    copied
 }
 
 #[cfg(test)]
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn listening_hears_both_streams_and_the_environment() {
         let command = Command::new("sh", ["-c", "echo out-$WORD; echo err >&2"]).env("WORD", "one");
-        assert_eq!(command.run_and_listen(), Ok("out-one\nerr\n".to_string()));
+        assert_eq!(command.run_and_capture(), Ok("out-one\nerr\n".to_string()));
     }
 
     #[test]
@@ -194,9 +194,9 @@ mod tests {
             missing.contains("`no-such-program` could not be started"),
             "{missing}"
         );
-        let complaint = Command::new("sh", ["-c", "echo why >&2; exit 1"]).ask();
+        let error_text = Command::new("sh", ["-c", "echo why >&2; exit 1"]).read_stdout();
         assert_eq!(
-            complaint,
+            error_text,
             Err("`sh -c 'echo why >&2; exit 1'` ended with exit status: 1: why".to_string())
         );
     }

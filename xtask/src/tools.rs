@@ -1,4 +1,4 @@
-//! Programs outside the Rust toolchain: looked for, and installed where nothing works without them.
+//! Programs outside the Rust toolchain: finds them, and installs those that nothing works without.
 
 use std::env;
 use std::path::PathBuf;
@@ -22,12 +22,12 @@ pub fn install_missing(tools: &[Tool]) -> Result<(), String> {
     ))
 }
 
-/// What is optional and missing, and the way to get it.
+/// A note about the tools that are optional and missing, and the way to get them.
 pub fn missing_note(tools: &[Tool]) -> Option<String> {
     optional_note(tools, on_path)
 }
 
-/// A program from outside.
+/// A program that a package of the system brings.
 pub struct Tool {
     pub binary: &'static str,
     pub debian_package: &'static str,
@@ -43,7 +43,7 @@ pub enum Need {
     Optional,
 }
 
-/// Servers often lie where only administrators look.
+/// Looks beyond `PATH` too: servers are often in directories that only administrators have on theirs.
 fn on_path(binary: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut directories =
@@ -96,7 +96,7 @@ fn apt_get_as_root() -> Option<Command> {
         return None;
     }
     let is_root = Command::new("id", ["-u"])
-        .ask()
+        .read_stdout()
         .is_ok_and(|id| id.trim() == "0");
     if is_root {
         return Some(Command::new(
@@ -104,7 +104,7 @@ fn apt_get_as_root() -> Option<Command> {
             ["DEBIAN_FRONTEND=noninteractive", "apt-get"],
         ));
     }
-    Command::new("sudo", ["-n", "true"]).ask().ok()?;
+    Command::new("sudo", ["-n", "true"]).read_stdout().ok()?;
     Some(Command::new(
         "sudo",
         ["-n", "env", "DEBIAN_FRONTEND=noninteractive", "apt-get"],

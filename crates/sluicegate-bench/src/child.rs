@@ -3,13 +3,13 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
-/// What the program prints for `arguments`.
+/// Runs this program with `arguments` and returns what it prints.
 pub fn output(arguments: &[&str]) -> Result<String, String> {
     let output = finished(Command::new(this_program()?).args(arguments))?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// What `tool` says on standard error about the program run with `arguments`.
+/// Runs this program with `arguments` under `tool`, and returns the tool's standard error.
 pub fn errors_under(tool: &[&str], arguments: &[&str]) -> Result<String, String> {
     let [name, options @ ..] = tool else {
         return Err("no tool was named".to_string());
@@ -24,12 +24,12 @@ pub fn errors_under(tool: &[&str], arguments: &[&str]) -> Result<String, String>
 }
 
 /// The program run with other arguments, in step with us: each side waits for lines of the other.
-pub struct Companion {
+pub struct ChildProcess {
     child: Child,
     lines: BufReader<ChildStdout>,
 }
 
-impl Companion {
+impl ChildProcess {
     pub fn start(arguments: &[String]) -> Result<Self, String> {
         let mut command = Command::new(this_program()?);
         command
@@ -72,7 +72,7 @@ impl Companion {
     }
 }
 
-impl Drop for Companion {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         let _already_ended = self.child.kill();
         let _nothing_to_learn = self.child.wait();

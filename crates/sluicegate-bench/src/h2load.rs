@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use sluicegate_testkit::watchdog;
 
-use crate::errand;
-use crate::tally::Tally;
+use crate::external_command;
+use crate::tally::AnswerTally;
 
 /// How it asks.
-pub struct Streams<'a> {
+pub struct StreamPlan<'a> {
     pub connections: usize,
     /// In each connection.
     pub streams: usize,
@@ -23,9 +23,9 @@ pub struct Streams<'a> {
 pub fn ask(
     h2load: &Path,
     url: &str,
-    asking: &Streams<'_>,
+    asking: &StreamPlan<'_>,
     duration: Duration,
-) -> Result<Tally, String> {
+) -> Result<AnswerTally, String> {
     let directory = watchdog::temporary_directory("h2load-");
     let log = directory.path().join("log");
     let seconds = duration.as_secs().max(1);
@@ -52,9 +52,9 @@ pub fn ask(
         ]);
     }
     command.arg(url);
-    errand::finish("h2load", &mut command, Duration::from_secs(seconds))?;
+    external_command::finish("h2load", &mut command, Duration::from_secs(seconds))?;
     let text = fs::read_to_string(&log).map_err(|error| format!("h2load: its log: {error}"))?;
-    let tally = Tally {
+    let tally = AnswerTally {
         wall: Duration::from_secs(seconds),
         ..tally_of(&text)?
     };
@@ -65,8 +65,8 @@ pub fn ask(
 }
 
 /// Counts lines of `start time`, `status` and `response time`, both times in µs.
-fn tally_of(log: &str) -> Result<Tally, String> {
-    let mut tally = Tally::default();
+fn tally_of(log: &str) -> Result<AnswerTally, String> {
+    let mut tally = AnswerTally::default();
     for line in log.lines() {
         let [_, status, took_us, ..] = line.split('\t').collect::<Vec<_>>()[..] else {
             return Err(format!(

@@ -1,43 +1,34 @@
 //! Measures Sluicegate and its peers in one run, so that the ratios mean something on any machine.
 //!
 //! ```text
-//! args ─▶ local ─▶ loads × keys × contestants ─measure─▶ Results ─report─▶ tables ─page─▶ docs/performance.md
-//!         redis ─▶ loads × callers × contestants, each in a process of its own ─▲
-//!         proxy ─▶ loads × contestants, each a program of its own between our client and our backend ─▲
-//!         decisions ─▶ loads × contestants, each a program of its own that well-known clients ask ─▲
+//! options ─▶ local ─▶ loads × keys × contestants ─measure─▶ results ─report─▶ tables ─page─▶ docs/performance-targets.md
+//!            redis ─▶ loads × callers × contestants, each in a process of its own ─▲
+//!            proxy ─▶ loads × contestants, each a program of its own between our client and our backend ─▲
+//!            decisions ─▶ loads × contestants, each a program of its own that well-known clients ask ─▲
 //! ```
 
-mod args;
-mod callgrind;
 mod child;
-mod contestants;
 mod cpu;
 mod decisions;
-mod ending;
-mod errand;
+mod exit_code;
+mod external_command;
 mod h2load;
-mod keys;
-mod loads;
 mod local;
-mod local_plot;
-mod local_report;
-mod matching;
-mod measure;
-mod memory;
+mod median;
+mod options;
 mod page;
 mod plot;
+mod process_tree;
 mod programs;
 mod progress;
 mod proxy;
+mod rate;
 mod redis;
 mod report;
-mod results;
-mod running;
+mod running_server;
 mod samples;
-mod server_args;
 mod table;
 mod tally;
-mod tree;
 mod turns;
 
 pub use decisions::decisions;

@@ -6,22 +6,22 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::report::Report;
 
-/// What goes between the markers of one bench.
-pub struct Page<'a> {
+/// The text between the markers of one bench, and its picture.
+pub struct PerformancePage<'a> {
     /// The bench, as it is called on the command line and in the markers.
     pub bench: &'a str,
     pub report: &'a Report,
     pub rounds: usize,
-    /// What else the reader must know about the run.
+    /// Anything else that the reader must know about the run.
     pub note: &'a str,
     /// The packages whose versions matter.
     pub peers: &'a [&'a str],
-    /// What the picture shows.
+    /// The caption of the picture.
     pub caption: &'a str,
 }
 
 /// Puts the figures into the page and the plot beside it; the rest of the page stays as it is.
-pub fn write(page: &Page<'_>, plot: &str) -> Result<(), String> {
+pub fn write(page: &PerformancePage<'_>, plot: &str) -> Result<(), String> {
     let docs = root().join("docs");
     let path = docs.join("performance-targets.md");
     let old = fs::read_to_string(&path).unwrap_or_else(|_| INTRODUCTION.to_string());
@@ -35,7 +35,7 @@ pub fn write(page: &Page<'_>, plot: &str) -> Result<(), String> {
 
 const INTRODUCTION: &str = include_str!("introduction.md");
 
-impl Page<'_> {
+impl PerformancePage<'_> {
     fn to_markdown(&self) -> String {
         format!(
             "_{}. {}. {} rounds{}.{}_\n\n![{}]({})\n\n{}",

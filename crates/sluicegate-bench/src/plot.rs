@@ -2,26 +2,26 @@
 
 use std::fmt::Write;
 
-/// What a picture shows.
+/// A chart of bars, in groups.
 pub struct Chart {
     pub title: &'static str,
     /// For readers who do not see the picture.
     pub description: &'static str,
-    pub unit: Unit,
+    pub unit: ChartUnit,
     /// In the order of the bars and of the legend.
-    pub series: Vec<Series>,
-    pub groups: Vec<Group>,
+    pub series: Vec<ChartSeries>,
+    pub groups: Vec<BarGroup>,
 }
 
-/// What the bars are counted in.
+/// The unit of the bars.
 #[derive(Clone, Copy)]
-pub enum Unit {
+pub enum ChartUnit {
     Nanoseconds,
     Microseconds,
 }
 
 /// One contestant.
-pub struct Series {
+pub struct ChartSeries {
     pub name: &'static str,
     /// Follows the name in the legend.
     pub note: &'static str,
@@ -30,7 +30,7 @@ pub struct Series {
 }
 
 /// The bars of one load.
-pub struct Group {
+pub struct BarGroup {
     pub name: String,
     pub bars: Vec<Bar>,
 }
@@ -47,7 +47,7 @@ impl Chart {
             .groups
             .iter()
             .flat_map(|group| group.bars.iter().map(|bar| bar.value));
-        let scale = Scale::around(values);
+        let scale = ChartScale::around(values);
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\">\n\
              <title>{}</title>\n<style>\n{STYLE}</style>\n<text class=\"title\" x=\"{LEFT}\" y=\"22\">{}</text>\n",
@@ -70,7 +70,7 @@ impl Chart {
     }
 
     fn draw_legend(&self, svg: &mut String) {
-        for (place, Series { name, note, colour }) in self.series.iter().enumerate() {
+        for (place, ChartSeries { name, note, colour }) in self.series.iter().enumerate() {
             let x = LEFT + place as f64 * 175.0;
             push(
                 svg,
@@ -90,10 +90,17 @@ impl Chart {
         }
     }
 
-    fn draw_group(&self, svg: &mut String, group: &Group, left: f64, width: f64, scale: &Scale) {
+    fn draw_group(
+        &self,
+        svg: &mut String,
+        group: &BarGroup,
+        left: f64,
+        width: f64,
+        scale: &ChartScale,
+    ) {
         let bar_width = (width - 16.0) / self.series.len() as f64;
         for (place, bar) in group.bars.iter().enumerate() {
-            let Series { name, colour, .. } = &self.series[bar.series];
+            let ChartSeries { name, colour, .. } = &self.series[bar.series];
             let (x, y) = (left + 8.0 + place as f64 * bar_width, scale.y(bar.value));
             let (wide, high) = (bar_width - 2.0, BOTTOM - y);
             let unit = self.unit.name();
@@ -126,7 +133,7 @@ impl Chart {
     }
 }
 
-impl Unit {
+impl ChartUnit {
     const fn name(self) -> &'static str {
         match self {
             Self::Nanoseconds => "ns",
@@ -164,7 +171,7 @@ text { fill: #e6edf3 }
 }
 ";
 
-fn draw_grid(svg: &mut String, scale: &Scale) {
+fn draw_grid(svg: &mut String, scale: &ChartScale) {
     for tick in scale.ticks() {
         let y = scale.y(tick);
         push(
@@ -195,12 +202,12 @@ fn escaped(text: &str) -> String {
 }
 
 /// Maps a value to a height, a decade always being as tall.
-struct Scale {
+struct ChartScale {
     low: f64,
     high: f64,
 }
 
-impl Scale {
+impl ChartScale {
     /// Whole ticks around all values, so that the lowest bar still has a height.
     fn around(values: impl Iterator<Item = f64>) -> Self {
         let (low, high) = values.fold((f64::INFINITY, 0.0), |(low, high), value| {
@@ -241,7 +248,7 @@ mod tests {
     use super::*;
 
     fn example() -> Chart {
-        let series = ["a", "Mutex<HashMap>"].map(|name| Series {
+        let series = ["a", "Mutex<HashMap>"].map(|name| ChartSeries {
             name,
             note: "",
             colour: "#12a37f",
@@ -253,7 +260,7 @@ mod tests {
                     value: factor * 7.0,
                 })
                 .collect();
-            Group {
+            BarGroup {
                 name: name.to_string(),
                 bars,
             }
@@ -262,7 +269,7 @@ mod tests {
         Chart {
             title: "ns",
             description: "by load",
-            unit: Unit::Nanoseconds,
+            unit: ChartUnit::Nanoseconds,
             series: series.into(),
             groups,
         }
@@ -315,14 +322,14 @@ mod tests {
 
     #[test]
     fn microseconds_keep_a_digit_where_there_is_room() {
-        assert_eq!(Unit::Microseconds.rounded(18.46), "18.5");
-        assert_eq!(Unit::Microseconds.rounded(337.2), "337");
-        assert_eq!(Unit::Nanoseconds.rounded(18.46), "18");
+        assert_eq!(ChartUnit::Microseconds.rounded(18.46), "18.5");
+        assert_eq!(ChartUnit::Microseconds.rounded(337.2), "337");
+        assert_eq!(ChartUnit::Nanoseconds.rounded(18.46), "18");
     }
 
     #[test]
     fn a_decade_is_always_as_tall() {
-        let scale = Scale {
+        let scale = ChartScale {
             low: 1.0,
             high: 1_000.0,
         };
@@ -333,7 +340,7 @@ mod tests {
 
     #[test]
     fn the_scale_leaves_room_below_and_above() {
-        let scale = Scale::around([9.0, 480.0].into_iter());
+        let scale = ChartScale::around([9.0, 480.0].into_iter());
         assert_eq!((scale.low, scale.high), (5.0, 1_000.0));
         assert_eq!(
             scale.ticks().collect::<Vec<_>>(),

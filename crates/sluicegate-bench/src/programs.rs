@@ -1,4 +1,4 @@
-//! Where programs are, and which versions of them.
+//! Finds the programs of contestants and clients, and their versions.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub fn missing(binary: &str, debian_package: &str) -> String {
     format!("{binary} not found (Debian package {debian_package})")
 }
 
-/// The program of this name; servers often lie where only administrators look.
+/// The program of this name. Looks beyond `PATH` too: servers are often in directories that only administrators have there.
 pub fn on_path(binary: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let directories =

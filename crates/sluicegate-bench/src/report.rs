@@ -1,31 +1,31 @@
-//! Tables with a verdict wherever there is a target: what a run has to say.
+//! The report of a run: tables, with a verdict wherever there is a target.
 
-use crate::table::Table;
+use crate::table::TextTable;
 
-/// What a run has to say, ready to be printed or put into a page.
+/// The findings of a run, ready to be printed or put into a page.
 pub struct Report {
-    sections: Vec<Section>,
+    sections: Vec<ReportSection>,
     misses: Vec<String>,
     checked: usize,
-    /// Answers that were not what their load is made for.
-    wrong: Vec<Wrong>,
-    /// What could not be measured, and why.
+    /// Answers other than the expected one.
+    wrong: Vec<WrongAnswers>,
+    /// Contestants and loads that could not be measured, and why.
     absent: Vec<String>,
 }
 
-struct Section {
+struct ReportSection {
     title: &'static str,
     explanation: String,
-    table: Table,
+    table: TextTable,
 }
 
 /// Answers of one contestant under one load that were not what the load is made for.
-pub struct Wrong {
+pub struct WrongAnswers {
     share: f64,
     what: String,
 }
 
-impl Wrong {
+impl WrongAnswers {
     /// This share of a round of one contestant.
     pub fn new(contestant: &str, load: &str, share: f64) -> Self {
         Self {
@@ -39,8 +39,8 @@ impl Wrong {
 const WRONG_SHARE_MAX: f64 = 0.01;
 
 impl Report {
-    /// Nothing yet, except answers that were not what their load is made for.
-    pub fn new(wrong: Vec<Wrong>) -> Self {
+    /// Nothing yet, except answers other than the expected one.
+    pub fn new(wrong: Vec<WrongAnswers>) -> Self {
         Self {
             sections: Vec::new(),
             misses: Vec::new(),
@@ -51,7 +51,7 @@ impl Report {
     }
 
     pub fn to_text(&self) -> String {
-        let section = |section: &Section| {
+        let section = |section: &ReportSection| {
             format!(
                 "{}\n{}\n\n{}\n",
                 section.title,
@@ -63,7 +63,7 @@ impl Report {
     }
 
     pub fn to_markdown(&self) -> String {
-        let section = |section: &Section| {
+        let section = |section: &ReportSection| {
             format!(
                 "### {}\n\n{}\n\n{}\n",
                 section.title,
@@ -80,7 +80,7 @@ impl Report {
             + &self.sections.iter().map(section).collect::<String>()
     }
 
-    /// What makes the run worthless as a measurement, if anything does.
+    /// The reason why the run is worthless as a measurement, if there is one.
     pub fn failure(&self) -> Option<String> {
         let bad = self
             .wrong
@@ -133,9 +133,9 @@ impl Report {
     }
 
     /// Adds a section, unless it has no rows.
-    pub fn add(&mut self, title: &'static str, explanation: impl Into<String>, table: Table) {
+    pub fn add(&mut self, title: &'static str, explanation: impl Into<String>, table: TextTable) {
         if !table.is_empty() {
-            self.sections.push(Section {
+            self.sections.push(ReportSection {
                 title,
                 explanation: explanation.into(),
                 table,

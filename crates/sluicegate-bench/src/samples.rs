@@ -1,14 +1,14 @@
-//! What was measured of servers: turns, rows and cells, and what is compared.
+//! Figures of servers: one sample for each turn, cells and rows of them, and comparisons.
 
 use std::time::Duration;
 
-use crate::plot::{Bar, Group};
-use crate::report::{Report, Wrong, three_digits};
-use crate::results::{median, median_ratio};
-use crate::table::Table;
+use crate::median::{median, median_ratio};
+use crate::plot::{Bar, BarGroup};
+use crate::report::{Report, WrongAnswers, three_digits};
+use crate::table::TextTable;
 
 /// A server that takes part.
-pub trait Contestant: Copy + PartialEq {
+pub trait ServerContestant: Copy + PartialEq {
     /// Which of them is Sluicegate.
     const OURS: Self;
 
@@ -16,44 +16,44 @@ pub trait Contestant: Copy + PartialEq {
 }
 
 /// One load.
-pub struct Row<W> {
-    /// Of the load.
+pub struct ServerRow<W> {
+    /// The name of the load.
     pub name: &'static str,
-    pub cells: Vec<Cell<W>>,
+    pub cells: Vec<ServerCell<W>>,
 }
 
 /// One contestant under one load.
-pub struct Cell<W> {
-    pub who: W,
-    pub samples: Vec<Sample>,
+pub struct ServerCell<W> {
+    pub contestant: W,
+    pub samples: Vec<ServerSample>,
 }
 
 /// One turn.
 #[derive(Clone, Copy, Debug)]
-pub struct Sample {
+pub struct ServerSample {
     pub requests: u64,
     pub wall: Duration,
-    /// Of all processes of the contestant, in user mode and in the kernel.
+    /// Processor time of all processes of the contestant, in user mode and in the kernel.
     pub cpu: Duration,
     pub p50: Duration,
     pub p99: Duration,
     /// At the end of the turn.
     pub memory_bytes: u64,
-    /// Answers that were not what the load is made for.
+    /// Answers other than the expected one.
     pub wrong: u64,
     /// Connections that the contestant closed, so that the client had to open others.
     pub reconnects: u64,
 }
 
 /// Our processor time per request is to be at most so many times the peer's.
-pub struct Target<W> {
+pub struct ServerTarget<W> {
     /// The load's name.
     pub load: &'static str,
     pub peer: W,
     pub ratio_max: f64,
 }
 
-impl Sample {
+impl ServerSample {
     pub fn cpu_us(&self) -> f64 {
         self.cpu.as_secs_f64() * 1e6 / self.requests.max(1) as f64
     }
@@ -83,52 +83,52 @@ impl Sample {
     }
 }
 
-impl<W: Contestant> Cell<W> {
-    pub const fn new(who: W) -> Self {
+impl<W: ServerContestant> ServerCell<W> {
+    pub const fn new(contestant: W) -> Self {
         Self {
-            who,
+            contestant,
             samples: Vec::new(),
         }
     }
 
-    pub fn median(&self, figure: fn(&Sample) -> f64) -> f64 {
+    pub fn median(&self, figure: fn(&ServerSample) -> f64) -> f64 {
         median(self.samples.iter().map(figure)).unwrap_or(f64::NAN)
     }
 
-    /// The worst round's share of answers that were not what the load is made for.
+    /// The worst round's share of answers other than the expected one.
     fn wrong_share(&self) -> f64 {
         self.samples
             .iter()
-            .map(Sample::wrong_share)
+            .map(ServerSample::wrong_share)
             .fold(0.0, f64::max)
     }
 }
 
-impl<W: Contestant> Row<W> {
-    pub fn cell(&self, who: W) -> Option<&Cell<W>> {
-        self.cells.iter().find(|cell| cell.who == who)
+impl<W: ServerContestant> ServerRow<W> {
+    pub fn cell(&self, contestant: W) -> Option<&ServerCell<W>> {
+        self.cells.iter().find(|cell| cell.contestant == contestant)
     }
 
     /// Our processor time per request over the peer's.
     pub fn cpu_ratio_to(&self, peer: W) -> Option<f64> {
         let (ours, theirs) = (self.cell(W::OURS)?, self.cell(peer)?);
-        median_ratio(&ours.samples, &theirs.samples, Sample::cpu_us)
+        median_ratio(&ours.samples, &theirs.samples, ServerSample::cpu_us)
     }
 }
 
 impl Report {
     /// Adds the targets that were measured; `unit` is what the time is counted per.
-    pub fn add_cpu_targets<W: Contestant>(
+    pub fn add_cpu_targets<W: ServerContestant>(
         &mut self,
-        rows: &[Row<W>],
-        targets: &[Target<W>],
+        rows: &[ServerRow<W>],
+        targets: &[ServerTarget<W>],
         unit: &str,
     ) {
-        let mut table = Table::new(
+        let mut table = TextTable::new(
             3,
             &["load", "peer", "verdict", "ours over theirs", "at most"],
         );
-        for Target {
+        for ServerTarget {
             load,
             peer,
             ratio_max,
@@ -160,25 +160,28 @@ impl Report {
 }
 
 /// The processor time per request of every contestant under one load, for a picture.
-pub fn group<W: Contestant>(row: &Row<W>, contestants: &[W]) -> Group {
-    let bars = contestants.iter().enumerate().filter_map(|(series, who)| {
-        let value = row.cell(*who)?.median(Sample::cpu_us);
-        Some(Bar { series, value })
-    });
-    Group {
+pub fn group<W: ServerContestant>(row: &ServerRow<W>, contestants: &[W]) -> BarGroup {
+    let bars = contestants
+        .iter()
+        .enumerate()
+        .filter_map(|(series, contestant)| {
+            let value = row.cell(*contestant)?.median(ServerSample::cpu_us);
+            Some(Bar { series, value })
+        });
+    BarGroup {
         name: row.name.to_string(),
         bars: bars.collect(),
     }
 }
 
-/// What makes rows worthless, if there is enough of it.
-pub fn wrong_answers<W: Contestant>(rows: &[Row<W>]) -> Vec<Wrong> {
+/// Answers that were not the expected ones: too many of them make a row worthless.
+pub fn wrong_answers<W: ServerContestant>(rows: &[ServerRow<W>]) -> Vec<WrongAnswers> {
     let cells = rows
         .iter()
         .flat_map(|row| row.cells.iter().map(move |cell| (row, cell)));
     let wrong = cells.filter(|(_, cell)| cell.wrong_share() > 0.0);
     wrong
-        .map(|(row, cell)| Wrong::new(cell.who.name(), row.name, cell.wrong_share()))
+        .map(|(row, cell)| WrongAnswers::new(cell.contestant.name(), row.name, cell.wrong_share()))
         .collect()
 }
 
@@ -191,13 +194,13 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Copy, PartialEq)]
-    enum Who {
+    enum TestContestant {
         We,
         Peer,
         Absent,
     }
 
-    impl Contestant for Who {
+    impl ServerContestant for TestContestant {
         const OURS: Self = Self::We;
 
         fn name(self) -> &'static str {
@@ -205,10 +208,10 @@ mod tests {
         }
     }
 
-    fn sample(cpu_ms: u64) -> Sample {
+    fn sample(cpu_ms: u64) -> ServerSample {
         let (wall, cpu) = (Duration::from_secs(2), Duration::from_millis(cpu_ms));
         let (p50, p99) = (Duration::from_micros(500), Duration::from_millis(3));
-        Sample {
+        ServerSample {
             requests: 50_000,
             wall,
             cpu,
@@ -233,19 +236,19 @@ mod tests {
     #[test]
     fn ratios_compare_turns_of_the_same_round() {
         // A machine that becomes ten times slower in the second round changes no ratio.
-        let cell = |who, cpu_ms: [u64; 3]| Cell {
-            who,
+        let cell = |contestant, cpu_ms: [u64; 3]| ServerCell {
+            contestant,
             samples: cpu_ms.map(sample).into(),
         };
         let cells = vec![
-            cell(Who::We, [900, 9_000, 900]),
-            cell(Who::Peer, [1_000, 10_000, 1_000]),
+            cell(TestContestant::We, [900, 9_000, 900]),
+            cell(TestContestant::Peer, [1_000, 10_000, 1_000]),
         ];
-        let row = Row {
+        let row = ServerRow {
             name: "load",
             cells,
         };
-        assert!((row.cpu_ratio_to(Who::Peer).unwrap() - 0.9).abs() < 1e-9);
-        assert_eq!(row.cpu_ratio_to(Who::Absent), None);
+        assert!((row.cpu_ratio_to(TestContestant::Peer).unwrap() - 0.9).abs() < 1e-9);
+        assert_eq!(row.cpu_ratio_to(TestContestant::Absent), None);
     }
 }

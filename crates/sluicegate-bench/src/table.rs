@@ -1,13 +1,13 @@
 //! A table that can be written for a terminal and for a page.
 
 /// Columns with headings, and rows of as many fields. The first columns are words, the others numbers.
-pub struct Table {
+pub struct TextTable {
     headings: Vec<String>,
     rows: Vec<Vec<String>>,
     word_columns: usize,
 }
 
-impl Table {
+impl TextTable {
     pub fn new(word_columns: usize, headings: &[&str]) -> Self {
         Self {
             headings: headings.iter().map(ToString::to_string).collect(),
@@ -88,8 +88,8 @@ impl Table {
 mod tests {
     use super::*;
 
-    fn table() -> Table {
-        let mut table = Table::new(1, &["load", "ns"]);
+    fn table() -> TextTable {
+        let mut table = TextTable::new(1, &["load", "ns"]);
         table.push(vec!["hot".to_string(), "9.5".to_string()]);
         table.push(vec!["a <b>".to_string(), "1 000".to_string()]);
         table

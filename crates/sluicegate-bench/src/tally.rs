@@ -1,12 +1,12 @@
-//! What came back to a client, counted.
+//! Answers that came back to a client, counted.
 
 use std::time::Duration;
 
 use sluicegate_testkit::Latencies;
 
-/// What came back to the client.
+/// Counts of answers, and how long they took.
 #[derive(Clone, Debug, Default)]
-pub struct Tally {
+pub struct AnswerTally {
     /// 200 with the whole body.
     pub allowed: u64,
     /// 429.
@@ -18,7 +18,7 @@ pub struct Tally {
     pub wall: Duration,
 }
 
-impl Tally {
+impl AnswerTally {
     pub fn done(&self) -> u64 {
         self.allowed + self.rejected + self.other
     }

@@ -1,4 +1,4 @@
-//! Who comes when.
+//! The order of turns: contestants alternate, so that a disturbance hits all of them alike.
 
 use crate::progress::Progress;
 

@@ -1,13 +1,13 @@
-//! What happens to a limit when things go wrong, on real servers. Each scenario has a short form, which is a test, and
-//! a long form, which `cargo xtask chaos` runs and reports.
+//! Limits on real servers while things go wrong. Each scenario has a short form, which is a test, and a long form,
+//! which `cargo xtask chaos` runs and reports.
 
-mod dice;
 pub mod load;
+mod random;
 pub mod replica;
 pub mod replicas;
 pub mod report;
 pub mod runner;
 pub mod scenarios;
 
-pub use load::{Answers, Asked, Load, Run};
+pub use load::{AnswerCounts, AnsweredRequest, CallerLoad, LoadRun};
 pub use report::{Length, Report};

@@ -1,4 +1,4 @@
-//! Callers that ask a limiter again and again, and write down what they were told and when.
+//! Callers that ask a limiter again and again, and record each answer with its times.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,38 +9,38 @@ use sluicegate::{Clock, Limiter, Store, Verdict};
 use sluicegate_testkit::{Admission, Latencies};
 use tokio::task::JoinSet;
 
-use crate::dice::Dice;
+use crate::random::SeededRandom;
 
 /// Callers of one limit.
 #[derive(Clone, Debug)]
-pub struct Load {
+pub struct CallerLoad {
     /// The limit's name; it is keyed by one part.
     pub limit: String,
     /// The callers' names. Each is asked for by every task in turn.
     pub keys: Vec<String>,
     /// Tasks that ask at the same time, each as soon as its last answer has come and its pause is over.
     pub tasks: usize,
-    /// How long a task rests between two questions, on the average: steps of one length would keep time with the bucket, and
-    /// whoever happens to come first after each drop would always be the one that passes.
+    /// How long a task rests between two questions, on the average. Pauses of one length would keep time with the
+    /// bucket: the same task would always be first after a unit came back.
     pub pause: Duration,
 }
 
-/// What one question was answered, and when.
+/// A request with its answer, and when both happened.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked {
+pub struct AnsweredRequest {
     /// Nanoseconds of the machine's monotonic clock, which all processes share and no test steps.
     pub sent: u64,
     /// When the answer came.
     pub received: u64,
-    /// The place of the key in [`Load::keys`].
+    /// The place of the key in [`CallerLoad::keys`].
     pub key: usize,
     /// The answer.
-    pub answer: Answer,
+    pub answer: AnswerKind,
 }
 
 /// The answer, as far as a scenario minds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum AnswerKind {
     /// Let pass by the store.
     Allowed,
     /// Turned away by the store, or from memory of it.
@@ -57,7 +57,7 @@ pub enum Answer {
 
 /// How many answers of each kind there were.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Answers {
+pub struct AnswerCounts {
     /// By the store.
     pub allowed: usize,
     /// By the store, or from memory of it.
@@ -74,9 +74,9 @@ pub struct Answers {
 
 /// Everything that was asked, in no particular order.
 #[derive(Clone, Debug, Default)]
-pub struct Run {
+pub struct LoadRun {
     /// Every question with its answer.
-    pub asked: Vec<Asked>,
+    pub asked: Vec<AnsweredRequest>,
 }
 
 /// Now, in nanoseconds of the machine's monotonic clock.
@@ -86,7 +86,7 @@ pub fn now() -> u64 {
         + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
-impl Load {
+impl CallerLoad {
     /// One key that `tasks` tasks ask for without a pause.
     pub fn on_one_key(limit: &str, key: &str, tasks: usize) -> Self {
         Self {
@@ -102,13 +102,13 @@ impl Load {
         &self,
         limiter: &Limiter<S, C>,
         stop: Arc<AtomicBool>,
-    ) -> Run {
+    ) -> LoadRun {
         let mut tasks = JoinSet::new();
         for task in 0..self.tasks {
             let (load, limiter, stop) = (self.clone(), limiter.clone(), Arc::clone(&stop));
             tasks.spawn(async move { load.one_task(task, limiter, &stop).await });
         }
-        let mut run = Run::default();
+        let mut run = LoadRun::default();
         while let Some(asked) = tasks.join_next().await {
             run.asked.extend(asked.expect("a caller does not panic"));
         }
@@ -120,7 +120,7 @@ impl Load {
         &self,
         limiter: &Limiter<S, C>,
         span: Duration,
-    ) -> Run {
+    ) -> LoadRun {
         let stop = Arc::new(AtomicBool::new(false));
         let (at_end, end) = (Arc::clone(&stop), Instant::now() + span);
         let timer = async move {
@@ -135,9 +135,9 @@ impl Load {
         task: usize,
         limiter: Limiter<S, C>,
         stop: &AtomicBool,
-    ) -> Vec<Asked> {
+    ) -> Vec<AnsweredRequest> {
         let mut asked = Vec::new();
-        let mut dice = Dice(now() ^ task as u64);
+        let mut random = SeededRandom(now() ^ task as u64);
         for key in (0..self.keys.len()).cycle().skip(task % self.keys.len()) {
             if stop.load(Ordering::Relaxed) {
                 break;
@@ -146,23 +146,23 @@ impl Load {
             let verdict = limiter
                 .check_named(&self.limit, &[&self.keys[key]], 1)
                 .await;
-            asked.push(Asked {
+            asked.push(AnsweredRequest {
                 sent,
                 received: now(),
                 key,
-                answer: Answer::of(&verdict),
+                answer: AnswerKind::of(&verdict),
             });
             match self.pause {
                 Duration::ZERO => tokio::task::yield_now().await,
-                pause => tokio::time::sleep(pause * dice.below(2_000) as u32 / 1_000).await, // bounded wait: the pace of the load
+                pause => tokio::time::sleep(pause * random.below(2_000) as u32 / 1_000).await, // bounded wait: the pace of the load
             }
         }
         asked
     }
 }
 
-impl Answer {
-    /// What a verdict means here.
+impl AnswerKind {
+    /// The kind of answer that a verdict is.
     pub fn of(verdict: &Verdict) -> Self {
         let degraded = verdict
             .decision()
@@ -177,19 +177,19 @@ impl Answer {
         }
     }
 
-    /// Whether the request was counted and let pass.
+    /// True when the request was counted and let pass.
     pub fn is_admission(self) -> bool {
         matches!(self, Self::Allowed | Self::AllowedLocally)
     }
 }
 
-impl Run {
+impl LoadRun {
     /// Puts what another run saw beside this one's.
     pub fn include(&mut self, other: Self) {
         self.asked.extend(other.asked);
     }
 
-    /// What was let pass and counted, for the bound checker.
+    /// The requests that were counted and let pass, for the bound checker.
     pub fn admissions(&self) -> Vec<Admission> {
         let admitted = self
             .asked
@@ -227,16 +227,16 @@ impl Run {
     }
 
     /// How many answers of each kind there were.
-    pub fn answers(&self) -> Answers {
-        let mut answers = Answers::default();
+    pub fn answers(&self) -> AnswerCounts {
+        let mut answers = AnswerCounts::default();
         for asked in &self.asked {
             *match asked.answer {
-                Answer::Allowed => &mut answers.allowed,
-                Answer::Rejected => &mut answers.rejected,
-                Answer::AllowedLocally => &mut answers.allowed_locally,
-                Answer::RejectedLocally => &mut answers.rejected_locally,
-                Answer::Unchecked => &mut answers.unchecked,
-                Answer::Unavailable => &mut answers.unavailable,
+                AnswerKind::Allowed => &mut answers.allowed,
+                AnswerKind::Rejected => &mut answers.rejected,
+                AnswerKind::AllowedLocally => &mut answers.allowed_locally,
+                AnswerKind::RejectedLocally => &mut answers.rejected_locally,
+                AnswerKind::Unchecked => &mut answers.unchecked,
+                AnswerKind::Unavailable => &mut answers.unavailable,
             } += 1;
         }
         answers
@@ -244,7 +244,9 @@ impl Run {
 
     /// When the store last failed to decide, by [`now`].
     pub fn last_failure(&self) -> Option<u64> {
-        let failed = |asked: &&Asked| !matches!(asked.answer, Answer::Allowed | Answer::Rejected);
+        let failed = |asked: &&AnsweredRequest| {
+            !matches!(asked.answer, AnswerKind::Allowed | AnswerKind::Rejected)
+        };
         self.asked
             .iter()
             .filter(failed)

@@ -1,4 +1,4 @@
-//! One replica: a process of its own that asks a shared Redis, and writes down what it was told.
+//! One replica: a process of its own that asks a shared Redis, and records the answers.
 
 mod history;
 mod words;
@@ -14,27 +14,27 @@ use sluicegate::{
 use sluicegate_testkit::Bound;
 use tokio::task::JoinSet;
 
-pub use history::History;
+pub use history::ReplicaHistory;
 
-use crate::load::{Answer, Load, Run, now};
+use crate::load::{AnswerKind, CallerLoad, LoadRun, now};
 
-/// What a replica is told on its command line.
+/// The arguments of a replica's process.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Replica {
+pub struct ReplicaArguments {
     /// The URL of the server.
     pub redis: String,
     /// The beginning of every key.
     pub prefix: String,
-    /// Whose clock counts.
+    /// The clock that counts.
     pub clock: RedisClock,
-    /// What happens while Redis is away.
+    /// The failure policy while Redis is away.
     pub policy: FailurePolicy,
     /// The longest a decision may take.
     pub deadline: Duration,
     /// The limits, which are asked for side by side.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<ReplicaRule>,
     /// The keys of each limit.
-    pub keys: Keys,
+    pub keys: KeyChoice,
     /// Tasks that ask for one limit.
     pub tasks: usize,
     /// How long a task rests between two questions.
@@ -43,13 +43,13 @@ pub struct Replica {
     pub start: u64,
     /// For how long to ask.
     pub length: Duration,
-    /// What is written down.
-    pub keeps: Keeps,
+    /// The answers that go into the history.
+    pub keeps: HistoryDetail,
 }
 
 /// A quota as it can be told to a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
+pub enum ReplicaRule {
     /// So many every second, so many at once.
     PerSecond {
         /// Units that come back every second.
@@ -77,29 +77,29 @@ pub enum Rule {
 
 /// The keys of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keys {
+pub enum KeyChoice {
     /// So many, all as popular.
     Even(usize),
     /// So many, the n-th asked for 1/n times as often as the first.
     Zipf(usize),
 }
 
-/// What is written down.
+/// The answers that a history holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keeps {
+pub enum HistoryDetail {
     /// Every question.
     Everything,
     /// Everything but rejections by the store, which are counted: at full speed there are millions.
     Admissions,
 }
 
-/// What the command line of the `replica` program asks for, done; its history goes to standard output.
+/// Runs the replica that the command line describes, and writes its history to standard output.
 pub fn main(words: impl Iterator<Item = String>) -> ExitCode {
     // A replica that was stopped must not outlive its parent.
     #[cfg(target_os = "linux")]
     let _it_ends_by_itself_too =
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
-    let told = Replica::from_words(words).and_then(|replica| {
+    let told = ReplicaArguments::from_words(words).and_then(|replica| {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -122,9 +122,9 @@ pub fn main(words: impl Iterator<Item = String>) -> ExitCode {
     }
 }
 
-impl Replica {
+impl ReplicaArguments {
     /// A replica of one limit with one key: four callers, each resting a little, for a second.
-    pub fn new(redis: impl Into<String>, rule: Rule) -> Self {
+    pub fn new(redis: impl Into<String>, rule: ReplicaRule) -> Self {
         Self {
             redis: redis.into(),
             prefix: "chaos".to_owned(),
@@ -132,16 +132,16 @@ impl Replica {
             policy: FailurePolicy::default(),
             deadline: Duration::from_secs(2),
             rules: vec![rule],
-            keys: Keys::Even(1),
+            keys: KeyChoice::Even(1),
             tasks: 4,
             pause: Duration::from_millis(16),
             start: 0,
             length: Duration::from_secs(1),
-            keeps: Keeps::Everything,
+            keeps: HistoryDetail::Everything,
         }
     }
 
-    async fn run(self) -> Result<History, String> {
+    async fn run(self) -> Result<ReplicaHistory, String> {
         let limiter = self.limiter()?;
         limiter.store().start();
         self.wait_for_start(&limiter).await;
@@ -150,7 +150,7 @@ impl Replica {
             let (replica, rule, limiter) = (self.clone(), *rule, limiter.clone());
             loads.spawn(async move { replica.ask(place, rule, &limiter).await });
         }
-        let mut history = History::default();
+        let mut history = ReplicaHistory::default();
         while let Some(part) = loads.join_next().await {
             history.include(part.map_err(|error| error.to_string())?);
         }
@@ -183,37 +183,43 @@ impl Replica {
         }
     }
 
-    async fn ask(&self, place: usize, rule: Rule, limiter: &Limiter<RedisStore>) -> History {
+    async fn ask(
+        &self,
+        place: usize,
+        rule: ReplicaRule,
+        limiter: &Limiter<RedisStore>,
+    ) -> ReplicaHistory {
         let order = self.keys.order();
         let names = order.iter().map(|key| format!("key-{key}")).collect();
-        let load = Load {
+        let load = CallerLoad {
             limit: rule.to_string(),
             keys: names,
             tasks: self.tasks,
             pause: self.pause,
         };
         let end = self.start + self.length.as_nanos() as u64;
-        let number = |mut run: Run| {
+        let number = |mut run: LoadRun| {
             run.asked
                 .iter_mut()
                 .for_each(|asked| asked.key = place * self.keys.count() + order[asked.key]);
             run
         };
-        if self.keeps == Keeps::Everything {
+        if self.keeps == HistoryDetail::Everything {
             let run = load
                 .run_for(limiter, Duration::from_nanos(end.saturating_sub(now())))
                 .await;
-            return History {
+            return ReplicaHistory {
                 run: number(run),
                 rejections_left_out: 0,
             };
         }
         // In slices, so that memory is bounded.
-        let mut history = History::default();
+        let mut history = ReplicaHistory::default();
         while now() < end {
             let mut run = load.run_for(limiter, SLICE).await;
             let before = run.asked.len();
-            run.asked.retain(|asked| asked.answer != Answer::Rejected);
+            run.asked
+                .retain(|asked| asked.answer != AnswerKind::Rejected);
             history.rejections_left_out += (before - run.asked.len()) as u64;
             history.run.include(number(run));
         }
@@ -223,7 +229,7 @@ impl Replica {
 
 const SLICE: Duration = Duration::from_millis(50);
 
-impl Rule {
+impl ReplicaRule {
     fn limit(self) -> Result<Limit, QuotaError> {
         Ok(Limit::new(self.to_string(), self.quota()?).key([KeyPart::Principal]))
     }
@@ -264,7 +270,7 @@ impl Rule {
     }
 }
 
-impl Keys {
+impl KeyChoice {
     /// How many there are.
     pub fn count(self) -> usize {
         match self {

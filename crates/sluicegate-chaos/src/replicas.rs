@@ -11,19 +11,19 @@ use rustix::process::{Pid, Signal, kill_process};
 use sluicegate_testkit::ShimClock;
 
 use crate::load::now;
-use crate::replica::{History, Replica};
+use crate::replica::{ReplicaArguments, ReplicaHistory};
 
 /// Running replicas. Dropping them kills them.
 #[derive(Debug)]
 pub struct Replicas {
-    members: Vec<Member>,
+    members: Vec<ReplicaProcess>,
     /// When they begin to ask, by [`now`].
     pub start: u64,
     length: Duration,
 }
 
 #[derive(Debug)]
-struct Member {
+struct ReplicaProcess {
     child: Child,
     output: Receiver<Vec<u8>>,
 }
@@ -39,15 +39,15 @@ impl Replicas {
     /// # Panics
     /// When the program cannot be started.
     #[track_caller]
-    pub fn start(program: &Path, orders: &Replica, clocks: &[Option<ShimClock>]) -> Self {
+    pub fn start(program: &Path, orders: &ReplicaArguments, clocks: &[Option<ShimClock>]) -> Self {
         let start = now() + HEAD_START.as_nanos() as u64;
-        let orders = Replica {
+        let orders = ReplicaArguments {
             start,
             ..orders.clone()
         };
         let members = clocks
             .iter()
-            .map(|clock| Member::start(program, &orders, clock.as_ref()))
+            .map(|clock| ReplicaProcess::start(program, &orders, clock.as_ref()))
             .collect();
         Self {
             members,
@@ -57,7 +57,11 @@ impl Replicas {
     }
 
     /// Starts so many by the machine's clock, and returns what each of them saw.
-    pub async fn run(program: &Path, orders: &Replica, count: usize) -> Vec<History> {
+    pub async fn run(
+        program: &Path,
+        orders: &ReplicaArguments,
+        count: usize,
+    ) -> Vec<ReplicaHistory> {
         Self::start(program, orders, &vec![None; count])
             .finish()
             .await
@@ -77,7 +81,7 @@ impl Replicas {
     ///
     /// # Panics
     /// When one of them panicked or did not end.
-    pub async fn finish(mut self) -> Vec<History> {
+    pub async fn finish(mut self) -> Vec<ReplicaHistory> {
         let deadline = Instant::now() + HEAD_START + self.length + PATIENCE;
         let collect = move || {
             self.members
@@ -91,18 +95,18 @@ impl Replicas {
     }
 }
 
-/// What several replicas saw, as one.
-pub fn merged(histories: Vec<History>) -> History {
-    let mut all = History::default();
+/// The histories of several replicas, merged.
+pub fn merged(histories: Vec<ReplicaHistory>) -> ReplicaHistory {
+    let mut all = ReplicaHistory::default();
     histories
         .into_iter()
         .for_each(|history| all.include(history));
     all
 }
 
-impl Member {
+impl ReplicaProcess {
     #[track_caller]
-    fn start(program: &Path, orders: &Replica, clock: Option<&ShimClock>) -> Self {
+    fn start(program: &Path, orders: &ReplicaArguments, clock: Option<&ShimClock>) -> Self {
         let mut command = Command::new(program);
         command
             .args(orders.to_words())
@@ -123,7 +127,7 @@ impl Member {
         Self { child, output }
     }
 
-    fn finish(&mut self, deadline: Instant) -> History {
+    fn finish(&mut self, deadline: Instant) -> ReplicaHistory {
         let left = deadline.saturating_duration_since(Instant::now());
         let bytes = self
             .output
@@ -134,7 +138,7 @@ impl Member {
             .wait()
             .expect("a child of ours that nobody else waits for");
         assert!(status.success(), "a replica ended with {status}");
-        History::from_bytes(&bytes).expect("a replica writes a whole history")
+        ReplicaHistory::from_bytes(&bytes).expect("a replica writes a whole history")
     }
 
     fn signal(&self, signal: Signal) {
@@ -143,7 +147,7 @@ impl Member {
     }
 }
 
-impl Drop for Member {
+impl Drop for ReplicaProcess {
     fn drop(&mut self) {
         let _already_dead = self.child.kill();
         let _already_waited_for = self.child.wait();

@@ -1,4 +1,4 @@
-//! What a scenario found.
+//! The findings of a scenario: facts, and promises that held or broke.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ impl Length {
     }
 }
 
-/// What a scenario measured, and which of its promises did not hold.
+/// The facts that a scenario measured, and the promises that did not hold.
 #[derive(Clone, Debug)]
 pub struct Report {
     name: String,
@@ -71,7 +71,7 @@ impl Report {
         self
     }
 
-    /// Whether every promise held.
+    /// True when every promise held.
     pub fn holds(&self) -> bool {
         self.broken.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Plays scenarios one after the other, and says what held.
+//! Runs scenarios one after the other, and prints which promises held.
 
 use std::fmt;
 use std::pin::Pin;
@@ -7,16 +7,16 @@ use std::time::Instant;
 
 use crate::{Length, Report};
 
-/// Something to play.
+/// A scenario that can be run by its name.
 pub struct Scenario {
     name: &'static str,
     ids: &'static str,
-    play: Play,
+    play: ScenarioFunction,
 }
 
-type Play = Box<dyn Fn(Length) -> Pin<Box<dyn Future<Output = Report>>>>;
+type ScenarioFunction = Box<dyn Fn(Length) -> Pin<Box<dyn Future<Output = Report>>>>;
 
-/// A scenario by its name, the promises it proves, and the function that plays it.
+/// A scenario by its name, the promises it proves, and the function that runs it.
 pub fn scenario<F, P>(name: &'static str, ids: &'static str, play: F) -> Scenario
 where
     F: Fn(Length) -> P + 'static,

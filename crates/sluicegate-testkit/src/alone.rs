@@ -27,7 +27,8 @@ pub fn run_alone_by(launcher: &[&str], test: &str, environment: &[(String, Strin
         }
     };
     command
-        .args([test, "--exact", "--nocapture"])
+        // A test that needs something runs only when it is asked for, and here it is.
+        .args([test, "--exact", "--nocapture", "--include-ignored"])
         .env(ALONE, "1")
         .envs(environment.iter().cloned());
     command

@@ -44,6 +44,7 @@
 //! ```
 
 mod alone;
+pub mod needs;
 mod processes;
 pub mod watchdog;
 

@@ -1,11 +1,11 @@
-//! What `bench decisions` needs: our program built for release, the peer built from its package, and three clients.
+//! Prepares `bench decisions`: our program built for release, the peer built from its package, and three clients.
 
 use std::path::PathBuf;
 
 use crate::command::{Command, root, target_dir};
 use crate::tools::{self, Need, Tool};
 
-/// Builds, and installs what is missing. The bench leaves out and names whoever cannot be had.
+/// Builds and installs what is missing. The bench names a peer that cannot be installed and leaves it out.
 pub fn prepare() -> Result<Vec<String>, String> {
     if let Err(failure) = tools::install_missing(&TOOLS) {
         eprintln!("{failure}");

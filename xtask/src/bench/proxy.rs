@@ -1,10 +1,10 @@
-//! What `bench proxy` needs: our program built for release, the peers, and a client of HTTP/2.
+//! Prepares `bench proxy`: our program built for release, the peers, and a client of HTTP/2.
 
 use crate::command::Command;
 use crate::pypi;
 use crate::tools::{self, Need, Tool};
 
-/// Builds, and installs what is missing. The bench leaves out and names whoever cannot be had.
+/// Builds and installs what is missing. The bench names a peer that cannot be installed and leaves it out.
 pub fn prepare() -> Result<Vec<String>, String> {
     if let Err(failure) = tools::install_missing(&TOOLS) {
         eprintln!("{failure}");

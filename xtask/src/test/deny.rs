@@ -3,7 +3,7 @@
 use crate::command::Command;
 use crate::crates::CARGO_DENY;
 
-use super::{Done, StepResult};
+use super::{StepOutcome, StepResult};
 
 /// The step: skips with a note when cargo-deny is absent, because building it takes over ten minutes on two cores.
 pub fn run() -> StepResult {
@@ -11,22 +11,23 @@ pub fn run() -> StepResult {
         let why =
             "cargo-deny is not installed (`cargo xtask audit` builds it under target)".to_string();
         println!("{why}");
-        return Ok(Done::Skipped { why });
+        return Ok(StepOutcome::Skipped { why });
     };
     check_policy(&deny)?;
     // Fetched apart from the check, so that no network and a bad crate do not look alike.
     if fetch_advisories(&deny).is_err() {
         let note = "advisories skipped: the advisory database could not be fetched";
-        return Ok(Done::Passed {
+        return Ok(StepOutcome::Passed {
             tests: 0,
+            skipped: Vec::new(),
             note: Some(note.to_string()),
         });
     }
     check_advisories(&deny)?;
-    Ok(Done::QUIETLY)
+    Ok(StepOutcome::WITHOUT_REMARK)
 }
 
-/// Everything, at any price: builds cargo-deny if need be, and fails when advisories cannot be looked at.
+/// Every check: builds cargo-deny if need be, and fails when advisories cannot be looked at.
 pub fn audit() -> Result<(), String> {
     let deny = CARGO_DENY.install_if_missing()?;
     check_policy(&deny)?;
@@ -55,7 +56,7 @@ fn check_advisories(deny: &Command) -> Result<(), String> {
     deny.clone().args(["check", "advisories"]).run()
 }
 
-/// What can be said without cargo-deny, so that it is said everywhere.
+/// Checks that need no cargo-deny, so that they run everywhere.
 #[cfg(test)]
 mod tests {
     use serde_json::Value;
@@ -106,9 +107,9 @@ mod tests {
 
     #[test]
     fn every_dependency_comes_from_crates_io_under_a_licence_that_is_allowed() {
-        // Only what is compiled here, which has been downloaded already.
+        // Only dependencies that are compiled here: those have been downloaded already.
         let compiler = Command::new("rustc", ["-vV"])
-            .ask()
+            .read_stdout()
             .expect("the compiler says what it is");
         let host = compiler
             .lines()
@@ -125,7 +126,7 @@ mod tests {
         ];
         let metadata: Value = serde_json::from_str(
             &Command::cargo(words)
-                .ask()
+                .read_stdout()
                 .expect("cargo metadata works here"),
         )
         .expect("it prints JSON");
@@ -143,7 +144,7 @@ mod tests {
         }
     }
 
-    /// Of `A OR B AND (C OR D WITH E)`; older manifests write `A/B`.
+    /// Understands `A OR B AND (C OR D WITH E)`; older manifests write `A/B`.
     fn is_allowed(expression: &str, allowed: &[String]) -> bool {
         let spaced = expression
             .replace('/', " OR ")

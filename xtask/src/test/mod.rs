@@ -1,6 +1,7 @@
 //! `cargo xtask test`: what CI runs, one step after the other.
 
 mod deny;
+mod needs;
 mod setup;
 mod suites;
 mod summary;
@@ -8,9 +9,11 @@ mod summary;
 use std::time::{Duration, Instant};
 
 use crate::command::Command;
-use crate::tidy;
+use crate::tidy::{self, TidyChoice};
 
-/// What `cargo xtask test …` was asked to do; a step name is one of [`step_names`].
+use self::needs::SkippedTest;
+
+/// The forms of `cargo xtask test …`; a step name is one of [`step_names`].
 #[derive(Debug, PartialEq)]
 pub enum TestChoice {
     Everything,
@@ -54,27 +57,34 @@ struct Step {
 }
 
 /// A failure is a sentence that tells what happened and how to see it again.
-type StepResult = Result<Done, String>;
+type StepResult = Result<StepOutcome, String>;
 
-/// What a step that did not fail has to tell.
+/// The end of a step that did not fail.
 #[derive(Clone, Debug, PartialEq)]
-enum Done {
-    /// How many tests ran, and what the reader should know although nothing failed, such as a part left out.
-    Passed { tests: u64, note: Option<String> },
+enum StepOutcome {
+    Passed {
+        /// How many tests ran and passed.
+        tests: u64,
+        /// Tests that did not run.
+        skipped: Vec<SkippedTest>,
+        /// A remark for the reader although nothing failed, such as a part left out.
+        note: Option<String>,
+    },
     /// Nothing was checked.
     Skipped { why: String },
 }
 
-impl Done {
+impl StepOutcome {
     /// Passed, without tests and with nothing to remark.
-    const QUIETLY: Self = Self::Passed {
+    const WITHOUT_REMARK: Self = Self::Passed {
         tests: 0,
+        skipped: Vec::new(),
         note: None,
     };
 }
 
 /// A step that ran: how it ended and how long it took.
-struct Ran {
+struct StepRun {
     result: StepResult,
     took: Duration,
 }
@@ -127,7 +137,7 @@ const STEPS: [Step; 9] = [
     },
 ];
 
-fn run_until_failure(steps: &[&Step]) -> Vec<Ran> {
+fn run_until_failure(steps: &[&Step]) -> Vec<StepRun> {
     let mut ran = Vec::new();
     for step in steps {
         println!("\n=== {}: {}", step.name, step.about);
@@ -138,10 +148,10 @@ fn run_until_failure(steps: &[&Step]) -> Vec<Ran> {
         println!(
             "=== {} {} after {}",
             step.name,
-            summary::word(&result),
+            summary::outcome_word(&result),
             summary::seconds(took)
         );
-        ran.push(Ran { result, took });
+        ran.push(StepRun { result, took });
         if failed {
             break;
         }
@@ -174,15 +184,15 @@ fn docs() -> StepResult {
 }
 
 fn tidy_step() -> StepResult {
-    if tidy::run() {
-        Ok(Done::QUIETLY)
+    if tidy::run(TidyChoice::Check) {
+        Ok(StepOutcome::WITHOUT_REMARK)
     } else {
         Err("the findings are listed above; `cargo xtask tidy` shows them again".to_string())
     }
 }
 
 fn plain(command: Command) -> StepResult {
-    command.run().map(|()| Done::QUIETLY)
+    command.run().map(|()| StepOutcome::WITHOUT_REMARK)
 }
 
 #[cfg(test)]
@@ -190,7 +200,7 @@ mod tests {
     use super::*;
 
     fn passes() -> StepResult {
-        Ok(Done::QUIETLY)
+        Ok(StepOutcome::WITHOUT_REMARK)
     }
 
     fn fails() -> StepResult {

@@ -1,11 +1,11 @@
 //! The step that looks for programs outside the Rust toolchain and installs the ones nothing works without.
 
-use crate::pypi::{self, Part};
+use crate::pypi::{self, PypiTool};
 use crate::tools::{self, Need, Tool};
 
-use super::{Done, StepResult};
+use super::{StepOutcome, StepResult};
 
-/// Installs what is required and missing; tells about what is only optional.
+/// Installs the required tools that are missing; prints a note about optional ones.
 pub fn run() -> StepResult {
     tools::install_missing(&TOOLS)?;
     let absent = pypi::FOR_TESTS
@@ -16,14 +16,15 @@ pub fn run() -> StepResult {
         .chain(absent)
         .collect();
     notes.iter().for_each(|note| println!("{note}"));
-    Ok(Done::Passed {
+    Ok(StepOutcome::Passed {
         tests: 0,
+        skipped: Vec::new(),
         note: (!notes.is_empty()).then(|| notes.join("; ")),
     })
 }
 
-/// The tests with it are left out, which must not look like a proof.
-fn absence(part: &Part, failure: &str) -> String {
+/// The note about a tool that could not be installed: the tests with it will be skipped.
+fn absence(part: &PypiTool, failure: &str) -> String {
     format!("not tested with {}: {failure}", part.name)
 }
 

@@ -3,41 +3,36 @@
 use std::fs;
 
 use crate::command::{Command, root, target_dir};
-use crate::pypi;
+use crate::tidy::{Tree, ignored_tests};
 
-use super::{Done, StepResult};
+use super::needs::NeedsPlan;
+use super::{StepOutcome, StepResult};
 
 /// Unit and integration tests. Plain `cargo test` stands in for nextest, without its time limit per test.
 pub fn tests() -> StepResult {
+    let tree = Tree::read()?;
+    let plan = NeedsPlan::make(ignored_tests(&tree))?;
     let everything = ["--workspace", "--all-features"];
-    let with_parts = |command: Command| {
-        pypi::FOR_TESTS
-            .iter()
-            .fold(command, |command, part| match part.program() {
-                Ok(program) => command.env(part.variable, program.display().to_string()),
-                Err(_) => command,
-            })
+    let has_nextest = Command::cargo(["nextest", "--version"])
+        .read_stdout()
+        .is_ok();
+    let command = if has_nextest {
+        plan.with_nextest(Command::cargo(["nextest", "run"]).args(everything))
+    } else {
+        let targets = ["--lib", "--bins", "--tests", "--examples"];
+        plan.with_libtest(Command::cargo(["test"]).args(everything).args(targets))
     };
-    if Command::cargo(["nextest", "--version"]).ask().is_ok() {
-        let tests = count(&with_parts(
-            Command::cargo(["nextest", "run"]).args(everything),
-        ))?;
-        return Ok(Done::Passed {
-            tests,
-            note: pictures(),
-        });
-    }
-    let targets = ["--lib", "--bins", "--tests", "--examples"];
-    let tests = count(&with_parts(
-        Command::cargo(["test"]).args(everything).args(targets),
-    ))?;
-    let note = "without nextest, so a test that hangs is not stopped (`cargo install cargo-nextest --locked`)";
-    let notes: Vec<String> = std::iter::once(note.to_string())
+    let tests = count(&command)?;
+    let without_nextest = "without nextest, so a test that hangs is not stopped (`cargo install cargo-nextest --locked`)";
+    let notes: Vec<String> = (!has_nextest)
+        .then(|| without_nextest.to_string())
+        .into_iter()
         .chain(pictures())
         .collect();
-    Ok(Done::Passed {
+    Ok(StepOutcome::Passed {
         tests,
-        note: Some(notes.join("; ")),
+        skipped: plan.skipped(),
+        note: (!notes.is_empty()).then(|| notes.join("; ")),
     })
 }
 
@@ -74,11 +69,17 @@ pub fn doctests() -> StepResult {
 }
 
 fn count(command: &Command) -> Result<u64, String> {
-    command.run_and_listen().map(|output| passed_tests(&output))
+    command
+        .run_and_capture()
+        .map(|output| passed_tests(&output))
 }
 
-fn passed(tests: u64) -> Done {
-    Done::Passed { tests, note: None }
+fn passed(tests: u64) -> StepOutcome {
+    StepOutcome::Passed {
+        tests,
+        skipped: Vec::new(),
+        note: None,
+    }
 }
 
 /// A filter that matches nothing succeeds in silence, which must not look like a proof.

@@ -2,16 +2,18 @@
 
 use std::time::Duration;
 
-use super::{Done, Ran, Step, StepResult};
+use super::{Step, StepOutcome, StepResult, StepRun};
 
 /// Prints what became of each step, then one line in words; `true` when no step failed.
-pub fn print(steps: &[&Step], ran: &[Ran]) -> bool {
+pub fn print(steps: &[&Step], ran: &[StepRun]) -> bool {
     println!();
     rows(steps, ran).iter().for_each(|row| println!("{row}"));
     let failure = steps
         .iter()
         .zip(ran)
         .find_map(|(step, ran)| Some((step, ran.result.as_ref().err()?)));
+    let not_run = skipped_tests(ran);
+    not_run.iter().for_each(|line| println!("{line}"));
     let Some((step, failure)) = failure else {
         println!("\n{}", all_good(ran));
         return true;
@@ -29,26 +31,29 @@ pub fn seconds(took: Duration) -> String {
 }
 
 /// How a step ended, in a word.
-pub fn word(result: &StepResult) -> &'static str {
+pub fn outcome_word(result: &StepResult) -> &'static str {
     match result {
-        Ok(Done::Passed { .. }) => "passed",
-        Ok(Done::Skipped { .. }) => "skipped",
+        Ok(StepOutcome::Passed { .. }) => "passed",
+        Ok(StepOutcome::Skipped { .. }) => "skipped",
         Err(_) => "FAILED",
     }
 }
 
-fn rows(steps: &[&Step], ran: &[Ran]) -> Vec<String> {
-    let row = |name: &str, word: &str, took: &str, remarks: &str| {
-        format!("{name:<9} {word:<8} {took:>9}  {remarks}")
+fn rows(steps: &[&Step], ran: &[StepRun]) -> Vec<String> {
+    let row = |name: &str, outcome_word: &str, took: &str, remarks: &str| {
+        format!("{name:<9} {outcome_word:<8} {took:>9}  {remarks}")
             .trim_end()
             .to_string()
     };
     let mut rows = vec![row("step", "result", "time", "remarks")];
     for (index, step) in steps.iter().enumerate() {
         rows.push(match ran.get(index) {
-            Some(Ran { result, took }) => {
-                row(step.name, word(result), &seconds(*took), &remarks(result))
-            }
+            Some(StepRun { result, took }) => row(
+                step.name,
+                outcome_word(result),
+                &seconds(*took),
+                &remarks(result),
+            ),
             None => row(step.name, "not run", "", ""),
         });
     }
@@ -58,22 +63,39 @@ fn rows(steps: &[&Step], ran: &[Ran]) -> Vec<String> {
 /// The failure itself is not among them: it comes after the table, where it is seen.
 fn remarks(result: &StepResult) -> String {
     match result {
-        Ok(Done::Passed { tests, note }) => {
-            let tests = (*tests > 0).then(|| format!("{tests} tests"));
+        Ok(StepOutcome::Passed {
+            tests,
+            skipped,
+            note,
+        }) => {
+            let tests = (*tests > 0).then(|| format!("{tests} tests passed"));
+            let skipped = (!skipped.is_empty()).then(|| format!("{} skipped", skipped.len()));
             tests
                 .into_iter()
+                .chain(skipped)
                 .chain(note.clone())
                 .collect::<Vec<_>>()
                 .join("; ")
         }
-        Ok(Done::Skipped { why }) => why.clone(),
+        Ok(StepOutcome::Skipped { why }) => why.clone(),
         Err(_) => String::new(),
     }
 }
 
-fn all_good(ran: &[Ran]) -> String {
-    let tests_of = |ran: &Ran| {
-        if let Ok(Done::Passed { tests, .. }) = ran.result {
+/// A line for each test that did not run, with its name and the reason.
+fn skipped_tests(ran: &[StepRun]) -> Vec<String> {
+    let skipped = ran.iter().flat_map(|ran| match &ran.result {
+        Ok(StepOutcome::Passed { skipped, .. }) => skipped.as_slice(),
+        _ => &[],
+    });
+    skipped
+        .map(|test| format!("skipped test: {}: {}", test.name, test.reason))
+        .collect()
+}
+
+fn all_good(ran: &[StepRun]) -> String {
+    let tests_of = |ran: &StepRun| {
+        if let Ok(StepOutcome::Passed { tests, .. }) = ran.result {
             tests
         } else {
             0
@@ -81,45 +103,48 @@ fn all_good(ran: &[Ran]) -> String {
     };
     let skipped = ran
         .iter()
-        .filter(|ran| matches!(ran.result, Ok(Done::Skipped { .. })))
+        .filter(|ran| matches!(ran.result, Ok(StepOutcome::Skipped { .. })))
         .count();
     let passed = ran.len() - skipped;
     let tests: u64 = ran.iter().map(tests_of).sum();
     let took = ran.iter().map(|ran| ran.took).sum();
     format!(
-        "all good: {passed} steps passed, {skipped} skipped, {tests} tests, {}",
+        "all good: {passed} steps passed, {skipped} skipped; {tests} tests passed, {} skipped; {}",
+        skipped_tests(ran).len(),
         seconds(took)
     )
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::needs::SkippedTest;
     use super::*;
 
     fn step(name: &'static str) -> Step {
         Step {
             name,
             about: "",
-            run: || Ok(Done::QUIETLY),
+            run: || Ok(StepOutcome::WITHOUT_REMARK),
         }
     }
 
-    fn ran(result: StepResult) -> Ran {
-        Ran {
+    fn ran(result: StepResult) -> StepRun {
+        StepRun {
             result,
             took: Duration::from_millis(1_250),
         }
     }
 
-    fn passed(tests: u64, note: Option<&str>) -> Ran {
-        ran(Ok(Done::Passed {
+    fn passed(tests: u64, note: Option<&str>) -> StepRun {
+        ran(Ok(StepOutcome::Passed {
             tests,
+            skipped: Vec::new(),
             note: note.map(str::to_string),
         }))
     }
 
-    fn skipped(why: &str) -> Ran {
-        ran(Ok(Done::Skipped {
+    fn skipped(why: &str) -> StepRun {
+        ran(Ok(StepOutcome::Skipped {
             why: why.to_string(),
         }))
     }
@@ -139,7 +164,7 @@ mod tests {
             [
                 "step      result        time  remarks",
                 "fmt       passed       1.2 s",
-                "tests     passed       1.2 s  12 tests; no nextest",
+                "tests     passed       1.2 s  12 tests passed; no nextest",
                 "deny      skipped      1.2 s  no deny",
                 "docs      FAILED       1.2 s",
                 "tidy      not run",
@@ -163,7 +188,28 @@ mod tests {
         let ran = [passed(3, None), skipped("no deny"), passed(4, None)];
         assert_eq!(
             all_good(&ran),
-            "all good: 2 steps passed, 1 skipped, 7 tests, 3.8 s"
+            "all good: 2 steps passed, 1 skipped; 7 tests passed, 0 skipped; 3.8 s"
+        );
+    }
+
+    #[test]
+    fn tests_that_did_not_run_are_named_and_not_counted_as_passed() {
+        let skipped = ["one", "two"].map(|name| SkippedTest {
+            package: "x".to_string(),
+            name: name.to_string(),
+            reason: "needs Envoy".to_string(),
+        });
+        let ran = [ran(Ok(StepOutcome::Passed {
+            tests: 5,
+            skipped: skipped.to_vec(),
+            note: None,
+        }))];
+        assert_eq!(remarks(&ran[0].result), "5 tests passed; 2 skipped");
+        let named = ["one", "two"].map(|name| format!("skipped test: {name}: needs Envoy"));
+        assert_eq!(skipped_tests(&ran), named);
+        assert_eq!(
+            all_good(&ran),
+            "all good: 1 steps passed, 0 skipped; 5 tests passed, 2 skipped; 1.2 s"
         );
     }
 }

@@ -76,12 +76,12 @@ fn wrong_ids(rows: &[Row]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for row in rows {
         if !known.iter().any(|id| id == row.id) {
-            let what_to_do = "correct it, or add it to xtask/src/tidy/checklist_ids.rs";
+            let way_out = "correct it, or add it to xtask/src/tidy/checklist_ids.rs";
             findings.push(Finding::new(
                 PATH,
                 row.line,
                 format!("unknown id `{}`", row.id),
-                what_to_do,
+                way_out,
             ));
         } else if !seen.insert(row.id) {
             findings.push(Finding::new(
@@ -97,11 +97,11 @@ fn wrong_ids(rows: &[Row]) -> Vec<Finding> {
 
 fn wrong_tests(row: &Row, tree: &Tree, tests: &HashSet<String>) -> Vec<Finding> {
     if row.tests.is_empty() {
-        let what = format!("{} names no test", row.id);
+        let fact = format!("{} names no test", row.id);
         return vec![Finding::new(
             PATH,
             row.line,
-            what,
+            fact,
             "name a test that fails without the behaviour, in backticks, in the third column",
         )];
     }
@@ -158,7 +158,7 @@ fn test_names(source: &RustSource) -> Vec<String> {
         .collect()
 }
 
-/// Whether an attribute such as `#[test]` or `#[tokio::test(…)]` stands in the last six lines, with no other code after it.
+/// True when an attribute such as `#[test]` or `#[tokio::test(…)]` stands in the last six lines, with no other code after it.
 /// Functions in `proptest!` carry the attribute too, or they would not run.
 fn is_under_test_attribute(lines_above: &[&str]) -> bool {
     let mut near = lines_above

@@ -1,6 +1,6 @@
 //! Rust code in README and guides is compiled by the doc tests.
 
-use super::markdown::{Line, lines};
+use super::markdown::{MarkdownLine, lines};
 use super::rust_source::RustSource;
 use super::tree::{TextFile, resolve};
 use super::{Finding, Tree};
@@ -40,7 +40,7 @@ fn uncompiled(file: &TextFile, included: &[String]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut is_compiled = included.contains(&file.path);
     for (number, line) in lines(&file.text) {
-        let Line::FenceOpens(info) = line else {
+        let MarkdownLine::FenceOpens(info) = line else {
             continue;
         };
         let mut words = info.split([',', ' ']);
@@ -56,13 +56,13 @@ fn uncompiled(file: &TextFile, included: &[String]) -> Vec<Finding> {
             ));
         }
         if !is_compiled {
-            let what_to_do =
+            let way_out =
                 "add `#[doc = include_str!(\"…\")]` with this file to the documentation of a crate";
             findings.push(Finding::new(
                 &file.path,
                 number,
                 "Rust code that nothing compiles",
-                what_to_do,
+                way_out,
             ));
             // The include repairs all blocks of the file, so one finding is enough.
             is_compiled = true;

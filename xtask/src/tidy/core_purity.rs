@@ -16,7 +16,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
 
 const CORE: &str = "crates/sluicegate-core/src/";
 
-/// What the core must not do, and the words that give it away, after an import as well as with the full path.
+/// Things that the core must not do, and the words that give it away, after an import as well as with the full path.
 const FORBIDDEN: [(&str, &[&str]); 6] = [
     (
         "reads a clock",
@@ -33,16 +33,16 @@ const FORBIDDEN: [(&str, &[&str]); 6] = [
 ];
 
 fn impurities(source: &RustSource) -> impl Iterator<Item = Finding> {
-    FORBIDDEN.iter().flat_map(move |(what, words)| {
+    FORBIDDEN.iter().flat_map(move |(fact, words)| {
         let lines: BTreeSet<usize> = words
             .iter()
             .flat_map(|word| source.mentions(word))
             .map(|at| source.line_at(at))
             .collect();
         lines.into_iter().map(move |line| {
-            let what_to_do =
+            let way_out =
                 "take the result as an argument, and do it in `sluicegate` or further out";
-            Finding::new(&source.path, line, format!("the core {what}"), what_to_do)
+            Finding::new(&source.path, line, format!("the core {fact}"), way_out)
         })
     })
 }

@@ -13,11 +13,11 @@ pub struct Exception {
 
 impl Exception {
     pub fn not_needed(&self) -> Finding {
-        let what = format!("`{}` needs no exception", self.subject);
+        let fact = format!("`{}` needs no exception", self.subject);
         Finding::new(
             PATH,
             self.line,
-            what,
+            fact,
             "remove the line, it is short enough or gone",
         )
     }

@@ -11,7 +11,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         .collect()
 }
 
-/// What must not be written, and what to write instead.
+/// Phrases that must not be written, and the way out for each.
 const LEFTOVERS: [(&str, &str); 6] = [
     ("todo!(", "finish it"),
     (
@@ -28,13 +28,13 @@ const LEFTOVERS: [(&str, &str); 6] = [
 ];
 
 fn phrases(source: &RustSource) -> impl Iterator<Item = Finding> {
-    LEFTOVERS.iter().flat_map(move |(phrase, what_to_do)| {
+    LEFTOVERS.iter().flat_map(move |(phrase, way_out)| {
         source.mentions(phrase).map(move |at| {
             Finding::new(
                 &source.path,
                 source.line_at(at),
                 format!("`{phrase}`"),
-                *what_to_do,
+                *way_out,
             )
         })
     })
@@ -45,17 +45,17 @@ fn ignored_tests(source: &RustSource) -> impl Iterator<Item = Finding> {
         .mentions("#[ignore")
         .filter(|at| !has_reason(&source.text[at + "#[ignore".len()..]));
     without_reason.map(|at| {
-        let what_to_do = "make it run, or say why it cannot: `#[ignore = \"…\"]`";
+        let way_out = "make it run, or say why it cannot: `#[ignore = \"…\"]`";
         Finding::new(
             &source.path,
             source.line_at(at),
             "`#[ignore]` without a reason",
-            what_to_do,
+            way_out,
         )
     })
 }
 
-/// Whether what follows the word `ignore` is `= "some text"]`.
+/// True when the text behind the word `ignore` is `= "some text"]`.
 fn has_reason(after: &str) -> bool {
     let reason = after
         .trim_start()
@@ -92,10 +92,10 @@ mod tests {
     #[test]
     fn ignored_tests_need_a_reason() {
         let text = "#[ignore]\nfn a() {}\n#[ignore = \"\"]\nfn b() {}\n#[ignore = \"needs a cluster\"]\nfn c() {}\n";
-        let what = "`#[ignore]` without a reason";
+        let fact = "`#[ignore]` without a reason";
         assert_eq!(
             found(check, &[("a.rs", text)]),
-            [format!("a.rs:1: {what}"), format!("a.rs:3: {what}")]
+            [format!("a.rs:1: {fact}"), format!("a.rs:3: {fact}")]
         );
     }
 

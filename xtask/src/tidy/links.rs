@@ -1,6 +1,6 @@
 //! Links inside the repository lead somewhere.
 
-use super::markdown::{Line, lines, without_inline_code};
+use super::markdown::{MarkdownLine, lines, without_inline_code};
 use super::tree::{TextFile, resolve};
 use super::{Finding, Tree};
 
@@ -14,7 +14,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
 /// The paths of the links in a text, without those to the web.
 pub fn paths_in(text: &str) -> Vec<String> {
     let prose = lines(text).filter_map(|(_, line)| match line {
-        Line::Prose(prose) => Some(without_inline_code(prose)),
+        MarkdownLine::Prose(prose) => Some(without_inline_code(prose)),
         _ => None,
     });
     prose
@@ -30,17 +30,19 @@ pub fn paths_in(text: &str) -> Vec<String> {
 fn dead_links(tree: &Tree, file: &TextFile) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (number, line) in lines(&file.text) {
-        let Line::Prose(prose) = line else { continue };
+        let MarkdownLine::Prose(prose) = line else {
+            continue;
+        };
         let prose = without_inline_code(prose);
         let dead = targets(&prose)
             .filter_map(path_of)
             .filter(|path| !leads_somewhere(tree, file, path));
         findings.extend(dead.map(|path| {
-            let what = format!("no such file `{path}`");
+            let fact = format!("no such file `{path}`");
             Finding::new(
                 &file.path,
                 number,
-                what,
+                fact,
                 "correct the link, or add the file to the repository",
             )
         }));
@@ -48,7 +50,7 @@ fn dead_links(tree: &Tree, file: &TextFile) -> Vec<Finding> {
     findings
 }
 
-/// What stands between the parentheses of `[text](target)`, and after the colon of `[name]: target`.
+/// The targets of links: between the parentheses of `[text](target)`, and after the colon of `[name]: target`.
 fn targets(prose: &str) -> impl Iterator<Item = &str> {
     let inline = prose.split("](").skip(1).map(up_to_closing_parenthesis);
     let is_definition = |label: &str| {

@@ -17,11 +17,11 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
                 .chain(in_docs)
                 .filter(|directory| names(line, directory));
             findings.extend(directories.map(|directory| {
-                let what = format!("a path of one machine, `{directory}…`");
+                let fact = format!("a path of one machine, `{directory}…`");
                 Finding::new(
                     &file.path,
                     index + 1,
-                    what,
+                    fact,
                     "write a path relative to the repository, or another example",
                 )
             }));
@@ -39,7 +39,7 @@ const ANYWHERE: [&str; 3] = [
 /// Fine in a program, misleading in a text that others follow.
 const IN_DOCS: [&str; 1] = [concat!("/tm", "p/")];
 
-/// Whether the line holds the directory as the start of a path: the URL `https://a.example/x/` does not name `/x/`.
+/// True when the line holds the directory as the start of a path: the URL `https://a.example/x/` does not name `/x/`.
 fn names(line: &str, directory: &str) -> bool {
     let continues_a_path = |before: char| before.is_alphanumeric() || "._-~}*".contains(before);
     line.match_indices(directory)

@@ -2,7 +2,7 @@
 
 /// A line of a Markdown file. Code includes the line that closes a fence.
 #[derive(Debug, PartialEq)]
-pub enum Line<'a> {
+pub enum MarkdownLine<'a> {
     Prose(&'a str),
     /// The line that opens a fence, and what it says about the code: `rust,no_run`.
     FenceOpens(&'a str),
@@ -10,21 +10,21 @@ pub enum Line<'a> {
 }
 
 /// Every line with its number, counted from one.
-pub fn lines(text: &str) -> impl Iterator<Item = (usize, Line<'_>)> {
+pub fn lines(text: &str) -> impl Iterator<Item = (usize, MarkdownLine<'_>)> {
     let mut open_fence: Option<&str> = None;
     (1..).zip(text.lines()).map(move |(number, line)| {
         let (fence, after) = split_fence(line);
         let kind = match open_fence {
-            None if fence.len() < 3 => Line::Prose(line),
+            None if fence.len() < 3 => MarkdownLine::Prose(line),
             None => {
                 open_fence = Some(fence);
-                Line::FenceOpens(after.trim())
+                MarkdownLine::FenceOpens(after.trim())
             }
             Some(open) => {
                 if fence.starts_with(open) && after.trim().is_empty() {
                     open_fence = None;
                 }
-                Line::Code
+                MarkdownLine::Code
             }
         };
         (number, kind)
@@ -62,14 +62,14 @@ mod tests {
         let text = "a `b` c\n````md\n```rust\n````\n  ~~~ rust,no_run\n```\n~~~\n``not a fence``\n";
         let kinds: Vec<_> = lines(text).map(|(_, line)| line).collect();
         let expected = [
-            Line::Prose("a `b` c"),
-            Line::FenceOpens("md"),
-            Line::Code,
-            Line::Code,
-            Line::FenceOpens("rust,no_run"),
-            Line::Code,
-            Line::Code,
-            Line::Prose("``not a fence``"),
+            MarkdownLine::Prose("a `b` c"),
+            MarkdownLine::FenceOpens("md"),
+            MarkdownLine::Code,
+            MarkdownLine::Code,
+            MarkdownLine::FenceOpens("rust,no_run"),
+            MarkdownLine::Code,
+            MarkdownLine::Code,
+            MarkdownLine::Prose("``not a fence``"),
         ];
         assert_eq!(kinds, expected);
     }

@@ -14,11 +14,11 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
             .lines()
             .any(|line| line.trim_end() == UNRELEASED)
     {
-        let what = format!("no heading `{UNRELEASED}`");
+        let fact = format!("no heading `{UNRELEASED}`");
         findings.push(Finding::new(
             "CHANGELOG.md",
             1,
-            what,
+            fact,
             "add it above the latest release",
         ));
     }

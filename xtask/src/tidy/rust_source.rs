@@ -2,13 +2,16 @@
 
 use std::ops::Range;
 
-use super::rust_code::{code_only, is_name_byte};
+use super::rust_code::{Token, TokenKind, code_only, is_name_byte};
 
 /// A Rust file with its [`code_only`] twin, which is where everything is searched.
 pub struct RustSource {
     pub path: String,
     pub text: String,
     pub code: String,
+    /// The whole file is test code: it lies in a `tests` directory, has a name that ends in
+    /// `tests.rs`, or another file declares it under `#[cfg(test)]`.
+    pub is_test_file: bool,
     test_items: Vec<Range<usize>>,
 }
 
@@ -22,14 +25,27 @@ pub struct Function {
     pub length: usize,
 }
 
+/// A piece of code that a reader sees as one thing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RustToken<'a> {
+    /// Its first byte in the text of the file.
+    pub at: usize,
+    pub kind: TokenKind,
+    pub text: &'a str,
+}
+
 impl RustSource {
     pub fn new(path: &str, text: &str) -> Self {
         let code = code_only(text);
         let test_items = test_items(&code);
+        let is_test_file = path
+            .split('/')
+            .any(|part| part == "tests" || part.ends_with("tests.rs"));
         Self {
             path: path.to_string(),
             text: text.to_string(),
             code,
+            is_test_file,
             test_items,
         }
     }
@@ -47,15 +63,26 @@ impl RustSource {
         whole_words(&self.code, phrase)
     }
 
+    /// The words, literals and operators outside of comments and test code, in order.
+    pub fn tokens(&self) -> impl Iterator<Item = RustToken<'_>> {
+        let tokens = Token::all(&self.text).filter(|(_, token)| token.kind != TokenKind::Comment);
+        let tokens = tokens.filter(|(at, _)| !self.is_test(*at));
+        tokens.map(|(at, token)| RustToken {
+            at,
+            kind: token.kind,
+            text: &self.text[at..at + token.length],
+        })
+    }
+
     pub fn functions(&self) -> Vec<Function> {
         whole_words(&self.code, "fn")
             .filter_map(|at| self.function_at(at))
             .collect()
     }
 
-    /// Whether this place is inside an item under `#[cfg(test)]`, or anywhere in a file of a `tests` directory.
+    /// True inside an item under `#[cfg(test)]`, and everywhere in a file of test code.
     pub fn is_test(&self, offset: usize) -> bool {
-        self.is_in_tests_directory() || self.test_items.iter().any(|item| item.contains(&offset))
+        self.is_test_file || self.test_items.iter().any(|item| item.contains(&offset))
     }
 
     pub fn is_in_tests_directory(&self) -> bool {

@@ -49,16 +49,16 @@ struct TooLong {
 
 impl TooLong {
     fn finding(&self) -> Finding {
-        let what = format!(
+        let fact = format!(
             "{} lines in `{}`, at most {}",
             self.length, self.subject, self.max
         );
-        let what_to_do = format!(
+        let way_out = format!(
             "split it by idea, or name `{}` with a reason in {}",
             self.subject,
             exceptions::PATH
         );
-        Finding::new(&self.path, self.line, what, what_to_do)
+        Finding::new(&self.path, self.line, fact, way_out)
     }
 }
 

@@ -5,40 +5,20 @@ use super::{Finding, Tree};
 
 /// Finds calls of `sleep` in test code without the excuse above them.
 pub fn check(tree: &Tree) -> Vec<Finding> {
-    let test_modules: Vec<String> = tree
-        .rust
-        .iter()
-        .flat_map(RustSource::test_modules_elsewhere)
-        .collect();
-    tree.rust
-        .iter()
-        .flat_map(|source| sleeps_in(source, is_part_of(source, &test_modules)))
-        .collect()
+    tree.rust.iter().flat_map(sleeps_in).collect()
 }
 
 /// The comment that allows a sleep on the line below it, as in a loop with a deadline.
 const EXCUSE: &str = "// bounded wait:";
 
-fn is_part_of(source: &RustSource, test_modules: &[String]) -> bool {
-    let is_part = |module: &String| {
-        source
-            .path
-            .strip_prefix(module)
-            .is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
-    };
-    test_modules.iter().any(is_part)
-}
-
-fn sleeps_in(source: &RustSource, is_test_file: bool) -> impl Iterator<Item = Finding> {
-    let in_tests = source
-        .mentions("sleep(")
-        .filter(move |at| is_test_file || source.is_test(*at));
+fn sleeps_in(source: &RustSource) -> impl Iterator<Item = Finding> {
+    let in_tests = source.mentions("sleep(").filter(|at| source.is_test(*at));
     let calls = in_tests.filter(|at| !source.code[..*at].ends_with("fn "));
     calls.map(|at| source.line_at(at)).filter(|line| !is_excused(source, *line)).map(|line| {
-        let what_to_do = format!(
+        let way_out = format!(
             "use `ManualClock` or wait for an event; in a loop with a deadline write `{EXCUSE} …` on the line above"
         );
-        Finding::new(&source.path, line, "a test sleeps", what_to_do)
+        Finding::new(&source.path, line, "a test sleeps", way_out)
     })
 }
 

@@ -22,7 +22,7 @@ impl Tree {
     /// Reads what `git ls-files` names, so that ignored files never matter. Binary files have no text.
     pub fn read() -> Result<Self, String> {
         let listing = Command::new("git", ["ls-files", "-co", "--exclude-standard", "-z"])
-            .ask()
+            .read_stdout()
             .map_err(|failure| {
                 format!("{failure} (tidy needs git and a clone, not an unpacked archive)")
             })?;
@@ -43,7 +43,7 @@ impl Tree {
         self.files.iter().find(|file| file.path == path)
     }
 
-    /// Whether a file or a directory of this name is part of the repository. The root has the empty name.
+    /// True when a file or a directory of this name is part of the repository. The root has the empty name.
     pub fn holds(&self, path: &str) -> bool {
         let is_inside = |file: &TextFile| {
             file.path
@@ -61,13 +61,29 @@ impl Tree {
         self.files.iter().filter(|file| file.path.ends_with(".md"))
     }
 
-    fn from_files(files: Vec<TextFile>) -> Self {
+    pub fn from_files(files: Vec<TextFile>) -> Self {
         let rust_files = files.iter().filter(|file| file.path.ends_with(".rs"));
-        let rust = rust_files
+        let mut rust: Vec<RustSource> = rust_files
             .map(|file| RustSource::new(&file.path, &file.text))
             .collect();
+        // A file does not say itself that it is a test module: the file that declares it does.
+        let test_modules: Vec<String> = rust
+            .iter()
+            .flat_map(RustSource::test_modules_elsewhere)
+            .collect();
+        for source in &mut rust {
+            source.is_test_file |= is_part_of(&source.path, &test_modules);
+        }
         Self { files, rust }
     }
+}
+
+/// True for the file of one of these modules, and for the files of its children.
+fn is_part_of(path: &str, modules: &[String]) -> bool {
+    modules.iter().any(|module| {
+        path.strip_prefix(module.as_str())
+            .is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
+    })
 }
 
 /// The path that `target`, written in the file `from`, leads to; `None` when that is outside the repository.

@@ -1,4 +1,4 @@
-//! `cargo xtask bench redis`: the store in Redis beside what people put there otherwise. See `--help`.
+//! `cargo xtask bench redis`: the store in Redis beside scripts called through redis-rs. See `--help`.
 
 use std::process::ExitCode;
 

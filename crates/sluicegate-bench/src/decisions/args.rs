@@ -1,29 +1,39 @@
 //! The command line of `bench decisions`.
 
-use crate::server_args::Spec;
+use std::path::PathBuf;
 
-pub const SPEC: Spec = Spec {
-    peer_option: "--throttlecrab",
-    help: HELP,
-    example: "HTTP",
-};
+use clap::Parser;
 
-const HELP: &str = "\
-the decision service beside throttlecrab-server, and beside Redis with a GCRA script
+use crate::options::{EXIT_CODES, ServerBenchOptions};
 
-usage: cargo xtask bench decisions [OPTION…]
+/// The decision service beside throttlecrab-server, and beside Redis with a GCRA script
+///
+/// A contestant whose program is missing is left out and named at the end, and the page is not written.
+/// Neither is it written by a quick run.
+#[derive(Debug, Parser)]
+#[command(bin_name = "cargo xtask bench decisions", no_binary_name = true, after_help = EXIT_CODES)]
+#[command(mut_arg("only", |only| only.help(ONLY)))]
+pub struct DecisionsBenchOptions {
+    #[command(flatten)]
+    pub server: ServerBenchOptions,
+    /// The program of throttlecrab-server, otherwise the one on the PATH
+    #[arg(long, value_name = "PATH")]
+    pub throttlecrab: Option<PathBuf>,
+}
 
-  --quick          three short rounds, a few minutes; never writes the page
-  --rounds N       rounds per load, at most 20 (7, or 3 when quick)
-  --only TEXT      loads whose name contains TEXT: RESP, P=1, P=16, P=64, HTTP, gRPC, 1 stream, 16 streams; never writes
-                   the page
-  --throttlecrab PATH
-                   throttlecrab-server, otherwise that on the PATH
-  --sluicegate PATH  our program, otherwise the one beside this bench
-  --no-write       print the tables and leave docs/performance.md alone
-  --help           this text
+const ONLY: &str = "Loads whose name contains TEXT: RESP, P=1, P=16, P=64, HTTP, gRPC, 1 stream, \
+                    16 streams; never writes the page";
 
-A contestant whose program is missing is left out and named at the end, and the page is not written.
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
 
-exit code: 0 when everything ran, whatever the figures; 1 when something could not be measured; 2 for the command line
-";
+    use super::*;
+
+    #[test]
+    fn the_program_of_the_peer_can_be_named() {
+        DecisionsBenchOptions::command().debug_assert();
+        let options = DecisionsBenchOptions::try_parse_from(["--throttlecrab", "a/b"]).unwrap();
+        assert_eq!(options.throttlecrab, Some(PathBuf::from("a/b")));
+    }
+}

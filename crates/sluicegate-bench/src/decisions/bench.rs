@@ -1,40 +1,40 @@
-//! A run: which turns are taken, in which order, and what becomes of them.
+//! A run: takes the turns, reports the results, and keeps them in the page.
 
 use std::time::Duration;
 
-use super::contestants::Who;
-use super::loads::{LOADS, Load};
+use super::args::DecisionsBenchOptions;
+use super::contestants::DecisionsContestant;
+use super::loads::{DecisionsLoad, LOADS};
 use super::measure;
 use super::picture;
-use super::programs::{Program, Programs};
-use crate::page::{self, Page};
+use super::programs::{DecisionsProgram, DecisionsPrograms};
+use crate::page::{self, PerformancePage};
 use crate::progress::Progress;
 use crate::report::Report;
-use crate::samples::{Cell, Contestant, Row};
-use crate::server_args::Options;
+use crate::samples::{ServerCell, ServerContestant, ServerRow};
 use crate::turns::in_turns;
 
-/// Everything one run found out.
+/// The results of one run.
 #[derive(Default)]
-pub struct Results {
-    pub rows: Vec<Row<Who>>,
-    /// What could not be measured, and why.
+pub struct DecisionsResults {
+    pub rows: Vec<ServerRow<DecisionsContestant>>,
+    /// Contestants and loads that could not be measured, and why.
     pub absent: Vec<String>,
 }
 
-pub fn run(options: &Options) -> Result<(), String> {
-    let programs = Programs::find(options)?;
+pub fn run(options: &DecisionsBenchOptions) -> Result<(), String> {
+    let programs = DecisionsPrograms::find(options)?;
     for absent in &programs.absent {
         eprintln!("left out: {absent}");
     }
     let results = measured(options, &programs)?;
     let report = Report::on_decisions(&results);
     print!("{}", report.to_text());
-    if options.writes_page && results.absent.is_empty() {
-        let page = Page {
+    if options.server.may_write() && results.absent.is_empty() {
+        let page = PerformancePage {
             bench: "decisions",
             report: &report,
-            rounds: options.rounds,
+            rounds: options.server.run.rounds(),
             note: &format!(". {}", programs.versions()),
             peers: &[],
             caption: "Processor time of the server per decision, by protocol and contestant",
@@ -47,44 +47,53 @@ pub fn run(options: &Options) -> Result<(), String> {
     }
 }
 
-fn measured(options: &Options, programs: &Programs) -> Result<Results, String> {
-    let loads: Vec<Load> = LOADS
+fn measured(
+    options: &DecisionsBenchOptions,
+    programs: &DecisionsPrograms,
+) -> Result<DecisionsResults, String> {
+    let loads: Vec<DecisionsLoad> = LOADS
         .into_iter()
-        .filter(|load| options.includes(load.name))
+        .filter(|load| options.server.run.includes(load.name))
         .collect();
     if loads.is_empty() {
         return Err("--only: no load has this in its name (`--help` lists them)".to_string());
     }
-    let duration = Duration::from_secs(if options.is_quick { 1 } else { 2 });
+    let duration = Duration::from_secs(if options.server.run.is_quick { 1 } else { 2 });
     let turns: usize = loads
         .iter()
         .map(|load| taking_part(programs, load).len())
         .sum();
-    let mut progress = Progress::new(turns * options.rounds);
-    let mut results = Results {
+    let mut progress = Progress::new(turns * options.server.run.rounds());
+    let mut results = DecisionsResults {
         absent: programs.absent.clone(),
-        ..Results::default()
+        ..DecisionsResults::default()
     };
     for load in loads {
         let contestants = taking_part(programs, &load);
         let names: Vec<&str> = contestants
             .iter()
-            .map(|program| program.who.name())
+            .map(|program| program.contestant.name())
             .collect();
-        let mut cells: Vec<Cell<Who>> = contestants
+        let mut cells: Vec<ServerCell<DecisionsContestant>> = contestants
             .iter()
-            .map(|program| Cell::new(program.who))
+            .map(|program| ServerCell::new(program.contestant))
             .collect();
-        in_turns(options.rounds, &names, load.name, &mut progress, |place| {
-            cells[place].samples.push(measure::sample(
-                &programs.clients,
-                contestants[place],
-                &load,
-                duration,
-            )?);
-            Ok(())
-        })?;
-        results.rows.push(Row {
+        in_turns(
+            options.server.run.rounds(),
+            &names,
+            load.name,
+            &mut progress,
+            |place| {
+                cells[place].samples.push(measure::sample(
+                    &programs.clients,
+                    contestants[place],
+                    &load,
+                    duration,
+                )?);
+                Ok(())
+            },
+        )?;
+        results.rows.push(ServerRow {
             name: load.name,
             cells,
         });
@@ -93,10 +102,13 @@ fn measured(options: &Options, programs: &Programs) -> Result<Results, String> {
     Ok(results)
 }
 
-fn taking_part<'a>(programs: &'a Programs, load: &Load) -> Vec<&'a Program> {
+fn taking_part<'a>(
+    programs: &'a DecisionsPrograms,
+    load: &DecisionsLoad,
+) -> Vec<&'a DecisionsProgram> {
     programs
         .contestants
         .iter()
-        .filter(|program| program.who.speaks(load.protocol))
+        .filter(|program| program.contestant.speaks(load.protocol))
         .collect()
 }

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use sluicegate_testkit::watchdog;
 
-use super::loads::{KEYS, Load, Protocol};
-use super::questions::Question;
-use crate::errand;
-use crate::h2load::{self, Streams};
+use super::loads::{DecisionsLoad, DecisionsProtocol, KEYS};
+use super::questions::QuotaQuestion;
+use crate::external_command;
+use crate::h2load::{self, StreamPlan};
 
 /// Where the clients are.
-pub struct Clients {
+pub struct LoadClients {
     pub redis_benchmark: PathBuf,
     pub wrk: PathBuf,
     pub h2load: PathBuf,
@@ -22,17 +22,17 @@ pub struct Clients {
     pub nghttp: PathBuf,
 }
 
-/// What a client is to do: to ask this of that server, for about so long.
-pub struct Asking<'a> {
-    pub load: &'a Load,
-    pub question: &'a Question<'a>,
+/// One run of a client: the question, the server, and about how long.
+pub struct ClientRun<'a> {
+    pub load: &'a DecisionsLoad,
+    pub question: &'a QuotaQuestion<'a>,
     pub server: SocketAddr,
     pub duration: Duration,
 }
 
-/// What a client says about its questions.
+/// The figures that a client reports about its run.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Asked {
+pub struct ClientFigures {
     pub questions: u64,
     pub wall: Duration,
     pub p50: Duration,
@@ -41,23 +41,23 @@ pub struct Asked {
     pub wrong: u64,
 }
 
-impl Clients {
+impl LoadClients {
     /// Asks for about so long; redis-benchmark instead asks so many questions as a busy machine answers in that time.
-    pub fn ask(&self, asking: &Asking<'_>) -> Result<Asked, String> {
-        match asking.load.protocol {
-            Protocol::Resp => self.ask_resp(asking),
-            Protocol::Http => self.ask_http(asking),
-            Protocol::Grpc => self.ask_grpc(asking),
+    pub fn ask(&self, client_run: &ClientRun<'_>) -> Result<ClientFigures, String> {
+        match client_run.load.protocol {
+            DecisionsProtocol::Resp => self.ask_resp(client_run),
+            DecisionsProtocol::Http => self.ask_http(client_run),
+            DecisionsProtocol::Grpc => self.ask_grpc(client_run),
         }
     }
 
-    fn ask_resp(&self, asking: &Asking<'_>) -> Result<Asked, String> {
-        let Asking {
+    fn ask_resp(&self, client_run: &ClientRun<'_>) -> Result<ClientFigures, String> {
+        let ClientRun {
             load,
             question,
             server,
             duration,
-        } = asking;
+        } = client_run;
         const PER_SECOND: [(usize, u64); 3] = [(1, 50_000), (16, 250_000), (64, 400_000)];
         let per_second = PER_SECOND
             .iter()
@@ -84,18 +84,18 @@ impl Clients {
                 &KEYS.to_string(),
             ])
             .args(question.command("k__rand_int__"));
-        let printed = errand::finish("redis-benchmark", &mut command, *duration * 10)?;
+        let printed = external_command::finish("redis-benchmark", &mut command, *duration * 10)?;
         of_redis_benchmark(&printed, questions)
             .ok_or_else(|| format!("redis-benchmark: not understood: {printed}"))
     }
 
-    fn ask_http(&self, asking: &Asking<'_>) -> Result<Asked, String> {
-        let Asking {
+    fn ask_http(&self, client_run: &ClientRun<'_>) -> Result<ClientFigures, String> {
+        let ClientRun {
             load,
             question,
             server,
             duration,
-        } = asking;
+        } = client_run;
         let directory = watchdog::temporary_directory("wrk-");
         let script = directory.path().join("ask.lua");
         let (path, body) = question.post("KEY");
@@ -119,22 +119,22 @@ impl Clients {
             ])
             .args(["--latency", "-s", &script.to_string_lossy()])
             .arg(format!("http://{server}{path}"));
-        let printed = errand::finish("wrk", &mut command, *duration)?;
+        let printed = external_command::finish("wrk", &mut command, *duration)?;
         of_wrk(&printed).ok_or_else(|| format!("wrk: not understood: {printed}"))
     }
 
-    fn ask_grpc(&self, asking: &Asking<'_>) -> Result<Asked, String> {
-        let Asking {
+    fn ask_grpc(&self, client_run: &ClientRun<'_>) -> Result<ClientFigures, String> {
+        let ClientRun {
             load,
             question,
             server,
             duration,
-        } = asking;
+        } = client_run;
         let directory = watchdog::temporary_directory("grpc-");
         let file = directory.path().join("message");
         let (method, message) = question.call("hot");
         fs::write(&file, message).map_err(|error| format!("h2load: {error}"))?;
-        let streams = Streams {
+        let streams = StreamPlan {
             connections: load.connections,
             streams: load.at_a_time,
             payload: Some(&file),
@@ -145,7 +145,7 @@ impl Clients {
             &streams,
             *duration,
         )?;
-        Ok(Asked {
+        Ok(ClientFigures {
             questions: tally.done(),
             wall: tally.wall,
             p50: tally.latencies.per_mille(500),
@@ -156,7 +156,7 @@ impl Clients {
 }
 
 /// The last line: name, rate, and times in milliseconds: mean, least, p50, p95, p99, most.
-fn of_redis_benchmark(printed: &str, questions: u64) -> Option<Asked> {
+fn of_redis_benchmark(printed: &str, questions: u64) -> Option<ClientFigures> {
     let line = printed.lines().rfind(|line| line.starts_with('"'))?;
     // The name is the command, which may hold anything but a quote.
     let fields: Vec<&str> = line.trim_matches('"').split("\",\"").collect();
@@ -174,7 +174,7 @@ fn of_redis_benchmark(printed: &str, questions: u64) -> Option<Asked> {
         0
     };
     let wall = wall_of(questions, rate)?;
-    Some(Asked {
+    Some(ClientFigures {
         questions,
         wall,
         p50: milliseconds(p50)?,
@@ -183,7 +183,7 @@ fn of_redis_benchmark(printed: &str, questions: u64) -> Option<Asked> {
     })
 }
 
-fn of_wrk(printed: &str) -> Option<Asked> {
+fn of_wrk(printed: &str) -> Option<ClientFigures> {
     let after = |name: &str| {
         printed
             .lines()
@@ -200,7 +200,7 @@ fn of_wrk(printed: &str) -> Option<Asked> {
     let bad_statuses =
         after("Non-2xx or 3xx responses:").map_or(Some(0), |count| count.parse().ok())?;
     let broken = u64::from(after("Socket errors:").is_some());
-    Some(Asked {
+    Some(ClientFigures {
         questions,
         wall: wall_of(questions, after("Requests/sec:")?)?,
         p50: time_of(after("50%")?)?,
@@ -237,10 +237,10 @@ mod tests {
         let printed = "\"test\",\"rps\",\"avg_latency_ms\",\"min_latency_ms\",\"p50_latency_ms\",\"p95_latency_ms\",\
                        \"p99_latency_ms\",\"max_latency_ms\"\n\
                        \"CL.THROTTLE k__rand_int__ 1 1 1\",\"99009.90\",\"0.257\",\"0.080\",\"0.247\",\"0.383\",\"0.551\",\"1.007\"\n";
-        let asked = of_redis_benchmark(printed, 1_000).unwrap();
-        assert_eq!((asked.questions, asked.wrong), (1_000, 0));
+        let figures = of_redis_benchmark(printed, 1_000).unwrap();
+        assert_eq!((figures.questions, figures.wrong), (1_000, 0));
         assert_eq!(
-            (asked.p50, asked.p99),
+            (figures.p50, figures.p99),
             (Duration::from_micros(247), Duration::from_micros(551))
         );
         assert_eq!(of_redis_benchmark("what\n", 1), None);
@@ -257,10 +257,10 @@ mod tests {
         let printed = "Running 2s test @ http://127.0.0.1:1/\n  Latency Distribution\n     50%  812.00us\n     75%    1.00ms\n     \
                        90%    2.00ms\n     99%    3.05ms\n  61000 requests in 2.00s, 9.00MB read\n  \
                        Non-2xx or 3xx responses: 7\nRequests/sec:  30500.10\n";
-        let asked = of_wrk(printed).unwrap();
-        assert_eq!((asked.questions, asked.wrong), (61_000, 7));
+        let figures = of_wrk(printed).unwrap();
+        assert_eq!((figures.questions, figures.wrong), (61_000, 7));
         assert_eq!(
-            (asked.p50, asked.p99),
+            (figures.p50, figures.p99),
             (Duration::from_micros(812), Duration::from_micros(3_050))
         );
         assert_eq!(of_wrk("what\n"), None);

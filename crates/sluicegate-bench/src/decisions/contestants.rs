@@ -1,29 +1,34 @@
-//! Who takes part, and how each of them is set up: in memory, two threads where it has threads, no log.
+//! The contestants of `bench decisions` and their setup: in memory, two threads where it has threads, no log.
 
 use std::net::SocketAddr;
 use std::path::Path;
 
-use super::loads::Protocol;
-use crate::samples::Contestant;
+use super::loads::DecisionsProtocol;
+use crate::samples::ServerContestant;
 
 /// A server that decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Who {
+pub enum DecisionsContestant {
     Sluicegate,
     Throttlecrab,
     /// Redis, with the script of `bench redis` called once per decision.
     Redis,
 }
 
-impl Who {
+impl DecisionsContestant {
     pub const ALL: [Self; 3] = [Self::Sluicegate, Self::Throttlecrab, Self::Redis];
 
-    pub fn speaks(self, protocol: Protocol) -> bool {
-        self != Self::Redis || protocol == Protocol::Resp
+    pub fn speaks(self, protocol: DecisionsProtocol) -> bool {
+        self != Self::Redis || protocol == DecisionsProtocol::Resp
     }
 
-    /// The words to start it with; `config` is where [`Who::config`] was written.
-    pub fn arguments(self, protocol: Protocol, listen: SocketAddr, config: &Path) -> Vec<String> {
+    /// The words to start it with; `config` is where [`DecisionsContestant::config`] was written.
+    pub fn arguments(
+        self,
+        protocol: DecisionsProtocol,
+        listen: SocketAddr,
+        config: &Path,
+    ) -> Vec<String> {
         let (host, port) = (listen.ip().to_string(), listen.port().to_string());
         match self {
             Self::Sluicegate => ["serve", "--config", &config.to_string_lossy()]
@@ -31,9 +36,9 @@ impl Who {
                 .into(),
             Self::Throttlecrab => {
                 let door = match protocol {
-                    Protocol::Resp => "redis",
-                    Protocol::Http => "http",
-                    Protocol::Grpc => "grpc",
+                    DecisionsProtocol::Resp => "redis",
+                    DecisionsProtocol::Http => "http",
+                    DecisionsProtocol::Grpc => "grpc",
                 };
                 let mut words = vec![format!("--{door}"), format!("--{door}-host"), host];
                 words.extend([format!("--{door}-port"), port]);
@@ -61,14 +66,14 @@ impl Who {
     /// The file it reads, if it reads one.
     pub fn config(
         self,
-        protocol: Protocol,
+        protocol: DecisionsProtocol,
         listen: SocketAddr,
         admin: SocketAddr,
     ) -> Option<String> {
         let door = match protocol {
-            Protocol::Resp => "resp",
-            Protocol::Http => "http",
-            Protocol::Grpc => "grpc",
+            DecisionsProtocol::Resp => "resp",
+            DecisionsProtocol::Http => "http",
+            DecisionsProtocol::Grpc => "grpc",
         };
         let fill = |template: &str| {
             let filled = template
@@ -80,7 +85,7 @@ impl Who {
     }
 }
 
-impl Contestant for Who {
+impl ServerContestant for DecisionsContestant {
     const OURS: Self = Self::Sluicegate;
 
     fn name(self) -> &'static str {
@@ -95,28 +100,40 @@ impl Contestant for Who {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::running::on_loopback;
+    use crate::running_server::on_loopback;
 
     #[test]
     fn nothing_is_left_to_fill_in() {
         let [listen, admin] = [1_001, 1_002].map(on_loopback);
-        for protocol in [Protocol::Resp, Protocol::Http, Protocol::Grpc] {
-            let config = Who::Sluicegate.config(protocol, listen, admin).unwrap();
+        for protocol in [
+            DecisionsProtocol::Resp,
+            DecisionsProtocol::Http,
+            DecisionsProtocol::Grpc,
+        ] {
+            let config = DecisionsContestant::Sluicegate
+                .config(protocol, listen, admin)
+                .unwrap();
             assert!(
                 !config.contains('<') && config.contains("1001") && config.contains("1002"),
                 "{config}"
             );
-            let words = Who::Throttlecrab
+            let words = DecisionsContestant::Throttlecrab
                 .arguments(protocol, listen, Path::new("x"))
                 .join(" ");
             assert!(words.contains("-port 1001"), "{words}");
         }
-        assert_eq!(Who::Redis.config(Protocol::Resp, listen, admin), None);
+        assert_eq!(
+            DecisionsContestant::Redis.config(DecisionsProtocol::Resp, listen, admin),
+            None
+        );
     }
 
     #[test]
     fn a_script_is_asked_for_in_the_protocol_of_redis_only() {
-        assert!(Who::Redis.speaks(Protocol::Resp) && !Who::Redis.speaks(Protocol::Http));
-        assert!(Who::Throttlecrab.speaks(Protocol::Grpc));
+        assert!(
+            DecisionsContestant::Redis.speaks(DecisionsProtocol::Resp)
+                && !DecisionsContestant::Redis.speaks(DecisionsProtocol::Http)
+        );
+        assert!(DecisionsContestant::Throttlecrab.speaks(DecisionsProtocol::Grpc));
     }
 }

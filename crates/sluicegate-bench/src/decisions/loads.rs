@@ -1,58 +1,58 @@
-//! What is asked of every contestant: over which protocol, and how many questions at a time.
+//! The loads of `bench decisions`: over which protocol, and how many questions at a time.
 
 /// A pattern of questions, all of which pass.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Load {
+pub struct DecisionsLoad {
     pub name: &'static str,
-    pub protocol: Protocol,
+    pub protocol: DecisionsProtocol,
     pub connections: usize,
     /// Questions that wait at the same time in each connection.
     pub at_a_time: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
-    /// Of Redis.
+pub enum DecisionsProtocol {
+    /// The protocol of Redis.
     Resp,
     /// JSON over HTTP/1.1.
     Http,
     Grpc,
 }
 
-pub const LOADS: [Load; 6] = [
-    Load {
+pub const LOADS: [DecisionsLoad; 6] = [
+    DecisionsLoad {
         name: "RESP, P=1",
-        protocol: Protocol::Resp,
+        protocol: DecisionsProtocol::Resp,
         connections: 50,
         at_a_time: 1,
     },
-    Load {
+    DecisionsLoad {
         name: "RESP, P=16",
-        protocol: Protocol::Resp,
+        protocol: DecisionsProtocol::Resp,
         connections: 50,
         at_a_time: 16,
     },
-    Load {
+    DecisionsLoad {
         name: "RESP, P=64",
-        protocol: Protocol::Resp,
+        protocol: DecisionsProtocol::Resp,
         connections: 50,
         at_a_time: 64,
     },
-    Load {
+    DecisionsLoad {
         name: "HTTP",
-        protocol: Protocol::Http,
+        protocol: DecisionsProtocol::Http,
         connections: 50,
         at_a_time: 1,
     },
-    Load {
+    DecisionsLoad {
         name: "gRPC, 1 stream",
-        protocol: Protocol::Grpc,
+        protocol: DecisionsProtocol::Grpc,
         connections: 50,
         at_a_time: 1,
     },
-    Load {
+    DecisionsLoad {
         name: "gRPC, 16 streams",
-        protocol: Protocol::Grpc,
+        protocol: DecisionsProtocol::Grpc,
         connections: 16,
         at_a_time: 16,
     },
@@ -63,13 +63,13 @@ pub const KEYS: usize = 100_000;
 
 /// A quota as questions name it: at most `burst` at once and `count` in `period_s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Allowance {
+pub struct AskedQuota {
     pub burst: u32,
     pub count: u32,
     pub period_s: u32,
 }
 
-impl Allowance {
+impl AskedQuota {
     /// Nobody comes to its end.
     pub const AMPLE: Self = Self {
         burst: 1_000_000,

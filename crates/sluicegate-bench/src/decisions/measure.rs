@@ -7,72 +7,72 @@ use std::time::Duration;
 
 use sluicegate_testkit::{free_port, watchdog};
 
-use super::clients::{Asking, Clients};
-use super::contestants::Who;
-use super::loads::{Allowance, Load, Protocol};
-use super::programs::Program;
-use super::questions::Question;
-use super::taste::taste;
-use crate::errand;
-use crate::running::{Launch, Running, on_loopback};
-use crate::samples::{Contestant, Sample};
+use super::check_answers::check_answers;
+use super::clients::{ClientRun, LoadClients};
+use super::contestants::DecisionsContestant;
+use super::loads::{AskedQuota, DecisionsLoad, DecisionsProtocol};
+use super::programs::DecisionsProgram;
+use super::questions::QuotaQuestion;
+use crate::external_command;
+use crate::running_server::{RunningServer, ServerLaunch, on_loopback};
+use crate::samples::{ServerContestant, ServerSample};
 
 const WARM_UP: Duration = Duration::from_millis(500);
 
 /// Lets a contestant take a turn; what it did before the warm-up was over does not count.
 pub fn sample(
-    clients: &Clients,
-    program: &Program,
-    load: &Load,
+    clients: &LoadClients,
+    program: &DecisionsProgram,
+    load: &DecisionsLoad,
     duration: Duration,
-) -> Result<Sample, String> {
+) -> Result<ServerSample, String> {
     let running = start(program, load.protocol)?;
     let server = running.address();
-    let script = if program.who == Who::Redis {
+    let script = if program.contestant == DecisionsContestant::Redis {
         script_in(server)?
     } else {
         String::new()
     };
-    let question = Question {
-        who: program.who,
-        allowance: Allowance::AMPLE,
+    let question = QuotaQuestion {
+        contestant: program.contestant,
+        quota: AskedQuota::AMPLE,
         script: &script,
     };
-    taste(&question, load.protocol, server, &clients.nghttp)?;
-    let asking = |duration| Asking {
+    check_answers(&question, load.protocol, server, &clients.nghttp)?;
+    let client_run = |duration| ClientRun {
         load,
         question: &question,
         server,
         duration,
     };
-    clients.ask(&asking(WARM_UP))?;
+    clients.ask(&client_run(WARM_UP))?;
     let before = running.tree().cpu()?;
-    let asked = clients.ask(&asking(duration))?;
+    let figures = clients.ask(&client_run(duration))?;
     let cpu = running.tree().cpu()? - before;
-    Ok(Sample {
-        requests: asked.questions,
-        wall: asked.wall,
+    Ok(ServerSample {
+        requests: figures.questions,
+        wall: figures.wall,
         cpu,
-        p50: asked.p50,
-        p99: asked.p99,
+        p50: figures.p50,
+        p99: figures.p99,
         memory_bytes: running.tree().memory_bytes()?,
-        wrong: asked.wrong,
+        wrong: figures.wrong,
         reconnects: 0,
     })
 }
 
-fn start(program: &Program, protocol: Protocol) -> Result<Running, String> {
-    let who = program.who;
+fn start(program: &DecisionsProgram, protocol: DecisionsProtocol) -> Result<RunningServer, String> {
+    let contestant = program.contestant;
     let directory = watchdog::temporary_directory("decisions-");
     let [listen, admin] = [free_port(), free_port()].map(on_loopback);
     let config = directory.path().join("config");
-    if let Some(text) = who.config(protocol, listen, admin) {
+    if let Some(text) = contestant.config(protocol, listen, admin) {
         fs::write(&config, text)
-            .map_err(|error| format!("{}: its configuration: {error}", who.name()))?;
+            .map_err(|error| format!("{}: its configuration: {error}", contestant.name()))?;
     }
-    let arguments = who.arguments(protocol, listen, &config);
-    Running::start(Launch {
-        name: who.name(),
+    let arguments = contestant.arguments(protocol, listen, &config);
+    RunningServer::start(ServerLaunch {
+        name: contestant.name(),
         program: &program.path,
         arguments,
         address: listen,
@@ -93,6 +93,6 @@ fn script_in(server: SocketAddr) -> Result<String, String> {
         "LOAD",
     ]);
     command.arg(include_str!("../redis/lua/gcra.lua"));
-    errand::finish("redis-cli", &mut command, Duration::from_secs(1))
+    external_command::finish("redis-cli", &mut command, Duration::from_secs(1))
         .map(|printed| printed.trim().to_string())
 }

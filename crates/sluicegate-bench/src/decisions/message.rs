@@ -2,9 +2,9 @@
 
 /// A message under construction.
 #[derive(Default)]
-pub struct Message(Vec<u8>);
+pub struct ProtobufMessage(Vec<u8>);
 
-impl Message {
+impl ProtobufMessage {
     /// A text or a message within it.
     pub fn bytes(mut self, number: u8, value: &[u8]) -> Self {
         self.0.push(number << 3 | 2);
@@ -44,8 +44,8 @@ mod tests {
 
     #[test]
     fn messages_are_encoded_as_protobuf_says() {
-        let inner = Message::default().bytes(1, b"key").bytes(2, b"hot");
-        let outer = Message::default()
+        let inner = ProtobufMessage::default().bytes(1, b"key").bytes(2, b"hot");
+        let outer = ProtobufMessage::default()
             .bytes(1, b"d")
             .message(2, &inner)
             .number(3, 300);

@@ -9,12 +9,12 @@
 mod args;
 mod bench;
 
+mod check_answers;
 mod contestants;
 mod loads;
 mod message;
 mod programs;
 mod questions;
-mod taste;
 
 mod clients;
 mod measure;
@@ -24,10 +24,12 @@ mod targets;
 
 use std::process::ExitCode;
 
-use self::args::SPEC;
-use crate::server_args::carry_out;
+use self::args::DecisionsBenchOptions;
+use crate::exit_code::run_bench;
 
 /// Measures the decision service beside its peers; `arguments` are the words after the program's name.
 pub fn decisions(arguments: impl Iterator<Item = String>) -> ExitCode {
-    carry_out("decisions", SPEC, arguments, bench::run)
+    run_bench("decisions", arguments, |options: DecisionsBenchOptions| {
+        bench::run(&options)
+    })
 }

@@ -1,35 +1,35 @@
 //! The picture of `bench decisions`: processor time per question.
 
-use super::bench::Results;
-use super::contestants::Who;
-use crate::plot::{Chart, Series, Unit};
-use crate::samples::{Contestant, group};
+use super::bench::DecisionsResults;
+use super::contestants::DecisionsContestant;
+use crate::plot::{Chart, ChartSeries, ChartUnit};
+use crate::samples::{ServerContestant, group};
 
-pub fn svg(results: &Results) -> String {
+pub fn svg(results: &DecisionsResults) -> String {
     let chart = Chart {
         title: "µs of processor time of the server per decision (logarithmic)",
         description: "Processor time of the server per decision in µs, by protocol and contestant",
-        unit: Unit::Microseconds,
-        series: Who::ALL
-            .map(|who| Series {
-                name: who.name(),
+        unit: ChartUnit::Microseconds,
+        series: DecisionsContestant::ALL
+            .map(|contestant| ChartSeries {
+                name: contestant.name(),
                 note: "",
-                colour: colour(who),
+                colour: colour(contestant),
             })
             .into(),
         groups: results
             .rows
             .iter()
-            .map(|row| group(row, &Who::ALL))
+            .map(|row| group(row, &DecisionsContestant::ALL))
             .collect(),
     };
     chart.svg()
 }
 
-const fn colour(who: Who) -> &'static str {
-    match who {
-        Who::Sluicegate => "#12a37f",
-        Who::Throttlecrab => "#d9792b",
-        Who::Redis => "#c0504d",
+const fn colour(contestant: DecisionsContestant) -> &'static str {
+    match contestant {
+        DecisionsContestant::Sluicegate => "#12a37f",
+        DecisionsContestant::Throttlecrab => "#d9792b",
+        DecisionsContestant::Redis => "#c0504d",
     }
 }

@@ -2,34 +2,34 @@
 
 use std::path::PathBuf;
 
-use super::clients::Clients;
-use super::contestants::Who;
+use super::args::DecisionsBenchOptions;
+use super::clients::LoadClients;
+use super::contestants::DecisionsContestant;
 use crate::programs::{missing, on_path, our_program, version_of};
-use crate::samples::Contestant;
-use crate::server_args::Options;
+use crate::samples::ServerContestant;
 
 /// Everything that was looked for.
-pub struct Programs {
-    /// In the order of [`Who::ALL`].
-    pub contestants: Vec<Program>,
-    pub clients: Clients,
-    /// What is missing and how to get it.
+pub struct DecisionsPrograms {
+    /// In the order of [`DecisionsContestant::ALL`].
+    pub contestants: Vec<DecisionsProgram>,
+    pub clients: LoadClients,
+    /// Programs that are missing, and how to get them.
     pub absent: Vec<String>,
     versions: Vec<String>,
 }
 
 /// A contestant that can be started.
-pub struct Program {
-    pub who: Who,
+pub struct DecisionsProgram {
+    pub contestant: DecisionsContestant,
     pub path: PathBuf,
 }
 
-impl Programs {
+impl DecisionsPrograms {
     /// Without one of the clients nothing is measured.
-    pub fn find(options: &Options) -> Result<Self, String> {
+    pub fn find(options: &DecisionsBenchOptions) -> Result<Self, String> {
         let client =
             |binary: &str, package: &str| on_path(binary).ok_or_else(|| missing(binary, package));
-        let clients = Clients {
+        let clients = LoadClients {
             redis_benchmark: client("redis-benchmark", "redis-tools")?,
             wrk: client("wrk", "wrk")?,
             h2load: client("h2load", "nghttp2-client")?,
@@ -41,13 +41,17 @@ impl Programs {
             absent: Vec::new(),
             versions: Vec::new(),
         };
-        for who in Who::ALL {
-            match found(who, options) {
+        for contestant in DecisionsContestant::ALL {
+            match found(contestant, options) {
                 Ok((path, version)) => {
-                    programs.contestants.push(Program { who, path });
+                    programs
+                        .contestants
+                        .push(DecisionsProgram { contestant, path });
                     programs.versions.extend(version);
                 }
-                Err(why) => programs.absent.push(format!("{}: {why}", who.name())),
+                Err(why) => programs
+                    .absent
+                    .push(format!("{}: {why}", contestant.name())),
             }
         }
         Ok(programs)
@@ -60,19 +64,22 @@ impl Programs {
 }
 
 /// Where a contestant is, with its version unless it is ours.
-fn found(who: Who, options: &Options) -> Result<(PathBuf, Option<String>), String> {
-    let (name, path) = match who {
-        Who::Sluicegate => {
-            return our_program(options.sluicegate.as_deref()).map(|path| (path, None));
+fn found(
+    contestant: DecisionsContestant,
+    options: &DecisionsBenchOptions,
+) -> Result<(PathBuf, Option<String>), String> {
+    let (name, path) = match contestant {
+        DecisionsContestant::Sluicegate => {
+            return our_program(options.server.sluicegate.as_deref()).map(|path| (path, None));
         }
-        Who::Throttlecrab => {
-            let named = options.peer.clone().filter(|path| path.is_file());
+        DecisionsContestant::Throttlecrab => {
+            let named = options.throttlecrab.clone().filter(|path| path.is_file());
             let path = named.or_else(|| on_path("throttlecrab-server"));
             let why =
                 "throttlecrab-server not found (`cargo install throttlecrab-server` makes it)";
             ("throttlecrab-server", path.ok_or(why)?)
         }
-        Who::Redis => (
+        DecisionsContestant::Redis => (
             "Redis",
             on_path("redis-server").ok_or_else(|| missing("redis-server", "redis-server"))?,
         ),

@@ -1,15 +1,15 @@
-//! What `bench decisions` reports: its figures beside the targets.
+//! The report of `bench decisions`: its figures beside the targets.
 
-use super::bench::Results;
-use super::contestants::Who;
+use super::bench::DecisionsResults;
+use super::contestants::DecisionsContestant;
 use super::targets::TARGETS;
 use crate::report::Report;
-use crate::samples::{Cell, Contestant, Row, Sample, wrong_answers};
-use crate::table::Table;
+use crate::samples::{ServerCell, ServerContestant, ServerRow, ServerSample, wrong_answers};
+use crate::table::TextTable;
 
 impl Report {
     /// The report on a run of `bench decisions`.
-    pub fn on_decisions(results: &Results) -> Self {
+    pub fn on_decisions(results: &DecisionsResults) -> Self {
         let mut report = Self::new(wrong_answers(&results.rows));
         report.add_cpu_targets(&results.rows, &TARGETS, "decision");
         report.add_questions(results);
@@ -20,7 +20,7 @@ impl Report {
         report
     }
 
-    fn add_questions(&mut self, results: &Results) {
+    fn add_questions(&mut self, results: &DecisionsResults) {
         let headings = [
             "load",
             "contestant",
@@ -30,7 +30,7 @@ impl Report {
             "p99 ms",
             "memory MiB",
         ];
-        let mut table = Table::new(2, &headings);
+        let mut table = TextTable::new(2, &headings);
         for row in &results.rows {
             row.cells
                 .iter()
@@ -43,15 +43,18 @@ impl Report {
     }
 }
 
-fn fields(row: &Row<Who>, cell: &Cell<Who>) -> Vec<String> {
+fn fields(
+    row: &ServerRow<DecisionsContestant>,
+    cell: &ServerCell<DecisionsContestant>,
+) -> Vec<String> {
     let numbers = [
-        format!("{:.2}", cell.median(Sample::cpu_us)),
-        format!("{:.0}", cell.median(Sample::requests_per_second)),
-        format!("{:.2}", cell.median(Sample::p50_ms)),
-        format!("{:.2}", cell.median(Sample::p99_ms)),
-        format!("{:.1}", cell.median(Sample::memory_mib)),
+        format!("{:.2}", cell.median(ServerSample::cpu_us)),
+        format!("{:.0}", cell.median(ServerSample::requests_per_second)),
+        format!("{:.2}", cell.median(ServerSample::p50_ms)),
+        format!("{:.2}", cell.median(ServerSample::p99_ms)),
+        format!("{:.1}", cell.median(ServerSample::memory_mib)),
     ];
-    [row.name, cell.who.name()]
+    [row.name, cell.contestant.name()]
         .map(str::to_string)
         .into_iter()
         .chain(numbers)

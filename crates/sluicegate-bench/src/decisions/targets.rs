@@ -1,10 +1,14 @@
-//! What Sluicegate is to reach beside its peers.
+//! The targets: how Sluicegate must compare with its peers.
 
-use super::contestants::Who;
-use crate::samples::Target;
+use super::contestants::DecisionsContestant;
+use crate::samples::ServerTarget;
 
-const fn target(load: &'static str, peer: Who, ratio_max: f64) -> Target<Who> {
-    Target {
+const fn target(
+    load: &'static str,
+    peer: DecisionsContestant,
+    ratio_max: f64,
+) -> ServerTarget<DecisionsContestant> {
+    ServerTarget {
         load,
         peer,
         ratio_max,
@@ -12,23 +16,23 @@ const fn target(load: &'static str, peer: Who, ratio_max: f64) -> Target<Who> {
 }
 
 /// By load and peer.
-pub const TARGETS: [Target<Who>; 9] = [
-    target("RESP, P=1", Who::Throttlecrab, 0.75),
-    target("RESP, P=16", Who::Throttlecrab, 0.5),
-    target("RESP, P=64", Who::Throttlecrab, 1.0),
-    target("HTTP", Who::Throttlecrab, 0.75),
-    target("gRPC, 1 stream", Who::Throttlecrab, 0.85),
-    target("gRPC, 16 streams", Who::Throttlecrab, 0.85),
-    target("RESP, P=1", Who::Redis, 1.0),
-    target("RESP, P=16", Who::Redis, 1.0),
-    target("RESP, P=64", Who::Redis, 1.0),
+pub const TARGETS: [ServerTarget<DecisionsContestant>; 9] = [
+    target("RESP, P=1", DecisionsContestant::Throttlecrab, 0.75),
+    target("RESP, P=16", DecisionsContestant::Throttlecrab, 0.5),
+    target("RESP, P=64", DecisionsContestant::Throttlecrab, 1.0),
+    target("HTTP", DecisionsContestant::Throttlecrab, 0.75),
+    target("gRPC, 1 stream", DecisionsContestant::Throttlecrab, 0.85),
+    target("gRPC, 16 streams", DecisionsContestant::Throttlecrab, 0.85),
+    target("RESP, P=1", DecisionsContestant::Redis, 1.0),
+    target("RESP, P=16", DecisionsContestant::Redis, 1.0),
+    target("RESP, P=64", DecisionsContestant::Redis, 1.0),
 ];
 
 #[cfg(test)]
 mod tests {
     use super::super::loads::LOADS;
     use super::*;
-    use crate::samples::Contestant;
+    use crate::samples::ServerContestant;
 
     #[test]
     fn every_target_names_a_load_that_its_peer_takes_part_in() {
@@ -38,7 +42,7 @@ mod tests {
                 .find(|load| load.name == target.load)
                 .expect(target.load);
             assert!(
-                target.peer != Who::Sluicegate && target.peer.speaks(load.protocol),
+                target.peer != DecisionsContestant::Sluicegate && target.peer.speaks(load.protocol),
                 "{}",
                 target.load
             );
@@ -48,9 +52,12 @@ mod tests {
     #[test]
     fn nobody_is_to_be_cheaper_anywhere() {
         for load in &LOADS {
-            for peer in [Who::Throttlecrab, Who::Redis]
-                .into_iter()
-                .filter(|peer| peer.speaks(load.protocol))
+            for peer in [
+                DecisionsContestant::Throttlecrab,
+                DecisionsContestant::Redis,
+            ]
+            .into_iter()
+            .filter(|peer| peer.speaks(load.protocol))
             {
                 let target = TARGETS
                     .iter()

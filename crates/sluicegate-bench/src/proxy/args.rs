@@ -1,28 +1,39 @@
 //! The command line of `bench proxy`.
 
-use crate::server_args::Spec;
+use std::path::PathBuf;
 
-pub const SPEC: Spec = Spec {
-    peer_option: "--envoy",
-    help: HELP,
-    example: "h2",
-};
+use clap::Parser;
 
-const HELP: &str = "\
-the proxy beside nginx with limit_req, HAProxy with a stick table and Envoy with its local rate limit
+use crate::options::{EXIT_CODES, ServerBenchOptions};
 
-usage: cargo xtask bench proxy [OPTION…]
+/// The proxy beside nginx with limit_req, HAProxy with a stick table and Envoy with its local rate limit
+///
+/// A contestant whose program is missing is left out and named at the end, and the page is not written.
+/// Neither is it written by a quick run.
+#[derive(Debug, Parser)]
+#[command(bin_name = "cargo xtask bench proxy", no_binary_name = true, after_help = EXIT_CODES)]
+#[command(mut_arg("only", |only| only.help(ONLY)))]
+pub struct ProxyBenchOptions {
+    #[command(flatten)]
+    pub server: ServerBenchOptions,
+    /// Envoy's program, otherwise the one on the PATH
+    #[arg(long, value_name = "PATH")]
+    pub envoy: Option<PathBuf>,
+}
 
-  --quick          three short rounds, a few minutes; never writes the page
-  --rounds N       rounds per load, at most 20 (7, or 3 when quick)
-  --only TEXT      loads and sections whose name contains TEXT: allowed, rejected, 64 connections, 256, POST, 1 MiB, h2,
-                   idle, quota from outside; never writes the page
-  --envoy PATH     Envoy's program, otherwise that on the PATH
-  --sluicegate PATH  our program, otherwise the one beside this bench
-  --no-write       print the tables and leave docs/performance.md alone
-  --help           this text
+const ONLY: &str = "Loads and sections whose name contains TEXT: allowed, rejected, 64 connections, 256, \
+                    POST, 1 MiB, h2, idle, quota from outside; never writes the page";
 
-A contestant whose program is missing is left out and named at the end, and the page is not written.
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
 
-exit code: 0 when everything ran, whatever the figures; 1 when something could not be measured; 2 for the command line
-";
+    use super::*;
+
+    #[test]
+    fn the_program_of_envoy_can_be_named() {
+        ProxyBenchOptions::command().debug_assert();
+        let options = ProxyBenchOptions::try_parse_from(["--envoy", "a/envoy"]).unwrap();
+        assert_eq!(options.envoy, Some(PathBuf::from("a/envoy")));
+    }
+}

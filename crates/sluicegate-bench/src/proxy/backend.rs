@@ -9,8 +9,8 @@ use std::sync::mpsc::{Sender, channel};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::Builder;
 
-use super::loads::Request;
-use super::wire::Wire;
+use super::loads::BenchRequest;
+use super::wire::HttpConnection;
 
 /// A server on a thread of its own, for as long as this process runs.
 pub struct Backend {
@@ -67,7 +67,7 @@ fn serve(tell: &Sender<io::Result<SocketAddr>>, served: &Arc<AtomicU64>) {
             return;
         }
     };
-    let answers = Arc::new(Answers::new());
+    let answers = Arc::new(PreparedResponses::new());
     runtime.block_on(async {
         loop {
             // A connection that was given up before it was accepted is the client's business.
@@ -88,7 +88,7 @@ fn listen() -> io::Result<TcpListener> {
 }
 
 /// The answers, made once.
-struct Answers {
+struct PreparedResponses {
     small: Vec<u8>,
     large: Vec<u8>,
 }
@@ -96,7 +96,7 @@ struct Answers {
 /// To anything that a contestant should not have sent: it shows in the status the client gets.
 const BAD_REQUEST: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
 
-impl Answers {
+impl PreparedResponses {
     fn new() -> Self {
         let of = |bytes: usize| {
             let head = format!(
@@ -107,24 +107,28 @@ impl Answers {
             answer
         };
         Self {
-            small: of(Request::Small.answer_bytes()),
-            large: of(Request::Large.answer_bytes()),
+            small: of(BenchRequest::Small.answer_bytes()),
+            large: of(BenchRequest::Large.answer_bytes()),
         }
     }
 
-    fn to(&self, request: Request) -> &[u8] {
+    fn to(&self, request: BenchRequest) -> &[u8] {
         match request {
-            Request::Small | Request::Post => &self.small,
-            Request::Large => &self.large,
+            BenchRequest::Small | BenchRequest::Post => &self.small,
+            BenchRequest::Large => &self.large,
         }
     }
 }
 
-async fn answer(stream: TcpStream, answers: &Answers, served: &AtomicU64) -> io::Result<()> {
-    let mut wire = Wire::new(stream, BUFFER_BYTES)?;
+async fn answer(
+    stream: TcpStream,
+    answers: &PreparedResponses,
+    served: &AtomicU64,
+) -> io::Result<()> {
+    let mut wire = HttpConnection::new(stream, BUFFER_BYTES)?;
     while let Some(head) = wire.head().await? {
         wire.skip(head.content_length).await?;
-        match Request::of_path(&head.word)
+        match BenchRequest::of_path(&head.word)
             .filter(|request| request.body_bytes() == head.content_length)
         {
             Some(request) => {

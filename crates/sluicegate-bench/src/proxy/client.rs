@@ -1,4 +1,4 @@
-//! The client of HTTP/1.1: a crowd of connections that each wait for one answer at a time.
+//! The client of HTTP/1.1: connections that each wait for one answer at a time.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -10,16 +10,16 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::loads::Request;
-use super::wire::{BUFFER_MIN, Wire};
-use crate::tally::Tally;
+use super::loads::BenchRequest;
+use super::wire::{BUFFER_MIN, HttpConnection};
+use crate::tally::AnswerTally;
 
 /// Connections to one contestant, on a runtime of one thread.
-pub struct Crowd {
+pub struct ClientPool {
     runtime: Runtime,
     target: SocketAddr,
-    connections: Vec<Wire>,
-    /// Whoever takes longer than this beyond the time it was given does not answer.
+    connections: Vec<HttpConnection>,
+    /// A program that takes longer than this beyond its time is taken for hung.
     patience: Duration,
 }
 
@@ -28,21 +28,25 @@ const OPENED_AT_A_TIME: usize = 64;
 const BUFFER_BYTES: usize = 64 << 10;
 const PATIENCE: Duration = Duration::from_secs(20);
 
-impl Crowd {
+impl ClientPool {
     /// Opens the connections without a request.
     pub fn open(target: SocketAddr, count: usize) -> Result<Self, String> {
-        let mut crowd = Self::nobody(target)?;
-        crowd.grow(count, |target| async move {
+        let mut pool = Self::nobody(target)?;
+        pool.grow(count, |target| async move {
             connect(target, BUFFER_BYTES).await
         })?;
-        Ok(crowd)
+        Ok(pool)
     }
 
     /// Opens the connections, asks once on each, and leaves them idle.
-    pub fn open_idle(target: SocketAddr, count: usize, request: Request) -> Result<Self, String> {
-        let mut crowd = Self::nobody(target)?;
+    pub fn open_idle(
+        target: SocketAddr,
+        count: usize,
+        request: BenchRequest,
+    ) -> Result<Self, String> {
+        let mut pool = Self::nobody(target)?;
         let bytes: Arc<[u8]> = request.to_bytes().into();
-        crowd.grow(count, |target| {
+        pool.grow(count, |target| {
             let bytes = Arc::clone(&bytes);
             async move {
                 let mut wire = connect(target, BUFFER_MIN).await?;
@@ -58,25 +62,29 @@ impl Crowd {
                 }
             }
         })?;
-        Ok(crowd)
+        Ok(pool)
     }
 
     /// Asks on all connections until the time is over, and waits for the answers that are on their way.
-    pub fn ask(&mut self, request: Request, duration: Duration) -> Result<Tally, String> {
+    pub fn ask(
+        &mut self,
+        request: BenchRequest,
+        duration: Duration,
+    ) -> Result<AnswerTally, String> {
         let bytes: Arc<[u8]> = request.to_bytes().into();
         let (target, started) = (self.target, Instant::now());
         let connections = &mut self.connections;
         let asking = async {
             let mut tasks = JoinSet::new();
             for wire in connections.drain(..) {
-                let asker = Asker {
+                let asker = ClientThread {
                     target,
                     bytes: Arc::clone(&bytes),
                     answer_bytes: request.answer_bytes(),
                 };
                 tasks.spawn(async move { asker.ask(wire, started + duration).await });
             }
-            let mut total = Tally::default();
+            let mut total = AnswerTally::default();
             while let Some(ended) = tasks.join_next().await {
                 let (wire, tally) = ended.map_err(io::Error::other)??;
                 connections.push(wire);
@@ -88,7 +96,7 @@ impl Crowd {
             .runtime
             .block_on(async { timeout(duration + self.patience, asking).await });
         let tally = in_time(tally).map_err(|error| format!("asking: {error}"))?;
-        Ok(Tally {
+        Ok(AnswerTally {
             wall: started.elapsed(),
             ..tally
         })
@@ -107,7 +115,7 @@ impl Crowd {
 
     fn grow<F>(&mut self, count: usize, open: impl Fn(SocketAddr) -> F) -> Result<(), String>
     where
-        F: Future<Output = io::Result<Wire>> + Send + 'static,
+        F: Future<Output = io::Result<HttpConnection>> + Send + 'static,
     {
         let (target, connections) = (self.target, &mut self.connections);
         let opening = async {
@@ -130,16 +138,20 @@ impl Crowd {
 }
 
 /// One connection's share of the asking.
-struct Asker {
+struct ClientThread {
     target: SocketAddr,
     bytes: Arc<[u8]>,
-    /// What an allowed answer has as its body.
+    /// The length of the body of an allowed answer.
     answer_bytes: usize,
 }
 
-impl Asker {
-    async fn ask(&self, mut wire: Wire, until: Instant) -> io::Result<(Wire, Tally)> {
-        let mut tally = Tally::default();
+impl ClientThread {
+    async fn ask(
+        &self,
+        mut wire: HttpConnection,
+        until: Instant,
+    ) -> io::Result<(HttpConnection, AnswerTally)> {
+        let mut tally = AnswerTally::default();
         while Instant::now() < until {
             let asked = Instant::now();
             let exchange = exchange(&mut wire, &self.bytes).await?;
@@ -166,7 +178,7 @@ struct Exchange {
     is_last: bool,
 }
 
-async fn exchange(wire: &mut Wire, request: &[u8]) -> io::Result<Exchange> {
+async fn exchange(wire: &mut HttpConnection, request: &[u8]) -> io::Result<Exchange> {
     wire.write(request).await?;
     let head = wire.head().await?;
     let head =
@@ -179,8 +191,8 @@ async fn exchange(wire: &mut Wire, request: &[u8]) -> io::Result<Exchange> {
     })
 }
 
-async fn connect(target: SocketAddr, buffer_bytes: usize) -> io::Result<Wire> {
-    Wire::new(TcpStream::connect(target).await?, buffer_bytes)
+async fn connect(target: SocketAddr, buffer_bytes: usize) -> io::Result<HttpConnection> {
+    HttpConnection::new(TcpStream::connect(target).await?, buffer_bytes)
 }
 
 fn in_time<T>(result: Result<io::Result<T>, tokio::time::error::Elapsed>) -> Result<T, String> {
@@ -199,10 +211,10 @@ mod tests {
     #[test]
     fn every_request_is_answered_as_the_backend_answers_it() {
         let backend = Backend::start().unwrap();
-        for request in [Request::Small, Request::Post, Request::Large] {
+        for request in [BenchRequest::Small, BenchRequest::Post, BenchRequest::Large] {
             let before = backend.served();
-            let mut crowd = Crowd::open(backend.address(), 3).unwrap();
-            let tally = crowd.ask(request, Duration::from_millis(30)).unwrap();
+            let mut pool = ClientPool::open(backend.address(), 3).unwrap();
+            let tally = pool.ask(request, Duration::from_millis(30)).unwrap();
             assert!(tally.allowed >= 3, "{request:?}: {tally:?}");
             assert_eq!(
                 (tally.rejected, tally.other, tally.reconnects),
@@ -217,10 +229,10 @@ mod tests {
     #[test]
     fn whoever_never_answers_is_given_up() {
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut crowd = Crowd::open(silent.local_addr().unwrap(), 2).unwrap();
-        crowd.patience = Duration::from_millis(20);
-        let failure = crowd
-            .ask(Request::Small, Duration::from_millis(1))
+        let mut pool = ClientPool::open(silent.local_addr().unwrap(), 2).unwrap();
+        pool.patience = Duration::from_millis(20);
+        let failure = pool
+            .ask(BenchRequest::Small, Duration::from_millis(1))
             .unwrap_err();
         assert_eq!(failure, "asking: no end of it in time");
     }
@@ -228,22 +240,22 @@ mod tests {
     #[test]
     fn an_answer_of_another_length_is_not_counted_as_allowed() {
         let backend = Backend::start().unwrap();
-        let mut crowd = Crowd::open(backend.address(), 1).unwrap();
-        let asker = Asker {
+        let mut pool = ClientPool::open(backend.address(), 1).unwrap();
+        let asker = ClientThread {
             target: backend.address(),
-            bytes: Request::Small.to_bytes().into(),
+            bytes: BenchRequest::Small.to_bytes().into(),
             answer_bytes: 7,
         };
-        let wire = crowd.connections.remove(0);
+        let wire = pool.connections.remove(0);
         let until = Instant::now() + Duration::from_millis(5);
-        let (_, tally) = crowd.runtime.block_on(asker.ask(wire, until)).unwrap();
+        let (_, tally) = pool.runtime.block_on(asker.ask(wire, until)).unwrap();
         assert!(tally.other > 0 && tally.allowed == 0, "{tally:?}");
     }
 
     #[test]
     fn idle_connections_have_all_been_answered_once() {
         let backend = Backend::start().unwrap();
-        let crowd = Crowd::open_idle(backend.address(), 100, Request::Small).unwrap();
-        assert_eq!((crowd.connections.len(), backend.served()), (100, 100));
+        let pool = ClientPool::open_idle(backend.address(), 100, BenchRequest::Small).unwrap();
+        assert_eq!((pool.connections.len(), backend.served()), (100, 100));
     }
 }

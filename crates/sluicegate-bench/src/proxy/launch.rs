@@ -5,57 +5,57 @@ use std::net::SocketAddr;
 
 use sluicegate_testkit::{free_port, watchdog};
 
-use super::contestants::{Outside, Setting};
-use super::loads::{Load, Protocol};
-use super::programs::Program;
-use crate::loads::Rate;
-use crate::running::{Launch, Running, on_loopback};
-use crate::samples::Contestant;
+use super::contestants::{ExternalQuota, ProxySettings};
+use super::loads::{ClientProtocol, ProxyLoad};
+use super::programs::ProxyProgram;
+use crate::rate::Rate;
+use crate::running_server::{RunningServer, ServerLaunch, on_loopback};
+use crate::samples::ServerContestant;
 
-/// What a contestant is started for.
+/// The setup that a contestant is started with.
 #[derive(Clone, Copy)]
-pub struct Purpose {
-    pub protocol: Protocol,
+pub struct LaunchPurpose {
+    pub protocol: ClientProtocol,
     pub rate: Rate,
     pub backend: SocketAddr,
     /// Where ours has its quota from, if not from its configuration.
-    pub outside: Option<Outside>,
+    pub external: Option<ExternalQuota>,
 }
 
-impl Purpose {
-    pub const fn of(load: &Load, backend: SocketAddr) -> Self {
+impl LaunchPurpose {
+    pub const fn of(load: &ProxyLoad, backend: SocketAddr) -> Self {
         Self {
             protocol: load.protocol,
             rate: load.rate(),
             backend,
-            outside: None,
+            external: None,
         }
     }
 }
 
 /// Returns when it accepts connections and has all its processes.
-pub fn start(program: &Program, purpose: &Purpose) -> Result<Running, String> {
-    let who = program.who;
+pub fn start(program: &ProxyProgram, purpose: &LaunchPurpose) -> Result<RunningServer, String> {
+    let contestant = program.contestant;
     let directory = watchdog::temporary_directory("proxy-");
     let address = on_loopback(free_port());
-    let setting = Setting {
+    let setting = ProxySettings {
         listen: address,
         protocol: purpose.protocol,
         upstream: purpose.backend,
         admin: on_loopback(free_port()),
         rate: purpose.rate,
-        outside: purpose.outside,
+        external: purpose.external,
         directory: directory.path(),
     };
-    let config = directory.path().join(who.config_name());
-    fs::write(&config, who.config(&setting))
-        .map_err(|error| format!("{}: its configuration: {error}", who.name()))?;
-    Running::start(Launch {
-        name: who.name(),
+    let config = directory.path().join(contestant.config_name());
+    fs::write(&config, contestant.config(&setting))
+        .map_err(|error| format!("{}: its configuration: {error}", contestant.name()))?;
+    RunningServer::start(ServerLaunch {
+        name: contestant.name(),
         program: &program.path,
-        arguments: who.arguments(&config),
+        arguments: contestant.arguments(&config),
         address,
-        processes: who.processes(),
+        processes: contestant.processes(),
         directory,
     })
 }

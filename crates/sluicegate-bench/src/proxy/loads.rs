@@ -1,23 +1,23 @@
-//! What is asked of every contestant: which requests, over how many connections, and what is to become of them.
+//! The loads of `bench proxy`: which requests, over how many connections, and the expected answers.
 
 use std::time::Duration;
 
-use crate::loads::{Answer, Rate};
-use crate::tally::Tally;
+use crate::rate::{ExpectedAnswer, Rate};
+use crate::tally::AnswerTally;
 
 /// A pattern of requests, all from one client address. A connection waits for one answer at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Load {
+pub struct ProxyLoad {
     pub name: &'static str,
-    pub protocol: Protocol,
-    pub request: Request,
-    pub answer: Answer,
+    pub protocol: ClientProtocol,
+    pub request: BenchRequest,
+    pub answer: ExpectedAnswer,
     pub connections: usize,
 }
 
-/// What the client speaks. The backend is always spoken to in HTTP/1.1.
+/// The client's protocol. The backend is always spoken to in HTTP/1.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
+pub enum ClientProtocol {
     Http1,
     /// In clear text, by prior knowledge, with several streams in each connection.
     Http2,
@@ -25,7 +25,7 @@ pub enum Protocol {
 
 /// A request and what the backend answers to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Request {
+pub enum BenchRequest {
     /// A GET that is answered with 1 KiB.
     Small,
     /// A POST of 64 KiB that is answered with 1 KiB.
@@ -34,35 +34,45 @@ pub enum Request {
     Large,
 }
 
-pub const LOADS: [Load; 8] = [
+pub const LOADS: [ProxyLoad; 8] = [
     http1(
         "allowed, 64 connections",
-        Request::Small,
-        Answer::Allowed,
+        BenchRequest::Small,
+        ExpectedAnswer::Allowed,
         64,
     ),
     http1(
         "allowed, 256 connections",
-        Request::Small,
-        Answer::Allowed,
+        BenchRequest::Small,
+        ExpectedAnswer::Allowed,
         256,
     ),
     http1(
         "rejected, 64 connections",
-        Request::Small,
-        Answer::Denied,
+        BenchRequest::Small,
+        ExpectedAnswer::Denied,
         64,
     ),
     http1(
         "rejected, 256 connections",
-        Request::Small,
-        Answer::Denied,
+        BenchRequest::Small,
+        ExpectedAnswer::Denied,
         256,
     ),
-    http1("64 KiB POST", Request::Post, Answer::Allowed, 64),
-    http1("1 MiB answer", Request::Large, Answer::Allowed, 64),
-    http2("h2, allowed", Answer::Allowed),
-    http2("h2, rejected", Answer::Denied),
+    http1(
+        "64 KiB POST",
+        BenchRequest::Post,
+        ExpectedAnswer::Allowed,
+        64,
+    ),
+    http1(
+        "1 MiB answer",
+        BenchRequest::Large,
+        ExpectedAnswer::Allowed,
+        64,
+    ),
+    http2("h2, allowed", ExpectedAnswer::Allowed),
+    http2("h2, rejected", ExpectedAnswer::Denied),
 ];
 
 /// The section about memory, as `--only` knows it.
@@ -72,40 +82,45 @@ pub const IDLE_CONNECTIONS: usize = 5_000;
 /// Streams in each connection of HTTP/2.
 pub const H2_STREAMS: usize = 16;
 
-const fn http1(name: &'static str, request: Request, answer: Answer, connections: usize) -> Load {
-    Load {
+const fn http1(
+    name: &'static str,
+    request: BenchRequest,
+    answer: ExpectedAnswer,
+    connections: usize,
+) -> ProxyLoad {
+    ProxyLoad {
         name,
-        protocol: Protocol::Http1,
+        protocol: ClientProtocol::Http1,
         request,
         answer,
         connections,
     }
 }
 
-const fn http2(name: &'static str, answer: Answer) -> Load {
-    Load {
+const fn http2(name: &'static str, answer: ExpectedAnswer) -> ProxyLoad {
+    ProxyLoad {
         name,
-        protocol: Protocol::Http2,
-        request: Request::Small,
+        protocol: ClientProtocol::Http2,
+        request: BenchRequest::Small,
         answer,
         connections: 16,
     }
 }
 
-impl Load {
+impl ProxyLoad {
     /// The limit of the one client address.
     pub const fn rate(&self) -> Rate {
         rate(self.answer)
     }
 
-    /// Answers that are not what the load is made for. `served` is what the backend has answered meanwhile.
-    pub fn wrong(&self, tally: &Tally, served: u64) -> u64 {
+    /// Answers other than the expected one. `served` is what the backend has answered meanwhile.
+    pub fn wrong(&self, tally: &AnswerTally, served: u64) -> u64 {
         match self.answer {
-            // Whoever answers without the backend has it easier than the others.
-            Answer::Allowed => {
+            // A contestant that answers without the backend has less work than the others.
+            ExpectedAnswer::Allowed => {
                 (tally.done() - tally.allowed).max(tally.allowed.saturating_sub(served))
             }
-            Answer::Denied => {
+            ExpectedAnswer::Denied => {
                 let admissible = u64::from(self.rate().count) * (tally.wall.as_secs() + 2);
                 tally.other + tally.allowed.max(served).saturating_sub(admissible)
             }
@@ -114,15 +129,15 @@ impl Load {
 }
 
 /// A limit that lets everything pass, and one that lets next to nothing pass.
-pub const fn rate(answer: Answer) -> Rate {
+pub const fn rate(answer: ExpectedAnswer) -> Rate {
     let period = Duration::from_secs(1);
     match answer {
-        Answer::Allowed => Rate {
+        ExpectedAnswer::Allowed => Rate {
             count: 1_000_000,
             period,
             burst: 1_000_000,
         },
-        Answer::Denied => Rate {
+        ExpectedAnswer::Denied => Rate {
             count: 1,
             period,
             burst: 1,
@@ -130,7 +145,7 @@ pub const fn rate(answer: Answer) -> Rate {
     }
 }
 
-impl Request {
+impl BenchRequest {
     pub const fn path(self) -> &'static str {
         match self {
             Self::Small => "/1k",
@@ -145,7 +160,7 @@ impl Request {
             .find(|request| request.path() == path)
     }
 
-    /// What the client sends as a body.
+    /// The length of the client's body.
     pub const fn body_bytes(self) -> usize {
         match self {
             Self::Small | Self::Large => 0,
@@ -153,7 +168,7 @@ impl Request {
         }
     }
 
-    /// What the backend sends as a body.
+    /// The length of the backend's body.
     pub const fn answer_bytes(self) -> usize {
         match self {
             Self::Small | Self::Post => 1 << 10,
@@ -180,13 +195,13 @@ impl Request {
 mod tests {
     use super::*;
 
-    fn tally(allowed: u64, rejected: u64, other: u64) -> Tally {
-        Tally {
+    fn tally(allowed: u64, rejected: u64, other: u64) -> AnswerTally {
+        AnswerTally {
             allowed,
             rejected,
             other,
             wall: Duration::from_secs(3),
-            ..Tally::default()
+            ..AnswerTally::default()
         }
     }
 
@@ -205,7 +220,7 @@ mod tests {
     #[test]
     fn a_rejected_load_may_admit_what_its_limit_admits() {
         let load = LOADS[2];
-        assert_eq!(load.answer, Answer::Denied);
+        assert_eq!(load.answer, ExpectedAnswer::Denied);
         assert_eq!(load.wrong(&tally(4, 1_000, 0), 4), 0);
         assert_eq!(load.wrong(&tally(105, 1_000, 0), 105), 100);
         assert_eq!(load.wrong(&tally(0, 1_000, 7), 0), 7);
@@ -218,9 +233,9 @@ mod tests {
 
     #[test]
     fn paths_name_requests() {
-        for request in [Request::Small, Request::Post, Request::Large] {
-            assert_eq!(Request::of_path(request.path()), Some(request));
+        for request in [BenchRequest::Small, BenchRequest::Post, BenchRequest::Large] {
+            assert_eq!(BenchRequest::of_path(request.path()), Some(request));
         }
-        assert_eq!(Request::of_path("/"), None);
+        assert_eq!(BenchRequest::of_path("/"), None);
     }
 }

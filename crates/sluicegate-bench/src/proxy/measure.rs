@@ -4,19 +4,19 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::backend::Backend;
-use super::client::Crowd;
-use super::launch::{self, Purpose};
-use super::loads::{H2_STREAMS, IDLE_CONNECTIONS, Load, Protocol, Request, rate};
-use super::programs::Program;
+use super::client::ClientPool;
+use super::launch::{self, LaunchPurpose};
+use super::loads::{BenchRequest, ClientProtocol, H2_STREAMS, IDLE_CONNECTIONS, ProxyLoad, rate};
+use super::programs::ProxyProgram;
 use super::results::IdleSample;
-use crate::h2load::{self, Streams};
-use crate::loads::Answer;
-use crate::running::Running;
-use crate::samples::Sample;
-use crate::tally::Tally;
+use crate::h2load::{self, StreamPlan};
+use crate::rate::ExpectedAnswer;
+use crate::running_server::RunningServer;
+use crate::samples::ServerSample;
+use crate::tally::AnswerTally;
 
-/// What is the same for every turn of a run.
-pub struct Course<'a> {
+/// The conditions that are the same for every turn of a run.
+pub struct RunConditions<'a> {
     pub backend: &'a Backend,
     /// Where the client of HTTP/2 is; `None` when no load needs it.
     pub h2load: Option<&'a Path>,
@@ -26,32 +26,36 @@ pub struct Course<'a> {
 const WARM_UP: Duration = Duration::from_millis(500);
 
 /// Lets a contestant take a turn; what it did before the warm-up was over does not count.
-pub fn sample(course: &Course<'_>, program: &Program, load: &Load) -> Result<Sample, String> {
+pub fn sample(
+    conditions: &RunConditions<'_>,
+    program: &ProxyProgram,
+    load: &ProxyLoad,
+) -> Result<ServerSample, String> {
     sample_for(
-        course,
+        conditions,
         program,
         load,
-        &Purpose::of(load, course.backend.address()),
+        &LaunchPurpose::of(load, conditions.backend.address()),
     )
 }
 
 /// The same, with a contestant that is set up for this purpose.
 pub fn sample_for(
-    course: &Course<'_>,
-    program: &Program,
-    load: &Load,
-    purpose: &Purpose,
-) -> Result<Sample, String> {
+    conditions: &RunConditions<'_>,
+    program: &ProxyProgram,
+    load: &ProxyLoad,
+    purpose: &LaunchPurpose,
+) -> Result<ServerSample, String> {
     let running = launch::start(program, purpose)?;
-    let mut ask = asking(course, &running, load)?;
+    let mut ask = asking(conditions, &running, load)?;
     ask(WARM_UP)?;
-    let (cpu_before, served_before) = (running.tree().cpu()?, course.backend.served());
-    let tally = ask(course.duration)?;
+    let (cpu_before, served_before) = (running.tree().cpu()?, conditions.backend.served());
+    let tally = ask(conditions.duration)?;
     let (cpu, served) = (
         running.tree().cpu()? - cpu_before,
-        course.backend.served() - served_before,
+        conditions.backend.served() - served_before,
     );
-    Ok(Sample {
+    Ok(ServerSample {
         requests: tally.done(),
         wall: tally.wall,
         cpu,
@@ -63,23 +67,23 @@ pub fn sample_for(
     })
 }
 
-type Asking<'a> = Box<dyn FnMut(Duration) -> Result<Tally, String> + 'a>;
+type AskFunction<'a> = Box<dyn FnMut(Duration) -> Result<AnswerTally, String> + 'a>;
 
 /// The client that the load needs. That of HTTP/1.1 keeps its connections from the warm-up.
 fn asking<'a>(
-    course: &'a Course<'_>,
-    running: &Running,
-    load: &'a Load,
-) -> Result<Asking<'a>, String> {
+    conditions: &'a RunConditions<'_>,
+    running: &RunningServer,
+    load: &'a ProxyLoad,
+) -> Result<AskFunction<'a>, String> {
     let target = running.address();
     match load.protocol {
-        Protocol::Http1 => {
-            let mut crowd = Crowd::open(target, load.connections)?;
-            Ok(Box::new(move |duration| crowd.ask(load.request, duration)))
+        ClientProtocol::Http1 => {
+            let mut pool = ClientPool::open(target, load.connections)?;
+            Ok(Box::new(move |duration| pool.ask(load.request, duration)))
         }
-        Protocol::Http2 => {
-            let h2load = course.h2load.ok_or("there is no h2load")?;
-            let streams = Streams {
+        ClientProtocol::Http2 => {
+            let h2load = conditions.h2load.ok_or("there is no h2load")?;
+            let streams = StreamPlan {
                 connections: load.connections,
                 streams: H2_STREAMS,
                 payload: None,
@@ -92,20 +96,23 @@ fn asking<'a>(
     }
 }
 
-/// What a contestant's memory is before any request, and with many connections that were answered once and are idle.
-pub fn idle_sample(course: &Course<'_>, program: &Program) -> Result<IdleSample, String> {
-    let backend = course.backend.address();
-    let purpose = Purpose {
-        protocol: Protocol::Http1,
-        rate: rate(Answer::Allowed),
+/// A contestant's memory before any request, and with many connections that were answered once and are idle.
+pub fn idle_sample(
+    conditions: &RunConditions<'_>,
+    program: &ProxyProgram,
+) -> Result<IdleSample, String> {
+    let backend = conditions.backend.address();
+    let purpose = LaunchPurpose {
+        protocol: ClientProtocol::Http1,
+        rate: rate(ExpectedAnswer::Allowed),
         backend,
-        outside: None,
+        external: None,
     };
     let running = launch::start(program, &purpose)?;
     let fresh_bytes = running.tree().memory_bytes()?;
-    let crowd = Crowd::open_idle(running.address(), IDLE_CONNECTIONS, Request::Small)?;
+    let pool = ClientPool::open_idle(running.address(), IDLE_CONNECTIONS, BenchRequest::Small)?;
     let idle_bytes = running.tree().memory_bytes()?;
-    drop(crowd);
+    drop(pool);
     Ok(IdleSample {
         fresh_bytes,
         idle_bytes,

@@ -16,8 +16,8 @@ mod programs;
 
 mod backend;
 mod client;
+mod external;
 mod open_files;
-mod outside;
 mod wire;
 
 mod measure;
@@ -28,10 +28,12 @@ mod targets;
 
 use std::process::ExitCode;
 
-use self::args::SPEC;
-use crate::server_args::carry_out;
+use self::args::ProxyBenchOptions;
+use crate::exit_code::run_bench;
 
 /// Measures the proxy beside its peers; `arguments` are the words after the program's name.
 pub fn proxy(arguments: impl Iterator<Item = String>) -> ExitCode {
-    carry_out("proxy", SPEC, arguments, bench::run)
+    run_bench("proxy", arguments, |options: ProxyBenchOptions| {
+        bench::run(&options)
+    })
 }

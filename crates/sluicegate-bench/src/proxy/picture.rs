@@ -1,26 +1,26 @@
 //! The picture of `bench proxy`: processor time per request.
 
-use super::contestants::Who;
+use super::contestants::ProxyContestant;
 use super::loads::LOADS;
-use super::results::Results;
-use crate::plot::{Chart, Series, Unit};
-use crate::samples::{Contestant, group};
+use super::results::ProxyResults;
+use crate::plot::{Chart, ChartSeries, ChartUnit};
+use crate::samples::{ServerContestant, group};
 
 /// All loads but those that differ from another only by more connections.
-pub fn svg(results: &Results) -> String {
+pub fn svg(results: &ProxyResults) -> String {
     let rows = results.rows.iter().filter(|row| is_shown(row.name));
     let chart = Chart {
         title: "µs of processor time of the proxy per request (logarithmic)",
         description: "Processor time of the proxy per request in µs, by load and contestant",
-        unit: Unit::Microseconds,
-        series: Who::ALL
-            .map(|who| Series {
-                name: who.name(),
+        unit: ChartUnit::Microseconds,
+        series: ProxyContestant::ALL
+            .map(|contestant| ChartSeries {
+                name: contestant.name(),
                 note: "",
-                colour: colour(who),
+                colour: colour(contestant),
             })
             .into(),
-        groups: rows.map(|row| group(row, &Who::ALL)).collect(),
+        groups: rows.map(|row| group(row, &ProxyContestant::ALL)).collect(),
     };
     chart.svg()
 }
@@ -33,11 +33,11 @@ fn is_shown(name: &str) -> bool {
         .any(|load| load.name == name && load.connections <= CONNECTIONS_SHOWN_MAX)
 }
 
-const fn colour(who: Who) -> &'static str {
-    match who {
-        Who::Sluicegate => "#12a37f",
-        Who::Nginx => "#4f83cc",
-        Who::Haproxy => "#d9792b",
-        Who::Envoy => "#9b72c7",
+const fn colour(contestant: ProxyContestant) -> &'static str {
+    match contestant {
+        ProxyContestant::Sluicegate => "#12a37f",
+        ProxyContestant::Nginx => "#4f83cc",
+        ProxyContestant::Haproxy => "#d9792b",
+        ProxyContestant::Envoy => "#9b72c7",
     }
 }

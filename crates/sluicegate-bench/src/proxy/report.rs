@@ -1,17 +1,17 @@
-//! What `bench proxy` reports: its figures beside the targets.
+//! The report of `bench proxy`: its figures beside the targets.
 
-use super::contestants::Who;
+use super::contestants::ProxyContestant;
 use super::loads::IDLE_CONNECTIONS;
-use super::results::{IdleSample, OutsideRound, Results};
+use super::results::{ExternalQuotaRound, IdleSample, ProxyResults};
 use super::targets::{IDLE_RATIO_MAX, OUTSIDE_EXTRA_US_MAX, TARGETS};
+use crate::median::median;
 use crate::report::{Report, one_digit, or_dash};
-use crate::results::median;
-use crate::samples::{Cell, Contestant, Row, Sample, wrong_answers};
-use crate::table::Table;
+use crate::samples::{ServerCell, ServerContestant, ServerRow, ServerSample, wrong_answers};
+use crate::table::TextTable;
 
 impl Report {
     /// The report on a run of `bench proxy`.
-    pub fn on_proxy(results: &Results) -> Self {
+    pub fn on_proxy(results: &ProxyResults) -> Self {
         let mut report = Self::new(wrong_answers(&results.rows));
         report.add_cpu_targets(&results.rows, &TARGETS, "request");
         report.add_requests(results);
@@ -24,7 +24,7 @@ impl Report {
         report
     }
 
-    fn add_requests(&mut self, results: &Results) {
+    fn add_requests(&mut self, results: &ProxyResults) {
         let headings = [
             "load",
             "contestant",
@@ -34,7 +34,7 @@ impl Report {
             "p99 ms",
             "memory MiB",
         ];
-        let mut table = Table::new(2, &headings);
+        let mut table = TextTable::new(2, &headings);
         for row in &results.rows {
             row.cells
                 .iter()
@@ -46,12 +46,12 @@ impl Report {
         self.add("Requests", explanation, table);
     }
 
-    fn add_outside(&mut self, results: &Results) {
-        let Some(extra) = median(results.outside.iter().map(OutsideRound::extra_us)) else {
+    fn add_outside(&mut self, results: &ProxyResults) {
+        let Some(extra) = median(results.external.iter().map(ExternalQuotaRound::extra_us)) else {
             return;
         };
-        let of = |sample: fn(&OutsideRound) -> &Sample| {
-            median(results.outside.iter().map(|round| sample(round).cpu_us())).unwrap_or(f64::NAN)
+        let of = |sample: fn(&ExternalQuotaRound) -> &ServerSample| {
+            median(results.external.iter().map(|round| sample(round).cpu_us())).unwrap_or(f64::NAN)
         };
         let (own, told) = (of(|round| &round.own), of(|round| &round.told));
         let verdict = self.verdict(extra, OUTSIDE_EXTRA_US_MAX, || {
@@ -59,7 +59,7 @@ impl Report {
                 "quota from outside: {extra:.2} µs more per request, at most {OUTSIDE_EXTRA_US_MAX}"
             )
         });
-        let mut table = Table::new(
+        let mut table = TextTable::new(
             1,
             &[
                 "verdict",
@@ -76,8 +76,8 @@ impl Report {
         self.add("A quota from outside", explanation, table);
     }
 
-    fn add_idle(&mut self, results: &Results) {
-        let mut table = Table::new(
+    fn add_idle(&mut self, results: &ProxyResults) {
+        let mut table = TextTable::new(
             2,
             &[
                 "contestant",
@@ -89,8 +89,8 @@ impl Report {
         );
         for cell in &results.idle {
             let ratio = results
-                .idle_ratio_to(Who::Nginx)
-                .filter(|_| cell.who == Who::Sluicegate);
+                .idle_ratio_to(ProxyContestant::Nginx)
+                .filter(|_| cell.contestant == ProxyContestant::Sluicegate);
             let verdict = ratio.map(|ratio| {
                 let title = || format!("memory with idle connections: {ratio:.2} of nginx, at most {IDLE_RATIO_MAX}");
                 self.verdict(ratio, IDLE_RATIO_MAX, title)
@@ -100,7 +100,7 @@ impl Report {
             let per_connection = (idle - fresh) * 1_024.0 / IDLE_CONNECTIONS as f64;
             let numbers = [fresh, idle, per_connection].map(one_digit);
             table.push(
-                [cell.who.name().to_string(), or_dash(verdict)]
+                [cell.contestant.name().to_string(), or_dash(verdict)]
                     .into_iter()
                     .chain(numbers)
                     .collect(),
@@ -115,21 +115,24 @@ impl Report {
     }
 }
 
-fn fields(row: &Row<Who>, cell: &Cell<Who>) -> Vec<String> {
-    let reconnects = cell.median(Sample::reconnect_share);
+fn fields(row: &ServerRow<ProxyContestant>, cell: &ServerCell<ProxyContestant>) -> Vec<String> {
+    let reconnects = cell.median(ServerSample::reconnect_share);
     let closes = if reconnects > 0.01 {
         format!(" (closes {:.0} %)", reconnects * 100.0)
     } else {
         String::new()
     };
     let numbers = [
-        one_digit(cell.median(Sample::cpu_us)),
-        format!("{:.0}", cell.median(Sample::requests_per_second)),
-        format!("{:.2}", cell.median(Sample::p50_ms)),
-        format!("{:.2}", cell.median(Sample::p99_ms)),
-        one_digit(cell.median(Sample::memory_mib)),
+        one_digit(cell.median(ServerSample::cpu_us)),
+        format!("{:.0}", cell.median(ServerSample::requests_per_second)),
+        format!("{:.2}", cell.median(ServerSample::p50_ms)),
+        format!("{:.2}", cell.median(ServerSample::p99_ms)),
+        one_digit(cell.median(ServerSample::memory_mib)),
     ];
-    let words = [row.name.to_string(), format!("{}{closes}", cell.who.name())];
+    let words = [
+        row.name.to_string(),
+        format!("{}{closes}", cell.contestant.name()),
+    ];
     words.into_iter().chain(numbers).collect()
 }
 
@@ -141,13 +144,13 @@ mod tests {
     use super::super::results::IdleCell;
     use super::*;
 
-    fn cell(who: Who, cpu_us: u64, wrong: u64) -> Cell<Who> {
+    fn cell(contestant: ProxyContestant, cpu_us: u64, wrong: u64) -> ServerCell<ProxyContestant> {
         let (wall, cpu) = (
             Duration::from_secs(1),
             Duration::from_micros(cpu_us * 10_000),
         );
         let (p50, p99) = (Duration::from_micros(500), Duration::from_millis(2));
-        let sample = Sample {
+        let sample = ServerSample {
             requests: 10_000,
             wall,
             cpu,
@@ -157,37 +160,37 @@ mod tests {
             wrong,
             reconnects: 0,
         };
-        Cell {
-            who,
+        ServerCell {
+            contestant,
             samples: vec![sample],
         }
     }
 
-    fn report(ours: Cell<Who>) -> Report {
+    fn report(ours: ServerCell<ProxyContestant>) -> Report {
         let peers = [
-            cell(Who::Nginx, 20, 0),
-            cell(Who::Haproxy, 18, 0),
-            cell(Who::Envoy, 50, 0),
+            cell(ProxyContestant::Nginx, 20, 0),
+            cell(ProxyContestant::Haproxy, 18, 0),
+            cell(ProxyContestant::Envoy, 50, 0),
         ];
-        let row = Row {
+        let row = ServerRow {
             name: LOADS[0].name,
             cells: [ours].into_iter().chain(peers).collect(),
         };
-        Report::on_proxy(&Results {
+        Report::on_proxy(&ProxyResults {
             rows: vec![row],
-            ..Results::default()
+            ..ProxyResults::default()
         })
     }
 
     #[test]
     fn a_target_is_judged_by_the_ratio_to_its_peer() {
-        let text = report(cell(Who::Sluicegate, 17, 0)).to_text();
+        let text = report(cell(ProxyContestant::Sluicegate, 17, 0)).to_text();
         assert!(text.ends_with("targets: all 3 met\n"), "{text}");
-        let text = report(cell(Who::Sluicegate, 20, 0)).to_text();
+        let text = report(cell(ProxyContestant::Sluicegate, 20, 0)).to_text();
         let miss = "targets: 2 of 3 met\nMISS allowed, 64 connections, CPU per request: 1.111 of HAProxy, at most 1\n";
         assert!(text.ends_with(miss), "{text}");
         assert_eq!(
-            report(cell(Who::Sluicegate, 20, 0)).failure(),
+            report(cell(ProxyContestant::Sluicegate, 20, 0)).failure(),
             None,
             "a miss is a figure, not a failure"
         );
@@ -195,22 +198,32 @@ mod tests {
 
     #[test]
     fn wrong_answers_fail_the_run() {
-        assert_eq!(report(cell(Who::Sluicegate, 10, 0)).failure(), None);
-        assert!(report(cell(Who::Sluicegate, 10, 500)).failure().is_some());
+        assert_eq!(
+            report(cell(ProxyContestant::Sluicegate, 10, 0)).failure(),
+            None
+        );
+        assert!(
+            report(cell(ProxyContestant::Sluicegate, 10, 500))
+                .failure()
+                .is_some()
+        );
     }
 
     #[test]
     fn memory_is_judged_by_that_of_nginx() {
-        let idle = |who, mib: u64| IdleCell {
-            who,
+        let idle = |contestant, mib: u64| IdleCell {
+            contestant,
             samples: vec![IdleSample {
                 fresh_bytes: 1 << 20,
                 idle_bytes: mib << 20,
             }],
         };
-        let results = Results {
-            idle: vec![idle(Who::Sluicegate, 30), idle(Who::Nginx, 10)],
-            ..Results::default()
+        let results = ProxyResults {
+            idle: vec![
+                idle(ProxyContestant::Sluicegate, 30),
+                idle(ProxyContestant::Nginx, 10),
+            ],
+            ..ProxyResults::default()
         };
         let text = Report::on_proxy(&results).to_text();
         let miss =
@@ -220,9 +233,9 @@ mod tests {
 
     #[test]
     fn whoever_is_absent_is_named() {
-        let results = Results {
+        let results = ProxyResults {
             absent: vec!["Envoy: envoy not found".to_string()],
-            ..Results::default()
+            ..ProxyResults::default()
         };
         let text = Report::on_proxy(&results).to_text();
         assert_eq!(

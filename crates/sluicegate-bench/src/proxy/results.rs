@@ -1,27 +1,27 @@
-//! What was measured.
+//! The results of one run, with the figures made from them.
 
-use super::contestants::Who;
-use crate::results::{median, median_ratio};
-use crate::samples::{Row, Sample, mib};
+use super::contestants::ProxyContestant;
+use crate::median::{median, median_ratio};
+use crate::samples::{ServerRow, ServerSample, mib};
 
-/// Everything one run found out.
+/// The results of one run.
 #[derive(Default)]
-pub struct Results {
-    pub rows: Vec<Row<Who>>,
+pub struct ProxyResults {
+    pub rows: Vec<ServerRow<ProxyContestant>>,
     pub idle: Vec<IdleCell>,
-    pub outside: Vec<OutsideRound>,
-    /// What could not be measured, and why.
+    pub external: Vec<ExternalQuotaRound>,
+    /// Contestants and loads that could not be measured, and why.
     pub absent: Vec<String>,
 }
 
-/// Two turns of ours: with its own quota, and with one that a service told.
-pub struct OutsideRound {
-    pub own: Sample,
-    pub told: Sample,
+/// Two turns of ours: with its own quota, and with one from a service.
+pub struct ExternalQuotaRound {
+    pub own: ServerSample,
+    pub told: ServerSample,
 }
 
-impl OutsideRound {
-    /// What the service costs, in µs of processor time per request.
+impl ExternalQuotaRound {
+    /// The cost of the service, in µs of processor time per request.
     pub fn extra_us(&self) -> f64 {
         self.told.cpu_us() - self.own.cpu_us()
     }
@@ -29,7 +29,7 @@ impl OutsideRound {
 
 /// One contestant's memory, before any request and with all connections open and idle.
 pub struct IdleCell {
-    pub who: Who,
+    pub contestant: ProxyContestant,
     pub samples: Vec<IdleSample>,
 }
 
@@ -50,9 +50,9 @@ impl IdleSample {
 }
 
 impl IdleCell {
-    pub const fn new(who: Who) -> Self {
+    pub const fn new(contestant: ProxyContestant) -> Self {
         Self {
-            who,
+            contestant,
             samples: Vec::new(),
         }
     }
@@ -62,12 +62,12 @@ impl IdleCell {
     }
 }
 
-impl Results {
+impl ProxyResults {
     /// Our memory with idle connections over the peer's.
-    pub fn idle_ratio_to(&self, peer: Who) -> Option<f64> {
-        let cell = |who| self.idle.iter().find(|cell| cell.who == who);
+    pub fn idle_ratio_to(&self, peer: ProxyContestant) -> Option<f64> {
+        let cell = |contestant| self.idle.iter().find(|cell| cell.contestant == contestant);
         median_ratio(
-            &cell(Who::Sluicegate)?.samples,
+            &cell(ProxyContestant::Sluicegate)?.samples,
             &cell(peer)?.samples,
             IdleSample::idle_mib,
         )

@@ -1,48 +1,48 @@
-//! What Sluicegate is to reach beside its peers.
+//! The targets: how Sluicegate must compare with its peers.
 
-use super::contestants::Who;
-use crate::samples::Target;
+use super::contestants::ProxyContestant;
+use crate::samples::ServerTarget;
 
 /// By load and peer.
-pub const TARGETS: [Target<Who>; 8] = [
-    Target {
+pub const TARGETS: [ServerTarget<ProxyContestant>; 8] = [
+    ServerTarget {
         load: "allowed, 64 connections",
-        peer: Who::Nginx,
+        peer: ProxyContestant::Nginx,
         ratio_max: 1.0,
     },
-    Target {
+    ServerTarget {
         load: "allowed, 64 connections",
-        peer: Who::Haproxy,
+        peer: ProxyContestant::Haproxy,
         ratio_max: 1.0,
     },
-    Target {
+    ServerTarget {
         load: "allowed, 64 connections",
-        peer: Who::Envoy,
+        peer: ProxyContestant::Envoy,
         ratio_max: 0.45,
     },
-    Target {
+    ServerTarget {
         load: "allowed, 256 connections",
-        peer: Who::Nginx,
+        peer: ProxyContestant::Nginx,
         ratio_max: 1.0,
     },
-    Target {
+    ServerTarget {
         load: "allowed, 256 connections",
-        peer: Who::Haproxy,
+        peer: ProxyContestant::Haproxy,
         ratio_max: 1.0,
     },
-    Target {
+    ServerTarget {
         load: "allowed, 256 connections",
-        peer: Who::Envoy,
+        peer: ProxyContestant::Envoy,
         ratio_max: 0.45,
     },
-    Target {
+    ServerTarget {
         load: "rejected, 64 connections",
-        peer: Who::Nginx,
+        peer: ProxyContestant::Nginx,
         ratio_max: 0.9,
     },
-    Target {
+    ServerTarget {
         load: "rejected, 256 connections",
-        peer: Who::Nginx,
+        peer: ProxyContestant::Nginx,
         ratio_max: 0.9,
     },
 ];
@@ -50,7 +50,7 @@ pub const TARGETS: [Target<Who>; 8] = [
 /// Our memory with idle connections is to be at most so many times that of nginx.
 pub const IDLE_RATIO_MAX: f64 = 2.0;
 
-/// What a quota from outside may cost in µs of processor time per request.
+/// The most that a quota from a service may cost, in µs of processor time per request.
 pub const OUTSIDE_EXTRA_US_MAX: f64 = 1.0;
 
 #[cfg(test)]
@@ -66,7 +66,7 @@ mod tests {
                 "{}",
                 target.load
             );
-            assert_ne!(target.peer, Who::Sluicegate);
+            assert_ne!(target.peer, ProxyContestant::Sluicegate);
         }
     }
 }

@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// A connection, with what was read from it and not used yet.
-pub struct Wire {
+pub struct HttpConnection {
     stream: TcpStream,
     buffer: Box<[u8]>,
     begin: usize,
@@ -15,7 +15,7 @@ pub struct Wire {
 
 /// The start of a request or an answer.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Head {
+pub struct MessageHead {
     /// The second word of the first line: a request's path, an answer's status.
     pub word: String,
     /// Zero where it is not named.
@@ -27,7 +27,7 @@ pub struct Head {
 /// More than any head here has.
 pub const BUFFER_MIN: usize = 4 << 10;
 
-impl Wire {
+impl HttpConnection {
     pub fn new(stream: TcpStream, buffer_bytes: usize) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         let buffer = vec![0; buffer_bytes.max(BUFFER_MIN)].into_boxed_slice();
@@ -40,11 +40,11 @@ impl Wire {
     }
 
     /// The next head; `None` when the other side has closed the connection instead.
-    pub async fn head(&mut self) -> io::Result<Option<Head>> {
+    pub async fn head(&mut self) -> io::Result<Option<MessageHead>> {
         loop {
             let unread = &self.buffer[self.begin..self.end];
             if let Some(length) = head_length(unread) {
-                let head = Head::parse(&unread[..length])?;
+                let head = MessageHead::parse(&unread[..length])?;
                 self.begin += length;
                 return Ok(Some(head));
             }
@@ -82,7 +82,7 @@ impl Wire {
     }
 }
 
-impl Head {
+impl MessageHead {
     fn parse(bytes: &[u8]) -> io::Result<Self> {
         let text = std::str::from_utf8(bytes).map_err(|_| invalid("a head that is no text"))?;
         let mut lines = text.split("\r\n");
@@ -127,8 +127,8 @@ fn invalid(what: &'static str) -> io::Error {
 mod tests {
     use super::*;
 
-    fn head(text: &str) -> io::Result<Head> {
-        Head::parse(text.as_bytes())
+    fn head(text: &str) -> io::Result<MessageHead> {
+        MessageHead::parse(text.as_bytes())
     }
 
     #[test]
@@ -137,7 +137,7 @@ mod tests {
             head("POST /64k HTTP/1.1\r\nHost: a\r\ncontent-length: 65536\r\n\r\n").unwrap();
         assert_eq!(
             request,
-            Head {
+            MessageHead {
                 word: "/64k".to_string(),
                 content_length: 65_536,
                 is_last: false
@@ -146,7 +146,7 @@ mod tests {
         let answer = head("HTTP/1.1 429 Too Many Requests\r\nConnection: Close\r\n\r\n").unwrap();
         assert_eq!(
             answer,
-            Head {
+            MessageHead {
                 word: "429".to_string(),
                 content_length: 0,
                 is_last: true

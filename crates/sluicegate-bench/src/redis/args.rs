@@ -1,153 +1,88 @@
-//! The command line of `bench redis`: words in, a [`Task`] or one line of advice out.
+//! The command line of `bench redis`, and of the processes that it starts of itself.
 
-use super::turn::{Threads, Turn};
-use crate::args::{is_chosen, parse_rounds};
+use clap::{Args, Parser, Subcommand};
 
-/// What the caller asked for.
-#[derive(Debug, PartialEq)]
-pub enum Task {
-    Help,
-    Bench(Options),
-    /// Hidden: one contestant, against a Redis that is there.
-    Turn(Turn),
+use super::turn::{RuntimeThreads, TurnArguments};
+use crate::options::{EXIT_CODES, RunOptions};
+
+/// The store in Redis beside a GCRA script and a hash token bucket called through redis-rs; starts its own redis-server
+#[derive(Debug, Parser)]
+#[command(bin_name = "cargo xtask bench redis", no_binary_name = true, after_help = EXIT_CODES)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+#[command(mut_arg("only", |only| only.help(ONLY)))]
+pub struct RedisCommand {
+    #[command(subcommand)]
+    pub child: Option<RedisChildTask>,
+    #[command(flatten)]
+    pub options: RedisBenchOptions,
 }
 
-/// How much to measure and where to put it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Options {
-    pub is_quick: bool,
-    pub rounds: usize,
-    pub only: Option<String>,
-    pub threads: Threads,
-    pub writes_page: bool,
+const ONLY: &str = "Loads and sections whose name contains TEXT: cold keys, hot key, allowed, denied, \
+                    1 caller, 64, 512, bytes; never writes the page";
+
+/// The extent of a run of `bench redis`.
+#[derive(Clone, Debug, PartialEq, Args)]
+pub struct RedisBenchOptions {
+    #[command(flatten)]
+    pub run: RunOptions,
+    /// The contestants on a runtime with a thread per core, instead of one thread; never writes the page
+    #[arg(long)]
+    multi_thread: bool,
 }
 
-impl Options {
-    /// Whether a load or section of this name is to be measured.
-    pub fn includes(&self, name: &str) -> bool {
-        is_chosen(self.only.as_deref(), name)
-    }
-}
-
-pub const HELP: &str = "\
-the store in Redis beside a GCRA script and a hash token bucket called through redis-rs; starts its own redis-server
-
-usage: cargo xtask bench redis [OPTION…]
-
-  --quick          three short rounds, a minute or two; never writes the page
-  --rounds N       rounds per load, at most 20 (7, or 3 when quick)
-  --only TEXT      loads and sections whose name contains TEXT: cold keys, hot key, allowed, denied, 1 caller, 64, 512,
-                   bytes; never writes the page
-  --multi-thread   the contestants on a runtime with a thread per core, instead of one thread; never writes the page
-  --no-write       print the tables and leave docs/performance.md alone
-  --help           this text
-
-exit code: 0 when everything ran, whatever the figures; 1 when something could not be measured; 2 for the command line
-";
-
-const ROUNDS: usize = 7;
-const ROUNDS_QUICK: usize = 3;
-
-/// Reads the words after the program's name. The error is complete and ready to print.
-pub fn parse(words: impl Iterator<Item = String>) -> Result<Task, String> {
-    let words: Vec<String> = words.collect();
-    match words.split_first() {
-        Some((first, rest)) if first == Turn::WORD => Turn::parse(rest).map(Task::Turn),
-        _ if words.iter().any(|word| word == "--help" || word == "-h") => Ok(Task::Help),
-        _ => parse_options(words).map(Task::Bench),
-    }
-}
-
-fn parse_options(words: Vec<String>) -> Result<Options, String> {
-    let mut rounds = None;
-    let mut options = Options {
-        is_quick: false,
-        rounds: ROUNDS,
-        only: None,
-        threads: Threads::One,
-        writes_page: true,
-    };
-    let mut words = words.into_iter();
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            "--rounds" => rounds = Some(parse_rounds(words.next())?),
-            "--quick" => options.is_quick = true,
-            "--only" => {
-                options.only = Some(
-                    words
-                        .next()
-                        .ok_or("--only: the name of a load is missing, for example `cold`")?,
-                );
-            }
-            "--multi-thread" => options.threads = Threads::PerCore,
-            "--no-write" => options.writes_page = false,
-            unknown => return Err(format!("unknown option `{unknown}` (`--help` lists all)")),
+impl RedisBenchOptions {
+    pub fn threads(&self) -> RuntimeThreads {
+        if self.multi_thread {
+            RuntimeThreads::PerCore
+        } else {
+            RuntimeThreads::One
         }
     }
-    options.rounds = rounds.unwrap_or(if options.is_quick {
-        ROUNDS_QUICK
-    } else {
-        ROUNDS
-    });
-    options.writes_page &=
-        !options.is_quick && options.only.is_none() && options.threads == Threads::One;
-    Ok(options)
+
+    /// True when the run may replace figures in the page, which are of whole runs on one thread.
+    pub fn may_write(&self) -> bool {
+        self.run.may_write() && !self.run.is_quick && !self.multi_thread
+    }
+}
+
+/// A measurement that needs a process of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Subcommand)]
+pub enum RedisChildTask {
+    /// One turn of one contestant, against a Redis that is running
+    #[command(hide = true)]
+    Turn(TurnArguments),
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
 
-    fn parsed(line: &str) -> Result<Task, String> {
-        parse(line.split_whitespace().map(str::to_string))
-    }
-
-    fn options(line: &str) -> Options {
-        match parsed(line) {
-            Ok(Task::Bench(options)) => options,
-            other => panic!("{line}: {other:?}"),
-        }
+    fn options(line: &str) -> RedisBenchOptions {
+        let command = RedisCommand::try_parse_from(line.split_whitespace());
+        command.unwrap().options
     }
 
     #[test]
-    fn without_words_everything_is_measured_and_written() {
-        let expected = Options {
-            is_quick: false,
-            rounds: 7,
-            only: None,
-            threads: Threads::One,
-            writes_page: true,
-        };
-        assert_eq!(options(""), expected);
+    fn the_command_line_is_well_formed() {
+        RedisCommand::command().debug_assert();
+    }
+
+    #[test]
+    fn without_words_everything_is_measured_on_one_thread_and_written() {
+        let options = options("");
+        assert_eq!(
+            (options.threads(), options.may_write()),
+            (RuntimeThreads::One, true)
+        );
     }
 
     #[test]
     fn only_a_whole_run_replaces_the_page() {
         for part in ["--quick", "--only cold", "--multi-thread", "--no-write"] {
-            assert!(!options(part).writes_page, "{part}");
+            assert!(!options(part).may_write(), "{part}");
         }
-        assert!(options("--rounds 3").writes_page);
-    }
-
-    #[test]
-    fn mistakes_are_answered_with_what_is_accepted() {
-        let advice = |line: &str| parsed(line).map(|_| ()).unwrap_err();
-        assert_eq!(
-            advice("--rounds 0"),
-            "--rounds: must be a number from 1 to 20 (got `0`)"
-        );
-        assert_eq!(
-            advice("--only"),
-            "--only: the name of a load is missing, for example `cold`"
-        );
-        assert_eq!(
-            advice("--fast"),
-            "unknown option `--fast` (`--help` lists all)"
-        );
-    }
-
-    #[test]
-    fn help_wins_over_everything_but_a_turn() {
-        assert_eq!(parsed("--fast --help"), Ok(Task::Help));
+        assert!(options("--rounds 3").may_write());
     }
 }

@@ -1,26 +1,26 @@
-//! A run: which turns are taken, in which order, and what becomes of them.
+//! A run: takes the turns, reports the results, and keeps them in the page.
 
-use super::args::Options;
-use super::contestants::Who;
-use super::loads::{CALLERS, Load};
+use super::args::RedisBenchOptions;
+use super::contestants::RedisContestant;
+use super::loads::{CALLERS, RedisLoad};
 use super::measure;
 use super::picture;
-use super::results::{Cell, Results, Row, row_title};
-use super::turn::{Amount, Threads};
-use crate::page::{self, Page};
+use super::results::{RedisCell, RedisResults, RedisRow, row_title};
+use super::turn::TurnLength;
+use crate::page::{self, PerformancePage};
 use crate::progress::Progress;
 use crate::report::Report;
 
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &RedisBenchOptions) -> Result<(), String> {
     let version = measure::redis_version()?;
     let results = measured(options)?;
     let report = Report::on_redis(&results);
     print!("{}", report.to_text());
-    if options.writes_page {
-        let page = Page {
+    if options.may_write() {
+        let page = PerformancePage {
             bench: "redis",
             report: &report,
-            rounds: options.rounds,
+            rounds: options.run.rounds(),
             note: &format!(". {version}"),
             peers: &["redis"],
             caption: "Processor time per decision of client and Redis, by load and contestant",
@@ -33,15 +33,15 @@ pub fn run(options: &Options) -> Result<(), String> {
     }
 }
 
-fn measured(options: &Options) -> Result<Results, String> {
-    let loads = Load::ALL
+fn measured(options: &RedisBenchOptions) -> Result<RedisResults, String> {
+    let loads = RedisLoad::ALL
         .into_iter()
         .flat_map(|load| CALLERS.map(|callers| (load, callers)));
     let loads: Vec<_> = loads
-        .filter(|(load, callers)| options.includes(&row_title(*load, *callers)))
+        .filter(|(load, callers)| options.run.includes(&row_title(*load, *callers)))
         .collect();
-    let filled: &[Who] = if options.includes("bytes per key") {
-        &Who::ALL
+    let filled: &[RedisContestant] = if options.run.includes("bytes per key") {
+        &RedisContestant::ALL
     } else {
         &[]
     };
@@ -50,17 +50,18 @@ fn measured(options: &Options) -> Result<Results, String> {
             "--only: no load or section has this in its name (`--help` lists them)".to_string(),
         );
     }
-    let mut progress =
-        Progress::new(loads.len() * options.rounds * Who::TIMED.len() + filled.len());
-    let mut results = Results::default();
+    let mut progress = Progress::new(
+        loads.len() * options.run.rounds() * RedisContestant::TIMED.len() + filled.len(),
+    );
+    let mut results = RedisResults::default();
     for (load, callers) in loads {
         results
             .rows
             .push(row(load, callers, options, &mut progress)?);
     }
-    for who in filled {
-        progress.step(&format!("bytes per key, {}", who.name()));
-        results.memory.push(measure::memory_use(*who)?);
+    for contestant in filled {
+        progress.step(&format!("bytes per key, {}", contestant.name()));
+        results.memory.push(measure::memory_use(*contestant)?);
     }
     progress.finish();
     Ok(results)
@@ -68,29 +69,33 @@ fn measured(options: &Options) -> Result<Results, String> {
 
 /// The contestants take turns, in another order each round.
 fn row(
-    load: Load,
+    load: RedisLoad,
     callers: usize,
-    options: &Options,
+    options: &RedisBenchOptions,
     progress: &mut Progress,
-) -> Result<Row, String> {
-    let mut cells = Who::TIMED.map(Cell::new);
-    let amount = Amount::Time(load.duration(options.is_quick));
-    let threads: Threads = options.threads;
-    for round in 0..options.rounds {
+) -> Result<RedisRow, String> {
+    let mut cells = RedisContestant::TIMED.map(RedisCell::new);
+    let length = TurnLength::Time(load.duration(options.run.is_quick));
+    let threads = options.threads();
+    for round in 0..options.run.rounds() {
         for place in 0..cells.len() {
-            let cell = &mut cells[(place + round) % Who::TIMED.len()];
+            let cell = &mut cells[(place + round) % RedisContestant::TIMED.len()];
             progress.step(&format!(
                 "{}, round {}, {}",
                 row_title(load, callers),
                 round + 1,
-                cell.who.name()
+                cell.contestant.name()
             ));
             cell.samples.push(measure::sample(&measure::turn(
-                cell.who, load, callers, amount, threads,
+                cell.contestant,
+                load,
+                callers,
+                length,
+                threads,
             ))?);
         }
     }
-    Ok(Row {
+    Ok(RedisRow {
         load,
         callers,
         cells: cells.into(),

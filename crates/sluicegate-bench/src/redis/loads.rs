@@ -1,13 +1,13 @@
-//! What is asked of every contestant: which keys, under which rate, by how many callers at a time.
+//! The loads of `bench redis`: which keys, under which rate, by how many callers at a time.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use crate::loads::{Answer, Rate};
+use crate::rate::{ExpectedAnswer, Rate};
 
 /// A pattern of requests. All callers ask for one unit of the same limit, by client address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Load {
+pub enum RedisLoad {
     /// Every address is new.
     Cold,
     /// One address whose bucket never runs empty.
@@ -19,7 +19,7 @@ pub enum Load {
 /// Callers that wait at the same time.
 pub const CALLERS: [usize; 3] = [1, 64, 512];
 
-impl Load {
+impl RedisLoad {
     pub const ALL: [Self; 3] = [Self::Cold, Self::HotAllowed, Self::HotDenied];
 
     pub const fn name(self) -> &'static str {
@@ -39,10 +39,10 @@ impl Load {
         }
     }
 
-    pub const fn answer(self) -> Answer {
+    pub const fn answer(self) -> ExpectedAnswer {
         match self {
-            Self::Cold | Self::HotAllowed => Answer::Allowed,
-            Self::HotDenied => Answer::Denied,
+            Self::Cold | Self::HotAllowed => ExpectedAnswer::Allowed,
+            Self::HotDenied => ExpectedAnswer::Denied,
         }
     }
 
@@ -108,16 +108,16 @@ mod tests {
 
     #[test]
     fn cold_addresses_are_all_different() {
-        let requests = (0..100_000).chain(Load::WARM_UP_FROM..Load::WARM_UP_FROM + 1_000);
+        let requests = (0..100_000).chain(RedisLoad::WARM_UP_FROM..RedisLoad::WARM_UP_FROM + 1_000);
         let mut seen = HashSet::new();
         assert!(
             requests
-                .map(|request| Load::Cold.address(request))
+                .map(|request| RedisLoad::Cold.address(request))
                 .all(|address| seen.insert(address))
         );
         assert_eq!(
-            Load::HotDenied.address(1),
-            Load::HotDenied.address(Load::WARM_UP_FROM)
+            RedisLoad::HotDenied.address(1),
+            RedisLoad::HotDenied.address(RedisLoad::WARM_UP_FROM)
         );
     }
 }

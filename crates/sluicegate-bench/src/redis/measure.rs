@@ -6,29 +6,35 @@ use std::process::Command;
 
 use sluicegate_testkit::RedisServer;
 
-use super::contestants::Who;
-use super::loads::{CALLERS, Load};
-use super::results::{MemoryUse, Sample};
-use super::turn::{Amount, Threads, Told, Turn};
-use crate::child::Companion;
+use super::contestants::RedisContestant;
+use super::loads::{CALLERS, RedisLoad};
+use super::results::{RedisMemoryUse, RedisSample};
+use super::turn::{RuntimeThreads, Turn, TurnFigures, TurnLength};
+use crate::child::ChildProcess;
 
 /// Keys that are alive when bytes are counted.
 pub const KEYS: u32 = 1_000_000;
 
 /// A turn whose server is started when it is taken.
-pub fn turn(who: Who, load: Load, callers: usize, amount: Amount, threads: Threads) -> Turn {
+pub fn turn(
+    contestant: RedisContestant,
+    load: RedisLoad,
+    callers: usize,
+    length: TurnLength,
+    threads: RuntimeThreads,
+) -> Turn {
     Turn {
-        who,
+        contestant,
         load,
         callers,
-        amount,
+        length,
         threads,
         server: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
     }
 }
 
 /// Takes the turn; what Redis did before the contestant was ready does not count.
-pub fn sample(turn: &Turn) -> Result<Sample, String> {
+pub fn sample(turn: &Turn) -> Result<RedisSample, String> {
     let server = RedisServer::start();
     let used = || {
         (
@@ -36,39 +42,39 @@ pub fn sample(turn: &Turn) -> Result<Sample, String> {
             server.command_calls("evalsha") + server.command_calls("eval"),
         )
     };
-    let (told, before, after) = taken(turn, &server, used)?;
-    Ok(Sample {
-        told,
+    let (figures, before, after) = taken(turn, &server, used)?;
+    Ok(RedisSample {
+        figures,
         redis_cpu_seconds: after.0 - before.0,
         calls: after.1 - before.1,
     })
 }
 
 /// Fills Redis with keys that each were charged once.
-pub fn memory_use(who: Who) -> Result<MemoryUse, String> {
+pub fn memory_use(contestant: RedisContestant) -> Result<RedisMemoryUse, String> {
     let server = RedisServer::start();
     let callers = CALLERS[CALLERS.len() - 1];
     let turn = turn(
-        who,
-        Load::Cold,
+        contestant,
+        RedisLoad::Cold,
         callers,
-        Amount::Decisions(KEYS),
-        Threads::One,
+        TurnLength::Decisions(KEYS),
+        RuntimeThreads::One,
     );
     let (_, before, after) = taken(&turn, &server, || server.used_memory())?;
-    Ok(MemoryUse {
-        who,
+    Ok(RedisMemoryUse {
+        contestant,
         bytes_per_key: after.saturating_sub(before) as f64 / f64::from(KEYS),
     })
 }
 
-/// What the contestant tells, and what is `used` before and after, while it is connected both times.
+/// The contestant's figures, and the result of `used` before and after, while it is connected both times.
 fn taken<T>(
     turn: &Turn,
     server: &RedisServer,
     used: impl Fn() -> T,
-) -> Result<(Told, T, T), String> {
-    let mut child = Companion::start(
+) -> Result<(TurnFigures, T, T), String> {
+    let mut child = ChildProcess::start(
         &Turn {
             server: server.address(),
             ..*turn
@@ -79,16 +85,16 @@ fn taken<T>(
     if ready != "ready" {
         return Err(format!(
             "{}: expected to be ready, says `{ready}`",
-            turn.who.name()
+            turn.contestant.name()
         ));
     }
     let before = used();
     child.go_on()?;
-    let told = Told::parse(&child.line()?)?;
-    Ok((told, before, used()))
+    let figures = TurnFigures::parse(&child.line()?)?;
+    Ok((figures, before, used()))
 }
 
-/// Whether there is a Redis to start; the error says what to do.
+/// The version of the installed Redis; the error says how to get one.
 pub fn redis_version() -> Result<String, String> {
     let output = Command::new("redis-server")
         .arg("--version")

@@ -19,21 +19,15 @@ mod turn;
 
 use std::process::ExitCode;
 
-use self::args::{HELP, Task};
-use crate::ending;
+use self::args::{RedisChildTask, RedisCommand};
+use crate::exit_code::run_bench;
 
 /// Measures the store in Redis beside its peers; `arguments` are the words after the program's name.
 pub fn redis(arguments: impl Iterator<Item = String>) -> ExitCode {
-    ending::of("redis", args::parse(arguments), run)
-}
-
-fn run(task: Task) -> Result<(), String> {
-    match task {
-        Task::Help => {
-            print!("{HELP}");
-            Ok(())
+    run_bench("redis", arguments, |command: RedisCommand| {
+        match command.child {
+            None => bench::run(&command.options),
+            Some(RedisChildTask::Turn(turn)) => turn::take(&turn.into()),
         }
-        Task::Bench(options) => bench::run(&options),
-        Task::Turn(turn) => turn::take(&turn),
-    }
+    })
 }

@@ -1,50 +1,52 @@
 //! The picture of `bench redis`: what a decision costs the client and Redis where most callers wait.
 
-use super::contestants::Who;
+use super::contestants::RedisContestant;
 use super::loads::CALLERS;
-use super::results::{Results, Row};
-use super::targets::Cost;
-use crate::plot::{Bar, Chart, Group, Series, Unit};
+use super::results::{RedisResults, RedisRow};
+use super::targets::ProcessorTime;
+use crate::plot::{Bar, BarGroup, Chart, ChartSeries, ChartUnit};
 
-pub fn svg(results: &Results) -> String {
+pub fn svg(results: &RedisResults) -> String {
     let busiest = CALLERS[CALLERS.len() - 1];
     let rows = results.rows.iter().filter(|row| row.callers == busiest);
     let chart = Chart {
         title: "ns of processor time per decision (512 callers; logarithmic)",
         description: "Processor time per decision of client and Redis in ns, by load and contestant",
-        unit: Unit::Nanoseconds,
-        series: Who::TIMED
-            .map(|who| Series {
-                name: who.name(),
+        unit: ChartUnit::Nanoseconds,
+        series: RedisContestant::TIMED
+            .map(|contestant| ChartSeries {
+                name: contestant.name(),
                 note: "",
-                colour: colour(who),
+                colour: colour(contestant),
             })
             .into(),
         groups: rows
-            .flat_map(|row| [Cost::Client, Cost::Redis].map(|cost| group(row, cost)))
+            .flat_map(|row| {
+                [ProcessorTime::Client, ProcessorTime::Redis].map(|cost| group(row, cost))
+            })
             .collect(),
     };
     chart.svg()
 }
 
-fn group(row: &Row, cost: Cost) -> Group {
-    let bars = Who::TIMED
+fn group(row: &RedisRow, cost: ProcessorTime) -> BarGroup {
+    let bars = RedisContestant::TIMED
         .into_iter()
         .enumerate()
-        .filter_map(|(series, who)| {
-            let ns = row.cell(who)?.median(cost.of()) * 1e3;
+        .filter_map(|(series, contestant)| {
+            let ns = row.cell(contestant)?.median(cost.of()) * 1e3;
             Some(Bar { series, value: ns })
         });
-    Group {
+    BarGroup {
         name: format!("{}: {}", row.load.name(), cost.name()),
         bars: bars.collect(),
     }
 }
 
-const fn colour(who: Who) -> &'static str {
-    match who {
-        Who::Sluicegate | Who::SluicegateCompact => "#12a37f",
-        Who::Gcra => "#4f83cc",
-        Who::HashBucket => "#d9792b",
+const fn colour(contestant: RedisContestant) -> &'static str {
+    match contestant {
+        RedisContestant::Sluicegate | RedisContestant::SluicegateCompact => "#12a37f",
+        RedisContestant::Gcra => "#4f83cc",
+        RedisContestant::HashBucket => "#d9792b",
     }
 }

@@ -1,15 +1,15 @@
-//! What `bench redis` reports: its figures beside the targets.
+//! The report of `bench redis`: its figures beside the targets.
 
 use super::loads::CALLERS;
 use super::measure::KEYS;
-use super::results::{Cell, MemoryUse, Results, Row, Sample};
-use super::targets::{TARGETS, Target, bytes_max};
-use crate::report::{Report, Wrong, one_digit, or_dash};
-use crate::table::Table;
+use super::results::{RedisCell, RedisMemoryUse, RedisResults, RedisRow, RedisSample};
+use super::targets::{RedisTarget, TARGETS, bytes_max};
+use crate::report::{Report, WrongAnswers, one_digit, or_dash};
+use crate::table::TextTable;
 
 impl Report {
     /// The report on a run of `bench redis`.
-    pub fn on_redis(results: &Results) -> Self {
+    pub fn on_redis(results: &RedisResults) -> Self {
         let mut report = Self::new(wrong_answers(results));
         report.add_targets(results);
         report.add_decisions(results);
@@ -17,9 +17,9 @@ impl Report {
         report
     }
 
-    fn add_targets(&mut self, results: &Results) {
+    fn add_targets(&mut self, results: &RedisResults) {
         let callers = CALLERS[CALLERS.len() - 1];
-        let mut table = Table::new(
+        let mut table = TextTable::new(
             4,
             &[
                 "load",
@@ -30,7 +30,7 @@ impl Report {
                 "at least",
             ],
         );
-        for Target {
+        for RedisTarget {
             load,
             cost,
             peer,
@@ -66,7 +66,7 @@ impl Report {
         self.add("Cost beside the peers", explanation, table);
     }
 
-    fn add_decisions(&mut self, results: &Results) {
+    fn add_decisions(&mut self, results: &RedisResults) {
         let headings = [
             "load",
             "callers",
@@ -76,7 +76,7 @@ impl Report {
             "Redis µs",
             "script calls per decision",
         ];
-        let mut table = Table::new(3, &headings);
+        let mut table = TextTable::new(3, &headings);
         for row in &results.rows {
             row.cells
                 .iter()
@@ -87,22 +87,26 @@ impl Report {
         self.add("Decisions", explanation, table);
     }
 
-    fn add_bytes(&mut self, results: &Results) {
-        let mut table = Table::new(2, &["contestant", "verdict", "bytes per key", "at most"]);
-        for MemoryUse { who, bytes_per_key } in &results.memory {
-            let max = bytes_max(*who);
+    fn add_bytes(&mut self, results: &RedisResults) {
+        let mut table = TextTable::new(2, &["contestant", "verdict", "bytes per key", "at most"]);
+        for RedisMemoryUse {
+            contestant,
+            bytes_per_key,
+        } in &results.memory
+        {
+            let max = bytes_max(*contestant);
             let verdict = max.map(|max| {
                 let title = || {
                     format!(
                         "{}: {bytes_per_key:.1} bytes per key, at most {max}",
-                        who.name()
+                        contestant.name()
                     )
                 };
                 self.verdict(*bytes_per_key, max, title)
             });
             let max = max.map(|max| max.to_string());
             table.push(vec![
-                who.name().to_string(),
+                contestant.name().to_string(),
                 or_dash(verdict),
                 one_digit(*bytes_per_key),
                 or_dash(max),
@@ -114,17 +118,17 @@ impl Report {
     }
 }
 
-fn fields(row: &Row, cell: &Cell) -> Vec<String> {
+fn fields(row: &RedisRow, cell: &RedisCell) -> Vec<String> {
     let numbers = [
-        format!("{:.0}", cell.median(Sample::decisions_per_second)),
-        small(cell.median(Sample::client_us)),
-        small(cell.median(Sample::redis_us)),
-        small(cell.median(Sample::calls_per_decision)),
+        format!("{:.0}", cell.median(RedisSample::decisions_per_second)),
+        small(cell.median(RedisSample::client_us)),
+        small(cell.median(RedisSample::redis_us)),
+        small(cell.median(RedisSample::calls_per_decision)),
     ];
     let words = [
         row.load.name().to_string(),
         row.callers.to_string(),
-        cell.who.name().to_string(),
+        cell.contestant.name().to_string(),
     ];
     words.into_iter().chain(numbers).collect()
 }
@@ -146,14 +150,16 @@ fn times_of(times: f64) -> String {
     }
 }
 
-fn wrong_answers(results: &Results) -> Vec<Wrong> {
+fn wrong_answers(results: &RedisResults) -> Vec<WrongAnswers> {
     let cells = results
         .rows
         .iter()
         .flat_map(|row| row.cells.iter().map(move |cell| (row, cell)));
     let wrong = cells.filter(|(_, cell)| cell.wrong_share() > 0.0);
     wrong
-        .map(|(row, cell)| Wrong::new(cell.who.name(), &row.title(), cell.wrong_share()))
+        .map(|(row, cell)| {
+            WrongAnswers::new(cell.contestant.name(), &row.title(), cell.wrong_share())
+        })
         .collect()
 }
 
@@ -162,42 +168,42 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::redis::contestants::Who;
-    use crate::redis::loads::Load;
-    use crate::redis::turn::Told;
+    use crate::redis::contestants::RedisContestant;
+    use crate::redis::loads::RedisLoad;
+    use crate::redis::turn::TurnFigures;
 
-    fn cell(who: Who, client_us: u64, redis_us: f64, wrong: u64) -> Cell {
+    fn cell(contestant: RedisContestant, client_us: u64, redis_us: f64, wrong: u64) -> RedisCell {
         let (wall, cpu) = (
             Duration::from_secs(1),
             Duration::from_micros(client_us * 1_000),
         );
-        let told = Told {
+        let figures = TurnFigures {
             decisions: 1_000,
             wall,
             cpu,
             wrong,
         };
-        Cell {
-            who,
-            samples: vec![Sample {
-                told,
+        RedisCell {
+            contestant,
+            samples: vec![RedisSample {
+                figures,
                 redis_cpu_seconds: redis_us / 1e3,
                 calls: 1_000,
             }],
         }
     }
 
-    fn report(ours: Cell) -> Report {
+    fn report(ours: RedisCell) -> Report {
         let theirs = [
-            cell(Who::Gcra, 4, 6.0, 0),
-            cell(Who::HashBucket, 5, 10.0, 0),
+            cell(RedisContestant::Gcra, 4, 6.0, 0),
+            cell(RedisContestant::HashBucket, 5, 10.0, 0),
         ];
-        let row = Row {
-            load: Load::Cold,
+        let row = RedisRow {
+            load: RedisLoad::Cold,
             callers: 512,
             cells: [ours].into_iter().chain(theirs).collect(),
         };
-        Report::on_redis(&Results {
+        Report::on_redis(&RedisResults {
             rows: vec![row],
             memory: Vec::new(),
         })
@@ -205,9 +211,9 @@ mod tests {
 
     #[test]
     fn a_target_is_judged_by_the_ratio_to_its_peer() {
-        let text = report(cell(Who::Sluicegate, 1, 4.0, 0)).to_text();
+        let text = report(cell(RedisContestant::Sluicegate, 1, 4.0, 0)).to_text();
         assert!(text.ends_with("targets: all 3 met\n"), "{text}");
-        let text = report(cell(Who::Sluicegate, 4, 5.5, 0)).to_text();
+        let text = report(cell(RedisContestant::Sluicegate, 4, 5.5, 0)).to_text();
         let miss =
             "MISS cold keys, Redis CPU of redis-rs + GCRA script: 1.09 times ours, at least 1.2";
         assert!(text.contains(miss), "{text}");
@@ -216,9 +222,12 @@ mod tests {
 
     #[test]
     fn wrong_answers_fail_the_run() {
-        assert_eq!(report(cell(Who::Sluicegate, 1, 4.0, 0)).failure(), None);
+        assert_eq!(
+            report(cell(RedisContestant::Sluicegate, 1, 4.0, 0)).failure(),
+            None
+        );
         assert!(
-            report(cell(Who::Sluicegate, 1, 4.0, 500))
+            report(cell(RedisContestant::Sluicegate, 1, 4.0, 500))
                 .failure()
                 .is_some()
         );
@@ -227,14 +236,17 @@ mod tests {
     #[test]
     fn bytes_are_judged_by_layout() {
         let memory = [
-            (Who::Sluicegate, 130.0),
-            (Who::SluicegateCompact, 130.0),
-            (Who::HashBucket, 200.0),
+            (RedisContestant::Sluicegate, 130.0),
+            (RedisContestant::SluicegateCompact, 130.0),
+            (RedisContestant::HashBucket, 200.0),
         ];
         let memory = memory
-            .map(|(who, bytes_per_key)| MemoryUse { who, bytes_per_key })
+            .map(|(contestant, bytes_per_key)| RedisMemoryUse {
+                contestant,
+                bytes_per_key,
+            })
             .into();
-        let text = Report::on_redis(&Results {
+        let text = Report::on_redis(&RedisResults {
             rows: Vec::new(),
             memory,
         })

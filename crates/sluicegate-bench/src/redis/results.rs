@@ -1,58 +1,58 @@
-//! What was measured.
+//! The results of one run, with the figures made from them.
 
-use super::contestants::Who;
-use super::loads::Load;
-use super::turn::Told;
-use crate::results::{median, median_ratio};
+use super::contestants::RedisContestant;
+use super::loads::RedisLoad;
+use super::turn::TurnFigures;
+use crate::median::{median, median_ratio};
 
-/// Everything one run found out.
+/// The results of one run.
 #[derive(Default)]
-pub struct Results {
-    pub rows: Vec<Row>,
-    pub memory: Vec<MemoryUse>,
+pub struct RedisResults {
+    pub rows: Vec<RedisRow>,
+    pub memory: Vec<RedisMemoryUse>,
 }
 
 /// One load and one number of callers.
-pub struct Row {
-    pub load: Load,
+pub struct RedisRow {
+    pub load: RedisLoad,
     pub callers: usize,
-    pub cells: Vec<Cell>,
+    pub cells: Vec<RedisCell>,
 }
 
 /// One contestant under one load.
-pub struct Cell {
-    pub who: Who,
-    pub samples: Vec<Sample>,
+pub struct RedisCell {
+    pub contestant: RedisContestant,
+    pub samples: Vec<RedisSample>,
 }
 
 /// One turn.
 #[derive(Clone, Copy, Debug)]
-pub struct Sample {
-    pub told: Told,
-    /// What Redis used meanwhile, its idling and our questions included.
+pub struct RedisSample {
+    pub figures: TurnFigures,
+    /// Processor time of Redis meanwhile, its idling and our questions included.
     pub redis_cpu_seconds: f64,
     /// Script calls that Redis counted.
     pub calls: u64,
 }
 
-/// What a key takes in Redis, by its own count.
+/// The bytes that a key takes in Redis, by its own count.
 #[derive(Clone, Copy, Debug)]
-pub struct MemoryUse {
-    pub who: Who,
+pub struct RedisMemoryUse {
+    pub contestant: RedisContestant,
     pub bytes_per_key: f64,
 }
 
 /// Less processor time than this is not told apart from nothing.
 const CPU_FLOOR_SECONDS: f64 = 0.001;
 
-impl Sample {
+impl RedisSample {
     pub fn decisions_per_second(&self) -> f64 {
-        self.decisions() / self.told.wall.as_secs_f64()
+        self.decisions() / self.figures.wall.as_secs_f64()
     }
 
     /// Processor time of the contestant's process per decision, in µs.
     pub fn client_us(&self) -> f64 {
-        self.told.cpu.as_secs_f64().max(CPU_FLOOR_SECONDS) * 1e6 / self.decisions()
+        self.figures.cpu.as_secs_f64().max(CPU_FLOOR_SECONDS) * 1e6 / self.decisions()
     }
 
     /// Processor time of Redis per decision, in µs.
@@ -65,43 +65,43 @@ impl Sample {
     }
 
     fn decisions(&self) -> f64 {
-        self.told.decisions.max(1) as f64
+        self.figures.decisions.max(1) as f64
     }
 
     fn wrong_share(&self) -> f64 {
-        self.told.wrong as f64 / self.decisions()
+        self.figures.wrong as f64 / self.decisions()
     }
 }
 
-impl Cell {
-    pub const fn new(who: Who) -> Self {
+impl RedisCell {
+    pub const fn new(contestant: RedisContestant) -> Self {
         Self {
-            who,
+            contestant,
             samples: Vec::new(),
         }
     }
 
-    pub fn median(&self, figure: fn(&Sample) -> f64) -> f64 {
+    pub fn median(&self, figure: fn(&RedisSample) -> f64) -> f64 {
         median(self.samples.iter().map(figure)).unwrap_or(f64::NAN)
     }
 
-    /// The worst round's share of answers that were not what the load is made for.
+    /// The worst round's share of answers other than the expected one.
     pub fn wrong_share(&self) -> f64 {
         self.samples
             .iter()
-            .map(Sample::wrong_share)
+            .map(RedisSample::wrong_share)
             .fold(0.0, f64::max)
     }
 }
 
-impl Row {
-    pub fn cell(&self, who: Who) -> Option<&Cell> {
-        self.cells.iter().find(|cell| cell.who == who)
+impl RedisRow {
+    pub fn cell(&self, contestant: RedisContestant) -> Option<&RedisCell> {
+        self.cells.iter().find(|cell| cell.contestant == contestant)
     }
 
     /// How many times our cost the peer's is: the median of the rounds' ratios, in which both met the same machine.
-    pub fn times_ours(&self, peer: Who, cost: fn(&Sample) -> f64) -> Option<f64> {
-        let (ours, theirs) = (self.cell(Who::Sluicegate)?, self.cell(peer)?);
+    pub fn times_ours(&self, peer: RedisContestant, cost: fn(&RedisSample) -> f64) -> Option<f64> {
+        let (ours, theirs) = (self.cell(RedisContestant::Sluicegate)?, self.cell(peer)?);
         median_ratio(&theirs.samples, &ours.samples, cost)
     }
 
@@ -110,7 +110,7 @@ impl Row {
     }
 }
 
-pub fn row_title(load: Load, callers: usize) -> String {
+pub fn row_title(load: RedisLoad, callers: usize) -> String {
     let callers = if callers == 1 {
         "1 caller".to_string()
     } else {
@@ -125,10 +125,10 @@ mod tests {
 
     use super::*;
 
-    fn sample(cpu_us: u64, redis_cpu_seconds: f64) -> Sample {
+    fn sample(cpu_us: u64, redis_cpu_seconds: f64) -> RedisSample {
         let (wall, cpu) = (Duration::from_secs(1), Duration::from_micros(cpu_us));
-        Sample {
-            told: Told {
+        RedisSample {
+            figures: TurnFigures {
                 decisions: 1_000,
                 wall,
                 cpu,
@@ -156,21 +156,30 @@ mod tests {
 
     #[test]
     fn ratios_compare_turns_of_the_same_round() {
-        let cell = |who, costs: [f64; 3]| Cell {
-            who,
+        let cell = |contestant, costs: [f64; 3]| RedisCell {
+            contestant,
             samples: costs.map(|cost| sample(9_000, cost)).into(),
         };
         let cells = vec![
-            cell(Who::Sluicegate, [0.01, 0.1, 0.01]),
-            cell(Who::Gcra, [0.02, 0.2, 0.02]),
+            cell(RedisContestant::Sluicegate, [0.01, 0.1, 0.01]),
+            cell(RedisContestant::Gcra, [0.02, 0.2, 0.02]),
         ];
-        let row = Row {
-            load: Load::Cold,
+        let row = RedisRow {
+            load: RedisLoad::Cold,
             callers: 512,
             cells,
         };
-        assert!((row.times_ours(Who::Gcra, Sample::redis_us).unwrap() - 2.0).abs() < 1e-9);
-        assert_eq!(row.times_ours(Who::HashBucket, Sample::redis_us), None);
+        assert!(
+            (row.times_ours(RedisContestant::Gcra, RedisSample::redis_us)
+                .unwrap()
+                - 2.0)
+                .abs()
+                < 1e-9
+        );
+        assert_eq!(
+            row.times_ours(RedisContestant::HashBucket, RedisSample::redis_us),
+            None
+        );
         assert_eq!(row.title(), "cold keys, 512 callers");
     }
 }

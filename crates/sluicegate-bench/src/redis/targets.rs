@@ -1,67 +1,67 @@
-//! What Sluicegate is to reach beside its peers.
+//! The targets: how Sluicegate must compare with its peers.
 
-use super::contestants::Who;
-use super::loads::Load;
-use super::results::Sample;
+use super::contestants::RedisContestant;
+use super::loads::RedisLoad;
+use super::results::RedisSample;
 
 /// The peer's cost is to be at least so many times ours, with as many callers as wait at most.
-pub struct Target {
-    pub load: Load,
-    pub cost: Cost,
-    pub peer: Who,
+pub struct RedisTarget {
+    pub load: RedisLoad,
+    pub cost: ProcessorTime,
+    pub peer: RedisContestant,
     pub times_min: f64,
 }
 
-/// Whose processor time is meant.
+/// The process whose processor time is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cost {
+pub enum ProcessorTime {
     Redis,
     Client,
 }
 
-pub const TARGETS: [Target; 5] = [
-    Target {
-        load: Load::Cold,
-        cost: Cost::Redis,
-        peer: Who::Gcra,
+pub const TARGETS: [RedisTarget; 5] = [
+    RedisTarget {
+        load: RedisLoad::Cold,
+        cost: ProcessorTime::Redis,
+        peer: RedisContestant::Gcra,
         times_min: 1.2,
     },
-    Target {
-        load: Load::Cold,
-        cost: Cost::Redis,
-        peer: Who::HashBucket,
+    RedisTarget {
+        load: RedisLoad::Cold,
+        cost: ProcessorTime::Redis,
+        peer: RedisContestant::HashBucket,
         times_min: 1.7,
     },
-    Target {
-        load: Load::Cold,
-        cost: Cost::Client,
-        peer: Who::Gcra,
+    RedisTarget {
+        load: RedisLoad::Cold,
+        cost: ProcessorTime::Client,
+        peer: RedisContestant::Gcra,
         times_min: 2.0,
     },
-    Target {
-        load: Load::HotDenied,
-        cost: Cost::Redis,
-        peer: Who::Gcra,
+    RedisTarget {
+        load: RedisLoad::HotDenied,
+        cost: ProcessorTime::Redis,
+        peer: RedisContestant::Gcra,
         times_min: 50.0,
     },
-    Target {
-        load: Load::HotDenied,
-        cost: Cost::Client,
-        peer: Who::Gcra,
+    RedisTarget {
+        load: RedisLoad::HotDenied,
+        cost: ProcessorTime::Client,
+        peer: RedisContestant::Gcra,
         times_min: 50.0,
     },
 ];
 
 /// Bytes per key at most.
-pub const fn bytes_max(who: Who) -> Option<f64> {
-    match who {
-        Who::Sluicegate => Some(136.0),
-        Who::SluicegateCompact => Some(115.0),
-        Who::Gcra | Who::HashBucket => None,
+pub const fn bytes_max(contestant: RedisContestant) -> Option<f64> {
+    match contestant {
+        RedisContestant::Sluicegate => Some(136.0),
+        RedisContestant::SluicegateCompact => Some(115.0),
+        RedisContestant::Gcra | RedisContestant::HashBucket => None,
     }
 }
 
-impl Cost {
+impl ProcessorTime {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Redis => "Redis CPU",
@@ -69,10 +69,10 @@ impl Cost {
         }
     }
 
-    pub const fn of(self) -> fn(&Sample) -> f64 {
+    pub const fn of(self) -> fn(&RedisSample) -> f64 {
         match self {
-            Self::Redis => Sample::redis_us,
-            Self::Client => Sample::client_us,
+            Self::Redis => RedisSample::redis_us,
+            Self::Client => RedisSample::client_us,
         }
     }
 }

@@ -6,70 +6,76 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{JoinSet, yield_now};
 
-use super::contestants::{Contestant, Peer, Scripted, Server, Sluicegate, Who};
-use super::loads::Load;
-use crate::args::value;
+use super::contestants::{
+    RedisContestant, RedisLimiter, RedisSluicegate, ScriptedLimiter, ScriptedPeer, ServerAddress,
+};
+use super::loads::RedisLoad;
 use crate::cpu;
-use crate::loads::Answer;
+use crate::rate::ExpectedAnswer;
 
-/// Who decides what, for how long, and where.
+/// One contestant under one load: for how long, and against which Redis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Turn {
-    pub who: Who,
-    pub load: Load,
+    pub contestant: RedisContestant,
+    pub load: RedisLoad,
     /// Tasks that each wait for one decision at a time.
     pub callers: usize,
-    pub amount: Amount,
-    pub threads: Threads,
-    pub server: Server,
+    pub length: TurnLength,
+    pub threads: RuntimeThreads,
+    pub server: ServerAddress,
 }
 
 /// When a turn is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Amount {
+pub enum TurnLength {
     Time(Duration),
     Decisions(u32),
 }
 
 /// The runtime of a contestant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Threads {
+pub enum RuntimeThreads {
     One,
     PerCore,
 }
 
-/// What the contestant's own process knows about its turn.
+/// The figures that the contestant's own process reports about its turn.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Told {
+pub struct TurnFigures {
     pub decisions: u64,
     pub wall: Duration,
     pub cpu: Duration,
-    /// Answers that were not what the load is made for.
+    /// Answers other than the expected one.
     pub wrong: u64,
 }
 
-/// The child's side: warms up, waits for the word, decides, tells, and waits for the end.
+/// The child's side: warms up, waits for a line, decides, prints its figures, and waits for the end.
 pub fn take(turn: &Turn) -> Result<(), String> {
     let runtime = turn.threads.runtime()?;
     runtime.block_on(async {
         let rate = turn.load.rate();
-        match turn.who {
-            Who::Sluicegate | Who::SluicegateCompact => {
-                take_with(Sluicegate::new(turn.server, rate, turn.who.layout())?, turn).await
-            }
-            Who::Gcra => {
+        match turn.contestant {
+            RedisContestant::Sluicegate | RedisContestant::SluicegateCompact => {
                 take_with(
-                    Scripted::connect(turn.server, rate, Peer::Gcra).await?,
+                    RedisSluicegate::new(turn.server, rate, turn.contestant.layout())?,
                     turn,
                 )
                 .await
             }
-            Who::HashBucket => {
+            RedisContestant::Gcra => {
                 take_with(
-                    Scripted::connect(turn.server, rate, Peer::HashBucket).await?,
+                    ScriptedLimiter::connect(turn.server, rate, ScriptedPeer::Gcra).await?,
+                    turn,
+                )
+                .await
+            }
+            RedisContestant::HashBucket => {
+                take_with(
+                    ScriptedLimiter::connect(turn.server, rate, ScriptedPeer::HashBucket).await?,
                     turn,
                 )
                 .await
@@ -78,37 +84,37 @@ pub fn take(turn: &Turn) -> Result<(), String> {
     })
 }
 
-async fn take_with(contestant: impl Contestant, turn: &Turn) -> Result<(), String> {
-    let contestant = Arc::new(contestant);
-    let warm_up = Amount::Decisions((turn.callers as u32 * 20).max(500));
+async fn take_with(limiter: impl RedisLimiter, turn: &Turn) -> Result<(), String> {
+    let limiter = Arc::new(limiter);
+    let warm_up = TurnLength::Decisions((turn.callers as u32 * 20).max(500));
     decide(
-        &contestant,
+        &limiter,
         &Turn {
-            amount: warm_up,
+            length: warm_up,
             ..*turn
         },
-        Load::WARM_UP_FROM,
+        RedisLoad::WARM_UP_FROM,
     )
     .await?;
-    say("ready")?;
-    hear()?;
-    let told = decide(&contestant, turn, 0).await?;
-    say(&told.to_line())?;
-    hear()
+    write_line("ready")?;
+    read_line()?;
+    let figures = decide(&limiter, turn, 0).await?;
+    write_line(&figures.to_line())?;
+    read_line()
 }
 
 /// Decides with all callers at once, each on the next request that nobody has.
 async fn decide(
-    contestant: &Arc<impl Contestant>,
+    limiter: &Arc<impl RedisLimiter>,
     turn: &Turn,
     first: u32,
-) -> Result<Told, String> {
+) -> Result<TurnFigures, String> {
     let next = Arc::new(AtomicU32::new(first));
     let (wall_start, cpu_start) = (Instant::now(), cpu::of_this_process());
     let mut callers = JoinSet::new();
     for _ in 0..turn.callers {
-        let (contestant, next, turn) = (Arc::clone(contestant), Arc::clone(&next), *turn);
-        callers.spawn(async move { call(&*contestant, &next, &turn, first, wall_start).await });
+        let (limiter, next, turn) = (Arc::clone(limiter), Arc::clone(&next), *turn);
+        callers.spawn(async move { call(&*limiter, &next, &turn, first, wall_start).await });
     }
     let (mut decisions, mut allowed) = (0, 0);
     while let Some(ended) = callers.join_next().await {
@@ -118,10 +124,10 @@ async fn decide(
     }
     let (wall, cpu) = (wall_start.elapsed(), cpu::of_this_process() - cpu_start);
     let wrong = match turn.load.answer() {
-        Answer::Allowed => decisions - allowed,
-        Answer::Denied => allowed,
+        ExpectedAnswer::Allowed => decisions - allowed,
+        ExpectedAnswer::Denied => allowed,
     };
-    Ok(Told {
+    Ok(TurnFigures {
         decisions,
         wall,
         cpu,
@@ -130,32 +136,32 @@ async fn decide(
 }
 
 #[derive(Default)]
-struct Counted {
+struct DecisionCount {
     decisions: u64,
     allowed: u64,
 }
 
 /// One caller. Answers from memory are there at once, so it lets the others go first now and then.
 fn call<'a>(
-    contestant: &'a impl Contestant,
+    limiter: &'a impl RedisLimiter,
     next: &'a AtomicU32,
     turn: &'a Turn,
     first: u32,
     started: Instant,
-) -> impl Future<Output = Result<Counted, String>> + Send + 'a {
+) -> impl Future<Output = Result<DecisionCount, String>> + Send + 'a {
     const DECISIONS_AT_A_TIME: usize = 32;
     async move {
-        let mut counted = Counted::default();
+        let mut counted = DecisionCount::default();
         loop {
             for _ in 0..DECISIONS_AT_A_TIME {
                 let request = next.fetch_add(1, Ordering::Relaxed);
-                if matches!(turn.amount, Amount::Decisions(count) if request >= first + count) {
+                if matches!(turn.length, TurnLength::Decisions(count) if request >= first + count) {
                     return Ok(counted);
                 }
-                counted.allowed += u64::from(contestant.decide(turn.load.address(request)).await?);
+                counted.allowed += u64::from(limiter.decide(turn.load.address(request)).await?);
                 counted.decisions += 1;
             }
-            if matches!(turn.amount, Amount::Time(duration) if started.elapsed() >= duration) {
+            if matches!(turn.length, TurnLength::Time(duration) if started.elapsed() >= duration) {
                 return Ok(counted);
             }
             yield_now().await;
@@ -163,7 +169,7 @@ fn call<'a>(
     }
 }
 
-impl Threads {
+impl RuntimeThreads {
     fn runtime(self) -> Result<Runtime, String> {
         let mut builder = match self {
             Self::One => Builder::new_current_thread(),
@@ -176,7 +182,7 @@ impl Threads {
     }
 }
 
-fn say(line: &str) -> Result<(), String> {
+fn write_line(line: &str) -> Result<(), String> {
     let mut out = stdout().lock();
     writeln!(out, "{line}")
         .and_then(|()| out.flush())
@@ -184,7 +190,7 @@ fn say(line: &str) -> Result<(), String> {
 }
 
 /// Waits for the next line from the process that measures.
-fn hear() -> Result<(), String> {
+fn read_line() -> Result<(), String> {
     let mut line = String::new();
     stdin()
         .lock()
@@ -193,7 +199,7 @@ fn hear() -> Result<(), String> {
         .map_err(|error| format!("nobody speaks: {error}"))
 }
 
-impl Told {
+impl TurnFigures {
     pub fn to_line(self) -> String {
         format!(
             "{} {} {} {}",
@@ -222,52 +228,84 @@ impl Told {
 }
 
 impl Turn {
-    pub const WORD: &str = "turn";
-
     /// The words that make this program take the turn.
     pub fn words(&self) -> Vec<String> {
-        let (unit, amount) = match self.amount {
-            Amount::Time(duration) => ("--milliseconds", duration.as_millis().to_string()),
-            Amount::Decisions(count) => ("--decisions", count.to_string()),
+        let (unit, length) = match self.length {
+            TurnLength::Time(duration) => ("--milliseconds", duration.as_millis().to_string()),
+            TurnLength::Decisions(count) => ("--decisions", count.to_string()),
         };
         let (callers, server) = (self.callers.to_string(), self.server.to_string());
         let threads = self.threads.id();
         let words = [
-            Self::WORD,
+            "turn",
             "--contestant",
-            self.who.id(),
+            self.contestant.id(),
             "--load",
             self.load.id(),
             "--callers",
             &callers,
         ];
-        let more = [unit, &amount, "--threads", threads, "--server", &server];
+        let more = [unit, &length, "--threads", threads, "--server", &server];
         words.into_iter().chain(more).map(str::to_string).collect()
-    }
-
-    /// Reads the words after [`Turn::WORD`].
-    pub fn parse(words: &[String]) -> Result<Self, String> {
-        let amount = match number::<u32>(words, "--decisions") {
-            Ok(count) => Amount::Decisions(count),
-            Err(_) => Amount::Time(Duration::from_millis(number(words, "--milliseconds")?)),
-        };
-        Ok(Self {
-            who: named(words, "--contestant", Who::ALL, Who::id)?,
-            load: named(words, "--load", Load::ALL, Load::id)?,
-            callers: number(words, "--callers")?,
-            amount,
-            threads: named(
-                words,
-                "--threads",
-                [Threads::One, Threads::PerCore],
-                Threads::id,
-            )?,
-            server: number(words, "--server")?,
-        })
     }
 }
 
-impl Threads {
+/// A [`Turn`] as [`Turn::words`] writes it.
+#[derive(Clone, Copy, Debug, PartialEq, Args)]
+pub struct TurnArguments {
+    #[arg(long, value_parser = contestant_by_id)]
+    contestant: RedisContestant,
+    #[arg(long, value_parser = load_by_id)]
+    load: RedisLoad,
+    #[arg(long)]
+    callers: usize,
+    #[arg(long, required_unless_present = "milliseconds")]
+    decisions: Option<u32>,
+    #[arg(long, conflicts_with = "decisions")]
+    milliseconds: Option<u64>,
+    #[arg(long, value_parser = threads_by_id)]
+    threads: RuntimeThreads,
+    #[arg(long)]
+    server: ServerAddress,
+}
+
+impl From<TurnArguments> for Turn {
+    fn from(arguments: TurnArguments) -> Self {
+        let milliseconds = arguments.milliseconds.unwrap_or_default();
+        let time = TurnLength::Time(Duration::from_millis(milliseconds));
+        Self {
+            contestant: arguments.contestant,
+            load: arguments.load,
+            callers: arguments.callers,
+            length: arguments.decisions.map_or(time, TurnLength::Decisions),
+            threads: arguments.threads,
+            server: arguments.server,
+        }
+    }
+}
+
+fn contestant_by_id(id: &str) -> Result<RedisContestant, String> {
+    by_id(id, &RedisContestant::ALL, RedisContestant::id)
+}
+
+fn load_by_id(id: &str) -> Result<RedisLoad, String> {
+    by_id(id, &RedisLoad::ALL, RedisLoad::id)
+}
+
+fn threads_by_id(id: &str) -> Result<RuntimeThreads, String> {
+    by_id(
+        id,
+        &[RuntimeThreads::One, RuntimeThreads::PerCore],
+        RuntimeThreads::id,
+    )
+}
+
+fn by_id<T: Copy>(name: &str, all: &[T], id: fn(T) -> &'static str) -> Result<T, String> {
+    let known = all.iter().copied().find(|one| id(*one) == name);
+    known.ok_or_else(|| format!("there is no `{name}`"))
+}
+
+impl RuntimeThreads {
     const fn id(self) -> &'static str {
         match self {
             Self::One => "one",
@@ -276,62 +314,48 @@ impl Threads {
     }
 }
 
-fn named<T: Copy, const N: usize>(
-    words: &[String],
-    option: &str,
-    all: [T; N],
-    id: fn(T) -> &'static str,
-) -> Result<T, String> {
-    let name = value(words, option)?;
-    all.into_iter()
-        .find(|one| id(*one) == name)
-        .ok_or_else(|| format!("{option}: there is no `{name}`"))
-}
-
-fn number<T: std::str::FromStr>(words: &[String], option: &str) -> Result<T, String> {
-    let word = value(words, option)?;
-    word.parse()
-        .map_err(|_| format!("{option}: cannot be read (got `{word}`)"))
-}
-
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
+    use super::super::args::{RedisChildTask, RedisCommand};
     use super::*;
 
     #[test]
     fn words_say_the_whole_turn() {
-        for amount in [
-            Amount::Time(Duration::from_millis(300)),
-            Amount::Decisions(7),
+        for length in [
+            TurnLength::Time(Duration::from_millis(300)),
+            TurnLength::Decisions(7),
         ] {
             let server = "127.0.0.1:6400".parse().unwrap();
-            let threads = Threads::PerCore;
+            let threads = RuntimeThreads::PerCore;
             let turn = Turn {
-                who: Who::Gcra,
-                load: Load::HotDenied,
+                contestant: RedisContestant::Gcra,
+                load: RedisLoad::HotDenied,
                 callers: 64,
-                amount,
+                length,
                 threads,
                 server,
             };
-            let words = turn.words();
-            assert_eq!(words[0], Turn::WORD);
-            assert_eq!(Turn::parse(&words[1..]), Ok(turn));
+            let command = RedisCommand::try_parse_from(turn.words()).unwrap();
+            let Some(RedisChildTask::Turn(arguments)) = command.child else {
+                panic!("{command:?}");
+            };
+            assert_eq!(Turn::from(arguments), turn);
         }
-        let words = ["--contestant".to_string(), "nobody".to_string()];
-        assert!(Turn::parse(&words).is_err());
+        assert!(RedisCommand::try_parse_from(["turn", "--contestant", "nobody"]).is_err());
     }
 
     #[test]
     fn a_line_says_all_that_is_told() {
         let (wall, cpu) = (Duration::from_nanos(5), Duration::from_nanos(3));
-        let told = Told {
+        let figures = TurnFigures {
             decisions: 9,
             wall,
             cpu,
             wrong: 1,
         };
-        assert_eq!(Told::parse(&told.to_line()), Ok(told));
-        assert!(Told::parse("9 5").is_err());
+        assert_eq!(TurnFigures::parse(&figures.to_line()), Ok(figures));
+        assert!(TurnFigures::parse("9 5").is_err());
     }
 }

@@ -1,12 +1,12 @@
-//! What a replica saw, as bytes on their way to the parent.
+//! A replica's requests and answers, as bytes on their way to the parent process.
 
-use crate::load::{Answer, Asked, Run};
+use crate::load::{AnswerKind, AnsweredRequest, LoadRun};
 
-/// What one or more replicas saw.
+/// The requests and answers of one or more replicas.
 #[derive(Clone, Debug, Default)]
-pub struct History {
+pub struct ReplicaHistory {
     /// Every question that was written down.
-    pub run: Run,
+    pub run: LoadRun,
     /// Rejections that were only counted.
     pub rejections_left_out: u64,
 }
@@ -14,16 +14,16 @@ pub struct History {
 /// Sent, received, key, answer.
 const RECORD: usize = 8 + 8 + 4 + 1;
 
-const ANSWERS: [Answer; 6] = [
-    Answer::Allowed,
-    Answer::Rejected,
-    Answer::AllowedLocally,
-    Answer::RejectedLocally,
-    Answer::Unchecked,
-    Answer::Unavailable,
+const ANSWERS: [AnswerKind; 6] = [
+    AnswerKind::Allowed,
+    AnswerKind::Rejected,
+    AnswerKind::AllowedLocally,
+    AnswerKind::RejectedLocally,
+    AnswerKind::Unchecked,
+    AnswerKind::Unavailable,
 ];
 
-impl History {
+impl ReplicaHistory {
     /// Puts what another saw beside this.
     pub fn include(&mut self, other: Self) {
         self.run.include(other.run);
@@ -46,7 +46,7 @@ impl History {
 
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = self.rejections_left_out.to_le_bytes().to_vec();
-        for Asked {
+        for AnsweredRequest {
             sent,
             received,
             key,
@@ -66,26 +66,26 @@ impl History {
         bytes
     }
 
-    /// What [`Self::to_bytes`] wrote; `None` when it was cut off.
+    /// Reads the bytes of [`Self::to_bytes`]; `None` when they were cut off.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (rejections, records) = bytes.split_first_chunk()?;
         let (records, []) = records.as_chunks::<RECORD>() else {
             return None;
         };
-        let asked: Option<Vec<Asked>> = records.iter().map(read_record).collect();
+        let asked: Option<Vec<AnsweredRequest>> = records.iter().map(read_record).collect();
         Some(Self {
-            run: Run { asked: asked? },
+            run: LoadRun { asked: asked? },
             rejections_left_out: u64::from_le_bytes(*rejections),
         })
     }
 }
 
-fn read_record(record: &[u8; RECORD]) -> Option<Asked> {
+fn read_record(record: &[u8; RECORD]) -> Option<AnsweredRequest> {
     let (sent, rest) = record.split_first_chunk()?;
     let (received, rest) = rest.split_first_chunk()?;
     let (key, rest) = rest.split_first_chunk()?;
     let answer = *ANSWERS.get(usize::from(*rest.first()?))?;
-    Some(Asked {
+    Some(AnsweredRequest {
         sent: u64::from_le_bytes(*sent),
         received: u64::from_le_bytes(*received),
         key: u32::from_le_bytes(*key) as usize,
@@ -99,21 +99,21 @@ mod tests {
 
     #[test]
     fn a_history_arrives_as_it_was_sent_or_not_at_all() {
-        let asked = ANSWERS.map(|answer| Asked {
+        let asked = ANSWERS.map(|answer| AnsweredRequest {
             sent: 1 << 60,
             received: u64::MAX,
             key: 7,
             answer,
         });
-        let history = History {
-            run: Run {
+        let history = ReplicaHistory {
+            run: LoadRun {
                 asked: asked.to_vec(),
             },
             rejections_left_out: 3,
         };
         let bytes = history.to_bytes();
-        let read = History::from_bytes(&bytes).unwrap();
+        let read = ReplicaHistory::from_bytes(&bytes).unwrap();
         assert_eq!(format!("{read:?}"), format!("{history:?}"));
-        assert!(History::from_bytes(&bytes[..bytes.len() - 1]).is_none());
+        assert!(ReplicaHistory::from_bytes(&bytes[..bytes.len() - 1]).is_none());
     }
 }

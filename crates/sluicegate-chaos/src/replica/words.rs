@@ -1,4 +1,4 @@
-//! A replica's orders as words of a command line, and back.
+//! A replica's arguments as words of a command line, and back.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use sluicegate::RedisClock;
 
-use super::{Keeps, Keys, Replica, Rule};
+use super::{HistoryDetail, KeyChoice, ReplicaArguments, ReplicaRule};
 
-impl Replica {
+impl ReplicaArguments {
     /// The words by which the `replica` program is told.
     pub fn to_words(&self) -> Vec<String> {
         let clock = match self.clock {
@@ -16,14 +16,14 @@ impl Replica {
             RedisClock::Replica => "replica",
             RedisClock::Given => "given",
         };
-        let rules: Vec<String> = self.rules.iter().map(Rule::to_string).collect();
+        let rules: Vec<String> = self.rules.iter().map(ReplicaRule::to_string).collect();
         let (spread, keys) = match self.keys {
-            Keys::Even(count) => ("even", count),
-            Keys::Zipf(count) => ("zipf", count),
+            KeyChoice::Even(count) => ("even", count),
+            KeyChoice::Zipf(count) => ("zipf", count),
         };
         let keeps = match self.keeps {
-            Keeps::Everything => "everything",
-            Keeps::Admissions => "admissions",
+            HistoryDetail::Everything => "everything",
+            HistoryDetail::Admissions => "admissions",
         };
         vec![
             format!("redis={}", self.redis),
@@ -41,9 +41,9 @@ impl Replica {
         ]
     }
 
-    /// What [`Self::to_words`] says.
+    /// Reads the words of [`Self::to_words`].
     pub(super) fn from_words(words: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut replica = Self::new("", Rule::PerSecond { count: 1, burst: 1 });
+        let mut replica = Self::new("", ReplicaRule::PerSecond { count: 1, burst: 1 });
         for word in words {
             let (name, value) = word
                 .split_once('=')
@@ -66,14 +66,14 @@ impl Replica {
                         .map(|rule| read(name, rule))
                         .collect::<Result<_, _>>()?
                 }
-                "even" => replica.keys = Keys::Even(read(name, value)?),
-                "zipf" => replica.keys = Keys::Zipf(read(name, value)?),
+                "even" => replica.keys = KeyChoice::Even(read(name, value)?),
+                "zipf" => replica.keys = KeyChoice::Zipf(read(name, value)?),
                 "tasks" => replica.tasks = read(name, value)?,
                 "pause_ns" => replica.pause = Duration::from_nanos(read(name, value)?),
                 "start" => replica.start = read(name, value)?,
                 "length_ns" => replica.length = Duration::from_nanos(read(name, value)?),
-                "keeps" if value == "admissions" => replica.keeps = Keeps::Admissions,
-                "keeps" => replica.keeps = Keeps::Everything,
+                "keeps" if value == "admissions" => replica.keeps = HistoryDetail::Admissions,
+                "keeps" => replica.keeps = HistoryDetail::Everything,
                 unknown => return Err(format!("unknown name `{unknown}`")),
             }
         }
@@ -88,7 +88,7 @@ fn read<T: FromStr>(name: &str, value: &str) -> Result<T, String> {
 }
 
 /// Also the limit's name.
-impl fmt::Display for Rule {
+impl fmt::Display for ReplicaRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::PerSecond { count, burst } => write!(f, "per-second-{count}-{burst}"),
@@ -102,7 +102,7 @@ impl fmt::Display for Rule {
     }
 }
 
-impl FromStr for Rule {
+impl FromStr for ReplicaRule {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -136,40 +136,40 @@ mod tests {
     #[test]
     fn orders_arrive_as_they_were_given() {
         let rules = vec![
-            Rule::PerSecond {
+            ReplicaRule::PerSecond {
                 count: 100,
                 burst: 50,
             },
-            Rule::Leaky {
+            ReplicaRule::Leaky {
                 size: 9,
                 every_ms: 100,
                 drip: 2,
             },
-            Rule::Sliding {
+            ReplicaRule::Sliding {
                 limit: 7,
                 window_ms: 1_000,
             },
         ];
-        let replica = Replica {
+        let replica = ReplicaArguments {
             clock: RedisClock::Replica,
             policy: FailurePolicy::Local,
             deadline: Duration::from_millis(50),
             rules,
-            keys: Keys::Zipf(50),
+            keys: KeyChoice::Zipf(50),
             tasks: 3,
             pause: Duration::from_micros(7),
             start: 123_456_789,
             length: Duration::from_secs(30),
-            keeps: Keeps::Admissions,
-            ..Replica::new(
+            keeps: HistoryDetail::Admissions,
+            ..ReplicaArguments::new(
                 "redis://:secret@127.0.0.1:1",
-                Rule::PerSecond { count: 1, burst: 1 },
+                ReplicaRule::PerSecond { count: 1, burst: 1 },
             )
         };
         assert_eq!(
-            Replica::from_words(replica.to_words().into_iter()),
+            ReplicaArguments::from_words(replica.to_words().into_iter()),
             Ok(replica)
         );
-        assert!(Replica::from_words(["fast=yes".to_owned()].into_iter()).is_err());
+        assert!(ReplicaArguments::from_words(["fast=yes".to_owned()].into_iter()).is_err());
     }
 }

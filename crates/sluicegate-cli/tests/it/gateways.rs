@@ -8,12 +8,11 @@ mod traefik;
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use sluicegate_testkit::{
-    HttpRequest, HttpResponse, STEP_TIMEOUT, UpstreamRecorder, eventually, free_port,
+    HttpRequest, HttpResponse, STEP_TIMEOUT, UpstreamRecorder, eventually, free_port, needs,
 };
 use tempfile::TempDir;
 
@@ -55,14 +54,13 @@ struct Scene {
 }
 
 impl Scene {
-    /// Nothing when the gateway's program is not here.
-    fn start(example: &'static Example) -> Option<Self> {
+    fn start(example: &'static Example) -> Self {
         Self::start_with(example, |file| file)
     }
 
     /// The same with files that are not quite those of the example.
-    fn start_with(example: &'static Example, edit: impl Fn(String) -> String) -> Option<Self> {
-        let path = example.path()?;
+    fn start_with(example: &'static Example, edit: impl Fn(String) -> String) -> Self {
+        let path = example.path();
         let upstream = UpstreamRecorder::start();
         let sluicegate = Sluicegate::start(&example.limits(free_port()));
         let asked_at = sluicegate.decisions.expect("it says where gateways ask");
@@ -79,7 +77,7 @@ impl Scene {
             gateway,
         };
         eventually("the gateway lets requests pass", || scene.get("/") == 200);
-        Some(scene)
+        scene
     }
 
     fn get(&self, target: &str) -> u16 {
@@ -204,7 +202,7 @@ impl Scene {
 
 /// With somebody in Sluicegate's place who listens and says nothing: a second attempt could charge a second time.
 fn one_question_is_enough(example: &'static Example, expected: u16) {
-    let Some(path) = example.path() else { return };
+    let path = example.path();
     let silent = TcpListener::bind((HERE, 0)).unwrap();
     let upstream = UpstreamRecorder::start();
     let ports = Ports {
@@ -262,27 +260,17 @@ fn claims(turn: usize, method: &str, target: &str) -> Vec<String> {
 
 impl Example {
     /// Where its program is looked for: the path, with a directory of its own in front.
-    fn path(&self) -> Option<String> {
+    fn path(&self) -> String {
         let path = format!(
             "{}:/usr/sbin:/usr/local/sbin",
             std::env::var("PATH").unwrap_or_default()
         );
         let Some(variable) = self.program else {
-            return Some(path);
+            return path;
         };
-        let Some(program) = std::env::var_os(variable).map(PathBuf::from) else {
-            eprintln!(
-                "not run: {variable} does not name a program; `cargo xtask test` installs it"
-            );
-            return None;
-        };
-        Some(format!(
-            "{}:{path}",
-            program
-                .parent()
-                .expect("a program is in a directory")
-                .display()
-        ))
+        let program = needs::program(variable);
+        let directory = program.parent().expect("a program is in a directory");
+        format!("{}:{path}", directory.display())
     }
 
     /// The line of the README that runs the gateway.

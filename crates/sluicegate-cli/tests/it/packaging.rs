@@ -12,6 +12,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 use sluicegate_config::{Config, Source};
+use sluicegate_testkit::needs;
 
 use super::running::Sluicegate;
 
@@ -24,24 +25,14 @@ fn deploy(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// A program that `cargo xtask test` installs.
-fn installed(variable: &str) -> Option<PathBuf> {
-    let named = std::env::var_os(variable).map(PathBuf::from);
-    if named.is_none() {
-        eprintln!("not run: {variable} does not name a program; `cargo xtask test` installs it");
-    }
-    named
-}
-
 fn told(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
 #[test]
+#[ignore = "needs hadolint"]
 fn hadolint_finds_nothing_in_the_dockerfile() {
-    let Some(hadolint) = installed("SLUICEGATE_HADOLINT") else {
-        return;
-    };
+    let hadolint = needs::program("SLUICEGATE_HADOLINT");
     let judge = |file: &Path| {
         let output = Command::new("timeout")
             .arg("60")
@@ -204,10 +195,9 @@ fn manifests() -> Vec<(String, Vec<Value>)> {
 const KUSTOMIZATION: &str = "kustomization.yaml";
 
 #[test]
+#[ignore = "needs the schemas of Kubernetes"]
 fn kubernetes_own_schemas_accept_every_manifest_and_no_other_field() {
-    let Some(python) = installed("SLUICEGATE_KUBERNETES_PYTHON") else {
-        return;
-    };
+    let python = needs::program("SLUICEGATE_KUBERNETES_PYTHON");
     let judge = |files: &[PathBuf]| {
         let validate = [
             "60",

@@ -20,13 +20,13 @@ struct Collector {
 }
 
 impl Collector {
-    fn start() -> Option<Self> {
+    fn start() -> Self {
         Self::start_with(&[])
     }
 
     /// With a certificate and its key it speaks TLS.
-    fn start_with(files: &[PathBuf]) -> Option<Self> {
-        let mut child = Command::new(python()?)
+    fn start_with(files: &[PathBuf]) -> Self {
+        let mut child = Command::new(python())
             .arg(file("otlp_collector.py"))
             .args(files)
             .env("PYTHONDONTWRITEBYTECODE", "1")
@@ -37,11 +37,11 @@ impl Collector {
         let mut lines = BufReader::new(child.stdout.take().unwrap());
         let mut port = String::new();
         lines.read_line(&mut port).unwrap();
-        Some(Self {
+        Self {
             child,
             port: port.trim().to_owned(),
             spans: collected(lines),
-        })
+        }
     }
 
     fn next(&self) -> Value {
@@ -90,10 +90,9 @@ limits: [{{ name: per-client, key: [client_ip], rate: 1/h, burst: 2 }}]
 const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
 
 #[test]
+#[ignore = "needs clients in Python"]
 fn a_collector_gets_the_spans_and_the_server_behind_is_told_the_trace() {
-    let Some(collector) = Collector::start() else {
-        return;
-    };
+    let collector = Collector::start();
     let mut sluicegate = Sluicegate::start(&config(
         &collector.port,
         "log: { access: true, format: json }\n",
@@ -166,10 +165,9 @@ fn a_collector_gets_the_spans_and_the_server_behind_is_told_the_trace() {
 }
 
 #[test]
+#[ignore = "needs clients in Python"]
 fn questions_to_the_decision_service_have_spans_in_the_trace_of_who_asks() {
-    let Some(collector) = Collector::start() else {
-        return;
-    };
+    let collector = Collector::start();
     let more = "
 decisions: { http: '127.0.0.1:0', grpc: '127.0.0.1:0' }
 client_ip: { trusted_proxies: [127.0.0.0/8] }
@@ -261,12 +259,10 @@ client_ip: { trusted_proxies: [127.0.0.0/8] }
 }
 
 #[test]
+#[ignore = "needs clients in Python"]
 fn a_collector_with_tls_is_sent_spans_if_its_authority_is_trusted() {
     let files = TlsFiles::generate();
-    let Some(collector) = Collector::start_with(&[files.server_certificate(), files.server_key()])
-    else {
-        return;
-    };
+    let collector = Collector::start_with(&[files.server_certificate(), files.server_key()]);
     let secure = config(&collector.port, "").replace("http://127.0.0.1", "https://localhost");
     let trusting = format!("one_in: 1, ca_file: '{}',", files.authority().display());
     for (config, is_trusted) in [

@@ -1,38 +1,38 @@
-//! Who takes part, and how each of them is set up: two threads or workers, one limit per client address, no log.
+//! The contestants of `bench proxy` and their setup: two threads or workers, one limit per client address, no log.
 
 use std::net::SocketAddr;
 use std::path::Path;
 
-use super::loads::{IDLE_CONNECTIONS, Protocol};
-use crate::loads::Rate;
-use crate::samples::Contestant;
+use super::loads::{ClientProtocol, IDLE_CONNECTIONS};
+use crate::rate::Rate;
+use crate::samples::ServerContestant;
 
 /// A proxy that limits by client address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Who {
+pub enum ProxyContestant {
     Sluicegate,
     Nginx,
     Haproxy,
     Envoy,
 }
 
-/// What a configuration is filled in with.
-pub struct Setting<'a> {
+/// The values that a configuration template is filled in with.
+pub struct ProxySettings<'a> {
     pub listen: SocketAddr,
-    pub protocol: Protocol,
+    pub protocol: ClientProtocol,
     pub upstream: SocketAddr,
-    /// Where ours is administrated.
+    /// The address of our admin listener.
     pub admin: SocketAddr,
     pub rate: Rate,
     /// Where ours has its quota from, if not from its configuration.
-    pub outside: Option<Outside>,
+    pub external: Option<ExternalQuota>,
     /// Its own, for files it writes.
     pub directory: &'a Path,
 }
 
 /// A limits service, and the Redis that keeps its answers.
 #[derive(Clone, Copy)]
-pub struct Outside {
+pub struct ExternalQuota {
     pub service: SocketAddr,
     pub redis: SocketAddr,
 }
@@ -40,7 +40,7 @@ pub struct Outside {
 /// Connections each of them is told to expect: the idle ones and those to the backend.
 const CONNECTIONS_MAX: usize = IDLE_CONNECTIONS + 1_144;
 
-impl Who {
+impl ProxyContestant {
     pub const ALL: [Self; 4] = [Self::Sluicegate, Self::Nginx, Self::Haproxy, Self::Envoy];
 
     /// Processes it has once it is ready.
@@ -79,9 +79,9 @@ impl Who {
         words.iter().map(ToString::to_string).collect()
     }
 
-    pub fn config(self, setting: &Setting<'_>) -> String {
+    pub fn config(self, setting: &ProxySettings<'_>) -> String {
         let template = match self {
-            Self::Sluicegate if setting.outside.is_some() => {
+            Self::Sluicegate if setting.external.is_some() => {
                 include_str!("sluicegate-outside.yaml")
             }
             Self::Sluicegate => include_str!("sluicegate.yaml"),
@@ -89,7 +89,7 @@ impl Who {
             Self::Haproxy => include_str!("haproxy.cfg"),
             Self::Envoy => include_str!("envoy.yaml"),
         };
-        let is_h2 = setting.protocol == Protocol::Http2;
+        let is_h2 = setting.protocol == ClientProtocol::Http2;
         let Rate { count, burst, .. } = setting.rate;
         // nginx counts what may come on top of the rate.
         let nginx_burst = if burst > 1 {
@@ -116,14 +116,14 @@ impl Who {
             (
                 "service",
                 setting
-                    .outside
-                    .map_or_else(String::new, |outside| outside.service.to_string()),
+                    .external
+                    .map_or_else(String::new, |external| external.service.to_string()),
             ),
             (
                 "redis",
                 setting
-                    .outside
-                    .map_or_else(String::new, |outside| outside.redis.to_string()),
+                    .external
+                    .map_or_else(String::new, |external| external.redis.to_string()),
             ),
         ];
         let fill = |text: String, (name, value): &(&str, String)| {
@@ -133,7 +133,7 @@ impl Who {
     }
 }
 
-impl Contestant for Who {
+impl ServerContestant for ProxyContestant {
     const OURS: Self = Self::Sluicegate;
 
     fn name(self) -> &'static str {
@@ -150,45 +150,49 @@ impl Contestant for Who {
 mod tests {
     use super::super::loads::rate;
     use super::*;
-    use crate::loads::Answer;
-    use crate::running::on_loopback;
+    use crate::rate::ExpectedAnswer;
+    use crate::running_server::on_loopback;
 
-    fn config(who: Who, protocol: Protocol, answer: Answer) -> String {
+    fn config(
+        contestant: ProxyContestant,
+        protocol: ClientProtocol,
+        answer: ExpectedAnswer,
+    ) -> String {
         let [listen, upstream, admin] = [1_001, 1_002, 1_003].map(on_loopback);
-        let (rate, outside) = (rate(answer), None);
-        who.config(&Setting {
+        let (rate, external) = (rate(answer), None);
+        contestant.config(&ProxySettings {
             listen,
             protocol,
             upstream,
             admin,
             rate,
-            outside,
+            external,
             directory: Path::new("/d"),
         })
     }
 
     #[test]
     fn nothing_is_left_to_fill_in() {
-        for who in Who::ALL {
-            let text = config(who, Protocol::Http2, Answer::Denied);
-            assert!(!text.contains('<'), "{}: {text}", who.name());
+        for contestant in ProxyContestant::ALL {
+            let text = config(contestant, ClientProtocol::Http2, ExpectedAnswer::Denied);
+            assert!(!text.contains('<'), "{}: {text}", contestant.name());
             assert!(
                 text.contains("1001") && text.contains("1002"),
                 "{}: {text}",
-                who.name()
+                contestant.name()
             );
         }
     }
 
     #[test]
     fn the_limit_is_in_every_configuration() {
-        for who in Who::ALL {
-            let [allowed, denied] = [Answer::Allowed, Answer::Denied]
-                .map(|answer| config(who, Protocol::Http1, answer));
+        for contestant in ProxyContestant::ALL {
+            let [allowed, denied] = [ExpectedAnswer::Allowed, ExpectedAnswer::Denied]
+                .map(|answer| config(contestant, ClientProtocol::Http1, answer));
             assert!(
                 allowed.contains("1000000") && !denied.contains("1000000"),
                 "{}",
-                who.name()
+                contestant.name()
             );
         }
     }
@@ -196,9 +200,28 @@ mod tests {
     #[test]
     fn protocols_are_chosen_where_they_must_be() {
         assert!(
-            config(Who::Nginx, Protocol::Http2, Answer::Allowed).contains("1001 http2 reuseport;")
+            config(
+                ProxyContestant::Nginx,
+                ClientProtocol::Http2,
+                ExpectedAnswer::Allowed
+            )
+            .contains("1001 http2 reuseport;")
         );
-        assert!(config(Who::Nginx, Protocol::Http1, Answer::Allowed).contains("1001 reuseport;"));
-        assert!(config(Who::Haproxy, Protocol::Http2, Answer::Allowed).contains("1001 proto h2\n"));
+        assert!(
+            config(
+                ProxyContestant::Nginx,
+                ClientProtocol::Http1,
+                ExpectedAnswer::Allowed
+            )
+            .contains("1001 reuseport;")
+        );
+        assert!(
+            config(
+                ProxyContestant::Haproxy,
+                ClientProtocol::Http2,
+                ExpectedAnswer::Allowed
+            )
+            .contains("1001 proto h2\n")
+        );
     }
 }

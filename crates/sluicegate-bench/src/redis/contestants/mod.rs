@@ -1,4 +1,4 @@
-//! Who is measured. Each builds the key from the client's address itself, as it does in a service.
+//! The contestants of `bench redis`. Each builds the key from the client's address itself, as in a service.
 
 mod scripted;
 mod sluicegate;
@@ -9,18 +9,18 @@ use std::time::Duration;
 
 use ::sluicegate::KeyLayout;
 
-pub use self::scripted::{Peer, Scripted};
-pub use self::sluicegate::Sluicegate;
+pub use self::scripted::{ScriptedLimiter, ScriptedPeer};
+pub use self::sluicegate::RedisSluicegate;
 
 /// A limiter with its counters in Redis.
-pub trait Contestant: Send + Sync + 'static {
+pub trait RedisLimiter: Send + Sync + 'static {
     /// Charges one unit for an address; whether it is allowed.
     fn decide(&self, address: IpAddr) -> impl Future<Output = Result<bool, String>> + Send;
 }
 
 /// A contestant by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Who {
+pub enum RedisContestant {
     Sluicegate,
     /// The same with the short form of keys: for bytes per key only.
     SluicegateCompact,
@@ -28,7 +28,7 @@ pub enum Who {
     HashBucket,
 }
 
-impl Who {
+impl RedisContestant {
     /// Those whose decisions are timed.
     pub const TIMED: [Self; 3] = [Self::Sluicegate, Self::Gcra, Self::HashBucket];
     pub const ALL: [Self; 4] = [
@@ -76,4 +76,4 @@ fn readable_key(address: IpAddr) -> String {
 const LIMIT: &str = "per-ip";
 
 /// Where a contestant finds Redis.
-pub type Server = SocketAddr;
+pub type ServerAddress = SocketAddr;

@@ -7,18 +7,18 @@ use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::{AsyncConnectionConfig, Client, Cmd, IntoConnectionInfo, RedisResult, cmd};
 
-use super::{Contestant, DEADLINE, Server, readable_key};
-use crate::loads::Rate;
+use super::{DEADLINE, RedisLimiter, ServerAddress, readable_key};
+use crate::rate::Rate;
 
 /// Which script it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Peer {
+pub enum ScriptedPeer {
     Gcra,
     HashBucket,
 }
 
-pub struct Scripted {
-    peer: Peer,
+pub struct ScriptedLimiter {
+    peer: ScriptedPeer,
     connection: MultiplexedConnection,
     sha: String,
     rate: Rate,
@@ -27,15 +27,23 @@ pub struct Scripted {
 /// More than ever wait, so that nobody waits for a place in the queue; 50 by default.
 const PIPELINE_BUFFER: usize = 1_024;
 
-impl Scripted {
+impl ScriptedLimiter {
     /// Connects, with the settings that serve redis-rs best, and loads the script.
-    pub async fn connect(server: Server, rate: Rate, peer: Peer) -> Result<Self, String> {
+    pub async fn connect(
+        server: ServerAddress,
+        rate: Rate,
+        peer: ScriptedPeer,
+    ) -> Result<Self, String> {
         Self::try_connect(server, rate, peer)
             .await
             .map_err(|error| format!("redis-rs: {error}"))
     }
 
-    async fn try_connect(server: Server, rate: Rate, peer: Peer) -> RedisResult<Self> {
+    async fn try_connect(
+        server: ServerAddress,
+        rate: Rate,
+        peer: ScriptedPeer,
+    ) -> RedisResult<Self> {
         // Without delay: off by default. RESP2 and RESP3 have the same bytes for these answers.
         let tcp = TcpSettings::default().set_nodelay(true);
         let info = format!("redis://{server}")
@@ -61,7 +69,7 @@ impl Scripted {
     }
 }
 
-impl Contestant for Scripted {
+impl RedisLimiter for ScriptedLimiter {
     async fn decide(&self, address: IpAddr) -> Result<bool, String> {
         let mut call = cmd("EVALSHA");
         call.arg(&self.sha).arg(1).arg(readable_key(address));
@@ -71,7 +79,7 @@ impl Contestant for Scripted {
     }
 }
 
-impl Peer {
+impl ScriptedPeer {
     fn source(self) -> &'static str {
         match self {
             Self::Gcra => include_str!("../lua/gcra.lua"),

@@ -8,25 +8,24 @@ use sluicegate::{
     RedisStore, Store, Subject,
 };
 
-use super::{Contestant, DEADLINE, LIMIT, Server};
-use crate::contestants::sluicegate::quota;
-use crate::loads::Rate;
+use super::{DEADLINE, LIMIT, RedisLimiter, ServerAddress};
+use crate::rate::Rate;
 
-pub struct Sluicegate {
+pub struct RedisSluicegate {
     limit: Limit,
     quota: Quota,
     store: RedisStore,
     clock: MonotonicClock,
 }
 
-impl Sluicegate {
-    pub fn new(server: Server, rate: Rate, layout: KeyLayout) -> Result<Self, String> {
+impl RedisSluicegate {
+    pub fn new(server: ServerAddress, rate: Rate, layout: KeyLayout) -> Result<Self, String> {
         let mut options =
             RedisOptions::standalone(Endpoint::new(server.ip().to_string(), server.port()));
         options.deadline = Nanos::from(DEADLINE);
         options.key_layout = layout;
         let store = RedisStore::new(options).map_err(|error| error.to_string())?;
-        let quota = quota(rate);
+        let quota = rate.quota();
         Ok(Self {
             limit: Limit::per_client(LIMIT, quota),
             quota,
@@ -36,7 +35,7 @@ impl Sluicegate {
     }
 }
 
-impl Contestant for Sluicegate {
+impl RedisLimiter for RedisSluicegate {
     async fn decide(&self, address: IpAddr) -> Result<bool, String> {
         let subject = Subject {
             client_ip: Some(address),

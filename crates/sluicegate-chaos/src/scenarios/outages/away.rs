@@ -1,35 +1,35 @@
-//! Redis goes away in every way we know, under every policy at once, and comes back (T-49, T-55, D5, D7).
+//! Redis goes away in every way we know, under every policy at once, and comes back.
 
 use std::time::Duration;
 
 use sluicegate_testkit::Fault as Network;
 
 use super::callers::{Callers, begins_now, failures};
-use super::stage::{Stage, policies};
+use super::faulty_redis::{FaultyRedis, policies};
 use crate::load::now;
 use crate::{Length, Report};
 
-/// T-49: the process is stopped; its connections stay open.
+/// The process is stopped; its connections stay open.
 pub async fn stopped(length: Length) -> Report {
     every_length("redis stopped", Outage::Stopped, length).await
 }
 
-/// T-49: the process is killed and comes back empty.
+/// The process is killed and comes back empty.
 pub async fn killed(length: Length) -> Report {
     every_length("redis killed", Outage::Killed, length).await
 }
 
-/// T-49: packets are dropped, those of new connections too.
+/// Packets are dropped, those of new connections too.
 pub async fn packets_dropped(length: Length) -> Report {
     every_length("packets dropped", Outage::Network(Network::Drop), length).await
 }
 
-/// T-49: connections are reset, new ones too.
+/// Connections are reset, new ones too.
 pub async fn reset(length: Length) -> Report {
     every_length("connections reset", Outage::Network(Network::Reset), length).await
 }
 
-/// T-49: connections are accepted, but nothing passes.
+/// Connections are accepted, but nothing passes.
 pub async fn stalled(length: Length) -> Report {
     every_length(
         "connections stalled",
@@ -39,7 +39,7 @@ pub async fn stalled(length: Length) -> Report {
     .await
 }
 
-/// T-49: one byte passes each second.
+/// One byte passes each second.
 pub async fn one_byte_per_second(length: Length) -> Report {
     every_length(
         "one byte per second",
@@ -49,7 +49,7 @@ pub async fn one_byte_per_second(length: Length) -> Report {
     .await
 }
 
-/// T-49: the server seems to have closed every connection, new ones too.
+/// The server seems to have closed every connection, new ones too.
 pub async fn half_closed(length: Length) -> Report {
     every_length(
         "connections half closed",
@@ -59,7 +59,7 @@ pub async fn half_closed(length: Length) -> Report {
     .await
 }
 
-/// T-49: every byte comes later than the deadline.
+/// Every byte comes later than the deadline.
 pub async fn too_late(length: Length) -> Report {
     every_length(
         "200 ms late",
@@ -69,7 +69,7 @@ pub async fn too_late(length: Length) -> Report {
     .await
 }
 
-/// T-49: a firewall has forgotten the connections there were; new ones work.
+/// A firewall has forgotten the connections there were; new ones work.
 pub async fn old_connections_swallowed(length: Length) -> Report {
     every_length("old connections swallowed", Outage::OldConnections, length).await
 }
@@ -83,20 +83,20 @@ enum Outage {
 }
 
 impl Outage {
-    fn begin(self, stage: &Stage) {
+    fn begin(self, redis: &FaultyRedis) {
         match self {
-            Self::Stopped => stage.server.stop(),
-            Self::Killed => stage.server.kill(),
-            Self::Network(fault) => stage.proxy.set(fault),
-            Self::OldConnections => stage.proxy.stall_existing(),
+            Self::Stopped => redis.server.stop(),
+            Self::Killed => redis.server.kill(),
+            Self::Network(fault) => redis.proxy.set(fault),
+            Self::OldConnections => redis.proxy.stall_existing(),
         }
     }
 
-    fn end(self, stage: &Stage) {
+    fn end(self, redis: &FaultyRedis) {
         match self {
-            Self::Stopped => stage.server.resume(),
-            Self::Killed => stage.server.restart(),
-            Self::Network(_) => stage.proxy.set(Network::None),
+            Self::Stopped => redis.server.resume(),
+            Self::Killed => redis.server.restart(),
+            Self::Network(_) => redis.proxy.set(Network::None),
             Self::OldConnections => {}
         }
     }
@@ -122,19 +122,19 @@ async fn every_length(name: &str, outage: Outage, length: Length) -> Report {
 async fn once(outage: Outage, span: Duration, length: Length) -> Report {
     const BEFORE: Duration = Duration::from_millis(400);
     let mut report = Report::new(format!("{span:?}"));
-    let stage = Stage::new().await;
-    let callers = Callers::start(policies().map(|policy| (policy, stage.replica(policy))));
+    let redis = FaultyRedis::new().await;
+    let callers = Callers::start(policies().map(|policy| (policy, redis.replica(policy))));
     callers.go_on(BEFORE).await;
 
     let mut fault = begins_now();
     fault.losses = outage.losses();
-    stage.apart(move |stage| outage.begin(stage)).await;
+    redis.apart(move |redis| outage.begin(redis)).await;
     if outage.heals_at_once() {
         fault.healed = now();
     }
     callers.go_on(span).await;
     if !outage.heals_at_once() {
-        stage.apart(move |stage| outage.end(stage)).await;
+        redis.apart(move |redis| outage.end(redis)).await;
         fault.healed = now();
     }
     callers.are_served().await;
@@ -147,6 +147,6 @@ async fn once(outage: Outage, span: Duration, length: Length) -> Report {
         );
         fault.judge(policy, &run, length, &mut report);
     }
-    stage.leaves_nothing(&mut report).await;
+    redis.leaves_nothing(&mut report).await;
     report
 }

@@ -1,4 +1,4 @@
-//! Redis is not there when we start (B10), comes back while nobody asks (D5), or is still loading (D7).
+//! Redis is not there when we start, comes back while nobody asks, or is still loading.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,11 +7,11 @@ use sluicegate::{Endpoint, FailurePolicy, FailureStatus, NodeState, RedisOptions
 use sluicegate_testkit::{Fault as Network, RedisServer, free_port};
 
 use super::callers::is_failure;
-use super::stage::{LIMIT, Replica, Stage, policies, replica};
-use crate::load::Answer;
+use super::faulty_redis::{FaultyRedis, LIMIT, RedisLimiter, policies, replica};
+use crate::load::AnswerKind;
 use crate::{Length, Report};
 
-/// B10: the first decision is answered by the policy, and Redis is found when it starts.
+/// The first decision is answered by the policy, and Redis is found when it starts.
 pub async fn boot(length: Length) -> Report {
     let mut report = Report::new("booted before redis");
     let port = free_port();
@@ -21,12 +21,12 @@ pub async fn boot(length: Length) -> Report {
         options.key_prefix = format!("chaos-{policy}");
         let replica = replica(options, policy);
         let asked = Instant::now();
-        let answer = Answer::of(&replica.check_named(LIMIT, &["ann"], 1).await);
+        let answer = AnswerKind::of(&replica.check_named(LIMIT, &["ann"], 1).await);
         let took = asked.elapsed();
         let expected = match policy {
-            FailurePolicy::Open => Answer::Unchecked,
-            FailurePolicy::Closed(_) => Answer::Unavailable,
-            FailurePolicy::Local => Answer::AllowedLocally,
+            FailurePolicy::Open => AnswerKind::Unchecked,
+            FailurePolicy::Closed(_) => AnswerKind::Unavailable,
+            FailurePolicy::Local => AnswerKind::AllowedLocally,
         };
         let longest = length.pick(Duration::from_millis(300), Duration::from_millis(55));
         let promise =
@@ -58,21 +58,21 @@ pub async fn boot(length: Length) -> Report {
     report
 }
 
-/// D5: recovery needs no request.
+/// Recovery needs no request.
 pub async fn idle(length: Length) -> Report {
     let mut report = Report::new("redis came back while nobody asked");
-    let stage = Stage::new().await;
-    let replica = stage.replica(FailurePolicy::Closed(FailureStatus::default()));
+    let redis = FaultyRedis::new().await;
+    let replica = redis.replica(FailurePolicy::Closed(FailureStatus::default()));
     served(&replica).await;
-    stage.apart(|stage| stage.proxy.set(Network::Reset)).await;
-    let is_away = |replica: &Replica| matches!(state(replica), Some(NodeState::Away { .. }));
+    redis.apart(|redis| redis.proxy.set(Network::Reset)).await;
+    let is_away = |replica: &RedisLimiter| matches!(state(replica), Some(NodeState::Away { .. }));
     until(|| is_away(&replica)).await;
     report.promise(
         is_away(&replica),
         format!("noticed without a request: {:?}", state(&replica)),
     );
     tokio::time::sleep(Duration::from_secs(length.pick(1, 15))).await; // bounded wait: the length of the outage
-    stage.apart(|stage| stage.proxy.set(Network::None)).await;
+    redis.apart(|redis| redis.proxy.set(Network::None)).await;
     let healed = Instant::now();
     until(|| replica.store().health().is_up()).await;
     let (back, longest) = (
@@ -83,16 +83,16 @@ pub async fn idle(length: Length) -> Report {
         back <= longest,
         format!("up {back:.0?} after healing, at most {longest:?}"),
     );
-    let answer = Answer::of(&replica.check_named(LIMIT, &["ann"], 1).await);
+    let answer = AnswerKind::of(&replica.check_named(LIMIT, &["ann"], 1).await);
     report.promise(
-        answer == Answer::Allowed,
+        answer == AnswerKind::Allowed,
         format!("the next request is decided by the store: {answer:?}"),
     );
-    stage.leaves_nothing(&mut report).await;
+    redis.leaves_nothing(&mut report).await;
     report
 }
 
-/// D7: a server that reads its data from disk is away, by its own word, and keeps what was saved.
+/// A server that reads its data from disk is away, by its own word, and keeps what was saved.
 pub async fn loading(length: Length) -> Report {
     let mut report = Report::new("redis loading");
     let keys = length.pick(2_000, 20_000);
@@ -103,20 +103,20 @@ pub async fn loading(length: Length) -> Report {
             .config("loading-process-events-interval-bytes 1024")
             .start()
     };
-    let stage = Stage::with_server(start).await;
-    let replica = stage.replica(FailurePolicy::Closed(FailureStatus::default()));
+    let redis = FaultyRedis::with_server(start).await;
+    let replica = redis.replica(FailurePolicy::Closed(FailureStatus::default()));
     served(&replica).await;
-    let behind = Arc::clone(&stage);
+    let behind = Arc::clone(&redis);
     let restarting = tokio::task::spawn_blocking(move || {
-        let stage = &behind;
+        let redis = &behind;
         let fill = "for i = 1, tonumber(ARGV[1]) do redis.call('SET', 'foreign-' .. i, i) end";
-        stage
+        redis
             .server
             .command::<()>(&["EVAL", fill, "0", &keys.to_string()]);
-        stage.server.command::<()>(&["SAVE"]);
-        stage.server.restart();
+        redis.server.command::<()>(&["SAVE"]);
+        redis.server.restart();
     });
-    let named = |replica: &Replica| matches!(state(replica), Some(NodeState::Away { error }) if error.contains("LOADING"));
+    let named = |replica: &RedisLimiter| matches!(state(replica), Some(NodeState::Away { error }) if error.contains("LOADING"));
     let mut seen = false;
     while !restarting.is_finished() {
         seen |= named(&replica);
@@ -134,15 +134,16 @@ pub async fn loading(length: Length) -> Report {
         back <= longest,
         format!("served {back:.0?} after loading, at most {longest:?}"),
     );
-    stage.leaves_nothing(&mut report).await;
+    redis.leaves_nothing(&mut report).await;
     report
 }
 
 /// Asks until the store decides.
-async fn served(replica: &Replica) {
+async fn served(replica: &RedisLimiter) {
     let end = Instant::now() + Duration::from_secs(10);
-    while is_failure(Answer::of(&replica.check_named(LIMIT, &["ann"], 1).await))
-        && Instant::now() < end
+    while is_failure(AnswerKind::of(
+        &replica.check_named(LIMIT, &["ann"], 1).await,
+    )) && Instant::now() < end
     {
         tokio::time::sleep(Duration::from_millis(5)).await; // bounded wait: until the end above
     }
@@ -155,7 +156,7 @@ async fn until(is_so: impl Fn() -> bool) {
     }
 }
 
-fn state(replica: &Replica) -> Option<NodeState> {
+fn state(replica: &RedisLimiter) -> Option<NodeState> {
     replica
         .store()
         .health()

@@ -7,25 +7,25 @@ use std::time::{Duration, Instant};
 use sluicegate::FailurePolicy;
 use tokio::task::JoinHandle;
 
-use super::stage::{DEADLINE, LIMIT, Replica, SLACK, bound};
-use crate::load::{Answer, now};
-use crate::{Asked, Length, Load, Report, Run};
+use super::faulty_redis::{DEADLINE, LIMIT, RedisLimiter, SLACK, bound};
+use crate::load::{AnswerKind, now};
+use crate::{AnsweredRequest, CallerLoad, Length, LoadRun, Report};
 
 /// Callers of several replicas, until they are told to stop.
 pub struct Callers {
     stop: Arc<AtomicBool>,
-    groups: Vec<Group>,
+    groups: Vec<CallerGroup>,
 }
 
-struct Group {
+struct CallerGroup {
     policy: FailurePolicy,
-    replica: Replica,
-    run: JoinHandle<Run>,
+    replica: RedisLimiter,
+    run: JoinHandle<LoadRun>,
 }
 
 /// When a fault began and ended, by [`now`].
 #[derive(Clone, Copy, Debug)]
-pub struct Fault {
+pub struct FaultTimes {
     /// The first instant at which it may have been felt.
     pub began: u64,
     /// From then on Redis could answer.
@@ -35,9 +35,9 @@ pub struct Fault {
 }
 
 /// A few callers, each asking for far more than it gets.
-pub fn load() -> Load {
+pub fn load() -> CallerLoad {
     let keys = ["ann", "bob", "cyd"].map(str::to_owned).to_vec();
-    Load {
+    CallerLoad {
         limit: LIMIT.to_owned(),
         keys,
         tasks: 8,
@@ -47,12 +47,12 @@ pub fn load() -> Load {
 
 impl Callers {
     /// Begins to ask each replica.
-    pub fn start(replicas: impl IntoIterator<Item = (FailurePolicy, Replica)>) -> Self {
+    pub fn start(replicas: impl IntoIterator<Item = (FailurePolicy, RedisLimiter)>) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let group = |(policy, replica): (FailurePolicy, Replica)| {
+        let group = |(policy, replica): (FailurePolicy, RedisLimiter)| {
             let (asked, stop) = (replica.clone(), Arc::clone(&stop));
             let run = tokio::spawn(async move { load().run_until(&asked, stop).await });
-            Group {
+            CallerGroup {
                 policy,
                 replica,
                 run,
@@ -71,8 +71,9 @@ impl Callers {
     pub async fn are_served(&self) {
         const LONGEST: Duration = Duration::from_secs(5);
         const AFTERWARDS: Duration = Duration::from_millis(400);
-        let is_served =
-            |group: &Group| !group.replica.is_degraded() && group.replica.store().health().is_up();
+        let is_served = |group: &CallerGroup| {
+            !group.replica.is_degraded() && group.replica.store().health().is_up()
+        };
         let end = Instant::now() + LONGEST;
         while !self.groups.iter().all(is_served) && Instant::now() < end {
             self.go_on(Duration::from_millis(10)).await;
@@ -81,11 +82,11 @@ impl Callers {
     }
 
     /// Stops them; whoever is not answered long after his deadline is a broken promise.
-    pub async fn stop(self, report: &mut Report) -> Vec<(FailurePolicy, Run)> {
+    pub async fn stop(self, report: &mut Report) -> Vec<(FailurePolicy, LoadRun)> {
         const PATIENCE: Duration = Duration::from_secs(10);
         self.stop.store(true, Ordering::Relaxed);
         let mut runs = Vec::new();
-        for Group { policy, run, .. } in self.groups {
+        for CallerGroup { policy, run, .. } in self.groups {
             match tokio::time::timeout(PATIENCE, run).await {
                 Ok(run) => runs.push((policy, run.expect("callers do not panic"))),
                 Err(_) => drop(report.promise(false, format!("{policy}: no request hangs"))),
@@ -95,23 +96,24 @@ impl Callers {
     }
 }
 
-impl Fault {
+impl FaultTimes {
     /// Notes what one replica's callers saw of it, and whether it was what they are promised.
-    pub fn judge(&self, policy: FailurePolicy, run: &Run, length: Length, report: &mut Report) {
+    pub fn judge(&self, policy: FailurePolicy, run: &LoadRun, length: Length, report: &mut Report) {
         let mut about = Report::new(policy.to_string());
         self.judge_times(run, length, &mut about);
         self.judge_answers(policy, run, &mut about);
         report.include(about);
     }
 
-    fn judge_times(&self, run: &Run, length: Length, report: &mut Report) {
+    fn judge_times(&self, run: &LoadRun, length: Length, report: &mut Report) {
         // Everybody else on this machine has a share in the longest wait.
         const LONGEST: Duration = Duration::from_millis(300);
         let since = run.between(self.began, u64::MAX);
         let took = since.latencies();
         let (p99, max) = (took.per_mille(990), took.max());
-        let is_late =
-            |asked: &&Asked| asked.received - asked.sent > (DEADLINE + SLACK).as_nanos() as u64;
+        let is_late = |asked: &&AnsweredRequest| {
+            asked.received - asked.sent > (DEADLINE + SLACK).as_nanos() as u64
+        };
         let late = since.asked.iter().filter(is_late).count();
         report.fact(format!(
             "{} answers, p50 {:.1?}, p99 {p99:.1?}, p99.9 {:.1?}, longest {max:.1?}, {late} after {:?}",
@@ -138,7 +140,7 @@ impl Fault {
         );
     }
 
-    fn judge_answers(&self, policy: FailurePolicy, run: &Run, report: &mut Report) {
+    fn judge_answers(&self, policy: FailurePolicy, run: &LoadRun, report: &mut Report) {
         let all = run.answers();
         report.fact(format!("{all:?}"));
         report.promise(
@@ -168,7 +170,7 @@ impl Fault {
     }
 
     /// How long after healing the last request met an absent store.
-    pub fn time_to_normal(&self, run: &Run) -> Duration {
+    pub fn time_to_normal(&self, run: &LoadRun) -> Duration {
         let last = run
             .asked
             .iter()
@@ -179,25 +181,25 @@ impl Fault {
     }
 }
 
-/// Whether only a store that does not answer explains it. A local denial may also come from a debt that is not paid.
-pub fn is_failure(answer: Answer) -> bool {
+/// True when only a store that does not answer explains it. A local denial may also come from a debt that is not paid.
+pub fn is_failure(answer: AnswerKind) -> bool {
     matches!(
         answer,
-        Answer::Unchecked | Answer::Unavailable | Answer::AllowedLocally
+        AnswerKind::Unchecked | AnswerKind::Unavailable | AnswerKind::AllowedLocally
     )
 }
 
 /// How many questions met an absent store.
-pub fn failures(run: &Run) -> usize {
+pub fn failures(run: &LoadRun) -> usize {
     run.asked
         .iter()
         .filter(|asked| is_failure(asked.answer))
         .count()
 }
 
-/// A fault that is felt from now on; [`Fault::healed`] is to be set when it ends.
-pub fn begins_now() -> Fault {
-    Fault {
+/// A fault that is felt from now on; [`FaultTimes::healed`] is to be set when it ends.
+pub fn begins_now() -> FaultTimes {
+    FaultTimes {
         began: now(),
         healed: u64::MAX,
         losses: 0,

@@ -1,4 +1,4 @@
-//! Redis goes and comes ten times a second (T-56): a replica on its own admits no more than one bucket holds.
+//! Redis goes and comes ten times a second: a replica on its own admits no more than one bucket holds.
 
 use std::time::{Duration, Instant};
 
@@ -6,39 +6,39 @@ use sluicegate::FailurePolicy;
 use sluicegate_testkit::Fault as Network;
 
 use super::callers::{Callers, begins_now, failures};
-use super::stage::Stage;
+use super::faulty_redis::FaultyRedis;
 use crate::load::now;
 use crate::{Length, Report};
 
-/// T-56: connections are reset, and accepted again.
+/// Connections are reset, and accepted again.
 pub async fn resets(length: Length) -> Report {
-    flap("connections reset every 100 ms", length, |stage, away| {
-        stage
+    flap("connections reset every 100 ms", length, |redis, away| {
+        redis
             .proxy
             .set(if away { Network::Reset } else { Network::None });
     })
     .await
 }
 
-/// T-56: the process is stopped, and goes on.
+/// The process is stopped, and goes on.
 pub async fn stops(length: Length) -> Report {
     flap(
         "redis stopped every 100 ms",
         length,
-        |stage, away| match away {
-            true => stage.server.stop(),
-            false => stage.server.resume(),
+        |redis, away| match away {
+            true => redis.server.stop(),
+            false => redis.server.resume(),
         },
     )
     .await
 }
 
-async fn flap(name: &str, length: Length, set: fn(&Stage, bool)) -> Report {
+async fn flap(name: &str, length: Length, set: fn(&FaultyRedis, bool)) -> Report {
     const BEFORE: Duration = Duration::from_millis(400);
     const HALF: Duration = Duration::from_millis(100);
     let mut report = Report::new(name);
-    let stage = Stage::new().await;
-    let replica = stage.replica(FailurePolicy::Local);
+    let redis = FaultyRedis::new().await;
+    let replica = redis.replica(FailurePolicy::Local);
     let callers = Callers::start([(FailurePolicy::Local, replica.clone())]);
     callers.go_on(BEFORE).await;
 
@@ -46,7 +46,7 @@ async fn flap(name: &str, length: Length, set: fn(&Stage, bool)) -> Report {
     let end = Instant::now() + Duration::from_secs(length.pick(3, 30));
     while Instant::now() < end {
         for away in [true, false] {
-            stage.apart(move |stage| set(stage, away)).await;
+            redis.apart(move |redis| set(redis, away)).await;
             callers.go_on(HALF).await;
         }
     }
@@ -66,6 +66,6 @@ async fn flap(name: &str, length: Length, set: fn(&Stage, bool)) -> Report {
         replica.fallback().is_some(),
         "the counters of the replica outlast the flaps",
     );
-    stage.leaves_nothing(&mut report).await;
+    redis.leaves_nothing(&mut report).await;
     report
 }

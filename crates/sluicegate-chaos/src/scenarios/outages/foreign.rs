@@ -1,25 +1,25 @@
-//! Somebody else's values under our names (T-44): left alone, counted, and nobody else is harmed.
+//! Somebody else's values under our names: left alone, counted, and nobody else is harmed.
 
 use std::sync::Arc;
 
 use sluicegate::{FailurePolicy, FailureStatus, Verdict};
 use tokio::task::JoinSet;
 
-use super::stage::{LIMIT, Replica, Stage, replica};
-use crate::load::Answer;
+use super::faulty_redis::{FaultyRedis, LIMIT, RedisLimiter, replica};
+use crate::load::AnswerKind;
 use crate::{Length, Report};
 
-/// T-44: a list and a text where counters were.
+/// A list and a text where counters were.
 pub async fn foreign(length: Length) -> Report {
     let mut report = Report::new("foreign values");
-    let stage = Stage::new().await;
-    let closed = stage.replica(FailurePolicy::Closed(FailureStatus::default()));
-    let list = plant(&stage, &closed, "list", |stage, key| {
-        stage.server.command::<()>(&["RPUSH", key, "theirs"]);
+    let redis = FaultyRedis::new().await;
+    let closed = redis.replica(FailurePolicy::Closed(FailureStatus::default()));
+    let list = plant(&redis, &closed, "list", |redis, key| {
+        redis.server.command::<()>(&["RPUSH", key, "theirs"]);
     });
     let list = list.await;
-    let text = plant(&stage, &closed, "text", |stage, key| {
-        stage.server.command::<()>(&["SET", key, "theirs"]);
+    let text = plant(&redis, &closed, "text", |redis, key| {
+        redis.server.command::<()>(&["SET", key, "theirs"]);
     });
     let text = text.await;
 
@@ -33,12 +33,12 @@ pub async fn foreign(length: Length) -> Report {
         "the node is not taken to be away",
     );
     in_words(&closed, &mut report).await;
-    locally(&stage, &mut report).await;
+    locally(&redis, &mut report).await;
 
     let (list_key, text_key) = (list.clone(), text.clone());
-    let left = stage.apart(move |stage| {
-        let list: Vec<String> = stage.server.command(&["LRANGE", &list_key, "0", "-1"]);
-        let text: String = stage.server.command(&["GET", &text_key]);
+    let left = redis.apart(move |redis| {
+        let list: Vec<String> = redis.server.command(&["LRANGE", &list_key, "0", "-1"]);
+        let text: String = redis.server.command(&["GET", &text_key]);
         (list, text)
     });
     let left = left.await;
@@ -46,8 +46,8 @@ pub async fn foreign(length: Length) -> Report {
         left == (vec!["theirs".to_owned()], "theirs".to_owned()),
         format!("untouched: {left:?}"),
     );
-    let for_ever = stage
-        .apart(|stage| stage.server.keys_without_ttl("chaos"))
+    let for_ever = redis
+        .apart(|redis| redis.server.keys_without_ttl("chaos"))
         .await;
     let only_theirs = for_ever.iter().all(|key| *key == list || *key == text);
     report.promise(
@@ -59,14 +59,14 @@ pub async fn foreign(length: Length) -> Report {
 
 /// Puts a value where the counter of `caller` is, and returns the key.
 async fn plant(
-    stage: &Arc<Stage>,
-    closed: &Replica,
+    redis: &Arc<FaultyRedis>,
+    closed: &RedisLimiter,
     caller: &'static str,
-    put: fn(&Stage, &str),
+    put: fn(&FaultyRedis, &str),
 ) -> String {
     let _first = closed.check_named(LIMIT, &[caller], 1).await;
-    let key = stage.apart(move |stage| {
-        let ours = stage
+    let key = redis.apart(move |redis| {
+        let ours = redis
             .server
             .keys("chaos")
             .into_iter()
@@ -75,22 +75,22 @@ async fn plant(
             .into_iter()
             .find(|key| key.ends_with(caller))
             .expect("a decision leaves a counter");
-        stage.server.command::<()>(&["DEL", &key]);
-        put(stage, &key);
+        redis.server.command::<()>(&["DEL", &key]);
+        put(redis, &key);
         key
     });
     key.await
 }
 
 /// Asks for everybody in the same moment, so that they share a call.
-async fn together(closed: &Replica, report: &mut Report) {
+async fn together(closed: &RedisLimiter, report: &mut Report) {
     let mut asks = JoinSet::new();
     for caller in ["ann", "list", "bob", "text", "cyd"] {
         let closed = closed.clone();
         asks.spawn(async move {
             (
                 caller,
-                Answer::of(&closed.check_named(LIMIT, &[caller], 1).await),
+                AnswerKind::of(&closed.check_named(LIMIT, &[caller], 1).await),
             )
         });
     }
@@ -98,8 +98,8 @@ async fn together(closed: &Replica, report: &mut Report) {
         let (caller, answer) = answer.expect("callers do not panic");
         let is_foreign = ["list", "text"].contains(&caller);
         let right = match is_foreign {
-            true => answer == Answer::Unavailable,
-            false => matches!(answer, Answer::Allowed | Answer::Rejected),
+            true => answer == AnswerKind::Unavailable,
+            false => matches!(answer, AnswerKind::Allowed | AnswerKind::Rejected),
         };
         if !right {
             report.promise(
@@ -110,7 +110,7 @@ async fn together(closed: &Replica, report: &mut Report) {
     }
 }
 
-async fn in_words(closed: &Replica, report: &mut Report) {
+async fn in_words(closed: &RedisLimiter, report: &mut Report) {
     for (caller, words) in [("list", "WRONGTYPE"), ("text", "not a counter")] {
         let verdict = closed.check_named(LIMIT, &[caller], 1).await;
         let names_it = matches!(&verdict, Verdict::Unavailable { error, .. } if error.to_string().contains(words));
@@ -122,14 +122,16 @@ async fn in_words(closed: &Replica, report: &mut Report) {
 }
 
 /// Under `local`, whoever has no counter there has one here.
-async fn locally(stage: &Stage, report: &mut Report) {
-    let local = replica(stage.options("closed"), FailurePolicy::Local);
+async fn locally(redis: &FaultyRedis, report: &mut Report) {
+    let local = replica(redis.options("closed"), FailurePolicy::Local);
     let mut answers = Vec::new();
     for _ in 0..200 {
-        answers.push(Answer::of(&local.check_named(LIMIT, &["list"], 1).await));
+        answers.push(AnswerKind::of(
+            &local.check_named(LIMIT, &["list"], 1).await,
+        ));
     }
-    let both =
-        answers.contains(&Answer::AllowedLocally) && answers.contains(&Answer::RejectedLocally);
+    let both = answers.contains(&AnswerKind::AllowedLocally)
+        && answers.contains(&AnswerKind::RejectedLocally);
     report.promise(
         both,
         "under `local` a caller without a counter there is limited here",

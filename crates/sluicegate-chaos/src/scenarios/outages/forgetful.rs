@@ -1,4 +1,4 @@
-//! Redis forgets scripts, keys or connections, or rests for a while (T-47).
+//! Redis forgets scripts, keys or connections, or rests for a while.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,21 +7,21 @@ use std::time::Duration;
 use sluicegate::{FailurePolicy, Nanos};
 
 use super::callers::{Callers, begins_now, failures, load};
-use super::stage::{self, Replica, Stage, policies};
+use super::faulty_redis::{self, FaultyRedis, RedisLimiter, policies};
 use crate::load::now;
-use crate::{Length, Report, Run};
+use crate::{Length, LoadRun, Report};
 
-/// T-47: SCRIPT FLUSH every 5 ms, and no request notices.
+/// SCRIPT FLUSH every 5 ms, and no request notices.
 pub async fn scripts(length: Length) -> Report {
     let mut report = Report::new("scripts forgotten every 5 ms");
-    let stage = Stage::new().await;
-    let replica = patient(&stage);
+    let redis = FaultyRedis::new().await;
+    let replica = patient(&redis);
     let over = Arc::new(AtomicBool::new(false));
     let flushing = {
-        let (stage, over) = (Arc::clone(&stage), Arc::clone(&over));
+        let (redis, over) = (Arc::clone(&redis), Arc::clone(&over));
         tokio::task::spawn_blocking(move || {
             while !over.load(Ordering::Relaxed) {
-                stage.server.flush_scripts();
+                redis.server.flush_scripts();
                 std::thread::sleep(Duration::from_millis(5)); // bounded wait: the pace of the flushes
             }
         })
@@ -48,20 +48,20 @@ pub async fn scripts(length: Length) -> Report {
         format!("no request fails ({} did)", failures(&run)),
     );
     within_bound(&run, 0, &mut report);
-    stage.leaves_nothing(&mut report).await;
+    redis.leaves_nothing(&mut report).await;
     report
 }
 
-/// T-47: FLUSHALL costs at most one burst each.
+/// FLUSHALL costs at most one burst each.
 pub async fn counters(length: Length) -> Report {
     let mut report = Report::new("counters forgotten");
     let (flushes, pause) = (length.pick(3_u32, 30), Duration::from_millis(400));
-    let stage = Stage::new().await;
-    let replica = patient(&stage);
+    let redis = FaultyRedis::new().await;
+    let replica = patient(&redis);
     let flushing = async {
         for _ in 0..flushes {
             tokio::time::sleep(pause).await; // bounded wait: the pace of the flushes
-            stage.apart(|stage| stage.server.flush_all()).await;
+            redis.apart(|redis| redis.server.flush_all()).await;
         }
     };
     let asking = load();
@@ -71,22 +71,22 @@ pub async fn counters(length: Length) -> Report {
         format!("no request fails ({} did)", failures(&run)),
     );
     within_bound(&run, u64::from(flushes), &mut report);
-    stage.leaves_nothing(&mut report).await;
+    redis.leaves_nothing(&mut report).await;
     report
 }
 
-/// T-47: CLIENT KILL fails what was under way, and nothing else.
+/// CLIENT KILL fails what was under way, and nothing else.
 pub async fn connections(length: Length) -> Report {
     let mut report = Report::new("connections killed");
     let (kills, pause) = (length.pick(5_u32, 50), Duration::from_millis(200));
-    let stage = Stage::new().await;
-    let replica = patient(&stage);
+    let redis = FaultyRedis::new().await;
+    let replica = patient(&redis);
     let killing = async {
         for _ in 0..kills {
             tokio::time::sleep(pause).await; // bounded wait: the pace of the kills
-            stage
-                .apart(|stage| {
-                    stage
+            redis
+                .apart(|redis| {
+                    redis
                         .server
                         .command::<()>(&["CLIENT", "KILL", "TYPE", "normal"])
                 })
@@ -112,7 +112,7 @@ pub async fn connections(length: Length) -> Report {
         format!("one dial for each connection lost ({dials})"),
     );
     within_bound(&run, 0, &mut report);
-    stage.leaves_nothing(&mut report).await;
+    redis.leaves_nothing(&mut report).await;
     report
 }
 
@@ -121,12 +121,12 @@ pub async fn pause(length: Length) -> Report {
     const BEFORE: Duration = Duration::from_millis(400);
     const MILLISECONDS: u64 = 700;
     let mut report = Report::new("clients paused");
-    let stage = Stage::new().await;
-    let callers = Callers::start(policies().map(|policy| (policy, stage.replica(policy))));
+    let redis = FaultyRedis::new().await;
+    let callers = Callers::start(policies().map(|policy| (policy, redis.replica(policy))));
     callers.go_on(BEFORE).await;
     let mut fault = begins_now();
-    stage
-        .apart(|stage| stage.server.pause_clients(MILLISECONDS))
+    redis
+        .apart(|redis| redis.server.pause_clients(MILLISECONDS))
         .await;
     callers.go_on(Duration::from_millis(MILLISECONDS)).await;
     fault.healed = now();
@@ -139,20 +139,20 @@ pub async fn pause(length: Length) -> Report {
         );
         fault.judge(policy, &run, length, &mut report);
     }
-    stage.leaves_nothing(&mut report).await;
+    redis.leaves_nothing(&mut report).await;
     report
 }
 
 /// A replica with so long a deadline that only what Redis says can fail a request.
-fn patient(stage: &Stage) -> Replica {
-    let mut options = stage.options("patient");
+fn patient(redis: &FaultyRedis) -> RedisLimiter {
+    let mut options = redis.options("patient");
     options.deadline = Nanos::from_secs(5);
-    stage::replica(options, FailurePolicy::Open)
+    faulty_redis::replica(options, FailurePolicy::Open)
 }
 
-fn within_bound(run: &Run, losses: u64, report: &mut Report) {
+fn within_bound(run: &LoadRun, losses: u64, report: &mut Report) {
     report.fact(format!("{:?}", run.answers()));
-    let checked = stage::bound(losses).check(&run.admissions());
+    let checked = faulty_redis::bound(losses).check(&run.admissions());
     report.promise(
         checked.holds() && !checked.keys().is_empty(),
         format!("admitted within the bound: {checked}"),

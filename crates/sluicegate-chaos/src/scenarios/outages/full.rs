@@ -1,27 +1,27 @@
-//! Redis has no memory left and evicts nothing (T-29): the failure policy holds, and says why.
+//! Redis has no memory left and evicts nothing: the failure policy holds, and says why.
 
 use std::time::Duration;
 
 use sluicegate::{FailurePolicy, FailureStatus, Verdict};
 
 use super::callers::{Callers, begins_now, failures};
-use super::stage::{LIMIT, Stage, policies};
+use super::faulty_redis::{FaultyRedis, LIMIT, policies};
 use crate::load::now;
 use crate::{Length, Report};
 
-/// T-29: foreign keys take all memory, and go again.
+/// Foreign keys take all memory, and go again.
 pub async fn full(length: Length) -> Report {
     const BEFORE: Duration = Duration::from_millis(400);
     let mut report = Report::new("redis out of memory");
-    let stage = Stage::new().await;
-    let replicas = policies().map(|policy| (policy, stage.replica(policy)));
+    let redis = FaultyRedis::new().await;
+    let replicas = policies().map(|policy| (policy, redis.replica(policy)));
     let callers = Callers::start(replicas.clone());
     callers.go_on(BEFORE).await;
 
     let mut fault = begins_now();
-    stage.apart(fill).await;
+    redis.apart(fill).await;
     callers.go_on(Duration::from_secs(length.pick(1, 15))).await;
-    look(&stage, &mut report).await;
+    look(&redis, &mut report).await;
     for (policy, replica) in &replicas {
         let errors: u64 = replica
             .store()
@@ -35,7 +35,7 @@ pub async fn full(length: Length) -> Report {
             format!("{policy}: errors are counted ({errors})"),
         );
     }
-    stage.apart(free).await;
+    redis.apart(free).await;
     fault.healed = now();
     callers.are_served().await;
 
@@ -47,13 +47,13 @@ pub async fn full(length: Length) -> Report {
         );
         fault.judge(policy, &run, length, &mut report);
     }
-    stage.leaves_nothing(&mut report).await;
+    redis.leaves_nothing(&mut report).await;
     report
 }
 
-/// What somebody new is told meanwhile.
-async fn look(stage: &Stage, report: &mut Report) {
-    let closed = stage.replica(FailurePolicy::Closed(FailureStatus::default()));
+/// The answer that a new caller gets meanwhile.
+async fn look(redis: &FaultyRedis, report: &mut Report) {
+    let closed = redis.replica(FailurePolicy::Closed(FailureStatus::default()));
     let verdict = closed.check_named(LIMIT, &["dan"], 1).await;
     let names_it =
         matches!(&verdict, Verdict::Unavailable { error, .. } if error.to_string().contains("OOM"));
@@ -63,26 +63,26 @@ async fn look(stage: &Stage, report: &mut Report) {
     );
 }
 
-fn fill(stage: &Stage) {
+fn fill(redis: &FaultyRedis) {
     const KEYS: usize = 64;
     let value = "x".repeat(64 * 1024);
     for key in 0..KEYS {
-        stage
+        redis
             .server
             .command::<()>(&["SET", &format!("foreign-{key}"), &value]);
     }
-    let cap = stage.server.used_memory() - 1024 * 1024;
-    stage
+    let cap = redis.server.used_memory() - 1024 * 1024;
+    redis
         .server
         .command::<()>(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
-    stage
+    redis
         .server
         .command::<()>(&["CONFIG", "SET", "maxmemory", &cap.to_string()]);
 }
 
-fn free(stage: &Stage) {
-    for key in stage.server.keys("foreign-") {
-        stage
+fn free(redis: &FaultyRedis) {
+    for key in redis.server.keys("foreign-") {
+        redis
             .server
             .command::<()>(&["DEL", &String::from_utf8_lossy(&key)]);
     }

@@ -1,4 +1,4 @@
-//! What a store leaves behind when it goes: nothing. And what it does when the runtime goes under it.
+//! A dropped store leaves nothing behind, also when its runtime ends before it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,29 +7,29 @@ use sluicegate::{FailurePolicy, Nanos};
 use sluicegate_testkit::Fault as Network;
 use tokio::runtime::{Builder, Handle, Runtime};
 
-use super::stage::{LIMIT, Replica, Stage, replica};
-use crate::load::Answer;
+use super::faulty_redis::{FaultyRedis, LIMIT, RedisLimiter, replica};
+use crate::load::AnswerKind;
 use crate::{Length, Report};
 
 /// Stores are made, used and dropped, with Redis there, away, and silent: no task and no descriptor is left.
 pub async fn dropped(length: Length) -> Report {
     let mut report = Report::new("stores come and go");
-    let stage = Stage::new().await;
-    once(&stage).await;
+    let redis = FaultyRedis::new().await;
+    once(&redis).await;
     settle(0, usize::MAX).await;
     let (tasks, descriptors) = (tasks(), descriptors());
     for fault in [Network::None, Network::Reset, Network::Stall] {
-        stage.apart(move |stage| stage.proxy.set(fault)).await;
+        redis.apart(move |redis| redis.proxy.set(fault)).await;
         for _ in 0..length.pick(20, 500) {
-            once(&stage).await;
+            once(&redis).await;
         }
         // Dropped in the moment of its start, its tasks are only beginning.
         for _ in 0..length.pick(200, 5_000) {
-            replica(stage.options("brief"), FailurePolicy::Open)
+            replica(redis.options("brief"), FailurePolicy::Open)
                 .store()
                 .start();
         }
-        stage.apart(|stage| stage.proxy.set(Network::None)).await;
+        redis.apart(|redis| redis.proxy.set(Network::None)).await;
     }
     settle(tasks, descriptors).await;
     let (tasks_left, descriptors_left) = (self::tasks(), self::descriptors());
@@ -39,25 +39,25 @@ pub async fn dropped(length: Length) -> Report {
     );
     let promise = format!("{descriptors_left} descriptors are open, {descriptors} were before");
     report.promise(descriptors_left <= descriptors, promise);
-    stage.leaves_nothing(&mut report).await;
+    redis.leaves_nothing(&mut report).await;
     report
 }
 
 /// The runtime that a store's connections belong to ends: its callers elsewhere are told, and the next one dials anew.
 pub async fn runtime_ends(length: Length) -> Report {
-    let stage = Stage::new().await;
-    stage.apart(move |stage| move_house(stage, length)).await
+    let redis = FaultyRedis::new().await;
+    redis.apart(move |redis| move_house(redis, length)).await
 }
 
-fn move_house(stage: &Stage, length: Length) -> Report {
+fn move_house(redis: &FaultyRedis, length: Length) -> Report {
     let mut report = Report::new("the runtime ends under the store");
     for _ in 0..length.pick(5, 100) {
-        let mut options = stage.options("moving");
+        let mut options = redis.options("moving");
         options.deadline = Nanos::from_secs(20);
         let replica = replica(options, FailurePolicy::Open);
         let (first, second) = (runtime(), runtime());
         let before = first.block_on(ask(replica.clone()));
-        stage.server.stop();
+        redis.server.stop();
         let waiting = second.spawn(ask(replica.clone()));
         std::thread::sleep(Duration::from_millis(50)); // bounded wait: the question is under way
         let ended = Instant::now();
@@ -65,9 +65,9 @@ fn move_house(stage: &Stage, length: Length) -> Report {
         let told =
             second.block_on(async { tokio::time::timeout(Duration::from_secs(5), waiting).await });
         let took = ended.elapsed();
-        stage.server.resume();
+        redis.server.resume();
         let told = told.ok().and_then(Result::ok);
-        if before != Answer::Allowed || told != Some(Answer::Unchecked) {
+        if before != AnswerKind::Allowed || told != Some(AnswerKind::Unchecked) {
             report.promise(
                 false,
                 format!("first {before:?}, then {told:?} after {took:.0?}"),
@@ -75,11 +75,11 @@ fn move_house(stage: &Stage, length: Length) -> Report {
         }
         let after = second
             .block_on(async { tokio::time::timeout(Duration::from_secs(5), ask(replica)).await });
-        if after != Ok(Answer::Allowed) {
+        if after != Ok(AnswerKind::Allowed) {
             report.promise(false, format!("the next runtime is served (got {after:?})"));
         }
     }
-    let kept = stage.server.keys_without_ttl("chaos");
+    let kept = redis.server.keys_without_ttl("chaos");
     report.promise(
         kept.is_empty(),
         format!("every key has a TTL (without: {kept:?})"),
@@ -87,12 +87,12 @@ fn move_house(stage: &Stage, length: Length) -> Report {
     report
 }
 
-async fn ask(replica: Replica) -> Answer {
-    Answer::of(&replica.check_named(LIMIT, &["ann"], 1).await)
+async fn ask(replica: RedisLimiter) -> AnswerKind {
+    AnswerKind::of(&replica.check_named(LIMIT, &["ann"], 1).await)
 }
 
-async fn once(stage: &Arc<Stage>) {
-    ask(replica(stage.options("brief"), FailurePolicy::Open)).await;
+async fn once(redis: &Arc<FaultyRedis>) {
+    ask(replica(redis.options("brief"), FailurePolicy::Open)).await;
 }
 
 /// Waits until so much is left, or it is clear that more stays. A machine that runs other tests beside this

@@ -1,4 +1,4 @@
-//! How often Redis is called, by its own count (T-48).
+//! How often Redis is called, by its own count.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use sluicegate_testkit::RedisServer;
 
 use super::{check_answers, check_bound};
-use crate::replica::{Keeps, Replica, Rule};
+use crate::replica::{HistoryDetail, ReplicaArguments, ReplicaRule};
 use crate::replicas::{Replicas, merged};
 use crate::{Length, Report};
 
@@ -15,7 +15,7 @@ const REPLICAS: usize = 4;
 /// One denied key at full speed from four replicas: Redis hears of it no more often than it lets somebody pass.
 pub async fn hot_denied_key(length: Length, replica: &Path) -> Report {
     let mut report = Report::new("one denied key at full speed from four replicas");
-    let rule = Rule::PerSecond {
+    let rule = ReplicaRule::PerSecond {
         count: 50,
         burst: 20,
     };
@@ -46,14 +46,14 @@ pub async fn hot_denied_key(length: Length, replica: &Path) -> Report {
 /// One key that is always let pass: whoever asks while a call is under way goes out together with the next.
 pub async fn hot_allowed_key(length: Length, replica: &Path) -> Report {
     let mut report = Report::new("one allowed key at full speed from four replicas");
-    let rule = Rule::PerSecond {
+    let rule = ReplicaRule::PerSecond {
         count: 1_000_000,
         burst: 1_000_000,
     };
     let server = RedisServer::start();
     let seconds = length.pick(1, 10);
-    let orders = Replica {
-        keeps: Keeps::Everything,
+    let orders = ReplicaArguments {
+        keeps: HistoryDetail::Everything,
         ..at_full_speed(&server, rule, 64, seconds)
     };
     let history = merged(Replicas::run(replica, &orders, REPLICAS).await);
@@ -69,14 +69,19 @@ pub async fn hot_allowed_key(length: Length, replica: &Path) -> Report {
     report
 }
 
-fn at_full_speed(server: &RedisServer, rule: Rule, tasks: usize, seconds: u64) -> Replica {
+fn at_full_speed(
+    server: &RedisServer,
+    rule: ReplicaRule,
+    tasks: usize,
+    seconds: u64,
+) -> ReplicaArguments {
     let (pause, length) = (Duration::ZERO, Duration::from_secs(seconds));
-    Replica {
+    ReplicaArguments {
         tasks,
         pause,
         length,
-        keeps: Keeps::Admissions,
-        ..Replica::new(server.url(), rule)
+        keeps: HistoryDetail::Admissions,
+        ..ReplicaArguments::new(server.url(), rule)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Clocks that step, and replicas that sleep (T-39, T-40).
+//! Clocks that step, and replicas that sleep.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use tokio::task::JoinSet;
 
 use super::{check_answers, check_bound};
 use crate::load::now;
-use crate::replica::{History, Replica, Rule};
+use crate::replica::{ReplicaArguments, ReplicaHistory, ReplicaRule};
 use crate::replicas::{Replicas, merged};
 use crate::{Length, Report};
 
 /// A unit every 50 ms, half a second from empty to full.
-const RULE: Rule = Rule::PerSecond {
+const RULE: ReplicaRule = ReplicaRule::PerSecond {
     count: 20,
     burst: 10,
 };
@@ -62,10 +62,10 @@ async fn one_step(length: Length, replica: &Path, step_ms: i64) -> Report {
     };
     let before = Duration::from_millis(length.pick(1_000, 3_000));
     let after = waited_for + Duration::from_millis(length.pick(1_500, 5_000));
-    let orders = Replica {
+    let orders = ReplicaArguments {
         tasks: 2,
         length: before + after,
-        ..Replica::new(server.url(), RULE)
+        ..ReplicaArguments::new(server.url(), RULE)
     };
     let replicas = Replicas::start(replica, &orders, &[None, None]);
     let at = replicas.start + before.as_nanos() as u64;
@@ -89,7 +89,7 @@ async fn one_step(length: Length, replica: &Path, step_ms: i64) -> Report {
 }
 
 /// The longest time without an admission from the one before the step on.
-fn stall(history: &History, stepped: u64) -> Duration {
+fn stall(history: &ReplicaHistory, stepped: u64) -> Duration {
     let mut admitted: Vec<u64> = history
         .run
         .admissions()
@@ -115,10 +115,10 @@ pub async fn time_before_1970(length: Length, replica: &Path) -> Report {
         early.set_realtime_offset(-HUNDRED_YEARS);
         let server = RedisServer::start();
         let seconds = Duration::from_secs(length.pick(1, 10));
-        let orders = Replica {
+        let orders = ReplicaArguments {
             clock,
             length: seconds,
-            ..Replica::new(server.url(), RULE)
+            ..ReplicaArguments::new(server.url(), RULE)
         };
         let histories = Replicas::start(replica, &orders, &[Some(early), None])
             .finish()
@@ -126,7 +126,10 @@ pub async fn time_before_1970(length: Length, replica: &Path) -> Report {
         let mut part = Report::new(format!("{clock:?} clock"));
         part.fact(format!(
             "admitted by each: {:?}",
-            histories.iter().map(History::admitted).collect::<Vec<_>>()
+            histories
+                .iter()
+                .map(ReplicaHistory::admitted)
+                .collect::<Vec<_>>()
         ));
         let all = merged(histories);
         check_answers(&mut part, &all);
@@ -143,9 +146,9 @@ pub async fn suspended_replica(length: Length, replica: &Path) -> Report {
     // Longer than a shadow lives.
     let (before, frozen, after) = length.pick((500, 2_500, 1_000), (2_000, 10_000, 5_000));
     let millis = Duration::from_millis;
-    let orders = Replica {
+    let orders = ReplicaArguments {
         length: millis(before + frozen + after),
-        ..Replica::new(server.url(), RULE)
+        ..ReplicaArguments::new(server.url(), RULE)
     };
     let replicas = Replicas::start(replica, &orders, &[const { None }; 4]);
     let start = replicas.start;

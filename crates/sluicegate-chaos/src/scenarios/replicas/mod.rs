@@ -17,10 +17,10 @@ pub use soak::soak;
 use std::time::Duration;
 
 use crate::Report;
-use crate::replica::{History, Rule};
+use crate::replica::{ReplicaHistory, ReplicaRule};
 
 /// Checks the bound of a limit with one key, for all replicas together.
-fn check_bound(report: &mut Report, rule: Rule, history: &History, bursts_lost: u64) {
+fn check_bound(report: &mut Report, rule: ReplicaRule, history: &ReplicaHistory, bursts_lost: u64) {
     let admissions = history.run.admissions();
     let bound = rule
         .bound()
@@ -33,7 +33,7 @@ fn check_bound(report: &mut Report, rule: Rule, history: &History, bursts_lost: 
 }
 
 /// No question met the failure policy: otherwise something else was measured.
-fn check_answers(report: &mut Report, history: &History) {
+fn check_answers(report: &mut Report, history: &ReplicaHistory) {
     let answers = history.run.answers();
     report.fact(format!("{answers:?}"));
     report.promise(
@@ -43,7 +43,7 @@ fn check_answers(report: &mut Report, history: &History) {
 }
 
 /// From the first question to the last answer.
-fn span(history: &History) -> Duration {
+fn span(history: &ReplicaHistory) -> Duration {
     let asked = &history.run.asked;
     let first = asked.iter().map(|asked| asked.sent).min().unwrap_or(0);
     let last = asked.iter().map(|asked| asked.received).max().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Who waits as long as a denial says is let pass, if nobody else spends (T-52).
+//! A caller that waits as long as a denial says is let pass, if nobody else spends.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use sluicegate::{
 use sluicegate_testkit::RedisServer;
 use tokio::task::JoinSet;
 
-use crate::dice::Dice;
+use crate::random::SeededRandom;
 use crate::{Length, Report};
 
 /// By a clock that stands still: exactly at the wait it passes, and a nanosecond earlier it does not.
@@ -19,20 +19,20 @@ pub async fn retry_after_by_given_clock(length: Length) -> Report {
     let clock = ManualClock::new(Timestamp::from_millis(1_800_000_000_000));
     let limiter = limiter(&server, RedisClock::Given, clock.clone());
     let (mut cases, mut early, mut late) = (0_u64, 0_u64, 0_u64);
-    let mut dice = Dice(52);
+    let mut random = SeededRandom(52);
     for case in 0..length.pick(1_000, 20_000) {
         let (name, quota) = quotas()[case % quotas().len()];
         let key = format!("key-{case}");
-        let cost = 1 + dice.below(quota.limit());
+        let cost = 1 + random.below(quota.limit());
         while limiter
             .check_named(name, &[&key], cost)
             .await
             .is_forwarded()
         {
-            clock.advance(Nanos::new(dice.below(1_000_000)));
+            clock.advance(Nanos::new(random.below(1_000_000)));
         }
         // The first denial came through Redis; this one, a little later, from memory.
-        clock.advance(Nanos::new(dice.below(300_000)));
+        clock.advance(Nanos::new(random.below(300_000)));
         let Some(wait) = wait_of(&limiter, name, &key, cost).await else {
             continue;
         };
@@ -106,21 +106,21 @@ pub async fn retry_after_in_real_time(length: Length) -> Report {
 
 /// Spends until denied, waits as told, and asks again. Returns how many waits there were, and how many were too short.
 async fn come_back(limiter: &Limiter<RedisStore>, caller: usize, end: Instant) -> (u64, u64) {
-    let mut dice = Dice(caller as u64);
+    let mut random = SeededRandom(caller as u64);
     let (mut waits, mut early) = (0, 0);
     while Instant::now() < end {
-        let (name, quota) = quotas()[dice.below(quotas().len() as u64) as usize];
+        let (name, quota) = quotas()[random.below(quotas().len() as u64) as usize];
         let (key, cost) = (
-            format!("caller-{caller}-{}", dice.below(1_000)),
-            1 + dice.below(quota.limit()),
+            format!("caller-{caller}-{}", random.below(1_000)),
+            1 + random.below(quota.limit()),
         );
         while limiter
             .check_named(name, &[&key], cost)
             .await
             .is_forwarded()
         {}
-        if dice.below(2) == 0 {
-            tokio::time::sleep(Duration::from_millis(dice.below(3))).await; // bounded wait: denied again, later
+        if random.below(2) == 0 {
+            tokio::time::sleep(Duration::from_millis(random.below(3))).await; // bounded wait: denied again, later
         }
         let Some(wait) = wait_of(limiter, name, &key, cost).await else {
             continue;

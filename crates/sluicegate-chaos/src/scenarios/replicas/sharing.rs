@@ -1,4 +1,4 @@
-//! Replicas share one limit, whatever their clocks show (B4, B8, T-38).
+//! Replicas share one limit, whatever their clocks show.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,21 +7,21 @@ use sluicegate::{KeyPart, Limit, Limiter, QuotaError, RedisClock};
 use sluicegate_testkit::{ClockShim, RedisServer, ShimClock};
 
 use super::{check_answers, check_bound, span};
-use crate::replica::{History, Replica, Rule};
+use crate::replica::{ReplicaArguments, ReplicaHistory, ReplicaRule};
 use crate::replicas::{Replicas, merged};
-use crate::{Length, Load, Report};
+use crate::{CallerLoad, Length, Report};
 
 /// Two replicas with a limit of five let five pass; two local stores let ten pass.
 pub async fn two_replicas(length: Length, replica: &Path) -> Report {
     let mut report = Report::new("two replicas with a limit of five");
     // Five at once, and the next after eleven days.
-    let rule = Rule::Leaky {
+    let rule = ReplicaRule::Leaky {
         size: 5,
         every_ms: 1_000_000_000,
         drip: 1,
     };
     let server = RedisServer::start();
-    let orders = Replica {
+    let orders = ReplicaArguments {
         length: length.pick(Duration::from_millis(500), Duration::from_secs(3)),
         ..paced(&server, rule)
     };
@@ -40,13 +40,13 @@ pub async fn two_replicas(length: Length, replica: &Path) -> Report {
     report
 }
 
-async fn two_local_stores(rule: Rule) -> Result<usize, QuotaError> {
+async fn two_local_stores(rule: ReplicaRule) -> Result<usize, QuotaError> {
     let mut admitted = 0;
     for _ in 0..2 {
         let limiter =
             Limiter::local([Limit::new("local", rule.quota()?).key([KeyPart::Principal])]);
         let limiter = limiter.expect("one limit is a policy");
-        let run = Load::on_one_key("local", "key-0", 2)
+        let run = CallerLoad::on_one_key("local", "key-0", 2)
             .run_for(&limiter, Duration::from_millis(50))
             .await;
         admitted += run.admissions().len();
@@ -54,7 +54,7 @@ async fn two_local_stores(rule: Rule) -> Result<usize, QuotaError> {
     Ok(admitted)
 }
 
-const RULE: Rule = Rule::PerSecond {
+const RULE: ReplicaRule = ReplicaRule::PerSecond {
     count: 100,
     burst: 50,
 };
@@ -115,10 +115,10 @@ async fn run(
     replica: &Path,
     clock: RedisClock,
     clocks: &[Option<ShimClock>],
-) -> Vec<History> {
+) -> Vec<ReplicaHistory> {
     let server = RedisServer::start();
     let seconds = Duration::from_secs(length.pick(4, 30));
-    let orders = Replica {
+    let orders = ReplicaArguments {
         clock,
         length: seconds,
         ..paced(&server, RULE)
@@ -127,10 +127,10 @@ async fn run(
 }
 
 /// About 300 questions each second from each replica: more than ten times the limit from four.
-fn paced(server: &RedisServer, rule: Rule) -> Replica {
-    Replica {
+fn paced(server: &RedisServer, rule: ReplicaRule) -> ReplicaArguments {
+    ReplicaArguments {
         pause: Duration::from_millis(12),
-        ..Replica::new(server.url(), rule)
+        ..ReplicaArguments::new(server.url(), rule)
     }
 }
 
@@ -144,7 +144,7 @@ fn skewed_clocks() -> Vec<Option<ShimClock>> {
     [-5_000, -100, 100, 5_000].map(skewed).into()
 }
 
-fn judge(report: &mut Report, length: Length, histories: &[History]) {
+fn judge(report: &mut Report, length: Length, histories: &[ReplicaHistory]) {
     let all = merged(histories.to_vec());
     let rate = all.decisions() as f64 / span(&all).as_secs_f64();
     // A machine that is busy elsewhere makes the load smaller than it was meant to be.
@@ -158,7 +158,7 @@ fn judge(report: &mut Report, length: Length, histories: &[History]) {
 }
 
 /// Hardly less passes than the limit says: burst and rate times the whole span is the most that anybody could have got.
-fn judge_part(report: &mut Report, length: Length, histories: &[History]) {
+fn judge_part(report: &mut Report, length: Length, histories: &[ReplicaHistory]) {
     let all = merged(histories.to_vec());
     let most = 50.0 + 100.0 * span(&all).as_secs_f64();
     let part = all.admitted() as f64 / most;
@@ -170,8 +170,8 @@ fn judge_part(report: &mut Report, length: Length, histories: &[History]) {
     report.promise((least..=1.0).contains(&part), what);
 }
 
-fn shares(histories: &[History]) -> Vec<f64> {
-    let total: usize = histories.iter().map(History::admitted).sum();
+fn shares(histories: &[ReplicaHistory]) -> Vec<f64> {
+    let total: usize = histories.iter().map(ReplicaHistory::admitted).sum();
     histories
         .iter()
         .map(|history| history.admitted() as f64 / total as f64)

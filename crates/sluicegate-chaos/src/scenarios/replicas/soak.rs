@@ -1,4 +1,4 @@
-//! Many keys and every kind of quota, from several replicas: the bound over every interval (T-53).
+//! Many keys and every kind of quota, from several replicas: the bound over every interval.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,25 +6,25 @@ use std::time::Duration;
 use sluicegate_testkit::{Admission, RedisServer};
 
 use super::{check_answers, span};
-use crate::replica::{Keys, Replica, Rule};
+use crate::replica::{KeyChoice, ReplicaArguments, ReplicaRule};
 use crate::replicas::{Replicas, merged};
 use crate::{Length, Report};
 
-const RULES: [Rule; 4] = [
-    Rule::PerSecond {
+const RULES: [ReplicaRule; 4] = [
+    ReplicaRule::PerSecond {
         count: 5,
         burst: 10,
     },
-    Rule::PerSecond {
+    ReplicaRule::PerSecond {
         count: 70,
         burst: 3,
     },
-    Rule::Leaky {
+    ReplicaRule::Leaky {
         size: 8,
         every_ms: 250,
         drip: 2,
     },
-    Rule::Sliding {
+    ReplicaRule::Sliding {
         limit: 12,
         window_ms: 1_000,
     },
@@ -35,12 +35,12 @@ const KEYS: usize = 40;
 pub async fn soak(length: Length, replica: &Path) -> Report {
     let mut report = Report::new("many keys and every kind of quota from three replicas");
     let server = RedisServer::start();
-    let orders = Replica {
+    let orders = ReplicaArguments {
         rules: RULES.to_vec(),
-        keys: Keys::Zipf(KEYS),
+        keys: KeyChoice::Zipf(KEYS),
         pause: Duration::from_millis(4),
         length: Duration::from_secs(length.pick(4, 120)),
-        ..Replica::new(server.url(), RULES[0])
+        ..ReplicaArguments::new(server.url(), RULES[0])
     };
     let history = merged(Replicas::run(replica, &orders, 3).await);
     check_answers(&mut report, &history);

@@ -1,4 +1,4 @@
-//! A cluster loses a master (T-49, T-50 for Cluster, B9).
+//! A cluster loses a master.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use sluicegate::{FailurePolicy, Key, KeyLayout, KeyPart, Limit, Quota, RedisOpti
 use sluicegate_testkit::{RedisCluster, RedisServer};
 
 use super::*;
-use crate::Load;
+use crate::CallerLoad;
 
 /// One of three masters is killed.
 pub async fn master_killed(length: Length) -> Report {
@@ -49,9 +49,9 @@ pub async fn one_endpoint(_length: Length) -> Report {
 }
 
 /// Callers that are spread over all masters.
-fn load() -> Load {
+fn load() -> CallerLoad {
     let keys = (0..24).map(|number| format!("caller-{number}")).collect();
-    Load {
+    CallerLoad {
         limit: "per-caller".to_owned(),
         keys,
         tasks: 8,
@@ -60,7 +60,6 @@ fn load() -> Load {
 }
 
 async fn lost(name: &str, lose: fn(&RedisServer), length: Length) -> Report {
-    const BEFORE: Duration = Duration::from_millis(500);
     let mut report = Report::new(name);
     let nodes = started(RedisCluster::start).await;
     // The long form has the machine to itself, and is held to the deadline of every day.
@@ -84,22 +83,7 @@ async fn lost(name: &str, lose: fn(&RedisServer), length: Length) -> Report {
             tokio::spawn(async move { load.run_until(&replica, stop).await }),
         )
     });
-    tokio::time::sleep(BEFORE).await; // bounded wait: the length of a phase
-    let mut fault = begins_now();
-    apart(&nodes, move |nodes| {
-        lose(&nodes.nodes()[0]);
-        nodes.wait_for_new_master(0, Duration::from_secs(20));
-    })
-    .await;
-    fault.healed = now();
-    tokio::time::sleep(Duration::from_secs(3)).await; // bounded wait: time to come back
-    apart(&nodes, |nodes| {
-        if nodes.nodes()[0].process_id().is_some() {
-            nodes.nodes()[0].resume()
-        }
-    })
-    .await;
-    tokio::time::sleep(Duration::from_secs(1)).await; // bounded wait: the length of a phase
+    let fault = fail_over(&nodes, lose).await;
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
     for (policy, running) in running {
         let run = running.await.expect("callers do not panic");
@@ -107,34 +91,61 @@ async fn lost(name: &str, lose: fn(&RedisServer), length: Length) -> Report {
         about.fact(format!("{:?}", run.answers()));
         judge_times(&fault, &run, deadline.into(), length, &mut about);
         judge_bound(&run, 1, &mut about);
-        let prefix = format!("{PREFIX}-{policy}");
-        let hit: Vec<bool> = load()
-            .keys
-            .iter()
-            .map(|key| slot(&nodes, &prefix, key) <= 5460)
-            .collect();
-        let elsewhere = run
-            .asked
-            .iter()
-            .filter(|asked| is_failure(asked.answer) && !hit[asked.key])
-            .count();
-        let there = run
-            .asked
-            .iter()
-            .filter(|asked| is_failure(asked.answer) && hit[asked.key])
-            .count();
-        about.promise(
-            elsewhere == 0,
-            format!("callers of other masters notice nothing ({elsewhere} did)"),
-        );
-        about.promise(
-            there > 0,
-            format!("callers of the lost one met the policy {there} times"),
-        );
+        judge_callers(&nodes, policy, &run, &mut about);
         report.include(about);
     }
     leaves_nothing(nodes.nodes(), &mut report);
     report
+}
+
+/// Loses the first master while callers go on, waits for its successor, and wakes it up again if it can be woken.
+async fn fail_over(nodes: &Arc<RedisCluster>, lose: fn(&RedisServer)) -> FaultTimes {
+    const BEFORE: Duration = Duration::from_millis(500);
+    tokio::time::sleep(BEFORE).await; // bounded wait: the length of a phase
+    let mut fault = begins_now();
+    apart(nodes, move |nodes| {
+        lose(&nodes.nodes()[0]);
+        nodes.wait_for_new_master(0, Duration::from_secs(20));
+    })
+    .await;
+    fault.healed = now();
+    tokio::time::sleep(Duration::from_secs(3)).await; // bounded wait: time to come back
+    apart(nodes, |nodes| {
+        if nodes.nodes()[0].process_id().is_some() {
+            nodes.nodes()[0].resume()
+        }
+    })
+    .await;
+    tokio::time::sleep(Duration::from_secs(1)).await; // bounded wait: the length of a phase
+    fault
+}
+
+/// Only callers whose counters were on the lost master notice anything, and they meet the policy.
+fn judge_callers(nodes: &RedisCluster, policy: FailurePolicy, run: &LoadRun, report: &mut Report) {
+    let prefix = format!("{PREFIX}-{policy}");
+    let hit: Vec<bool> = load()
+        .keys
+        .iter()
+        .map(|key| slot(nodes, &prefix, key) <= 5460)
+        .collect();
+    let elsewhere = run
+        .asked
+        .iter()
+        .filter(|asked| is_failure(asked.answer) && !hit[asked.key])
+        .count();
+    let there = run
+        .asked
+        .iter()
+        .filter(|asked| is_failure(asked.answer) && hit[asked.key])
+        .count();
+    report.promise(
+        elsewhere == 0,
+        format!("callers of other masters notice nothing ({elsewhere} did)"),
+    );
+    report.promise(
+        there > 0,
+        format!("callers of the lost one met the policy {there} times"),
+    );
 }
 
 /// The slot of a caller's counter.

@@ -1,4 +1,4 @@
-//! Several nodes: the primary moves, slots move, some are lost. Decisions go on (T-46, T-50, B9).
+//! Several nodes: the primary moves, slots move, some are lost. Decisions go on.
 
 pub mod cluster;
 pub mod owners;
@@ -12,10 +12,10 @@ use std::time::Duration;
 use sluicegate::{Endpoint, Nanos};
 use sluicegate_testkit::RedisServer;
 
-use super::outages::callers::{Callers, Fault, begins_now, is_failure};
-use super::outages::stage::{DEADLINE, Replica, bound, policies, replica};
+use super::outages::callers::{Callers, FaultTimes, begins_now, is_failure};
+use super::outages::faulty_redis::{DEADLINE, RedisLimiter, bound, policies, replica};
 use crate::load::now;
-use crate::{Length, Report, Run};
+use crate::{Length, LoadRun, Report};
 
 /// Every key of these scenarios begins so.
 const PREFIX: &str = "chaos";
@@ -50,7 +50,7 @@ async fn started<N: Send + 'static>(start: impl FnOnce() -> N + Send + 'static) 
 }
 
 /// Begins to connect and waits until every node answers: what follows is not about the first moment.
-async fn warmed_up(replica: &Replica) {
+async fn warmed_up(replica: &RedisLimiter) {
     replica.store().start();
     for _ in 0..500 {
         if replica.store().health().is_up() {
@@ -65,7 +65,7 @@ fn script_calls(server: &RedisServer) -> u64 {
     server.command_calls("evalsha") + server.command_calls("eval")
 }
 
-/// Notes the promise that no key stays for ever (T-30), on every primary that runs.
+/// Notes the promise that no key stays for ever, on every primary that runs.
 fn leaves_nothing<'a>(servers: impl IntoIterator<Item = &'a RedisServer>, report: &mut Report) {
     let is_primary = |server: &&RedisServer| {
         server.is_running()
@@ -87,7 +87,13 @@ fn leaves_nothing<'a>(servers: impl IntoIterator<Item = &'a RedisServer>, report
 }
 
 /// Notes how long answers took since the fault began, and when the last one without the store came after it healed.
-fn judge_times(fault: &Fault, run: &Run, deadline: Duration, length: Length, report: &mut Report) {
+fn judge_times(
+    fault: &FaultTimes,
+    run: &LoadRun,
+    deadline: Duration,
+    length: Length,
+    report: &mut Report,
+) {
     // Everybody else on this machine has a share in the longest wait.
     let longest = deadline + Duration::from_millis(250);
     let took = run.between(fault.began, u64::MAX).latencies();
@@ -113,7 +119,7 @@ fn judge_times(fault: &Fault, run: &Run, deadline: Duration, length: Length, rep
 }
 
 /// Notes whether what was admitted is within the bound, when the state was lost so many times.
-fn judge_bound(run: &Run, losses: u64, report: &mut Report) {
+fn judge_bound(run: &LoadRun, losses: u64, report: &mut Report) {
     let checked = bound(losses).check(&run.admissions());
     report.promise(
         checked.holds(),

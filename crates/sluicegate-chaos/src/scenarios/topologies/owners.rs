@@ -1,4 +1,4 @@
-//! Several limits of one request on a cluster: of one owner in one call, of several owners in parts (T-46, B11).
+//! Several limits of one request on a cluster: of one owner in one call, of several owners in parts.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use super::*;
 
-/// T-46, B11: exactly as many requests pass as the tightest limit allows, and every other limit is charged for exactly
+/// Exactly as many requests pass as the tightest limit allows, and every other limit is charged for exactly
 /// those. Also with keys that carry no tag of their owner.
 pub async fn exact_counts(length: Length) -> Report {
     let mut report = Report::new("limits of several owners");
@@ -57,7 +57,7 @@ async fn drain(nodes: &Arc<RedisCluster>, layout: KeyLayout, round: u32, report:
             .for_each(|(sum, count)| *sum += count);
     }
     let while_crowded: u64 = admitted.iter().sum();
-    // What was given back is there again, at the latest when its age has passed.
+    // Units that were given back are there again, at the latest when their age has passed.
     tokio::time::sleep(Duration::from_millis(100)).await; // bounded wait: the age of a give-back
     for (who, name) in PRINCIPALS.iter().enumerate() {
         while passes(&limiter, name).await {

@@ -16,7 +16,7 @@ pub async fn promotion(length: Length) -> Report {
         ("one replica named", vec![1]),
     ] {
         let options = options(endpoints.iter().map(|index| &nodes.servers()[*index]));
-        let answers = crate::Load::on_one_key("per-caller", name, 1)
+        let answers = crate::CallerLoad::on_one_key("per-caller", name, 1)
             .run_for(
                 &replica(options, FailurePolicy::default()),
                 Duration::from_millis(200),

@@ -1,4 +1,4 @@
-//! Slots move between masters under load (T-46).
+//! Slots move between masters under load.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,7 +16,7 @@ const CALLERS: usize = 12;
 const RATE: u64 = 50;
 const BURSTS: [u64; 2] = [20, 30];
 
-/// T-46: two limits of each caller, on slots that move back and forth: the bound holds, and nobody notices.
+/// Two limits of each caller, on slots that move back and forth: the bound holds, and nobody notices.
 pub async fn slots_move(length: Length) -> Report {
     let mut report = Report::new("slots move back and forth");
     let nodes = started(RedisCluster::start).await;
@@ -41,7 +41,7 @@ pub async fn slots_move(length: Length) -> Report {
     })
     .await;
     stop.store(true, Ordering::Relaxed);
-    let mut calls = Calls::default();
+    let mut calls = CallCounts::default();
     while let Some(more) = tasks.join_next().await {
         calls.include(more.expect("callers do not panic"));
     }
@@ -73,13 +73,13 @@ pub async fn slots_move(length: Length) -> Report {
 }
 
 #[derive(Default)]
-struct Calls {
+struct CallCounts {
     asked: usize,
     admitted: Vec<Admission>,
     failed: Vec<String>,
 }
 
-impl Calls {
+impl CallCounts {
     fn include(&mut self, other: Self) {
         self.asked += other.asked;
         self.admitted.extend(other.admitted);
@@ -87,8 +87,8 @@ impl Calls {
     }
 }
 
-async fn call(limiter: &Limiter<RedisStore>, caller: usize, stop: &AtomicBool) -> Calls {
-    let mut calls = Calls::default();
+async fn call(limiter: &Limiter<RedisStore>, caller: usize, stop: &AtomicBool) -> CallCounts {
+    let mut calls = CallCounts::default();
     let name = format!("caller-{caller}");
     let principal = sluicegate::Principal::new(name.as_str());
     let subject = sluicegate::Subject {

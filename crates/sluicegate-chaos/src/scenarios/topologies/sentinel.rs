@@ -1,4 +1,4 @@
-//! Sentinels replace the primary (T-50).
+//! Sentinels replace the primary.
 
 use std::time::Duration;
 
@@ -7,19 +7,19 @@ use sluicegate_testkit::SentinelGroup;
 
 use super::*;
 
-/// T-50: a planned failover.
+/// A planned failover.
 pub async fn planned_switch(length: Length) -> Report {
-    switch("sentinels switch on demand", End::Planned, length).await
+    switch("sentinels switch on demand", PrimaryEnd::Planned, length).await
 }
 
-/// T-50: the primary is killed.
+/// The primary is killed.
 pub async fn primary_killed(length: Length) -> Report {
-    switch("the primary is killed", End::Killed, length).await
+    switch("the primary is killed", PrimaryEnd::Killed, length).await
 }
 
-/// T-50: the primary hangs, is replaced, and wakes up as if nothing had happened.
+/// The primary hangs, is replaced, and wakes up as if nothing had happened.
 pub async fn primary_hung(length: Length) -> Report {
-    switch("the primary hangs", End::Hung, length).await
+    switch("the primary hangs", PrimaryEnd::Hung, length).await
 }
 
 /// Decisions do not need the sentinels while the primary is well; a name that they do not know is told.
@@ -67,15 +67,15 @@ pub async fn sentinels_lost(_length: Length) -> Report {
 /// Sentinels whose votes were split wait some time before they vote again.
 const ELECTION_MAX: Duration = Duration::from_secs(60);
 
-/// What becomes of the primary.
+/// The way in which the primary goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
+enum PrimaryEnd {
     Planned,
     Killed,
     Hung,
 }
 
-async fn switch(name: &str, end: End, length: Length) -> Report {
+async fn switch(name: &str, end: PrimaryEnd, length: Length) -> Report {
     let mut report = Report::new(name);
     let nodes = started(SentinelGroup::start).await;
     let options = |policy: FailurePolicy| {
@@ -95,9 +95,9 @@ async fn switch(name: &str, end: End, length: Length) -> Report {
             .position(|server| server.port() == nodes.primary_port());
         let old = old.expect("one of them is the primary");
         match end {
-            End::Planned => nodes.failover(),
-            End::Killed => nodes.servers()[old].kill(),
-            End::Hung => nodes.servers()[old].stop(),
+            PrimaryEnd::Planned => nodes.failover(),
+            PrimaryEnd::Killed => nodes.servers()[old].kill(),
+            PrimaryEnd::Hung => nodes.servers()[old].stop(),
         }
         (old, nodes.wait_for_switch(ELECTION_MAX))
     })
@@ -109,22 +109,11 @@ async fn switch(name: &str, end: End, length: Length) -> Report {
         known <= Duration::from_secs(3),
         format!("every replica knows of the switch after {known:.0?}"),
     );
-    if end == End::Hung {
+    if end == PrimaryEnd::Hung {
         apart(&nodes, move |nodes| nodes.servers()[old].resume()).await;
     }
-    if end != End::Killed {
-        // The switch is known to everybody here. What was under way has come back; from now on the old one is left alone.
-        callers.go_on(Duration::from_millis(200)).await;
-        let before = apart(&nodes, move |nodes| script_calls(&nodes.servers()[old])).await;
-        callers.go_on(Duration::from_secs(2)).await;
-        let after = apart(&nodes, move |nodes| script_calls(&nodes.servers()[old])).await;
-        report.promise(
-            before == after,
-            format!(
-                "the old primary is asked no more ({} times)",
-                after - before
-            ),
-        );
+    if end != PrimaryEnd::Killed {
+        judge_old_primary(&nodes, old, &callers, &mut report).await;
     }
     for (policy, run) in callers.stop(&mut report).await {
         let mut about = Report::new(policy.to_string());
@@ -137,9 +126,30 @@ async fn switch(name: &str, end: End, length: Length) -> Report {
     report
 }
 
+/// The old primary is asked no more, once the switch is known to everybody.
+async fn judge_old_primary(
+    nodes: &Arc<SentinelGroup>,
+    old: usize,
+    callers: &Callers,
+    report: &mut Report,
+) {
+    // Calls that were under way when the switch became known have to come back first.
+    callers.go_on(Duration::from_millis(200)).await;
+    let before = apart(nodes, move |nodes| script_calls(&nodes.servers()[old])).await;
+    callers.go_on(Duration::from_secs(2)).await;
+    let after = apart(nodes, move |nodes| script_calls(&nodes.servers()[old])).await;
+    report.promise(
+        before == after,
+        format!(
+            "the old primary is asked no more ({} times)",
+            after - before
+        ),
+    );
+}
+
 /// How long after `since` every replica goes to the node with this port.
-async fn known_after(replicas: &[Replica], port: u16, since: u64) -> Duration {
-    let knows = |replica: &Replica| {
+async fn known_after(replicas: &[RedisLimiter], port: u16, since: u64) -> Duration {
+    let knows = |replica: &RedisLimiter| {
         let nodes = replica.store().health().nodes;
         nodes
             .iter()

@@ -5,20 +5,11 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::Command;
 
-use sluicegate_testkit::{HttpRequest, HttpResponse, UpstreamRecorder, eventually, free_port};
+use sluicegate_testkit::{
+    HttpRequest, HttpResponse, UpstreamRecorder, eventually, free_port, needs,
+};
 
 use crate::running::{LoggedProcess, Sluicegate};
-
-/// Envoy's program: named by `cargo xtask test`, which installs it.
-fn envoy_program() -> Option<PathBuf> {
-    let named = std::env::var_os("SLUICEGATE_ENVOY").map(PathBuf::from);
-    if named.is_none() {
-        eprintln!(
-            "not run: SLUICEGATE_ENVOY does not name Envoy's program; `cargo xtask test` installs it"
-        );
-    }
-    named
-}
 
 /// A running Envoy.
 struct Envoy {
@@ -94,10 +85,9 @@ fn example(port: u16) -> String {
 }
 
 #[test]
+#[ignore = "needs Envoy"]
 fn envoy_lets_pass_what_we_let_pass_and_tells_its_clients_why() {
-    let Some(program) = envoy_program() else {
-        return;
-    };
+    let program = needs::program("SLUICEGATE_ENVOY");
     let upstream = UpstreamRecorder::start();
     let sluicegate = Sluicegate::start(&example(0));
     let envoy = Envoy::start(&program, &upstream, sluicegate.grpc.unwrap());
@@ -152,10 +142,9 @@ fn envoy_lets_pass_what_we_let_pass_and_tells_its_clients_why() {
 }
 
 #[test]
+#[ignore = "needs Envoy"]
 fn without_us_envoy_does_as_it_is_told_and_asks_again_when_we_are_back() {
-    let Some(program) = envoy_program() else {
-        return;
-    };
+    let program = needs::program("SLUICEGATE_ENVOY");
     let upstream = UpstreamRecorder::start();
     let mut sluicegate = Sluicegate::start(&example(free_port()));
     let address = sluicegate.grpc.unwrap();
@@ -184,10 +173,9 @@ fn without_us_envoy_does_as_it_is_told_and_asks_again_when_we_are_back() {
 }
 
 #[test]
+#[ignore = "needs Envoy"]
 fn without_us_envoy_refuses_if_it_is_told_to() {
-    let Some(program) = envoy_program() else {
-        return;
-    };
+    let program = needs::program("SLUICEGATE_ENVOY");
     let upstream = UpstreamRecorder::start();
     let mut sluicegate = Sluicegate::start(&example(free_port()));
     let address = sluicegate.grpc.unwrap();

@@ -21,18 +21,10 @@ const PUBLIC: Ipv4Addr = Ipv4Addr::new(198, 41, 0, 4);
 const NAME: &str = "external::rebinding::a_name_that_changes_its_meaning_leads_nowhere_inside";
 
 #[test]
+#[ignore = "needs mount namespaces"]
 fn a_name_that_changes_its_meaning_leads_nowhere_inside() {
     if is_alone() {
         return in_namespaces();
-    }
-    let may = Command::new("unshare")
-        .args(["-rnm", "ip", "link", "set", "lo", "up"])
-        .output();
-    if !may.is_ok_and(|output| output.status.success()) {
-        eprintln!(
-            "not run: this machine lets nobody make namespaces (unshare -rnm), or has no `ip`"
-        );
-        return;
     }
     assert_passed(&run_alone_by(&["unshare", "-rnm"], NAME, &[]));
 }

@@ -19,22 +19,8 @@ const LIBRARIES: [&str; 5] = [
 const NO_OTHERS: &str = "-rnpf";
 
 #[test]
+#[ignore = "needs user namespaces"]
 fn the_program_runs_as_the_user_of_the_image_with_nothing_else_there() {
-    let can_be_alone = Command::new("unshare")
-        .args([
-            NO_OTHERS,
-            "--kill-child",
-            "unshare",
-            "--map-user=65532",
-            "--map-group=65532",
-            "true",
-        ])
-        .output();
-    if !can_be_alone.is_ok_and(|output| output.status.success()) {
-        return eprintln!(
-            "not run: this system lets nobody be another user (unshare -rn, unshare --map-user)"
-        );
-    }
     let root = tempfile::tempdir().unwrap();
     lay_out(root.path());
     let user = line("USER ");
