@@ -29,7 +29,7 @@ struct Layer {
     may_use: &'static [&'static str],
 }
 
-const LAYERS: [Layer; 11] = [
+const LAYERS: [Layer; 12] = [
     Layer {
         name: CORE,
         may_use: &[],
@@ -42,9 +42,14 @@ const LAYERS: [Layer; 11] = [
         name: "sluicegate",
         may_use: &[CORE],
     },
+    // Knows sockets and no limits: of the configuration, only sizes, timeouts and files of TLS.
+    Layer {
+        name: "sluicegate-net",
+        may_use: &["sluicegate-config"],
+    },
     Layer {
         name: "sluicegate-server",
-        may_use: &[CORE, "sluicegate-config", "sluicegate"],
+        may_use: &[CORE, "sluicegate-config", "sluicegate", "sluicegate-net"],
     },
     Layer {
         name: "sluicegate-sim",

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use sluicegate_config::Config;
+use sluicegate_net::InheritedSockets;
 
-use crate::handover::Inherited;
 use crate::reloading::Loaded;
 use crate::server::Server;
 
@@ -19,7 +19,7 @@ impl Embedded {
             config,
             text: String::new(),
         };
-        Server::start(loaded, None, read_again, Inherited::default())
+        Server::start(loaded, None, read_again, InheritedSockets::default())
             .map(|server| Self(Some(server)))
     }
 

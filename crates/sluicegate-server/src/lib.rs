@@ -7,7 +7,6 @@
 mod access;
 pub mod admin;
 mod auth;
-mod cores;
 mod decisions;
 mod echo;
 mod embedded;

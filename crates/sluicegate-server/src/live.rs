@@ -15,6 +15,7 @@ use sluicegate::http::{ClientIp, HeaderStyle, KeyHeaders, ProxyHeader, ResponseH
 use sluicegate::{Limiter, MonotonicClock};
 use sluicegate_config::{self as config, BodyStyle, Bounds, Config, Timeouts, Upstream};
 use sluicegate_core::Policy;
+use sluicegate_net::tls;
 use tokio::runtime::Handle;
 
 use crate::access::AccessLists;
@@ -23,8 +24,8 @@ use crate::decisions::DoorTls;
 use crate::external::{Backend, External};
 use crate::operator::{Crowd, Feed, Standing};
 use crate::outside::Outside;
+use crate::proxy::rewrite;
 use crate::proxy::upstream::{Routes, Server, Servers};
-use crate::proxy::{rewrite, tls};
 use crate::store::AnyStore;
 use crate::telemetry::metrics::LimitCounts;
 use crate::telemetry::{AccessLog, Metrics, Traces};
@@ -281,7 +282,7 @@ fn live(
     let (bounds, timeouts) =
         proxy.map_or((BOUNDS, TIMEOUTS), |proxy| (proxy.bounds, proxy.timeouts));
     let tls = proxy.and_then(|proxy| proxy.tls.as_ref());
-    let tls = tls.map(|files| tls::to_clients(files, None, "proxy.tls", &["h2", "http/1.1"]));
+    let tls = tls.map(|files| tls::server_config(files, None, "proxy.tls", &["h2", "http/1.1"]));
     let tls = noted(one(tls.transpose()), &mut mistakes);
     let external = noted(outside.external(config.external.as_ref()), &mut mistakes);
     let decisions_tls = noted(

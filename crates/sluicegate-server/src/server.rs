@@ -7,17 +7,16 @@ use std::thread;
 use std::time::Duration;
 
 use sluicegate_config::{self as config, Config, Upstream};
+use sluicegate_net::{CoreSettings, Cores, InheritedSockets, listen};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use crate::admin::{self, AdminState, AdminToken, Readiness};
-use crate::cores::{Common, Cores};
 use crate::decisions;
 use crate::echo;
-use crate::handover::Inherited;
 use crate::live::Gate;
 use crate::operator::Operator;
-use crate::proxy::{self, listen};
+use crate::proxy;
 use crate::reloading::{Begun, Loaded, ReadAgain, Reloaded, Reloader};
 use crate::store::AnyStore;
 use crate::telemetry::metrics::Reading;
@@ -41,7 +40,7 @@ impl Server {
         loaded: Loaded,
         file: Option<PathBuf>,
         read_again: ReadAgain,
-        mut inherited: Inherited,
+        mut inherited: InheritedSockets,
     ) -> Result<Self, Vec<String>> {
         let one = |mistake: String| vec![mistake];
         let begun = Begun::with(&loaded);
@@ -186,20 +185,20 @@ fn start_cores(
     decisions: &config::Decisions,
     gate: &Arc<Gate>,
     ending: &watch::Receiver<bool>,
-    inherited: &mut Inherited,
+    inherited: &mut InheritedSockets,
 ) -> Result<Cores, String> {
     /// Without a proxy, which would say.
     const DRAIN: Duration = Duration::from_secs(30);
     let threads = proxy.and_then(|proxy| proxy.workers);
     let threads = threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
-    let common = Common {
-        metrics: Arc::clone(&gate.metrics),
+    let settings = CoreSettings {
+        counters: Arc::clone(gate.metrics.connection_counters()),
         ending: ending.clone(),
         drain: proxy.map_or(DRAIN, |proxy| proxy.timeouts.drain.into()),
     };
-    let mut doors = decisions::doors(decisions, gate, ending)?;
-    doors.extend(proxy.map(|proxy| proxy::door(proxy, gate, ending)));
-    Cores::start(threads, doors, &common, inherited)
+    let mut endpoints = decisions::endpoints(decisions, gate, ending)?;
+    endpoints.extend(proxy.map(|proxy| proxy::endpoint(proxy, gate, ending)));
+    Cores::start(threads, endpoints, &settings, inherited)
 }
 
 fn start_admin(
@@ -209,7 +208,7 @@ fn start_admin(
     operator: &Arc<Operator>,
     background: &Runtime,
     mut is_ending: watch::Receiver<bool>,
-    inherited: &mut Inherited,
+    inherited: &mut InheritedSockets,
 ) -> Result<Option<TcpListener>, String> {
     let Some(address) = config.listen else {
         return Ok(None);

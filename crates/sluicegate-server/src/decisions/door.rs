@@ -6,15 +6,13 @@ use std::time::Duration;
 
 use rustls::ServerConfig;
 use sluicegate_config::DecisionsTls;
+use sluicegate_net::{ConnectionRefusal, Endpoint, StallTimeout, tls};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
-use super::{Desk, Impatient};
-use crate::cores::Door;
-use crate::proxy::tls;
-use crate::telemetry::metrics::ConnectionRefusal;
+use super::Desk;
 
 /// What a door speaks.
 pub(super) trait Protocol: Send + Sync + 'static {
@@ -46,7 +44,7 @@ impl DoorTls {
     /// Reads the files.
     pub(crate) fn new(settings: &DecisionsTls) -> Result<Self, String> {
         let speaking = |protocols: &[&str]| {
-            tls::to_clients(
+            tls::server_config(
                 &settings.server,
                 settings.client_ca_file.as_deref(),
                 "decisions.tls",
@@ -64,10 +62,14 @@ impl DoorTls {
 /// Connections of each protocol at a time.
 const CONNECTIONS_MAX: usize = 10_000;
 
-/// A door at this address.
-pub(super) fn door<P: Protocol>(protocol: P, address: SocketAddr, desk: &Arc<Desk>) -> Door {
+/// An endpoint at this address.
+pub(super) fn endpoint<P: Protocol>(
+    protocol: P,
+    address: SocketAddr,
+    desk: &Arc<Desk>,
+) -> Endpoint {
     let (protocol, desk) = (Arc::new(protocol), Arc::clone(desk));
-    Door::new(
+    Endpoint::new(
         P::NAME,
         vec![address],
         CONNECTIONS_MAX,
@@ -103,10 +105,10 @@ async fn admit<P: Protocol>(
         .as_ref()
         .map(|tls| Arc::clone(P::tls(tls)));
     let Some(config) = config else {
-        return protocol.serve(desk, Impatient::new(stream), peer).await;
+        return protocol.serve(desk, StallTimeout::new(stream), peer).await;
     };
     match tokio::time::timeout(PATIENCE, TlsAcceptor::from(config).accept(stream)).await {
-        Ok(Ok(stream)) => Box::pin(protocol.serve(desk, Impatient::new(stream), peer)).await,
+        Ok(Ok(stream)) => Box::pin(protocol.serve(desk, StallTimeout::new(stream), peer)).await,
         Ok(Err(_)) => desk.gate.metrics.connection_refused(ConnectionRefusal::Tls),
         Err(_) => desk
             .gate

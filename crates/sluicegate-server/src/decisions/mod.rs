@@ -12,7 +12,6 @@ mod openapi;
 #[cfg(test)]
 mod patience;
 mod resp;
-mod stall;
 #[cfg(test)]
 mod test_desk;
 mod token;
@@ -20,16 +19,15 @@ mod token;
 use std::sync::Arc;
 
 use sluicegate_config as config;
+use sluicegate_net::Endpoint;
 use tokio::sync::watch;
 
-use crate::cores::Door;
 use crate::live::Gate;
 
 pub(crate) use about::{About, Answer, GiveBackError};
 pub(crate) use asking::Asking;
 pub(crate) use door::DoorTls;
 pub(crate) use http::{Described, about_request as described, is_json};
-pub(crate) use stall::Impatient;
 pub(crate) use token::SharedToken;
 
 /// The keys of the addresses, by protocol.
@@ -46,12 +44,12 @@ pub(crate) struct Desk {
     pub(crate) ending: watch::Receiver<bool>,
 }
 
-/// A door for each protocol that the configuration turns on.
-pub(crate) fn doors(
+/// An endpoint for each protocol that the configuration turns on.
+pub(crate) fn endpoints(
     config: &config::Decisions,
     gate: &Arc<Gate>,
     ending: &watch::Receiver<bool>,
-) -> Result<Vec<Door>, String> {
+) -> Result<Vec<Endpoint>, String> {
     if config.addresses().next().is_none() {
         return Ok(Vec::new());
     }
@@ -67,19 +65,19 @@ pub(crate) fn doors(
         token,
         ending: ending.clone(),
     });
-    let mut doors = Vec::new();
-    doors.extend(
+    let mut endpoints = Vec::new();
+    endpoints.extend(
         config
             .http
-            .map(|address| door::door(http::Http, address, &desk)),
+            .map(|address| door::endpoint(http::Http, address, &desk)),
     );
     if let Some(address) = config.grpc {
-        doors.push(door::door(grpc::Envoy::new()?, address, &desk));
+        endpoints.push(door::endpoint(grpc::Envoy::new()?, address, &desk));
     }
-    doors.extend(
+    endpoints.extend(
         config
             .resp
-            .map(|address| door::door(resp::Resp, address, &desk)),
+            .map(|address| door::endpoint(resp::Resp, address, &desk)),
     );
-    Ok(doors)
+    Ok(endpoints)
 }

@@ -12,12 +12,11 @@ use hyper_util::client::legacy::{Builder, Client};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::pki_types::ServerName;
 use sluicegate_config::{ServiceAddress, UpstreamHttp};
+use sluicegate_net::tls;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tower::Service;
-
-use crate::proxy::tls;
 
 /// Dials one service, whatever the URL of a request says.
 #[derive(Clone)]
@@ -49,7 +48,7 @@ impl Connector {
         timeout: Duration,
     ) -> Result<Self, String> {
         let tls = if at.tls {
-            Some(tls::to_upstream(&at.host, http, at.ca_file.as_deref())?)
+            Some(tls::connector(&at.host, http, at.ca_file.as_deref())?)
         } else {
             None
         };

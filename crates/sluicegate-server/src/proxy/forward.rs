@@ -11,22 +11,23 @@ use http::request::Parts;
 use http::uri::{Authority, Scheme};
 use http::{Method, Request, StatusCode, Uri, Version};
 use sluicegate_config::UpstreamHttp;
+use sluicegate_net::{
+    BodyError, ClientBody, ConnectionRefusal, Exchange, ExchangeBody, ExchangeError, ForwardedBody,
+    HttpResponse, SwitchedServer, UploadMonitor, UploadPace, UploadProgress, UploadState,
+    http2_client,
+};
 
-use super::answer::Answer;
-use super::body::{BodyError, ClientBody, From, RequestBody};
-use super::exchange::{Broken, Exchange, ExchangeBody};
+use super::body::BodySource;
+use super::dial;
 use super::grpc;
-use super::link::Link;
 use super::rewrite::{self, Hop};
 use super::service::{self, Caller};
 use super::streams;
-use super::upgrade::Switched;
-use super::upload::{Inspector, Pace, Turn, Upload};
 use super::upstream::Server;
 use crate::external::Told;
 use crate::live::Live;
 use crate::telemetry::Metrics;
-use crate::telemetry::metrics::{ConnectionRefusal, UpstreamFailure};
+use crate::telemetry::metrics::UpstreamFailure;
 
 /// What a request takes along on its way.
 pub(super) struct Forwarding<'a> {
@@ -49,7 +50,7 @@ impl Forwarding<'_> {
 
 /// A server's answer, and which server.
 pub(super) struct Forwarded {
-    pub(super) answer: Answer<From>,
+    pub(super) answer: HttpResponse<BodySource>,
     pub(super) server: Arc<Server>,
 }
 
@@ -79,27 +80,27 @@ pub(super) enum Failure {
     TooLarge,
 }
 
-impl std::convert::From<Broken> for Failure {
-    fn from(broken: Broken) -> Self {
-        let words = broken.to_string();
-        match broken {
-            Broken::Unanswered(error) => Self::Unanswered(error),
-            Broken::Closed(_) => Self::Broken {
+impl From<ExchangeError> for Failure {
+    fn from(error: ExchangeError) -> Self {
+        let words = error.to_string();
+        match error {
+            ExchangeError::NoResponse(error) => Self::Unanswered(error),
+            ExchangeError::Closed(_) => Self::Broken {
                 reason: UpstreamFailure::Closed,
                 words,
             },
-            Broken::Protocol(_) => Self::Broken {
+            ExchangeError::Protocol(_) => Self::Broken {
                 reason: UpstreamFailure::Protocol,
                 words,
             },
-            Broken::Body(BodyError::TooLarge) => Self::TooLarge,
-            Broken::Body(_) => Self::Client,
-            Broken::TooLate => Self::TooLate,
+            ExchangeError::Body(BodyError::TooLarge) => Self::TooLarge,
+            ExchangeError::Body(_) => Self::Client,
+            ExchangeError::TimedOut => Self::TooLate,
         }
     }
 }
 
-impl std::convert::From<hyper::Error> for Failure {
+impl From<hyper::Error> for Failure {
     fn from(error: hyper::Error) -> Self {
         let mut source = std::error::Error::source(&error);
         while let Some(inner) = source {
@@ -153,9 +154,9 @@ impl Failure {
     }
 
     /// Says no more than the caller needs to know.
-    pub(super) fn answer(&self) -> Answer<Bytes> {
+    pub(super) fn answer(&self) -> HttpResponse<Bytes> {
         let status = self.status();
-        Answer::sentence(status, status.canonical_reason().unwrap_or_default())
+        HttpResponse::plain_text(status, status.canonical_reason().unwrap_or_default())
     }
 }
 
@@ -196,6 +197,7 @@ pub(super) async fn forward(
         None => None,
         Some(backend) => Some(
             caller
+                .handler
                 .gate
                 .server_of(live, backend)
                 .map_err(Failure::NoBackend)?,
@@ -212,11 +214,11 @@ pub(super) async fn forward(
     let is_repeatable = is_idempotent(&parts.method) && service::is_bodiless(parts, &body);
     // A call may be quiet for as long as it is used; over HTTP/1 there are none.
     let pace = if caller.is_http2 && grpc::is_call(&parts.headers) {
-        Pace::Messages
+        UploadPace::Messages
     } else {
-        Pace::Steady
+        UploadPace::Steady
     };
-    let body = RequestBody::new(body, live.bounds.body_bytes, pace);
+    let body = ForwardedBody::new(body, live.bounds.body_bytes, pace);
     let mut unreachable = None;
     for server in told
         .iter()
@@ -226,7 +228,7 @@ pub(super) async fn forward(
             answer,
             server: Arc::clone(server),
         };
-        if let Some(sender) = streams::open(server) {
+        if let Some(sender) = http2_client::open_connection(server.id) {
             return Box::pin(streams::send(forwarding, server, sender, parts, body))
                 .await
                 .map(of_server);
@@ -238,33 +240,35 @@ pub(super) async fn forward(
                     .map(of_server);
             }
             let longest = Some(forwarding.request_timeout());
-            match exchange
-                .send(parts, forwarding.hop, RequestBody::empty(), longest)
-                .await
-            {
+            let exchange = request(exchange, forwarding, parts, ForwardedBody::empty());
+            match exchange.response(longest).await {
                 // The connection had been idle, and the server may have closed it at the same moment.
-                Err(Broken::Unanswered(_)) => {}
+                Err(ExchangeError::NoResponse(_)) => {}
                 answered => {
                     return answer(forwarding, server, answered.map_err(Into::into)).map(of_server);
                 }
             }
         }
-        match Box::pin(Link::dial(server, live.connect_timeout())).await {
-            Ok(link) if link.chose_http2() || server.http == UpstreamHttp::Http2 => {
-                let sender = Box::pin(streams::start(link, server)).await?;
+        match Box::pin(dial::dial(server, live.connect_timeout())).await {
+            Ok(stream) if stream.chose_http2() || server.http == UpstreamHttp::Http2 => {
+                let sender = Box::pin(http2_client::start(stream, server.id)).await?;
                 return Box::pin(streams::send(forwarding, server, sender, parts, body))
                     .await
                     .map(of_server);
             }
-            Ok(link) => {
-                let exchange = Exchange::start(link, server.id);
+            Ok(stream) => {
+                let exchange = Exchange::start(stream, server.id);
                 return send(forwarding, server, exchange, parts, body)
                     .await
                     .map(of_server);
             }
             Err(error) => {
                 server.failed();
-                caller.gate.metrics.upstream_failed(reason_of(&error));
+                caller
+                    .handler
+                    .gate
+                    .metrics
+                    .upstream_failed(reason_of(&error));
                 unreachable = Some(error);
             }
         }
@@ -277,44 +281,49 @@ async fn send(
     server: &Server,
     exchange: Exchange,
     parts: &mut Parts,
-    body: RequestBody,
-) -> Result<Answer<From>, Failure> {
-    let answered = match body.upload() {
+    body: ForwardedBody,
+) -> Result<HttpResponse<BodySource>, Failure> {
+    let progress = body.progress();
+    let exchange = request(exchange, forwarding, parts, body);
+    let answered = match progress {
         None => {
             let longest = Some(forwarding.request_timeout());
-            exchange
-                .send(parts, forwarding.hop, body, longest)
-                .await
-                .map_err(Into::into)
+            exchange.response(longest).await.map_err(Into::into)
         }
-        upload => {
-            Box::pin(in_time(
-                forwarding,
-                upload,
-                exchange.send(parts, forwarding.hop, body, None),
-            ))
-            .await
-        }
+        progress => Box::pin(in_time(forwarding, progress, exchange.response(None))).await,
     };
     answer(forwarding, server, answered)
+}
+
+/// The request as the server gets it, ready to be sent.
+fn request(
+    exchange: Exchange,
+    forwarding: &Forwarding<'_>,
+    parts: &Parts,
+    body: ForwardedBody,
+) -> Exchange {
+    exchange.request(parts, body, |text| {
+        rewrite::write_lines(parts, forwarding.hop, text)
+    })
 }
 
 /// Makes what came of an exchange into the client's answer.
 fn answer(
     forwarding: &Forwarding<'_>,
     server: &Server,
-    answered: Result<Answer<ExchangeBody>, Failure>,
-) -> Result<Answer<From>, Failure> {
+    answered: Result<HttpResponse<ExchangeBody>, Failure>,
+) -> Result<HttpResponse<BodySource>, Failure> {
     let Forwarding { caller, live, .. } = *forwarding;
-    let answer = answered.inspect_err(|failure| blame(server, failure, &caller.gate.metrics))?;
+    let answer =
+        answered.inspect_err(|failure| blame(server, failure, &caller.handler.gate.metrics))?;
     server.succeeded();
     if answer.status != StatusCode::SWITCHING_PROTOCOLS {
-        return Ok(answer.map(From::Exchange));
+        return Ok(answer.map(BodySource::Exchange));
     }
     let idle = live.timeouts.idle.into();
     let answer = answer.map(|body| {
-        body.into_link().map(|(server, first)| Switched {
-            server,
+        body.into_stream().map(|(stream, first)| SwitchedServer {
+            stream,
             first,
             idle,
         })
@@ -323,13 +332,13 @@ fn answer(
         // Nobody asked for it.
         return Err(Failure::Unreachable(io::ErrorKind::InvalidData.into()));
     }
-    Ok(answer.map(|switched| From::Switched(switched.map(Box::new))))
+    Ok(answer.map(|switched| BodySource::Switched(switched.map(Box::new))))
 }
 
 /// Waits for the head of an answer. While the client still sends, the server has nothing to answer yet.
 pub(super) async fn in_time<T>(
     forwarding: &Forwarding<'_>,
-    upload: Option<Arc<Upload>>,
+    upload: Option<Arc<UploadProgress>>,
     answer: impl Future<Output = Result<T, impl Into<Failure>>>,
 ) -> Result<T, Failure> {
     let longest = forwarding.request_timeout();
@@ -338,21 +347,22 @@ pub(super) async fn in_time<T>(
         let answered = tokio::time::timeout(longest, answer).await;
         return answered.map_err(|_| Failure::TooLate)?.map_err(Into::into);
     };
-    let mut inspector = Inspector::new(forwarding.live.header_timeout());
+    let mut monitor = UploadMonitor::new(forwarding.live.header_timeout());
     let mut since = Instant::now();
     loop {
         if let Ok(answered) =
-            tokio::time::timeout(inspector.pause.min(longest), answer.as_mut()).await
+            tokio::time::timeout(monitor.pause.min(longest), answer.as_mut()).await
         {
             return answered.map_err(Into::into);
         }
-        match inspector.look(&upload) {
-            Turn::Client => since = Instant::now(),
-            Turn::Server if since.elapsed() < longest => {}
-            Turn::Server => return Err(Failure::TooLate),
-            Turn::Missed => {
+        match monitor.check(&upload) {
+            UploadState::Sending => since = Instant::now(),
+            UploadState::ServersTurn if since.elapsed() < longest => {}
+            UploadState::ServersTurn => return Err(Failure::TooLate),
+            UploadState::TooSlow => {
                 forwarding
                     .caller
+                    .handler
                     .gate
                     .metrics
                     .connection_refused(ConnectionRefusal::Slow);

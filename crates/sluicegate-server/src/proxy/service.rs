@@ -1,56 +1,67 @@
 //! One request: looked at, decided, forwarded or refused.
 
 use std::borrow::Cow;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ALLOW, CONTENT_LENGTH, EXPECT, HeaderMap, WWW_AUTHENTICATE};
+use http::header::{ACCEPT, ALLOW, CONTENT_LENGTH, HeaderMap, HeaderName, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderValue, StatusCode, Uri};
 use http_body::Body;
-use http_body_util::BodyExt;
 use sluicegate::Verdict;
 use sluicegate::http::{Extracted, Fields, HeaderLines, RateLimitLine, Rejection, host_of};
 use sluicegate_config::BodyStyle;
 use sluicegate_core::{Principal, normalise_path};
+use sluicegate_net::{
+    BodyEnd, ClientBody, Connection, Handler, HttpResponse as Answer, IncomingRequest,
+    InvalidRequest, ResponseLines, upgrade_of, validate,
+};
 
-use super::answer::{Answer, AnswerLines};
-use super::body::{AnswerBody, ClientBody, From};
+use super::body::{AnswerBody, BodySource};
 use super::ending::{Ending, Story};
 use super::forward::{self, Forwarding};
 use super::grpc;
 use super::rewrite;
-use super::validate::{self, BodyEnd, Refusal};
-use super::watch::Watch;
 use crate::live::{Gate, Live};
 use crate::request_id::{self, RequestId};
 use crate::ruling::{self, Stop, ruling};
 use crate::telemetry::TRACEPARENT;
 use crate::telemetry::metrics::RequestOutcome;
 
-/// One client's connection, as its requests see it.
-pub(super) struct Caller {
+/// Answers the requests of the proxy's clients.
+pub(super) struct ProxyHandler {
     pub(super) gate: Arc<Gate>,
-    pub(super) watch: Arc<Watch>,
-    pub(super) peer: SocketAddr,
-    pub(super) is_tls: bool,
-    pub(super) is_http2: bool,
+}
+
+/// One client's connection, as its requests see it.
+pub(super) type Caller = Connection<ProxyHandler>;
+
+impl Handler for ProxyHandler {
+    type Body = AnswerBody;
+
+    // No `async fn`: the request would be held twice by the future that every connection has.
+    fn handle(
+        connection: &Arc<Caller>,
+        request: IncomingRequest,
+    ) -> impl Future<Output = Answer<AnswerBody>> + Send {
+        let IncomingRequest { parts, end, body } = request;
+        answer(connection, parts, end, body)
+    }
 }
 
 /// Answers a request, whatever it is; `end` is where its body ends.
-pub(super) async fn answer(
+async fn answer(
     caller: &Arc<Caller>,
     mut parts: Parts,
-    end: Result<BodyEnd, Refusal>,
+    end: Result<BodyEnd, InvalidRequest>,
     body: ClientBody,
 ) -> Answer<AnswerBody> {
-    let live = Arc::clone(&caller.gate.live());
+    let live = Arc::clone(&caller.handler.gate.live());
     let mut ending = Ending::new(caller, RequestId::next());
     ending.is_logged = live.log_access;
-    if let Some(traces) = &caller.gate.traces {
+    if let Some(traces) = &caller.handler.gate.traces {
         ending.span = traces.begin(
             &ending.request_id,
             &parts.headers,
@@ -68,7 +79,7 @@ pub(super) async fn answer(
         text.extend_from_slice(ending.request_id.as_bytes())
     });
     ending.status = answer.status.as_u16();
-    answer.map(|from| AnswerBody::new(from, ending))
+    answer.map(|source| AnswerBody::new(source, ending))
 }
 
 /// A request that may go on.
@@ -90,11 +101,11 @@ async fn decide(
     caller: &Caller,
     live: &Live,
     parts: &mut Parts,
-    end: Result<BodyEnd, Refusal>,
+    end: Result<BodyEnd, InvalidRequest>,
     ending: &mut Ending,
 ) -> Result<Passed, Refused> {
     // First, so that no other refusal keeps a connection whose framing is in doubt.
-    let valid = end.and_then(|end| validate::validate(parts, end, &live.bounds, caller.is_http2));
+    let valid = end.and_then(|end| validate(parts, end, &live.bounds, caller.is_http2));
     valid.map_err(|refusal| malformed(&refusal))?;
     let path = match parts.uri.path() {
         // `OPTIONS *` is about the server as a whole: it counts as its root, and goes on as it is.
@@ -138,13 +149,13 @@ async fn decide(
             story.principal = Some(known.id.clone());
         }
     };
-    let ruled = match ruling(&caller.gate, live, &extracted, &parts.headers, meet).await {
+    let ruled = match ruling(&caller.handler.gate, live, &extracted, &parts.headers, meet).await {
         Ok(passed) => passed,
         Err(stop) => {
             let refused = stopped(live, parts, &stop, ending);
             if live.log_rejections && matches!(stop, Stop::Verdict(_)) {
                 let line = RateLimitLine::new(&extracted.subject(), refused.answer.status);
-                caller.gate.access_log.rate_limit_line(&line);
+                caller.handler.gate.access_log.rate_limit_line(&line);
             }
             return Err(refused);
         }
@@ -172,14 +183,14 @@ async fn decide(
 fn stopped(live: &Live, parts: &Parts, stop: &Stop, ending: &mut Ending) -> Refused {
     match stop {
         Stop::Denied => {
-            let answer = Answer::sentence(StatusCode::FORBIDDEN, "Forbidden");
+            let answer = Answer::plain_text(StatusCode::FORBIDDEN, "Forbidden");
             Refused {
                 outcome: RequestOutcome::Denied,
                 answer,
             }
         }
         Stop::Unauthorized(unauthorized) => {
-            let mut answer = Answer::sentence(StatusCode::UNAUTHORIZED, unauthorized.to_string());
+            let mut answer = Answer::plain_text(StatusCode::UNAUTHORIZED, unauthorized.to_string());
             let challenge = unauthorized.challenge();
             answer.lines.append(&WWW_AUTHENTICATE, |text| {
                 text.extend_from_slice(challenge.as_bytes())
@@ -193,8 +204,8 @@ fn stopped(live: &Live, parts: &Parts, stop: &Stop, ending: &mut Ending) -> Refu
     }
 }
 
-fn malformed(refusal: &Refusal) -> Refused {
-    let mut answer = Answer::sentence(refusal.status(), refusal.to_string());
+fn malformed(refusal: &InvalidRequest) -> Refused {
+    let mut answer = Answer::plain_text(refusal.status(), refusal.to_string());
     if refusal.status() == StatusCode::METHOD_NOT_ALLOWED {
         let usual = b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
         answer
@@ -237,7 +248,7 @@ fn verdict_response(live: &Live, parts: &Parts, verdict: &Verdict, ending: &mut 
             RequestOutcome::Refused,
         ),
         Verdict::Forward(_) | Verdict::ForwardUnchecked(_) => {
-            let answer = Answer::sentence(StatusCode::INTERNAL_SERVER_ERROR, "");
+            let answer = Answer::plain_text(StatusCode::INTERNAL_SERVER_ERROR, "");
             Refused {
                 outcome: RequestOutcome::Refused,
                 answer,
@@ -253,8 +264,10 @@ fn reject(
     rejection: &Rejection<'_>,
     outcome: RequestOutcome,
 ) -> Refused {
-    let mut lines = AnswerLines::default();
-    let mut in_form_for = |headers: &HeaderMap| rejection.write(headers, &live.headers, &mut lines);
+    let mut lines = ResponseLines::default();
+    let mut in_form_for = |headers: &HeaderMap| {
+        rejection.write(headers, &live.headers, &mut ResponseFields(&mut lines))
+    };
     let preferring = |content_type: &'static str| {
         let mut headers = parts.headers.clone();
         headers.insert(ACCEPT, HeaderValue::from_static(content_type));
@@ -277,36 +290,16 @@ async fn refuse(
     body: ClientBody,
     refused: Refused,
     ending: &mut Ending,
-) -> Answer<From> {
+) -> Answer<BodySource> {
     ending.outcome = refused.outcome;
     let mut answer = refused.answer;
-    answer.closes =
-        answer.closes || !body.is_end_stream() && !Box::pin(drained(headers, body)).await;
+    answer.closes = answer.closes || !body.is_end_stream() && !Box::pin(body.drain(headers)).await;
     if grpc::is_call(headers) {
         grpc::in_words(answer)
     } else {
         answer
     }
-    .map(From::us)
-}
-
-/// Whether a body came to its end soon.
-async fn drained(headers: &HeaderMap, mut body: ClientBody) -> bool {
-    const MOST: u64 = 64 * 1024;
-    const LONGEST: Duration = Duration::from_millis(100);
-    // Who waits for a word before sending the body need not send it.
-    if headers.contains_key(EXPECT) || body.size_hint().lower() > MOST {
-        return false;
-    }
-    let read = async {
-        let mut left = MOST;
-        while let Some(frame) = body.frame().await {
-            let length = frame.ok()?.data_ref().map_or(0, |data| data.len() as u64);
-            left = left.checked_sub(length)?;
-        }
-        Some(())
-    };
-    matches!(tokio::time::timeout(LONGEST, read).await, Ok(Some(())))
+    .map(BodySource::own)
 }
 
 async fn forward_it(
@@ -316,12 +309,12 @@ async fn forward_it(
     body: ClientBody,
     passed: Passed,
     ending: &mut Ending,
-) -> Answer<From> {
+) -> Answer<BodySource> {
     if let Some(span) = &ending.span {
         parts.headers.insert(TRACEPARENT, span.traceparent());
     }
     let is_call = grpc::is_call(&parts.headers);
-    let (upgrade, request_id) = (rewrite::upgrade_of(parts), ending.request_id);
+    let (upgrade, request_id) = (upgrade_of(parts), ending.request_id);
     let hop = rewrite::Hop {
         client_ip: passed.client_ip,
         peer: caller.peer.ip(),
@@ -357,13 +350,31 @@ async fn forward_it(
             } else {
                 answer
             }
-            .map(From::us)
+            .map(BodySource::own)
         }
     };
     if let Some(decision) = &passed.ruled.decision {
-        live.headers.write(decision, &mut answer.lines);
+        live.headers
+            .write(decision, &mut ResponseFields(&mut answer.lines));
     }
     answer
+}
+
+/// Header lines of a response as the limiter writes them.
+struct ResponseFields<'a>(&'a mut ResponseLines);
+
+impl Fields for ResponseFields<'_> {
+    fn value(&self, name: &HeaderName) -> Option<&[u8]> {
+        self.0.value(name)
+    }
+
+    fn remove(&mut self, name: &HeaderName) {
+        self.0.remove(name);
+    }
+
+    fn append(&mut self, name: &HeaderName, value: impl FnOnce(&mut Vec<u8>)) {
+        self.0.append(name, value);
+    }
 }
 
 /// The same target with another path.

@@ -2,6 +2,7 @@
 
 mod classic;
 mod config;
+mod connections;
 mod durations;
 mod elsewhere;
 mod exemplars;
@@ -14,10 +15,10 @@ use std::time::Duration;
 
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use sluicegate_core::Policy;
+use sluicegate_net::{ConnectionCounters, OpenConnection};
 
 use crate::auth::Reason;
 
@@ -29,10 +30,10 @@ use limits::LimitSeries;
 
 pub use elsewhere::Reading;
 pub use labels::{
-    ConnectionRefusal, DecisionAnswer, DecisionProtocol, Label, ReloadResult, RequestOutcome,
-    UpstreamFailure,
+    DecisionAnswer, DecisionProtocol, Label, ReloadResult, RequestOutcome, UpstreamFailure,
 };
 pub use limits::LimitCounts;
+pub use sluicegate_net::ConnectionRefusal;
 
 /// Everything that is counted. Series are made once; adding to one is an atomic addition.
 #[derive(Debug)]
@@ -43,8 +44,8 @@ pub struct Metrics {
     limits: LimitSeries,
     decisions: CountsBy<DecisionProtocol, DecisionAnswer>,
     upstream_failures: Counts<UpstreamFailure>,
-    connections: Gauge,
-    connections_refused: Counts<ConnectionRefusal>,
+    /// Owned by the network engine, which adds to them; only read here.
+    connections: Arc<ConnectionCounters>,
     auth_refused: Counts<Reason>,
     config: ConfigSeries,
     access_log_dropped: Counter,
@@ -84,17 +85,8 @@ impl Metrics {
             "Attempts at a server behind the proxy that failed",
             &mut registry,
         );
-        let connections = Gauge::default();
-        registry.register(
-            "sluicegate_connections",
-            "Connections of clients that are open",
-            connections.clone(),
-        );
-        let connections_refused = Counts::new(
-            "sluicegate_connections_refused",
-            "Connections of clients that we ended",
-            &mut registry,
-        );
+        let connections = Arc::<ConnectionCounters>::default();
+        connections::register(&connections, &mut registry);
         let auth_refused = Counts::new(
             "sluicegate_auth_refused",
             "Credentials that were not accepted",
@@ -122,7 +114,6 @@ impl Metrics {
             decisions,
             upstream_failures,
             connections,
-            connections_refused,
             auth_refused,
             config,
             access_log_dropped,
@@ -174,18 +165,22 @@ impl Metrics {
 
     /// A client has connected. The connection counts as open while the answer lives.
     pub fn connection(&self) -> OpenConnection {
-        self.connections.inc();
-        OpenConnection(self.connections.clone())
+        self.connections.open_connection()
     }
 
     /// Connections that are open.
     pub(crate) fn connections(&self) -> u64 {
-        u64::try_from(self.connections.get()).unwrap_or(0)
+        self.connections.open()
+    }
+
+    /// Counters for the network engine, which adds to them itself.
+    pub(crate) fn connection_counters(&self) -> &Arc<ConnectionCounters> {
+        &self.connections
     }
 
     /// A connection was refused or ended by us.
     pub fn connection_refused(&self, reason: ConnectionRefusal) {
-        self.connections_refused.add(reason);
+        self.connections.refuse(reason);
     }
 
     /// A credential was not accepted, or none was shown where one is required.
@@ -221,16 +216,6 @@ impl Metrics {
     /// Lines of the access log were lost.
     pub(super) fn access_log_dropped(&self, lines: u64) {
         self.access_log_dropped.inc_by(lines);
-    }
-}
-
-/// A connection that is open until this is dropped.
-#[derive(Debug)]
-pub struct OpenConnection(Gauge);
-
-impl Drop for OpenConnection {
-    fn drop(&mut self) {
-        self.0.dec();
     }
 }
 
