@@ -18,7 +18,7 @@ use crate::activity::Activity;
 use crate::request_body::ClientBody;
 use crate::response::HttpResponse;
 use crate::upgrade::SwitchedServer;
-use crate::validate::{BodyEnd, InvalidRequest};
+use crate::validate::{self, BodyEnd, InvalidRequest};
 
 /// Answers requests.
 ///
@@ -53,6 +53,14 @@ pub struct Connection<H> {
     pub(crate) activity: Arc<Activity>,
 }
 
+impl<H> Connection<H> {
+    /// Refuses a head that is larger than this connection allows. Heads that are much larger were
+    /// refused before they were complete. [`validate`](crate::validate()) does this too.
+    pub fn check_size(&self, parts: &Parts) -> Result<(), InvalidRequest> {
+        validate::check_size(parts, &self.bounds)
+    }
+}
+
 /// A request whose head has come.
 pub struct IncomingRequest {
     /// The head.
@@ -65,7 +73,7 @@ pub struct IncomingRequest {
 
 /// The body of a response.
 pub trait ResponseBody:
-    Body<Data = Bytes, Error: Error + Send + Sync + 'static> + Send + Unpin + 'static
+    Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Unpin + 'static
 {
     /// The server that takes the connection over after this response, if it has agreed to. Asked
     /// once, over HTTP/1 only.

@@ -48,7 +48,7 @@ fn check_method(method: &Method) -> Result<(), InvalidRequest> {
 }
 
 /// Compares sizes with the bounds. Lines are counted as HTTP/1 writes them, in any version.
-fn check_size(parts: &Parts, bounds: &Bounds) -> Result<(), InvalidRequest> {
+pub(crate) fn check_size(parts: &Parts, bounds: &Bounds) -> Result<(), InvalidRequest> {
     let target = target_bytes(parts);
     if target > bounds.target_bytes {
         return Err(InvalidRequest::TargetTooLong);

@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use rustls::ServerConfig;
 use sluicegate_config::DecisionsTls;
-use sluicegate_net::{ConnectionRefusal, Endpoint, StallTimeout, tls};
+use sluicegate_net::{ConnectionRefusal, Endpoint, Transport, tls};
 use socket2::{SockRef, TcpKeepalive};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
@@ -20,14 +19,12 @@ pub(super) trait Protocol: Send + Sync + 'static {
     const NAME: &'static str;
 
     /// Serves a connection until it ends, is late, or the process is told to end.
-    fn serve<S>(
+    fn serve(
         &self,
         desk: Arc<Desk>,
-        stream: S,
+        transport: Transport,
         peer: SocketAddr,
-    ) -> impl Future<Output = ()> + Send
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+    ) -> impl Future<Output = ()> + Send;
 
     /// Its part of the certificates.
     fn tls(tls: &DoorTls) -> &Arc<ServerConfig>;
@@ -105,10 +102,13 @@ async fn admit<P: Protocol>(
         .as_ref()
         .map(|tls| Arc::clone(P::tls(tls)));
     let Some(config) = config else {
-        return protocol.serve(desk, StallTimeout::new(stream), peer).await;
+        return protocol.serve(desk, Transport::Plain(stream), peer).await;
     };
     match tokio::time::timeout(PATIENCE, TlsAcceptor::from(config).accept(stream)).await {
-        Ok(Ok(stream)) => Box::pin(protocol.serve(desk, StallTimeout::new(stream), peer)).await,
+        Ok(Ok(stream)) => {
+            let transport = Transport::Tls(Box::new(stream));
+            Box::pin(protocol.serve(desk, transport, peer)).await;
+        }
         Ok(Err(_)) => desk.gate.metrics.connection_refused(ConnectionRefusal::Tls),
         Err(_) => desk
             .gate

@@ -69,7 +69,7 @@ pub(crate) fn endpoints(
     endpoints.extend(
         config
             .http
-            .map(|address| door::endpoint(http::Http, address, &desk)),
+            .map(|address| door::endpoint(http::Http::new(ending), address, &desk)),
     );
     if let Some(address) = config.grpc {
         endpoints.push(door::endpoint(grpc::Envoy::new()?, address, &desk));

@@ -25,6 +25,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::ServerConfig;
 use sluicegate::{Nanos, Subject, Verdict};
+use sluicegate_net::{StallTimeout, Transport};
 use smallvec::SmallVec;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::body::Body;
@@ -111,10 +112,8 @@ impl Protocol for Envoy {
         &tls.grpc
     }
 
-    async fn serve<S>(&self, desk: Arc<Desk>, stream: S, peer: SocketAddr)
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
+    async fn serve(&self, desk: Arc<Desk>, transport: Transport, peer: SocketAddr) {
+        let stream = StallTimeout::new(transport);
         serve(Arc::clone(&self.0), desk, stream, peer).await;
     }
 }

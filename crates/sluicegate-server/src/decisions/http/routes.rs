@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
+use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::request::Parts;
-use http::{Request, StatusCode};
 use http_body::Body;
 use http_body_util::{BodyExt, Limited};
-use hyper::body::Incoming;
 use sluicegate::http::HeaderLines;
+use sluicegate_net::ClientBody;
 use tokio::time::timeout;
 
 use super::question::{self, Asked, Check};
@@ -71,14 +71,18 @@ impl Route {
     }
 }
 
-/// Answers a request, whatever it is.
-pub(super) async fn answer(desk: &Desk, peer: SocketAddr, request: Request<Incoming>) -> Reply {
-    let (parts, body) = request.into_parts();
+/// Answers a request, whatever it is. The body is read as far as it is needed.
+pub(super) async fn answer(
+    desk: &Desk,
+    peer: SocketAddr,
+    parts: &Parts,
+    body: &mut ClientBody,
+) -> Reply {
     let Some((path, route, rest)) = Route::find(parts.uri.path()) else {
         return Problem::new(StatusCode::NOT_FOUND, "there is nothing here").into();
     };
     let asking = Asking::begin(&desk.gate, route.protocol(), &parts.headers, peer);
-    let reply = answer_at(desk, &asking, (route, rest), peer, &parts, body).await;
+    let reply = answer_at(desk, &asking, (route, rest), peer, parts, body).await;
     let way = Way::Http {
         method: parts.method.as_str(),
         route: path,
@@ -94,7 +98,7 @@ async fn answer_at(
     (route, rest): (Route, &str),
     peer: SocketAddr,
     parts: &Parts,
-    body: Incoming,
+    body: &mut ClientBody,
 ) -> Reply {
     if let Err(problem) = admitted(desk, route, &parts.headers) {
         asking.answered(&desk.gate, DecisionAnswer::Unauthorized, None);
@@ -108,7 +112,7 @@ async fn answer_at(
         return reply;
     }
     if let Route::Authorize(flavour) = route {
-        // Nothing in it matters, but the next request comes after it.
+        // Drains the body so that the connection can be reused.
         let _ = read_body(body).await;
         return authorize::answer(desk, asking, (flavour, rest), peer, parts).await;
     }
@@ -169,7 +173,7 @@ fn admitted(desk: &Desk, route: Route, headers: &HeaderMap) -> Result<(), Proble
 }
 
 /// The body of a request that asks in JSON.
-async fn question_in(headers: &HeaderMap, body: Incoming) -> Result<Bytes, Problem> {
+async fn question_in(headers: &HeaderMap, body: &mut ClientBody) -> Result<Bytes, Problem> {
     // Only browsers say it, for a page that has no business here.
     if headers.contains_key(header::ORIGIN) {
         return Err(Problem::new(
@@ -198,7 +202,7 @@ pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     kind.trim_ascii().eq_ignore_ascii_case(b"application/json")
 }
 
-async fn read_body(body: Incoming) -> Result<Bytes, Problem> {
+async fn read_body(body: &mut ClientBody) -> Result<Bytes, Problem> {
     const BYTES_MAX: usize = 64 * 1024;
     const LONGEST: Duration = Duration::from_secs(10);
     let too_large = || {

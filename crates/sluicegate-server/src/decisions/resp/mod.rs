@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rustls::ServerConfig;
-use tokio::io::{AsyncRead, AsyncWrite};
+use sluicegate_net::{StallTimeout, Transport};
 
 use super::Desk;
 use super::door::{DoorTls, Protocol};
@@ -33,11 +33,10 @@ impl Protocol for Resp {
     }
 
     /// Until the client goes, says something that is no command, or the process ends.
-    async fn serve<S>(&self, desk: Arc<Desk>, stream: S, _peer: SocketAddr)
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
+    async fn serve(&self, desk: Arc<Desk>, transport: Transport, _peer: SocketAddr) {
         // Whatever goes wrong with one connection, its client sees it close.
-        let _ = Connection::new(desk, stream).run().await;
+        let _ = Connection::new(desk, StallTimeout::new(transport))
+            .run()
+            .await;
     }
 }
