@@ -34,6 +34,7 @@ impl Transport {
         matches!(self, Self::Tls(_))
     }
 
+    /// The TCP socket, if there is one.
     fn socket(&self) -> Option<&TcpStream> {
         match self {
             Self::Plain(stream) => Some(stream),
@@ -42,6 +43,7 @@ impl Transport {
         }
     }
 
+    /// Calls `write` with whichever stream this is.
     fn with<T>(&mut self, write: impl FnOnce(Pin<&mut (dyn AsyncWrite + Unpin)>) -> T) -> T {
         match self {
             Self::Plain(stream) => write(Pin::new(stream)),
@@ -107,6 +109,7 @@ pub(crate) struct ClientIo {
 }
 
 impl ClientIo {
+    /// Wraps a stream. `first` are the bytes that were read from it to find out its protocol.
     pub(crate) fn new(
         first: Bytes,
         transport: Transport,
@@ -166,6 +169,7 @@ impl ClientIo {
         counted
     }
 
+    /// Passes bytes to the guard of HTTP/2.
     fn count_frames(&mut self, bytes: &[u8]) -> io::Result<()> {
         let Some(guard) = &mut self.guard else {
             return Ok(());
@@ -178,6 +182,7 @@ impl ClientIo {
             })
     }
 
+    /// Records the result of a write. `Pending` means that the client's buffers are full.
     fn record_write(&self, wrote: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         match &wrote {
             Poll::Ready(Ok(bytes)) => self.activity.record_write(*bytes),

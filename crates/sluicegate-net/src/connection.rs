@@ -150,6 +150,7 @@ impl HttpServer {
         }
     }
 
+    /// A supervisor in the calling task.
     async fn supervisor(
         &self,
         activity: Arc<Activity>,
@@ -160,6 +161,8 @@ impl HttpServer {
     }
 }
 
+/// Serves HTTP/2 until the connection ends. hyper answers its requests side by side in the same
+/// task or in tasks of its own; the activity counts them.
 async fn serve_http2<H: Handler>(
     supervisor: &mut ConnectionSupervisor,
     io: Box<ClientIo>,
@@ -190,7 +193,8 @@ async fn serve_http2<H: Handler>(
     }
 }
 
-/// Serves and rests by turns.
+/// Serves and rests by turns. Nothing is lost in between: bytes that have come and the position in
+/// the stream are in `wire`, and a connection rests only between two requests.
 async fn serve_http1<H: Handler>(
     supervisor: &mut ConnectionSupervisor,
     wire: ClientWire,
@@ -227,3 +231,6 @@ async fn serve_http1<H: Handler>(
         };
     }
 }
+
+#[cfg(test)]
+mod tests;

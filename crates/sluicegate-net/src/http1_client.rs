@@ -1,7 +1,7 @@
 //! The HTTP/1 client: requests to servers, over connections that are used again.
 //!
-//! An exchange is driven by the task of the request that it forwards: whoever polls the response
-//! also sends the rest of the request. There is no second task and no channel to one. Idle
+//! An exchange is driven by the task of the request that it forwards: polling the response also
+//! sends the rest of the request. There is no second task and no channel to one. Idle
 //! connections are kept in a pool of the thread, so that no two threads wait for a lock.
 //!
 //! **Invariant:** a connection in the pool has sent all of its request and received all of its

@@ -71,6 +71,7 @@ struct StreamGuard<H> {
 }
 
 impl<H> StreamGuard<H> {
+    /// Begins a request on this connection.
     fn new(connection: Arc<Connection<H>>) -> Self {
         connection.activity.begin_request();
         Self {
@@ -79,6 +80,7 @@ impl<H> StreamGuard<H> {
         }
     }
 
+    /// Tells the activity when this stream begins or ends to wait for the client.
     fn set_blocked(&mut self, is_blocked: bool) {
         if self.is_blocked == is_blocked {
             return;

@@ -96,17 +96,14 @@
 //! Each module uses only those above it, so they can be read in this order:
 //!
 //! ```text
-//! counters, wake_flag, hop_by_hop, upgrade_request, proxy_protocol, tls, stall_timeout,
-//! server_stream, body_error, upload, inherited
-//! wire, validate, activity, upgrade, listen
-//! response, timeouts, frame_guard
-//! client_io
-//! client_wire
-//! request_body
-//! handler, http1_client, http2_client
-//! http1, http2, supervisor
-//! connection
-//! cores
+//! bytes         wire, response, hop_by_hop, upgrade_request, validate, body_error
+//! sockets       inherited, listen, tls, proxy_protocol, server_stream, stall_timeout
+//! bookkeeping   counters, activity, timeouts, wake_flag, frame_guard, upload
+//! a client      client_io, client_wire, request_body
+//! the seam      upgrade, handler
+//! servers       http1_client, http2_client
+//! serving       http1, http2, supervisor, connection
+//! the process   cores
 //! ```
 #![forbid(unsafe_code)]
 

@@ -87,10 +87,12 @@ impl ConnectionSupervisor {
         }
     }
 
+    /// State of the supervised connection.
     pub(crate) fn activity(&self) -> &Activity {
         &self.activity
     }
 
+    /// Counts the connection as refused.
     pub(crate) fn refuse(&self, reason: ConnectionRefusal) {
         self.counters.refuse(reason);
     }
@@ -181,6 +183,7 @@ impl ConnectionSupervisor {
         }
     }
 
+    /// Starts the timer after which the connection rests, if it stays quiet.
     fn schedule_rest(&mut self) {
         let mut until = Box::pin(sleep(time_before_rest(self.counters.open())));
         // Polled once, so that the timer knows the flag.

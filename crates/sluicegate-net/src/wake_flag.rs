@@ -29,8 +29,8 @@ struct FlagState {
 }
 
 impl WakeFlag {
-    /// A flag for the calling task. It is set at first, so that everything is polled once: only
-    /// what was polled with [`WakeFlag::context`] knows whom to wake.
+    /// A flag for the calling task. It is set at first, so that everything is polled once: a
+    /// future wakes the task only after it was polled with [`WakeFlag::context`].
     pub(crate) async fn for_this_task() -> Self {
         let task = std::future::poll_fn(|cx| std::task::Poll::Ready(cx.waker().clone())).await;
         let state = Arc::new(FlagState {

@@ -47,6 +47,8 @@ impl Body for WireBody {
 }
 
 impl WireState {
+    /// Decodes the bytes that have come, and reads more when they are not enough. `100 Continue` is
+    /// sent only here: a handler that never polls the body refuses it without receiving it.
     fn poll_decoded(&mut self, cx: &mut Context<'_>) -> Poll<Result<Decoded, BodyError>> {
         loop {
             match self.body.decode(&mut self.input) {

@@ -1,34 +1,37 @@
-//! The date of an answer, written once a second.
+//! The `Date` of responses. Each thread formats it once a second and copies it in between.
 
 use std::cell::Cell;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// `Mon, 16 Nov 2026 04:10:20 GMT`.
-pub(super) type Text = [u8; 29];
+/// A date as HTTP writes it: `Mon, 16 Nov 2026 04:10:20 GMT`.
+pub(super) type DateText = [u8; 29];
 
 thread_local! {
-    static LATEST: Cell<(i64, Text)> = const { Cell::new((i64::MIN, [b' '; 29])) };
+    /// The second that was formatted last, and its text.
+    static LATEST: Cell<(i64, DateText)> = const { Cell::new((i64::MIN, [b' '; 29])) };
 }
 
-/// The date now.
-pub(super) fn now() -> Text {
+/// The current date.
+pub(super) fn now() -> DateText {
     let since_1970 = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     at(i64::try_from(since_1970.as_secs()).unwrap_or_default())
 }
 
-fn at(second: i64) -> Text {
+/// The date of a second since 1970, formatted only if it is another than the last.
+fn at(second: i64) -> DateText {
     let (latest, text) = LATEST.get();
     if latest == second {
         return text;
     }
-    let text = written(second);
+    let text = format_date(second);
     LATEST.set((second, text));
     text
 }
 
-fn written(second: i64) -> Text {
+/// Formats a date; one that no calendar has becomes the first of 1970.
+fn format_date(second: i64) -> DateText {
     let instant = jiff::Timestamp::from_second(second)
         .unwrap_or_default()
         .to_zoned(jiff::tz::TimeZone::UTC);

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use super::response_head;
 use crate::wire::{Decoded, Framing};
 
-/// What a client would be received of these bytes, when they come in parts of this length.
+/// A response as it is read from these bytes when they come in parts of this length.
 #[derive(Debug, PartialEq)]
 struct ReceivedResponse {
     status: u16,

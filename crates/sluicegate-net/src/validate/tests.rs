@@ -436,7 +436,7 @@ fn expectations_that_are_not_known_are_refused() {
     );
 }
 
-/// What the types of a request rule out needs no check.
+/// The types of a request rule these out, so no check is needed.
 #[test]
 fn names_methods_and_values_cannot_hold_what_would_end_a_line() {
     for byte in (0..0x20).chain([0x7f]).filter(|byte| *byte != b'\t') {

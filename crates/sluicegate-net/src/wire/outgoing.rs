@@ -218,6 +218,7 @@ impl<B: Body<Data = Bytes> + Unpin> Outgoing<B> {
         Ok(())
     }
 
+    /// Ends the body: the last chunk and the announced trailers, or the check of the length.
     fn end(&mut self, trailers: Option<HeaderMap>) -> Result<(), SendError<B::Error>> {
         self.body = None;
         match self.framing {
@@ -321,7 +322,7 @@ mod tests {
         Some(Frame::data(Bytes::from_static(text.as_bytes())))
     }
 
-    /// What goes after a head, and whether it came to its end.
+    /// The bytes that are sent after a head, and true if the message was sent to its end.
     fn sent(
         ends: OutgoingFraming,
         parts: impl IntoIterator<Item = Option<Frame<Bytes>>>,

@@ -122,7 +122,8 @@ fn heads_and_targets_have_a_bound() {
     );
 }
 
-/// What a request means when its bytes come in parts of this length: its parts and what is left, or the refusal.
+/// The head that is read when the bytes come in parts of this length, with the unread bytes; or the
+/// status of the refusal.
 fn meaning(bytes: &[u8], part: usize) -> Option<Result<(String, usize), HeadError>> {
     let (mut input, mut reader) = (BytesMut::new(), RequestHeadReader::default());
     let mut parts = bytes.chunks(part.max(1));
