@@ -15,8 +15,8 @@ pub(crate) struct Activity {
     phase: AtomicU8,
     /// Requests that are being answered; several at a time over HTTP/2.
     requests: AtomicU32,
-    /// A request has begun on this connection at some time.
-    has_begun: AtomicBool,
+    /// Requests that have begun on this connection since it was accepted.
+    begun: AtomicU64,
     /// Bytes that came from the client.
     read: AtomicU64,
     /// Bytes that went to the client.
@@ -66,7 +66,7 @@ impl Activity {
             return;
         }
         self.set_phase(match kind {
-            ReadKind::WholeFrames if self.has_begun.load(Relaxed) => ConnectionPhase::Idle,
+            ReadKind::WholeFrames if self.requests_begun() > 0 => ConnectionPhase::Idle,
             ReadKind::WholeFrames | ReadKind::Partial => ConnectionPhase::Header,
         });
     }
@@ -115,7 +115,7 @@ impl Activity {
     /// A request's header is complete; the request lasts until [`Activity::end_request`].
     pub(crate) fn begin_request(&self) {
         self.requests.fetch_add(1, Relaxed);
-        self.has_begun.store(true, Relaxed);
+        self.begun.fetch_add(1, Relaxed);
         self.set_phase(ConnectionPhase::Busy);
     }
 
@@ -131,6 +131,11 @@ impl Activity {
     pub(crate) fn request(&self) -> ActivityGuard<'_> {
         self.begin_request();
         ActivityGuard(self)
+    }
+
+    /// Requests that have begun so far.
+    pub(crate) fn requests_begun(&self) -> u64 {
+        self.begun.load(Relaxed)
     }
 
     /// Bytes that came from the client so far.

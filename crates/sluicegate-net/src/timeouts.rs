@@ -95,8 +95,10 @@ pub(crate) struct TimeoutCheck {
     seen: Option<(ConnectionPhase, u64, u64)>,
     /// Ticks in a row at which `seen` has not changed.
     still_ticks: u32,
-    /// Ticks in a row at which a header was incomplete, however its bytes trickle in.
+    /// Ticks in a row at which the same header was incomplete, however its bytes trickle in.
     header_ticks: u32,
+    /// Requests that had begun at the last tick: with another one, the header is another too.
+    requests_begun: u64,
     /// Ticks since the client is waited for to read.
     unread_ticks: u32,
     /// Bytes written when that wait began.
@@ -110,6 +112,7 @@ impl TimeoutCheck {
             seen: None,
             still_ticks: 0,
             header_ticks: 0,
+            requests_begun: 0,
             unread_ticks: 0,
             unread_from: 0,
         }
@@ -130,10 +133,12 @@ impl TimeoutCheck {
             0
         };
         self.seen = seen;
-        self.header_ticks = if phase == ConnectionPhase::Header {
-            self.header_ticks + 1
-        } else {
-            0
+        let begun = activity.requests_begun();
+        let is_same_header = begun == std::mem::replace(&mut self.requests_begun, begun);
+        self.header_ticks = match phase {
+            ConnectionPhase::Header if is_same_header => self.header_ticks + 1,
+            ConnectionPhase::Header => 1,
+            ConnectionPhase::Idle | ConnectionPhase::Busy => 0,
         };
         let is_unread_for_too_long = self.is_unread_for_too_long(activity.is_unread(), written);
         match phase {
@@ -211,6 +216,19 @@ mod tests {
         assert_eq!(
             ticks(&mut check(), &Activity::new(), trickle),
             Some((5, Expired::Header))
+        );
+    }
+
+    #[test]
+    fn headers_of_many_requests_in_a_row_each_have_their_own_time() {
+        let answer_and_read_on = |activity: &Activity| {
+            activity.begin_request();
+            activity.end_request();
+            trickle(activity);
+        };
+        assert_eq!(
+            ticks(&mut check(), &Activity::new(), answer_and_read_on),
+            None
         );
     }
 
