@@ -105,24 +105,20 @@ impl RawHead {
         let keeps_length = is_head || status == StatusCode::NOT_MODIFIED;
         let (mut framing_headers, mut wrong) = (FramingHeaders::default(), None);
         lines.retain(|line| {
-            let (name, value) = (&bytes[line.name.range()], &bytes[line.value.range()]);
+            let name = &bytes[line.name.range()];
             match HopByHop::of(name) {
                 None if name.eq_ignore_ascii_case(b"content-length") => {
                     let is_first = framing_headers.length.is_none();
-                    wrong = wrong.or(framing_headers.take_length(value).err());
+                    let taken = framing_headers.take_length(&bytes[line.value.range()]);
+                    wrong = wrong.or(taken.err());
                     is_first && keeps_length
                 }
                 None => true,
-                Some(HopByHop::Connection) => {
-                    framing_headers.connection.push(*line);
-                    false
-                }
-                Some(HopByHop::TransferEncoding) => {
-                    framing_headers.codings.push(*line);
-                    false
-                }
                 Some(HopByHop::Upgrade) => is_switch,
-                Some(HopByHop::Other) => false,
+                Some(known) => {
+                    framing_headers.take(known, *line);
+                    false
+                }
             }
         });
         if let Some(wrong) = wrong {
@@ -165,6 +161,15 @@ struct FramingHeaders {
 }
 
 impl FramingHeaders {
+    /// Takes a line that belongs to the connection.
+    fn take(&mut self, header: HopByHop, line: HeaderLine) {
+        match header {
+            HopByHop::Connection => self.connection.push(line),
+            HopByHop::TransferEncoding => self.codings.push(line),
+            HopByHop::Upgrade | HopByHop::Other => {}
+        }
+    }
+
     /// Takes a `Content-Length`; the same one may come twice.
     fn take_length(&mut self, digits: &[u8]) -> Result<(), &'static str> {
         let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);

@@ -13,8 +13,8 @@ use http::{Method, Request, StatusCode, Uri, Version};
 use sluicegate_config::UpstreamHttp;
 use sluicegate_net::{
     BodyError, ClientBody, ConnectionRefusal, Exchange, ExchangeBody, ExchangeError, ForwardedBody,
-    HttpResponse, SwitchedServer, UploadMonitor, UploadPace, UploadProgress, UploadState,
-    http2_client,
+    HttpResponse, ServerStream, SwitchedServer, UploadMonitor, UploadPace, UploadProgress,
+    UploadState, http2_client,
 };
 
 use super::body::BodySource;
@@ -23,7 +23,7 @@ use super::grpc;
 use super::rewrite::{self, Hop};
 use super::service::{self, Caller};
 use super::streams;
-use super::upstream::Server;
+use super::upstream::{Group, Server};
 use crate::external::Told;
 use crate::live::Live;
 use crate::telemetry::Metrics;
@@ -184,46 +184,20 @@ impl fmt::Display for Failure {
 
 /// Sends a request to one of its servers.
 ///
-/// What is seldom needed lies in boxes: the whole way of a request is memory that each connection touches.
+/// Futures that are seldom needed lie in boxes: the future of a request is memory that each
+/// connection touches.
 pub(super) async fn forward(
     forwarding: &Forwarding<'_>,
     parts: &mut Parts,
     body: ClientBody,
 ) -> Result<Forwarded, Failure> {
-    let Forwarding {
-        caller, live, host, ..
-    } = *forwarding;
-    let told = match forwarding.told.and_then(|told| told.backend.as_ref()) {
-        None => None,
-        Some(backend) => Some(
-            caller
-                .handler
-                .gate
-                .server_of(live, backend)
-                .map_err(Failure::NoBackend)?,
-        ),
-    };
-    let group = match told {
-        Some(_) => None,
-        None => Some(
-            live.routes
-                .group(host, parts.uri.path())
-                .ok_or(Failure::NoRoute)?,
-        ),
-    };
+    let Forwarding { caller, live, .. } = *forwarding;
+    let candidates = Candidates::find(forwarding, parts.uri.path())?;
     let is_repeatable = is_idempotent(&parts.method) && service::is_bodiless(parts, &body);
-    // A call may be quiet for as long as it is used; over HTTP/1 there are none.
-    let pace = if caller.is_http2 && grpc::is_call(&parts.headers) {
-        UploadPace::Messages
-    } else {
-        UploadPace::Steady
-    };
+    let pace = pace_of(caller, parts);
     let body = ForwardedBody::new(body, live.bounds.body_bytes, pace);
     let mut unreachable = None;
-    for server in told
-        .iter()
-        .chain(group.into_iter().flat_map(|group| group.in_turn()))
-    {
+    for server in candidates.in_turn() {
         let of_server = |answer| Forwarded {
             answer,
             server: Arc::clone(server),
@@ -242,7 +216,7 @@ pub(super) async fn forward(
             let longest = Some(forwarding.request_timeout());
             let exchange = request(exchange, forwarding, parts, ForwardedBody::empty());
             match exchange.response(longest).await {
-                // The connection had been idle, and the server may have closed it at the same moment.
+                // The connection was idle, and the server may have closed it at the same moment.
                 Err(ExchangeError::NoResponse(_)) => {}
                 answered => {
                     return answer(forwarding, server, answered.map_err(Into::into)).map(of_server);
@@ -250,15 +224,8 @@ pub(super) async fn forward(
             }
         }
         match Box::pin(dial::dial(server, live.connect_timeout())).await {
-            Ok(stream) if stream.chose_http2() || server.http == UpstreamHttp::Http2 => {
-                let sender = Box::pin(http2_client::start(stream, server.id)).await?;
-                return Box::pin(streams::send(forwarding, server, sender, parts, body))
-                    .await
-                    .map(of_server);
-            }
             Ok(stream) => {
-                let exchange = Exchange::start(stream, server.id);
-                return send(forwarding, server, exchange, parts, body)
+                return Box::pin(send_over(stream, forwarding, server, parts, body))
                     .await
                     .map(of_server);
             }
@@ -274,6 +241,68 @@ pub(super) async fn forward(
         }
     }
     Err(unreachable.map_or(Failure::NoRoute, Failure::Unreachable))
+}
+
+/// A gRPC call may be quiet for as long as it is used; over HTTP/1 there are none.
+fn pace_of(caller: &Caller, parts: &Parts) -> UploadPace {
+    if caller.is_http2 && grpc::is_call(&parts.headers) {
+        UploadPace::Messages
+    } else {
+        UploadPace::Steady
+    }
+}
+
+/// Servers that a request may go to.
+enum Candidates<'a> {
+    /// The one that the limits service names.
+    Named(Arc<Server>),
+    /// Those of its route.
+    Route(&'a Group),
+}
+
+impl<'a> Candidates<'a> {
+    fn find(forwarding: &Forwarding<'a>, path: &str) -> Result<Self, Failure> {
+        let Forwarding {
+            caller, live, host, ..
+        } = *forwarding;
+        match forwarding.told.and_then(|told| told.backend.as_ref()) {
+            Some(backend) => {
+                let named = caller.handler.gate.server_of(live, backend);
+                named.map(Self::Named).map_err(Failure::NoBackend)
+            }
+            None => {
+                let group = live.routes.group(host, path).ok_or(Failure::NoRoute)?;
+                Ok(Self::Route(group))
+            }
+        }
+    }
+
+    /// The servers in the order in which the request should try them.
+    fn in_turn(&self) -> impl Iterator<Item = &Arc<Server>> {
+        let (named, group) = match self {
+            Self::Named(server) => (Some(server), None),
+            Self::Route(group) => (None, Some(group)),
+        };
+        named
+            .into_iter()
+            .chain(group.into_iter().flat_map(|group| group.in_turn()))
+    }
+}
+
+/// Sends a request over a new connection, in the version of HTTP that the server speaks.
+async fn send_over(
+    stream: ServerStream,
+    forwarding: &Forwarding<'_>,
+    server: &Server,
+    parts: &mut Parts,
+    body: ForwardedBody,
+) -> Result<HttpResponse<BodySource>, Failure> {
+    if stream.chose_http2() || server.http == UpstreamHttp::Http2 {
+        let sender = http2_client::start(stream, server.id).await?;
+        return streams::send(forwarding, server, sender, parts, body).await;
+    }
+    let exchange = Exchange::start(stream, server.id);
+    send(forwarding, server, exchange, parts, body).await
 }
 
 async fn send(

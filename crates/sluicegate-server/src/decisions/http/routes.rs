@@ -244,26 +244,7 @@ async fn answer_json(
             .await?;
             Ok(reply::json(&AnswerJson::new(&answer)))
         }
-        Route::Batch => {
-            let answers = join_all(question::batch(body)?.into_iter().map(async |entry| {
-                ask(
-                    desk,
-                    asking,
-                    &live,
-                    &question::check(entry.get().as_bytes())?,
-                    false,
-                )
-                .await
-            }));
-            let answers = answers.await;
-            let answers = answers.iter().map(|answer| match answer {
-                Ok(answer) => EntryJson::Answer(AnswerJson::new(answer)),
-                Err(problem) => EntryJson::Problem { problem },
-            });
-            Ok(reply::json(&BatchJson {
-                answers: answers.collect(),
-            }))
-        }
+        Route::Batch => batch(desk, asking, &live, body).await,
         Route::Refund => {
             let refund = question::refund(body)?;
             let key: Vec<&str> = refund.counter.key.iter().map(String::as_str).collect();
@@ -289,6 +270,22 @@ async fn answer_json(
             Err(Problem::new(StatusCode::NOT_FOUND, "there is nothing here"))
         }
     }
+}
+
+/// Answers several checks side by side; a mistake in one of them is the answer to that one.
+async fn batch(desk: &Desk, asking: &Asking, live: &Live, body: &[u8]) -> Result<Reply, Problem> {
+    let answers = join_all(question::batch(body)?.into_iter().map(async |entry| {
+        let check = question::check(entry.get().as_bytes())?;
+        ask(desk, asking, live, &check, false).await
+    }));
+    let answers = answers.await;
+    let answers = answers.iter().map(|answer| match answer {
+        Ok(answer) => EntryJson::Answer(AnswerJson::new(answer)),
+        Err(problem) => EntryJson::Problem { problem },
+    });
+    Ok(reply::json(&BatchJson {
+        answers: answers.collect(),
+    }))
 }
 
 async fn ask(
