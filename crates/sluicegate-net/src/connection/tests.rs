@@ -51,7 +51,20 @@ fn serve() -> Served {
         proxy_protocol_from: Vec::new(),
         ending,
     });
-    let settings = ConnectionSettings {
+    let handler = Arc::new(PathHandler::default());
+    let transport = Transport::Other(Box::new(far));
+    let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+    let served = server.serve_http1(Arc::clone(&handler), settings(), transport, peer);
+    Served {
+        client,
+        task: tokio::spawn(served),
+        handler,
+        end,
+    }
+}
+
+fn settings() -> ConnectionSettings {
+    ConnectionSettings {
         timeouts: TimeoutPolicy::new(&HttpTimeouts {
             header: Duration::from_secs(4),
             idle: Duration::from_secs(20),
@@ -65,16 +78,6 @@ fn serve() -> Served {
             body_bytes: None,
         },
         tls: None,
-    };
-    let handler = Arc::new(PathHandler::default());
-    let transport = Transport::Other(Box::new(far));
-    let peer = SocketAddr::from(([127, 0, 0, 1], 1));
-    let served = server.serve_http1(Arc::clone(&handler), settings, transport, peer);
-    Served {
-        client,
-        task: tokio::spawn(served),
-        handler,
-        end,
     }
 }
 
@@ -180,4 +183,22 @@ async fn bytes_that_are_not_http_are_refused() {
     served.send("hello\r\n\r\n").await;
     let (text, _) = served.until_closed().await;
     assert!(text.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{text}");
+}
+
+/// The future of a connection lives as long as the connection; its large parts must stay in boxes.
+#[tokio::test]
+async fn a_connection_waits_in_little_memory() {
+    let (_end, ending) = watch::channel(false);
+    let server = Arc::new(HttpServer {
+        counters: Arc::default(),
+        proxy_protocol_from: Vec::new(),
+        ending,
+    });
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let stream = TcpStream::connect(address).await.unwrap();
+    let handler = Arc::new(PathHandler::default());
+    let served = server.serve(handler, settings(), stream, address);
+    let bytes = size_of_val(&served);
+    assert!(bytes <= 1_024, "{bytes} bytes");
 }
